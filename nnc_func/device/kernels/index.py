@@ -1,0 +1,184 @@
+"""Kernels that gather and scatter. Indices are checked first: a device that wraps them quietly would be wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nnc_func.device.kernels.move import Arrays, converted, dtype_in, dtype_of
+from nnc_func.facets.movement import slices
+from nnc_func.facets.shapes import normalise_axis
+
+INT64 = np.dtype("int64")
+
+
+def check_range(xp: Any, indices: Any, extent: int) -> None:
+    """Raise IndexError unless every index lies within an axis of that extent, counted from either end."""
+    if 0 in indices.shape:
+        return
+    low, high = int(xp.min(indices)), int(xp.max(indices))
+    if low < -extent or high >= extent:
+        wrong = high if high >= extent else low
+        raise IndexError(f"index {wrong} is outside of an axis of extent {extent}; wanted {-extent} to {extent - 1}")
+
+
+def from_front(xp: Any, indices: Any, extent: int) -> Any:
+    """Checked, as int64, and counted from the front."""
+    check_range(xp, indices, extent)
+    found = converted(xp, indices, INT64)
+    return xp.where(found < 0, found + extent, found)
+
+
+# --- slices ----------------------------------------------------------------------------------------------
+
+
+def slice_view(xp: Any, x: Any, *, starts: Any, stops: Any, steps: Any) -> Any:
+    """A view."""
+    return x[(*slices(starts, stops, steps), ...)]
+
+
+def set_slice(xp: Any, x: Any, value: Any, *, starts: Any, stops: Any, steps: Any) -> Any:
+    """In any namespace."""
+    out = xp.asarray(x, copy=True)
+    out[(*slices(starts, stops, steps), ...)] = converted(xp, value, dtype_of(x))
+    return out
+
+
+def set_slice_into(
+    xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays, *, starts: Any, stops: Any, steps: Any
+) -> None:
+    """Of `set_slice`."""
+    keep(xp, arrays[0], outs[0])
+    outs[0][(*slices(starts, stops, steps), ...)] = arrays[1]
+
+
+def keep(xp: Any, x: Any, out: Any) -> None:
+    """Copy what is not there already: a result written over its argument is left as it is."""
+    if out is not x:
+        xp.copyto(out, x)
+
+
+# --- gathers ---------------------------------------------------------------------------------------------
+
+
+def take(xp: Any, x: Any, indices: Any, *, axis: int) -> Any:
+    """In any namespace: the standard takes flat indices, none negative."""
+    at = normalise_axis(axis, x.ndim)
+    shape = (*x.shape[:at], *indices.shape, *x.shape[at + 1 :])
+    flat = xp.reshape(from_front(xp, indices, x.shape[at]), (-1,))
+    return xp.reshape(xp.take(x, flat, axis=at), shape)
+
+
+def take_numpy(xp: Any, x: Any, indices: Any, *, axis: int) -> Any:
+    """By NumPy's own."""
+    check_range(xp, indices, x.shape[axis])
+    return xp.asarray(xp.take(x, indices, axis=axis))
+
+
+def take_into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays, *, axis: int) -> None:
+    """Of `take`; with its indices checked, wrapping is the mode that needs no buffer for the result."""
+    x, indices = arrays
+    check_range(xp, indices, x.shape[axis])
+    if outs[0].size:
+        xp.take(x, indices, axis=axis, out=outs[0], **({"mode": "wrap"} if xp is np else {}))
+
+
+def take_along_axis(xp: Any, x: Any, indices: Any, *, axis: int) -> Any:
+    """In any namespace."""
+    at = normalise_axis(axis, x.ndim)
+    return xp.take_along_axis(x, from_front(xp, indices, x.shape[at]), axis=at)
+
+
+# --- scatters --------------------------------------------------------------------------------------------
+
+
+def scatter_add(xp: Any, x: Any, indices: Any, updates: Any, *, axis: int) -> Any:
+    """In any namespace: one addition an index, since the standard has no accumulating assignment."""
+    at = normalise_axis(axis, x.ndim)
+    out = xp.asarray(x, copy=True)
+    flat = xp.reshape(from_front(xp, indices, x.shape[at]), (-1,))
+    rows = xp.reshape(converted(xp, updates, dtype_of(x)), (*x.shape[:at], flat.shape[0], *x.shape[at + 1 :]))
+    front = (slice(None),) * at
+    for i in range(flat.shape[0]):
+        where = (*front, int(flat[i]), ...)
+        out[where] = out[where] + rows[(*front, i, ...)]
+    return out
+
+
+def scatter_add_into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays, *, axis: int) -> None:
+    """With ``add.at`` on the flattened axis, brought to the front."""
+    (x, indices, updates), (out,) = arrays, outs
+    at = normalise_axis(axis, x.ndim)
+    check_range(xp, indices, x.shape[at])
+    keep(xp, x, out)
+    rows = updates.reshape(*x.shape[:at], indices.size, *x.shape[at + 1 :])
+    front = (at, *(i for i in range(x.ndim) if i != at))
+    add_at(xp, out.transpose(front), indices.reshape(-1), rows.transpose(front))
+
+
+def put_along_axis_add(xp: Any, x: Any, indices: Any, updates: Any, *, axis: int) -> Any:
+    """In any namespace: one comparison of the whole axis for each index along it."""
+    at = normalise_axis(axis, x.ndim)
+    found = from_front(xp, indices, x.shape[at])
+    updates = converted(xp, updates, dtype_of(x))
+    places = xp.arange(x.shape[at], dtype=dtype_in(xp, INT64))
+    places = xp.reshape(places, (*(1,) * at, -1, *(1,) * (x.ndim - at - 1)))
+    out = xp.asarray(x, copy=True)
+    for j in range(indices.shape[at]):
+        one = (*(slice(None),) * at, slice(j, j + 1), ...)
+        out = xp.where(places == found[one], out + updates[one], out)
+    return out
+
+
+def put_along_axis_add_into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays, *, axis: int) -> None:
+    """With ``add.at`` and an open grid for the other axes."""
+    (x, indices, updates), (out,) = arrays, outs
+    at = normalise_axis(axis, x.ndim)
+    check_range(xp, indices, x.shape[at])
+    keep(xp, x, out)
+    grid = [
+        indices if i == at else xp.arange(n).reshape(*(1,) * i, -1, *(1,) * (x.ndim - i - 1))
+        for i, n in enumerate(x.shape)
+    ]
+    add_at(xp, out, tuple(grid), updates)
+
+
+def atomic(avals: Any, **_: Any) -> bool:
+    """Whether CuPy adds at indices in the dtype of the first argument: CUDA's atomic additions are few."""
+    return avals[0].dtype.name in ("int32", "uint32", "int64", "uint64", "float32", "float64")
+
+
+def add_at(xp: Any, out: Any, where: Any, updates: Any) -> None:
+    """``add.at``; CuPy has none for int64, whose sums have the bits of uint64's."""
+    if xp is not np and out.dtype == INT64:
+        out, updates = out.view(np.uint64), updates.astype(INT64).view(np.uint64)
+    xp.add.at(out, where, updates)
+
+
+def first_copied(into: Any) -> Any:
+    """The `compute` that goes with an `into` whose result has the aval of its first argument."""
+
+    def compute(xp: Any, x: Any, *others: Any, **params: Any) -> Any:
+        out = xp.array(x, order="C")
+        into(xp, (out, *others), (out,), (), **params)
+        return out
+
+    return compute
+
+
+# --- one-hot ---------------------------------------------------------------------------------------------
+
+
+def one_hot(xp: Any, indices: Any, *, depth: int, dtype: Any) -> Any:
+    """In any namespace: each index compared with every place."""
+    places = xp.arange(depth, dtype=dtype_in(xp, INT64))
+    return converted(xp, converted(xp, indices, INT64)[..., None] == places, dtype)
+
+
+def one_hot_into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays, *, depth: int, dtype: Any) -> None:
+    """Compared into the result's dtype at once."""
+    if outs[0].dtype.kind == "b" or xp is np:
+        xp.equal(arrays[0][..., None], xp.arange(depth), outs[0], casting="unsafe")
+    else:
+        outs[0][...] = arrays[0][..., None] == xp.arange(depth)

@@ -1,0 +1,114 @@
+"""Kernels that reduce: one factory for NumPy's methods, references with the casts that the standard wants."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from nnc_func.device.kernels.move import NUMPY, Arrays, converted, dtype_in, dtype_of
+from nnc_func.facets.dtypes import accumulated, floating
+from nnc_func.facets.kernels import Kernel, reference
+from nnc_func.facets.shapes import normalise_axes, reduced
+
+INT8 = np.dtype("int8")
+
+
+def by_method(method: str, dtype: Callable[..., Any] | None = None, **facts: Any) -> Kernel:
+    """The reduction that is a method of NumPy's and CuPy's arrays, in the dtype of a rule if the method takes one."""
+
+    def typed(x: Any) -> dict[str, Any]:
+        return {} if dtype is None else {"dtype": dtype(x.dtype)}
+
+    def compute(xp: Any, x: Any, **params: Any) -> Any:
+        return xp.asarray(getattr(x, method)(**params, **typed(x)))
+
+    def into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays, **params: Any) -> None:
+        getattr(arrays[0], method)(**params, **typed(arrays[0]), out=outs[0])
+
+    return Kernel(method, compute=compute, into=into, namespaces=NUMPY, **facts)
+
+
+def standard(name: str, dtype: Callable[..., Any] | None = None, **facts: Any) -> Kernel:
+    """The standard's reduction, after a cast to the dtype of a rule."""
+
+    def compute(xp: Any, x: Any, **params: Any) -> Any:
+        wanted = dtype_of(x) if dtype is None else dtype(dtype_of(x))
+        return getattr(xp, name)(converted(xp, x, wanted), **params)
+
+    return reference(compute, **facts)
+
+
+def ordered(x: np.dtype[Any]) -> np.dtype[Any]:
+    """A dtype that the standard can compare: its own, but for booleans."""
+    return INT8 if x.kind == "b" else x
+
+
+def count(shape: tuple[int, ...], axis: Any) -> int:
+    """How many elements each element of the result is reduced from."""
+    return math.prod(shape[i] for i in normalise_axes(axis, len(shape)))
+
+
+def mean(xp: Any, x: Any, *, axis: Any, keepdims: bool) -> Any:
+    """Reference: the mean of nothing is NaN, without a warning."""
+    dtype, n = floating(dtype_of(x)), count(x.shape, axis)
+    if n == 0:
+        return xp.full(reduced(x.shape, axis=axis, keepdims=keepdims), math.nan, dtype=dtype_in(xp, dtype))
+    return xp.sum(converted(xp, x, dtype), axis=axis, keepdims=keepdims) / n
+
+
+def mean_into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays, *, axis: Any, keepdims: bool) -> None:
+    """Of `mean`: the sum, divided where it stands."""
+    (x,), (out,) = arrays, outs
+    n = count(x.shape, axis)
+    if n == 0:
+        out.fill(math.nan)
+        return
+    x.sum(axis=axis, dtype=out.dtype, keepdims=keepdims, out=out)
+    xp.divide(out, n, out)
+
+
+def logsumexp(xp: Any, x: Any, *, axis: Any, keepdims: bool) -> Any:
+    """Reference: shifted by the maximum, so that nothing overflows; of nothing, or of infinities below, -inf."""
+    x = converted(xp, x, floating(dtype_of(x)))
+    shape = reduced(x.shape, axis=axis, keepdims=keepdims)
+    if count(x.shape, axis) == 0 or math.prod(shape) == 0:
+        return xp.full(shape, -math.inf, dtype=x.dtype)
+    gone = normalise_axes(axis, len(x.shape))
+    top = xp.max(x, axis=gone, keepdims=True)
+    top = xp.where(xp.isfinite(top), top, xp.zeros_like(top))
+    total = xp.sum(xp.exp(x - top), axis=gone, keepdims=True)
+    nothing = total == 0
+    found = xp.log(xp.where(nothing, xp.ones_like(total), total)) + top
+    return xp.reshape(xp.where(nothing, xp.full_like(found, -math.inf), found), shape)
+
+
+def logsumexp_into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays, *, axis: Any, keepdims: bool) -> None:
+    """Of `logsumexp`, with scratch for the shifted exponentials and for the maximum."""
+    (x,), (out,), (shifted, top) = arrays, outs, scratch
+    if count(x.shape, axis) == 0 or out.size == 0:
+        out.fill(-math.inf)
+        return
+    gone = normalise_axes(axis, x.ndim)
+    x.max(axis=gone, keepdims=True, out=top)
+    xp.copyto(top, 0, where=~xp.isfinite(top))
+    xp.subtract(x, top, shifted)
+    xp.exp(shifted, shifted)
+    shifted.sum(axis=gone, keepdims=keepdims, out=out)
+    with np.errstate(divide="ignore"):  # of infinities below: log(0) is the right answer
+        xp.log(out, out)
+    xp.add(out, top.reshape(out.shape), out)
+
+
+def logsumexp_scratch(avals: Any, *, axis: Any, keepdims: bool) -> tuple[tuple[Any, Any], ...]:
+    """Shifted exponentials, maxima."""
+    (x,) = avals
+    dtype = floating(x.dtype)
+    return (x.shape, dtype), (reduced(x.shape, axis=axis, keepdims=True), dtype)
+
+
+def cumulative_sum(xp: Any, x: Any, *, axis: int) -> Any:
+    """Reference."""
+    return xp.cumulative_sum(converted(xp, x, accumulated(dtype_of(x))), axis=axis)

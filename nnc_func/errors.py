@@ -1,0 +1,65 @@
+"""Errors: what was given, what was wanted, what to do, and the user's line where there is one."""
+
+from __future__ import annotations
+
+
+class NncError(Exception):
+    """Root of every error that this library raises on purpose.
+
+    Examples
+    --------
+    >>> issubclass(ShapeError, NncError) and issubclass(ShapeError, ValueError)
+    True
+    """
+
+
+class LayerError(NncError, TypeError):
+    """Layers that do not fit on each other."""
+
+
+class OperatorError(NncError, TypeError):
+    """An operator called with the wrong number or kind of arguments."""
+
+
+class ShapeError(NncError, ValueError):
+    """Shapes that do not go together."""
+
+
+class DTypeError(NncError, TypeError):
+    """Dtypes that an operator does not take."""
+
+
+class DeviceError(NncError, RuntimeError):
+    """A device that is missing, refuses, or meets an array of another device."""
+
+
+class GraphError(NncError, ValueError):
+    """A graph that is not well formed: names, outputs, foreign nodes."""
+
+
+class UnboundError(NncError, ValueError):
+    """A value was asked for that depends on an input without a value."""
+
+
+class TracingError(NncError, TypeError):
+    """Python wanted the elements of a tensor that has none yet."""
+
+
+class DerivativeError(NncError, TypeError):
+    """A derivative that does not exist, or not with respect to this."""
+
+
+class RuleError(NncError, ValueError):
+    """A rewrite rule that is not well formed, or not sound."""
+
+
+class PlanError(NncError, RuntimeError):
+    """A memory plan that contradicts itself."""
+
+
+class RunError(NncError, RuntimeError):
+    """A kernel failed while a program ran."""
+
+
+class NumericsError(NncError, FloatingPointError):
+    """A NaN or an infinity where a check was asked for."""

@@ -1,0 +1,102 @@
+"""Derivatives of operators, as data that Autodiff reads: both modes, from one formula where that is possible.
+
+Formulas are written against ``o``, the operators of whichever interpretation is being differentiated
+(``o.multiply(g, x)``), and on raw carriers: whatever has a ``shape``. They therefore work on arrays, on graph
+nodes and under further differentiation alike. ``y`` is the result, ``g`` its cotangent, ``t`` a tangent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from attrs import field, frozen
+
+Formula = Callable[..., Any]
+ONE = 1  # a partial derivative that is one everywhere: nothing is multiplied
+
+
+@frozen
+class Partials:
+    """An elementwise operator, by its partial derivatives, one formula ``(o, y, *xs, **params)`` an argument.
+
+    A formula is None where the operator does not depend smoothly on the argument; a formula that *is*
+    ``ONE`` (not a function) is the constant one.
+    """
+
+    of: tuple[Any, ...] = field(converter=tuple)
+
+
+def partials(*of: Any) -> Partials:
+    """`Partials` from its formulas: ``partials(lambda o, y, a, b: b, lambda o, y, a, b: a)``."""
+    return Partials(of)
+
+
+@frozen
+class Linear:
+    """An operator that is linear, jointly, in some arguments: it is its own derivative.
+
+    Attributes
+    ----------
+    transpose
+        ``(o, g, *xs, **params)`` gives one cotangent, or a tuple with one for each argument in `arguments`.
+        Only shapes and dtypes of the arguments in which it is linear may be used.
+    arguments
+        Positions in which the operator is linear; None means all.
+    """
+
+    transpose: Formula
+    arguments: tuple[int, ...] | None = None
+
+
+@frozen
+class Bilinear:
+    """An operator linear in each of its two arguments: matrix products, convolutions.
+
+    Attributes
+    ----------
+    left, right
+        ``(o, g, a, b, **params)`` gives the cotangent of a, of b.
+    """
+
+    left: Formula
+    right: Formula
+
+
+@frozen
+class Custom:
+    """Anything else.
+
+    Attributes
+    ----------
+    jvp
+        ``(o, ts, y, *xs, **params)``: the tangent of the result; ``ts[i]`` is None where it is zero.
+    vjp
+        One formula ``(o, g, y, *xs, **params)`` an argument, or None for an argument without derivative.
+        With several results g and y are tuples, ``g[i]`` being None where nothing flows back.
+    """
+
+    jvp: Formula
+    vjp: tuple[Any, ...]
+
+
+@frozen
+class Constant:
+    """The derivative is zero wherever it exists (rounding, sign, comparisons), for the stated reason."""
+
+    why: str
+
+
+@frozen
+class Refusal:
+    """There is none, for the stated reason."""
+
+    why: str
+
+
+def NOT_DIFFERENTIABLE(why: str) -> Refusal:  # noqa: N802 - a constant in spirit, spelt as the design spells it
+    """A derivative that does not exist, and why."""
+    return Refusal(why)
+
+
+Derivative = Partials | Linear | Bilinear | Custom | Constant | Refusal

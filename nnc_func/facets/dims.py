@@ -1,0 +1,249 @@
+"""Symbolic dimensions: integer polynomials in named or fresh symbols, compared exactly.
+
+An extent is an ``int`` or a `Dim`. Equality that can be proved is decided; what cannot be proved is assumed
+and checked when the numbers are known (a program checks again for every distinct binding).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping
+from typing import Any, TypeGuard, Union
+
+from nnc_func.errors import ShapeError
+
+_fresh = itertools.count()
+Monomial = tuple[Any, ...]  # atoms, sorted by their text; an atom is a name or a Quotient
+
+
+class Quotient:
+    """The atom ``numerator // divisor`` that does not divide evenly for all bindings."""
+
+    __slots__ = ("divisor", "numerator")
+
+    def __init__(self, numerator: Dim, divisor: Extent) -> None:
+        self.numerator = numerator
+        self.divisor = divisor
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Quotient) and (self.numerator, self.divisor) == (other.numerator, other.divisor)
+
+    def __hash__(self) -> int:
+        return hash((self.numerator, self.divisor))
+
+    def __str__(self) -> str:
+        return f"({_grouped(self.numerator)} // {_grouped(self.divisor)})"
+
+
+def _grouped(extent: Extent) -> str:
+    text = str(extent)
+    return f"({text})" if set(text) & set("+-*") else text
+
+
+class Dim:
+    """A symbolic extent.
+
+    Examples
+    --------
+    >>> n = Dim.named("n")
+    >>> 2 * n + n == 3 * n, str(n * 4 // 2), (n + 1).substitute({"n": 7})
+    (True, '2*n', 8)
+    """
+
+    __slots__ = ("_hash", "terms")
+    is_symbolic = True
+
+    def __init__(self, terms: Mapping[Monomial, int]) -> None:
+        self.terms = {m: c for m, c in terms.items() if c}
+        self._hash = hash(frozenset(self.terms.items()))
+
+    @staticmethod
+    def named(name: str) -> Dim:
+        """The dimension of that name: the same one wherever it is named."""
+        return Dim({(name,): 1})
+
+    @staticmethod
+    def fresh() -> Dim:
+        """A dimension that equals no other."""
+        return Dim({(f"?{next(_fresh)}",): 1})
+
+    @property
+    def symbols(self) -> frozenset[str]:
+        """Names of the symbols in it."""
+        found: set[str] = set()
+        for monomial in self.terms:
+            for atom in monomial:
+                found |= {atom} if isinstance(atom, str) else symbols_of((atom.numerator, atom.divisor))
+        return frozenset(found)
+
+    def substitute(self, values: Mapping[str, Extent]) -> Extent:
+        """With those symbols replaced: an ``int`` once none is left."""
+        total: Extent = 0
+        for monomial, coefficient in self.terms.items():
+            term: Extent = coefficient
+            for atom in monomial:
+                if isinstance(atom, str):
+                    term = term * values.get(atom, Dim({(atom,): 1}))
+                else:
+                    term = term * (substitute(atom.numerator, values) // substitute(atom.divisor, values))
+            total = total + term
+        return total
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Dim) and self.terms == other.terms
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __add__(self, other: Extent) -> Extent:
+        terms = dict(self.terms)
+        for m, c in _terms(other).items():
+            terms[m] = terms.get(m, 0) + c
+        return _simple(terms)
+
+    __radd__ = __add__
+
+    def __neg__(self) -> Extent:
+        return _simple({m: -c for m, c in self.terms.items()})
+
+    def __sub__(self, other: Extent) -> Extent:
+        return self + -other
+
+    def __rsub__(self, other: Extent) -> Extent:
+        return -self + other
+
+    def __mul__(self, other: Extent) -> Extent:
+        terms: dict[Monomial, int] = {}
+        for (m, c), (n, d) in itertools.product(self.terms.items(), _terms(other).items()):
+            both = tuple(sorted((*m, *n), key=str))
+            terms[both] = terms.get(both, 0) + c * d
+        return _simple(terms)
+
+    __rmul__ = __mul__
+
+    def __floordiv__(self, other: Extent) -> Extent:
+        if self == other:
+            return 1
+        if isinstance(other, int):
+            if other == 0:
+                raise ShapeError(f"{self} // 0")
+            if all(c % other == 0 for c in self.terms.values()):
+                return _simple({m: c // other for m, c in self.terms.items()})
+        elif len(other.terms) == 1:
+            (monomial, coefficient) = next(iter(other.terms.items()))
+            shared = {m: _without(m, monomial) for m in self.terms}
+            if all(rest is not None and self.terms[m] % coefficient == 0 for m, rest in shared.items()):
+                return _simple({rest: self.terms[m] // coefficient for m, rest in shared.items() if rest is not None})
+        return Dim({(Quotient(self, other),): 1})
+
+    def __rfloordiv__(self, other: int) -> Extent:
+        return 0 if other == 0 else Dim({(Quotient(Dim({(): other}), self),): 1})
+
+    def __str__(self) -> str:
+        parts = []
+        for m, c in sorted(self.terms.items(), key=lambda item: (-len(item[0]), str(item[0]))):
+            factors = [str(a) for a in m]
+            if abs(c) != 1 or not factors:
+                factors.insert(0, str(abs(c)))
+            parts.append(("-" if c < 0 else "+") + "*".join(factors))
+        return "".join(parts).removeprefix("+")
+
+    __repr__ = __str__
+
+    def __index__(self) -> int:
+        raise ShapeError(f"the extent {self} is not known yet: Python wanted a number; bind the input first")
+
+
+Extent = Union[int, Dim]
+
+
+def _terms(value: Extent) -> Mapping[Monomial, int]:
+    return value.terms if isinstance(value, Dim) else {(): int(value)}
+
+
+def _simple(terms: Mapping[Monomial, int]) -> Extent:
+    left = {m: c for m, c in terms.items() if c}
+    if not left:
+        return 0
+    return left[()] if set(left) == {()} else Dim(left)
+
+
+def _without(monomial: Monomial, factor: Monomial) -> Monomial | None:
+    rest = list(monomial)
+    for atom in factor:
+        if atom not in rest:
+            return None
+        rest.remove(atom)
+    return tuple(rest)
+
+
+def known(extent: Extent) -> TypeGuard[int]:
+    """Whether it is a number."""
+    return not isinstance(extent, Dim)
+
+
+def substitute(value: Any, values: Mapping[str, Extent]) -> Any:
+    """An extent, or a nest of tuples with extents in it, with symbols replaced."""
+    if isinstance(value, Dim):
+        return value.substitute(values)
+    if isinstance(value, tuple):
+        return tuple(substitute(v, values) for v in value)
+    return value
+
+
+def symbols_of(value: Any) -> frozenset[str]:
+    """Names of all symbols in an extent or a nest of tuples."""
+    if isinstance(value, Dim):
+        return value.symbols
+    if isinstance(value, tuple):
+        return frozenset().union(*(symbols_of(v) for v in value))
+    return frozenset()
+
+
+def product(shape: tuple[Extent, ...]) -> Extent:
+    """Number of elements.
+
+    Examples
+    --------
+    >>> product((2, 3)), product(())
+    (6, 1)
+    """
+    if all(isinstance(n, int) for n in shape):
+        return math.prod(shape)
+    total: Extent = 1
+    for n in shape:
+        total = total * n
+    return total
+
+
+def same_extent(a: Extent, b: Extent) -> bool:
+    """Whether two extents may be equal: two unequal numbers may not, a symbol may equal anything positive."""
+    if a == b:
+        return True
+    difference = a - b
+    return not known(difference)
+
+
+def broadcast_extents(column: tuple[Extent, ...]) -> Extent:
+    """The extent that these broadcast to.
+
+    A symbolic extent beside a number above one takes the number (and is checked when it is bound); beside
+    one it stays; beside another symbol the first is taken.
+
+    Raises
+    ------
+    ShapeError
+        Two numbers differ and neither is one.
+    """
+    found: Extent = 1
+    for n in column:
+        if n == found or (known(n) and n == 1):
+            continue
+        if known(found) and found == 1:
+            found = n
+        elif known(n) and known(found):
+            raise ShapeError(f"{found} against {n}")
+        elif known(n):
+            found = n
+    return found

@@ -1,0 +1,75 @@
+"""Kernels: how a device computes an operator. Data only; devices choose among them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from attrs import frozen
+
+ALL = "all"  # every argument whose shape and dtype equal the result's may be overwritten
+
+
+def always(*_: Any, **__: Any) -> bool:
+    """Accepts whatever the operator accepts."""
+    return True
+
+
+@frozen
+class Kernel:
+    """One way to compute an operator.
+
+    Attributes
+    ----------
+    name
+        Unique among the operator's kernels; it appears in plans.
+    compute
+        ``compute(xp, *arrays, **params)`` returns a new array, or a tuple for several results.
+        `xp` is the device's array namespace; a reference kernel uses only what the array API standard has.
+    into
+        ``into(xp, arrays, outs, scratch, **params)`` writes the results into the arrays `outs`
+        (C-contiguous, uninitialised) and returns nothing. None: the result of `compute` is copied.
+    ufunc
+        Name of a function of the namespace that is the kernel: called ``f(*arrays)`` and ``f(*arrays, out)``.
+        With it `compute` and `into` are not needed.
+    overwrites
+        Positions of arguments whose memory `into` (or the ufunc) may write the result over, while it still
+        reads them; ``ALL`` for elementwise kernels. Only arguments of the result's own shape and dtype count.
+    scratch
+        ``scratch(avals, **params)`` gives the scratch arrays that `into` wants, as a tuple of (shape, dtype).
+    accepts
+        ``accepts(avals, **params)``: whether this kernel takes arguments of these dtypes.
+    by_shape
+        `accepts` looks at shapes too; a choice is then not remembered by dtypes alone.
+    namespaces
+        Array namespaces it runs on, by module name (``"numpy"``, ``"cupy"``); None for any.
+    infallible
+        Cannot fail once shapes and dtypes have been checked.
+    """
+
+    name: str
+    compute: Callable[..., Any] | None = None
+    into: Callable[..., Any] | None = None
+    ufunc: str | None = None
+    overwrites: tuple[int, ...] | str = ()
+    scratch: Callable[..., tuple[tuple[tuple[int, ...], Any], ...]] | None = None
+    accepts: Callable[..., bool] = always
+    by_shape: bool = False
+    namespaces: frozenset[str] | None = None
+    infallible: bool = False
+
+
+def ufunc(name: str) -> Kernel:
+    """The kernel that is a universal function of the namespace: elementwise, `out=`, in place.
+
+    Examples
+    --------
+    >>> ufunc("add").overwrites
+    'all'
+    """
+    return Kernel(name, ufunc=name, overwrites=ALL, infallible=True)
+
+
+def reference(compute: Callable[..., Any], into: Callable[..., Any] | None = None, **facts: Any) -> Kernel:
+    """A kernel written against any array namespace."""
+    return Kernel(facts.pop("name", "reference"), compute=compute, into=into, **facts)

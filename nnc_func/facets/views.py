@@ -1,0 +1,61 @@
+"""Views, effects and randomness: what the Graph and the Engine must know of an operator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from attrs import frozen
+
+
+@frozen
+class View:
+    """The result shows memory of one argument.
+
+    Attributes
+    ----------
+    argument
+        Which argument: its position.
+    contiguous
+        The result of a contiguous argument is contiguous, and whole (reshape is; a slice is not).
+    needs_contiguous
+        Only a contiguous argument can be viewed, any other must be copied (so it is for reshape).
+    """
+
+    argument: int = 0
+    contiguous: bool = False
+    needs_contiguous: bool = False
+
+
+@frozen
+class Cost:
+    """Work of one application: FLOPs, and bytes read and written beyond operands and results."""
+
+    flops: int = 0
+    extra_bytes: int = 0
+
+
+CostRule = Callable[..., Cost]  # (avals of arguments, avals of results, **params) -> Cost
+
+
+def per_element(flops: int = 1) -> CostRule:
+    """`flops` for each element of the first result."""
+
+    def cost(args: tuple[Any, ...], results: tuple[Any, ...], **_: Any) -> Cost:
+        return Cost(flops * results[0].size)
+
+    return cost
+
+
+def per_input_element(flops: int = 1) -> CostRule:
+    """`flops` for each element of the first argument: reductions."""
+
+    def cost(args: tuple[Any, ...], results: tuple[Any, ...], **_: Any) -> Cost:
+        return Cost(flops * args[0].size)
+
+    return cost
+
+
+def free(args: tuple[Any, ...], results: tuple[Any, ...], **_: Any) -> Cost:
+    """No arithmetic at all: movement."""
+    return Cost(0)

@@ -1,0 +1,22 @@
+"""The catalogue: every operator, one entry each, by family."""
+
+from __future__ import annotations
+
+from nnc_func.graph.ops import (
+    binary,
+    compare,
+    conv,
+    create,
+    fused,
+    index,
+    linalg,
+    losses,
+    move,
+    pool,
+    random,
+    reduce,
+    unary,
+)
+from nnc_func.op import members
+
+CATALOGUE = members(unary, binary, compare, reduce, move, index, create, linalg, conv, pool, losses, random, fused)

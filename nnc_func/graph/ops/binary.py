@@ -1,0 +1,330 @@
+"""Elementwise operators of two or three arguments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nnc_func.device.kernels.move import NUMPY, Arrays, converted, dtype_of
+from nnc_func.errors import DTypeError
+from nnc_func.facets import dtypes
+from nnc_func.facets.derivatives import ONE, Custom, Linear, partials
+from nnc_func.facets.kernels import ALL, Kernel, reference
+from nnc_func.facets.laws import absorbs, associative, commutative, idempotent, unit
+from nnc_func.facets.samples import ANY, EXACT, FLOATS, NUMBERS, Refused, Samples
+from nnc_func.facets.views import per_element
+from nnc_func.graph.ops.families import (
+    STEPS,
+    Tensor,
+    blocks,
+    elementwise,
+    in_blocks,
+    logical,
+    pointwise,
+    predicate,
+    real,
+    real_floating,
+)
+
+PAIRS = Samples(dtypes=NUMBERS)
+
+
+@elementwise(
+    partials(ONE, ONE),
+    dtype=dtypes.numeric,
+    laws=(commutative, associative, unit(0)),
+    onnx="Add",
+    samples=PAIRS,
+    tolerance=EXACT,
+)
+def add(a: Tensor, b: Tensor, /) -> Tensor:
+    """Sum, element by element; booleans are refused, for they have no sum."""
+
+
+@elementwise(
+    partials(ONE, lambda o, y, a, b: -1),
+    dtype=dtypes.numeric,
+    laws=(unit(0, "right"),),
+    onnx="Sub",
+    samples=PAIRS,
+    tolerance=EXACT,
+)
+def subtract(a: Tensor, b: Tensor, /) -> Tensor:
+    """Difference, element by element."""
+
+
+@elementwise(
+    partials(lambda o, y, a, b: b, lambda o, y, a, b: a),
+    dtype=dtypes.numeric,
+    laws=(commutative, associative, unit(1), absorbs(0)),
+    onnx="Mul",
+    samples=PAIRS,
+    tolerance=EXACT,
+)
+def multiply(a: Tensor, b: Tensor, /) -> Tensor:
+    """Product, element by element."""
+
+
+@elementwise(
+    partials(lambda o, y, a, b: o.reciprocal(b), lambda o, y, a, b: o.negative(o.multiply(y, o.reciprocal(b)))),
+    laws=(unit(1, "right"),),
+    onnx="Div",
+    samples=Samples(domain=((-3.0, 3.0), (0.5, 4.0)), dtypes=FLOATS),
+    tolerance=EXACT,
+)
+def divide(a: Tensor, b: Tensor, /) -> Tensor:
+    """Quotient, element by element; integers give float64."""
+
+
+def _power_by_base(o: Any, y: Any, a: Any, b: Any) -> Any:
+    """b a^(b-1); 0 to the 0 is one whatever the base does nearby, so its infinite slope times zero is no NaN."""
+    corner = o.logical_and(o.equal(a, 0), o.equal(b, 0))
+    return o.multiply(b, o.power(o.where(corner, 1, a), o.subtract(b, 1)))
+
+
+def _power_by_exponent(o: Any, y: Any, a: Any, b: Any) -> Any:
+    """y log(a) where the base is positive; elsewhere there is no derivative, and it is taken to be zero."""
+    positive = o.greater(a, 0)
+    return o.where(positive, o.multiply(y, o.log(o.where(positive, a, 1))), 0)
+
+
+def _integers(avals: Any, **_: Any) -> bool:
+    return not any(a.dtype.kind in "fc" for a in avals)
+
+
+def _power(xp: Any, a: Any, b: Any) -> Any:
+    return xp.asarray(xp.power(a, b))
+
+
+def _power_into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays) -> None:
+    xp.power(*arrays, outs[0])
+
+
+@elementwise(
+    partials(_power_by_base, _power_by_exponent),
+    dtype=dtypes.numeric,
+    kernel=(
+        # of integers NumPy's refuses negative exponents: that kernel can fail
+        Kernel(
+            "power of integers", compute=_power, into=_power_into, overwrites=ALL, accepts=_integers, namespaces=NUMPY
+        ),
+        *pointwise("power", "pow", dtypes.numeric, widens=False),
+    ),
+    laws=(unit(1, "right"), absorbs(1, "left")),
+    onnx="Pow",
+    cost=per_element(16),
+    samples=Samples(domain=((0.3, 2.5), (-2.0, 3.0)), dtypes=FLOATS),
+)
+def power(a: Tensor, b: Tensor, /) -> Tensor:
+    """`a` to the power of `b`; the derivative by the exponent is zero where the base is not positive."""
+
+
+# --- the larger and the smaller: a tie gives each argument half of the derivative --------------------------
+
+
+def _by_keyword(name: str) -> tuple[Kernel, ...]:
+    """Not a `ufunc` kernel: NumPy 2.4 deprecates a third positional argument of these two, taking it for data."""
+
+    def compute(xp: Any, a: Any, b: Any) -> Any:
+        return xp.asarray(getattr(xp, name)(a, b))
+
+    def into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays) -> None:
+        getattr(xp, name)(*arrays, out=outs[0])
+
+    fast = Kernel(name, compute=compute, into=into, overwrites=ALL, namespaces=NUMPY, infallible=True)
+    return fast, pointwise(name, name, real, widens=False)[-1]
+
+
+def _winner(wins: str) -> Custom:
+    def share(o: Any, t: Any, a: Any, b: Any) -> Any:
+        tied = o.where(o.equal(a, b), o.multiply(t, 0.5), 0)
+        return o.where(getattr(o, wins)(a, b), t, tied)
+
+    def jvp(o: Any, ts: Any, y: Any, a: Any, b: Any) -> Any:
+        if ts[1] is None:
+            return share(o, ts[0], a, b)
+        if ts[0] is None:
+            return share(o, ts[1], b, a)
+        return o.add(share(o, ts[0], a, b), share(o, ts[1], b, a))
+
+    return Custom(
+        jvp,
+        (
+            lambda o, g, y, a, b: o.sum_to(share(o, g, a, b), a.shape),
+            lambda o, g, y, a, b: o.sum_to(share(o, g, b, a), b.shape),
+        ),
+    )
+
+
+@elementwise(
+    _winner("greater"),
+    kernel=_by_keyword("maximum"),
+    dtype=real,
+    laws=(commutative, associative, idempotent),
+    onnx="Max",
+    tolerance=EXACT,
+    samples=Samples(dtypes=NUMBERS, distinct=True),
+)
+def maximum(a: Tensor, b: Tensor, /) -> Tensor:
+    """The larger of two elements, NaN if either is; where they are equal, each gets half of the derivative."""
+
+
+@elementwise(
+    _winner("less"),
+    kernel=_by_keyword("minimum"),
+    dtype=real,
+    laws=(commutative, associative, idempotent),
+    onnx="Min",
+    tolerance=EXACT,
+    samples=Samples(dtypes=NUMBERS, distinct=True),
+)
+def minimum(a: Tensor, b: Tensor, /) -> Tensor:
+    """The smaller of two elements, NaN if either is; where they are equal, each gets half of the derivative."""
+
+
+# --- division with a whole quotient -----------------------------------------------------------------------
+
+WITHIN_ONE = Samples(domain=((-3.0, 3.0), (3.5, 6.0)), avoid=(0.0,), dtypes=FLOATS)
+
+
+@elementwise(STEPS, dtype=real, onnx=Refused("ONNX has no floored division"), samples=WITHIN_ONE, tolerance=EXACT)
+def floor_divide(a: Tensor, b: Tensor, /) -> Tensor:
+    """The largest integer not above the quotient, in the promoted dtype; integers divided by zero give 0."""
+
+
+@elementwise(
+    partials(ONE, lambda o, y, a, b: o.negative(o.floor_divide(a, b))),
+    dtype=real,
+    onnx=Refused("ONNX's Mod is of integers, or has the sign of the dividend"),
+    samples=WITHIN_ONE,
+    tolerance=EXACT,
+)
+def remainder(a: Tensor, b: Tensor, /) -> Tensor:
+    """What the floored division leaves: it has the sign of `b`."""
+
+
+@elementwise(
+    partials(
+        lambda o, y, a, b: o.divide(b, o.add(o.square(a), o.square(b))),
+        lambda o, y, a, b: o.negative(o.divide(a, o.add(o.square(a), o.square(b)))),
+    ),
+    kernel="arctan2",
+    standard="atan2",
+    dtype=real_floating,
+    onnx=Refused("ONNX has no arc tangent of two arguments"),
+    samples=Samples(avoid=(0.0,), dtypes=FLOATS),
+    cost=per_element(24),
+)
+def atan2(a: Tensor, b: Tensor, /) -> Tensor:
+    """The angle of the point (b, a), between -pi and pi."""
+
+
+# --- truth ------------------------------------------------------------------------------------------------
+
+TRUTH: dict[str, Any] = {"common": logical, "dtype": logical, "samples": Samples(dtypes=("bool",)), "tolerance": EXACT}
+
+
+@predicate(
+    "booleans have no derivative", laws=(commutative, associative, idempotent, unit(1), absorbs(0)), onnx="And", **TRUTH
+)
+def logical_and(a: Tensor, b: Tensor, /) -> Tensor:
+    """Whether both are true, of booleans only."""
+
+
+@predicate(
+    "booleans have no derivative", laws=(commutative, associative, idempotent, unit(0), absorbs(1)), onnx="Or", **TRUTH
+)
+def logical_or(a: Tensor, b: Tensor, /) -> Tensor:
+    """Whether either is true, of booleans only."""
+
+
+@predicate("booleans have no derivative", laws=(commutative, associative, unit(0)), onnx="Xor", **TRUTH)
+def logical_xor(a: Tensor, b: Tensor, /) -> Tensor:
+    """Whether exactly one is true, of booleans only."""
+
+
+# --- three arguments --------------------------------------------------------------------------------------
+
+
+def _chosen(condition: dtypes.DType, a: dtypes.DType, b: dtypes.DType, **_: Any) -> dtypes.DType:
+    if condition.kind != "b":
+        raise DTypeError(f"where wants a condition of booleans, given {condition.name}; use not_equal(condition, 0)")
+    return dtypes.promote(a, b)
+
+
+def _where(xp: Any, condition: Any, a: Any, b: Any) -> Any:
+    common = dtypes.promote(dtype_of(a), dtype_of(b))
+    return xp.where(condition, converted(xp, a, common), converted(xp, b, common))
+
+
+def _where_numpy(xp: Any, condition: Any, a: Any, b: Any) -> Any:
+    return xp.asarray(xp.where(condition, a, b))
+
+
+def _where_into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays) -> None:
+    condition, a, b = arrays
+    if outs[0] is not b:
+        xp.copyto(outs[0], b)
+    xp.copyto(outs[0], a, where=condition)
+
+
+BROADCAST: tuple[tuple[Any, Any, Any], ...] = (
+    ((), (), ()), ((2, 3), (2, 3), (2, 3)), ((3,), (2, 1), ()), ((2, 1), (3,), (2, 3)), ((0,), (1,), ()),
+)  # fmt: skip
+CHOICES = tuple(
+    (((condition, "bool"), (a, dtype), (b, dtype)), dict[str, Any]()) for condition, a, b in BROADCAST for dtype in ANY
+)
+
+
+@elementwise(
+    Linear(
+        lambda o, g, condition, a, b: (
+            o.sum_to(o.where(condition, g, 0), a.shape),
+            o.sum_to(o.where(condition, 0, g), b.shape),
+        ),
+        arguments=(1, 2),
+    ),
+    dtype=_chosen,
+    kernel=(
+        Kernel("copies", compute=_where_numpy, into=_where_into, overwrites=(2,), namespaces=NUMPY, infallible=True),
+        reference(_where, infallible=True),
+    ),
+    onnx="Where",
+    tolerance=EXACT,
+    samples=Samples(relation="cases", cases=CHOICES),
+)
+def where(condition: Tensor, a: Tensor, b: Tensor, /) -> Tensor:
+    """`a` where the condition is true and `b` elsewhere; what is not chosen has no say in the derivative."""
+
+
+def _after(a: dtypes.DType, b: dtypes.DType, c: dtypes.DType, **_: Any) -> dtypes.DType:
+    return dtypes.numeric(dtypes.numeric(a, b), c)
+
+
+def _fma(xp: Any, a: Any, b: Any, c: Any) -> Any:
+    inner = dtypes.promote(dtype_of(a), dtype_of(b))
+    product = converted(xp, a, inner) * converted(xp, b, inner)
+    common = dtypes.promote(inner, dtype_of(c))
+    return converted(xp, product, common) + converted(xp, c, common)
+
+
+def _fma_into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays) -> None:
+    """The product goes into scratch, so that any argument, the addend too, may be written over."""
+    for a, b, c, out, product in blocks(xp, arrays, outs[0], scratch[0]):
+        xp.multiply(a, b, product)
+        xp.add(product, c, out)
+
+
+def _product(a: dtypes.DType, b: dtypes.DType, c: dtypes.DType) -> dtypes.DType:
+    return dtypes.promote(a, b)
+
+
+@elementwise(
+    partials(lambda o, y, a, b, c: b, lambda o, y, a, b, c: a, ONE),
+    dtype=_after,
+    kernel=(*in_blocks(_fma_into, dtype=_after, inner=_product), reference(_fma, infallible=True)),
+    onnx=Refused("ONNX has no fused multiply and add"),
+    samples=PAIRS,
+    cost=per_element(2),
+)
+def fma(a: Tensor, b: Tensor, c: Tensor, /) -> Tensor:
+    """a * b + c without a tensor for the product; a device may round once instead of twice."""

@@ -1,0 +1,54 @@
+"""Comparisons: booleans come out, by NumPy's promotion of both sides."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nnc_func.errors import DTypeError
+from nnc_func.facets import dtypes
+from nnc_func.facets.laws import commutative
+from nnc_func.facets.samples import ANY, EXACT, Refused, Samples
+from nnc_func.graph.ops.families import Tensor, comparable, predicate
+
+WHY = "comparisons jump"
+
+
+def _orderable(a: dtypes.DType, b: dtypes.DType, **_: Any) -> dtypes.DType:
+    if dtypes.promote(a, b).kind == "c":
+        raise DTypeError(f"complex numbers have no order, given {a.name} and {b.name}; compare their magnitudes")
+    return dtypes.BOOL
+
+
+BOTH: dict[str, Any] = {"samples": Samples(dtypes=ANY), "tolerance": EXACT}
+EQUALITY: dict[str, Any] = {**BOTH, "common": dtypes.promote, "laws": (commutative,)}
+ORDER: dict[str, Any] = {**BOTH, "common": comparable, "dtype": _orderable}
+
+
+@predicate(WHY, onnx="Equal", **EQUALITY)
+def equal(a: Tensor, b: Tensor, /) -> Tensor:
+    """Whether two elements are equal; NaN equals nothing, and 0.0 equals -0.0."""
+
+
+@predicate(WHY, onnx=Refused("ONNX has no inequality; use logical_not of equal"), **EQUALITY)
+def not_equal(a: Tensor, b: Tensor, /) -> Tensor:
+    """Whether two elements differ; NaN differs from everything."""
+
+
+@predicate(WHY, onnx="Less", **ORDER)
+def less(a: Tensor, b: Tensor, /) -> Tensor:
+    """Whether the first element is smaller; false if either is NaN."""
+
+
+@predicate(WHY, onnx="LessOrEqual", **ORDER)
+def less_equal(a: Tensor, b: Tensor, /) -> Tensor:
+    """Whether the first element is smaller or equal; false if either is NaN."""
+
+
+@predicate(WHY, onnx="Greater", **ORDER)
+def greater(a: Tensor, b: Tensor, /) -> Tensor:
+    """Whether the first element is larger; false if either is NaN."""
+
+
+@predicate(WHY, onnx="GreaterOrEqual", **ORDER)
+def greater_equal(a: Tensor, b: Tensor, /) -> Tensor:
+    """Whether the first element is larger or equal; false if either is NaN."""

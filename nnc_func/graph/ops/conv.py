@@ -1,0 +1,263 @@
+"""Convolution of images and its two adjoints: three operators closed under differentiation to any order.
+
+Each is linear in both arguments, and each derivative is one of the three. "Convolution" is the cross-correlation
+that neural networks mean: the kernel is not flipped.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nnc_func.device.kernels import conv as kernels
+from nnc_func.device.kernels.linalg import pair
+from nnc_func.errors import ShapeError
+from nnc_func.facets import dtypes
+from nnc_func.facets.derivatives import Bilinear
+from nnc_func.facets.dims import Extent, known, same_extent
+from nnc_func.facets.samples import FLOATS, Refused, Samples, Tolerance
+from nnc_func.facets.shapes import ShapeT, windows
+from nnc_func.facets.views import Cost
+from nnc_func.graph.ops.families import Nested, Sizes, Tensor
+from nnc_func.op import operator
+
+LAYOUTS = ("NHWC", "NCHW")
+
+
+# --- geometry, shared with pooling -------------------------------------------------------------------
+
+
+def image_axes(x: ShapeT, layout: str) -> tuple[Extent, tuple[Extent, Extent], Extent]:
+    """Number of images, spatial extents and channels of a tensor of that layout.
+
+    Raises
+    ------
+    ShapeError
+        An unknown layout, or a rank other than 4.
+    """
+    if layout not in LAYOUTS:
+        raise ShapeError(f"layout {layout!r} is unknown; wanted one of {', '.join(LAYOUTS)}")
+    if len(x) != 4:
+        raise ShapeError(f"wanted images of rank 4 in the layout {layout}, given shape {x}; use expand_dims or reshape")
+    return (x[0], (x[1], x[2]), x[3]) if layout == "NHWC" else (x[0], (x[2], x[3]), x[1])
+
+
+def image_shape(count: Extent, extents: tuple[Extent, Extent], channels: Extent, layout: str) -> ShapeT:
+    """The shape of images in that layout."""
+    return (count, *extents, channels) if layout == "NHWC" else (count, channels, *extents)
+
+
+def positive_pair(name: str, value: Any) -> tuple[int, int]:
+    """A parameter of both spatial axes, as a number for each.
+
+    Raises
+    ------
+    ShapeError
+        It is neither a positive number nor a pair of them.
+    """
+    found = pair(value)
+    if not isinstance(found, tuple) or len(found) != 2 or not all(isinstance(n, int) and n > 0 for n in found):
+        raise ShapeError(f"{name} is one positive number or a pair of them, given {value!r}")
+    return found[0], found[1]
+
+
+def _amounts(padding: Any) -> tuple[tuple[int, int], tuple[int, int]] | None:
+    """Padding before and after each axis; None means SAME."""
+    if padding == "SAME":
+        return None
+    if padding == "VALID":
+        return (0, 0), (0, 0)
+    shaped = isinstance(padding, tuple) and len(padding) == 2
+    if shaped and all(isinstance(p, tuple) and len(p) == 2 for p in padding):
+        (top, bottom), (left, right) = padding
+        if all(isinstance(n, int) and n >= 0 for n in (top, bottom, left, right)):
+            return (top, bottom), (left, right)
+    raise ShapeError(
+        f"padding is 'VALID', 'SAME' or ((top, bottom), (left, right)) with no negative number, given {padding!r}"
+    )
+
+
+def window_extents(
+    extents: tuple[Extent, Extent], window: tuple[Extent, Extent], stride: Any, padding: Any, dilation: Any = (1, 1)
+) -> tuple[Extent, Extent]:
+    """How many windows there are along each spatial axis.
+
+    Raises
+    ------
+    ShapeError
+        No window fits, or a parameter has the wrong form.
+    """
+    if not all(known(n) and n > 0 for n in window):
+        raise ShapeError(f"the extents of a window are positive numbers, given {window}")
+    strides, dilations = positive_pair("stride", stride), positive_pair("dilation", dilation)
+    amounts = _amounts(padding)
+    if amounts is None:
+        height, width = ((n + s - 1) // s for n, s in zip(extents, strides, strict=True))
+    else:
+        height, width = (
+            windows(n, k, s, before, after, d)  # type: ignore[arg-type]
+            for n, k, s, (before, after), d in zip(extents, window, strides, amounts, dilations, strict=True)
+        )
+    return height, width
+
+
+# --- shape rules -------------------------------------------------------------------------------------
+
+
+def _kernel_axes(w: ShapeT, channels: Extent, groups: int) -> tuple[tuple[Extent, Extent], Extent]:
+    """Spatial extents of a kernel, and its output channels, after checking it against the input's channels."""
+    if len(w) != 4:
+        raise ShapeError(f"wanted a kernel of shape (height, width, in // groups, out), given {w}")
+    if groups < 1:
+        raise ShapeError(f"groups is a positive number, given {groups}")
+    if not same_extent(w[2] * groups, channels) or (known(w[3]) and w[3] % groups):
+        raise ShapeError(
+            f"a kernel of shape {w}, (height, width, in // groups, out), does not fit {channels} channels in {groups} "
+            f"groups: wanted in // groups * {groups} = {channels}, and out a multiple of {groups}"
+        )
+    return (w[0], w[1]), w[3]
+
+
+def _same_shape(given: ShapeT, wanted: ShapeT, what: str) -> None:
+    if len(given) != len(wanted) or not all(same_extent(m, n) for m, n in zip(given, wanted, strict=True)):
+        raise ShapeError(f"{what} has shape {given}; with these parameters it must be {wanted}")
+
+
+def _conv_shape(x: ShapeT, w: ShapeT, *, stride: Any, padding: Any, dilation: Any, groups: int, layout: str) -> ShapeT:
+    count, extents, channels = image_axes(x, layout)
+    window, out = _kernel_axes(w, channels, groups)
+    return image_shape(count, window_extents(extents, window, stride, padding, dilation), out, layout)
+
+
+def _input_gradient_shape(g: ShapeT, w: ShapeT, *, input_shape: ShapeT, **params: Any) -> ShapeT:
+    _same_shape(g, _conv_shape(input_shape, w, **params), f"the cotangent of conv2d of {input_shape} with {w}")
+    return input_shape
+
+
+def _kernel_gradient_shape(x: ShapeT, g: ShapeT, *, kernel_shape: ShapeT, **params: Any) -> ShapeT:
+    _same_shape(g, _conv_shape(x, kernel_shape, **params), f"the cotangent of conv2d of {x} with {kernel_shape}")
+    return kernel_shape
+
+
+# --- derivatives and cost ----------------------------------------------------------------------------
+
+
+def _to_input(o: Any, g: Tensor, x: Tensor, w: Tensor, **params: Any) -> Tensor:
+    return o.conv2d_input_gradient(g, w, input_shape=x.shape, **params)
+
+
+def _to_kernel(o: Any, g: Tensor, x: Tensor, w: Tensor, **params: Any) -> Tensor:
+    return o.conv2d_kernel_gradient(x, g, kernel_shape=w.shape, **params)
+
+
+_CONV = Bilinear(left=_to_input, right=_to_kernel)
+_INPUT_GRADIENT = Bilinear(  # of (g, w): the cotangent c has the input's shape
+    left=lambda o, c, g, w, *, input_shape, **params: o.conv2d(c, w, **params),
+    right=lambda o, c, g, w, *, input_shape, **params: o.conv2d_kernel_gradient(c, g, kernel_shape=w.shape, **params),
+)
+_KERNEL_GRADIENT = Bilinear(  # of (x, g): the cotangent c has the kernel's shape
+    left=lambda o, c, x, g, *, kernel_shape, **params: o.conv2d_input_gradient(g, c, input_shape=x.shape, **params),
+    right=lambda o, c, x, g, *, kernel_shape, **params: o.conv2d(x, c, **params),
+)
+
+
+def _conv_cost(args: tuple[Any, ...], results: tuple[Any, ...], **_: Any) -> Cost:
+    height, width, channels, _out = args[1].shape
+    return Cost(2 * results[0].size * height * width * channels)
+
+
+def _input_gradient_cost(args: tuple[Any, ...], results: tuple[Any, ...], **_: Any) -> Cost:
+    height, width, channels, _out = args[1].shape
+    return Cost(2 * args[0].size * height * width * channels)
+
+
+def _kernel_gradient_cost(args: tuple[Any, ...], results: tuple[Any, ...], **_: Any) -> Cost:
+    height, width, channels, _out = results[0].shape
+    return Cost(2 * args[1].size * height * width * channels)
+
+
+# --- samples -----------------------------------------------------------------------------------------
+
+_CASES: tuple[tuple[ShapeT, ShapeT, dict[str, Any]], ...] = (  # input, kernel, parameters
+    ((2, 5, 6, 1), (3, 3, 1, 2), {}),
+    ((2, 5, 6, 1), (3, 3, 1, 2), {"padding": "SAME"}),
+    ((1, 6, 5, 2), (2, 3, 2, 3), {"stride": (2, 1), "padding": "SAME"}),
+    ((1, 7, 7, 2), (3, 2, 2, 2), {"stride": (2, 3), "padding": ((1, 0), (0, 2))}),
+    ((1, 7, 6, 2), (2, 2, 2, 2), {"dilation": (2, 3), "padding": ((0, 1), (1, 1))}),
+    ((2, 4, 4, 4), (2, 2, 2, 6), {"groups": 2}),
+    ((1, 5, 5, 3), (3, 3, 1, 3), {"groups": 3, "padding": "SAME"}),
+    ((1, 3, 4, 3), (1, 1, 3, 2), {"stride": (2, 2)}),
+    ((0, 4, 4, 2), (3, 3, 2, 2), {}),
+    ((2, 2, 5, 6), (3, 3, 2, 3), {"layout": "NCHW", "padding": "SAME"}),
+    ((2, 4, 6, 5), (2, 3, 2, 4), {"layout": "NCHW", "groups": 2, "stride": (2, 1), "dilation": (2, 1)}),
+    ((1, 2, 5, 4), (2, 2, 2, 3), {"layout": "NCHW", "padding": ((1, 2), (0, 1)), "stride": (1, 2)}),
+)
+_DEFAULTS: dict[str, Any] = {
+    "stride": (1, 1), "padding": "VALID", "dilation": (1, 1), "groups": 1, "layout": "NHWC",
+}  # fmt: skip
+
+
+def _result(x: ShapeT, w: ShapeT, params: dict[str, Any]) -> ShapeT:
+    return _conv_shape(x, w, **(_DEFAULTS | params))
+
+
+_TOLERANCE = Tolerance(64.0)
+
+
+@operator(
+    shape=_conv_shape, dtype=dtypes.numeric, derivative=_CONV, kernels=kernels.CONV2D, cost=_conv_cost, onnx="Conv",
+    tolerance=_TOLERANCE,
+    samples=Samples(relation="cases", dtypes=FLOATS, cases=tuple(((x, w), params) for x, w, params in _CASES)),
+)  # fmt: skip
+def conv2d(
+    x: Tensor, w: Tensor, /, *, stride: Nested = (1, 1), padding: Nested = "VALID", dilation: Nested = (1, 1),
+    groups: int = 1, layout: str = "NHWC",
+) -> Tensor:  # fmt: skip
+    """Sum of products of a kernel with every window of images.
+
+    Shapes: `x` is ``(images, height, width, in)`` in the layout ``"NHWC"``, ``(images, in, height, width)`` in
+    ``"NCHW"``; the result likewise, with the kernel's ``out`` channels. The kernel is ``(height, width, in // groups,
+    out)``, HWIO, in both layouts.
+
+    `stride` is the step between windows and `dilation` the step between elements of one, each a number or a pair.
+    `padding` surrounds the images with zeros: ``"VALID"`` by none, ``"SAME"`` so that there are ceil(extent / stride)
+    windows (an odd zero goes to the end, as in TensorFlow and ONNX's SAME_UPPER), or ``((top, bottom), (left,
+    right))``. With `groups`, input and output channels are cut into that many runs, and run i of the output sees run
+    i of the input only.
+    """
+
+
+@operator(
+    shape=_input_gradient_shape, dtype=dtypes.numeric, derivative=_INPUT_GRADIENT,
+    kernels=kernels.CONV2D_INPUT_GRADIENT, cost=_input_gradient_cost, onnx="ConvTranspose", tolerance=_TOLERANCE,
+    samples=Samples(relation="cases", dtypes=FLOATS, cases=tuple(
+        ((_result(x, w, params), w), {"input_shape": x, **params}) for x, w, params in _CASES
+    )),
+)  # fmt: skip
+def conv2d_input_gradient(
+    g: Tensor, w: Tensor, /, *, input_shape: Sizes, stride: Nested = (1, 1), padding: Nested = "VALID",
+    dilation: Nested = (1, 1), groups: int = 1, layout: str = "NHWC",
+) -> Tensor:  # fmt: skip
+    """Adjoint of `conv2d` with respect to its images: the transposed convolution.
+
+    `g` has the shape of ``conv2d(x, w)`` for an `x` of shape `input_shape`, which is the result's shape. The other
+    parameters are those of that convolution.
+    """
+
+
+@operator(
+    shape=_kernel_gradient_shape, dtype=dtypes.numeric, derivative=_KERNEL_GRADIENT,
+    kernels=kernels.CONV2D_KERNEL_GRADIENT, cost=_kernel_gradient_cost, tolerance=_TOLERANCE,
+    onnx=Refused("ONNX has no gradient of Conv with respect to the kernel"),
+    samples=Samples(relation="cases", dtypes=FLOATS, cases=tuple(
+        ((x, _result(x, w, params)), {"kernel_shape": w, **params}) for x, w, params in _CASES
+    )),
+)  # fmt: skip
+def conv2d_kernel_gradient(
+    x: Tensor, g: Tensor, /, *, kernel_shape: Sizes, stride: Nested = (1, 1), padding: Nested = "VALID",
+    dilation: Nested = (1, 1), groups: int = 1, layout: str = "NHWC",
+) -> Tensor:  # fmt: skip
+    """Adjoint of `conv2d` with respect to its kernel.
+
+    `g` has the shape of ``conv2d(x, w)`` for a `w` of shape `kernel_shape`, which is the result's shape. The other
+    parameters are those of that convolution.
+    """

@@ -1,0 +1,224 @@
+"""Decorators for families of operators: most facets are the family's. And the kernels that come with a name.
+
+Operators are declared one a function; what all of a family share (shapes, casts, in-place) is said here once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from attrs import evolve
+
+from nnc_func.device.kernels.move import NUMPY, Arrays, cast, converted, dtype_of
+from nnc_func.errors import DTypeError
+from nnc_func.facets import dtypes, shapes
+from nnc_func.facets.derivatives import Constant, Derivative
+from nnc_func.facets.dims import product
+from nnc_func.facets.kernels import ALL, Kernel, reference, ufunc
+from nnc_func.op import Op, operator
+
+Axes = Any  # converted by op.axes
+Sizes = Any  # converted by op.sizes
+DType = Any  # converted by numpy.dtype
+Nested = Any  # converted by op.nested
+Tensor = Any  # whatever flows through an interpretation
+number = Any  # converted by op.number
+
+Decorator = Callable[[Callable[..., Any]], Op]
+STEPS = Constant("it is constant between its jumps")
+
+
+# --- dtype rules -----------------------------------------------------------------------------------------
+
+
+def real(*given: dtypes.DType, **_: Any) -> dtypes.DType:
+    """Promotion of numbers that have an order: neither booleans nor complex numbers."""
+    return _no_complex(dtypes.numeric(*given))
+
+
+def real_floating(*given: dtypes.DType, **_: Any) -> dtypes.DType:
+    """As `floating`, complex numbers refused."""
+    return _no_complex(dtypes.floating(*given))
+
+
+def _no_complex(found: dtypes.DType) -> dtypes.DType:
+    if found.kind == "c":
+        raise DTypeError(f"wanted real numbers, given {found.name}")
+    return found
+
+
+def logical(*given: dtypes.DType, **_: Any) -> dtypes.DType:
+    """Booleans of booleans."""
+    for each in given:
+        if each.kind != "b":
+            raise DTypeError(f"wanted booleans, given {each.name}; compare it with something, or cast it to bool")
+    return dtypes.BOOL
+
+
+def holding(dtype: dtypes.DType, value: Any, what: str) -> dtypes.DType:
+    """That dtype, which must have such a value.
+
+    Raises
+    ------
+    DTypeError
+        It has not: no fraction is an integer, and no integer has all values.
+    """
+    kind = "?" if isinstance(value, bool) else {int: "i", float: "f", complex: "c"}[type(value)]
+    fits = {"b": value in (0, 1), "i": kind in "?i", "u": kind in "?i", "f": kind != "c"}.get(dtype.kind, True)
+    if fits and dtype.kind in "iu":
+        fits = np.iinfo(dtype).min <= value <= np.iinfo(dtype).max
+    if not fits:
+        raise DTypeError(f"{what}={value!r} is no {dtype.name}; give another value, or cast the tensor first")
+    return dtype
+
+
+# --- kernels ---------------------------------------------------------------------------------------------
+
+
+def pointwise(numpy: str, standard: str, common: dtypes.DTypeRule, widens: bool) -> tuple[Kernel, ...]:
+    """The kernels of an elementwise operator with a name in NumPy (and CuPy) and one in the standard.
+
+    Parameters
+    ----------
+    common
+        The rule for the dtype in which it is computed.
+    widens
+        It gives some arguments a wider dtype than NumPy would: those are computed by NumPy in that dtype.
+    """
+
+    def natural(avals: Any, **_: Any) -> bool:
+        given = [a.dtype for a in avals]
+        return bool(np.result_type(*given) == common(*given))
+
+    def widened(xp: Any, *arrays: Any) -> Any:
+        return xp.asarray(getattr(xp, numpy)(*arrays, dtype=common(*(a.dtype for a in arrays))))
+
+    def widened_into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays) -> None:
+        getattr(xp, numpy)(*arrays, outs[0], dtype=outs[0].dtype)
+
+    def standardised(xp: Any, *arrays: Any) -> Any:
+        wanted = common(*map(dtype_of, arrays))
+        return getattr(xp, standard)(*(converted(xp, a, wanted) for a in arrays))
+
+    plain = evolve(ufunc(numpy), namespaces=NUMPY)
+    last = reference(standardised, infallible=True)
+    if not widens:
+        return plain, last
+    wide = Kernel(f"{numpy}, widened", compute=widened, into=widened_into, namespaces=NUMPY, infallible=True)
+    return evolve(plain, accepts=natural), wide, last
+
+
+def comparable(*given: dtypes.DType, **_: Any) -> dtypes.DType:
+    """Promotion; booleans become the smallest integers, since the standard orders numbers only."""
+    found = dtypes.promote(*given)
+    return np.dtype("int8") if found.kind == "b" else found
+
+
+def in_steps(
+    into: Callable[..., None], *, shape: Callable[..., Any] = shapes.broadcast, dtype: dtypes.DTypeRule, **facts: Any
+) -> Kernel:
+    """A kernel for NumPy and CuPy that is written as its `into`; `compute` allocates for it."""
+    scratch = facts.get("scratch")
+
+    def compute(xp: Any, *arrays: Any, **params: Any) -> Any:
+        out = xp.empty(shape(*(a.shape for a in arrays), **params), dtype(*(a.dtype for a in arrays), **params))
+        wanted = scratch(arrays, **params) if scratch else ()
+        into(xp, arrays, (out,), tuple(xp.empty(*each) for each in wanted), **params)
+        return out
+
+    facts = {"name": "in steps", "namespaces": NUMPY, "infallible": True, **facts}
+    return Kernel(compute=compute, into=into, **facts)
+
+
+BLOCK = 16384  # elements of scratch: a few blocks fit in the innermost caches
+
+
+def block(shape: tuple[Any, ...], dtype: dtypes.DType) -> tuple[tuple[Any, Any], ...]:
+    """Scratch for as many rows (along the first axis) as fit in a block, one at least."""
+    shape = shape or (1,)
+    row = product(shape[1:])
+    rows = max(1, BLOCK // row) if isinstance(row, int) and row else 1
+    return (((rows, *shape[1:]), dtype),)
+
+
+def blocks(xp: Any, arrays: Arrays, out: Any, scratch: Any) -> Iterator[Arrays]:
+    """Rows of each array, broadcast, of the result and of the scratch, block by block."""
+    shape, rows = out.shape or (1,), max(scratch.shape[0], 1)
+    seen = [*(xp.broadcast_to(a, shape) for a in arrays), out.reshape(shape)]
+    for i in range(0, shape[0], rows):
+        yield *(a[i : i + rows] for a in seen), scratch[: min(rows, shape[0] - i)]
+
+
+def in_blocks(
+    into: Callable[..., None], *, dtype: dtypes.DTypeRule, inner: dtypes.DTypeRule, overwrites: Any = ALL
+) -> tuple[Kernel, ...]:
+    """Elementwise, through scratch of the `inner` dtype: in cache-sized blocks on NumPy, at one go on a GPU."""
+
+    def some(avals: Any, **_: Any) -> tuple[tuple[Any, Any], ...]:
+        return block(shapes.broadcast(*(a.shape for a in avals)), inner(*(a.dtype for a in avals)))
+
+    def whole(avals: Any, **_: Any) -> tuple[tuple[Any, Any], ...]:
+        return ((shapes.broadcast(*(a.shape for a in avals)) or (1,), inner(*(a.dtype for a in avals))),)
+
+    here = frozenset({"numpy"})
+    return (
+        in_steps(into, dtype=dtype, name="in blocks", overwrites=overwrites, scratch=some, namespaces=here),
+        in_steps(into, dtype=dtype, overwrites=overwrites, scratch=whole),
+    )
+
+
+def floats_only(avals: Any, **_: Any) -> bool:
+    """Whether the arguments are floating as they stand."""
+    return all(a.dtype.kind in "fc" for a in avals)
+
+
+def rounding(numpy: str, standard: str) -> tuple[Kernel, ...]:
+    """Kernels for rounding to an integer: an integer stays what it is (NumPy before 2.1 made it a float)."""
+
+    def rounded(xp: Any, x: Any) -> Any:
+        return getattr(xp, standard)(x) if dtype_of(x).kind == "f" else cast(xp, x, dtype=dtype_of(x))
+
+    return evolve(ufunc(numpy), namespaces=NUMPY, accepts=floats_only), reference(rounded, infallible=True)
+
+
+# --- decorators ------------------------------------------------------------------------------------------
+
+
+def elementwise(
+    derivative: Derivative,
+    *,
+    kernel: str | Kernel | tuple[Kernel, ...] | None = None,
+    standard: str | None = None,
+    dtype: dtypes.DTypeRule = dtypes.floating,
+    **facets: Any,
+) -> Decorator:
+    """An operator on each element by itself: shapes broadcast, any argument of the result's aval may be overwritten.
+
+    `kernel` is NumPy's name for it where that is not the operator's, or its kernels; `standard` the array API's.
+    """
+
+    def decorate(signature: Callable[..., Any]) -> Op:
+        own = signature.__name__.rstrip("_")
+        if isinstance(kernel, (Kernel, tuple)):
+            kernels = kernel if isinstance(kernel, tuple) else (kernel,)
+        else:
+            kernels = pointwise(kernel or own, standard or own, dtype, dtype in (dtypes.floating, real_floating))
+        declare = operator(shape=shapes.broadcast, dtype=dtype, derivative=derivative, kernels=kernels, **facets)
+        return declare(signature)
+
+    return decorate
+
+
+def predicate(
+    why: str, *, common: dtypes.DTypeRule, dtype: dtypes.DTypeRule = dtypes.boolean, **facets: Any
+) -> Decorator:
+    """An elementwise question: booleans come out, and no derivative."""
+
+    def decorate(signature: Callable[..., Any]) -> Op:
+        name = signature.__name__
+        kernels = pointwise(name, name, common, widens=False)
+        return elementwise(Constant(why), kernel=kernels, dtype=dtype, **facets)(signature)
+
+    return decorate

@@ -1,0 +1,200 @@
+"""Pooling of images, and what its derivatives need: operators that are differentiable to any order.
+
+The maximum is taken as a choice of one element of each window, the first in row-major order among equals; gradient
+and tangent route by that choice, and are each other's adjoints.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nnc_func.device.kernels import pool as kernels
+from nnc_func.device.kernels.linalg import pair
+from nnc_func.errors import DTypeError, ShapeError
+from nnc_func.facets import dtypes
+from nnc_func.facets.derivatives import Custom, Linear
+from nnc_func.facets.dims import same_extent
+from nnc_func.facets.samples import FLOATS, Refused, Samples, Tolerance
+from nnc_func.facets.shapes import ShapeT
+from nnc_func.facets.views import Cost
+from nnc_func.graph.ops.conv import image_axes, image_shape, positive_pair, window_extents
+from nnc_func.graph.ops.families import Nested, Sizes, Tensor
+from nnc_func.op import operator
+
+# --- rules -------------------------------------------------------------------------------------------
+
+
+def _pooled(x: ShapeT, *, window: Any, stride: Any, padding: Any, layout: str) -> ShapeT:
+    count, extents, channels = image_axes(x, layout)
+    over = positive_pair("window", window)
+    found = window_extents(extents, over, over if stride is None else stride, padding)
+    if isinstance(padding, tuple) and any(p >= n for ps, n in zip(padding, over, strict=True) for p in ps):
+        raise ShapeError(f"padding {padding} is not narrower than the window {over}: windows would hold padding only")
+    return image_shape(count, found, channels, layout)
+
+
+def _check(given: ShapeT, wanted: ShapeT, what: str) -> None:
+    if len(given) != len(wanted) or not all(same_extent(m, n) for m, n in zip(given, wanted, strict=True)):
+        raise ShapeError(f"{what} has shape {given}; with these parameters it must be {wanted}")
+
+
+def _average_gradient_shape(g: ShapeT, *, input_shape: ShapeT, **params: Any) -> ShapeT:
+    _check(g, _pooled(input_shape, **params), f"the cotangent of pooling {input_shape}")
+    return input_shape
+
+
+def _max_gradient_shape(x: ShapeT, g: ShapeT, **params: Any) -> ShapeT:
+    _check(g, _pooled(x, **params), f"the cotangent of pooling {x}")
+    return x
+
+
+def _max_tangent_shape(x: ShapeT, t: ShapeT, **params: Any) -> ShapeT:
+    _check(t, x, "the tangent")
+    return _pooled(x, **params)
+
+
+def _ordered(x: dtypes.DType, **_: Any) -> dtypes.DType:
+    if x.kind not in "fiu":
+        raise DTypeError(f"a maximum wants real numbers, given {x}; cast them to an integer or floating dtype first")
+    return x
+
+
+def _second(x: dtypes.DType, routed: dtypes.DType, **_: Any) -> dtypes.DType:
+    _ordered(x)
+    return dtypes.numeric(routed)
+
+
+def _work(argument: int | None) -> Any:
+    """Cost: one operation for each element of each window; windows are counted by an argument or the result."""
+
+    def cost(args: tuple[Any, ...], results: tuple[Any, ...], *, window: Any, **_: Any) -> Cost:
+        height, width = pair(window)
+        return Cost((results[0] if argument is None else args[argument]).size * height * width)
+
+    return cost
+
+
+# --- samples -----------------------------------------------------------------------------------------
+
+_CASES: tuple[tuple[ShapeT, dict[str, Any]], ...] = (
+    ((2, 4, 4, 3), {"window": (2, 2)}),
+    ((1, 6, 4, 2), {"window": (3, 2)}),
+    ((1, 5, 5, 2), {"window": 2}),
+    ((1, 5, 6, 2), {"window": (3, 3), "stride": (1, 1)}),
+    ((1, 5, 6, 2), {"window": (3, 3), "stride": (2, 2), "padding": "SAME"}),
+    ((1, 5, 7, 1), {"window": (2, 3), "stride": (2, 3), "padding": "SAME"}),
+    ((1, 4, 5, 2), {"window": (2, 3), "stride": (1, 2), "padding": ((1, 1), (0, 2))}),
+    ((1, 7, 5, 2), {"window": (2, 2), "stride": (3, 3)}),
+    ((2, 3, 4, 6), {"window": (2, 2), "layout": "NCHW"}),
+    ((1, 2, 5, 5), {"window": (3, 2), "stride": (2, 1), "padding": "SAME", "layout": "NCHW"}),
+    ((0, 4, 4, 2), {"window": (2, 2)}),
+)
+_DEFAULTS: dict[str, Any] = {"stride": None, "padding": "VALID", "layout": "NHWC"}
+
+
+def _result(x: ShapeT, params: dict[str, Any]) -> ShapeT:
+    return _pooled(x, **(_DEFAULTS | params))
+
+
+_POOLS = Samples(relation="cases", dtypes=FLOATS, cases=tuple(((x,), params) for x, params in _CASES))
+_TANGENTS = Samples(
+    relation="cases", dtypes=FLOATS, distinct=True, cases=tuple(((x, x), params) for x, params in _CASES)
+)
+_GRADIENTS = Samples(
+    relation="cases", dtypes=FLOATS, distinct=True,
+    cases=tuple(((x, _result(x, params)), params) for x, params in _CASES),
+)  # fmt: skip
+
+
+# --- maximum -----------------------------------------------------------------------------------------
+
+
+@operator(
+    shape=_pooled, dtype=_ordered, kernels=kernels.MAX_POOL2D, cost=_work(None), onnx="MaxPool",
+    tolerance=Tolerance(0.0),
+    derivative=Custom(
+        jvp=lambda o, ts, y, x, **params: o.max_pool2d_tangent(x, ts[0], **params),
+        vjp=(lambda o, g, y, x, **params: o.max_pool2d_gradient(x, g, **params),),
+    ),
+    samples=Samples(relation="cases", dtypes=FLOATS, distinct=True, cases=_POOLS.cases),
+)  # fmt: skip
+def max_pool2d(
+    x: Tensor, /, *, window: Nested, stride: Nested | None = None, padding: Nested = "VALID", layout: str = "NHWC"
+) -> Tensor:
+    """Largest element of every window of images, channel by channel.
+
+    Shapes: `x` is ``(images, height, width, channels)`` in the layout ``"NHWC"``, ``(images, channels, height,
+    width)`` in ``"NCHW"``, and the result likewise. `window` and `stride` are numbers or pairs; the stride is the
+    window unless given. `padding` is that of `conv2d`, counts as minus infinity, and must be narrower than the
+    window. A window with a NaN gives NaN.
+
+    Its derivative follows one element of each window: the largest, and among equals the first in row-major order.
+    """
+
+
+@operator(
+    shape=_max_gradient_shape, dtype=_second, kernels=kernels.MAX_POOL2D_GRADIENT, cost=_work(1),
+    derivative=Linear(lambda o, c, x, g, **params: o.max_pool2d_tangent(x, c, **params), arguments=(1,)),
+    onnx=Refused("ONNX has no gradient of MaxPool; its MaxUnpool takes indices"), samples=_GRADIENTS,
+)  # fmt: skip
+def max_pool2d_gradient(
+    x: Tensor, g: Tensor, /, *, window: Nested, stride: Nested | None = None, padding: Nested = "VALID",
+    layout: str = "NHWC",
+) -> Tensor:  # fmt: skip
+    """Adjoint of `max_pool2d` at `x`: each cotangent goes to the first largest element of its window.
+
+    `g` has the shape of ``max_pool2d(x)``, the result that of `x` and the dtype of `g`; what several windows send to
+    one element is added. A window with a NaN sends to its first element. It is linear in `g` and, wherever it has a
+    derivative, constant in `x`.
+    """
+
+
+@operator(
+    shape=_max_tangent_shape, dtype=_second, kernels=kernels.MAX_POOL2D_TANGENT, cost=_work(None),
+    derivative=Linear(lambda o, c, x, t, **params: o.max_pool2d_gradient(x, c, **params), arguments=(1,)),
+    onnx=Refused("ONNX has no tangent of MaxPool"), samples=_TANGENTS, tolerance=Tolerance(0.0),
+)  # fmt: skip
+def max_pool2d_tangent(
+    x: Tensor, t: Tensor, /, *, window: Nested, stride: Nested | None = None, padding: Nested = "VALID",
+    layout: str = "NHWC",
+) -> Tensor:  # fmt: skip
+    """Elements of `t` where `x` has the first largest element of each window: how `max_pool2d` moves with `x`.
+
+    `t` has the shape of `x`, the result that of ``max_pool2d(x)`` and the dtype of `t`. A window with a NaN gives
+    what stands at its first element. It is linear in `t` and, wherever it has a derivative, constant in `x`.
+    """
+
+
+# --- average -----------------------------------------------------------------------------------------
+
+
+@operator(
+    shape=_pooled, dtype=dtypes.floating, kernels=kernels.AVERAGE_POOL2D, cost=_work(None), onnx="AveragePool",
+    derivative=Linear(lambda o, g, x, **params: o.average_pool2d_gradient(g, input_shape=x.shape, **params)),
+    tolerance=Tolerance(16.0), samples=_POOLS,
+)  # fmt: skip
+def average_pool2d(
+    x: Tensor, /, *, window: Nested, stride: Nested | None = None, padding: Nested = "VALID", layout: str = "NHWC"
+) -> Tensor:
+    """Mean of every window of images, channel by channel; padding is not counted.
+
+    Shapes and parameters are those of `max_pool2d`: a window cut by the border is the mean of its elements inside.
+    """
+
+
+@operator(
+    shape=_average_gradient_shape, dtype=dtypes.floating, kernels=kernels.AVERAGE_POOL2D_GRADIENT, cost=_work(0),
+    derivative=Linear(lambda o, c, g, *, input_shape, **params: o.average_pool2d(c, **params)),
+    onnx=Refused("ONNX has no gradient of AveragePool"), tolerance=Tolerance(16.0),
+    samples=Samples(relation="cases", dtypes=FLOATS, cases=tuple(
+        ((_result(x, params),), {"input_shape": x, **params}) for x, params in _CASES
+    )),
+)  # fmt: skip
+def average_pool2d_gradient(
+    g: Tensor, /, *, input_shape: Sizes, window: Nested, stride: Nested | None = None, padding: Nested = "VALID",
+    layout: str = "NHWC",
+) -> Tensor:  # fmt: skip
+    """Adjoint of `average_pool2d`: each cotangent is spread evenly over its window.
+
+    `g` has the shape of ``average_pool2d(x)`` for an `x` of shape `input_shape`, which is the result's shape.
+    """
