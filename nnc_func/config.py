@@ -1,0 +1,32 @@
+"""Settings that are read from the environment once: how much the library checks itself, how much it says."""
+
+from __future__ import annotations
+
+import os
+
+from attrs import define, field
+
+
+def _level(name: str) -> int:
+    text = os.environ.get(name, "0")
+    return int(text) if text.isdigit() else 0
+
+
+@define
+class Config:
+    """What can be turned up.
+
+    Attributes
+    ----------
+    spec
+        ``NNC_SPEC``: 1 verifies every plan when it is made, 3 runs programs with poisoned memory as well.
+    debug
+        ``NNC_DEBUG``: 1 tells of each compilation, 2 of each kernel in a checked run as well, 3 of the optimiser's
+        rules as well. It goes to standard error.
+    """
+
+    spec: int = field(factory=lambda: _level("NNC_SPEC"))
+    debug: int = field(factory=lambda: _level("NNC_DEBUG"))
+
+
+config = Config()

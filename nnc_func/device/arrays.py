@@ -1,0 +1,207 @@
+"""What devices share that compute through an array namespace: how they bind operators, and how they plan in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from operator import attrgetter
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from attrs import field
+
+from nnc_func.aval import Aval
+from nnc_func.device.namespace import (
+    HOST,
+    MEMO_LIMIT,
+    SCALARS,
+    by_shape,
+    check_dtypes,
+    check_shapes,
+    choose,
+    explained,
+    foreign,
+    fresh,
+    numbers,
+    writing,
+)
+from nnc_func.errors import DeviceError, NncError
+from nnc_func.facets.dtypes import weak
+from nnc_func.facets.kernels import Kernel
+from nnc_func.facets.shapes import broadcast
+from nnc_func.layer import Layer, layer
+from nnc_func.op import Items, Op
+
+dtype_of, shape_of = attrgetter("dtype"), attrgetter("shape")  # faster to map than a comprehension
+
+
+@layer()
+class ArrayDevice(Layer):
+    """Operators computed at once by kernels over an array namespace.
+
+    A subclass says which namespace (`xp`, `name`), which class its arrays are (`array_type`), how data of the host
+    becomes one (`place`), and how an array comes back (`to_numpy`).
+    """
+
+    _memo: dict[Any, Any] = field(init=False, factory=dict, eq=False, repr=False)
+    _scalars: dict[Any, Any] = field(init=False, factory=dict, eq=False, repr=False)
+
+    role: ClassVar[Literal["device"]] = "device"
+    name: ClassVar[str]  # of the namespace, as kernels name it
+
+    @property
+    def xp(self) -> Any:
+        """The array namespace."""
+        raise DeviceError(f"{type(self).__name__} names no array namespace")
+
+    @property
+    def array_type(self) -> Any:
+        """The class of this device's arrays."""
+        raise DeviceError(f"{type(self).__name__} names no class of arrays")
+
+    @property
+    def ours(self) -> tuple[Any, ...]:
+        """The classes whose dtypes count where a scalar takes one beside them."""
+        return (self.array_type, *HOST)
+
+    def place(self, array: Any) -> Any:
+        """A host array as an array of this device."""
+        return self.xp.asarray(array)
+
+    def to_numpy(self, array: Any) -> Any:
+        """The array on the host."""
+        return np.asarray(array)
+
+    def owns(self, array: Any) -> bool:
+        """Whether it is an array of this device."""
+        return isinstance(array, self.array_type)
+
+    def bind(self, op: Op, *args: Any, **params: Hashable) -> Any:
+        """The operator computed at once, on arrays of this device, data of the host, and Python scalars.
+
+        Raises
+        ------
+        DeviceError
+            An array of another device, or no kernel for these arguments.
+        RunError
+            The kernel failed.
+        """
+        own = self.array_type
+        for a in args:
+            if type(a) is not own:
+                args = self.arrays(op, args)
+                break
+        # on the hot path parameters are a key as they were given; where equal keys may differ in bits they are not
+        if op.shape is broadcast:  # kernels that broadcast refuse other shapes themselves, the rest need not
+            key = (op, *params.items(), *map(type, params.values()), *map(dtype_of, args))
+        else:
+            key = (op, *params.items(), *map(type, params.values()), *map(dtype_of, args), *map(shape_of, args))
+        try:
+            call = self._memo.get(key) or self._resolve(op, args, op.canonical(params), key)
+        except TypeError:  # a list among the parameters, or a refusal
+            call = self._resolve(op, args, op.canonical(params), None)
+        try:
+            found = call(*args)
+        except NncError:
+            raise
+        except Exception as error:
+            raise explained(op, tuple(map(self.aval, args)), op.canonical(params), error) from error
+        if type(found) is own:
+            return found
+        return tuple(map(self._result, found)) if op.several else self._result(found)
+
+    def _result(self, found: Any) -> Any:
+        return found if isinstance(found, self.array_type) else self.place(found)
+
+    def arrays(self, op: Op, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The arguments as arrays of this device: scalars are weak, data of the host is brought over."""
+        own = self.array_type
+        if len(args) == 2:  # a tensor and a number, in one order or the other: the hot path
+            a, b = args
+            if type(a) is own and type(b) in SCALARS:
+                return a, self._scalar(b, (a.dtype,))
+            if type(b) is own and type(a) in SCALARS:
+                return self._scalar(a, (b.dtype,)), b
+        ours = self.ours
+        dtypes = tuple([a.dtype for a in args if isinstance(a, ours)])
+        return tuple(
+            [a if type(a) is own else self._scalar(a, dtypes) if type(a) in SCALARS else self._own(op, a) for a in args]
+        )
+
+    def _scalar(self, value: Any, dtypes: Any) -> Any:
+        key = (type(value), value, dtypes) if value else None  # 0.0 and -0.0 are equal keys
+        found = self._scalars.get(key) if key else None
+        if found is None:
+            host = np.asarray(value, weak(value, dtypes))
+            host.flags.writeable = False
+            found = self.place(host)
+            if key is not None and value == value:  # NaN never meets itself again
+                if len(self._scalars) >= MEMO_LIMIT:
+                    self._scalars.clear()
+                self._scalars[key] = found
+        return found
+
+    def _own(self, op: Op, array: Any) -> Any:
+        if self.owns(array):
+            return array
+        if isinstance(array, HOST):
+            return self.place(np.asarray(array))
+        raise foreign(self, array, op.name)
+
+    def _resolve(self, op: Op, args: tuple[Any, ...], items: Items, key: Any) -> Callable[..., Any]:
+        op.check_arity(len(args))
+        avals = tuple(map(self.aval, args))
+        check_dtypes(op, avals, items)
+        check_shapes(op, avals, items)
+        call = fresh(self.xp, self.choose(op, avals, items), items)
+        if key is not None and not by_shape(op) and not op.compares_bits:
+            if len(self._memo) >= MEMO_LIMIT:
+                self._memo.clear()
+            self._memo[key] = call
+        return call
+
+    def fold(self, op: Op, *operands: Any, **params: Hashable) -> Any:
+        """A constant computed while a graph is optimised, on the host: so the graph knows its elements."""
+        return self.to_numpy(self.bind(op, *operands, **params))
+
+    def choose(self, op: Op, avals: tuple[Aval, ...], items: Items) -> Kernel:
+        """The kernel for arguments of these avals."""
+        return choose(op, avals, dict(items), self.name)
+
+    def asarray(self, value: Any, dtype: Any = None) -> Any:
+        """An array of this device with that value: itself where it is one already, else a copy.
+
+        Raises
+        ------
+        DeviceError
+            The value is not numbers, or lives on another device.
+        """
+        if self.owns(value):
+            return value if dtype is None or self.aval(value).dtype == dtype else self._cast(value, np.dtype(dtype))
+        return self.place(numbers(self, value, dtype))
+
+    def _cast(self, array: Any, dtype: Any) -> Any:
+        return array.astype(dtype)
+
+    def aval(self, array: Any) -> Aval:
+        """Shape and dtype of an array."""
+        return Aval(array.shape, array.dtype)
+
+    def synchronise(self) -> None:
+        """Wait for what was started; the host has nothing to wait for."""
+
+
+@layer()
+class PlannedDevice(ArrayDevice):
+    """An array device with memory to plan in: a subclass has `arena` and `view`, which address bytes."""
+
+    def writing(self, op: Op, kernel: Kernel, items: Items, outs: int, scratch: tuple[Any, ...]) -> Callable[..., Any]:
+        """The kernel as a function ``f(*arrays, *outs)``."""
+        return writing(self.xp, kernel, items, outs, scratch)
+
+    def viewing(self, op: Op, items: Items) -> Callable[..., Any]:
+        """A view operator as a function of its operand."""
+        return fresh(self.xp, op.kernels[0], items)
+
+    def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
+        """An uninitialised array."""
+        return self.xp.empty(shape, dtype)

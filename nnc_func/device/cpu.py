@@ -1,0 +1,63 @@
+"""NumPy: the reference device. It computes on the host, in arenas where the engine plans them."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from nnc_func.device.arrays import PlannedDevice
+from nnc_func.device.namespace import HOST, numbers
+from nnc_func.layer import layer
+
+Array = npt.NDArray[Any]
+ALIGNMENT = 64  # bytes: a cache line, and what AVX-512 loads at once
+
+
+@layer()
+class NumPy(PlannedDevice):
+    """The host, through NumPy.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nnc_func.graph.ops import CATALOGUE
+    >>> NumPy().bind(CATALOGUE["add"], np.float32([1, 2]), 1)
+    array([2., 3.], dtype=float32)
+    """
+
+    name: ClassVar[str] = "numpy"
+    alignment: ClassVar[int] = ALIGNMENT
+    array_type: ClassVar[Any] = np.ndarray
+    xp: ClassVar[Any] = np
+    ours: ClassVar[tuple[Any, ...]] = HOST
+
+    def place(self, array: Any) -> Array:
+        """Itself, or a NumPy scalar as an array of rank 0."""
+        return np.asarray(array)
+
+    def asarray(self, value: Any, dtype: Any = None) -> Array:
+        """An array of this device with that value; copies what is not one already.
+
+        Raises
+        ------
+        DeviceError
+            The value is not numbers.
+        """
+        found: Array = numbers(self, value, dtype)
+        return found
+
+    def to_numpy(self, array: Array) -> Array:
+        """The array on the host; not copied."""
+        return array
+
+    def arena(self, nbytes: int) -> Array:
+        """An uninitialised run of `nbytes` bytes, whose address is a multiple of `alignment`."""
+        raw = np.empty(nbytes + ALIGNMENT, np.uint8)
+        start = -raw.ctypes.data % ALIGNMENT
+        return raw[start : start + nbytes]
+
+    def view(self, arena: Array, offset: int, shape: tuple[int, ...], dtype: Any) -> Array:
+        """The array of that shape that lies `offset` bytes into the arena."""
+        return np.ndarray(shape, dtype, arena, offset)

@@ -1,0 +1,182 @@
+"""What devices share that compute through an array namespace: choosing, binding and explaining kernels."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from nnc_func.aval import Aval
+from nnc_func.errors import DeviceError, DTypeError, NncError, RunError, ShapeError
+from nnc_func.facets.kernels import Kernel
+from nnc_func.op import Items, Op
+
+HOST = (np.ndarray, np.generic)  # data that is nobody's yet, as Python numbers and lists are
+SCALARS = (bool, int, float, complex)
+MEMO_LIMIT = 50_000  # resolved kernels remembered
+
+
+def namespace(name: str, install: str) -> Any:
+    """The array namespace of that module name.
+
+    Raises
+    ------
+    DeviceError
+        It cannot be imported; says what to install.
+    """
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise DeviceError(f"this device needs the package {name!r} ({error}); {install}") from None
+
+
+def foreign(device: Any, array: Any, what: str) -> DeviceError:
+    """The refusal of an array that lives elsewhere."""
+    kind = f"{type(array).__module__}.{type(array).__name__}"
+    place = getattr(array, "device", None)
+    return DeviceError(
+        f"{what} on {device!r} was given a {kind}{f' on {place}' if place else ''}, which is no array of this device; "
+        "bring its value over by way of the host: stack.asarray(other.to_numpy(x))"
+    )
+
+
+def numbers(device: Any, value: Any, dtype: Any = None) -> Any:
+    """Data of the host as a NumPy array: what devices make their arrays of.
+
+    Raises
+    ------
+    DeviceError
+        The value is not numbers, or an array of another device: those move where the user says so, and only there.
+    """
+    if hasattr(value, "__array_namespace__") and not isinstance(value, HOST):
+        raise foreign(device, value, "asarray")
+    try:
+        found = np.asarray(value, dtype)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise DeviceError(f"{device!r} cannot make an array of a {type(value).__name__}: {error}") from None
+    if found.dtype.kind not in "biufc":
+        given = f"a {type(value).__name__} of dtype {found.dtype}"
+        raise DeviceError(f"{device!r} holds numbers and booleans, given {given}")
+    return found
+
+
+def choose(op: Op, avals: tuple[Aval, ...], params: dict[str, Any], on: str) -> Kernel:
+    """The first kernel of the operator that runs on that namespace and takes these arguments: a pure function.
+
+    Raises
+    ------
+    DeviceError
+        There is none.
+    """
+    for kernel in op.kernels:
+        if (kernel.namespaces is None or on in kernel.namespaces) and kernel.accepts(avals, **params):
+            return kernel
+    given = ", ".join(map(repr, avals))
+    raise DeviceError(f"{op.name} has no kernel on {on} for ({given}); its kernels are {[k.name for k in op.kernels]}")
+
+
+def by_shape(op: Op) -> bool:
+    """Whether the choice among the operator's kernels looks at shapes, not only at dtypes."""
+    return any(k.by_shape for k in op.kernels)
+
+
+def check_dtypes(op: Op, avals: tuple[Aval, ...], items: Items) -> None:
+    """Refuse what the operator's dtype rule refuses: a bare device is as strict as a stack.
+
+    Raises
+    ------
+    DTypeError
+        The operator does not take these dtypes.
+    """
+    try:
+        op.dtype(*(a.dtype for a in avals), **dict(items))
+    except TypeError as error:
+        raise DTypeError(f"{op.name}({', '.join(map(repr, avals))}): {error}") from None
+
+
+def check_shapes(op: Op, avals: tuple[Aval, ...], items: Items) -> None:
+    """Refuse what the operator's shape rule refuses, though a kernel may take it: the same words on every engine.
+
+    Raises
+    ------
+    ShapeError
+        The operator does not take these shapes.
+    """
+    try:
+        op.shape(*(a.shape for a in avals), **dict(items))
+    except NncError as error:
+        said = "".join(f", {k}={v!r}" for k, v in items)
+        raise type(error)(f"{op.name}({', '.join(map(repr, avals))}{said}): {error}") from None
+
+
+def fresh(xp: Any, kernel: Kernel, items: Items) -> Callable[..., Any]:
+    """The kernel as a function of arrays that returns new ones."""
+    if kernel.ufunc is not None:
+        return getattr(xp, kernel.ufunc)  # type: ignore[no-any-return]
+    assert kernel.compute is not None, kernel
+    return partial(kernel.compute, xp, **dict(items))
+
+
+def computed(xp: Any, on: str, op: Op, avals: tuple[Aval, ...], items: Items) -> Callable[..., Any]:
+    """The operator as a function of arrays of these avals that returns new ones; its errors are ours.
+
+    Raises
+    ------
+    OperatorError, DTypeError, DeviceError
+        The operator does not take such arguments, or has no kernel for them.
+    """
+    op.check_arity(len(avals))
+    check_dtypes(op, avals, items)
+    check_shapes(op, avals, items)
+    call = fresh(xp, choose(op, avals, dict(items), on), items)
+
+    def run(*arrays: Any) -> Any:
+        try:
+            return call(*arrays)
+        except NncError:
+            raise
+        except Exception as error:
+            raise explained(op, avals, items, error) from error
+
+    return run
+
+
+def writing(xp: Any, kernel: Kernel, items: Items, outs: int, scratch: tuple[Any, ...]) -> Callable[..., Any]:
+    """The kernel as a function ``f(*arrays, *outs)`` that writes into its last arguments."""
+    if kernel.ufunc is not None:
+        return getattr(xp, kernel.ufunc)  # type: ignore[no-any-return]
+    params = dict(items)
+    if kernel.into is not None:
+        return partial(_into, kernel.into, xp, scratch, params, outs)
+    assert kernel.compute is not None, kernel
+    return partial(_copying, partial(kernel.compute, xp, **params), outs)
+
+
+def _into(into: Any, xp: Any, scratch: Any, params: Any, outs: int, *arrays: Any) -> None:
+    into(xp, arrays[:-outs], arrays[-outs:], scratch, **params)
+
+
+def _copying(compute: Any, outs: int, *arrays: Any) -> None:
+    results = compute(*arrays[:-outs])
+    for out, result in zip(arrays[-outs:], results if isinstance(results, (tuple, list)) else (results,), strict=True):
+        if getattr(result, "shape", None) != out.shape:
+            raise ShapeError(f"the kernel gave {getattr(result, 'shape', result)}, its shape rule says {out.shape}")
+        out[...] = result
+
+
+def explained(op: Op, avals: tuple[Any, ...], items: Items, error: Exception, where: str = "") -> NncError:
+    """A kernel's own error as one of ours, that names the operator, the shapes and the user's line."""
+    if not isinstance(error, NncError):
+        try:
+            check_shapes(op, avals, items)
+        except NncError as refusal:
+            return refusal
+    said = ", ".join([*map(repr, avals), *(f"{k}={v!r}" for k, v in items)])
+    kind = type(error) if isinstance(error, NncError) else RunError
+    at = f" (built at {where})" if where else ""
+    found = kind(f"{op.name}({said}) failed{at}: {type(error).__name__}: {error}")
+    found.__cause__ = error
+    return found
