@@ -1,0 +1,382 @@
+"""The driver: rules applied to a graph, operands first, until none fires any more. Nothing recurses over nodes.
+
+Nodes never change; a rewritten graph is new nodes above old ones. Once all operands of a node are as they will
+stay, only its number of users can still make a rule fire, so one sweep is enough but where that was asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from time import perf_counter
+from typing import Any
+
+from attrs import frozen
+
+from nnc_func.errors import DTypeError, OperatorError, RuleError, ShapeError
+from nnc_func.graph.node import Node, Value, topological
+from nnc_func.graph.origin import told
+from nnc_func.graph.rules.match import Builder, Compiled
+from nnc_func.graph.rules.rule import Pass
+from nnc_func.op import Op
+
+BOUND = 1000  # rewrites of one root, one after the other, and sweeps over a graph
+
+
+@frozen
+class Count:
+    """What became of one rule.
+
+    Attributes
+    ----------
+    tried
+        Nodes that it was held against, of those that had the right operators.
+    matched
+        Times that it fired.
+    refused
+        Replacements refused: of another aval, or that could not be built.
+    seconds
+        In all.
+    """
+
+    tried: int = 0
+    matched: int = 0
+    refused: int = 0
+    seconds: float = 0.0
+
+
+@frozen(repr=False)
+class Rewritten:
+    """A graph, rewritten.
+
+    Attributes
+    ----------
+    roots
+        In the order in which they were given.
+    statistics
+        Rule name to `Count`, of the rules that were tried.
+    nodes_before, nodes_after, edges_before, edges_after
+        Sizes.
+    trace
+        (rule name, where the node was built) of each rewrite, where that was asked for.
+    """
+
+    roots: tuple[Value, ...]
+    statistics: dict[str, Count]
+    nodes_before: int
+    nodes_after: int
+    edges_before: int
+    edges_after: int
+    trace: tuple[tuple[str, str], ...] = ()
+
+    def __repr__(self) -> str:
+        lines = [
+            f"nodes {self.nodes_before} -> {self.nodes_after}, edges {self.edges_before} -> {self.edges_after}",
+        ]
+        if self.statistics:
+            width = max(map(len, self.statistics))
+            lines.append(f"{'rule':{width}}  {'tried':>8} {'matched':>8} {'refused':>8} {'ms':>8}")
+            for name, c in sorted(self.statistics.items(), key=lambda item: (-item[1].matched, item[0])):
+                lines.append(f"{name:{width}}  {c.tried:8} {c.matched:8} {c.refused:8} {1e3 * c.seconds:8.2f}")
+        return "\n".join(lines)
+
+    __str__ = __repr__
+
+
+class Table:
+    """Compiled rules, indexed by the operators of a node and of its operands; entries are made when first needed."""
+
+    __slots__ = ("_found", "builder", "counts_users", "passes", "rules")
+
+    def __init__(self, builder: Builder, rules: Iterable[Compiled], passes: Iterable[Pass]) -> None:
+        self.builder = builder
+        self.rules = tuple(rules)
+        self.passes = tuple(passes)
+        self.counts_users = any(r.counts_users for r in self.rules)
+        self._found: dict[tuple[Op, ...], tuple[Compiled, ...]] = {}
+
+    def at(self, heads: tuple[Op, ...]) -> tuple[Compiled, ...]:
+        """Rules that may match a node whose operator, and whose operands' operators, are these."""
+        found = self._found.get(heads)
+        if found is None:
+            op, *operands = heads
+            found = tuple(r for r in self.rules if r.wants(op, tuple(operands)))
+            self._found[heads] = found
+        return found
+
+
+class _Link:
+    """What introduced a node: the rule, and what introduced the node that the rule was applied to."""
+
+    __slots__ = ("depth", "name", "of")
+
+    def __init__(self, name: str, of: _Link | None) -> None:
+        self.name = name
+        self.of = of
+        self.depth: int = 1 if of is None else of.depth + 1
+
+
+class Sweep:
+    """One sweep over a graph.
+
+    Attributes
+    ----------
+    done
+        Node to what it has become: a value, or of a node with several results the new node.
+    fired, asked_users
+        Whether a rule fired, and whether one did not because of a number of users.
+    """
+
+    def __init__(
+        self, table: Table, roots: Iterable[Value], counts: dict[str, list[Any]], trace: list[Any] | None
+    ) -> None:
+        self.table = table
+        self.builder = table.builder
+        self.counts = counts
+        self.trace = trace
+        self.roots = tuple(roots)
+        self.order = topological(self.roots)
+        self.done: dict[Node, Any] = {}
+        self.waiting: dict[Node, Value] = {}  # rewritten to something that is not settled yet
+        self.twins: dict[Node, Node] = {}  # of those, on which new operands a rule fired
+        self.links: dict[Node, _Link] = {}
+        self.uses = _uses(self.order, self.roots) if table.counts_users else {}
+        self.fired = self.asked_users = False
+
+    def run(self) -> tuple[Value, ...]:
+        """The new roots."""
+        done, at, result = self.done, self.table.at, self.result
+        for node in self.order:
+            if node in done:
+                continue
+            old = node.args
+            if not old and not node.op.pure:
+                done[node] = node
+                continue
+            args = tuple([done[a] if type(a) is Node else result(a) for a in old])
+            new = node if args == old else self.rebuilt(node, args)
+            if new is not node and (new in done or new in self.waiting):
+                self.settle(node)
+                continue
+            rules = at((new.op, *[a.op if type(a) is Node else a.node.op for a in args]))
+            found = self.fire(new, rules) if rules else None
+            if found is None:
+                done[new] = new
+                if new is not node:
+                    self.becomes(node, new)
+            else:
+                self.wait(node, new, found)
+                self.settle(node)
+        return tuple(map(self.final, self.roots))
+
+    def final(self, value: Value) -> Value:
+        """What a value has become."""
+        return self.done[value] if type(value) is Node and not value.op.several else self.result(value)
+
+    def result(self, value: Value) -> Value:
+        """What one of several results has become."""
+        node = self.done[value.node]
+        return value if node is value.node else node.result(value.index)
+
+    def rebuilt(self, node: Node, args: tuple[Value, ...]) -> Node:
+        """The node on other operands, which have the avals of its own: so has the result."""
+        self.builder.where = node.origin
+        return self.builder.made(node.op, args, node.items, node.avals)
+
+    def fire(self, node: Node, rules: tuple[Compiled, ...]) -> Value | None:
+        """What the first rule that fires makes of the node."""
+        if not node.op.pure or node.op.several:
+            return None
+        self.builder.where = node.origin
+        for rule in rules:
+            count = self.counts.get(rule.name)
+            if count is None:
+                count = self.counts[rule.name] = [0, 0, 0, 0.0]
+            start = perf_counter()
+            try:
+                found = rule.attempt(node, self.users)
+            except (ShapeError, DTypeError, OperatorError):  # the right side does not exist for these operands
+                count[2] += 1
+                found = None
+            except Exception as error:
+                raise RuleError(f"rule {rule.name} failed on {node!r}: {type(error).__name__}: {error}") from error
+            count[0] += 1
+            count[3] += perf_counter() - start
+            if found is None or found is node:
+                continue
+            if found.aval != node.aval:
+                count[2] += 1
+                continue
+            count[1] += 1
+            self.fired = True
+            if self.trace is not None:
+                self.trace.append((rule.name, told(node.origin)))
+            self.introduce(found.node, rule.name, node)
+            return found
+        return None
+
+    def introduce(self, made: Node, name: str, root: Node) -> None:
+        """Remember which rules led to a node; a node to which too many led will never settle."""
+        link = _Link(name, self.links.get(root))
+        if link.depth > BOUND:
+            raise RuleError(f"rewriting does not end: {_names(link)} fired {link.depth} times one after the other")
+        if made not in self.done:
+            self.links.setdefault(made, link)
+
+    def settle(self, first: Node) -> None:
+        """Bring a node, and whatever rules make of it, to the form in which no rule fires."""
+        done, waiting = self.done, self.waiting
+        stack = [first]
+        while stack:
+            node = stack[-1]
+            if node in done:
+                stack.pop()
+                continue
+            value = waiting.get(node)
+            if value is not None:
+                if value.node in done:
+                    self.becomes(node, self.final(value))
+                    del waiting[node]
+                    twin = self.twins.pop(node, None)
+                    if twin is not None:
+                        done[twin] = done[node]
+                        del waiting[twin]
+                else:
+                    self.enter(stack, value.node, node)
+                continue
+            pending = [a.node for a in node.args if a.node not in done]
+            if pending:
+                for operand in pending:
+                    self.enter(stack, operand, node)
+                continue
+            self.step(node)
+
+    def enter(self, stack: list[Node], node: Node, after: Node) -> None:
+        """Go on with a node, which must not be waiting itself."""
+        if node in self.waiting:
+            names = _names(self.links.get(node), self.links.get(after))
+            raise RuleError(f"rewriting does not end: {names} lead back to {node!r}")
+        link = self.links.get(after)
+        if link is not None:
+            self.links.setdefault(node, link)
+        stack.append(node)
+
+    def step(self, node: Node) -> None:
+        """One rewrite of a node whose operands are settled, or none any more."""
+        args = tuple(map(self.final, node.args))
+        new = node if args == node.args else self.rebuilt(node, args)
+        if new is not node:
+            if new in self.waiting:
+                raise RuleError(f"rewriting does not end: {_names(self.links.get(node))} lead back to {new!r}")
+            if new in self.done:
+                self.becomes(node, self.done[new])
+                return
+            if node in self.links:
+                self.links.setdefault(new, self.links[node])
+        heads = (new.op, *[a.node.op for a in new.args])
+        found = self.fire(new, self.table.at(heads))
+        if found is None:
+            self.done[new] = new
+            self.becomes(node, new)
+        else:
+            self.wait(node, new, found)
+
+    def wait(self, node: Node, new: Node, found: Value) -> None:
+        """A rule made `found` of the node on its new operands; it is not settled yet."""
+        self.waiting[node] = found
+        if new is not node:
+            self.waiting[new] = found
+            self.twins[node] = new
+
+    def becomes(self, node: Node, value: Any) -> None:
+        """Record what a node has become; its users use that."""
+        self.done[node] = value
+        if self.table.counts_users:
+            uses = self.uses
+            if node not in uses:  # a rule made it: what it uses is used once more
+                uses[node] = 0
+                for a in node.args:
+                    uses[a.node] = uses.get(a.node, 0) + 1
+            if value is not node:
+                uses[value.node] = uses.get(value.node, 0) + uses[node]
+
+    def users(self, value: Value) -> int:
+        """How often a value is used, as an operand or a root; never too few, but for nodes that become equal later."""
+        found = self.uses.get(value.node, 0)
+        if found != 1:
+            self.asked_users = True
+        return found
+
+
+def _uses(order: list[Node], roots: tuple[Value, ...]) -> dict[Node, int]:
+    uses: dict[Node, int] = dict.fromkeys(order, 0)
+    for node in order:
+        for a in node.args:
+            uses[a.node] += 1
+    for root in roots:
+        uses[root.node] += 1
+    return uses
+
+
+def _names(*links: _Link | None) -> str:
+    names: set[str] = set()
+    for link in links:
+        while link is not None:
+            names.add(link.name)
+            link = link.of
+    return " and ".join(sorted(names)) or "a rule"
+
+
+def rewritten(table: Table, roots: Iterable[Value], trace: bool = False) -> Rewritten:
+    """The roots with every rule applied until none fires, then the passes.
+
+    Raises
+    ------
+    RuleError
+        It does not end; names the rules that go on for ever.
+    """
+    given = tuple(roots)
+    counts: dict[str, list[Any]] = {}
+    told_of: list[tuple[str, str]] | None = [] if trace else None
+    now, before, after = _settled(table, given, counts, told_of)
+    for each in table.passes:
+        found = _passed(each, table, now, after, counts)
+        if found is not now:
+            now, after = found, topological(found)
+    table.builder.numbers.clear()
+    return Rewritten(
+        now,
+        {name: Count(*c) for name, c in counts.items()},
+        len(before),
+        len(after),
+        sum(len(n.args) for n in before),
+        sum(len(n.args) for n in after),
+        tuple(told_of or ()),
+    )
+
+
+def _settled(
+    table: Table, roots: tuple[Value, ...], counts: dict[str, list[Any]], trace: list[Any] | None
+) -> tuple[tuple[Value, ...], list[Node], list[Node]]:
+    """The roots in which no rule fires any more; the nodes before and after."""
+    before: list[Node] | None = None
+    for _ in range(BOUND):
+        earlier = {name: c[1] for name, c in counts.items()}
+        sweep = Sweep(table, roots, counts, trace)
+        before = sweep.order if before is None else before
+        roots = sweep.run()
+        if not sweep.fired:
+            return roots, before, sweep.order
+        if not sweep.asked_users:
+            return roots, before, topological(roots)
+    names = " and ".join(sorted(n for n, c in counts.items() if c[1] > earlier.get(n, 0)))
+    raise RuleError(f"rewriting does not end: after {BOUND} sweeps {names} still fire")
+
+
+def _passed(
+    each: Pass, table: Table, roots: tuple[Value, ...], order: list[Node], counts: dict[str, list[Any]]
+) -> tuple[Value, ...]:
+    start = perf_counter()
+    found, times = each.function(roots, order, table.builder)
+    refused = sum(new.aval != old.aval for new, old in zip(found, roots, strict=True))
+    counts[each.name] = [1, 0 if refused else times, refused, perf_counter() - start]
+    return roots if refused or not times else tuple(found)

@@ -1,0 +1,187 @@
+"""Folding: what depends on constants only is computed once, and casts and fills that do nothing are dropped."""
+# mypy: allow-untyped-defs, allow-incomplete-defs
+# the parameters of a rule are variables of its pattern: a bare one matches any tensor
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nnc_func.errors import NncError
+from nnc_func.facets import shapes
+from nnc_func.facets.dims import known
+from nnc_func.graph.leaves import CONSTANT
+from nnc_func.graph.ops import CATALOGUE as OPS
+from nnc_func.graph.rules.conditions import same_aval, same_shape, that
+from nnc_func.graph.rules.pattern import Param, apply, computed, dtype_of, shape_of
+from nnc_func.graph.rules.rule import (
+    EXACT,
+    ROUNDING,
+    SIGNED_ZERO,
+    Each,
+    Numerics,
+    for_each,
+    rewrite,
+    rewriter,
+    rule,
+)
+from nnc_func.op import Op
+
+FOLD_LIMIT = 1 << 16  # bytes of a result that is computed while optimising, and of a fill that takes part
+
+cast, full, reshape, permute_dims = OPS["cast"], OPS["full"], OPS["reshape"], OPS["permute_dims"]
+broadcast_to, expand_dims, squeeze = OPS["broadcast_to"], OPS["expand_dims"], OPS["squeeze"]
+MOVES = frozenset((reshape, permute_dims, broadcast_to, expand_dims, squeeze))
+
+
+# --- constants -----------------------------------------------------------------------------------------
+
+
+def _constant_operands(op: Op, operands: tuple[Op, ...]) -> bool:
+    if op.several or not op.pure or op.name.startswith("random"):
+        return False
+    if not operands:
+        return op is full
+    return all(o is CONSTANT or o is full for o in operands)
+
+
+def _small(node: Any) -> bool:
+    size = node.aval.nbytes
+    return bool(known(size) and size <= FOLD_LIMIT)
+
+
+def _filled_operands(op: Op, operands: tuple[Op, ...]) -> bool:
+    elementwise = op.shape is shapes.broadcast and op.pure and not op.several
+    return elementwise and full in operands and all(o is CONSTANT or o is full for o in operands)
+
+
+@rewriter(_filled_operands, numerics=ROUNDING)
+def fold_fills(node: Any, builder: Any) -> Any:
+    """An elementwise operator of fills is a fill, of a number that is computed now."""
+    numbers = [builder.number_of(a) for a in node.args]
+    if None in numbers or node.aval.shape == () or node.dtype.kind == "c":
+        return None
+    constant, fold = builder.symbol.constant, _folding(builder)
+    try:
+        with np.errstate(all="ignore"):
+            operands = [_elements(builder, constant(n, a.dtype)) for n, a in zip(numbers, node.args, strict=True)]
+            found = builder.number_of(constant(fold(node.op, *operands, **node.params)))
+    except NncError:
+        return None  # it fails when the program runs, and says where
+    return None if found is None else _filled(node, found, builder)
+
+
+def _filled(node: Any, number: Any, builder: Any) -> Any:
+    return builder.apply(full, (), {"shape": node.aval.shape, "value": number, "dtype": node.dtype})
+
+
+@rewriter(_constant_operands)
+def fold_constants(node: Any, builder: Any) -> Any:
+    """A pure operator of constants is computed now, unless the result would be large; one number stays a fill."""
+    if not node.args and node.aval.shape != ():
+        return None  # a fill is smaller than what it makes
+    if not _small(node) or not all(_small(a.node) for a in node.args if a.node.op is full):
+        return None
+    if node.op in MOVES and (number := builder.number_of(node.args[0])) is not None:
+        return _filled(node, number, builder)
+    fold = _folding(builder)
+    try:
+        with np.errstate(all="ignore"):
+            operands = [
+                _elements(builder, a) if a.node.op is CONSTANT else fold(full, **a.node.params) for a in node.args
+            ]
+            found = fold(node.op, *operands, **node.params)
+    except NncError:
+        return None  # it fails when the program runs, and says where
+    if isinstance(found, np.ndarray) and found.dtype.kind in "fc" and not np.isfinite(found).all():
+        return None  # where NaN is looked for, the operator that makes it is to be named
+    return builder.symbol.constant(found)
+
+
+def _folding(builder: Any) -> Any:
+    """How the device computes constants: one that has no elements does it on the host."""
+    device = builder.operator.device
+    return getattr(device, "fold", device.bind)
+
+
+def _elements(builder: Any, value: Any) -> Any:
+    found = builder.symbol.host_of(value)
+    return value.node.data if found is None else found
+
+
+# --- casts ---------------------------------------------------------------------------------------------
+
+
+@rule
+def drop_cast(x, d: Param):
+    """A cast to the dtype that a tensor has is dropped."""
+    changed = cast(x, dtype=d)
+    return rewrite(changed).to(x).when(same_aval(x, changed))
+
+
+def _loses_nothing(x: Any, d: Any, e: Any) -> bool:
+    """Every number of one dtype is one of the second, and the third's are reached from both alike."""
+    have, wanted = np.dtype(x.dtype), np.dtype(d)
+    if have.kind in "fc" and np.dtype(e).kind in "biu":
+        return False  # numbers too large for an integer give what the processor makes of their width
+    if have.kind in "iu" and wanted.kind in "fc":
+        bits = have.itemsize * 8 - (have.kind == "i")
+        return bool(bits <= np.finfo(wanted).nmant + 1)
+    return np.can_cast(have, wanted, "safe")
+
+
+@rule
+def merge_casts(x, d: Param, e: Param):
+    """Of two casts in a row, the first of which loses nothing, the last remains."""
+    return (
+        rewrite(cast(cast(x, dtype=d), dtype=e))
+        .to(cast(x, dtype=e))
+        .when(that(_loses_nothing, x, d, e, says=f"{d} holds every number of {x}, and {e} cuts off none"))
+    )
+
+
+# --- fills ---------------------------------------------------------------------------------------------
+
+
+def _moves(op: Op) -> Any:
+    if op in MOVES:
+        yield Each(op), None
+
+
+@for_each(_moves, "moves elements without changing them")
+def move_full(f, _, s: Param, v: Param, d: Param):
+    """A fill in another shape is a fill of that shape."""
+    moved = f(apply(full, shape=s, value=v, dtype=d))
+    return rewrite(moved).to(apply(full, shape=shape_of(moved), value=v, dtype=dtype_of(moved)))
+
+
+def _elementwise_of_two(op: Op) -> Any:
+    if op.shape is shapes.broadcast and len(op.args) == 2:
+        yield Each(op), None
+        if not op.has("commutative"):
+            yield Each(op, flipped=True), None
+
+
+@computed
+def _no_axes(s):
+    """The shape of a tensor of rank 0."""
+    return ()
+
+
+def _ordered(op: Op) -> Numerics:
+    """What it costs to exchange or broadcast operands: of 0.0 and -0.0 the one that comes first is the larger."""
+    return SIGNED_ZERO if op.has("idempotent") else EXACT
+
+
+@for_each(_elementwise_of_two, "is elementwise, of two arguments")
+def shrink_full(f, _, y, s: Param, v: Param, d: Param):
+    """A fill beside a tensor of the result's shape is one number, which broadcasts."""
+    filled = apply(full, shape=s, value=v, dtype=d)
+    applied = f(y, filled)
+    return (
+        rewrite(applied)
+        .to(f(y, apply(full, shape=_no_axes(s), value=v, dtype=d)))
+        .when(same_shape(y, applied), that(bool, s, says=f"{filled} has axes", kind="profit"))
+        .up_to(_ordered(f.op))
+    )

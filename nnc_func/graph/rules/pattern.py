@@ -1,0 +1,216 @@
+"""Patterns: the operators interpreted once more, so that what one writes of rule variables is data.
+
+In a pattern one object stands for one thing: the same variable, or the same part, matches the same node.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from attrs import field, frozen
+
+from nnc_func.errors import OperatorError, RuleError
+from nnc_func.graph.arithmetic import Arithmetic
+from nnc_func.op import REQUIRED, Op
+
+NUMBERS = (bool, int, float, complex)
+SIGNS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "matmul": "@", "power": "**"}
+
+
+class Pattern(Arithmetic):
+    """One side of a rule, or a part of it: write it with Python's operators, or call an operator on it."""
+
+    __slots__ = ()
+
+    def _bind(self, op: Op, *args: Any, **params: Any) -> Apply:
+        return apply(op, *args, **params)
+
+
+@frozen(eq=False, slots=True)
+class Tensor(Pattern):
+    """Matches any tensor."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@frozen(eq=False, slots=True)
+class Scalar(Pattern):
+    """Matches a constant all of whose elements are one real number; as a parameter it is that number."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@frozen(eq=False, slots=True)
+class Full(Pattern):
+    """Matches a constant every element of which is this number; built, it is that number beside the other operands.
+
+    Zero matches both zeros where the rule is up to signed zero, else only the one of its own sign.
+    """
+
+    value: Any
+
+    def __str__(self) -> str:
+        return f"{self.value:g}" if isinstance(self.value, float) else str(self.value)
+
+
+@frozen(eq=False, slots=True)
+class Param:
+    """Stands for the value of a parameter."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@frozen(eq=False, slots=True)
+class Computed:
+    """What a function makes of the match, on the right side: a parameter, or a number as an operand."""
+
+    function: Callable[..., Any]
+    of: tuple[Any, ...]
+
+    def __str__(self) -> str:
+        return f"{self.function.__name__.lstrip('_')}({', '.join(map(str, self.of))})"
+
+
+@frozen(eq=False, slots=True)
+class Apply(Pattern):
+    """Matches an application of the operator."""
+
+    op: Op
+    args: tuple[Any, ...]
+    params: tuple[tuple[str, Any], ...] = field(default=())
+
+    def __str__(self) -> str:
+        told = [f"{k}={v}" for k, v in self.params if not _same(v, self.op.params[k])]
+        sign = SIGNS.get(self.op.name)
+        if sign and not told:
+            return "(" + f" {sign} ".join(map(str, self.args)) + ")"
+        if self.op.name == "negative":
+            return f"-{self.args[0]}"
+        return f"{self.op.name}({', '.join([*map(str, self.args), *told])})"
+
+
+def _same(a: Any, b: Any) -> bool:
+    return type(a) is type(b) and bool(a == b)
+
+
+def apply(op: Op, *args: Any, **params: Any) -> Apply:
+    """The application of an operator as a pattern, also of one without tensor arguments.
+
+    A parameter that is not given has its default, and matches nothing else.
+
+    Raises
+    ------
+    OperatorError
+        A parameter that the operator lacks, or one that it needs and is not given.
+
+    Examples
+    --------
+    >>> from nnc_func.graph.ops import CATALOGUE
+    >>> print(apply(CATALOGUE["add"], Tensor("x"), 1))
+    (x + 1)
+    """
+    unknown = sorted(set(params) - set(op.params))
+    missing = [name for name, default in op.params.items() if default is REQUIRED and name not in params]
+    if unknown or missing:
+        wrong = f"has no parameter {unknown[0]!r}" if unknown else f"needs the parameter {missing[0]!r}"
+        raise OperatorError(f"{op.name} {wrong}; call {op.signature()}")
+    items = tuple((name, _param(op, name, params.get(name, default))) for name, default in op.params.items())
+    return Apply(op, tuple(map(_operand, args)), items)
+
+
+def _param(op: Op, name: str, value: Any) -> Any:
+    convert = op.converters.get(name)
+    if convert is None or value is None or isinstance(value, (Param, Computed, Scalar)):
+        return value
+    return convert(value)
+
+
+def _operand(arg: Any) -> Any:
+    if isinstance(arg, (Pattern, Computed)):
+        return arg
+    if isinstance(arg, NUMBERS):
+        return Full(arg)
+    raise RuleError(f"a pattern is made of variables, numbers and operators, given {arg!r}")
+
+
+def computed(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a plain function so that, given variables of a rule, it is computed from what they match.
+
+    It is given a graph value for a tensor, a Python number for a `Scalar`, and the value of a `Param`.
+
+    Examples
+    --------
+    >>> @computed
+    ... def double(n):
+    ...     return 2 * n
+    >>> print(double(Param("n"))), double(4)
+    double(n)
+    (None, 8)
+    """
+
+    def call(*args: Any) -> Any:
+        if any(isinstance(a, (Pattern, Param, Computed)) for a in args):
+            return Computed(function, args)
+        return function(*args)
+
+    call.__doc__, call.__name__ = function.__doc__, function.__name__
+    return call
+
+
+@computed
+def shape_of(x: Any) -> Any:
+    """The shape of what x matches."""
+    return x.shape
+
+
+@computed
+def dtype_of(x: Any) -> Any:
+    """The dtype of what x matches."""
+    return x.dtype
+
+
+def variables(function: Callable[..., Any], skip: int = 0) -> dict[str, Any]:
+    """The variables of a rule: the function's parameters, of the kind that their annotation says."""
+    kinds: dict[str, Any] = {"Scalar": Scalar, "Param": Param}
+    found = list(inspect.signature(function).parameters.values())[skip:]
+    return {p.name: _kind(kinds, p)(p.name) for p in found}
+
+
+def _kind(kinds: dict[str, Any], parameter: inspect.Parameter) -> Any:
+    if parameter.annotation is inspect.Parameter.empty:
+        return Tensor
+    name = parameter.annotation if isinstance(parameter.annotation, str) else parameter.annotation.__name__
+    try:
+        return kinds[name.rpartition(".")[2]]
+    except KeyError:
+        raise RuleError(
+            f"the variable {parameter.name} is annotated {name}; it is a Scalar, a Param, or bare for any tensor"
+        ) from None
+
+
+def parts(pattern: Any) -> Iterator[Any]:
+    """Every part of a pattern, each once, in the order in which it is matched."""
+    seen: set[int] = set()
+    stack = [pattern]
+    while stack:
+        part = stack.pop()
+        if id(part) in seen:
+            continue
+        seen.add(id(part))
+        yield part
+        if isinstance(part, Apply):
+            stack += [v for _, v in reversed(part.params) if isinstance(v, (Param, Computed, Scalar))]
+            stack += reversed(part.args)
+        elif isinstance(part, Computed):
+            stack += [a for a in reversed(part.of) if isinstance(a, (Pattern, Param, Computed))]

@@ -1,0 +1,363 @@
+"""Rules: rewriting as data. A rule is a function of its variables, and what it returns is its two sides."""
+
+from __future__ import annotations
+
+import enum
+import importlib
+import inspect
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from attrs import evolve, field, frozen
+
+from nnc_func.errors import RuleError
+from nnc_func.graph.rules.conditions import Condition
+from nnc_func.graph.rules.pattern import Apply, Param, Scalar, Tensor, apply, parts, variables
+from nnc_func.op import Catalogue, Op
+
+
+class Numerics(enum.IntEnum):
+    """How far a replacement's value may be from what it replaces; NaN and infinity stay where they are."""
+
+    EXACT = 0  # the same bits
+    SIGNED_ZERO = 1  # but for the sign of a zero
+    ROUNDING = 2  # but for rounding, each element's own
+    REASSOCIATION = 3  # sums in another order
+
+    def __str__(self) -> str:
+        return self.name.lower().replace("_", " ")
+
+    @classmethod
+    def _missing_(cls, value: object) -> Numerics:
+        for each in cls:
+            if str(each) == value:
+                return each
+        raise RuleError(f"numerics are {', '.join(map(repr, map(str, cls)))}, given {value!r}")
+
+
+EXACT, SIGNED_ZERO, ROUNDING, REASSOCIATION = Numerics
+
+
+@frozen
+class rewrite:  # noqa: N801 - it reads as a verb
+    """``rewrite(lhs).to(rhs).when(condition, ...).up_to(numerics)``: what a rule's function returns."""
+
+    lhs: Any
+    rhs: Any = None
+    conditions: tuple[Condition, ...] = ()
+    numerics: Numerics = EXACT
+    fast_math: bool = False
+
+    def to(self, rhs: Any) -> rewrite:
+        """What it is replaced by."""
+        return evolve(self, rhs=rhs)
+
+    def when(self, *conditions: Condition) -> rewrite:
+        """Only if all of these hold."""
+        return evolve(self, conditions=(*self.conditions, *conditions))
+
+    def up_to(self, numerics: Numerics | str) -> rewrite:
+        """Its value may differ that far: ``ROUNDING``, or its name, ``"rounding"``."""
+        return evolve(self, numerics=Numerics(numerics))  # type: ignore[arg-type]  # a name is looked up
+
+    def with_fast_math(self) -> rewrite:
+        """It changes NaN or infinity: it fires only in a stack that allows fast math."""
+        return evolve(self, fast_math=True)
+
+
+@frozen(eq=False, repr=False)
+class Rule:
+    """A rewrite rule.
+
+    Attributes
+    ----------
+    name, doc
+        The function's; the docstring is one sentence for users.
+    lhs, rhs
+        Patterns.
+    conditions
+        All must hold of a match.
+    numerics, fast_math
+        How far it may change a value.
+    module, dropped
+        Where it was defined, and which conditions have been taken away: how it pickles.
+
+    Examples
+    --------
+    >>> from nnc_func.graph.rules.algebra import subtract_negative
+    >>> print(subtract_negative)
+    subtract_negative: (x - -y) -> (x + y)   when -y and all of it have one dtype
+    """
+
+    name: str
+    doc: str
+    lhs: Apply
+    rhs: Any
+    conditions: tuple[Condition, ...]
+    numerics: Numerics
+    fast_math: bool = False
+    module: str = ""
+    dropped: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        when = " and ".join(map(str, self.conditions)).replace(str(self.lhs), "all of it")
+        return f"{self.name}: {self.lhs} -> {self.rhs}" + (f"   when {when}" if when else "")
+
+    __repr__ = __str__
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(str(self))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (self.module, self.name, self.dropped)
+
+    def without(self, condition: Condition | str) -> Rule:
+        """The rule, one condition taken away: what the test kit does to learn whether it is needed."""
+        kept = tuple(c for c in self.conditions if c is not condition and c.text != condition)
+        if len(kept) == len(self.conditions):
+            raise RuleError(f"{self.name} has no condition {str(condition)!r}")
+        gone = tuple(c.text for c in self.conditions if c not in kept)
+        return evolve(self, conditions=kept, dropped=(*self.dropped, *gone))
+
+    def instances(self, ops: Catalogue) -> Iterator[Rule]:
+        """Itself, if the catalogue has all its operators."""
+        if all(ops.get(op.name) is op for op in self.operators()):
+            yield self
+
+    def operators(self) -> set[Op]:
+        """Operators that occur in it."""
+        return {p.op for side in (self.lhs, self.rhs) for p in parts(side) if isinstance(p, Apply)}
+
+
+def _restored(module: str, name: str, dropped: tuple[str, ...]) -> Any:
+    found = getattr(importlib.import_module(module), name, None)
+    if found is None:
+        raise RuleError(f"no rule {name!r} in {module}: a rule must be a module's member to be pickled")
+    for text in dropped:
+        found = found.without(text)
+    return found
+
+
+def rule(function: Callable[..., rewrite]) -> Rule:
+    """A rule from a function of its variables: bare ones match any tensor, others are a `Scalar` or a `Param`.
+
+    Raises
+    ------
+    RuleError
+        No docstring, a left side that is no application, an effect in it, or a right side with unbound variables.
+    """
+    made = function(**variables(function))
+    return _checked(function, made, function.__name__)
+
+
+def _checked(function: Callable[..., Any], made: rewrite, name: str) -> Rule:
+    doc = inspect.getdoc(function)
+    if not doc:
+        raise RuleError(f"rule {name} has no docstring: one sentence that says what it does")
+    if not isinstance(made, rewrite) or not isinstance(made.lhs, Apply) or made.rhs is None:
+        raise RuleError(f"rule {name} must return rewrite(lhs).to(rhs), its left side an application of an operator")
+    bound = {id(p) for p in parts(made.lhs)}
+    for p in parts(made.lhs):
+        if isinstance(p, Apply) and (p.op.several or not p.op.pure):
+            why = "has several results" if p.op.several else "is an effect, which is never merged or dropped"
+            raise RuleError(f"rule {name}: {p.op.name} {why}, so no pattern can have it")
+    loose = [p for p in parts(made.rhs) if isinstance(p, (Tensor, Scalar, Param)) and id(p) not in bound]
+    if loose:
+        raise RuleError(f"rule {name}: {', '.join(map(str, loose))} on the right side is not bound by the left")
+    return Rule(name, doc, made.lhs, made.rhs, made.conditions, made.numerics, made.fast_math, function.__module__)
+
+
+# --- rules that quantify over operators ---------------------------------------------------------------
+
+
+@frozen(eq=False, slots=True)
+class Each:
+    """The operator over which a rule quantifies, as its function sees it: call it on patterns.
+
+    Its own parameters match anything, but the same in every application.
+    """
+
+    op: Op
+    flipped: bool = False
+    params: dict[str, Param] = field(factory=dict)
+
+    def __call__(self, *args: Any) -> Apply:
+        own = {name: self.params.setdefault(name, Param(name)) for name in self.op.params}
+        return apply(self.op, *(args[::-1] if self.flipped else args), **own)
+
+
+Selected = Iterable[tuple[Each, Any]]
+
+
+@frozen(eq=False, repr=False)
+class Family:
+    """One rule for each operator that `select` picks from a catalogue: rules quantify over laws, not over names."""
+
+    name: str
+    doc: str
+    function: Callable[..., rewrite]
+    select: Callable[[Op], Selected]
+    over: str
+    module: str
+
+    def instances(self, ops: Catalogue) -> Iterator[Rule]:
+        """The rule for each operator of the catalogue that it is about."""
+        for op in ops.values():
+            if op.several or not op.pure:
+                continue
+            for each, value in self.select(op):
+                own = variables(self.function, 2)
+                made = _checked(self.function, self.function(each, value, **own), self.name)
+                if all(ops.get(o.name) is o for o in made.operators()):
+                    yield made
+
+    @property
+    def numerics(self) -> str:
+        """That of its instances."""
+        return "its operators' own"
+
+    def __str__(self) -> str:
+        return f"{self.name}: for every operator that {self.over}: {self.doc}"
+
+    __repr__ = __str__
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (self.module, self.name, ())
+
+
+def for_each(select: Callable[[Op], Selected], over: str) -> Callable[[Callable[..., rewrite]], Family]:
+    """A rule for each operator that `select` picks; its function is given the operator, a value, then variables."""
+
+    def decorate(function: Callable[..., rewrite]) -> Family:
+        doc = inspect.getdoc(function)
+        if not doc:
+            raise RuleError(f"rule {function.__name__} has no docstring: one sentence that says what it does")
+        return Family(function.__name__, doc, function, select, over, function.__module__)
+
+    return decorate
+
+
+def for_law(law: str, arity: int) -> Callable[[Callable[..., rewrite]], Family]:
+    """A rule for each operator of that many arguments that declares the law; the value given is the law's.
+
+    Where the law holds on the left, or on both sides of an operator that does not commute, the operator is
+    given flipped as well.
+    """
+
+    def select(op: Op) -> Iterator[tuple[Each, Any]]:
+        if len(op.args) != arity or op.variadic:
+            return
+        for each in sorted((each for each in op.laws if each.name == law), key=str):
+            if each.side != "left":
+                yield Each(op), each.value
+            if each.side == "left" or (each.side == "both" and arity == 2 and not op.has("commutative")):
+                yield Each(op, flipped=True), each.value
+
+    return for_each(select, f"has the law {law}")
+
+
+# --- rules that compute -------------------------------------------------------------------------------
+
+
+@frozen(eq=False, repr=False)
+class Rewriter:
+    """A rule whose right side a function computes: ``function(node, builder)`` gives a value, or None.
+
+    Attributes
+    ----------
+    wants
+        ``wants(op, operand_ops)``: whether such a node is worth a look; asked once for each combination.
+    """
+
+    name: str
+    doc: str
+    function: Callable[..., Any]
+    wants: Callable[[Op, tuple[Op, ...]], bool]
+    numerics: Numerics
+    fast_math: bool
+    module: str
+
+    def instances(self, ops: Catalogue) -> Iterator[Rewriter]:
+        """Itself."""
+        yield self
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.doc}"
+
+    __repr__ = __str__
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (self.module, self.name, ())
+
+
+def ANY(op: Op, operands: tuple[Op, ...]) -> bool:  # noqa: N802 - it is given where a collection of operators may stand
+    """Every node."""
+    return True
+
+
+def rewriter(
+    wants: Callable[[Op, tuple[Op, ...]], bool] | Iterable[Op] = ANY,
+    *,
+    numerics: Numerics = EXACT,
+    fast_math: bool = False,
+) -> Callable[[Callable[..., Any]], Rewriter]:
+    """A rule from a function that computes the replacement, of nodes of these operators or for which `wants` holds."""
+    chosen = wants if callable(wants) else _root_in(frozenset(wants))
+
+    def decorate(function: Callable[..., Any]) -> Rewriter:
+        doc = inspect.getdoc(function)
+        if not doc:
+            raise RuleError(f"rule {function.__name__} has no docstring: one sentence that says what it does")
+        return Rewriter(function.__name__, doc, function, chosen, numerics, fast_math, function.__module__)
+
+    return decorate
+
+
+def _root_in(ops: frozenset[Op]) -> Callable[[Op, tuple[Op, ...]], bool]:
+    return lambda op, operands: op in ops
+
+
+# --- passes -------------------------------------------------------------------------------------------
+
+
+@frozen(eq=False, repr=False)
+class Pass:
+    """A rewrite of a whole graph, made once no rule fires any more.
+
+    ``function(roots, order, builder)`` gives new roots, and how often it found something; `order` has the nodes,
+    operands first. It must keep avals, and values up to its numerics, and find nothing the second time.
+    """
+
+    name: str
+    doc: str
+    function: Callable[..., Any]
+    numerics: Numerics
+    fast_math: bool
+    module: str
+
+    def instances(self, ops: Catalogue) -> Iterator[Pass]:
+        """Itself."""
+        yield self
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.doc}"
+
+    __repr__ = __str__
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (self.module, self.name, ())
+
+
+def whole_graph(*, numerics: Numerics = EXACT, fast_math: bool = False) -> Callable[[Callable[..., Any]], Pass]:
+    """A `Pass` from a function."""
+
+    def decorate(function: Callable[..., Any]) -> Pass:
+        doc = inspect.getdoc(function)
+        if not doc:
+            raise RuleError(f"pass {function.__name__} has no docstring: one sentence that says what it does")
+        return Pass(function.__name__, doc, function, numerics, fast_math, function.__module__)
+
+    return decorate
+
+
+AnyRule = Rule | Family | Rewriter | Pass
