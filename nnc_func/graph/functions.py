@@ -1,0 +1,66 @@
+"""The operators of a catalogue as functions over one interpretation: ``o.add(x, y)`` for any `bind`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from nnc_func.facets.shapes import normalise_axes
+from nnc_func.op import Catalogue
+
+
+class Functions:
+    """What derivative formulas are written against: every operator of a catalogue, as a function of raw carriers.
+
+    Parameters
+    ----------
+    bind
+        ``bind(op, *args, **params)`` of any layer.
+    ops
+        The catalogue.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nnc_func.device import NumPy
+    >>> from nnc_func.graph.ops import CATALOGUE
+    >>> o = Functions(NumPy().bind, CATALOGUE)
+    >>> o.sum_to(np.ones((2, 3)), (3,))
+    array([2., 2., 2.])
+    """
+
+    def __init__(self, bind: Callable[..., Any], ops: Catalogue) -> None:
+        self.bind = bind
+        self.__dict__.update({name: partial(bind, op) for name, op in ops.items()})
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"no operator {name!r} in this catalogue; see stack.type.ops")
+
+    def dtype(self, x: Any) -> Any:
+        """The NumPy dtype of a carrier; namespaces with dtypes of their own name them as NumPy does."""
+        found = x.dtype
+        return found if isinstance(found, np.dtype) else np.dtype(str(found).rpartition(".")[2])
+
+    def sum_to(self, x: Any, shape: tuple[Any, ...]) -> Any:
+        """The sum of `x` over what broadcasting from `shape` has repeated: the transpose of broadcasting."""
+        if x.shape == shape:
+            return x
+        extra = len(x.shape) - len(shape)
+        axes = tuple(range(extra)) + tuple(
+            i + extra for i, n in enumerate(shape) if not hasattr(n, "symbols") and n == 1 and x.shape[i + extra] != 1
+        )
+        kept = tuple(n for i, n in enumerate(x.shape) if i not in normalise_axes(axes, len(x.shape)))
+        if axes:
+            x = self.sum(x, axis=axes, keepdims=False)
+        return x if kept == shape else self.reshape(x, shape=shape)
+
+    def zeros_like(self, x: Any) -> Any:
+        """Zeros of the shape and dtype of a carrier."""
+        return self.full(shape=x.shape, value=0, dtype=self.dtype(x))
+
+    def broadcast_like(self, x: Any, y: Any) -> Any:
+        """`x` broadcast to the shape of `y`, if it has another."""
+        return x if x.shape == y.shape else self.broadcast_to(x, shape=y.shape)

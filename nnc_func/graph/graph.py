@@ -1,0 +1,225 @@
+"""Graph, the seventh layer: computation graphs with named inputs, outputs and feedback pairs, as values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any, ClassVar, Generic, Literal, TypeVar
+
+from attrs import field, frozen
+
+from nnc_func.errors import GraphError
+from nnc_func.graph.leaves import CONSTANT, INPUT, LEAVES, VARIABLE, check_names
+from nnc_func.graph.node import Node, Value, topological
+from nnc_func.graph.origin import told
+from nnc_func.layer import Layer, forwards, layer, opens
+from nnc_func.signatures import DeviceSignature, OperatorSignature, OptimiserSignature, SymbolSignature
+from nnc_func.tree import ONE_LEAF, Structure
+
+A = TypeVar("A")
+
+
+@layer(on="optimiser", needs=("bind", "optimise"))
+class Graph(Layer, Generic[A]):
+    """Closed graphs: what is given, what is wanted, and what is fed back into variables.
+
+    Examples
+    --------
+    >>> import nnc_func as nnc
+    >>> lazy = nnc.lazy()
+    >>> x = lazy.input("x", (2,), "float32")
+    >>> lazy.graph.close([x.value], [(x * 2).value]).statistics["nodes"]
+    3
+    """
+
+    optimiser: OptimiserSignature[A]
+    bind: Callable[..., Any] = forwards()
+    operator: OperatorSignature[A] = opens("optimiser.operator")
+    symbol: SymbolSignature[A] = opens("optimiser.operator.symbol")
+    device: DeviceSignature[A] = opens("optimiser.operator.symbol.shape.type.device")
+
+    role: ClassVar[Literal["graph"]] = "graph"
+
+    def close(
+        self,
+        inputs: Sequence[Any],
+        outputs: Any,
+        updates: Any = (),
+        name: str = "graph",
+        structure: Structure = ONE_LEAF,
+    ) -> ComputationGraph:
+        """A graph of these inputs and outputs.
+
+        Parameters
+        ----------
+        inputs
+            Input nodes, in the order in which a program takes them.
+        outputs
+            Values, in order.
+        updates
+            Pairs (variable node, value): the feedback, taken after a run.
+        structure
+            How a caller wants the outputs nested.
+
+        Raises
+        ------
+        GraphError
+            An input that is none, one that is missing or given twice, two of one name, an update of something
+            that is no variable or of another shape or dtype, a node of another stack.
+        """
+        lift = self.operator.lift
+        outputs = tuple(lift(o) for o in outputs)
+        pairs = tuple((lift(v).node, lift(u)) for v, u in updates)
+        graph = ComputationGraph(tuple(i.node for i in inputs), outputs, pairs, name, structure, self)
+        _check(graph)
+        return graph
+
+    def optimised(self, graph: ComputationGraph) -> tuple[ComputationGraph, Any]:
+        """The graph after rewriting, and the Optimiser's report."""
+        roots = (*graph.outputs, *(u for _, u in graph.updates))
+        done = self.optimiser.optimise(roots)
+        count = len(graph.outputs)
+        pairs = tuple((v, new) for (v, _), new in zip(graph.updates, done.roots[count:], strict=True))
+        return ComputationGraph(graph.inputs, done.roots[:count], pairs, graph.name, graph.structure, self), done
+
+
+@frozen(eq=False, repr=False, slots=False)
+class ComputationGraph:
+    """A closed graph as a value: named inputs, outputs, and feedback pairs (variable ← value).
+
+    It prints as text (`str`), draws itself (`to_dot`, `to_svg`, in notebooks), is saved without code
+    (`save`), and moves to another stack (`to`).
+    """
+
+    inputs: tuple[Node, ...]
+    outputs: tuple[Value, ...]
+    updates: tuple[tuple[Node, Value], ...]
+    name: str
+    structure: Structure
+    layer: Graph[Any] = field(repr=False)
+
+    @cached_property
+    def nodes(self) -> tuple[Node, ...]:
+        """All nodes, operands first; an input that nothing uses is among them."""
+        order = topological([*self.outputs, *(u for _, u in self.updates)])
+        have = set(order)
+        unused = [n for n in (*self.inputs, *(v for v, _ in self.updates)) if n not in have]
+        return (*dict.fromkeys(unused), *order)
+
+    @property
+    def variables(self) -> tuple[Node, ...]:
+        """The variables it reads or writes."""
+        return tuple(n for n in self.nodes if n.op is VARIABLE)
+
+    @property
+    def constants(self) -> tuple[Node, ...]:
+        """Its constants."""
+        return tuple(n for n in self.nodes if n.op is CONSTANT)
+
+    @property
+    def statistics(self) -> Mapping[str, int]:
+        """Numbers of nodes, edges and operator applications."""
+        nodes = self.nodes
+        return {
+            "nodes": len(nodes),
+            "edges": sum(len(n.args) for n in nodes),
+            "applications": sum(_applied(n) for n in nodes),
+        }
+
+    @property
+    def symbols(self) -> frozenset[str]:
+        """Names of the unknown dimensions of its inputs."""
+        return frozenset().union(*(n.aval.symbols for n in self.inputs)) if self.inputs else frozenset()
+
+    def to(self, stack: Any) -> ComputationGraph:
+        """The same graph, built by another stack: its nodes, its device, its rules.
+
+        Variables stay the same objects where the devices are equal; else they are copied.
+        """
+        from nnc_func.graph.transfer import moved
+
+        return moved(self, stack.graph)  # type: ignore[no-any-return]
+
+    def specialised(self, dims: Mapping[str, int]) -> ComputationGraph:
+        """The same graph with unknown dimensions bound to numbers.
+
+        Raises
+        ------
+        ShapeError
+            An equality of extents that was assumed does not hold for these numbers.
+        """
+        from nnc_func.graph.transfer import specialised
+
+        return specialised(self, dims)  # type: ignore[no-any-return]
+
+    def save(self, path: Any) -> None:
+        """Write it to a file: text and arrays, no code."""
+        from nnc_func.graph.files import save
+
+        save(self, path)
+
+    def __str__(self) -> str:
+        from nnc_func.graph.text import printed
+
+        return printed(self)
+
+    def __repr__(self) -> str:
+        found = self.statistics
+        return (
+            f"<graph {self.name!r}: {len(self.inputs)} inputs, {len(self.outputs)} outputs, "
+            f"{found['nodes']} nodes, {found['edges']} edges>"
+        )
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(str(self))
+
+    def to_dot(self, plan: Any = None) -> str:
+        """The graph in Graphviz's language."""
+        from nnc_func.graph.show import dot
+
+        return dot(self, plan)
+
+    def to_svg(self, plan: Any = None) -> str:
+        """A picture, drawn without Graphviz."""
+        from nnc_func.graph.show import svg
+
+        return svg(self, plan)
+
+    def _repr_html_(self) -> str:
+        return self.to_svg()
+
+
+def _applied(node: Node) -> bool:
+    return node.op not in LEAVES
+
+
+def _check(graph: ComputationGraph) -> None:
+    for node in graph.inputs:
+        if node.op is not INPUT:
+            raise GraphError(f"{node!r} is no input; make inputs with stack.input(name, shape, dtype)")
+    if len(set(graph.inputs)) != len(graph.inputs):
+        raise GraphError(f"an input is given twice: {[n.data for n in graph.inputs]}")
+    nodes = graph.nodes
+    given = set(graph.inputs)
+    missing = [n for n in nodes if n.op is INPUT and n not in given]
+    if missing:
+        named = ", ".join(f"{n.data!r}{_at(n)}" for n in missing)
+        raise GraphError(f"the outputs depend on the input {named}, which is not among the inputs given")
+    check_names((n for n in nodes if n.op is INPUT), "inputs")
+    check_names((n for n in nodes if n.op is VARIABLE), "variables")
+    targets = [v for v, _ in graph.updates]
+    if len(set(targets)) != len(targets):
+        raise GraphError("a variable is updated twice in one graph")
+    for variable, value in graph.updates:
+        if variable.op is not VARIABLE:
+            raise GraphError(f"{variable!r} is no variable, so it cannot be updated")
+        if variable.aval != value.aval:
+            raise GraphError(
+                f"variable {variable.data.name!r} is {variable.aval!r} and its update is {value.aval!r}"
+                f"{_at(value.node)}; they must be equal"
+            )
+
+
+def _at(node: Node) -> str:
+    where = told(node.origin)
+    return f" (made at {where})" if where else ""

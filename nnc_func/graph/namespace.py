@@ -1,0 +1,765 @@
+"""The operators as typed methods. Generated from the catalogue by scripts/generate.py: change operators, not this.
+
+What is told here of an operator is its own signature and docstring; `docs/operators.md` has all of them in tables.
+"""
+
+# mypy: disable-error-code="no-any-return"
+# `_bind` returns what its layer returns: T, or a tuple of T where the operator has several results.
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from attrs import field, frozen
+
+from nnc_func.graph.ops import CATALOGUE
+from nnc_func.op import Catalogue, Op
+
+T = TypeVar("T")
+Scalar = bool | int | float | complex | np.generic  # stands for any tensor argument: it takes the others' dtype
+Axes = int | Sequence[int]
+Sizes = int | Sequence[Any]  # an extent may be symbolic
+
+_NEGATIVE = CATALOGUE["negative"]
+_ABS = CATALOGUE["abs"]
+_SIGN = CATALOGUE["sign"]
+_EXP = CATALOGUE["exp"]
+_EXPM1 = CATALOGUE["expm1"]
+_LOG = CATALOGUE["log"]
+_LOG1P = CATALOGUE["log1p"]
+_SQRT = CATALOGUE["sqrt"]
+_SQUARE = CATALOGUE["square"]
+_RECIPROCAL = CATALOGUE["reciprocal"]
+_SIN = CATALOGUE["sin"]
+_COS = CATALOGUE["cos"]
+_TANH = CATALOGUE["tanh"]
+_SIGMOID = CATALOGUE["sigmoid"]
+_RELU = CATALOGUE["relu"]
+_SOFTPLUS = CATALOGUE["softplus"]
+_CLIP = CATALOGUE["clip"]
+_FLOOR = CATALOGUE["floor"]
+_CEIL = CATALOGUE["ceil"]
+_ROUND = CATALOGUE["round"]
+_ISNAN = CATALOGUE["isnan"]
+_ISINF = CATALOGUE["isinf"]
+_ISFINITE = CATALOGUE["isfinite"]
+_LOGICAL_NOT = CATALOGUE["logical_not"]
+_CAST = CATALOGUE["cast"]
+_STOP_GRADIENT = CATALOGUE["stop_gradient"]
+_ADD = CATALOGUE["add"]
+_SUBTRACT = CATALOGUE["subtract"]
+_MULTIPLY = CATALOGUE["multiply"]
+_DIVIDE = CATALOGUE["divide"]
+_POWER = CATALOGUE["power"]
+_MAXIMUM = CATALOGUE["maximum"]
+_MINIMUM = CATALOGUE["minimum"]
+_FLOOR_DIVIDE = CATALOGUE["floor_divide"]
+_REMAINDER = CATALOGUE["remainder"]
+_ATAN2 = CATALOGUE["atan2"]
+_LOGICAL_AND = CATALOGUE["logical_and"]
+_LOGICAL_OR = CATALOGUE["logical_or"]
+_LOGICAL_XOR = CATALOGUE["logical_xor"]
+_WHERE = CATALOGUE["where"]
+_FMA = CATALOGUE["fma"]
+_EQUAL = CATALOGUE["equal"]
+_NOT_EQUAL = CATALOGUE["not_equal"]
+_LESS = CATALOGUE["less"]
+_LESS_EQUAL = CATALOGUE["less_equal"]
+_GREATER = CATALOGUE["greater"]
+_GREATER_EQUAL = CATALOGUE["greater_equal"]
+_SUM = CATALOGUE["sum"]
+_MEAN = CATALOGUE["mean"]
+_MAX = CATALOGUE["max"]
+_MIN = CATALOGUE["min"]
+_ARGMAX = CATALOGUE["argmax"]
+_ARGMIN = CATALOGUE["argmin"]
+_PROD = CATALOGUE["prod"]
+_ANY = CATALOGUE["any"]
+_ALL = CATALOGUE["all"]
+_LOGSUMEXP = CATALOGUE["logsumexp"]
+_CUMULATIVE_SUM = CATALOGUE["cumulative_sum"]
+_RESHAPE = CATALOGUE["reshape"]
+_PERMUTE_DIMS = CATALOGUE["permute_dims"]
+_BROADCAST_TO = CATALOGUE["broadcast_to"]
+_EXPAND_DIMS = CATALOGUE["expand_dims"]
+_SQUEEZE = CATALOGUE["squeeze"]
+_FLIP = CATALOGUE["flip"]
+_TILE = CATALOGUE["tile"]
+_CONCAT = CATALOGUE["concat"]
+_STACK = CATALOGUE["stack"]
+_SPLIT = CATALOGUE["split"]
+_PAD = CATALOGUE["pad"]
+_SLICE = CATALOGUE["slice"]
+_SET_SLICE = CATALOGUE["set_slice"]
+_TAKE = CATALOGUE["take"]
+_TAKE_ALONG_AXIS = CATALOGUE["take_along_axis"]
+_SCATTER_ADD = CATALOGUE["scatter_add"]
+_PUT_ALONG_AXIS_ADD = CATALOGUE["put_along_axis_add"]
+_ONE_HOT = CATALOGUE["one_hot"]
+_FULL = CATALOGUE["full"]
+_ARANGE = CATALOGUE["arange"]
+_MATMUL = CATALOGUE["matmul"]
+_TENSORDOT = CATALOGUE["tensordot"]
+_CONV2D = CATALOGUE["conv2d"]
+_CONV2D_INPUT_GRADIENT = CATALOGUE["conv2d_input_gradient"]
+_CONV2D_KERNEL_GRADIENT = CATALOGUE["conv2d_kernel_gradient"]
+_MAX_POOL2D = CATALOGUE["max_pool2d"]
+_MAX_POOL2D_GRADIENT = CATALOGUE["max_pool2d_gradient"]
+_MAX_POOL2D_TANGENT = CATALOGUE["max_pool2d_tangent"]
+_AVERAGE_POOL2D = CATALOGUE["average_pool2d"]
+_AVERAGE_POOL2D_GRADIENT = CATALOGUE["average_pool2d_gradient"]
+_SOFTMAX = CATALOGUE["softmax"]
+_LOG_SOFTMAX = CATALOGUE["log_softmax"]
+_SOFTMAX_CROSS_ENTROPY = CATALOGUE["softmax_cross_entropy"]
+_RANDOM_SPLIT = CATALOGUE["random_split"]
+_RANDOM_FOLD_IN = CATALOGUE["random_fold_in"]
+_RANDOM_BITS = CATALOGUE["random_bits"]
+_RANDOM_UNIFORM = CATALOGUE["random_uniform"]
+_RANDOM_NORMAL = CATALOGUE["random_normal"]
+_RANDOM_BERNOULLI = CATALOGUE["random_bernoulli"]
+_MASKED = CATALOGUE["masked"]
+_BLOCKWISE = CATALOGUE["blockwise"]
+
+
+def _replacing(catalogue: Catalogue, bind: Callable[..., Any], op: Op, *args: Any, **params: Any) -> Any:
+    return bind(catalogue.get(op.name, op), *args, **params)
+
+
+def _through(ops: Ops[Any]) -> Callable[..., Any]:
+    """The given `bind`; by way of the catalogue where that has other operators under known names."""
+    mine = ops.catalogue
+    if mine is CATALOGUE or all(mine.get(name, op) is op for name, op in CATALOGUE.items()):
+        return ops.bind
+    return partial(_replacing, mine, ops.bind)
+
+
+@frozen(eq=False, repr=False)
+class Ops(Generic[T]):
+    """The operators of a stack, as functions; array-API names where the standard has one.
+
+    Operators that the stack's own catalogue has beyond those below are attributes too; a type checker does not
+    know them, so that it finds misspelt names.
+
+    Parameters
+    ----------
+    bind
+        ``bind(op, *args, **params)`` of a layer.
+    catalogue
+        The stack's operators.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nnc_func.device import NumPy
+    >>> Ops(NumPy().bind).add(np.float32([1, 2]), 1)
+    array([2., 3.], dtype=float32)
+    """
+
+    bind: Callable[..., Any]
+    catalogue: Catalogue = CATALOGUE
+    _bind: Callable[..., Any] = field(init=False)
+
+    @_bind.default
+    def _chosen(self) -> Callable[..., Any]:
+        return _through(self)
+
+    def __repr__(self) -> str:
+        return f"<{len(self.catalogue)} operators>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Ops, (self.bind, self.catalogue)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*object.__dir__(self), *self.catalogue})
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("_") or name in ("bind", "catalogue"):
+                raise AttributeError(name)
+            found = self.catalogue.get(name) or self.catalogue.get(name.removesuffix("_"))
+            if found is None:
+                close = difflib.get_close_matches(name, self.catalogue)
+                hint = f"; did you mean {' or '.join(close)}?" if close else "; see docs/operators.md"
+                raise AttributeError(f"no operator {name!r} in this stack's catalogue{hint}")
+            return partial(self.bind, found)
+
+    def negative(self, x: T | Scalar, /) -> T:
+        """The number with its sign changed; unsigned integers wrap around."""
+        return self._bind(_NEGATIVE, x)
+
+    def abs(self, x: T | Scalar, /) -> T:
+        """Magnitude; its derivative at zero is taken to be zero."""
+        return self._bind(_ABS, x)
+
+    def sign(self, x: T | Scalar, /) -> T:
+        """-1, 0 or 1; NaN stays NaN."""
+        return self._bind(_SIGN, x)
+
+    def exp(self, x: T | Scalar, /) -> T:
+        """e to the power of each element."""
+        return self._bind(_EXP, x)
+
+    def expm1(self, x: T | Scalar, /) -> T:
+        """exp(x) - 1, exact also where x is small."""
+        return self._bind(_EXPM1, x)
+
+    def log(self, x: T | Scalar, /) -> T:
+        """Natural logarithm; negative numbers give NaN, zero gives -inf."""
+        return self._bind(_LOG, x)
+
+    def log1p(self, x: T | Scalar, /) -> T:
+        """log(1 + x), exact also where x is small."""
+        return self._bind(_LOG1P, x)
+
+    def sqrt(self, x: T | Scalar, /) -> T:
+        """Square root; negative numbers give NaN."""
+        return self._bind(_SQRT, x)
+
+    def square(self, x: T | Scalar, /) -> T:
+        """The number times itself."""
+        return self._bind(_SQUARE, x)
+
+    def reciprocal(self, x: T | Scalar, /) -> T:
+        """One over the number; unlike NumPy's, that of an integer is a float64."""
+        return self._bind(_RECIPROCAL, x)
+
+    def sin(self, x: T | Scalar, /) -> T:
+        """Sine of an angle in radians."""
+        return self._bind(_SIN, x)
+
+    def cos(self, x: T | Scalar, /) -> T:
+        """Cosine of an angle in radians."""
+        return self._bind(_COS, x)
+
+    def tanh(self, x: T | Scalar, /) -> T:
+        """Hyperbolic tangent, between -1 and 1."""
+        return self._bind(_TANH, x)
+
+    def sigmoid(self, x: T | Scalar, /) -> T:
+        """1 / (1 + exp(-x)): between 0 and 1, without overflow however large the argument."""
+        return self._bind(_SIGMOID, x)
+
+    def relu(self, x: T | Scalar, /) -> T:
+        """The number, or 0 if it is negative; its derivative at 0 is taken to be 0, and NaN stays NaN."""
+        return self._bind(_RELU, x)
+
+    def softplus(self, x: T | Scalar, /) -> T:
+        """log(1 + exp(x)), the smooth relu, without overflow however large the argument."""
+        return self._bind(_SOFTPLUS, x)
+
+    def clip(self, x: T | Scalar, /, *, min: Scalar | None = None, max: Scalar | None = None) -> T:
+        """The number, not below `min` and not above `max`; the derivative on a bound is 1, and `max` wins if they cross."""
+        return self._bind(_CLIP, x, min=min, max=max)
+
+    def floor(self, x: T | Scalar, /) -> T:
+        """The largest integer that is not above, in the dtype of the number."""
+        return self._bind(_FLOOR, x)
+
+    def ceil(self, x: T | Scalar, /) -> T:
+        """The smallest integer that is not below, in the dtype of the number."""
+        return self._bind(_CEIL, x)
+
+    def round(self, x: T | Scalar, /) -> T:
+        """The nearest integer, in the dtype of the number; halves go to the even one."""
+        return self._bind(_ROUND, x)
+
+    def isnan(self, x: T | Scalar, /) -> T:
+        """Whether it is NaN; nothing but a float ever is."""
+        return self._bind(_ISNAN, x)
+
+    def isinf(self, x: T | Scalar, /) -> T:
+        """Whether it is infinite, of either sign."""
+        return self._bind(_ISINF, x)
+
+    def isfinite(self, x: T | Scalar, /) -> T:
+        """Whether it is neither infinite nor NaN."""
+        return self._bind(_ISFINITE, x)
+
+    def logical_not(self, x: T | Scalar, /) -> T:
+        """The opposite truth value, of booleans only."""
+        return self._bind(_LOGICAL_NOT, x)
+
+    def cast(self, x: T | Scalar, /, *, dtype: npt.DTypeLike) -> T:
+        """The same numbers in another dtype: floats are cut towards zero to become integers."""
+        return self._bind(_CAST, x, dtype=dtype)
+
+    def stop_gradient(self, x: T | Scalar, /) -> T:
+        """The same numbers, which differentiation takes for constants."""
+        return self._bind(_STOP_GRADIENT, x)
+
+    def add(self, a: T | Scalar, b: T | Scalar, /) -> T:
+        """Sum, element by element; booleans are refused, for they have no sum."""
+        return self._bind(_ADD, a, b)
+
+    def subtract(self, a: T | Scalar, b: T | Scalar, /) -> T:
+        """Difference, element by element."""
+        return self._bind(_SUBTRACT, a, b)
+
+    def multiply(self, a: T | Scalar, b: T | Scalar, /) -> T:
+        """Product, element by element."""
+        return self._bind(_MULTIPLY, a, b)
+
+    def divide(self, a: T | Scalar, b: T | Scalar, /) -> T:
+        """Quotient, element by element; integers give float64."""
+        return self._bind(_DIVIDE, a, b)
+
+    def power(self, a: T | Scalar, b: T | Scalar, /) -> T:
+        """`a` to the power of `b`; the derivative by the exponent is zero where the base is not positive."""
+        return self._bind(_POWER, a, b)
+
+    def maximum(self, a: T | Scalar, b: T | Scalar, /) -> T:
+        """The larger of two elements, NaN if either is; where they are equal, each gets half of the derivative."""
+        return self._bind(_MAXIMUM, a, b)
+
+    def minimum(self, a: T | Scalar, b: T | Scalar, /) -> T:
+        """The smaller of two elements, NaN if either is; where they are equal, each gets half of the derivative."""
+        return self._bind(_MINIMUM, a, b)
+
+    def floor_divide(self, a: T | Scalar, b: T | Scalar, /) -> T:
+        """The largest integer not above the quotient, in the promoted dtype; integers divided by zero give 0."""
+        return self._bind(_FLOOR_DIVIDE, a, b)
+
+    def remainder(self, a: T | Scalar, b: T | Scalar, /) -> T:
+        """What the floored division leaves: it has the sign of `b`."""
+        return self._bind(_REMAINDER, a, b)
+
+    def atan2(self, a: T | Scalar, b: T | Scalar, /) -> T:
+        """The angle of the point (b, a), between -pi and pi."""
+        return self._bind(_ATAN2, a, b)
+
+    def logical_and(self, a: T | Scalar, b: T | Scalar, /) -> T:
+        """Whether both are true, of booleans only."""
+        return self._bind(_LOGICAL_AND, a, b)
+
+    def logical_or(self, a: T | Scalar, b: T | Scalar, /) -> T:
+        """Whether either is true, of booleans only."""
+        return self._bind(_LOGICAL_OR, a, b)
+
+    def logical_xor(self, a: T | Scalar, b: T | Scalar, /) -> T:
+        """Whether exactly one is true, of booleans only."""
+        return self._bind(_LOGICAL_XOR, a, b)
+
+    def where(self, condition: T | Scalar, a: T | Scalar, b: T | Scalar, /) -> T:
+        """`a` where the condition is true and `b` elsewhere; what is not chosen has no say in the derivative."""
+        return self._bind(_WHERE, condition, a, b)
+
+    def fma(self, a: T | Scalar, b: T | Scalar, c: T | Scalar, /) -> T:
+        """a * b + c without a tensor for the product; a device may round once instead of twice."""
+        return self._bind(_FMA, a, b, c)
+
+    def equal(self, a: T | Scalar, b: T | Scalar, /) -> T:
+        """Whether two elements are equal; NaN equals nothing, and 0.0 equals -0.0."""
+        return self._bind(_EQUAL, a, b)
+
+    def not_equal(self, a: T | Scalar, b: T | Scalar, /) -> T:
+        """Whether two elements differ; NaN differs from everything."""
+        return self._bind(_NOT_EQUAL, a, b)
+
+    def less(self, a: T | Scalar, b: T | Scalar, /) -> T:
+        """Whether the first element is smaller; false if either is NaN."""
+        return self._bind(_LESS, a, b)
+
+    def less_equal(self, a: T | Scalar, b: T | Scalar, /) -> T:
+        """Whether the first element is smaller or equal; false if either is NaN."""
+        return self._bind(_LESS_EQUAL, a, b)
+
+    def greater(self, a: T | Scalar, b: T | Scalar, /) -> T:
+        """Whether the first element is larger; false if either is NaN."""
+        return self._bind(_GREATER, a, b)
+
+    def greater_equal(self, a: T | Scalar, b: T | Scalar, /) -> T:
+        """Whether the first element is larger or equal; false if either is NaN."""
+        return self._bind(_GREATER_EQUAL, a, b)
+
+    def sum(self, x: T | Scalar, /, *, axis: Axes | None = None, keepdims: bool = False) -> T:
+        """Sum; booleans and small integers are summed in 64 bits, floats in their own dtype."""
+        return self._bind(_SUM, x, axis=axis, keepdims=keepdims)
+
+    def mean(self, x: T | Scalar, /, *, axis: Axes | None = None, keepdims: bool = False) -> T:
+        """Arithmetic mean; integers give float64, and no elements give NaN."""
+        return self._bind(_MEAN, x, axis=axis, keepdims=keepdims)
+
+    def max(self, x: T | Scalar, /, *, axis: Axes | None = None, keepdims: bool = False) -> T:
+        """Largest element, NaN if there is one; several largest share the derivative equally."""
+        return self._bind(_MAX, x, axis=axis, keepdims=keepdims)
+
+    def min(self, x: T | Scalar, /, *, axis: Axes | None = None, keepdims: bool = False) -> T:
+        """Smallest element, NaN if there is one; several smallest share the derivative equally."""
+        return self._bind(_MIN, x, axis=axis, keepdims=keepdims)
+
+    def argmax(self, x: T | Scalar, /, *, axis: int | None = None, keepdims: bool = False) -> T:
+        """Position of the first largest element along an axis, or in the flattened tensor; NaN counts as the largest."""
+        return self._bind(_ARGMAX, x, axis=axis, keepdims=keepdims)
+
+    def argmin(self, x: T | Scalar, /, *, axis: int | None = None, keepdims: bool = False) -> T:
+        """Position of the first smallest element along an axis, or in the flattened tensor; NaN counts as the smallest."""
+        return self._bind(_ARGMIN, x, axis=axis, keepdims=keepdims)
+
+    def prod(self, x: T | Scalar, /, *, axis: Axes | None = None, keepdims: bool = False) -> T:
+        """Product; its derivative is right where elements are zero, too."""
+        return self._bind(_PROD, x, axis=axis, keepdims=keepdims)
+
+    def any(self, x: T | Scalar, /, *, axis: Axes | None = None, keepdims: bool = False) -> T:
+        """Whether any element is true or not zero; of none, false."""
+        return self._bind(_ANY, x, axis=axis, keepdims=keepdims)
+
+    def all(self, x: T | Scalar, /, *, axis: Axes | None = None, keepdims: bool = False) -> T:
+        """Whether every element is true or not zero; of none, true."""
+        return self._bind(_ALL, x, axis=axis, keepdims=keepdims)
+
+    def logsumexp(self, x: T | Scalar, /, *, axis: Axes | None = None, keepdims: bool = False) -> T:
+        """Logarithm of the sum of exponentials, without overflow; of no elements, -inf."""
+        return self._bind(_LOGSUMEXP, x, axis=axis, keepdims=keepdims)
+
+    def cumulative_sum(self, x: T | Scalar, /, *, axis: int) -> T:
+        """Sum of each element and all before it along an axis, in the dtype of a sum."""
+        return self._bind(_CUMULATIVE_SUM, x, axis=axis)
+
+    def reshape(self, x: T | Scalar, /, *, shape: Sizes) -> T:
+        """The same elements, in C order, in another shape; one extent may be -1 and is then computed."""
+        return self._bind(_RESHAPE, x, shape=shape)
+
+    def permute_dims(self, x: T | Scalar, /, *, axes: Sizes | None = None) -> T:
+        """Axes in another order: axis i of the result is axis ``axes[i]``; None reverses them."""
+        return self._bind(_PERMUTE_DIMS, x, axes=axes)
+
+    def broadcast_to(self, x: T | Scalar, /, *, shape: Sizes) -> T:
+        """Repeated along new axes in front and along those of extent 1, without copying."""
+        return self._bind(_BROADCAST_TO, x, shape=shape)
+
+    def expand_dims(self, x: T | Scalar, /, *, axis: Axes) -> T:
+        """With new axes of extent 1; `axis` counts in the result."""
+        return self._bind(_EXPAND_DIMS, x, axis=axis)
+
+    def squeeze(self, x: T | Scalar, /, *, axis: Axes) -> T:
+        """Without those axes, each of which must have extent 1; none is dropped unasked."""
+        return self._bind(_SQUEEZE, x, axis=axis)
+
+    def flip(self, x: T | Scalar, /, *, axis: Axes | None = None) -> T:
+        """Elements in reverse order along those axes, or all; a view."""
+        return self._bind(_FLIP, x, axis=axis)
+
+    def tile(self, x: T | Scalar, /, *, repetitions: Sizes) -> T:
+        """Copies side by side, `repetitions` for each axis; the shorter of shape and repetitions gets ones in front."""
+        return self._bind(_TILE, x, repetitions=repetitions)
+
+    def concat(self, *xs: T | Scalar, axis: int = 0) -> T:
+        """Tensors one after another along an existing axis, in their promoted dtype."""
+        return self._bind(_CONCAT, *xs, axis=axis)
+
+    def stack(self, *xs: T | Scalar, axis: int = 0) -> T:
+        """Tensors of one shape beside each other along a new axis, in their promoted dtype."""
+        return self._bind(_STACK, *xs, axis=axis)
+
+    def split(self, x: T | Scalar, /, *, sections: Any, axis: int = 0) -> tuple[T, ...]:
+        """Parts of an axis: `sections` equal ones, or parts of the extents listed in a tuple (extents, not positions)."""
+        return self._bind(_SPLIT, x, sections=sections, axis=axis)
+
+    def pad(self, x: T | Scalar, /, *, widths: Any, value: Scalar = 0) -> T:
+        """With `value` put around: a pair of widths (before, after) for each axis, none negative."""
+        return self._bind(_PAD, x, widths=widths, value=value)
+
+    def slice(self, x: T | Scalar, /, *, starts: Sizes, stops: Sizes, steps: Sizes) -> T:
+        """A strided part, as a view: one start, stop and step for each axis, counted from the front, never clipped.
+
+        A negative step goes from `start` down to, but without, `stop`; a stop (or start) of -1 then stands before
+        the first element. These are the numbers that Python's ``slice(...).indices(extent)`` gives.
+        """
+        return self._bind(_SLICE, x, starts=starts, stops=stops, steps=steps)
+
+    def set_slice(self, x: T | Scalar, value: T | Scalar, /, *, starts: Sizes, stops: Sizes, steps: Sizes) -> T:
+        """A new tensor: `x` with `value`, broadcast, in the part that `slice` would show; `x` is left as it is."""
+        return self._bind(_SET_SLICE, x, value, starts=starts, stops=stops, steps=steps)
+
+    def take(self, x: T | Scalar, indices: T | Scalar, /, *, axis: int = 0) -> T:
+        """Elements of one axis by integer indices of any shape, negative ones from the end; others raise IndexError."""
+        return self._bind(_TAKE, x, indices, axis=axis)
+
+    def take_along_axis(self, x: T | Scalar, indices: T | Scalar, /, *, axis: int) -> T:
+        """For each index the element at its own place, but for `axis`, where the index counts: as sorting gives it."""
+        return self._bind(_TAKE_ALONG_AXIS, x, indices, axis=axis)
+
+    def scatter_add(self, x: T | Scalar, indices: T | Scalar, updates: T | Scalar, /, *, axis: int = 0) -> T:
+        """A new tensor: `x` with each update added at its index along an axis; where indices repeat, all are added."""
+        return self._bind(_SCATTER_ADD, x, indices, updates, axis=axis)
+
+    def put_along_axis_add(self, x: T | Scalar, indices: T | Scalar, updates: T | Scalar, /, *, axis: int) -> T:
+        """A new tensor: `x` with each update added where `take_along_axis` would read; repeated indices accumulate."""
+        return self._bind(_PUT_ALONG_AXIS_ADD, x, indices, updates, axis=axis)
+
+    def one_hot(self, indices: T | Scalar, /, *, depth: int, dtype: npt.DTypeLike = "float32") -> T:
+        """One at the index along a new last axis and zero elsewhere; an index out of range, negative too, gives zeros."""
+        return self._bind(_ONE_HOT, indices, depth=depth, dtype=dtype)
+
+    def full(self, *, shape: Sizes, value: Scalar, dtype: npt.DTypeLike) -> T:
+        """A tensor that holds one number everywhere; the number must exist in the dtype."""
+        return self._bind(_FULL, shape=shape, value=value, dtype=dtype)
+
+    def arange(self, *, start: Scalar, stop: Scalar, step: Scalar = 1, dtype: npt.DTypeLike = "int64") -> T:
+        """Numbers from `start` by `step`, `stop` not included; int64 unless said otherwise."""
+        return self._bind(_ARANGE, start=start, stop=stop, step=step, dtype=dtype)
+
+    def matmul(self, a: T | Scalar, b: T | Scalar, /, *, transpose_a: bool = False, transpose_b: bool = False) -> T:
+        """Matrix product of the last two axes; axes before them are batches and broadcast.
+
+        Shapes: ``(…, m, k)`` and ``(…, k, n)`` give ``(…, m, n)``. With `transpose_a` the first argument is given as
+        ``(…, k, m)``, with `transpose_b` the second as ``(…, n, k)``; nothing is copied for that. Both arguments have
+        rank 2 at least: vectors are not promoted.
+        """
+        return self._bind(_MATMUL, a, b, transpose_a=transpose_a, transpose_b=transpose_b)
+
+    def tensordot(self, a: T | Scalar, b: T | Scalar, /, *, axes: Any) -> T:
+        """Sum of products over pairs of axes, one of each argument.
+
+        `axes` is a number n, for the last n axes of `a` with the first n of `b`, or a pair ``(axes of a, axes of b)``
+        of equally long tuples. The result has the other axes of `a`, then the other axes of `b`, in their order.
+        """
+        return self._bind(_TENSORDOT, a, b, axes=axes)
+
+    def conv2d(
+        self,
+        x: T | Scalar,
+        w: T | Scalar,
+        /,
+        *,
+        stride: Any = (1, 1),
+        padding: Any = "VALID",
+        dilation: Any = (1, 1),
+        groups: int = 1,
+        layout: str = "NHWC",
+    ) -> T:
+        """Sum of products of a kernel with every window of images.
+
+        Shapes: `x` is ``(images, height, width, in)`` in the layout ``"NHWC"``, ``(images, in, height, width)`` in
+        ``"NCHW"``; the result likewise, with the kernel's ``out`` channels. The kernel is ``(height, width, in // groups,
+        out)``, HWIO, in both layouts.
+
+        `stride` is the step between windows and `dilation` the step between elements of one, each a number or a pair.
+        `padding` surrounds the images with zeros: ``"VALID"`` by none, ``"SAME"`` so that there are ceil(extent / stride)
+        windows (an odd zero goes to the end, as in TensorFlow and ONNX's SAME_UPPER), or ``((top, bottom), (left,
+        right))``. With `groups`, input and output channels are cut into that many runs, and run i of the output sees run
+        i of the input only.
+        """
+        return self._bind(
+            _CONV2D, x, w, stride=stride, padding=padding, dilation=dilation, groups=groups, layout=layout
+        )
+
+    def conv2d_input_gradient(
+        self,
+        g: T | Scalar,
+        w: T | Scalar,
+        /,
+        *,
+        input_shape: Sizes,
+        stride: Any = (1, 1),
+        padding: Any = "VALID",
+        dilation: Any = (1, 1),
+        groups: int = 1,
+        layout: str = "NHWC",
+    ) -> T:
+        """Adjoint of `conv2d` with respect to its images: the transposed convolution.
+
+        `g` has the shape of ``conv2d(x, w)`` for an `x` of shape `input_shape`, which is the result's shape. The other
+        parameters are those of that convolution.
+        """
+        return self._bind(
+            _CONV2D_INPUT_GRADIENT, g, w, input_shape=input_shape, stride=stride, padding=padding,
+            dilation=dilation, groups=groups, layout=layout
+        )
+
+    def conv2d_kernel_gradient(
+        self,
+        x: T | Scalar,
+        g: T | Scalar,
+        /,
+        *,
+        kernel_shape: Sizes,
+        stride: Any = (1, 1),
+        padding: Any = "VALID",
+        dilation: Any = (1, 1),
+        groups: int = 1,
+        layout: str = "NHWC",
+    ) -> T:
+        """Adjoint of `conv2d` with respect to its kernel.
+
+        `g` has the shape of ``conv2d(x, w)`` for a `w` of shape `kernel_shape`, which is the result's shape. The other
+        parameters are those of that convolution.
+        """
+        return self._bind(
+            _CONV2D_KERNEL_GRADIENT, x, g, kernel_shape=kernel_shape, stride=stride, padding=padding,
+            dilation=dilation, groups=groups, layout=layout
+        )
+
+    def max_pool2d(
+        self, x: T | Scalar, /, *, window: Any, stride: Any = None, padding: Any = "VALID", layout: str = "NHWC"
+    ) -> T:
+        """Largest element of every window of images, channel by channel.
+
+        Shapes: `x` is ``(images, height, width, channels)`` in the layout ``"NHWC"``, ``(images, channels, height,
+        width)`` in ``"NCHW"``, and the result likewise. `window` and `stride` are numbers or pairs; the stride is the
+        window unless given. `padding` is that of `conv2d`, counts as minus infinity, and must be narrower than the
+        window. A window with a NaN gives NaN.
+
+        Its derivative follows one element of each window: the largest, and among equals the first in row-major order.
+        """
+        return self._bind(_MAX_POOL2D, x, window=window, stride=stride, padding=padding, layout=layout)
+
+    def max_pool2d_gradient(
+        self,
+        x: T | Scalar,
+        g: T | Scalar,
+        /,
+        *,
+        window: Any,
+        stride: Any = None,
+        padding: Any = "VALID",
+        layout: str = "NHWC",
+    ) -> T:
+        """Adjoint of `max_pool2d` at `x`: each cotangent goes to the first largest element of its window.
+
+        `g` has the shape of ``max_pool2d(x)``, the result that of `x` and the dtype of `g`; what several windows send to
+        one element is added. A window with a NaN sends to its first element. It is linear in `g` and, wherever it has a
+        derivative, constant in `x`.
+        """
+        return self._bind(_MAX_POOL2D_GRADIENT, x, g, window=window, stride=stride, padding=padding, layout=layout)
+
+    def max_pool2d_tangent(
+        self,
+        x: T | Scalar,
+        t: T | Scalar,
+        /,
+        *,
+        window: Any,
+        stride: Any = None,
+        padding: Any = "VALID",
+        layout: str = "NHWC",
+    ) -> T:
+        """Elements of `t` where `x` has the first largest element of each window: how `max_pool2d` moves with `x`.
+
+        `t` has the shape of `x`, the result that of ``max_pool2d(x)`` and the dtype of `t`. A window with a NaN gives
+        what stands at its first element. It is linear in `t` and, wherever it has a derivative, constant in `x`.
+        """
+        return self._bind(_MAX_POOL2D_TANGENT, x, t, window=window, stride=stride, padding=padding, layout=layout)
+
+    def average_pool2d(
+        self, x: T | Scalar, /, *, window: Any, stride: Any = None, padding: Any = "VALID", layout: str = "NHWC"
+    ) -> T:
+        """Mean of every window of images, channel by channel; padding is not counted.
+
+        Shapes and parameters are those of `max_pool2d`: a window cut by the border is the mean of its elements inside.
+        """
+        return self._bind(_AVERAGE_POOL2D, x, window=window, stride=stride, padding=padding, layout=layout)
+
+    def average_pool2d_gradient(
+        self,
+        g: T | Scalar,
+        /,
+        *,
+        input_shape: Sizes,
+        window: Any,
+        stride: Any = None,
+        padding: Any = "VALID",
+        layout: str = "NHWC",
+    ) -> T:
+        """Adjoint of `average_pool2d`: each cotangent is spread evenly over its window.
+
+        `g` has the shape of ``average_pool2d(x)`` for an `x` of shape `input_shape`, which is the result's shape.
+        """
+        return self._bind(
+            _AVERAGE_POOL2D_GRADIENT, g, input_shape=input_shape, window=window, stride=stride, padding=padding,
+            layout=layout
+        )
+
+    def softmax(self, x: T | Scalar, /, *, axis: int = -1) -> T:
+        """Exponentials along an axis, divided by their sum: probabilities from scores.
+
+        The result has the shape of `x`. Scores of minus infinity get probability zero.
+        """
+        return self._bind(_SOFTMAX, x, axis=axis)
+
+    def log_softmax(self, x: T | Scalar, /, *, axis: int = -1) -> T:
+        """Logarithm of softmax, without the overflow and the cancellation of computing it in two steps.
+
+        The result has the shape of `x`.
+        """
+        return self._bind(_LOG_SOFTMAX, x, axis=axis)
+
+    def softmax_cross_entropy(self, logits: T | Scalar, labels: T | Scalar, /, *, axis: int = -1) -> T:
+        """Cross-entropy between labels, given as probabilities, and the softmax of logits: one loss an example.
+
+        ``-sum(labels * log_softmax(logits))`` along `axis`, which the result lacks. Labels have the shape of the logits
+        (`one_hot` makes them of class numbers) and are not checked to sum to one. A label of zero contributes nothing,
+        even where the logit is minus infinity.
+        """
+        return self._bind(_SOFTMAX_CROSS_ENTROPY, logits, labels, axis=axis)
+
+    def random_split(self, key: T | Scalar, /, *, count: int = 2) -> T:
+        """New keys from one, of shape ``(count, 2)``: take key i as ``keys[i]``.
+
+        Key i is the first two words of the Philox block with counter ``(i + 1, 0, 0, 1)``. Draws use counters that end
+        in 0, so that no draw from `key` shows a word of these blocks. Do not draw from a key that was split.
+        """
+        return self._bind(_RANDOM_SPLIT, key, count=count)
+
+    def random_fold_in(self, key: T | Scalar, data: T | Scalar, /) -> T:
+        """A new key from a key and an integer, such as the number of a step.
+
+        `data` is an integer tensor of shape ``()``; equal numbers of different dtypes give the same key. The new key is
+        the first two words of the Philox block with counter ``(data, 0, 0, 2)``, where data is taken modulo 2**64: no
+        draw from `key` and no key split from it has that counter.
+        """
+        return self._bind(_RANDOM_FOLD_IN, key, data)
+
+    def random_bits(self, key: T | Scalar, /, *, shape: Sizes) -> T:
+        """Uniformly distributed 64-bit words.
+
+        Element j in row-major order is word ``j % 4`` of the Philox block with counter ``(j // 4 + 1, 0, 0, 0)``: the
+        stream of ``numpy.random.Philox(key=key).random_raw()``. All other draws are made of these words.
+        """
+        return self._bind(_RANDOM_BITS, key, shape=shape)
+
+    def random_uniform(
+        self, key: T | Scalar, /, *, shape: Sizes, dtype: npt.DTypeLike = "float32", low: float = 0.0, high: float = 1.0
+    ) -> T:
+        """Uniformly distributed numbers: ``low + (high - low) * u`` with u in ``[0, 1)``.
+
+        Element j has u from the top 24 bits (float32) or the top 53 bits (float64) of word j of `random_bits`. The
+        product and the sum are rounded one after the other, so that every device gives the same bits; rounding may
+        reach `high`.
+        """
+        return self._bind(_RANDOM_UNIFORM, key, shape=shape, dtype=dtype, low=low, high=high)
+
+    def random_normal(self, key: T | Scalar, /, *, shape: Sizes, dtype: npt.DTypeLike = "float32") -> T:
+        """Normally distributed numbers of mean 0 and variance 1.
+
+        Box and Muller's transform of pairs of words of `random_bits`, computed in float64 and rounded to `dtype` at the
+        end: elements 2j and 2j + 1 are ``r cos(2πv)`` and ``r sin(2πv)`` with ``r = sqrt(-2 log(1 - u))``, where u and v
+        are float64 uniforms of words 2j and 2j + 1. As u < 1 the logarithm is finite.
+        """
+        return self._bind(_RANDOM_NORMAL, key, shape=shape, dtype=dtype)
+
+    def random_bernoulli(self, key: T | Scalar, /, *, shape: Sizes, probability: float) -> T:
+        """Booleans that are true with the given probability.
+
+        Element j is ``u < probability`` for the float64 uniform u of word j of `random_bits`: 1 is always true, 0 never.
+        """
+        return self._bind(_RANDOM_BERNOULLI, key, shape=shape, probability=probability)
+
+    def masked(self, x: T | Scalar, condition: T | Scalar, /) -> T:
+        """`x` where the condition is true, and zero elsewhere, whatever stands in `x` there."""
+        return self._bind(_MASKED, x, condition)
+
+    def blockwise(self, *xs: T | Scalar, steps: Any) -> T:
+        """Elementwise operators, one after another, computed block by block so that no intermediate goes to memory.
+
+        A step is ``(operator's name, position of an operand, ...)``; positions count the arguments, then the steps. The
+        last step is the result, and has the shape to which all arguments broadcast. It has the bits that the operators
+        have one by one.
+        """
+        return self._bind(_BLOCKWISE, *xs, steps=steps)

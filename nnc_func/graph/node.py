@@ -1,0 +1,227 @@
+"""Nodes and values: single-assignment applications of operators, interned by an `InternTable`."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Iterable
+from typing import Any
+from weakref import WeakKeyDictionary, WeakValueDictionary
+
+from nnc_func.aval import Aval
+from nnc_func.errors import GraphError
+from nnc_func.graph.origin import Origin
+from nnc_func.op import Items, Op
+
+_serials = itertools.count()
+
+
+class Value:
+    """What an operand is: one result of a node. A one-result node is its own value.
+
+    Attributes
+    ----------
+    aval
+        Shape and dtype.
+    table
+        The intern table of the stack that built it.
+    handle
+        Weak reference to the handle by which a user holds it; None where nobody did.
+    """
+
+    __slots__ = ("__weakref__", "aval", "handle", "table")
+    aval: Aval
+    handle: Any
+    table: InternTable
+
+    node: Node
+    index: int
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """Extents, known or symbolic."""
+        return self.aval.shape
+
+    @property
+    def dtype(self) -> Any:
+        """The NumPy dtype."""
+        return self.aval.dtype
+
+    @property
+    def is_held(self) -> bool:
+        """Whether a user holds it."""
+        return self.handle is not None and self.handle() is not None
+
+
+class Node(Value):
+    """An application of an operator to values; leaves are applications of the operators in `leaves`.
+
+    Attributes
+    ----------
+    op, args, items
+        The operator, its operands, its canonical parameters.
+    avals
+        One for each result; `aval` is the first.
+    origin
+        The user lines that asked for it.
+    data
+        Of a leaf: the array of a constant, the `Variable`, the name of an input. None otherwise.
+    serial
+        Counts nodes as they are made: operands have lower ones.
+    """
+
+    __slots__ = ("args", "avals", "data", "items", "op", "origin", "serial")
+    op: Op
+    args: tuple[Value, ...]
+    items: Items
+    avals: tuple[Aval, ...]
+    origin: Origin
+    data: Any
+    serial: int
+    index = 0
+
+    def __init__(
+        self,
+        table: InternTable,
+        op: Op,
+        args: tuple[Value, ...],
+        items: Items,
+        avals: tuple[Aval, ...],
+        origin: Origin,
+        data: Any = None,
+    ) -> None:
+        self.table = table
+        self.op = op
+        self.args = args
+        self.items = items
+        self.avals = avals
+        self.aval = avals[0] if avals else None  # type: ignore[assignment]
+        self.origin = origin
+        self.data = data
+        self.serial = next(_serials)
+        self.handle = None
+
+    @property
+    def node(self) -> Node:  # type: ignore[override]
+        """Itself."""
+        return self
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The parameters by name."""
+        return dict(self.items)
+
+    def result(self, index: int) -> Value:
+        """One of its results, as a value.
+
+        Raises
+        ------
+        GraphError
+            There are fewer.
+        """
+        if not self.op.several:
+            if index == 0:
+                return self
+            raise GraphError(f"{self.op} has one result, asked for number {index}")
+        if not 0 <= index < len(self.avals):
+            raise GraphError(f"{self.op} has {len(self.avals)} results, asked for number {index}")
+        return self.table.result(self, index)
+
+    @property
+    def results(self) -> tuple[Value, ...]:
+        """All its results, as values."""
+        if not self.op.several:
+            return (self,)
+        return tuple(self.table.result(self, i) for i in range(len(self.avals)))
+
+    def __repr__(self) -> str:
+        inside = [_brief(a) for a in self.args]
+        inside += [f"{k}={v!r}" for k, v in self.items]
+        if isinstance(self.data, str):
+            inside.append(repr(self.data))
+        return f"{self.op.name}({', '.join(inside)}): {', '.join(map(repr, self.avals))}"
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(repr(self))
+
+
+class Result(Value):
+    """One result of a node that has several."""
+
+    __slots__ = ("index", "node")
+
+    def __init__(self, node: Node, index: int) -> None:
+        self.node = node
+        self.index = index
+        self.aval = node.avals[index]
+        self.table = node.table
+        self.handle = None
+
+    def __repr__(self) -> str:
+        return f"{self.node.op.name}(…)[{self.index}]: {self.aval!r}"
+
+
+def _brief(value: Value) -> str:
+    return f"{value.node.op.name}[{', '.join(map(str, value.shape))}]"
+
+
+class InternTable:
+    """The nodes of one Symbol recipe, weakly held: equal pure applications are one node while it lives."""
+
+    __slots__ = ("__weakref__", "_lock", "_results", "literals", "nodes")
+
+    def __init__(self) -> None:
+        self.nodes: WeakValueDictionary[Any, Node] = WeakValueDictionary()
+        self._results: WeakValueDictionary[Any, Result] = WeakValueDictionary()
+        # small constants, equal by their bytes, and their elements on the host: known whatever the device is
+        self.literals: WeakKeyDictionary[Node, Any] = WeakKeyDictionary()
+        self._lock = threading.Lock()
+
+    def result(self, node: Node, index: int) -> Result:
+        """The value of that result: the same object while it lives."""
+        key = (id(node), index)
+        found = self._results.get(key)
+        if found is None or found.node is not node:
+            found = self._results[key] = Result(node, index)
+        return found
+
+    def settle(self, node: Node, op: Op, data: Any) -> None:
+        """Make a computed node a leaf that holds its value, so that it may forget its operands."""
+        self.nodes.pop((node.op, node.args, node.op.key(node.items)), None)
+        node.data, node.op, node.args, node.items, node.origin = data, op, (), (), ()
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+
+def topological(roots: Iterable[Value], stop: Any = ()) -> list[Node]:
+    """All nodes that the roots depend on, operands first; iterative, deterministic. Nodes in `stop` end the walk.
+
+    Examples
+    --------
+    >>> import nnc_func as nnc
+    >>> lazy = nnc.lazy()
+    >>> x = lazy.input("x", (2,), "float32")
+    >>> [n.op.name for n in topological([(x * x + x).value])]
+    ['input', 'multiply', 'add']
+    """
+    order: list[Node] = []
+    seen: set[Node] = set(stop)
+    for root in roots:
+        first = root.node
+        if first in seen:
+            continue
+        seen.add(first)
+        stack: list[tuple[Node, Any]] = [(first, iter(first.args))]
+        while stack:
+            node, rest = stack[-1]
+            for value in rest:
+                operand = value.node
+                if operand not in seen:
+                    seen.add(operand)
+                    stack.append((operand, iter(operand.args)))
+                    break
+            else:
+                order.append(node)
+                stack.pop()
+    return order

@@ -1,0 +1,142 @@
+"""Operator, the fifth layer: operators as functions over graph values; it lifts and checks their arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any, ClassVar, Generic, Literal, TypeVar
+
+import numpy as np
+
+from nnc_func.errors import GraphError, NncError, ShapeError
+from nnc_func.facets.dims import substitute as bound
+from nnc_func.graph.leaves import LEAVES, Variable
+from nnc_func.graph.node import Node, Result, Value, topological
+from nnc_func.graph.origin import told
+from nnc_func.layer import Layer, layer, opens
+from nnc_func.op import Op
+from nnc_func.signatures import DeviceSignature, ShapeSignature, SymbolSignature, TypeSignature
+
+A = TypeVar("A")
+SCALARS = (bool, int, float, complex)
+
+
+@layer(on="symbol", needs=("bind", "apply", "constant"))
+class Operator(Layer, Generic[A]):
+    """Operators as functions over nodes: numbers and arrays among the arguments become constants.
+
+    Examples
+    --------
+    >>> import nnc_func as nnc
+    >>> from nnc_func.aval import Aval
+    >>> operator = nnc.lazy().operator
+    >>> x = operator.symbol.input("x", Aval((2,), "float32"))
+    >>> operator.bind(operator.type.ops["add"], x, 1).aval
+    float32[2]
+    """
+
+    symbol: SymbolSignature[A]
+    shape: ShapeSignature[A] = opens("symbol.shape")
+    type: TypeSignature[A] = opens("symbol.shape.type")
+    device: DeviceSignature[A] = opens("symbol.shape.type.device")
+
+    role: ClassVar[Literal["operator"]] = "operator"
+
+    def bind(self, op: Op, *args: Any, **params: Hashable) -> Any:
+        """The value of the application, or a tuple of values.
+
+        Raises
+        ------
+        GraphError
+            An argument is a node of another stack.
+        OperatorError, ShapeError, DTypeError
+            The operator does not take these arguments.
+        """
+        table = self.symbol.table  # type: ignore[attr-defined]
+        for arg in args:
+            kind = type(arg)
+            if (kind is not Node and kind is not Result) or arg.table is not table:
+                args = self.lifted(op, args)
+                break
+        return self.symbol.apply(op, args, op.canonical(params) if params or op.params else ())
+
+    def lifted(self, op: Op, args: tuple[Any, ...]) -> tuple[Value, ...]:
+        """The arguments as values: Python scalars take the dtype that promotion gives them beside the others."""
+        values: list[Any] = [a if type(a) in SCALARS else self.lift(a) for a in args]
+        dtypes = [v.dtype for v in values if isinstance(v, Value)]
+        for i, value in enumerate(values):
+            if not isinstance(value, Value):
+                values[i] = self.symbol.constant(value, self.type.scalar(value, dtypes))
+        return tuple(values)
+
+    def lift(self, arg: Any) -> Value:
+        """A value of this stack: itself, a variable's node, or a constant.
+
+        Raises
+        ------
+        GraphError
+            It is a node of another stack.
+        """
+        if isinstance(arg, Value):
+            if not self.symbol.owns(arg):  # type: ignore[attr-defined]
+                raise GraphError(
+                    f"{arg!r} is a node of another stack; move its graph here with graph.to(stack), "
+                    "or build it with this stack"
+                )
+            return arg
+        if isinstance(arg, Variable):
+            return self.symbol.variable(arg)  # type: ignore[attr-defined,no-any-return]
+        if isinstance(arg, (list, tuple, np.generic)):
+            arg = np.asarray(arg)
+        return self.symbol.constant(arg)  # type: ignore[no-any-return]
+
+    def rebuild(self, node: Node, args: tuple[Value, ...]) -> Node:
+        """The node of the same operator and parameters on other operands."""
+        found = self.symbol.apply(node.op, args, node.items, node.origin)
+        return found[0].node if node.op.several else found  # type: ignore[no-any-return]
+
+    def substitute(self, roots: Any, values: dict[Node, Any], dims: dict[str, Any] | None = None) -> list[Value]:
+        """The roots with leaves replaced, and symbolic extents in parameters bound: everything above is built anew.
+
+        A leaf that `values` does not name stays, if it is this stack's own. Of a node with several results
+        `values` names a list, one for each.
+        """
+        done: dict[Node, Any] = {}
+        for node in topological(roots):
+            if node in values:
+                done[node] = values[node]
+            elif not node.args and node.op in LEAVES:
+                done[node] = self.lift(node)
+            else:
+                args = tuple(_at(done, a) for a in node.args)
+                items = tuple((k, bound(v, dims)) for k, v in node.items) if dims else node.items
+                try:
+                    found = self.symbol.apply(node.op, args, items, node.origin)
+                except NncError as error:  # an extent that was assumed is another
+                    where = told(node.origin)
+                    said = str(error).rpartition(" (at ")[0] or str(error)  # not where it is called, where it was built
+                    raise type(error)(said + (f" (built at {where})" if where else "")) from None
+                made = found[0].node if node.op.several else found
+                if dims:
+                    _as_assumed(node, made, dims)
+                done[node] = made
+        return [_at(done, r) for r in roots]
+
+
+def _as_assumed(node: Node, made: Node, dims: dict[str, Any]) -> None:
+    """Raise ShapeError unless a node has the shapes, its extents now known, that were inferred for unknown ones."""
+    for was, now in zip(node.avals, made.avals, strict=True):
+        wanted = bound(was.shape, dims)
+        if wanted != now.shape:
+            where = told(node.origin)
+            raise ShapeError(
+                f"{node.op.name}: its result of shape {was.shape} was inferred to be {wanted}, and is {now.shape}, "
+                f"for {', '.join(f'{k} = {v}' for k, v in dims.items())}; unknown extents that meet must be equal"
+                + (f" (built at {where})" if where else "")
+            )
+
+
+def _at(done: dict[Node, Any], value: Value) -> Value:
+    found = done[value.node]
+    if isinstance(found, list):  # the results of one node, each replaced by a value of its own
+        return found[value.index]  # type: ignore[no-any-return]
+    return found.result(value.index) if value.node.op.several else found  # type: ignore[no-any-return]

@@ -1,0 +1,381 @@
+"""Graphs read from text, line by line, by a tokenizer of their own: nothing is evaluated, imported or looked up.
+
+The text is written by `text`; operators are those of the stack that reads it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import attrs
+import numpy as np
+
+from nnc_func.aval import Aval
+from nnc_func.errors import GraphError, NncError
+from nnc_func.facets.dims import Dim, Extent
+from nnc_func.graph.leaves import HELD, Variable
+from nnc_func.graph.literals import Line
+from nnc_func.graph.node import Node, Value
+from nnc_func.graph.origin import Origin, origin
+from nnc_func.tree import ONE_LEAF, Structure, exact
+
+
+def parsed(
+    text: str,
+    stack: Any,
+    constants: Mapping[str, Any] | None = None,
+    variables: Mapping[str, Any] | None = None,
+    classes: Iterable[type] = (),
+    origins: Mapping[int, Origin] | None = None,
+) -> Any:
+    """The graph that the text describes, built by a stack.
+
+    Parameters
+    ----------
+    text
+        As `printed` gives it; empty lines and comments may be added.
+    stack
+        Its catalogue has the operators. A Graph layer will do.
+    constants
+        Arrays by their hashes, ``"sha256:…"``, for those that the text does not give in full.
+    variables
+        Arrays, or `Variable` objects, by name. A variable that is not named here starts as zeros.
+    classes
+        Named tuples and attrs classes in which the outputs may be nested: no others are made.
+    origins
+        Lines of user code by the number of a value, told in errors and pictures.
+
+    Raises
+    ------
+    GraphError
+        The text is not that of a graph; names the line.
+
+    Examples
+    --------
+    >>> import nnc_func as nnc
+    >>> text = '''graph "twice"(%0 "x" : float32[n])
+    ... %1 = constant 2.0 : float32[]
+    ... %2 = multiply(%0, %1) : float32[n]
+    ... return %2'''
+    >>> str(parsed(text, nnc.lazy())) == text
+    True
+    """
+    reader = _Reader(stack, constants or {}, variables or {}, classes, origins or {})
+    try:
+        return reader.read(text)
+    except RecursionError:
+        raise GraphError("the text is nested too deeply") from None
+
+
+class _Reader:
+    """What has been read so far."""
+
+    def __init__(
+        self,
+        stack: Any,
+        constants: Mapping[str, Any],
+        variables: Mapping[str, Any],
+        classes: Iterable[type],
+        origins: Mapping[int, Origin],
+    ) -> None:
+        self.layer = getattr(stack, "graph", stack)
+        self.symbol = self.layer.symbol
+        self.ops = self.layer.operator.type.ops
+        self.constants, self.variables, self.origins = constants, variables, origins
+        self.classes = {f"{c.__module__}.{c.__qualname__}": c for c in classes}
+        self.values: dict[int, Value] = {}
+        self.named: dict[str, Node] = {}  # variables
+        self.dims: dict[str, Extent] = {}
+        self.updates: list[tuple[Node, Value]] = []
+        self.here = origin()
+
+    def read(self, text: str) -> Any:
+        """The graph."""
+        lines = [Line(row, number, self.dims) for number, row in enumerate(text.splitlines(), 1)]
+        rows = [line for line in lines if not line.empty]
+        if not rows:
+            raise GraphError("line 1: an empty text is no graph")
+        name, inputs = self.header(rows[0])
+        for line in rows[1:-1]:
+            if line.take("update"):
+                self.update(line)
+            else:
+                self.node(line)
+            line.end()
+        last = rows[-1]
+        if len(rows) == 1 or not last.take("return"):
+            raise last.error("the last line is `return …`: the text is not complete")
+        outputs, structure = self.outputs(last)
+        try:
+            return self.layer.close(inputs, outputs, self.updates, name, structure)
+        except NncError as error:
+            raise GraphError(f"line {last.number}: {error}") from None
+
+    # --- lines ------------------------------------------------------------------------------------------
+
+    def header(self, line: Line) -> tuple[str, list[Node]]:
+        """``graph "name"(%0 "x" : float32[n, 784])``."""
+        line.expect("graph")
+        name = line.string()
+        line.expect("(")
+        inputs: list[Node] = line.several(lambda: self.input(line), ")")
+        line.end()
+        return name, inputs
+
+    def input(self, line: Line) -> Node:
+        number, name = self.number(line), line.string()
+        line.expect(":")
+        aval = self.aval(line, None)
+        try:
+            node: Node = self.symbol.input(name, aval)
+        except NncError as error:
+            raise line.error(str(error)) from None
+        self.define(line, [number], node)
+        return node
+
+    def update(self, line: Line) -> None:
+        """``update "w" <- %7``."""
+        name = line.string()
+        if name not in self.named:
+            raise line.error(f"no variable {name!r} was defined above")
+        line.expect("<-")
+        self.updates.append((self.named[name], self.value(line)))
+
+    def node(self, line: Line) -> None:
+        """``%4, %5 = split(%1, sections=2, axis=0) : float32[2], float32[2]``."""
+        numbers = [self.number(line)]
+        while line.take(","):
+            numbers.append(self.number(line))
+        line.expect("=")
+        if line.peek("variable") and line.kind(1) == "string":
+            node = self.variable(line)
+        elif line.peek("constant") and not line.peek("(", 1):
+            line.expect("constant")
+            node = self.symbol.constant(self.array(line, 1)[0])
+        elif line.peek("held") and not line.peek("(", 1):
+            line.expect("held")
+            node = self.held(self.array(line, len(numbers)))
+        else:
+            node = self.application(line, len(numbers))
+        self.define(line, numbers, node)
+
+    def variable(self, line: Line) -> Node:
+        """``variable "w" : float32[784, 10]``."""
+        line.expect("variable")
+        name = line.string()
+        line.expect(":")
+        aval = self.aval(line, None)
+        if name in self.named:
+            raise line.error(f"a second variable {name!r}")
+        given = self.variables.get(name)
+        device = self.layer.device
+        try:
+            if not isinstance(given, Variable):
+                value = np.zeros(aval.shape, aval.dtype) if given is None else given
+                given = Variable(name, device.asarray(value), aval, device)
+                found = device.aval(given.array)
+            else:
+                found = given.aval
+        except (NncError, MemoryError, ValueError) as error:
+            raise line.error(f"variable {name!r}: {error}") from None
+        if found != aval or given.name != name:
+            raise line.error(f"variable {name!r} is {aval!r}, given {given.name!r}, {found!r}")
+        node: Node = self.symbol.variable(given)
+        self.named[name] = node
+        return node
+
+    def held(self, arrays: list[Any]) -> Node:
+        data = tuple(self.layer.device.asarray(a) for a in arrays)
+        return Node(self.symbol.table, HELD, (), (), tuple(map(self.layer.device.aval, data)), self.here, data)
+
+    def application(self, line: Line, wanted: int) -> Node:
+        """``add(%1, %2) : float32[3]``."""
+        name = line.name()
+        if name not in self.ops:
+            raise line.error(f"no operator {name!r} in this stack; a stack with it: stack.type.with_ops(...)")
+        op = self.ops[name]
+        args: list[Value] = []
+        params: dict[str, Any] = {}
+        line.expect("(")
+
+        def argument() -> None:
+            if line.kind() == "value":
+                if params:
+                    raise line.error("operands come before parameters")
+                args.append(self.value(line))
+                return
+            key = line.name()
+            line.expect("=")
+            if key in params:
+                raise line.error(f"{key} is given twice")
+            dtype = op.converters.get(key) is np.dtype and not line.peek("None")
+            params[key] = line.dtype() if dtype else line.literal()
+
+        line.several(argument, ")")
+        line.expect(":")
+        try:
+            found = self.symbol.apply(op, tuple(args), op.canonical(params))
+        except NncError as error:
+            raise line.error(str(error)) from None
+        node: Node = found[0].node if op.several else found
+        for index, aval in enumerate(node.avals):
+            if index:
+                line.expect(",")
+            self.aval(line, aval, name)
+        if len(node.avals) != wanted:
+            raise line.error(f"{name} has {len(node.avals)} results, written are {wanted}")
+        return node
+
+    # --- parts ------------------------------------------------------------------------------------------
+
+    def number(self, line: Line) -> int:
+        number = int(line.word("value")[1:])
+        if number in self.values:
+            raise line.error(f"%{number} is defined twice")
+        return number
+
+    def value(self, line: Line) -> Value:
+        number = int(line.word("value")[1:])
+        if number not in self.values:
+            raise line.error(f"%{number} is not defined above")
+        return self.values[number]
+
+    def define(self, line: Line, numbers: list[int], node: Node) -> None:
+        if len(set(numbers)) != len(node.avals):
+            raise line.error(f"{node.op.name} has {len(node.avals)} results, written are {len(numbers)}")
+        self.values.update(zip(numbers, node.results, strict=True))
+        if node.origin == self.here:  # else it was there already, and keeps the line that first asked for it
+            node.origin = self.origins.get(numbers[0], self.here)
+
+    def aval(self, line: Line, inferred: Aval | None, name: str = "") -> Aval:
+        """An aval as it is written, which must be the inferred one; an unknown extent may be a new one of that."""
+        dtype = line.dtype()
+        line.expect("[")
+        at = iter(inferred.shape if inferred is not None else ())
+
+        def extent() -> Extent:
+            mine = next(at, None)
+            new = line.kind() == "unknown" and (line.peek(",", 1) or line.peek("]", 1)) and isinstance(mine, Dim)
+            if new and mine is not None:
+                return self.dims.setdefault(line.word("unknown"), mine)
+            return line.extent()
+
+        found = Aval(tuple(line.several(extent, "]")), dtype)
+        if inferred is not None and found != inferred:
+            raise line.error(f"{name} gives {inferred!r}, but {found!r} is written")
+        return found
+
+    def array(self, line: Line, count: int) -> list[Any]:
+        """So many constants, with their avals."""
+        if line.peek("unknown"):
+            raise line.error("a constant without elements, from a device that holds none, cannot be read back")
+        start = line.mark()
+        for _ in range(count):  # their dtypes come after their elements
+            line.skip_array()
+            if not line.take(","):
+                break
+        line.expect(":")
+        avals = [self.aval(line, None)]
+        while line.take(","):
+            avals.append(self.aval(line, None))
+        stop = line.mark()
+        if len(avals) != count:
+            raise line.error(f"{count} constants, but {len(avals)} dtypes and shapes")
+        line.back(start)
+        found = []
+        for aval in avals:
+            found.append(self.constant(line, aval))
+            line.take(",")
+        line.back(stop)
+        return found
+
+    def constant(self, line: Line, aval: Aval) -> Any:
+        if line.kind() == "digest":
+            return self.given(line, line.word("digest"), aval)
+        elements = line.elements(aval.dtype)
+        if aval.symbols or len(elements) != math.prod(aval.shape):
+            raise line.error(f"{len(elements)} elements are no {aval!r}")
+        try:
+            array = np.empty(len(elements), aval.dtype)
+            array[:] = elements
+        except (ValueError, OverflowError) as error:
+            raise line.error(f"no {aval.dtype}: {error}") from None
+        return array.reshape(aval.shape)
+
+    def given(self, line: Line, name: str, aval: Aval) -> Any:
+        if name not in self.constants:
+            raise line.error(f"the constant {name[:15]}… is not in the text; give it: constants={{{name!r}: array}}")
+        array = np.asarray(self.constants[name])
+        if array.shape != aval.shape or array.dtype != aval.dtype:
+            raise line.error(f"the constant {name[:15]}… is {aval!r}, given {array.dtype}{list(array.shape)}")
+        if hashlib.sha256(np.asarray(array, order="C").tobytes()).hexdigest() != name[7:]:
+            raise line.error(f"the constant given as {name[:15]}… has other elements")
+        return array
+
+    # --- what is returned -------------------------------------------------------------------------------
+
+    def outputs(self, line: Line) -> tuple[list[Value], Structure]:
+        """``%5, %4``, ``[%5, {"a": %4}]``, or ``flat %5, %4`` where the nesting is not said."""
+        leaves: list[Value] = []
+        if line.take("flat"):
+            while not line.empty:
+                leaves.append(self.value(line))
+                if not line.take(","):
+                    break
+            line.end()
+            return leaves, ONE_LEAF
+        first = self.tree(line, leaves)
+        found = [first]
+        while line.take(","):
+            found.append(self.tree(line, leaves))
+        line.end()
+        return leaves, first if len(found) == 1 else Structure(tuple, (), tuple(found))
+
+    def tree(self, line: Line, leaves: list[Value]) -> Structure:
+        if line.kind() == "value":
+            leaves.append(self.value(line))
+            return ONE_LEAF
+        if line.take("None"):
+            return Structure(None)
+        for sign, close, kind in (("[", "]", list), ("(", ")", tuple)):
+            if line.take(sign):
+                return Structure(kind, (), tuple(line.several(lambda: self.tree(line, leaves), close)))
+        if line.take("{"):
+            rows = line.several(lambda: self.keyed(line, leaves), "}")
+            return Structure(dict, tuple(k for k, _ in rows), tuple(s for _, s in rows))
+        return self.made(line, leaves)
+
+    def keyed(self, line: Line, leaves: list[Value]) -> tuple[Any, Structure]:
+        key = line.literal()
+        line.expect(":")
+        return key, self.tree(line, leaves)
+
+    def made(self, line: Line, leaves: list[Value]) -> Structure:
+        """A named tuple or an attrs class: one of those that the reader was given."""
+        name = line.name()
+        while line.take("."):
+            name += f".{line.name()}"
+        if name not in self.classes:
+            raise line.error(f"the outputs are nested in a {name}; give the class: classes=[{name.rpartition('.')[2]}]")
+        kind = self.classes[name]
+        line.expect("(")
+        if not attrs.has(kind):
+            return Structure(kind, (), tuple(line.several(lambda: self.tree(line, leaves), ")")))
+        static = {f.name for f in attrs.fields(kind) if f.metadata.get("static")}
+
+        def field() -> tuple[str, Any]:
+            key = line.name()
+            line.expect("=")
+            return key, line.literal() if key in static else self.tree(line, leaves)
+
+        rows = line.several(field, ")")
+        dynamic = [(k, s) for k, s in rows if k not in static]
+        return Structure(
+            kind,
+            tuple(k for k, _ in dynamic),
+            tuple(s for _, s in dynamic),
+            tuple((k, v, exact(v)) for k, v in rows if k in static),
+        )

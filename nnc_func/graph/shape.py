@@ -1,0 +1,74 @@
+"""Shape, the third layer: shape inference, with unknown and symbolic dimensions, memoised."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any, ClassVar, Generic, Literal, TypeVar
+
+from attrs import field
+
+from nnc_func.aval import Aval
+from nnc_func.errors import NncError
+from nnc_func.graph.origin import origin, told
+from nnc_func.layer import Layer, layer
+from nnc_func.op import Items, Op
+from nnc_func.signatures import TypeSignature
+
+A = TypeVar("A")
+MEMO_LIMIT = 200_000  # avals remembered; a program that draws ever new shapes starts anew
+
+
+@layer(on="type", needs=("bind", "scalar", "ops"))
+class Shape(Layer, Generic[A]):
+    """Shape inference: what is known of a result before anything is computed.
+
+    Examples
+    --------
+    >>> from nnc_func.device import NumPy
+    >>> from nnc_func.graph.type import Type
+    >>> shape = Shape(Type(NumPy()))
+    >>> shape.bind(shape.type.ops["add"], Aval(("n", 1), "float32"), Aval((3,), "float32"))
+    float32[n, 3]
+    """
+
+    type: TypeSignature[A]
+    _memo: dict[Any, Any] = field(init=False, factory=dict, eq=False, repr=False)
+
+    role: ClassVar[Literal["shape"]] = "shape"
+
+    def bind(self, op: Op, *avals: Aval, **params: Hashable) -> Any:
+        """The aval of the result, or a tuple of them.
+
+        Raises
+        ------
+        OperatorError
+            The wrong number of arguments, or a parameter that does not exist.
+        ShapeError, DTypeError
+            Arguments that the operator does not take, named with their avals.
+        """
+        return self.infer(op, avals, op.canonical(params))
+
+    def infer(self, op: Op, avals: tuple[Aval, ...], items: Items) -> Any:
+        """As `bind`, of canonical parameters."""
+        key = (op, avals, op.key(items))
+        found = self._memo.get(key)
+        if found is None:
+            op.check_arity(len(avals))
+            found = self._infer(op, avals, dict(items))
+            if len(self._memo) >= MEMO_LIMIT:
+                self._memo.clear()
+            self._memo[key] = found
+        return found
+
+    def _infer(self, op: Op, avals: tuple[Aval, ...], params: dict[str, Any]) -> Any:
+        try:
+            dtype = self.type.bind(op, *(a.dtype for a in avals), **params)
+            shape = op.shape(*(a.shape for a in avals), **params)
+        except NncError as error:
+            given = ", ".join(map(repr, avals))
+            said = "".join(f", {k}={v!r}" for k, v in params.items())
+            where = told(origin())
+            raise type(error)(f"{op.name}({given}{said}): {error}" + (f" (at {where})" if where else "")) from None
+        if op.several:
+            return tuple(Aval(s, d) for s, d in zip(shape, dtype, strict=True))
+        return Aval(shape, dtype)

@@ -1,0 +1,155 @@
+"""Symbol, the fourth layer: nodes in single assignment, interned; constants, variables, inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any, ClassVar, Generic, Literal, TypeVar
+from weakref import WeakValueDictionary
+
+import attrs
+import numpy as np
+from attrs import field
+
+from nnc_func.aval import Aval
+from nnc_func.errors import GraphError, ShapeError
+from nnc_func.graph.leaves import CONSTANT, INPUT, VARIABLE, Variable
+from nnc_func.graph.node import InternTable, Node, Value
+from nnc_func.graph.origin import Origin, origin
+from nnc_func.layer import Layer, layer, opens
+from nnc_func.op import Items, Op
+from nnc_func.signatures import DeviceSignature, ShapeSignature, TypeSignature
+
+A = TypeVar("A")
+BY_BYTES = 256  # constants up to so many bytes are one node where their bytes are equal
+
+# Functors are applicative: equal recipes share one table, for as long as a stack of that recipe lives.
+_tables: WeakValueDictionary[Any, InternTable] = WeakValueDictionary()
+
+
+def _table_of(symbol: Any) -> InternTable:
+    recipe = (type(symbol), symbol.shape)
+    found = _tables.get(recipe)
+    if found is None:
+        found = _tables[recipe] = InternTable()
+    return found
+
+
+@layer(on="shape", needs=("bind", "infer"))
+class Symbol(Layer, Generic[A]):
+    """Nodes: an application of an operator is one object, however often it is written.
+
+    Examples
+    --------
+    >>> import nnc_func as nnc
+    >>> symbol = nnc.lazy().symbol
+    >>> x = symbol.input("x", Aval((2,), "float32"))
+    >>> add = symbol.type.ops["add"]
+    >>> symbol.bind(add, x, x) is symbol.bind(add, x, x)
+    True
+    """
+
+    shape: ShapeSignature[A]
+    type: TypeSignature[A] = opens("type")
+    device: DeviceSignature[A] = opens("type.device")
+    table: InternTable = field(init=False, eq=False, repr=False, default=attrs.Factory(_table_of, takes_self=True))
+
+    role: ClassVar[Literal["symbol"]] = "symbol"
+
+    def bind(self, op: Op, *values: Value, **params: Hashable) -> Any:
+        """The value of the application, or a tuple of values: values only, nothing is converted."""
+        return self.apply(op, values, op.canonical(params))
+
+    def apply(self, op: Op, values: tuple[Value, ...], items: Items, where: Origin | None = None) -> Any:
+        """As `bind`, of canonical parameters: interned if the operator is pure. `where` is a node's that is rebuilt."""
+        table = self.table
+        key = (op, values, op.key(items))
+        node = table.nodes.get(key)
+        if node is None:
+            avals = self.shape.infer(op, tuple([v.aval for v in values]), items)
+            if not op.several:
+                avals = (avals,)
+            node = Node(table, op, values, items, avals, origin() if where is None else where)
+            if op.pure:
+                table.nodes[key] = node
+        return node.results if op.several else node
+
+    def owns(self, value: Value) -> bool:
+        """Whether a value was built by a stack with this Symbol recipe."""
+        return value.table is self.table
+
+    def input(self, name: str, aval: Aval) -> Node:
+        """A new input: unbound until a program is called."""
+        if not isinstance(name, str) or not name:
+            raise GraphError(f"an input has a name that is a non-empty string, given {name!r}")
+        if any(isinstance(n, int) and n < 0 for n in aval.shape):
+            raise ShapeError(f"input {name!r}: a shape has no negative extents, given {aval.shape}; None is unknown")
+        return Node(self.table, INPUT, (), (), (aval,), origin(), name)
+
+    def variable(self, variable: Variable) -> Node:
+        """The node that stands for a variable's value: one for each variable."""
+        key = (VARIABLE, id(variable))
+        node = self.table.nodes.get(key)
+        if node is None:
+            node = Node(self.table, VARIABLE, (), (), (variable.aval,), origin(), variable)
+            self.table.nodes[key] = node
+        return node
+
+    def constant(self, value: Any, dtype: Any = None) -> Node:
+        """A constant: small ones are equal by their bytes, large ones are each their own.
+
+        The value is copied unless it is a read-only array, which shows no memory that can be written to elsewhere.
+        """
+        if dtype is not None and isinstance(value, (bool, int, float, complex)):
+            value = np.dtype(dtype).type(value)
+        host = isinstance(value, (bool, int, float, complex, np.ndarray, np.generic)) or not hasattr(value, "dtype")
+        if not host:
+            return self.held(self.device.asarray(value, dtype))
+        array = np.asarray(value, dtype)
+        if array.nbytes > BY_BYTES:
+            fresh = isinstance(value, (list, tuple, np.generic)) or (isinstance(value, np.ndarray) and _fixed(value))
+            mine = array if fresh else np.array(array)
+            return self.held(self.device.asarray(mine, dtype))
+        key = (CONSTANT, array.dtype, array.shape, array.tobytes())
+        node = self.table.nodes.get(key)
+        if node is None:
+            mine = array.copy()
+            mine.flags.writeable = False  # it is shared by all that are equal to it
+            node = self.held(self.device.asarray(mine, mine.dtype))
+            self.table.nodes[key] = node
+            self.table.literals[node] = mine
+        return node
+
+    def held(self, array: Any) -> Node:
+        """A constant that shows a device array: its own node, nothing copied."""
+        return Node(self.table, CONSTANT, (), (), (self.device.aval(array),), origin(), array)
+
+    def host_of(self, value: Value) -> Any:
+        """The elements of a constant that are on the host without work, as a NumPy array; else None.
+
+        They are for small constants on every device, so a graph is rewritten alike whichever it is for.
+        """
+        node = value.node
+        if node.op is not CONSTANT:
+            return None
+        found = self.table.literals.get(node)
+        return node.data if found is None and isinstance(node.data, np.ndarray) else found
+
+    def scalar_of(self, value: Value) -> Any:
+        """The Python number that every element of a small constant is; None where that is not known.
+
+        Only constants whose elements are on the host without work are looked at.
+        """
+        data = self.host_of(value)
+        if data is None or data.nbytes > BY_BYTES or data.size == 0:
+            return None
+        bits = data.tobytes()
+        return data.flat[0].item() if bits == bits[: data.itemsize] * data.size else None
+
+
+def _fixed(array: Any) -> bool:
+    """Whether nobody can write to it: it is read-only, and so is whatever it is a view of."""
+    while isinstance(array, np.ndarray):
+        if array.flags.writeable:
+            return False
+        array = array.base
+    return True

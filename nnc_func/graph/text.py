@@ -1,0 +1,184 @@
+"""Graphs as text: one line a node, numbered in topological order, the same text for the same graph.
+
+What is written is read back by `parsed`; nothing is evaluated. Files with the arrays beside the text are `files`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+import numpy as np
+
+from nnc_func.errors import GraphError, NncError
+from nnc_func.graph.leaves import CONSTANT, HELD, INPUT, VARIABLE
+from nnc_func.graph.literals import NAME, Names, array_text, quoted
+from nnc_func.graph.node import Node, Value
+from nnc_func.graph.origin import told
+from nnc_func.graph.parsing import parsed
+from nnc_func.tree import LEAF, Structure
+
+IN_FULL = 256  # bytes: larger constants are written as the hash of their bytes
+Numbers = dict[tuple[Node, int], int]
+
+__all__ = ["digest", "large_constants", "numbered", "parsed", "printed"]
+
+
+def printed(graph: Any, origins: bool = False) -> str:
+    """The graph as text: equal graphs, equal text.
+
+    Parameters
+    ----------
+    origins
+        Add the user's line that built a node as a comment. Without, the text does not depend on where it was built.
+
+    Raises
+    ------
+    GraphError
+        A parameter that has no written form.
+
+    Examples
+    --------
+    >>> import nnc_func as nnc
+    >>> lazy = nnc.lazy()
+    >>> x = lazy.input("x", ("n", 784), "float32")
+    >>> print(printed(lazy.graph.close([x.value], [(x * 2).value], name="twice")))
+    graph "twice"(%0 "x" : float32[n, 784])
+    %1 = constant 2.0 : float32[]
+    %2 = multiply(%0, %1) : float32[n, 784]
+    return %2
+    """
+    names, numbers = Names(), numbered(graph)
+    written = [
+        f"%{numbers[n, 0]} {_string(n.data)} : {names.aval(n.aval)}" + (", " if n is not graph.inputs[-1] else "")
+        for n in graph.inputs
+    ]
+    lines = [f"graph {_string(graph.name)}({''.join(written)})"]
+    for node in graph.nodes:
+        if node.op is not INPUT:
+            where = told(node.origin) if origins else ""
+            lines.append(_line(graph, node, numbers, names) + (f"  # {where}" if where else ""))
+    for variable, value in graph.updates:
+        lines.append(f"update {_string(variable.data.name)} <- {_reference(value, numbers)}")
+    lines.append(f"return {_outputs(graph, numbers, names)}")
+    return "\n".join(lines)
+
+
+def numbered(graph: Any) -> Numbers:
+    """The number of each value, by node and index: the inputs in their order, then the rest, operands first."""
+    numbers: Numbers = {}
+    for node in (*graph.inputs, *graph.nodes):
+        for index in range(len(node.avals)):
+            numbers.setdefault((node, index), len(numbers))
+    return numbers
+
+
+def large_constants(graph: Any) -> dict[str, Any]:
+    """The constants that the text names by the hash of their bytes, as host arrays, by that hash."""
+    found = (array for n in graph.nodes if n.op in (CONSTANT, HELD) for array in _arrays(graph, n) if array is not None)
+    return {digest(a): a for a in found if a.nbytes > IN_FULL}
+
+
+def digest(array: Any) -> str:
+    """The SHA-256 of the elements, row by row, as the text names it."""
+    return f"sha256:{hashlib.sha256(np.asarray(array, order='C').tobytes()).hexdigest()}"
+
+
+# --- lines ------------------------------------------------------------------------------------------------
+
+
+def _line(graph: Any, node: Node, numbers: Numbers, names: Names) -> str:
+    results = ", ".join(f"%{numbers[node, i]}" for i in range(len(node.avals)))
+    if node.op is VARIABLE:
+        right = f"variable {_string(node.data.name)}"
+    elif node.op in (CONSTANT, HELD):
+        right = f"{node.op.name} {', '.join(map(_constant, _arrays(graph, node)))}"
+    else:
+        operands = [_reference(a, numbers) for a in node.args]
+        right = f"{quoted(node.op.name)}({', '.join([*operands, *_params(node, names)])})"
+    return f"{results} = {right} : {', '.join(map(names.aval, node.avals))}"
+
+
+def _params(node: Node, names: Names) -> list[str]:
+    written = []
+    for name, value in node.items:
+        if isinstance(value, np.dtype) and node.op.converters.get(name) is not np.dtype:
+            raise GraphError(f"{node.op.name}: {name}={value!r} is not read back unless it is declared as a DType")
+        try:
+            written.append(f"{name}={names.literal(value)}")
+        except GraphError as error:
+            where = told(node.origin)
+            raise GraphError(f"{node.op.name}{f' ({where})' if where else ''}: {name}: {error}") from None
+    return written
+
+
+def _reference(value: Value, numbers: Numbers) -> str:
+    return f"%{numbers[value.node, value.index]}"
+
+
+def _arrays(graph: Any, node: Node) -> list[Any]:
+    """The host arrays of a constant; None where the device has no elements to show."""
+    if node in node.table.literals:
+        return [node.table.literals[node]]
+    found: list[Any] = []
+    for array in node.data if node.op is HELD else (node.data,):
+        try:
+            found.append(np.asarray(graph.layer.device.to_numpy(array)))
+        except (AttributeError, NncError):
+            found.append(None)
+    return found
+
+
+def _constant(array: Any) -> str:
+    if array is None:
+        return "unknown"  # a device without elements: it can be printed, and not be read back
+    return digest(array) if array.nbytes > IN_FULL else array_text(array)
+
+
+def _string(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+# --- what is returned -------------------------------------------------------------------------------------
+
+
+def _outputs(graph: Any, numbers: Numbers, names: Names) -> str:
+    outputs = [_reference(o, numbers) for o in graph.outputs]
+    if graph.structure.size != len(outputs):  # the graph does not say how they are nested
+        return f"flat {', '.join(outputs)}".rstrip()
+    rest = iter(outputs)
+    written = _nested(graph.structure, lambda: next(rest), names)
+    plain = graph.structure.kind is tuple and len(graph.structure.children) > 1
+    return written[1:-1] if plain else written
+
+
+def _nested(structure: Structure, leaf: Callable[[], str], names: Names) -> str:
+    kind = structure.kind
+    if kind == LEAF:
+        return leaf()
+    if kind is None:
+        return "None"
+    parts = [_nested(c, leaf, names) for c in structure.children]
+    if kind is list:
+        return f"[{', '.join(parts)}]"
+    if kind is tuple:
+        return f"({parts[0]},)" if len(parts) == 1 else f"({', '.join(parts)})"
+    if kind is dict:
+        keyed = (f"{names.literal(k)}: {p}" for k, p in zip(structure.keys, parts, strict=True))
+        return f"{{{', '.join(keyed)}}}"
+    name = class_name(kind)
+    if not all(NAME.match(part) for part in name.split(".")):
+        raise GraphError(f"outputs nested in a {name}, which was made inside of a function, cannot be written")
+    if attrs.has(kind):
+        fields = [f"{k}={p}" for k, p in zip(structure.keys, parts, strict=True)]
+        static = [f"{k}={names.literal(v)}" for k, v, _ in structure.static]
+        return f"{name}({', '.join([*fields, *static])})"
+    return f"{name}({', '.join(parts)})"
+
+
+def class_name(kind: Any) -> str:
+    """A class as the text names it."""
+    return f"{kind.__module__}.{kind.__qualname__}"

@@ -1,0 +1,70 @@
+"""Graphs built anew: on another stack, or with unknown dimensions bound."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from nnc_func.aval import Aval
+from nnc_func.facets.dims import substitute
+from nnc_func.graph.leaves import CONSTANT, INPUT, LEAVES, VARIABLE, Variable
+from nnc_func.graph.node import Node, Value
+from nnc_func.op import Op
+
+
+def moved(graph: Any, layer: Any) -> Any:
+    """The graph built by another Graph layer.
+
+    Raises
+    ------
+    OperatorError
+        The other stack's catalogue lacks one of the operators.
+    """
+    symbol, device = layer.symbol, layer.device
+    same_device = device == graph.layer.device
+    copies: dict[Node, Value] = {}
+
+    def leaf(node: Node) -> Value:
+        if node.op is INPUT:
+            return symbol.input(node.data, node.aval)  # type: ignore[no-any-return]
+        host = graph.layer.symbol.host_of(node)
+        if host is not None:  # of a small constant, known even where the device has no elements
+            return symbol.constant(host)  # type: ignore[no-any-return]
+        array = node.data.array if node.op is VARIABLE else node.data
+        if not same_device:
+            array = device.asarray(graph.layer.device.to_numpy(array))
+        if node.op is CONSTANT:
+            return symbol.constant(array)  # type: ignore[no-any-return]
+        variable = node.data if same_device else Variable(node.data.name, array, node.aval, device)
+        return symbol.variable(variable)  # type: ignore[no-any-return]
+
+    for node in graph.nodes:
+        if not node.args and node.op in LEAVES:
+            copies[node] = leaf(node)
+    return _rebuilt(graph, layer, copies, None)
+
+
+def specialised(graph: Any, dims: Mapping[str, int]) -> Any:
+    """The graph with those dimensions bound: inputs of known shape, everything above inferred again."""
+    symbol = graph.layer.symbol
+    copies: dict[Node, Value] = {
+        n: symbol.input(n.data, Aval(substitute(n.aval.shape, dims), n.aval.dtype)) for n in graph.inputs
+    }
+    return _rebuilt(graph, graph.layer, copies, dict(dims))
+
+
+def _rebuilt(graph: Any, layer: Any, copies: dict[Node, Value], dims: dict[str, int] | None) -> Any:
+    roots = [*graph.outputs, *(v for pair in graph.updates for v in pair)]
+    check: Any = getattr(layer.operator.type, "check", None)
+    if check is not None:
+        for op in _operators(graph):
+            check(op)
+    found = layer.operator.substitute(roots, copies, dims)
+    count = len(graph.outputs)
+    pairs = list(zip(found[count::2], found[count + 1 :: 2], strict=True))
+    inputs = [copies[n] for n in graph.inputs]
+    return layer.close(inputs, found[:count], pairs, graph.name, graph.structure)
+
+
+def _operators(graph: Any) -> set[Op]:
+    return {n.op for n in graph.nodes} - LEAVES

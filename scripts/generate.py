@@ -1,0 +1,331 @@
+"""Writes what is derived from the operator catalogue: the typed namespace `Ops`, and the table docs/operators.md.
+
+Run it after an operator has been added or changed. With ``--check`` nothing is written; it exits 1 if a file is stale.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import keyword
+import math
+import sys
+import textwrap
+import types
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+NAMESPACE = ROOT / "nnc_func" / "graph" / "namespace.py"
+TABLE = ROOT / "docs" / "operators.md"
+WIDTH = 120
+
+HEADER = '''\
+"""The operators as typed methods. Generated from the catalogue by scripts/generate.py: change operators, not this.
+
+What is told here of an operator is its own signature and docstring; `docs/operators.md` has all of them in tables.
+"""
+
+# mypy: disable-error-code="no-any-return"
+# `_bind` returns what its layer returns: T, or a tuple of T where the operator has several results.
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from attrs import field, frozen
+
+from nnc_func.graph.ops import CATALOGUE
+from nnc_func.op import Catalogue, Op
+
+T = TypeVar("T")
+Scalar = bool | int | float | complex | np.generic  # stands for any tensor argument: it takes the others' dtype
+Axes = int | Sequence[int]
+Sizes = int | Sequence[Any]  # an extent may be symbolic
+
+'''
+
+CLASS = '''
+
+def _replacing(catalogue: Catalogue, bind: Callable[..., Any], op: Op, *args: Any, **params: Any) -> Any:
+    return bind(catalogue.get(op.name, op), *args, **params)
+
+
+def _through(ops: Ops[Any]) -> Callable[..., Any]:
+    """The given `bind`; by way of the catalogue where that has other operators under known names."""
+    mine = ops.catalogue
+    if mine is CATALOGUE or all(mine.get(name, op) is op for name, op in CATALOGUE.items()):
+        return ops.bind
+    return partial(_replacing, mine, ops.bind)
+
+
+@frozen(eq=False, repr=False)
+class Ops(Generic[T]):
+    """The operators of a stack, as functions; array-API names where the standard has one.
+
+    Operators that the stack's own catalogue has beyond those below are attributes too; a type checker does not
+    know them, so that it finds misspelt names.
+
+    Parameters
+    ----------
+    bind
+        ``bind(op, *args, **params)`` of a layer.
+    catalogue
+        The stack's operators.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nnc_func.device import NumPy
+    >>> Ops(NumPy().bind).add(np.float32([1, 2]), 1)
+    array([2., 3.], dtype=float32)
+    """
+
+    bind: Callable[..., Any]
+    catalogue: Catalogue = CATALOGUE
+    _bind: Callable[..., Any] = field(init=False)
+
+    @_bind.default
+    def _chosen(self) -> Callable[..., Any]:
+        return _through(self)
+
+    def __repr__(self) -> str:
+        return f"<{len(self.catalogue)} operators>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Ops, (self.bind, self.catalogue)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*object.__dir__(self), *self.catalogue})
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("_") or name in ("bind", "catalogue"):
+                raise AttributeError(name)
+            found = self.catalogue.get(name) or self.catalogue.get(name.removesuffix("_"))
+            if found is None:
+                close = difflib.get_close_matches(name, self.catalogue)
+                hint = f"; did you mean {' or '.join(close)}?" if close else "; see docs/operators.md"
+                raise AttributeError(f"no operator {name!r} in this stack's catalogue{hint}")
+            return partial(self.bind, found)
+'''
+
+TYPES = {
+    "bool": "bool",
+    "index": "int",
+    "float": "float",
+    "number": "Scalar",
+    "str": "str",
+    "axes": "Axes",
+    "sizes": "Sizes",
+    "dtype": "npt.DTypeLike",
+    "nested": "Any",
+}
+
+
+def catalogue() -> Any:
+    """The catalogue, imported without the package around it: what is generated may be stale, or not there yet."""
+    sys.path.insert(0, str(ROOT))
+    for name in ("nnc_func", "nnc_func.graph"):
+        package = types.ModuleType(name)
+        package.__path__ = [str(ROOT.joinpath(*name.split(".")))]
+        sys.modules[name] = package
+    from nnc_func.graph.ops import CATALOGUE
+
+    return CATALOGUE
+
+
+# --- the namespace ---------------------------------------------------------------------------------------
+
+
+def namespace(ops: Any) -> str:
+    """The text of nnc_func/graph/namespace.py."""
+    constants = [f"{constant(name)} = CATALOGUE[{name!r}]".replace("'", '"') for name in ops]
+    methods = [method(op) for op in ops.values()]
+    return HEADER + "\n".join(constants) + "\n" + CLASS + "\n" + "\n".join(methods)
+
+
+def constant(name: str) -> str:
+    """The module's name for an operator."""
+    return f"_{name.upper()}"
+
+
+def method(op: Any) -> str:
+    """One typed method."""
+    name = f"{op.name}_" if keyword.iskeyword(op.name) else op.name
+    result = "tuple[T, ...]" if op.several else "T"
+    given = [*op.args[:-1], f"*{op.args[-1]}"] if op.variadic else [*op.args]
+    passed = ", ".join([constant(op.name), *given, *(f"{p}={p}" for p in op.params)])
+    lines = [*definition(name, arguments(op), result), *docstring(op.doc), *call(passed)]
+    return "\n".join("    " + line if line else "" for line in lines) + "\n"
+
+
+def arguments(op: Any) -> list[str]:
+    """As they stand between the parentheses of ``def``."""
+    fixed = op.args[:-1] if op.variadic else op.args
+    found = ["self", *(f"{a}: T | Scalar" for a in fixed), *(["/"] if fixed else [])]
+    if op.variadic:
+        found.append(f"*{op.args[-1]}: T | Scalar")
+    elif op.params:
+        found.append("*")
+    optional = nullable(op)
+    for name, default in op.params.items():
+        kind = TYPES.get(getattr(op.converters.get(name), "__name__", ""), "Any")
+        if (default is None or name in optional) and kind not in ("Any", "npt.DTypeLike"):
+            kind += " | None"
+        found.append(f"{name}: {kind}" + ("" if default is inspect.Parameter.empty else f" = {literal(default)}"))
+    return found
+
+
+def nullable(op: Any) -> set[str]:
+    """Parameters that are annotated ``| None`` where the operator was declared, whatever their default."""
+    source = Path(sys.modules[op.module].__file__ or "").read_text(encoding="utf-8")
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.FunctionDef) and node.name.rstrip("_") == op.name:
+            return {a.arg for a in node.args.kwonlyargs if a.annotation and "None" in ast.unparse(a.annotation)}
+    return set()
+
+
+def literal(value: Any) -> str:
+    """A default as source text.
+
+    Raises
+    ------
+    ValueError
+        It cannot be written down.
+    """
+    if isinstance(value, float) and not math.isfinite(value):
+        return f'float("{value}")'
+    text = repr(value)
+    if ast.literal_eval(text) != value:
+        raise ValueError(f"the default {text} cannot be written as a literal")
+    return f'"{value}"' if isinstance(value, str) else text
+
+
+def definition(name: str, given: list[str], result: str) -> list[str]:
+    """The ``def`` line, broken where it is too long."""
+    line = f"def {name}({', '.join(given)}) -> {result}:"
+    if len(line) + 4 <= WIDTH:
+        return [line]
+    inside = ", ".join(given)
+    if len(inside) + 8 <= WIDTH:
+        return [f"def {name}(", f"    {inside}", f") -> {result}:"]
+    return [f"def {name}(", *(f"    {each}," for each in given), f") -> {result}:"]
+
+
+def docstring(doc: str) -> list[str]:
+    """The operator's own."""
+    first, *rest = doc.replace("\\", "\\\\").splitlines()
+    if not rest:
+        return [f'    """{first}"""']
+    return [f'    """{first}', *(f"    {line}".rstrip() for line in rest), '    """']
+
+
+def call(passed: str) -> list[str]:
+    """The body: nothing but the call."""
+    line = f"    return self._bind({passed})"
+    if len(line) + 4 <= WIDTH:
+        return [line]
+    return [
+        "    return self._bind(",
+        *textwrap.wrap(passed, WIDTH - 12, initial_indent=" " * 8, subsequent_indent=" " * 8, break_long_words=False),
+        "    )",
+    ]
+
+
+# --- the table -------------------------------------------------------------------------------------------
+
+
+def table(ops: Any) -> str:
+    """The text of docs/operators.md."""
+    lines = [
+        "# Operators",
+        "",
+        f"All {len(ops)} operators of the default catalogue, by family. Generated by `scripts/generate.py`.",
+        "",
+        "A tensor argument may be a Python number: it takes the dtype that promotion gives it beside the others.",
+        "*View*: the result shows memory of an argument. *ONNX*: the operator of that name, or a function of several.",
+    ]
+    for family, members in families(ops).items():
+        lines += ["", f"## {family}", "", "| operator | what it is | dtype | derivative | laws | view | ONNX |"]
+        lines.append("|" + "---|" * 7)
+        lines += [row(op) for op in members]
+    return "\n".join([*lines, ""])
+
+
+def families(ops: Any) -> Mapping[str, list[Any]]:
+    """Operators by the module that declares them."""
+    found: dict[str, list[Any]] = {}
+    for op in ops.values():
+        found.setdefault(op.module.rsplit(".", 1)[-1].replace("_", " ").capitalize(), []).append(op)
+    return found
+
+
+def row(op: Any) -> str:
+    """One line of the table."""
+    laws = ", ".join(sorted(map(str, op.laws)))
+    view = f"of `{op.args[op.view.argument]}`" if op.view else ""
+    kinds = rule(op.dtype), derivative(op.derivative), laws, view, onnx(op.onnx)
+    cells = [f"`{op.signature()}`", sentence(op.doc), *kinds]
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def sentence(doc: str) -> str:
+    """The first one."""
+    return " ".join(doc.split("\n\n")[0].split())
+
+
+def rule(function: Any) -> str:
+    """What a dtype rule is called."""
+    name = getattr(function, "__name__", "") or getattr(getattr(function, "func", None), "__name__", "")
+    return "own" if name in ("", "<lambda>") else name.strip("_").replace("_", " ")
+
+
+def derivative(found: Any) -> str:
+    """Its kind, and the reason where there is none."""
+    kind = type(found).__name__
+    return {"Constant": "zero", "Refusal": "none"}[kind] + f": {found.why}" if hasattr(found, "why") else kind.lower()
+
+
+def onnx(found: Any) -> str:
+    """A name, or what stands for it."""
+    if isinstance(found, str):
+        return found
+    return f"refused: {found.why}" if hasattr(found, "why") else "function"
+
+
+# --- the program -----------------------------------------------------------------------------------------
+
+
+def stale(files: Mapping[Path, str]) -> Iterator[Path]:
+    """Files whose text differs from what was generated."""
+    for path, text in files.items():
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            yield path
+
+
+def main(given: list[str]) -> int:
+    """Write the files, or check them."""
+    if given not in ([], ["--check"]):
+        print("usage: python scripts/generate.py [--check]", file=sys.stderr)
+        return 2
+    ops = catalogue()
+    files = {NAMESPACE: namespace(ops), TABLE: table(ops)}
+    changed = [*stale(files)]
+    for path in changed:
+        print(f"{'stale' if given else 'wrote'} {path.relative_to(ROOT)}")
+        if not given:
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(files[path], encoding="utf-8")
+    return 1 if given and changed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
