@@ -1,0 +1,127 @@
+"""Eager: computes at once. It makes no nodes unless an argument is one."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any, ClassVar, Generic, Literal, TypeVar
+
+import numpy as np
+
+from nnc_func.engine.interpreted import Interpreted
+from nnc_func.errors import NncError, UnboundError
+from nnc_func.facets.dims import Dim
+from nnc_func.graph.graph import ComputationGraph
+from nnc_func.graph.leaves import INPUT, Variable, owned
+from nnc_func.graph.node import Node, Result, Value, topological
+from nnc_func.graph.origin import origin, told
+from nnc_func.layer import Layer, evolved, layer, opens
+from nnc_func.op import Op
+from nnc_func.signatures import DeviceSignature, GraphSignature, SymbolSignature
+
+A = TypeVar("A")
+
+
+@layer(on="graph", needs=("bind", "close"))
+class Eager(Layer, Generic[A]):
+    """An operator is computed when it is applied; an operator with an unbound argument becomes a node.
+
+    Attributes
+    ----------
+    check_numerics
+        Raise NumericsError where an operator gives a NaN or an infinity.
+
+    Examples
+    --------
+    >>> import nnc_func as nnc
+    >>> eager = nnc.eager().engine
+    >>> eager.bind(eager.symbol.type.ops["add"], 1.0, 2.0)
+    array(3.)
+    """
+
+    graph: GraphSignature[A]
+    check_numerics: bool = False
+    symbol: SymbolSignature[A] = opens("graph.optimiser.operator.symbol")
+    device: DeviceSignature[A] = opens("graph.optimiser.operator.symbol.shape.type.device")
+
+    role: ClassVar[Literal["engine"]] = "engine"
+
+    def bind(self, op: Op, *args: Any, **params: Hashable) -> Any:
+        """The result at once; a node where an argument is one."""
+        if op.is_sized:
+            for v in params.values():
+                if isinstance(v, (tuple, list)):
+                    for n in v:
+                        if type(n) is Dim:
+                            return self.graph.bind(op, *args, **params)
+        for a in args:
+            kind = type(a)
+            if kind is Node or kind is Result or kind is Variable:  # a variable's value of now is not baked in
+                return self.graph.bind(op, *args, **params)
+        if self.check_numerics:
+            return self._checked(op, args, params)
+        try:
+            return self.device.bind(op, *args, **params)
+        except NncError as error:
+            where = told(origin())
+            if where and where not in str(error):
+                error.args = (f"{error} (at {where})",)
+            raise
+
+    def _checked(self, op: Op, args: Any, params: Any) -> Any:
+        from nnc_func.engine.checked import check
+
+        found = self.device.bind(op, *args, **params)
+        for result in found if op.several else (found,):
+            check(self.device, result, op.name, None, told(origin()))
+        return found
+
+    def asarray(self, value: Any, dtype: Any = None) -> Any:
+        """A value of this engine: a device array, which does not change with a host array it was made of."""
+        host = isinstance(value, np.ndarray) or not hasattr(value, "dtype")
+        return owned(self.device, value, dtype) if host else self.device.asarray(value, dtype)
+
+    def compile(self, graph: ComputationGraph) -> Interpreted:
+        """The graph as a program that interprets its nodes as they are: no rewriting, no plan. The oracle."""
+        return Interpreted(graph, graph, self.device, check_numerics=self.check_numerics)
+
+    def force(self, values: Sequence[Any]) -> list[Any]:
+        """Device arrays with the values of these.
+
+        Raises
+        ------
+        UnboundError
+            A value depends on an input; names it and the line where it was made.
+        """
+        graph = [v for v in values if isinstance(v, Value)]
+        computed = iter(evaluate(self, graph)) if graph else iter(())
+        return [next(computed) if isinstance(v, Value) else v.array if type(v) is Variable else v for v in values]
+
+    def checking_numerics(self, on: bool = True) -> Eager[A]:
+        """This engine with a check of every result for NaN and infinity."""
+        return evolved(self, check_numerics=on)
+
+
+def evaluate(engine: Any, values: Sequence[Value]) -> list[Any]:
+    """The values computed by interpretation."""
+    refuse_unbound(values)
+    graph = engine.graph.close([], values)
+    return Interpreted(graph, graph, engine.device).run(())
+
+
+def refuse_unbound(values: Sequence[Value]) -> list[Node]:
+    """The nodes that the values depend on.
+
+    Raises
+    ------
+    UnboundError
+        One is an input: it has no value outside of a program's call.
+    """
+    nodes = topological(values)
+    inputs = [n for n in nodes if n.op is INPUT]
+    if inputs:
+        named = ", ".join(f"{n.data!r}" + (f" (made at {w})" if (w := told(n.origin)) else "") for n in inputs)
+        raise UnboundError(
+            f"the value is not known: it depends on the input {named}, which has none outside of a program's call; "
+            "compile a program with stack.compile(inputs=[...], outputs=[...]) and call it with an array"
+        )
+    return nodes

@@ -1,0 +1,129 @@
+"""A frame: one arena and a plan's kernels bound to views of it. One a running call; a program keeps them for reuse."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nnc_func.engine.plan import ARENA, CONSTANT, LENT, Plan
+
+
+class Frame:
+    """Bound kernels, and where to put what changes from call to call.
+
+    Slots that depend on nothing but the arena and constants are bound once. Inputs, variables and fresh results
+    are patched into the argument lists before each run; views of them are taken then.
+    """
+
+    __slots__ = (
+        "_passing",
+        "_shown",
+        "arena",
+        "arrays",
+        "bound",
+        "calls",
+        "early",
+        "late",
+        "lent",
+        "order",
+        "patches",
+        "views",
+    )
+
+    def __init__(self, plan: Plan, device: Any, constants: list[Any]) -> None:
+        self.arena = device.arena(plan.arena_bytes)
+        self.arrays: list[Any] = [None] * len(plan.slots)
+        self.calls: list[tuple[Any, list[Any]]] = []
+        self.order: list[int] = []  # position in calls -> instruction
+        self.patches: dict[int, list[tuple[list[Any], int]]] = {}
+        self.views: dict[int, list[tuple[Any, int, int]]] = {}  # slot -> views of it: (kernel, operand, result)
+        self.bound: dict[int, Any] = {}  # slot -> the variable's array that is patched in now
+        self.lent: dict[int, list[int]] = {}  # output -> slots that live in its memory before it is written
+        for i, found in enumerate(plan.slots):
+            buffer = plan.buffers[found.buffer]
+            if buffer.kind == LENT and not found.is_view:
+                self.lent.setdefault(buffer.source, []).append(i)
+        self._passing: list[tuple[list[Any], int]] = []
+        self._shown: list[int] = []
+        for slot, value in zip(plan.constants, constants, strict=True):
+            self.arrays[slot] = value
+        commit = 0
+        moving = self._moving(plan)
+        for t, instruction in enumerate(plan.instructions):
+            if t == plan.commit:
+                commit = len(self.calls)
+            if instruction.view:
+                self._bind_view(plan, device, instruction, moving)
+            else:
+                self._bind_call(plan, device, t, instruction, moving)
+        if plan.commit >= len(plan.instructions):
+            commit = len(self.calls)
+        self.early, self.late = self.calls[:commit], self.calls[commit:]
+
+    @staticmethod
+    def _moving(plan: Plan) -> dict[int, int]:
+        """Slots whose array changes from call to call, and the slot that each one is a view of, at the root."""
+        return {i: i for i, s in enumerate(plan.slots) if plan.buffers[s.buffer].kind not in (ARENA, CONSTANT)}
+
+    def _bind_view(self, plan: Plan, device: Any, instruction: Any, moving: dict[int, int]) -> None:
+        operand, result = instruction.operands[instruction.op.view.argument], instruction.results[0]
+        call = device.viewing(instruction.op, instruction.items)
+        if operand in moving:
+            root = moving[operand]
+            moving[result] = root
+            self.views.setdefault(root, []).append((call, operand, result))
+        else:
+            self.arrays[result] = call(self._array(plan, device, operand))
+
+    def _bind_call(self, plan: Plan, device: Any, t: int, instruction: Any, moving: dict[int, int]) -> None:
+        kernel = next(k for k in instruction.op.kernels if k.name == instruction.kernel)
+        scratch = tuple(self._array(plan, device, s) for s in instruction.scratch)
+        call = device.writing(instruction.op, kernel, instruction.items, len(instruction.results), scratch)
+        args: list[Any] = []
+        for position, slot in enumerate((*instruction.operands, *instruction.results)):
+            if slot in moving:
+                self.patches.setdefault(slot, []).append((args, position))
+                args.append(None)
+            else:
+                args.append(self._array(plan, device, slot))
+        self.calls.append((call, args))
+        self.order.append(t)
+
+    def _array(self, plan: Plan, device: Any, slot: int) -> Any:
+        found = self.arrays[slot]
+        if found is None:
+            s = plan.slots[slot]
+            offset = plan.buffers[s.buffer].offset
+            found = self.arrays[slot] = device.view(self.arena, offset, s.aval.shape, s.aval.dtype)
+        return found
+
+    def put(self, slot: int, array: Any) -> None:
+        """Let a slot be that array."""
+        for args, position in self.patches.get(slot, ()):
+            args[position] = array
+        if slot in self.views:
+            arrays = self.arrays
+            arrays[slot] = array
+            for call, operand, result in self.views[slot]:
+                shown = arrays[result] = call(arrays[operand])
+                for args, position in self.patches.get(result, ()):
+                    args[position] = shown
+
+    def keep(self, slot: int, array: Any) -> None:
+        """As `put`, for what seldom changes: nothing is done if the slot is that array already."""
+        if self.bound.get(slot) is not array:
+            self.bound.pop(slot, None)  # whatever happens meanwhile, half of it is put again
+            self.put(slot, array)
+            self.bound[slot] = array
+
+    def drop(self) -> None:
+        """Forget what was put, so that neither callers' arrays nor results are kept."""
+        for args, position in self._passing:
+            args[position] = None
+        for slot in self._shown:
+            self.arrays[slot] = None
+
+    def passing(self, slots: list[int]) -> None:
+        """Name the slots that `drop` forgets: inputs and fresh results."""
+        shown = [*slots, *(result for s in slots for _, _, result in self.views.get(s, ()))]
+        self._passing = [pair for s in shown for pair in self.patches.get(s, ())]
+        self._shown = [s for s in shown if s in self.views or s not in slots]

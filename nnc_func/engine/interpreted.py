@@ -1,0 +1,202 @@
+"""Interpreted programs: a graph's nodes computed one after the other, as they are. The oracle of all engines.
+
+Also how programs run on devices that offer no memory to plan in: values live in slots, freed after their last use.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nnc_func.errors import OperatorError, ShapeError
+from nnc_func.graph.graph import ComputationGraph
+from nnc_func.graph.leaves import INPUT, LEAVES, VARIABLE, owned
+from nnc_func.graph.node import Node, Value
+from nnc_func.graph.origin import told
+from nnc_func.op import Op
+
+KEPT = 16  # bindings of unknown extents that are remembered
+
+
+class Interpreted:
+    """A graph as a callable, on any device.
+
+    Attributes
+    ----------
+    graph, source
+        The graph that runs, and the one that was compiled.
+    stats
+        What the compilation did.
+
+    Raises
+    ------
+    OperatorError
+        The wrong number of inputs.
+    ShapeError
+        An input of another shape or dtype than the graph's.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import nnc_func as nnc
+    >>> eager = nnc.eager()
+    >>> x = eager.input("x", (3,), "float32")
+    >>> eager.compile(inputs=[x], outputs=x + 1)(np.float32([1, 2, 3]))
+    array([2., 3., 4.], dtype=float32)
+    """
+
+    plan = None
+
+    def __init__(
+        self,
+        graph: ComputationGraph,
+        source: ComputationGraph,
+        device: Any,
+        stats: Any = None,
+        check_numerics: bool = False,
+    ) -> None:
+        self.graph = graph
+        self.source = source
+        self.stats = stats
+        self._device = device
+        self._check = check_numerics
+        # as they are now: a node that is forced later becomes a leaf and forgets its operands
+        self._leaves = [(n, n.op, n.data) for n in graph.nodes if n.op in LEAVES]
+        self._steps = [(n, n.op, n.args, n.params) for n in graph.nodes if n.op not in LEAVES]
+        self._dies = _deaths(graph, self._steps)
+        self._shown = {n for n in graph.nodes if n.op in LEAVES or n.op.view is not None}
+        self._bindings: dict[Any, Interpreted] = {}  # of unknown extents
+
+    def __call__(self, *inputs: Any, out: Any = None) -> Any:
+        return self.source.structure.build(self.run(inputs, out))
+
+    def _put(self, targets: Any, found: list[Any]) -> None:
+        if len(targets) != len(found):
+            raise OperatorError(f"out= wants {len(found)} arrays, given {len(targets)}")
+        for i, (target, value) in enumerate(zip(targets, found, strict=True)):
+            wanted, given = self._device.aval(value), self._device.aval(target)
+            if wanted != given:
+                raise ShapeError(f"out[{i}] wants {wanted!r}, given {given!r}")
+        for target, value in zip(targets, found, strict=True):
+            target[...] = value
+
+    def run(self, inputs: Any, out: Any = None) -> list[Any]:
+        """The outputs as a flat list, of the inputs as a sequence."""
+        found = self._run(inputs)
+        if out is not None:
+            self._put(out if isinstance(out, (list, tuple)) else [out], found)
+        return found
+
+    def _bound(self, bound: dict[str, int]) -> Interpreted:
+        """The program with its unknown extents bound: what was assumed of them is checked."""
+        key = tuple(sorted(bound.items()))
+        found = self._bindings.get(key)
+        if found is None:
+            if len(self._bindings) >= KEPT:
+                self._bindings.clear()
+            graph = self.graph.specialised(bound)
+            found = self._bindings[key] = Interpreted(graph, graph, self._device, self.stats, self._check)
+        return found
+
+    def _run(self, inputs: Any) -> list[Any]:
+        graph = self.graph
+        if len(inputs) != len(graph.inputs):
+            names = ", ".join(f"{n.data!r}" for n in graph.inputs)
+            raise OperatorError(
+                f"the program {graph.name!r} takes {len(graph.inputs)} inputs ({names}), given {len(inputs)}"
+            )
+        env: dict[Node, Any] = {}
+        bound: dict[str, int] = {}
+        for node, given in zip(graph.inputs, inputs, strict=True):
+            env[node] = accepted(self._device, node.data, node.aval, given, bound)
+        if graph.symbols:
+            return self._bound(bound)._run([env[n] for n in graph.inputs])
+        for node, op, data in self._leaves:
+            if op is not INPUT:
+                env[node] = data.array if op is VARIABLE else data
+        for step, (node, op, args, params) in enumerate(self._steps):
+            env[node] = self._apply(node, op, [_at(env, a) for a in args], params)
+            for gone in self._dies.get(step, ()):
+                del env[gone]
+        taken: set[Value] = set()
+        results = [self._fresh(env, v, taken) for v in graph.outputs]
+        following = [(v.data, self._fresh(env, u, taken)) for v, u in graph.updates]
+        for variable, array in following:
+            variable.array = array
+            variable.version += 1
+        return results
+
+    def _fresh(self, env: dict[Node, Any], value: Value, taken: set[Value]) -> Any:
+        """An output or update in memory of its own: leaves, views and what is wanted twice are copied."""
+        array = _at(env, value)
+        shared = value.node in self._shown or value in taken
+        taken.add(value)
+        return owned(self._device, array) if shared else array
+
+    def _apply(self, node: Node, op: Op, args: list[Any], params: dict[str, Any]) -> Any:
+        try:
+            found = self._device.bind(op, *args, **params)
+        except Exception as error:
+            where = told(node.origin)
+            if where and hasattr(error, "add_note"):
+                error.add_note(f"{op.name} was built at {where}")
+            raise
+        if self._check:
+            from nnc_func.engine.checked import check
+
+            for result in found if op.several else (found,):
+                check(self._device, result, op.name, None, told(node.origin))
+        return found
+
+    def __repr__(self) -> str:
+        return f"<program {self.graph.name!r}: {len(self._steps)} applications, interpreted>"
+
+
+def accepted(device: Any, name: str, aval: Any, given: Any, bound: dict[str, int]) -> Any:
+    """An input as an array of the device, checked against its aval; unknown extents are bound as they are met.
+
+    Raises
+    ------
+    ShapeError, DTypeError
+        Another rank, another extent, another dtype.
+    """
+    from nnc_func.errors import DTypeError
+    from nnc_func.facets.dims import Dim, substitute
+
+    array = device.asarray(given)
+    found = device.aval(array)
+    if isinstance(given, (bool, int, float, list, tuple)) and np.can_cast(found.dtype, aval.dtype, "same_kind"):
+        array = device.asarray(given, aval.dtype)  # Python's numbers have no dtype of their own
+        found = device.aval(array)
+    if len(found.shape) != len(aval.shape):
+        raise ShapeError(f"input {name!r} wants shape {aval.shape}, given {found.shape}")
+    for wanted, n in zip(aval.shape, found.shape, strict=True):
+        if isinstance(wanted, Dim) and len(wanted.symbols) == 1 and wanted == Dim.named(next(iter(wanted.symbols))):
+            bound.setdefault(next(iter(wanted.symbols)), n)
+    wanted_shape = substitute(aval.shape, bound)
+    if wanted_shape != found.shape:
+        raise ShapeError(f"input {name!r} wants shape {wanted_shape}, given {found.shape}")
+    if found.dtype != aval.dtype:
+        raise DTypeError(f"input {name!r} wants {aval.dtype}, given {found.dtype}; cast it before the call")
+    return array
+
+
+def _at(env: dict[Node, Any], value: Any) -> Any:
+    found = env[value.node]
+    return found[value.index] if value.node.op.several else found
+
+
+def _deaths(graph: ComputationGraph, steps: list[Any]) -> dict[int, list[Node]]:
+    last: dict[Node, int] = {}
+    for step, (node, _, args, _) in enumerate(steps):
+        last[node] = step
+        for a in args:
+            last[a.node] = step
+    for value in (*graph.outputs, *(u for _, u in graph.updates)):
+        last.pop(value.node, None)
+    dies: dict[int, list[Node]] = {}
+    for node, step in last.items():
+        if node.op is not INPUT or node not in graph.inputs:
+            dies.setdefault(step, []).append(node)
+    return dies

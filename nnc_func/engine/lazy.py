@@ -1,0 +1,160 @@
+"""Lazy: applying an operator makes a node; compiled graphs are optimised, planned, and run in one arena."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Generic, Literal, TypeVar
+
+from attrs import field, frozen
+
+from nnc_func.config import config
+from nnc_func.engine.allocators import ALLOCATORS, Allocator, BestFit
+from nnc_func.engine.force import forced
+from nnc_func.engine.interpreted import Interpreted
+from nnc_func.engine.planner import planned
+from nnc_func.engine.program import Program
+from nnc_func.engine.symbolic import SymbolicProgram
+from nnc_func.graph.graph import ComputationGraph
+from nnc_func.graph.leaves import Variable
+from nnc_func.graph.node import Value
+from nnc_func.layer import Layer, chain, evolved, forwards, layer, opens
+from nnc_func.signatures import DeviceSignature, GraphSignature, OperatorSignature, SymbolSignature
+
+A = TypeVar("A")
+
+
+@frozen
+class Stats:
+    """What a compilation did.
+
+    Attributes
+    ----------
+    before, after
+        Nodes, edges and applications of the graph before and after optimisation.
+    optimiser
+        The optimiser's report.
+    optimise_seconds, plan_seconds
+        How long it took, in seconds.
+    """
+
+    before: Any
+    after: Any
+    optimiser: Any = field(repr=False)
+    optimise_seconds: float
+    plan_seconds: float
+
+
+def plannable(device: Any) -> bool:
+    """Whether programs may run a device's kernels over memory planned for it.
+
+    Not if it has no memory, nor if a layer of a user's own above it changes what `bind` computes.
+    """
+    for each in chain(device):
+        if hasattr(type(each), "writing"):
+            return hasattr(type(each), "arena")
+        if hasattr(type(each), "bind"):
+            return False
+    return False
+
+
+@layer(on="graph", needs=("bind", "close", "optimised"))
+class Lazy(Layer, Generic[A]):
+    """Records, optimises, plans memory, runs.
+
+    Attributes
+    ----------
+    allocator
+        Maps lifetimes to offsets; any function from a `Problem` to offsets.
+    orders
+        Names of the orders that are tried; the one with the least simulated peak is run.
+    check_numerics
+        Raise NumericsError where a kernel gives a NaN or an infinity.
+    alignment
+        Offsets in the arena are multiples of it, in bytes.
+
+    Examples
+    --------
+    >>> import nnc_func as nnc
+    >>> lazy = nnc.lazy()
+    >>> x = lazy.input("x", (2,), "float32")
+    >>> lazy.compile(inputs=[x], outputs=[x * 2 + 1]).plan.verify()
+    <plan: 2 kernels, arena 64 bytes, ratio 1.0000>
+    """
+
+    graph: GraphSignature[A]
+    bind: Callable[..., Any] = forwards()  # nothing is computed
+    allocator: Allocator = BestFit()
+    orders: tuple[str, ...] = ("depth_first", "as_written")
+    check_numerics: bool = False
+    alignment: int = 64
+    operator: OperatorSignature[A] = opens("graph.optimiser.operator")
+    symbol: SymbolSignature[A] = opens("graph.optimiser.operator.symbol")
+    device: DeviceSignature[A] = opens("graph.optimiser.operator.symbol.shape.type.device")
+    programs: OrderedDict[Any, Any] = field(init=False, factory=OrderedDict, eq=False, repr=False)
+
+    role: ClassVar[Literal["engine"]] = "engine"
+
+    def asarray(self, value: Any, dtype: Any = None) -> Any:
+        """A value of this engine: a constant."""
+        return self.symbol.constant(value, dtype)
+
+    def held(self, array: Any) -> Any:
+        """A value of this engine that shows a device array; not copied."""
+        return self.symbol.held(array)  # type: ignore[attr-defined]
+
+    def compile(self, graph: ComputationGraph) -> Any:
+        """The graph optimised and planned: a `Program`, or an `Interpreted` one on a device without memory.
+
+        A graph with unknown extents is optimised once and planned once for each distinct binding, at the call.
+        """
+        start = time.perf_counter()
+        optimised, report = self.graph.optimised(graph)  # type: ignore[attr-defined]
+        between = time.perf_counter()
+        if graph.symbols:
+            return SymbolicProgram(self, optimised, graph, report, between - start)
+        return self.program(optimised, graph, report, between - start)
+
+    def program(self, graph: ComputationGraph, source: ComputationGraph, report: Any, seconds: float) -> Any:
+        """A graph that is optimised already, planned and bound."""
+        start = time.perf_counter()
+        if not plannable(self.device):
+            stats = Stats(source.statistics, graph.statistics, report, seconds, 0.0)
+            return Interpreted(graph, source, self.device, stats, self.check_numerics)
+        plan, blocks, constants = planned(
+            graph, self.device, self.allocator, self.orders, self.alignment, self.check_numerics
+        )
+        if config.spec >= 1 or self.allocator not in ALLOCATORS.values():
+            plan.verify()  # a user's own allocator is never believed
+        stats = Stats(source.statistics, graph.statistics, report, seconds, time.perf_counter() - start)
+        if config.debug >= 1:
+            print(f"{graph.name}: {stats}, {plan!r}", file=sys.stderr)
+        if config.debug >= 3:
+            print(report, file=sys.stderr)
+        return Program(graph, source, plan, self.device, constants, stats, self.check_numerics, blocks)
+
+    def force(self, values: Sequence[Any]) -> list[Any]:
+        """Device arrays with the values of these: computed together, and kept by their nodes.
+
+        Raises
+        ------
+        UnboundError
+            A value depends on an input; names it and the line where it was made.
+        """
+        lifted = [self.operator.lift(v) if isinstance(v, (Value, Variable)) else v for v in values]
+        found = iter(forced(self, [v for v in lifted if isinstance(v, Value)]))
+        return [next(found) if isinstance(v, Value) else self.device.asarray(v) for v in lifted]
+
+    def with_allocator(self, allocator: Allocator) -> Lazy[A]:
+        """This engine with another allocator."""
+        return evolved(self, allocator=allocator)
+
+    def with_orders(self, *orders: str) -> Lazy[A]:
+        """This engine with other orders to choose among."""
+        return evolved(self, orders=orders)
+
+    def checking_numerics(self, on: bool = True) -> Lazy[A]:
+        """This engine with a check of every kernel's results for NaN and infinity."""
+        return evolved(self, check_numerics=on)

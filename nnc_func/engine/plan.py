@@ -1,0 +1,211 @@
+"""Plans as data: instructions, values, buffers, offsets. `planner` makes them, `verify` checks them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+from attrs import frozen
+
+from nnc_func.aval import Aval
+from nnc_func.engine.allocators.base import Problem, max_load
+from nnc_func.graph.origin import Origin, told
+from nnc_func.op import Items, Op
+
+ARENA, INPUT, VARIABLE, CONSTANT = "arena", "input", "variable", "constant"
+OUTPUT, NEXT, LENT = "output", "next", "lent"
+
+
+@frozen
+class Buffer:
+    """A run of bytes.
+
+    Attributes
+    ----------
+    kind
+        ``"arena"``: planned; ``"input"``, ``"variable"``, ``"constant"``: there before the run; ``"output"``: fresh,
+        for the caller; ``"next"``: fresh, becomes the variable's array after the run; ``"lent"``: the memory of an
+        output before that is written.
+    nbytes
+        Size.
+    lower, upper
+        Alive when instruction `t` reads or writes it, for ``lower <= t < upper``; of arena and lent buffers only.
+    offset
+        Bytes into the arena; of arena buffers only.
+    source
+        Position among the inputs, variables, constants or outputs (of lent buffers too); -1 for the arena.
+    """
+
+    kind: str
+    nbytes: int
+    lower: int = 0
+    upper: int = 0
+    offset: int = 0
+    source: int = -1
+
+
+@frozen
+class Slot:
+    """A value of the plan: the buffer that it lives in, and what is known of it. Views share their base's buffer."""
+
+    buffer: int
+    aval: Aval
+    is_view: bool = False
+
+
+@frozen
+class Instruction:
+    """One application.
+
+    Attributes
+    ----------
+    op, items, kernel
+        The operator, its parameters, the name of the chosen kernel.
+    operands, results
+        Slots, by number.
+    scratch
+        Buffers, by number.
+    view
+        Nothing is computed: the result shows its operand's memory.
+    origin
+        User lines that asked for it.
+    """
+
+    op: Op
+    items: Items
+    kernel: str
+    operands: tuple[int, ...]
+    results: tuple[int, ...]
+    scratch: tuple[int, ...]
+    view: bool
+    origin: Origin
+
+
+@frozen(eq=False, repr=False, slots=False)
+class Plan:
+    """What runs, in which order, and where in memory.
+
+    Attributes
+    ----------
+    instructions, slots, buffers
+        Instructions refer to slots by number, slots to buffers.
+    inputs, variables, constants
+        Slots of the leaves, in the graph's order.
+    outputs
+        Slots of the outputs, in order.
+    updates
+        Pairs (position among the variables, slot of the new value).
+    commit
+        From this instruction on variables are written in place, and nothing can fail.
+    arena_bytes
+        Size of the arena.
+    alignment
+        Offsets are multiples of it, in bytes.
+    order, allocator
+        Names of what made it.
+    """
+
+    instructions: tuple[Instruction, ...]
+    slots: tuple[Slot, ...]
+    buffers: tuple[Buffer, ...]
+    inputs: tuple[int, ...]
+    variables: tuple[int, ...]
+    constants: tuple[int, ...]
+    outputs: tuple[int, ...]
+    updates: tuple[tuple[int, int], ...]
+    commit: int
+    arena_bytes: int
+    alignment: int
+    order: str = ""
+    allocator: str = ""
+
+    @cached_property
+    def problem(self) -> Problem:
+        """The allocation problem that it answers."""
+        found = self.planned
+        return Problem([b.nbytes for b in found], [b.lower for b in found], [b.upper for b in found], self.alignment)
+
+    @property
+    def planned(self) -> Sequence[Buffer]:
+        """The buffers in the arena."""
+        return [b for b in self.buffers if b.kind == ARENA]
+
+    @cached_property
+    def max_load(self) -> int:
+        """The most arena bytes alive at one time, sizes rounded up to the alignment: no plan is smaller."""
+        p = self.problem
+        return max_load(p.rounded, p.lower, p.upper)
+
+    @property
+    def ratio(self) -> float:
+        """Arena bytes / max load: 1 is perfect."""
+        return self.arena_bytes / self.max_load if self.max_load else 1.0
+
+    @property
+    def unshared_bytes(self) -> int:
+        """What the arena would be if no buffer shared its place with another."""
+        return sum(self.problem.rounded)
+
+    @property
+    def kernels(self) -> int:
+        """Instructions that compute something."""
+        return sum(not i.view for i in self.instructions)
+
+    def verify(self) -> Plan:
+        """Check the plan against itself, by an algorithm that shares no code with the planner; returns it.
+
+        Raises
+        ------
+        PlanError
+            Says which instruction or which two buffers contradict each other.
+        """
+        from nnc_func.engine.verify import verify
+
+        verify(self)
+        return self
+
+    def __str__(self) -> str:
+        return "\n".join(
+            [
+                f"plan: {self.kernels} kernels, {len(self.planned)} buffers in an arena of {self.arena_bytes} bytes, "
+                f"max load {self.max_load}, ratio {self.ratio:.4f}, order {self.order}, allocator {self.allocator}",
+                *(f"{t:5}{'*' if t >= self.commit else ' '} {self._told(i)}" for t, i in enumerate(self.instructions)),
+            ]
+        )
+
+    def _told(self, i: Instruction) -> str:
+        said = "".join(f", {k}={v!r}" for k, v in i.items)
+        where = told(i.origin)
+        return (
+            f"{', '.join(map(self._place, i.results))} = {i.op.name}({', '.join(f'%{a}' for a in i.operands)}{said})"
+            f" [{'view' if i.view else i.kernel}]" + (f"  # {where}" if where else "")
+        )
+
+    def _place(self, slot: int) -> str:
+        s = self.slots[slot]
+        b = self.buffers[s.buffer]
+        at = f"@{b.offset}+{b.nbytes}" if b.kind == ARENA else f"@{b.kind}{b.source}"
+        return f"%{slot}:{s.aval!r}{at}"
+
+    def __repr__(self) -> str:
+        return f"<plan: {self.kernels} kernels, arena {self.arena_bytes} bytes, ratio {self.ratio:.4f}>"
+
+    def to_svg(self) -> str:
+        """The memory map: time across, offset up, one rectangle a buffer."""
+        from nnc_func.engine.draw import svg
+
+        return svg(self)
+
+    def to_html(self) -> str:
+        """A self-contained page: the memory map, the load curve, and the largest buffers."""
+        from nnc_func.engine.draw import html
+
+        return html(self)
+
+    def _repr_html_(self) -> str:
+        return self.to_svg()
+
+    def to_csv(self) -> str:
+        """The allocation problem and its answer in minimalloc's format: id,lower,upper,size,offset."""
+        rows = [f"{i},{b.lower},{b.upper},{b.nbytes},{b.offset}" for i, b in enumerate(self.planned)]
+        return "\n".join(["id,lower,upper,size,offset", *rows, ""])
