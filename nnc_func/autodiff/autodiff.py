@@ -1,0 +1,104 @@
+"""Autodiff, the ninth layer: forward and reverse mode over any engine, or any array module, nested at will."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any, ClassVar, Generic, Literal, TypeVar
+
+import attrs
+from attrs import field
+
+from nnc_func.autodiff.traced import Forward, Reverse, Traced
+from nnc_func.graph.functions import Functions
+from nnc_func.graph.ops import CATALOGUE
+from nnc_func.layer import Layer, chain, layer
+from nnc_func.op import Op
+from nnc_func.signatures import DeviceSignature, EngineSignature
+
+A = TypeVar("A")
+
+
+def _functions(self: Any) -> Functions:
+    found = next((each.ops for each in chain(self) if each.role == "type"), CATALOGUE)
+    return Functions(self.bind, found)
+
+
+def _lower(self: Any) -> Any:
+    return self.engine.bind
+
+
+@layer(on=("engine", "device"), needs=("bind",))
+class Autodiff(Layer, Generic[A]):
+    """Derivatives: an operator on values under differentiation is differentiated, any other is passed on.
+
+    Attributes
+    ----------
+    engine
+        The layer below: an engine, or a device (Owl's original, shorter stack).
+    functions
+        The catalogue's operators as functions over this layer: what derivative formulas are written against.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nnc_func.device import NumPy
+    >>> autodiff = Autodiff(NumPy())
+    >>> o = autodiff.functions
+    >>> y, back = autodiff.vjp(lambda x: o.multiply(x, x), [np.float64(3.0)])
+    >>> back(np.float64(1.0))
+    [array(6.)]
+    """
+
+    engine: EngineSignature[A] | DeviceSignature[A]
+    functions: Functions = field(init=False, eq=False, repr=False, default=attrs.Factory(_functions, takes_self=True))
+    _below: Any = field(init=False, eq=False, repr=False, default=attrs.Factory(_lower, takes_self=True))
+
+    role: ClassVar[Literal["autodiff"]] = "autodiff"
+
+    def bind(self, op: Op, *args: Any, **params: Hashable) -> Any:
+        """The operator, differentiated by the innermost transformation that one of its arguments is under."""
+        top = None
+        for a in args:
+            if type(a) is Traced and (top is None or a.trace.level > top.level):
+                top = a.trace
+        if top is None:
+            return self._below(op, *args, **params)
+        return top.bind(op, args, params)
+
+    def jvp(self, f: Any, primals: list[Any], tangents: list[Any]) -> tuple[Any, Any]:
+        """``f(*primals)`` and its derivative along the tangents (None is zero): pairs, for one result or a list.
+
+        `f` takes and returns carriers. A tangent is None where it is known to be zero.
+        """
+        trace = Forward(self)
+        try:
+            duals = [x if t is None else Traced(trace, x, t) for x, t in zip(primals, tangents, strict=True)]
+            found = f(*duals)
+        finally:
+            trace.live = False
+        several = isinstance(found, (list, tuple))
+        pairs = [
+            (v.primal, v.mark) if type(v) is Traced and v.trace is trace else (v, None)
+            for v in (found if several else [found])
+        ]
+        values, slopes = [p for p, _ in pairs], [t for _, t in pairs]
+        return (values, slopes) if several else (values[0], slopes[0])
+
+    def vjp(self, f: Any, primals: list[Any]) -> tuple[Any, Any]:
+        """``f(*primals)`` and the function from cotangents of its results to those of its arguments.
+
+        `f` takes and returns carriers. A cotangent is None where it is known to be zero.
+        """
+        trace = Reverse(self)
+        try:
+            starts = [trace.start(x) for x in primals]
+            found = f(*starts)
+        finally:
+            trace.live = False
+        outputs = list(found) if isinstance(found, (list, tuple)) else [found]
+        values = [v.primal if type(v) is Traced and v.trace is trace else v for v in outputs]
+
+        def back(*cotangents: Any) -> list[Any]:
+            return trace.back(outputs, list(cotangents), starts)
+
+        return (values if isinstance(found, (list, tuple)) else values[0]), back
