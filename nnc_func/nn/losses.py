@@ -1,0 +1,79 @@
+"""Losses and metrics: functions (outputs, targets) → one number, the mean over the examples."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nnc_func.errors import ShapeError
+from nnc_func.facets.dims import same_extent
+
+
+def softmax_cross_entropy(logits: Any, labels: Any) -> Any:
+    """Mean cross-entropy between labels and the softmax of logits, whose last axis counts classes.
+
+    Labels are class numbers (integers, the logits' shape without the last axis) or probabilities (the logits' shape).
+
+    Raises
+    ------
+    ShapeError
+        Labels of another shape.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import nnc_func as nnc
+    >>> stack = nnc.eager()
+    >>> round(float(softmax_cross_entropy(stack.asarray(np.zeros((2, 4))), stack.asarray([0, 3]))), 4)  # log 4
+    1.3863
+    """
+    ops = logits.stack.ops
+    if labels.dtype.kind in "iu":
+        _class_numbers(logits, labels)
+        labels = ops.one_hot(labels, depth=logits.shape[-1], dtype=logits.dtype)
+    return ops.softmax_cross_entropy(logits, labels, axis=-1).mean()
+
+
+def _class_numbers(logits: Any, labels: Any) -> None:
+    wanted, given = logits.shape[:-1], labels.shape
+    if len(wanted) != len(given) or not all(map(same_extent, wanted, given)):
+        raise ShapeError(f"class numbers for logits {logits.shape} have shape {wanted}, given {given}")
+
+
+def quadratic(outputs: Any, targets: Any) -> Any:
+    """Mean of the squared differences.
+
+    Raises
+    ------
+    ShapeError
+        Outputs and targets have different shapes: a broadcast here is an error in the model.
+
+    Examples
+    --------
+    >>> import nnc_func as nnc
+    >>> stack = nnc.eager()
+    >>> float(quadratic(stack.asarray([1.0, 2.0]), stack.asarray([1.0, 4.0])))
+    2.0
+    """
+    if tuple(outputs.shape) != tuple(targets.shape):
+        raise ShapeError(f"quadratic wants outputs and targets of one shape, given {outputs.shape} and {targets.shape}")
+    difference = outputs - targets
+    return (difference * difference).mean()
+
+
+def accuracy(logits: Any, labels: Any) -> Any:
+    """The part of the examples whose largest logit is that of their label; labels as for `softmax_cross_entropy`.
+
+    Examples
+    --------
+    >>> import nnc_func as nnc
+    >>> stack = nnc.eager()
+    >>> float(accuracy(stack.asarray([[0.1, 0.9], [0.8, 0.2]]), stack.asarray([1, 1])))
+    0.5
+    """
+    ops = logits.stack.ops
+    if labels.dtype.kind in "iu":
+        _class_numbers(logits, labels)
+    else:
+        labels = ops.argmax(labels, axis=-1)
+    hit = ops.equal(ops.argmax(logits, axis=-1), labels)
+    return ops.cast(hit, dtype="float32").mean()

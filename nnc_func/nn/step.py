@@ -1,0 +1,289 @@
+"""A training step (forward, backward, update) as one static graph, whose parameters are variables fed back.
+
+Examples, number of the step and learning rate are its inputs: nothing that changes is baked in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from attrs import frozen
+
+from nnc_func.errors import GraphError, ShapeError
+from nnc_func.graph.tensor import Tensor
+from nnc_func.layer import chain
+from nnc_func.nn.modules import Context, copied, described, key_of, partition
+from nnc_func.tree import flatten
+
+Metrics = Mapping[str, Callable[[Any, Any], Any]]
+
+
+# --- state -----------------------------------------------------------------------------------------------
+
+
+@frozen(eq=False, slots=False)
+class TrainingState:
+    """All that training goes on from, as NumPy arrays: it pickles, and is saved as arrays without code.
+
+    Attributes
+    ----------
+    model, slots
+        The model, and what the update remembers.
+    key
+        What random draws come from: that of a step is folded from it and the step's number.
+    step
+        Number of steps done.
+
+    Examples
+    --------
+    >>> from nnc_func import nn
+    >>> state = TrainingState.start(nn.Dense(1).init(0, (None, 2)), nn.SGD(momentum=0.9))
+    >>> [name for name, _ in described(state)]
+    ['model.weight', 'model.bias', 'slots.velocity.0', 'slots.velocity.1', 'key', 'step']
+    """
+
+    model: Any
+    slots: Any
+    key: Any
+    step: Any
+
+    is_tree: ClassVar[bool] = True
+
+    @classmethod
+    def start(cls, model: Any, update: Any, seed: Any = 0) -> TrainingState:
+        """Before the first step."""
+        model = copied(model)
+        return cls(model, update.init(partition(model)[0]), key_of(seed), np.int64(0))
+
+    def save(self, path: str | Path) -> None:
+        """Write the arrays to an ``.npz`` file, named by where they stand."""
+        leaves, _ = flatten(self)
+        names = [name for name, _ in described(self)]
+        with open(path, "wb") as file:
+            arrays: dict[str, Any] = dict(zip(names, map(np.asarray, leaves), strict=True))
+            np.savez(file, **arrays)
+
+    def load(self, path: str | Path) -> TrainingState:
+        """The state in a file, for the same model and update as this one.
+
+        Raises
+        ------
+        ShapeError
+            The file holds other arrays than this state has.
+        """
+        leaves, structure = flatten(self)
+        names = [name for name, _ in described(self)]
+        with np.load(path, allow_pickle=False) as found:
+            if set(found.files) != set(names):
+                odd = sorted(set(found.files) ^ set(names))
+                raise ShapeError(f"{path} holds the state of another model or update: it differs in {', '.join(odd)}")
+            arrays = [found[name] for name in names]
+        for name, array, leaf in zip(names, arrays, leaves, strict=True):
+            wanted = np.asarray(leaf)
+            if array.shape != wanted.shape or array.dtype != wanted.dtype:
+                has, wants = (f"{a.dtype}{list(a.shape)}" for a in (array, wanted))
+                raise ShapeError(f"{path}: {name} is {has}, the model wants {wants}")
+        return structure.build(arrays)  # type: ignore[no-any-return]
+
+
+# --- the computation -------------------------------------------------------------------------------------
+
+
+def advanced(
+    stack: Any, loss: Any, update: Any, metrics: Metrics, state: TrainingState, x: Any, y: Any, rate: Any
+) -> tuple[Any, dict[str, Any], TrainingState]:
+    """One step of a state of tensors: the loss, the metrics, and the state after it."""
+    parameters, rest, merge = partition(state.model)
+    key = stack.ops.random_fold_in(state.key, state.step)
+
+    def measured(parameters: Any) -> Any:
+        model = merge(parameters, rest)
+        context = Context(True, key)
+        outputs = model(x, context)
+        found = {name: metric(outputs, y) for name, metric in metrics.items()}
+        return loss(outputs, y), (found, partition(context.updated(model))[1])
+
+    (value, (found, kept)), gradients = stack.value_and_grad(measured, has_aux=True)(parameters)
+    new, slots = update(gradients, state.slots, parameters, state.step, rate)
+    return value, found, TrainingState(merge(new, kept), slots, state.key, state.step)
+
+
+def rate_dtype(model: Any) -> Any:
+    """The dtype in which learning rates are given: the widest of the parameters."""
+    return np.result_type(np.float32, *[np.asarray(p).real.dtype for p in partition(model)[0]])
+
+
+# --- compiled --------------------------------------------------------------------------------------------
+
+
+class Step:
+    """A training step, compiled: call it with a batch and a rate; parameters live in variables of the stack.
+
+    Parameters
+    ----------
+    stack
+        Where it runs; any with an engine. On one without, use `ImmediateStep`.
+    model
+        A module with parameters, or the `TrainingState` to go on from.
+    loss
+        Function (outputs, targets) → one number.
+    update
+        An update, such as `Adam()`.
+    metrics
+        Names to functions (outputs, targets) → one number, computed beside the loss.
+    seed
+        Of random draws in training; a state brings its own.
+
+    Examples
+    --------
+    >>> import nnc_func as nnc
+    >>> from nnc_func import nn
+    >>> step = Step(nnc.lazy(), nn.Dense(1).init(0, (None, 2)), nn.quadratic, nn.SGD())
+    >>> x, y = np.ones((4, 2), "float32"), np.zeros((4, 1), "float32")
+    >>> losses = [float(step(x, y, rate=0.1)[0]) for _ in range(3)]
+    >>> losses[0] > losses[1] > losses[2], int(step.state.step)
+    (True, 3)
+    """
+
+    def __init__(
+        self, stack: Any, model: Any, loss: Any, update: Any, *, metrics: Metrics | None = None, seed: Any = 0
+    ) -> None:
+        state = model if isinstance(model, TrainingState) else TrainingState.start(model, update, seed)
+        self.stack, self.loss, self.update = stack, loss, update
+        self.metrics = dict(metrics or {})
+        self.iteration = int(state.step)
+        self._programs: dict[Any, Any] = {}
+        self._dtype = rate_dtype(state.model)
+        self._hold(state)
+
+    def _hold(self, state: TrainingState) -> None:
+        leaves, self._structure = flatten(state)
+        names = [name for name, _ in described(state)]
+        self.variables = [self.stack.variable(n, x) for n, x in zip(names[:-1], leaves[:-1], strict=True)]
+
+    def __call__(self, x: Any, y: Any, rate: Any) -> tuple[Any, dict[str, Any]]:
+        """Do a step. The loss and the metrics, before it, as device arrays: on a lazy device not computed yet."""
+        inputs = [x, y, np.array(self.iteration, np.int64), np.array(rate, self._dtype)]
+        program = self.program(x, y)
+        if _is_stack(self.stack.device):
+            inputs = [_shown(self.stack.device, i) for i in inputs]
+        value, found = program(*inputs)
+        self.iteration += 1
+        return value, found
+
+    def program(self, x: Any, y: Any) -> Any:
+        """The program for batches like this one, of inputs x, y, iteration and rate; see its graph and its plan."""
+        avals = tuple((tuple(a.shape), np.dtype(a.dtype)) for a in (x, y))
+        if avals not in self._programs:
+            self._programs[avals] = self._compiled(*avals)
+        return self._programs[avals]
+
+    def _compiled(self, x: Any, y: Any) -> Any:
+        stack = self.stack
+        inputs = [
+            stack.input("x", *x),
+            stack.input("y", *y),
+            stack.input("iteration", (), np.int64),
+            stack.input("rate", (), self._dtype),
+        ]
+        # nodes, not variables' values: an eager stack would compute what depends on variables alone while it builds
+        leaves = [Tensor(stack, stack.symbol.variable(v.value)) for v in self.variables]
+        value, found, after = self._advanced([*leaves, inputs[2]], inputs[0], inputs[1], inputs[3])
+        pairs = [
+            (v, new) for v, old, new in zip(self.variables, leaves, flatten(after)[0], strict=False) if new is not old
+        ]
+        return stack.compile(inputs=inputs, outputs=(value, found), updates=pairs, name="training step")
+
+    def _advanced(self, leaves: Any, x: Any, y: Any, rate: Any) -> Any:
+        before = self._structure.build(leaves)
+        return advanced(self.stack, self.loss, self.update, self.metrics, before, x, y, rate)
+
+    def ask(self, values: Sequence[Any]) -> list[Any]:
+        """The values of what a step returned as NumPy arrays, computed together with the state where it is not yet."""
+        arrays = [*values, *[v.value.array for v in self.variables]]
+        computed(self.stack.device, arrays)
+        return [np.array(self.stack.device.to_numpy(a)) for a in values]
+
+    @property
+    def state(self) -> TrainingState:
+        """The state after the last step, copied."""
+        leaves = self.ask([v.value.array for v in self.variables])
+        return self._structure.build([*leaves, np.int64(self.iteration)])  # type: ignore[no-any-return]
+
+    def __repr__(self) -> str:
+        return f"<step {self.iteration} of {self.update!r}: {len(self.variables)} variables>"
+
+
+def computed(device: Any, arrays: Sequence[Any]) -> None:
+    """Let a device that is a stack compute these together: one program, nothing twice. On others they are computed."""
+    while _is_stack(device) and arrays:
+        arrays = device.engine.force([device.carrier(a) for a in arrays])
+        device = device.device
+
+
+def _is_stack(device: Any) -> bool:
+    """Whether values of the device may be waiting for a computation: it is a stack, and has an engine."""
+    return "engine" in {each.role for each in chain(getattr(device, "top", device))}
+
+
+def _shown(device: Any, value: Any) -> Any:
+    """The value on a device that may be a stack, there as something that was computed: not as a number of the graph.
+
+    So a lazy device has one program for all steps, however small what it is given.
+    """
+    if not _is_stack(device):
+        return device.asarray(np.array(value))
+    return device.held(_shown(device.device, value))
+
+
+class ImmediateStep(Step):
+    """A training step that applies operators as it goes, with no program: what `Step` is checked against.
+
+    It runs on any stack that differentiates, one without an engine included.
+
+    Examples
+    --------
+    >>> import nnc_func as nnc
+    >>> from nnc_func import nn
+    >>> step = ImmediateStep(nnc.eager(), nn.Dense(1).init(0, (None, 2)), nn.quadratic, nn.SGD())
+    >>> float(step(np.ones((4, 2), "float32"), np.ones((4, 1), "float32"), rate=0.1)[0]) > 0
+    True
+    """
+
+    def _hold(self, state: TrainingState) -> None:
+        leaves, self._structure = flatten(state)
+        self.variables = [self.stack.asarray(x) for x in leaves[:-1]]
+
+    def __call__(self, x: Any, y: Any, rate: Any) -> tuple[Any, dict[str, Any]]:
+        """Do a step; the loss and the metrics before it."""
+        stack = self.stack
+        inputs = [x, y, np.array(self.iteration, np.int64), np.array(rate, self._dtype)]
+        given = [_shown(stack, i) if _is_stack(stack) else stack.asarray(i) for i in inputs]
+        value, found, after = self._advanced([*self.variables, given[2]], given[0], given[1], given[3])
+        self.variables = flatten(after)[0][:-1]
+        self.iteration += 1
+        return value, found
+
+    def program(self, x: Any, y: Any) -> Any:
+        """There is none.
+
+        Raises
+        ------
+        GraphError
+            Always.
+        """
+        raise GraphError("an immediate step has no program; use nn.Step on a stack with an engine")
+
+    def ask(self, values: Sequence[Any]) -> list[Any]:
+        """The values as NumPy arrays, computed together with the state where they are not yet."""
+        tensors = [*values, *self.variables]
+        computed(self.stack, tensors)
+        return [v.numpy() for v in values]
+
+    @property
+    def state(self) -> TrainingState:
+        """The state after the last step, copied."""
+        return self._structure.build([*self.ask(self.variables), np.int64(self.iteration)])  # type: ignore[no-any-return]

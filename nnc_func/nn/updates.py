@@ -1,0 +1,193 @@
+"""Updates: what changes parameters. Values with `init(parameters)`, and called once a step with gradients.
+
+Each is written with operators only; step number and rate are tensors, so a compiled step bakes in neither.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from attrs import frozen
+
+from nnc_func.errors import OperatorError
+from nnc_func.tree import flatten
+
+Slots = dict[str, Any]
+
+
+class Update:
+    """What updates share: trees. Subclasses say what happens to one parameter.
+
+    A subclass is a frozen attrs class with `slots`, the names of what it remembers of each parameter (all start at
+    zero), and `one`.
+    """
+
+    slots: ClassVar[tuple[str, ...]] = ()
+
+    def init(self, parameters: Any) -> Slots:
+        """The slots before the first step: for each name a tree of zeros like the parameters."""
+        leaves, structure = flatten(parameters)
+        return {
+            name: structure.build([np.zeros(p.shape, np.dtype(str(p.dtype))) for p in leaves]) for name in self._names()
+        }
+
+    def __call__(self, gradients: Any, slots: Slots, parameters: Any, step: Any, rate: Any) -> tuple[Any, Slots]:
+        """New parameters and new slots, of gradients like the parameters.
+
+        Parameters
+        ----------
+        step
+            Number of steps done before this one, an integer tensor or number.
+        rate
+            Learning rate, a tensor or number.
+
+        Raises
+        ------
+        OperatorError
+            Trees of different structure, or slots of another update.
+        """
+        leaves, structure = flatten(parameters)
+        found, its = flatten(gradients)
+        names = self._names()
+        if its != structure or set(slots) != set(names):
+            raise OperatorError(
+                f"{self!r} wants gradients like the parameters and the slots {names}, made by init(parameters); "
+                f"given {len(found)} gradients for {len(leaves)} parameters and the slots {tuple(slots)}"
+            )
+        columns = [flatten(slots[name])[0] for name in names]
+        rows = []
+        for i, (g, p) in enumerate(zip(found, leaves, strict=True)):
+            new, kept = self.one(g, tuple(c[i] for c in columns), p, _like(step, p), _like(rate, p))
+            rows.append((new, *kept))
+        parts = [structure.build([row[at] for row in rows]) for at in range(1 + len(names))]
+        return parts[0], dict(zip(names, parts[1:], strict=True))
+
+    def _names(self) -> tuple[str, ...]:
+        return type(self).slots
+
+    def one(self, g: Any, slots: tuple[Any, ...], p: Any, step: Any, rate: Any) -> tuple[Any, tuple[Any, ...]]:
+        """The new parameter and its new slots."""
+        raise OperatorError(f"{type(self).__name__} does not say how a parameter is updated: define one(...)")
+
+
+def _like(number: Any, p: Any) -> Any:
+    """The number in the parameter's dtype, so that a wider one does not widen the parameter."""
+    dtype = getattr(number, "dtype", None)
+    if dtype is None or dtype == p.dtype:
+        return number
+    return number.astype(p.dtype)
+
+
+@frozen
+class SGD(Update):
+    """``p - rate * v`` with ``v = momentum * v + g``; with `nesterov`, ``p - rate * (g + momentum * v)``.
+
+    Examples
+    --------
+    >>> import nnc_func as nnc
+    >>> w = nnc.eager().asarray([1.0])
+    >>> update = SGD()
+    >>> update([w * 2], update.init([w]), [w], 0, 0.25)[0][0].numpy()
+    array([0.5])
+    """
+
+    momentum: float = 0.0
+    nesterov: bool = False
+
+    def _names(self) -> tuple[str, ...]:
+        return ("velocity",) if self.momentum else ()
+
+    def one(self, g: Any, slots: tuple[Any, ...], p: Any, step: Any, rate: Any) -> tuple[Any, tuple[Any, ...]]:
+        """One step against the gradient, or the velocity."""
+        if not self.momentum:
+            return p - g * rate, ()
+        v = slots[0] * self.momentum + g
+        along = g + v * self.momentum if self.nesterov else v
+        return p - along * rate, (v,)
+
+
+@frozen
+class Adagrad(Update):
+    """``p - rate * g / (sqrt(h) + eps)`` with h the sum of all ``g * g``; Duchi, Hazan and Singer, JMLR 2011.
+
+    With `eps_in_root` it is ``rate * g / sqrt(h + eps)``, as in Owl with eps 1e-32: there a parameter whose
+    gradients have been below 1e-16 moves by the whole rate, so rounding is amplified; prefer the default.
+
+    Examples
+    --------
+    >>> import nnc_func as nnc
+    >>> w = nnc.eager().asarray([1.0])
+    >>> update = Adagrad()
+    >>> update([w * 3], update.init([w]), [w], 0, 0.25)[0][0].numpy().round(6)
+    array([0.75])
+    """
+
+    eps: float = 1e-7
+    eps_in_root: bool = False
+
+    slots: ClassVar[tuple[str, ...]] = ("squares",)
+
+    def one(self, g: Any, slots: tuple[Any, ...], p: Any, step: Any, rate: Any) -> tuple[Any, tuple[Any, ...]]:
+        """One step, shorter along what has moved much."""
+        h = slots[0] + g * g
+        return p - g * rate / _rooted(h, self.eps, self.eps_in_root), (h,)
+
+
+@frozen
+class RMSprop(Update):
+    """``p - rate * g / (sqrt(h) + eps)`` with h a running mean of ``g * g``; Tieleman and Hinton, 2012.
+
+    Examples
+    --------
+    >>> RMSprop()
+    RMSprop(decay=0.9, eps=1e-07, eps_in_root=False)
+    """
+
+    decay: float = 0.9
+    eps: float = 1e-7
+    eps_in_root: bool = False
+
+    slots: ClassVar[tuple[str, ...]] = ("squares",)
+
+    def one(self, g: Any, slots: tuple[Any, ...], p: Any, step: Any, rate: Any) -> tuple[Any, tuple[Any, ...]]:
+        """One step, scaled by the recent size of gradients."""
+        h = slots[0] * self.decay + g * g * (1 - self.decay)
+        return p - g * rate / _rooted(h, self.eps, self.eps_in_root), (h,)
+
+
+@frozen
+class Adam(Update):
+    """``p - rate * m / (sqrt(v) + eps)``, m and v running means of g and ``g * g``, corrected for starting at zero.
+
+    Kingma and Ba, ICLR 2015. Where g is exactly 0 the parameter still moves by its mean m. `eps` is outside of the
+    root, beside the corrected v.
+
+    Examples
+    --------
+    >>> import nnc_func as nnc
+    >>> w = nnc.eager().asarray([1.0])
+    >>> update = Adam()
+    >>> update([w * 3], update.init([w]), [w], 0, 0.25)[0][0].numpy().round(6)
+    array([0.75])
+    """
+
+    decay: float = 0.9
+    square_decay: float = 0.999
+    eps: float = 1e-8
+
+    slots: ClassVar[tuple[str, ...]] = ("mean", "squares")
+
+    def one(self, g: Any, slots: tuple[Any, ...], p: Any, step: Any, rate: Any) -> tuple[Any, tuple[Any, ...]]:
+        """One step along the mean gradient, scaled by the recent size of gradients."""
+        m = slots[0] * self.decay + g * (1 - self.decay)
+        v = slots[1] * self.square_decay + g * g * (1 - self.square_decay)
+        done = step + 1
+        first = 1 - self.decay**done
+        second = 1 - self.square_decay**done
+        return p - m * (rate / first) / (p.stack.ops.sqrt(v / second) + self.eps), (m, v)
+
+
+def _rooted(h: Any, eps: float, inside: bool) -> Any:
+    sqrt = h.stack.ops.sqrt
+    return sqrt(h + eps) if inside else sqrt(h) + eps
