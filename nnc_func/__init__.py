@@ -1,0 +1,20 @@
+"""nnc_func: a functor stack for tensor graphs.
+
+Device → Type → Shape → Symbol → Operator → Optimiser → Graph → Engine → Autodiff → NN.
+"""
+
+from __future__ import annotations
+
+from nnc_func.aval import Aval
+from nnc_func.device import CuPy, Null, NumPy, Strict
+from nnc_func.graph.files import load_graph
+from nnc_func.graph.rules import rewrite, rule
+from nnc_func.graph.tensor import Tensor
+from nnc_func.op import Catalogue, Op, operator
+from nnc_func.stacks import Stack, eager, lazy
+
+__version__ = "0.1.0"
+__all__ = [
+    "Aval", "Catalogue", "CuPy", "Null", "NumPy", "Op", "Stack", "Strict", "Tensor", "eager", "lazy", "load_graph",
+    "operator", "rewrite", "rule",
+]  # fmt: skip

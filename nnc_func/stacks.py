@@ -1,0 +1,385 @@
+"""Stacks: compositions of layers, flattened for users, and the page of plain calls that makes the usual ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from attrs import field, frozen
+
+from nnc_func.autodiff import Autodiff
+from nnc_func.autodiff.traced import Traced
+from nnc_func.autodiff.transforms import Transforms
+from nnc_func.aval import Aval
+from nnc_func.device import NumPy
+from nnc_func.engine import Eager, Lazy
+from nnc_func.engine.jit import Jitted
+from nnc_func.errors import DeviceError, DTypeError, GraphError, LayerError, TracingError
+from nnc_func.graph.graph import ComputationGraph, Graph
+from nnc_func.graph.leaves import CONSTANT, HELD, INPUT, VARIABLE, Variable, owned
+from nnc_func.graph.namespace import Ops
+from nnc_func.graph.node import Node, Value, topological
+from nnc_func.graph.operator import SCALARS, Operator
+from nnc_func.graph.ops import CATALOGUE
+from nnc_func.graph.optimiser import Optimiser
+from nnc_func.graph.shape import Shape
+from nnc_func.graph.symbol import Symbol
+from nnc_func.graph.tensor import Tensor
+from nnc_func.graph.type import Type
+from nnc_func.layer import chain, inserted, swap
+from nnc_func.nn import NN
+from nnc_func.op import Op
+from nnc_func.tree import flatten
+
+VALUE_OF = attrgetter("value")  # faster to map than a comprehension
+
+
+def _unshared(found: Any, args: Any) -> Any:
+    """A result that does not change with an array of the caller's, of which it may be a view."""
+    if any(isinstance(a, np.ndarray) and np.may_share_memory(a, found) for a in args):
+        return found.copy()
+    return found
+
+
+def graph_layers(device: Any) -> Graph[Any]:
+    """Layers 1 to 7 on a device: Owl's ``Graph.Make (Optimiser.Make (… (Device)))``."""
+    return Graph(Optimiser(Operator(Symbol(Shape(Type(device))))))
+
+
+def eager(device: Any = None) -> Stack:
+    """The stack that computes at once.
+
+    Examples
+    --------
+    >>> eager().ops.add([1.0, 2.0], 1).numpy()
+    array([2., 3.])
+    """
+    return Stack(NN(Autodiff(Eager(graph_layers(NumPy() if device is None else device)))))
+
+
+def lazy(device: Any = None) -> Stack:
+    """The stack that records, optimises, plans memory, and runs.
+
+    Examples
+    --------
+    >>> lazy().ops.add([1.0, 2.0], 1).numpy()
+    array([2., 3.])
+    """
+    return Stack(NN(Autodiff(Lazy(graph_layers(NumPy() if device is None else device)))))
+
+
+def _role(name: str) -> Any:
+    def look(self: Stack) -> Any:
+        try:
+            return self._layers[name]
+        except KeyError:
+            raise LayerError(f"there is no {name} layer in {self.top!r}; it has: {', '.join(self._layers)}") from None
+
+    return property(look, doc=f"The {name} layer.")
+
+
+@frozen(eq=True, cache_hash=True, slots=False, repr=False)
+class Stack:
+    """Layers, flattened: the modules by name, the operators as functions, and what users do with them.
+
+    A stack is a value: equal recipes are equal stacks, it pickles as its recipe, and it can be the device of another.
+
+    Attributes
+    ----------
+    top
+        The topmost layer.
+    ops
+        The operators as typed functions.
+
+    Examples
+    --------
+    >>> stack = lazy()
+    >>> stack == lazy(), stack.swap(device=NumPy()) == stack
+    (True, True)
+    """
+
+    top: Any
+    ops: Ops[Tensor] = field(init=False, eq=False)
+    _layers: Mapping[str, Any] = field(init=False, eq=False)
+    _top_bind: Any = field(init=False, eq=False)
+
+    role: ClassVar[Literal["device"]] = "device"
+    device = _role("device")
+    type = _role("type")
+    shape = _role("shape")
+    symbol = _role("symbol")
+    operator = _role("operator")
+    optimiser = _role("optimiser")
+    graph = _role("graph")
+    engine = _role("engine")
+    autodiff = _role("autodiff")
+    nn = _role("nn")
+
+    def __attrs_post_init__(self) -> None:
+        layers: dict[str, Any] = {}
+        for each in chain(self.top):
+            layers.setdefault(each.role, each)
+        object.__setattr__(self, "_layers", layers)
+        object.__setattr__(self, "_top_bind", self.top.bind)
+        catalogue = layers["type"].ops if "type" in layers else CATALOGUE
+        object.__setattr__(self, "ops", Ops(self.bind, catalogue))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Stack, (self.top,)
+
+    def __repr__(self) -> str:
+        return f"Stack({self.top!r})"
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(repr(self))
+
+    # --- composition ----------------------------------------------------------------------------------
+
+    def swap(self, **layers: Any) -> Stack:
+        """The same stack with some layers exchanged, by role; everything above them is made anew.
+
+        Raises
+        ------
+        LayerError
+            No layer has that role, or the new one does not fit.
+        """
+        return Stack(swap(self.top, **layers))
+
+    def insert(self, make: Callable[[Any], Any]) -> Stack:
+        """The same stack with a layer of one's own above the topmost layer on which it can stand.
+
+        Raises
+        ------
+        LayerError
+            There is none.
+        """
+        for each in chain(self.top):
+            if each.role in getattr(make, "stands_on", (each.role,)):
+                return Stack(inserted(self.top, each, make))
+        raise LayerError(f"{make!r} stands on {getattr(make, 'stands_on', ())}, of which this stack has none")
+
+    # --- operators ------------------------------------------------------------------------------------
+
+    def bind(self, op: Op, *args: Any, **params: Any) -> Any:
+        """An operator on tensors, arrays and numbers: a tensor, or a tuple of them."""
+        for a in args:
+            if type(a) is not Tensor or a.stack is not self:
+                return self._mixed(op, args, params)
+        found = self._top_bind(op, *map(VALUE_OF, args), **params)
+        if op.several:
+            return tuple([Tensor(self, v) for v in found])
+        return Tensor(self, found)
+
+    def _mixed(self, op: Op, args: tuple[Any, ...], params: Any) -> Any:
+        """As `bind`, where not all arguments are tensors of this stack."""
+        carriers = [
+            a if type(a) in SCALARS else a.value if type(a) is Tensor and a.stack is self else self.carrier(a)
+            for a in args
+        ]
+        found = self._top_bind(op, *carriers, **params)
+        if op.several:
+            return tuple([Tensor(self, _unshared(v, args)) for v in found])
+        if type(found) is np.ndarray and found.base is not None:
+            found = _unshared(found, args)
+        return Tensor(self, found)
+
+    def carrier(self, arg: Any) -> Any:
+        """What flows through the layers, of a tensor or anything else."""
+        if type(arg) is not Tensor:
+            return arg if type(arg) not in (list, tuple) else np.asarray(arg)
+        if arg.stack is self or arg.stack == self:
+            return arg.value
+        if arg.stack is self.device or arg.stack == self.device:
+            return arg
+        value = arg.value
+        if isinstance(value, (Value, Traced)):
+            raise GraphError(
+                f"{arg!r} belongs to another stack; move its graph here with graph.to(stack), or give x.numpy()"
+            )
+        return owned(self.device, value.array) if type(value) is Variable else value
+
+    # --- values ---------------------------------------------------------------------------------------
+
+    def asarray(self, value: Any, dtype: Any = None) -> Tensor:
+        """A tensor of this stack with that value."""
+        if isinstance(value, Tensor) and value.stack == self and dtype in (None, value.dtype):
+            return value
+        make = self.engine.asarray if "engine" in self._layers else self.device.asarray
+        source = value.numpy() if isinstance(value, Tensor) and value.stack != self.device else value
+        return Tensor(self, make(source, dtype))
+
+    def key(self, seed: int) -> Tensor:
+        """The key of a random generator: explicit, the same on every stack; a uint64 tensor of shape (2,).
+
+        Examples
+        --------
+        >>> stack = eager()
+        >>> stack.ops.random_uniform(stack.key(7), shape=(2,)).numpy()
+        array([0.8720734 , 0.29536533], dtype=float32)
+        """
+        return self.asarray(np.array([seed % 2**64, 0], np.uint64))
+
+    def aval(self, x: Any) -> Aval:
+        """Shape and dtype of a tensor or an array."""
+        value = x.value if isinstance(x, Tensor) and x.stack == self else x
+        while type(value) is Traced:
+            value = value.primal
+        if isinstance(value, (Value, Variable)):
+            return value.aval
+        return self.device.aval(value)  # type: ignore[no-any-return]
+
+    def to_numpy(self, x: Any) -> Any:
+        """The value of a tensor as a NumPy array: the caller's own, never an alias of what the stack holds.
+
+        Raises
+        ------
+        UnboundError
+            It depends on an input.
+        TracingError
+            It is under a transformation.
+        """
+        value = self.carrier(x)
+        if type(value) is Traced:
+            raise TracingError(f"its value is not known while it is traced: {self.aval(x)!r}")
+        array = self.engine.force([value])[0] if "engine" in self._layers else value
+        return np.array(self.device.to_numpy(array))
+
+    def evaluate(self, *tensors: Any) -> tuple[Any, ...]:
+        """The values of several tensors, computed together, as NumPy arrays."""
+        found = self.engine.force([self.carrier(t) for t in tensors])
+        return tuple(np.array(self.device.to_numpy(a)) for a in found)
+
+    def concrete(self, x: Any) -> Any:
+        """The device array of a tensor or an array, computed if need be; None where it depends on what is unbound."""
+        value = self.carrier(x)
+        if type(value) is Traced:
+            return None
+        if isinstance(value, Value):
+            if value.node.op is CONSTANT:
+                return value.node.data
+            if any(n.op is INPUT for n in topological([value])):
+                return None
+            return self.engine.force([value])[0]
+        if type(value) is Variable:
+            return value.array
+        if isinstance(value, Tensor) and value.stack == self.device:
+            return value
+        return self.device.asarray(value)
+
+    def held(self, array: Any) -> Tensor:
+        """A tensor that shows a device array; not copied."""
+        if "engine" in self._layers and hasattr(self.engine, "held"):
+            return Tensor(self, self.engine.held(array))
+        return Tensor(self, array)
+
+    def shown(self, x: Tensor) -> str:
+        """A tensor's value, or how it depends on what is not known, for its repr."""
+        value = x.value
+        if isinstance(value, Value) and value.node.op not in (CONSTANT, HELD, VARIABLE):
+            return f", {value.node.op.name}, not computed"
+        if type(value) is Traced:
+            return ", traced"
+        if isinstance(value, Tensor):
+            return f", on {value!r}"
+        try:
+            found = np.asarray(self.to_numpy(x))
+        except DeviceError:  # a device without elements
+            return ""
+        return ", " + np.array2string(found, threshold=20, separator=", ") if found.size <= 1000 else ""
+
+    # --- graphs ---------------------------------------------------------------------------------------
+
+    def input(self, name: str, shape: Any, dtype: Any = "float32") -> Tensor:
+        """An unbound tensor: a program's argument. An extent None is unknown, a string names it."""
+        try:
+            aval = Aval(shape, dtype)
+        except TypeError as error:
+            raise DTypeError(f"input {name!r} of shape {shape!r} and dtype {dtype!r}: {error}") from None
+        return Tensor(self, self.symbol.input(name, aval))
+
+    def variable(self, name: str, value: Any, dtype: Any = None) -> Tensor:
+        """A named place for a value, which programs read when they start, and may update when they end."""
+        source = value.numpy() if isinstance(value, Tensor) else value
+        array = owned(self.device, source, dtype)
+        return Tensor(self, Variable(name, array, self.device.aval(array), self.device))
+
+    def compile(
+        self,
+        inputs: Sequence[Tensor],
+        outputs: Any,
+        updates: Mapping[Tensor, Tensor] | Sequence[tuple[Tensor, Tensor]] = (),
+        name: str = "program",
+    ) -> Any:
+        """A program from `inputs` to `outputs` (a tensor, or a tree of them).
+
+        Parameters
+        ----------
+        inputs
+            Tensors made by `input`, in the order of the program's arguments.
+        outputs
+            What a call returns, nested alike.
+        updates
+            Feedback pairs, variable to new value: after a call each variable has its new value.
+        name
+            Of the graph, for messages and pictures.
+
+        Raises
+        ------
+        GraphError
+            An input is missing, no input, or named as another; an update does not fit its variable.
+        """
+        leaves, structure = flatten(outputs)
+        pairs = list(updates.items() if isinstance(updates, Mapping) else updates)
+        graph: ComputationGraph = self.graph.close(
+            [self._input(i) for i in inputs],
+            [self._symbolic(o) for o in leaves],
+            [(self.carrier(v), self._symbolic(u)) for v, u in pairs],
+            name,
+            structure,
+        )
+        return self.engine.compile(graph)
+
+    def _input(self, tensor: Any) -> Node:
+        value = self.carrier(tensor)
+        if not isinstance(value, Value):
+            raise GraphError(f"{tensor!r} is no input; make inputs with stack.input(name, shape, dtype)")
+        return value.node
+
+    def _symbolic(self, tensor: Any) -> Any:
+        return self.operator.lift(self.carrier(tensor))
+
+    def jit(self, f: Callable[..., Any], static: Sequence[str | int] = ()) -> Jitted:
+        """The function compiled for each signature it is called with; see `Jitted`."""
+        return Jitted(self, f, static)
+
+    # --- derivatives ----------------------------------------------------------------------------------
+
+    def grad(self, f: Callable[..., Any], argnums: Any = 0, has_aux: bool = False) -> Any:
+        """The gradient of f; see `Transforms.grad`."""
+        return Transforms(self).grad(f, argnums, has_aux)
+
+    def value_and_grad(self, f: Callable[..., Any], argnums: Any = 0, has_aux: bool = False) -> Any:
+        """Value and gradient of f; see `Transforms.value_and_grad`."""
+        return Transforms(self).value_and_grad(f, argnums, has_aux)
+
+    def vjp(self, f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+        """Value, and the map from cotangents back; see `Transforms.vjp`."""
+        return Transforms(self).vjp(f, *primals, has_aux=has_aux)
+
+    def jvp(self, f: Callable[..., Any], primals: Any, tangents: Any) -> Any:
+        """Value, and derivative along tangents; see `Transforms.jvp`."""
+        return Transforms(self).jvp(f, primals, tangents)
+
+    def jacobian(self, f: Callable[..., Any], argnum: int = 0) -> Any:
+        """The Jacobian of f; see `Transforms.jacobian`."""
+        return Transforms(self).jacobian(f, argnum)
+
+    def hessian(self, f: Callable[..., Any], argnum: int = 0) -> Any:
+        """The Hessian of f; see `Transforms.hessian`."""
+        return Transforms(self).hessian(f, argnum)
+
+    def hvp(self, f: Callable[..., Any], primals: Any, tangents: Any) -> Any:
+        """The Hessian times a vector; see `Transforms.hvp`."""
+        return Transforms(self).hvp(f, primals, tangents)
