@@ -1,0 +1,177 @@
+"""The laws of derivatives, one function a law: transposes, central differences, second order; on drawn arguments.
+
+They hold in float64. With other arguments (indices, conditions) an operator is a function of the floating ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from nnc_func.facets.derivatives import Constant, Refusal
+from nnc_func.op import Op
+
+STEP = 1e-5  # of central differences: their error is STEP² f‴ / 6 and ulp / STEP, 1e-10 both
+DIFFERENCES = 1e-6  # relative: what STEP leaves, f‴ up to 1e3 included
+TRANSPOSED = 1e-9  # relative: rounding of sums of a few hundred products
+NARROW = 1e-5  # relative: the same where a cast makes it float32, which has no differences worth the name
+
+Function = Callable[..., Any]
+
+
+def is_smooth(op: Op) -> bool:
+    """Whether the operator declares a derivative that is not zero everywhere."""
+    return not isinstance(op.derivative, (Constant, Refusal)) and bool(op.args)
+
+
+def _floating(op: Op, given: Sequence[Any]) -> list[int]:
+    return [i for i, x in enumerate(given) if x.dtype.kind == "f"]
+
+
+def _function(stack: Any, op: Op, given: Sequence[Any], params: Mapping[str, Any]) -> Function:
+    """The operator as a function of its floating arguments, to a list of its floating results."""
+    positions = _floating(op, given)
+
+    def function(*tensors: Any) -> list[Any]:
+        args: list[Any] = [stack.asarray(x) for x in given]
+        for i, t in zip(positions, tensors, strict=True):
+            args[i] = t
+        found = stack.bind(op, *args, **params)
+        return [v for v in (found if op.several else (found,)) if v.dtype.kind == "f"]
+
+    return function
+
+
+def _is_finite(stack: Any, op: Op, given: Sequence[Any], params: Mapping[str, Any]) -> bool:
+    values = stack.device.bind(op, *given, **params)
+    return all(bool(np.isfinite(v).all()) for v in (values if op.several else (values,)))
+
+
+def _has_no_differences(stack: Any, op: Op, given: Sequence[Any], params: Mapping[str, Any]) -> bool:
+    """Where a result is float32, or has no finite value (the logarithm of a sum of nothing), there are none."""
+    if not _is_finite(stack, op, given, params):
+        return True
+    found = op.dtype(*(x.dtype for x in given), **dict(op.canonical(params)))
+    return any(d == np.float32 for d in (found if op.several else (found,)))
+
+
+def _like(arrays: Sequence[Any], seed: int) -> list[Any]:
+    random = np.random.default_rng(seed)
+    return [np.asarray(random.uniform(-1, 1, np.shape(x))) for x in arrays]
+
+
+def _inner(left: Sequence[Any], right: Sequence[Any]) -> float:
+    return float(sum(np.sum(np.asarray(a) * np.asarray(b)) for a, b in zip(left, right, strict=True)))
+
+
+def _near(found: Any, wanted: Any, relative: float, scale: float, what: str) -> None:
+    found, wanted = np.asarray(found), np.asarray(wanted)
+    assert found.shape == wanted.shape, f"{what}: shape {found.shape}, wanted {wanted.shape}"
+    with np.errstate(invalid="ignore"):
+        near = (found == wanted) | (np.isnan(found) & np.isnan(wanted))
+        near |= np.abs(found - wanted) <= relative * max(scale, 1.0)
+    assert near.all(), f"{what}: {found!r}, wanted {wanted!r}"
+
+
+def _scale(*groups: Sequence[Any]) -> float:
+    return max((float(np.abs(x).max()) for group in groups for x in group if np.isfinite(x).any()), default=1.0)
+
+
+def transpose_is_the_adjoint(stack: Any, op: Op, given: Sequence[Any], params: Mapping[str, Any]) -> None:
+    """``⟨g, J t⟩ = ⟨Jᵀ g, t⟩`` on the stack and on an eager one, which agree with each other."""
+    from nnc_func.stacks import eager
+
+    positions = _floating(op, given)
+    if not positions or not _is_finite(stack, op, given, params):
+        return
+    primals = [given[i] for i in positions]
+    tangents = _like(primals, 1)
+    seen = []
+    for each in (stack, eager(stack.device)):
+        function = _function(each, op, given, params)
+        values, slopes = each.jvp(function, tuple(primals), tuple(tangents))
+        again, back = each.vjp(function, *primals)
+        cotangents = _like([v.numpy() for v in values], 2)
+        slopes = [s.numpy() for s in slopes]
+        gradients = [c.numpy() for c in back([each.asarray(g) for g in cotangents])]
+        for c, x in zip(gradients, primals, strict=True):
+            assert c.shape == x.shape, f"{op}: a cotangent of shape {c.shape} for an argument of shape {x.shape}"
+            assert c.dtype == x.dtype, f"{op}: a cotangent of {c.dtype} for an argument of {x.dtype}"
+        relative = NARROW if any(v.dtype != np.float64 for v in values) else TRANSPOSED
+        forward, reverse = _inner(cotangents, slopes), _inner(gradients, tangents)
+        sizes = sum(s.size for s in slopes) + sum(c.size for c in gradients)
+        scale = _scale(slopes, gradients) * max(sizes, 1)
+        _near(forward, reverse, relative, scale, f"{op}: ⟨g, J t⟩ is not ⟨Jᵀ g, t⟩")
+        seen.append([*slopes, *gradients, *(v.numpy() for v in values), *(v.numpy() for v in again)])
+    for one, other in zip(*seen, strict=True):
+        _near(one, other, TRANSPOSED, _scale([other]), f"{op}: eager and lazy derivatives differ")
+
+
+def tangent_is_the_difference(stack: Any, op: Op, given: Sequence[Any], params: Mapping[str, Any]) -> None:
+    """``J t`` is the limit of central differences along t."""
+    positions = _floating(op, given)
+    if not positions or _has_no_differences(stack, op, given, params):
+        return
+    primals = [given[i] for i in positions]
+    tangents = _like(primals, 3)
+    function = _function(stack, op, given, params)
+    _, slopes = stack.jvp(function, tuple(primals), tuple(tangents))
+
+    def at(step: float) -> list[Any]:
+        found = function(*[stack.asarray(x + step * t) for x, t in zip(primals, tangents, strict=True)])
+        return [v.numpy() for v in found]
+
+    up, down = at(STEP), at(-STEP)
+    for slope, above, below in zip(slopes, up, down, strict=True):
+        wanted = (above - below) / (2 * STEP)
+        _near(slope.numpy(), wanted, DIFFERENCES, _scale([wanted], [above]), f"{op}: J t against differences")
+
+
+def second_order_agrees(stack: Any, op: Op, given: Sequence[Any], params: Mapping[str, Any]) -> None:
+    """Reverse over reverse, forward over reverse, and differences of gradients: one Hessian times a vector."""
+    positions = _floating(op, given)
+    if not positions or _has_no_differences(stack, op, given, params):
+        return
+    primals = [given[i] for i in positions]
+    tangents = _like(primals, 4)
+    function = _function(stack, op, given, params)
+    argnums = tuple(range(len(positions)))
+    ops = stack.ops
+    weights: list[Any] = []
+
+    def weighted(*tensors: Any) -> Any:
+        """A number of which every second derivative of the operator is a part; squares make linear ones count."""
+        results = function(*tensors)
+        if not weights:
+            weights.extend(_like([np.empty(v.shape) for v in results], 5))
+        terms = [ops.sum(v * w + ops.square(v) * 0.5) for v, w in zip(results, weights, strict=True)]
+        total = terms[0]
+        for term in terms[1:]:
+            total = total + term
+        return total
+
+    gradient = stack.grad(weighted, argnums)
+
+    def along(*tensors: Any) -> Any:
+        total = stack.asarray(np.float64(0))
+        for g, t in zip(gradient(*tensors), tangents, strict=True):
+            total = total + ops.sum(g * t)
+        return total
+
+    forward = [v.numpy() for v in stack.hvp(weighted, tuple(primals), tuple(tangents))]
+    reverse = [v.numpy() for v in stack.grad(along, argnums)(*primals)]
+
+    def at(step: float) -> list[Any]:
+        moved = [stack.asarray(x + step * t) for x, t in zip(primals, tangents, strict=True)]
+        return [v.numpy() for v in gradient(*moved)]
+
+    for f, r, above, below in zip(forward, reverse, at(STEP), at(-STEP), strict=True):
+        wanted = (above - below) / (2 * STEP)
+        scale = _scale([wanted], [above])
+        _near(r, f, TRANSPOSED, scale * max(f.size, 1), f"{op}: reverse over reverse is not forward over reverse")
+        _near(f, wanted, DIFFERENCES, scale, f"{op}: the Hessian times a vector against differences of gradients")
+
+
+DERIVATIVE_LAWS = (transpose_is_the_adjoint, tangent_is_the_difference, second_order_agrees)

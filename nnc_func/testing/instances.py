@@ -1,0 +1,291 @@
+"""Graphs drawn from the left side of a rule: its own shape, with operands of all kinds, and near misses of it."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+from attrs import frozen
+from hypothesis import strategies as st
+
+from nnc_func.aval import Aval
+from nnc_func.errors import NncError
+from nnc_func.facets import shapes
+from nnc_func.graph.node import Node, Value
+from nnc_func.graph.rules.pattern import Apply, Full, Param, Scalar, Tensor, parts
+from nnc_func.graph.rules.rule import Rewriter, Rule
+from nnc_func.op import REQUIRED, Op
+
+SIDES = (1, 1, 2, 3)
+DTYPES = ("float32", "float32", "float32", "float64", "int32", "int64", "uint8", "bool", "complex64")
+NUMBERS = (0.0, 1.0, 2.0, -1.0, 0.5, 0.25, -0.0, 3.0, -0.125, 10.0, 0.1)
+FINITE = (0.0, 1.0, -1.0, 2.0, 3.0, 0.5, -0.0, -2.5, 0.1)
+LABELS = ("x", "y", "z", "u", "v", "w")
+TRIES = 8  # shapes and parameters that are tried so that an operator gives a wanted shape
+
+Shape = tuple[int, ...]
+
+
+@frozen(eq=False)
+class Instance:
+    """A graph with values for its inputs."""
+
+    root: Node
+    feeds: dict[Node, Any]
+
+
+@st.composite
+def instances(draw: Any, family: tuple[Rule | Rewriter, ...], operator: Any) -> Any:
+    """A rule of the family and a graph for it; None where what was drawn does not go together.
+
+    Examples
+    --------
+    >>> import nnc_func as nnc
+    >>> from hypothesis import find
+    >>> from nnc_func.graph.rules.algebra import square_by_product
+    >>> _, found = find(instances((square_by_product,), nnc.eager().operator), lambda drawn: drawn is not None)
+    >>> found.root.op.name
+    'power'
+    """
+    rule = family[draw(st.integers(0, len(family) - 1))]
+    making = Making(draw, operator, fast_math=rule.fast_math)
+    try:
+        root = making.operation() if isinstance(rule, Rewriter) else making.instance(rule.lhs)
+    except (NncError, MisfitError):
+        return None
+    return (rule, Instance(root.node, making.feeds)) if root.node.args or root.node.op.pure else None
+
+
+class MisfitError(Exception):
+    """No shape or parameter was found that goes with what was drawn before."""
+
+
+class Making:
+    """One graph in the making: a part of the pattern that occurs twice is one node, but for near misses."""
+
+    def __init__(self, draw: Any, operator: Any, fast_math: bool) -> None:
+        self.draw = draw
+        self.operator = operator
+        self.feeds: dict[Node, Any] = {}
+        self.made: dict[int, Value] = {}
+        self.params: dict[int, Any] = {}
+        self.base: Shape | None = None  # what shapes of operands broadcast to
+        self.above: set[int] = set()  # parts whose shape follows from one that has been made
+        self.dtype = self.pick(DTYPES)
+        self.special = not fast_math and self.chance(3)
+
+    def pick(self, options: Any) -> Any:
+        """One of a sequence; failures shrink towards the first."""
+        listed = tuple(options)
+        return listed[self.draw(st.integers(0, len(listed) - 1))] if len(listed) > 1 else listed[0]
+
+    def chance(self, one_in: int) -> bool:
+        """True one time in so many."""
+        return bool(self.draw(st.integers(0, one_in - 1)) == one_in - 1)
+
+    # --- from a pattern
+
+    def instance(self, lhs: Apply) -> Value:
+        """A graph that the pattern may match."""
+        leading = next(
+            (
+                p
+                for p in parts(lhs)
+                if isinstance(p, Apply) and p.op.samples.relation == "cases" and p.op.shape is not shapes.broadcast
+            ),
+            None,
+        )
+        if leading is not None:
+            self.base = self.part(leading, None).shape
+            self.above = {id(p) for p in parts(lhs) if p is not leading and any(q is leading for q in parts(p))}
+        return self.part(lhs, None)
+
+    def part(self, part: Any, hint: Shape | None, dtype: str | None = None) -> Value:
+        """The value for a part, of the shape of the hint and of that dtype where that can be."""
+        if id(part) in self.made and not self.chance(12):
+            return self.made[id(part)]
+        if isinstance(part, Tensor):
+            found = self.tensor(hint, dtype)
+        elif isinstance(part, Scalar):
+            found = self.number(self.pick(NUMBERS), hint)
+        elif isinstance(part, Full):
+            near = self.chance(8)
+            found = self.number(self.pick((-0.0, 0.0, part.value + 1, -part.value)) if near else part.value, hint)
+        else:
+            assert isinstance(part, Apply), part
+            found = self.application(part, hint)
+        self.made[id(part)] = found
+        return found
+
+    def application(self, part: Apply, hint: Shape | None) -> Value:
+        """The operator on operands made first; those of one that commutes may be exchanged."""
+        op = part.op
+        hint = None if id(part) in self.above else hint
+        hints, given = self.fitting(op, len(part.args), hint)
+        forced = _forced(op)
+        args = [self.part(a, h, forced.get(i)) for i, (a, h) in enumerate(zip(part.args, hints, strict=True))]
+        if len(args) == 2 and op.has("commutative") and self.chance(2):
+            args.reverse()
+        params = {}
+        for name, wanted in part.params:
+            if isinstance(wanted, Param):
+                near = id(wanted) not in self.params or self.chance(12)
+                value = self.params[id(wanted)] = given[name] if near else self.params[id(wanted)]
+            else:
+                value = wanted
+            params[name] = value
+        if op.samples.params is not None and any(isinstance(w, Param) for _, w in part.params):
+            params = self.refitted(op, tuple(a.shape for a in args), params, part)
+        return self.bound(op, args, params)
+
+    def refitted(self, op: Op, given: tuple[Shape, ...], params: dict[str, Any], part: Apply) -> dict[str, Any]:
+        """Parameters that go with the operands as they have come out; what the pattern says stays."""
+        try:
+            op.shape(*given, **dict(op.canonical(params)))
+            return params
+        except NncError:
+            drawn = self.parameters(op, given)
+            return {n: drawn[n] if isinstance(w, Param) else params[n] for n, w in part.params}
+
+    def bound(self, op: Op, args: list[Value], params: dict[str, Any]) -> Value:
+        """The application; what has several results is not drawn."""
+        found = self.operator.symbol.apply(op, tuple(args), op.canonical(params))
+        if isinstance(found, tuple):
+            raise MisfitError
+        return found  # type: ignore[no-any-return]
+
+    def fitting(self, op: Op, arity: int, hint: Shape | None) -> tuple[list[Any], dict[str, Any]]:
+        """Wanted shapes of the operands, and parameters."""
+        if op.shape is shapes.broadcast:
+            wanted = hint if hint is not None else self.based()
+            return [self.shrunk(wanted) if arity > 1 else wanted for _ in range(arity)], self.parameters(op, (wanted,))
+        if op.samples.relation == "cases":
+            specs, params = self.pick(op.samples.cases)
+            every = {n: d for n, d in op.params.items() if d is not REQUIRED} | params
+            found = [s[0] if s and isinstance(s[0], tuple) else s for s in specs]
+            return (found if len(found) == arity else [None] * arity), every
+        for _ in range(TRIES):
+            shape = self.pick(_variations(hint)) if hint is not None else self.based()
+            params = self.parameters(op, (shape,) * arity)
+            if hint is None or _gives(op, (shape,) * arity, params, hint):
+                break
+        return [shape] * arity, params
+
+    def parameters(self, op: Op, given: tuple[Shape, ...]) -> dict[str, Any]:
+        """Parameters that the operator takes with operands of these shapes."""
+        every = {n: d for n, d in op.params.items() if d is not REQUIRED}
+        if op.name == "permute_dims":
+            return {"axes": self.draw(st.permutations(range(len(given[0]))).map(tuple)) if given[0] else None}
+        if op.name == "sum" and self.chance(2):
+            ones = tuple(i for i, n in enumerate(given[0]) if n == 1)
+            return {"axis": self.pick((ones, -1)) if given[0] else None, "keepdims": self.chance(2)}
+        if op.name == "cast":
+            return {"dtype": np.dtype(self.pick((self.dtype, *DTYPES)))}
+        if op.name == "full":
+            return {"shape": self.based(), "value": self.pick((1, 0, 2)), "dtype": np.dtype(self.dtype)}
+        try:
+            return every | (op.samples.params(given, self.pick) if op.samples.params else {})
+        except (IndexError, ValueError, TypeError) as error:
+            raise MisfitError from error
+
+    def based(self) -> Shape:
+        """The shape to which operands broadcast: drawn once."""
+        if self.base is None:
+            self.base = tuple(self.pick(SIDES) for _ in range(self.draw(st.integers(0, 3))))
+        return self.base
+
+    def shrunk(self, shape: Shape) -> Shape:
+        """The shape, or one that broadcasts to it."""
+        if not self.chance(3):
+            return shape
+        kept = shape[self.draw(st.integers(0, len(shape))) :]
+        return tuple(1 if self.chance(3) else n for n in kept)
+
+    # --- leaves
+
+    def tensor(self, hint: Shape | None, wanted: str | None = None) -> Value:
+        """An input and its value."""
+        shape = self.based() if hint is None else hint
+        dtype = np.dtype(self.pick(DTYPES) if self.chance(6) else wanted or self.dtype)
+        label = LABELS[len(self.feeds)] if len(self.feeds) < len(LABELS) else f"x{len(self.feeds)}"
+        node: Node = self.operator.symbol.input(label, Aval(shape, dtype))
+        self.feeds[node] = self.elements(shape, dtype)
+        return node
+
+    def elements(self, shape: Shape, dtype: np.dtype[Any]) -> Any:
+        """An array: a run of a list of interesting elements."""
+        listed = elements_of(dtype, self.special)
+        start = self.draw(st.integers(0, len(listed) - 1))
+        step = self.draw(st.integers(0, 3))
+        size = int(np.prod(shape))
+        return listed[(start + step * np.arange(size)) % len(listed)].reshape(shape)
+
+    def number(self, number: Any, hint: Shape | None) -> Value:
+        """A constant with one repeated value, mostly of rank 0 and of the common dtype."""
+        shape = () if not self.chance(4) else hint if hint is not None else self.based()
+        dtype = np.dtype(self.pick(DTYPES) if self.chance(6) else self.dtype)
+        if dtype.kind == "c" and self.chance(2):  # no pattern matches a complex number
+            dtype = np.dtype("float32")
+        if dtype.kind in "biu" and number != int(number):
+            dtype = np.dtype("float32")
+        with np.errstate(all="ignore"):
+            array = np.full(shape, np.array(number).astype(dtype))
+        if self.chance(4) and dtype.kind != "c":
+            value = array.flat[0].item() if array.size else 0
+            return self.bound(self.operator.type.ops["full"], [], {"shape": shape, "value": value, "dtype": dtype})
+        return self.operator.symbol.constant(array)  # type: ignore[no-any-return]
+
+    # --- for rules without a left side
+
+    def operation(self) -> Value:
+        """Any operator of the catalogue, mostly on constants."""
+        ops = [op for op in self.operator.type.ops.values() if op.pure and not op.several and op.args]
+        op = self.pick(ops)
+        hints, params = self.fitting(op, len(op.args), None)
+        args = [self.tensor(h) for h in hints]
+        if not self.chance(8):
+            feeds, self.feeds = self.feeds, {}
+            args = [self.operator.symbol.constant(feeds[a.node]) for a in args]
+        return self.bound(op, args, params)
+
+
+def elements_of(dtype: np.dtype[Any], special: bool) -> Any:
+    """Elements worth trying: small numbers, or those where arithmetic ends."""
+    if dtype.kind == "b":
+        return np.array([False, True])
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        small = [0, 1, 2, 3, 5] if dtype.kind == "u" else [0, 1, -1, 2, 3, -2]
+        return np.array([*small, limits.max, limits.min] if special else small, dtype)
+    listed: list[Any] = list(FINITE)
+    if special:
+        limits_of = np.finfo(dtype)
+        bounds = [float(n) for n in (limits_of.max, limits_of.tiny, limits_of.smallest_subnormal)]
+        listed = [np.nan, np.inf, -np.inf, -0.0, *bounds, *FINITE]
+    return np.array(listed, dtype)
+
+
+@cache
+def _forced(op: Op) -> dict[int, str]:
+    """Arguments that have one dtype in all of the operator's cases: conditions, indices."""
+    found: dict[int, set[Any]] = {}
+    for specs, _ in op.samples.cases:
+        for i, spec in enumerate(specs):
+            found.setdefault(i, set()).add(spec[1] if len(spec) > 1 and isinstance(spec[0], tuple) else None)
+    return {i: next(iter(kinds)) for i, kinds in found.items() if len(kinds) == 1 and None not in kinds}
+
+
+def _variations(shape: Shape) -> list[Shape]:
+    """Shapes from which an operator that moves elements may make this one."""
+    found = [shape, shape[::-1], tuple(n for n in shape if n != 1), (1, *shape), (*shape, 1)]
+    if len(shape) > 1:
+        found += [(*shape[:-2], shape[-1], shape[-2]), shape[1:], shape[:-1]]
+    return found
+
+
+def _gives(op: Op, given: tuple[Shape, ...], params: dict[str, Any], wanted: Shape) -> bool:
+    try:
+        return bool(op.shape(*given, **dict(op.canonical(params))) == wanted)
+    except NncError:
+        return False

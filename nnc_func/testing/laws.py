@@ -1,0 +1,378 @@
+"""The laws that every operator keeps, one function a law; each raises AssertionError in words where it is broken.
+
+`check_operator` runs all of them on drawn arguments: that is how the catalogue is tested, and how one tests one's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from hypothesis import given, settings
+
+from nnc_func.device.namespace import fresh, writing
+from nnc_func.facets.kernels import ALL, Kernel
+from nnc_func.op import Op
+from nnc_func.testing.samples import Arguments, arguments
+
+Law = Callable[[Any, Op, Sequence[Any], Mapping[str, Any]], None]
+POISON = 0xFF  # NaN in every floating dtype
+
+
+# --- comparing -------------------------------------------------------------------------------------------
+
+
+def equal(found: Any, wanted: Any, ulps: float = 0.0, what: str = "") -> None:
+    """Raise AssertionError unless two arrays have one shape, one dtype, and values so many ulps from each other.
+
+    Parameters
+    ----------
+    ulps
+        Units in the last place, of the largest magnitude that occurs; 0 wants equal numbers. NaN equals NaN.
+
+    Examples
+    --------
+    >>> equal(np.float32([1, 2]), np.float32([1, 2 + 2**-22]), ulps=1.0)
+    """
+    found, wanted = np.asarray(found), np.asarray(wanted)
+    if found.shape != wanted.shape or found.dtype != wanted.dtype:
+        raise AssertionError(f"{what}: {found.dtype}{list(found.shape)}, wanted {wanted.dtype}{list(wanted.shape)}")
+    if found.dtype.kind not in "fc":
+        if not np.array_equal(found, wanted):
+            raise AssertionError(f"{what}: {found!r}, wanted {wanted!r}")
+        return
+    finite = np.abs(wanted[np.isfinite(wanted)])
+    allowed = ulps * float(np.finfo(wanted.dtype).eps) * (float(finite.max()) if finite.size else 0.0)
+    with np.errstate(all="ignore"):
+        near = (found == wanted) | (np.isnan(found) & np.isnan(wanted)) | (np.abs(found - wanted) <= allowed)
+    if not near.all():
+        raise AssertionError(f"{what}: {found!r}, wanted {wanted!r} to {ulps:g} ulps")
+
+
+def results(op: Op, found: Any) -> tuple[Any, ...]:
+    """What `bind` gave, as a tuple."""
+    return tuple(found) if op.several else (found,)
+
+
+def kernels(stack: Any, op: Op, given: Sequence[Any], params: Mapping[str, Any]) -> Iterator[Kernel]:
+    """The operator's kernels that run on the stack's device and take these arguments."""
+    device = stack.device
+    avals, canonical = tuple(map(device.aval, given)), dict(op.canonical(params))
+    for kernel in op.kernels:
+        if (kernel.namespaces is None or device.name in kernel.namespaces) and kernel.accepts(avals, **canonical):
+            yield kernel
+
+
+def _reference(stack: Any, op: Op, given: Sequence[Any], params: Mapping[str, Any]) -> tuple[Any, ...]:
+    kernel = op.kernels[-1]
+    return results(op, fresh(stack.device.xp, kernel, op.canonical(params))(*given))
+
+
+def _avals(stack: Any, op: Op, given: Sequence[Any], params: Mapping[str, Any]) -> tuple[Any, ...]:
+    return results(op, stack.shape.bind(op, *map(stack.device.aval, given), **params))
+
+
+def _poisoned(shape: Any, dtype: Any) -> Any:
+    found = np.empty(shape, dtype)
+    found.reshape(-1).view(np.uint8)[...] = POISON & (1 if found.dtype.kind == "b" else POISON)
+    return found
+
+
+def _written(stack: Any, op: Op, kernel: Kernel, given: Sequence[Any], params: Mapping[str, Any], outs: Any) -> None:
+    """Run a kernel's writing form, with poisoned scratch."""
+    items = op.canonical(params)
+    avals = tuple(map(stack.device.aval, given))
+    wanted = kernel.scratch(avals, **dict(items)) if kernel.scratch is not None else ()
+    scratch = tuple(_poisoned(s, d) for s, d in wanted)
+    writing(stack.device.xp, kernel, items, len(outs), scratch)(*given, *outs)
+
+
+# --- shapes, dtypes, kernels -----------------------------------------------------------------------------
+
+
+def shape_is_the_kernels(stack: Any, op: Op, given: Sequence[Any], params: Mapping[str, Any]) -> None:
+    """The shape and dtype rules say what every kernel gives."""
+    wanted = _avals(stack, op, given, params)
+    found = tuple(map(stack.device.aval, results(op, stack.device.bind(op, *given, **params))))
+    assert found == wanted, f"{op}: the device gives {found}, the rules say {wanted}"
+    for kernel in kernels(stack, op, given, params):
+        made = results(op, fresh(stack.device.xp, kernel, op.canonical(params))(*given))
+        found = tuple(stack.device.aval(np.asarray(m)) for m in made)
+        assert found == wanted, f"{op}: kernel {kernel.name!r} gives {found}, the rules say {wanted}"
+
+
+def kernels_agree(stack: Any, op: Op, given: Sequence[Any], params: Mapping[str, Any]) -> None:
+    """Every kernel equals the reference kernel within the operator's tolerance, and leaves its arguments alone."""
+    before = [x.copy() for x in given]
+    wanted = _reference(stack, op, given, params)
+    for kernel in kernels(stack, op, given, params):
+        found = results(op, fresh(stack.device.xp, kernel, op.canonical(params))(*given))
+        for one, other in zip(found, wanted, strict=True):
+            equal(one, other, op.tolerance.ulps, f"{op}, kernel {kernel.name!r}")
+    for x, b in zip(given, before, strict=True):
+        equal(x, b, 0.0, f"{op} has written to its argument")
+
+
+def into_is_compute(stack: Any, op: Op, given: Sequence[Any], params: Mapping[str, Any]) -> None:
+    """A kernel that writes into given memory, whatever was in it and in its scratch, writes what it computes."""
+    avals = _avals(stack, op, given, params)
+    for kernel in kernels(stack, op, given, params):
+        wanted = results(op, fresh(stack.device.xp, kernel, op.canonical(params))(*given))
+        outs = tuple(_poisoned(a.shape, a.dtype) for a in avals)
+        _written(stack, op, kernel, given, params, outs)
+        for one, other in zip(outs, wanted, strict=True):
+            equal(one, other, 0.0, f"{op}, `into` of kernel {kernel.name!r}")
+
+
+def strides_do_not_matter(stack: Any, op: Op, given: Sequence[Any], params: Mapping[str, Any]) -> None:
+    """Arguments that are views with other strides give the same: a plan hands views to kernels."""
+    avals = _avals(stack, op, given, params)
+    for kernel in kernels(stack, op, given, params):
+        wanted = results(op, fresh(stack.device.xp, kernel, op.canonical(params))(*given))
+        for view in (_backwards, _columns, _spread):
+            outs = tuple(_poisoned(a.shape, a.dtype) for a in avals)
+            _written(stack, op, kernel, [view(x) for x in given], params, outs)
+            for one, other in zip(outs, wanted, strict=True):
+                equal(one, other, op.tolerance.ulps, f"{op}, kernel {kernel.name!r} on arguments {view.__name__[1:]}")
+
+
+def _backwards(x: Any) -> Any:
+    return np.flip(np.ascontiguousarray(np.flip(x))).reshape(x.shape)
+
+
+def _columns(x: Any) -> Any:
+    return x.T.copy().T
+
+
+def _spread(x: Any) -> Any:
+    wide = _poisoned((*x.shape[:-1], x.shape[-1] * 2), x.dtype) if x.ndim else x
+    if x.ndim:
+        wide[..., ::2] = x
+        wide = wide[..., ::2]
+    return wide
+
+
+def in_place_is_safe(stack: Any, op: Op, given: Sequence[Any], params: Mapping[str, Any]) -> None:
+    """A kernel that may overwrite an argument gives the same when it does, also where the argument occurs twice."""
+    avals = _avals(stack, op, given, params)
+    if len(avals) != 1:
+        return
+    for kernel in kernels(stack, op, given, params):
+        allowed = range(len(given)) if kernel.overwrites == ALL else [int(i) for i in kernel.overwrites]
+        for position in allowed:
+            if position >= len(given) or stack.device.aval(given[position]) != avals[0]:
+                continue
+            alike = [
+                i
+                for i in allowed
+                if given[i].shape == given[position].shape and given[i].dtype == given[position].dtype
+            ]
+            for together in dict.fromkeys([(position,), tuple(alike)]):
+                args = [given[position] if i in together else x for i, x in enumerate(given)]
+                wanted = fresh(stack.device.xp, kernel, op.canonical(params))(*args)
+                shared = given[position].copy()
+                args = [shared if i in together else x for i, x in enumerate(args)]
+                _written(stack, op, kernel, args, params, (shared,))
+                equal(shared, wanted, 0.0, f"{op}, kernel {kernel.name!r} over argument {together}")
+
+
+def views_are_views(stack: Any, op: Op, given: Sequence[Any], params: Mapping[str, Any]) -> None:
+    """A result shows memory of an argument where the `view` facet says so, and nowhere else."""
+    found = results(op, stack.device.bind(op, *given, **params))
+    for one in found:
+        for position, x in enumerate(given):
+            shares = bool(one.size) and bool(np.shares_memory(one, x))
+            if op.view is not None and position == op.view.argument:
+                assert shares or not one.size or not x.size, f"{op} is no view of argument {position}"
+                assert not op.view.contiguous or one.flags.c_contiguous, f"{op} is not contiguous"
+            else:
+                assert not shares, f"{op} gives memory of its argument {position}, and has no `view` facet for that"
+
+
+# --- laws that operators declare -------------------------------------------------------------------------
+
+
+def declared_laws_hold(stack: Any, op: Op, given: Sequence[Any], params: Mapping[str, Any]) -> None:
+    """Commutative bit by bit, associative up to rounding; units, absorbers, inverses and the rest as declared."""
+    for law in op.laws:
+        LAWS_OF_ALGEBRA[law.name](_Algebra(stack, op, params), law, given)
+
+
+class _Algebra:
+    """An operator as a function of arrays, and words about it."""
+
+    def __init__(self, stack: Any, op: Op, params: Mapping[str, Any]) -> None:
+        self.stack, self.op, self.params = stack, op, params
+        self.ulps = 8 + op.tolerance.ulps
+
+    def __call__(self, *args: Any) -> Any:
+        return self.stack.device.bind(self.op, *args, **self.params)
+
+    def same(self, found: Any, wanted: Any, law: Any, ulps: float = 0.0) -> None:
+        wanted = np.asarray(wanted)
+        equal(np.asarray(found, wanted.dtype), wanted, ulps, f"{self.op} is not {law}")
+
+
+def _commutes(f: _Algebra, law: Any, given: Sequence[Any]) -> None:
+    a, b = given[:2]
+    found, wanted = f(a, b), f(b, a)
+    assert found.tobytes() == wanted.tobytes(), f"{f.op} is not commutative: {found!r}, {wanted!r}"
+
+
+def _associates(f: _Algebra, law: Any, given: Sequence[Any]) -> None:
+    a, b = given[:2]
+    scale = max((float(np.abs(x).max()) for x in (a, b) if x.size), default=1.0)
+    found, wanted = f(f(a, b), a), f(a, f(b, a))
+    if found.dtype.kind in "fc":  # rounding is of what occurs on the way, which a sum may cancel
+        allowed = f.ulps * float(np.finfo(found.dtype).eps) * max(1.0, scale) ** 3
+        assert np.all(np.abs(found - wanted) <= allowed), f"{f.op} is not associative: {found!r}, {wanted!r}"
+    else:
+        f.same(found, wanted, law)
+
+
+def _repeats(f: _Algebra, law: Any, given: Sequence[Any]) -> None:
+    once = given[0] if len(f.op.args) == 2 else f(given[0])
+    f.same(f(once, once) if len(f.op.args) == 2 else f(once), once, law)
+
+
+def _undoes_itself(f: _Algebra, law: Any, given: Sequence[Any]) -> None:
+    f.same(f(f(given[0])), given[0], law)
+
+
+def _number(f: _Algebra, law: Any, given: Sequence[Any], wanted: Callable[[Any, Any], Any]) -> None:
+    for x in given:
+        e = np.full((), law.value).astype(x.dtype)
+        full = np.full(x.shape, e)
+        if law.side in ("both", "right"):
+            f.same(f(x, e), wanted(x, full), law)
+        if law.side in ("both", "left"):
+            f.same(f(e, x), wanted(x, full), law)
+
+
+def _has_unit(f: _Algebra, law: Any, given: Sequence[Any]) -> None:
+    _number(f, law, given, lambda x, _: x)
+
+
+def _absorbs(f: _Algebra, law: Any, given: Sequence[Any]) -> None:
+    _number(f, law, given, lambda _, full: full)
+
+
+def _inverts(f: _Algebra, law: Any, given: Sequence[Any]) -> None:
+    x = given[0]
+    inner = f.stack.type.ops[law.value]
+    low, high = inner.samples.domain if not isinstance(inner.samples.domain[0], tuple) else inner.samples.domain[0]
+    inside = np.clip(x.astype("float64"), low, high)
+    f.same(f(f.stack.device.bind(inner, inside)), inside, law, f.ulps * 4)
+
+
+LAWS_OF_ALGEBRA: Mapping[str, Callable[[_Algebra, Any, Sequence[Any]], None]] = {
+    "commutative": _commutes,
+    "associative": _associates,
+    "idempotent": _repeats,
+    "involution": _undoes_itself,
+    "unit": _has_unit,
+    "absorbs": _absorbs,
+    "inverse_of": _inverts,
+}
+
+
+# --- nodes and engines -----------------------------------------------------------------------------------
+
+
+def nodes_are_inferred_and_interned(stack: Any, op: Op, given: Sequence[Any], params: Mapping[str, Any]) -> None:
+    """A node has the aval that Shape infers; equal arguments give the same node, if the operator is pure."""
+    inputs = [stack.symbol.input(f"x{i}", stack.device.aval(x)) for i, x in enumerate(given)]
+    found, again = (results(op, stack.operator.bind(op, *inputs, **params)) for _ in range(2))
+    wanted = results(op, stack.shape.bind(op, *(i.aval for i in inputs), **params))
+    assert tuple(v.aval for v in found) == wanted, f"{op}: nodes say {[v.aval for v in found]}, Shape {wanted}"
+    assert not op.pure or all(a is b for a, b in zip(found, again, strict=True)), f"{op}: equal arguments, two nodes"
+
+
+def engines_agree(stack: Any, op: Op, given: Sequence[Any], params: Mapping[str, Any]) -> None:
+    """At once, forced, compiled, and compiled by the eager engine: the same values as the device's own."""
+    wanted = results(op, stack.device.bind(op, *given, **params))
+    ulps = op.tolerance.ulps
+    for each in (stack, _eager(stack)):
+        tensors = [each.asarray(x) for x in given]
+        forced = each.evaluate(*results(op, each.bind(op, *tensors, **params)))
+        inputs = [each.input(f"x{i}", x.shape, x.dtype) for i, x in enumerate(given)]
+        program = each.compile(inputs, list(results(op, each.bind(op, *inputs, **params))))
+        for what, found in (("forced", forced), ("compiled", program(*given)), ("called again", program(*given))):
+            for one, other in zip(found, wanted, strict=True):
+                equal(each.device.to_numpy(one), other, ulps, f"{op}, {what} on {each.engine!r}")
+
+
+def _eager(stack: Any) -> Any:
+    from nnc_func.stacks import eager
+
+    return eager(stack.device)
+
+
+LAWS: tuple[Law, ...] = (
+    shape_is_the_kernels,
+    kernels_agree,
+    into_is_compute,
+    strides_do_not_matter,
+    in_place_is_safe,
+    views_are_views,
+    declared_laws_hold,
+    nodes_are_inferred_and_interned,
+    engines_agree,
+)
+
+
+# --- running them ----------------------------------------------------------------------------------------
+
+
+def hold(stack: Any, op: Op, laws: Iterable[Law], drawn: Arguments) -> None:
+    """Each of the laws on one drawn list of arguments."""
+    given_, params = drawn
+    with np.errstate(all="ignore"):
+        for law in laws:
+            law(stack, op, [*given_], params)
+
+
+def check_operator(op: Op, stack: Any = None, *, examples: int = 25) -> None:
+    """Draw arguments from the operator's samples and check every law, derivatives' too.
+
+    Parameters
+    ----------
+    op
+        Of the catalogue, or one's own.
+    stack
+        A stack on the host whose catalogue has it; a lazy one by default, extended by the operator.
+    examples
+        How many argument lists are drawn, for values and for derivatives.
+
+    Raises
+    ------
+    AssertionError
+        A law is broken: names it, the operator and the values, of the smallest example that was found.
+
+    Examples
+    --------
+    >>> from nnc_func.graph.ops import CATALOGUE
+    >>> check_operator(CATALOGUE["add"], examples=3)
+    """
+    from nnc_func.stacks import lazy
+    from nnc_func.testing.derivatives import DERIVATIVE_LAWS, is_smooth
+
+    chosen = lazy() if stack is None else stack
+    if op.name not in chosen.type.ops:
+        chosen = chosen.swap(type=chosen.type.with_ops(op))
+    drawing = settings(max_examples=examples, deadline=None, database=None, derandomize=True)
+
+    @drawing
+    @given(arguments(op))
+    def values(drawn: Arguments) -> None:
+        hold(chosen, op, LAWS, drawn)
+
+    @drawing
+    @given(arguments(op, differentiable=True))
+    def slopes(drawn: Arguments) -> None:
+        hold(chosen, op, DERIVATIVE_LAWS, drawn)
+
+    values()
+    if is_smooth(op):
+        slopes()

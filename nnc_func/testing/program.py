@@ -1,0 +1,229 @@
+"""Programs as data: leaves, steps, outputs and updates, which print as code and run on any stack, or on none.
+
+`nnc_func.testing.programs` draws them at random.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from attrs import frozen
+
+from nnc_func.aval import Aval
+from nnc_func.device import NumPy
+from nnc_func.device.namespace import fresh
+from nnc_func.graph.shape import Shape
+from nnc_func.graph.type import Type
+from nnc_func.op import Op
+
+INPUT, VARIABLE, CONSTANT = "input", "variable", "constant"
+FILLS = {"zeros": 0, "ones": 1, "halves": 0.5, "twos": 2}  # what else a constant may be made of: drawn numbers
+KEY = "key"
+SHAPES = Shape(Type(NumPy()))
+
+
+@frozen(eq=False)
+class Leaf:
+    """An input, a variable or a constant: what it is made of is a number, or drawn from a seed."""
+
+    kind: str
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    fill: str | int = 0
+
+    def value(self, seed: int = 0) -> Any:
+        """Its array: multiples of 1/64, small integers, truth values; or all one number.
+
+        Examples
+        --------
+        >>> Leaf("constant", "c", (2,), "int32", "ones").value()
+        array([1, 1], dtype=int32)
+        """
+        if self.fill == KEY:
+            return np.array([1, 2 + seed], "uint64")
+        if isinstance(self.fill, str):
+            return np.full(self.shape, FILLS[self.fill]).astype(self.dtype)
+        random = np.random.default_rng([seed, self.fill])
+        if self.dtype == "bool":
+            return np.asarray(random.integers(0, 2, self.shape, "int8").astype("bool"))
+        if self.dtype.startswith("float"):
+            return np.asarray((random.integers(-128, 129, self.shape) / 64).astype(self.dtype))
+        return np.asarray(random.integers(-2, 4, self.shape).astype(self.dtype))
+
+
+@frozen(eq=False)
+class Step:
+    """One application: the operator, its operands by number, its parameters."""
+
+    op: Op
+    args: tuple[int, ...]
+    params: dict[str, Any]
+
+
+@frozen(eq=False, repr=False)
+class Program:
+    """A graph as data: values are numbered, leaves first, then the results of each step.
+
+    Attributes
+    ----------
+    leaves, steps
+        What there is, and what is computed.
+    outputs
+        Numbers of the values that are returned.
+    updates
+        Pairs of numbers: a variable, and the value that it has next.
+
+    Examples
+    --------
+    >>> from nnc_func.graph.ops import CATALOGUE
+    >>> x = Leaf("input", "x", (2,), "float64")
+    >>> print(Program((x,), (Step(CATALOGUE["add"], (0, 0), {}),), (1, 0), ()))
+    x = stack.input('x', (2,), 'float64')
+    v1 = ops.add(x, x)
+    program = stack.compile([x], [v1, x])
+    """
+
+    leaves: tuple[Leaf, ...]
+    steps: tuple[Step, ...]
+    outputs: tuple[int, ...]
+    updates: tuple[tuple[int, int], ...]
+
+    @property
+    def inputs(self) -> list[Leaf]:
+        """Its inputs."""
+        return [leaf for leaf in self.leaves if leaf.kind == INPUT]
+
+    @property
+    def variables(self) -> list[Leaf]:
+        """Its variables."""
+        return [leaf for leaf in self.leaves if leaf.kind == VARIABLE]
+
+    def feeds(self, seed: int = 0) -> list[Any]:
+        """An array for each input."""
+        return [leaf.value(seed) for leaf in self.inputs]
+
+    def epsilon(self) -> float:
+        """That of its narrowest floating dtype: what values can be compared to."""
+        kinds = {a.dtype for a in self.avals() if a.dtype.kind == "f"}
+        return max((float(np.finfo(d).eps) for d in kinds), default=0.0)
+
+    def avals(self) -> list[Aval]:
+        """Of every value."""
+        found = [Aval(leaf.shape, leaf.dtype) for leaf in self.leaves]
+        for step in self.steps:
+            found += inferred(step.op, [found[a] for a in step.args], step.params)
+        return found
+
+    # --- running it
+
+    def applied(self, stack: Any, leaves: Sequence[Any]) -> list[Any]:
+        """Every value, of the leaves' carriers."""
+        values = list(leaves)
+        for step in self.steps:
+            found = stack.bind(step.op, *(values[a] for a in step.args), **step.params)
+            values += found if step.op.several else [found]
+        return values
+
+    def run_numpy(self, feeds: Sequence[Any], variables: Sequence[Any]) -> tuple[list[Any], list[Any], float]:
+        """Outputs, the variables' next values, and the largest finite number on the way: by reference kernels alone."""
+        given, held = iter(feeds), iter(variables)
+        values = [
+            next(given) if n.kind == INPUT else next(held) if n.kind == VARIABLE else n.value() for n in self.leaves
+        ]
+        with np.errstate(all="ignore"):
+            for step in self.steps:
+                kernel = step.op.kernels[-1]
+                found = fresh(np, kernel, step.op.canonical(step.params))(*[values[a] for a in step.args])
+                values += [np.asarray(f) for f in (found if step.op.several else (found,))]
+        finite = [np.abs(v[np.isfinite(v)]) for v in values if v.dtype.kind == "f"]
+        largest = max((float(f.max()) for f in finite if f.size), default=1.0)
+        following = dict(self.updates)
+        places = [i for i, n in enumerate(self.leaves) if n.kind == VARIABLE]
+        return [values[o] for o in self.outputs], [values[following.get(i, i)] for i in places], largest
+
+    def immediate(self, stack: Any, feeds: Sequence[Any], variables: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        """As `run_numpy`, operator by operator on a stack, without a compiled program: computed, or forced together."""
+        given, held = iter(feeds), iter(variables)
+        values = self.applied(stack, [
+            stack.asarray(next(given) if n.kind == INPUT else next(held) if n.kind == VARIABLE else n.value())
+            for n in self.leaves
+        ])  # fmt: skip
+        following = dict(self.updates)
+        places = [i for i, n in enumerate(self.leaves) if n.kind == VARIABLE]
+        wanted = [values[o] for o in self.outputs] + [values[following.get(i, i)] for i in places]
+        found = list(stack.evaluate(*wanted))
+        return found[: len(self.outputs)], found[len(self.outputs) :]
+
+    def build(self, stack: Any) -> Built:
+        """It compiled by a stack, with variables of its own."""
+        leaves = [
+            stack.input(n.name, n.shape, n.dtype) if n.kind == INPUT
+            else stack.variable(n.name, n.value()) if n.kind == VARIABLE else stack.asarray(n.value())
+            for n in self.leaves
+        ]  # fmt: skip
+        values = self.applied(stack, leaves)
+        program = stack.compile(
+            [v for v, n in zip(leaves, self.leaves, strict=True) if n.kind == INPUT],
+            [values[o] for o in self.outputs],
+            [(values[v], values[u]) for v, u in self.updates],
+        )
+        return Built(program, [v for v, n in zip(leaves, self.leaves, strict=True) if n.kind == VARIABLE])
+
+    # --- as code
+
+    def _name(self, number: int) -> str:
+        return self.leaves[number].name if number < len(self.leaves) else f"v{number}"
+
+    def __str__(self) -> str:
+        lines = []
+        for leaf in self.leaves:
+            made = f"({leaf.name!r}, {leaf.shape}, {leaf.dtype!r})"
+            if leaf.kind == INPUT:
+                lines.append(f"{leaf.name} = stack.input{made}")
+                continue
+            value = f"np.array({leaf.value().tolist()!r}, {leaf.dtype!r})"
+            value += f".reshape({leaf.shape})" if 0 in leaf.shape else ""
+            call = f"variable({leaf.name!r}, {value})" if leaf.kind == VARIABLE else f"asarray({value})"
+            lines.append(f"{leaf.name} = stack.{call}")
+        at, avals = len(self.leaves), self.avals()
+        for step in self.steps:
+            count = len(inferred(step.op, [avals[a] for a in step.args], step.params))
+            names = ", ".join(f"v{at + i}" for i in range(count)) + ("," if step.op.several and count == 1 else "")
+            said = [*map(self._name, step.args), *(f"{k}={v!r}" for k, v in step.params.items())]
+            lines.append(f"{names} = ops.{step.op.name}({', '.join(said)})")
+            at += count
+        names = ", ".join(n.name for n in self.inputs)
+        updates = ", ".join(f"({self._name(v)}, {self._name(u)})" for v, u in self.updates)
+        outputs = ", ".join(map(self._name, self.outputs))
+        lines.append(f"program = stack.compile([{names}], [{outputs}]{f', [{updates}]' if updates else ''})")
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text("\n" + str(self) + "\n")
+
+
+@frozen(eq=False)
+class Built:
+    """A compiled program and its variables."""
+
+    program: Any
+    variables: list[Any]
+
+    def __call__(self, *feeds: Any) -> list[Any]:
+        """What the program returns, as it returns it."""
+        return list(self.program(*feeds))
+
+    def state(self) -> list[Any]:
+        """The variables' values."""
+        return [v.numpy() for v in self.variables]
+
+
+def inferred(op: Op, avals: Sequence[Aval], params: dict[str, Any]) -> list[Aval]:
+    """Avals of the results of one application."""
+    found = SHAPES.bind(op, *avals, **params)
+    return list(found) if op.several else [found]

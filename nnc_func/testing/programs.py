@@ -1,0 +1,219 @@
+"""Random programs: well-typed graphs over the catalogue, which shrink well.
+
+They share, repeat and alias operands, return inputs, constants and what lies between, and update variables crosswise.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from attrs import define, field
+from hypothesis import strategies as st
+
+from nnc_func.aval import Aval
+from nnc_func.errors import NncError
+from nnc_func.facets.derivatives import Refusal
+from nnc_func.facets.samples import FLOATS
+from nnc_func.graph.ops import CATALOGUE
+from nnc_func.op import REQUIRED, Op
+from nnc_func.testing.program import CONSTANT, FILLS, INPUT, KEY, VARIABLE, Built, Leaf, Program, Step, inferred
+
+__all__ = ["CONSTANT", "INPUT", "LARGEST", "VARIABLE", "Built", "Leaf", "Program", "Step", "programs"]
+
+DTYPES = ("float64", "float64", "float32", "int64", "int32", "bool")
+LARGEST = 1e4  # beyond it rounding is amplified too much to compare: leave such programs out
+
+# Discontinuous, or steeper than any bound somewhere: they are applied only to what every engine gives bit by bit.
+EDGED = frozenset((
+    "sign", "log", "log1p", "sqrt", "reciprocal", "floor", "ceil", "round", "isnan", "isinf", "isfinite",
+    "divide", "power", "floor_divide", "remainder", "atan2", "equal", "not_equal", "less", "less_equal",
+    "greater", "greater_equal", "argmax", "argmin", "any", "all", "cast", "one_hot", "take", "take_along_axis",
+    "scatter_add", "put_along_axis_add", "max_pool2d", "max_pool2d_gradient", "max_pool2d_tangent",
+    "random_fold_in",
+))  # fmt: skip
+# Elements are moved, or their sign is changed: bits in, bits out.
+EXACT = frozenset((
+    "negative", "abs", "reshape", "permute_dims", "broadcast_to", "expand_dims", "squeeze", "flip", "tile",
+    "concat", "stack", "split", "pad", "slice", "set_slice", "take", "take_along_axis", "where",
+    "stop_gradient", "full", "arange", "one_hot", "relu", "clip", "maximum", "minimum", "max", "min",
+))  # fmt: skip
+FITTED = tuple(
+    op for op in CATALOGUE.values()
+    if op.samples.cases and all(all(isinstance(n, int) for n in s) for specs, _ in op.samples.cases for s in specs)
+    and op.args
+)  # fmt: skip
+KEYED = ("random_uniform", "random_normal", "random_bernoulli", "random_bits", "random_split", "random_fold_in")
+OPERATORS = tuple(op for op in CATALOGUE.values() if op.name not in KEYED)
+LIKELY_NAMES = (
+    "add",
+    "multiply",
+    "subtract",
+    "tanh",
+    "reshape",
+    "permute_dims",
+    "slice",
+    "broadcast_to",
+    "sum",
+    "split",
+    "matmul",
+    "exp",
+    "negative",
+    "relu",
+    "concat",
+    "set_slice",
+    "max",
+    "expand_dims",
+    "flip",
+    "sigmoid",
+    "square",
+    "maximum",
+    "where",
+    "mean",
+)
+LIKELY = tuple(CATALOGUE[n] for n in LIKELY_NAMES)
+
+
+# --- drawing ---------------------------------------------------------------------------------------------
+
+
+@define
+class _Drawing:
+    """A program in the making."""
+
+    draw: Any
+    dtypes: tuple[str, ...]
+    smooth: bool
+    leaves: list[Leaf] = field(factory=list)
+    avals: list[Aval] = field(factory=list)  # of the leaves
+    steps: list[Step] = field(factory=list)
+    made: list[Aval] = field(factory=list)  # of the steps' results
+    exact: list[bool] = field(factory=list)
+
+    def pick(self, options: Any) -> Any:
+        listed = list(options)
+        return listed[self.draw(st.integers(0, len(listed) - 1))]
+
+    def chance(self, one_in: int) -> bool:
+        return bool(self.draw(st.integers(0, one_in - 1)) == one_in - 1)
+
+    def leaf(self, kind: str, shape: Any, dtype: str, fill: Any = None) -> None:
+        """Leaves are all made before the first step, so that values keep their numbers."""
+        count = len(self.leaves)
+        name = {INPUT: "x", VARIABLE: "w", CONSTANT: "c"}[kind] + str(count)
+        fill = count if fill is None else fill
+        self.leaves.append(Leaf(kind, name, tuple(shape), dtype, fill))
+        self.avals.append(Aval(shape, dtype))
+
+    def start(self) -> None:
+        """Inputs, variables, constants; shapes broadcast to one."""
+        rank = self.draw(st.integers(0, 3))
+        base = tuple(self.pick((2, 3, 1, 0) if self.chance(8) else (2, 3, 1)) for _ in range(rank))
+        self.leaf(INPUT, base, self.pick(self.dtypes))
+        for _ in range(self.draw(st.integers(0, 4))):
+            kind = self.pick((INPUT, CONSTANT, VARIABLE, VARIABLE))
+            kept = base[self.draw(st.integers(0, len(base))) :] if self.chance(3) else base
+            shape = tuple(1 if self.chance(6) else n for n in kept)
+            fill = self.pick(FILLS) if kind == CONSTANT and self.chance(2) else None
+            self.leaf(kind, shape, self.pick(self.dtypes), fill)
+        if not self.smooth and self.chance(4):
+            self.leaf(CONSTANT, (2,), "uint64", KEY)
+        case = self.case() if self.chance(3) else None
+        self.exact = [True] * len(self.leaves)
+        if case is not None:
+            self.append(*case)
+
+    def case(self) -> tuple[Op, tuple[int, ...], dict[str, Any]]:
+        """A first step on leaves of its own, for operators whose arguments must fit each other: convolutions …"""
+        op = self.pick(FITTED)
+        specs, params = self.pick(op.samples.cases)
+        first = len(self.leaves)
+        for shape in specs:
+            self.leaf(self.pick((INPUT, CONSTANT, VARIABLE)), shape, "float64" if self.smooth else self.pick(FLOATS))
+        return op, tuple(range(first, len(self.leaves))), dict(params)
+
+    @property
+    def known(self) -> list[Aval]:
+        return self.avals + self.made
+
+    def step(self) -> None:
+        """An application that fits what there is, if one is met in a few tries."""
+        keys = [i for i, n in enumerate(self.leaves) if n.fill == KEY]
+        op = CATALOGUE[self.pick(KEYED)] if keys and self.chance(4) else self.pick(LIKELY + LIKELY + OPERATORS)
+        if self.smooth and isinstance(op.derivative, Refusal):
+            return
+        count = len(op.args) + (self.draw(st.integers(0, 2)) if op.variadic else 0)
+        known = self.known
+        usable = [
+            i for i, a in enumerate(known)
+            if a.dtype != np.uint64 and (self.exact[i] or op.name not in EDGED or a.dtype.kind != "f")
+        ]  # fmt: skip
+        for _ in range(4):
+            args = tuple(self.pick(reversed(usable)) for _ in range(count))
+            if op.name in KEYED and count:
+                args = (self.pick(keys), *args[1:])
+            params = self.parameters(op, [known[a].shape for a in args])
+            if params is not None and self.append(op, args, params):
+                return
+
+    def append(self, op: Op, args: tuple[int, ...], params: dict[str, Any]) -> bool:
+        try:
+            found = inferred(op, [self.known[a] for a in args], params)
+        except (NncError, TypeError, ValueError, IndexError):
+            return False
+        if any(a.size > 512 for a in found) or (op.name == "power" and found[0].dtype.kind != "f"):
+            return False
+        if op.name.startswith(("take", "scatter", "put")) and self.known[args[1]].size:
+            return False  # indices would have to be in range: laws draw those
+        self.steps.append(Step(op, args, params))
+        exact = all(self.exact[a] for a in args) and op.name in EXACT
+        self.exact += [exact or a.dtype.kind != "f" for a in found]
+        self.made += found
+        return True
+
+    def parameters(self, op: Op, given: list[Any]) -> dict[str, Any] | None:
+        every = {n: d for n, d in op.params.items() if d is not REQUIRED}
+        samples = op.samples
+        try:
+            if op.name == "set_slice":
+                samples = CATALOGUE["slice"].samples
+            if samples.params is not None:
+                return every | samples.params(tuple(given[:1] if op.name == "set_slice" else given), self.pick)
+            if (samples.relation == "cases" and samples.cases and len(every) < len(op.params)) or self.chance(2):
+                return every | (self.pick(samples.cases)[1] if samples.cases else {})
+        except (IndexError, ValueError, TypeError):
+            return None
+        return every
+
+
+@st.composite
+def programs(draw: Any, *, smooth: bool = False, most_steps: int = 12) -> Program:
+    """Programs over the catalogue.
+
+    Parameters
+    ----------
+    smooth
+        All leaves are float64 and nothing is updated: for derivatives.
+    most_steps
+        How many applications there are at most.
+
+    Examples
+    --------
+    >>> from hypothesis import find
+    >>> len(find(programs(), lambda program: len(program.steps) == 1).steps)
+    1
+    """
+    making = _Drawing(draw, ("float64",) if smooth else DTYPES, smooth)
+    making.start()
+    for _ in range(draw(st.integers(0, most_steps))):
+        making.step()
+    known = making.known
+    last = len(known) - 1
+    number = st.integers(0, last).map(lambda n: last - n)
+    outputs = tuple(draw(st.lists(number, min_size=1, max_size=4)))
+    updates = []
+    for i, leaf in enumerate(making.leaves):
+        alike = [j for j in range(last, -1, -1) if known[j] == making.avals[i]]
+        if leaf.kind == VARIABLE and not smooth and making.chance(2):
+            updates.append((i, making.pick(alike)))
+    return Program(tuple(making.leaves), tuple(making.steps), outputs, tuple(updates))

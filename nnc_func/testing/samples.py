@@ -1,0 +1,282 @@
+"""Hypothesis strategies for the arguments of an operator, from its `Samples` facet.
+
+Whatever is drawn fits the operator: shapes and dtypes pass its rules, elements lie in its domain.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from hypothesis import assume
+from hypothesis import strategies as st
+
+from nnc_func.errors import DTypeError, ShapeError
+from nnc_func.facets.samples import Samples
+from nnc_func.op import REQUIRED, Op
+
+Arguments = tuple[list[np.ndarray], dict[str, Any]]
+Shape = tuple[int, ...]
+
+MARGIN = 0.05  # elements keep this far from where there is a kink, and from one another where they are distinct
+GRID = 1 / 64  # floating elements are multiples of it, so that they print short and are exact in float32
+MOST_SIDE = 3
+MOST_RANK = 3
+MOST_LISTED = 32  # elements of an array that are drawn, and shrink, one by one; of a larger one a seed is drawn
+VARIADIC = 3  # most tensors that a variadic operator is given
+
+
+# --- arrays ----------------------------------------------------------------------------------------------
+
+
+def arrays(
+    shape: Shape,
+    dtype: Any,
+    domain: tuple[float, float] = (-3.0, 3.0),
+    *,
+    avoid: Sequence[float] = (),
+    distinct: bool = False,
+) -> st.SearchStrategy[np.ndarray]:
+    """C-contiguous arrays of one shape and dtype.
+
+    Parameters
+    ----------
+    shape, dtype
+        Of the array.
+    domain
+        Least and largest element, both included; integers are drawn from it, too, unsigned ones from zero.
+        Booleans have no domain.
+    avoid
+        Floating elements keep 0.05 away from these.
+    distinct
+        Floating elements differ pairwise by 0.05 at least, for which the domain is widened if it has no room.
+
+    Examples
+    --------
+    >>> from hypothesis import find
+    >>> find(arrays((2,), "int64", (1, 5)), lambda x: x.sum() > 9)
+    array([5, 5])
+    """
+    wanted, size = np.dtype(dtype), math.prod(shape)
+    unique = distinct and wanted.kind in "fc"
+    if wanted.kind == "b":
+        elements: st.SearchStrategy[Any] = st.booleans()
+    elif wanted.kind in "iu":
+        low, high = math.ceil(domain[0]), math.floor(domain[1])
+        elements = st.integers(max(low, 0) if wanted.kind == "u" else low, high)
+    else:
+        options = _floats(domain, tuple(avoid), size if unique else 0)
+        elements = st.sampled_from(options)
+    if size <= MOST_LISTED:
+        many = st.lists(elements, min_size=size, max_size=size, unique=unique)
+        return many.map(lambda listed: np.array(listed, wanted).reshape(shape))
+    if wanted.kind not in "fc":
+        options = sorted({0, 1} if wanted.kind == "b" else {low, (low + high) // 2, high})
+    seeds = st.integers(0, 2**32 - 1).map(np.random.default_rng)
+    return seeds.map(lambda random: random.choice(options, size, replace=not unique).astype(wanted).reshape(shape))
+
+
+def _floats(domain: tuple[float, float], avoid: tuple[float, ...], apart: int) -> list[float]:
+    """What floating elements are drawn from, those next to zero first: failures shrink towards it.
+
+    With `apart` there are that many at least, each 0.05 from the others.
+    """
+    (low, high), step = domain, GRID * math.ceil(MARGIN / GRID) if apart else GRID
+    while True:
+        grid = [i * step for i in range(math.ceil(low / step), math.floor(high / step) + 1)]
+        ends = [] if apart else [float(low), float(high)]
+        found = [x for x in dict.fromkeys([*grid, *ends]) if all(abs(x - a) >= MARGIN for a in avoid)]
+        if found and len(found) >= apart:
+            return sorted(found, key=lambda x: (abs(x), x))
+        low, high = low - 1, high + 1
+
+
+def shapes(
+    count: int, *, relation: str = "broadcast", min_rank: int = 0, max_rank: int = MOST_RANK, max_side: int = MOST_SIDE
+) -> st.SearchStrategy[tuple[Shape, ...]]:
+    """Shapes of several arrays that go together; extents of 0 and 1 are among them.
+
+    Parameters
+    ----------
+    count
+        How many.
+    relation
+        ``"broadcast"``: mutually broadcastable; ``"equal"``: all the same.
+    min_rank, max_rank, max_side
+        Bounds, all included.
+
+    Examples
+    --------
+    >>> from hypothesis import find
+    >>> find(shapes(2, relation="equal", min_rank=1, max_rank=1), lambda pair: 3 in pair[0])
+    ((3,), (3,))
+    """
+    side = st.integers(0, max_side)
+
+    def related(result: Shape) -> st.SearchStrategy[tuple[Shape, ...]]:
+        if relation == "equal" or count == 1:
+            return st.just((result,) * count)
+        return st.tuples(*[_broadcasting(result, min_rank)] * count)
+
+    return st.lists(side, min_size=min_rank, max_size=max_rank).map(tuple).flatmap(related)
+
+
+@st.composite
+def _broadcasting(draw: Any, result: Shape, min_rank: int) -> Shape:
+    rank = draw(st.integers(min_rank, len(result)))
+    return tuple(draw(st.sampled_from((1, n))) for n in result[len(result) - rank :])
+
+
+# --- arguments of an operator ----------------------------------------------------------------------------
+
+
+def arguments(op: Op, dtype: Any = None, *, differentiable: bool = False) -> st.SearchStrategy[Arguments]:
+    """Arrays and parameters that the operator takes.
+
+    Parameters
+    ----------
+    op
+        Any operator; its `samples` facet says what is drawn.
+    dtype
+        The dtype of all arguments whose dtype the operator leaves open; None draws it, one for all or a mix.
+    differentiable
+        Floating arguments are all float64, and no others are drawn where they are possible: what a derivative
+        is checked with. Indices stay integers, conditions stay booleans.
+
+    Returns
+    -------
+    A strategy for ``(arrays, params)``: ``op(*arrays, **params)`` is a legal call.
+
+    Examples
+    --------
+    >>> from hypothesis import find
+    >>> from nnc_func.graph.ops import CATALOGUE
+    >>> (x,), params = find(arguments(CATALOGUE["sum"], "int64"), lambda found: found[1]["keepdims"])
+    >>> x.dtype, params["keepdims"]
+    (dtype('int64'), True)
+    """
+    drawn = _from_cases if op.samples.relation == "cases" else _related
+    return drawn(op, dtype, differentiable).filter(lambda found: _fits(op, found))
+
+
+def _fits(op: Op, found: Arguments) -> bool:
+    given, params = found
+    canonical = dict(op.canonical(params))
+    try:
+        op.shape(*(x.shape for x in given), **canonical)
+        op.dtype(*(x.dtype for x in given), **canonical)
+    except (ShapeError, DTypeError):
+        return False
+    return True
+
+
+def _domain(samples: Samples, position: int) -> tuple[float, float]:
+    one_each = isinstance(samples.domain[0], tuple)
+    low, high = samples.domain[min(position, len(samples.domain) - 1)] if one_each else samples.domain
+    return float(low), float(high)
+
+
+@st.composite
+def _related(draw: Any, op: Op, dtype: Any, differentiable: bool) -> Arguments:
+    samples = op.samples
+    count = draw(st.integers(1, VARIADIC)) + len(op.args) - 1 if op.variadic else len(op.args)
+    sides = draw(shapes(count, relation=samples.relation, min_rank=samples.min_rank))
+    kinds = _dtypes(draw, samples, count, dtype, differentiable)
+    if not _mixes(op, kinds):
+        kinds = [kinds[0]] * count
+    pick = lambda options: draw(st.sampled_from(list(options)))  # noqa: E731 - the facet's `draw`
+    params = samples.params(sides, pick) if samples.params else {}
+    given = [
+        draw(arrays(side, kind, _domain(samples, i), avoid=samples.avoid, distinct=samples.distinct))
+        for i, (side, kind) in enumerate(zip(sides, kinds, strict=True))
+    ]
+    if samples.distinct and count > 1:
+        assume(_apart(given))
+    return given, params
+
+
+def _mixes(op: Op, kinds: list[Any]) -> bool:
+    """Whether the operator takes these dtypes together, as far as its defaults tell; `arguments` asks it again."""
+    try:
+        op.dtype(*kinds, **_defaults(op))
+    except DTypeError:
+        return False
+    except TypeError:  # the rule wants a parameter that has not been drawn
+        return True
+    return True
+
+
+def _defaults(op: Op) -> dict[str, Any]:
+    return {name: value for name, value in op.params.items() if value is not REQUIRED}
+
+
+def _dtypes(draw: Any, samples: Samples, count: int, dtype: Any, differentiable: bool) -> list[np.dtype[Any]]:
+    if dtype is not None:
+        return [np.dtype(dtype)] * count
+    if differentiable and any(np.dtype(d).kind == "f" for d in samples.dtypes):
+        return [np.dtype("float64")] * count
+    one = st.sampled_from(samples.dtypes)
+    if count > 1 and not draw(st.integers(0, 3)):  # a quarter of the time
+        return [np.dtype(draw(one)) for _ in range(count)]
+    return [np.dtype(draw(one))] * count
+
+
+def _apart(given: list[np.ndarray]) -> bool:
+    """Whether broadcast elements of different arguments differ: at a tie there is no derivative."""
+    floats = [x for x in given if x.dtype.kind == "f"]
+    return all(bool(np.all(np.abs(a - b) >= MARGIN / 2)) for i, a in enumerate(floats) for b in floats[:i])
+
+
+@st.composite
+def _from_cases(draw: Any, op: Op, dtype: Any, differentiable: bool) -> Arguments:
+    specs, params = draw(st.sampled_from(_cases(op, dtype, differentiable)))
+    samples = op.samples
+    given = []
+    for i, (shape, kind, domain) in enumerate(specs):
+        given.append(
+            draw(arrays(shape, kind, domain or _domain(samples, i), avoid=samples.avoid, distinct=samples.distinct))
+        )
+    return given, dict(params)
+
+
+def _cases(op: Op, dtype: Any, differentiable: bool) -> list[tuple[list[Any], dict[str, Any]]]:
+    """The facet's cases, written out, that have the wanted dtype; all of them if none has it."""
+    written = []
+    for specs, params in op.samples.cases:
+        written += _written(specs, params, op.samples.dtypes, dtype, differentiable)
+    wanted = np.dtype("float64") if differentiable else np.dtype(dtype) if dtype is not None else None
+    kept = [c for c in written if wanted is None or _only(c[0], wanted, differentiable)]
+    return kept or written
+
+
+def _written(
+    specs: Any, params: dict[str, Any], dtypes: Sequence[str], dtype: Any, differentiable: bool
+) -> list[tuple[list[Any], dict[str, Any]]]:
+    """One case for each dtype that a bare shape may take."""
+    bare = any(not _has_dtype(spec) for spec in specs)
+    options = [np.dtype(d) for d in dtypes] if bare else [np.dtype("float64")]
+    if bare and dtype is not None:
+        options = [np.dtype(dtype)]
+    if bare and differentiable:
+        options = [d for d in options if d == np.dtype("float64")] or options
+    return [([_spec(spec, each) for spec in specs], params) for each in options]
+
+
+def _has_dtype(spec: Any) -> bool:
+    return len(spec) > 1 and isinstance(spec[0], tuple)
+
+
+def _spec(spec: Any, dtype: np.dtype[Any]) -> tuple[Shape, np.dtype[Any], Any]:
+    if not _has_dtype(spec):
+        return spec, dtype, None
+    return spec[0], np.dtype(spec[1]), spec[2] if len(spec) > 2 else None
+
+
+def _only(specs: list[Any], wanted: np.dtype[Any], differentiable: bool) -> bool:
+    """Whether the open dtypes of a case are the wanted one: of floats for derivatives, else of the first argument."""
+    if differentiable:
+        floats = [kind for _, kind, _ in specs if kind.kind == "f"]
+        return bool(floats) and all(kind == wanted for kind in floats)
+    return any(kind == wanted for _, kind, _ in specs)
