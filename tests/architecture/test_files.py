@@ -1,0 +1,95 @@
+"""How files look: short, named after what is in them, and finished."""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+GENERATED = {"nnc_func/graph/namespace.py"}
+LIMIT = 400
+FILES = sorted(
+    str(path.relative_to(ROOT))
+    for folder in ("nnc_func", "tests", "bench", "docs", "examples", "scripts")
+    for path in (ROOT / folder).rglob("*.py")
+)
+LIBRARY = [name for name in FILES if name.startswith("nnc_func/")]
+UNFINISHED = re.compile(r"\b(TO" r"DO|FIX" r"ME|X" r"XX)\b")  # in pieces: this file is searched, too
+
+
+def _text(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if name not in GENERATED])
+def test_a_file_has_at_most_400_lines(name: str) -> None:
+    assert len(_text(name).splitlines()) <= LIMIT
+
+
+def test_no_file_is_named_for_having_no_subject() -> None:
+    vague = {"util", "utils", "helper", "helpers", "misc", "common", "tools"}
+    assert [name for name in FILES if vague & {*Path(name).with_suffix("").parts}] == []
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_module_says_what_it_is(name: str) -> None:
+    text = _text(name)
+    prose = name.startswith("docs/") and text.startswith("# # ")  # half prose: its title is a comment
+    if text.strip() and not prose:  # an empty __init__ makes a folder a package, and is nothing
+        doc = ast.get_docstring(ast.parse(text))
+        assert doc, "no docstring"
+        assert doc.splitlines()[0][-1] in ".:?", "the first line of the docstring is a sentence"
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_no_comment_promises_later_work(name: str) -> None:
+    comments = [
+        token for token in tokenize.generate_tokens(io.StringIO(_text(name)).readline) if token.type == tokenize.COMMENT
+    ]
+    assert [f"{name}:{c.start[0]} {c.string}" for c in comments if UNFINISHED.search(c.string)] == []
+
+
+def _stubs(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Bodies that do nothing: a bare pass, NotImplementedError, and ``...`` outside of a Protocol."""
+    declared = {id(member) for node in ast.walk(tree) if _is_protocol(node) for member in ast.walk(node)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and node.id == "NotImplementedError":
+            yield node.lineno, "NotImplementedError"
+        if isinstance(node, ast.Pass):
+            yield node.lineno, "pass"
+        overload = isinstance(node, ast.FunctionDef) and any("overload" in ast.unparse(d) for d in node.decorator_list)
+        if isinstance(node, ast.FunctionDef) and id(node) not in declared and not overload:
+            last = node.body[-1]
+            if isinstance(last, ast.Expr) and isinstance(last.value, ast.Constant) and last.value.value is ...:
+                yield last.lineno, "..."
+
+
+def _is_protocol(node: ast.AST) -> bool:
+    return isinstance(node, ast.ClassDef) and any("Protocol" in ast.unparse(base) for base in node.bases)
+
+
+@pytest.mark.parametrize("name", LIBRARY)
+def test_nothing_is_a_stub(name: str) -> None:
+    assert [f"{name}:{line} {what}" for line, what in _stubs(ast.parse(_text(name)))] == []
+
+
+@pytest.mark.parametrize("name", LIBRARY)
+def test_everything_public_says_what_it_is(name: str) -> None:
+    """Classes, functions and methods without a leading underscore; overloads and Protocols' members apart."""
+    missing = []
+    for node in ast.parse(_text(name)).body:
+        shown = isinstance(node, ast.ClassDef) and not node.name.startswith("_") and not _is_protocol(node)
+        members = node.body if isinstance(node, ast.ClassDef) and shown else []
+        for each in (node, *members):
+            if not isinstance(each, (ast.ClassDef, ast.FunctionDef)) or each.name.startswith("_"):
+                continue
+            decorated = {ast.unparse(d).rsplit(".", 1)[-1] for d in each.decorator_list}
+            if not ast.get_docstring(each) and not decorated & {"overload", "setter"}:
+                missing.append(f"{name}:{each.lineno} {each.name}")
+    assert missing == []

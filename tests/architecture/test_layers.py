@@ -1,0 +1,68 @@
+"""Each layer reads its own facets of an operator and no other's: that is why a new operator is one entry."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+LIBRARY = Path(__file__).resolve().parents[2] / "nnc_func"
+FUSED = "graph/ops/fused.py"  # an operator made of others: its facets are made of theirs
+BARE = ("device/namespace.py", "device/null.py")  # a bare device refuses what Type and Shape refuse; Null infers
+READERS = {  # facet: where in the library it may be read
+    "dtype": ("graph/type.py", *BARE, "testing/"),
+    # rules and devices ask whether it is `broadcast`: elementwise
+    "shape": ("graph/shape.py", *BARE, "device/arrays.py", "graph/rules/", FUSED, "testing/"),
+    "kernels": ("device/", "engine/", FUSED, "testing/"),
+    "laws": ("graph/optimiser.py", "graph/rules/", "testing/"),
+    "has": ("graph/optimiser.py", "graph/rules/", "testing/"),
+    "pure": ("graph/symbol.py", "graph/optimiser.py", "graph/rules/", "engine/", FUSED, "testing/"),
+    "view": ("graph/rules/", "engine/", "device/null.py", "testing/", "stacks.py"),  # the last copies a caller's array
+    "derivative": ("autodiff/", "testing/"),
+    "cost": ("graph/rules/", "graph/show.py", "engine/", "device/null.py", "testing/"),
+    "onnx": ("graph/files.py", "graph/onnx.py", "testing/"),
+    "samples": ("testing/",),
+    "tolerance": ("testing/",),
+}
+FILES = sorted(path.relative_to(LIBRARY).as_posix() for path in LIBRARY.rglob("*.py"))
+
+
+def _reads(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Facets read of what is called ``op``, or is the ``op`` of something."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr in READERS:
+            of = node.value
+            name = of.id if isinstance(of, ast.Name) else of.attr if isinstance(of, ast.Attribute) else ""
+            if name == "op" or name.endswith("_op"):
+                yield node.lineno, node.attr
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_layer_reads_its_own_facets(name: str) -> None:
+    tree = ast.parse((LIBRARY / name).read_text(encoding="utf-8"))
+    foreign = [f"{name}:{line} op.{facet}" for line, facet in _reads(tree) if not name.startswith(READERS[facet])]
+    assert foreign == []
+
+
+def test_the_readers_that_are_named_do_read() -> None:
+    """An allow-list that nobody needs any more is a hole."""
+    read = {
+        (facet, name) for name in FILES for _, facet in _reads(ast.parse((LIBRARY / name).read_text(encoding="utf-8")))
+    }
+    for facet in ("dtype", "shape", "kernels", "derivative"):
+        assert any((facet, name) in read for name in FILES if name.startswith(READERS[facet])), facet
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_no_module_recurses_over_nodes(name: str) -> None:
+    """A function that calls itself on a node's operands fails on a chain of 10⁵ nodes."""
+    guilty = []
+    for function in ast.walk(ast.parse((LIBRARY / name).read_text(encoding="utf-8"))):
+        if isinstance(function, ast.FunctionDef):
+            for call in ast.walk(function):
+                itself = isinstance(call, ast.Call) and ast.unparse(call.func).split(".")[-1] == function.name
+                if itself and isinstance(call, ast.Call) and ".args" in ast.unparse(call):
+                    guilty.append(f"{name}:{call.lineno} {function.name}")
+    assert guilty == []

@@ -1,0 +1,234 @@
+"""What every device is: a value that satisfies the signature, imports nothing before its use, and keeps to itself."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nnc_func as nnc
+from nnc_func.autodiff import Autodiff
+from nnc_func.errors import DeviceError, DTypeError, NncError, ShapeError
+from nnc_func.graph.ops import CATALOGUE
+from nnc_func.layer import below
+from nnc_func.nn import NN
+from nnc_func.signatures import DeviceSignature, Memory
+from nnc_func.stacks import Stack
+
+DEVICES = {
+    "numpy": nnc.NumPy(), "null": nnc.Null(), "strict": nnc.Strict(), "strict elsewhere": nnc.Strict("device1"),
+    "null like a GPU": nnc.Null(like="cupy"), "GPU": nnc.CuPy(), "second GPU": nnc.CuPy(1),
+}  # fmt: skip
+HERE = {name: device for name, device in DEVICES.items() if "GPU" not in name or "null" in name}
+each = pytest.mark.parametrize("device", DEVICES.values(), ids=DEVICES)
+each_here = pytest.mark.parametrize("device", HERE.values(), ids=HERE)
+add = CATALOGUE["add"]
+
+
+def stacks_on(device: Any) -> dict[str, Any]:
+    """Every composition of two engines at most."""
+    return {
+        "eager": nnc.eager(device),
+        "lazy": nnc.lazy(device),
+        "eager over lazy": nnc.eager(nnc.lazy(device)),
+        "lazy over eager": nnc.lazy(nnc.eager(device)),
+        "short": Stack(NN(Autodiff(device))),
+    }
+
+
+# --- values ----------------------------------------------------------------------------------------------
+
+
+@each
+def test_it_satisfies_the_signature(device: Any) -> None:
+    checked: DeviceSignature[Any] = device
+    assert checked.role == "device"
+    assert below(device) is None
+    for member in ("bind", "asarray", "aval", "to_numpy", "owns", "synchronise"):
+        assert callable(getattr(device, member)), member
+
+
+@pytest.mark.parametrize("device", [nnc.NumPy(), nnc.Null(), nnc.CuPy()], ids=repr)
+def test_it_has_memory_to_plan_in(device: Any) -> None:
+    checked: Memory[Any] = device
+    assert all(callable(getattr(checked, m)) for m in ("arena", "view", "empty", "writing", "viewing", "choose"))
+
+
+def test_strict_has_none() -> None:
+    assert not hasattr(nnc.Strict(), "arena")
+
+
+@each
+def test_it_is_a_value(device: Any) -> None:
+    again = eval(repr(device), vars(nnc))
+    assert again == device
+    assert hash(again) == hash(device)
+    assert pickle.loads(pickle.dumps(device)) == device
+    assert copy.deepcopy(device) == device
+    assert nnc.lazy(device) == nnc.lazy(again)
+    assert pickle.loads(pickle.dumps(nnc.eager(device))) == nnc.eager(device)
+
+
+def test_different_devices_differ() -> None:
+    assert len(set(DEVICES.values())) == len(DEVICES)
+    assert repr(nnc.CuPy()) == "CuPy()"
+    assert repr(nnc.CuPy(1)) == "CuPy(1)"
+    assert repr(nnc.Null()) == "Null()"
+    assert repr(nnc.Strict()) == "Strict()"
+    assert repr(nnc.Strict("device1")) == "Strict('device1')"
+
+
+def test_what_it_computed_is_no_part_of_it() -> None:
+    used, fresh = nnc.Null(), nnc.Null()
+    used.bind(add, used.empty((3,), "float32"), 1.0)
+    assert used.counts.applications == 1
+    assert used == fresh
+    assert hash(used) == hash(fresh)
+    assert pickle.loads(pickle.dumps(used)).counts.applications == 0
+
+
+def test_composing_a_stack_imports_no_optional_package() -> None:
+    text = (
+        "import sys, nnc_func as nnc; s = nnc.lazy(); s.swap(device=nnc.CuPy()); s.swap(device=nnc.Strict());"
+        "s.swap(device=nnc.Null()); print(sorted({'cupy', 'array_api_strict'} & set(sys.modules)))"
+    )
+    found = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
+
+
+# --- what flows in and out -------------------------------------------------------------------------------
+
+
+@each_here
+def test_an_array_is_made_of_numbers_and_lists_and_arrays(device: Any) -> None:
+    for value in (1, 1.5, True, [1, 2], [[1.0], [2.0]], np.float32([1, 2]), np.float32(3)):
+        found, wanted = device.asarray(value), np.asarray(value)
+        assert device.owns(found)
+        assert device.aval(found) == nnc.Aval(wanted.shape, wanted.dtype)
+        assert device.asarray(found) is found
+    assert device.aval(device.asarray([1, 2], "float32")) == nnc.Aval((2,), "float32")
+    assert device.aval(device.asarray(device.asarray([1, 2]), "float32")) == nnc.Aval((2,), "float32")
+
+
+@each_here
+@pytest.mark.parametrize("value", ["words", object(), [None], ["a", "b"], np.array(["x"]), np.datetime64("2020")])
+def test_what_is_no_number_is_refused(device: Any, value: Any) -> None:
+    with pytest.raises(DeviceError):
+        device.asarray(value)
+
+
+@each_here
+def test_scalars_are_weak(device: Any) -> None:
+    x = device.asarray(np.float32([1, 2]))
+    assert device.aval(device.bind(add, x, 1.5)).dtype == np.float32
+    assert device.aval(device.bind(add, device.asarray([1, 2]), 1.5)).dtype == np.float64
+    assert device.aval(device.bind(add, 1, 2)).dtype == np.int64
+    with pytest.raises(DTypeError, match="300"):
+        device.bind(add, device.asarray(np.uint8([1])), 300)
+
+
+@each_here
+def test_data_of_the_host_is_brought_over(device: Any) -> None:
+    """NumPy arrays are nobody's: what runs on one stack runs on each, on lazy and eager ones alike."""
+    found = device.bind(add, device.asarray([1.0, 2.0]), np.float64([10, 20]))
+    assert device.owns(found)
+    assert device.owns(device.bind(add, np.float64(3), np.float64([10, 20])))
+
+
+@each_here
+def test_what_an_operator_does_not_take_is_refused_with_the_avals(device: Any) -> None:
+    x = device.asarray(np.float32([1, 2]))
+    with pytest.raises(ShapeError, match=r"add\(float32\[2\], float32\[3\]\)"):
+        device.bind(add, x, device.asarray(np.float32([1, 2, 3])))
+    with pytest.raises(DTypeError, match=r"add\(bool"):
+        device.bind(add, device.asarray([True]), device.asarray([True]))
+    with pytest.raises(NncError, match="add takes 2 tensors, given 1"):
+        device.bind(add, x)
+    with pytest.raises(NncError, match="no parameter 'axis'"):
+        device.bind(add, x, x, axis=0)
+
+
+# --- arrays of other devices -----------------------------------------------------------------------------
+
+PAIRS = [(a, b) for a in HERE for b in HERE if b != "numpy" and type(HERE[a]) is not type(HERE[b])]
+PAIRS += [("strict", "strict elsewhere"), ("strict elsewhere", "strict")]
+
+
+@pytest.mark.parametrize(("one", "other"), PAIRS)
+@pytest.mark.parametrize("kind", ["eager", "lazy", "eager over lazy", "lazy over eager", "short"])
+def test_an_array_of_another_device_is_refused(kind: str, one: str, other: str) -> None:
+    stack, foreign = stacks_on(HERE[one])[kind], HERE[other].asarray([1.0, 2.0])
+    assert not HERE[one].owns(foreign)
+    with pytest.raises(DeviceError, match=r"no array of this device|cannot make|no elements"):
+        stack.ops.add(stack.asarray([1.0, 2.0]), foreign)
+    with pytest.raises(DeviceError, match=r"no array of this device|cannot make|no elements"):
+        stack.asarray(foreign)
+
+
+@pytest.mark.parametrize("kind", ["eager", "lazy"])
+@pytest.mark.parametrize("one", HERE)
+def test_a_program_refuses_them_too(kind: str, one: str) -> None:
+    stack = stacks_on(HERE[one])[kind]
+    other = HERE["null" if one != "null" and one != "null like a GPU" else "strict"]
+    x = stack.input("x", (2,), "float64")
+    program = stack.compile(inputs=[x], outputs=x + 1)
+    program(np.float64([1, 2]))
+    with pytest.raises(DeviceError):
+        program(other.asarray(np.float64([1, 2])))
+
+
+@pytest.mark.parametrize("kind", ["eager", "lazy", "eager over lazy"])
+def test_a_tensor_of_another_stack_comes_over_where_one_says_so(kind: str) -> None:
+    x = stacks_on(nnc.Strict("device1"))[kind].ops.add([1.0, 2.0], 1)
+    for name in ("numpy", "strict", "null"):
+        here = stacks_on(HERE[name])[kind].asarray(x)
+        assert here.aval == nnc.Aval((2,), "float64")
+    np.testing.assert_array_equal(stacks_on(nnc.NumPy())[kind].asarray(x).numpy(), [2, 3])
+
+
+# --- stacks ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["eager", "lazy", "eager over lazy", "lazy over eager"])
+@each_here
+def test_a_stack_on_it_runs(kind: str, device: Any) -> None:
+    """Operators, programs with feedback, jit and derivatives; values where the device has elements."""
+    stack = stacks_on(device)[kind]
+    ops, given = stack.ops, np.float32([1, 2, 3])
+    x, v = stack.input("x", (3,), "float32"), stack.variable("v", given)
+    program = stack.compile(inputs=[x], outputs={"y": ops.exp(x) * 1 + 0.5}, updates=[(v, v + x)])
+    program(given)
+    first = program(given)["y"]
+    gradient = stack.grad(lambda t: (t * t * t).sum())(given)
+    double = stack.jit(lambda t: t * 2)(given)
+    assert stack.aval(first) == gradient.aval == double.aval == v.aval == nnc.Aval((3,), "float32")
+    assert repr(gradient).startswith("Tensor(float32[3]")
+    if not isinstance(device, nnc.Null):
+        np.testing.assert_allclose(stack.to_numpy(first), np.exp(given) + 0.5, rtol=1e-6)
+        np.testing.assert_allclose(gradient.numpy(), 3 * given**2, rtol=1e-6)
+        np.testing.assert_array_equal(double.numpy(), 2 * given)
+        np.testing.assert_array_equal(v.numpy(), 3 * given)
+
+
+def test_the_short_stack_differentiates_on_each() -> None:
+    for device in HERE.values():
+        stack = stacks_on(device)["short"]
+        found = stack.grad(lambda t: (t * t).sum())(stack.asarray([1.0, 2.0]))
+        assert found.aval == nnc.Aval((2,), "float64")
+
+
+@each_here
+def test_a_graph_moves_to_it(device: Any) -> None:
+    lazy = nnc.lazy()
+    x = lazy.input("x", (3,), "float32")
+    graph = lazy.compile(inputs=[x], outputs=[x * 2 + 1]).source
+    there = nnc.lazy(device)
+    found = there.engine.compile(graph.to(there))(np.float32([1, 2, 3]))[0]
+    assert device.aval(found) == nnc.Aval((3,), "float32")
+    back = graph.to(there).to(lazy)  # small constants are known on every device, on Null too
+    assert str(back) == str(graph)

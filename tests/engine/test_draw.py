@@ -1,0 +1,91 @@
+"""Pictures of plans: every buffer is there where the plan puts it, and the page needs nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from nnc_func.engine.draw import html, load, reach, svg, tenants
+from nnc_func.engine.plan import Buffer, Plan
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+@pytest.fixture
+def plan(lazy: Any) -> Plan:
+    x = lazy.input("x", (64, 64), "float32")
+    y = lazy.ops.tanh(x @ x)
+    z = lazy.ops.exp(y @ x) @ y
+    found = lazy.compile(inputs=[x], outputs=[lazy.ops.sum(z @ x, axis=0) + 1]).plan
+    assert isinstance(found, Plan)
+    return found
+
+
+def arena(*rows: tuple[int, int, int, int]) -> Plan:
+    size = max((row[0] + row[3] for row in rows), default=0)
+    return Plan((), (), tuple(Buffer("arena", *row) for row in rows), (), (), (), (), (), 0, size, 1)
+
+
+def test_every_buffer_is_where_the_plan_puts_it(plan: Plan) -> None:
+    root = ElementTree.fromstring(svg(plan))
+    drawn = {int(g.attrib["data-buffer"]): g for g in root.iter(f"{SVG}g") if "data-buffer" in g.attrib}
+    assert sorted(drawn) == [n for n, b in enumerate(plan.buffers) if b.kind == "arena"]
+    down = float(next(iter(drawn.values())).find(f"{SVG}rect").attrib["height"])  # type: ignore[union-attr]
+    assert down > 1
+    for number, group in drawn.items():
+        rectangle, b = group.find(f"{SVG}rect"), plan.buffers[number]
+        assert rectangle is not None
+        left, width = float(rectangle.attrib["x"]), float(rectangle.attrib["width"])
+        assert left == pytest.approx(86 + 900 * b.lower / len(plan.instructions), abs=0.01)
+        assert width == pytest.approx(900 * (b.upper - b.lower) / len(plan.instructions), abs=0.01)
+        bottom = float(rectangle.attrib["y"]) + float(rectangle.attrib["height"])
+        assert bottom == pytest.approx(62 + 420 * (1 - b.offset / plan.arena_bytes), abs=0.02)
+        words = str(group.findtext(f"{SVG}title"))
+        assert f"buffer {number}: " in words
+        assert "test_draw.py:" in words
+
+
+def test_load_and_reach() -> None:
+    found = tenants(arena((10, 0, 2, 0), (20, 1, 3, 10), (5, 2, 3, 0)))
+    assert load(found, 3) == [10, 30, 25]
+    assert reach(found, 3) == [10, 30, 30]
+
+
+def test_the_page_needs_nothing_else(plan: Plan) -> None:
+    page = html(plan)
+    assert page.startswith("<!doctype html>")
+    for outside in ("src=", "href=", "@import", "url(http", "<link", "fetch("):
+        assert outside not in page
+    assert page.count("http") == page.count('xmlns="http://www.w3.org/2000/svg"')
+    assert "BestFit" in page
+    assert "max load" in page
+    assert page.count("<tr") == 1 + min(20, len(plan.planned))
+
+
+def test_text_is_escaped(lazy: Any) -> None:
+    scope: dict[str, Any] = {}
+    source = "def build(x):\n    return (x @ x) @ x\n"
+    exec(compile(source, "<script>&.py", "exec"), scope)
+    x = lazy.input("x", (8, 8), "float32")
+    page = html(lazy.compile(inputs=[x], outputs=[scope["build"](x)]).plan)
+    assert page.count("<script>") == 1  # the page's own
+    assert "&lt;script&gt;&amp;.py:2" in page
+
+
+@pytest.mark.parametrize("rows", [(), ((0, 0, 1, 0),), ((1, 0, 1, 0),), ((1 << 50, 0, 100_000, 0),)])
+def test_edges(rows: Any) -> None:
+    ElementTree.fromstring(svg(arena(*rows)))
+    assert html(arena(*rows)).endswith("</html>")
+
+
+def test_many_buffers_are_not_all_drawn() -> None:
+    picture = svg(arena(*((1 + i % 7, i, i + 1, 0) for i in range(20_100))))
+    assert picture.count("data-buffer") == 20_000
+    assert "the 20000 largest of 20100 buffers" in picture
+
+
+def test_a_plan_draws_itself(plan: Plan) -> None:
+    assert plan.to_svg() == svg(plan) == plan._repr_html_()
+    assert plan.to_html() == html(plan)

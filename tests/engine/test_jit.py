@@ -1,0 +1,177 @@
+"""jit: traced once for a signature, compiled, right under transformations, and clear about what it cannot do."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import nnc_func as nnc
+from nnc_func.engine.jit import KEPT, NOTICE, RetraceWarning
+from nnc_func.errors import OperatorError, TracingError
+
+both = pytest.mark.parametrize("make", [nnc.eager, nnc.lazy])
+
+
+class Pair(NamedTuple):
+    """A tree."""
+
+    left: Any
+    right: Any
+
+
+@both
+def test_it_is_traced_once_for_a_signature(make: Any) -> None:
+    stack = make()
+    calls = []
+
+    def f(x: Any) -> Any:
+        calls.append(x.shape)
+        return x * 2 + 1
+
+    fast = stack.jit(f)
+    for _ in range(3):
+        np.testing.assert_array_equal(fast(np.arange(3.0)).numpy(), [1, 3, 5])
+    fast(np.arange(4.0))
+    fast(np.arange(3, dtype="float32"))
+    fast(stack.asarray(np.arange(3.0)))
+    assert (calls, fast.traces) == ([(3,), (4,), (3,)], 3)
+
+
+@both
+def test_trees_go_in_and_out(make: Any) -> None:
+    stack = make()
+
+    @stack.jit
+    def f(tree: Any, *, scale: Any) -> Any:
+        return {"b": Pair(tree["x"] * scale, tree["y"][0]), "a": [tree["y"][1], None]}
+
+    found = f({"x": np.ones(2), "y": (np.zeros(3), np.ones(1))}, scale=np.float64(3))
+    assert list(found) == ["a", "b"]
+    np.testing.assert_array_equal(found["b"].left.numpy(), 3.0)
+    np.testing.assert_array_equal(found["b"].right.numpy(), np.zeros(3))
+    np.testing.assert_array_equal(found["a"][0].numpy(), 1.0)
+    assert found["a"][1] is None
+
+
+@both
+def test_static_arguments_decide(make: Any) -> None:
+    stack = make()
+
+    def f(x: Any, mode: str, times: int = 1) -> Any:
+        for _ in range(times):
+            x = -x if mode == "minus" else x + 1
+        return x
+
+    fast = stack.jit(f, static=("mode", 2))
+    np.testing.assert_array_equal(fast(np.ones(2), "minus").numpy(), -1.0)
+    np.testing.assert_array_equal(fast(np.ones(2), "plus", 3).numpy(), 4.0)
+    np.testing.assert_array_equal(fast(np.ones(2), mode="plus", times=5).numpy(), 6.0)
+    with pytest.raises(OperatorError, match="static arguments of f must be hashable"):
+        fast(np.ones(2), ["plus"])
+
+
+@both
+def test_numbers_are_part_of_the_signature_and_their_kinds_and_signs_differ(make: Any) -> None:
+    stack = make()
+    fast = stack.jit(lambda x, a: x * a)
+    for a in (1, 1.0, True, -0.0, 0.0, 0):
+        x = np.ones(2, "int64")
+        if a is True:
+            continue
+        found, wanted = fast(x, a).numpy(), x * a
+        assert found.dtype == wanted.dtype
+        np.testing.assert_array_equal(np.signbit(found), np.signbit(wanted))
+    nan = stack.jit(lambda x, a: x + a)
+    assert np.isnan(nan(np.ones(2), float("nan")).numpy()).all()
+
+
+@both
+def test_signatures_that_are_remembered_are_bounded(make: Any) -> None:
+    stack = make()
+    fast = stack.jit(lambda x: x + 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RetraceWarning)
+        for n in range(1, KEPT + 20):
+            np.testing.assert_array_equal(fast(np.zeros(n)).numpy(), np.ones(n))
+    assert len(fast.programs) == KEPT
+
+
+@both
+def test_retracing_again_and_again_is_told_once(make: Any) -> None:
+    stack = make()
+    fast = stack.jit(lambda x, rate: x * rate)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        for i in range(NOTICE + 10):
+            fast(np.ones(2), 0.1 * i)
+    told = [w for w in seen if issubclass(w.category, RetraceWarning)]
+    assert len(told) == 1
+    assert "pass Python numbers that change as arrays" in str(told[0].message)
+    assert told[0].filename == __file__
+
+
+@both
+def test_it_is_differentiated_and_may_differentiate(make: Any) -> None:
+    stack = make()
+    x = np.linspace(0.1, 1, 5)
+    cube = stack.jit(lambda x: stack.ops.sum(x * x * x))
+    np.testing.assert_allclose(stack.grad(cube)(x).numpy(), 3 * x**2, rtol=1e-12)
+    np.testing.assert_allclose(stack.jit(stack.grad(cube))(x).numpy(), 3 * x**2, rtol=1e-12)
+    np.testing.assert_allclose(stack.jit(stack.hessian(cube))(x).numpy(), np.diag(6 * x), rtol=1e-12)
+    nested = stack.jit(lambda x: stack.jit(lambda y: y * 2)(x) + 1)
+    np.testing.assert_array_equal(nested(x).numpy(), x * 2 + 1)
+    assert len(cube.programs) == 0  # under a transformation it is simply called
+
+
+@both
+@pytest.mark.parametrize("f", [
+    lambda x: x if x.sum() > 0 else -x, lambda x: x * float(x.sum()), lambda x: x[int(x.sum())],
+    lambda x: np.asarray(x), lambda x: [x for _ in range(x.sum())],
+])  # fmt: skip
+def test_python_that_needs_elements_is_refused_with_what_helps(make: Any, f: Any) -> None:
+    stack = make()
+    with pytest.raises(TracingError, match=r"while jit traced .*ops.where.*static"):
+        stack.jit(f)(np.ones(2))
+
+
+@both
+def test_a_failed_trace_leaves_nothing_behind(make: Any) -> None:
+    stack = make()
+    flag = [True]
+
+    def f(x: Any) -> Any:
+        if flag[0]:
+            raise KeyError("mine")
+        return x + 1
+
+    fast = stack.jit(f)
+    with pytest.raises(KeyError, match="mine"):
+        fast(np.ones(2))
+    assert not fast.programs
+    flag[0] = False
+    np.testing.assert_array_equal(fast(np.ones(2)).numpy(), 2.0)
+
+
+@both
+def test_results_do_not_change_with_later_calls_or_with_arguments(make: Any) -> None:
+    stack = make()
+    fast = stack.jit(lambda x: (x, x * 2))
+    given = np.ones(300)
+    same, double = fast(given)
+    given[:] = 5
+    fast(given)
+    np.testing.assert_array_equal(same.numpy(), 1.0)
+    np.testing.assert_array_equal(double.numpy(), 2.0)
+
+
+@both
+def test_variables_are_read_when_it_is_called(make: Any) -> None:
+    stack = make()
+    w = stack.variable("w", np.ones(2))
+    fast = stack.jit(lambda x: x * w)
+    np.testing.assert_array_equal(fast(np.full(2, 3.0)).numpy(), 3.0)
+    w.value.assign(np.full(2, 2.0))
+    np.testing.assert_array_equal(fast(np.full(2, 3.0)).numpy(), 6.0)

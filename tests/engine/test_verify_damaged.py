@@ -1,0 +1,87 @@
+"""What the verifier accepts is right: real plans, damaged at random, are refused or compute the same."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from attrs import evolve
+
+from nnc_func.engine.plan import Plan
+from nnc_func.engine.program import Program
+from nnc_func.errors import PlanError
+
+
+def changed(plan: Plan, field: str, at: int, **fields: Any) -> Plan:
+    """The plan with one entry evolved."""
+    rows = list(getattr(plan, field))
+    rows[at] = evolve(rows[at], **fields)
+    entries: dict[str, Any] = {field: tuple(rows)}
+    return evolve(plan, **entries)
+
+
+def program(lazy: Any, draw: random.Random) -> tuple[Any, list[Any]]:
+    """A random program with views, several results and updates; and its variables."""
+    o = lazy.ops
+    variables = [lazy.variable(f"w{i}", np.arange(16.0).reshape(4, 4) / 9 + i) for i in range(2)]
+    inputs = [lazy.input(f"x{i}", (4, 4), "float64") for i in range(2)]
+    values = [*inputs, *variables]
+    makers: list[Callable[[Any, Any], Any]] = [
+        lambda a, b: a + b,
+        lambda a, b: a * b,
+        lambda a, _: o.tanh(a),
+        lambda a, _: o.permute_dims(a),
+        lambda a, b: a @ b,
+        lambda a, b: o.where(o.greater(a, 0.3), b, a),
+        lambda a, b: o.concat(a[0:2], b[1:3], axis=0),
+        lambda a, _: o.reshape(o.reshape(a, shape=(16,)), shape=(4, 4)),
+        lambda _, b: o.concat(*o.split(b, sections=2)),
+    ]
+    for _ in range(draw.randrange(3, 14)):
+        values.append(draw.choice(makers)(draw.choice(values[-5:]), draw.choice(values)))
+    updates = [(w, draw.choice(values)) for w in variables if draw.random() < 0.8]
+    return lazy.compile(inputs=inputs, outputs=draw.choices(values, k=2), updates=updates), variables
+
+
+def damaged(plan: Plan, draw: random.Random) -> Plan:
+    """The plan with a place, a buffer or two neighbouring instructions exchanged: it may still be right."""
+    kind = draw.randrange(3)
+    if kind == 0 and plan.arena_bytes:
+        at = draw.choice([n for n, b in enumerate(plan.buffers) if b.kind == "arena"])
+        return changed(plan, "buffers", at, offset=64 * draw.randrange(plan.arena_bytes // 64))
+    if kind == 1:
+        return changed(plan, "slots", draw.randrange(len(plan.slots)), buffer=draw.randrange(len(plan.buffers)))
+    at = draw.randrange(max(1, len(plan.instructions) - 1))
+    rows = [*plan.instructions]
+    rows[at : at + 2] = rows[at : at + 2][::-1]
+    return evolve(plan, instructions=tuple(rows))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_damaged_plan_is_refused_or_computes_the_same(seed: int, lazy: Any) -> None:
+    draw = random.Random(seed)
+    made, variables = program(lazy, draw)
+    made.plan.verify()
+    start = [w.value.array.copy() for w in variables]
+    given_ = [np.random.default_rng(seed + i).normal(size=(4, 4)) for i in range(2)]
+
+    def run(each: Any) -> list[Any]:
+        for w, value in zip(variables, start, strict=True):
+            w.value.array = value.copy()
+        found = [np.array(a) for _ in range(2) for a in each(*given_)]
+        return found + [np.array(w.value.array) for w in variables]
+
+    right, refused = run(made), 0
+    for _ in range(25):
+        plan = damaged(made.plan, draw)
+        try:
+            plan.verify()
+        except PlanError:
+            refused += 1
+            continue
+        found = run(Program(made.graph, made.source, plan, made._device, made._constants, made.stats))
+        assert all(np.array_equal(a, b, equal_nan=True) for a, b in zip(right, found, strict=True)), plan
+    assert refused

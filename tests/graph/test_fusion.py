@@ -1,0 +1,83 @@
+"""Groups of elementwise operators, and masks: one pass over memory, with the same bits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nnc_func.graph.ops import fused
+from nnc_func.graph.ops.fused import blockwise
+from nnc_func.graph.rules import EXACT, fuse
+from tests.graph.rewriting import OPTIMISER, bind, check_equal, fills, names, variable
+
+
+def adagrad(on: Any, shape: Any) -> list[Any]:
+    w, g, h = (variable(n, shape, on=on) for n in "wgh")
+    rate = variable("rate", (), on=on)
+    total = bind("add", h, bind("multiply", g, g, on=on), on=on)
+    below = bind("add", bind("sqrt", total, on=on), 1e-8, on=on)
+    step = bind("divide", bind("multiply", rate, g, on=on), below, on=on)
+    return [bind("subtract", w, step, on=on), total]
+
+
+@pytest.mark.parametrize("shape", [(7,), (1000,), (3, 5, 7), (1, 1), ()])
+@pytest.mark.parametrize("block", [16, 64, 1 << 18])
+def test_an_update_is_one_pass_with_the_same_bits(shape: Any, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fuse, "LEAST", 1)
+    monkeypatch.setattr(fused, "BLOCK", block)
+    roots = adagrad(OPTIMISER, shape)
+    found = OPTIMISER.optimise(roots)
+    assert names(found.roots[0]).count("blockwise") == 2, "the sum of squares is asked for, so it is a group of its own"
+    feeds = {n: np.abs(a) for n, a in fills(roots).items()}
+    check_equal(roots, found.roots, EXACT, feeds)
+    assert OPTIMISER.optimise(found.roots).roots == found.roots
+
+
+def test_small_results_are_not_fused() -> None:
+    roots = adagrad(OPTIMISER, (10,))
+    assert "blockwise" not in names(OPTIMISER.optimise(roots).roots[0])
+
+
+@pytest.mark.parametrize("bias", [(4,), (3, 1), (2, 1, 1), (1,), (5, 2, 3, 4)])
+@pytest.mark.parametrize("block", [16, 100, 1 << 18])
+def test_groups_broadcast_and_choose(bias: Any, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fuse, "LEAST", 1)
+    monkeypatch.setattr(fused, "BLOCK", block)
+    x, b, g = variable("x", (5, 2, 3, 4)), variable("b", bias), variable("g", (5, 2, 3, 4))
+    forward = bind("relu", bind("add", x, b))
+    backward = bind("where", bind("greater", forward, 0), bind("multiply", g, 2), 0)
+    roots = [forward, backward]
+    found = OPTIMISER.optimise(roots).roots
+    assert [names(r)[-1] for r in found] == ["blockwise", "blockwise"]
+    feeds = fills(roots)
+    feeds[g].flat[::3] = np.nan
+    feeds[x].flat[::5] = np.inf
+    check_equal(roots, found, EXACT, feeds)
+
+
+def test_a_group_writes_over_any_argument(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fused, "BLOCK", 64)
+    kernel = blockwise.kernels[0]
+    random = np.random.default_rng(0)
+    arrays = [np.abs(random.standard_normal(100)).astype(np.float32) for _ in range(3)]
+    arrays += [np.asarray(np.float32(0.1)), np.asarray(np.float32(1e-3))]
+    steps = fused.ADAGRAD
+    wanted = kernel.compute(np, *arrays, steps=steps)
+    reference_value = blockwise.kernels[1].compute(np, *arrays, steps=steps)
+    assert np.array_equal(wanted, reference_value)
+    for position in range(3):
+        given_arrays = [a.copy() for a in arrays]
+        scratch = tuple(np.empty(*each) for each in kernel.scratch(given_arrays, steps=steps))
+        kernel.into(np, given_arrays, (given_arrays[position],), scratch, steps=steps)
+        assert np.array_equal(given_arrays[position], wanted)
+
+
+def test_masks_keep_bits() -> None:
+    x, c = variable("x", (6,)), variable("c", (6,), "bool")
+    feeds = {x: np.float32([np.nan, np.inf, -0.0, np.nan, -1.0, 2.0]), c: np.array([1, 1, 1, 0, 0, 1], bool)}
+    roots = [bind("where", c, x, 0), bind("where", c, 0, x), bind("where", c, x, -0.0), bind("where", c, x, 1)]
+    found = OPTIMISER.optimise(roots).roots
+    assert [r.node.op.name for r in found] == ["masked", "masked", "where", "where"]
+    check_equal(roots, found, EXACT, feeds)

@@ -1,0 +1,67 @@
+"""Losses and metrics against NumPy, and gradients of whole models against central differences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nnc_func import nn
+from nnc_func.errors import ShapeError
+from tests.nn.models import images, leaves, small_cnn, stacks
+
+STACKS = pytest.mark.parametrize("stack", stacks().values(), ids=stacks())
+GENERATOR = np.random.default_rng(1)
+
+
+@STACKS
+def test_cross_entropy_of_class_numbers_and_of_probabilities(stack: Any) -> None:
+    logits, labels = GENERATOR.normal(size=(6, 4)), GENERATOR.integers(0, 4, 6)
+    chances = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
+    wanted = -np.log(chances[np.arange(6), labels]).mean()
+    x = stack.asarray(logits)
+    assert float(nn.softmax_cross_entropy(x, stack.asarray(labels))) == pytest.approx(wanted, rel=1e-12)
+    assert float(nn.softmax_cross_entropy(x, stack.asarray(np.eye(4)[labels]))) == pytest.approx(wanted, rel=1e-12)
+
+
+@STACKS
+def test_quadratic_and_accuracy(stack: Any) -> None:
+    a, b = GENERATOR.normal(size=(6, 4)), GENERATOR.normal(size=(6, 4))
+    labels = GENERATOR.integers(0, 4, 6)
+    assert float(nn.quadratic(stack.asarray(a), stack.asarray(b))) == pytest.approx(((a - b) ** 2).mean())
+    wanted = (a.argmax(-1) == labels).mean()
+    assert float(nn.accuracy(stack.asarray(a), stack.asarray(labels))) == pytest.approx(wanted)
+    assert float(nn.accuracy(stack.asarray(a), stack.asarray(np.eye(4)[labels]))) == pytest.approx(wanted)
+
+
+def test_shapes_that_would_broadcast_are_refused(stack: Any) -> None:
+    x = stack.asarray(np.ones((6, 4)))
+    with pytest.raises(ShapeError, match="quadratic"):
+        nn.quadratic(x, stack.asarray(np.ones((6, 1))))
+    with pytest.raises(ShapeError, match="class numbers"):
+        nn.softmax_cross_entropy(x, stack.asarray(np.ones((6, 1), "int64")))
+
+
+@STACKS
+def test_gradients_of_a_model_are_central_differences(stack: Any) -> None:
+    model = small_cnn("float64", dropout=0.3)
+    x, y = (stack.asarray(a) for a in images(8, "float64"))
+    parameters, rest, merge = nn.partition(model)
+    key = stack.asarray(nn.key_of(4))
+
+    def loss(parameters: Any) -> Any:
+        outputs, _ = nn.apply(merge(parameters, rest), x, key)
+        return nn.softmax_cross_entropy(outputs, y)
+
+    jitted = stack.jit(loss)
+    found = leaves(stack.grad(loss)(parameters))
+    for i, p in enumerate(parameters):
+        for at in GENERATOR.integers(0, p.size, 2):
+            values = []
+            for h in (1e-5, -1e-5):
+                moved = [q.copy() for q in parameters]
+                moved[i].flat[at] += h
+                values.append(float(jitted(moved)))
+            slope = (values[0] - values[1]) / 2e-5
+            assert found[i].flat[at] == pytest.approx(slope, rel=1e-5, abs=1e-8)

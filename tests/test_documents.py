@@ -1,0 +1,45 @@
+"""The documents run: every docstring's example, the README's code, the tour and the short examples."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import pkgutil
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import nnc_func
+
+ROOT = Path(__file__).parent.parent
+OPTIONAL = {"nnc_func.device.gpu"}  # its examples need a GPU
+MODULES = sorted(m.name for m in pkgutil.walk_packages(nnc_func.__path__, "nnc_func.") if m.name not in OPTIONAL)
+
+
+@pytest.mark.parametrize("name", ["nnc_func", *MODULES])
+def test_examples_in_docstrings_give_what_they_show(name: str) -> None:
+    found = doctest.testmod(importlib.import_module(name), optionflags=doctest.ELLIPSIS)
+    assert found.failed == 0, f"{found.failed} of {found.attempted} examples in {name} failed: see above"
+
+
+def test_the_readme_runs() -> None:
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
+    assert blocks
+    for block in blocks:
+        exec(compile(block, "README.md", "exec"), {"__name__": "readme"})
+
+
+def test_the_tour_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    runpy.run_path(str(ROOT / "docs" / "tour.py"))
+    assert "ratio 1.0000" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.py")), ids=lambda p: p.name)
+def test_the_examples_run(path: Path, tmp_path: Path) -> None:
+    options = ["--help"] if path.name == "mnist.py" else []
+    done = subprocess.run([sys.executable, str(path), *options], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
