@@ -12,7 +12,6 @@ from nnc_func.facets.derivatives import ONE, Bilinear, Constant, Custom, Linear,
 from nnc_func.op import Op
 
 SCALARS = (bool, int, float, complex)
-SCALARS = (bool, int, float, complex)
 _levels = itertools.count(1)  # of traces: an inner one is always above the outer ones
 
 
@@ -44,16 +43,6 @@ class Traced:
 
     def __repr__(self) -> str:
         return f"Traced({self.primal!r})"
-
-
-class Literal:
-    """The shape and dtype of a Python number among the arguments: all that the transpose of a linear operator uses."""
-
-    __slots__ = ("dtype",)
-    shape = ()
-
-    def __init__(self, number: Any) -> None:
-        self.dtype = np.dtype(type(number))
 
 
 class Trace:
@@ -206,9 +195,8 @@ class Reverse(Trace):
         for output, g in zip(outputs, cotangents, strict=True):
             if type(output) is Traced and output.trace is self and g is not None:
                 _add(o, flowing, (output.mark, output.index), g)
-        keep = {w.mark for w in wanted}
         for entry in reversed(self.tape):
-            gs = flowing.get(entry) if entry in keep else flowing.pop(entry, None)
+            gs = flowing.pop(entry, None)
             if gs is not None:
                 needed = [i for i, p in enumerate(entry.parents) if p is not None]
                 for i, g in cotangent(o, entry, gs, needed):

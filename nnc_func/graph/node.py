@@ -180,9 +180,10 @@ class InternTable:
     def result(self, node: Node, index: int) -> Result:
         """The value of that result: the same object while it lives."""
         key = (id(node), index)
-        found = self._results.get(key)
-        if found is None or found.node is not node:
-            found = self._results[key] = Result(node, index)
+        with self._lock:  # two threads must not make two of one result: plans tell values apart by identity
+            found = self._results.get(key)
+            if found is None or found.node is not node:
+                found = self._results[key] = Result(node, index)
         return found
 
     def settle(self, node: Node, op: Op, data: Any) -> None:

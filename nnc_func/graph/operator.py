@@ -89,11 +89,6 @@ class Operator(Layer, Generic[A]):
             arg = np.asarray(arg)
         return self.symbol.constant(arg)  # type: ignore[no-any-return]
 
-    def rebuild(self, node: Node, args: tuple[Value, ...]) -> Node:
-        """The node of the same operator and parameters on other operands."""
-        found = self.symbol.apply(node.op, args, node.items, node.origin)
-        return found[0].node if node.op.several else found  # type: ignore[no-any-return]
-
     def substitute(self, roots: Any, values: dict[Node, Any], dims: dict[str, Any] | None = None) -> list[Value]:
         """The roots with leaves replaced, and symbolic extents in parameters bound: everything above is built anew.
 

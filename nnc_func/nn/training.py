@@ -15,6 +15,7 @@ import numpy as np
 from nnc_func.errors import OperatorError
 from nnc_func.layer import chain
 from nnc_func.nn.step import ImmediateStep, Metrics, Step, TrainingState
+from nnc_func.tree import flatten
 
 
 class Trained:
@@ -118,7 +119,7 @@ def train(
     Raises
     ------
     OperatorError
-        `epochs` without a known number of batches; `stop` where nothing is asked for.
+        `epochs` without a known number of batches; `stop` where nothing is asked for; a `state` of another model.
 
     Examples
     --------
@@ -133,6 +134,8 @@ def train(
     """
     if stop is not None and not ask_every:
         raise OperatorError("stop looks at losses, so ask_every has to be a number, given None")
+    if state is not None and model is not None:
+        _of_model(state, model)
     kind = Step if "engine" in {each.role for each in chain(stack.top)} else ImmediateStep
     step = kind(stack, state if state is not None else model, loss, update, metrics=metrics, seed=seed)
     count = _count(batches, steps, epochs)
@@ -151,6 +154,15 @@ def train(
     finally:
         line.close()
     return Trained(step, asked, pending)
+
+
+def _of_model(state: TrainingState, model: Any) -> None:
+    """Raise OperatorError where a state's model has other tensors than the model that is to be trained."""
+    (have, its), (want, wanted) = flatten(state.model), flatten(model)
+    odd = [f"{tuple(a.shape)} for {tuple(b.shape)}" for a, b in zip(have, want, strict=False) if a.shape != b.shape]
+    if its != wanted or odd:
+        told = f": {', '.join(odd)}" if odd else f", {state.model!r}"
+        raise OperatorError(f"the state is of another model than {model!r}{told}; give the model that it was made of")
 
 
 def _count(batches: Any, steps: int | None, epochs: float | None) -> int | None:

@@ -193,3 +193,12 @@ def test_accuracy_refuses_labels_of_another_shape(stack: nnc.Stack) -> None:
     assert nn.accuracy(logits, stack.asarray([0, 1, 0])).item() == 1
     with pytest.raises(ShapeError, match=r"\(3,\), given \(3, 1\)"):
         nn.accuracy(logits, stack.asarray([[0], [1], [0]]))
+
+
+def test_a_plan_exports_its_problem_in_minimallocs_format() -> None:
+    plan = arena_program(nnc.lazy()).plan
+    head, *rows = plan.to_csv().splitlines()
+    assert head == "id,lower,upper,size,offset"
+    wanted = [(i, b.lower, b.upper, b.nbytes, b.offset) for i, b in enumerate(plan.planned)]
+    assert [tuple(map(int, row.split(","))) for row in rows] == wanted
+    assert rows

@@ -8,7 +8,6 @@ from typing import Any
 from attrs import frozen
 
 from nnc_func.errors import ShapeError
-from nnc_func.facets.dims import known
 from nnc_func.facets.shapes import broadcast
 
 SOUNDNESS, PROFIT = "soundness", "profit"
@@ -93,11 +92,6 @@ def broadcasts(x: Any, y: Any, *, to: Any) -> Condition:
 def used_once(x: Any) -> Condition:
     """Only the match uses it, so that it need not be computed any more."""
     return Condition(lambda m: m.users(m[x]) == 1, f"only this uses {x}", PROFIT, counts_users=True)
-
-
-def at_least(x: Any, nbytes: int) -> Condition:
-    """It is known to be that large."""
-    return Condition(lambda m: known(n := m[x].aval.nbytes) and n >= nbytes, f"{x} has {nbytes} bytes or more", PROFIT)
 
 
 def that(predicate: Callable[..., bool], *of: Any, says: str = "", kind: str = SOUNDNESS) -> Condition:
