@@ -46,11 +46,27 @@ class Buffer:
 
 @frozen
 class Slot:
-    """A value of the plan: the buffer that it lives in, and what is known of it. Views share their base's buffer."""
+    """A value of the plan: the buffer that it lives in, and what is known of it. Views share their base's buffer.
+
+    Attributes
+    ----------
+    buffer
+        The buffer that it lives in.
+    aval
+        What is known of it.
+    is_view
+        It shows memory that another slot was computed into.
+    offset
+        Bytes from the start of the buffer: more than 0 where it is computed into a part of it.
+    strides
+        Bytes from one element to the next along each axis; None: row-major, without gaps.
+    """
 
     buffer: int
     aval: Aval
     is_view: bool = False
+    offset: int = 0
+    strides: tuple[int, ...] | None = None
 
 
 @frozen
@@ -69,6 +85,10 @@ class Instruction:
         Nothing is computed: the result shows its operand's memory.
     origin
         User lines that asked for it.
+    stream
+        The queue that runs it; the instructions of one stream run one after the other.
+    waits
+        Instructions of other streams that must have run before, by number.
     """
 
     op: Op
@@ -79,6 +99,8 @@ class Instruction:
     scratch: tuple[int, ...]
     view: bool
     origin: Origin
+    stream: int = 0
+    waits: tuple[int, ...] = ()
 
 
 @frozen(eq=False, repr=False, slots=False)

@@ -1,0 +1,74 @@
+"""Offsets for what lives in the arena, and the plan as data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nnc_func.engine.allocators.base import Allocator, Problem, answered, arena_size
+from nnc_func.engine.copying import COPY
+from nnc_func.engine.plan import ARENA, CONSTANT, INPUT, LENT, VARIABLE, Buffer, Instruction, Plan, Slot
+from nnc_func.engine.storages import Storages
+from nnc_func.graph.node import Node
+
+
+def placed(work: Storages, allocator: Allocator, alignment: int, order: str) -> tuple[Plan, dict[Node, int]]:
+    """Offsets for the arena's storages, and everything as data."""
+    roots = [work.root(s) for s in range(len(work.kind))]
+    arena = [s for s in range(len(work.kind)) if roots[s] == s and work.kind[s] == ARENA]
+    problem = Problem(
+        [work.nbytes[s] for s in arena],
+        [work.first[s] for s in arena],
+        [work.last[s] + 1 for s in arena],
+        alignment,
+    )
+    offsets = dict(zip(arena, answered(allocator, problem), strict=True))
+    number: dict[int, int] = {}
+    buffers: list[Buffer] = []
+    for s in range(len(work.kind)):
+        if roots[s] == s:
+            number[s] = len(buffers)
+            planned = work.kind[s] in (ARENA, LENT)
+            buffers.append(
+                Buffer(
+                    work.kind[s],
+                    work.nbytes[s],
+                    work.first[s] if planned else 0,
+                    work.last[s] + 1 if planned else 0,
+                    offsets.get(s, 0),
+                    work.source[s],
+                )
+            )
+    slots = [
+        Slot(number[roots[s]], aval, view) for s, aval, view in zip(work.storage, work.avals, work.views, strict=True)
+    ]
+    instructions = [_instruction(work, raw, slots, number) for raw in work.instructions]
+    plan = Plan(
+        instructions=tuple(instructions),
+        slots=tuple(slots),
+        buffers=tuple(buffers),
+        inputs=tuple(work.leaf_slots[INPUT]),
+        variables=tuple(work.leaf_slots[VARIABLE]),
+        constants=tuple(work.leaf_slots[CONSTANT]),
+        outputs=tuple(work.outputs),
+        updates=tuple(work.updates),
+        commit=work.commit,
+        arena_bytes=arena_size(problem, [offsets[s] for s in arena]),
+        alignment=alignment,
+        order=order,
+        allocator=type(allocator).__name__,
+    )
+    blocks = {v.node: slots[i].buffer for v, i in work.slot_of.items() if v.index == 0}
+    return plan, blocks
+
+
+def _instruction(work: Storages, raw: tuple[Any, ...], slots: list[Slot], number: dict[int, int]) -> Instruction:
+    node, kernel, operands, results, scratch, view = raw
+    used = []
+    for aval, storage in scratch:
+        slots.append(Slot(number[storage], aval))
+        used.append(len(slots) - 1)
+    if kernel is COPY:
+        return Instruction(COPY, (), "copy", operands, results, (), False, node.origin)
+    return Instruction(
+        node.op, node.items, kernel.name if kernel else "view", operands, results, tuple(used), view, node.origin
+    )

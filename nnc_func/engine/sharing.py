@@ -1,0 +1,113 @@
+"""Lifetimes, and who takes over whose memory: in place, and in the memory of outputs that are not written yet."""
+
+from __future__ import annotations
+
+from nnc_func.engine.copying import COPY
+from nnc_func.engine.lending import borrowers
+from nnc_func.engine.plan import ARENA, LENT, NEXT, OUTPUT, VARIABLE
+from nnc_func.engine.storages import FOREVER, Storages
+from nnc_func.facets.kernels import ALL, Kernel
+
+
+def lifetimes(work: Storages) -> None:
+    """First and last use of every storage, views counted for their base."""
+    first, last, storage = work.first, work.last, work.storage
+    for t, (_, _, operands, results, scratch, _) in enumerate(work.instructions):
+        for slot in operands:
+            last[storage[slot]] = t
+        for slot in results:
+            s = storage[slot]
+            if first[s] == FOREVER:
+                first[s] = t
+            if last[s] < t:
+                last[s] = t
+        for _, s in scratch:
+            first[s] = last[s] = t
+    end = len(work.instructions)
+    for s, kind in enumerate(work.kind):
+        if kind in (OUTPUT, NEXT):
+            last[s] = end
+
+
+def share(work: Storages) -> None:
+    """In place: a result takes over the memory of an operand that dies there, where the kernel allows it.
+
+    A chain that starts over a variable must end in its update; one that does not is not begun the next time.
+    """
+    merged, last = list(work.merged), list(work.last)
+    while True:
+        _share(work)
+        updates = {at for at, slot in work.updates if work.root(work.storage[slot]) == _variable(work, at)}
+        broken = {
+            work.source[root]
+            for s in range(len(work.kind))
+            if (root := work.root(s)) != s and work.kind[root] == VARIABLE and work.source[root] not in updates
+        }
+        if not broken:
+            return
+        work.updated -= broken
+        work.merged, work.last = list(merged), list(last)
+
+
+def _variable(work: Storages, at: int) -> int:
+    return work.storage[work.leaf_slots[VARIABLE][at]]
+
+
+def _share(work: Storages) -> None:
+    for t, (_, kernel, operands, results, _, view) in enumerate(work.instructions):
+        if view or kernel is COPY or len(results) != 1 or not kernel.overwrites:
+            continue
+        result = results[0]
+        mine = work.storage[result]
+        kind = work.kind[mine]
+        if kind == OUTPUT:
+            continue
+        allowed = range(len(operands)) if kernel.overwrites == ALL else kernel.overwrites
+        for position in allowed:
+            slot = operands[position]
+            if (
+                work.whole[slot]
+                and work.avals[slot] == work.avals[result]
+                and _dies(work, t, slot, operands, kind, mine, kernel)
+            ):
+                work.take_over(mine, work.root(work.storage[slot]))
+                break
+
+
+def _dies(work: Storages, t: int, slot: int, operands: tuple[int, ...], kind: str, mine: int, kernel: Kernel) -> bool:
+    storage = work.root(work.storage[slot])
+    if work.last[storage] != t or work.nbytes[storage] != work.nbytes[mine]:
+        return False
+    if work.kind[storage] == VARIABLE:  # only one that gets a new value, where nothing can fail any more
+        if t < work.commit or work.source[storage] not in work.updated:
+            return False
+        if work.avals[slot] != work.avals[work.leaf_slots[VARIABLE][work.source[storage]]]:
+            return False  # the variable in another shape
+        if kind == NEXT and work.source[storage] != work.source[mine]:
+            return False
+    elif work.kind[storage] != ARENA or kind == NEXT:
+        return False
+    # the same memory at another position must be the same elements, and overwriting it there allowed too
+    allowed = range(len(operands)) if kernel.overwrites == ALL else kernel.overwrites
+    return all(
+        work.root(work.storage[o]) != storage
+        or (i in allowed and work.whole[o] and work.avals[o].shape == work.avals[slot].shape)
+        for i, o in enumerate(operands)
+    )
+
+
+def lend(work: Storages) -> None:
+    """What is dead before an output is written may live in its memory, where that lowers the peak."""
+    bound = {s for *_, scratch, _ in work.instructions for _, s in scratch}  # once, to the arena: outputs are fresh
+    for slot in sorted(work.outputs, key=lambda s: -work.avals[s].nbytes):
+        output = work.storage[slot]
+        arena = [s for s in range(len(work.kind)) if work.merged[s] == s and work.kind[s] == ARENA and s not in bound]
+        chosen = borrowers(
+            [work.nbytes[s] for s in arena],
+            [work.first[s] for s in arena],
+            [work.last[s] + 1 for s in arena],
+            work.nbytes[output],
+            work.first[output],
+        )
+        for at in chosen:
+            work.kind[arena[at]], work.source[arena[at]] = LENT, work.source[output]
