@@ -532,13 +532,13 @@ class Ops(Generic[T]):
         padding: Any = "VALID",
         dilation: Any = (1, 1),
         groups: int = 1,
-        layout: str = "NHWC",
+        data_format: str = "NHWC",
     ) -> T:
         """Sum of products of a kernel with every window of images.
 
-        Shapes: `x` is ``(images, height, width, in)`` in the layout ``"NHWC"``, ``(images, in, height, width)`` in
+        Shapes: `x` is ``(images, height, width, in)`` in the data format ``"NHWC"``, ``(images, in, height, width)`` in
         ``"NCHW"``; the result likewise, with the kernel's ``out`` channels. The kernel is ``(height, width, in // groups,
-        out)``, HWIO, in both layouts.
+        out)``, HWIO, in both data formats.
 
         `stride` is the step between windows and `dilation` the step between elements of one, each a number or a pair.
         `padding` surrounds the images with zeros: ``"VALID"`` by none, ``"SAME"`` so that there are ceil(extent / stride)
@@ -547,7 +547,8 @@ class Ops(Generic[T]):
         i of the input only.
         """
         return self._bind(
-            _CONV2D, x, w, stride=stride, padding=padding, dilation=dilation, groups=groups, layout=layout
+            _CONV2D, x, w, stride=stride, padding=padding, dilation=dilation, groups=groups,
+            data_format=data_format
         )
 
     def conv2d_input_gradient(
@@ -561,7 +562,7 @@ class Ops(Generic[T]):
         padding: Any = "VALID",
         dilation: Any = (1, 1),
         groups: int = 1,
-        layout: str = "NHWC",
+        data_format: str = "NHWC",
     ) -> T:
         """Adjoint of `conv2d` with respect to its images: the transposed convolution.
 
@@ -570,7 +571,7 @@ class Ops(Generic[T]):
         """
         return self._bind(
             _CONV2D_INPUT_GRADIENT, g, w, input_shape=input_shape, stride=stride, padding=padding,
-            dilation=dilation, groups=groups, layout=layout
+            dilation=dilation, groups=groups, data_format=data_format
         )
 
     def conv2d_kernel_gradient(
@@ -584,7 +585,7 @@ class Ops(Generic[T]):
         padding: Any = "VALID",
         dilation: Any = (1, 1),
         groups: int = 1,
-        layout: str = "NHWC",
+        data_format: str = "NHWC",
     ) -> T:
         """Adjoint of `conv2d` with respect to its kernel.
 
@@ -593,22 +594,22 @@ class Ops(Generic[T]):
         """
         return self._bind(
             _CONV2D_KERNEL_GRADIENT, x, g, kernel_shape=kernel_shape, stride=stride, padding=padding,
-            dilation=dilation, groups=groups, layout=layout
+            dilation=dilation, groups=groups, data_format=data_format
         )
 
     def max_pool2d(
-        self, x: T | Scalar, /, *, window: Any, stride: Any = None, padding: Any = "VALID", layout: str = "NHWC"
+        self, x: T | Scalar, /, *, window: Any, stride: Any = None, padding: Any = "VALID", data_format: str = "NHWC"
     ) -> T:
         """Largest element of every window of images, channel by channel.
 
-        Shapes: `x` is ``(images, height, width, channels)`` in the layout ``"NHWC"``, ``(images, channels, height,
+        Shapes: `x` is ``(images, height, width, channels)`` in the data format ``"NHWC"``, ``(images, channels, height,
         width)`` in ``"NCHW"``, and the result likewise. `window` and `stride` are numbers or pairs; the stride is the
         window unless given. `padding` is that of `conv2d`, counts as minus infinity, and must be narrower than the
         window. A window with a NaN gives NaN.
 
         Its derivative follows one element of each window: the largest, and among equals the first in row-major order.
         """
-        return self._bind(_MAX_POOL2D, x, window=window, stride=stride, padding=padding, layout=layout)
+        return self._bind(_MAX_POOL2D, x, window=window, stride=stride, padding=padding, data_format=data_format)
 
     def max_pool2d_gradient(
         self,
@@ -619,7 +620,7 @@ class Ops(Generic[T]):
         window: Any,
         stride: Any = None,
         padding: Any = "VALID",
-        layout: str = "NHWC",
+        data_format: str = "NHWC",
     ) -> T:
         """Adjoint of `max_pool2d` at `x`: each cotangent goes to the first largest element of its window.
 
@@ -627,7 +628,9 @@ class Ops(Generic[T]):
         one element is added. A window with a NaN sends to its first element. It is linear in `g` and, wherever it has a
         derivative, constant in `x`.
         """
-        return self._bind(_MAX_POOL2D_GRADIENT, x, g, window=window, stride=stride, padding=padding, layout=layout)
+        return self._bind(
+            _MAX_POOL2D_GRADIENT, x, g, window=window, stride=stride, padding=padding, data_format=data_format
+        )
 
     def max_pool2d_tangent(
         self,
@@ -638,23 +641,25 @@ class Ops(Generic[T]):
         window: Any,
         stride: Any = None,
         padding: Any = "VALID",
-        layout: str = "NHWC",
+        data_format: str = "NHWC",
     ) -> T:
         """Elements of `t` where `x` has the first largest element of each window: how `max_pool2d` moves with `x`.
 
         `t` has the shape of `x`, the result that of ``max_pool2d(x)`` and the dtype of `t`. A window with a NaN gives
         what stands at its first element. It is linear in `t` and, wherever it has a derivative, constant in `x`.
         """
-        return self._bind(_MAX_POOL2D_TANGENT, x, t, window=window, stride=stride, padding=padding, layout=layout)
+        return self._bind(
+            _MAX_POOL2D_TANGENT, x, t, window=window, stride=stride, padding=padding, data_format=data_format
+        )
 
     def average_pool2d(
-        self, x: T | Scalar, /, *, window: Any, stride: Any = None, padding: Any = "VALID", layout: str = "NHWC"
+        self, x: T | Scalar, /, *, window: Any, stride: Any = None, padding: Any = "VALID", data_format: str = "NHWC"
     ) -> T:
         """Mean of every window of images, channel by channel; padding is not counted.
 
         Shapes and parameters are those of `max_pool2d`: a window cut by the border is the mean of its elements inside.
         """
-        return self._bind(_AVERAGE_POOL2D, x, window=window, stride=stride, padding=padding, layout=layout)
+        return self._bind(_AVERAGE_POOL2D, x, window=window, stride=stride, padding=padding, data_format=data_format)
 
     def average_pool2d_gradient(
         self,
@@ -665,7 +670,7 @@ class Ops(Generic[T]):
         window: Any,
         stride: Any = None,
         padding: Any = "VALID",
-        layout: str = "NHWC",
+        data_format: str = "NHWC",
     ) -> T:
         """Adjoint of `average_pool2d`: each cotangent is spread evenly over its window.
 
@@ -673,7 +678,7 @@ class Ops(Generic[T]):
         """
         return self._bind(
             _AVERAGE_POOL2D_GRADIENT, g, input_shape=input_shape, window=window, stride=stride, padding=padding,
-            layout=layout
+            data_format=data_format
         )
 
     def softmax(self, x: T | Scalar, /, *, axis: int = -1) -> T:

@@ -60,7 +60,7 @@ class Dense(Module):
 class Conv2D(Module):
     """Images convolved with a kernel of shape ``(height, width, in // groups, out)``, plus a bias a channel.
 
-    Stride, padding, dilation, groups and layout are those of the operator `conv2d`.
+    Stride, padding, dilation, groups and data format are those of the operator `conv2d`.
 
     Examples
     --------
@@ -76,15 +76,15 @@ class Conv2D(Module):
     padding: Any = static("VALID", converter=_padding)
     dilation: Any = static((1, 1), converter=_pair)
     groups: int = static(1)
-    layout: str = static("NHWC")
+    data_format: str = static("NHWC")
     biased: bool = static(True)
     initialiser: Initialiser = static(glorot_uniform)
 
     def create(self, key: Any, aval: Any) -> dict[str, Any]:
         """Kernel and bias for images with the channels of the aval."""
         if aval.ndim != 4:
-            raise ShapeError(f"{self!r} wants images of rank 4, {self.layout}, given shape {aval.shape}")
-        inputs = _channels(aval.shape, -1 if self.layout == "NHWC" else 1, self)
+            raise ShapeError(f"{self!r} wants images of rank 4, {self.data_format}, given shape {aval.shape}")
+        inputs = _channels(aval.shape, -1 if self.data_format == "NHWC" else 1, self)
         if inputs % self.groups:
             raise ShapeError(f"{self!r} cuts its input channels into {self.groups} groups, given {inputs} channels")
         weight = self.initialiser(key, (*self.window, inputs // self.groups, self.channels), aval.dtype)
@@ -99,11 +99,13 @@ class Conv2D(Module):
             padding=self.padding,
             dilation=self.dilation,
             groups=self.groups,
-            layout=self.layout,
+            data_format=self.data_format,
         )
         if self.bias is None:
             return y
-        return y + (self.bias if self.layout == "NHWC" else x.stack.ops.reshape(self.bias, shape=(self.channels, 1, 1)))
+        return y + (
+            self.bias if self.data_format == "NHWC" else x.stack.ops.reshape(self.bias, shape=(self.channels, 1, 1))
+        )
 
 
 @module
@@ -119,12 +121,12 @@ class MaxPool2D(Module):
     window: Any = static(converter=_pair)
     stride: Any = static(None, converter=_pair)
     padding: Any = static("VALID", converter=_padding)
-    layout: str = static("NHWC")
+    data_format: str = static("NHWC")
 
     def forward(self, x: Any, context: Context | None = None) -> Any:
         """The pooled images."""
         return x.stack.ops.max_pool2d(
-            x, window=self.window, stride=self.stride, padding=self.padding, layout=self.layout
+            x, window=self.window, stride=self.stride, padding=self.padding, data_format=self.data_format
         )
 
 
@@ -141,12 +143,12 @@ class AveragePool2D(Module):
     window: Any = static(converter=_pair)
     stride: Any = static(None, converter=_pair)
     padding: Any = static("VALID", converter=_padding)
-    layout: str = static("NHWC")
+    data_format: str = static("NHWC")
 
     def forward(self, x: Any, context: Context | None = None) -> Any:
         """The pooled images."""
         return x.stack.ops.average_pool2d(
-            x, window=self.window, stride=self.stride, padding=self.padding, layout=self.layout
+            x, window=self.window, stride=self.stride, padding=self.padding, data_format=self.data_format
         )
 
 

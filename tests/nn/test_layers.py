@@ -38,16 +38,16 @@ def test_dense_is_a_product_and_a_bias(stack: Any) -> None:
 
 
 @STACKS
-@pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
-def test_conv2d_sums_over_windows(stack: Any, layout: str) -> None:
+@pytest.mark.parametrize("data_format", ["NHWC", "NCHW"])
+def test_conv2d_sums_over_windows(stack: Any, data_format: str) -> None:
     x = _noise(2, 5, 6, 3)
-    given = x if layout == "NHWC" else x.transpose(0, 3, 1, 2)
-    layer = nn.Conv2D(4, (3, 2), layout=layout).init(1, (None, *given.shape[1:])).replaced(bias=_noise(4))
+    given = x if data_format == "NHWC" else x.transpose(0, 3, 1, 2)
+    layer = nn.Conv2D(4, (3, 2), data_format=data_format).init(1, (None, *given.shape[1:])).replaced(bias=_noise(4))
     wanted = np.zeros((2, 3, 5, 4), "float32") + layer.bias
     for i in range(3):
         for j in range(5):
             wanted[:, i, j] += np.einsum("nhwc,hwco->no", x[:, i : i + 3, j : j + 2], layer.weight)
-    _close(layer(stack.asarray(given)), wanted if layout == "NHWC" else wanted.transpose(0, 3, 1, 2))
+    _close(layer(stack.asarray(given)), wanted if data_format == "NHWC" else wanted.transpose(0, 3, 1, 2))
 
 
 @STACKS

@@ -44,26 +44,26 @@ def _ungrouped(xp: Any, x: Any, shape: tuple[int, ...]) -> Any:
 
 
 def _conv_reference(
-    xp: Any, x: Any, w: Any, *, stride: Any, padding: Any, dilation: Any, groups: int, layout: str
+    xp: Any, x: Any, w: Any, *, stride: Any, padding: Any, dilation: Any, groups: int, data_format: str
 ) -> Any:
     x, w = common(xp, x, w)
-    x = nhwc(xp, x, layout)
+    x = nhwc(xp, x, data_format)
     over = windows_of(x.shape[1:3], w.shape[:2], stride, padding, dilation)
     out = zeros(xp, (x.shape[0], *over.outputs, w.shape[3]), x)
     for i, j, (rows, columns), (in_rows, in_columns) in over.offsets():
         seen = x[:, in_rows, in_columns, :]
         found = xp.matmul(_grouped(xp, seen, groups), _grouped(xp, w[i, j, :, :], groups))
         out[:, rows, columns, :] += _ungrouped(xp, found, (*seen.shape[:3], w.shape[3]))
-    return from_nhwc(xp, out, layout)
+    return from_nhwc(xp, out, data_format)
 
 
 def _input_gradient_reference(
     xp: Any, g: Any, w: Any, *, input_shape: tuple[int, ...], stride: Any, padding: Any, dilation: Any, groups: int,
-    layout: str,
+    data_format: str,
 ) -> Any:  # fmt: skip
     g, w = common(xp, g, w)
-    g = nhwc(xp, g, layout)
-    extents = input_shape[1:3] if layout == "NHWC" else input_shape[2:]
+    g = nhwc(xp, g, data_format)
+    extents = input_shape[1:3] if data_format == "NHWC" else input_shape[2:]
     over = windows_of(extents, w.shape[:2], stride, padding, dilation)
     out = zeros(xp, (g.shape[0], *extents, w.shape[2] * groups), g)
     for i, j, (rows, columns), (in_rows, in_columns) in over.offsets():
@@ -71,15 +71,15 @@ def _input_gradient_reference(
         back = xp.matrix_transpose(_grouped(xp, w[i, j, :, :], groups))
         found = xp.matmul(_grouped(xp, seen, groups), back)
         out[:, in_rows, in_columns, :] += _ungrouped(xp, found, (*seen.shape[:3], out.shape[3]))
-    return from_nhwc(xp, out, layout)
+    return from_nhwc(xp, out, data_format)
 
 
 def _kernel_gradient_reference(
     xp: Any, x: Any, g: Any, *, kernel_shape: tuple[int, ...], stride: Any, padding: Any, dilation: Any, groups: int,
-    layout: str,
+    data_format: str,
 ) -> Any:  # fmt: skip
     x, g = common(xp, x, g)
-    x, g = nhwc(xp, x, layout), nhwc(xp, g, layout)
+    x, g = nhwc(xp, x, data_format), nhwc(xp, g, data_format)
     over = windows_of(x.shape[1:3], kernel_shape[:2], stride, padding, dilation)
     out = zeros(xp, kernel_shape, x)
     for i, j, (rows, columns), (in_rows, in_columns) in over.offsets():
@@ -106,7 +106,7 @@ class Blocks:
     channels: int
     out: int
     groups: int
-    layout: str
+    data_format: str
     rows: bool
 
     @property
@@ -136,8 +136,8 @@ class Blocks:
         return self.padded != self.over.inputs
 
     def padded_shape(self, images: int) -> tuple[int, ...]:
-        """Of padded images, in their own layout."""
-        if self.layout == "NHWC":
+        """Of padded images, in their own data format."""
+        if self.data_format == "NHWC":
             return (images, *self.padded, self.channels)
         return (images, self.channels, *self.padded)
 
@@ -151,7 +151,7 @@ class Blocks:
         and as matrices (…, pixels, elements), one a group, with channels first also one an image."""
         (kh, kw), (oh, ow), g, c = self.over.size, self.over.outputs, self.groups, self.channels // self.groups
         flat = flat[: images * self.pixels * self.groups * self.depth]
-        if self.layout == "NCHW":
+        if self.data_format == "NCHW":
             whole = flat.reshape(images, g, kh, kw, c, oh, ow).transpose(0, 5, 6, 2, 3, 1, 4)
             return whole, flat.reshape(images, g, self.depth, self.pixels).swapaxes(2, 3)
         if self.rows:
@@ -177,7 +177,7 @@ class Blocks:
     def pixels_of(self, y: Any, channels: int) -> Any:
         """Results or cotangents as matrices that go with those of `columns`: views of contiguous ones."""
         n, g = y.shape[0], self.groups
-        if self.layout == "NCHW":
+        if self.data_format == "NCHW":
             return y.reshape(n, g, channels // g, self.pixels).swapaxes(2, 3)
         return y.reshape(n * self.pixels, g, channels // g).transpose(1, 0, 2)
 
@@ -185,13 +185,13 @@ class Blocks:
 @lru_cache(maxsize=4096)
 def _blocks(
     limit: int, itemsize: int, x: tuple[int, ...], w: tuple[int, ...], stride: Any, padding: Any, dilation: Any,
-    groups: int, layout: str,
+    groups: int, data_format: str,
 ) -> Blocks:  # fmt: skip
-    n, h, width, c = x if layout == "NHWC" else (x[0], x[2], x[3], x[1])
+    n, h, width, c = x if data_format == "NHWC" else (x[0], x[2], x[3], x[1])
     over = windows_of((h, width), w[:2], stride, padding, dilation)
     image = max(1, math.prod(over.outputs) * math.prod(w[:2]) * c * itemsize)
     run = c // groups * (w[1] if groups == 1 and pair(dilation)[1] == 1 else 1)
-    return Blocks(over, max(1, min(n, limit // image)), c, w[3], groups, layout, run >= min(over.outputs[1], 48))
+    return Blocks(over, max(1, min(n, limit // image)), c, w[3], groups, data_format, run >= min(over.outputs[1], 48))
 
 
 def _swapped(matrices: Any) -> Any:
@@ -203,10 +203,10 @@ def _fill_columns(xp: Any, plan: Blocks, x: Any, span: slice, scratch: Arrays) -
     if plan.direct:
         return blas_ready(xp, plan.pixels_of(x[span], plan.channels))
     columns, *padded = scratch
-    block = last_channels(x[span], plan.layout)
+    block = last_channels(x[span], plan.data_format)
     whole, matrices = plan.columns(columns, block.shape[0])
     if padded:
-        store = last_channels(padded[0][: block.shape[0]], plan.layout)
+        store = last_channels(padded[0][: block.shape[0]], plan.data_format)
         xp.copyto(plan.inside(store), block)
         block = store
     xp.copyto(whole, plan.seen(xp, block))
@@ -215,7 +215,7 @@ def _fill_columns(xp: Any, plan: Blocks, x: Any, span: slice, scratch: Arrays) -
 
 def _times(xp: Any, plan: Blocks, left: Any, right: Any, out: Any) -> None:
     """A product into results as `Blocks.pixels_of` gives them."""
-    if plan.layout == "NCHW":  # their memory has channels as rows
+    if plan.data_format == "NCHW":  # their memory has channels as rows
         xp.matmul(_swapped(right), _swapped(left), out=_swapped(out))
     else:
         xp.matmul(left, right, out=out)
@@ -267,7 +267,7 @@ def _kernel_gradient_into(
     for span in spans(x.shape[0], plan.images):
         matrices = _swapped(_fill_columns(xp, plan, x, span, tuple(rest)))
         cotangents = blas_ready(xp, plan.pixels_of(g[span], plan.out))
-        pairs = zip(matrices, cotangents, strict=True) if plan.layout == "NCHW" else ((matrices, cotangents),)
+        pairs = zip(matrices, cotangents, strict=True) if plan.data_format == "NCHW" else ((matrices, cotangents),)
         for left, right in pairs:
             xp.matmul(left, right, out=partial_sum)
             xp.add(total, partial_sum, out=total)
@@ -293,7 +293,7 @@ def _input_gradient_into(
         spread = _spread(xp, plan, cotangents, w, scratch[0], span.stop - span.start)
         target = out[span]
         target.fill(0)
-        target = last_channels(target, plan.layout)
+        target = last_channels(target, plan.data_format)
         target = target.reshape(*target.shape[:3], plan.groups, -1) if plan.groups > 1 else target[:, :, :, None]
         for i, j, (rows, out_columns), (in_rows, in_columns) in plan.over.offsets():
             sums = target[:, in_rows, in_columns]
@@ -303,7 +303,7 @@ def _input_gradient_into(
 def _spread(xp: Any, plan: Blocks, cotangents: Any, w: Any, flat: Any, images: int) -> Any:
     """What each window's cotangent sends to each of its elements, in the order of `Blocks.columns`."""
     channels = plan.channels // plan.groups
-    if plan.layout == "NHWC" and channels >= 8:  # offset by offset: long runs of channels to add up
+    if plan.data_format == "NHWC" and channels >= 8:  # offset by offset: long runs of channels to add up
         (kh, kw), (oh, ow), g = plan.over.size, plan.over.outputs, plan.groups
         flat = flat[: images * plan.pixels * g * plan.depth]
         kernels = w.reshape(kh, kw, channels, g, plan.out // g).transpose(0, 1, 3, 4, 2)
@@ -339,11 +339,11 @@ def _kernels(into: Any, scratch: Any, result: Any, fallback: Any) -> tuple[Kerne
 
 
 def _conv_result(
-    x: Any, w: Any, *, stride: Any, padding: Any, dilation: Any, groups: int, layout: str
+    x: Any, w: Any, *, stride: Any, padding: Any, dilation: Any, groups: int, data_format: str
 ) -> tuple[Any, Any]:
-    h, width = x.shape[1:3] if layout == "NHWC" else x.shape[2:]
+    h, width = x.shape[1:3] if data_format == "NHWC" else x.shape[2:]
     found = windows_of((h, width), w.shape[:2], stride, padding, dilation).outputs
-    shape = (x.shape[0], *found, w.shape[3]) if layout == "NHWC" else (x.shape[0], w.shape[3], *found)
+    shape = (x.shape[0], *found, w.shape[3]) if data_format == "NHWC" else (x.shape[0], w.shape[3], *found)
     return shape, np.result_type(x.dtype, w.dtype)
 
 

@@ -160,19 +160,19 @@ def windows_of(inputs: Pair, size: Pair, stride: Any, padding: Any, dilation: An
     return Windows(inputs, tuple(outputs), size, stride, dilation, tuple(before), tuple(after))  # type: ignore[arg-type]
 
 
-def last_channels(x: Any, layout: str) -> Any:
+def last_channels(x: Any, data_format: str) -> Any:
     """The images with channels last: a view, or themselves."""
-    return x.transpose(0, 2, 3, 1) if layout == "NCHW" else x
+    return x.transpose(0, 2, 3, 1) if data_format == "NCHW" else x
 
 
-def nhwc(xp: Any, x: Any, layout: str) -> Any:
+def nhwc(xp: Any, x: Any, data_format: str) -> Any:
     """The images with channels last, in any namespace."""
-    return xp.permute_dims(x, (0, 2, 3, 1)) if layout == "NCHW" else x
+    return xp.permute_dims(x, (0, 2, 3, 1)) if data_format == "NCHW" else x
 
 
-def from_nhwc(xp: Any, x: Any, layout: str) -> Any:
-    """Images with channels last in that layout, in any namespace."""
-    return xp.permute_dims(x, (0, 3, 1, 2)) if layout == "NCHW" else x
+def from_nhwc(xp: Any, x: Any, data_format: str) -> Any:
+    """Images with channels last in that data format, in any namespace."""
+    return xp.permute_dims(x, (0, 3, 1, 2)) if data_format == "NCHW" else x
 
 
 # --- matmul ------------------------------------------------------------------------------------------

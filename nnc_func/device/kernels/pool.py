@@ -35,19 +35,19 @@ def _at(axis: int, where: slice) -> tuple[Any, ...]:
     return (slice(None), where, ...) if axis == 1 else (slice(None), slice(None), where, ...)
 
 
-def _windows(shape: tuple[int, ...], window: Any, stride: Any, padding: Any, layout: str) -> Windows:
+def _windows(shape: tuple[int, ...], window: Any, stride: Any, padding: Any, data_format: str) -> Windows:
     """The windows over images of that shape."""
-    h, w = shape[1:3] if layout == "NHWC" else shape[2:]
+    h, w = shape[1:3] if data_format == "NHWC" else shape[2:]
     return windows_of((h, w), pair(window), window if stride is None else stride, padding)
 
 
-def _like(x: tuple[int, ...], rows: int, columns: int, layout: str) -> tuple[int, ...]:
+def _like(x: tuple[int, ...], rows: int, columns: int, data_format: str) -> tuple[int, ...]:
     """The shape of images with other spatial extents."""
-    return (x[0], rows, columns, x[3]) if layout == "NHWC" else (x[0], x[1], rows, columns)
+    return (x[0], rows, columns, x[3]) if data_format == "NHWC" else (x[0], x[1], rows, columns)
 
 
-def _pooled(x: Any, *, window: Any, stride: Any, padding: Any, layout: str) -> tuple[int, ...]:
-    return _like(x.shape, *_windows(x.shape, window, stride, padding, layout).outputs, layout)
+def _pooled(x: Any, *, window: Any, stride: Any, padding: Any, data_format: str) -> tuple[int, ...]:
+    return _like(x.shape, *_windows(x.shape, window, stride, padding, data_format).outputs, data_format)
 
 
 # --- reference ---------------------------------------------------------------------------------------
@@ -63,9 +63,9 @@ def _largest(xp: Any, x: Any, over: Windows, axis: int) -> Any:
     return found
 
 
-def _max_reference(xp: Any, x: Any, *, window: Any, stride: Any, padding: Any, layout: str) -> Any:
-    over = _windows(x.shape, window, stride, padding, layout)
-    return from_nhwc(xp, _largest(xp, _largest(xp, nhwc(xp, x, layout), over, 1), over, 2), layout)
+def _max_reference(xp: Any, x: Any, *, window: Any, stride: Any, padding: Any, data_format: str) -> Any:
+    over = _windows(x.shape, window, stride, padding, data_format)
+    return from_nhwc(xp, _largest(xp, _largest(xp, nhwc(xp, x, data_format), over, 1), over, 2), data_format)
 
 
 def _choices(xp: Any, x: Any, best: Any, over: Windows, axis: int) -> Iterator[tuple[Any, Any, Any]]:
@@ -81,9 +81,9 @@ def _choices(xp: Any, x: Any, best: Any, over: Windows, axis: int) -> Iterator[t
 def _routing_reference(back: bool) -> Any:
     """Gradient (`back`) or tangent of the maximum, one axis after the other."""
 
-    def compute(xp: Any, x: Any, routed: Any, *, window: Any, stride: Any, padding: Any, layout: str) -> Any:
-        over = _windows(x.shape, window, stride, padding, layout)
-        x, routed = nhwc(xp, x, layout), nhwc(xp, routed, layout)
+    def compute(xp: Any, x: Any, routed: Any, *, window: Any, stride: Any, padding: Any, data_format: str) -> Any:
+        over = _windows(x.shape, window, stride, padding, data_format)
+        x, routed = nhwc(xp, x, data_format), nhwc(xp, routed, data_format)
         across = _largest(xp, x, over, 2)
         steps = (across, _largest(xp, across, over, 1), 1), (x, across, 2)
         for values, best, axis in steps if back else steps[::-1]:
@@ -92,7 +92,7 @@ def _routing_reference(back: bool) -> Any:
                 source, target = (here, there) if back else (there, here)
                 found[target] += xp.where(chosen, routed[source], zeros(xp, chosen.shape, routed))
             routed = found
-        return from_nhwc(xp, routed, layout)
+        return from_nhwc(xp, routed, data_format)
 
     return compute
 
@@ -113,25 +113,25 @@ def _floating(xp: Any, x: Any) -> Any:
     return x if xp.isdtype(x.dtype, ("real floating", "complex floating")) else xp.astype(x, xp.float64)
 
 
-def _average_reference(xp: Any, x: Any, *, window: Any, stride: Any, padding: Any, layout: str) -> Any:
-    over = _windows(x.shape, window, stride, padding, layout)
-    x = nhwc(xp, _floating(xp, x), layout)
+def _average_reference(xp: Any, x: Any, *, window: Any, stride: Any, padding: Any, data_format: str) -> Any:
+    over = _windows(x.shape, window, stride, padding, data_format)
+    x = nhwc(xp, _floating(xp, x), data_format)
     total = zeros(xp, (x.shape[0], *over.outputs, x.shape[3]), x)
     for _i, _j, (rows, columns), (in_rows, in_columns) in over.offsets():
         total[:, rows, columns, :] += x[:, in_rows, in_columns, :]
-    return from_nhwc(xp, total / _counts(xp, total, over), layout)
+    return from_nhwc(xp, total / _counts(xp, total, over), data_format)
 
 
 def _average_gradient_reference(
-    xp: Any, g: Any, *, input_shape: tuple[int, ...], window: Any, stride: Any, padding: Any, layout: str
+    xp: Any, g: Any, *, input_shape: tuple[int, ...], window: Any, stride: Any, padding: Any, data_format: str
 ) -> Any:
-    over = _windows(input_shape, window, stride, padding, layout)
-    g = nhwc(xp, _floating(xp, g), layout)
+    over = _windows(input_shape, window, stride, padding, data_format)
+    g = nhwc(xp, _floating(xp, g), data_format)
     g = g / _counts(xp, g, over)
     out = zeros(xp, (g.shape[0], *over.inputs, g.shape[3]), g)
     for _i, _j, (rows, columns), (in_rows, in_columns) in over.offsets():
         out[:, in_rows, in_columns, :] += g[:, rows, columns, :]
-    return from_nhwc(xp, out, layout)
+    return from_nhwc(xp, out, data_format)
 
 
 # --- NumPy: blocks of images that stay in cache ------------------------------------------------------
@@ -165,12 +165,12 @@ def _average_dtype(x: Any) -> Any:
     return x.dtype if x.dtype.kind in "fc" else np.dtype("float64")
 
 
-def _pool_scratch(avals: Arrays, *, layout: str, **params: Any) -> Scratch:
+def _pool_scratch(avals: Arrays, *, data_format: str, **params: Any) -> Scratch:
     """What a block of images is once its rows are pooled."""
     x = avals[0]
-    over = _windows(x.shape, layout=layout, **params)
+    over = _windows(x.shape, data_format=data_format, **params)
     block = _block(x.shape, x.dtype.itemsize), *x.shape[1:]
-    return ((_like(block, over.outputs[0], over.inputs[1], layout), x.dtype),)
+    return ((_like(block, over.outputs[0], over.inputs[1], data_format), x.dtype),)
 
 
 def _average_scratch(avals: Arrays, **params: Any) -> Scratch:
@@ -179,10 +179,10 @@ def _average_scratch(avals: Arrays, **params: Any) -> Scratch:
 
 
 def _pool_into(
-    average: bool, xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays, *, layout: str, **params: Any
+    average: bool, xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays, *, data_format: str, **params: Any
 ) -> None:
-    over = _windows(arrays[0].shape, layout=layout, **params)
-    x, out, down = (last_channels(a, layout) for a in (*arrays, *outs, *scratch))
+    over = _windows(arrays[0].shape, data_format=data_format, **params)
+    x, out, down = (last_channels(a, data_format) for a in (*arrays, *outs, *scratch))
     function, start = (np.add, 0) if average else (np.maximum, _lowest(out.dtype))
     for span in spans(x.shape[0], down.shape[0]):
         part, result = down[: span.stop - span.start], out[span]
@@ -211,13 +211,13 @@ def _routable(avals: Arrays, **_: Any) -> bool:
     return x.dtype.kind in "fiu" and routed.dtype.itemsize in (1, 2, 4, 8)
 
 
-def _routing_scratch(avals: Arrays, *, layout: str, **params: Any) -> Scratch:
+def _routing_scratch(avals: Arrays, *, data_format: str, **params: Any) -> Scratch:
     """The maxima across and of whole windows, values on their way, and for each step what lost, masks, leftovers."""
     x, routed = avals
-    over, bits = _windows(x.shape, layout=layout, **params), _integers(routed.dtype)
+    over, bits = _windows(x.shape, data_format=data_format, **params), _integers(routed.dtype)
     block = _block(x.shape, x.dtype.itemsize), *x.shape[1:]
-    across = _like(block, over.inputs[0], over.outputs[1], layout)
-    whole = _like(block, *over.outputs, layout)
+    across = _like(block, over.inputs[0], over.outputs[1], data_format)
+    whole = _like(block, *over.outputs, data_format)
     most = (max(math.prod(across), math.prod(whole)),)
     values = (across, x.dtype), (whole, x.dtype), (across, routed.dtype)
     return *values, (most, np.dtype("bool")), (most, bits), (most, bits)
@@ -231,11 +231,11 @@ def _chosen(x: Any, best: Any, lost: Any, masks: Any) -> None:
     np.copyto(masks, small)  # widens with the sign; faster than a ufunc that casts
 
 
-def _cut(flat: Any, like: Any, layout: str) -> Any:
-    """As much of flat scratch as images with channels last need, in their layout."""
+def _cut(flat: Any, like: Any, data_format: str) -> Any:
+    """As much of flat scratch as images with channels last need, in their data format."""
     n, h, w, c = like.shape
     found = flat[: n * h * w * c]
-    return last_channels(found.reshape((n, h, w, c) if layout == "NHWC" else (n, c, h, w)), layout)
+    return last_channels(found.reshape((n, h, w, c) if data_format == "NHWC" else (n, c, h, w)), data_format)
 
 
 def _route(x: Any, best: Any, g: Any, out: Any, over: Windows, axis: int, work: Arrays) -> None:
@@ -281,17 +281,17 @@ def _pick(x: Any, best: Any, t: Any, out: Any, over: Windows, axis: int, work: A
 def _routing_into(step: Any) -> Any:
     """The planned kernel that goes over blocks of images and routes both axes by `step`."""
 
-    def into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays, *, layout: str, **params: Any) -> None:
-        over, lowest = _windows(arrays[0].shape, layout=layout, **params), _lowest(arrays[0].dtype)
-        x, routed, out = (last_channels(a, layout) for a in (*arrays, *outs))
-        across, whole, between = (last_channels(a, layout) for a in scratch[:3])
+    def into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays, *, data_format: str, **params: Any) -> None:
+        over, lowest = _windows(arrays[0].shape, data_format=data_format, **params), _lowest(arrays[0].dtype)
+        x, routed, out = (last_channels(a, data_format) for a in (*arrays, *outs))
+        across, whole, between = (last_channels(a, data_format) for a in scratch[:3])
         for span in spans(x.shape[0], across.shape[0]):
             n = span.stop - span.start
             row_best, best = across[:n], whole[:n]
             _reduce(np.maximum, x[span], row_best, over, 2, lowest)
             _reduce(np.maximum, row_best, best, over, 1, lowest)
-            by_row = row_best, best, over, 1, tuple(_cut(s, best, layout) for s in scratch[3:])
-            by_column = x[span], row_best, over, 2, tuple(_cut(s, row_best, layout) for s in scratch[3:])
+            by_row = row_best, best, over, 1, tuple(_cut(s, best, data_format) for s in scratch[3:])
+            by_column = x[span], row_best, over, 2, tuple(_cut(s, row_best, data_format) for s in scratch[3:])
             order = (by_row, by_column) if step is _route else (by_column, by_row)
             source = routed[span]
             for target, (values, largest, *rest) in zip((between[:n], out[span]), order, strict=True):
@@ -317,18 +317,30 @@ def _spread(g: Any, out: Any, over: Windows, axis: int) -> None:
             np.add(target, given, out=target)
 
 
-def _average_gradient_scratch(avals: Arrays, *, input_shape: tuple[int, ...], layout: str, **params: Any) -> Scratch:
+def _average_gradient_scratch(
+    avals: Arrays, *, input_shape: tuple[int, ...], data_format: str, **params: Any
+) -> Scratch:
     dtype = _average_dtype(avals[0])
-    over = _windows(input_shape, layout=layout, **params)
+    over = _windows(input_shape, data_format=data_format, **params)
     block = _block(input_shape, dtype.itemsize), *input_shape[1:]
-    return (_like(block, *over.outputs, layout), dtype), (_like(block, over.outputs[0], over.inputs[1], layout), dtype)
+    return (_like(block, *over.outputs, data_format), dtype), (
+        _like(block, over.outputs[0], over.inputs[1], data_format),
+        dtype,
+    )
 
 
 def _average_gradient_into(
-    xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays, *, input_shape: tuple[int, ...], layout: str, **params: Any
+    xp: Any,
+    arrays: Arrays,
+    outs: Arrays,
+    scratch: Arrays,
+    *,
+    input_shape: tuple[int, ...],
+    data_format: str,
+    **params: Any,
 ) -> None:
-    over = _windows(input_shape, layout=layout, **params)
-    g, out, shares, across = (last_channels(a, layout) for a in (*arrays, *outs, *scratch))
+    over = _windows(input_shape, data_format=data_format, **params)
+    g, out, shares, across = (last_channels(a, data_format) for a in (*arrays, *outs, *scratch))
     divisor = _divisor(over, out.dtype)
     for span in spans(g.shape[0], shares.shape[0]):
         n = span.stop - span.start

@@ -20,30 +20,30 @@ from nnc_func.facets.views import Cost
 from nnc_func.graph.ops.families import Nested, Sizes, Tensor
 from nnc_func.op import operator
 
-LAYOUTS = ("NHWC", "NCHW")
+DATA_FORMATS = ("NHWC", "NCHW")  # what the axes of images are, in order; how they lie in memory is their layout
 
 
 # --- geometry, shared with pooling -------------------------------------------------------------------
 
 
-def image_axes(x: ShapeT, layout: str) -> tuple[Extent, tuple[Extent, Extent], Extent]:
-    """Number of images, spatial extents and channels of a tensor of that layout.
+def image_axes(x: ShapeT, data_format: str) -> tuple[Extent, tuple[Extent, Extent], Extent]:
+    """Number of images, spatial extents and channels of a tensor of that data format.
 
     Raises
     ------
     ShapeError
-        An unknown layout, or a rank other than 4.
+        An unknown data format, or a rank other than 4.
     """
-    if layout not in LAYOUTS:
-        raise ShapeError(f"layout {layout!r} is unknown; wanted one of {', '.join(LAYOUTS)}")
+    if data_format not in DATA_FORMATS:
+        raise ShapeError(f"the data format {data_format!r} is unknown; wanted one of {', '.join(DATA_FORMATS)}")
     if len(x) != 4:
-        raise ShapeError(f"wanted images of rank 4 in the layout {layout}, given shape {x}; use expand_dims or reshape")
-    return (x[0], (x[1], x[2]), x[3]) if layout == "NHWC" else (x[0], (x[2], x[3]), x[1])
+        raise ShapeError(f"wanted images of rank 4, {data_format}, given shape {x}; use expand_dims or reshape")
+    return (x[0], (x[1], x[2]), x[3]) if data_format == "NHWC" else (x[0], (x[2], x[3]), x[1])
 
 
-def image_shape(count: Extent, extents: tuple[Extent, Extent], channels: Extent, layout: str) -> ShapeT:
-    """The shape of images in that layout."""
-    return (count, *extents, channels) if layout == "NHWC" else (count, channels, *extents)
+def image_shape(count: Extent, extents: tuple[Extent, Extent], channels: Extent, data_format: str) -> ShapeT:
+    """The shape of images in that data format."""
+    return (count, *extents, channels) if data_format == "NHWC" else (count, channels, *extents)
 
 
 def positive_pair(name: str, value: Any) -> tuple[int, int]:
@@ -122,10 +122,12 @@ def _same_shape(given: ShapeT, wanted: ShapeT, what: str) -> None:
         raise ShapeError(f"{what} has shape {given}; with these parameters it must be {wanted}")
 
 
-def _conv_shape(x: ShapeT, w: ShapeT, *, stride: Any, padding: Any, dilation: Any, groups: int, layout: str) -> ShapeT:
-    count, extents, channels = image_axes(x, layout)
+def _conv_shape(
+    x: ShapeT, w: ShapeT, *, stride: Any, padding: Any, dilation: Any, groups: int, data_format: str
+) -> ShapeT:
+    count, extents, channels = image_axes(x, data_format)
     window, out = _kernel_axes(w, channels, groups)
-    return image_shape(count, window_extents(extents, window, stride, padding, dilation), out, layout)
+    return image_shape(count, window_extents(extents, window, stride, padding, dilation), out, data_format)
 
 
 def _input_gradient_shape(g: ShapeT, w: ShapeT, *, input_shape: ShapeT, **params: Any) -> ShapeT:
@@ -187,12 +189,12 @@ _CASES: tuple[tuple[ShapeT, ShapeT, dict[str, Any]], ...] = (  # input, kernel, 
     ((1, 5, 5, 3), (3, 3, 1, 3), {"groups": 3, "padding": "SAME"}),
     ((1, 3, 4, 3), (1, 1, 3, 2), {"stride": (2, 2)}),
     ((0, 4, 4, 2), (3, 3, 2, 2), {}),
-    ((2, 2, 5, 6), (3, 3, 2, 3), {"layout": "NCHW", "padding": "SAME"}),
-    ((2, 4, 6, 5), (2, 3, 2, 4), {"layout": "NCHW", "groups": 2, "stride": (2, 1), "dilation": (2, 1)}),
-    ((1, 2, 5, 4), (2, 2, 2, 3), {"layout": "NCHW", "padding": ((1, 2), (0, 1)), "stride": (1, 2)}),
+    ((2, 2, 5, 6), (3, 3, 2, 3), {"data_format": "NCHW", "padding": "SAME"}),
+    ((2, 4, 6, 5), (2, 3, 2, 4), {"data_format": "NCHW", "groups": 2, "stride": (2, 1), "dilation": (2, 1)}),
+    ((1, 2, 5, 4), (2, 2, 2, 3), {"data_format": "NCHW", "padding": ((1, 2), (0, 1)), "stride": (1, 2)}),
 )
 _DEFAULTS: dict[str, Any] = {
-    "stride": (1, 1), "padding": "VALID", "dilation": (1, 1), "groups": 1, "layout": "NHWC",
+    "stride": (1, 1), "padding": "VALID", "dilation": (1, 1), "groups": 1, "data_format": "NHWC",
 }  # fmt: skip
 
 
@@ -210,13 +212,13 @@ _TOLERANCE = Tolerance(64.0)
 )  # fmt: skip
 def conv2d(
     x: Tensor, w: Tensor, /, *, stride: Nested = (1, 1), padding: Nested = "VALID", dilation: Nested = (1, 1),
-    groups: int = 1, layout: str = "NHWC",
+    groups: int = 1, data_format: str = "NHWC",
 ) -> Tensor:  # fmt: skip
     """Sum of products of a kernel with every window of images.
 
-    Shapes: `x` is ``(images, height, width, in)`` in the layout ``"NHWC"``, ``(images, in, height, width)`` in
+    Shapes: `x` is ``(images, height, width, in)`` in the data format ``"NHWC"``, ``(images, in, height, width)`` in
     ``"NCHW"``; the result likewise, with the kernel's ``out`` channels. The kernel is ``(height, width, in // groups,
-    out)``, HWIO, in both layouts.
+    out)``, HWIO, in both data formats.
 
     `stride` is the step between windows and `dilation` the step between elements of one, each a number or a pair.
     `padding` surrounds the images with zeros: ``"VALID"`` by none, ``"SAME"`` so that there are ceil(extent / stride)
@@ -235,7 +237,7 @@ def conv2d(
 )  # fmt: skip
 def conv2d_input_gradient(
     g: Tensor, w: Tensor, /, *, input_shape: Sizes, stride: Nested = (1, 1), padding: Nested = "VALID",
-    dilation: Nested = (1, 1), groups: int = 1, layout: str = "NHWC",
+    dilation: Nested = (1, 1), groups: int = 1, data_format: str = "NHWC",
 ) -> Tensor:  # fmt: skip
     """Adjoint of `conv2d` with respect to its images: the transposed convolution.
 
@@ -254,7 +256,7 @@ def conv2d_input_gradient(
 )  # fmt: skip
 def conv2d_kernel_gradient(
     x: Tensor, g: Tensor, /, *, kernel_shape: Sizes, stride: Nested = (1, 1), padding: Nested = "VALID",
-    dilation: Nested = (1, 1), groups: int = 1, layout: str = "NHWC",
+    dilation: Nested = (1, 1), groups: int = 1, data_format: str = "NHWC",
 ) -> Tensor:  # fmt: skip
     """Adjoint of `conv2d` with respect to its kernel.
 

@@ -24,13 +24,13 @@ from nnc_func.op import operator
 # --- rules -------------------------------------------------------------------------------------------
 
 
-def _pooled(x: ShapeT, *, window: Any, stride: Any, padding: Any, layout: str) -> ShapeT:
-    count, extents, channels = image_axes(x, layout)
+def _pooled(x: ShapeT, *, window: Any, stride: Any, padding: Any, data_format: str) -> ShapeT:
+    count, extents, channels = image_axes(x, data_format)
     over = positive_pair("window", window)
     found = window_extents(extents, over, over if stride is None else stride, padding)
     if isinstance(padding, tuple) and any(p >= n for ps, n in zip(padding, over, strict=True) for p in ps):
         raise ShapeError(f"padding {padding} is not narrower than the window {over}: windows would hold padding only")
-    return image_shape(count, found, channels, layout)
+    return image_shape(count, found, channels, data_format)
 
 
 def _check(given: ShapeT, wanted: ShapeT, what: str) -> None:
@@ -85,11 +85,11 @@ _CASES: tuple[tuple[ShapeT, dict[str, Any]], ...] = (
     ((1, 5, 7, 1), {"window": (2, 3), "stride": (2, 3), "padding": "SAME"}),
     ((1, 4, 5, 2), {"window": (2, 3), "stride": (1, 2), "padding": ((1, 1), (0, 2))}),
     ((1, 7, 5, 2), {"window": (2, 2), "stride": (3, 3)}),
-    ((2, 3, 4, 6), {"window": (2, 2), "layout": "NCHW"}),
-    ((1, 2, 5, 5), {"window": (3, 2), "stride": (2, 1), "padding": "SAME", "layout": "NCHW"}),
+    ((2, 3, 4, 6), {"window": (2, 2), "data_format": "NCHW"}),
+    ((1, 2, 5, 5), {"window": (3, 2), "stride": (2, 1), "padding": "SAME", "data_format": "NCHW"}),
     ((0, 4, 4, 2), {"window": (2, 2)}),
 )
-_DEFAULTS: dict[str, Any] = {"stride": None, "padding": "VALID", "layout": "NHWC"}
+_DEFAULTS: dict[str, Any] = {"stride": None, "padding": "VALID", "data_format": "NHWC"}
 
 
 def _result(x: ShapeT, params: dict[str, Any]) -> ShapeT:
@@ -119,11 +119,11 @@ _GRADIENTS = Samples(
     samples=Samples(relation="cases", dtypes=FLOATS, distinct=True, cases=_POOLS.cases),
 )  # fmt: skip
 def max_pool2d(
-    x: Tensor, /, *, window: Nested, stride: Nested | None = None, padding: Nested = "VALID", layout: str = "NHWC"
+    x: Tensor, /, *, window: Nested, stride: Nested | None = None, padding: Nested = "VALID", data_format: str = "NHWC"
 ) -> Tensor:
     """Largest element of every window of images, channel by channel.
 
-    Shapes: `x` is ``(images, height, width, channels)`` in the layout ``"NHWC"``, ``(images, channels, height,
+    Shapes: `x` is ``(images, height, width, channels)`` in the data format ``"NHWC"``, ``(images, channels, height,
     width)`` in ``"NCHW"``, and the result likewise. `window` and `stride` are numbers or pairs; the stride is the
     window unless given. `padding` is that of `conv2d`, counts as minus infinity, and must be narrower than the
     window. A window with a NaN gives NaN.
@@ -139,7 +139,7 @@ def max_pool2d(
 )  # fmt: skip
 def max_pool2d_gradient(
     x: Tensor, g: Tensor, /, *, window: Nested, stride: Nested | None = None, padding: Nested = "VALID",
-    layout: str = "NHWC",
+    data_format: str = "NHWC",
 ) -> Tensor:  # fmt: skip
     """Adjoint of `max_pool2d` at `x`: each cotangent goes to the first largest element of its window.
 
@@ -156,7 +156,7 @@ def max_pool2d_gradient(
 )  # fmt: skip
 def max_pool2d_tangent(
     x: Tensor, t: Tensor, /, *, window: Nested, stride: Nested | None = None, padding: Nested = "VALID",
-    layout: str = "NHWC",
+    data_format: str = "NHWC",
 ) -> Tensor:  # fmt: skip
     """Elements of `t` where `x` has the first largest element of each window: how `max_pool2d` moves with `x`.
 
@@ -174,7 +174,7 @@ def max_pool2d_tangent(
     tolerance=Tolerance(16.0), samples=_POOLS,
 )  # fmt: skip
 def average_pool2d(
-    x: Tensor, /, *, window: Nested, stride: Nested | None = None, padding: Nested = "VALID", layout: str = "NHWC"
+    x: Tensor, /, *, window: Nested, stride: Nested | None = None, padding: Nested = "VALID", data_format: str = "NHWC"
 ) -> Tensor:
     """Mean of every window of images, channel by channel; padding is not counted.
 
@@ -192,7 +192,7 @@ def average_pool2d(
 )  # fmt: skip
 def average_pool2d_gradient(
     g: Tensor, /, *, input_shape: Sizes, window: Nested, stride: Nested | None = None, padding: Nested = "VALID",
-    layout: str = "NHWC",
+    data_format: str = "NHWC",
 ) -> Tensor:  # fmt: skip
     """Adjoint of `average_pool2d`: each cotangent is spread evenly over its window.
 
