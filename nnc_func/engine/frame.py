@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from nnc_func.engine.plan import ARENA, CONSTANT, LENT, Plan
+from nnc_func.facets.kernels import Kernel
+from nnc_func.op import Op
 
 
 class Frame:
@@ -15,6 +18,7 @@ class Frame:
     """
 
     __slots__ = (
+        "_kernels",
         "_passing",
         "_shown",
         "arena",
@@ -29,7 +33,7 @@ class Frame:
         "views",
     )
 
-    def __init__(self, plan: Plan, device: Any, constants: list[Any]) -> None:
+    def __init__(self, plan: Plan, device: Any, constants: Sequence[Any]) -> None:
         self.arena = device.arena(plan.arena_bytes)
         self.arrays: list[Any] = [None] * len(plan.slots)
         self.calls: list[tuple[Any, list[Any]]] = []
@@ -42,6 +46,7 @@ class Frame:
             buffer = plan.buffers[found.buffer]
             if buffer.kind == LENT and not found.is_view:
                 self.lent.setdefault(buffer.source, []).append(i)
+        self._kernels: dict[tuple[Op, str], Kernel] = {}
         self._passing: list[tuple[list[Any], int]] = []
         self._shown: list[int] = []
         for slot, value in zip(plan.constants, constants, strict=True):
@@ -75,18 +80,26 @@ class Frame:
             self.arrays[result] = call(self._array(plan, device, operand))
 
     def _bind_call(self, plan: Plan, device: Any, t: int, instruction: Any, moving: dict[int, int]) -> None:
-        kernel = next(k for k in instruction.op.kernels if k.name == instruction.kernel)
-        scratch = tuple(self._array(plan, device, s) for s in instruction.scratch)
+        kernel = self._kernel(instruction.op, instruction.kernel)
+        scratch = tuple([self._array(plan, device, s) for s in instruction.scratch])
         call = device.writing(instruction.op, kernel, instruction.items, len(instruction.results), scratch)
         args: list[Any] = []
-        for position, slot in enumerate((*instruction.operands, *instruction.results)):
+        arrays = self.arrays
+        for slot in (*instruction.operands, *instruction.results):
             if slot in moving:
-                self.patches.setdefault(slot, []).append((args, position))
+                self.patches.setdefault(slot, []).append((args, len(args)))
                 args.append(None)
             else:
-                args.append(self._array(plan, device, slot))
+                found = arrays[slot]
+                args.append(self._array(plan, device, slot) if found is None else found)
         self.calls.append((call, args))
         self.order.append(t)
+
+    def _kernel(self, op: Op, name: str) -> Kernel:
+        found = self._kernels.get((op, name))
+        if found is None:
+            found = self._kernels[op, name] = next(k for k in op.kernels if k.name == name)
+        return found
 
     def _array(self, plan: Plan, device: Any, slot: int) -> Any:
         found = self.arrays[slot]

@@ -133,7 +133,17 @@ class Lazy(Layer, Generic[A]):
             print(f"{graph.name}: {stats}, {plan!r}", file=sys.stderr)
         if config.debug >= 3:
             print(report, file=sys.stderr)
-        return Program(graph, source, plan, self.device, constants, stats, self.check_numerics, blocks)
+        return Program(
+            plan,
+            self.device,
+            constants,
+            [n.data for n in graph.variables],
+            check_numerics=self.check_numerics,
+            graph=graph,
+            source=source,
+            stats=stats,
+            blocks=blocks,
+        )
 
     def force(self, values: Sequence[Any]) -> list[Any]:
         """Device arrays with the values of these: computed together, and kept by their nodes.

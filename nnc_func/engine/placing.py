@@ -42,6 +42,7 @@ def placed(work: Storages, allocator: Allocator, alignment: int, order: str) -> 
         Slot(number[roots[s]], aval, view) for s, aval, view in zip(work.storage, work.avals, work.views, strict=True)
     ]
     instructions = [_instruction(work, raw, slots, number) for raw in work.instructions]
+    graph = work.graph
     plan = Plan(
         instructions=tuple(instructions),
         slots=tuple(slots),
@@ -56,6 +57,10 @@ def placed(work: Storages, allocator: Allocator, alignment: int, order: str) -> 
         alignment=alignment,
         order=order,
         allocator=type(allocator).__name__,
+        name=graph.name,
+        input_names=tuple([n.data for n in graph.inputs]),
+        variable_names=tuple([n.data.name for n in graph.variables]),
+        structure=graph.structure if graph.structure.size == len(graph.outputs) else None,
     )
     blocks = {v.node: slots[i].buffer for v, i in work.slot_of.items() if v.index == 0}
     return plan, blocks

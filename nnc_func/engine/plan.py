@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
-from attrs import frozen
+from attrs import field, frozen
 
 from nnc_func.aval import Aval
 from nnc_func.engine.allocators.base import Problem, max_load
 from nnc_func.graph.origin import Origin, told
 from nnc_func.op import Items, Op
+from nnc_func.tree import Structure
 
 ARENA, INPUT, VARIABLE, CONSTANT = "arena", "input", "variable", "constant"
 OUTPUT, NEXT, LENT = "output", "next", "lent"
@@ -84,7 +85,7 @@ class Instruction:
     view
         Nothing is computed: the result shows its operand's memory.
     origin
-        User lines that asked for it.
+        User lines that asked for it; plans are equal whatever these say.
     stream
         The queue that runs it; the instructions of one stream run one after the other.
     waits
@@ -98,14 +99,14 @@ class Instruction:
     results: tuple[int, ...]
     scratch: tuple[int, ...]
     view: bool
-    origin: Origin
+    origin: Origin = field(eq=False)
     stream: int = 0
     waits: tuple[int, ...] = ()
 
 
-@frozen(eq=False, repr=False, slots=False)
+@frozen(repr=False, slots=False)
 class Plan:
-    """What runs, in which order, and where in memory.
+    """What runs, in which order, and where in memory: all that a program knows besides its arrays. Equal by its data.
 
     Attributes
     ----------
@@ -125,6 +126,12 @@ class Plan:
         Offsets are multiples of it, in bytes.
     order, allocator
         Names of what made it.
+    name
+        Of the program, for messages.
+    input_names, variable_names
+        As messages name them, and variables are found in files; empty where they have none.
+    structure
+        How the outputs are nested; None: a flat list.
     """
 
     instructions: tuple[Instruction, ...]
@@ -140,6 +147,10 @@ class Plan:
     alignment: int
     order: str = ""
     allocator: str = ""
+    name: str = "program"
+    input_names: tuple[str, ...] = ()
+    variable_names: tuple[str, ...] = ()
+    structure: Structure | None = None
 
     @cached_property
     def problem(self) -> Problem:
@@ -172,6 +183,10 @@ class Plan:
     def kernels(self) -> int:
         """Instructions that compute something."""
         return sum(not i.view for i in self.instructions)
+
+    def input_name(self, position: int) -> str:
+        """An input, as messages name it."""
+        return repr(self.input_names[position]) if self.input_names else str(position)
 
     def verify(self) -> Plan:
         """Check the plan against itself, by an algorithm that shares no code with the planner; returns it.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,21 +15,24 @@ from nnc_func.engine.plan import NEXT, Plan
 from nnc_func.engine.results import Recycled
 from nnc_func.errors import DTypeError, NncError, NumericsError, OperatorError, ShapeError
 from nnc_func.graph.graph import ComputationGraph
-from nnc_func.graph.leaves import owned
+from nnc_func.graph.leaves import Variable, owned
 from nnc_func.graph.origin import told
+from nnc_func.tree import ONE_LEAF
 
 
 class Program:
-    """A compiled graph. Call it with one array an input; it returns arrays, nested as the outputs were given.
+    """A plan, its constants and its variables. Call it with one array an input; it returns arrays, nested as wanted.
 
     Attributes
     ----------
+    plan
+        Instructions, buffers, offsets: all that running needs to know.
+    variables
+        The variables that it reads and writes, by name.
     graph
-        The graph that runs: after optimisation.
+        The graph that runs: after optimisation. None for a plan that was made from no graph.
     source
         The graph that was compiled.
-    plan
-        Instructions, buffers, offsets.
     stats
         What the compilation did: nodes and edges before and after, bytes, the optimiser's report.
 
@@ -54,28 +58,30 @@ class Program:
 
     def __init__(
         self,
-        graph: ComputationGraph,
-        source: ComputationGraph,
         plan: Plan,
         device: Any,
-        constants: list[Any],
-        stats: Any,
+        constants: Sequence[Any],
+        variables: Sequence[Variable],
+        *,
         check_numerics: bool = False,
+        graph: ComputationGraph | None = None,
+        source: ComputationGraph | None = None,
+        stats: Any = None,
         blocks: Any = None,
     ) -> None:
+        self.plan = plan
+        self.variables = {v.name: v for v in variables}
         self.graph = graph
         self.source = source
-        self.plan = plan
         self.stats = stats
         self.blocks = blocks
         self._device = device
         self._constants = constants
         self._check = check_numerics
-        self._build = source.structure.build
-        self._flat = source.structure.kind is list
+        self._build = (plan.structure or ONE_LEAF).build
+        self._flat = plan.structure is None or plan.structure.kind is list
         self._inputs = [(s, plan.slots[s].aval.shape, plan.slots[s].aval.dtype) for s in plan.inputs]
         self._array_type = device.array_type
-        variables = [n.data for n in graph.variables]
         # where an update is written over its variable, that slot shows the variable's array too
         self._variables = list(zip(plan.variables, variables, strict=True)) + [
             (s, variables[plan.buffers[plan.slots[s].buffer].source]) for s in _in_place(plan)
@@ -97,9 +103,9 @@ class Program:
     def run(self, inputs: Any, out: Any = None) -> list[Any]:
         """The outputs as a flat list, of the inputs as a sequence."""
         if len(inputs) != len(self._inputs):
-            names = ", ".join(f"{n.data!r}" for n in self.graph.inputs)
+            names = ", ".join(map(repr, self.plan.input_names))
             raise OperatorError(
-                f"the program {self.graph.name!r} takes {len(self._inputs)} inputs ({names}), given {len(inputs)}"
+                f"the program {self.plan.name!r} takes {len(self._inputs)} inputs ({names}), given {len(inputs)}"
             )
         frame = self._frames.pop() if self._frames else self._frame()
         put, own = frame.put, self._array_type
@@ -178,16 +184,16 @@ class Program:
 
     def _converted(self, slot: int, array: Any) -> Any:
         aval = self.plan.slots[slot].aval
-        node = self.graph.inputs[self.plan.inputs.index(slot)]
+        name = self.plan.input_name(self.plan.inputs.index(slot))
         found = self._device.asarray(array)
         given = self._device.aval(found)
         numbers = isinstance(array, (bool, int, float, list, tuple))
         if numbers and given.shape == aval.shape and np.can_cast(given.dtype, aval.dtype, "same_kind"):
             return self._device.asarray(array, aval.dtype)  # Python's numbers have no dtype of their own
         if given.shape != aval.shape:
-            raise ShapeError(f"input {node.data!r} wants shape {aval.shape}, given {given.shape}")
+            raise ShapeError(f"input {name} wants shape {aval.shape}, given {given.shape}")
         if given.dtype != aval.dtype:
-            raise DTypeError(f"input {node.data!r} wants {aval.dtype}, given {given.dtype}; cast it before the call")
+            raise DTypeError(f"input {name} wants {aval.dtype}, given {given.dtype}; cast it before the call")
         return found
 
     def _given(self, out: Any, inputs: Any, put: Any) -> list[Any]:
@@ -209,7 +215,7 @@ class Program:
         return arrays
 
     def __repr__(self) -> str:
-        return f"<program {self.graph.name!r}: {self.plan.kernels} kernels, arena {self.plan.arena_bytes} bytes>"
+        return f"<program {self.plan.name!r}: {self.plan.kernels} kernels, arena {self.plan.arena_bytes} bytes>"
 
 
 def _contiguous(array: Any) -> bool:

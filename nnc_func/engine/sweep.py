@@ -49,14 +49,12 @@ def _sweep(buffers: Sequence[Buffer], numbers: list[int]) -> None:
 
 
 def _apart(buffers: Sequence[Buffer], one: int, other: int) -> None:
-    low, high = sorted((one, other), key=lambda n: (buffers[n].offset, n))
-    a, b = buffers[low], buffers[high]
-    if b.offset < a.offset + a.nbytes:
-        first, second = sorted((low, high))
-        one_, two = (f"[{buffers[n].offset}, {buffers[n].offset + buffers[n].nbytes})" for n in (first, second))
+    first, second = min(one, other), max(one, other)
+    a, b = buffers[first], buffers[second]
+    if a.offset < b.offset + b.nbytes and b.offset < a.offset + a.nbytes:
         raise PlanError(
             f"buffers {first} and {second} are both alive at step {max(a.lower, b.lower)} and overlap: "
-            f"bytes {one_} and {two}"
+            f"bytes [{a.offset}, {a.offset + a.nbytes}) and [{b.offset}, {b.offset + b.nbytes})"
         )
 
 

@@ -71,6 +71,18 @@ def _frame(plan: Plan) -> None:
     for number, slot in enumerate(plan.slots):
         if not 0 <= slot.buffer < len(plan.buffers):
             raise PlanError(f"slot {number} lives in buffer {slot.buffer}, which is none of the {len(plan.buffers)}")
+    count = len(plan.slots)
+    for t, i in enumerate(plan.instructions):
+        for slots in (i.operands, i.results, i.scratch):
+            for at in slots:
+                if not 0 <= at < count:
+                    raise PlanError(f"{named(plan, t)} names slot {at}, which is none of the {count}")
+
+
+def named(plan: Plan, t: int) -> str:
+    """An instruction, as messages name it."""
+    where = told(plan.instructions[t].origin)
+    return f"instruction {t} ({plan.instructions[t].op.name}{f' at {where}' if where else ''})"
 
 
 @define
@@ -88,6 +100,10 @@ class _Replay:
         For each buffer the instruction that wrote it last.
     whole
         For each slot whether it is all of its buffer, in row-major order.
+    home
+        For each slot its buffer.
+    begins, ends_at
+        For each buffer the lifetime in which it may be touched; of those that are no part of the planning, always.
     """
 
     plan: Plan
@@ -96,20 +112,26 @@ class _Replay:
     generation: list[int] = field(init=False)
     writer: list[int] = field(init=False)
     whole: list[bool] = field(init=False)
+    home: list[int] = field(init=False)
+    begins: list[int] = field(init=False)
+    ends_at: list[int] = field(init=False)
+    _sizes: dict[Any, Any] = field(init=False, factory=dict)
+    _allowed: dict[Any, Any] = field(init=False, factory=dict)
 
     def __attrs_post_init__(self) -> None:
         slots, buffers = len(self.plan.slots), len(self.plan.buffers)
         self.made, self.seen, self.whole = [UNMADE] * slots, [0] * slots, [True] * slots
         self.generation, self.writer = [0] * buffers, [LEAF] * buffers
+        self.home = [s.buffer for s in self.plan.slots]
+        end = len(self.plan.instructions)
+        self.begins = [b.lower if b.kind in PLANNED else 0 for b in self.plan.buffers]
+        self.ends_at = [b.upper if b.kind in PLANNED else end for b in self.plan.buffers]
 
     # --- words ------------------------------------------------------------------------------------------
 
     def named(self, t: int | str) -> str:
         """An instruction, as messages name it; what has a name already keeps it."""
-        if isinstance(t, str):
-            return t
-        where = told(self.plan.instructions[t].origin)
-        return f"instruction {t} ({self.plan.instructions[t].op.name}{f' at {where}' if where else ''})"
+        return t if isinstance(t, str) else named(self.plan, t)
 
     def told(self, buffer: int) -> str:
         """A buffer, as messages name it."""
@@ -145,9 +167,9 @@ class _Replay:
             raise PlanError(
                 f"{self.named(t)} is a view of slot {base}, which is not contiguous: {i.op.name} has to copy there"
             )
-        home = self.plan.slots[base].buffer
+        home = self.home[base]
         for slot in i.results:
-            number = self.slot(slot, t)
+            number = self.home[slot]
             if number != home:
                 raise PlanError(
                     f"{self.named(t)} is a view of slot {base} in {self.told(home)}, "
@@ -159,27 +181,32 @@ class _Replay:
     def kernel(self, t: int, i: Instruction) -> None:
         """Operands are read, then scratch and results are written."""
         self.reads(t, i)
-        slots = self.plan.slots
-        held = {slots[s].buffer for s in i.operands}
-        taken: set[int] = set()
+        home = self.home
+        held = [home[s] for s in i.operands]
+        taken: list[int] = []
         for slot in i.scratch:
-            taken.add(self.scratch(t, slot, held | taken))
+            taken.append(self.scratch(t, slot, held + taken))
         for position, slot in enumerate(i.results):
-            number = self.slot(slot, t)
+            number = home[slot]
             if number in taken:
                 raise PlanError(f"{self.named(t)} writes {self.told(number)} twice: results and scratch must differ")
-            taken.add(number)
-            if number in held:
+            taken.append(number)
+            in_place = number in held
+            if in_place:
                 self.in_place(t, i, position)
-            self.writes(t, number, number in held)
+            self.writes(t, number, in_place)
             self.make(t, slot)
             self.fits(slot, t)
 
     def reads(self, t: int, i: Instruction) -> None:
         """Operands are made, alive, and not written over."""
+        home, made, seen, generation = self.home, self.made, self.seen, self.generation
         for slot in i.operands:
-            self.read(t, slot)
-            self.alive(t, self.plan.slots[slot].buffer, f"reads slot {slot}")
+            number = home[slot]
+            if made[slot] == UNMADE or seen[slot] != generation[number]:
+                self.read(t, slot)
+            if not self.begins[number] <= t < self.ends_at[number]:
+                self.alive(t, number, f"reads slot {slot}")
 
     def read(self, who: int | str, slot: int) -> int:
         """One slot is made, and not written over; its buffer."""
@@ -195,26 +222,29 @@ class _Replay:
 
     def alive(self, t: int, number: int, does: str) -> None:
         """An arena buffer is touched within its lifetime."""
-        buffer = self.plan.buffers[number]
-        if buffer.kind in PLANNED and not buffer.lower <= t < buffer.upper:
-            raise PlanError(
-                f"{self.named(t)} {does} in buffer {number}, which is alive in [{buffer.lower}, {buffer.upper}) only"
-            )
+        lower, upper = self.begins[number], self.ends_at[number]
+        if not lower <= t < upper:
+            raise PlanError(f"{self.named(t)} {does} in buffer {number}, which is alive in [{lower}, {upper}) only")
 
     def make(self, t: int, slot: int) -> None:
         """The slot has its value from here on."""
         if self.made[slot] != UNMADE:
             first = "a leaf" if self.made[slot] == LEAF else f"made by {self.named(self.made[slot])}"
             raise PlanError(f"{self.named(t)} makes slot {slot}, which is {first} already")
-        number = self.plan.slots[slot].buffer
+        number = self.home[slot]
         if self.plan.slots[slot].is_view != self.plan.instructions[t].view:
             raise PlanError(f"{self.named(t)} and its slot {slot} disagree on whether that is a view")
         self.made[slot], self.seen[slot] = t, self.generation[number]
-        self.alive(t, number, f"makes slot {slot}")
+        if not self.begins[number] <= t < self.ends_at[number]:
+            self.alive(t, number, f"makes slot {slot}")
 
     def writes(self, t: int, number: int, in_place: bool) -> None:
         """The buffer is written, and that is allowed now."""
         buffer = self.plan.buffers[number]
+        if buffer.kind in PLANNED:
+            self.generation[number] += 1
+            self.writer[number] = t
+            return
         if buffer.kind in READ_ONLY:
             raise PlanError(f"{self.named(t)} writes to {self.told(number)}, which is not the program's to write")
         if buffer.kind == VARIABLE and t < self.plan.commit:
@@ -223,7 +253,7 @@ class _Replay:
                 f"{self.plan.commit}: a program that fails must leave its variables as they were"
             )
         chained = in_place and buffer.kind == VARIABLE
-        if buffer.kind not in PLANNED and self.writer[number] != LEAF and not chained:
+        if self.writer[number] != LEAF and not chained:
             raise PlanError(
                 f"{self.named(t)} writes to {self.told(number)}, which {self.named(self.writer[number])} wrote before"
             )
@@ -232,7 +262,7 @@ class _Replay:
 
     def scratch(self, t: int, slot: int, others: Iterable[int]) -> int:
         """Scratch is arena memory of the kernel's own; its buffer."""
-        number = self.slot(slot, t)
+        number = self.home[slot]
         if self.plan.buffers[number].kind != ARENA:  # bound once: memory that is lent changes from call to call
             raise PlanError(f"{self.named(t)} has slot {slot} as scratch, in {self.told(number)}, not in the arena")
         if number in others:
@@ -248,19 +278,26 @@ class _Replay:
         An operand there that is a part of the buffer, or all of it in another order, would be read after other
         elements of it were written.
         """
-        slots, result = self.plan.slots, i.results[position]
-        kernel = next((k for k in i.op.kernels if k.name == i.kernel), None)
-        allowed: Any = kernel.overwrites if kernel is not None else ()
+        result = i.results[position]
+        number, aval = self.home[result], self.plan.slots[result].aval
+        allowed = self._allowed.get((i.op, i.kernel))
+        if allowed is None:
+            kernel = next((k for k in i.op.kernels if k.name == i.kernel), None)
+            allowed = self._allowed[i.op, i.kernel] = kernel.overwrites if kernel is not None else ()
         for argument, slot in enumerate(i.operands):
-            if slots[slot].buffer != slots[result].buffer:
+            if self.home[slot] != number:
                 continue
-            said = f"{self.named(t)} writes over its operand {argument}, slot {slot} in buffer {slots[slot].buffer}"
+            found, wrong = self.plan.slots[slot].aval, ""
             if allowed != ALL and argument not in allowed:
-                raise PlanError(f"{said}, which the kernel {i.kernel!r} does not allow")
-            if slots[slot].aval != slots[result].aval:
-                raise PlanError(f"{said}: {slots[slot].aval!r}, but the result is {slots[result].aval!r}")
-            if not self.whole[slot]:
-                raise PlanError(f"{said}, which is a view of other elements, or in another order")
+                wrong = f", which the kernel {i.kernel!r} does not allow"
+            elif found is not aval and found != aval:
+                wrong = f": {found!r}, but the result is {aval!r}"
+            elif not self.whole[slot]:
+                wrong = ", which is a view of other elements, or in another order"
+            if wrong:
+                raise PlanError(
+                    f"{self.named(t)} writes over its operand {argument}, slot {slot} in buffer {number}{wrong}"
+                )
 
     def ends(self) -> None:
         """Each output is a fresh buffer, each update that or the variable's own, and nothing else is written."""
@@ -328,7 +365,10 @@ class _Replay:
     def fits(self, slot: int, what: int | str) -> None:
         """The buffer is as large as the slot's value."""
         found = self.plan.slots[slot]
-        wanted, given = found.aval.nbytes, self.plan.buffers[found.buffer].nbytes
+        given = self.plan.buffers[found.buffer].nbytes
+        wanted = self._sizes.get(found.aval)
+        if wanted is None:
+            wanted = self._sizes[found.aval] = found.aval.nbytes
         if not isinstance(wanted, int):
             raise PlanError(f"{self.named(what)}: slot {slot} is {found.aval!r}, whose size is not known")
         if wanted > given:

@@ -46,7 +46,7 @@ def test_a_plan_that_gives_memory_away_too_soon_gives_nan_and_does_not_verify() 
     buffers = list(plan.buffers)
     buffers[first] = evolve(buffers[first], upper=buffers[first].lower + 1)
     wrong = evolve(plan, buffers=tuple(buffers))
-    broken = Program(program.graph, program.source, wrong, LAZY.device, program._constants, program.stats)
+    broken = Program(wrong, LAZY.device, program._constants, [*program.variables.values()])
     assert np.isnan(broken(np.linspace(0, 1, N))).any()
     with pytest.raises(PlanError):
         wrong.verify()
