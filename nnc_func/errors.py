@@ -63,3 +63,7 @@ class RunError(NncError, RuntimeError):
 
 class NumericsError(NncError, FloatingPointError):
     """A NaN or an infinity where a check was asked for."""
+
+
+class KernelTableWarning(UserWarning):
+    """A table of kernels of another machine, or with choices that are passed over."""

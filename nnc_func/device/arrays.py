@@ -15,6 +15,7 @@ from nnc_func.device.namespace import (
     MEMO_LIMIT,
     SCALARS,
     by_shape,
+    candidates,
     check_dtypes,
     check_shapes,
     choose,
@@ -166,6 +167,10 @@ class ArrayDevice(Layer):
     def choose(self, op: Op, avals: tuple[Aval, ...], items: Items) -> Kernel:
         """The kernel for arguments of these avals."""
         return choose(op, avals, dict(items), self.name)
+
+    def candidates(self, op: Op, avals: tuple[Aval, ...], items: Items) -> tuple[Kernel, ...]:
+        """All kernels for arguments of these avals, the chosen one first."""
+        return candidates(op, avals, dict(items), self.name)
 
     def asarray(self, value: Any, dtype: Any = None) -> Any:
         """An array of this device with that value: itself where it is one already, else a copy.

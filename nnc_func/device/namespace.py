@@ -78,6 +78,11 @@ def choose(op: Op, avals: tuple[Aval, ...], params: dict[str, Any], on: str) -> 
     raise DeviceError(f"{op.name} has no kernel on {on} for ({given}); its kernels are {[k.name for k in op.kernels]}")
 
 
+def candidates(op: Op, avals: tuple[Aval, ...], params: dict[str, Any], on: str) -> tuple[Kernel, ...]:
+    """All kernels of the operator that run on that namespace and take these arguments, the default one first."""
+    return tuple(k for k in op.kernels if (k.namespaces is None or on in k.namespaces) and k.accepts(avals, **params))
+
+
 def by_shape(op: Op) -> bool:
     """Whether the choice among the operator's kernels looks at shapes, not only at dtypes."""
     return any(k.by_shape for k in op.kernels)

@@ -18,6 +18,7 @@ from nnc_func.device.namespace import (
     HOST,
     MEMO_LIMIT,
     SCALARS,
+    candidates,
     check_dtypes,
     check_shapes,
     choose,
@@ -276,6 +277,10 @@ class Null(Layer):
     def choose(self, op: Op, avals: tuple[Aval, ...], items: Items) -> Kernel:
         """The kernel that the namespace `like` would run."""
         return choose(op, avals, dict(items), self.like)
+
+    def candidates(self, op: Op, avals: tuple[Aval, ...], items: Items) -> tuple[Kernel, ...]:
+        """All kernels that the namespace `like` could run, the chosen one first."""
+        return candidates(op, avals, dict(items), self.like)
 
     def writing(self, op: Op, kernel: Kernel, items: Items, outs: int, scratch: tuple[Any, ...]) -> Callable[..., Any]:
         """The kernel as a function ``f(*arrays, *outs)`` that counts."""

@@ -14,6 +14,7 @@ from nnc_func.config import config
 from nnc_func.engine.allocators import ALLOCATORS, Allocator, BestFit
 from nnc_func.engine.force import forced
 from nnc_func.engine.interpreted import Interpreted
+from nnc_func.engine.kernel_table import NO_TABLE, KernelTable
 from nnc_func.engine.planner import planned
 from nnc_func.engine.program import Program
 from nnc_func.engine.symbolic import SymbolicProgram
@@ -74,6 +75,8 @@ class Lazy(Layer, Generic[A]):
         Raise NumericsError where a kernel gives a NaN or an infinity.
     alignment
         Offsets in the arena are multiples of it, in bytes.
+    kernels
+        Recorded choices of kernels; what it does not name is the device's choice. See `Program.autotune`.
 
     Examples
     --------
@@ -90,6 +93,7 @@ class Lazy(Layer, Generic[A]):
     orders: tuple[str, ...] = ("depth_first", "as_written")
     check_numerics: bool = False
     alignment: int = 64
+    kernels: KernelTable = NO_TABLE
     operator: OperatorSignature[A] = opens("graph.optimiser.operator")
     symbol: SymbolSignature[A] = opens("graph.optimiser.operator.symbol")
     device: DeviceSignature[A] = opens("graph.optimiser.operator.symbol.shape.type.device")
@@ -124,7 +128,7 @@ class Lazy(Layer, Generic[A]):
             stats = Stats(source.statistics, graph.statistics, report, seconds, 0.0)
             return Interpreted(graph, source, self.device, stats, self.check_numerics)
         plan, blocks, constants = planned(
-            graph, self.device, self.allocator, self.orders, self.alignment, self.check_numerics
+            graph, self.device, self.allocator, self.orders, self.alignment, self.check_numerics, self.kernels
         )
         if config.spec >= 1 or self.allocator not in ALLOCATORS.values():
             plan.verify()  # a user's own allocator is never believed
@@ -164,6 +168,10 @@ class Lazy(Layer, Generic[A]):
     def with_orders(self, *orders: str) -> Lazy[A]:
         """This engine with other orders to choose among."""
         return evolved(self, orders=orders)
+
+    def with_kernels(self, table: KernelTable) -> Lazy[A]:
+        """This engine with another table of kernels."""
+        return evolved(self, kernels=table)
 
     def checking_numerics(self, on: bool = True) -> Lazy[A]:
         """This engine with a check of every kernel's results for NaN and infinity."""

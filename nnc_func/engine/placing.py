@@ -6,7 +6,7 @@ from typing import Any
 
 from nnc_func.engine.allocators.base import Allocator, Problem, answered, arena_size
 from nnc_func.engine.copying import COPY
-from nnc_func.engine.plan import ARENA, CONSTANT, INPUT, LENT, VARIABLE, Buffer, Instruction, Plan, Slot
+from nnc_func.engine.plan import ARENA, CONSTANT, DEFAULT, INPUT, LENT, TABLE, VARIABLE, Buffer, Instruction, Plan, Slot
 from nnc_func.engine.storages import Storages
 from nnc_func.graph.node import Node
 
@@ -74,6 +74,6 @@ def _instruction(work: Storages, raw: tuple[Any, ...], slots: list[Slot], number
         used.append(len(slots) - 1)
     if kernel is COPY:
         return Instruction(COPY, (), "copy", operands, results, (), False, node.origin)
-    return Instruction(
-        node.op, node.items, kernel.name if kernel else "view", operands, results, tuple(used), view, node.origin
-    )
+    choice = TABLE if node in work.recorded else DEFAULT
+    name = kernel.name if kernel else "view"
+    return Instruction(node.op, node.items, name, operands, results, tuple(used), view, node.origin, choice=choice)

@@ -15,6 +15,7 @@ from nnc_func.tree import Structure
 
 ARENA, INPUT, VARIABLE, CONSTANT = "arena", "input", "variable", "constant"
 OUTPUT, NEXT, LENT = "output", "next", "lent"
+DEFAULT, TABLE = "default", "table"
 
 
 @frozen
@@ -90,6 +91,8 @@ class Instruction:
         The queue that runs it; the instructions of one stream run one after the other.
     waits
         Instructions of other streams that must have run before, by number.
+    choice
+        Who chose the kernel: ``"default"``, the device; ``"table"``, the engine's recorded table.
     """
 
     op: Op
@@ -102,6 +105,7 @@ class Instruction:
     origin: Origin = field(eq=False)
     stream: int = 0
     waits: tuple[int, ...] = ()
+    choice: str = DEFAULT
 
 
 @frozen(repr=False, slots=False)
@@ -215,7 +219,8 @@ class Plan:
         where = told(i.origin)
         return (
             f"{', '.join(map(self._place, i.results))} = {i.op.name}({', '.join(f'%{a}' for a in i.operands)}{said})"
-            f" [{'view' if i.view else i.kernel}]" + (f"  # {where}" if where else "")
+            f" [{'view' if i.view else i.kernel}{'; table' if i.choice == TABLE else ''}]"
+            + (f"  # {where}" if where else "")
         )
 
     def _place(self, slot: int) -> str:

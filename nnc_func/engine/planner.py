@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from nnc_func.engine.allocators.base import Allocator
+from nnc_func.engine.kernel_table import NO_TABLE, KernelTable, kernels_of
 from nnc_func.engine.order import arranged
 from nnc_func.engine.placing import placed
 from nnc_func.engine.plan import Plan
 from nnc_func.engine.sharing import lend, lifetimes, share
 from nnc_func.engine.storages import Storages
-from nnc_func.graph import leaves
 from nnc_func.graph.graph import ComputationGraph
 from nnc_func.graph.node import Node
 
@@ -29,22 +29,20 @@ def planned(
     orders: Sequence[str],
     alignment: int = 64,
     checked: bool = False,
+    table: KernelTable = NO_TABLE,
 ) -> tuple[Plan, dict[Node, int], list[Any]]:
     """The plan of a graph whose shapes are known, the buffer of each node's first result, and the constants' arrays.
 
-    With `checked` every kernel may be found to have failed, so that none writes over a variable.
+    With `checked` every kernel may be found to have failed, so that none writes over a variable. The table names
+    kernels; what it does not name is the device's choice.
 
     Raises
     ------
     DeviceError
         An operator has no kernel on the device.
     """
-    kernels = {
-        n: device.choose(n.op, tuple([a.aval for a in n.args]), n.items)
-        for n in graph.nodes
-        if n.args or n.op not in leaves.LEAVES
-    }
-    work = Storages(graph, kernels)
+    kernels, recorded = kernels_of(graph, device, table)
+    work = Storages(graph, kernels, recorded)
     sequence, work.commit, order = arranged(graph, kernels, orders, checked)
     work.define_leaves()
     for node in sequence:

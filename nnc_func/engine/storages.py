@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from nnc_func.aval import Aval
@@ -18,9 +19,10 @@ FOREVER = 1 << 60
 class Storages:
     """One planning: slots and the storages they live in, as parallel lists."""
 
-    def __init__(self, graph: ComputationGraph, kernels: dict[Node, Kernel]) -> None:
+    def __init__(self, graph: ComputationGraph, kernels: dict[Node, Kernel], recorded: Collection[Node] = ()) -> None:
         self.graph = graph
         self.kernels = kernels
+        self.recorded = recorded  # whose kernel a table names
         self.commit = 0
         self.memo: dict[Any, Kernel] = {}
         self.slot_of: dict[Value, int] = {}
