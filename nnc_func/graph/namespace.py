@@ -607,7 +607,8 @@ class Ops(Generic[T]):
         window unless given. `padding` is that of `conv2d`, counts as minus infinity, and must be narrower than the
         window. A window with a NaN gives NaN.
 
-        Its derivative follows one element of each window: the largest, and among equals the first in row-major order.
+        Its derivative follows one element of each window: the largest, and among equals the first in row-major order; in
+        a window with a NaN the first of these.
         """
         return self._bind(_MAX_POOL2D, x, window=window, stride=stride, padding=padding, data_format=data_format)
 
@@ -625,7 +626,7 @@ class Ops(Generic[T]):
         """Adjoint of `max_pool2d` at `x`: each cotangent goes to the first largest element of its window.
 
         `g` has the shape of ``max_pool2d(x)``, the result that of `x` and the dtype of `g`; what several windows send to
-        one element is added. A window with a NaN sends to its first element. It is linear in `g` and, wherever it has a
+        one element is added. A window with a NaN sends to its first NaN. It is linear in `g` and, wherever it has a
         derivative, constant in `x`.
         """
         return self._bind(
@@ -646,7 +647,7 @@ class Ops(Generic[T]):
         """Elements of `t` where `x` has the first largest element of each window: how `max_pool2d` moves with `x`.
 
         `t` has the shape of `x`, the result that of ``max_pool2d(x)`` and the dtype of `t`. A window with a NaN gives
-        what stands at its first element. It is linear in `t` and, wherever it has a derivative, constant in `x`.
+        what stands at its first NaN. It is linear in `t` and, wherever it has a derivative, constant in `x`.
         """
         return self._bind(
             _MAX_POOL2D_TANGENT, x, t, window=window, stride=stride, padding=padding, data_format=data_format

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from attrs import evolve, frozen
 
+from nnc_func.device.kernels import shifted
 from nnc_func.device.kernels.linalg import (
     Arrays,
     Pair,
@@ -324,8 +325,8 @@ HOST_COLUMNS = 1 << 22  # bytes of columns at a time: fewer products, and still 
 DEVICE_COLUMNS = 1 << 28  # a GPU wants few large products
 
 
-def _kernels(into: Any, scratch: Any, result: Any, fallback: Any) -> tuple[Kernel, ...]:
-    """By columns on the host, by more columns on a GPU, by offsets anywhere."""
+def _kernels(into: Any, scratch: Any, result: Any, fallback: Any, *others: Kernel) -> tuple[Kernel, ...]:
+    """By columns on the host, by more columns on a GPU, as the others do, by offsets anywhere."""
     fast = []
     for namespace, limit in (("numpy", HOST_COLUMNS), ("cupy", DEVICE_COLUMNS)):
         write, wants = partial(into, limit), partial(scratch, limit)
@@ -335,7 +336,7 @@ def _kernels(into: Any, scratch: Any, result: Any, fallback: Any) -> tuple[Kerne
                 namespaces=frozenset({namespace}),
             )
         )  # fmt: skip
-    return (*fast, reference(fallback))
+    return (*fast, *others, reference(fallback))
 
 
 def _conv_result(
@@ -355,10 +356,12 @@ def _kernel_result(x: Any, g: Any, *, kernel_shape: tuple[int, ...], **_: Any) -
     return kernel_shape, np.result_type(x.dtype, g.dtype)
 
 
-CONV2D = _kernels(_conv_into, _conv_scratch, _conv_result, _conv_reference)
+CONV2D = _kernels(_conv_into, _conv_scratch, _conv_result, _conv_reference, shifted.conv2d(_conv_result))
 CONV2D_INPUT_GRADIENT = _kernels(
-    _input_gradient_into, _input_gradient_scratch, _input_result, _input_gradient_reference
-)
+    _input_gradient_into, _input_gradient_scratch, _input_result, _input_gradient_reference,
+    shifted.conv2d_input_gradient(_input_result, _input_gradient_reference),
+)  # fmt: skip
 CONV2D_KERNEL_GRADIENT = _kernels(
-    _kernel_gradient_into, _kernel_gradient_scratch, _kernel_result, _kernel_gradient_reference
-)
+    _kernel_gradient_into, _kernel_gradient_scratch, _kernel_result, _kernel_gradient_reference,
+    shifted.conv2d_kernel_gradient(_kernel_result, _kernel_gradient_reference),
+)  # fmt: skip

@@ -202,9 +202,46 @@ def _matmul_reference(xp: Any, a: Any, b: Any, *, transpose_a: bool, transpose_b
     return xp.matmul(xp.matrix_transpose(a) if transpose_a else a, xp.matrix_transpose(b) if transpose_b else b)
 
 
+def _plain(avals: Arrays, *, transpose_a: bool = False, transpose_b: bool = False) -> bool:
+    return not transpose_a and not transpose_b
+
+
+def _transposed(avals: Arrays, *, transpose_a: bool = False, transpose_b: bool = False) -> bool:
+    return transpose_a or transpose_b
+
+
+def _packed_scratch(avals: Arrays, *, transpose_a: bool, transpose_b: bool) -> Scratch:
+    return tuple(
+        ((*x.shape[:-2], x.shape[-1], x.shape[-2]), x.dtype)
+        for x, transposed in zip(avals, (transpose_a, transpose_b), strict=True)
+        if transposed
+    )
+
+
+def _packed_into(
+    xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays, *, transpose_a: bool, transpose_b: bool
+) -> None:
+    packed = iter(scratch)
+    given = []
+    for x, transposed in zip(arrays, (transpose_a, transpose_b), strict=True):
+        if transposed:
+            copy = next(packed)
+            xp.copyto(copy, x.swapaxes(-1, -2))
+            x = copy
+        given.append(x)
+    _matmul_into(xp, tuple(given), outs, (), transpose_a=False, transpose_b=False)
+
+
 MATMUL = (
     Kernel(
         "blas", compute=allocating(_matmul_into, _matmul_result), into=_matmul_into, namespaces=NUMPY_LIKE
+    ),
+    Kernel(  # nothing before BLAS: the quickest to call; slow where an operand is broadcast
+        "matmul", ufunc="matmul", accepts=_plain, namespaces=NUMPY_LIKE
+    ),
+    Kernel(
+        "blas, packed", compute=allocating(_packed_into, _matmul_result, _packed_scratch), into=_packed_into,
+        scratch=_packed_scratch, accepts=_transposed, namespaces=NUMPY_LIKE,
     ),
     reference(_matmul_reference),
 )  # fmt: skip

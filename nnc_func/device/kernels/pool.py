@@ -1,142 +1,25 @@
-"""Kernels of pooling, one spatial axis after the other.
+"""Kernels of pooling on NumPy: in steps over shifted views, a block of images at a time.
 
-A window is a product of two intervals, so maxima, sums and the routing by the first maximum all separate.
+A step is an offset in the window, with the windows that have an element there, and these elements. Either the offsets
+along one axis are gone through and then those along the other, for a window is a product of two intervals, and so
+maxima, sums and the routing by the first maximum all separate; or all offsets at once, which needs less scratch.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 
-from nnc_func.device.kernels.linalg import (
-    Arrays,
-    Scratch,
-    Windows,
-    allocating,
-    from_nhwc,
-    last_channels,
-    nhwc,
-    pair,
-    spans,
-    windows_of,
-    zeros,
-)
+from nnc_func.device.kernels import pool_reference
+from nnc_func.device.kernels.linalg import Arrays, Scratch, Windows, allocating, last_channels, spans
+from nnc_func.device.kernels.pool_reference import at, counts, pooled, resized, windows_in
 from nnc_func.facets.kernels import Kernel, reference
 
-# --- along one axis ----------------------------------------------------------------------------------
-
-
-def _at(axis: int, where: slice) -> tuple[Any, ...]:
-    """An index into images with channels last."""
-    return (slice(None), where, ...) if axis == 1 else (slice(None), slice(None), where, ...)
-
-
-def _windows(shape: tuple[int, ...], window: Any, stride: Any, padding: Any, data_format: str) -> Windows:
-    """The windows over images of that shape."""
-    h, w = shape[1:3] if data_format == "NHWC" else shape[2:]
-    return windows_of((h, w), pair(window), window if stride is None else stride, padding)
-
-
-def _like(x: tuple[int, ...], rows: int, columns: int, data_format: str) -> tuple[int, ...]:
-    """The shape of images with other spatial extents."""
-    return (x[0], rows, columns, x[3]) if data_format == "NHWC" else (x[0], x[1], rows, columns)
-
-
-def _pooled(x: Any, *, window: Any, stride: Any, padding: Any, data_format: str) -> tuple[int, ...]:
-    return _like(x.shape, *_windows(x.shape, window, stride, padding, data_format).outputs, data_format)
-
-
-# --- reference ---------------------------------------------------------------------------------------
-
-
-def _largest(xp: Any, x: Any, over: Windows, axis: int) -> Any:
-    """The maximum of every window along one axis."""
-    shape = (*x.shape[:axis], over.outputs[axis - 1], *x.shape[axis + 1 :])
-    lowest = -math.inf if xp.isdtype(x.dtype, "real floating") else xp.iinfo(x.dtype).min
-    found = zeros(xp, shape, x) + lowest
-    for _, windows, elements in over.along(axis - 1):
-        found[_at(axis, windows)] = xp.maximum(found[_at(axis, windows)], x[_at(axis, elements)])
-    return found
-
-
-def _max_reference(xp: Any, x: Any, *, window: Any, stride: Any, padding: Any, data_format: str) -> Any:
-    over = _windows(x.shape, window, stride, padding, data_format)
-    return from_nhwc(xp, _largest(xp, _largest(xp, nhwc(xp, x, data_format), over, 1), over, 2), data_format)
-
-
-def _choices(xp: Any, x: Any, best: Any, over: Windows, axis: int) -> Iterator[tuple[Any, Any, Any]]:
-    """Index of windows, index of elements, and where those are the first largest: along one axis."""
-    free = xp.astype(zeros(xp, best.shape, best), xp.bool) | True
-    for _, windows, elements in over.along(axis - 1):
-        here, there = _at(axis, windows), _at(axis, elements)
-        chosen = free[here] & ~(x[there] < best[here])
-        free[here] = free[here] & ~chosen
-        yield here, there, chosen
-
-
-def _routing_reference(back: bool) -> Any:
-    """Gradient (`back`) or tangent of the maximum, one axis after the other."""
-
-    def compute(xp: Any, x: Any, routed: Any, *, window: Any, stride: Any, padding: Any, data_format: str) -> Any:
-        over = _windows(x.shape, window, stride, padding, data_format)
-        x, routed = nhwc(xp, x, data_format), nhwc(xp, routed, data_format)
-        across = _largest(xp, x, over, 2)
-        steps = (across, _largest(xp, across, over, 1), 1), (x, across, 2)
-        for values, best, axis in steps if back else steps[::-1]:
-            found = zeros(xp, (values if back else best).shape, routed)
-            for here, there, chosen in _choices(xp, values, best, over, axis):
-                source, target = (here, there) if back else (there, here)
-                found[target] += xp.where(chosen, routed[source], zeros(xp, chosen.shape, routed))
-            routed = found
-        return from_nhwc(xp, routed, data_format)
-
-    return compute
-
-
-def _counts(xp: Any, like: Any, over: Windows) -> Any:
-    """How many elements of the images each window has, to go with images whose channels are last."""
-    found = []
-    for axis in (1, 2):
-        shape = (1, over.outputs[0], 1, 1) if axis == 1 else (1, 1, over.outputs[1], 1)
-        counts = zeros(xp, shape, like)
-        for _, windows, _elements in over.along(axis - 1):
-            counts[_at(axis, windows)] += 1
-        found.append(counts)
-    return found[0] * found[1]
-
-
-def _floating(xp: Any, x: Any) -> Any:
-    return x if xp.isdtype(x.dtype, ("real floating", "complex floating")) else xp.astype(x, xp.float64)
-
-
-def _average_reference(xp: Any, x: Any, *, window: Any, stride: Any, padding: Any, data_format: str) -> Any:
-    over = _windows(x.shape, window, stride, padding, data_format)
-    x = nhwc(xp, _floating(xp, x), data_format)
-    total = zeros(xp, (x.shape[0], *over.outputs, x.shape[3]), x)
-    for _i, _j, (rows, columns), (in_rows, in_columns) in over.offsets():
-        total[:, rows, columns, :] += x[:, in_rows, in_columns, :]
-    return from_nhwc(xp, total / _counts(xp, total, over), data_format)
-
-
-def _average_gradient_reference(
-    xp: Any, g: Any, *, input_shape: tuple[int, ...], window: Any, stride: Any, padding: Any, data_format: str
-) -> Any:
-    over = _windows(input_shape, window, stride, padding, data_format)
-    g = nhwc(xp, _floating(xp, g), data_format)
-    g = g / _counts(xp, g, over)
-    out = zeros(xp, (g.shape[0], *over.inputs, g.shape[3]), g)
-    for _i, _j, (rows, columns), (in_rows, in_columns) in over.offsets():
-        out[:, in_rows, in_columns, :] += g[:, rows, columns, :]
-    return from_nhwc(xp, out, data_format)
-
-
-# --- NumPy: blocks of images that stay in cache ------------------------------------------------------
-
-BLOCK = 1 << 19  # bytes of images at a time
+BLOCK = 1 << 19  # bytes of images at a time: they stay in cache
+Step = tuple[Any, Any]  # index of windows, index of elements
 
 
 def _block(x: tuple[int, ...], itemsize: int) -> int:
@@ -144,17 +27,41 @@ def _block(x: tuple[int, ...], itemsize: int) -> int:
     return max(1, min(x[0], BLOCK // max(1, math.prod(x[1:]) * itemsize)))
 
 
-def _reduce(function: Any, x: Any, out: Any, over: Windows, axis: int, start: Any) -> None:
-    """A ufunc over the elements of every window along one axis, into `out`."""
-    parts, kind = over.along(axis - 1), out.dtype
-    if over.whole(axis - 1) and len(parts) > 1:
-        (_, _, first), (_, _, second), *parts = parts
-        function(x[_at(axis, first)], x[_at(axis, second)], out=out, dtype=kind)
+def _along(over: Windows, axis: int) -> list[Step]:
+    """Steps along one axis of images with channels last."""
+    return [(at(axis, windows), at(axis, elements)) for _, windows, elements in over.along(axis - 1)]
+
+
+def _all(over: Windows) -> list[Step]:
+    """Steps through the whole window, row by row."""
+    return [
+        ((slice(None), rows, columns), (slice(None), in_rows, in_columns))
+        for _, _, (rows, columns), (in_rows, in_columns) in over.offsets()
+    ]
+
+
+def _tiled(over: Windows) -> bool:
+    return over.tiles(0) and over.tiles(1)
+
+
+def _unpadded(over: Windows) -> bool:
+    return over.whole(0) and over.whole(1)
+
+
+# --- maxima and means --------------------------------------------------------------------------------
+
+
+def _reduce(function: Any, x: Any, out: Any, steps: list[Step], whole: bool, start: Any) -> None:
+    """A ufunc over the elements of every window, into `out`; whole windows have an element at each step."""
+    kind = out.dtype
+    if whole and len(steps) > 1:
+        (_, first), (_, second), *steps = steps
+        function(x[first], x[second], out=out, dtype=kind)
     else:
         out.fill(start)
-    for _, windows, elements in parts:
-        target = out[_at(axis, windows)]
-        function(target, x[_at(axis, elements)], out=target, dtype=kind)
+    for windows, elements in steps:
+        target = out[windows]
+        function(target, x[elements], out=target, dtype=kind)
 
 
 def _lowest(dtype: Any) -> Any:
@@ -168,9 +75,9 @@ def _average_dtype(x: Any) -> Any:
 def _pool_scratch(avals: Arrays, *, data_format: str, **params: Any) -> Scratch:
     """What a block of images is once its rows are pooled."""
     x = avals[0]
-    over = _windows(x.shape, data_format=data_format, **params)
+    over = windows_in(x.shape, data_format=data_format, **params)
     block = _block(x.shape, x.dtype.itemsize), *x.shape[1:]
-    return ((_like(block, over.outputs[0], over.inputs[1], data_format), x.dtype),)
+    return ((resized(block, over.outputs[0], over.inputs[1], data_format), x.dtype),)
 
 
 def _average_scratch(avals: Arrays, **params: Any) -> Scratch:
@@ -181,13 +88,18 @@ def _average_scratch(avals: Arrays, **params: Any) -> Scratch:
 def _pool_into(
     average: bool, xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays, *, data_format: str, **params: Any
 ) -> None:
-    over = _windows(arrays[0].shape, data_format=data_format, **params)
-    x, out, down = (last_channels(a, data_format) for a in (*arrays, *outs, *scratch))
+    """With scratch axis by axis, else offset by offset."""
+    over = windows_in(arrays[0].shape, data_format=data_format, **params)
+    x, out, *down = (last_channels(a, data_format) for a in (*arrays, *outs, *scratch))
     function, start = (np.add, 0) if average else (np.maximum, _lowest(out.dtype))
-    for span in spans(x.shape[0], down.shape[0]):
-        part, result = down[: span.stop - span.start], out[span]
-        _reduce(function, x[span], part, over, 1, start)  # rows first: their runs are long
-        _reduce(function, part, result, over, 2, start)
+    for span in spans(x.shape[0], _block(x.shape, x.dtype.itemsize)):
+        result = out[span]
+        if down:
+            part = down[0][: span.stop - span.start]
+            _reduce(function, x[span], part, _along(over, 1), over.whole(0), start)  # rows first: their runs are long
+            _reduce(function, part, result, _along(over, 2), over.whole(1), start)
+        else:
+            _reduce(function, x[span], result, _all(over), _unpadded(over), start)
         if average:
             np.divide(result, _divisor(over, out.dtype), out=result)
 
@@ -195,10 +107,10 @@ def _pool_into(
 @lru_cache(maxsize=256)
 def _divisor(over: Windows, dtype: Any) -> Any:
     """The number of elements of every window; one number where all windows are whole."""
-    return math.prod(over.size) if over.whole(0) and over.whole(1) else _counts(np, np.empty(0, dtype), over)
+    return math.prod(over.size) if _unpadded(over) else counts(np, np.empty(0, dtype), over)
 
 
-# --- NumPy: routing by the first maximum -------------------------------------------------------------
+# --- routing by the first maximum --------------------------------------------------------------------
 
 
 def _integers(dtype: Any) -> Any:
@@ -211,21 +123,24 @@ def _routable(avals: Arrays, **_: Any) -> bool:
     return x.dtype.kind in "fiu" and routed.dtype.itemsize in (1, 2, 4, 8)
 
 
-def _routing_scratch(avals: Arrays, *, data_format: str, **params: Any) -> Scratch:
-    """The maxima across and of whole windows, values on their way, and for each step what lost, masks, leftovers."""
+def _routing_scratch(separate: bool, avals: Arrays, *, data_format: str, **params: Any) -> Scratch:
+    """The maxima of whole windows, and for each step what lost, masks, leftovers; with separate axes also the maxima
+    across, and values on their way."""
     x, routed = avals
-    over, bits = _windows(x.shape, data_format=data_format, **params), _integers(routed.dtype)
+    over, bits = windows_in(x.shape, data_format=data_format, **params), _integers(routed.dtype)
     block = _block(x.shape, x.dtype.itemsize), *x.shape[1:]
-    across = _like(block, over.inputs[0], over.outputs[1], data_format)
-    whole = _like(block, *over.outputs, data_format)
-    most = (max(math.prod(across), math.prod(whole)),)
-    values = (across, x.dtype), (whole, x.dtype), (across, routed.dtype)
-    return *values, (most, np.dtype("bool")), (most, bits), (most, bits)
+    across = resized(block, over.inputs[0], over.outputs[1], data_format)
+    whole = resized(block, *over.outputs, data_format)
+    most = (max(math.prod(across) if separate else 0, math.prod(whole)),)
+    work = (whole, x.dtype), (most, np.dtype("bool")), (most, bits), (most, bits)
+    return (*work, (across, x.dtype), (across, routed.dtype)) if separate else work
 
 
-def _chosen(x: Any, best: Any, lost: Any, masks: Any) -> None:
-    """Masks, all bits set where x is not below the best: so it is at a NaN, too."""
-    np.less(x, best, out=lost)
+def _chosen(x: Any, best: Any, lost: Any, masks: Any, nans: bool) -> None:
+    """Masks, all bits set where x is the best, or a NaN, which only a window has whose best is one."""
+    np.not_equal(x, best, out=lost)
+    if nans:
+        np.copyto(lost, False, where=np.isnan(x))
     small = lost.view(np.int8)
     np.subtract(small, 1, out=small)
     np.copyto(masks, small)  # widens with the sign; faster than a ufunc that casts
@@ -238,145 +153,156 @@ def _cut(flat: Any, like: Any, data_format: str) -> Any:
     return last_channels(found.reshape((n, h, w, c) if data_format == "NHWC" else (n, c, h, w)), data_format)
 
 
-def _route(x: Any, best: Any, g: Any, out: Any, over: Windows, axis: int, work: Arrays) -> None:
-    """What windows along one axis send to their first largest element."""
+def _route(x: Any, best: Any, g: Any, out: Any, steps: list[Step], tiled: bool, nans: bool, work: Arrays) -> None:
+    """What windows send to their first largest element."""
     lost, masks, left = work
-    tiles, parts, rest = over.tiles(axis - 1), over.along(axis - 1), g.view(left.dtype)
-    if not tiles:
+    rest = g.view(left.dtype)
+    if not tiled:
         out.fill(0)
         np.copyto(left, rest)
         rest = left
-    for k, windows, elements in parts:
-        here, target = _at(axis, windows), out[_at(axis, elements)]
-        if tiles and k == parts[-1][0]:  # nobody else took it
+    for number, (here, there) in enumerate(steps, start=1):
+        target = out[there]
+        if tiled and number == len(steps):  # nobody else took it
             np.copyto(target.view(left.dtype), rest)
             break
         mask = masks[here]
-        _chosen(x[_at(axis, elements)], best[here], lost[here], mask)
+        _chosen(x[there], best[here], lost[here], mask, nans)
         np.bitwise_and(rest[here], mask, out=mask)
         np.bitwise_xor(rest[here], mask, out=left[here])
         rest = left
-        if tiles:
+        if tiled:
             np.copyto(target.view(left.dtype), mask)
         else:
             np.add(target, mask.view(out.dtype), out=target)
 
 
-def _pick(x: Any, best: Any, t: Any, out: Any, over: Windows, axis: int, work: Arrays) -> None:
-    """What stands at the first largest element of windows along one axis."""
+def _pick(x: Any, best: Any, t: Any, out: Any, steps: list[Step], tiled: bool, nans: bool, work: Arrays) -> None:
+    """What stands at the first largest element of windows."""
     lost, masks, left = work
     left.fill(-1)
     out.fill(0)
     found = out.view(left.dtype)
-    for _, windows, elements in over.along(axis - 1):
-        here, there = _at(axis, windows), _at(axis, elements)
+    for here, there in steps:
         mask, rest = masks[here], left[here]
-        _chosen(x[there], best[here], lost[here], mask)
+        _chosen(x[there], best[here], lost[here], mask, nans)
         np.bitwise_and(mask, rest, out=mask)
         np.bitwise_xor(rest, mask, out=rest)
         np.bitwise_and(mask, t[there].view(left.dtype), out=mask)
         np.bitwise_or(found[here], mask, out=found[here])
 
 
+def _has_nan(best: Any) -> bool:
+    return best.dtype.kind == "f" and bool(best.size) and bool(np.isnan(best.max()))
+
+
 def _routing_into(step: Any) -> Any:
-    """The planned kernel that goes over blocks of images and routes both axes by `step`."""
+    """The planned kernel that goes over blocks of images and routes by `step`: axis by axis if it has the scratch."""
 
     def into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays, *, data_format: str, **params: Any) -> None:
-        over, lowest = _windows(arrays[0].shape, data_format=data_format, **params), _lowest(arrays[0].dtype)
+        over, lowest = windows_in(arrays[0].shape, data_format=data_format, **params), _lowest(arrays[0].dtype)
         x, routed, out = (last_channels(a, data_format) for a in (*arrays, *outs))
-        across, whole, between = (last_channels(a, data_format) for a in scratch[:3])
-        for span in spans(x.shape[0], across.shape[0]):
-            n = span.stop - span.start
-            row_best, best = across[:n], whole[:n]
-            _reduce(np.maximum, x[span], row_best, over, 2, lowest)
-            _reduce(np.maximum, row_best, best, over, 1, lowest)
-            by_row = row_best, best, over, 1, tuple(_cut(s, best, data_format) for s in scratch[3:])
-            by_column = x[span], row_best, over, 2, tuple(_cut(s, row_best, data_format) for s in scratch[3:])
+        whole, work = last_channels(scratch[0], data_format), scratch[1:4]
+        between = [last_channels(a, data_format) for a in scratch[4:]]
+        for span in spans(x.shape[0], whole.shape[0]):
+            best, *rest = (a[: span.stop - span.start] for a in (whole, *between))
+            by_window = tuple(_cut(s, best, data_format) for s in work)
+            if not rest:
+                _reduce(np.maximum, x[span], best, _all(over), _unpadded(over), lowest)
+                step(x[span], best, routed[span], out[span], _all(over), _tiled(over), _has_nan(best), by_window)
+                continue
+            across, moving = rest
+            _reduce(np.maximum, x[span], across, _along(over, 2), over.whole(1), lowest)
+            _reduce(np.maximum, across, best, _along(over, 1), over.whole(0), lowest)
+            nans = _has_nan(best)
+            by_row = across, best, _along(over, 1), over.tiles(0), nans, by_window
+            by_column_work = tuple(_cut(s, across, data_format) for s in work)
+            by_column = x[span], across, _along(over, 2), over.tiles(1), nans, by_column_work
             order = (by_row, by_column) if step is _route else (by_column, by_row)
             source = routed[span]
-            for target, (values, largest, *rest) in zip((between[:n], out[span]), order, strict=True):
-                step(values, largest, source, target, *rest)
+            for target, (values, largest, *how) in zip((moving, out[span]), order, strict=True):
+                step(values, largest, source, target, *how)
                 source = target
 
     return into
 
 
-# --- NumPy: the adjoint of averages -------------------------------------------------------------------
+# --- the adjoint of averages -------------------------------------------------------------------------
 
 
-def _spread(g: Any, out: Any, over: Windows, axis: int) -> None:
-    """Add to each element what the windows along one axis give."""
-    tiles = over.tiles(axis - 1)
-    if not tiles:
+def _spread(g: Any, out: Any, steps: list[Step], tiled: bool) -> None:
+    """Add to each element what its windows give."""
+    if not tiled:
         out.fill(0)
-    for _, windows, elements in over.along(axis - 1):
-        target, given = out[_at(axis, elements)], g[_at(axis, windows)]
-        if tiles:
+    for windows, elements in steps:
+        target, given = out[elements], g[windows]
+        if tiled:
             np.copyto(target, given)
         else:
             np.add(target, given, out=target)
 
 
 def _average_gradient_scratch(
-    avals: Arrays, *, input_shape: tuple[int, ...], data_format: str, **params: Any
+    separate: bool, avals: Arrays, *, input_shape: tuple[int, ...], data_format: str, **params: Any
 ) -> Scratch:
+    """Each window's share for an element, and with separate axes what is spread along one of them."""
     dtype = _average_dtype(avals[0])
-    over = _windows(input_shape, data_format=data_format, **params)
+    over = windows_in(input_shape, data_format=data_format, **params)
     block = _block(input_shape, dtype.itemsize), *input_shape[1:]
-    return (_like(block, *over.outputs, data_format), dtype), (
-        _like(block, over.outputs[0], over.inputs[1], data_format),
-        dtype,
-    )
+    shares = resized(block, *over.outputs, data_format), dtype
+    across = resized(block, over.outputs[0], over.inputs[1], data_format), dtype
+    return (shares, across) if separate else (shares,)
 
 
 def _average_gradient_into(
-    xp: Any,
-    arrays: Arrays,
-    outs: Arrays,
-    scratch: Arrays,
-    *,
-    input_shape: tuple[int, ...],
-    data_format: str,
+    xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays, *, input_shape: tuple[int, ...], data_format: str,
     **params: Any,
-) -> None:
-    over = _windows(input_shape, data_format=data_format, **params)
-    g, out, shares, across = (last_channels(a, data_format) for a in (*arrays, *outs, *scratch))
+) -> None:  # fmt: skip
+    over = windows_in(input_shape, data_format=data_format, **params)
+    g, out, shares, *rest = (last_channels(a, data_format) for a in (*arrays, *outs, *scratch))
     divisor = _divisor(over, out.dtype)
     for span in spans(g.shape[0], shares.shape[0]):
         n = span.stop - span.start
         np.divide(g[span], divisor, out=shares[:n])
-        _spread(shares[:n], across[:n], over, 2)
-        _spread(across[:n], out[span], over, 1)
+        if rest:
+            across = rest[0][:n]
+            _spread(shares[:n], across, _along(over, 2), over.tiles(1))
+            _spread(across, out[span], _along(over, 1), over.tiles(0))
+        else:
+            _spread(shares[:n], out[span], _all(over), _tiled(over))
 
 
 # --- kernels -----------------------------------------------------------------------------------------
 
 
-def _kernels(into: Any, scratch: Any, result: Any, fallback: Any, **facts: Any) -> tuple[Kernel, ...]:
-    """Axis by axis on NumPy, by array arithmetic anywhere."""
-    fast = Kernel(
-        "axis by axis", compute=allocating(into, result, scratch), into=into, scratch=scratch,
-        namespaces=frozenset({"numpy"}), **facts,
-    )  # fmt: skip
-    return fast, reference(fallback)
+def _kernels(into: Any, by_axis: Any, by_offset: Any, result: Any, fallback: Any, **facts: Any) -> tuple[Kernel, ...]:
+    """Axis by axis and offset by offset on NumPy, told apart by their scratch; by array arithmetic anywhere."""
+    fast = [
+        Kernel(
+            name, compute=allocating(into, result, scratch), into=into, scratch=scratch,
+            namespaces=frozenset({"numpy"}), **facts,
+        )
+        for name, scratch in (("axis by axis", by_axis), ("offset by offset", by_offset))
+    ]  # fmt: skip
+    return *fast, reference(fallback)
 
 
 MAX_POOL2D = _kernels(
-    partial(_pool_into, False), _pool_scratch, lambda x, **p: (_pooled(x, **p), x.dtype), _max_reference
+    partial(_pool_into, False), _pool_scratch, None, lambda x, **p: (pooled(x, **p), x.dtype), pool_reference.maximum
 )
 MAX_POOL2D_GRADIENT = _kernels(
-    _routing_into(_route), _routing_scratch, lambda x, g, **_: (x.shape, g.dtype), _routing_reference(back=True),
-    accepts=_routable,
+    _routing_into(_route), partial(_routing_scratch, True), partial(_routing_scratch, False),
+    lambda x, g, **_: (x.shape, g.dtype), pool_reference.routing(back=True), accepts=_routable,
 )  # fmt: skip
 MAX_POOL2D_TANGENT = _kernels(
-    _routing_into(_pick), _routing_scratch, lambda x, t, **p: (_pooled(x, **p), t.dtype),
-    _routing_reference(back=False), accepts=_routable,
+    _routing_into(_pick), partial(_routing_scratch, True), partial(_routing_scratch, False),
+    lambda x, t, **p: (pooled(x, **p), t.dtype), pool_reference.routing(back=False), accepts=_routable,
 )  # fmt: skip
 AVERAGE_POOL2D = _kernels(
-    partial(_pool_into, True), _average_scratch, lambda x, **p: (_pooled(x, **p), _average_dtype(x)),
-    _average_reference,
+    partial(_pool_into, True), _average_scratch, None, lambda x, **p: (pooled(x, **p), _average_dtype(x)),
+    pool_reference.average,
 )  # fmt: skip
 AVERAGE_POOL2D_GRADIENT = _kernels(
-    _average_gradient_into, _average_gradient_scratch,
-    lambda g, *, input_shape, **_: (input_shape, _average_dtype(g)), _average_gradient_reference,
+    _average_gradient_into, partial(_average_gradient_scratch, True), partial(_average_gradient_scratch, False),
+    lambda g, *, input_shape, **_: (input_shape, _average_dtype(g)), pool_reference.average_gradient,
 )  # fmt: skip

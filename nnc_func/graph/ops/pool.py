@@ -128,7 +128,8 @@ def max_pool2d(
     window unless given. `padding` is that of `conv2d`, counts as minus infinity, and must be narrower than the
     window. A window with a NaN gives NaN.
 
-    Its derivative follows one element of each window: the largest, and among equals the first in row-major order.
+    Its derivative follows one element of each window: the largest, and among equals the first in row-major order; in
+    a window with a NaN the first of these.
     """
 
 
@@ -144,7 +145,7 @@ def max_pool2d_gradient(
     """Adjoint of `max_pool2d` at `x`: each cotangent goes to the first largest element of its window.
 
     `g` has the shape of ``max_pool2d(x)``, the result that of `x` and the dtype of `g`; what several windows send to
-    one element is added. A window with a NaN sends to its first element. It is linear in `g` and, wherever it has a
+    one element is added. A window with a NaN sends to its first NaN. It is linear in `g` and, wherever it has a
     derivative, constant in `x`.
     """
 
@@ -161,7 +162,7 @@ def max_pool2d_tangent(
     """Elements of `t` where `x` has the first largest element of each window: how `max_pool2d` moves with `x`.
 
     `t` has the shape of `x`, the result that of ``max_pool2d(x)`` and the dtype of `t`. A window with a NaN gives
-    what stands at its first element. It is linear in `t` and, wherever it has a derivative, constant in `x`.
+    what stands at its first NaN. It is linear in `t` and, wherever it has a derivative, constant in `x`.
     """
 
 

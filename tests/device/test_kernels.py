@@ -1,0 +1,147 @@
+"""What samples do not reach: several blocks of images, NaN in windows, infinities beside padding."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from nnc_func.device.kernels import pool, shifted
+from nnc_func.device.namespace import fresh
+from nnc_func.facets.kernels import Kernel
+from nnc_func.graph.ops import CATALOGUE
+from nnc_func.op import Op
+from nnc_func.testing.laws import equal
+
+CONVOLUTIONS = [CATALOGUE[name] for name in ("conv2d", "conv2d_input_gradient", "conv2d_kernel_gradient")]
+POOLS = [op for op in CATALOGUE.values() if "pool2d" in op.name]
+FORMATS = ["NHWC", "NCHW"]
+
+
+def computed(op: Op, kernel: str, *args: Any, **params: Any) -> Any:
+    found = next(k for k in op.kernels if k.name == kernel)
+    return fresh(np, found, op.canonical(params))(*args)
+
+
+def on_host(op: Op) -> list[Kernel]:
+    return [k for k in op.kernels[:-1] if k.namespaces and "numpy" in k.namespaces]
+
+
+def images(rng: Any, data_format: str, *shape: int) -> Any:
+    found = rng.standard_normal(shape)
+    return np.ascontiguousarray(found.transpose(0, 3, 1, 2)) if data_format == "NCHW" else found
+
+
+@pytest.fixture
+def one_image_at_a_time(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setattr(pool, "BLOCK", 1)
+    monkeypatch.setattr(shifted, "LIMIT", 1)
+    shifted._flat.cache_clear()
+    yield
+    shifted._flat.cache_clear()
+
+
+@pytest.mark.usefixtures("one_image_at_a_time")
+@pytest.mark.parametrize("data_format", FORMATS)
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("padding", ["VALID", "SAME", ((2, 0), (0, 1))])
+def test_convolutions_of_several_blocks(data_format: str, groups: int, padding: Any) -> None:
+    rng = np.random.default_rng(0)
+    x, w = images(rng, data_format, 3, 6, 7, 4), rng.standard_normal((3, 2, 4 // groups, 6))
+    same: dict[str, Any] = {
+        "stride": 1, "padding": padding, "dilation": (1, 2), "groups": groups, "data_format": data_format,
+    }  # fmt: skip
+    forward, to_input, to_kernel = CONVOLUTIONS
+    g = rng.standard_normal(computed(forward, "reference", x, w, **same).shape)
+    for op, args, more in (
+        (forward, (x, w), {}),
+        (to_input, (g, w), {"input_shape": x.shape}),
+        (to_kernel, (x, g), {"kernel_shape": w.shape}),
+    ):
+        wanted = computed(op, "reference", *args, **same, **more)
+        for kernel in on_host(op):
+            equal(computed(op, kernel.name, *args, **same, **more), wanted, 64, f"{op}, {kernel.name}")
+
+
+@pytest.mark.usefixtures("one_image_at_a_time")
+@pytest.mark.parametrize("op", POOLS, ids=str)
+@pytest.mark.parametrize("data_format", FORMATS)
+@pytest.mark.parametrize("stride", [2, 3])
+def test_pools_of_several_blocks(op: Op, data_format: str, stride: int) -> None:
+    rng = np.random.default_rng(0)
+    x = images(rng, data_format, 3, 6, 7, 4)
+    params: dict[str, Any] = {"window": 3, "stride": stride, "padding": "SAME", "data_format": data_format}
+    g = rng.standard_normal(computed(CATALOGUE["max_pool2d"], "reference", x, **params).shape)
+    more = {"input_shape": x.shape} if op.name == "average_pool2d_gradient" else {}
+    args = {"g": (g,), "x": (x,), "xg": (x, g), "xt": (x, x)}["".join(op.args)]
+    wanted = computed(op, "reference", *args, **params, **more)
+    for kernel in on_host(op):
+        equal(computed(op, kernel.name, *args, **params, **more), wanted, 16, f"{op}, {kernel.name}")
+
+
+@pytest.mark.parametrize("data_format", FORMATS)
+@pytest.mark.parametrize("value", [np.inf, np.nan])
+def test_what_is_not_finite_stays_where_it_belongs(data_format: str, value: float) -> None:
+    rng = np.random.default_rng(0)
+    x, w = images(rng, data_format, 2, 4, 5, 2), rng.standard_normal((2, 3, 2, 3))
+    g = rng.standard_normal(computed(CONVOLUTIONS[0], "reference", x, w, data_format=data_format).shape)
+    with np.errstate(all="ignore"):
+        x.flat[7] = value
+        more = {"kernel_shape": w.shape, "data_format": data_format}
+        found, wanted = (computed(CONVOLUTIONS[2], k, x, g, **more) for k in ("shifted products", "reference"))
+        equal(found, wanted, 64)
+        w.flat[5] = value
+        more = {"input_shape": x.shape, "data_format": data_format}
+        found, wanted = (computed(CONVOLUTIONS[1], k, g, w, **more) for k in ("shifted products", "reference"))
+        equal(found, wanted, 64)
+        found, wanted = (
+            computed(CONVOLUTIONS[0], k, x, w, data_format=data_format) for k in ("shifted products", "reference")
+        )
+        equal(found, wanted, 64)
+
+
+# --- NaN in windows ----------------------------------------------------------------------------------
+
+
+def routed(x: Any, g: Any, size: int, stride: int) -> Any:
+    """The gradient of the maximum, window by window: to the first NaN, else to the first largest."""
+    found = np.zeros_like(x)
+    for i in range(g.shape[0]):
+        for j in range(g.shape[1]):
+            window = x[i * stride : i * stride + size, j * stride : j * stride + size]
+            r, c = np.unravel_index(np.argmax(window), window.shape)  # NaN is the largest, the first one wins
+            found[i * stride + r, j * stride + c] += g[i, j]
+    return found
+
+
+@given(
+    arrays("float64", (5, 6), elements=st.sampled_from([0.0, 1.0, np.nan, np.inf, -np.inf])), st.sampled_from([1, 2, 3])
+)
+@example(np.array([[0.0, np.nan], [np.nan, 1.0]]), 2)
+def test_a_window_with_a_nan_follows_its_first_nan(x: Any, stride: int) -> None:
+    windows = tuple((n - 2) // stride + 1 for n in x.shape)
+    g = np.arange(1.0, 1 + np.prod(windows)).reshape(windows)
+    wanted = routed(x, g, 2, stride)
+    t = np.arange(1.0, 1 + x.size).reshape(x.shape)
+    picked = [
+        [
+            (routed(x, np.eye(g.size)[i * windows[1] + j].reshape(windows), 2, stride) * t).sum()
+            for j in range(windows[1])
+        ]
+        for i in range(windows[0])
+    ]
+    gradient, tangent = CATALOGUE["max_pool2d_gradient"], CATALOGUE["max_pool2d_tangent"]
+    for name in ("axis by axis", "offset by offset", "reference"):
+        found = computed(gradient, name, x[None, :, :, None], g[None, :, :, None], window=2, stride=stride)
+        equal(found[0, :, :, 0], wanted, 0.0, f"gradient, {name}")
+        found = computed(tangent, name, x[None, :, :, None], t[None, :, :, None], window=2, stride=stride)
+        equal(found[0, :, :, 0], np.array(picked), 0.0, f"tangent, {name}")
+
+
+def test_every_host_kernel_was_met() -> None:
+    assert [k.name for k in on_host(CONVOLUTIONS[0])] == ["columns on numpy", "shifted products"]
+    assert [k.name for k in on_host(CATALOGUE["max_pool2d"])] == ["axis by axis", "offset by offset"]
