@@ -6,11 +6,18 @@ from __future__ import annotations
 class NncError(Exception):
     """Root of every error that this library raises on purpose.
 
+    Attributes
+    ----------
+    instruction
+        Number of the plan's instruction that failed, where a program ran; else None.
+
     Examples
     --------
     >>> issubclass(ShapeError, NncError) and issubclass(ShapeError, ValueError)
     True
     """
+
+    instruction: int | None = None
 
 
 class LayerError(NncError, TypeError):
@@ -58,7 +65,32 @@ class PlanError(NncError, RuntimeError):
 
 
 class RunError(NncError, RuntimeError):
-    """A kernel failed while a program ran."""
+    """A kernel failed while a program ran, or a run would meet another that it cannot wait for."""
+
+
+class AllocationError(NncError, MemoryError):
+    """Memory that cannot be had."""
+
+
+class CommitError(RunError):
+    """A run failed amid the commit section, so that some variables have their next values and others have not.
+
+    Attributes
+    ----------
+    written
+        Names of the variables that were written, wholly or in part.
+    kept
+        Names of those that are as before the run.
+    """
+
+    def __init__(self, message: str, written: tuple[str, ...] = (), kept: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.written = written
+        self.kept = kept
+
+
+class CancelledError(NncError):
+    """A run that was cancelled from another thread, before it wrote any variable."""
 
 
 class NumericsError(NncError, FloatingPointError):

@@ -243,6 +243,8 @@ class Stack:
         value = self.carrier(x)
         if type(value) is Traced:
             raise TracingError(f"its value is not known while it is traced: {self.aval(x)!r}")
+        if type(value) is Variable:
+            return value.copied()
         array = self.engine.force([value])[0] if "engine" in self._layers else value
         return np.array(self.device.to_numpy(array))
 

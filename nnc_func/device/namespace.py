@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from nnc_func.aval import Aval
-from nnc_func.errors import DeviceError, DTypeError, NncError, RunError, ShapeError
+from nnc_func.errors import AllocationError, DeviceError, DTypeError, NncError, RunError, ShapeError
 from nnc_func.facets.kernels import Kernel
 from nnc_func.op import Items, Op
 
@@ -180,7 +180,9 @@ def explained(op: Op, avals: tuple[Any, ...], items: Items, error: Exception, wh
         except NncError as refusal:
             return refusal
     said = ", ".join([*map(repr, avals), *(f"{k}={v!r}" for k, v in items)])
-    kind = type(error) if isinstance(error, NncError) else RunError
+    kind = (
+        type(error) if isinstance(error, NncError) else AllocationError if isinstance(error, MemoryError) else RunError
+    )
     at = f" (built at {where})" if where else ""
     found = kind(f"{op.name}({said}) failed{at}: {type(error).__name__}: {error}")
     found.__cause__ = error

@@ -72,7 +72,7 @@ class Eager(Layer, Generic[A]):
 
         found = self.device.bind(op, *args, **params)
         for result in found if op.several else (found,):
-            check(self.device, result, op.name, None, told(origin()))
+            check(self.device, result, op.name, told(origin()))
         return found
 
     def asarray(self, value: Any, dtype: Any = None) -> Any:

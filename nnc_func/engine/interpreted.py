@@ -5,21 +5,29 @@ Also how programs run on devices that offer no memory to plan in: values live in
 
 from __future__ import annotations
 
+from collections.abc import Generator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from nnc_func.engine.cancelling import asked
+from nnc_func.engine.checked import observers
+from nnc_func.engine.inspection import Inspected
+from nnc_func.engine.interrupts import held
+from nnc_func.engine.observed import Application, Observer, drained, observed
 from nnc_func.errors import OperatorError, ShapeError
 from nnc_func.graph.graph import ComputationGraph
 from nnc_func.graph.leaves import INPUT, LEAVES, VARIABLE, owned
 from nnc_func.graph.node import Node, Value
 from nnc_func.graph.origin import told
+from nnc_func.graph.turns import Run, enter, leave, ordered
 from nnc_func.op import Op
 
 KEPT = 16  # bindings of unknown extents that are remembered
 
 
-class Interpreted:
+class Interpreted(Inspected):
     """A graph as a callable, on any device.
 
     Attributes
@@ -67,6 +75,8 @@ class Interpreted:
         self._dies = _deaths(graph, self._steps)
         self._shown = {n for n in graph.nodes if n.op in LEAVES or n.op.view is not None}
         self._bindings: dict[Any, Interpreted] = {}  # of unknown extents
+        self._written = [v.data for v, _ in graph.updates]
+        self._turns = ordered([n.data for n in graph.variables], self._written)
 
     def __call__(self, *inputs: Any, out: Any = None) -> Any:
         return self.source.structure.build(self.run(inputs, out))
@@ -83,9 +93,67 @@ class Interpreted:
 
     def run(self, inputs: Any, out: Any = None) -> list[Any]:
         """The outputs as a flat list, of the inputs as a sequence."""
-        found = self._run(inputs)
+        if self._check or asked() is not None:
+            found = drained(self.walk(inputs))
+        else:
+            found = self._run(inputs)
         if out is not None:
             self._put(out if isinstance(out, (list, tuple)) else [out], found)
+        return found  # type: ignore[no-any-return]
+
+    def _run(self, inputs: Any) -> list[Any]:
+        env, bound = self._given(inputs)
+        if self.graph.symbols:
+            return self._bound(bound)._run([env[n] for n in self.graph.inputs])
+        me = Run()
+        try:
+            enter(me, self._turns)
+            self._leaf_values(env)
+            for step, (node, op, args, params) in enumerate(self._steps):
+                env[node] = self._apply(node, op, [_at(env, a) for a in args], params)
+                for gone in self._dies.get(step, ()):
+                    del env[gone]
+            results, following = self._finished(env)
+            held(_exchange, following)
+            return results
+        finally:
+            leave(me, self._turns)
+
+    def nested(self, results: list[Any]) -> Any:
+        """Outputs nested as a call returns them."""
+        return self.source.structure.build(results)
+
+    def walk(
+        self, inputs: Any, out: Any = None, watching: Sequence[Observer] = (), keep: bool = True, wait: Any = None
+    ) -> Generator[Application, None, list[Any]]:
+        """A run whose applications are computed one at a time; see `Program.walk`."""
+        env, bound = self._given(inputs)
+        if self.graph.symbols:
+            program = self._bound(bound)
+            return (yield from program.walk([env[n] for n in self.graph.inputs], out, watching, keep, wait))
+        seeing = [*observers(self._device, self._check, asked()), *watching]
+        me = Run()
+        try:
+            enter(me, self._turns)
+            self._leaf_values(env)
+            for step, (node, op, args, params) in enumerate(self._steps):
+                found = Application(self._device, step, step, op, node.items, node.origin)
+                found.arguments = [_at(env, a) for a in args]
+                call = partial(self._shown_apply, found, node, params)
+                env[node] = observed(found, call, seeing, wait, _as_it_is)
+                for gone in self._dies.get(step, ()):
+                    del env[gone]
+                yield found
+            results, following = self._finished(env)
+            if keep:
+                held(_exchange, following)
+            return results
+        finally:
+            leave(me, self._turns)
+
+    def _shown_apply(self, application: Application, node: Node, params: dict[str, Any]) -> Any:
+        found = self._apply(node, application.op, list(application.arguments), params)
+        application.outs = found if application.op.several else (found,)
         return found
 
     def _bound(self, bound: dict[str, int]) -> Interpreted:
@@ -99,7 +167,8 @@ class Interpreted:
             found = self._bindings[key] = Interpreted(graph, graph, self._device, self.stats, self._check)
         return found
 
-    def _run(self, inputs: Any) -> list[Any]:
+    def _given(self, inputs: Any) -> tuple[dict[Node, Any], dict[str, int]]:
+        """The inputs' values, checked, and the unknown extents that they tell."""
         graph = self.graph
         if len(inputs) != len(graph.inputs):
             names = ", ".join(f"{n.data!r}" for n in graph.inputs)
@@ -110,22 +179,18 @@ class Interpreted:
         bound: dict[str, int] = {}
         for node, given in zip(graph.inputs, inputs, strict=True):
             env[node] = accepted(self._device, node.data, node.aval, given, bound)
-        if graph.symbols:
-            return self._bound(bound)._run([env[n] for n in graph.inputs])
+        return env, bound
+
+    def _leaf_values(self, env: dict[Node, Any]) -> None:
         for node, op, data in self._leaves:
             if op is not INPUT:
                 env[node] = data.array if op is VARIABLE else data
-        for step, (node, op, args, params) in enumerate(self._steps):
-            env[node] = self._apply(node, op, [_at(env, a) for a in args], params)
-            for gone in self._dies.get(step, ()):
-                del env[gone]
+
+    def _finished(self, env: dict[Node, Any]) -> tuple[list[Any], list[Any]]:
+        """The outputs, and pairs of variables and their next values, each in memory of its own."""
         taken: set[Value] = set()
-        results = [self._fresh(env, v, taken) for v in graph.outputs]
-        following = [(v.data, self._fresh(env, u, taken)) for v, u in graph.updates]
-        for variable, array in following:
-            variable.array = array
-            variable.version += 1
-        return results
+        results = [self._fresh(env, v, taken) for v in self.graph.outputs]
+        return results, [(v.data, self._fresh(env, u, taken)) for v, u in self.graph.updates]
 
     def _fresh(self, env: dict[Node, Any], value: Value, taken: set[Value]) -> Any:
         """An output or update in memory of its own: leaves, views and what is wanted twice are copied."""
@@ -142,15 +207,20 @@ class Interpreted:
             if where and hasattr(error, "add_note"):
                 error.add_note(f"{op.name} was built at {where}")
             raise
-        if self._check:
-            from nnc_func.engine.checked import check
-
-            for result in found if op.several else (found,):
-                check(self._device, result, op.name, None, told(node.origin))
         return found
 
     def __repr__(self) -> str:
         return f"<program {self.graph.name!r}: {len(self._steps)} applications, interpreted>"
+
+
+def _exchange(following: list[Any]) -> None:
+    for variable, array in following:
+        variable.array = array
+        variable.version += 1
+
+
+def _as_it_is(error: Exception) -> Exception:
+    return error
 
 
 def accepted(device: Any, name: str, aval: Any, given: Any, bound: dict[str, int]) -> Any:

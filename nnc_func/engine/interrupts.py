@@ -1,4 +1,4 @@
-"""Control-C held back while something is done that must be done wholly or not at all."""
+"""Signals held back while something is done that must be done wholly or not at all."""
 
 from __future__ import annotations
 
@@ -7,26 +7,42 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+# those whose handlers are customarily written in Python, and may raise
+HELD = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGALRM") if hasattr(signal, name))
+
 
 def held(action: Callable[..., Any], *args: Any) -> None:
-    """Call it; an interrupt that comes meanwhile is raised when it is done.
+    """Call it; a signal that comes meanwhile is handled when it is done.
 
-    Python raises interrupts in the main thread only, so that elsewhere there is nothing to hold.
+    Python handles signals in the main thread only, so that elsewhere there is nothing to hold. What another thread
+    raises here by ``PyThreadState_SetAsyncExc`` cannot be held.
 
     Examples
     --------
     >>> held(print, "done")
     done
     """
-    previous = signal.getsignal(signal.SIGINT) if threading.current_thread() is threading.main_thread() else None
-    if not callable(previous):  # ignored, or left to the system
+    if threading.current_thread() is not threading.main_thread():
         action(*args)
         return
+    previous = [(n, h) for n in HELD if callable(h := signal.getsignal(n))]  # neither ignored nor left to the system
     waiting: list[Any] = []
-    signal.signal(signal.SIGINT, lambda *given: waiting.append(given))
     try:
-        action(*args)
+        _later(previous, waiting, lambda: action(*args))
     finally:
-        signal.signal(signal.SIGINT, previous)
-        if waiting:
-            previous(*waiting[0])
+        handlers = dict(previous)
+        for given in waiting:
+            handlers[given[0]](*given)
+
+
+def _later(previous: list[Any], waiting: list[Any], action: Callable[[], Any]) -> None:
+    """The action, with those signals noted only; whatever one of their handlers raises, each is given back."""
+    if not previous:
+        action()
+        return
+    number, handler = previous[0]
+    try:
+        signal.signal(number, lambda *given: waiting.append(given))
+        _later(previous[1:], waiting, action)
+    finally:
+        signal.signal(number, handler)

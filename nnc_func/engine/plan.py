@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import accumulate
 
 from attrs import field, frozen
 
@@ -172,6 +173,17 @@ class Plan:
         """The most arena bytes alive at one time, sizes rounded up to the alignment: no plan is smaller."""
         p = self.problem
         return max_load(p.rounded, p.lower, p.upper)
+
+    @cached_property
+    def bytes_alive(self) -> tuple[int, ...]:
+        """For each instruction: bytes of the arena that hold something while it runs, and of all fresh results."""
+        change = [0] * (len(self.instructions) + 1)
+        for b in self.buffers:
+            if b.kind == ARENA:
+                change[b.lower] += b.nbytes
+                change[min(b.upper, len(self.instructions))] -= b.nbytes
+        change[0] += sum(b.nbytes for b in self.buffers if b.kind in (OUTPUT, NEXT))
+        return tuple(accumulate(change))[:-1]
 
     @property
     def ratio(self) -> float:

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from nnc_func.config import config
 from nnc_func.device.namespace import explained
+from nnc_func.engine.cancelling import asked
+from nnc_func.engine.checked import Poison, observers
+from nnc_func.engine.commit import Saved, torn
 from nnc_func.engine.frame import Frame
+from nnc_func.engine.inspection import Inspected
 from nnc_func.engine.interrupts import held
+from nnc_func.engine.observed import Application, Observer, drained, observed
+from nnc_func.engine.outs import delivered, given, usable
 from nnc_func.engine.plan import NEXT, Plan
-from nnc_func.engine.results import Recycled
-from nnc_func.errors import DTypeError, NncError, NumericsError, OperatorError, ShapeError
+from nnc_func.engine.results import memory, recycled
+from nnc_func.errors import DTypeError, NncError, OperatorError, ShapeError
 from nnc_func.graph.graph import ComputationGraph
 from nnc_func.graph.leaves import Variable, owned
 from nnc_func.graph.origin import told
+from nnc_func.graph.turns import Run, enter, leave, ordered
 from nnc_func.tree import ONE_LEAF
 
 
-class Program:
+class Program(Inspected):
     """A plan, its constants and its variables. Call it with one array an input; it returns arrays, nested as wanted.
 
     Attributes
@@ -82,18 +90,19 @@ class Program:
         self._flat = plan.structure is None or plan.structure.kind is list
         self._inputs = [(s, plan.slots[s].aval.shape, plan.slots[s].aval.dtype) for s in plan.inputs]
         self._array_type = device.array_type
+        over = [(s, variables[plan.buffers[plan.slots[s].buffer].source]) for s in _in_place(plan)]
         # where an update is written over its variable, that slot shows the variable's array too
-        self._variables = list(zip(plan.variables, variables, strict=True)) + [
-            (s, variables[plan.buffers[plan.slots[s].buffer].source]) for s in _in_place(plan)
-        ]
-        self._results = [(s, _recycled(device, plan.slots[s].aval)) for s in plan.outputs]
+        self._variables = list(zip(plan.variables, variables, strict=True)) + over
+        self._results = [(s, recycled(device, plan.slots[s].aval, "a result")) for s in plan.outputs]
         self._next = [
-            (at, s, _recycled(device, plan.slots[s].aval))
+            (at, s, recycled(device, plan.slots[s].aval, f"the next value of variable {variables[at].name!r}"))
             for at, s in plan.updates
             if plan.buffers[plan.slots[s].buffer].kind == NEXT
         ]
-        self._written = [self._variables[at][1] for at, _ in plan.updates]
-        self._overwritten = [variables[plan.buffers[plan.slots[s].buffer].source] for s in _in_place(plan)]
+        self._written = [variables[at] for at, _ in plan.updates]
+        self._overwritten = list({id(v): v for _, v in over}.values())
+        self._first_writes = _first_writes(plan, over)
+        self._turns = ordered(variables, self._written)
         self._frames: list[Frame] = []
 
     def __call__(self, *inputs: Any, out: Any = None) -> Any:
@@ -102,47 +111,110 @@ class Program:
 
     def run(self, inputs: Any, out: Any = None) -> list[Any]:
         """The outputs as a flat list, of the inputs as a sequence."""
+        if self._check or config.spec >= 3 or asked() is not None:
+            return drained(self.walk(inputs, out))  # type: ignore[no-any-return]
+        me = None
+        try:
+            if self._turns:
+                me = Run()
+                enter(me, self._turns)
+            frame = self._taken()
+            try:
+                results, following = self._put(frame, inputs, out)
+                self._run(frame, frame.early, 0)
+                if self._written:
+                    held(self._commit, frame, following)
+                return results if out is None else delivered(out, results)
+            finally:
+                frame.drop()
+                self._frames.append(frame)
+        finally:
+            if me is not None:
+                leave(me, self._turns)
+
+    def nested(self, results: list[Any]) -> Any:
+        """Outputs nested as a call returns them."""
+        return self._build(results)
+
+    def walk(
+        self, inputs: Any, out: Any = None, watching: Sequence[Observer] = (), keep: bool = True, wait: Any = None
+    ) -> Generator[Application, None, list[Any]]:
+        """A run whose instructions are executed one at a time, each when the next is asked for; it returns the outputs.
+
+        Parameters
+        ----------
+        inputs, out
+            As of `run`.
+        watching
+            Observers, beside those that the settings ask for.
+        keep
+            False: variables are put back at the end too.
+        wait
+            Called after each kernel: what waits for the device, where kernels are timed.
+        """
+        me = Run()
+        try:
+            enter(me, self._turns)
+            frame = self._taken()
+            try:
+                results, following = self._put(frame, inputs, out)
+                seeing = [*observers(self._device, self._check, asked()), *watching]
+                if config.spec >= 3:
+                    seeing.append(Poison(self.plan, self._device, frame))
+                commit, end = len(frame.early), len(frame.calls)
+                yield from self._section(frame, 0, commit, seeing, wait)
+                saved, done = Saved(self._device, self._written, self._overwritten), False
+                try:
+                    yield from self._section(frame, commit, end, seeing, wait)
+                    held(self._exchange, following)
+                    done = keep
+                finally:
+                    if not done:
+                        saved.restore()
+                return results if out is None else delivered(out, results)
+            finally:
+                frame.drop()
+                self._frames.append(frame)
+        finally:
+            leave(me, self._turns)
+
+    def _taken(self) -> Frame:
+        """A frame that no other call uses."""
+        try:
+            return self._frames.pop()
+        except IndexError:
+            with memory(self.plan.arena_bytes, f"the arena of {self.plan.name!r}"):
+                frame = Frame(self.plan, self._device, self._constants)
+        lent = [s for slots in frame.lent.values() for s in slots]
+        frame.passing([*self.plan.inputs, *self.plan.outputs, *(s for _, s, _ in self._next), *lent])
+        return frame
+
+    def _put(self, frame: Frame, inputs: Any, out: Any) -> tuple[list[Any], list[Any]]:
+        """Let the frame show inputs, variables and fresh memory: the results, and what becomes variables' arrays."""
         if len(inputs) != len(self._inputs):
             names = ", ".join(map(repr, self.plan.input_names))
             raise OperatorError(
                 f"the program {self.plan.name!r} takes {len(self._inputs)} inputs ({names}), given {len(inputs)}"
             )
-        frame = self._frames.pop() if self._frames else self._frame()
         put, own = frame.put, self._array_type
         written = {id(v.array) for v in self._overwritten}
-        try:
-            for (slot, shape, dtype), array in zip(self._inputs, inputs, strict=True):
-                if type(array) is not own or array.dtype is not dtype or array.shape != shape:
-                    array = self._converted(slot, array)
-                if written and (id(array) in written or id(getattr(array, "base", None)) in written):
-                    array = owned(self._device, array)  # a variable's own array, which is written over
-                put(slot, array)
-            for slot, variable in self._variables:
-                frame.keep(slot, variable.array)
-            results = self._fresh(put) if out is None else self._given(out, inputs, put)
-            for output, slots in frame.lent.items():
-                for slot in slots:
-                    aval = self.plan.slots[slot].aval
-                    put(slot, self._device.view(results[output], 0, aval.shape, aval.dtype))
-            following = [(at, buffers.take(), slot) for at, slot, buffers in self._next]
-            for _, array, slot in following:
-                put(slot, array)
-            run = self._run if not self._check and config.spec < 3 else self._checked(frame)
-            run(frame, frame.early, 0)
-            if self._written:
-                held(self._commit, run, frame, following)
-            if out is not None:
-                results = _delivered(out, results)
-        finally:
-            frame.drop()
-            self._frames.append(frame)
-        return results
-
-    def _frame(self) -> Frame:
-        frame = Frame(self.plan, self._device, self._constants)
-        lent = [s for slots in frame.lent.values() for s in slots]
-        frame.passing([*self.plan.inputs, *self.plan.outputs, *(s for _, s, _ in self._next), *lent])
-        return frame
+        for (slot, shape, dtype), array in zip(self._inputs, inputs, strict=True):
+            if type(array) is not own or array.dtype is not dtype or array.shape != shape:
+                array = self._converted(slot, array)
+            if written and (id(array) in written or id(getattr(array, "base", None)) in written):
+                array = owned(self._device, array)  # a variable's own array, which is written over
+            put(slot, array)
+        for slot, variable in self._variables:
+            frame.keep(slot, variable.array)
+        results = self._fresh(put) if out is None else self._into(out, inputs, put)
+        for output, slots in frame.lent.items():
+            for slot in slots:
+                aval = self.plan.slots[slot].aval
+                put(slot, self._device.view(results[output], 0, aval.shape, aval.dtype))
+        following = [(at, buffers.take(), slot) for at, slot, buffers in self._next]
+        for _, array, slot in following:
+            put(slot, array)
+        return results, following
 
     def _fresh(self, put: Any) -> list[Any]:
         results = []
@@ -152,6 +224,15 @@ class Program:
             results.append(array)
         return results
 
+    def _into(self, out: Any, inputs: Any, put: Any) -> list[Any]:
+        """The caller's arrays as results; fresh ones, to be copied, where those show memory that is still read."""
+        arrays = given(out, [self.plan.slots[slot].aval for slot, _ in self._results], self._device)
+        if not usable(arrays, [*inputs, *(v.array for _, v in self._variables)]):
+            return self._fresh(put)
+        for (slot, _), array in zip(self._results, arrays, strict=True):
+            put(slot, array)
+        return arrays
+
     def _run(self, frame: Frame, section: list[Any], start: int) -> None:
         calls: Any = iter(section)  # a list's iterator knows how far it has come
         try:
@@ -160,15 +241,35 @@ class Program:
         except Exception as error:
             raise self.failure(frame, start + len(section) - calls.__length_hint__() - 1, error) from error
 
-    def _checked(self, frame: Frame) -> Any:
-        from nnc_func.engine.checked import execute, poisoned
+    def _section(self, frame: Frame, start: int, stop: int, watching: Any, wait: Any) -> Iterator[Application]:
+        """The frame's calls from one position to another, each before the observers' eyes."""
+        alive = self.plan.bytes_alive
+        for position in range(start, stop):
+            t = frame.order[position]
+            i = self.plan.instructions[t]
+            call, args = frame.calls[position]
+            count = len(i.operands)
+            found = Application(self._device, position, t, i.op, i.items, i.origin, i.kernel)
+            found.arguments, found.outs = args[:count], args[count:]
+            found.bytes_alive, found.stream = alive[t], i.stream
+            observed(found, partial(call, *args), watching, wait, partial(self.failure, frame, position))
+            yield found
 
-        poison = poisoned(self, frame)
-        return lambda frame, section, start: execute(self, frame, start, start + len(section), poison)
+    def _commit(self, frame: Frame, following: Any) -> None:
+        """Write the variables: nothing in here can fail, unless a kernel is not what it was declared to be."""
+        try:
+            self._run(frame, frame.late, len(frame.early))
+            self._exchange(following)
+        except BaseException as error:
+            reached = getattr(error, "instruction", None)
+            taken = [self._variables[at][1] for at, array, _ in following if self._variables[at][1].array is array]
+            over = [v for t, v in self._first_writes if reached is None or t <= reached]
+            written = [v for v in self._written if v in taken or v in over]
+            if not written:  # nothing was written yet
+                raise
+            raise torn(self.plan.name, written, [v for v in self._written if v not in written], error) from error
 
-    def _commit(self, run: Any, frame: Frame, following: Any) -> None:
-        """Write the variables: nothing in here can fail."""
-        run(frame, frame.late, len(frame.early))
+    def _exchange(self, following: Any) -> None:
         for at, array, _ in following:
             self._variables[at][1].array = array
         for variable in self._written:
@@ -176,66 +277,29 @@ class Program:
 
     def failure(self, frame: Frame, position: int, error: Exception) -> NncError:
         """What went wrong in the call at that position, in words that name the user's line."""
-        i = self.plan.instructions[frame.order[position]]
-        avals = tuple(self.plan.slots[s].aval for s in i.operands)
-        if isinstance(error, NumericsError):
-            return error
-        return explained(i.op, avals, i.items, error, told(i.origin))
+        t = frame.order[position]
+        i = self.plan.instructions[t]
+        found = explained(i.op, tuple(self.plan.slots[s].aval for s in i.operands), i.items, error, told(i.origin))
+        found.instruction = t
+        return found
 
     def _converted(self, slot: int, array: Any) -> Any:
         aval = self.plan.slots[slot].aval
         name = self.plan.input_name(self.plan.inputs.index(slot))
-        found = self._device.asarray(array)
-        given = self._device.aval(found)
+        with memory(aval.nbytes, f"a copy of input {name}"):
+            found = self._device.asarray(array)
+        has = self._device.aval(found)
         numbers = isinstance(array, (bool, int, float, list, tuple))
-        if numbers and given.shape == aval.shape and np.can_cast(given.dtype, aval.dtype, "same_kind"):
+        if numbers and has.shape == aval.shape and np.can_cast(has.dtype, aval.dtype, "same_kind"):
             return self._device.asarray(array, aval.dtype)  # Python's numbers have no dtype of their own
-        if given.shape != aval.shape:
-            raise ShapeError(f"input {name} wants shape {aval.shape}, given {given.shape}")
-        if given.dtype != aval.dtype:
-            raise DTypeError(f"input {name} wants {aval.dtype}, given {given.dtype}; cast it before the call")
+        if has.shape != aval.shape:
+            raise ShapeError(f"input {name} wants shape {aval.shape}, given {has.shape}")
+        if has.dtype != aval.dtype:
+            raise DTypeError(f"input {name} wants {aval.dtype}, given {has.dtype}; cast it before the call")
         return found
-
-    def _given(self, out: Any, inputs: Any, put: Any) -> list[Any]:
-        """The caller's arrays as results; fresh ones, to be copied, where those show memory that is still read."""
-        arrays = list(out) if isinstance(out, (list, tuple)) else [out]
-        if len(arrays) != len(self._results):
-            raise OperatorError(f"out= wants {len(self._results)} arrays, given {len(arrays)}")
-        for i, ((slot, _), array) in enumerate(zip(self._results, arrays, strict=True)):
-            wanted = self.plan.slots[slot].aval
-            if self._device.aval(array) != wanted:
-                raise ShapeError(f"out[{i}] wants {wanted!r}, given {self._device.aval(array)!r}")
-        if any(not _contiguous(array) for array in arrays):
-            return self._fresh(put)
-        others = [*inputs, *(v.array for _, v in self._variables)]
-        if any(_overlap(a, b) for i, a in enumerate(arrays) for b in (*others, *arrays[:i])):
-            return self._fresh(put)
-        for (slot, _), array in zip(self._results, arrays, strict=True):
-            put(slot, array)
-        return arrays
 
     def __repr__(self) -> str:
         return f"<program {self.plan.name!r}: {self.plan.kernels} kernels, arena {self.plan.arena_bytes} bytes>"
-
-
-def _contiguous(array: Any) -> bool:
-    flags = getattr(array, "flags", None)
-    return flags is None or bool(flags.c_contiguous)
-
-
-def _overlap(one: Any, other: Any) -> bool:
-    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
-        return bool(np.may_share_memory(one, other))
-    return one is other
-
-
-def _delivered(out: Any, results: list[Any]) -> list[Any]:
-    """The caller's arrays, with the results in them."""
-    arrays = list(out) if isinstance(out, (list, tuple)) else [out]
-    for array, result in zip(arrays, results, strict=True):
-        if array is not result:
-            array[...] = result
-    return arrays
 
 
 def _in_place(plan: Plan) -> list[int]:
@@ -248,5 +312,10 @@ def _in_place(plan: Plan) -> list[int]:
     ]
 
 
-def _recycled(device: Any, aval: Any) -> Recycled:
-    return Recycled(lambda: device.empty(aval.shape, aval.dtype))
+def _first_writes(plan: Plan, over: list[tuple[int, Any]]) -> list[tuple[int, Any]]:
+    """(instruction, variable): from which instruction on a variable is written over."""
+    first: dict[int, int] = {}
+    for t, instruction in enumerate(plan.instructions):
+        for slot in instruction.results:
+            first.setdefault(slot, t)
+    return [(first[slot], variable) for slot, variable in over]

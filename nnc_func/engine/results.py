@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from sys import getrefcount
 from typing import Any
+
+from nnc_func.errors import AllocationError
 
 KEPT = 2  # buffers remembered for each result
 
@@ -41,3 +45,28 @@ class Recycled:
         buffers.append(made)
         del buffers[:-KEPT]
         return made
+
+
+def recycled(device: Any, aval: Any, what: str) -> Recycled:
+    """Buffers of that shape and dtype; `what` says what they are for, should there be no memory."""
+
+    def make() -> Any:
+        with memory(aval.nbytes, f"{what}, {aval!r},"):
+            return device.empty(aval.shape, aval.dtype)
+
+    return Recycled(make)
+
+
+@contextmanager
+def memory(nbytes: int, what: str) -> Iterator[None]:
+    """Say what it was for if memory cannot be had.
+
+    Raises
+    ------
+    AllocationError
+        So many bytes could not be had.
+    """
+    try:
+        yield
+    except MemoryError as error:
+        raise AllocationError(f"{nbytes} bytes for {what} cannot be had: {error}") from error

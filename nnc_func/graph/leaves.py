@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
+import threading
 from typing import Any
 
 import numpy as np
 
 from nnc_func.aval import Aval
-from nnc_func.errors import DTypeError, GraphError, ShapeError
+from nnc_func.errors import DTypeError, GraphError, RunError, ShapeError
 from nnc_func.facets.derivatives import Constant
 from nnc_func.facets.samples import Refused
 from nnc_func.facets.views import free
+from nnc_func.graph.turns import Run, Turns, enter, leave
 from nnc_func.op import Op
+
+_serials = itertools.count()
+_assigning = threading.Lock()
 
 
 def _leaf(name: str, doc: str, pure: bool, several: bool = False) -> Op:
@@ -61,15 +67,23 @@ class Variable:
         Shape and dtype; an assigned value must have both.
     array
         The device array. Programs may write over it: copy what you keep.
+    version
+        Counts the values that it has had.
+    turns
+        The runs that use it now.
+    serial
+        Counts variables as they are made.
     """
 
-    __slots__ = ("__weakref__", "_device", "array", "aval", "name", "version")
+    __slots__ = ("__weakref__", "_device", "array", "aval", "name", "serial", "turns", "version")
 
     def __init__(self, name: str, array: Any, aval: Aval, device: Any) -> None:
         self.name = name
         self.array = array
         self.aval = aval
         self.version = 0
+        self.turns = Turns()
+        self.serial = next(_serials)
         self._device = device
 
     @property
@@ -85,18 +99,47 @@ class Variable:
     def assign(self, value: Any) -> None:
         """Give it another value, of the same shape and dtype. The value is copied.
 
+        A run that updates the variable is waited for; one that only reads it goes on with the value that was there.
+
         Raises
         ------
         ShapeError, DTypeError
             The value has another shape, or a dtype that does not cast to the variable's safely.
+        RunError
+            A run of this thread that updates the variable has not ended.
         """
         aval = self._device.aval(self._device.asarray(value))
         if aval.shape != self.aval.shape:
             raise ShapeError(f"variable {self.name!r} has shape {self.aval.shape}, given a value of {aval.shape}")
         if aval.dtype != self.aval.dtype and not np.can_cast(aval.dtype, self.aval.dtype, "same_kind"):
             raise DTypeError(f"variable {self.name!r} is {self.aval.dtype}, given {aval.dtype}; cast it first")
-        self.array = owned(self._device, value, self.aval.dtype)
-        self.version += 1
+        array = owned(self._device, value, self.aval.dtype)
+        run, mine = Run(), ((self, False),)
+        try:
+            enter(run, mine)
+            if self.turns.is_written_here:
+                raise RunError(f"variable {self.name!r} is assigned amid a run that updates it; let that end first")
+            with _assigning:
+                self.array = array
+                self.version += 1
+        finally:
+            leave(run, mine)
+
+    def copied(self) -> Any:
+        """Its value as a NumPy array of the caller's own, taken before or after an update, not amid one.
+
+        Examples
+        --------
+        >>> import nnc_func as nnc
+        >>> nnc.eager().variable("w", [1.0, 2.0]).value.copied()
+        array([1., 2.])
+        """
+        run, mine = Run(), ((self, False),)
+        try:
+            enter(run, mine)
+            return np.array(self._device.to_numpy(self.array))
+        finally:
+            leave(run, mine)
 
     def __repr__(self) -> str:
         return f"Variable({self.name!r}, {self.aval!r})"

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from nnc_func.engine.cancelling import check_cancelled
 from nnc_func.errors import OperatorError
 from nnc_func.layer import chain
 from nnc_func.nn.step import ImmediateStep, Metrics, Step, TrainingState
@@ -144,6 +145,7 @@ def train(
     pending: list[Any] = []
     try:
         for done, (x, y) in enumerate(_source(batches, step.iteration, count), 1):
+            check_cancelled("the next step of training")
             pending.append(step(x, y, rate(step.iteration) if callable(rate) else rate))
             if ask_every and done % ask_every == 0:
                 asked += _asked(step, pending)

@@ -1,0 +1,73 @@
+"""Cancellation: a run is told from another thread to stop, and stops before its next instruction."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar, Token
+from typing import Any
+
+from nnc_func.errors import CancelledError
+
+_asked: ContextVar[Cancellation | None] = ContextVar("cancellation", default=None)
+
+
+class Cancellation:
+    """Runs inside ``with`` it look, before each instruction, whether another thread has cancelled them.
+
+    A run that is cancelled raises `CancelledError` and leaves variables and held values as they were, even where it had
+    begun to write them. Runs outside of any such block pay nothing. The block counts for the thread (or the
+    asynchronous task) that entered it, for whatever runs there: programs, forced values, jitted functions, training.
+
+    Examples
+    --------
+    >>> import nnc_func as nnc
+    >>> cancellation = nnc.Cancellation()
+    >>> cancellation.cancel("enough")  # from another thread
+    >>> with cancellation:
+    ...     nnc.lazy().ops.add([1.0], 1).numpy()
+    Traceback (most recent call last):
+    ...
+    nnc_func.errors.CancelledError: cancelled before add: enough
+    """
+
+    def __init__(self) -> None:
+        self._why: str | None = None
+        self._entered: list[Token[Any]] = []
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether it has been cancelled."""
+        return self._why is not None
+
+    def cancel(self, why: str = "") -> None:
+        """Let what runs inside end as soon as it can; what starts inside later, at once."""
+        self._why = why
+
+    def check(self, before: str) -> None:
+        """Raise `CancelledError` if it has been cancelled; `before` says what was to be done next."""
+        if self._why is not None:
+            raise CancelledError(f"cancelled before {before}" + (f": {self._why}" if self._why else ""))
+
+    def __enter__(self) -> Cancellation:
+        self._entered.append(_asked.set(self))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _asked.reset(self._entered.pop())
+
+    def __repr__(self) -> str:
+        return f"<cancellation{', cancelled' if self.is_cancelled else ''}>"
+
+
+asked = _asked.get  # the cancellation that this thread's runs look at; None if there is none
+
+
+def check_cancelled(before: str) -> None:
+    """Raise `CancelledError` if what this thread does has been cancelled.
+
+    Examples
+    --------
+    >>> check_cancelled("the next step")
+    """
+    found = _asked.get()
+    if found is not None:
+        found.check(before)

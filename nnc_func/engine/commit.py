@@ -1,0 +1,54 @@
+"""What becomes of variables when a run fails while it writes them: put back, or said which ones were written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from nnc_func.engine.interrupts import held
+from nnc_func.errors import CommitError
+
+
+class Saved:
+    """What variables were before a run wrote them: of those that it writes over, copies."""
+
+    def __init__(self, device: Any, variables: Sequence[Any], overwritten: Sequence[Any]) -> None:
+        self._were = [(v, v.array, v.version) for v in variables]
+        self._copies = [(v.array, _copied(device, v)) for v in overwritten]
+
+    def restore(self) -> None:
+        """Put them back, whatever signals come meanwhile."""
+        held(self._restore)
+
+    def _restore(self) -> None:
+        for array, copy in self._copies:
+            array[...] = copy
+        for variable, array, version in self._were:
+            variable.array, variable.version = array, version
+
+
+def _copied(device: Any, variable: Any) -> Any:
+    copy = device.empty(variable.aval.shape, variable.aval.dtype)
+    copy[...] = variable.array
+    return copy
+
+
+def torn(name: str, written: Sequence[Any], kept: Sequence[Any], error: BaseException) -> CommitError:
+    """The error that says which variables a failed commit section has written; their versions count on."""
+    for variable in written:
+        variable.version += 1
+    found = CommitError(
+        f"{name!r} failed while it wrote its variables: {_names(written)} "
+        f"{'has' if len(written) == 1 else 'have'} been written, wholly or in part"
+        + (f", {_names(kept)} not" if kept else "")
+        + "; assign them before going on. A kernel that is declared infallible must not raise: "
+        f"{type(error).__name__}: {error}",
+        tuple(v.name for v in written),
+        tuple(v.name for v in kept),
+    )
+    found.instruction = getattr(error, "instruction", None)
+    return found
+
+
+def _names(variables: Sequence[Any]) -> str:
+    return ", ".join(repr(v.name) for v in variables)

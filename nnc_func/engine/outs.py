@@ -1,0 +1,56 @@
+"""Arrays of the caller's that results are to be written into: ``out=``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from nnc_func.errors import OperatorError, ShapeError
+
+
+def given(out: Any, wanted: Sequence[Any], device: Any) -> list[Any]:
+    """The arrays as a list, if they fit.
+
+    Raises
+    ------
+    OperatorError, ShapeError
+        Too few or too many, one that is read-only, one of another shape or dtype.
+    """
+    arrays = list(out) if isinstance(out, (list, tuple)) else [out]
+    if len(arrays) != len(wanted):
+        raise OperatorError(f"out= wants {len(wanted)} arrays, given {len(arrays)}")
+    for i, (aval, array) in enumerate(zip(wanted, arrays, strict=True)):
+        if device.aval(array) != aval:
+            raise ShapeError(f"out[{i}] wants {aval!r}, given {device.aval(array)!r}")
+        if not getattr(getattr(array, "flags", None), "writeable", True):
+            raise OperatorError(f"out[{i}] is read-only; give an array that may be written to")
+    return arrays
+
+
+def usable(arrays: Sequence[Any], others: Sequence[Any]) -> bool:
+    """Whether kernels may write into them: each is contiguous, and shows no memory of another or of what is read."""
+    return all(map(_contiguous, arrays)) and not any(
+        _overlap(a, b) for i, a in enumerate(arrays) for b in (*others, *arrays[:i])
+    )
+
+
+def _contiguous(array: Any) -> bool:
+    flags = getattr(array, "flags", None)
+    return flags is None or bool(flags.c_contiguous)
+
+
+def _overlap(one: Any, other: Any) -> bool:
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+        return bool(np.may_share_memory(one, other))
+    return one is other
+
+
+def delivered(out: Any, results: list[Any]) -> list[Any]:
+    """The caller's arrays, with the results in them."""
+    arrays = list(out) if isinstance(out, (list, tuple)) else [out]
+    for array, result in zip(arrays, results, strict=True):
+        if array is not result:
+            array[...] = result
+    return arrays
