@@ -20,10 +20,13 @@ class Cancellation:
     Examples
     --------
     >>> import nnc_func as nnc
+    >>> lazy = nnc.lazy()
+    >>> x = lazy.input("x", (2,))
+    >>> program = lazy.compile([x], x + 1)
     >>> cancellation = nnc.Cancellation()
     >>> cancellation.cancel("enough")  # from another thread
     >>> with cancellation:
-    ...     nnc.lazy().ops.add([1.0], 1).numpy()
+    ...     program([1, 2])
     Traceback (most recent call last):
     ...
     nnc_func.errors.CancelledError: cancelled before add: enough
