@@ -75,12 +75,12 @@ class Inspected:
         >>> import nnc_func as nnc
         >>> lazy = nnc.lazy()
         >>> x = lazy.input("x", (2,), "float32")
-        >>> steps = lazy.compile([x], lazy.ops.exp(x * 2)).steps(np.float32([0, 1]))
+        >>> steps = lazy.compile([x], lazy.ops.square(x * 2)).steps(np.float32([0, 1]))
         >>> for step in steps:
         ...     print(step.op, step.results[0])
         multiply [0. 2.]
-        exp [1.       7.389056]
+        square [0. 4.]
         >>> steps.results
-        array([1.      , 7.389056], dtype=float32)
+        array([0., 4.], dtype=float32)
         """
         return Steps(self.walk(inputs), self.nested)
