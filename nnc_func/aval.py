@@ -9,10 +9,15 @@ import numpy as np
 
 from nnc_func.errors import DTypeError, ShapeError
 from nnc_func.facets.dims import Dim, Extent, product, symbols_of
+from nnc_func.facets.layouts import Layout, permutation, strides
+from nnc_func.facets.places import Place
 
 
 class Aval:
-    """Shape and dtype of a tensor; an extent may be symbolic.
+    """Shape, dtype, layout and place of a tensor; an extent may be symbolic.
+
+    Shape and axes are logical. The layout is the order in which the axes lie in memory wherever the value is computed
+    into memory of its own; a view shows its base's memory, and its layout is a copy's.
 
     Parameters
     ----------
@@ -20,6 +25,10 @@ class Aval:
         Extents; None makes a fresh unknown one, a string the dimension of that name.
     dtype
         Whatever ``numpy.dtype`` takes.
+    layout
+        The axes in the order in which they lie in memory, outermost first; None: row-major.
+    place
+        Which of the device's places, by name; None: its own, or its first.
 
     Examples
     --------
@@ -27,17 +36,23 @@ class Aval:
     float32[n, 784]
     >>> Aval((2, 3), "float64").nbytes
     48
+    >>> Aval((2, 3), "float64", layout=(1, 0), place="gpu")
+    float64[2, 3]{1, 0} on gpu
     """
 
-    __slots__ = ("_hash", "dtype", "shape")
+    __slots__ = ("_hash", "dtype", "layout", "place", "shape")
     shape: tuple[Any, ...]
     dtype: np.dtype[Any]
+    layout: Layout
+    place: Place
 
-    def __init__(self, shape: Any, dtype: Any) -> None:
+    def __init__(self, shape: Any, dtype: Any, layout: Layout = None, place: Place = None) -> None:
         self.shape = tuple(map(_extent, shape))
         self.dtype = np.dtype(dtype)
         if self.dtype.kind not in "biufc":
             raise DTypeError(f"tensors hold numbers and booleans, given dtype {self.dtype}")
+        self.layout = layout if layout is None else permutation(layout, len(self.shape))
+        self.place = place
         self._hash = hash((self.shape, self.dtype))
 
     def __eq__(self, other: object) -> bool:
@@ -46,16 +61,40 @@ class Aval:
             and self._hash == other._hash
             and self.shape == other.shape
             and self.dtype == other.dtype
+            and self.layout == other.layout
+            and self.place == other.place
         )
 
     def __hash__(self) -> int:
         return self._hash
 
     def __repr__(self) -> str:
-        return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
+        return f"{self.dtype}[{', '.join(map(str, self.shape))}]{self.where}"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Aval, (self.shape, self.dtype)
+        return Aval, (self.shape, self.dtype, self.layout, self.place)
+
+    @property
+    def where(self) -> str:
+        """Layout and place as they are written behind dtype and shape: nothing where they are the usual ones."""
+        order = "" if self.layout is None else f"{{{', '.join(map(str, self.layout))}}}"
+        return order if self.place is None else f"{order} on {self.place}"
+
+    def having(self, **facts: Any) -> Aval:
+        """The same with another shape, dtype, layout or place.
+
+        Examples
+        --------
+        >>> Aval((2, 3), "float64", place="gpu").having(shape=(6,))
+        float64[6] on gpu
+        """
+        mine: dict[str, Any] = {"shape": self.shape, "dtype": self.dtype, "layout": self.layout, "place": self.place}
+        return Aval(**(mine | facts))
+
+    @property
+    def strides(self) -> tuple[int, ...] | None:
+        """Bytes from one element to the next along each axis, of known extents; None for row-major."""
+        return strides(self.layout, self.shape, self.dtype.itemsize)
 
     @property
     def ndim(self) -> int:

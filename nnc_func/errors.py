@@ -40,6 +40,10 @@ class DeviceError(NncError, RuntimeError):
     """A device that is missing, refuses, or meets an array of another device."""
 
 
+class PlaceError(DeviceError):
+    """Operands that are in different places, or a place that the device does not have."""
+
+
 class GraphError(NncError, ValueError):
     """A graph that is not well formed: names, outputs, foreign nodes."""
 

@@ -16,6 +16,7 @@ import numpy as np
 from attrs import field, frozen
 
 from nnc_func.errors import OperatorError
+from nnc_func.facets import layouts, places
 from nnc_func.facets.derivatives import Derivative
 from nnc_func.facets.dtypes import DTypeRule
 from nnc_func.facets.kernels import Kernel, ufunc
@@ -55,7 +56,7 @@ class Op:
         Some parameter is a float or any number: equal keys (``0.0`` and ``-0.0``, 1 and True) may differ in bits.
     is_sized
         Some parameter is a tuple of extents, which may be symbolic.
-    shape, dtype, kernels, laws, pure, view, derivative, cost, onnx, samples, tolerance
+    shape, dtype, layout, place, kernels, laws, pure, view, derivative, cost, onnx, samples, tolerance
         The facets.
 
     Examples
@@ -77,6 +78,8 @@ class Op:
     kernels: tuple[Kernel, ...]
     derivative: Derivative
     laws: frozenset[Law] = field(default=frozenset(), converter=_laws)
+    layout: Callable[..., Any] = layouts.row_major
+    place: Callable[..., Any] = places.common
     several: bool = False
     pure: bool = True
     view: View | None = None

@@ -206,7 +206,3 @@ class PlannedDevice(ArrayDevice):
     def viewing(self, op: Op, items: Items) -> Callable[..., Any]:
         """A view operator as a function of its operand."""
         return fresh(self.xp, op.kernels[0], items)
-
-    def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
-        """An uninitialised array."""
-        return self.xp.empty(shape, dtype)

@@ -58,6 +58,10 @@ class NumPy(PlannedDevice):
         start = -raw.ctypes.data % ALIGNMENT
         return raw[start : start + nbytes]
 
-    def view(self, arena: Array, offset: int, shape: tuple[int, ...], dtype: Any) -> Array:
-        """The array of that shape that lies `offset` bytes into the arena."""
-        return np.ndarray(shape, dtype, arena, offset)
+    def view(self, arena: Array, offset: int, shape: tuple[int, ...], dtype: Any, strides: Any = None) -> Array:
+        """The array of that shape that lies `offset` bytes into the arena; strides in bytes, None for row-major."""
+        return np.ndarray(shape, dtype, arena, offset, strides)
+
+    def empty(self, shape: tuple[int, ...], dtype: Any, strides: Any = None) -> Array:
+        """An uninitialised array that owns its memory; strides in bytes, None for row-major."""
+        return np.ndarray(shape, dtype, strides=strides)

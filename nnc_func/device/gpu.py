@@ -146,8 +146,8 @@ class CuPy(PlannedDevice):
         """The array copied to the host, when all that it depends on has been computed."""
         return self.xp.asnumpy(array)
 
-    def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
-        """An uninitialised array.
+    def empty(self, shape: tuple[int, ...], dtype: Any, strides: Any = None) -> Any:
+        """An uninitialised array; strides in bytes, None for row-major.
 
         Raises
         ------
@@ -157,7 +157,8 @@ class CuPy(PlannedDevice):
         xp = self.xp
         try:
             with self._current():
-                return xp.empty(shape, dtype)
+                found = xp.empty(shape, dtype)
+                return found if strides is None else xp.lib.stride_tricks.as_strided(found, shape, strides)
         except MemoryError as error:
             raise DeviceError(f"{self!r} has no room for {np.dtype(dtype)}{list(shape)}: {error}") from None
 
@@ -165,8 +166,9 @@ class CuPy(PlannedDevice):
         """An uninitialised run of `nbytes` bytes; CuPy's memory pool aligns it to 512."""
         return self.empty((nbytes,), np.uint8)
 
-    def view(self, arena: Any, offset: int, shape: tuple[int, ...], dtype: Any) -> Any:
-        """The array of that shape that lies `offset` bytes into the arena."""
+    def view(self, arena: Any, offset: int, shape: tuple[int, ...], dtype: Any, strides: Any = None) -> Any:
+        """The array of that shape that lies `offset` bytes into the arena; strides in bytes, None for row-major."""
         wanted = np.dtype(dtype)
         size = int(np.prod(shape, dtype=np.int64)) * wanted.itemsize
-        return arena.reshape(-1).view(np.uint8)[offset : offset + size].view(wanted).reshape(shape)
+        found = arena.reshape(-1).view(np.uint8)[offset : offset + size].view(wanted).reshape(shape)
+        return found if strides is None else self.xp.lib.stride_tricks.as_strided(found, shape, strides)

@@ -218,7 +218,7 @@ class Null(Layer):
         if view is not None and (arrays[view.argument].contiguous or not view.needs_contiguous):
             return self._shown(arrays[view.argument], found[0], view.contiguous)
         self._count(op, arrays, items)
-        results = tuple(NullArray(a.shape, a.dtype, self.counts) for a in found)
+        results = tuple(NullArray(a.shape, a.dtype, self.counts, contiguous=a.layout is None) for a in found)
         return results if op.several else results[0]
 
     def _arrays(self, op: Op, args: tuple[Any, ...]) -> tuple[NullArray, ...]:
@@ -252,7 +252,8 @@ class Null(Layer):
         params = dict(items)
         shape = op.shape(*(a.shape for a in avals), **params)
         dtype = op.dtype(*(a.dtype for a in avals), **params)
-        results = tuple(map(Aval, shape, dtype)) if op.several else (Aval(shape, dtype),)
+        pairs = zip(shape, dtype, strict=True) if op.several else ((shape, dtype),)
+        results = tuple([Aval(s, d, op.layout(avals, s, **params)) for s, d in pairs])
         cost = op.cost(avals, results, **params)
         return results, cost.flops, sum(a.nbytes for a in (*avals, *results)) + cost.extra_bytes
 
@@ -300,23 +301,23 @@ class Null(Layer):
 
         return shown
 
-    def empty(self, shape: tuple[int, ...], dtype: Any) -> NullArray:
-        """An array, counted."""
-        return NullArray(shape, dtype, self.counts)
+    def empty(self, shape: tuple[int, ...], dtype: Any, strides: Any = None) -> NullArray:
+        """An array, counted; strides in bytes, None for row-major."""
+        return NullArray(shape, dtype, self.counts, contiguous=strides is None)
 
     def arena(self, nbytes: int) -> NullArray:
         """A run of `nbytes` bytes, counted."""
         return self.empty((nbytes,), np.uint8)
 
-    def view(self, arena: NullArray, offset: int, shape: tuple[int, ...], dtype: Any) -> NullArray:
-        """The array of that shape that would lie `offset` bytes into the arena.
+    def view(self, arena: NullArray, offset: int, shape: tuple[int, ...], dtype: Any, strides: Any = None) -> NullArray:
+        """The array of that shape that would lie `offset` bytes into the arena; strides in bytes, None for row-major.
 
         Raises
         ------
         DeviceError
             It would not fit.
         """
-        found = NullArray(shape, dtype, base=arena)
+        found = NullArray(shape, dtype, base=arena, contiguous=strides is None)
         if offset < 0 or offset + found.nbytes > arena.nbytes:
             raise DeviceError(f"{found!r} at byte {offset} lies outside of an arena of {arena.nbytes} bytes")
         return found

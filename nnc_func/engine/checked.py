@@ -70,7 +70,7 @@ class Poison(Observer):
         self.ends: dict[int, list[Any]] = {}
         for b in plan.buffers:
             if b.kind == ARENA and b.nbytes:
-                array = device.view(frame.arena, b.offset, (b.nbytes,), "uint8")
+                array = device.view(frame.arenas[b.place], b.offset, (b.nbytes,), "uint8")
                 self.starts.setdefault(b.lower, []).append(array)
                 self.ends.setdefault(b.upper, []).append(array)
         self.at = 0

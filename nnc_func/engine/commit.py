@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from nnc_func.engine import located
 from nnc_func.engine.interrupts import held
 from nnc_func.errors import CommitError
 
@@ -28,7 +29,7 @@ class Saved:
 
 
 def _copied(device: Any, variable: Any) -> Any:
-    copy = device.empty(variable.aval.shape, variable.aval.dtype)
+    copy = located.empty(device, variable.aval)
     copy[...] = variable.array
     return copy
 

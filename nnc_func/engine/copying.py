@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nnc_func.facets import dtypes, shapes
+from nnc_func.facets import dtypes, layouts, shapes
 from nnc_func.facets.derivatives import Linear
 from nnc_func.facets.kernels import Kernel
 from nnc_func.facets.views import free
@@ -22,6 +22,7 @@ def _copy_into(xp: Any, arrays: Any, outs: Any, scratch: Any) -> None:
 @operator(
     shape=shapes.same,
     dtype=dtypes.first,
+    layout=layouts.first,
     derivative=Linear(lambda o, g, x: g),
     kernels=Kernel("copy", compute=_copy, into=_copy_into, infallible=True),
     cost=free,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from nnc_func.engine import located
 from nnc_func.engine.plan import ARENA, CONSTANT, LENT, Plan
 from nnc_func.facets.kernels import Kernel
 from nnc_func.op import Op
@@ -21,7 +22,7 @@ class Frame:
         "_kernels",
         "_passing",
         "_shown",
-        "arena",
+        "arenas",
         "arrays",
         "bound",
         "calls",
@@ -34,7 +35,7 @@ class Frame:
     )
 
     def __init__(self, plan: Plan, device: Any, constants: Sequence[Any]) -> None:
-        self.arena = device.arena(plan.arena_bytes)
+        self.arenas = {place: located.arena(device, nbytes, place) for place, nbytes in plan.arenas.items()}
         self.arrays: list[Any] = [None] * len(plan.slots)
         self.calls: list[tuple[Any, list[Any]]] = []
         self.order: list[int] = []  # position in calls -> instruction
@@ -105,8 +106,10 @@ class Frame:
         found = self.arrays[slot]
         if found is None:
             s = plan.slots[slot]
-            offset = plan.buffers[s.buffer].offset
-            found = self.arrays[slot] = device.view(self.arena, offset, s.aval.shape, s.aval.dtype)
+            b = plan.buffers[s.buffer]
+            found = self.arrays[slot] = located.view(
+                device, self.arenas[b.place], b.offset + s.offset, s.aval, s.strides
+            )
         return found
 
     def put(self, slot: int, array: Any) -> None:

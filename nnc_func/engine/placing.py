@@ -8,20 +8,29 @@ from nnc_func.engine.allocators.base import Allocator, Problem, answered, arena_
 from nnc_func.engine.copying import COPY
 from nnc_func.engine.plan import ARENA, CONSTANT, DEFAULT, INPUT, LENT, TABLE, VARIABLE, Buffer, Instruction, Plan, Slot
 from nnc_func.engine.storages import Storages
+from nnc_func.facets.places import Place
 from nnc_func.graph.node import Node
 
 
 def placed(work: Storages, allocator: Allocator, alignment: int, order: str) -> tuple[Plan, dict[Node, int]]:
     """Offsets for the arena's storages, and everything as data."""
     roots = [work.root(s) for s in range(len(work.kind))]
-    arena = [s for s in range(len(work.kind)) if roots[s] == s and work.kind[s] == ARENA]
-    problem = Problem(
-        [work.nbytes[s] for s in arena],
-        [work.first[s] for s in arena],
-        [work.last[s] + 1 for s in arena],
-        alignment,
-    )
-    offsets = dict(zip(arena, answered(allocator, problem), strict=True))
+    arenas: dict[Place, list[int]] = {None: []}
+    for s in range(len(work.kind)):
+        if roots[s] == s and work.kind[s] == ARENA:
+            arenas.setdefault(work.place[s], []).append(s)
+    offsets: dict[int, int] = {}
+    sizes: dict[Place, int] = {}
+    for place, arena in arenas.items():
+        problem = Problem(
+            [work.nbytes[s] for s in arena],
+            [work.first[s] for s in arena],
+            [work.last[s] + 1 for s in arena],
+            alignment,
+        )
+        found = answered(allocator, problem)
+        offsets.update(zip(arena, found, strict=True))
+        sizes[place] = arena_size(problem, found)
     number: dict[int, int] = {}
     buffers: list[Buffer] = []
     for s in range(len(work.kind)):
@@ -36,10 +45,12 @@ def placed(work: Storages, allocator: Allocator, alignment: int, order: str) -> 
                     work.last[s] + 1 if planned else 0,
                     offsets.get(s, 0),
                     work.source[s],
+                    work.place[s],
                 )
             )
     slots = [
-        Slot(number[roots[s]], aval, view) for s, aval, view in zip(work.storage, work.avals, work.views, strict=True)
+        Slot(number[roots[s]], aval, view, strides=None if view else aval.strides)
+        for s, aval, view in zip(work.storage, work.avals, work.views, strict=True)
     ]
     instructions = [_instruction(work, raw, slots, number) for raw in work.instructions]
     graph = work.graph
@@ -53,7 +64,8 @@ def placed(work: Storages, allocator: Allocator, alignment: int, order: str) -> 
         outputs=tuple(work.outputs),
         updates=tuple(work.updates),
         commit=work.commit,
-        arena_bytes=arena_size(problem, [offsets[s] for s in arena]),
+        arena_bytes=sizes.pop(None),
+        elsewhere=tuple((str(place), nbytes) for place, nbytes in sizes.items()),
         alignment=alignment,
         order=order,
         allocator=type(allocator).__name__,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate
 
@@ -10,6 +10,7 @@ from attrs import field, frozen
 
 from nnc_func.aval import Aval
 from nnc_func.engine.allocators.base import Problem, max_load
+from nnc_func.facets.places import Place
 from nnc_func.graph.origin import Origin, told
 from nnc_func.op import Items, Op
 from nnc_func.tree import Structure
@@ -37,6 +38,8 @@ class Buffer:
         Bytes into the arena; of arena buffers only.
     source
         Position among the inputs, variables, constants or outputs (of lent buffers too); -1 for the arena.
+    place
+        Which of the device's places it lies in; None: its own, or its first. There is one arena a place.
     """
 
     kind: str
@@ -45,6 +48,7 @@ class Buffer:
     upper: int = 0
     offset: int = 0
     source: int = -1
+    place: Place = None
 
 
 @frozen
@@ -126,7 +130,7 @@ class Plan:
     commit
         From this instruction on variables are written in place, and nothing can fail.
     arena_bytes
-        Size of the arena.
+        Size of the arena in the device's own place.
     alignment
         Offsets are multiples of it, in bytes.
     order, allocator
@@ -137,6 +141,8 @@ class Plan:
         As messages name them, and variables are found in files; empty where they have none.
     structure
         How the outputs are nested; None: a flat list.
+    elsewhere
+        Sizes of the arenas in other places: pairs (place, bytes).
     """
 
     instructions: tuple[Instruction, ...]
@@ -156,23 +162,36 @@ class Plan:
     input_names: tuple[str, ...] = ()
     variable_names: tuple[str, ...] = ()
     structure: Structure | None = None
+    elsewhere: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def arenas(self) -> Mapping[Place, int]:
+        """The size of the arena in each place, the device's own first."""
+        return {None: self.arena_bytes, **dict(self.elsewhere)}
+
+    @property
+    def problem(self) -> Problem:
+        """The allocation problem that the arena in the device's own place answers."""
+        return self.problems[None]
 
     @cached_property
-    def problem(self) -> Problem:
-        """The allocation problem that it answers."""
-        found = self.planned
+    def problems(self) -> Mapping[Place, Problem]:
+        """The allocation problem of each place: they have nothing to do with each other."""
+        return {place: self._problem([b for b in self.planned if b.place == place]) for place in self.arenas}
+
+    def _problem(self, found: Sequence[Buffer]) -> Problem:
         return Problem([b.nbytes for b in found], [b.lower for b in found], [b.upper for b in found], self.alignment)
 
     @property
     def planned(self) -> Sequence[Buffer]:
-        """The buffers in the arena."""
+        """The buffers in the arenas."""
         return [b for b in self.buffers if b.kind == ARENA]
 
     @cached_property
     def max_load(self) -> int:
-        """The most arena bytes alive at one time, sizes rounded up to the alignment: no plan is smaller."""
-        p = self.problem
-        return max_load(p.rounded, p.lower, p.upper)
+        """The most arena bytes alive at one time, sizes rounded up to the alignment, summed over places: no plan is
+        smaller."""
+        return sum(max_load(p.rounded, p.lower, p.upper) for p in self.problems.values())
 
     @cached_property
     def bytes_alive(self) -> tuple[int, ...]:
@@ -187,13 +206,13 @@ class Plan:
 
     @property
     def ratio(self) -> float:
-        """Arena bytes / max load: 1 is perfect."""
-        return self.arena_bytes / self.max_load if self.max_load else 1.0
+        """Bytes of all arenas / max load: 1 is perfect."""
+        return sum(self.arenas.values()) / self.max_load if self.max_load else 1.0
 
     @property
     def unshared_bytes(self) -> int:
-        """What the arena would be if no buffer shared its place with another."""
-        return sum(self.problem.rounded)
+        """What the arenas would be if no buffer shared its place with another."""
+        return sum(sum(p.rounded) for p in self.problems.values())
 
     @property
     def kernels(self) -> int:
@@ -220,7 +239,8 @@ class Plan:
     def __str__(self) -> str:
         return "\n".join(
             [
-                f"plan: {self.kernels} kernels, {len(self.planned)} buffers in an arena of {self.arena_bytes} bytes, "
+                f"plan: {self.kernels} kernels, {len(self.planned)} buffers in an arena of {self.arena_bytes} bytes"
+                f"{''.join(f' and one of {n} bytes on {p}' for p, n in self.elsewhere)}, "
                 f"max load {self.max_load}, ratio {self.ratio:.4f}, order {self.order}, allocator {self.allocator}",
                 *(f"{t:5}{'*' if t >= self.commit else ' '} {self._told(i)}" for t, i in enumerate(self.instructions)),
             ]
@@ -259,7 +279,8 @@ class Plan:
     def _repr_html_(self) -> str:
         return self.to_svg()
 
-    def to_csv(self) -> str:
-        """The allocation problem and its answer in minimalloc's format: id,lower,upper,size,offset."""
-        rows = [f"{i},{b.lower},{b.upper},{b.nbytes},{b.offset}" for i, b in enumerate(self.planned)]
+    def to_csv(self, place: Place = None) -> str:
+        """The allocation problem and its answer in minimalloc's format: id,lower,upper,size,offset. Of one place."""
+        found = [b for b in self.planned if b.place == place]
+        rows = [f"{i},{b.lower},{b.upper},{b.nbytes},{b.offset}" for i, b in enumerate(found)]
         return "\n".join(["id,lower,upper,size,offset", *rows, ""])

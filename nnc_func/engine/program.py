@@ -10,6 +10,7 @@ import numpy as np
 
 from nnc_func.config import config
 from nnc_func.device.namespace import explained
+from nnc_func.engine import located
 from nnc_func.engine.cancelling import asked
 from nnc_func.engine.checked import Poison, observers
 from nnc_func.engine.commit import Saved, torn
@@ -209,8 +210,8 @@ class Program(Inspected):
         results = self._fresh(put) if out is None else self._into(out, inputs, put)
         for output, slots in frame.lent.items():
             for slot in slots:
-                aval = self.plan.slots[slot].aval
-                put(slot, self._device.view(results[output], 0, aval.shape, aval.dtype))
+                lent = self.plan.slots[slot]
+                put(slot, located.view(self._device, results[output], 0, lent.aval, lent.strides))
         following = [(at, buffers.take(), slot) for at, slot, buffers in self._next]
         for _, array, slot in following:
             put(slot, array)

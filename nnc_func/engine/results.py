@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from sys import getrefcount
 from typing import Any
 
+from nnc_func.engine import located
 from nnc_func.errors import AllocationError
 
 KEPT = 2  # buffers remembered for each result
@@ -52,7 +53,7 @@ def recycled(device: Any, aval: Any, what: str) -> Recycled:
 
     def make() -> Any:
         with memory(aval.nbytes, f"{what}, {aval!r},"):
-            return device.empty(aval.shape, aval.dtype)
+            return located.empty(device, aval)
 
     return Recycled(make)
 

@@ -101,7 +101,13 @@ def lend(work: Storages) -> None:
     bound = {s for *_, scratch, _ in work.instructions for _, s in scratch}  # once, to the arena: outputs are fresh
     for slot in sorted(work.outputs, key=lambda s: -work.avals[s].nbytes):
         output = work.storage[slot]
-        arena = [s for s in range(len(work.kind)) if work.merged[s] == s and work.kind[s] == ARENA and s not in bound]
+        if work.avals[slot].layout is not None:
+            continue  # views into it would have to be of flat memory
+        arena = [
+            s
+            for s in range(len(work.kind))
+            if work.merged[s] == s and work.kind[s] == ARENA and s not in bound and work.place[s] == work.place[output]
+        ]
         chosen = borrowers(
             [work.nbytes[s] for s in arena],
             [work.first[s] for s in arena],

@@ -9,6 +9,7 @@ from nnc_func.aval import Aval
 from nnc_func.engine.copying import COPY
 from nnc_func.engine.plan import ARENA, CONSTANT, INPUT, NEXT, OUTPUT, VARIABLE
 from nnc_func.facets.kernels import Kernel
+from nnc_func.facets.places import Place
 from nnc_func.graph import leaves
 from nnc_func.graph.graph import ComputationGraph
 from nnc_func.graph.node import Node, Value
@@ -28,11 +29,12 @@ class Storages:
         self.slot_of: dict[Value, int] = {}
         self.avals: list[Aval] = []
         self.storage: list[int] = []  # slot -> storage
-        self.whole: list[bool] = []  # slot covers its storage, in C order
+        self.whole: list[bool] = []  # slot covers its storage, in the order that its aval says
         self.views: list[bool] = []
         self.kind: list[str] = []  # storage -> kind, source, bytes, first and last use
         self.source: list[int] = []
         self.nbytes: list[int] = []
+        self.place: list[Place] = []
         self.first: list[int] = []
         self.last: list[int] = []
         self.merged: list[int] = []  # storage -> the storage whose memory it took over, or itself
@@ -45,10 +47,11 @@ class Storages:
 
     # --- slots ----------------------------------------------------------------------------------------
 
-    def _storage(self, kind: str, nbytes: int, source: int = -1) -> int:
+    def _storage(self, kind: str, aval: Aval, source: int = -1) -> int:
         self.kind.append(kind)
         self.source.append(source)
-        self.nbytes.append(nbytes)
+        self.nbytes.append(aval.nbytes)
+        self.place.append(aval.place)
         self.first.append(FOREVER)
         self.last.append(-1)
         self.merged.append(len(self.merged))
@@ -77,7 +80,7 @@ class Storages:
             results = node.results
             self.keep.append(results)
             for i, value in enumerate(results):
-                slot = self._slot(value.aval, self._storage(kind, value.aval.nbytes, counts[kind]), True)
+                slot = self._slot(value.aval, self._storage(kind, value.aval, counts[kind]), True)
                 self.slot_of[value] = slot
                 self.leaf_slots[kind].append(slot)
                 counts[kind] += 1
@@ -95,20 +98,22 @@ class Storages:
         view = node.op.view
         if view is not None:
             base = operands[view.argument]
-            whole = self.whole[base]
-            if whole or not view.needs_contiguous:
+            row_major = self.avals[base].layout is None
+            whole = self.whole[base] and (row_major or node.aval == self.avals[base])
+            if (whole and row_major) or not view.needs_contiguous:
                 slot = self._slot(node.aval, self.storage[base], whole and view.contiguous, True)
                 self.slot_of[node] = slot
                 self.instructions.append((node, None, operands, (slot,), (), True))
                 return
         kernel = self.kernels[node]
-        slots = tuple([self._slot(v.aval, self._storage(ARENA, v.aval.nbytes), True) for v in results])
+        slots = tuple([self._slot(v.aval, self._storage(ARENA, v.aval), True) for v in results])
         for value, slot in zip(results, slots, strict=True):
             self.slot_of[value] = slot
         scratch: tuple[Any, ...] = ()
         if kernel.scratch is not None:
             wanted = kernel.scratch(tuple([a.aval for a in node.args]), **dict(node.items))
-            scratch = tuple((Aval(s, d), self._storage(ARENA, Aval(s, d).nbytes)) for s, d in wanted)
+            needed = [Aval(s, d, None, results[0].aval.place) for s, d in wanted]
+            scratch = tuple([(aval, self._storage(ARENA, aval)) for aval in needed])
         self.instructions.append((node, kernel, operands, slots, scratch, False))
 
     def finish_outputs(self) -> None:
@@ -124,7 +129,7 @@ class Storages:
             storage = self.storage[slot]
             own = self.kind[storage] == ARENA and not self.views[slot] and storage not in taken
             if not own:
-                copied = self._slot(value.aval, self._storage(ARENA, value.aval.nbytes), True)
+                copied = self._slot(value.aval, self._storage(ARENA, value.aval), True)
                 copies.append((value.node, COPY, (slot,), (copied,), (), False))
                 slot, storage = copied, self.storage[copied]
             taken.add(storage)

@@ -14,7 +14,7 @@ WORD = 512  # bits
 
 
 def check_arena(plan: Plan) -> None:
-    """Places are aligned and inside the arena, and buffers alive together do not overlap."""
+    """In each place offsets are aligned and inside the arena, and buffers alive together do not overlap."""
     numbers = [n for n, b in enumerate(plan.buffers) if b.kind == ARENA]
     for n in numbers:
         b = plan.buffers[n]
@@ -22,11 +22,11 @@ def check_arena(plan: Plan) -> None:
             raise PlanError(f"buffer {n} is alive in [{b.lower}, {b.upper}), which is never")
         if b.offset % plan.alignment:
             raise PlanError(f"buffer {n} is at offset {b.offset}, which is no multiple of {plan.alignment}")
-        if not 0 <= b.offset <= plan.arena_bytes - b.nbytes:
-            raise PlanError(
-                f"buffer {n} takes bytes [{b.offset}, {b.offset + b.nbytes}) of an arena of {plan.arena_bytes}"
-            )
-    _sweep(plan.buffers, [n for n in numbers if plan.buffers[n].nbytes])
+        size = plan.arenas[b.place]
+        if not 0 <= b.offset <= size - b.nbytes:
+            raise PlanError(f"buffer {n} takes bytes [{b.offset}, {b.offset + b.nbytes}) of an arena of {size}")
+    for place in plan.arenas:
+        _sweep(plan.buffers, [n for n in numbers if plan.buffers[n].nbytes and plan.buffers[n].place == place])
 
 
 def _sweep(buffers: Sequence[Buffer], numbers: list[int]) -> None:

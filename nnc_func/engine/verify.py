@@ -14,6 +14,7 @@ from nnc_func.engine.plan import ARENA, CONSTANT, INPUT, LENT, NEXT, OUTPUT, VAR
 from nnc_func.engine.sweep import check_arena
 from nnc_func.errors import PlanError
 from nnc_func.facets.kernels import ALL
+from nnc_func.facets.places import named as place_named
 from nnc_func.graph.origin import told
 
 KINDS = (ARENA, INPUT, VARIABLE, CONSTANT, OUTPUT, NEXT, LENT)
@@ -68,9 +69,14 @@ def _frame(plan: Plan) -> None:
             raise PlanError(f"buffer {number} is of kind {buffer.kind!r}; kinds are {', '.join(KINDS)}")
         if buffer.nbytes < 0:
             raise PlanError(f"buffer {number} has {buffer.nbytes} bytes")
+        if buffer.kind == ARENA and buffer.place not in plan.arenas:
+            raise PlanError(f"buffer {number} is on {buffer.place}, where there is no arena")
     for number, slot in enumerate(plan.slots):
         if not 0 <= slot.buffer < len(plan.buffers):
             raise PlanError(f"slot {number} lives in buffer {slot.buffer}, which is none of the {len(plan.buffers)}")
+        place = plan.buffers[slot.buffer].place
+        if slot.aval.place != place:
+            raise PlanError(f"slot {number} is {slot.aval!r}, but buffer {slot.buffer} is in {place_named(place)}")
     count = len(plan.slots)
     for t, i in enumerate(plan.instructions):
         for slots in (i.operands, i.results, i.scratch):
@@ -99,7 +105,7 @@ class _Replay:
     writer
         For each buffer the instruction that wrote it last.
     whole
-        For each slot whether it is all of its buffer, in row-major order.
+        For each slot whether it is all of its buffer, in the order that its aval says.
     home
         For each slot its buffer.
     begins, ends_at
@@ -163,7 +169,8 @@ class _Replay:
         if facet.argument >= len(i.operands):
             raise PlanError(f"{self.named(t)} has no operand {facet.argument} to be a view of")
         base = i.operands[facet.argument]
-        if facet.needs_contiguous and not self.whole[base]:
+        laid = self.plan.slots[base].aval
+        if facet.needs_contiguous and (laid.layout is not None or not self.whole[base]):
             raise PlanError(
                 f"{self.named(t)} is a view of slot {base}, which is not contiguous: {i.op.name} has to copy there"
             )
@@ -176,7 +183,9 @@ class _Replay:
                     f"but its result, slot {slot}, lives in {self.told(number)}"
                 )
             self.make(t, slot)
-            self.whole[slot] = facet.contiguous and self.whole[base]
+            self.whole[slot] = (
+                facet.contiguous and self.whole[base] and (laid.layout is None or self.plan.slots[slot].aval == laid)
+            )
 
     def kernel(self, t: int, i: Instruction) -> None:
         """Operands are read, then scratch and results are written."""

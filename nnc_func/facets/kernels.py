@@ -7,6 +7,7 @@ from typing import Any
 
 from attrs import frozen
 
+Layouts = tuple[str | tuple[str, ...], ...]
 ALL = "all"  # every argument whose shape and dtype equal the result's may be overwritten
 
 
@@ -28,7 +29,8 @@ class Kernel:
         `xp` is the device's array namespace; a reference kernel uses only what the array API standard has.
     into
         ``into(xp, arrays, outs, scratch, **params)`` writes the results into the arrays `outs`
-        (C-contiguous, uninitialised) and returns nothing. None: the result of `compute` is copied.
+        (without gaps, in the layouts that it accepts, uninitialised) and returns nothing. None: the result of
+        `compute` is copied.
     ufunc
         Name of a function of the namespace that is the kernel: called ``f(*arrays)`` and ``f(*arrays, out)``.
         With it `compute` and `into` are not needed.
@@ -41,6 +43,10 @@ class Kernel:
         ``accepts(avals, **params)``: whether this kernel takes arguments of these dtypes.
     by_shape
         `accepts` looks at shapes too; a choice is then not remembered by dtypes alone.
+    layouts
+        The layouts that it accepts (`nnc_func.facets.layouts`); None: any. Each entry is one name, of all operands and
+        results, or a tuple of a name for each of them; letters mean the parameter ``data_format`` of the operator.
+        Operands may still be views with other strides; `outs` have the layouts said.
     namespaces
         Array namespaces it runs on, by module name (``"numpy"``, ``"cupy"``); None for any.
     infallible
@@ -55,6 +61,7 @@ class Kernel:
     scratch: Callable[..., tuple[tuple[tuple[int, ...], Any], ...]] | None = None
     accepts: Callable[..., bool] = always
     by_shape: bool = False
+    layouts: Layouts | None = None
     namespaces: frozenset[str] | None = None
     infallible: bool = False
 

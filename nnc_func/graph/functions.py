@@ -44,6 +44,14 @@ class Functions:
         found = x.dtype
         return found if isinstance(found, np.dtype) else np.dtype(str(found).rpartition(".")[2])
 
+    def layout(self, x: Any) -> Any:
+        """The layout of a carrier; arrays have none but row-major."""
+        return getattr(getattr(x, "aval", None), "layout", None)
+
+    def place(self, x: Any) -> Any:
+        """The place of a carrier."""
+        return getattr(getattr(x, "aval", x), "place", None)
+
     def sum_to(self, x: Any, shape: tuple[Any, ...]) -> Any:
         """The sum of `x` over what broadcasting from `shape` has repeated: the transpose of broadcasting."""
         if x.shape == shape:
@@ -59,7 +67,9 @@ class Functions:
 
     def zeros_like(self, x: Any) -> Any:
         """Zeros of the shape and dtype of a carrier."""
-        return self.full(shape=x.shape, value=0, dtype=self.dtype(x))
+        zeros = self.full(shape=x.shape, value=0, dtype=self.dtype(x))
+        place = self.place(x)
+        return zeros if place is None else self.transfer(zeros, place=place)
 
     def broadcast_like(self, x: Any, y: Any) -> Any:
         """`x` broadcast to the shape of `y`, if it has another."""

@@ -57,7 +57,7 @@ class Names:
 
     def aval(self, aval: Any) -> str:
         """An aval: ``float32[n, 784]``."""
-        return f"{aval.dtype}[{', '.join(map(self.extent, aval.shape))}]"
+        return f"{aval.dtype}[{', '.join(map(self.extent, aval.shape))}]{aval.where}"
 
     def literal(self, value: Any) -> str:
         """A parameter.

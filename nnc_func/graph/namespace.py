@@ -101,6 +101,8 @@ _TAKE_ALONG_AXIS = CATALOGUE["take_along_axis"]
 _SCATTER_ADD = CATALOGUE["scatter_add"]
 _PUT_ALONG_AXIS_ADD = CATALOGUE["put_along_axis_add"]
 _ONE_HOT = CATALOGUE["one_hot"]
+_RELAYOUT = CATALOGUE["relayout"]
+_TRANSFER = CATALOGUE["transfer"]
 _FULL = CATALOGUE["full"]
 _ARANGE = CATALOGUE["arange"]
 _MATMUL = CATALOGUE["matmul"]
@@ -496,6 +498,18 @@ class Ops(Generic[T]):
     def one_hot(self, indices: T | Scalar, /, *, depth: int, dtype: npt.DTypeLike = "float32") -> T:
         """One at the index along a new last axis and zero elsewhere; an index out of range, negative too, gives zeros."""
         return self._bind(_ONE_HOT, indices, depth=depth, dtype=dtype)
+
+    def relayout(self, x: T | Scalar, /, *, layout: Any, data_format: str = "NHWC") -> T:
+        """The same tensor, its axes in another order in memory; its shape and the meaning of its axes stay as they are.
+
+        `layout` is ``"row-major"``, or the axes in the order in which they lie in memory, outermost first: by number,
+        ``(0, 3, 1, 2)``, or, of images, by letter, ``"NCHW"``, `data_format` being what the axes are, in their order.
+        """
+        return self._bind(_RELAYOUT, x, layout=layout, data_format=data_format)
+
+    def transfer(self, x: T | Scalar, /, *, place: str | None) -> T:
+        """The same tensor in another place of the device: copied there. None is the first place, the device's own."""
+        return self._bind(_TRANSFER, x, place=place)
 
     def full(self, *, shape: Sizes, value: Scalar, dtype: npt.DTypeLike) -> T:
         """A tensor that holds one number everywhere; the number must exist in the dtype."""

@@ -263,7 +263,13 @@ class _Reader:
                 return self.dims.setdefault(line.word("unknown"), mine)
             return line.extent()
 
-        found = Aval(tuple(line.several(extent, "]")), dtype)
+        shape = tuple(line.several(extent, "]"))
+        order = line.several(lambda: line.word("number"), "}") if line.take("{") else None
+        place = line.name() if line.take("on") else None
+        try:
+            found = Aval(shape, dtype, None if order is None else tuple(map(int, order)), place)
+        except ValueError as error:
+            raise line.error(str(error)) from None
         if inferred is not None and found != inferred:
             raise line.error(f"{name} gives {inferred!r}, but {found!r} is written")
         return found

@@ -9,6 +9,7 @@ from attrs import field
 
 from nnc_func.aval import Aval
 from nnc_func.errors import NncError
+from nnc_func.facets.places import Place, settled
 from nnc_func.graph.origin import origin, told
 from nnc_func.layer import Layer, layer
 from nnc_func.op import Items, Op
@@ -43,7 +44,7 @@ class Shape(Layer, Generic[A]):
         ------
         OperatorError
             The wrong number of arguments, or a parameter that does not exist.
-        ShapeError, DTypeError
+        ShapeError, DTypeError, PlaceError
             Arguments that the operator does not take, named with their avals.
         """
         return self.infer(op, avals, op.canonical(params))
@@ -64,11 +65,22 @@ class Shape(Layer, Generic[A]):
         try:
             dtype = self.type.bind(op, *(a.dtype for a in avals), **params)
             shape = op.shape(*(a.shape for a in avals), **params)
+            place = self.settled(op.place(tuple([a.place for a in avals]), **params))
         except NncError as error:
             given = ", ".join(map(repr, avals))
             said = "".join(f", {k}={v!r}" for k, v in params.items())
             where = told(origin())
             raise type(error)(f"{op.name}({given}{said}): {error}" + (f" (at {where})" if where else "")) from None
         if op.several:
-            return tuple(Aval(s, d) for s, d in zip(shape, dtype, strict=True))
-        return Aval(shape, dtype)
+            return tuple(Aval(s, d, op.layout(avals, s, **params), place) for s, d in zip(shape, dtype, strict=True))
+        return Aval(shape, dtype, op.layout(avals, shape, **params), place)
+
+    def settled(self, place: Place) -> Place:
+        """A place of the device, as avals name it: None for the first.
+
+        Raises
+        ------
+        PlaceError
+            The device has no such place.
+        """
+        return None if place is None else settled(place, getattr(self.type.device, "places", ()))

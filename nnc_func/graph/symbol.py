@@ -83,6 +83,8 @@ class Symbol(Layer, Generic[A]):
             raise GraphError(f"an input has a name that is a non-empty string, given {name!r}")
         if any(isinstance(n, int) and n < 0 for n in aval.shape):
             raise ShapeError(f"input {name!r}: a shape has no negative extents, given {aval.shape}; None is unknown")
+        if aval.place is not None:
+            aval = aval.having(place=self.shape.settled(aval.place))  # type: ignore[attr-defined]
         return Node(self.table, INPUT, (), (), (aval,), origin(), name)
 
     def variable(self, variable: Variable) -> Node:

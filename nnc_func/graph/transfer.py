@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from nnc_func.aval import Aval
 from nnc_func.facets.dims import substitute
 from nnc_func.graph.leaves import CONSTANT, INPUT, LEAVES, VARIABLE, Variable
 from nnc_func.graph.node import Node, Value
@@ -48,7 +47,7 @@ def specialised(graph: Any, dims: Mapping[str, int]) -> Any:
     """The graph with those dimensions bound: inputs of known shape, everything above inferred again."""
     symbol = graph.layer.symbol
     copies: dict[Node, Value] = {
-        n: symbol.input(n.data, Aval(substitute(n.aval.shape, dims), n.aval.dtype)) for n in graph.inputs
+        n: symbol.input(n.data, n.aval.having(shape=substitute(n.aval.shape, dims))) for n in graph.inputs
     }
     return _rebuilt(graph, graph.layer, copies, dict(dims))
 

@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 from hypothesis import given, settings
 
-from nnc_func.device.namespace import fresh, writing
+from nnc_func.aval import Aval
+from nnc_func.device.namespace import fresh, takes_layouts, writing
 from nnc_func.facets.kernels import ALL, Kernel
+from nnc_func.graph.ops.memory import relayout
 from nnc_func.op import Op
 from nnc_func.testing.samples import Arguments, arguments
 
@@ -56,12 +58,15 @@ def results(op: Op, found: Any) -> tuple[Any, ...]:
 
 
 def kernels(stack: Any, op: Op, given: Sequence[Any], params: Mapping[str, Any]) -> Iterator[Kernel]:
-    """The operator's kernels that run on the stack's device and take these arguments."""
+    """The operator's kernels that run on the stack's device and take these arguments, or arguments of these avals."""
     device = stack.device
-    avals, canonical = tuple(map(device.aval, given)), dict(op.canonical(params))
+    avals = tuple(x if isinstance(x, Aval) else device.aval(x) for x in given)
     for kernel in op.kernels:
-        if (kernel.namespaces is None or device.name in kernel.namespaces) and kernel.accepts(avals, **canonical):
-            yield kernel
+        if kernel.namespaces is None or device.name in kernel.namespaces:
+            canonical = dict(op.canonical(params))
+            takes = kernel.layouts is None or takes_layouts(kernel.layouts, op, avals, canonical)
+            if takes and kernel.accepts(avals, **canonical):
+                yield kernel
 
 
 def _reference(stack: Any, op: Op, given: Sequence[Any], params: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -92,8 +97,8 @@ def _written(stack: Any, op: Op, kernel: Kernel, given: Sequence[Any], params: M
 
 
 def shape_is_the_kernels(stack: Any, op: Op, given: Sequence[Any], params: Mapping[str, Any]) -> None:
-    """The shape and dtype rules say what every kernel gives."""
-    wanted = _avals(stack, op, given, params)
+    """The shape and dtype rules say what every kernel gives; layouts are known of graph values, not of arrays."""
+    wanted = tuple(a.having(layout=None) for a in _avals(stack, op, given, params))
     found = tuple(map(stack.device.aval, results(op, stack.device.bind(op, *given, **params))))
     assert found == wanted, f"{op}: the device gives {found}, the rules say {wanted}"
     for kernel in kernels(stack, op, given, params):
@@ -153,6 +158,24 @@ def _spread(x: Any) -> Any:
     return wide
 
 
+def layouts_do_not_matter(stack: Any, op: Op, given: Sequence[Any], params: Mapping[str, Any]) -> None:
+    """Where a layout spreads to a result, every kernel that accepts it writes the same elements in that order."""
+    wanted = _reference(stack, op, given, params)
+    most = max((x.ndim for x in given), default=0)
+    for turned in range(1, most):
+        axes = tuple((a + turned) % most for a in range(most))
+        args = [stack.device.bind(relayout, x, layout=axes) if x.ndim == most else x for x in given]
+        avals = [stack.device.aval(x).having(layout=axes if x.ndim == most else None) for x in args]
+        laid = results(op, stack.shape.bind(op, *avals, **params))
+        if all(a.layout is None for a in laid):
+            continue
+        for kernel in kernels(stack, op, avals, params):
+            outs = tuple(stack.device.empty(a.shape, a.dtype, strides=a.strides) for a in laid)
+            _written(stack, op, kernel, args, params, outs)
+            for one, other in zip(outs, wanted, strict=True):
+                equal(one, other, op.tolerance.ulps, f"{op}, kernel {kernel.name!r} in the layout {axes}")
+
+
 def in_place_is_safe(stack: Any, op: Op, given: Sequence[Any], params: Mapping[str, Any]) -> None:
     """A kernel that may overwrite an argument gives the same when it does, also where the argument occurs twice."""
     avals = _avals(stack, op, given, params)
@@ -163,11 +186,8 @@ def in_place_is_safe(stack: Any, op: Op, given: Sequence[Any], params: Mapping[s
         for position in allowed:
             if position >= len(given) or stack.device.aval(given[position]) != avals[0]:
                 continue
-            alike = [
-                i
-                for i in allowed
-                if given[i].shape == given[position].shape and given[i].dtype == given[position].dtype
-            ]
+            mine = given[position]
+            alike = [i for i in allowed if given[i].shape == mine.shape and given[i].dtype == mine.dtype]
             for together in dict.fromkeys([(position,), tuple(alike)]):
                 args = [given[position] if i in together else x for i, x in enumerate(given)]
                 wanted = fresh(stack.device.xp, kernel, op.canonical(params))(*args)
@@ -314,6 +334,7 @@ LAWS: tuple[Law, ...] = (
     kernels_agree,
     into_is_compute,
     strides_do_not_matter,
+    layouts_do_not_matter,
     in_place_is_safe,
     views_are_views,
     declared_laws_hold,

@@ -333,7 +333,7 @@ def _kernels(into: Any, scratch: Any, result: Any, fallback: Any, *others: Kerne
         fast.append(
             Kernel(
                 f"columns on {namespace}", compute=allocating(write, result, wants), into=write, scratch=wants,
-                namespaces=frozenset({namespace}),
+                layouts=("row-major",), namespaces=frozenset({namespace}),
             )
         )  # fmt: skip
     return (*fast, *others, reference(fallback))

@@ -280,21 +280,27 @@ def _tensordot_result(a: Any, b: Any, *, axes: Any) -> tuple[Any, Any]:
     return (*rows, *columns), np.result_type(a.dtype, b.dtype)
 
 
-def _tensordot_into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays, *, axes: Any) -> None:
-    (a, b), (out,) = arrays, outs
+def _as_matrices(xp: Any, a: Any, b: Any, *, axes: Any) -> tuple[Any, Any, tuple[int, ...]]:
+    """Both as matrices whose product is the contraction, and the shape of that."""
     left, right = contracted_axes(a.ndim, b.ndim, axes)
     kept_a = [i for i in range(a.ndim) if i not in left]
     kept_b = [j for j in range(b.ndim) if j not in right]
     rows, columns = math.prod(a.shape[i] for i in kept_a), math.prod(b.shape[j] for j in kept_b)
     inner = math.prod(a.shape[i] for i in left)
-    a = a.transpose((*kept_a, *left)).reshape(rows, inner)
-    b = b.transpose((*right, *kept_b)).reshape(inner, columns)
-    xp.matmul(blas_ready(xp, a), blas_ready(xp, b), out=out.reshape(rows, columns))
+    shape = (*(a.shape[i] for i in kept_a), *(b.shape[j] for j in kept_b))
+    a = xp.reshape(xp.permute_dims(a, (*kept_a, *left)), (rows, inner))
+    b = xp.reshape(xp.permute_dims(b, (*right, *kept_b)), (inner, columns))
+    return a, b, shape
+
+
+def _tensordot_into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays, *, axes: Any) -> None:
+    a, b, _ = _as_matrices(xp, *arrays, axes=axes)
+    xp.matmul(blas_ready(xp, a), blas_ready(xp, b), out=outs[0].reshape(a.shape[0], b.shape[1]))
 
 
 def _tensordot_reference(xp: Any, a: Any, b: Any, *, axes: Any) -> Any:
-    a, b = common(xp, a, b)
-    return xp.tensordot(a, b, axes=contracted_axes(a.ndim, b.ndim, axes))
+    a, b, shape = _as_matrices(xp, *common(xp, a, b), axes=axes)  # not tensordot: NumPy's may take infinity * 0 for 0
+    return xp.reshape(xp.matmul(a, b), shape)
 
 
 TENSORDOT = (

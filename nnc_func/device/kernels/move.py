@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from nnc_func.facets.layouts import permutation
 from nnc_func.facets.movement import aligned_left, padded, part_sizes
 from nnc_func.facets.shapes import normalise_axes, normalise_axis
 
@@ -210,3 +211,30 @@ def full_into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays, *, shape: 
 def arange(xp: Any, *, start: Any, stop: Any, step: Any, dtype: Any) -> Any:
     """In any namespace."""
     return xp.arange(start, stop, step, dtype=dtype_in(xp, dtype))
+
+
+# --- in memory ----------------------------------------------------------------------------------------------
+
+
+def memory_order(x: Any) -> tuple[int, ...]:
+    """The axes of an array without gaps in the order in which they lie in memory, outermost first."""
+    return tuple(sorted(range(x.ndim), key=lambda axis: -x.strides[axis]))
+
+
+def relayout(xp: Any, x: Any, *, layout: Any, data_format: str) -> Any:
+    """A copy in that layout; arrays of a namespace that knows no strides have none."""
+    order = permutation(layout, x.ndim, data_format) or tuple(range(x.ndim))
+    if xp.__name__ not in NUMPY:
+        return xp.asarray(x, copy=True)
+    back = tuple(map(order.index, range(x.ndim)))
+    return xp.array(x.transpose(order), order="C").transpose(back)
+
+
+def copied(xp: Any, x: Any, **_: Any) -> Any:
+    """A copy."""
+    return xp.asarray(x, copy=True)
+
+
+def copied_into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays, **_: Any) -> None:
+    """Of `relayout` and `copied`: the result's own strides say how it lies."""
+    xp.copyto(outs[0], arrays[0])

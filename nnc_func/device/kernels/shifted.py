@@ -230,7 +230,7 @@ def _kernel_gradient_into(fallback: Any) -> Any:
 def _shifted(into: Any, scratch: Any, result: Callable[..., Any]) -> Kernel:
     return Kernel(
         "shifted products", compute=allocating(into, result, scratch), into=into, scratch=scratch, accepts=_fitting,
-        namespaces=frozenset({"numpy"}),
+        layouts=("row-major",), namespaces=frozenset({"numpy"}),
     )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from nnc_func.graph.ops import (
     index,
     linalg,
     losses,
+    memory,
     move,
     pool,
     random,
@@ -19,4 +20,6 @@ from nnc_func.graph.ops import (
 )
 from nnc_func.op import members
 
-CATALOGUE = members(unary, binary, compare, reduce, move, index, create, linalg, conv, pool, losses, random, fused)
+CATALOGUE = members(
+    unary, binary, compare, reduce, move, index, memory, create, linalg, conv, pool, losses, random, fused
+)

@@ -11,7 +11,7 @@ from typing import Any
 from nnc_func.device.kernels import conv as kernels
 from nnc_func.device.kernels.linalg import pair
 from nnc_func.errors import ShapeError
-from nnc_func.facets import dtypes
+from nnc_func.facets import dtypes, layouts
 from nnc_func.facets.derivatives import Bilinear
 from nnc_func.facets.dims import Extent, known, same_extent
 from nnc_func.facets.samples import FLOATS, Refused, Samples, Tolerance
@@ -206,7 +206,8 @@ _TOLERANCE = Tolerance(64.0)
 
 
 @operator(
-    shape=_conv_shape, dtype=dtypes.numeric, derivative=_CONV, kernels=kernels.CONV2D, cost=_conv_cost, onnx="Conv",
+    shape=_conv_shape, dtype=dtypes.numeric, layout=layouts.first, derivative=_CONV,
+    kernels=kernels.CONV2D, cost=_conv_cost, onnx="Conv",
     tolerance=_TOLERANCE,
     samples=Samples(relation="cases", dtypes=FLOATS, cases=tuple(((x, w), params) for x, w, params in _CASES)),
 )  # fmt: skip
@@ -229,7 +230,8 @@ def conv2d(
 
 
 @operator(
-    shape=_input_gradient_shape, dtype=dtypes.numeric, derivative=_INPUT_GRADIENT,
+    shape=_input_gradient_shape, dtype=dtypes.numeric, layout=layouts.first,
+    derivative=_INPUT_GRADIENT,
     kernels=kernels.CONV2D_INPUT_GRADIENT, cost=_input_gradient_cost, onnx="ConvTranspose", tolerance=_TOLERANCE,
     samples=Samples(relation="cases", dtypes=FLOATS, cases=tuple(
         ((_result(x, w, params), w), {"input_shape": x, **params}) for x, w, params in _CASES

@@ -13,7 +13,7 @@ from attrs import evolve
 
 from nnc_func.device.kernels.move import NUMPY, Arrays, cast, converted, dtype_of
 from nnc_func.errors import DTypeError
-from nnc_func.facets import dtypes, shapes
+from nnc_func.facets import dtypes, layouts, shapes
 from nnc_func.facets.derivatives import Constant, Derivative
 from nnc_func.facets.dims import product
 from nnc_func.facets.kernels import ALL, Kernel, reference, ufunc
@@ -205,7 +205,8 @@ def elementwise(
             kernels = kernel if isinstance(kernel, tuple) else (kernel,)
         else:
             kernels = pointwise(kernel or own, standard or own, dtype, dtype in (dtypes.floating, real_floating))
-        declare = operator(shape=shapes.broadcast, dtype=dtype, derivative=derivative, kernels=kernels, **facets)
+        facts = {"layout": layouts.common, **facets}
+        declare = operator(shape=shapes.broadcast, dtype=dtype, derivative=derivative, kernels=kernels, **facts)
         return declare(signature)
 
     return decorate

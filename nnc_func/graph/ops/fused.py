@@ -11,9 +11,10 @@ from typing import Any
 from attrs import frozen
 
 from nnc_func.aval import Aval
+from nnc_func.device.kernels.move import memory_order
 from nnc_func.device.namespace import choose, fresh, writing
 from nnc_func.errors import DeviceError, DTypeError, OperatorError
-from nnc_func.facets import shapes
+from nnc_func.facets import layouts, shapes
 from nnc_func.facets.derivatives import NOT_DIFFERENTIABLE, Linear
 from nnc_func.facets.dims import known, product
 from nnc_func.facets.kernels import ALL, Kernel, reference
@@ -231,6 +232,9 @@ def _into(xp: Any, arrays: Any, outs: Any, scratch: Any, *, steps: Steps) -> Non
     (out,) = outs
     flat = _flat(arrays, out.shape)
     if flat:
+        if not out.flags.c_contiguous:  # in another layout: elements side by side in memory are taken together
+            order = memory_order(out)
+            out, *arrays = (a.transpose(order) if a.ndim == len(order) else a for a in (out, *arrays))
         # a strided argument is copied: rare, and still one pass
         arrays = [a.reshape(-1) if a.shape == out.shape else a.reshape(()) for a in arrays]
         out = out.reshape(-1)
@@ -274,6 +278,7 @@ CASES = tuple(
 @operator(
     shape=shapes.broadcast,
     dtype=_dtype,
+    layout=layouts.common,
     kernels=(
         Kernel(
             "in blocks",

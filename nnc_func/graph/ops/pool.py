@@ -11,7 +11,7 @@ from typing import Any
 from nnc_func.device.kernels import pool as kernels
 from nnc_func.device.kernels.linalg import pair
 from nnc_func.errors import DTypeError, ShapeError
-from nnc_func.facets import dtypes
+from nnc_func.facets import dtypes, layouts
 from nnc_func.facets.derivatives import Custom, Linear
 from nnc_func.facets.dims import same_extent
 from nnc_func.facets.samples import FLOATS, Refused, Samples, Tolerance
@@ -110,7 +110,8 @@ _GRADIENTS = Samples(
 
 
 @operator(
-    shape=_pooled, dtype=_ordered, kernels=kernels.MAX_POOL2D, cost=_work(None), onnx="MaxPool",
+    shape=_pooled, dtype=_ordered, layout=layouts.first,
+    kernels=kernels.MAX_POOL2D, cost=_work(None), onnx="MaxPool",
     tolerance=Tolerance(0.0),
     derivative=Custom(
         jvp=lambda o, ts, y, x, **params: o.max_pool2d_tangent(x, ts[0], **params),
@@ -134,7 +135,8 @@ def max_pool2d(
 
 
 @operator(
-    shape=_max_gradient_shape, dtype=_second, kernels=kernels.MAX_POOL2D_GRADIENT, cost=_work(1),
+    shape=_max_gradient_shape, dtype=_second, layout=layouts.first,
+    kernels=kernels.MAX_POOL2D_GRADIENT, cost=_work(1),
     derivative=Linear(lambda o, c, x, g, **params: o.max_pool2d_tangent(x, c, **params), arguments=(1,)),
     onnx=Refused("ONNX has no gradient of MaxPool; its MaxUnpool takes indices"), samples=_GRADIENTS,
 )  # fmt: skip
@@ -151,7 +153,8 @@ def max_pool2d_gradient(
 
 
 @operator(
-    shape=_max_tangent_shape, dtype=_second, kernels=kernels.MAX_POOL2D_TANGENT, cost=_work(None),
+    shape=_max_tangent_shape, dtype=_second, layout=layouts.first,
+    kernels=kernels.MAX_POOL2D_TANGENT, cost=_work(None),
     derivative=Linear(lambda o, c, x, t, **params: o.max_pool2d_gradient(x, c, **params), arguments=(1,)),
     onnx=Refused("ONNX has no tangent of MaxPool"), samples=_TANGENTS, tolerance=Tolerance(0.0),
 )  # fmt: skip
@@ -170,7 +173,8 @@ def max_pool2d_tangent(
 
 
 @operator(
-    shape=_pooled, dtype=dtypes.floating, kernels=kernels.AVERAGE_POOL2D, cost=_work(None), onnx="AveragePool",
+    shape=_pooled, dtype=dtypes.floating, layout=layouts.first,
+    kernels=kernels.AVERAGE_POOL2D, cost=_work(None), onnx="AveragePool",
     derivative=Linear(lambda o, g, x, **params: o.average_pool2d_gradient(g, input_shape=x.shape, **params)),
     tolerance=Tolerance(16.0), samples=_POOLS,
 )  # fmt: skip
@@ -184,7 +188,8 @@ def average_pool2d(
 
 
 @operator(
-    shape=_average_gradient_shape, dtype=dtypes.floating, kernels=kernels.AVERAGE_POOL2D_GRADIENT, cost=_work(0),
+    shape=_average_gradient_shape, dtype=dtypes.floating, layout=layouts.first,
+    kernels=kernels.AVERAGE_POOL2D_GRADIENT, cost=_work(0),
     derivative=Linear(lambda o, c, g, *, input_shape, **params: o.average_pool2d(c, **params)),
     onnx=Refused("ONNX has no gradient of AveragePool"), tolerance=Tolerance(16.0),
     samples=Samples(relation="cases", dtypes=FLOATS, cases=tuple(

@@ -8,7 +8,7 @@ import numpy as np
 
 from nnc_func.device.kernels import move
 from nnc_func.device.kernels.move import Arrays, converted, dtype_of
-from nnc_func.facets import dtypes, shapes
+from nnc_func.facets import dtypes, layouts, shapes
 from nnc_func.facets.derivatives import Constant, Custom, Linear, partials
 from nnc_func.facets.kernels import ALL, Kernel, reference
 from nnc_func.facets.laws import idempotent, inverse_of, involution
@@ -339,6 +339,7 @@ def logical_not(x: Tensor, /) -> Tensor:
 @operator(
     shape=shapes.same,
     dtype=dtypes.given,
+    layout=layouts.common,
     kernels=reference(move.cast, move.cast_into, infallible=True),
     derivative=Linear(lambda o, g, x, *, dtype: o.cast(g, dtype=o.dtype(x))),
     laws=(idempotent,),
@@ -354,6 +355,7 @@ def cast(x: Tensor, /, *, dtype: DType) -> Tensor:
 @operator(
     shape=shapes.same,
     dtype=dtypes.first,
+    layout=layouts.common,
     kernels=Kernel("view", compute=move.whole, infallible=True),
     derivative=Constant("stopping the gradient is its purpose"),
     laws=(idempotent,),

@@ -1,0 +1,67 @@
+"""Conversions of how and where a tensor lies in memory: the order of its axes there, and the place. Its elements stay.
+
+With `cast`, which converts the dtype, these are all conversions that there are: none happens unseen.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nnc_func.device.kernels import move as kernels
+from nnc_func.facets import dtypes, layouts, places, shapes
+from nnc_func.facets.derivatives import Linear
+from nnc_func.facets.kernels import reference
+from nnc_func.facets.laws import idempotent
+from nnc_func.facets.samples import ANY, EXACT, Refused, Samples
+from nnc_func.facets.shapes import ShapeT
+from nnc_func.facets.views import free
+from nnc_func.graph.ops.families import Nested, Tensor
+from nnc_func.op import operator
+
+
+def _same(x: ShapeT, *, layout: Any, data_format: str) -> ShapeT:
+    """That of the argument, of which the parameters are a layout."""
+    layouts.permutation(layout, len(x), data_format)
+    return x
+
+
+def _some_layout(shapes_: Any, draw: Any) -> dict[str, Any]:
+    axes = tuple(range(len(shapes_[0])))
+    return {"layout": draw([axes[::-1], (*axes[1:], *axes[:1]), (*axes[-1:], *axes[:-1]), "row-major"])}
+
+
+@operator(
+    shape=_same,
+    dtype=dtypes.first,
+    layout=layouts.given,
+    kernels=reference(kernels.relayout, kernels.copied_into, infallible=True),
+    derivative=Linear(lambda o, g, x, **_: o.relayout(g, layout=o.layout(x))),
+    laws=(idempotent,),
+    onnx="Identity",
+    cost=free,
+    tolerance=EXACT,
+    samples=Samples(dtypes=ANY, params=_some_layout),
+)
+def relayout(x: Tensor, /, *, layout: Nested, data_format: str = "NHWC") -> Tensor:
+    """The same tensor, its axes in another order in memory; its shape and the meaning of its axes stay as they are.
+
+    `layout` is ``"row-major"``, or the axes in the order in which they lie in memory, outermost first: by number,
+    ``(0, 3, 1, 2)``, or, of images, by letter, ``"NCHW"``, `data_format` being what the axes are, in their order.
+    """
+
+
+@operator(
+    shape=shapes.same,
+    dtype=dtypes.first,
+    layout=layouts.first,
+    place=places.given,
+    kernels=reference(kernels.copied, kernels.copied_into, infallible=True),
+    derivative=Linear(lambda o, g, x, **_: o.transfer(g, place=o.place(x))),
+    laws=(idempotent,),
+    onnx=Refused("ONNX says nothing of places: a runtime assigns them"),
+    cost=free,
+    tolerance=EXACT,
+    samples=Samples(dtypes=ANY, params=lambda shapes_, draw: {"place": None}),
+)
+def transfer(x: Tensor, /, *, place: str | None) -> Tensor:
+    """The same tensor in another place of the device: copied there. None is the first place, the device's own."""
