@@ -9,6 +9,7 @@ import numpy as np
 
 from nnc_func.errors import DTypeError, ShapeError
 from nnc_func.facets.dims import Dim, Extent, product, symbols_of
+from nnc_func.facets.expressions import parsed
 from nnc_func.facets.layouts import Layout, permutation, strides
 from nnc_func.facets.places import Place
 
@@ -22,7 +23,7 @@ class Aval:
     Parameters
     ----------
     shape
-        Extents; None makes a fresh unknown one, a string the dimension of that name.
+        Extents; None makes a fresh unknown one, a string names one or is an expression of names: ``"2*n + 1"``.
     dtype
         Whatever ``numpy.dtype`` takes.
     layout
@@ -123,7 +124,7 @@ def _extent(n: Any) -> Extent:
     if n is None:
         return Dim.fresh()
     if isinstance(n, str):
-        return Dim.named(n)
+        return parsed(n)
     if isinstance(n, Dim):
         return n
     try:

@@ -55,7 +55,7 @@ class Op:
     compares_bits
         Some parameter is a float or any number: equal keys (``0.0`` and ``-0.0``, 1 and True) may differ in bits.
     is_sized
-        Some parameter is a tuple of extents, which may be symbolic.
+        Some parameter is an extent, a tuple of them, or any number: it may be symbolic.
     shape, dtype, layout, place, kernels, laws, pure, view, derivative, cost, onnx, samples, tolerance
         The facets.
 
@@ -93,7 +93,7 @@ class Op:
 
     @is_sized.default
     def _any_sizes(self) -> bool:
-        return any(c is sizes for c in self.converters.values())
+        return any(c in (sizes, extent, number, nested) for c in self.converters.values())
 
     @compares_bits.default
     def _any_float(self) -> bool:
@@ -200,17 +200,18 @@ def named(module: str, name: str) -> Op:
 def sizes(value: Any) -> tuple[Any, ...]:
     """A tuple of extents; one alone is a tuple of one. Symbolic extents stay as they are."""
     if isinstance(value, (tuple, list)):
-        return tuple(_extent(v) for v in value)
-    return (_extent(value),)
+        return tuple(extent(v) for v in value)
+    return (extent(value),)
 
 
-def _extent(value: Any) -> Any:
+def extent(value: Any) -> Any:
+    """A whole number, or a symbolic extent."""
     return value if getattr(value, "is_symbolic", False) else python.index(value)
 
 
 def number(value: Any) -> Any:
-    """A Python number, of its own type."""
-    if isinstance(value, (bool, int, float, complex)):
+    """A Python number, of its own type; a symbolic extent stays as it is."""
+    if isinstance(value, (bool, int, float, complex)) or getattr(value, "is_symbolic", False):
         return value
     if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0):
         return value.item()
@@ -237,6 +238,7 @@ CONVERTERS: Mapping[str, Callable[[Any], Any]] = {
     "str": str,
     "Axes": axes,
     "Sizes": sizes,
+    "Extent": extent,
     "DType": np.dtype,
     "Nested": nested,
 }
@@ -262,7 +264,8 @@ def operator(
     """Declare an operator: positional-only arguments are tensors, keyword-only ones are parameters.
 
     The annotation of a parameter says how it is brought to canonical form: ``bool``, ``int``, ``float``,
-    ``number``, ``str``, ``Axes``, ``Sizes``, ``DType`` or ``Nested`` (see `CONVERTERS`); ``| None`` may follow.
+    ``number``, ``str``, ``Axes``, ``Extent``, ``Sizes``, ``DType`` or ``Nested`` (see `CONVERTERS`); ``| None`` may
+    follow.
 
     Raises
     ------

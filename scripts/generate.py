@@ -125,6 +125,7 @@ TYPES = {
     "str": "str",
     "axes": "Axes",
     "sizes": "Sizes",
+    "extent": "Any",
     "dtype": "npt.DTypeLike",
     "nested": "Any",
 }

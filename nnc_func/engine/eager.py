@@ -9,7 +9,7 @@ import numpy as np
 
 from nnc_func.engine.interpreted import Interpreted
 from nnc_func.errors import NncError, UnboundError
-from nnc_func.facets.dims import Dim
+from nnc_func.facets.dims import Dim, mentions_unknown
 from nnc_func.graph.graph import ComputationGraph
 from nnc_func.graph.leaves import INPUT, Variable, owned
 from nnc_func.graph.node import Node, Result, Value, topological
@@ -49,13 +49,12 @@ class Eager(Layer, Generic[A]):
         """The result at once; a node where an argument is one."""
         if op.is_sized:
             for v in params.values():
-                if isinstance(v, (tuple, list)):
-                    for n in v:
-                        if type(n) is Dim:
-                            return self.graph.bind(op, *args, **params)
+                if type(v) is Dim or (isinstance(v, (tuple, list)) and mentions_unknown(v)):
+                    return self.graph.bind(op, *args, **params)
         for a in args:
             kind = type(a)
-            if kind is Node or kind is Result or kind is Variable:  # a variable's value of now is not baked in
+            # a variable's value of now is not baked in
+            if kind is Node or kind is Result or kind is Variable or kind is Dim:
                 return self.graph.bind(op, *args, **params)
         if self.check_numerics:
             return self._checked(op, args, params)

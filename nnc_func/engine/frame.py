@@ -1,8 +1,8 @@
-"""A frame: one arena and a plan's kernels bound to views of it. One a running call; a program keeps them for reuse."""
+"""A frame: a plan's kernels bound to views of one arena. One a running call; arenas keep them for reuse."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nnc_func.engine import located
@@ -27,6 +27,7 @@ class Frame:
         "bound",
         "calls",
         "early",
+        "home",
         "late",
         "lent",
         "order",
@@ -34,8 +35,9 @@ class Frame:
         "views",
     )
 
-    def __init__(self, plan: Plan, device: Any, constants: Sequence[Any]) -> None:
-        self.arenas = {place: located.arena(device, nbytes, place) for place, nbytes in plan.arenas.items()}
+    def __init__(self, plan: Plan, device: Any, constants: Sequence[Any], arenas: Mapping[Any, Any]) -> None:
+        self.arenas = arenas
+        self.home: Any = None  # whoever lent them
         self.arrays: list[Any] = [None] * len(plan.slots)
         self.calls: list[tuple[Any, list[Any]]] = []
         self.order: list[int] = []  # position in calls -> instruction

@@ -9,8 +9,7 @@ from collections.abc import Generator, Sequence
 from functools import partial
 from typing import Any
 
-import numpy as np
-
+from nnc_func.engine.binding import accepted, every
 from nnc_func.engine.cancelling import asked
 from nnc_func.engine.checked import observers
 from nnc_func.engine.inspection import Inspected
@@ -158,7 +157,7 @@ class Interpreted(Inspected):
 
     def _bound(self, bound: dict[str, int]) -> Interpreted:
         """The program with its unknown extents bound: what was assumed of them is checked."""
-        key = tuple(sorted(bound.items()))
+        key = every(self.graph, bound)
         found = self._bindings.get(key)
         if found is None:
             if len(self._bindings) >= KEPT:
@@ -170,16 +169,8 @@ class Interpreted(Inspected):
     def _given(self, inputs: Any) -> tuple[dict[Node, Any], dict[str, int]]:
         """The inputs' values, checked, and the unknown extents that they tell."""
         graph = self.graph
-        if len(inputs) != len(graph.inputs):
-            names = ", ".join(f"{n.data!r}" for n in graph.inputs)
-            raise OperatorError(
-                f"the program {graph.name!r} takes {len(graph.inputs)} inputs ({names}), given {len(inputs)}"
-            )
-        env: dict[Node, Any] = {}
-        bound: dict[str, int] = {}
-        for node, given in zip(graph.inputs, inputs, strict=True):
-            env[node] = accepted(self._device, node.data, node.aval, given, bound)
-        return env, bound
+        arrays, dims = accepted(self._device, graph.name, graph.inputs, inputs)
+        return dict(zip(graph.inputs, arrays, strict=True)), dims
 
     def _leaf_values(self, env: dict[Node, Any]) -> None:
         for node, op, data in self._leaves:
@@ -221,35 +212,6 @@ def _exchange(following: list[Any]) -> None:
 
 def _as_it_is(error: Exception) -> Exception:
     return error
-
-
-def accepted(device: Any, name: str, aval: Any, given: Any, bound: dict[str, int]) -> Any:
-    """An input as an array of the device, checked against its aval; unknown extents are bound as they are met.
-
-    Raises
-    ------
-    ShapeError, DTypeError
-        Another rank, another extent, another dtype.
-    """
-    from nnc_func.errors import DTypeError
-    from nnc_func.facets.dims import Dim, substitute
-
-    array = device.asarray(given)
-    found = device.aval(array)
-    if isinstance(given, (bool, int, float, list, tuple)) and np.can_cast(found.dtype, aval.dtype, "same_kind"):
-        array = device.asarray(given, aval.dtype)  # Python's numbers have no dtype of their own
-        found = device.aval(array)
-    if len(found.shape) != len(aval.shape):
-        raise ShapeError(f"input {name!r} wants shape {aval.shape}, given {found.shape}")
-    for wanted, n in zip(aval.shape, found.shape, strict=True):
-        if isinstance(wanted, Dim) and len(wanted.symbols) == 1 and wanted == Dim.named(next(iter(wanted.symbols))):
-            bound.setdefault(next(iter(wanted.symbols)), n)
-    wanted_shape = substitute(aval.shape, bound)
-    if wanted_shape != found.shape:
-        raise ShapeError(f"input {name!r} wants shape {wanted_shape}, given {found.shape}")
-    if found.dtype != aval.dtype:
-        raise DTypeError(f"input {name!r} wants {aval.dtype}, given {found.dtype}; cast it before the call")
-    return array
 
 
 def _at(env: dict[Node, Any], value: Any) -> Any:

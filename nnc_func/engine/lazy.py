@@ -121,8 +121,10 @@ class Lazy(Layer, Generic[A]):
             return SymbolicProgram(self, optimised, graph, report, between - start)
         return self.program(optimised, graph, report, between - start)
 
-    def program(self, graph: ComputationGraph, source: ComputationGraph, report: Any, seconds: float) -> Any:
-        """A graph that is optimised already, planned and bound."""
+    def program(
+        self, graph: ComputationGraph, source: ComputationGraph, report: Any, seconds: float, arenas: Any = None
+    ) -> Any:
+        """A graph that is optimised already, planned and bound, to run in these arenas or in its own."""
         start = time.perf_counter()
         if not plannable(self.device):
             stats = Stats(source.statistics, graph.statistics, report, seconds, 0.0)
@@ -147,6 +149,7 @@ class Lazy(Layer, Generic[A]):
             source=source,
             stats=stats,
             blocks=blocks,
+            arenas=arenas,
         )
 
     def force(self, values: Sequence[Any]) -> list[Any]:

@@ -11,6 +11,7 @@ import numpy as np
 from nnc_func.config import config
 from nnc_func.device.namespace import explained
 from nnc_func.engine import located
+from nnc_func.engine.arenas import Arenas
 from nnc_func.engine.cancelling import asked
 from nnc_func.engine.checked import Poison, observers
 from nnc_func.engine.commit import Saved, torn
@@ -44,6 +45,8 @@ class Program(Inspected):
         The graph that was compiled.
     stats
         What the compilation did: nodes and edges before and after, bytes, the optimiser's report.
+    arenas
+        The memory that it runs in.
 
     Raises
     ------
@@ -77,6 +80,7 @@ class Program(Inspected):
         source: ComputationGraph | None = None,
         stats: Any = None,
         blocks: Any = None,
+        arenas: Arenas | None = None,
     ) -> None:
         self.plan = plan
         self.variables = {v.name: v for v in variables}
@@ -104,7 +108,7 @@ class Program(Inspected):
         self._overwritten = list({id(v): v for _, v in over}.values())
         self._first_writes = _first_writes(plan, over)
         self._turns = ordered(variables, self._written)
-        self._frames: list[Frame] = []
+        self.arenas = Arenas(device) if arenas is None else arenas
 
     def __call__(self, *inputs: Any, out: Any = None) -> Any:
         results = self.run(inputs, out)
@@ -119,7 +123,7 @@ class Program(Inspected):
             if self._turns:
                 me = Run()
                 enter(me, self._turns)
-            frame = self._taken()
+            frame = self.arenas.take(self, self.plan, self._frame)
             try:
                 results, following = self._put(frame, inputs, out)
                 self._run(frame, frame.early, 0)
@@ -128,7 +132,7 @@ class Program(Inspected):
                 return results if out is None else delivered(out, results)
             finally:
                 frame.drop()
-                self._frames.append(frame)
+                self.arenas.give(frame)
         finally:
             if me is not None:
                 leave(me, self._turns)
@@ -156,7 +160,7 @@ class Program(Inspected):
         me = Run()
         try:
             enter(me, self._turns)
-            frame = self._taken()
+            frame = self.arenas.take(self, self.plan, self._frame)
             try:
                 results, following = self._put(frame, inputs, out)
                 seeing = [*observers(self._device, self._check, asked()), *watching]
@@ -175,17 +179,13 @@ class Program(Inspected):
                 return results if out is None else delivered(out, results)
             finally:
                 frame.drop()
-                self._frames.append(frame)
+                self.arenas.give(frame)
         finally:
             leave(me, self._turns)
 
-    def _taken(self) -> Frame:
-        """A frame that no other call uses."""
-        try:
-            return self._frames.pop()
-        except IndexError:
-            with memory(self.plan.arena_bytes, f"the arena of {self.plan.name!r}"):
-                frame = Frame(self.plan, self._device, self._constants)
+    def _frame(self, arena: Any) -> Frame:
+        """The kernels bound to views of that memory."""
+        frame = Frame(self.plan, self._device, self._constants, arena)
         lent = [s for slots in frame.lent.values() for s in slots]
         frame.passing([*self.plan.inputs, *self.plan.outputs, *(s for _, s, _ in self._next), *lent])
         return frame

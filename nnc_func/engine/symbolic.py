@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Generator, Sequence
+from threading import Lock
 from typing import Any
 
-from nnc_func.engine.interpreted import accepted
-from nnc_func.errors import OperatorError, ShapeError
+from nnc_func.engine.arenas import Arenas
+from nnc_func.engine.binding import accepted, every
+from nnc_func.engine.inspection import Inspected
+from nnc_func.engine.observed import Application, Observer
 from nnc_func.graph.graph import ComputationGraph
 
 KEPT = 16  # bindings whose programs are remembered
+Binding = tuple[tuple[str, int], ...]
 
 
-class SymbolicProgram:
+class SymbolicProgram(Inspected):
     """A program whose inputs have unknown extents.
 
     Attributes
@@ -20,7 +25,9 @@ class SymbolicProgram:
     graph, source
         The graph after optimisation, and the one that was compiled; both with symbols.
     programs
-        Binding to program: the most recently used ones.
+        Binding to program: the most recently used ones. A binding is a tuple of pairs (symbol, number).
+    arenas
+        The memory that all of them run in: as much as the largest needs, for each call that runs at a time.
 
     Examples
     --------
@@ -40,10 +47,13 @@ class SymbolicProgram:
     ) -> None:
         self.graph = graph
         self.source = source
-        self.programs: OrderedDict[Any, Any] = OrderedDict()
+        self.programs: OrderedDict[Binding, Any] = OrderedDict()
+        self.arenas = Arenas(engine.device)
         self._engine = engine
         self._report = report
         self._seconds = seconds
+        self._met: OrderedDict[Any, Binding] = OrderedDict()  # shapes of the inputs -> binding
+        self._planning = Lock()
 
     def __call__(self, *inputs: Any, out: Any = None) -> Any:
         return self.source.structure.build(self.run(inputs, out))
@@ -56,28 +66,56 @@ class SymbolicProgram:
         ShapeError
             The extents contradict each other, or an equality that was assumed does not hold for them.
         """
-        graph = self.graph
-        if len(inputs) != len(graph.inputs):
-            raise OperatorError(f"the program {graph.name!r} takes {len(graph.inputs)} inputs, given {len(inputs)}")
-        dims: dict[str, int] = {}
-        device = self._engine.device
-        arrays = [accepted(device, n.data, n.aval, x, dims) for n, x in zip(graph.inputs, inputs, strict=True)]
-        program = self.program(dims)
-        return program.run(arrays, out) if out is not None else program.run(arrays)  # type: ignore[no-any-return]
+        program, inputs = self._chosen(inputs)
+        return program.run(inputs, out) if out is not None else program.run(inputs)  # type: ignore[no-any-return]
+
+    def walk(
+        self, inputs: Any, out: Any = None, watching: Sequence[Observer] = (), keep: bool = True, wait: Any = None
+    ) -> Generator[Application, None, list[Any]]:
+        """A run whose applications are computed one at a time; see `Program.walk`."""
+        program, inputs = self._chosen(inputs)
+        return (yield from program.walk(inputs, out, watching, keep, wait))
+
+    def nested(self, results: list[Any]) -> Any:
+        """Outputs nested as a call returns them."""
+        return self.source.structure.build(results)
+
+    def _chosen(self, inputs: Any) -> tuple[Any, Any]:
+        """The program for these inputs, and the inputs."""
+        try:
+            binding = self._met[tuple([x.shape for x in inputs])]
+            program = self.programs[binding]
+            self.programs.move_to_end(binding)
+        except (KeyError, AttributeError, TypeError):  # not met, forgotten meanwhile, or no arrays
+            inputs, dims = accepted(self._engine.device, self.graph.name, self.graph.inputs, inputs)
+            program = self.program(dims)
+            self._remember(inputs, dims)
+        return program, inputs
+
+    def _remember(self, inputs: Any, dims: dict[str, int]) -> None:
+        shapes = tuple([getattr(x, "shape", None) for x in inputs])
+        self._met[shapes] = tuple(sorted(dims.items()))
+        if len(self._met) > KEPT:
+            self._met.popitem(last=False)
 
     def program(self, dims: dict[str, int]) -> Any:
-        """The program for that binding: planned now, unless it was before."""
-        missing = self.graph.symbols - dims.keys()
-        if missing:
-            raise ShapeError(f"the inputs do not tell the extents {', '.join(sorted(missing))}")
-        key = tuple(sorted(dims.items()))
-        found = self.programs.get(key)
-        if found is None:
-            graph, source = self.graph.specialised(dims), self.source.specialised(dims)
-            found = self.programs[key] = self._engine.program(graph, source, self._report, self._seconds)
-            if len(self.programs) > KEPT:
-                self.programs.popitem(last=False)
-        self.programs.move_to_end(key)
+        """The program for that binding: planned now, unless it was before.
+
+        Raises
+        ------
+        ShapeError
+            Some extent is not told, or an equality that was assumed does not hold.
+        """
+        binding = every(self.graph, dims)
+        with self._planning:
+            found = self.programs.get(binding)
+            if found is None:
+                graph, source = self.graph.specialised(dims), self.source.specialised(dims)
+                found = self._engine.program(graph, source, self._report, self._seconds, self.arenas)
+                self.programs[binding] = found
+                if len(self.programs) > KEPT:
+                    self.arenas.forget(self.programs.popitem(last=False)[1])
+            self.programs.move_to_end(binding)
         return found
 
     @property

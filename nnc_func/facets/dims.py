@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from typing import Any, TypeGuard, Union
 
 from nnc_func.errors import ShapeError
 
 _fresh = itertools.count()
+_assumed: ContextVar[list[tuple[Extent, Extent]] | None] = ContextVar("assumed", default=None)
 Monomial = tuple[Any, ...]  # atoms, sorted by their text; an atom is a name or a Quotient
 
 
@@ -151,6 +153,11 @@ class Dim:
 
     __repr__ = __str__
 
+    def __truediv__(self, other: Any) -> Any:
+        raise ShapeError(f"{self} / {other}: use // for an extent, or make a tensor of it: ops.full(shape=(), value=…)")
+
+    __rtruediv__ = __truediv__
+
     def __index__(self) -> int:
         raise ShapeError(f"the extent {self} is not known yet: Python wanted a number; bind the input first")
 
@@ -201,6 +208,17 @@ def symbols_of(value: Any) -> frozenset[str]:
     return frozenset()
 
 
+def mentions_unknown(value: Any) -> bool:
+    """Whether it is an unknown extent, or a nest of tuples or lists with one in it.
+
+    Examples
+    --------
+    >>> mentions_unknown((2, (Dim.named("n"), 3))), mentions_unknown("n")
+    (True, False)
+    """
+    return any(map(mentions_unknown, value)) if isinstance(value, (tuple, list)) else type(value) is Dim
+
+
 def product(shape: tuple[Extent, ...]) -> Extent:
     """Number of elements.
 
@@ -218,18 +236,45 @@ def product(shape: tuple[Extent, ...]) -> Extent:
 
 
 def same_extent(a: Extent, b: Extent) -> bool:
-    """Whether two extents may be equal: two unequal numbers may not, a symbol may equal anything positive."""
+    """Whether two extents may be equal: two unequal numbers may not; what cannot be proved is assumed."""
     if a == b:
         return True
-    difference = a - b
-    return not known(difference)
+    if known(a - b):
+        return False
+    assume(a, b)
+    return True
+
+
+def assume(a: Extent, b: Extent) -> None:
+    """Two extents are taken to be equal, without proof: `assumptions` hears of it."""
+    heard = _assumed.get()
+    if heard is not None:
+        heard.append((a, b))
+
+
+def assumptions(rule: Callable[..., Any], *args: Any, **params: Any) -> list[tuple[Extent, Extent]]:
+    """The pairs of extents that a shape rule takes to be equal for these arguments.
+
+    Examples
+    --------
+    >>> from nnc_func.facets.shapes import broadcast
+    >>> assumptions(broadcast, (Dim.named("n"), 3), (Dim.named("m"), 3))
+    [(n, m)]
+    """
+    heard: list[tuple[Extent, Extent]] = []
+    before = _assumed.set(heard)
+    try:
+        rule(*args, **params)
+    finally:
+        _assumed.reset(before)
+    return heard
 
 
 def broadcast_extents(column: tuple[Extent, ...]) -> Extent:
     """The extent that these broadcast to.
 
-    A symbolic extent beside a number above one takes the number (and is checked when it is bound); beside
-    one it stays; beside another symbol the first is taken.
+    Beside a one any extent stays. A symbolic extent beside a number above one is assumed to be that number, and
+    beside another symbolic one to be equal: broadcasting over an axis wants its extent to be 1 when it is written.
 
     Raises
     ------
@@ -242,7 +287,7 @@ def broadcast_extents(column: tuple[Extent, ...]) -> Extent:
             continue
         if known(found) and found == 1:
             found = n
-        elif known(n) and known(found):
+        elif not same_extent(found, n):
             raise ShapeError(f"{found} against {n}")
         elif known(n):
             found = n

@@ -159,7 +159,7 @@ def padded(x: ShapeT, *, widths: Any, **_: Any) -> ShapeT:
     if (
         not isinstance(widths, tuple)
         or len(widths) != len(x)
-        or any(not isinstance(w, tuple) or len(w) != 2 or min(w) < 0 for w in widths)
+        or any(not isinstance(w, tuple) or len(w) != 2 or any(known(n) and n < 0 for n in w) for w in widths)
     ):
         wanted = "a pair of widths (before, after), none negative, for each axis"
         raise ShapeError(f"pad of shape {x} wants {wanted}; given {widths}")
@@ -265,9 +265,9 @@ def _accumulated(x: ShapeT, updates: ShapeT, wanted: ShapeT) -> ShapeT:
     return x
 
 
-def with_depth(indices: ShapeT, *, depth: int, **_: Any) -> ShapeT:
+def with_depth(indices: ShapeT, *, depth: Extent, **_: Any) -> ShapeT:
     """That of the indices, and an axis behind them."""
-    if depth < 0:
+    if known(depth) and depth < 0:
         raise ShapeError(f"a depth is not negative, given {depth}")
     return (*indices, depth)
 
@@ -298,6 +298,11 @@ def counted(*, start: Any, stop: Any, step: Any, **_: Any) -> ShapeT:
     >>> counted(start=0, stop=1, step=0.25), counted(start=3, stop=0, step=1)
     ((4,), (0,))
     """
-    if step == 0:
+    if known(step) and step == 0:
         raise ShapeError("a range has no step of 0")
-    return (max(0, math.ceil((stop - start) / step)),)
+    distance = stop - start
+    if known(distance) and known(step):
+        return (max(0, math.ceil(distance / step)),)
+    if any(isinstance(n, (float, complex)) for n in (start, stop, step)):
+        raise ShapeError(f"a range with unknown extents has whole numbers only, given {start}, {stop}, {step}")
+    return (-(-distance // step),)

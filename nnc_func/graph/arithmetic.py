@@ -10,6 +10,7 @@ import numpy as np
 from nnc_func.errors import ShapeError
 from nnc_func.facets.dims import known
 from nnc_func.graph.ops import CATALOGUE
+from nnc_func.op import extent
 
 OPS = CATALOGUE
 
@@ -113,11 +114,11 @@ def sliced(bind: Any, x: Any, key: Any) -> Any:
         if isinstance(part, slice):
             start, stop, step, size = _bounds(part, n)
             shape.append(size)
-        elif isinstance(part, (int, np.integer)):
-            at = python.index(part)
-            if known(n) and not -n <= at < n:
+        elif isinstance(part, (int, np.integer)) or not known(part):
+            at = extent(part)
+            if known(n) and known(at) and not -n <= at < n:
                 raise ShapeError(f"index {at} is outside of axis {axis - 1} of shape {x.shape}")
-            start = at if at >= 0 else n + at
+            start = _bound(at, n, 0)
             stop, step = start + 1, 1
         else:
             takes.append((len(shape), part))
@@ -151,12 +152,21 @@ def _filled(key: tuple[Any, ...], shape: tuple[Any, ...]) -> list[Any]:
 def _bounds(part: slice, n: Any) -> tuple[Any, Any, int, Any]:
     if part == slice(None):
         return 0, n, 1, n
-    if known(n):
+    if known(n) and known(part.start) and known(part.stop):
         start, stop, step = part.indices(n)
         return start, stop if step > 0 else max(stop, -1), step, len(range(start, stop, step))
-    step = 1 if part.step is None else part.step
-    if step != 1 or any(v is not None and v < 0 for v in (part.start,)):
-        raise ShapeError(f"slice {part} along the unknown extent {n}: only [start:stop] with start >= 0 is known there")
-    start = part.start or 0
-    stop = n if part.stop is None else n + part.stop if part.stop < 0 else part.stop
-    return start, stop, 1, stop - start
+    step = 1 if part.step is None else python.index(part.step)
+    if step == 0:
+        raise ShapeError("a slice has no step of 0")
+    start = _bound(part.start, n, 0 if step > 0 else n - 1)
+    stop = _bound(part.stop, n, n if step > 0 else -1)  # -1 stands before the first element
+    distance = stop - start if step > 0 else start - stop
+    return start, stop, step, (distance + abs(step) - 1) // abs(step)
+
+
+def _bound(given: Any, n: Any, otherwise: Any) -> Any:
+    """A bound of a slice, which is taken to lie within the axis; a negative one counts from the end."""
+    if given is None:
+        return otherwise
+    bound = extent(given)
+    return n + bound if known(bound) and bound < 0 else bound

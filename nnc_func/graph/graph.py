@@ -12,6 +12,7 @@ from nnc_func.errors import GraphError
 from nnc_func.graph.leaves import CONSTANT, INPUT, LEAVES, VARIABLE, check_names
 from nnc_func.graph.node import Node, Value, topological
 from nnc_func.graph.origin import told
+from nnc_func.graph.refinement import Assumption, assumed, refined, undefined
 from nnc_func.layer import Layer, forwards, layer, opens
 from nnc_func.signatures import DeviceSignature, OperatorSignature, OptimiserSignature, SymbolSignature
 from nnc_func.tree import ONE_LEAF, Structure
@@ -140,6 +141,14 @@ class ComputationGraph:
 
         return moved(self, stack.graph)  # type: ignore[no-any-return]
 
+    @cached_property
+    def assumptions(self) -> tuple[Assumption, ...]:
+        """Equalities of unknown extents that the graph relies on, each with the node where they meet.
+
+        They hold wherever a program of the graph runs: they are checked for each distinct binding.
+        """
+        return tuple(assumed(self.nodes, self.layer.symbol.shape)) if self.symbols else ()
+
     def specialised(self, dims: Mapping[str, int]) -> ComputationGraph:
         """The same graph with unknown dimensions bound to numbers.
 
@@ -148,9 +157,44 @@ class ComputationGraph:
         ShapeError
             An equality of extents that was assumed does not hold for these numbers.
         """
+        return self.substituted(dims)
+
+    def substituted(self, dims: Mapping[str, Any]) -> ComputationGraph:
+        """The same graph with unknown dimensions replaced by numbers or by expressions in others."""
         from nnc_func.graph.transfer import specialised
 
         return specialised(self, dims)  # type: ignore[no-any-return]
+
+    def with_shapes(self, shapes: Mapping[str, Any]) -> ComputationGraph:
+        """The same graph with more of its inputs' shapes known; what follows from them is known too.
+
+        Nodes never change: this is a new graph. What is assumed in the graph is used: where ``x[n] + y[m]`` is
+        computed, the extent of one tells that of the other.
+
+        Parameters
+        ----------
+        shapes
+            Names of inputs to their shapes; an extent is a number, a name, an expression such as ``"2*m"``,
+            or None where no more is known of it.
+
+        Raises
+        ------
+        GraphError
+            It has no input of that name.
+        ShapeError
+            The shape contradicts what is known of the input, or what a node takes for granted: names the input or
+            the operator, and the user's line.
+
+        Examples
+        --------
+        >>> import nnc_func as nnc
+        >>> lazy = nnc.lazy()
+        >>> x, y = lazy.input("x", ("n", 4)), lazy.input("y", ("m", 4))
+        >>> graph = lazy.graph.close([x.value, y.value], [(x + y).value])
+        >>> graph.with_shapes({"y": (32, None)}).inputs[0].aval
+        float32[32, 4]
+        """
+        return refined(self, shapes)  # type: ignore[no-any-return]
 
     def save(self, path: Any) -> None:
         """Write it to a file: text and arrays, no code."""
@@ -207,6 +251,11 @@ def _check(graph: ComputationGraph) -> None:
         raise GraphError(f"the outputs depend on the input {named}, which is not among the inputs given")
     check_names((n for n in nodes if n.op is INPUT), "inputs")
     check_names((n for n in nodes if n.op is VARIABLE), "variables")
+    stray = undefined(nodes, graph.symbols)
+    if stray is not None:
+        raise GraphError(
+            f"{stray!r} depends on an extent that no input of the graph has{_at(stray)}; give the input that has it"
+        )
     targets = [v for v, _ in graph.updates]
     if len(set(targets)) != len(targets):
         raise GraphError("a variable is updated twice in one graph")

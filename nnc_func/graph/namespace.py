@@ -495,7 +495,7 @@ class Ops(Generic[T]):
         """A new tensor: `x` with each update added where `take_along_axis` would read; repeated indices accumulate."""
         return self._bind(_PUT_ALONG_AXIS_ADD, x, indices, updates, axis=axis)
 
-    def one_hot(self, indices: T | Scalar, /, *, depth: int, dtype: npt.DTypeLike = "float32") -> T:
+    def one_hot(self, indices: T | Scalar, /, *, depth: Any, dtype: npt.DTypeLike = "float32") -> T:
         """One at the index along a new last axis and zero elsewhere; an index out of range, negative too, gives zeros."""
         return self._bind(_ONE_HOT, indices, depth=depth, dtype=dtype)
 

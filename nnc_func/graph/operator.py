@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 import numpy as np
 
 from nnc_func.errors import GraphError, NncError, ShapeError
+from nnc_func.facets.dims import Dim, same_extent
 from nnc_func.facets.dims import substitute as bound
 from nnc_func.graph.leaves import LEAVES, Variable
 from nnc_func.graph.node import Node, Result, Value, topological
@@ -61,12 +62,20 @@ class Operator(Layer, Generic[A]):
 
     def lifted(self, op: Op, args: tuple[Any, ...]) -> tuple[Value, ...]:
         """The arguments as values: Python scalars take the dtype that promotion gives them beside the others."""
-        values: list[Any] = [a if type(a) in SCALARS else self.lift(a) for a in args]
+        values: list[Any] = [a if type(a) in SCALARS or type(a) is Dim else self.lift(a) for a in args]
         dtypes = [v.dtype for v in values if isinstance(v, Value)]
         for i, value in enumerate(values):
-            if not isinstance(value, Value):
+            if type(value) is Dim:
+                values[i] = self._of_extent(value, self.type.scalar(1, dtypes))
+            elif not isinstance(value, Value):
                 values[i] = self.symbol.constant(value, self.type.scalar(value, dtypes))
         return tuple(values)
+
+    def _of_extent(self, extent: Dim, dtype: Any) -> Value:
+        """An unknown extent as a tensor of shape (): a number once it is known."""
+        full = self.type.ops["full"]
+        found: Value = self.symbol.apply(full, (), full.canonical({"shape": (), "value": extent, "dtype": dtype}))
+        return found
 
     def lift(self, arg: Any) -> Value:
         """A value of this stack: itself, a variable's node, or a constant.
@@ -87,6 +96,8 @@ class Operator(Layer, Generic[A]):
             return self.symbol.variable(arg)  # type: ignore[attr-defined,no-any-return]
         if isinstance(arg, (list, tuple, np.generic)):
             arg = np.asarray(arg)
+        if isinstance(arg, Dim):
+            return self._of_extent(arg, np.dtype(np.int64))
         return self.symbol.constant(arg)  # type: ignore[no-any-return]
 
     def substitute(self, roots: Any, values: dict[Node, Any], dims: dict[str, Any] | None = None) -> list[Value]:
@@ -121,7 +132,7 @@ def _as_assumed(node: Node, made: Node, dims: dict[str, Any]) -> None:
     """Raise ShapeError unless a node has the shapes, its extents now known, that were inferred for unknown ones."""
     for was, now in zip(node.avals, made.avals, strict=True):
         wanted = bound(was.shape, dims)
-        if wanted != now.shape:
+        if wanted != now.shape and not all(map(same_extent, wanted, now.shape)):
             where = told(node.origin)
             raise ShapeError(
                 f"{node.op.name}: its result of shape {was.shape} was inferred to be {wanted}, and is {now.shape}, "

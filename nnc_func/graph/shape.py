@@ -9,6 +9,7 @@ from attrs import field
 
 from nnc_func.aval import Aval
 from nnc_func.errors import NncError
+from nnc_func.facets.dims import Extent, assumptions
 from nnc_func.facets.places import Place, settled
 from nnc_func.graph.origin import origin, told
 from nnc_func.layer import Layer, layer
@@ -60,6 +61,10 @@ class Shape(Layer, Generic[A]):
                 self._memo.clear()
             self._memo[key] = found
         return found
+
+    def assumptions(self, op: Op, avals: tuple[Aval, ...], items: Items) -> list[tuple[Extent, Extent]]:
+        """The pairs of extents that must be equal for these arguments to fit, which their shapes do not prove."""
+        return assumptions(op.shape, *(a.shape for a in avals), **dict(items))
 
     def _infer(self, op: Op, avals: tuple[Aval, ...], params: dict[str, Any]) -> Any:
         try:

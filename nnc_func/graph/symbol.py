@@ -77,15 +77,15 @@ class Symbol(Layer, Generic[A]):
         """Whether a value was built by a stack with this Symbol recipe."""
         return value.table is self.table
 
-    def input(self, name: str, aval: Aval) -> Node:
-        """A new input: unbound until a program is called."""
+    def input(self, name: str, aval: Aval, where: Origin | None = None) -> Node:
+        """A new input: unbound until a program is called. `where` is the origin of one that it stands for."""
         if not isinstance(name, str) or not name:
             raise GraphError(f"an input has a name that is a non-empty string, given {name!r}")
         if any(isinstance(n, int) and n < 0 for n in aval.shape):
             raise ShapeError(f"input {name!r}: a shape has no negative extents, given {aval.shape}; None is unknown")
         if aval.place is not None:
             aval = aval.having(place=self.shape.settled(aval.place))  # type: ignore[attr-defined]
-        return Node(self.table, INPUT, (), (), (aval,), origin(), name)
+        return Node(self.table, INPUT, (), (), (aval,), origin() if where is None else where, name)
 
     def variable(self, variable: Variable) -> Node:
         """The node that stands for a variable's value: one for each variable."""

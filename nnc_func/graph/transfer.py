@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from nnc_func.facets.dims import substitute
+from nnc_func.facets.dims import Extent, substitute
 from nnc_func.graph.leaves import CONSTANT, INPUT, LEAVES, VARIABLE, Variable
 from nnc_func.graph.node import Node, Value
 from nnc_func.op import Op
@@ -25,7 +25,7 @@ def moved(graph: Any, layer: Any) -> Any:
 
     def leaf(node: Node) -> Value:
         if node.op is INPUT:
-            return symbol.input(node.data, node.aval)  # type: ignore[no-any-return]
+            return symbol.input(node.data, node.aval, node.origin)  # type: ignore[no-any-return]
         host = graph.layer.symbol.host_of(node)
         if host is not None:  # of a small constant, known even where the device has no elements
             return symbol.constant(host)  # type: ignore[no-any-return]
@@ -43,16 +43,19 @@ def moved(graph: Any, layer: Any) -> Any:
     return _rebuilt(graph, layer, copies, None)
 
 
-def specialised(graph: Any, dims: Mapping[str, int]) -> Any:
+def specialised(graph: Any, dims: Mapping[str, Extent]) -> Any:
     """The graph with those dimensions bound: inputs of known shape, everything above inferred again."""
     symbol = graph.layer.symbol
     copies: dict[Node, Value] = {
-        n: symbol.input(n.data, n.aval.having(shape=substitute(n.aval.shape, dims))) for n in graph.inputs
+        n: symbol.input(n.data, n.aval.having(shape=substitute(n.aval.shape, dims)), n.origin) for n in graph.inputs
     }
-    return _rebuilt(graph, graph.layer, copies, dict(dims))
+    found = _rebuilt(graph, graph.layer, copies, dict(dims))
+    for each in graph.assumptions:
+        each.check(dims)
+    return found
 
 
-def _rebuilt(graph: Any, layer: Any, copies: dict[Node, Value], dims: dict[str, int] | None) -> Any:
+def _rebuilt(graph: Any, layer: Any, copies: dict[Node, Value], dims: dict[str, Extent] | None) -> Any:
     roots = [*graph.outputs, *(v for pair in graph.updates for v in pair)]
     check: Any = getattr(layer.operator.type, "check", None)
     if check is not None:

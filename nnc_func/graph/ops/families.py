@@ -15,11 +15,12 @@ from nnc_func.device.kernels.move import NUMPY, Arrays, cast, converted, dtype_o
 from nnc_func.errors import DTypeError
 from nnc_func.facets import dtypes, layouts, shapes
 from nnc_func.facets.derivatives import Constant, Derivative
-from nnc_func.facets.dims import product
+from nnc_func.facets.dims import known, product
 from nnc_func.facets.kernels import ALL, Kernel, reference, ufunc
 from nnc_func.op import Op, operator
 
 Axes = Any  # converted by op.axes
+Extent = Any  # converted by op.extent
 Sizes = Any  # converted by op.sizes
 DType = Any  # converted by numpy.dtype
 Nested = Any  # converted by op.nested
@@ -65,6 +66,8 @@ def holding(dtype: dtypes.DType, value: Any, what: str) -> dtypes.DType:
     DTypeError
         It has not: no fraction is an integer, and no integer has all values.
     """
+    if not known(value):
+        value = 0  # an extent: which one is checked when it is known
     kind = "?" if isinstance(value, bool) else {int: "i", float: "f", complex: "c"}[type(value)]
     fits = {"b": value in (0, 1), "i": kind in "?i", "u": kind in "?i", "f": kind != "c"}.get(dtype.kind, True)
     if fits and dtype.kind in "iu":

@@ -15,7 +15,7 @@ from nnc_func.facets.derivatives import Constant, Linear
 from nnc_func.facets.kernels import Kernel, reference
 from nnc_func.facets.samples import ANY, EXACT, NUMBERS, Refused, Samples, Tolerance
 from nnc_func.facets.views import Cost, View, free
-from nnc_func.graph.ops.families import DType, Sizes, Tensor
+from nnc_func.graph.ops.families import DType, Extent, Sizes, Tensor
 from nnc_func.op import operator
 
 ADDED = Tolerance(64.0)  # indices that repeat are added up in the device's order
@@ -262,5 +262,5 @@ def put_along_axis_add(x: Tensor, indices: Tensor, updates: Tensor, /, *, axis: 
         params=lambda shapes_, draw: {"depth": draw((0, 1, 3)), "dtype": np.dtype(draw(("float32", *ANY)))},
     ),
 )
-def one_hot(indices: Tensor, /, *, depth: int, dtype: DType = "float32") -> Tensor:
+def one_hot(indices: Tensor, /, *, depth: Extent, dtype: DType = "float32") -> Tensor:
     """One at the index along a new last axis and zero elsewhere; an index out of range, negative too, gives zeros."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from nnc_func.errors import NncError
 from nnc_func.facets import shapes
-from nnc_func.facets.dims import known
+from nnc_func.facets.dims import known, mentions_unknown
 from nnc_func.graph.leaves import CONSTANT
 from nnc_func.graph.ops import CATALOGUE as OPS
 from nnc_func.graph.rules.conditions import same_aval, same_shape, that
@@ -79,6 +79,8 @@ def _filled(node: Any, number: Any, builder: Any) -> Any:
 @rewriter(_constant_operands)
 def fold_constants(node: Any, builder: Any) -> Any:
     """A pure operator of constants is computed now, unless the result would be large; one number stays a fill."""
+    if any(mentions_unknown(v) for n in (node, *node.args) for _, v in n.node.items):
+        return None
     if not node.args and node.aval.shape != ():
         return None  # a fill is smaller than what it makes
     if not _small(node) or not all(_small(a.node) for a in node.args if a.node.op is full):

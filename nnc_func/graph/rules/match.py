@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from nnc_func.errors import RuleError
+from nnc_func.facets.dims import known
 from nnc_func.graph.leaves import CONSTANT
 from nnc_func.graph.node import Node, Value
 from nnc_func.graph.rules.pattern import Apply, Computed, Full, Param, Scalar, Tensor, parts
@@ -86,7 +87,8 @@ class Builder:
         if node.op is CONSTANT:
             found = self.symbol.scalar_of(value)
         elif node.op.name == "full" and not node.args:
-            found = value.dtype.type(node.params["value"]).item()
+            filled = node.params["value"]
+            found = value.dtype.type(filled).item() if known(filled) else None
         number = self.numbers[node] = found if type(found) in REAL else None
         return number
 
