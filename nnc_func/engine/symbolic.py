@@ -67,14 +67,16 @@ class SymbolicProgram(Inspected):
             The extents contradict each other, or an equality that was assumed does not hold for them.
         """
         program, inputs = self._chosen(inputs)
-        return program.run(inputs, out) if out is not None else program.run(inputs)  # type: ignore[no-any-return]
+        found: list[Any] = program.run(inputs, out) if out is not None else program.run(inputs)
+        return found
 
     def walk(
         self, inputs: Any, out: Any = None, watching: Sequence[Observer] = (), keep: bool = True, wait: Any = None
     ) -> Generator[Application, None, list[Any]]:
         """A run whose applications are computed one at a time; see `Program.walk`."""
         program, inputs = self._chosen(inputs)
-        return (yield from program.walk(inputs, out, watching, keep, wait))
+        found: list[Any] = yield from program.walk(inputs, out, watching, keep, wait)
+        return found
 
     def nested(self, results: list[Any]) -> Any:
         """Outputs nested as a call returns them."""
