@@ -22,7 +22,7 @@ from nnc_func.facets.dtypes import DTypeRule
 from nnc_func.facets.kernels import Kernel, ufunc
 from nnc_func.facets.laws import Law
 from nnc_func.facets.samples import Refused, Samples, Tolerance
-from nnc_func.facets.views import CostRule, View, per_element
+from nnc_func.facets.views import CostRule, Parts, View, per_element
 
 REQUIRED = inspect.Parameter.empty
 Items = tuple[tuple[str, Any], ...]
@@ -56,7 +56,7 @@ class Op:
         Some parameter is a float or any number: equal keys (``0.0`` and ``-0.0``, 1 and True) may differ in bits.
     is_sized
         Some parameter is an extent, a tuple of them, or any number: it may be symbolic.
-    shape, dtype, layout, place, kernels, laws, pure, view, derivative, cost, onnx, samples, tolerance
+    shape, dtype, layout, place, kernels, laws, pure, view, parts, derivative, cost, onnx, samples, tolerance
         The facets.
 
     Examples
@@ -83,6 +83,7 @@ class Op:
     several: bool = False
     pure: bool = True
     view: View | None = None
+    parts: Parts | None = None
     cost: CostRule = per_element()
     onnx: Any = Refused("not mapped yet")
     samples: Samples = Samples()

@@ -120,7 +120,7 @@ def tangent(o: Any, op: Op, derivative: Any, y: Any, xs: Any, ts: Any, params: A
         if all(ts[i] is None for i in linear):
             return (None,) * len(y) if op.several else None
         moved = [(_zero(o, x) if ts[i] is None else ts[i]) if i in linear else x for i, x in enumerate(xs)]
-        return o.bind(op, *moved, **params)
+        return o.bind(op, *moved, **(params if derivative.homogeneous is None else derivative.homogeneous(**params)))
     if isinstance(derivative, Bilinear):
         left = None if ts[0] is None else o.bind(op, ts[0], xs[1], **params)
         right = None if ts[1] is None else o.bind(op, xs[0], ts[1], **params)

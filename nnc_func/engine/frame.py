@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from nnc_func.engine import located
-from nnc_func.engine.plan import ARENA, CONSTANT, LENT, Plan
+from nnc_func.engine.plan import ARENA, CONSTANT, LENT, NEXT, OUTPUT, Plan, Slot
 from nnc_func.facets.kernels import Kernel
 from nnc_func.op import Op
+
+
+def part(device: Any, slot: Slot, memory: Any, offset: int = 0) -> Any:
+    """The array of a slot, whose buffer lies `offset` bytes into some memory."""
+    return located.view(device, memory, offset + slot.offset, slot.aval, slot.strides)
 
 
 class Frame:
@@ -56,6 +62,7 @@ class Frame:
             self.arrays[slot] = value
         commit = 0
         moving = self._moving(plan)
+        self._bind_windows(plan, device, moving)
         for t, instruction in enumerate(plan.instructions):
             if t == plan.commit:
                 commit = len(self.calls)
@@ -72,7 +79,18 @@ class Frame:
         """Slots whose array changes from call to call, and the slot that each one is a view of, at the root."""
         return {i: i for i, s in enumerate(plan.slots) if plan.buffers[s.buffer].kind not in (ARENA, CONSTANT)}
 
+    def _bind_windows(self, plan: Plan, device: Any, moving: dict[int, int]) -> None:
+        """What is computed as a part of an output or of an update shows that, which is another array each time."""
+        roots = {plan.slots[s].buffer: s for s in (*plan.outputs, *(s for _, s in plan.updates))}
+        for i, s in enumerate(plan.slots):
+            root = roots.get(s.buffer)
+            if root is not None and i != root and not s.is_view and plan.buffers[s.buffer].kind in (OUTPUT, NEXT):
+                moving[i] = root
+                self.views.setdefault(root, []).append((partial(part, device, s), root, i))
+
     def _bind_view(self, plan: Plan, device: Any, instruction: Any, moving: dict[int, int]) -> None:
+        if instruction.op.view is None:  # put together of parts that are there
+            return
         operand, result = instruction.operands[instruction.op.view.argument], instruction.results[0]
         call = device.viewing(instruction.op, instruction.items)
         if operand in moving:
@@ -109,9 +127,7 @@ class Frame:
         if found is None:
             s = plan.slots[slot]
             b = plan.buffers[s.buffer]
-            found = self.arrays[slot] = located.view(
-                device, self.arenas[b.place], b.offset + s.offset, s.aval, s.strides
-            )
+            found = self.arrays[slot] = part(device, s, self.arenas[b.place], b.offset)
         return found
 
     def put(self, slot: int, array: Any) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from nnc_func.engine.allocators.base import Allocator, Problem, answered, arena_size
-from nnc_func.engine.copying import COPY
 from nnc_func.engine.plan import ARENA, CONSTANT, DEFAULT, INPUT, LENT, TABLE, VARIABLE, Buffer, Instruction, Plan, Slot
 from nnc_func.engine.storages import Storages
 from nnc_func.facets.places import Place
@@ -49,8 +48,8 @@ def placed(work: Storages, allocator: Allocator, alignment: int, order: str) -> 
                 )
             )
     slots = [
-        Slot(number[roots[s]], aval, view, strides=None if view else aval.strides)
-        for s, aval, view in zip(work.storage, work.avals, work.views, strict=True)
+        Slot(number[roots[s]], aval, view, *lies)
+        for s, aval, view, lies in zip(work.storage, work.avals, work.views, work.lies, strict=True)
     ]
     instructions = [_instruction(work, raw, slots, number) for raw in work.instructions]
     graph = work.graph
@@ -84,8 +83,6 @@ def _instruction(work: Storages, raw: tuple[Any, ...], slots: list[Slot], number
     for aval, storage in scratch:
         slots.append(Slot(number[storage], aval))
         used.append(len(slots) - 1)
-    if kernel is COPY:
-        return Instruction(COPY, (), "copy", operands, results, (), False, node.origin)
     choice = TABLE if node in work.recorded else DEFAULT
     name = kernel.name if kernel else "view"
     return Instruction(node.op, node.items, name, operands, results, tuple(used), view, node.origin, choice=choice)

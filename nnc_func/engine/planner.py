@@ -16,6 +16,7 @@ from nnc_func.engine.placing import placed
 from nnc_func.engine.plan import Plan
 from nnc_func.engine.sharing import lend, lifetimes, share
 from nnc_func.engine.storages import Storages
+from nnc_func.engine.windows import windows
 from nnc_func.graph.graph import ComputationGraph
 from nnc_func.graph.node import Node
 
@@ -42,10 +43,13 @@ def planned(
         An operator has no kernel on the device.
     """
     kernels, recorded = kernels_of(graph, device, table)
-    work = Storages(graph, kernels, recorded)
-    sequence, work.commit, order = arranged(graph, kernels, orders, checked)
+    sequence, early, order = arranged(graph, kernels, orders, checked)
+    work = Storages(graph, kernels, windows(graph, sequence, kernels), recorded)
     work.define_leaves()
-    for node in sequence:
+    for node in sequence[:early]:
+        work.define(node)
+    work.commit = len(work.instructions)
+    for node in sequence[early:]:
         work.define(node)
     work.finish_outputs()
     lifetimes(work)

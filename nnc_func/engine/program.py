@@ -10,12 +10,11 @@ import numpy as np
 
 from nnc_func.config import config
 from nnc_func.device.namespace import explained
-from nnc_func.engine import located
 from nnc_func.engine.arenas import Arenas
 from nnc_func.engine.cancelling import asked
 from nnc_func.engine.checked import Poison, observers
 from nnc_func.engine.commit import Saved, torn
-from nnc_func.engine.frame import Frame
+from nnc_func.engine.frame import Frame, part
 from nnc_func.engine.inspection import Inspected
 from nnc_func.engine.interrupts import held
 from nnc_func.engine.observed import Application, Observer, drained, observed
@@ -210,8 +209,7 @@ class Program(Inspected):
         results = self._fresh(put) if out is None else self._into(out, inputs, put)
         for output, slots in frame.lent.items():
             for slot in slots:
-                lent = self.plan.slots[slot]
-                put(slot, located.view(self._device, results[output], 0, lent.aval, lent.strides))
+                put(slot, part(self._device, self.plan.slots[slot], results[output]))
         following = [(at, buffers.take(), slot) for at, slot, buffers in self._next]
         for _, array, slot in following:
             put(slot, array)

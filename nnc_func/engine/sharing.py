@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from nnc_func.engine.copying import COPY
 from nnc_func.engine.lending import borrowers
 from nnc_func.engine.plan import ARENA, LENT, NEXT, OUTPUT, VARIABLE
 from nnc_func.engine.storages import FOREVER, Storages
@@ -55,7 +54,7 @@ def _variable(work: Storages, at: int) -> int:
 
 def _share(work: Storages) -> None:
     for t, (_, kernel, operands, results, _, view) in enumerate(work.instructions):
-        if view or kernel is COPY or len(results) != 1 or not kernel.overwrites:
+        if view or len(results) != 1 or not kernel.overwrites or not work.whole[results[0]]:
             continue
         result = results[0]
         mine = work.storage[result]

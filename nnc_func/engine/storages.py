@@ -6,8 +6,9 @@ from collections.abc import Collection
 from typing import Any
 
 from nnc_func.aval import Aval
-from nnc_func.engine.copying import COPY
+from nnc_func.engine.copying import copying, filling
 from nnc_func.engine.plan import ARENA, CONSTANT, INPUT, NEXT, OUTPUT, VARIABLE
+from nnc_func.engine.windows import Window, Windows
 from nnc_func.facets.kernels import Kernel
 from nnc_func.facets.places import Place
 from nnc_func.graph import leaves
@@ -20,16 +21,22 @@ FOREVER = 1 << 60
 class Storages:
     """One planning: slots and the storages they live in, as parallel lists."""
 
-    def __init__(self, graph: ComputationGraph, kernels: dict[Node, Kernel], recorded: Collection[Node] = ()) -> None:
+    def __init__(
+        self, graph: ComputationGraph, kernels: dict[Node, Kernel], windows: Windows, recorded: Collection[Node] = ()
+    ) -> None:
         self.graph = graph
         self.kernels = kernels
+        self.windows = windows
         self.recorded = recorded  # whose kernel a table names
+        self.assembled: dict[Node, int] = {}  # root of windows -> its storage
         self.commit = 0
         self.memo: dict[Any, Kernel] = {}
         self.slot_of: dict[Value, int] = {}
         self.avals: list[Aval] = []
         self.storage: list[int] = []  # slot -> storage
         self.whole: list[bool] = []  # slot covers its storage, in the order that its aval says
+        self.plain: list[bool] = []  # slot lies row-major, without gaps
+        self.lies: list[tuple[int, tuple[int, ...] | None]] = []  # offset and strides in its storage, in bytes
         self.views: list[bool] = []
         self.kind: list[str] = []  # storage -> kind, source, bytes, first and last use
         self.source: list[int] = []
@@ -57,12 +64,32 @@ class Storages:
         self.merged.append(len(self.merged))
         return len(self.kind) - 1
 
-    def _slot(self, aval: Aval, storage: int, whole: bool, view: bool = False) -> int:
+    def _slot(self, aval: Aval, storage: int, whole: bool, view: bool = False, plain: bool | None = None) -> int:
         self.avals.append(aval)
         self.storage.append(storage)
         self.whole.append(whole)
+        self.plain.append(whole and aval.layout is None if plain is None else plain)
         self.views.append(view)
+        self.lies.append((0, None if view else aval.strides))
         return len(self.avals) - 1
+
+    def _window(self, aval: Aval, window: Window) -> int:
+        """A slot in the memory of a tensor that is put together."""
+        slot = self._slot(aval, self._whole(window.root), False, plain=window.contiguous)
+        self.lies[slot] = window.offset, None if window.contiguous else window.strides
+        return slot
+
+    def _whole(self, root: Node) -> int:
+        """The storage of a tensor that is put together, which is there once a part of it is wanted."""
+        if root not in self.assembled:
+            self.assembled[root] = self._storage(ARENA, root.aval)
+        return self.assembled[root]
+
+    def _result(self, value: Value) -> int:
+        window = self.windows.of.get(value)
+        if window is None:
+            return self._slot(value.aval, self._storage(ARENA, value.aval), True)
+        return self._window(value.aval, window)
 
     def define_leaves(self) -> None:
         """Slots of inputs, variables and constants."""
@@ -98,15 +125,19 @@ class Storages:
         view = node.op.view
         if view is not None:
             base = operands[view.argument]
-            row_major = self.avals[base].layout is None
-            whole = self.whole[base] and (row_major or node.aval == self.avals[base])
-            if (whole and row_major) or not view.needs_contiguous:
-                slot = self._slot(node.aval, self.storage[base], whole and view.contiguous, True)
+            plain = self.plain[base]
+            if plain or not view.needs_contiguous:
+                ordered = self.avals[base].layout is None or node.aval == self.avals[base]
+                whole = self.whole[base] and view.contiguous and ordered
+                slot = self._slot(node.aval, self.storage[base], whole, True, plain and view.contiguous)
                 self.slot_of[node] = slot
                 self.instructions.append((node, None, operands, (slot,), (), True))
                 return
+        if node in self.windows.parts:
+            self._assemble(node, operands)
+            return
         kernel = self.kernels[node]
-        slots = tuple([self._slot(v.aval, self._storage(ARENA, v.aval), True) for v in results])
+        slots = tuple([self._result(v) for v in results])
         for value, slot in zip(results, slots, strict=True):
             self.slot_of[value] = slot
         scratch: tuple[Any, ...] = ()
@@ -115,6 +146,30 @@ class Storages:
             needed = [Aval(s, d, None, results[0].aval.place) for s, d in wanted]
             scratch = tuple([(aval, self._storage(ARENA, aval)) for aval in needed])
         self.instructions.append((node, kernel, operands, slots, scratch, False))
+
+    def _assemble(self, node: Node, operands: tuple[int, ...]) -> None:
+        """What is computed in place stays there, the rest is copied and filled in; then the whole is there."""
+        places, free = self.windows.parts[node]
+        assert node.op.parts is not None
+        parts: list[int] = []
+        for value, slot, place in zip(node.args, operands, places, strict=True):
+            lives = self.windows.of.get(value) == place and slot not in parts
+            parts.append(slot if lives or not value.aval.size else self._copied(node, slot, value.aval, place))
+        fill = node.op.parts.fill(**dict(node.items)) if free else 0
+        for box, place in free:
+            slot = self._window(Aval(box.extents, node.aval.dtype, None, node.aval.place), place)
+            parts.append(slot)
+            filled, kernel = filling(box, fill, node.aval.dtype, node.origin)
+            self.instructions.append((filled, kernel, (), (slot,), (), False))
+        own = self.windows.of.get(node)
+        slot = self._slot(node.aval, self._whole(node), True) if own is None else self._window(node.aval, own)
+        self.slot_of[node] = slot
+        self.instructions.append((node, None, tuple(parts), (slot,), (), True))
+
+    def _copied(self, node: Node, slot: int, aval: Aval, place: Window) -> int:
+        made = self._window(aval, place)
+        self.instructions.append((*copying(node.origin), (slot,), (made,), (), False))
+        return made
 
     def finish_outputs(self) -> None:
         """Outputs and updates get buffers of their own; what is a leaf, a view or wanted twice is copied."""
@@ -127,10 +182,10 @@ class Storages:
         for value, kind, source, at in wanted:
             slot = self.slot_of[value]
             storage = self.storage[slot]
-            own = self.kind[storage] == ARENA and not self.views[slot] and storage not in taken
+            own = self.kind[storage] == ARENA and self.whole[slot] and not self.views[slot] and storage not in taken
             if not own:
                 copied = self._slot(value.aval, self._storage(ARENA, value.aval), True)
-                copies.append((value.node, COPY, (slot,), (copied,), (), False))
+                copies.append((*copying(value.node.origin), (slot,), (copied,), (), False))
                 slot, storage = copied, self.storage[copied]
             taken.add(storage)
             if kind == OUTPUT:

@@ -10,7 +10,10 @@ from typing import Any
 
 from attrs import define, field
 
+from nnc_func.engine.assembly import assembly
+from nnc_func.engine.endings import ends, loans
 from nnc_func.engine.plan import ARENA, CONSTANT, INPUT, LENT, NEXT, OUTPUT, VARIABLE, Instruction, Plan
+from nnc_func.engine.regions import Region
 from nnc_func.engine.sweep import check_arena
 from nnc_func.errors import PlanError
 from nnc_func.facets.kernels import ALL
@@ -21,16 +24,17 @@ KINDS = (ARENA, INPUT, VARIABLE, CONSTANT, OUTPUT, NEXT, LENT)
 PLANNED = (ARENA, LENT)  # kinds that have a lifetime, and may be written more than once
 READ_ONLY = (INPUT, CONSTANT)
 LEAF, UNMADE = -1, -2  # where a slot is made, if not by an instruction
+NOWHERE = Region.of(0, (0,), None, 1)
 
 
 def verify(plan: Plan) -> None:
     """Raise unless the plan is consistent with itself.
 
     What is replayed: each slot is made once, before it is read; each buffer is as large as what it holds; an arena
-    buffer is alive whenever one of its slots is read or written, through a view too; what was written over is not
-    read again; the kernel allows what is done in place; inputs and constants are not written, and variables only in
-    the commit section, by what ends in their update. Then the arena: no two buffers alive together overlap, and
-    offsets are aligned and inside.
+    buffer is alive whenever one of its slots is read or written, through a view too; what was written over, were it
+    one byte, is not read again; the kernel allows what is done in place; what is put together of parts is that,
+    to the last element; inputs and constants are not written, and variables only in the commit section, by what ends
+    in their update. Then the arena: no two buffers alive together overlap, and offsets are aligned and inside.
 
     Raises
     ------
@@ -49,12 +53,14 @@ def verify(plan: Plan) -> None:
     replay = _Replay(plan)
     replay.leaves()
     for t, instruction in enumerate(plan.instructions):
-        if instruction.view:
+        if instruction.view and instruction.op.parts is not None:
+            assembly(replay, t, instruction)
+        elif instruction.view:
             replay.view(t, instruction)
         else:
             replay.kernel(t, instruction)
-    replay.ends()
-    replay.loans()
+    ends(replay)
+    loans(replay)
     check_arena(plan)
 
 
@@ -99,13 +105,14 @@ class _Replay:
     ----------
     made
         For each slot the instruction that makes it, `LEAF` or `UNMADE`.
-    seen, generation
-        The generation of its buffer when a slot was made, and what each buffer is at now: it rises by each write, so a
-        slot whose number is behind has been written over.
-    writer
-        For each buffer the instruction that wrote it last.
-    whole
-        For each slot whether it is all of its buffer, in the order that its aval says.
+    over
+        The instruction that wrote over a slot that was made, were it over one byte of it; `UNMADE` if none did.
+    region, plain
+        Where each slot that was made lies: a view as its base; whether it shows just that, in its order.
+    valid
+        For each buffer the slots in it that were made, and not written over.
+    first, writer
+        For each buffer the instructions that wrote it first and last.
     home
         For each slot its buffer.
     begins, ends_at
@@ -114,20 +121,24 @@ class _Replay:
 
     plan: Plan
     made: list[int] = field(init=False)
-    seen: list[int] = field(init=False)
-    generation: list[int] = field(init=False)
+    over: list[int] = field(init=False)
+    region: list[Region] = field(init=False)
+    plain: list[bool] = field(init=False)
+    valid: list[list[int]] = field(init=False)
+    first: list[int] = field(init=False)
     writer: list[int] = field(init=False)
-    whole: list[bool] = field(init=False)
     home: list[int] = field(init=False)
     begins: list[int] = field(init=False)
     ends_at: list[int] = field(init=False)
-    _sizes: dict[Any, Any] = field(init=False, factory=dict)
+    _regions: dict[Any, Region] = field(init=False, factory=dict)
     _allowed: dict[Any, Any] = field(init=False, factory=dict)
 
     def __attrs_post_init__(self) -> None:
         slots, buffers = len(self.plan.slots), len(self.plan.buffers)
-        self.made, self.seen, self.whole = [UNMADE] * slots, [0] * slots, [True] * slots
-        self.generation, self.writer = [0] * buffers, [LEAF] * buffers
+        self.made, self.over, self.plain = [UNMADE] * slots, [UNMADE] * slots, [True] * slots
+        self.region = [NOWHERE] * slots
+        self.first, self.writer = [LEAF] * buffers, [LEAF] * buffers
+        self.valid = [[] for _ in range(buffers)]
         self.home = [s.buffer for s in self.plan.slots]
         end = len(self.plan.instructions)
         self.begins = [b.lower if b.kind in PLANNED else 0 for b in self.plan.buffers]
@@ -157,8 +168,10 @@ class _Replay:
                     raise PlanError(f"{kind} {position} is slot {slot}, but that lives in {self.told(number)}")
                 if self.made[slot] != UNMADE:
                     raise PlanError(f"slot {slot} is {kind} {position} and another leaf as well")
-                self.made[slot] = LEAF
                 self.fits(slot, f"{kind} {position}")
+                self.whole(slot, f"{kind} {position}")
+                self.made[slot] = LEAF
+                self.valid[number].append(slot)
 
     def view(self, t: int, i: Instruction) -> None:
         """Nothing is computed: the results show the memory of one operand."""
@@ -170,7 +183,7 @@ class _Replay:
             raise PlanError(f"{self.named(t)} has no operand {facet.argument} to be a view of")
         base = i.operands[facet.argument]
         laid = self.plan.slots[base].aval
-        if facet.needs_contiguous and (laid.layout is not None or not self.whole[base]):
+        if facet.needs_contiguous and not (self.plain[base] and self.region[base].is_compact):
             raise PlanError(
                 f"{self.named(t)} is a view of slot {base}, which is not contiguous: {i.op.name} has to copy there"
             )
@@ -182,10 +195,10 @@ class _Replay:
                     f"{self.named(t)} is a view of slot {base} in {self.told(home)}, "
                     f"but its result, slot {slot}, lives in {self.told(number)}"
                 )
+            ordered = laid.layout is None or self.plan.slots[slot].aval == laid
+            self.region[slot] = self.region[base]
+            self.plain[slot] = facet.contiguous and self.plain[base] and ordered
             self.make(t, slot)
-            self.whole[slot] = (
-                facet.contiguous and self.whole[base] and (laid.layout is None or self.plan.slots[slot].aval == laid)
-            )
 
     def kernel(self, t: int, i: Instruction) -> None:
         """Operands are read, then scratch and results are written."""
@@ -197,22 +210,21 @@ class _Replay:
             taken.append(self.scratch(t, slot, held + taken))
         for position, slot in enumerate(i.results):
             number = home[slot]
-            if number in taken:
+            region = self.fits(slot, t)
+            if number in taken or any(home[s] == number and self.region[s].meets(region) for s in i.results[:position]):
                 raise PlanError(f"{self.named(t)} writes {self.told(number)} twice: results and scratch must differ")
-            taken.append(number)
-            in_place = number in held
-            if in_place:
-                self.in_place(t, i, position)
-            self.writes(t, number, in_place)
+            over = number in held and self.in_place(t, i, slot)
+            if not region.is_dense and not self.allowed(i)[1]:
+                raise PlanError(f"{self.named(t)} writes slot {slot} in strides, which kernel {i.kernel!r} cannot")
+            self.writes(t, slot, over)
             self.make(t, slot)
-            self.fits(slot, t)
 
     def reads(self, t: int, i: Instruction) -> None:
         """Operands are made, alive, and not written over."""
-        home, made, seen, generation = self.home, self.made, self.seen, self.generation
+        home, made, over = self.home, self.made, self.over
         for slot in i.operands:
             number = home[slot]
-            if made[slot] == UNMADE or seen[slot] != generation[number]:
+            if made[slot] == UNMADE or over[slot] != UNMADE:
                 self.read(t, slot)
             if not self.begins[number] <= t < self.ends_at[number]:
                 self.alive(t, number, f"reads slot {slot}")
@@ -222,10 +234,10 @@ class _Replay:
         number = self.slot(slot, who)
         if self.made[slot] == UNMADE:
             raise PlanError(f"{self.named(who)} reads slot {slot}, which nothing has made yet")
-        if self.seen[slot] != self.generation[number]:
+        if self.over[slot] != UNMADE:
             raise PlanError(
                 f"{self.named(who)} reads slot {slot} in {self.told(number)}, "
-                f"which {self.named(self.writer[number])} has written over"
+                f"which {self.named(self.over[slot])} has written over"
             )
         return number
 
@@ -241,19 +253,18 @@ class _Replay:
             first = "a leaf" if self.made[slot] == LEAF else f"made by {self.named(self.made[slot])}"
             raise PlanError(f"{self.named(t)} makes slot {slot}, which is {first} already")
         number = self.home[slot]
-        if self.plan.slots[slot].is_view != self.plan.instructions[t].view:
+        i = self.plan.instructions[t]
+        if self.plan.slots[slot].is_view != (i.view and i.op.parts is None):
             raise PlanError(f"{self.named(t)} and its slot {slot} disagree on whether that is a view")
-        self.made[slot], self.seen[slot] = t, self.generation[number]
+        self.made[slot] = t
+        self.valid[number].append(slot)
         if not self.begins[number] <= t < self.ends_at[number]:
             self.alive(t, number, f"makes slot {slot}")
 
-    def writes(self, t: int, number: int, in_place: bool) -> None:
-        """The buffer is written, and that is allowed now."""
+    def writes(self, t: int, slot: int, in_place: bool) -> None:
+        """The slot's bytes are written, and that is allowed now."""
+        number = self.home[slot]
         buffer = self.plan.buffers[number]
-        if buffer.kind in PLANNED:
-            self.generation[number] += 1
-            self.writer[number] = t
-            return
         if buffer.kind in READ_ONLY:
             raise PlanError(f"{self.named(t)} writes to {self.told(number)}, which is not the program's to write")
         if buffer.kind == VARIABLE and t < self.plan.commit:
@@ -261,12 +272,20 @@ class _Replay:
                 f"{self.named(t)} writes to {self.told(number)} before the commit section, which starts at "
                 f"{self.plan.commit}: a program that fails must leave its variables as they were"
             )
-        chained = in_place and buffer.kind == VARIABLE
-        if self.writer[number] != LEAF and not chained:
-            raise PlanError(
-                f"{self.named(t)} writes to {self.told(number)}, which {self.named(self.writer[number])} wrote before"
-            )
-        self.generation[number] += 1
+        once = buffer.kind not in PLANNED and not (in_place and buffer.kind == VARIABLE)
+        region, kept = self.region[slot], []
+        for other in self.valid[number]:
+            if not self.region[other].meets(region):
+                kept.append(other)
+                continue
+            self.over[other] = t
+            if once and self.made[other] != LEAF and not self.plan.slots[other].is_view:
+                raise PlanError(
+                    f"{self.named(t)} writes to {self.told(number)}, which {self.named(self.made[other])} wrote before"
+                )
+        self.valid[number] = kept
+        if self.writer[number] == LEAF:
+            self.first[number] = t
         self.writer[number] = t
 
     def scratch(self, t: int, slot: int, others: Iterable[int]) -> int:
@@ -276,92 +295,43 @@ class _Replay:
             raise PlanError(f"{self.named(t)} has slot {slot} as scratch, in {self.told(number)}, not in the arena")
         if number in others:
             raise PlanError(f"{self.named(t)} has buffer {number} as scratch and uses it for something else as well")
-        self.writes(t, number, in_place=False)
-        self.make(t, slot)
         self.fits(slot, t)
+        self.writes(t, slot, in_place=False)
+        self.make(t, slot)
         return number
 
-    def in_place(self, t: int, i: Instruction, position: int) -> None:
-        """The kernel may write this result over each operand that lives in the same buffer.
-
-        An operand there that is a part of the buffer, or all of it in another order, would be read after other
-        elements of it were written.
-        """
-        result = i.results[position]
-        number, aval = self.home[result], self.plan.slots[result].aval
-        allowed = self._allowed.get((i.op, i.kernel))
-        if allowed is None:
+    def allowed(self, i: Instruction) -> tuple[Any, bool]:
+        """Which operands the kernel may write over, and whether it writes into any strides."""
+        found = self._allowed.get((i.op, i.kernel))
+        if found is None:
             kernel = next((k for k in i.op.kernels if k.name == i.kernel), None)
-            allowed = self._allowed[i.op, i.kernel] = kernel.overwrites if kernel is not None else ()
+            found = ((), False) if kernel is None else (kernel.overwrites, kernel.writes_strided)
+            self._allowed[i.op, i.kernel] = found
+        return found
+
+    def in_place(self, t: int, i: Instruction, result: int) -> bool:
+        """Whether a result is written over an operand, each of which its kernel may then overwrite.
+
+        An operand that is a part of it, or all of it in another order, would be read after other elements of it were
+        written.
+        """
+        number, aval, region = self.home[result], self.plan.slots[result].aval, self.region[result]
+        allowed, over = self.allowed(i)[0], False
         for argument, slot in enumerate(i.operands):
-            if self.home[slot] != number:
+            if self.home[slot] != number or not self.region[slot].meets(region):
                 continue
-            found, wrong = self.plan.slots[slot].aval, ""
+            found, wrong, over = self.plan.slots[slot].aval, "", True
             if allowed != ALL and argument not in allowed:
                 wrong = f", which the kernel {i.kernel!r} does not allow"
             elif found is not aval and found != aval:
                 wrong = f": {found!r}, but the result is {aval!r}"
-            elif not self.whole[slot]:
+            elif not self.plain[slot] or not self.region[slot].same(region):
                 wrong = ", which is a view of other elements, or in another order"
             if wrong:
                 raise PlanError(
                     f"{self.named(t)} writes over its operand {argument}, slot {slot} in buffer {number}{wrong}"
                 )
-
-    def ends(self) -> None:
-        """Each output is a fresh buffer, each update that or the variable's own, and nothing else is written."""
-        plan = self.plan
-        taken = {self.final(slot, f"output {at}", at, (OUTPUT,)) for at, slot in enumerate(plan.outputs)}
-        targets: set[int] = set()
-        for variable, slot in plan.updates:
-            if not 0 <= variable < len(plan.variables) or variable in targets:
-                raise PlanError(f"an update of variable {variable}: not one of {len(plan.variables)}, or updated twice")
-            targets.add(variable)
-            taken.add(self.final(slot, f"the update of variable {variable}", variable, (NEXT, VARIABLE)))
-            wanted, found = plan.slots[plan.variables[variable]].aval, plan.slots[slot].aval
-            if wanted != found:
-                raise PlanError(f"variable {variable} is {wanted!r}, its update, slot {slot}, is {found!r}")
-        for number, writer in enumerate(self.writer):
-            if writer != LEAF and plan.buffers[number].kind not in PLANNED and number not in taken:
-                raise PlanError(
-                    f"{self.named(writer)} writes to {self.told(number)}, which is not where that output or update is"
-                )
-
-    def loans(self) -> None:
-        """Memory of an output is lent to one at a time, to what fits, and given back before the output is written."""
-        plan = self.plan
-        borrowed: dict[int, list[tuple[int, int, int]]] = {}
-        for number, buffer in enumerate(plan.buffers):
-            if buffer.kind == LENT:
-                borrowed.setdefault(buffer.source, []).append((buffer.lower, buffer.upper, number))
-        for output, lifetimes in borrowed.items():
-            if not 0 <= output < len(plan.outputs):
-                raise PlanError(f"buffer {lifetimes[0][2]} is lent by output {output}, of {len(plan.outputs)}")
-            home = plan.slots[plan.outputs[output]].buffer
-            until, last = -1, -1
-            for lower, upper, number in sorted(lifetimes):
-                if lower < until:
-                    raise PlanError(f"output {output} is lent to buffers {last} and {number} at the same time, {lower}")
-                if plan.buffers[number].nbytes > plan.buffers[home].nbytes or plan.buffers[number].offset:
-                    raise PlanError(f"buffer {number} does not fit in the memory of output {output}, which lends it")
-                until, last = upper, number
-            if until > self.writer[home]:
-                raise PlanError(
-                    f"buffer {last} lives in the memory of output {output} until {until}, "
-                    f"but {self.named(self.writer[home])} writes that output before"
-                )
-
-    def final(self, slot: int, what: str, position: int, kinds: tuple[str, ...]) -> int:
-        """The buffer of a slot that outlives the run: written by an instruction, and the place of just that."""
-        number = self.read(what, slot)
-        buffer = self.plan.buffers[number]
-        if buffer.kind not in kinds or buffer.source != position:
-            raise PlanError(
-                f"{what} is slot {slot}, which lives in {self.told(number)}; it must be copied to a buffer of its own"
-            )
-        if self.plan.slots[slot].is_view or self.made[slot] == LEAF:
-            raise PlanError(f"{what} is slot {slot}, which is a view or a leaf; it must be copied to its own buffer")
-        return number
+        return over
 
     # --- slots ------------------------------------------------------------------------------------------
 
@@ -371,17 +341,29 @@ class _Replay:
             raise PlanError(f"{self.named(what)} names slot {slot}, which is none of the {len(self.plan.slots)}")
         return self.plan.slots[slot].buffer
 
-    def fits(self, slot: int, what: int | str) -> None:
-        """The buffer is as large as the slot's value."""
+    def fits(self, slot: int, what: int | str) -> Region:
+        """The slot's value lies in its buffer: where."""
         found = self.plan.slots[slot]
         given = self.plan.buffers[found.buffer].nbytes
-        wanted = self._sizes.get(found.aval)
-        if wanted is None:
-            wanted = self._sizes[found.aval] = found.aval.nbytes
-        if not isinstance(wanted, int):
-            raise PlanError(f"{self.named(what)}: slot {slot} is {found.aval!r}, whose size is not known")
-        if wanted > given:
+        key = (found.aval, found.offset, found.strides) if found.offset or found.strides else found.aval
+        region = self._regions.get(key)
+        if region is None:
+            if not isinstance(found.aval.nbytes, int):
+                raise PlanError(f"{self.named(what)}: slot {slot} is {found.aval!r}, whose size is not known")
+            if found.strides is not None and len(found.strides) != len(found.aval.shape):
+                raise PlanError(f"{self.named(what)}: slot {slot} is {found.aval!r}, with strides {found.strides}")
+            region = Region.of(found.offset, found.aval.shape, found.strides, found.aval.dtype.itemsize)
+            self._regions[key] = region
+        if region.low < 0 or region.high > given:
             raise PlanError(
-                f"{self.named(what)}: slot {slot} is {found.aval!r}, {wanted} bytes, "
-                f"but {self.told(found.buffer)} has {given}"
+                f"{self.named(what)}: slot {slot} is {found.aval!r}, {found.aval.nbytes} bytes"
+                + (f" in [{region.low}, {region.high})" if region.low or not region.is_compact else "")
+                + f", but {self.told(found.buffer)} has {given}"
             )
+        self.region[slot] = region
+        return region
+
+    def whole(self, slot: int, what: str) -> None:
+        """A value from outside, or for it, is no part of another."""
+        if self.region[slot].low or not self.region[slot].is_dense:
+            raise PlanError(f"{what} is slot {slot}, which is a part of {self.told(self.home[slot])}")

@@ -43,10 +43,13 @@ class Linear:
         Only shapes and dtypes of the arguments in which it is linear may be used.
     arguments
         Positions in which the operator is linear; None means all.
+    homogeneous
+        ``homogeneous(**params)`` gives the parameters of the linear part of an operator that adds a constant.
     """
 
     transpose: Formula
     arguments: tuple[int, ...] | None = None
+    homogeneous: Formula | None = None
 
 
 @frozen

@@ -51,6 +51,8 @@ class Kernel:
         Array namespaces it runs on, by module name (``"numpy"``, ``"cupy"``); None for any.
     infallible
         Cannot fail once shapes and dtypes have been checked.
+    strided
+        `into` writes into arrays with any strides as well. A ufunc does, and so does what has no `into`.
     """
 
     name: str
@@ -64,6 +66,12 @@ class Kernel:
     layouts: Layouts | None = None
     namespaces: frozenset[str] | None = None
     infallible: bool = False
+    strided: bool = False
+
+    @property
+    def writes_strided(self) -> bool:
+        """Whether results may have any strides."""
+        return self.strided or self.into is None
 
 
 def ufunc(name: str) -> Kernel:

@@ -28,6 +28,24 @@ class View:
 
 
 @frozen
+class Parts:
+    """The result is put together: each argument is written, as it is, into a box of it, and the boxes are disjoint.
+
+    So an engine may let an argument be computed right there, and copy nothing.
+
+    Attributes
+    ----------
+    boxes
+        ``boxes(shapes, result_shape, **params)``: the box of each argument.
+    fill
+        ``fill(**params)``: the number that stands where no argument is written.
+    """
+
+    boxes: Callable[..., Any]
+    fill: Callable[..., Any]
+
+
+@frozen
 class Cost:
     """Work of one application: FLOPs, and bytes read and written beyond operands and results."""
 

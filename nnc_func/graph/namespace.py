@@ -94,6 +94,7 @@ _CONCAT = CATALOGUE["concat"]
 _STACK = CATALOGUE["stack"]
 _SPLIT = CATALOGUE["split"]
 _PAD = CATALOGUE["pad"]
+_ASSEMBLE = CATALOGUE["assemble"]
 _SLICE = CATALOGUE["slice"]
 _SET_SLICE = CATALOGUE["set_slice"]
 _TAKE = CATALOGUE["take"]
@@ -466,6 +467,15 @@ class Ops(Generic[T]):
     def pad(self, x: T | Scalar, /, *, widths: Any, value: Scalar = 0) -> T:
         """With `value` put around: a pair of widths (before, after) for each axis, none negative."""
         return self._bind(_PAD, x, widths=widths, value=value)
+
+    def assemble(self, *parts: T | Scalar, shape: Sizes, offsets: Any, strides: Any = None, fill: Scalar = 0) -> T:
+        """A tensor of that shape with each part written at its offset, in steps of its strides, and `fill` elsewhere.
+
+        Parts have the rank of the whole; a stride counts elements, and may be negative. That two parts write one element
+        is refused, and decided exactly. Where the parts cover everything the fill is never written: parts are disjoint,
+        so they do if their sizes add up to that of the whole. An engine computes parts in place where it can.
+        """
+        return self._bind(_ASSEMBLE, *parts, shape=shape, offsets=offsets, strides=strides, fill=fill)
 
     def slice(self, x: T | Scalar, /, *, starts: Sizes, stops: Sizes, steps: Sizes) -> T:
         """A strided part, as a view: one start, stop and step for each axis, counted from the front, never clipped.

@@ -16,45 +16,14 @@ from nnc_func.device.namespace import fresh, takes_layouts, writing
 from nnc_func.facets.kernels import ALL, Kernel
 from nnc_func.graph.ops.memory import relayout
 from nnc_func.op import Op
+from nnc_func.testing.comparing import equal, results
 from nnc_func.testing.samples import Arguments, arguments
 
 Law = Callable[[Any, Op, Sequence[Any], Mapping[str, Any]], None]
 POISON = 0xFF  # NaN in every floating dtype
 
 
-# --- comparing -------------------------------------------------------------------------------------------
-
-
-def equal(found: Any, wanted: Any, ulps: float = 0.0, what: str = "") -> None:
-    """Raise AssertionError unless two arrays have one shape, one dtype, and values so many ulps from each other.
-
-    Parameters
-    ----------
-    ulps
-        Units in the last place, of the largest magnitude that occurs; 0 wants equal numbers. NaN equals NaN.
-
-    Examples
-    --------
-    >>> equal(np.float32([1, 2]), np.float32([1, 2 + 2**-22]), ulps=1.0)
-    """
-    found, wanted = np.asarray(found), np.asarray(wanted)
-    if found.shape != wanted.shape or found.dtype != wanted.dtype:
-        raise AssertionError(f"{what}: {found.dtype}{list(found.shape)}, wanted {wanted.dtype}{list(wanted.shape)}")
-    if found.dtype.kind not in "fc":
-        if not np.array_equal(found, wanted):
-            raise AssertionError(f"{what}: {found!r}, wanted {wanted!r}")
-        return
-    finite = np.abs(wanted[np.isfinite(wanted)])
-    allowed = ulps * float(np.finfo(wanted.dtype).eps) * (float(finite.max()) if finite.size else 0.0)
-    with np.errstate(all="ignore"):
-        near = (found == wanted) | (np.isnan(found) & np.isnan(wanted)) | (np.abs(found - wanted) <= allowed)
-    if not near.all():
-        raise AssertionError(f"{what}: {found!r}, wanted {wanted!r} to {ulps:g} ulps")
-
-
-def results(op: Op, found: Any) -> tuple[Any, ...]:
-    """What `bind` gave, as a tuple."""
-    return tuple(found) if op.several else (found,)
+# --- kernels ---------------------------------------------------------------------------------------------
 
 
 def kernels(stack: Any, op: Op, given: Sequence[Any], params: Mapping[str, Any]) -> Iterator[Kernel]:
@@ -130,6 +99,22 @@ def into_is_compute(stack: Any, op: Op, given: Sequence[Any], params: Mapping[st
             equal(one, other, 0.0, f"{op}, `into` of kernel {kernel.name!r}")
 
 
+def parts_can_be_written(stack: Any, op: Op, given: Sequence[Any], params: Mapping[str, Any]) -> None:
+    """A kernel that says so writes into arrays that are parts of others, and into nothing else of those."""
+    avals = _avals(stack, op, given, params)
+    for kernel in kernels(stack, op, given, params):
+        wanted = results(op, fresh(stack.device.xp, kernel, op.canonical(params))(*given))
+        for wider in (_beside, _spread) if kernel.writes_strided else ():
+            outs = tuple(wider(_poisoned(a.shape, a.dtype)) for a in avals)
+            around = [o if o.base is None else o.base.copy() for o in outs]
+            _written(stack, op, kernel, given, params, outs)
+            for out, other, before in zip(outs, wanted, around, strict=True):
+                equal(out, other, op.tolerance.ulps, f"{op}, kernel {kernel.name!r} into a part")
+                if out.base is not None:
+                    out[...] = _poisoned(out.shape, out.dtype)
+                    assert out.base.tobytes() == before.tobytes(), f"{op}: {kernel.name!r} wrote beside its part"
+
+
 def strides_do_not_matter(stack: Any, op: Op, given: Sequence[Any], params: Mapping[str, Any]) -> None:
     """Arguments that are views with other strides give the same: a plan hands views to kernels."""
     avals = _avals(stack, op, given, params)
@@ -140,6 +125,11 @@ def strides_do_not_matter(stack: Any, op: Op, given: Sequence[Any], params: Mapp
             _written(stack, op, kernel, [view(x) for x in given], params, outs)
             for one, other in zip(outs, wanted, strict=True):
                 equal(one, other, op.tolerance.ulps, f"{op}, kernel {kernel.name!r} on arguments {view.__name__[1:]}")
+
+
+def _beside(x: Any) -> Any:
+    wide = _poisoned((*x.shape[:1], *(n + 2 for n in x.shape[1:])), x.dtype)
+    return wide[(slice(None), *(slice(2, None) for _ in x.shape[1:]))] if x.ndim else wide[...]
 
 
 def _backwards(x: Any) -> Any:
@@ -333,6 +323,7 @@ LAWS: tuple[Law, ...] = (
     shape_is_the_kernels,
     kernels_agree,
     into_is_compute,
+    parts_can_be_written,
     strides_do_not_matter,
     layouts_do_not_matter,
     in_place_is_safe,

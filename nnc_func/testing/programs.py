@@ -35,7 +35,7 @@ EDGED = frozenset((
 # Elements are moved, or their sign is changed: bits in, bits out.
 EXACT = frozenset((
     "negative", "abs", "reshape", "permute_dims", "broadcast_to", "expand_dims", "squeeze", "flip", "tile",
-    "concat", "stack", "split", "pad", "slice", "set_slice", "take", "take_along_axis", "where",
+    "concat", "stack", "split", "pad", "assemble", "slice", "set_slice", "take", "take_along_axis", "where",
     "stop_gradient", "full", "arange", "one_hot", "relu", "clip", "maximum", "minimum", "max", "min",
 ))  # fmt: skip
 FITTED = tuple(
@@ -61,6 +61,9 @@ LIKELY_NAMES = (
     "negative",
     "relu",
     "concat",
+    "stack",
+    "pad",
+    "assemble",
     "set_slice",
     "max",
     "expand_dims",
@@ -174,6 +177,8 @@ class _Drawing:
     def parameters(self, op: Op, given: list[Any]) -> dict[str, Any] | None:
         every = {n: d for n, d in op.params.items() if d is not REQUIRED}
         samples = op.samples
+        if op.name == "assemble":
+            return self.places(given)
         try:
             if op.name == "set_slice":
                 samples = CATALOGUE["slice"].samples
@@ -184,6 +189,25 @@ class _Drawing:
         except (IndexError, ValueError, TypeError):
             return None
         return every
+
+    def places(self, given: list[Any]) -> dict[str, Any] | None:
+        """Parts one behind the other along one axis, in steps, with gaps; some interleaved."""
+        rank = len(given[0])
+        if not rank or any(len(s) != rank for s in given):
+            return None
+        axis, step = self.pick(range(rank)), self.pick((1, 1, 2, -1))
+        offsets, at = [], 0
+        for shape in given:
+            n = shape[axis]
+            begin = at if step > 0 else at + max(n - 1, 0)
+            offsets.append(tuple(begin if i == axis else 0 for i in range(rank)))
+            at += max(0, (n - 1) * abs(step) + 1) + self.pick((0, 0, 1))
+        shape = tuple(at if i == axis else max(s[i] for s in given) for i in range(rank))
+        if step == 2 and len(given) > 1 and given[0][axis] == given[1][axis] > 0 and self.chance(2):
+            offsets[1] = tuple(1 if i == axis else 0 for i in range(rank))  # the odd ones, between the even ones
+            shape = tuple(max(n, 2 * given[0][axis]) if i == axis else n for i, n in enumerate(shape))
+        strides = (tuple(step if i == axis else 1 for i in range(rank)),) * len(given)
+        return {"shape": shape, "offsets": tuple(offsets), "strides": strides, "fill": self.pick((0, 1))}
 
 
 @st.composite

@@ -183,7 +183,7 @@ def _matmul_into(
 ) -> None:
     a, b = arrays
     (out,) = outs
-    if b.ndim == 2 and a.ndim > 2 and not transpose_a and a.flags.c_contiguous:
+    if b.ndim == 2 and a.ndim > 2 and not transpose_a and a.flags.c_contiguous and out.flags.c_contiguous:
         # All batches share b: they are rows of one product, which is faster than many small ones.
         a, out = a.reshape(math.prod(a.shape[:-1]), a.shape[-1]), out.reshape(math.prod(out.shape[:-1]), out.shape[-1])
     a = a.swapaxes(-1, -2) if transpose_a else a
@@ -234,7 +234,8 @@ def _packed_into(
 
 MATMUL = (
     Kernel(
-        "blas", compute=allocating(_matmul_into, _matmul_result), into=_matmul_into, namespaces=NUMPY_LIKE
+        "blas", compute=allocating(_matmul_into, _matmul_result), into=_matmul_into, namespaces=NUMPY_LIKE,
+        strided=True,
     ),
     Kernel(  # nothing before BLAS: the quickest to call; slow where an operand is broadcast
         "matmul", ufunc="matmul", accepts=_plain, namespaces=NUMPY_LIKE

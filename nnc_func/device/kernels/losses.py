@@ -66,7 +66,7 @@ def _softmax_reference(xp: Any, x: Any, *, axis: int) -> Any:
 SOFTMAX = (
     Kernel(
         "in place", compute=allocating(_softmax_into, _same, _softmax_scratch), into=_softmax_into,
-        scratch=_softmax_scratch, namespaces=NUMPY_LIKE, overwrites=(0,), infallible=True,
+        scratch=_softmax_scratch, namespaces=NUMPY_LIKE, overwrites=(0,), infallible=True, strided=True,
     ),
     reference(_softmax_reference),
 )  # fmt: skip
@@ -99,7 +99,7 @@ def _log_softmax_reference(xp: Any, x: Any, *, axis: int) -> Any:
 LOG_SOFTMAX = (
     Kernel(
         "in place", compute=allocating(_log_softmax_into, _same, _log_softmax_scratch), into=_log_softmax_into,
-        scratch=_log_softmax_scratch, namespaces=NUMPY_LIKE, overwrites=(0,), infallible=True,
+        scratch=_log_softmax_scratch, namespaces=NUMPY_LIKE, overwrites=(0,), infallible=True, strided=True,
     ),
     reference(_log_softmax_reference),
 )  # fmt: skip

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from nnc_func.facets.boxes import part_boxes
 from nnc_func.facets.layouts import permutation
-from nnc_func.facets.movement import aligned_left, padded, part_sizes
+from nnc_func.facets.movement import aligned_left, padded, part_sizes, slices
 from nnc_func.facets.shapes import normalise_axes, normalise_axis
 
 NUMPY = frozenset({"numpy", "cupy"})  # namespaces with `out=`, `copyto` and NumPy's dtypes
@@ -188,6 +189,31 @@ def pad_into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays, *, widths: 
         inner[(*front, slice(before + x.shape[axis], None))] = value
         inner = inner[(*front, slice(before, before + x.shape[axis]))]
     inner[...] = x
+
+
+def assemble(xp: Any, *xs: Any, shape: Any, offsets: Any, strides: Any, fill: Any) -> Any:
+    """In any namespace: filled, then each part is put in."""
+    dtype = np.result_type(*map(dtype_of, xs))
+    out = xp.full(shape, dtype.type(fill).item(), dtype=dtype_in(xp, dtype))
+    for x, place in zip(xs, _places(xs, shape, offsets, strides), strict=True):
+        out[place] = converted(xp, x, dtype)
+    return out
+
+
+def assemble_into(
+    xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays, *, shape: Any, offsets: Any, strides: Any, fill: Any
+) -> None:
+    """Of `assemble`; it is filled only where the parts do not cover it."""
+    out = outs[0]
+    if sum(x.size for x in arrays) < out.size:
+        out.fill(fill)
+    for x, place in zip(arrays, _places(arrays, shape, offsets, strides), strict=True):
+        out[place] = x
+
+
+def _places(xs: Any, shape: Any, offsets: Any, strides: Any) -> list[tuple[Any, ...]]:
+    boxes = part_boxes(*(x.shape for x in xs), shape=shape, offsets=offsets, strides=strides)
+    return [(*slices(*zip(*box.bounds(), strict=True)), ...) if shape else (...,) for box in boxes]
 
 
 def _middle(x: Any, widths: Any) -> tuple[Any, ...]:

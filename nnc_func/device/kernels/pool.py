@@ -280,7 +280,7 @@ def _kernels(into: Any, by_axis: Any, by_offset: Any, result: Any, fallback: Any
     fast = [
         Kernel(
             name, compute=allocating(into, result, scratch), into=into, scratch=scratch,
-            layouts=("row-major",), namespaces=frozenset({"numpy"}), **facts,
+            layouts=("row-major",), namespaces=frozenset({"numpy"}), strided=True, **facts,
         )
         for name, scratch in (("axis by axis", by_axis), ("offset by offset", by_offset))
     ]  # fmt: skip

@@ -28,7 +28,7 @@ def by_method(method: str, dtype: Callable[..., Any] | None = None, **facts: Any
     def into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays, **params: Any) -> None:
         getattr(arrays[0], method)(**params, **typed(arrays[0]), out=outs[0])
 
-    return Kernel(method, compute=compute, into=into, namespaces=NUMPY, **facts)
+    return Kernel(method, compute=compute, into=into, namespaces=NUMPY, strided=True, **facts)
 
 
 def standard(name: str, dtype: Callable[..., Any] | None = None, **facts: Any) -> Kernel:

@@ -130,7 +130,7 @@ def _by_keyword(name: str) -> tuple[Kernel, ...]:
     def into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays) -> None:
         getattr(xp, name)(*arrays, out=outs[0])
 
-    fast = Kernel(name, compute=compute, into=into, overwrites=ALL, namespaces=NUMPY, infallible=True)
+    fast = Kernel(name, compute=compute, into=into, overwrites=ALL, namespaces=NUMPY, infallible=True, strided=True)
     return fast, pointwise(name, name, real, widens=False)[-1]
 
 
@@ -285,7 +285,15 @@ CHOICES = tuple(
     ),
     dtype=_chosen,
     kernel=(
-        Kernel("copies", compute=_where_numpy, into=_where_into, overwrites=(2,), namespaces=NUMPY, infallible=True),
+        Kernel(
+            "copies",
+            compute=_where_numpy,
+            into=_where_into,
+            overwrites=(2,),
+            namespaces=NUMPY,
+            infallible=True,
+            strided=True,
+        ),
         reference(_where, infallible=True),
     ),
     onnx="Where",

@@ -38,7 +38,7 @@ RANGES = tuple(
     shape=shapes.given,
     dtype=lambda *, shape, value, dtype: holding(dtype, value, "value"),
     kernels=(
-        Kernel("fill", compute=kernels.full, into=kernels.full_into, namespaces=NUMPY, infallible=True),
+        Kernel("fill", compute=kernels.full, into=kernels.full_into, namespaces=NUMPY, infallible=True, strided=True),
         reference(kernels.full, infallible=True),
     ),
     derivative=Constant("it depends on no tensor"),

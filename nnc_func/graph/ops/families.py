@@ -109,7 +109,9 @@ def pointwise(numpy: str, standard: str, common: dtypes.DTypeRule, widens: bool)
     last = reference(standardised, infallible=True)
     if not widens:
         return plain, last
-    wide = Kernel(f"{numpy}, widened", compute=widened, into=widened_into, namespaces=NUMPY, infallible=True)
+    wide = Kernel(
+        f"{numpy}, widened", compute=widened, into=widened_into, namespaces=NUMPY, infallible=True, strided=True
+    )
     return evolve(plain, accepts=natural), wide, last
 
 
@@ -131,7 +133,7 @@ def in_steps(
         into(xp, arrays, (out,), tuple(xp.empty(*each) for each in wanted), **params)
         return out
 
-    facts = {"name": "in steps", "namespaces": NUMPY, "infallible": True, **facts}
+    facts = {"name": "in steps", "namespaces": NUMPY, "infallible": True, "strided": True, **facts}
     return Kernel(compute=compute, into=into, **facts)
 
 

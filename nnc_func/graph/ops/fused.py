@@ -231,6 +231,9 @@ def _scratch(avals: Any, *, steps: Steps) -> tuple[tuple[tuple[int, ...], Any], 
 def _into(xp: Any, arrays: Any, outs: Any, scratch: Any, *, steps: Steps) -> None:
     (out,) = outs
     flat = _flat(arrays, out.shape)
+    if flat and not out.flags.c_contiguous:
+        _into_runs(xp, arrays, out, scratch, steps)
+        return
     if flat:
         if not out.flags.c_contiguous:  # in another layout: elements side by side in memory are taken together
             order = memory_order(out)
@@ -247,10 +250,34 @@ def _into(xp: Any, arrays: Any, outs: Any, scratch: Any, *, steps: Steps) -> Non
         blocks = [a if all_of_it else a[part] for a, all_of_it in zip(arrays, whole, strict=True)]
         blocks += [s[: part.stop - start] for s in scratch]
         blocks.append(out[part])
-        for call, operands, target in lowered.calls:
-            call(*[blocks[i] for i in operands], blocks[target])
-        if lowered.copies:
-            blocks[-1][...] = blocks[target]
+        _call(lowered, blocks)
+
+
+def _call(lowered: Lowered, blocks: list[Any]) -> None:
+    for call, operands, target in lowered.calls:
+        call(*[blocks[i] for i in operands], blocks[target])
+    if lowered.copies:
+        blocks[-1][...] = blocks[target]
+
+
+def _into_runs(xp: Any, arrays: Any, out: Any, scratch: Any, steps: Steps) -> None:
+    """Into a part of another array: as rows of runs without gaps, or, where it falls into no such, by a copy."""
+    at = max(k for k in range(out.ndim) if out.strides[k] != out.itemsize * product(out.shape[k + 1 :]))
+    shape = (product(out.shape[: at + 1]), product(out.shape[at + 1 :]))
+    whole = out.reshape(shape)
+    rows = [a.reshape(shape) if a.shape == out.shape else a.reshape(()) for a in arrays]
+    lowered = _lowered(steps, tuple(a.dtype for a in arrays))
+    length = _block(out.shape, out.dtype, True)[0]
+    height, width = max(1, length // shape[1]), min(length, shape[1])
+    for top in range(0, shape[0], height):
+        for left in range(0, shape[1], width):
+            part = slice(top, top + height), slice(left, left + width)
+            target = whole[part]
+            blocks = [a[part] if a.ndim else a for a in rows]
+            blocks += [s[: target.size].reshape(target.shape) for s in scratch]
+            _call(lowered, [*blocks, target])
+    if not xp.shares_memory(whole, out):
+        out[...] = whole.reshape(out.shape)
 
 
 def _compute(xp: Any, *arrays: Any, steps: Steps) -> Any:
@@ -288,6 +315,7 @@ CASES = tuple(
             scratch=_scratch,
             namespaces=frozenset({"numpy"}),
             infallible=True,
+            strided=True,
         ),
         reference(_reference, infallible=True),
     ),

@@ -47,7 +47,12 @@ def _per_update(args: tuple[Any, ...], results: tuple[Any, ...], **_: Any) -> Co
 def _at(into: Any) -> tuple[Kernel, Kernel]:
     """On NumPy for every dtype, on CuPy for those that a GPU adds atomically."""
     host = Kernel(
-        "add.at", compute=kernels.first_copied(into), into=into, overwrites=(0,), namespaces=frozenset({"numpy"})
+        "add.at",
+        compute=kernels.first_copied(into),
+        into=into,
+        overwrites=(0,),
+        namespaces=frozenset({"numpy"}),
+        strided=True,
     )
     return host, evolve(host, name="atomic add", accepts=kernels.atomic, namespaces=frozenset({"cupy"}))
 
@@ -124,6 +129,7 @@ def _set_cases() -> Any:
             overwrites=(0,),
             namespaces=NUMPY,
             infallible=True,
+            strided=True,
         ),
         reference(kernels.set_slice, infallible=True),
     ),
@@ -192,7 +198,7 @@ def _scatter(transpose: str) -> Linear:
     dtype=_indexed,
     derivative=_gather("scatter_add"),
     kernels=(
-        Kernel("take", compute=kernels.take_numpy, into=kernels.take_into, namespaces=NUMPY),
+        Kernel("take", compute=kernels.take_numpy, into=kernels.take_into, namespaces=NUMPY, strided=True),
         reference(kernels.take),
     ),
     cost=free,
@@ -251,7 +257,14 @@ def put_along_axis_add(x: Tensor, indices: Tensor, updates: Tensor, /, *, axis: 
     dtype=_counted,
     derivative=Constant("indices are integers"),
     kernels=(
-        Kernel("compared", compute=kernels.one_hot, into=kernels.one_hot_into, namespaces=NUMPY, infallible=True),
+        Kernel(
+            "compared",
+            compute=kernels.one_hot,
+            into=kernels.one_hot_into,
+            namespaces=NUMPY,
+            infallible=True,
+            strided=True,
+        ),
         reference(kernels.one_hot, infallible=True),
     ),
     cost=free,

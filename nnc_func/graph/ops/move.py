@@ -7,13 +7,14 @@ from typing import Any
 from nnc_func.device.kernels import move as kernels
 from nnc_func.device.kernels.move import NUMPY
 from nnc_func.errors import OperatorError
-from nnc_func.facets import dtypes, movement, shapes
+from nnc_func.facets import boxes, dtypes, movement, shapes
+from nnc_func.facets.boxes import Box
 from nnc_func.facets.derivatives import Custom, Linear
 from nnc_func.facets.dims import product
 from nnc_func.facets.kernels import Kernel, reference
 from nnc_func.facets.laws import involution
 from nnc_func.facets.samples import ANY, EXACT, NUMBERS, Refused, Samples
-from nnc_func.facets.views import View, free
+from nnc_func.facets.views import Parts, View, free
 from nnc_func.graph.ops.families import Axes, Decorator, Nested, Sizes, Tensor, holding, number
 from nnc_func.op import operator
 
@@ -45,7 +46,7 @@ def view(compute: Any, into: Any = None) -> Kernel:
 def copy(compute: Any, into: Any, plain: Any = None) -> tuple[Kernel, ...]:
     """A kernel for NumPy and CuPy with `into`, and the reference."""
     return (
-        Kernel("copies", compute=plain or compute, into=into, namespaces=NUMPY, infallible=True),
+        Kernel("copies", compute=plain or compute, into=into, namespaces=NUMPY, infallible=True, strided=True),
         reference(compute, infallible=True),
     )
 
@@ -204,6 +205,29 @@ def _concat_transpose(o: Any, g: Any, *xs: Any, axis: int) -> tuple[Any, ...]:
     return tuple(found)
 
 
+def _nothing(**_: Any) -> int:
+    return 0
+
+
+def _concat_boxes(shapes_: Any, result: Any, *, axis: int) -> list[Box]:
+    rank, begin, found = len(result), 0, []
+    at = shapes.normalise_axis(axis, rank)
+    for x in shapes_:
+        found.append(Box(tuple(begin if i == at else 0 for i in range(rank)), x, (1,) * rank))
+        begin += x[at]
+    return found
+
+
+def _stack_boxes(shapes_: Any, result: Any, *, axis: int) -> list[Box]:
+    rank = len(result)
+    at = shapes.normalise_axis(axis, rank)
+    axes = tuple(i for i in range(rank) if i != at)
+    return [
+        Box(tuple(n if i == at else 0 for i in range(rank)), (*x[:at], 1, *x[at:]), (1,) * rank, axes)
+        for n, x in enumerate(shapes_)
+    ]
+
+
 JOINS = tuple(
     (tuple((shape, dtype) for shape in joined), {"axis": axis})
     for joined, axis in (
@@ -228,6 +252,7 @@ STACKS = tuple(
     dtype=_together,
     onnx="Concat",
     kernels=copy(kernels.concat, kernels.concatenate_into, kernels.concatenate),
+    parts=Parts(_concat_boxes, _nothing),
     samples=Samples(relation="cases", cases=JOINS),
 )
 def concat(*xs: Tensor, axis: int = 0) -> Tensor:
@@ -245,6 +270,7 @@ def _stack_transpose(o: Any, g: Any, *xs: Any, axis: int) -> tuple[Any, ...]:
     dtype=_together,
     onnx=Refused("ONNX stacks sequences only; it is Unsqueeze and Concat"),
     kernels=copy(kernels.stack, kernels.stack_into, lambda xp, *xs, axis: xp.stack(xs, axis=axis)),
+    parts=Parts(_stack_boxes, _nothing),
     samples=Samples(relation="cases", cases=STACKS),
 )
 def stack(*xs: Tensor, axis: int = 0) -> Tensor:
@@ -278,7 +304,7 @@ def _some_parts(shapes_: Any, draw: Any) -> dict[str, Any]:
     params=_some_parts,
     min_rank=1,
     onnx="Split",
-    kernels=reference(kernels.split, kernels.split_into, infallible=True),
+    kernels=reference(kernels.split, kernels.split_into, infallible=True, strided=True),
 )
 def split(x: Tensor, /, *, sections: Nested, axis: int = 0) -> Any:
     """Parts of an axis: `sections` equal ones, or parts of the extents listed in a tuple (extents, not positions)."""
@@ -300,7 +326,56 @@ def _some_widths(shapes_: Any, draw: Any) -> dict[str, Any]:
     dtype=lambda x, *, widths, value: holding(x, value, "value"),
     onnx="Pad",
     kernels=copy(kernels.pad, kernels.pad_into),
+    parts=Parts(
+        lambda shapes_, _, *, widths, value: [Box(tuple(w for w, _ in widths), shapes_[0], (1,) * len(widths))],
+        lambda *, widths, value: value,
+    ),
     samples=Samples(dtypes=NUMBERS, params=_some_widths),
 )
 def pad(x: Tensor, /, *, widths: Nested, value: number = 0) -> Tensor:
     """With `value` put around: a pair of widths (before, after) for each axis, none negative."""
+
+
+def _assemble_transpose(o: Any, g: Any, *xs: Any, shape: Any, offsets: Any, strides: Any, fill: Any) -> tuple[Any, ...]:
+    found = []
+    for box in boxes.part_boxes(*(x.shape for x in xs), shape=shape, offsets=offsets, strides=strides):
+        starts, stops, steps = zip(*box.bounds(), strict=True) if shape else ((), (), ())
+        found.append(o.slice(g, starts=starts, stops=stops, steps=steps))
+    return tuple(found)
+
+
+ASSEMBLIES = tuple(
+    (tuple((part_, dtype) for part_ in given), {"shape": whole, "offsets": at, "strides": steps, "fill": fill})
+    for given, whole, at, steps, fill in (
+        (((),), (), ((),), None, 0),
+        (((2, 3), (2, 1)), (2, 4), ((0, 0), (0, 3)), None, 0),
+        (((2,), (3,)), (5,), ((1,), (0,)), ((2,), (2,)), 0),
+        (((2,), (0,)), (5,), ((3,), (0,)), ((-2,), (1,)), 1),
+        (((2, 2),), (5, 3), ((1, 2),), ((3, -1),), 1),
+        (((0, 2),), (0, 3), ((0, 0),), None, 0),
+    )
+    for dtype in ANY
+)
+
+
+@movement_of(
+    boxes.assembled,
+    Linear(_assemble_transpose, homogeneous=lambda **params: {**params, "fill": 0}),
+    dtype=lambda *given, shape, offsets, strides, fill: holding(_together(*given), fill, "fill"),
+    onnx=Refused("ONNX joins by Concat; parts that lie anyhow are written by ScatterND"),
+    kernels=copy(kernels.assemble, kernels.assemble_into),
+    parts=Parts(
+        lambda shapes_, result, *, shape, offsets, strides, fill: boxes.part_boxes(
+            *shapes_, shape=shape, offsets=offsets, strides=strides
+        ),
+        lambda *, shape, offsets, strides, fill: fill,
+    ),
+    samples=Samples(relation="cases", cases=ASSEMBLIES),
+)
+def assemble(*parts: Tensor, shape: Sizes, offsets: Nested, strides: Nested | None = None, fill: number = 0) -> Tensor:
+    """A tensor of that shape with each part written at its offset, in steps of its strides, and `fill` elsewhere.
+
+    Parts have the rank of the whole; a stride counts elements, and may be negative. That two parts write one element
+    is refused, and decided exactly. Where the parts cover everything the fill is never written: parts are disjoint,
+    so they do if their sizes add up to that of the whole. An engine computes parts in place where it can.
+    """

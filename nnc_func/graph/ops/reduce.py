@@ -103,7 +103,7 @@ def _mean_compute(xp: Any, x: Any, *, axis: Any, keepdims: bool) -> Any:
 @reduction(
     Linear(_mean_transpose),
     kernel=(
-        Kernel("sum, divided", compute=_mean_compute, into=kernels.mean_into, namespaces=NUMPY),
+        Kernel("sum, divided", compute=_mean_compute, into=kernels.mean_into, namespaces=NUMPY, strided=True),
         reference(kernels.mean),
     ),
     dtype=dtypes.floating,
@@ -315,6 +315,7 @@ def _logsumexp_compute(xp: Any, x: Any, **params: Any) -> Any:
             into=kernels.logsumexp_into,
             scratch=kernels.logsumexp_scratch,
             namespaces=NUMPY,
+            strided=True,
         ),
         reference(kernels.logsumexp),
     ),

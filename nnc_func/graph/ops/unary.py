@@ -340,7 +340,7 @@ def logical_not(x: Tensor, /) -> Tensor:
     shape=shapes.same,
     dtype=dtypes.given,
     layout=layouts.common,
-    kernels=reference(move.cast, move.cast_into, infallible=True),
+    kernels=reference(move.cast, move.cast_into, infallible=True, strided=True),
     derivative=Linear(lambda o, g, x, *, dtype: o.cast(g, dtype=o.dtype(x))),
     laws=(idempotent,),
     onnx="Cast",

@@ -1,0 +1,69 @@
+"""What outlives a run: outputs, updates, and the memory that outputs lend before they are written; for the verifier."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nnc_func.engine.plan import ARENA, LENT, NEXT, OUTPUT, VARIABLE
+from nnc_func.errors import PlanError
+
+LEAF = -1  # where a slot is made that no instruction makes
+
+
+def ends(replay: Any) -> None:
+    """Each output is a fresh buffer, each update that or the variable's own, and nothing else is written."""
+    plan = replay.plan
+    taken = {_final(replay, slot, f"output {at}", at, (OUTPUT,)) for at, slot in enumerate(plan.outputs)}
+    targets: set[int] = set()
+    for variable, slot in plan.updates:
+        if not 0 <= variable < len(plan.variables) or variable in targets:
+            raise PlanError(f"an update of variable {variable}: not one of {len(plan.variables)}, or updated twice")
+        targets.add(variable)
+        taken.add(_final(replay, slot, f"the update of variable {variable}", variable, (NEXT, VARIABLE)))
+        wanted, found = plan.slots[plan.variables[variable]].aval, plan.slots[slot].aval
+        if wanted != found:
+            raise PlanError(f"variable {variable} is {wanted!r}, its update, slot {slot}, is {found!r}")
+    for number, writer in enumerate(replay.writer):
+        if writer != LEAF and plan.buffers[number].kind not in (ARENA, LENT) and number not in taken:
+            raise PlanError(
+                f"{replay.named(writer)} writes to {replay.told(number)}, which is not where that output or update is"
+            )
+
+
+def loans(replay: Any) -> None:
+    """Memory of an output is lent to one at a time, to what fits, and given back before the output is written."""
+    plan = replay.plan
+    borrowed: dict[int, list[tuple[int, int, int]]] = {}
+    for number, buffer in enumerate(plan.buffers):
+        if buffer.kind == LENT:
+            borrowed.setdefault(buffer.source, []).append((buffer.lower, buffer.upper, number))
+    for output, lifetimes in borrowed.items():
+        if not 0 <= output < len(plan.outputs):
+            raise PlanError(f"buffer {lifetimes[0][2]} is lent by output {output}, of {len(plan.outputs)}")
+        home = plan.slots[plan.outputs[output]].buffer
+        until, last = -1, -1
+        for lower, upper, number in sorted(lifetimes):
+            if lower < until:
+                raise PlanError(f"output {output} is lent to buffers {last} and {number} at the same time, {lower}")
+            if plan.buffers[number].nbytes > plan.buffers[home].nbytes or plan.buffers[number].offset:
+                raise PlanError(f"buffer {number} does not fit in the memory of output {output}, which lends it")
+            until, last = upper, number
+        if until > replay.first[home]:
+            raise PlanError(
+                f"buffer {last} lives in the memory of output {output} until {until}, "
+                f"but {replay.named(replay.first[home])} writes that output before"
+            )
+
+
+def _final(replay: Any, slot: int, what: str, position: int, kinds: tuple[str, ...]) -> int:
+    """The buffer of a slot that outlives the run: written by an instruction, and the place of just that."""
+    number: int = replay.read(what, slot)
+    buffer = replay.plan.buffers[number]
+    if buffer.kind not in kinds or buffer.source != position:
+        raise PlanError(
+            f"{what} is slot {slot}, which lives in {replay.told(number)}; it must be copied to a buffer of its own"
+        )
+    if replay.plan.slots[slot].is_view or replay.made[slot] == LEAF:
+        raise PlanError(f"{what} is slot {slot}, which is a view or a leaf; it must be copied to its own buffer")
+    replay.whole(slot, what)
+    return number

@@ -1,0 +1,121 @@
+"""Which parts of tensors that are put together are computed where they lie there, so that nothing copies them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attrs import frozen
+
+from nnc_func.facets.boxes import Box, gaps
+from nnc_func.facets.kernels import Kernel
+from nnc_func.graph.graph import ComputationGraph
+from nnc_func.graph.node import Node, Value
+
+MOST = 32  # boxes into which what no part covers may fall, at the most
+
+
+@frozen
+class Window:
+    """A place in the memory of an assembled value.
+
+    Attributes
+    ----------
+    root
+        The node that is put together, and is no part of another.
+    offset, strides
+        In bytes, in that node's memory.
+    contiguous
+        Row-major, without gaps.
+    """
+
+    root: Node
+    offset: int
+    strides: tuple[int, ...]
+    contiguous: bool
+
+
+@frozen
+class Windows:
+    """What lives where.
+
+    Attributes
+    ----------
+    of
+        The window of each value that is computed as a part of another.
+    parts
+        For each node that is put together in this way: where its arguments go, and what no argument covers.
+    """
+
+    of: dict[Value, Window]
+    parts: dict[Node, tuple[list[Window], list[tuple[Box, Window]]]]
+
+
+def row_major(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
+    """Strides in bytes of an array without gaps.
+
+    Examples
+    --------
+    >>> row_major((2, 3, 4), 8)
+    (96, 32, 8)
+    """
+    found, step = [], itemsize
+    for n in reversed(shape):
+        found.append(step)
+        step *= n
+    return tuple(reversed(found))
+
+
+def _contiguous(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> bool:
+    plain = row_major(shape, itemsize)
+    return all(n == 1 or s == p for n, s, p in zip(shape, strides, plain, strict=True))
+
+
+def windows(graph: ComputationGraph, sequence: Sequence[Node], kernels: Mapping[Node, Kernel]) -> Windows:
+    """The windows of a graph's values, users first: a part of a part lies in the memory of the whole."""
+    found = Windows({}, {})
+    if not any(node.op.parts is not None for node in sequence):
+        return found
+    wanted = {*graph.outputs, *(u for _, u in graph.updates)}
+    reshaped = {a for n in sequence if n.op.view is not None and n.op.view.needs_contiguous for a in n.args}
+    for node in reversed(sequence):
+        if node.op.parts is not None and node.aval.size:
+            _assemble(node, found, kernels, wanted, reshaped)
+    return found
+
+
+def _assemble(node: Node, found: Windows, kernels: Mapping[Node, Kernel], wanted: set[Any], reshaped: set[Any]) -> None:
+    """Let the arguments of a node be computed in it, those that can."""
+    assert node.op.parts is not None
+    aval = node.aval
+    if aval.layout is not None or any(a.aval.dtype != aval.dtype or a.aval.layout is not None for a in node.args):
+        return
+    params = dict(node.items)
+    boxes = node.op.parts.boxes(tuple(a.aval.shape for a in node.args), aval.shape, **params)
+    free = gaps(aval.shape, boxes, MOST)
+    if free is None:
+        return
+    base = found.of.get(node) or Window(node, 0, row_major(aval.shape, aval.dtype.itemsize), True)
+    places = [_window(base, box, aval.dtype.itemsize) for box in boxes]
+    chosen: dict[Value, Window] = {}
+    for value, place in zip(node.args, places, strict=True):
+        if value not in chosen and _may_live(value, place, found, kernels, wanted, reshaped):
+            chosen[value] = place
+    if chosen:
+        found.of.update(chosen)
+        found.parts[node] = places, [(box, _window(base, box, aval.dtype.itemsize)) for box in free]
+
+
+def _window(base: Window, box: Box, itemsize: int) -> Window:
+    offset, strides = box.window(base.offset, base.strides)
+    return Window(base.root, offset, strides, _contiguous(box.shape, strides, itemsize))
+
+
+def _may_live(
+    value: Value, place: Window, found: Windows, kernels: Mapping[Node, Kernel], wanted: set[Any], reshaped: set[Any]
+) -> bool:
+    """Whether a kernel computes the value, may write it there, and nothing wants it elsewhere."""
+    node = value.node
+    if node not in kernels or node.op.view is not None or value in found.of or value in wanted or not value.aval.size:
+        return False
+    return place.contiguous or (value not in reshaped and kernels[node].writes_strided)
