@@ -150,6 +150,7 @@ class Lazy(Layer, Generic[A]):
             stats=stats,
             blocks=blocks,
             arenas=arenas,
+            engine=self,
         )
 
     def force(self, values: Sequence[Any]) -> list[Any]:

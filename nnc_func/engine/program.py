@@ -11,6 +11,7 @@ import numpy as np
 from nnc_func.config import config
 from nnc_func.device.namespace import explained
 from nnc_func.engine.arenas import Arenas
+from nnc_func.engine.autotune import Tunable
 from nnc_func.engine.cancelling import asked
 from nnc_func.engine.checked import Poison, observers
 from nnc_func.engine.commit import Saved, torn
@@ -29,7 +30,7 @@ from nnc_func.graph.turns import Run, enter, leave, ordered
 from nnc_func.tree import ONE_LEAF
 
 
-class Program(Inspected):
+class Program(Inspected, Tunable):
     """A plan, its constants and its variables. Call it with one array an input; it returns arrays, nested as wanted.
 
     Attributes
@@ -46,6 +47,8 @@ class Program(Inspected):
         What the compilation did: nodes and edges before and after, bytes, the optimiser's report.
     arenas
         The memory that it runs in.
+    engine
+        What planned it. None for a plan that was made from no graph.
 
     Raises
     ------
@@ -80,6 +83,7 @@ class Program(Inspected):
         stats: Any = None,
         blocks: Any = None,
         arenas: Arenas | None = None,
+        engine: Any = None,
     ) -> None:
         self.plan = plan
         self.variables = {v.name: v for v in variables}
@@ -87,6 +91,7 @@ class Program(Inspected):
         self.source = source
         self.stats = stats
         self.blocks = blocks
+        self.engine = engine
         self._device = device
         self._constants = constants
         self._check = check_numerics
@@ -181,6 +186,13 @@ class Program(Inspected):
                 self.arenas.give(frame)
         finally:
             leave(me, self._turns)
+
+    def over(self, variables: Sequence[Variable]) -> Program:
+        """The same program over other variables, in the order of the plan's."""
+        return Program(
+            self.plan, self._device, self._constants, variables, check_numerics=self._check, graph=self.graph,
+            source=self.source, stats=self.stats, blocks=self.blocks, engine=self.engine,
+        )  # fmt: skip
 
     def _frame(self, arena: Any) -> Frame:
         """The kernels bound to views of that memory."""
