@@ -16,6 +16,9 @@ from nnc_func.aval import Aval
 from nnc_func.device import NumPy
 from nnc_func.engine import Eager, Lazy
 from nnc_func.engine.jit import Jitted
+from nnc_func.engine.plan import Plan
+from nnc_func.engine.plan_binding import on_stack
+from nnc_func.engine.program import Program
 from nnc_func.errors import DeviceError, DTypeError, GraphError, LayerError, TracingError
 from nnc_func.graph.graph import ComputationGraph, Graph
 from nnc_func.graph.leaves import CONSTANT, HELD, INPUT, VARIABLE, Variable, owned
@@ -342,6 +345,10 @@ class Stack:
             structure,
         )
         return self.engine.compile(graph)
+
+    def program(self, plan: Plan, constants: Any = (), variables: Any = ()) -> Program:
+        """A program of a plan alone, verified and bound to this stack's device; see `plan_binding.on_stack`."""
+        return on_stack(self, plan, constants, variables)
 
     def _input(self, tensor: Any) -> Node:
         value = self.carrier(tensor)

@@ -59,6 +59,7 @@ def fill(*, shape: Sizes, starts: Sizes, steps: Sizes, value: number, dtype: DTy
 
 
 COPY, FILL = copy, fill
+INSERTED = {op.name: op for op in (COPY, FILL)}
 
 
 @frozen

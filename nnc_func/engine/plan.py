@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate
+from typing import Any
 
 from attrs import field, frozen
 
 from nnc_func.aval import Aval
 from nnc_func.engine.allocators.base import Problem, max_load
 from nnc_func.facets.places import Place
-from nnc_func.graph.origin import Origin, told
+from nnc_func.graph.origin import Origin
 from nnc_func.op import Items, Op
 from nnc_func.tree import Structure
 
@@ -236,30 +237,30 @@ class Plan:
         verify(self)
         return self
 
+    @classmethod
+    def parse(cls, text: str, stack: Any = None, classes: Iterable[type] = ()) -> Plan:
+        """The plan that a text describes, as `text` gives it or written by hand; it is not verified.
+
+        ``stack.program(plan)`` verifies and binds it. See `plan_parsing.parsed` for the parameters, and for what may
+        be left out.
+
+        Raises
+        ------
+        GraphError
+            The text is not that of a plan: names the line and the column.
+        """
+        from nnc_func.engine.plan_parsing import parsed
+
+        return parsed(text, stack, classes)
+
+    def text(self) -> str:
+        """All of it as text, which `parse` reads back: buffers, leaves, then one line an instruction."""
+        from nnc_func.engine.plan_text import printed
+
+        return printed(self)
+
     def __str__(self) -> str:
-        return "\n".join(
-            [
-                f"plan: {self.kernels} kernels, {len(self.planned)} buffers in an arena of {self.arena_bytes} bytes"
-                f"{''.join(f' and one of {n} bytes on {p}' for p, n in self.elsewhere)}, "
-                f"max load {self.max_load}, ratio {self.ratio:.4f}, order {self.order}, allocator {self.allocator}",
-                *(f"{t:5}{'*' if t >= self.commit else ' '} {self._told(i)}" for t, i in enumerate(self.instructions)),
-            ]
-        )
-
-    def _told(self, i: Instruction) -> str:
-        said = "".join(f", {k}={v!r}" for k, v in i.items)
-        where = told(i.origin)
-        return (
-            f"{', '.join(map(self._place, i.results))} = {i.op.name}({', '.join(f'%{a}' for a in i.operands)}{said})"
-            f" [{'view' if i.view else i.kernel}{'; table' if i.choice == TABLE else ''}]"
-            + (f"  # {where}" if where else "")
-        )
-
-    def _place(self, slot: int) -> str:
-        s = self.slots[slot]
-        b = self.buffers[s.buffer]
-        at = f"@{b.offset}+{b.nbytes}" if b.kind == ARENA else f"@{b.kind}{b.source}"
-        return f"%{slot}:{s.aval!r}{at}"
+        return self.text()
 
     def __repr__(self) -> str:
         return f"<plan: {self.kernels} kernels, arena {self.arena_bytes} bytes, ratio {self.ratio:.4f}>"

@@ -22,7 +22,7 @@ from nnc_func.engine.observed import Application, Observer, drained, observed
 from nnc_func.engine.outs import delivered, given, usable
 from nnc_func.engine.plan import NEXT, Plan
 from nnc_func.engine.results import memory, recycled
-from nnc_func.errors import DTypeError, NncError, OperatorError, ShapeError
+from nnc_func.errors import DTypeError, NncError, OperatorError, PlanError, ShapeError
 from nnc_func.graph.graph import ComputationGraph
 from nnc_func.graph.leaves import Variable, owned
 from nnc_func.graph.origin import told
@@ -200,6 +200,20 @@ class Program(Inspected, Tunable):
         lent = [s for slots in frame.lent.values() for s in slots]
         frame.passing([*self.plan.inputs, *self.plan.outputs, *(s for _, s, _ in self._next), *lent])
         return frame
+
+    def prepare(self) -> None:
+        """Bind a frame, so that the first call finds one.
+
+        Raises
+        ------
+        PlanError
+            The device has no such memory, or cannot bind the plan's kernels to it.
+        """
+        try:
+            self.arenas.give(self.arenas.take(self, self.plan, self._frame))
+        except Exception as error:  # the device's own words
+            found = f"{type(error).__name__}: {error}"
+            raise PlanError(f"the plan {self.plan.name!r} cannot be bound to {self._device!r}: {found}") from error
 
     def _put(self, frame: Frame, inputs: Any, out: Any) -> tuple[list[Any], list[Any]]:
         """Let the frame show inputs, variables and fresh memory: the results, and what becomes variables' arrays."""

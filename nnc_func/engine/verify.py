@@ -10,6 +10,7 @@ from typing import Any
 
 from attrs import define, field
 
+from nnc_func.engine.applications import check_applications
 from nnc_func.engine.assembly import assembly
 from nnc_func.engine.endings import ends, loans
 from nnc_func.engine.plan import ARENA, CONSTANT, INPUT, LENT, NEXT, OUTPUT, VARIABLE, Instruction, Plan
@@ -35,6 +36,7 @@ def verify(plan: Plan) -> None:
     one byte, is not read again; the kernel allows what is done in place; what is put together of parts is that,
     to the last element; inputs and constants are not written, and variables only in the commit section, by what ends
     in their update. Then the arena: no two buffers alive together overlap, and offsets are aligned and inside.
+    Then the applications: results, kernels and scratch are what the operators say.
 
     Raises
     ------
@@ -62,6 +64,7 @@ def verify(plan: Plan) -> None:
     ends(replay)
     loans(replay)
     check_arena(plan)
+    check_applications(plan)
 
 
 def _frame(plan: Plan) -> None:

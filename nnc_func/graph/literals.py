@@ -24,6 +24,7 @@ TOKEN = re.compile(
     | (?P<string>"(?:[^"\\\n]|\\.)*")
     | (?P<quoted>`[^`\n]*`)
     | (?P<value>%\d+)
+    | (?P<buffer>@\d+)
     | (?P<digest>sha256:[0-9a-f]{64})
     | (?P<bits>0x[0-9a-f]+)
     | (?P<number>\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)
@@ -167,18 +168,29 @@ class Line:
         self._depth = 0
         self._at = 0
         self._tokens: list[tuple[str, str]] = []
+        self._columns: list[int] = []
+        self.comment = ""
         start, text = 0, text.rstrip()
         while start < len(text):
             found = TOKEN.match(text, start)
             if found is None:
                 raise self.error(f"{text[start : start + 20].strip()!r} has no meaning here")
-            if found.lastgroup not in (None, "comment"):
-                self._tokens.append((str(found.lastgroup), found.group(str(found.lastgroup))))
+            kind = str(found.lastgroup)
+            if kind == "comment":
+                self.comment = found.group(kind)
+            else:
+                self._tokens.append((kind, found.group(kind)))
+                self._columns.append(found.start(kind) + 1)
             start = found.end()
 
     def error(self, words: str) -> GraphError:
         """An error that names the line."""
         return GraphError(f"line {self.number}: {words}")
+
+    @property
+    def column(self) -> int:
+        """Where the next word starts, counted from 1; of the last one where all are taken."""
+        return self._columns[min(self._at, len(self._columns) - 1)] if self._columns else 1
 
     @property
     def empty(self) -> bool:

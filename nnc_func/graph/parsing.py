@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-import attrs
 import numpy as np
 
 from nnc_func.aval import Aval
@@ -18,9 +17,11 @@ from nnc_func.errors import GraphError, NncError
 from nnc_func.facets.dims import Dim, Extent
 from nnc_func.graph.leaves import HELD, Variable
 from nnc_func.graph.literals import Line
+from nnc_func.graph.nesting import by_name, nested
 from nnc_func.graph.node import Node, Value
 from nnc_func.graph.origin import Origin, origin
-from nnc_func.tree import ONE_LEAF, Structure, exact
+from nnc_func.op import Op
+from nnc_func.tree import ONE_LEAF, Structure
 
 
 def parsed(
@@ -70,6 +71,39 @@ def parsed(
         raise GraphError("the text is nested too deeply") from None
 
 
+def arguments(line: Line, op: Op, operand: Callable[[], Any]) -> tuple[list[Any], dict[str, Any]]:
+    """``(%1, %2, axis=0)``: operands, each read by `operand`, and parameters by name."""
+    operands: list[Any] = []
+    params: dict[str, Any] = {}
+    line.expect("(")
+
+    def argument() -> None:
+        if line.kind() == "value":
+            if params:
+                raise line.error("operands come before parameters")
+            operands.append(operand())
+            return
+        key = line.name()
+        if key in params:
+            raise line.error(f"{key} is given twice")
+        line.expect("=")
+        dtype = op.converters.get(key) is np.dtype and not line.peek("None")
+        params[key] = line.dtype() if dtype else line.literal()
+
+    line.several(argument, ")")
+    return operands, params
+
+
+def placed(line: Line, shape: tuple[Extent, ...], dtype: Any) -> Aval:
+    """The aval of that shape and dtype, with its layout and place if they follow: ``{1, 0} on gpu``."""
+    order = line.several(lambda: line.word("number"), "}") if line.take("{") else None
+    place = line.name() if line.take("on") else None
+    try:
+        return Aval(shape, dtype, None if order is None else tuple(map(int, order)), place)
+    except ValueError as error:
+        raise line.error(str(error)) from None
+
+
 class _Reader:
     """What has been read so far."""
 
@@ -85,7 +119,7 @@ class _Reader:
         self.symbol = self.layer.symbol
         self.ops = self.layer.operator.type.ops
         self.constants, self.variables, self.origins = constants, variables, origins
-        self.classes = {f"{c.__module__}.{c.__qualname__}": c for c in classes}
+        self.classes = by_name(classes)
         self.values: dict[int, Value] = {}
         self.named: dict[str, Node] = {}  # variables
         self.dims: dict[str, Extent] = {}
@@ -197,24 +231,7 @@ class _Reader:
         if name not in self.ops:
             raise line.error(f"no operator {name!r} in this stack; a stack with it: stack.type.with_ops(...)")
         op = self.ops[name]
-        args: list[Value] = []
-        params: dict[str, Any] = {}
-        line.expect("(")
-
-        def argument() -> None:
-            if line.kind() == "value":
-                if params:
-                    raise line.error("operands come before parameters")
-                args.append(self.value(line))
-                return
-            key = line.name()
-            line.expect("=")
-            if key in params:
-                raise line.error(f"{key} is given twice")
-            dtype = op.converters.get(key) is np.dtype and not line.peek("None")
-            params[key] = line.dtype() if dtype else line.literal()
-
-        line.several(argument, ")")
+        args, params = arguments(line, op, lambda: self.value(line))
         line.expect(":")
         try:
             found = self.symbol.apply(op, tuple(args), op.canonical(params))
@@ -263,13 +280,7 @@ class _Reader:
                 return self.dims.setdefault(line.word("unknown"), mine)
             return line.extent()
 
-        shape = tuple(line.several(extent, "]"))
-        order = line.several(lambda: line.word("number"), "}") if line.take("{") else None
-        place = line.name() if line.take("on") else None
-        try:
-            found = Aval(shape, dtype, None if order is None else tuple(map(int, order)), place)
-        except ValueError as error:
-            raise line.error(str(error)) from None
+        found = placed(line, tuple(line.several(extent, "]")), dtype)
         if inferred is not None and found != inferred:
             raise line.error(f"{name} gives {inferred!r}, but {found!r} is written")
         return found
@@ -326,62 +337,5 @@ class _Reader:
     def outputs(self, line: Line) -> tuple[list[Value], Structure]:
         """``%5, %4``, ``[%5, {"a": %4}]``, or ``flat %5, %4`` where the nesting is not said."""
         leaves: list[Value] = []
-        if line.take("flat"):
-            while not line.empty:
-                leaves.append(self.value(line))
-                if not line.take(","):
-                    break
-            line.end()
-            return leaves, ONE_LEAF
-        first = self.tree(line, leaves)
-        found = [first]
-        while line.take(","):
-            found.append(self.tree(line, leaves))
-        line.end()
-        return leaves, first if len(found) == 1 else Structure(tuple, (), tuple(found))
-
-    def tree(self, line: Line, leaves: list[Value]) -> Structure:
-        if line.kind() == "value":
-            leaves.append(self.value(line))
-            return ONE_LEAF
-        if line.take("None"):
-            return Structure(None)
-        for sign, close, kind in (("[", "]", list), ("(", ")", tuple)):
-            if line.take(sign):
-                return Structure(kind, (), tuple(line.several(lambda: self.tree(line, leaves), close)))
-        if line.take("{"):
-            rows = line.several(lambda: self.keyed(line, leaves), "}")
-            return Structure(dict, tuple(k for k, _ in rows), tuple(s for _, s in rows))
-        return self.made(line, leaves)
-
-    def keyed(self, line: Line, leaves: list[Value]) -> tuple[Any, Structure]:
-        key = line.literal()
-        line.expect(":")
-        return key, self.tree(line, leaves)
-
-    def made(self, line: Line, leaves: list[Value]) -> Structure:
-        """A named tuple or an attrs class: one of those that the reader was given."""
-        name = line.name()
-        while line.take("."):
-            name += f".{line.name()}"
-        if name not in self.classes:
-            raise line.error(f"the outputs are nested in a {name}; give the class: classes=[{name.rpartition('.')[2]}]")
-        kind = self.classes[name]
-        line.expect("(")
-        if not attrs.has(kind):
-            return Structure(kind, (), tuple(line.several(lambda: self.tree(line, leaves), ")")))
-        static = {f.name for f in attrs.fields(kind) if f.metadata.get("static")}
-
-        def field() -> tuple[str, Any]:
-            key = line.name()
-            line.expect("=")
-            return key, line.literal() if key in static else self.tree(line, leaves)
-
-        rows = line.several(field, ")")
-        dynamic = [(k, s) for k, s in rows if k not in static]
-        return Structure(
-            kind,
-            tuple(k for k, _ in dynamic),
-            tuple(s for _, s in dynamic),
-            tuple((k, v, exact(v)) for k, v in rows if k in static),
-        )
+        found = nested(line, lambda: leaves.append(self.value(line)), self.classes)
+        return leaves, found or ONE_LEAF

@@ -7,24 +7,22 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
 from typing import Any
 
-import attrs
 import numpy as np
 
 from nnc_func.errors import GraphError, NncError
 from nnc_func.graph.leaves import CONSTANT, HELD, INPUT, VARIABLE
-from nnc_func.graph.literals import NAME, Names, array_text, quoted
+from nnc_func.graph.literals import Names, array_text, quoted
+from nnc_func.graph.nesting import nested_text
 from nnc_func.graph.node import Node, Value
 from nnc_func.graph.origin import told
 from nnc_func.graph.parsing import parsed
-from nnc_func.tree import LEAF, Structure
 
 IN_FULL = 256  # bytes: larger constants are written as the hash of their bytes
 Numbers = dict[tuple[Node, int], int]
 
-__all__ = ["digest", "large_constants", "numbered", "parsed", "printed"]
+__all__ = ["digest", "large_constants", "numbered", "parameters", "parsed", "printed"]
 
 
 def printed(graph: Any, origins: bool = False) -> str:
@@ -63,7 +61,8 @@ def printed(graph: Any, origins: bool = False) -> str:
             lines.append(_line(graph, node, numbers, names) + (f"  # {where}" if where else ""))
     for variable, value in graph.updates:
         lines.append(f"update {_string(variable.data.name)} <- {_reference(value, numbers)}")
-    lines.append(f"return {_outputs(graph, numbers, names)}")
+    outputs = [_reference(o, numbers) for o in graph.outputs]
+    lines.append(f"return {nested_text(graph.structure, outputs, names)}")
     return "\n".join(lines)
 
 
@@ -98,20 +97,27 @@ def _line(graph: Any, node: Node, numbers: Numbers, names: Names) -> str:
         right = f"{node.op.name} {', '.join(map(_constant, _arrays(graph, node)))}"
     else:
         operands = [_reference(a, numbers) for a in node.args]
-        right = f"{quoted(node.op.name)}({', '.join([*operands, *_params(node, names)])})"
+        right = f"{quoted(node.op.name)}({', '.join([*operands, *parameters(node, names)])})"
     return f"{results} = {right} : {', '.join(map(names.aval, node.avals))}"
 
 
-def _params(node: Node, names: Names) -> list[str]:
+def parameters(applied: Any, names: Names) -> list[str]:
+    """The parameters of an application, a node or an instruction: ``axis=0``.
+
+    Raises
+    ------
+    GraphError
+        One that has no written form; names the operator and the user's line.
+    """
     written = []
-    for name, value in node.items:
-        if isinstance(value, np.dtype) and node.op.converters.get(name) is not np.dtype:
-            raise GraphError(f"{node.op.name}: {name}={value!r} is not read back unless it is declared as a DType")
+    for name, value in applied.items:
+        if isinstance(value, np.dtype) and applied.op.converters.get(name) is not np.dtype:
+            raise GraphError(f"{applied.op.name}: {name}={value!r} is not read back unless it is declared as a DType")
         try:
             written.append(f"{name}={names.literal(value)}")
         except GraphError as error:
-            where = told(node.origin)
-            raise GraphError(f"{node.op.name}{f' ({where})' if where else ''}: {name}: {error}") from None
+            where = told(applied.origin)
+            raise GraphError(f"{applied.op.name}{f' ({where})' if where else ''}: {name}: {error}") from None
     return written
 
 
@@ -140,45 +146,3 @@ def _constant(array: Any) -> str:
 
 def _string(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
-
-
-# --- what is returned -------------------------------------------------------------------------------------
-
-
-def _outputs(graph: Any, numbers: Numbers, names: Names) -> str:
-    outputs = [_reference(o, numbers) for o in graph.outputs]
-    if graph.structure.size != len(outputs):  # the graph does not say how they are nested
-        return f"flat {', '.join(outputs)}".rstrip()
-    rest = iter(outputs)
-    written = _nested(graph.structure, lambda: next(rest), names)
-    plain = graph.structure.kind is tuple and len(graph.structure.children) > 1
-    return written[1:-1] if plain else written
-
-
-def _nested(structure: Structure, leaf: Callable[[], str], names: Names) -> str:
-    kind = structure.kind
-    if kind == LEAF:
-        return leaf()
-    if kind is None:
-        return "None"
-    parts = [_nested(c, leaf, names) for c in structure.children]
-    if kind is list:
-        return f"[{', '.join(parts)}]"
-    if kind is tuple:
-        return f"({parts[0]},)" if len(parts) == 1 else f"({', '.join(parts)})"
-    if kind is dict:
-        keyed = (f"{names.literal(k)}: {p}" for k, p in zip(structure.keys, parts, strict=True))
-        return f"{{{', '.join(keyed)}}}"
-    name = class_name(kind)
-    if not all(NAME.match(part) for part in name.split(".")):
-        raise GraphError(f"outputs nested in a {name}, which was made inside of a function, cannot be written")
-    if attrs.has(kind):
-        fields = [f"{k}={p}" for k, p in zip(structure.keys, parts, strict=True)]
-        static = [f"{k}={names.literal(v)}" for k, v, _ in structure.static]
-        return f"{name}({', '.join([*fields, *static])})"
-    return f"{name}({', '.join(parts)})"
-
-
-def class_name(kind: Any) -> str:
-    """A class as the text names it."""
-    return f"{kind.__module__}.{kind.__qualname__}"

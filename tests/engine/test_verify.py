@@ -25,9 +25,15 @@ FLAT = Aval((16,), "float32")
 partly = evolve(add, name="partly", kernels=(reference(lambda xp, a, b: a + b, overwrites=(1,)),))
 
 
+wanting = evolve(
+    multiply, kernels=(reference(lambda xp, a, b: a * b, scratch=lambda avals: (((4, 4), "float32"),), name="wanting"),)
+)
+
+
 def step(op: Any, operands: tuple[int, ...], *results: int, view: bool = False, **facts: Any) -> Instruction:
     kernel = facts.pop("kernel", "view" if view else op.kernels[0].name)
-    return Instruction(op, (), kernel, operands, results, facts.pop("scratch", ()), view, ())
+    scratch, origin = facts.pop("scratch", ()), facts.pop("origin", ())
+    return Instruction(op, op.canonical(facts), kernel, operands, results, scratch, view, origin)
 
 
 #  t  slots: 0 input, 1 variable, 2 constant                    buffers: 0 input, 1 variable, 2 constant
@@ -198,6 +204,38 @@ REFUTED: dict[str, tuple[Callable[[Plan], Plan], str]] = {
         lambda p: changed(changed(p, "slots", 5, buffer=5), "slots", 6, buffer=3),
         r"operand 0, slot 4 in buffer 3, which is a view of other elements, or in another order",
     ),
+    "a kernel that is not there": (
+        lambda p: changed(p, "instructions", 0, kernel="blas"),
+        r"instruction 0 \(add\) has no kernel 'blas'; there are: add",
+    ),
+    "scratch that nobody wants": (
+        lambda p: changed(with_scratch(), "instructions", 2, op=multiply, kernel="multiply"),
+        r"the kernel 'multiply' wants scratch \[\], given \[float32\[4, 4\]\]",
+    ),
+    "another shape than the operator's": (
+        lambda p: changed(p, "slots", 7, aval=Aval((2, 2), "float32")),
+        r"instruction 4 \(add\) gives float32\[4, 4\], but float32\[2, 2\] is written",
+    ),
+    "another dtype than the operator's": (
+        lambda p: changed(p, "slots", 7, aval=Aval((4, 4), "int32")),
+        r"instruction 4 \(add\) gives float32\[4, 4\], but int32\[4, 4\] is written",
+    ),
+    "a view of another shape": (
+        lambda p: changed(p, "slots", 4, aval=Aval((16, 16), "float32")),
+        r"instruction 1 \(permute_dims\) gives float32\[4, 4\], but float32\[16, 16\] is written",
+    ),
+    "too few operands": (
+        lambda p: changed(p, "instructions", 4, operands=(6,)),
+        r"instruction 4 \(add\) is refused: add\(float32\[4, 4\]\): add takes 2 tensors, given 1",
+    ),
+    "parameters that it has not": (
+        lambda p: changed(p, "instructions", 4, items=(("axis", 0),)),
+        r"instruction 4 \(add\) is refused: .*add has no parameter 'axis'",
+    ),
+    "parameters in another form": (
+        lambda p: changed(p, "instructions", 1, items=(("axes", [1, 0]),)),
+        r"not in the operator's own order and form",
+    ),
     "in place, another dtype": (
         lambda p: changed(p, "slots", 6, aval=Aval((4, 4), "int32")),
         r"slot 5 in buffer 4: float32\[4, 4\], but",
@@ -267,10 +305,10 @@ def test_an_update_is_no_view() -> None:
 def test_what_only_contiguous_memory_can_show_is_no_view_of_a_transpose() -> None:
     plan = good()
     flat = changed(changed(plan, "slots", 6, buffer=3, aval=FLAT, is_view=True), "buffers", 3, upper=5)
-    seen = changed(flat, "instructions", 3, step(reshape, (3,), 6, view=True))
+    seen = changed(flat, "instructions", 3, step(reshape, (3,), 6, view=True, shape=(16,)))
     verify(changed(changed(seen, "slots", 7, aval=FLAT), "buffers", 4, upper=3))
     with pytest.raises(PlanError, match=r"a view of slot 4, which is not contiguous: reshape has to copy there"):
-        verify(changed(seen, "instructions", 3, step(reshape, (4,), 6, view=True)))
+        verify(changed(seen, "instructions", 3, step(reshape, (4,), 6, view=True, shape=(16,))))
 
 
 def test_a_view_of_an_operand_that_is_not_there() -> None:
@@ -284,7 +322,7 @@ def with_scratch(**fields: Any) -> Plan:
     plan = good()
     buffer = evolve(Buffer("arena", 64, 2, 3, 128), **fields)
     plan = evolve(plan, slots=(*plan.slots, Slot(6, SQUARE)), buffers=(*plan.buffers, buffer), arena_bytes=192)
-    return changed(plan, "instructions", 2, scratch=(9,))
+    return changed(plan, "instructions", 2, op=wanting, kernel="wanting", scratch=(9,))
 
 
 def test_scratch_is_memory_of_its_own() -> None:

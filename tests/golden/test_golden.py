@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import nnc_func as nnc
+from nnc_func.engine.plan import Plan
 from nnc_func.graph.text import parsed
 
 HERE = Path(__file__).parent
@@ -115,6 +116,15 @@ def test_what_a_golden_says_is_what_runs(make: Callable[[], Built]) -> None:
     variables = {v.data.name: v.data for v in program.graph.variables}
     again = plain.engine.compile(parsed(section, plain, variables=variables))
     agree(again(*given), wanted)
+
+
+@pytest.mark.parametrize("make", [g for g in GRAPHS if g is not unknown], ids=lambda f: f.__name__)
+def test_the_plan_that_a_golden_says_is_what_runs(make: Callable[[], Built]) -> None:
+    program, given, wanted = make()
+    text = (HERE / f"{make.__name__}.txt").read_text(encoding="utf-8")
+    plan = Plan.parse(text.split("# planned\n")[1], LAZY)
+    assert plan == program.plan
+    agree(LAZY.program(plan, program._constants, program.variables)(*given), wanted)
 
 
 def test_reprs() -> None:

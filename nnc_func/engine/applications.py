@@ -1,0 +1,102 @@
+"""Whether each instruction applies its operator as that allows: parameters, dtypes and shapes, kernel, scratch.
+
+Part of verification. What memory each one touches, and when, is `verify`'s.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import evolve
+
+from nnc_func.aval import Aval
+from nnc_func.engine.copying import FILL
+from nnc_func.engine.plan import Instruction, Plan
+from nnc_func.errors import NncError, OperatorError, PlanError
+from nnc_func.graph.origin import told
+from nnc_func.op import Items, Op
+
+
+def check_applications(plan: Plan) -> None:
+    """Raise unless each instruction's results are what its operator gives of its operands, by a kernel that it has.
+
+    Raises
+    ------
+    PlanError
+        Names the instruction, what it is written to be, and what the operator says.
+    """
+    slots = plan.slots
+    avals = [s.aval for s in slots]
+    ids: dict[Aval, int] = {}
+    kinds = [ids.setdefault(a, len(ids)) for a in avals]  # equal avals, equal numbers: cheaper keys than avals
+    seen: set[Any] = set()
+    filled: set[int] = set()  # gaps, which are operands of no operator
+    for t, i in enumerate(plan.instructions):
+        if i.op is FILL:
+            filled.update(i.results)
+        if i.op.parts is not None and not filled.isdisjoint(i.operands):
+            i = evolve(i, operands=tuple([n for n in i.operands if n not in filled]))
+        numbers = (*i.operands, *i.results, *i.scratch)
+        key = (i.op, id(i.items), i.kernel, i.view, len(i.operands), len(i.results), *[kinds[n] for n in numbers])
+        if key not in seen:
+            _check(plan, t, i)
+            seen.add(key)
+
+
+def inferred(op: Op, avals: tuple[Aval, ...], items: Items) -> tuple[Aval, ...]:
+    """What the operator gives of such operands.
+
+    Raises
+    ------
+    PlanError
+        It does not take them.
+
+    Examples
+    --------
+    >>> from nnc_func.graph.ops import CATALOGUE
+    >>> inferred(CATALOGUE["add"], (Aval((2, 1), "float32"), Aval((3,), "float32")), ())
+    (float32[2, 3],)
+    """
+    params = dict(items)
+    try:
+        op.check_arity(len(avals))
+        if op.canonical(params) != items:
+            raise OperatorError("the parameters are not in the operator's own order and form")
+        dtype = op.dtype(*(a.dtype for a in avals), **params)
+        shape = op.shape(*(a.shape for a in avals), **params)
+        return tuple(map(Aval, shape, dtype)) if op.several else (Aval(shape, dtype),)
+    except Exception as error:  # rules see parameters that nobody has checked
+        said = ", ".join([*map(repr, avals), *(f"{k}={v!r}" for k, v in items)])
+        raise PlanError(f"{op.name}({said}): {error}") from None
+
+
+def _check(plan: Plan, t: int, i: Instruction) -> None:
+    operands, results, scratch = ([plan.slots[n].aval for n in ns] for ns in (i.operands, i.results, i.scratch))
+    where = told(i.origin)
+    named = f"instruction {t} ({i.op.name}{f' at {where}' if where else ''})"
+    try:
+        wanted = inferred(i.op, tuple(operands), i.items)
+    except PlanError as error:
+        raise PlanError(f"{named} is refused: {error}") from None
+    if [(a.shape, a.dtype) for a in wanted] != [(a.shape, a.dtype) for a in results]:
+        told_of = ", ".join(map(repr, results)) or "no results"
+        raise PlanError(f"{named} gives {', '.join(map(repr, wanted))}, but {told_of} is written")
+    if not i.view:
+        _check_kernel(i, named, tuple(operands), scratch)
+
+
+def _check_kernel(i: Instruction, named: str, operands: tuple[Aval, ...], scratch: list[Aval]) -> None:
+    params = dict(i.items)
+    kernel = next((k for k in i.op.kernels if k.name == i.kernel), None)
+    if kernel is None:
+        raise PlanError(f"{named} has no kernel {i.kernel!r}; there are: {', '.join(k.name for k in i.op.kernels)}")
+    try:
+        accepted = kernel.accepts(operands, **params)
+        wanted = [Aval(*s) for s in kernel.scratch(operands, **params)] if kernel.scratch is not None else []
+        given = [Aval(a.shape, a.dtype) for a in scratch]
+    except NncError as error:
+        raise PlanError(f"{named}: {error}") from None
+    if not accepted:
+        raise PlanError(f"{named}: the kernel {i.kernel!r} does not take {', '.join(map(repr, operands))}")
+    if wanted != given:
+        raise PlanError(f"{named}: the kernel {i.kernel!r} wants scratch {wanted}, given {given}")
