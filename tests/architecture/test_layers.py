@@ -11,10 +11,11 @@ import pytest
 LIBRARY = Path(__file__).resolve().parents[2] / "nnc_func"
 FUSED = "graph/ops/fused.py"  # an operator made of others: its facets are made of theirs
 BARE = ("device/namespace.py", "device/null.py")  # a bare device refuses what Type and Shape refuse; Null infers
+VERIFIER = "engine/applications.py"  # a plan that anybody may have written: no layer has looked at it
 READERS = {  # facet: where in the library it may be read
-    "dtype": ("graph/type.py", *BARE, "testing/"),
+    "dtype": ("graph/type.py", *BARE, VERIFIER, "testing/"),
     # rules and devices ask whether it is `broadcast`: elementwise
-    "shape": ("graph/shape.py", *BARE, "device/arrays.py", "graph/rules/", FUSED, "testing/"),
+    "shape": ("graph/shape.py", *BARE, VERIFIER, "device/arrays.py", "graph/rules/", FUSED, "testing/"),
     "kernels": ("device/", "engine/", FUSED, "testing/"),
     "laws": ("graph/optimiser.py", "graph/rules/", "testing/"),
     "has": ("graph/optimiser.py", "graph/rules/", "testing/"),
