@@ -7,7 +7,7 @@ member of each: that is how the device's array type reaches the top, where nothi
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Literal, Protocol, TypeVar
 
 from nnc_func.aval import Aval
@@ -33,6 +33,12 @@ class Memory(Protocol[A]):
     def arena(self, nbytes: int) -> A: ...
     def view(self, arena: A, offset: int, shape: tuple[int, ...], dtype: Any, strides: Any = None) -> A: ...
     def empty(self, shape: tuple[int, ...], dtype: Any) -> A: ...
+
+
+class Streams(Protocol):
+    """What a device may offer beyond: jobs that run side by side. Without it streams run one after the other."""
+
+    def together(self, jobs: Sequence[Callable[[], None]], stop: Callable[[], None]) -> None: ...
 
 
 class TypeSignature(Protocol[A_co]):

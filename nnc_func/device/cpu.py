@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy.typing as npt
 
 from nnc_func.device.arrays import PlannedDevice
 from nnc_func.device.namespace import HOST, numbers
+from nnc_func.device.workers import shared, together
 from nnc_func.layer import layer
 
 Array = npt.NDArray[Any]
@@ -51,6 +53,14 @@ class NumPy(PlannedDevice):
     def to_numpy(self, array: Array) -> Array:
         """The array on the host; not copied."""
         return array
+
+    def together(self, jobs: Sequence[Callable[[], None]], stop: Callable[[], None]) -> None:
+        """Run the jobs side by side, the first one in this thread, with BLAS held to its share of the cores."""
+        if len(jobs) == 1:
+            jobs[0]()
+            return
+        with shared(len(jobs)):
+            together(jobs, stop)
 
     def arena(self, nbytes: int) -> Array:
         """An uninitialised run of `nbytes` bytes, whose address is a multiple of `alignment`."""

@@ -38,6 +38,7 @@ class Frame:
         "lent",
         "order",
         "patches",
+        "sections",
         "views",
     )
 
@@ -56,6 +57,7 @@ class Frame:
             if buffer.kind == LENT and not found.is_view:
                 self.lent.setdefault(buffer.source, []).append(i)
         self._kernels: dict[tuple[Op, str], Kernel] = {}
+        self.sections: dict[int, Any] = {}  # position in calls -> the calls from there dealt out to threads
         self._passing: list[tuple[list[Any], int]] = []
         self._shown: list[int] = []
         for slot, value in zip(plan.constants, constants, strict=True):

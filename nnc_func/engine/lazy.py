@@ -17,7 +17,9 @@ from nnc_func.engine.interpreted import Interpreted
 from nnc_func.engine.kernel_table import NO_TABLE, KernelTable
 from nnc_func.engine.planner import planned
 from nnc_func.engine.program import Program
+from nnc_func.engine.schedule import ListScheduler, Scheduler
 from nnc_func.engine.symbolic import SymbolicProgram
+from nnc_func.errors import PlanError
 from nnc_func.graph.graph import ComputationGraph
 from nnc_func.graph.leaves import Variable
 from nnc_func.graph.node import Value
@@ -77,6 +79,10 @@ class Lazy(Layer, Generic[A]):
         Offsets in the arena are multiples of it, in bytes.
     kernels
         Recorded choices of kernels; what it does not name is the device's choice. See `Program.autotune`.
+    streams
+        How many kernels may run at the same time, where the device can; see `with_streams`.
+    scheduler
+        Maps tasks to streams and an order of issue; any function from `Tasks` and a number of streams.
 
     Examples
     --------
@@ -94,6 +100,8 @@ class Lazy(Layer, Generic[A]):
     check_numerics: bool = False
     alignment: int = 64
     kernels: KernelTable = NO_TABLE
+    streams: int = 1
+    scheduler: Scheduler = ListScheduler()
     operator: OperatorSignature[A] = opens("graph.optimiser.operator")
     symbol: SymbolSignature[A] = opens("graph.optimiser.operator.symbol")
     device: DeviceSignature[A] = opens("graph.optimiser.operator.symbol.shape.type.device")
@@ -130,9 +138,17 @@ class Lazy(Layer, Generic[A]):
             stats = Stats(source.statistics, graph.statistics, report, seconds, 0.0)
             return Interpreted(graph, source, self.device, stats, self.check_numerics)
         plan, blocks, constants = planned(
-            graph, self.device, self.allocator, self.orders, self.alignment, self.check_numerics, self.kernels
+            graph,
+            self.device,
+            self.allocator,
+            self.orders,
+            self.alignment,
+            self.check_numerics,
+            self.kernels,
+            self.streams,
+            self.scheduler,
         )
-        if config.spec >= 1 or self.allocator not in ALLOCATORS.values():
+        if plan.streams > 1 or config.spec >= 1 or self.allocator not in ALLOCATORS.values():
             plan.verify()  # a user's own allocator is never believed
         stats = Stats(source.statistics, graph.statistics, report, seconds, time.perf_counter() - start)
         if config.debug >= 1:
@@ -176,6 +192,42 @@ class Lazy(Layer, Generic[A]):
     def with_kernels(self, table: KernelTable) -> Lazy[A]:
         """This engine with another table of kernels."""
         return evolved(self, kernels=table)
+
+    def with_streams(self, streams: int, scheduler: Scheduler | None = None) -> Lazy[A]:
+        """This engine with programs that run on several threads, where that is estimated to pay.
+
+        The calling thread is one of them. While kernels run side by side BLAS has cores / streams threads for each, if
+        threadpoolctl is installed (the extra `parallel`); without it, set ``OMP_NUM_THREADS`` before NumPy is loaded.
+        Memory is shared only among what cannot run at the same time, so that programs may take more of it.
+
+        Parameters
+        ----------
+        streams
+            How many threads; as many as there are cores is best.
+        scheduler
+            See `ListScheduler`, the default.
+
+        Raises
+        ------
+        PlanError
+            Less than one stream.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import nnc_func as nnc
+        >>> lazy = nnc.lazy()
+        >>> lazy = lazy.swap(engine=lazy.engine.with_streams(2))
+        >>> x = lazy.input("x", (1 << 20,), "float32")
+        >>> program = lazy.compile([x], [lazy.ops.exp(x), lazy.ops.sin(x)])
+        >>> sorted(i.stream for i in program.plan.instructions)
+        [0, 1]
+        >>> [round(float(y[0]), 4) for y in program(np.ones(1 << 20, "float32"))]
+        [2.7183, 0.8415]
+        """
+        if not isinstance(streams, int) or streams < 1:
+            raise PlanError(f"a program has 1 stream or more, given {streams!r}")
+        return evolved(self, streams=streams, scheduler=self.scheduler if scheduler is None else scheduler)
 
     def checking_numerics(self, on: bool = True) -> Lazy[A]:
         """This engine with a check of every kernel's results for NaN and infinity."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from attrs import evolve
+
 from nnc_func.engine.allocators.base import Allocator, Problem, answered, arena_size
 from nnc_func.engine.plan import ARENA, CONSTANT, DEFAULT, INPUT, LENT, TABLE, VARIABLE, Buffer, Instruction, Plan, Slot
 from nnc_func.engine.storages import Storages
@@ -26,6 +28,7 @@ def placed(work: Storages, allocator: Allocator, alignment: int, order: str) -> 
             [work.first[s] for s in arena],
             [work.last[s] + 1 for s in arena],
             alignment,
+            None if work.streams is None else work.streams.uses([work.users[s] for s in arena]),
         )
         found = answered(allocator, problem)
         offsets.update(zip(arena, found, strict=True))
@@ -53,6 +56,9 @@ def placed(work: Storages, allocator: Allocator, alignment: int, order: str) -> 
     ]
     instructions = [_instruction(work, raw, slots, number) for raw in work.instructions]
     graph = work.graph
+    if work.streams is not None:
+        dealt = zip(instructions, work.streams.stream, work.streams.waits, strict=True)
+        instructions = [evolve(i, stream=stream, waits=waits) for i, stream, waits in dealt]
     plan = Plan(
         instructions=tuple(instructions),
         slots=tuple(slots),

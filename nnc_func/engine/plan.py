@@ -183,6 +183,11 @@ class Plan:
     def _problem(self, found: Sequence[Buffer]) -> Problem:
         return Problem([b.nbytes for b in found], [b.lower for b in found], [b.upper for b in found], self.alignment)
 
+    @cached_property
+    def streams(self) -> int:
+        """How many streams it has."""
+        return max((i.stream for i in self.instructions), default=0) + 1
+
     @property
     def planned(self) -> Sequence[Buffer]:
         """The buffers in the arenas."""
@@ -225,7 +230,9 @@ class Plan:
         return repr(self.input_names[position]) if self.input_names else str(position)
 
     def verify(self) -> Plan:
-        """Check the plan against itself, by an algorithm that shares no code with the planner; returns it.
+        """Check the plan against itself, by algorithms that share no code with the planner; returns it.
+
+        With several streams, for every order that its waits allow.
 
         Raises
         ------
@@ -235,6 +242,10 @@ class Plan:
         from nnc_func.engine.verify import verify
 
         verify(self)
+        if self.streams > 1:
+            from nnc_func.engine.races import check_streams
+
+            check_streams(self)
         return self
 
     @classmethod

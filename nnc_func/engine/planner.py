@@ -1,4 +1,4 @@
-"""From a graph to a plan: kernels, order, views, in-place, lifetimes, offsets. It computes nothing.
+"""From a graph to a plan: kernels, order, streams, views, in-place, lifetimes, offsets. It computes nothing.
 
 Variables are written in a commit section at the end, made of what cannot fail, so that a program that fails
 leaves every variable as it was; an update that cannot be written in place gets a fresh array and is swapped in.
@@ -14,8 +14,10 @@ from nnc_func.engine.kernel_table import NO_TABLE, KernelTable, kernels_of
 from nnc_func.engine.order import arranged
 from nnc_func.engine.placing import placed
 from nnc_func.engine.plan import Plan
+from nnc_func.engine.schedule import Scheduler, serial
 from nnc_func.engine.sharing import lend, lifetimes, share
 from nnc_func.engine.storages import Storages
+from nnc_func.engine.streams import scheduled
 from nnc_func.engine.windows import windows
 from nnc_func.graph.graph import ComputationGraph
 from nnc_func.graph.node import Node
@@ -31,6 +33,8 @@ def planned(
     alignment: int = 64,
     checked: bool = False,
     table: KernelTable = NO_TABLE,
+    streams: int = 1,
+    scheduler: Scheduler = serial,
 ) -> tuple[Plan, dict[Node, int], list[Any]]:
     """The plan of a graph whose shapes are known, the buffer of each node's first result, and the constants' arrays.
 
@@ -52,6 +56,7 @@ def planned(
     for node in sequence[early:]:
         work.define(node)
     work.finish_outputs()
+    work.streams = scheduled(work, scheduler, streams)
     lifetimes(work)
     share(work)
     lend(work)

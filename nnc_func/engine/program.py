@@ -20,6 +20,7 @@ from nnc_func.engine.inspection import Inspected
 from nnc_func.engine.interrupts import held
 from nnc_func.engine.observed import Application, Observer, drained, observed
 from nnc_func.engine.outs import delivered, given, usable
+from nnc_func.engine.parallel import run_section
 from nnc_func.engine.plan import NEXT, Plan
 from nnc_func.engine.results import memory, recycled
 from nnc_func.errors import DTypeError, NncError, OperatorError, PlanError, ShapeError
@@ -95,6 +96,7 @@ class Program(Inspected, Tunable):
         self._device = device
         self._constants = constants
         self._check = check_numerics
+        self.together = getattr(device, "together", None) if plan.streams > 1 else None
         self._build = (plan.structure or ONE_LEAF).build
         self._flat = plan.structure is None or plan.structure.kind is list
         self._inputs = [(s, plan.slots[s].aval.shape, plan.slots[s].aval.dtype) for s in plan.inputs]
@@ -259,6 +261,9 @@ class Program(Inspected, Tunable):
         return arrays
 
     def _run(self, frame: Frame, section: list[Any], start: int) -> None:
+        if self.together is not None:
+            run_section(self, frame, start, start + len(section))
+            return
         calls: Any = iter(section)  # a list's iterator knows how far it has come
         try:
             for call, args in calls:
@@ -286,7 +291,7 @@ class Program(Inspected, Tunable):
             self._run(frame, frame.late, len(frame.early))
             self._exchange(following)
         except BaseException as error:
-            reached = getattr(error, "instruction", None)
+            reached = getattr(error, "instruction", None) if self.together is None else None
             taken = [self._variables[at][1] for at, array, _ in following if self._variables[at][1].array is array]
             over = [v for t, v in self._first_writes if reached is None or t <= reached]
             written = [v for v in self._written if v in taken or v in over]

@@ -9,7 +9,12 @@ from nnc_func.facets.kernels import ALL, Kernel
 
 
 def lifetimes(work: Storages) -> None:
-    """First and last use of every storage, views counted for their base."""
+    """First and last use of every storage, views counted for their base; with streams, every use."""
+    if work.streams is not None:
+        work.users = [[] for _ in work.kind]
+        for t, (_, _, operands, results, scratch, _) in enumerate(work.instructions):
+            for s in {*(work.storage[slot] for slot in (*operands, *results)), *(s for _, s in scratch)}:
+                work.users[s].append(t)
     first, last, storage = work.first, work.last, work.storage
     for t, (_, _, operands, results, scratch, _) in enumerate(work.instructions):
         for slot in operands:
@@ -33,7 +38,7 @@ def share(work: Storages) -> None:
 
     A chain that starts over a variable must end in its update; one that does not is not begun the next time.
     """
-    merged, last = list(work.merged), list(work.last)
+    merged, last, users = list(work.merged), list(work.last), list(work.users)
     while True:
         _share(work)
         updates = {at for at, slot in work.updates if work.root(work.storage[slot]) == _variable(work, at)}
@@ -45,7 +50,7 @@ def share(work: Storages) -> None:
         if not broken:
             return
         work.updated -= broken
-        work.merged, work.last = list(merged), list(last)
+        work.merged, work.last, work.users = list(merged), list(last), list(users)
 
 
 def _variable(work: Storages, at: int) -> int:
@@ -77,6 +82,8 @@ def _dies(work: Storages, t: int, slot: int, operands: tuple[int, ...], kind: st
     storage = work.root(work.storage[slot])
     if work.last[storage] != t or work.nbytes[storage] != work.nbytes[mine]:
         return False
+    if work.streams is not None and not work.streams.all_before(work.users[storage], t):
+        return False  # another stream may still read it
     if work.kind[storage] == VARIABLE:  # only one that gets a new value, where nothing can fail any more
         if t < work.commit or work.source[storage] not in work.updated:
             return False
@@ -98,6 +105,7 @@ def _dies(work: Storages, t: int, slot: int, operands: tuple[int, ...], kind: st
 def lend(work: Storages) -> None:
     """What is dead before an output is written may live in its memory, where that lowers the peak."""
     bound = {s for *_, scratch, _ in work.instructions for _, s in scratch}  # once, to the arena: outputs are fresh
+    uses = None if work.streams is None else work.streams.uses(work.users)
     for slot in sorted(work.outputs, key=lambda s: -work.avals[s].nbytes):
         output = work.storage[slot]
         if work.avals[slot].layout is not None:
@@ -113,6 +121,7 @@ def lend(work: Storages) -> None:
             [work.last[s] + 1 for s in arena],
             work.nbytes[output],
             work.first[output],
+            None if uses is None else uses.of([*arena, output]),
         )
         for at in chosen:
             work.kind[arena[at]], work.source[arena[at]] = LENT, work.source[output]

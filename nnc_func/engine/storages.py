@@ -8,6 +8,7 @@ from typing import Any
 from nnc_func.aval import Aval
 from nnc_func.engine.copying import copying, filling
 from nnc_func.engine.plan import ARENA, CONSTANT, INPUT, NEXT, OUTPUT, VARIABLE
+from nnc_func.engine.streams import Streams
 from nnc_func.engine.windows import Window, Windows
 from nnc_func.facets.kernels import Kernel
 from nnc_func.facets.places import Place
@@ -46,6 +47,8 @@ class Storages:
         self.last: list[int] = []
         self.merged: list[int] = []  # storage -> the storage whose memory it took over, or itself
         self.instructions: list[tuple[Any, ...]] = []
+        self.streams: Streams | None = None  # who runs before whom, where not all is one after another
+        self.users: list[list[int]] = []  # storage -> the instructions that use it, and what took over its memory
         self.keep: list[Any] = []  # results of nodes with several are weakly interned: held while we plan
         self.outputs: list[int] = []
         self.updates: list[tuple[int, int]] = []
@@ -212,3 +215,5 @@ class Storages:
         """Let the first live in the memory of the other from now on."""
         self.merged[mine] = other
         self.last[other] = self.last[mine]
+        if self.users:
+            self.users[other] = [*self.users[other], *self.users[mine]]

@@ -47,10 +47,21 @@ class Parts:
 
 @frozen
 class Cost:
-    """Work of one application: FLOPs, and bytes read and written beyond operands and results."""
+    """Work of one application.
+
+    Attributes
+    ----------
+    flops
+        Arithmetic.
+    extra_bytes
+        Bytes read and written beyond operands and results.
+    threaded
+        A library computes it that has threads of its own, as BLAS.
+    """
 
     flops: int = 0
     extra_bytes: int = 0
+    threaded: bool = False
 
 
 CostRule = Callable[..., Cost]  # (avals of arguments, avals of results, **params) -> Cost

@@ -13,6 +13,7 @@ from nnc_func.config import config
 from nnc_func.engine.allocators import NoReuse
 from nnc_func.graph.ops import CATALOGUE
 from nnc_func.testing.programs import CONSTANT, INPUT, LARGEST, VARIABLE, Leaf, Program, Step, programs
+from nnc_func.testing.schedules import RandomScheduler
 
 EAGER, LAZY = nnc.eager(), nnc.lazy()
 STACKS = {
@@ -21,6 +22,7 @@ STACKS = {
     "no reuse": LAZY.swap(engine=LAZY.engine.with_allocator(NoReuse())),
     "no rules": LAZY.swap(optimiser=LAZY.optimiser.without_rules(*(r.name for r in LAZY.optimiser.rules))),
     "as written": LAZY.swap(engine=LAZY.engine.with_orders("as_written")),
+    "streams": LAZY.swap(engine=LAZY.engine.with_streams(3, RandomScheduler(0))),
     "eager over lazy": EAGER.swap(device=LAZY),
 }
 ULPS = 256  # of the largest number on the way: a dozen steps, each a few ulps, and sums of up to 500 elements

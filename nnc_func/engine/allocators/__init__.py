@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from nnc_func.engine.allocators.base import Allocator, Problem, arena_size, max_load
+from nnc_func.engine.allocators.base import Allocator, Problem, Uses, arena_size, max_load
 from nnc_func.engine.allocators.best_fit import BestFit
+from nnc_func.engine.allocators.greedy_by_size import GreedyBySize
 from nnc_func.engine.allocators.no_reuse import NoReuse
 
-ALLOCATORS: Mapping[str, Allocator] = {"best_fit": BestFit(), "no_reuse": NoReuse()}
+ALLOCATORS: Mapping[str, Allocator] = {
+    "best_fit": BestFit(),
+    "greedy_by_size": GreedyBySize(),
+    "no_reuse": NoReuse(),
+}
 
-__all__ = ["ALLOCATORS", "Allocator", "BestFit", "NoReuse", "Problem", "arena_size", "max_load"]
+__all__ = ["ALLOCATORS", "Allocator", "BestFit", "GreedyBySize", "NoReuse", "Problem", "Uses", "arena_size", "max_load"]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from operator import index
 from typing import Protocol
 
 import numpy as np
-from attrs import field, frozen
+from attrs import evolve, field, frozen
+from numpy.typing import NDArray
 
 from nnc_func.errors import PlanError
 
@@ -15,6 +17,41 @@ ALIGNMENT = 64  # bytes
 
 
 @frozen(eq=False)
+class Uses:
+    """When buffers are used where streams run side by side: one row a buffer, one column a stream.
+
+    Attributes
+    ----------
+    before
+        How many tasks of each stream have surely run before the first use of the buffer.
+    until
+        How many tasks of each stream there are up to the last one that uses it; 0 where none does.
+
+    Examples
+    --------
+    Two buffers of stream 0, one after the other, and one of stream 1, which waits for nothing:
+
+    >>> Uses(np.array([[0, 0], [1, 0], [0, 0]]), np.array([[1, 0], [2, 0], [0, 1]])).apart(0)
+    array([False,  True, False])
+    """
+
+    before: NDArray[np.int64] = field(converter=np.asfortranarray)
+    until: NDArray[np.int64] = field(converter=np.asfortranarray)
+
+    def apart(self, i: int) -> NDArray[np.bool_]:
+        """For each buffer, whether all its uses are surely before all of buffer i's, or after them."""
+        earlier = later = np.ones(len(self.before), np.bool_)
+        for before, until in zip(self.before.T, self.until.T, strict=True):  # a column at a time: they are few
+            earlier = earlier & (until <= before[i])
+            later = later & (before >= until[i])
+        return earlier | later
+
+    def of(self, buffers: Sequence[int]) -> Uses:
+        """The uses of some of the buffers."""
+        return Uses(self.before[buffers], self.until[buffers])
+
+
+@frozen(eq=False, slots=False)
 class Problem:
     """Buffers that want a place in one arena.
 
@@ -26,6 +63,9 @@ class Problem:
         Lifetimes in steps, half open: a buffer is alive at ``lower <= t < upper``.
     alignment
         Every offset is a multiple of it, in bytes.
+    uses
+        Where streams run side by side, lifetimes are of one order of many, and two buffers may share a place only if
+        they do not overlap in that order, and are apart by their uses.
 
     Raises
     ------
@@ -42,6 +82,7 @@ class Problem:
     lower: Sequence[int]
     upper: Sequence[int]
     alignment: int = field(default=ALIGNMENT)
+    uses: Uses | None = None
 
     def __attrs_post_init__(self) -> None:
         if not len(self.sizes) == len(self.lower) == len(self.upper):
@@ -70,6 +111,26 @@ class Problem:
         """The most bytes alive at one time, sizes rounded up: no plan is smaller."""
         return max_load(self.rounded, self.lower, self.upper)
 
+    def conflicting(self, i: int) -> NDArray[np.bool_]:
+        """For each buffer, whether it may not share a place with buffer i; so it is with i itself."""
+        lower, upper = self._lifetimes
+        found: NDArray[np.bool_] = (lower < upper[i]) & (upper > lower[i])
+        return found if self.uses is None else found | ~self.uses.apart(i)
+
+    @cached_property
+    def _lifetimes(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        return np.asarray(self.lower, np.int64), np.asarray(self.upper, np.int64)
+
+    @property
+    def widened(self) -> Problem:
+        """The problem by lifetimes alone: those of buffers that conflict overlap, being longer than they need be."""
+        if self.uses is None:
+            return self
+        lower, upper = self._lifetimes[0].copy(), self._lifetimes[1]
+        for i in range(len(self)):
+            lower[i] = min(lower[i], upper[self.conflicting(i)].min() - 1)
+        return evolve(self, lower=[*map(int, lower)], uses=None)
+
 
 def max_load(sizes: Sequence[int], lower: Sequence[int], upper: Sequence[int]) -> int:
     """The most bytes alive at one time.
@@ -89,7 +150,11 @@ def max_load(sizes: Sequence[int], lower: Sequence[int], upper: Sequence[int]) -
 
 
 class Allocator(Protocol):
-    """Maps a problem to one offset a buffer, in bytes. It knows nothing else, and is deterministic."""
+    """Maps a problem to one offset a buffer, in bytes. It knows nothing else, and is deterministic.
+
+    One that minds `Problem.conflicting`, or `Problem.uses`, says so by an attribute `partial` that is true; any other
+    is given a problem whose lifetimes say all.
+    """
 
     def __call__(self, problem: Problem) -> Sequence[int]: ...
 
@@ -103,7 +168,7 @@ def answered(allocator: Allocator, problem: Problem) -> list[int]:
         They are not one integer, zero or more, a buffer; names the allocator. Overlaps are for a plan's `verify`.
     """
     name = getattr(allocator, "__name__", None) or type(allocator).__name__
-    given = allocator(problem)
+    given = allocator(problem if getattr(allocator, "partial", False) else problem.widened)
     try:
         offsets = [index(o) for o in given]
     except TypeError as error:

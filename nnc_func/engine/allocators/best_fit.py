@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Sequence
+from typing import ClassVar
 
 from attrs import frozen
 
 from nnc_func.engine.allocators.base import Problem, arena_size
+from nnc_func.engine.allocators.greedy_by_size import GreedyBySize
 
 
 @frozen
@@ -26,8 +28,12 @@ class BestFit:
     [0, 64, 0]
     """
 
+    partial: ClassVar[bool] = True
+
     def __call__(self, problem: Problem) -> Sequence[int]:
         """The offsets, in bytes."""
+        if problem.uses is not None:
+            return GreedyBySize()(problem)
         sizes = problem.rounded
         forward = in_order(sizes, problem.lower, problem.upper)
         if arena_size(problem, forward) == problem.max_load:

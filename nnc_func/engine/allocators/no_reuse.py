@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
+from typing import ClassVar
 
 from attrs import frozen
 
@@ -19,6 +20,8 @@ class NoReuse:
     >>> NoReuse()(Problem([10, 10], [0, 1], [1, 2], alignment=16))
     [0, 16]
     """
+
+    partial: ClassVar[bool] = True
 
     def __call__(self, problem: Problem) -> Sequence[int]:
         """The offsets, in bytes."""

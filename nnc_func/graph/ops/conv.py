@@ -164,17 +164,17 @@ _KERNEL_GRADIENT = Bilinear(  # of (x, g): the cotangent c has the kernel's shap
 
 def _conv_cost(args: tuple[Any, ...], results: tuple[Any, ...], **_: Any) -> Cost:
     height, width, channels, _out = args[1].shape
-    return Cost(2 * results[0].size * height * width * channels)
+    return Cost(2 * results[0].size * height * width * channels, threaded=True)
 
 
 def _input_gradient_cost(args: tuple[Any, ...], results: tuple[Any, ...], **_: Any) -> Cost:
     height, width, channels, _out = args[1].shape
-    return Cost(2 * args[0].size * height * width * channels)
+    return Cost(2 * args[0].size * height * width * channels, threaded=True)
 
 
 def _kernel_gradient_cost(args: tuple[Any, ...], results: tuple[Any, ...], **_: Any) -> Cost:
     height, width, channels, _out = results[0].shape
-    return Cost(2 * args[1].size * height * width * channels)
+    return Cost(2 * args[1].size * height * width * channels, threaded=True)
 
 
 # --- samples -----------------------------------------------------------------------------------------

@@ -79,7 +79,7 @@ def _dtype(*given: Any, steps: Steps) -> Any:
 
 
 def _cost(args: tuple[Any, ...], results: tuple[Any, ...], *, steps: Steps) -> Cost:
-    return Cost(results[0].size * len(steps))
+    return Cost(sum(step_operator(name).cost(args, results).flops for name, *_ in steps))
 
 
 # --- masks -----------------------------------------------------------------------------------------------

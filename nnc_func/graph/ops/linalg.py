@@ -59,7 +59,7 @@ def _matmul_right(o: Any, g: Tensor, a: Tensor, b: Tensor, *, transpose_a: bool,
 
 
 def _matmul_cost(args: tuple[Any, ...], results: tuple[Any, ...], *, transpose_a: bool, **_: Any) -> Cost:
-    return Cost(2 * results[0].size * args[0].shape[-2 if transpose_a else -1])
+    return Cost(2 * results[0].size * args[0].shape[-2 if transpose_a else -1], threaded=True)
 
 
 @operator(
@@ -131,7 +131,7 @@ def _restored(o: Any, x: Tensor, goes_to: list[int]) -> Tensor:
 
 def _tensordot_cost(args: tuple[Any, ...], results: tuple[Any, ...], *, axes: Any) -> Cost:
     left, _ = kernels.contracted_axes(len(args[0].shape), len(args[1].shape), axes)
-    return Cost(2 * results[0].size * math.prod(args[0].shape[i] for i in left))
+    return Cost(2 * results[0].size * math.prod(args[0].shape[i] for i in left), threaded=True)
 
 
 @operator(

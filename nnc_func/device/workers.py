@@ -1,0 +1,206 @@
+"""Threads of the host that run jobs side by side, kept for the next time; and BLAS held to its share of the cores.
+
+Nothing is started when this is imported, and a process that was forked starts threads of its own.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import Context, copy_context
+from queue import SimpleQueue
+from typing import Any
+
+Job = Callable[[], None]
+
+
+class _Errand:
+    """A job for another thread, and how it went."""
+
+    __slots__ = ("_context", "_job", "_over", "_stop", "done", "error")
+
+    def __init__(self, job: Job, context: Context, stop: Job) -> None:
+        self._job, self._context, self._stop = job, context, stop
+        self._over = threading.Lock()
+        self._over.acquire()
+        self.done = False
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        """Do it, unless it is done already."""
+        if self.done:
+            return
+        try:
+            self._context.run(self._job)
+        except BaseException as error:  # it belongs to who waits for the errand
+            self.error = error
+            self._stop()
+        self.done = True
+        self._over.release()
+
+    def wait(self) -> None:
+        """Return once it is done. One thread may wait."""
+        if not self.done:
+            self._over.acquire()
+
+
+class _Worker:
+    """A thread that runs errands, one after the other."""
+
+    __slots__ = ("give",)
+
+    def __init__(self) -> None:
+        errands: SimpleQueue[_Errand] = SimpleQueue()
+        self.give = errands.put
+        threading.Thread(target=_work, args=(errands,), name="nnc_func stream", daemon=True).start()
+
+
+def _work(errands: SimpleQueue[_Errand]) -> None:
+    while True:
+        errands.get().run()
+
+
+class _Crew:
+    """The workers of this process that are idle."""
+
+    def __init__(self) -> None:
+        self._idle: list[_Worker] = []
+        self._watched = False
+
+    def take(self, count: int) -> list[_Worker]:
+        """So many workers; they are started where there are none."""
+        if not self._watched:
+            self._watched = True
+            if hasattr(os, "register_at_fork"):
+                os.register_at_fork(after_in_child=self._idle.clear)  # threads are not forked
+        found = []
+        for _ in range(count):
+            try:
+                found.append(self._idle.pop())
+            except IndexError:
+                found.append(_Worker())
+        return found
+
+    def back(self, workers: Sequence[_Worker]) -> None:
+        """They are idle again."""
+        self._idle.extend(workers)
+
+
+_CREW = _Crew()
+
+
+def together(jobs: Sequence[Job], stop: Job) -> None:
+    """Run the first job in this thread and the others in threads of their own; return when all have ended.
+
+    An error of any job, or an interrupt of this thread, is raised when all have ended: `stop` is called at once, from
+    the thread that has it, and is to make the other jobs end soon. Jobs see the caller's context variables.
+
+    Examples
+    --------
+    >>> found = []
+    >>> together([lambda: found.append(1), lambda: found.append(2)], stop=lambda: None)
+    >>> sorted(found)
+    [1, 2]
+    """
+    errands = [_Errand(job, copy_context(), stop) for job in jobs[1:]]
+    workers = _CREW.take(len(errands))
+    given = 0
+    failed: BaseException | None = None
+    try:
+        for worker, errand in zip(workers, errands, strict=True):
+            worker.give(errand)
+            given += 1
+        jobs[0]()
+    except BaseException as error:  # an interrupt may come at any line
+        failed = error
+        stop()
+        for worker, errand in zip(workers[given:], errands[given:], strict=True):
+            worker.give(errand)  # perhaps it was given already: it is done once
+    failed = _ended(errands, stop) or failed
+    _CREW.back(workers)
+    failed = failed or next((e.error for e in errands if e.error is not None), None)
+    if failed is not None:
+        raise failed
+
+
+def _ended(errands: Sequence[_Errand], stop: Job) -> BaseException | None:
+    """Wait for all of them, whatever comes; what came."""
+    failed = None
+    while True:
+        try:
+            for errand in errands:
+                errand.wait()
+            return failed
+        except BaseException as error:
+            failed = error
+            stop()
+
+
+class _Share:
+    """BLAS's threads, held down as long as anybody asks for it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._asking = 0
+        self._libraries: list[Any] | None = None
+        self._before: list[tuple[Any, int]] = []
+
+    def hold(self, threads: int) -> None:
+        """No more than so many, from now on."""
+        with self._lock:
+            self._asking += 1
+            if self._asking > 1:
+                return
+            if self._libraries is None:
+                self._libraries = _blas()
+            self._before = [(each, each.get_num_threads()) for each in self._libraries]
+            for each, had in self._before:
+                if had > threads:
+                    each.set_num_threads(threads)
+
+    def free(self) -> None:
+        """As it was, if nobody else asks for less."""
+        with self._lock:
+            self._asking -= 1
+            if not self._asking:
+                for each, had in self._before:
+                    each.set_num_threads(had)
+
+
+def _blas() -> list[Any]:
+    """What threadpoolctl finds of it; nothing where that is not installed."""
+    try:
+        found = importlib.import_module("threadpoolctl").ThreadpoolController()
+    except ImportError:
+        return []
+    return [each for each in found.lib_controllers if each.user_api == "blas"]
+
+
+_SHARE = _Share()
+
+
+@contextmanager
+def shared(jobs: int) -> Iterator[None]:
+    """BLAS held to its share of the cores, while so many jobs run side by side.
+
+    NumPy has no function for it: it is done where threadpoolctl is installed, the extra `parallel`.
+
+    Examples
+    --------
+    >>> with shared(2):
+    ...     pass
+    """
+    _SHARE.hold(max(1, cores() // jobs))
+    try:
+        yield
+    finally:
+        _SHARE.free()
+
+
+def cores() -> int:
+    """The cores that this process may use."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity is not None else os.cpu_count() or 1
