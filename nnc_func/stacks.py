@@ -316,6 +316,7 @@ class Stack:
         outputs: Any,
         updates: Mapping[Tensor, Tensor] | Sequence[tuple[Tensor, Tensor]] = (),
         name: str = "program",
+        retain: str | Sequence[Tensor] = "none",
     ) -> Any:
         """A program from `inputs` to `outputs` (a tensor, or a tree of them).
 
@@ -329,6 +330,9 @@ class Stack:
             Feedback pairs, variable to new value: after a call each variable has its new value.
         name
             Of the graph, for messages and pictures.
+        retain
+            ``"none"``; or what is kept so that only what changed runs again: ``"frontier"``, what that may read of the
+            rest; ``"all"``; or the outputs and these. See `IncrementalProgram`.
 
         Raises
         ------
@@ -344,7 +348,9 @@ class Stack:
             name,
             structure,
         )
-        return self.engine.compile(graph)
+        if isinstance(retain, str) and retain == "none":
+            return self.engine.compile(graph)
+        return self.engine.incremental(graph, retain, self._symbolic)
 
     def program(self, plan: Plan, constants: Any = (), variables: Any = ()) -> Program:
         """A program of a plan alone, verified and bound to this stack's device; see `plan_binding.on_stack`."""

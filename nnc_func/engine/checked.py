@@ -68,8 +68,9 @@ class Poison(Observer):
     def __init__(self, plan: Any, device: Any, frame: Any) -> None:
         self.starts: dict[int, list[Any]] = {}
         self.ends: dict[int, list[Any]] = {}
-        for b in plan.buffers:
-            if b.kind == ARENA and b.nbytes:
+        retained = set(plan.retained or ())
+        for number, b in enumerate(plan.buffers):
+            if b.kind == ARENA and b.nbytes and number not in retained:
                 array = device.view(frame.arenas[b.place], b.offset, (b.nbytes,), "uint8")
                 self.starts.setdefault(b.lower, []).append(array)
                 self.ends.setdefault(b.upper, []).append(array)

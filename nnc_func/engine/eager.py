@@ -83,6 +83,12 @@ class Eager(Layer, Generic[A]):
         """The graph as a program that interprets its nodes as they are: no rewriting, no plan. The oracle."""
         return Interpreted(graph, graph, self.device, check_numerics=self.check_numerics)
 
+    def incremental(self, graph: ComputationGraph, retain: Any, lift: Any) -> Any:
+        """As `compile`, of an `IncrementalProgram`; where `retain` is a list, `lift` makes values of its members."""
+        from nnc_func.engine.incremental_compile import interpreted
+
+        return interpreted(self, graph, retain, lift)
+
     def force(self, values: Sequence[Any]) -> list[Any]:
         """Device arrays with the values of these.
 

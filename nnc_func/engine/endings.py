@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nnc_func.engine.plan import ARENA, LENT, NEXT, OUTPUT, VARIABLE
+from nnc_func.engine.plan import ARENA, CONSTANT, INPUT, LENT, NEXT, OUTPUT, VARIABLE
 from nnc_func.errors import PlanError
 
 LEAF = -1  # where a slot is made that no instruction makes
@@ -28,6 +28,37 @@ def ends(replay: Any) -> None:
             raise PlanError(
                 f"{replay.named(writer)} writes to {replay.told(number)}, which is not where that output or update is"
             )
+
+
+def outlives(replay: Any) -> None:
+    """Outputs and updates are leaves, or in buffers that hold one value for ever; nothing but the arena is written.
+
+    Raises
+    ------
+    PlanError
+        The first contradiction.
+    """
+    plan = replay.plan
+    retained = set(plan.retained)
+    values = [0] * len(plan.buffers)
+    for slot, made in enumerate(replay.made):
+        values[plan.slots[slot].buffer] += made >= 0 and not plan.slots[slot].is_view
+    for number in sorted(retained):
+        buffer = plan.buffers[number] if 0 <= number < len(plan.buffers) else None
+        if buffer is None or buffer.kind != ARENA:
+            raise PlanError(f"buffer {number} is to outlive the run, but is none of the arena")
+        if buffer.lower > 0 or buffer.upper <= len(plan.instructions):
+            raise PlanError(f"buffer {number} is to outlive the run, but is alive in [{buffer.lower}, {buffer.upper})")
+        if values[number] != 1:
+            raise PlanError(f"buffer {number} is to outlive the run, so it holds one value, not {values[number]}")
+    shown = [(f"output {at}", slot) for at, slot in enumerate(plan.outputs)]
+    for what, slot in (*shown, *((f"the update of variable {at}", slot) for at, slot in plan.updates)):
+        number = replay.read(what, slot)
+        if number not in retained and plan.buffers[number].kind not in (INPUT, VARIABLE, CONSTANT):
+            raise PlanError(f"{what} is slot {slot}, in {replay.told(number)}, which does not outlive the run")
+    for number, writer in enumerate(replay.writer):
+        if writer >= 0 and plan.buffers[number].kind != ARENA:
+            raise PlanError(f"{replay.named(writer)} writes to {replay.told(number)}, but the run may not")
 
 
 def loans(replay: Any) -> None:

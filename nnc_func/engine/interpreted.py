@@ -109,7 +109,7 @@ class Interpreted(Inspected):
             enter(me, self._turns)
             self._leaf_values(env)
             for step, (node, op, args, params) in enumerate(self._steps):
-                env[node] = self._apply(node, op, [_at(env, a) for a in args], params)
+                env[node] = applied(self._device, node, op, [_at(env, a) for a in args], params)
                 for gone in self._dies.get(step, ()):
                     del env[gone]
             results, following = self._finished(env)
@@ -151,7 +151,7 @@ class Interpreted(Inspected):
             leave(me, self._turns)
 
     def _shown_apply(self, application: Application, node: Node, params: dict[str, Any]) -> Any:
-        found = self._apply(node, application.op, list(application.arguments), params)
+        found = applied(self._device, node, application.op, list(application.arguments), params)
         application.outs = found if application.op.several else (found,)
         return found
 
@@ -190,16 +190,6 @@ class Interpreted(Inspected):
         taken.add(value)
         return owned(self._device, array) if shared else array
 
-    def _apply(self, node: Node, op: Op, args: list[Any], params: dict[str, Any]) -> Any:
-        try:
-            found = self._device.bind(op, *args, **params)
-        except Exception as error:
-            where = told(node.origin)
-            if where and hasattr(error, "add_note"):
-                error.add_note(f"{op.name} was built at {where}")
-            raise
-        return found
-
     def __repr__(self) -> str:
         return f"<program {self.graph.name!r}: {len(self._steps)} applications, interpreted>"
 
@@ -212,6 +202,17 @@ def _exchange(following: list[Any]) -> None:
 
 def _as_it_is(error: Exception) -> Exception:
     return error
+
+
+def applied(device: Any, node: Node, op: Op, args: list[Any], params: dict[str, Any]) -> Any:
+    """One application, which names the user's line where it fails."""
+    try:
+        return device.bind(op, *args, **params)
+    except Exception as error:
+        where = told(node.origin)
+        if where and hasattr(error, "add_note"):
+            error.add_note(f"{op.name} was built at {where}")
+        raise
 
 
 def _at(env: dict[Node, Any], value: Any) -> Any:

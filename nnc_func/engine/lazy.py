@@ -129,6 +129,12 @@ class Lazy(Layer, Generic[A]):
             return SymbolicProgram(self, optimised, graph, report, between - start)
         return self.program(optimised, graph, report, between - start)
 
+    def incremental(self, graph: ComputationGraph, retain: Any, lift: Any) -> Any:
+        """As `compile`, of an `IncrementalProgram`; where `retain` is a list, `lift` makes values of its members."""
+        from nnc_func.engine.incremental_compile import compiled
+
+        return compiled(self, graph, retain, lift)
+
     def program(
         self, graph: ComputationGraph, source: ComputationGraph, report: Any, seconds: float, arenas: Any = None
     ) -> Any:

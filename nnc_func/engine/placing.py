@@ -78,6 +78,7 @@ def placed(work: Storages, allocator: Allocator, alignment: int, order: str) -> 
         input_names=tuple([n.data for n in graph.inputs]),
         variable_names=tuple([n.data.name for n in graph.variables]),
         structure=graph.structure if graph.structure.size == len(graph.outputs) else None,
+        retained=None if work.pinned is None else tuple([number[s] for s in sorted(work.pinned)]),
     )
     blocks = {v.node: slots[i].buffer for v, i in work.slot_of.items() if v.index == 0}
     return plan, blocks

@@ -144,6 +144,9 @@ class Plan:
         How the outputs are nested; None: a flat list.
     elsewhere
         Sizes of the arenas in other places: pairs (place, bytes).
+    retained
+        Buffers of the arena, by number, that outlive a run: each holds one value, and shares its place with nothing.
+        Outputs and updates are then shown where they are, for the program to copy. None: nothing outlives a run.
     """
 
     instructions: tuple[Instruction, ...]
@@ -164,6 +167,7 @@ class Plan:
     variable_names: tuple[str, ...] = ()
     structure: Structure | None = None
     elsewhere: tuple[tuple[str, int], ...] = ()
+    retained: tuple[int, ...] | None = None
 
     @property
     def arenas(self) -> Mapping[Place, int]:

@@ -14,11 +14,12 @@ from nnc_func.engine.kernel_table import NO_TABLE, KernelTable, kernels_of
 from nnc_func.engine.order import arranged
 from nnc_func.engine.placing import placed
 from nnc_func.engine.plan import Plan
+from nnc_func.engine.retaining import pin
 from nnc_func.engine.schedule import Scheduler, serial
 from nnc_func.engine.sharing import lend, lifetimes, share
 from nnc_func.engine.storages import Storages
 from nnc_func.engine.streams import scheduled
-from nnc_func.engine.windows import windows
+from nnc_func.engine.windows import NO_WINDOWS, windows
 from nnc_func.graph.graph import ComputationGraph
 from nnc_func.graph.node import Node
 
@@ -35,11 +36,13 @@ def planned(
     table: KernelTable = NO_TABLE,
     streams: int = 1,
     scheduler: Scheduler = serial,
+    retain: str | None = None,
 ) -> tuple[Plan, dict[Node, int], list[Any]]:
     """The plan of a graph whose shapes are known, the buffer of each node's first result, and the constants' arrays.
 
     With `checked` every kernel may be found to have failed, so that none writes over a variable. The table names
-    kernels; what it does not name is the device's choice.
+    kernels; what it does not name is the device's choice. With a `retain` policy, as `incremental` names them, values
+    outlive a run, and nothing writes over a variable either.
 
     Raises
     ------
@@ -47,18 +50,25 @@ def planned(
         An operator has no kernel on the device.
     """
     kernels, recorded = kernels_of(graph, device, table)
-    sequence, early, order = arranged(graph, kernels, orders, checked)
-    work = Storages(graph, kernels, windows(graph, sequence, kernels), recorded)
+    sequence, early, order = arranged(graph, kernels, orders, checked or retain is not None)
+    parts = windows(graph, sequence, kernels) if retain is None else NO_WINDOWS  # a value that is kept lies alone
+    work = Storages(graph, kernels, parts, recorded)
     work.define_leaves()
     for node in sequence[:early]:
         work.define(node)
     work.commit = len(work.instructions)
     for node in sequence[early:]:
         work.define(node)
-    work.finish_outputs()
-    work.streams = scheduled(work, scheduler, streams)
-    lifetimes(work)
-    share(work)
-    lend(work)
+    if retain is None:
+        work.finish_outputs()
+        work.streams = scheduled(work, scheduler, streams)
+        lifetimes(work)
+        share(work)
+        lend(work)
+    else:  # on one stream: what runs is another part of the plan each time
+        work.show_outputs()
+        lifetimes(work)
+        pin(work, retain)
+        share(work)
     plan, blocks = placed(work, allocator, alignment, order)
     return plan, blocks, work.constant_values

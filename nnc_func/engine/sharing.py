@@ -64,7 +64,7 @@ def _share(work: Storages) -> None:
         result = results[0]
         mine = work.storage[result]
         kind = work.kind[mine]
-        if kind == OUTPUT:
+        if kind == OUTPUT or (work.pinned is not None and mine in work.pinned):
             continue
         allowed = range(len(operands)) if kernel.overwrites == ALL else kernel.overwrites
         for position in allowed:

@@ -54,6 +54,7 @@ class Storages:
         self.updates: list[tuple[int, int]] = []
         self.variable_at: dict[Node, int] = {}
         self.wanted: dict[int, tuple[str, int]] = {}  # slot -> the output or update that it becomes
+        self.pinned: set[int] | None = None  # storages that outlive a run; None where nothing does
 
     # --- slots ----------------------------------------------------------------------------------------
 
@@ -204,6 +205,12 @@ class Storages:
         self.instructions[self.commit : self.commit] = early
         self.commit += len(early)
         self.instructions.extend(late)
+
+    def show_outputs(self) -> None:
+        """Outputs and updates are where they are made: what runs the plan copies them."""
+        self.outputs = [self.slot_of[v] for v in self.graph.outputs]
+        self.updates = [(self.variable_at[v], self.slot_of[u]) for v, u in self.graph.updates]
+        self.updated = set()  # nothing is written over a variable
 
     def root(self, storage: int) -> int:
         """The storage whose memory it took over, at the end."""

@@ -12,7 +12,7 @@ from attrs import define, field
 
 from nnc_func.engine.applications import check_applications
 from nnc_func.engine.assembly import assembly
-from nnc_func.engine.endings import ends, loans
+from nnc_func.engine.endings import ends, loans, outlives
 from nnc_func.engine.plan import ARENA, CONSTANT, INPUT, LENT, NEXT, OUTPUT, VARIABLE, Instruction, Plan
 from nnc_func.engine.regions import Region
 from nnc_func.engine.sweep import check_arena
@@ -61,7 +61,7 @@ def verify(plan: Plan) -> None:
             replay.view(t, instruction)
         else:
             replay.kernel(t, instruction)
-    ends(replay)
+    (ends if plan.retained is None else outlives)(replay)
     loans(replay)
     check_arena(plan)
     check_applications(plan)

@@ -51,6 +51,9 @@ class Windows:
     parts: dict[Node, tuple[list[Window], list[tuple[Box, Window]]]]
 
 
+NO_WINDOWS = Windows({}, {})
+
+
 def row_major(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
     """Strides in bytes of an array without gaps.
 

@@ -157,8 +157,8 @@ class Program:
         found = list(stack.evaluate(*wanted))
         return found[: len(self.outputs)], found[len(self.outputs) :]
 
-    def build(self, stack: Any) -> Built:
-        """It compiled by a stack, with variables of its own."""
+    def build(self, stack: Any, retain: str | Sequence[int] = "none") -> Built:
+        """It compiled by a stack, with variables of its own; values to retain are given by number."""
         leaves = [
             stack.input(n.name, n.shape, n.dtype) if n.kind == INPUT
             else stack.variable(n.name, n.value()) if n.kind == VARIABLE else stack.asarray(n.value())
@@ -169,6 +169,7 @@ class Program:
             [v for v, n in zip(leaves, self.leaves, strict=True) if n.kind == INPUT],
             [values[o] for o in self.outputs],
             [(values[v], values[u]) for v, u in self.updates],
+            retain=retain if isinstance(retain, str) else [values[n] for n in retain],
         )
         return Built(program, [v for v, n in zip(leaves, self.leaves, strict=True) if n.kind == VARIABLE])
 
