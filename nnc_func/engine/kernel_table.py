@@ -40,21 +40,28 @@ class Entry:
         The operands' avals, as text: ``float32[100, 28, 28, 1]``.
     kernel
         The kernel's name.
+    layouts
+        For each operand the axes in the order in which they must lie in memory, outermost first: operands that lie
+        otherwise are converted before, and results back after. Empty: they stay as they are.
     """
 
     operator: str
     parameters: str
     operands: tuple[str, ...]
     kernel: str
+    layouts: tuple[tuple[int, ...], ...] = ()
 
     @classmethod
-    def of(cls, op: Op, items: Items, avals: Iterable[Aval], kernel: str) -> Entry:
+    def of(
+        cls, op: Op, items: Items, avals: Iterable[Aval], kernel: str, layouts: tuple[tuple[int, ...], ...] = ()
+    ) -> Entry:
         """The entry for such applications."""
-        return cls(op.name, *_key(items, avals), kernel)
+        return cls(op.name, *_key(items, avals), kernel, layouts)
 
     def __str__(self) -> str:
         said = f", {self.parameters}" if self.parameters else ""
-        return f"{self.operator}({', '.join(self.operands)}{said}): {self.kernel}"
+        order = f", operands in the orders {list(self.layouts)}" if self.layouts else ""
+        return f"{self.operator}({', '.join(self.operands)}{said}): {self.kernel}{order}"
 
 
 def _key(items: Items, avals: Iterable[Aval]) -> tuple[str, tuple[str, ...]]:
@@ -96,17 +103,15 @@ class KernelTable:
 
     entries: tuple[Entry, ...] = field(default=(), converter=_sorted)
     machine: Machine | None = None
-    _index: Mapping[str, Mapping[Any, str]] = field(init=False, eq=False, repr=False)
+    _index: Mapping[str, Mapping[Any, Entry]] = field(init=False, eq=False, repr=False)
 
     @_index.default
-    def _indexed(self) -> Mapping[str, Mapping[Any, str]]:
-        found: dict[str, dict[Any, str]] = {}
+    def _indexed(self) -> Mapping[str, Mapping[Any, Entry]]:
+        found: dict[str, dict[Any, Entry]] = {}
         for e in self.entries:
-            of_operator = found.setdefault(e.operator, {})
-            if of_operator.setdefault((e.parameters, e.operands), e.kernel) != e.kernel:
-                raise PlanError(
-                    f"two kernels for the same applications: {e}, and {of_operator[e.parameters, e.operands]}"
-                )
+            other = found.setdefault(e.operator, {}).setdefault((e.parameters, e.operands), e)
+            if other != e:
+                raise PlanError(f"two kernels for the same applications: {e}, and {other.kernel}")
         return found
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -122,10 +127,20 @@ class KernelTable:
         where = f"measured with {self.machine}" if self.machine else "made by hand"
         return "\n".join([f"{len(self.entries)} choices of kernels, {where}", *(f"  {e}" for e in self.entries)])
 
-    def kernel(self, op: Op, items: Items, avals: Iterable[Aval]) -> str | None:
-        """The name of the recorded kernel; None where nothing is recorded."""
+    def entry(self, op: Op, items: Items, avals: Iterable[Aval]) -> Entry | None:
+        """What is recorded of such applications; None if nothing is."""
         found = self._index.get(op.name)
         return None if found is None else found.get(_key(items, avals))
+
+    def kernel(self, op: Op, items: Items, avals: Iterable[Aval]) -> str | None:
+        """The name of the recorded kernel for operands as they are; None where nothing is recorded."""
+        found = self.entry(op, items, avals)
+        return None if found is None or found.layouts else found.kernel
+
+    def layouts(self, op: Op, items: Items, avals: Iterable[Aval]) -> tuple[tuple[int, ...], ...]:
+        """The orders to which the operands are converted; empty where nothing is recorded."""
+        found = self.entry(op, items, avals)
+        return () if found is None else found.layouts
 
     def merged(self, other: KernelTable) -> KernelTable:
         """Both tables' choices; where both have one, the other's.
@@ -165,7 +180,7 @@ class KernelTable:
             if found["format"] > FORMAT:
                 raise PlanError(f"{path} has format {found['format']}; this version reads formats up to {FORMAT}")
             machine = Machine(**found["machine"]) if found["machine"] else None
-            entries = [Entry(**{**e, "operands": tuple(e["operands"])}) for e in found["kernels"]]
+            entries = [_entry(e) for e in found["kernels"]]
         except (KeyError, TypeError, ValueError) as error:
             if isinstance(error, PlanError):
                 raise
@@ -177,6 +192,12 @@ class KernelTable:
                 KernelTableWarning, stacklevel=2,
             )  # fmt: skip
         return cls(entries, machine)
+
+
+def _entry(found: Mapping[str, Any]) -> Entry:
+    """An entry as it is in a file."""
+    layouts = tuple(tuple(map(int, axes)) for axes in found.get("layouts", ()))
+    return Entry(**{**found, "operands": tuple(found["operands"]), "layouts": layouts})
 
 
 NO_TABLE = KernelTable()

@@ -17,6 +17,7 @@ from nnc_func.engine.interpreted import Interpreted
 from nnc_func.engine.kernel_table import NO_TABLE, KernelTable
 from nnc_func.engine.planner import planned
 from nnc_func.engine.program import Program
+from nnc_func.engine.relaid import relaid
 from nnc_func.engine.schedule import ListScheduler, Scheduler
 from nnc_func.engine.symbolic import SymbolicProgram
 from nnc_func.errors import PlanError
@@ -143,6 +144,7 @@ class Lazy(Layer, Generic[A]):
         if not plannable(self.device):
             stats = Stats(source.statistics, graph.statistics, report, seconds, 0.0)
             return Interpreted(graph, source, self.device, stats, self.check_numerics)
+        graph = relaid(graph, self.kernels)
         plan, blocks, constants = planned(
             graph,
             self.device,

@@ -7,6 +7,8 @@ from collections.abc import Generator, Sequence
 from threading import Lock
 from typing import Any
 
+from attrs import evolve
+
 from nnc_func.engine.arenas import Arenas
 from nnc_func.engine.binding import accepted, every
 from nnc_func.engine.inspection import Inspected
@@ -77,6 +79,19 @@ class SymbolicProgram(Inspected):
         program, inputs = self._chosen(inputs)
         found: list[Any] = yield from program.walk(inputs, out, watching, keep, wait)
         return found
+
+    def autotune(self, *inputs: Any, budget: float = 2.0, workspace: int | None = None) -> Any:
+        """See `Program.autotune`; kernels are timed for the extents that these inputs have.
+
+        The tuned program is for all extents: its table names kernels for these, and others are planned by default.
+        """
+        program, arrays = self._chosen(inputs)
+        tuning = program.autotune(*arrays, budget=budget, workspace=workspace)
+        if tuning.program is program:
+            return evolve(tuning, program=self)
+        engine = self._engine.with_kernels(tuning.table)
+        tuned = SymbolicProgram(engine, self.graph, self.source, self._report, self._seconds)
+        return evolve(tuning, program=tuned)
 
     def nested(self, results: list[Any]) -> Any:
         """Outputs nested as a call returns them."""

@@ -13,7 +13,11 @@ from attrs import frozen
 
 from nnc_func.aval import Aval
 from nnc_func.engine import located
+from nnc_func.engine.relaid import Axes, conversion, order
 from nnc_func.facets.kernels import Kernel
+from nnc_func.graph.ops.memory import relayout
+
+Candidate = tuple[Kernel, tuple[Axes, ...]]  # and the orders to which it wants its operands converted
 
 LEAST, MOST = 5, 25  # rounds
 TICK = 5e-5  # seconds: what is shorter is called several times for one timing
@@ -44,6 +48,8 @@ class Trial:
     verdict
         ``"default"``, ``"chosen"``, ``"not faster"``, or why it was not timed: ``"much slower"``, ``"no time left"``,
         it failed, its results differ, it writes over its operands, it wants too much scratch.
+    layouts
+        The orders to which operands were converted for it, within the time given; empty: they were as they are.
     """
 
     application: str
@@ -53,40 +59,63 @@ class Trial:
     ratio: float
     scratch: int
     verdict: str
+    layouts: tuple[Axes, ...] = ()
 
     def __str__(self) -> str:
         timed = f"{self.seconds * 1e6:10.1f} us {self.ratio:7.3f}" if self.seconds == self.seconds else " " * 21
-        return f"{timed}  {self.kernel}: {self.verdict}, {self.scratch} bytes of scratch"
+        order = f" in the orders {list(self.layouts)}" if self.layouts else ""
+        return f"{timed}  {self.kernel}{order}: {self.verdict}, {self.scratch} bytes of scratch"
 
 
 class _Runner:
-    """A kernel with results and scratch of its own, on a group's operands."""
+    """A kernel with results and scratch of its own, on a group's operands, converted before if need be."""
 
-    def __init__(self, device: Any, group: Any, kernel: Kernel) -> None:
+    def __init__(self, device: Any, group: Any, kernel: Kernel, layouts: tuple[Axes, ...]) -> None:
         node = group.node
-        avals = tuple(a.aval for a in node.args)
-        self.kernel = kernel
-        self.wanted = kernel.scratch(avals, **dict(node.items)) if kernel.scratch is not None else ()
-        self.scratch = sum(math.prod(shape) * np.dtype(dtype).itemsize for shape, dtype in self.wanted)
+        self.kernel, self.layouts = kernel, layouts
         self.outs: tuple[Any, ...] = ()
         self._device, self._group = device, group
+        self._avals = tuple(a.aval for a in node.args)
+        self._results = tuple(v.aval for v in node.results)
+        if layouts:
+            moved = tuple(a.having(layout=axes) for a, axes in zip(self._avals, layouts, strict=True))
+            laid = tuple(v.having(layout=node.op.layout(moved, v.shape, **node.params)) for v in self._results)
+        else:
+            moved, laid = self._avals, self._results
+        self._moved, self._laid = moved, laid
+        found = kernel.scratch(moved, **node.params) if kernel.scratch is not None else ()
+        self._wanted = [Aval(shape, dtype, None, self._results[0].place) for shape, dtype in found]
+        converted = [m for m, a in zip((*moved, *laid), (*self._avals, *self._results), strict=True) if m != a]
+        self.scratch = sum(a.nbytes for a in (*self._wanted, *converted))
 
     def bind(self) -> None:
         """Make its memory and bind the kernel to it."""
         device, node = self._device, self._group.node
-        place = node.results[0].aval.place
-        self.outs = tuple(located.empty(device, v.aval) for v in node.results)
-        scratch = tuple(located.empty(device, Aval(shape, dtype, None, place)) for shape, dtype in self.wanted)
-        self._call = device.writing(node.op, self.kernel, node.items, len(self.outs), scratch)
-        self._arrays = (*self._group.operands, *self.outs)
+        self._calls: list[tuple[Any, tuple[Any, ...]]] = []
+        given = tuple(map(self._converted, self._group.operands, self._avals, self._moved))
+        made = tuple(located.empty(device, v) for v in self._laid)
+        scratch = tuple(located.empty(device, a) for a in self._wanted)
+        call = device.writing(node.op, self.kernel, node.items, len(made), scratch)
+        self._calls.append((call, (*given, *made)))
+        self.outs = tuple(map(self._converted, made, self._laid, self._results))
+
+    def _converted(self, array: Any, found: Aval, wanted: Aval) -> Any:
+        """An array in the layout wanted: itself, or where a call that is part of the run copies it."""
+        if found == wanted:
+            return array
+        items, target = conversion(order(wanted)), located.empty(self._device, wanted)
+        kernel = self._device.choose(relayout, (found,), items)
+        self._calls.append((self._device.writing(relayout, kernel, items, 1, ()), (array, target)))
+        return target
 
     def run(self) -> None:
         """Compute it once."""
-        self._call(*self._arrays)
+        for call, arrays in self._calls:
+            call(*arrays)
 
 
 def tried(
-    device: Any, group: Any, kernels: Sequence[Kernel], until: float, deadline: float, workspace: int | None
+    device: Any, group: Any, kernels: Sequence[Candidate], until: float, deadline: float, workspace: int | None
 ) -> list[Trial]:
     """The trials of a group: the kernel that the program runs first, then the others.
 
@@ -99,7 +128,7 @@ def tried(
     workspace
         Bytes of scratch that another kernel may want; None for any number.
     """
-    runners = [_Runner(device, group, k) for k in kernels]
+    runners = [_Runner(device, group, k, layouts) for k, layouts in kernels]
     verdicts = {0: "default"}
     if time.perf_counter() + 2 * LEAST * group.seconds > deadline:
         return [_trial(group, r, (), (), verdicts.get(i, "no time left")) for i, r in enumerate(runners)]
@@ -136,7 +165,8 @@ def _fault(device: Any, group: Any, before: list[Any], default: _Runner, runner:
         off = _ulps(group, device.to_numpy(found), device.to_numpy(wanted))
         if off > group.node.op.tolerance.ulps:
             return f"differs by {off:.3g} ulps, {group.node.op.tolerance.ulps:g} are allowed"
-    return "much slower" if taken > max(most, TICK) else ""
+    slow = taken > max(most, TICK) and seconds(device, runner.run) > max(most, TICK)
+    return "much slower" if slow else ""
 
 
 def _restore(device: Any, group: Any, before: list[Any]) -> None:
@@ -230,4 +260,5 @@ def _trial(group: Any, runner: _Runner, times: Sequence[float], ratios: Sequence
         statistics.median(ratios) if ratios else math.nan,
         runner.scratch,
         verdict,
+        runner.layouts,
     )

@@ -16,7 +16,7 @@ from nnc_func.engine.kernel_table import Entry, KernelTable
 from nnc_func.engine.plan import TABLE
 from nnc_func.engine.program import Program
 from nnc_func.errors import DeviceError, GraphError, OperatorError
-from nnc_func.facets import dtypes, shapes
+from nnc_func.facets import dtypes, layouts, shapes
 from nnc_func.facets.derivatives import NOT_DIFFERENTIABLE
 from nnc_func.facets.kernels import Kernel
 from nnc_func.graph.leaves import LEAVES
@@ -53,12 +53,12 @@ def kernel(name: str, into: Any, **facts: Any) -> Kernel:
     return Kernel(name, compute=lambda xp, x: x * 2, into=into, **facts)
 
 
-def stack_with(*kernels: Kernel, pure: bool = True) -> Any:
+def stack_with(*kernels: Kernel, pure: bool = True, layout: Any = layouts.row_major) -> Any:
     """A lazy stack, and an operator that doubles, with these kernels."""
 
     @nnc.operator(
         shape=shapes.same, dtype=dtypes.first, derivative=NOT_DIFFERENTIABLE("it is only timed"), kernels=kernels,
-        pure=pure,
+        pure=pure, layout=layout,
     )  # fmt: skip
     def doubled(x: Any, /) -> Any:
         """Twice that."""
@@ -139,6 +139,28 @@ def test_scratch_is_limited() -> None:
     assert tuning.program is program
 
 
+def test_a_relayout_is_traded_for_a_faster_kernel_where_one_sees_it() -> None:
+    slow = kernel("slow", twice(PAUSE), layouts=("row-major",))
+    fast = kernel("fast", twice(), layouts=("NCHW",))
+    stack, op = stack_with(slow, fast, layout=layouts.first)
+    x = stack.input("x", (2, 3, 4, 5), "float64")
+    program = stack.compile([x], [stack.bind(op, x)])
+    given_ = np.random.default_rng(0).standard_normal((2, 3, 4, 5))
+    tuning = program.autotune(given_, budget=1.0)
+    assert [(i.op.name, i.kernel) for i in tuning.program.plan.instructions] == [
+        ("relayout", "reference"), ("doubled", "fast"), ("relayout", "reference"),
+    ]  # fmt: skip
+    assert [t.layouts for t in tuning.trials if t.verdict == "chosen"] == [((0, 3, 1, 2),)]
+    tuning.program.plan.verify()
+    np.testing.assert_array_equal(tuning.program(given_)[0], given_ * 2)
+    assert tuning.program(given_)[0].flags.c_contiguous
+    assert tuning.trials[1].scratch == 2 * given_.nbytes
+    assert verdicts(program.autotune(given_, budget=1.0, workspace=given_.nbytes))["fast"].startswith("wants")
+    plan = stack.swap(device=nnc.Null(), engine=stack.engine.with_kernels(tuning.table))
+    graph = program.source.to(plan)
+    assert [i.op.name for i in plan.engine.compile(graph).plan.instructions] == ["relayout", "doubled", "relayout"]
+
+
 def test_a_program_that_is_not_faster_as_a_whole_is_kept_as_it_was() -> None:
     program = program_of(SLOW, kernel("fickle", twice(10 * PAUSE, after=trials.MOST + 1)))
     tuning = program.autotune(X, budget=1.0)
@@ -185,9 +207,10 @@ def training() -> tuple[Any, Any, Any, Any]:
 
 
 def test_inputs_and_variables_are_as_they_were_and_results_equal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trials, "FASTER", 2.0)  # whatever is not much slower is chosen
+    for name in ("FASTER", "SLOWER", "HOPELESS"):  # whatever is right is chosen
+        monkeypatch.setattr(trials, name, np.inf)
     monkeypatch.setattr(trials, "OFTEN", 0.0)
-    monkeypatch.setattr("nnc_func.engine.autotune.BETTER", 10.0)
+    monkeypatch.setattr("nnc_func.engine.autotune.BETTER", np.inf)  # and kept
     _, program, variables, batch = training()
     program(*batch)
     arrays, versions = [v.array for v in variables], [v.version for v in variables]
@@ -260,3 +283,25 @@ def test_a_plan_without_a_graph_is_refused() -> None:
 def test_the_wrong_number_of_inputs_is_refused() -> None:
     with pytest.raises(OperatorError, match="takes 1 inputs, given 2"):
         program_of(SLOW).autotune(X, X)
+
+
+# --- other programs ----------------------------------------------------------------------------------
+
+
+def test_a_program_of_unknown_extents_is_tuned_for_those_it_is_given() -> None:
+    stack, op = stack_with(SLOW, kernel("fast", twice()))
+    x = stack.input("x", ("n",), "float64")
+    program = stack.compile([x], [stack.bind(op, x)])
+    tuned = program.autotune(X, budget=1.0).program
+    for given_, kernels in ((X, ["fast"]), (np.ones(5), ["slow"]), (X, ["fast"])):
+        np.testing.assert_array_equal(tuned(given_)[0], given_ * 2)
+        assert [i.kernel for i in tuned.plan.instructions] == kernels
+    program(X)
+    assert [i.kernel for i in program.plan.instructions] == ["slow"]
+
+
+def test_a_program_that_is_interpreted_is_refused() -> None:
+    eager = nnc.eager()
+    x = eager.input("x", (3,), "float64")
+    with pytest.raises(DeviceError, match="no plan"):
+        eager.compile([x], [x + 1]).autotune(X)

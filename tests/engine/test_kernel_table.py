@@ -138,7 +138,7 @@ def test_a_table_is_a_value_that_goes_through_pickles_and_files(table: KernelTab
 
 def test_a_table_goes_through_a_file(tmp_path: Path) -> None:
     op, given_ = product()
-    table = KernelTable([entry(op, given_, {}, "reference"), Entry("f", "", (), "k")], HERE)
+    table = KernelTable([entry(op, given_, {}, "reference"), Entry("f", "", ("x",), "k", ((1, 0),))], HERE)
     table.save(tmp_path / "kernels.json")
     assert KernelTable.load(tmp_path / "kernels.json") == table
     assert "float64[3, 4]" in str(table)

@@ -29,6 +29,7 @@ from nnc_func.device.kernels.linalg import (
     windows_of,
     zeros,
 )
+from nnc_func.device.kernels.reordered import with_reordered
 from nnc_func.facets.kernels import Kernel, reference
 
 # --- reference: a matrix product for each offset of the window ---------------------------------------
@@ -356,12 +357,21 @@ def _kernel_result(x: Any, g: Any, *, kernel_shape: tuple[int, ...], **_: Any) -
     return kernel_shape, np.result_type(x.dtype, g.dtype)
 
 
-CONV2D = _kernels(_conv_into, _conv_scratch, _conv_result, _conv_reference, shifted.conv2d(_conv_result))
-CONV2D_INPUT_GRADIENT = _kernels(
-    _input_gradient_into, _input_gradient_scratch, _input_result, _input_gradient_reference,
-    shifted.conv2d_input_gradient(_input_result, _input_gradient_reference),
+CONV2D = with_reordered(
+    _kernels(_conv_into, _conv_scratch, _conv_result, _conv_reference, shifted.conv2d(_conv_result)),
+    (True, False, True),
+)
+CONV2D_INPUT_GRADIENT = with_reordered(
+    _kernels(
+        _input_gradient_into, _input_gradient_scratch, _input_result, _input_gradient_reference,
+        shifted.conv2d_input_gradient(_input_result, _input_gradient_reference),
+    ),
+    (True, False, True),
 )  # fmt: skip
-CONV2D_KERNEL_GRADIENT = _kernels(
-    _kernel_gradient_into, _kernel_gradient_scratch, _kernel_result, _kernel_gradient_reference,
-    shifted.conv2d_kernel_gradient(_kernel_result, _kernel_gradient_reference),
+CONV2D_KERNEL_GRADIENT = with_reordered(
+    _kernels(
+        _kernel_gradient_into, _kernel_gradient_scratch, _kernel_result, _kernel_gradient_reference,
+        shifted.conv2d_kernel_gradient(_kernel_result, _kernel_gradient_reference),
+    ),
+    (True, True, False),
 )  # fmt: skip

@@ -16,6 +16,7 @@ import numpy as np
 from nnc_func.device.kernels import pool_reference
 from nnc_func.device.kernels.linalg import Arrays, Scratch, Windows, allocating, last_channels, spans
 from nnc_func.device.kernels.pool_reference import at, counts, pooled, resized, windows_in
+from nnc_func.device.kernels.reordered import with_reordered
 from nnc_func.facets.kernels import Kernel, reference
 
 BLOCK = 1 << 19  # bytes of images at a time: they stay in cache
@@ -275,7 +276,9 @@ def _average_gradient_into(
 # --- kernels -----------------------------------------------------------------------------------------
 
 
-def _kernels(into: Any, by_axis: Any, by_offset: Any, result: Any, fallback: Any, **facts: Any) -> tuple[Kernel, ...]:
+def _kernels(
+    into: Any, by_axis: Any, by_offset: Any, result: Any, fallback: Any, operands: int = 1, **facts: Any
+) -> tuple[Kernel, ...]:
     """Axis by axis and offset by offset on NumPy, told apart by their scratch; by array arithmetic anywhere."""
     fast = [
         Kernel(
@@ -284,7 +287,7 @@ def _kernels(into: Any, by_axis: Any, by_offset: Any, result: Any, fallback: Any
         )
         for name, scratch in (("axis by axis", by_axis), ("offset by offset", by_offset))
     ]  # fmt: skip
-    return *fast, reference(fallback)
+    return with_reordered((*fast, reference(fallback)), (True,) * (operands + 1))
 
 
 MAX_POOL2D = _kernels(
@@ -292,11 +295,11 @@ MAX_POOL2D = _kernels(
 )
 MAX_POOL2D_GRADIENT = _kernels(
     _routing_into(_route), partial(_routing_scratch, True), partial(_routing_scratch, False),
-    lambda x, g, **_: (x.shape, g.dtype), pool_reference.routing(back=True), accepts=_routable,
+    lambda x, g, **_: (x.shape, g.dtype), pool_reference.routing(back=True), accepts=_routable, operands=2,
 )  # fmt: skip
 MAX_POOL2D_TANGENT = _kernels(
     _routing_into(_pick), partial(_routing_scratch, True), partial(_routing_scratch, False),
-    lambda x, t, **p: (pooled(x, **p), t.dtype), pool_reference.routing(back=False), accepts=_routable,
+    lambda x, t, **p: (pooled(x, **p), t.dtype), pool_reference.routing(back=False), accepts=_routable, operands=2,
 )  # fmt: skip
 AVERAGE_POOL2D = _kernels(
     partial(_pool_into, True), _average_scratch, None, lambda x, **p: (pooled(x, **p), _average_dtype(x)),
