@@ -192,7 +192,7 @@ def _steps_within(n: Extent, start: Extent, stop: Extent, step: int) -> Extent:
     for bound in (start, stop):
         if isinstance(bound, int) and (bound < least or (isinstance(n, int) and bound > n)):
             raise ShapeError(f"bound {bound} is outside of an axis of extent {n} (step {step}); wanted {least} to {n}")
-    if step < 0 and isinstance(start, int) and isinstance(n, int) and start >= max(n, 1):
+    if step < 0 and isinstance(start, int) and isinstance(n, int) and start >= n and start != stop:
         raise ShapeError(f"start {start} is behind the last element of an axis of extent {n} (step {step})")
     distance = stop - start if step > 0 else start - stop
     count = (distance + (abs(step) - 1)) // abs(step)

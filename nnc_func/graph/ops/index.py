@@ -85,9 +85,7 @@ def _bounds_within(n: int) -> list[tuple[int, int, int]]:
     dtype=dtypes.first,
     kernels=Kernel("view", compute=kernels.slice_view, infallible=True),
     derivative=Linear(
-        lambda o, g, x, *, starts, stops, steps: o.set_slice(
-            _zeros_like(o, x), g, starts=starts, stops=stops, steps=steps
-        )
+        lambda o, g, x, *, starts, stops, steps: o.assemble(g, shape=x.shape, offsets=(starts,), strides=(steps,))
     ),
     view=View(),
     cost=free,
