@@ -20,7 +20,7 @@ from nnc_func.engine.plan import Plan
 from nnc_func.engine.plan_binding import on_stack
 from nnc_func.engine.program import Program
 from nnc_func.errors import DeviceError, DTypeError, GraphError, LayerError, TracingError
-from nnc_func.graph.aliases import Fresh, alias
+from nnc_func.graph import aliases
 from nnc_func.graph.graph import ComputationGraph, Graph
 from nnc_func.graph.leaves import CONSTANT, HELD, INPUT, VARIABLE, Variable, owned
 from nnc_func.graph.namespace import Ops
@@ -214,13 +214,7 @@ class Stack:
         source = value.numpy() if isinstance(value, Tensor) and value.stack != self.device else value
         return Tensor(self, make(source, dtype))
 
-    def alias(self, x: Tensor, offsets: Any, shape: Any, strides: Any = None) -> Tensor:
-        """A window on a tensor, as a view; see `nnc_func.graph.aliases.alias`."""
-        return alias(self.asarray(x), offsets, shape, strides)  # type: ignore[no-any-return]
-
-    def fresh(self, shape: Any, dtype: Any = "float32", fill: Any = 0) -> Fresh:
-        """A tensor that is written part by part; see `nnc_func.graph.aliases.Fresh`."""
-        return Fresh(self, shape, dtype, fill)
+    alias, fresh = aliases.alias, aliases.fresh
 
     def key(self, seed: int) -> Tensor:
         """The key of a random generator: explicit, the same on every stack; a uint64 tensor of shape (2,).

@@ -16,7 +16,7 @@ from nnc_func.graph.origin import Origin, origin, told
 from nnc_func.op import sizes
 
 
-def alias(x: Any, offsets: Any, shape: Any, strides: Any = None) -> Any:
+def alias(stack: Any, x: Any, offsets: Any, shape: Any, strides: Any = None) -> Any:
     """A window on a tensor: `shape` elements from `offsets` on, in steps of `strides` elements along each axis.
 
     Raises
@@ -27,13 +27,15 @@ def alias(x: Any, offsets: Any, shape: Any, strides: Any = None) -> Any:
     Examples
     --------
     >>> import nnc_func as nnc
-    >>> x = nnc.eager().asarray([0, 1, 2, 3, 4, 5])
-    >>> alias(alias(x, (1,), (5,)), (1,), (2,), strides=(2,)).numpy()
+    >>> stack = nnc.eager()
+    >>> window = stack.alias(stack.asarray([0, 1, 2, 3, 4, 5]), (1,), (5,))
+    >>> stack.alias(window, (1,), (2,), strides=(2,)).numpy()
     array([2, 4])
     """
+    x = stack.asarray(x)
     box = _box(x.shape, offsets, shape, strides, "an alias")
     starts, stops, steps = zip(*box.bounds(), strict=True) if box.starts else ((), (), ())
-    return x.stack.ops.slice(x, starts=starts, stops=stops, steps=steps)
+    return stack.ops.slice(x, starts=starts, stops=stops, steps=steps)
 
 
 def _box(whole: Any, offsets: Any, shape: Any, strides: Any, what: str) -> Box:
@@ -101,7 +103,7 @@ class Fresh:
 
     def read(self, offsets: Any, shape: Any, strides: Any = None) -> Any:
         """A window on what has been written so far; see `alias`."""
-        return alias(self.value, offsets, shape, strides)
+        return alias(self.stack, self.value, offsets, shape, strides)
 
     @property
     def value(self) -> Any:
@@ -120,3 +122,15 @@ class Fresh:
 
     def __repr__(self) -> str:
         return f"<fresh {self.dtype}{list(self.shape)}: {len(self._parts)} parts>"
+
+
+def fresh(stack: Any, shape: Any, dtype: Any = "float32", fill: Any = 0) -> Fresh:
+    """A tensor that is not there yet, to write parts into; see `Fresh`.
+
+    Examples
+    --------
+    >>> import nnc_func as nnc
+    >>> nnc.lazy().fresh((2,), "int64", fill=7).value.numpy()
+    array([7, 7])
+    """
+    return Fresh(stack, shape, dtype, fill)
