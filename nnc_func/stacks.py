@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, ClassVar, Literal
@@ -72,6 +73,16 @@ def lazy(device: Any = None) -> Stack:
     array([2., 3.])
     """
     return Stack(NN(Autodiff(Lazy(graph_layers(NumPy() if device is None else device)))))
+
+
+def _transformation(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A transformation as a method of the stack whose functions it transforms."""
+
+    @functools.wraps(method)
+    def transformed(stack: Stack, *args: Any, **keywords: Any) -> Any:
+        return method(Transforms(stack), *args, **keywords)
+
+    return transformed
 
 
 def _role(name: str) -> Any:
@@ -374,30 +385,7 @@ class Stack:
 
     # --- derivatives ----------------------------------------------------------------------------------
 
-    def grad(self, f: Callable[..., Any], argnums: Any = 0, has_aux: bool = False) -> Any:
-        """The gradient of f; see `Transforms.grad`."""
-        return Transforms(self).grad(f, argnums, has_aux)
-
-    def value_and_grad(self, f: Callable[..., Any], argnums: Any = 0, has_aux: bool = False) -> Any:
-        """Value and gradient of f; see `Transforms.value_and_grad`."""
-        return Transforms(self).value_and_grad(f, argnums, has_aux)
-
-    def vjp(self, f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
-        """Value, and the map from cotangents back; see `Transforms.vjp`."""
-        return Transforms(self).vjp(f, *primals, has_aux=has_aux)
-
-    def jvp(self, f: Callable[..., Any], primals: Any, tangents: Any) -> Any:
-        """Value, and derivative along tangents; see `Transforms.jvp`."""
-        return Transforms(self).jvp(f, primals, tangents)
-
-    def jacobian(self, f: Callable[..., Any], argnum: int = 0) -> Any:
-        """The Jacobian of f; see `Transforms.jacobian`."""
-        return Transforms(self).jacobian(f, argnum)
-
-    def hessian(self, f: Callable[..., Any], argnum: int = 0) -> Any:
-        """The Hessian of f; see `Transforms.hessian`."""
-        return Transforms(self).hessian(f, argnum)
-
-    def hvp(self, f: Callable[..., Any], primals: Any, tangents: Any) -> Any:
-        """The Hessian times a vector; see `Transforms.hvp`."""
-        return Transforms(self).hvp(f, primals, tangents)
+    grad, value_and_grad = _transformation(Transforms.grad), _transformation(Transforms.value_and_grad)
+    vjp, jvp = _transformation(Transforms.vjp), _transformation(Transforms.jvp)
+    jacobian, hessian = _transformation(Transforms.jacobian), _transformation(Transforms.hessian)
+    hvp = _transformation(Transforms.hvp)
