@@ -13,6 +13,7 @@ from typing import Any
 
 from attrs import frozen
 
+from nnc_func.engine import draw_streams
 from nnc_func.engine.plan import ARENA, Buffer, Plan
 from nnc_func.graph.drawing import FAINT, INK, clipped, document, element, escaped, hue, sized, text, title, width_of
 from nnc_func.graph.origin import told
@@ -107,7 +108,7 @@ def _steps(plan: Plan, found: Sequence[Tenant]) -> int:
 def svg(plan: Plan) -> str:
     """The memory map: time across, offset up, one rectangle a buffer, coloured by the operator that writes it first.
 
-    Below it the bytes alive, against the size of the arena.
+    Below it the bytes alive, against the size of the arena, and where there are several streams a lane for each.
 
     Examples
     --------
@@ -120,8 +121,10 @@ def svg(plan: Plan) -> str:
     found = tenants(plan)
     steps = _steps(plan, found)
     high = TOP + HEIGHT + 56
+    low = high + LOW + 56
     parts = [*_head(plan), *_map(plan, found, steps), *_curve(plan, load(found, steps), high)]
-    return document(LEFT + WIDTH + RIGHT, high + LOW + 40, *parts, label=_summary(plan))
+    parts += draw_streams.lanes(plan, steps, LEFT, low, WIDTH)
+    return document(LEFT + WIDTH + RIGHT, low - 16 + draw_streams.height(plan), *parts, label=_summary(plan))
 
 
 def html(plan: Plan) -> str:
@@ -181,7 +184,7 @@ def _summary(plan: Plan) -> str:
         f"{plan.kernels} kernels, {len(plan.planned)} buffers in an arena of {sized(plan.arena_bytes)} "
         f"({plan.arena_bytes} bytes), max load {sized(plan.max_load)}, ratio {plan.ratio:.4f}, "
         f"without sharing {sized(plan.unshared_bytes)}; order {plan.order or 'unnamed'}, "
-        f"allocator {plan.allocator or 'unnamed'}"
+        f"allocator {plan.allocator or 'unnamed'}" + (f"; {plan.streams} streams" if plan.streams > 1 else "")
     )
 
 
@@ -197,6 +200,7 @@ def _colours(found: Sequence[Tenant]) -> dict[str, str]:
 def _head(plan: Plan) -> list[str]:
     size, most = sized(plan.arena_bytes), sized(plan.max_load)
     counts = f"{len(plan.planned)} buffers, {plan.kernels} kernels"
+    counts += f", {plan.streams} streams" if plan.streams > 1 else ""
     return [text(f"arena {size}, max load {most}, ratio {plan.ratio:.4f}, {counts}", 16, 22, 13, font_weight="bold")]
 
 

@@ -182,10 +182,16 @@ class Plan:
     @cached_property
     def problems(self) -> Mapping[Place, Problem]:
         """The allocation problem of each place: they have nothing to do with each other."""
-        return {place: self._problem([b for b in self.planned if b.place == place]) for place in self.arenas}
+        return {place: self._problem(place) for place in self.arenas}
 
-    def _problem(self, found: Sequence[Buffer]) -> Problem:
-        return Problem([b.nbytes for b in found], [b.lower for b in found], [b.upper for b in found], self.alignment)
+    def _problem(self, place: Place) -> Problem:
+        from nnc_func.engine.streams import uses_of
+
+        numbers = [n for n, b in enumerate(self.buffers) if b.kind == ARENA and b.place == place]
+        found = [self.buffers[n] for n in numbers]
+        lifetimes = [b.lower for b in found], [b.upper for b in found]
+        uses = uses_of(self, numbers) if self.streams > 1 else None
+        return Problem([b.nbytes for b in found], *lifetimes, self.alignment, uses)
 
     @cached_property
     def streams(self) -> int:
@@ -278,7 +284,8 @@ class Plan:
         return self.text()
 
     def __repr__(self) -> str:
-        return f"<plan: {self.kernels} kernels, arena {self.arena_bytes} bytes, ratio {self.ratio:.4f}>"
+        streams = f", {self.streams} streams" if self.streams > 1 else ""
+        return f"<plan: {self.kernels} kernels, arena {self.arena_bytes} bytes, ratio {self.ratio:.4f}{streams}>"
 
     def to_svg(self) -> str:
         """The memory map: time across, offset up, one rectangle a buffer."""

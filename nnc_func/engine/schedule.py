@@ -13,10 +13,10 @@ from attrs import field, frozen
 
 from nnc_func.errors import PlanError
 
-WAIT = 40e-6  # seconds until a thread that waits runs again: measured between two threads of one process
+WAIT = 100e-6  # seconds until a thread that waits runs again: 20 to 40 µs on idle cores, more on busy ones
 HELD = 2e-6  # seconds of an instruction in which Python runs no other thread
 LOOKED = 8  # followers that a stream considers
-GAIN = 1.1  # several streams must be estimated to be so many times faster than one
+GAIN = 1.2  # several streams must be estimated to be so many times faster than one
 
 
 @frozen(eq=False)
@@ -103,13 +103,14 @@ def issued(scheduler: Scheduler, tasks: Tasks, streams: int) -> list[tuple[int, 
 class ListScheduler:
     """Greedy list scheduling along the longest chains, after NNC's static schedule.
 
-    The stream that is free first goes on with the highest ranked follower of its last task, as NNC's streams do. Where
-    it has none it takes a task that is ready: the highest ranked one if that chain is as long as the work that is left
-    to each stream, else the first in the order given, which was chosen for its memory. A task goes where it can start
-    first. NNC ranks by hops, takes a new stream whenever there is one, and its tie-break by command never compares (it
-    sets the rank that it compares with first). Here ranks are seconds, waiting has a price, so that small tasks stay
-    together, and where several streams do not pay everything stays in one, in the order given. Ranks and earliest
-    starts are those of HEFT (Topcuoglu, Hariri and Wu, 2002).
+    The stream that is free first goes on with the highest ranked follower of its last task, as NNC's streams do, or
+    with what else that follower needs. Where there is nothing it takes a task that is ready: the highest ranked one
+    if that chain is as long as the work that is left to each stream, else the first in the order given, which was
+    chosen for its memory, but for what another stream needs next. A task goes where it can start first. NNC ranks
+    by hops, takes a new stream whenever there is one, and its tie-break by command never compares (it sets the rank
+    that it compares with first). Here ranks are seconds, waiting has a price, so that small tasks stay together,
+    and where several streams do not pay everything stays in one, in the order given. Ranks and earliest starts are
+    those of HEFT (Topcuoglu, Hariri and Wu, 2002).
 
     Attributes
     ----------
@@ -168,7 +169,7 @@ class _Simulation:
         free = min(range(len(self.free)), key=self.free.__getitem__)
         task = self._follower(free)
         if task is None:
-            task = self._pick()
+            task = self._pick(free)
         stream = self._earliest(task, free)
         self.finish[task] = self.free[stream] = self._start(task, stream) + self.tasks.seconds[task]
         self.stream[task], self.last[stream] = stream, task
@@ -196,13 +197,35 @@ class _Simulation:
                 return task
         return None
 
-    def _pick(self) -> int:
+    def _pick(self, stream: int) -> int:
         while self.stream[self.urgent[0][1]] >= 0:
             heapq.heappop(self.urgent)
         while self.stream[self.given[0]] >= 0:
             heapq.heappop(self.given)
-        binding = -self.urgent[0][0] * len(self.free) >= self.left
-        return self.urgent[0][1] if binding else self.given[0]
+        if -self.urgent[0][0] * len(self.free) >= self.left:
+            return self.urgent[0][1]
+        own = self._next(stream)
+        if own:
+            return own[0]
+        others = {task for s in range(len(self.free)) if s != stream for task in self._next(s)}
+        if self.given[0] not in others:
+            return self.given[0]
+        first = [t for t in heapq.nsmallest(4 * LOOKED, self.given) if self.stream[t] < 0]
+        return next((t for t in first if t not in others), first[0])
+
+    def _next(self, stream: int) -> list[int]:
+        """Ready tasks that the best follower of the stream's last task needs, directly or not."""
+        last = self.last[stream]
+        waiting = [] if last is None else [t for t in self.followers[last][-1:] if self.stream[t] < 0]
+        found, looked = [], 0
+        while waiting and looked < 4 * LOOKED:
+            task = waiting.pop()
+            looked += 1
+            if not self.missing[task]:
+                found.append(task)
+            else:
+                waiting += sorted((n for n in self.tasks.needs[task] if self.stream[n] < 0), reverse=True)
+        return found
 
     def _earliest(self, task: int, free: int) -> int:
         if task in self.tasks.first:

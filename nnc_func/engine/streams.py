@@ -85,6 +85,18 @@ class Streams:
         return all(self.views[u] or self.clock[u][self.stream[u]] <= clock[self.stream[u]] for u in users)
 
 
+def uses_of(plan: Any, buffers: Sequence[int]) -> Uses:
+    """Of a finished plan's buffers, given their numbers."""
+    rows = plan.instructions
+    users: dict[int, list[int]] = {n: [] for n in buffers}
+    for t, i in enumerate(rows):
+        for n in {plan.slots[s].buffer for s in (*i.operands, *i.results, *i.scratch)}:
+            if n in users:
+                users[n].append(t)
+    streams = Streams([i.stream for i in rows], [i.view for i in rows], [i.waits for i in rows])
+    return streams.uses([users[n] for n in buffers])
+
+
 def scheduled(work: Any, scheduler: Scheduler, count: int) -> Streams | None:
     """Deal a planning's instructions out to streams: they are put in the order of issue, and the commit section after.
 

@@ -1,0 +1,141 @@
+"""Programs on two streams against one: branches of elementwise work, a random graph, the MNIST step; medians, A B A B.
+
+`ratio` is one stream's seconds over two streams', `ceiling` what two bare threads with no plan at all reach at the
+same time for NumPy's exp over as many bytes: other load on the machine lowers both. `least` compares the fastest runs.
+
+python bench/streams.py [--rounds 15]: prints a table, writes bench/results/streams.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from measure import fresh, report
+
+import nnc_func as nnc
+from nnc_func import nn
+
+BRANCHES = 8
+ONE = nnc.lazy()
+TWO = ONE.swap(engine=ONE.engine.with_streams(2))
+
+
+def taken(calls: dict[str, Callable[[], Any]], rounds: int) -> dict[str, list[float]]:
+    """Seconds of each call, in turn."""
+    found: dict[str, list[float]] = {name: [] for name in calls}
+    for call in calls.values():
+        call()
+    for _ in range(rounds):
+        for name, call in calls.items():
+            start = time.perf_counter()
+            call()
+            found[name].append(time.perf_counter() - start)
+    return found
+
+
+def bare(size: int) -> dict[str, Callable[[], Any]]:
+    """NumPy's exp by one thread, and by two with half the work each."""
+    x = np.linspace(-1, 1, size, dtype="float32")
+    outs = [np.empty_like(x) for _ in range(2)]
+
+    def work(out: Any, times: int) -> None:
+        for _ in range(times):
+            np.exp(x, out)
+
+    def two() -> None:
+        other = threading.Thread(target=work, args=(outs[1], BRANCHES))
+        other.start()
+        work(outs[0], BRANCHES)
+        other.join()
+
+    return {"bare one": lambda: work(outs[0], 2 * BRANCHES), "bare two": two}
+
+
+def branches(stack: Any, size: int) -> Any:
+    """Eight chains of elementwise work, that meet in nothing."""
+    o, x = stack.ops, stack.input("x", (size,), "float32")
+    return stack.compile([x], [o.exp(o.sin(x * float(i + 1))) * o.tanh(x + float(i)) for i in range(BRANCHES)])
+
+
+def layers(stack: Any, size: int, seed: int = 0) -> Any:
+    """A random graph: each value is of two earlier ones."""
+    draw = np.random.default_rng(seed)
+    o, x = stack.ops, stack.input("x", (size,), "float32")
+    values = [x * 0.5, x * 0.25, o.tanh(x)]
+    kinds = [o.tanh, o.sin, lambda v: o.cumulative_sum(v * 1e-3, axis=0), o.sigmoid]
+    for _ in range(60):
+        a, b = draw.integers(max(0, len(values) - 8), len(values), 2)
+        values.append(kinds[draw.integers(len(kinds))](values[a] + values[b]))
+    return stack.compile([x], values[-3:])
+
+
+def step(stack: Any) -> Callable[[], Any]:
+    """The main job's training step."""
+    net = nn.Sequential(
+        nn.Conv2D(32, 5, padding="SAME"), nn.relu, nn.MaxPool2D(2), nn.Flatten(), nn.Dense(1024), nn.relu, nn.Dense(10)
+    )
+    made = nn.Step(stack, net.init(seed=1, shape=(None, 28, 28, 1)), nn.softmax_cross_entropy, nn.Adagrad(eps=1e-7))
+    generator = np.random.default_rng(0)
+    x, y = generator.random((100, 28, 28, 1), "float32"), generator.integers(0, 10, 100)
+    return lambda: made(x, y, 0.001)
+
+
+def row(what: str, one: Any, two: Any, rounds: int, number: int = 1, size: int = 1 << 18, bar: str = "") -> Any:
+    """One graph: seconds and bytes on one stream and on two."""
+    fresh()
+
+    def several(call: Callable[[], Any]) -> Callable[[], Any]:
+        return lambda: [call() for _ in range(number)]
+
+    found = taken({"one": several(one[0]), "two": several(two[0]), **bare(size)}, rounds)
+    middle = {k: statistics.median(v) for k, v in found.items()}
+    least = {k: min(v) for k, v in found.items()}
+    plans = one[1], two[1]
+    bytes_ = [p.arena_bytes if p is not None else "" for p in plans]
+    return {
+        "what": what,
+        "kernels": plans[1].kernels if plans[1] is not None else "",
+        "streams": plans[1].streams if plans[1] is not None else "",
+        "waits": sum(len(i.waits) for i in plans[1].instructions) if plans[1] is not None else "",
+        "one, ms": 1e3 * middle["one"] / number,
+        "two, ms": 1e3 * middle["two"] / number,
+        "ratio": middle["one"] / middle["two"],
+        "least": least["one"] / least["two"],
+        "ceiling": middle["bare one"] / middle["bare two"],
+        "arena, one": bytes_[0],
+        "arena, two": bytes_[1],
+        "bar": bar,
+    }
+
+
+def main() -> None:
+    """Print and write the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=15)
+    rounds = parser.parse_args().rounds
+    rows = []
+    for make, name, sizes in (
+        (branches, "8 branches", (1 << 6, 1 << 12, 1 << 15, 1 << 18, 1 << 20)),
+        (layers, "random graph", (1 << 6, 1 << 12, 1 << 15, 1 << 18)),
+    ):
+        for size in sizes:
+            programs = make(ONE, size), make(TWO, size)
+            x = np.linspace(-1, 1, size, dtype="float32")
+            same = zip(programs[0](x), programs[1](x), strict=True)
+            assert all(a.tobytes() == b.tobytes() for a, b in same), (name, size)
+            pairs = [((lambda p=p, x=x: p(x)), p.plan) for p in programs]
+            bar = ">= 1.6" if name == "8 branches" and size >= 1 << 18 else ">= 1"
+            number = max(1, (1 << 15) // size)
+            rows.append(row(f"{name} of {size} floats", *pairs, rounds, number, max(size, 1 << 14), bar))
+    rows.append(row("MNIST step, batch 100", (step(ONE), None), (step(TWO), None), rounds, bar=">= 1"))
+    report("streams", rows)
+
+
+if __name__ == "__main__":
+    main()
