@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import nnc_func as nnc
 from nnc_func.engine.kernel_table import NO_TABLE, Entry, KernelTable, chosen
 from nnc_func.engine.machine import Machine
+from nnc_func.engine.relaid import elsewhere, relaid
 from nnc_func.errors import KernelTableWarning, PlanError
 from nnc_func.graph.literals import quoted
 from nnc_func.graph.ops import CATALOGUE
@@ -185,3 +186,37 @@ def test_merging_keeps_both_and_the_others_choices_win(one: KernelTable, other: 
 def test_tables_of_two_machines_do_not_merge() -> None:
     with pytest.raises(PlanError, match="different machines"):
         KernelTable((), HERE).merged(KernelTable((), evolve(HERE, cores=HERE.cores + 1)))
+
+
+# --- relayouts ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("op", [op for op in CATALOGUE.values() if any(k.layouts for k in op.kernels)], ids=str)
+@settings(FEW, max_examples=3 * FEW.max_examples)
+@given(data=st.data())
+def test_relayouts_that_a_table_asks_for_are_seen_and_change_no_value(op: Op, data: Any) -> None:
+    given_, params = data.draw(arguments(op))
+    graph = compiled(NO_TABLE, op, given_, params).graph
+    for node in [n for n in graph.nodes if n.op is op]:
+        avals = tuple(a.aval for a in node.args)
+        for kernel, orders in elsewhere(LAZY.device, node):
+            moved = [a.having(layout=axes) for a, axes in zip(avals, orders, strict=True)]
+            table = KernelTable([
+                Entry.of(op, node.items, avals, kernel.name, orders), Entry.of(op, node.items, moved, kernel.name),
+            ])  # fmt: skip
+            program = compiled(table, op, given_, params)
+            program.plan.verify()
+            ran = [(i.op.name, i.kernel, i.choice) for i in program.plan.instructions]
+            assert (op.name, kernel.name, "table") in ran
+            assert "relayout" in [name for name, *_ in ran]
+            assert [v.aval for v in program.graph.outputs] == [v.aval for v in graph.outputs]
+            with np.errstate(all="ignore"):
+                wanted = results(op, LAZY.device.bind(op, *given_, **params))
+                for one, other in zip(program(*given_), wanted, strict=True):
+                    equal(one, other, op.tolerance.ulps, f"{op}, {kernel.name!r} in the orders {orders}")
+
+
+def test_a_graph_without_relayouts_in_its_table_is_the_same_graph() -> None:
+    op, given_ = product()
+    graph = compiled(NO_TABLE, op, given_, {}).graph
+    assert relaid(graph, KernelTable([entry(op, given_, {}, "reference")])) is graph
