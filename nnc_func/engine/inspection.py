@@ -6,6 +6,7 @@ from collections.abc import Generator, Iterator
 from typing import Any
 
 from nnc_func.engine.observed import Application
+from nnc_func.errors import PlanError
 
 
 class Steps(Iterator[Application]):
@@ -53,6 +54,19 @@ class Inspected:
     def walk(self, *_: Any, **__: Any) -> Any:
         """A run whose applications are computed one at a time; each kind of program has its own."""
         raise TypeError(f"{type(self).__name__} does not say how it is walked")
+
+    def autotune(self, *_: Any, **__: Any) -> Any:
+        """The kernels of a program can be tuned where it has a plan that every call runs whole; see `Program.autotune`.
+
+        Raises
+        ------
+        PlanError
+            Of other kinds of programs.
+        """
+        raise PlanError(
+            f"{self!r} is not tuned itself: tune what a lazy stack compiles of the graph, without `retain` and on a "
+            "device with memory, and give the table to the engine that is to use it (engine.with_kernels)"
+        )
 
     def nested(self, results: list[Any]) -> Any:
         """Outputs nested as a call returns them."""

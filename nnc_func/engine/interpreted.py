@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any
 
 from nnc_func.engine.binding import accepted, every
 from nnc_func.engine.cancelling import asked
@@ -15,7 +15,7 @@ from nnc_func.engine.checked import observers
 from nnc_func.engine.inspection import Inspected
 from nnc_func.engine.interrupts import held
 from nnc_func.engine.observed import Application, Observer, drained, observed
-from nnc_func.errors import DeviceError, OperatorError, ShapeError
+from nnc_func.errors import OperatorError, ShapeError
 from nnc_func.graph.graph import ComputationGraph
 from nnc_func.graph.leaves import INPUT, LEAVES, VARIABLE, owned
 from nnc_func.graph.node import Node, Value
@@ -117,16 +117,6 @@ class Interpreted(Inspected):
             return results
         finally:
             leave(me, self._turns)
-
-    def autotune(self, *_: Any, **__: Any) -> NoReturn:
-        """There is nothing to tune.
-
-        Raises
-        ------
-        DeviceError
-            Always: the device chooses the kernels, application by application.
-        """
-        raise DeviceError(f"{self!r} has no plan; tune what a lazy stack compiles on a device with memory, NumPy() say")
 
     def nested(self, results: list[Any]) -> Any:
         """Outputs nested as a call returns them."""

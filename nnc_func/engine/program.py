@@ -31,7 +31,7 @@ from nnc_func.graph.turns import Run, enter, leave, ordered
 from nnc_func.tree import ONE_LEAF
 
 
-class Program(Inspected, Tunable):
+class Program(Tunable, Inspected):
     """A plan, its constants and its variables. Call it with one array an input; it returns arrays, nested as wanted.
 
     Attributes

@@ -15,7 +15,7 @@ from nnc_func.engine import trials
 from nnc_func.engine.kernel_table import Entry, KernelTable
 from nnc_func.engine.plan import TABLE
 from nnc_func.engine.program import Program
-from nnc_func.errors import DeviceError, GraphError, OperatorError
+from nnc_func.errors import DeviceError, GraphError, OperatorError, PlanError
 from nnc_func.facets import dtypes, layouts, shapes
 from nnc_func.facets.derivatives import NOT_DIFFERENTIABLE
 from nnc_func.facets.kernels import Kernel
@@ -300,8 +300,18 @@ def test_a_program_of_unknown_extents_is_tuned_for_those_it_is_given() -> None:
     assert [i.kernel for i in program.plan.instructions] == ["slow"]
 
 
-def test_a_program_that_is_interpreted_is_refused() -> None:
-    eager = nnc.eager()
-    x = eager.input("x", (3,), "float64")
-    with pytest.raises(DeviceError, match="no plan"):
-        eager.compile([x], [x + 1]).autotune(X)
+def test_programs_of_other_kinds_say_what_to_tune() -> None:
+    for stack, facts in ((nnc.eager(), {}), (nnc.lazy(), {"retain": "all"})):
+        x = stack.input("x", (3,), "float64")
+        with pytest.raises(PlanError, match="with_kernels"):
+            stack.compile([x], [x + 1], **facts).autotune(X)
+
+
+def test_programs_of_several_streams_are_tuned() -> None:
+    stack, op = stack_with(kernel("slow", twice(PAUSE)), kernel("fast", twice()))
+    stack = stack.swap(engine=stack.engine.with_streams(2))
+    x, y = stack.input("x", (3,), "float64"), stack.input("y", (4,), "float64")
+    program = stack.compile([x, y], [stack.bind(op, x), stack.bind(op, y)])
+    tuned = program.autotune(X, np.ones(4), budget=1.0).program
+    assert [i.kernel for i in tuned.plan.instructions] == ["fast", "fast"]
+    np.testing.assert_array_equal(tuned(X, np.ones(4))[0], X * 2)
