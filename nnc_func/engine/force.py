@@ -1,19 +1,22 @@
 """Values asked for outside of a compiled graph: one program for all that is wanted, cached by structure.
 
-What a user holds and the computation passes anyway is kept too: its node becomes a leaf and forgets its
-operands, so that a loop of forced values does not grow.
+What a user holds and the computation passes anyway is kept too: its node becomes a leaf and forgets its operands, so
+that a loop of forced values does not grow. So is what depends on no variable and is read by what does: after a variable
+changed, only what depends on it runs again. What depends on variables is remembered with their versions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
+from weakref import finalize
 
 from nnc_func.engine.eager import refuse_unbound
 from nnc_func.graph.leaves import CONSTANT, HELD, INPUT, LEAVES, VARIABLE
 from nnc_func.graph.node import Node, Value
 
 FORCED_PROGRAMS = 64
+Versions = tuple[tuple[Any, int], ...]  # variables, and what their versions were
 
 
 def forced(engine: Any, values: Sequence[Value]) -> list[Any]:
@@ -30,20 +33,61 @@ def forced(engine: Any, values: Sequence[Value]) -> list[Any]:
         nodes = refuse_unbound(pending)
         asked = {v.node for v in pending}
         changing = _changing(nodes)
+        passing = {n: found[0] for n in changing if (found := engine.known.get(n)) and _as_then(found[1])}
+        nodes = _needed(nodes, asked, passing)
+        between = _between(nodes, changing, passing)
         wanted = [
             n for n in nodes
-            if n.op not in LEAVES and (n in asked or (_held(n) and _lasting(n) and n not in changing))
+            if n.op not in LEAVES and n not in passing and (n in asked or n in between or (_held(n) and _lasting(n)))
         ]  # fmt: skip
-        passing = _compute(engine, nodes, wanted, changing)
+        if wanted:
+            passing |= _compute(engine, nodes, wanted, changing, passing)
     return [passing[v.node][v.index] if v.node in passing else _data(v) for v in values]
 
 
-def _changing(nodes: list[Node]) -> set[Node]:
-    """What depends on a variable: its value is of now, so that a node must not keep it."""
+def _changing(nodes: list[Node]) -> dict[Node, Versions]:
+    """What depends on variables, and their versions of now."""
+    variables = [n for n in nodes if n.op is VARIABLE]
+    now = [(n.data, n.data.version) for n in variables]
+    bit = {n: 1 << i for i, n in enumerate(variables)}
+    masks: dict[Node, int] = {}
+    for node in nodes:
+        mask = bit.get(node, 0)
+        for a in node.args:
+            mask |= masks.get(a.node, 0)
+        if mask:
+            masks[node] = mask
+    told: dict[int, Versions] = {}
+    for mask in masks.values():
+        if mask not in told:
+            told[mask] = tuple(pair for i, pair in enumerate(now) if mask >> i & 1)
+    return {node: told[mask] for node, mask in masks.items() if node.op is not VARIABLE}
+
+
+def _as_then(versions: Versions) -> bool:
+    return all(variable.version == version for variable, version in versions)
+
+
+def _needed(nodes: list[Node], asked: set[Node], known: Mapping[Node, Any]) -> list[Node]:
+    """The nodes on the way from what is known to what is asked for."""
+    needed = set(asked)
+    for node in reversed(nodes):
+        if node in needed and node not in known:
+            needed.update([a.node for a in node.args])
+    return [n for n in nodes if n in needed]
+
+
+def _between(nodes: list[Node], changing: Mapping[Node, Any], known: Mapping[Node, Any]) -> set[Node]:
+    """What depends on no variable, and is read by what does: of views, what they show."""
     found: set[Node] = set()
     for node in nodes:
-        if node.op is VARIABLE or any(a.node in found for a in node.args):
-            found.add(node)
+        if node in changing and node not in known:
+            for a in node.args:
+                base = a.node
+                while base.op.view is not None:
+                    base = base.args[base.op.view.argument].node
+                if base not in changing and base.op not in LEAVES:
+                    found.add(base)
     return found
 
 
@@ -62,9 +106,11 @@ def _data(value: Value) -> Any:
     return node.data[value.index] if node.op is HELD else node.data
 
 
-def _compute(engine: Any, nodes: list[Node], wanted: list[Node], changing: set[Node]) -> dict[Node, Any]:
-    """Run one program for all that is wanted; nodes keep what cannot change, the rest is returned."""
-    leaves = [n for n in nodes if n.op in (CONSTANT, HELD) and not _literal(n)]
+def _compute(
+    engine: Any, nodes: list[Node], wanted: list[Node], changing: Mapping[Node, Versions], known: Mapping[Node, Any]
+) -> dict[Node, Any]:
+    """Run one program for all that is wanted; nodes keep what cannot change, the rest is remembered and returned."""
+    leaves = [n for n in nodes if (n.op in (CONSTANT, HELD) and not _literal(n)) or n in known]
     key = _structure(nodes, leaves, wanted)
     program = engine.programs.get(key)
     if program is None:
@@ -73,18 +119,29 @@ def _compute(engine: Any, nodes: list[Node], wanted: list[Node], changing: set[N
             engine.programs.popitem(last=False)
     else:
         engine.programs.move_to_end(key)
-    arrays = [a for n in leaves for a in (n.data if n.op is HELD else (n.data,))]
+    arrays = [a for n in leaves for a in known.get(n, n.data if n.op is HELD else (n.data,))]
     found = iter(program.run(arrays))
     passing: dict[Node, Any] = {}
     for node in wanted:
         table = node.table
         if node in changing:
             passing[node] = tuple(next(found) for _ in node.avals)
+            _remember(engine.known, node, (passing[node], changing[node]))
         elif node.op.several:
             table.settle(node, HELD, tuple(next(found) for _ in node.avals))
         else:
             table.settle(node, CONSTANT, next(found))
     return passing
+
+
+def _remember(known: dict[Node, Any], node: Node, found: tuple[Any, Versions]) -> None:
+    """Know a value for as long as a user holds it."""
+    if node not in known:
+        handle = next((h for r in node.results if r.handle is not None and (h := r.handle()) is not None), None)
+        if handle is None:
+            return
+        finalize(handle, known.pop, node, None).atexit = False
+    known[node] = found
 
 
 def _literal(node: Node) -> bool:
@@ -116,10 +173,14 @@ def _program(engine: Any, leaves: list[Node], wanted: list[Node]) -> Any:
     for node in leaves:
         fresh = [symbol.input(f"held {len(inputs) + i}", aval) for i, aval in enumerate(node.avals)]
         inputs += fresh
-        values[node] = fresh if node.op is HELD else fresh[0]
+        values[node] = fresh if node.op.several else fresh[0]
     roots = [r for n in wanted for r in n.results]
     outputs = engine.operator.substitute(roots, values)
     from nnc_func.tree import ONE_LEAF, Structure
 
     structure = Structure(list, (), (ONE_LEAF,) * len(outputs))
-    return engine.compile(engine.graph.close(inputs, outputs, (), "forced", structure))
+    program = engine.compile(engine.graph.close(inputs, outputs, (), "forced", structure))
+    if program.plan is not None and not {*wanted}.isdisjoint({*program.source.nodes, *program.graph.nodes}):
+        # what is cached keeps no node alive that holds a value
+        program.graph = program.source = program.blocks = program.stats = None
+    return program

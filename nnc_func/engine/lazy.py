@@ -107,6 +107,7 @@ class Lazy(Layer, Generic[A]):
     symbol: SymbolSignature[A] = opens("graph.optimiser.operator.symbol")
     device: DeviceSignature[A] = opens("graph.optimiser.operator.symbol.shape.type.device")
     programs: OrderedDict[Any, Any] = field(init=False, factory=OrderedDict, eq=False, repr=False)
+    known: dict[Any, Any] = field(init=False, factory=dict, eq=False, repr=False)
 
     role: ClassVar[Literal["engine"]] = "engine"
 

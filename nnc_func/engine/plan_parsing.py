@@ -104,6 +104,7 @@ class _Reader:
         self.instructions: list[Instruction] = []
         self.updates: list[tuple[int, int]] = []
         self.commit: int | None = None
+        self.retained: tuple[int, ...] | None = None
         self.header: dict[str, Any] = {}
         self.elsewhere: list[tuple[str, int]] = []
 
@@ -154,6 +155,7 @@ class _Reader:
             variable_names=tuple(self.names[VARIABLE]),
             structure=structure,
             elsewhere=tuple(self.elsewhere or ends.items()),
+            retained=self.retained,
         )
 
     # --- lines ------------------------------------------------------------------------------------------
@@ -181,6 +183,8 @@ class _Reader:
             self.commit = len(self.instructions)
         elif line.take("update"):
             self.update(line)
+        elif line.take("retain"):
+            self.retain(line)
         else:
             self.slots_made(line)
 
@@ -220,6 +224,16 @@ class _Reader:
             at = line.natural()
         line.expect("<-")
         self.updates.append((at, self.slot(line)))
+
+    def retain(self, line: PlanLine) -> None:
+        """``retain @0, @3``: what outlives a run; nothing, where no buffer is named."""
+        found: list[int] = []
+        while not line.empty and (not found or line.take(",")):
+            mark = line.mark()
+            found.append(int(line.word("buffer")[1:]))
+            if found[-1] >= len(self.buffers):
+                raise line.refuse(mark, f"no buffer @{found[-1]} was defined above")
+        self.retained = tuple(found)
 
     def slots_made(self, line: PlanLine) -> None:
         """A leaf, or an instruction."""

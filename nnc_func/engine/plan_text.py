@@ -123,6 +123,8 @@ class _Printer:
         plan = self.plan
         names = plan.variable_names
         lines = [f"update {_string(names[at]) if names else at} <- %{slot}" for at, slot in plan.updates]
+        if plan.retained is not None:
+            lines.insert(0, f"retain {', '.join(f'@{b}' for b in plan.retained)}".rstrip())
         outputs = [f"%{slot}" for slot in plan.outputs]
         return "\n".join([*lines, f"return {nested_text(plan.structure, outputs, self.names)}"])
 

@@ -86,6 +86,8 @@ class Program(Tunable, Inspected):
         arenas: Arenas | None = None,
         engine: Any = None,
     ) -> None:
+        if plan.retained is not None:
+            raise PlanError(f"the plan of {plan.name!r} retains values: compile its graph with retain= to run it")
         self.plan = plan
         self.variables = {v.name: v for v in variables}
         self.graph = graph
