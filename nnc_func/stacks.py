@@ -331,6 +331,7 @@ class Stack:
         updates: Mapping[Tensor, Tensor] | Sequence[tuple[Tensor, Tensor]] = (),
         name: str = "program",
         retain: str | Sequence[Tensor] = "none",
+        donate: Sequence[Tensor] = (),
     ) -> Any:
         """A program from `inputs` to `outputs` (a tensor, or a tree of them).
 
@@ -347,6 +348,8 @@ class Stack:
         retain
             ``"none"``; or what is kept so that only what changed runs again: ``"frontier"``, what that may read of the
             rest; ``"all"``; or the outputs and these. See `IncrementalProgram`.
+        donate
+            Inputs whose arrays the program may write over: their elements are undefined after a call.
 
         Raises
         ------
@@ -363,7 +366,8 @@ class Stack:
             structure,
         )
         if isinstance(retain, str) and retain == "none":
-            return self.engine.compile(graph)
+            given_up = [graph.position(self._input(i)) for i in donate]
+            return self.engine.compile(graph, given_up) if given_up else self.engine.compile(graph)
         return self.engine.incremental(graph, retain, self._symbolic)
 
     def program(self, plan: Plan, constants: Any = (), variables: Any = ()) -> Program:

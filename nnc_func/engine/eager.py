@@ -79,7 +79,7 @@ class Eager(Layer, Generic[A]):
         host = isinstance(value, np.ndarray) or not hasattr(value, "dtype")
         return owned(self.device, value, dtype) if host else self.device.asarray(value, dtype)
 
-    def compile(self, graph: ComputationGraph) -> Interpreted:
+    def compile(self, graph: ComputationGraph, donated: Sequence[int] = ()) -> Interpreted:
         """The graph as a program that interprets its nodes as they are: no rewriting, no plan. The oracle."""
         return Interpreted(graph, graph, self.device, check_numerics=self.check_numerics)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nnc_func.engine.plan import ARENA, CONSTANT, INPUT, LENT, NEXT, OUTPUT, VARIABLE
+from nnc_func.engine.plan import ARENA, CONSTANT, DONATED, INPUT, LENT, NEXT, OUTPUT, VARIABLE
 from nnc_func.errors import PlanError
 
 LEAF = -1  # where a slot is made that no instruction makes
@@ -24,7 +24,7 @@ def ends(replay: Any) -> None:
         if wanted != found:
             raise PlanError(f"variable {variable} is {wanted!r}, its update, slot {slot}, is {found!r}")
     for number, writer in enumerate(replay.writer):
-        if writer != LEAF and plan.buffers[number].kind not in (ARENA, LENT) and number not in taken:
+        if writer != LEAF and plan.buffers[number].kind not in (ARENA, LENT, DONATED) and number not in taken:
             raise PlanError(
                 f"{replay.named(writer)} writes to {replay.told(number)}, which is not where that output or update is"
             )
@@ -84,6 +84,26 @@ def loans(replay: Any) -> None:
                 f"buffer {last} lives in the memory of output {output} until {until}, "
                 f"but {replay.named(replay.first[home])} writes that output before"
             )
+
+
+def donations(replay: Any) -> None:
+    """Memory of an input that was given up houses what fits, one at a time, and nothing before its last use."""
+    plan = replay.plan
+    housed: dict[int, list[tuple[int, int, int]]] = {}
+    for number, buffer in enumerate(plan.buffers):
+        if buffer.kind == DONATED:
+            housed.setdefault(buffer.source, []).append((buffer.lower, buffer.upper, number))
+    for source, lifetimes in housed.items():
+        home = plan.slots[plan.inputs[source]].buffer if 0 <= source < len(plan.inputs) else -1
+        if home < 0 or plan.buffers[home].kind != DONATED or plan.buffers[home].lower:
+            raise PlanError(f"buffer {lifetimes[0][2]} lives in the memory of input {source}, which is not given up")
+        until, last = plan.buffers[home].upper, home
+        for lower, upper, number in sorted(each for each in lifetimes if each[2] != home):
+            if lower < until:
+                raise PlanError(f"input {source} is memory of buffers {last} and {number} at the same time, {lower}")
+            if plan.buffers[number].nbytes > plan.buffers[home].nbytes or plan.buffers[number].offset:
+                raise PlanError(f"buffer {number} does not fit in the memory of input {source}, which is given up")
+            until, last = upper, number
 
 
 def _final(replay: Any, slot: int, what: str, position: int, kinds: tuple[str, ...]) -> int:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from nnc_func.engine import located
-from nnc_func.engine.plan import ARENA, CONSTANT, LENT, NEXT, OUTPUT, Plan, Slot
+from nnc_func.engine.plan import ARENA, CONSTANT, DONATED, LENT, NEXT, OUTPUT, Plan, Slot
 from nnc_func.facets.kernels import Kernel
 from nnc_func.op import Op
 
@@ -32,6 +32,7 @@ class Frame:
         "arrays",
         "bound",
         "calls",
+        "donated",
         "early",
         "home",
         "late",
@@ -52,10 +53,13 @@ class Frame:
         self.views: dict[int, list[tuple[Any, int, int]]] = {}  # slot -> views of it: (kernel, operand, result)
         self.bound: dict[int, Any] = {}  # slot -> the variable's array that is patched in now
         self.lent: dict[int, list[int]] = {}  # output -> slots that live in its memory before it is written
+        self.donated: dict[int, list[int]] = {}  # input that was given up -> it, and slots that live in its memory
         for i, found in enumerate(plan.slots):
             buffer = plan.buffers[found.buffer]
             if buffer.kind == LENT and not found.is_view:
                 self.lent.setdefault(buffer.source, []).append(i)
+            if buffer.kind == DONATED and not found.is_view:
+                self.donated.setdefault(buffer.source, []).append(i)
         self._kernels: dict[tuple[Op, str], Kernel] = {}
         self.sections: dict[int, Any] = {}  # position in calls -> the calls from there dealt out to threads
         self._passing: list[tuple[list[Any], int]] = []

@@ -119,17 +119,18 @@ class Lazy(Layer, Generic[A]):
         """A value of this engine that shows a device array; not copied."""
         return self.symbol.held(array)  # type: ignore[attr-defined]
 
-    def compile(self, graph: ComputationGraph) -> Any:
+    def compile(self, graph: ComputationGraph, donated: Sequence[int] = ()) -> Any:
         """The graph optimised and planned: a `Program`, or an `Interpreted` one on a device without memory.
 
         A graph with unknown extents is optimised once and planned once for each distinct binding, at the call.
+        Inputs that are `donated`, by position, may be written over.
         """
         start = time.perf_counter()
         optimised, report = self.graph.optimised(graph)  # type: ignore[attr-defined]
         between = time.perf_counter()
         if graph.symbols:
-            return SymbolicProgram(self, optimised, graph, report, between - start)
-        return self.program(optimised, graph, report, between - start)
+            return SymbolicProgram(self, optimised, graph, report, between - start, donated)
+        return self.program(optimised, graph, report, between - start, donated=donated)
 
     def incremental(self, graph: ComputationGraph, retain: Any, lift: Any) -> Any:
         """As `compile`, of an `IncrementalProgram`; where `retain` is a list, `lift` makes values of its members."""
@@ -138,7 +139,13 @@ class Lazy(Layer, Generic[A]):
         return compiled(self, graph, retain, lift)
 
     def program(
-        self, graph: ComputationGraph, source: ComputationGraph, report: Any, seconds: float, arenas: Any = None
+        self,
+        graph: ComputationGraph,
+        source: ComputationGraph,
+        report: Any,
+        seconds: float,
+        arenas: Any = None,
+        donated: Sequence[int] = (),
     ) -> Any:
         """A graph that is optimised already, planned and bound, to run in these arenas or in its own."""
         start = time.perf_counter()
@@ -156,6 +163,7 @@ class Lazy(Layer, Generic[A]):
             self.kernels,
             self.streams,
             self.scheduler,
+            donated=donated,
         )
         if plan.streams > 1 or config.spec >= 1 or self.allocator not in ALLOCATORS.values():
             plan.verify()  # a user's own allocator is never believed

@@ -36,6 +36,14 @@ def usable(arrays: Sequence[Any], others: Sequence[Any]) -> bool:
     )
 
 
+def expendable(array: Any, others: Sequence[Any]) -> bool:
+    """Whether a program may write over a caller's array and house others in it: nobody else sees its memory.
+
+    Of arrays that are not NumPy's nobody can tell.
+    """
+    return isinstance(array, np.ndarray) and bool(array.flags.writeable) and usable([array], others)
+
+
 def _contiguous(array: Any) -> bool:
     flags = getattr(array, "flags", None)
     return flags is None or bool(flags.c_contiguous)

@@ -7,7 +7,20 @@ from typing import Any
 from attrs import evolve
 
 from nnc_func.engine.allocators.base import Allocator, Problem, answered, arena_size
-from nnc_func.engine.plan import ARENA, CONSTANT, DEFAULT, INPUT, LENT, TABLE, VARIABLE, Buffer, Instruction, Plan, Slot
+from nnc_func.engine.plan import (
+    ARENA,
+    CONSTANT,
+    DEFAULT,
+    DONATED,
+    INPUT,
+    LENT,
+    TABLE,
+    VARIABLE,
+    Buffer,
+    Instruction,
+    Plan,
+    Slot,
+)
 from nnc_func.engine.storages import Storages
 from nnc_func.facets.places import Place
 from nnc_func.graph.node import Node
@@ -38,7 +51,7 @@ def placed(work: Storages, allocator: Allocator, alignment: int, order: str) -> 
     for s in range(len(work.kind)):
         if roots[s] == s:
             number[s] = len(buffers)
-            planned = work.kind[s] in (ARENA, LENT)
+            planned = work.kind[s] in (ARENA, LENT, DONATED)
             buffers.append(
                 Buffer(
                     work.kind[s],

@@ -17,7 +17,7 @@ from nnc_func.op import Items, Op
 from nnc_func.tree import Structure
 
 ARENA, INPUT, VARIABLE, CONSTANT = "arena", "input", "variable", "constant"
-OUTPUT, NEXT, LENT = "output", "next", "lent"
+OUTPUT, NEXT, LENT, DONATED = "output", "next", "lent", "donated"
 DEFAULT, TABLE = "default", "table"
 
 
@@ -30,15 +30,17 @@ class Buffer:
     kind
         ``"arena"``: planned; ``"input"``, ``"variable"``, ``"constant"``: there before the run; ``"output"``: fresh,
         for the caller; ``"next"``: fresh, becomes the variable's array after the run; ``"lent"``: the memory of an
-        output before that is written.
+        output before that is written; ``"donated"``: an input that the caller gave up, and what lives in its memory
+        after it, one at a time.
     nbytes
         Size.
     lower, upper
-        Alive when instruction `t` reads or writes it, for ``lower <= t < upper``; of arena and lent buffers only.
+        Alive when instruction `t` reads or writes it, for ``lower <= t < upper``; of arena, lent and donated
+        buffers only.
     offset
         Bytes into the arena; of arena buffers only.
     source
-        Position among the inputs, variables, constants or outputs (of lent buffers too); -1 for the arena.
+        Position among the inputs, variables, constants or outputs (of lent and donated buffers too); -1 for the arena.
     place
         Which of the device's places it lies in; None: its own, or its first. There is one arena a place.
     """

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from attrs import define
 
-from nnc_func.engine.plan import ARENA, LENT, Buffer, Instruction, Slot
+from nnc_func.engine.plan import ARENA, DONATED, LENT, Buffer, Instruction, Slot
 from nnc_func.facets.places import Place
 
 
@@ -35,7 +35,7 @@ def finished(drafts: Sequence[Draft], slots: Sequence[Slot], instructions: Seque
     found = []
     for n, draft in enumerate(drafts):
         lower, upper = draft.alive or (first[n], last[n] + 1)
-        if draft.kind not in (ARENA, LENT):
+        if draft.kind not in (ARENA, LENT, DONATED):
             lower = upper = 0
         nbytes = sizes[n] if draft.nbytes is None else draft.nbytes
         found.append(Buffer(draft.kind, nbytes, lower, upper, draft.offset, draft.source, draft.place))

@@ -19,7 +19,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from nnc_func.engine.plan import ARENA, CONSTANT, DEFAULT, INPUT, LENT, VARIABLE, Buffer, Instruction, Plan
+from nnc_func.engine.plan import ARENA, CONSTANT, DEFAULT, DONATED, INPUT, LENT, VARIABLE, Buffer, Instruction, Plan
 from nnc_func.graph.literals import Names, quoted
 from nnc_func.graph.nesting import nested_text
 from nnc_func.graph.origin import told
@@ -136,7 +136,7 @@ def place(buffer: Buffer) -> str:
 
 def lifetime(buffer: Buffer) -> str:
     """`` alive [0, 2)``, of those that have one."""
-    return f" alive [{buffer.lower}, {buffer.upper})" if buffer.kind in (ARENA, LENT) else ""
+    return f" alive [{buffer.lower}, {buffer.upper})" if buffer.kind in (ARENA, LENT, DONATED) else ""
 
 
 def on(buffer: Buffer) -> str:

@@ -6,7 +6,7 @@ leaves every variable as it was; an update that cannot be written in place gets 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from nnc_func.engine.allocators.base import Allocator
@@ -16,7 +16,7 @@ from nnc_func.engine.placing import placed
 from nnc_func.engine.plan import Plan
 from nnc_func.engine.retaining import pin
 from nnc_func.engine.schedule import Scheduler, serial
-from nnc_func.engine.sharing import lend, lifetimes, share
+from nnc_func.engine.sharing import lend, lifetimes, reuse, share
 from nnc_func.engine.storages import Storages
 from nnc_func.engine.streams import scheduled
 from nnc_func.engine.windows import NO_WINDOWS, windows
@@ -37,12 +37,14 @@ def planned(
     streams: int = 1,
     scheduler: Scheduler = serial,
     retain: str | None = None,
+    donated: Collection[int] = (),
 ) -> tuple[Plan, dict[Node, int], list[Any]]:
     """The plan of a graph whose shapes are known, the buffer of each node's first result, and the constants' arrays.
 
     With `checked` every kernel may be found to have failed, so that none writes over a variable. The table names
     kernels; what it does not name is the device's choice. With a `retain` policy, as `incremental` names them, values
-    outlive a run, and nothing writes over a variable either.
+    outlive a run, and nothing writes over a variable either. Inputs that are
+    `donated`, by position, may be written over.
 
     Raises
     ------
@@ -52,7 +54,7 @@ def planned(
     kernels, recorded = kernels_of(graph, device, table)
     sequence, early, order = arranged(graph, kernels, orders, checked or retain is not None)
     parts = windows(graph, sequence, kernels) if retain is None else NO_WINDOWS  # a value that is kept lies alone
-    work = Storages(graph, kernels, parts, recorded)
+    work = Storages(graph, kernels, parts, recorded, donated)
     work.define_leaves()
     for node in sequence[:early]:
         work.define(node)
@@ -65,6 +67,7 @@ def planned(
         lifetimes(work)
         share(work)
         lend(work)
+        reuse(work)
     else:  # on one stream: what runs is another part of the plan each time
         work.show_outputs()
         lifetimes(work)

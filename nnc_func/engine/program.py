@@ -13,13 +13,13 @@ from nnc_func.device.namespace import explained
 from nnc_func.engine.arenas import Arenas
 from nnc_func.engine.autotune import Tunable
 from nnc_func.engine.cancelling import asked
-from nnc_func.engine.checked import Poison, observers
+from nnc_func.engine.checked import POISON, Poison, observers
 from nnc_func.engine.commit import Saved, torn
 from nnc_func.engine.frame import Frame, part
 from nnc_func.engine.inspection import Inspected
 from nnc_func.engine.interrupts import held
 from nnc_func.engine.observed import Application, Observer, drained, observed
-from nnc_func.engine.outs import delivered, given, usable
+from nnc_func.engine.outs import delivered, expendable, given, usable
 from nnc_func.engine.parallel import run_section
 from nnc_func.engine.plan import NEXT, Plan
 from nnc_func.engine.results import memory, recycled
@@ -184,6 +184,8 @@ class Program(Tunable, Inspected):
                 finally:
                     if not done:
                         saved.restore()
+                if config.spec >= 3:
+                    self._spoil(frame, inputs, out)
                 return results if out is None else delivered(out, results)
             finally:
                 frame.drop()
@@ -201,7 +203,7 @@ class Program(Tunable, Inspected):
     def _frame(self, arena: Any) -> Frame:
         """The kernels bound to views of that memory."""
         frame = Frame(self.plan, self._device, self._constants, arena)
-        lent = [s for slots in frame.lent.values() for s in slots]
+        lent = [s for slots in (*frame.lent.values(), *frame.donated.values()) for s in slots]
         frame.passing([*self.plan.inputs, *self.plan.outputs, *(s for _, s, _ in self._next), *lent])
         return frame
 
@@ -236,6 +238,10 @@ class Program(Tunable, Inspected):
             put(slot, array)
         for slot, variable in self._variables:
             frame.keep(slot, variable.array)
+        for position, slots in frame.donated.items():
+            array = self._given_up(position, inputs, out)
+            for slot in slots:
+                put(slot, part(self._device, self.plan.slots[slot], array))
         results = self._fresh(put) if out is None else self._into(out, inputs, put)
         for output, slots in frame.lent.items():
             for slot in slots:
@@ -244,6 +250,24 @@ class Program(Tunable, Inspected):
         for _, array, slot in following:
             put(slot, array)
         return results, following
+
+    def _given_up(self, position: int, inputs: Any, out: Any) -> Any:
+        """The array of an input that was given up: a copy where nobody may write to it, or where others are read."""
+        slot, shape, dtype = self._inputs[position]
+        array = inputs[position]
+        if type(array) is not self._array_type or array.dtype != dtype or array.shape != shape:
+            return owned(self._device, self._converted(slot, array))
+        others = [*inputs[:position], *inputs[position + 1 :], *(v.array for _, v in self._variables), *self._constants]
+        if out is not None:
+            others += out if isinstance(out, (list, tuple)) else [out]
+        return array if expendable(array, others) else owned(self._device, array)
+
+    def _spoil(self, frame: Frame, inputs: Any, out: Any) -> None:
+        """Let it be seen where an input that was given up is read after the run."""
+        for position in frame.donated:
+            array = self._given_up(position, inputs, out)
+            if array is inputs[position]:
+                array.reshape(-1).view(np.uint8)[...] = POISON & (1 if array.dtype.kind == "b" else POISON)
 
     def _fresh(self, put: Any) -> list[Any]:
         results = []

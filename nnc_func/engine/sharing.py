@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nnc_func.engine.lending import borrowers
-from nnc_func.engine.plan import ARENA, LENT, NEXT, OUTPUT, VARIABLE
+from nnc_func.engine.plan import ARENA, DONATED, LENT, NEXT, OUTPUT, VARIABLE
 from nnc_func.engine.storages import FOREVER, Storages
 from nnc_func.facets.kernels import ALL, Kernel
 
@@ -31,6 +31,8 @@ def lifetimes(work: Storages) -> None:
     for s, kind in enumerate(work.kind):
         if kind in (OUTPUT, NEXT):
             last[s] = end
+        elif kind == DONATED:  # it is there before the first instruction
+            first[s] = 0
 
 
 def share(work: Storages) -> None:
@@ -91,7 +93,7 @@ def _dies(work: Storages, t: int, slot: int, operands: tuple[int, ...], kind: st
             return False  # the variable in another shape
         if kind == NEXT and work.source[storage] != work.source[mine]:
             return False
-    elif work.kind[storage] != ARENA or kind == NEXT:
+    elif work.kind[storage] not in (ARENA, DONATED) or kind == NEXT:
         return False
     # the same memory at another position must be the same elements, and overwriting it there allowed too
     allowed = range(len(operands)) if kernel.overwrites == ALL else kernel.overwrites
@@ -125,3 +127,28 @@ def lend(work: Storages) -> None:
         )
         for at in chosen:
             work.kind[arena[at]], work.source[arena[at]] = LENT, work.source[output]
+
+
+def reuse(work: Storages) -> None:
+    """What comes after the last use of an input that was given up may live in its memory, where that lowers the peak.
+
+    It is lending with time reversed. Among streams, where after is not decided by numbers, nothing is housed so.
+    """
+    given_up = [s for s, kind in enumerate(work.kind) if kind == DONATED and work.merged[s] == s]
+    bound = {s for *_, scratch, _ in work.instructions for _, s in scratch}
+    end = len(work.instructions) + 1
+    for home in sorted(given_up, key=lambda s: -work.nbytes[s]) if work.streams is None else ():
+        arena = [
+            s
+            for s in range(len(work.kind))
+            if work.merged[s] == s and work.kind[s] == ARENA and s not in bound and work.place[s] == work.place[home]
+        ]
+        chosen = borrowers(
+            [work.nbytes[s] for s in arena],
+            [end - work.last[s] - 1 for s in arena],
+            [end - work.first[s] for s in arena],
+            work.nbytes[home],
+            end - work.last[home] - 1,
+        )
+        for at in chosen:
+            work.kind[arena[at]], work.source[arena[at]] = DONATED, work.source[home]

@@ -7,7 +7,7 @@ from typing import Any
 
 from nnc_func.aval import Aval
 from nnc_func.engine.copying import copying, filling
-from nnc_func.engine.plan import ARENA, CONSTANT, INPUT, NEXT, OUTPUT, VARIABLE
+from nnc_func.engine.plan import ARENA, CONSTANT, DONATED, INPUT, NEXT, OUTPUT, VARIABLE
 from nnc_func.engine.streams import Streams
 from nnc_func.engine.windows import Window, Windows
 from nnc_func.facets.kernels import Kernel
@@ -23,12 +23,18 @@ class Storages:
     """One planning: slots and the storages they live in, as parallel lists."""
 
     def __init__(
-        self, graph: ComputationGraph, kernels: dict[Node, Kernel], windows: Windows, recorded: Collection[Node] = ()
+        self,
+        graph: ComputationGraph,
+        kernels: dict[Node, Kernel],
+        windows: Windows,
+        recorded: Collection[Node] = (),
+        donated: Collection[int] = (),
     ) -> None:
         self.graph = graph
         self.kernels = kernels
         self.windows = windows
         self.recorded = recorded  # whose kernel a table names
+        self.donated = donated  # inputs that may be written over
         self.assembled: dict[Node, int] = {}  # root of windows -> its storage
         self.commit = 0
         self.memo: dict[Any, Kernel] = {}
@@ -111,7 +117,9 @@ class Storages:
             results = node.results
             self.keep.append(results)
             for i, value in enumerate(results):
-                slot = self._slot(value.aval, self._storage(kind, value.aval, counts[kind]), True)
+                given_up = kind == INPUT and counts[kind] in self.donated and value.aval.layout is None
+                storage = self._storage(DONATED if given_up else kind, value.aval, counts[kind])
+                slot = self._slot(value.aval, storage, True)
                 self.slot_of[value] = slot
                 self.leaf_slots[kind].append(slot)
                 counts[kind] += 1

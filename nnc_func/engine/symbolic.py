@@ -45,7 +45,13 @@ class SymbolicProgram(Inspected):
     """
 
     def __init__(
-        self, engine: Any, graph: ComputationGraph, source: ComputationGraph, report: Any, seconds: float
+        self,
+        engine: Any,
+        graph: ComputationGraph,
+        source: ComputationGraph,
+        report: Any,
+        seconds: float,
+        donated: Sequence[int] = (),
     ) -> None:
         self.graph = graph
         self.source = source
@@ -54,6 +60,7 @@ class SymbolicProgram(Inspected):
         self._engine = engine
         self._report = report
         self._seconds = seconds
+        self._donated = donated
         self._met: OrderedDict[Any, Binding] = OrderedDict()  # shapes of the inputs -> binding
         self._planning = Lock()
 
@@ -128,7 +135,7 @@ class SymbolicProgram(Inspected):
             found = self.programs.get(binding)
             if found is None:
                 graph, source = self.graph.specialised(dims), self.source.specialised(dims)
-                found = self._engine.program(graph, source, self._report, self._seconds, self.arenas)
+                found = self._engine.program(graph, source, self._report, self._seconds, self.arenas, self._donated)
                 self.programs[binding] = found
                 if len(self.programs) > KEPT:
                     self.arenas.forget(self.programs.popitem(last=False)[1])

@@ -12,8 +12,8 @@ from attrs import define, field
 
 from nnc_func.engine.applications import check_applications
 from nnc_func.engine.assembly import assembly
-from nnc_func.engine.endings import ends, loans, outlives
-from nnc_func.engine.plan import ARENA, CONSTANT, INPUT, LENT, NEXT, OUTPUT, VARIABLE, Instruction, Plan
+from nnc_func.engine.endings import donations, ends, loans, outlives
+from nnc_func.engine.plan import ARENA, CONSTANT, DONATED, INPUT, LENT, NEXT, OUTPUT, VARIABLE, Instruction, Plan
 from nnc_func.engine.regions import Region
 from nnc_func.engine.sweep import check_arena
 from nnc_func.errors import PlanError
@@ -21,8 +21,8 @@ from nnc_func.facets.kernels import ALL
 from nnc_func.facets.places import named as place_named
 from nnc_func.graph.origin import told
 
-KINDS = (ARENA, INPUT, VARIABLE, CONSTANT, OUTPUT, NEXT, LENT)
-PLANNED = (ARENA, LENT)  # kinds that have a lifetime, and may be written more than once
+KINDS = (ARENA, INPUT, VARIABLE, CONSTANT, OUTPUT, NEXT, LENT, DONATED)
+PLANNED = (ARENA, LENT, DONATED)  # kinds that have a lifetime, and may be written more than once
 READ_ONLY = (INPUT, CONSTANT)
 LEAF, UNMADE = -1, -2  # where a slot is made, if not by an instruction
 NOWHERE = Region.of(0, (0,), None, 1)
@@ -63,6 +63,7 @@ def verify(plan: Plan) -> None:
             replay.kernel(t, instruction)
     (ends if plan.retained is None else outlives)(replay)
     loans(replay)
+    donations(replay)
     check_arena(plan)
     check_applications(plan)
 
@@ -167,7 +168,8 @@ class _Replay:
             for position, slot in enumerate(slots):
                 number = self.slot(slot, f"{kind} {position}")
                 buffer = plan.buffers[number]
-                if (buffer.kind, buffer.source) != (kind, position):
+                given_up = kind == INPUT and buffer.kind == DONATED
+                if buffer.source != position or not (buffer.kind == kind or given_up):
                     raise PlanError(f"{kind} {position} is slot {slot}, but that lives in {self.told(number)}")
                 if self.made[slot] != UNMADE:
                     raise PlanError(f"slot {slot} is {kind} {position} and another leaf as well")

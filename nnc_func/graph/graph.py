@@ -117,6 +117,19 @@ class ComputationGraph:
         """Its constants."""
         return tuple(n for n in self.nodes if n.op is CONSTANT)
 
+    def position(self, node: Node) -> int:
+        """Which of the inputs a node is.
+
+        Raises
+        ------
+        GraphError
+            It is none of them.
+        """
+        if node not in self.inputs:
+            names = ", ".join(repr(n.data) for n in self.inputs)
+            raise GraphError(f"{node!r} is no input of {self.name!r}, whose inputs are {names}; donate one of those")
+        return self.inputs.index(node)
+
     @property
     def statistics(self) -> Mapping[str, int]:
         """Numbers of nodes, edges and operator applications."""
