@@ -136,10 +136,11 @@ def test_random_programs_give_the_same(program: Any, data: Any) -> None:
     updates = [(values[v], values[u]) for v, u in program.updates]
     outputs = [values[o] for o in program.outputs]
     given_up = data.draw(st.lists(st.sampled_from(inputs), unique_by=id))
-    start = [v.numpy() for v, n in zip(leaves, program.leaves, strict=True) if n.kind == "variable"]
+    variables = [v for v, n in zip(leaves, program.leaves, strict=True) if n.kind == "variable"]
+    start = [v.numpy() for v in variables]
     found = []
     for donate in ((), given_up):
-        for v, value in zip((v for v, n in zip(leaves, program.leaves, strict=True) if n.kind == "variable"), start):
+        for v, value in zip(variables, start, strict=True):
             v.value.assign(value)
         made = LAZY.compile(inputs, outputs, updates, donate=donate)
         made.plan.verify()
