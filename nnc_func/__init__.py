@@ -6,7 +6,7 @@ Device → Type → Shape → Symbol → Operator → Optimiser → Graph → En
 from __future__ import annotations
 
 from nnc_func.aval import Aval
-from nnc_func.device import CuPy, Null, NumPy, Strict
+from nnc_func.device import CuPy, Null, NumPy, Places, Strict
 from nnc_func.engine.cancelling import Cancellation
 from nnc_func.graph.files import load_graph
 from nnc_func.graph.rules import rewrite, rule
@@ -16,6 +16,6 @@ from nnc_func.stacks import Stack, eager, lazy
 
 __version__ = "0.1.0"
 __all__ = [
-    "Aval", "Cancellation", "Catalogue", "CuPy", "Null", "NumPy", "Op", "Stack", "Strict", "Tensor", "eager", "lazy",
-    "load_graph", "operator", "rewrite", "rule",
+    "Aval", "Cancellation", "Catalogue", "CuPy", "Null", "NumPy", "Op", "Places", "Stack", "Strict", "Tensor",
+    "eager", "lazy", "load_graph", "operator", "rewrite", "rule",
 ]  # fmt: skip

@@ -121,6 +121,7 @@ class Stack:
     _top_bind: Any = field(init=False, eq=False)
 
     role: ClassVar[Literal["device"]] = "device"
+    places = property(lambda self: getattr(self.device, "places", ()), doc="The names of its device's places.")
     device = _role("device")
     type = _role("type")
     shape = _role("shape")
@@ -217,13 +218,13 @@ class Stack:
 
     # --- values ---------------------------------------------------------------------------------------
 
-    def asarray(self, value: Any, dtype: Any = None) -> Tensor:
-        """A tensor of this stack with that value."""
-        if isinstance(value, Tensor) and value.stack == self and dtype in (None, value.dtype):
+    def asarray(self, value: Any, dtype: Any = None, place: str | None = None) -> Tensor:
+        """A tensor of this stack with that value, in a place of its device."""
+        if isinstance(value, Tensor) and value.stack == self and dtype in (None, value.dtype) and place is None:
             return value
         make = self.engine.asarray if "engine" in self._layers else self.device.asarray
         source = value.numpy() if isinstance(value, Tensor) and value.stack != self.device else value
-        return Tensor(self, make(source, dtype))
+        return Tensor(self, make(source, dtype) if place is None else make(source, dtype, place=place))
 
     alias, fresh = aliases.alias, aliases.fresh
 
@@ -310,18 +311,17 @@ class Stack:
 
     # --- graphs ---------------------------------------------------------------------------------------
 
-    def input(self, name: str, shape: Any, dtype: Any = "float32") -> Tensor:
+    def input(self, name: str, shape: Any, dtype: Any = "float32", place: str | None = None) -> Tensor:
         """An unbound tensor: a program's argument. An extent None is unknown, a string names it."""
         try:
-            aval = Aval(shape, dtype)
+            aval = Aval(shape, dtype, None, place)
         except TypeError as error:
             raise DTypeError(f"input {name!r} of shape {shape!r} and dtype {dtype!r}: {error}") from None
         return Tensor(self, self.symbol.input(name, aval))
 
-    def variable(self, name: str, value: Any, dtype: Any = None) -> Tensor:
+    def variable(self, name: str, value: Any, dtype: Any = None, place: str | None = None) -> Tensor:
         """A named place for a value, which programs read when they start, and may update when they end."""
-        source = value.numpy() if isinstance(value, Tensor) else value
-        array = owned(self.device, source, dtype)
+        array = owned(self.device, value.numpy() if isinstance(value, Tensor) else value, dtype, place)
         return Tensor(self, Variable(name, array, self.device.aval(array), self.device))
 
     def compile(

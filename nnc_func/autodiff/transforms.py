@@ -118,7 +118,7 @@ class Transforms:
                 raise DerivativeError(f"grad wants a function that returns one number, shape (), given {given}; sum it")
             if result.dtype.kind not in "fc":
                 raise DerivativeError(f"grad wants a function that returns a floating number, given {result.dtype}")
-            found = back(self.stack.ops.full(shape=(), value=1, dtype=result.dtype))
+            found = back(self._beside(result, self.stack.ops.full(shape=(), value=1, dtype=result.dtype)))
             gradients = found if isinstance(argnums, tuple) else found[0]
             return ((result, *aux) if has_aux else result), gradients
 
@@ -201,7 +201,9 @@ class Transforms:
                 rows = [back(e)[0] for e in basis]
                 shape, parts = (*y.shape, *x.shape), [ops.expand_dims(r, axis=0) for r in rows]
                 joined = ops.concat(*parts, axis=0) if parts else None
-            return ops.full(shape=shape, value=0, dtype=y.dtype) if joined is None else ops.reshape(joined, shape=shape)
+            if joined is None:
+                return self._beside(y, ops.full(shape=shape, value=0, dtype=y.dtype))
+            return ops.reshape(joined, shape=shape)
 
         return matrix
 
@@ -210,7 +212,12 @@ class Transforms:
         size = like.size
         indices = ops.arange(start=0, stop=size)
         identity = ops.one_hot(indices, depth=size, dtype=like.dtype)
-        return [ops.reshape(identity[i], shape=like.shape) for i in range(size)]
+        return [self._beside(like, ops.reshape(identity[i], shape=like.shape)) for i in range(size)]
+
+    def _beside(self, like: Tensor, made: Tensor) -> Tensor:
+        """What was made without operands, in the place of a tensor."""
+        place = self.stack.aval(like).place
+        return made if place is None else self.stack.ops.transfer(made, place=place)
 
     def hessian(self, f: Callable[..., Any], argnum: int = 0) -> Any:
         """A function that gives the second derivatives of f, of one tensor to one number: its shape twice."""

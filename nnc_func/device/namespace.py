@@ -11,8 +11,7 @@ import numpy as np
 
 from nnc_func.aval import Aval
 from nnc_func.errors import AllocationError, DeviceError, DTypeError, NncError, RunError, ShapeError
-from nnc_func.facets.kernels import Kernel, Layouts
-from nnc_func.facets.layouts import NHWC, ROW_MAJOR, permutation
+from nnc_func.facets.kernels import Kernel, takes_layouts
 from nnc_func.op import Items, Op
 
 HOST = (np.ndarray, np.generic)  # data that is nobody's yet, as Python numbers and lists are
@@ -87,28 +86,9 @@ def candidates(op: Op, avals: tuple[Aval, ...], params: dict[str, Any], on: str)
 def _runs(kernel: Kernel, op: Op, avals: tuple[Aval, ...], params: dict[str, Any], on: str) -> bool:
     return (
         (kernel.namespaces is None or on in kernel.namespaces)
-        and (kernel.layouts is None or takes_layouts(kernel.layouts, op, avals, params))
+        and takes_layouts(kernel, op, avals, params)
         and kernel.accepts(avals, **params)
     )
-
-
-def takes_layouts(accepted: Layouts, op: Op, avals: tuple[Aval, ...], params: dict[str, Any]) -> bool:
-    """Whether the layouts of arguments, and of the results that they lead to, are among those accepted."""
-    found = [a.layout for a in avals]
-    ranks = [a.ndim for a in avals]
-    shapes = op.shape(*(a.shape for a in avals), **params)
-    for shape in shapes if op.several else (shapes,):
-        found.append(op.layout(avals, shape, **params))
-        ranks.append(len(shape))
-    letters = params.get("data_format", NHWC)
-    for entry in accepted:
-        names = (entry,) * len(found) if isinstance(entry, str) else entry
-        if len(names) == len(found) and all(
-            at == (None if name == ROW_MAJOR or rank != len(letters) else permutation(name, rank, letters))
-            for name, rank, at in zip(names, ranks, found, strict=True)
-        ):
-            return True
-    return False
 
 
 def by_shape(op: Op) -> bool:

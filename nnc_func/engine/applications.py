@@ -13,6 +13,7 @@ from nnc_func.aval import Aval
 from nnc_func.engine.copying import FILL
 from nnc_func.engine.plan import Instruction, Plan
 from nnc_func.errors import NncError, OperatorError, PlanError
+from nnc_func.facets.kernels import takes_layouts
 from nnc_func.graph.origin import told
 from nnc_func.op import Items, Op
 
@@ -64,7 +65,8 @@ def inferred(op: Op, avals: tuple[Aval, ...], items: Items) -> tuple[Aval, ...]:
             raise OperatorError("the parameters are not in the operator's own order and form")
         dtype = op.dtype(*(a.dtype for a in avals), **params)
         shape = op.shape(*(a.shape for a in avals), **params)
-        return tuple(map(Aval, shape, dtype)) if op.several else (Aval(shape, dtype),)
+        pairs = zip(shape, dtype, strict=True) if op.several else ((shape, dtype),)
+        return tuple([Aval(s, d, op.layout(avals, s, **params)) for s, d in pairs])
     except Exception as error:  # rules see parameters that nobody has checked
         said = ", ".join([*map(repr, avals), *(f"{k}={v!r}" for k, v in items)])
         raise PlanError(f"{op.name}({said}): {error}") from None
@@ -78,7 +80,7 @@ def _check(plan: Plan, t: int, i: Instruction) -> None:
         wanted = inferred(i.op, tuple(operands), i.items)
     except PlanError as error:
         raise PlanError(f"{named} is refused: {error}") from None
-    if [(a.shape, a.dtype) for a in wanted] != [(a.shape, a.dtype) for a in results]:
+    if list(wanted) != [a.having(place=None) for a in results]:
         told_of = ", ".join(map(repr, results)) or "no results"
         raise PlanError(f"{named} gives {', '.join(map(repr, wanted))}, but {told_of} is written")
     if not i.view:
@@ -91,7 +93,7 @@ def _check_kernel(i: Instruction, named: str, operands: tuple[Aval, ...], scratc
     if kernel is None:
         raise PlanError(f"{named} has no kernel {i.kernel!r}; there are: {', '.join(k.name for k in i.op.kernels)}")
     try:
-        accepted = kernel.accepts(operands, **params)
+        accepted = takes_layouts(kernel, i.op, operands, params) and kernel.accepts(operands, **params)
         wanted = [Aval(*s) for s in kernel.scratch(operands, **params)] if kernel.scratch is not None else []
         given = [Aval(a.shape, a.dtype) for a in scratch]
     except NncError as error:

@@ -21,7 +21,7 @@ from nnc_func.engine.machine import Machine
 from nnc_func.engine.relaid import elsewhere
 from nnc_func.engine.trials import LEAST, Candidate, Trial, alternated, seconds, tried
 from nnc_func.errors import DeviceError, GraphError, OperatorError
-from nnc_func.graph.leaves import INPUT, LEAVES, VARIABLE, Variable, owned
+from nnc_func.graph.leaves import INPUT, LEAVES, VARIABLE, Variable, brought, owned
 from nnc_func.graph.node import Node
 from nnc_func.graph.origin import told
 
@@ -239,7 +239,7 @@ def met(program: Any, inputs: Sequence[Any]) -> list[Group]:
 
 def _leaf(device: Any, node: Node, given: dict[Node, Any]) -> Any:
     if node.op is INPUT:
-        return owned(device, device.asarray(given[node], node.aval.dtype))
+        return owned(device, brought(device, given[node], node.aval.dtype, node.aval.place))
     if node.op.several:
         return tuple(owned(device, array) for array in node.data)
     return owned(device, node.data.array if node.op is VARIABLE else node.data)
@@ -293,5 +293,6 @@ def copied(program: Any) -> Any:
 def _repeated(program: Any, inputs: Sequence[Any]) -> Callable[[], Any]:
     """A run of the program on copies of its inputs, over variables of its own."""
     device, mine = program._device, copied(program)
-    arrays = [owned(device, device.asarray(x, n.aval.dtype)) for x, n in zip(inputs, program.graph.inputs, strict=True)]
+    avals = [n.aval for n in program.graph.inputs]
+    arrays = [owned(device, brought(device, x, a.dtype, a.place)) for x, a in zip(inputs, avals, strict=True)]
     return lambda: mine.run(arrays)

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from nnc_func.aval import Aval
-from nnc_func.errors import DTypeError, OperatorError, ShapeError
+from nnc_func.errors import DTypeError, OperatorError, PlaceError, ShapeError
 from nnc_func.facets.dims import Extent, known, substitute
 from nnc_func.facets.equations import Equations
+from nnc_func.facets.places import ADVICE, named
+from nnc_func.graph.leaves import brought
 from nnc_func.graph.node import Node
 from nnc_func.graph.refinement import built_at
 
@@ -38,11 +40,11 @@ def accepted(device: Any, name: str, inputs: Sequence[Node], given: Sequence[Any
 
 
 def _array(device: Any, node: Node, given: Any) -> Any:
-    array = device.asarray(given)
+    array = brought(device, given, place=node.aval.place)
     if isinstance(given, (bool, int, float, list, tuple)):  # Python's numbers have no dtype of their own
         wanted = node.aval.dtype
         if np.can_cast(device.aval(array).dtype, wanted, "same_kind"):
-            return device.asarray(given, wanted)
+            return brought(device, given, wanted, node.aval.place)
     return array
 
 
@@ -67,6 +69,9 @@ def _check(node: Node, given: Aval, values: Mapping[str, Extent]) -> None:
     wanted = substitute(aval.shape, values) if values else aval.shape
     if wanted != given.shape and all(map(known, wanted)):
         raise ShapeError(f"input {node.data!r} wants shape {wanted}, given {given.shape}")
+    if given.place != aval.place:
+        its = named(given.place)
+        raise PlaceError(f"input {node.data!r} is wanted in {named(aval.place)}, given in {its}; {ADVICE}")
     if given.dtype != aval.dtype:
         raise DTypeError(f"input {node.data!r} wants {aval.dtype}, given {given.dtype}; cast it before the call")
 

@@ -21,6 +21,7 @@ from nnc_func.engine.relaid import relaid
 from nnc_func.engine.schedule import ListScheduler, Scheduler
 from nnc_func.engine.symbolic import SymbolicProgram
 from nnc_func.errors import PlanError
+from nnc_func.facets.places import Place
 from nnc_func.graph.graph import ComputationGraph
 from nnc_func.graph.leaves import Variable
 from nnc_func.graph.node import Value
@@ -58,7 +59,7 @@ def plannable(device: Any) -> bool:
     """
     for each in chain(device):
         if hasattr(type(each), "writing"):
-            return hasattr(type(each), "arena")
+            return getattr(each, "has_memory", hasattr(type(each), "arena"))
         if hasattr(type(each), "bind"):
             return False
     return False
@@ -111,9 +112,9 @@ class Lazy(Layer, Generic[A]):
 
     role: ClassVar[Literal["engine"]] = "engine"
 
-    def asarray(self, value: Any, dtype: Any = None) -> Any:
-        """A value of this engine: a constant."""
-        return self.symbol.constant(value, dtype)
+    def asarray(self, value: Any, dtype: Any = None, place: Place = None) -> Any:
+        """A value of this engine: a constant, in a place."""
+        return self.symbol.constant(value, dtype, *(() if place is None else (place,)))
 
     def held(self, array: Any) -> Any:
         """A value of this engine that shows a device array; not copied."""

@@ -22,7 +22,7 @@ def given(out: Any, wanted: Sequence[Any], device: Any) -> list[Any]:
     if len(arrays) != len(wanted):
         raise OperatorError(f"out= wants {len(wanted)} arrays, given {len(arrays)}")
     for i, (aval, array) in enumerate(zip(wanted, arrays, strict=True)):
-        if device.aval(array) != aval:
+        if device.aval(array) != aval.having(layout=None):
             raise ShapeError(f"out[{i}] wants {aval!r}, given {device.aval(array)!r}")
         if not getattr(getattr(array, "flags", None), "writeable", True):
             raise OperatorError(f"out[{i}] is read-only; give an array that may be written to")

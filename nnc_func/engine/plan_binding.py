@@ -8,8 +8,9 @@ from typing import Any
 from nnc_func.engine.lazy import plannable
 from nnc_func.engine.plan import Plan
 from nnc_func.engine.program import Program
-from nnc_func.errors import DeviceError, DTypeError, NncError, PlanError, ShapeError
-from nnc_func.graph.leaves import Variable, owned
+from nnc_func.errors import DeviceError, DTypeError, NncError, PlaceError, PlanError, ShapeError
+from nnc_func.facets.places import ADVICE
+from nnc_func.graph.leaves import Variable, brought, owned
 from nnc_func.graph.origin import told
 from nnc_func.layer import chain
 
@@ -138,14 +139,17 @@ def check_kernels(plan: Plan, device: Any) -> None:
 
 def fitting(device: Any, plan: Plan, slot: int, value: Any, what: str) -> Any:
     """The value as an array of the device, of the slot's shape and dtype."""
-    aval, array = plan.slots[slot].aval, device.asarray(value)
+    aval = plan.slots[slot].aval
+    array = brought(device, value, place=aval.place)
     found = device.aval(array)
     if found.shape != aval.shape:
         raise ShapeError(f"{what} of the plan {plan.name!r} is {aval!r}, given {found!r}")
+    if found.place != aval.place:
+        raise PlaceError(f"{what} of the plan {plan.name!r} is {aval!r}, given {found!r}; {ADVICE}")
     if found.dtype != aval.dtype:
         if not isinstance(value, (bool, int, float, list, tuple)):
             raise DTypeError(f"{what} of the plan {plan.name!r} is {aval!r}, given {found!r}; cast it first")
-        array = device.asarray(value, aval.dtype)  # Python's numbers have no dtype of their own
+        array = brought(device, value, aval.dtype, aval.place)  # Python's numbers have no dtype of their own
     return array
 
 

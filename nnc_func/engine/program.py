@@ -23,9 +23,10 @@ from nnc_func.engine.outs import delivered, expendable, given, usable
 from nnc_func.engine.parallel import run_section
 from nnc_func.engine.plan import NEXT, Plan
 from nnc_func.engine.results import memory, recycled
-from nnc_func.errors import DTypeError, NncError, OperatorError, PlanError, ShapeError
+from nnc_func.errors import DTypeError, NncError, OperatorError, PlaceError, PlanError, ShapeError
+from nnc_func.facets.places import ADVICE, named
 from nnc_func.graph.graph import ComputationGraph
-from nnc_func.graph.leaves import Variable, owned
+from nnc_func.graph.leaves import Variable, brought, owned
 from nnc_func.graph.origin import told
 from nnc_func.graph.turns import Run, enter, leave, ordered
 from nnc_func.tree import ONE_LEAF
@@ -103,6 +104,7 @@ class Program(Tunable, Inspected):
         self._flat = plan.structure is None or plan.structure.kind is list
         self._inputs = [(s, plan.slots[s].aval.shape, plan.slots[s].aval.dtype) for s in plan.inputs]
         self._array_type = device.array_type
+        self._spans = bool(getattr(device, "places", ()))
         over = [(s, variables[plan.buffers[plan.slots[s].buffer].source]) for s in _in_place(plan)]
         # where an update is written over its variable, that slot shows the variable's array too
         self._variables = list(zip(plan.variables, variables, strict=True)) + over
@@ -231,7 +233,12 @@ class Program(Tunable, Inspected):
         put, own = frame.put, self._array_type
         written = {id(v.array) for v in self._overwritten}
         for (slot, shape, dtype), array in zip(self._inputs, inputs, strict=True):
-            if type(array) is not own or array.dtype is not dtype or array.shape != shape:
+            if (
+                type(array) is not own
+                or array.dtype is not dtype
+                or array.shape != shape
+                or (self._spans and array.place != self.plan.slots[slot].aval.place)
+            ):
                 array = self._converted(slot, array)
             if written and (id(array) in written or id(getattr(array, "base", None)) in written):
                 array = owned(self._device, array)  # a variable's own array, which is written over
@@ -279,8 +286,10 @@ class Program(Tunable, Inspected):
 
     def _into(self, out: Any, inputs: Any, put: Any) -> list[Any]:
         """The caller's arrays as results; fresh ones, to be copied, where those show memory that is still read."""
-        arrays = given(out, [self.plan.slots[slot].aval for slot, _ in self._results], self._device)
-        if not usable(arrays, [*inputs, *(v.array for _, v in self._variables)]):
+        avals = [self.plan.slots[slot].aval for slot, _ in self._results]
+        arrays = given(out, avals, self._device)
+        others = [*inputs, *(v.array for _, v in self._variables)]
+        if any(a.layout is not None for a in avals) or not usable(arrays, others):
             return self._fresh(put)
         for (slot, _), array in zip(self._results, arrays, strict=True):
             put(slot, array)
@@ -343,13 +352,16 @@ class Program(Tunable, Inspected):
         aval = self.plan.slots[slot].aval
         name = self.plan.input_name(self.plan.inputs.index(slot))
         with memory(aval.nbytes, f"a copy of input {name}"):
-            found = self._device.asarray(array)
+            found = brought(self._device, array, place=aval.place)
         has = self._device.aval(found)
         numbers = isinstance(array, (bool, int, float, list, tuple))
         if numbers and has.shape == aval.shape and np.can_cast(has.dtype, aval.dtype, "same_kind"):
-            return self._device.asarray(array, aval.dtype)  # Python's numbers have no dtype of their own
+            return brought(self._device, array, aval.dtype, aval.place)  # Python's numbers have no dtype of their own
         if has.shape != aval.shape:
             raise ShapeError(f"input {name} wants shape {aval.shape}, given {has.shape}")
+        if has.place != aval.place:
+            wanted = named(aval.place)
+            raise PlaceError(f"input {name} is wanted in {wanted}, given in {named(has.place)}; {ADVICE}")
         if has.dtype != aval.dtype:
             raise DTypeError(f"input {name} wants {aval.dtype}, given {has.dtype}; cast it before the call")
         return found

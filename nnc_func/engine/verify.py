@@ -18,6 +18,7 @@ from nnc_func.engine.regions import Region
 from nnc_func.engine.sweep import check_arena
 from nnc_func.errors import PlanError
 from nnc_func.facets.kernels import ALL
+from nnc_func.facets.places import given
 from nnc_func.facets.places import named as place_named
 from nnc_func.graph.origin import told
 
@@ -93,6 +94,17 @@ def _frame(plan: Plan) -> None:
             for at in slots:
                 if not 0 <= at < count:
                     raise PlanError(f"{named(plan, t)} names slot {at}, which is none of the {count}")
+        if plan.elsewhere and i.op.place is not given:
+            _together(plan, t)
+
+
+def _together(plan: Plan, t: int) -> None:
+    """Whatever is no transfer reads and writes in one place."""
+    i = plan.instructions[t]
+    found = {plan.buffers[plan.slots[s].buffer].place for s in (*i.operands, *i.results, *i.scratch)}
+    if len(found) > 1:
+        said = ", ".join(sorted(map(place_named, found)))
+        raise PlanError(f"{named(plan, t)} works in different places, which only a transfer does: {said}")
 
 
 def named(plan: Plan, t: int) -> str:

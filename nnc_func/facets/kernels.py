@@ -7,6 +7,8 @@ from typing import Any
 
 from attrs import frozen
 
+from nnc_func.facets.layouts import NHWC, ROW_MAJOR, permutation
+
 Layouts = tuple[str | tuple[str, ...], ...]
 ALL = "all"  # every argument whose shape and dtype equal the result's may be overwritten
 
@@ -88,3 +90,24 @@ def ufunc(name: str) -> Kernel:
 def reference(compute: Callable[..., Any], into: Callable[..., Any] | None = None, **facts: Any) -> Kernel:
     """A kernel written against any array namespace."""
     return Kernel(facts.pop("name", "reference"), compute=compute, into=into, **facts)
+
+
+def takes_layouts(kernel: Kernel, op: Any, avals: tuple[Any, ...], params: dict[str, Any]) -> bool:
+    """Whether the layouts of arguments, and of the results that they lead to, are among those that a kernel accepts."""
+    if kernel.layouts is None:
+        return True
+    found = [a.layout for a in avals]
+    ranks = [a.ndim for a in avals]
+    shapes = op.shape(*(a.shape for a in avals), **params)
+    for shape in shapes if op.several else (shapes,):
+        found.append(op.layout(avals, shape, **params))
+        ranks.append(len(shape))
+    letters = params.get("data_format", NHWC)
+    for entry in kernel.layouts:
+        names = (entry,) * len(found) if isinstance(entry, str) else entry
+        if len(names) == len(found) and all(
+            at == (None if name == ROW_MAJOR or rank != len(letters) else permutation(name, rank, letters))
+            for name, rank, at in zip(names, ranks, found, strict=True)
+        ):
+            return True
+    return False

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from nnc_func.errors import PlaceError
 from nnc_func.facets.shapes import normalise_axes
-from nnc_func.op import Catalogue
+from nnc_func.op import Catalogue, Op
 
 
 class Functions:
@@ -33,8 +34,23 @@ class Functions:
     """
 
     def __init__(self, bind: Callable[..., Any], ops: Catalogue) -> None:
-        self.bind = bind
-        self.__dict__.update({name: partial(bind, op) for name, op in ops.items()})
+        self._bind = bind
+        self._transfer = ops.get("transfer")
+        self.__dict__.update({name: partial(self.bind, op) for name, op in ops.items()})
+
+    def bind(self, op: Op, *args: Any, **params: Any) -> Any:
+        """The operator; what was computed of numbers alone is a number still, and goes to where the tensors are."""
+        try:
+            return self._bind(op, *args, **params)
+        except PlaceError:
+            places = [self.place(a) for a in args]
+            elsewhere = {p for p in places if p is not None}
+            numbers = [p is None and getattr(a, "shape", None) == () for a, p in zip(args, places, strict=True)]
+            if self._transfer is None or len(elsewhere) != 1 or not any(numbers):
+                raise
+            (place,) = elsewhere
+            moved = [self._bind(self._transfer, a, place=place) if n else a for a, n in zip(args, numbers, strict=True)]
+            return self._bind(op, *moved, **params)
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(f"no operator {name!r} in this catalogue; see stack.type.ops")
@@ -46,10 +62,14 @@ class Functions:
 
     def layout(self, x: Any) -> Any:
         """The layout of a carrier; arrays have none but row-major."""
+        while hasattr(x, "primal"):  # under differentiation
+            x = x.primal
         return getattr(getattr(x, "aval", None), "layout", None)
 
     def place(self, x: Any) -> Any:
         """The place of a carrier."""
+        while hasattr(x, "primal"):  # under differentiation
+            x = x.primal
         return getattr(getattr(x, "aval", x), "place", None)
 
     def sum_to(self, x: Any, shape: tuple[Any, ...]) -> Any:

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from nnc_func.aval import Aval
-from nnc_func.errors import DTypeError, GraphError, RunError, ShapeError
+from nnc_func.errors import DTypeError, GraphError, PlaceError, RunError, ShapeError
 from nnc_func.facets.derivatives import Constant
+from nnc_func.facets.places import ADVICE, Place, named
 from nnc_func.facets.samples import Refused
 from nnc_func.facets.views import free
 from nnc_func.graph.turns import Run, Turns, enter, leave
@@ -47,11 +48,22 @@ HELD = held = _leaf("held", "Several values that were computed, kept by their ho
 LEAVES = frozenset((INPUT, VARIABLE, CONSTANT, HELD))
 
 
-def owned(device: Any, value: Any, dtype: Any = None) -> Any:
+def brought(device: Any, value: Any, dtype: Any = None, place: Place = None) -> Any:
+    """A device array with that value, in that place; None is the place where it is, or the device's own.
+
+    Raises
+    ------
+    PlaceError
+        It is an array in another place.
+    """
+    return device.asarray(value, dtype) if place is None else device.asarray(value, dtype, place=place)
+
+
+def owned(device: Any, value: Any, dtype: Any = None, place: Place = None) -> Any:
     """A device array with that value, in C order, that nobody else holds: programs may write over it."""
     if isinstance(value, (np.ndarray, np.generic)) or not hasattr(value, "dtype"):
-        return device.asarray(np.array(value, dtype, order="C"), dtype)
-    array = device.asarray(value, dtype)
+        return brought(device, np.array(value, dtype, order="C"), dtype, place)
+    array = brought(device, value, dtype, place)
     copy = getattr(array, "copy", None)
     return copy() if array is value and copy is not None else array
 
@@ -105,15 +117,20 @@ class Variable:
         ------
         ShapeError, DTypeError
             The value has another shape, or a dtype that does not cast to the variable's safely.
+        PlaceError
+            The value is an array in another place.
         RunError
             A run of this thread that updates the variable has not ended.
         """
-        aval = self._device.aval(self._device.asarray(value))
+        aval = self._device.aval(brought(self._device, value, place=self.aval.place))
         if aval.shape != self.aval.shape:
             raise ShapeError(f"variable {self.name!r} has shape {self.aval.shape}, given a value of {aval.shape}")
+        if aval.place != self.aval.place:
+            said = f"is in {named(self.aval.place)}, given a value in {named(aval.place)}"
+            raise PlaceError(f"variable {self.name!r} {said}; {ADVICE}")
         if aval.dtype != self.aval.dtype and not np.can_cast(aval.dtype, self.aval.dtype, "same_kind"):
             raise DTypeError(f"variable {self.name!r} is {self.aval.dtype}, given {aval.dtype}; cast it first")
-        array = owned(self._device, value, self.aval.dtype)
+        array = owned(self._device, value, self.aval.dtype, self.aval.place)
         run, mine = Run(), ((self, False),)
         try:
             enter(run, mine)

@@ -10,6 +10,7 @@ import numpy as np
 from nnc_func.errors import GraphError, NncError, ShapeError
 from nnc_func.facets.dims import Dim, same_extent
 from nnc_func.facets.dims import substitute as bound
+from nnc_func.facets.places import Place
 from nnc_func.graph.leaves import LEAVES, Variable
 from nnc_func.graph.node import Node, Result, Value, topological
 from nnc_func.graph.origin import told
@@ -62,23 +63,33 @@ class Operator(Layer, Generic[A]):
 
     def lifted(self, op: Op, args: tuple[Any, ...]) -> tuple[Value, ...]:
         """The arguments as values: Python scalars take the dtype that promotion gives them beside the others."""
-        values: list[Any] = [a if type(a) in SCALARS or type(a) is Dim else self.lift(a) for a in args]
+        place = next((a.aval.place for a in args if isinstance(a, (Value, Variable))), None)
+        values: list[Any] = [a if type(a) in SCALARS or type(a) is Dim else self.lift(a, place) for a in args]
         dtypes = [v.dtype for v in values if isinstance(v, Value)]
         for i, value in enumerate(values):
             if type(value) is Dim:
-                values[i] = self._of_extent(value, self.type.scalar(1, dtypes))
+                values[i] = self._of_extent(value, self.type.scalar(1, dtypes), place)
             elif not isinstance(value, Value):
-                values[i] = self.symbol.constant(value, self.type.scalar(value, dtypes))
+                values[i] = self._constant(value, self.type.scalar(value, dtypes), place)
         return tuple(values)
 
-    def _of_extent(self, extent: Dim, dtype: Any) -> Value:
+    def _constant(self, value: Any, dtype: Any, place: Place) -> Any:
+        if place is None or not isinstance(value, (*SCALARS, np.ndarray)):  # an array of the device is where it is
+            return self.symbol.constant(value, dtype)
+        return self.symbol.constant(value, dtype, place)
+
+    def _of_extent(self, extent: Dim, dtype: Any, place: Place) -> Value:
         """An unknown extent as a tensor of shape (): a number once it is known."""
         full = self.type.ops["full"]
         found: Value = self.symbol.apply(full, (), full.canonical({"shape": (), "value": extent, "dtype": dtype}))
-        return found
+        if place is None:
+            return found
+        move = self.type.ops["transfer"]
+        moved: Value = self.symbol.apply(move, (found,), move.canonical({"place": place}))
+        return moved
 
-    def lift(self, arg: Any) -> Value:
-        """A value of this stack: itself, a variable's node, or a constant.
+    def lift(self, arg: Any, place: Place = None) -> Value:
+        """A value of this stack: itself, a variable's node, or a constant, of data of the host in that place.
 
         Raises
         ------
@@ -97,8 +108,8 @@ class Operator(Layer, Generic[A]):
         if isinstance(arg, (list, tuple, np.generic)):
             arg = np.asarray(arg)
         if isinstance(arg, Dim):
-            return self._of_extent(arg, np.dtype(np.int64))
-        return self.symbol.constant(arg)  # type: ignore[no-any-return]
+            return self._of_extent(arg, np.dtype(np.int64), place)
+        return self._constant(arg, None, place)  # type: ignore[no-any-return]
 
     def substitute(self, roots: Any, values: dict[Node, Any], dims: dict[str, Any] | None = None) -> list[Value]:
         """The roots with leaves replaced, and symbolic extents in parameters bound: everything above is built anew.

@@ -15,7 +15,8 @@ import numpy as np
 from nnc_func.aval import Aval
 from nnc_func.errors import GraphError, NncError
 from nnc_func.facets.dims import Dim, Extent
-from nnc_func.graph.leaves import HELD, Variable
+from nnc_func.facets.places import Place
+from nnc_func.graph.leaves import HELD, Variable, brought
 from nnc_func.graph.literals import Line
 from nnc_func.graph.nesting import by_name, nested
 from nnc_func.graph.node import Node, Value
@@ -188,7 +189,8 @@ class _Reader:
             node = self.variable(line)
         elif line.peek("constant") and not line.peek("(", 1):
             line.expect("constant")
-            node = self.symbol.constant(self.array(line, 1)[0])
+            ((array, place),) = self.array(line, 1)
+            node = self.symbol.constant(array, place=place)
         elif line.peek("held") and not line.peek("(", 1):
             line.expect("held")
             node = self.held(self.array(line, len(numbers)))
@@ -209,7 +211,7 @@ class _Reader:
         try:
             if not isinstance(given, Variable):
                 value = np.zeros(aval.shape, aval.dtype) if given is None else given
-                given = Variable(name, device.asarray(value), aval, device)
+                given = Variable(name, brought(device, value, place=aval.place), aval, device)
                 found = device.aval(given.array)
             else:
                 found = given.aval
@@ -221,8 +223,8 @@ class _Reader:
         self.named[name] = node
         return node
 
-    def held(self, arrays: list[Any]) -> Node:
-        data = tuple(self.layer.device.asarray(a) for a in arrays)
+    def held(self, arrays: list[tuple[Any, Place]]) -> Node:
+        data = tuple(brought(self.layer.device, a, place=place) for a, place in arrays)
         return Node(self.symbol.table, HELD, (), (), tuple(map(self.layer.device.aval, data)), self.here, data)
 
     def application(self, line: Line, wanted: int) -> Node:
@@ -285,8 +287,8 @@ class _Reader:
             raise line.error(f"{name} gives {inferred!r}, but {found!r} is written")
         return found
 
-    def array(self, line: Line, count: int) -> list[Any]:
-        """So many constants, with their avals."""
+    def array(self, line: Line, count: int) -> list[tuple[Any, Place]]:
+        """So many constants, with their places."""
         if line.peek("unknown"):
             raise line.error("a constant without elements, from a device that holds none, cannot be read back")
         start = line.mark()
@@ -304,7 +306,7 @@ class _Reader:
         line.back(start)
         found = []
         for aval in avals:
-            found.append(self.constant(line, aval))
+            found.append((self.constant(line, aval), aval.place))
             line.take(",")
         line.back(stop)
         return found

@@ -12,7 +12,8 @@ from attrs import field
 
 from nnc_func.aval import Aval
 from nnc_func.errors import GraphError, ShapeError
-from nnc_func.graph.leaves import CONSTANT, INPUT, VARIABLE, Variable
+from nnc_func.facets.places import Place
+from nnc_func.graph.leaves import CONSTANT, INPUT, VARIABLE, Variable, brought
 from nnc_func.graph.node import InternTable, Node, Value
 from nnc_func.graph.origin import Origin, origin
 from nnc_func.layer import Layer, layer, opens
@@ -96,8 +97,8 @@ class Symbol(Layer, Generic[A]):
             self.table.nodes[key] = node
         return node
 
-    def constant(self, value: Any, dtype: Any = None) -> Node:
-        """A constant: small ones are equal by their bytes, large ones are each their own.
+    def constant(self, value: Any, dtype: Any = None, place: Place = None) -> Node:
+        """A constant in a place: small ones are equal by their bytes, large ones are each their own.
 
         The value is copied unless it is a read-only array, which shows no memory that can be written to elsewhere.
         """
@@ -105,18 +106,20 @@ class Symbol(Layer, Generic[A]):
             value = np.dtype(dtype).type(value)
         host = isinstance(value, (bool, int, float, complex, np.ndarray, np.generic)) or not hasattr(value, "dtype")
         if not host:
-            return self.held(self.device.asarray(value, dtype))
+            return self.held(brought(self.device, value, dtype, place))
+        if place is not None:
+            place = self.shape.settled(place)  # type: ignore[attr-defined]
         array = np.asarray(value, dtype)
         if array.nbytes > BY_BYTES:
             fresh = isinstance(value, (list, tuple, np.generic)) or (isinstance(value, np.ndarray) and _fixed(value))
             mine = array if fresh else np.array(array)
-            return self.held(self.device.asarray(mine, dtype))
-        key = (CONSTANT, array.dtype, array.shape, array.tobytes())
+            return self.held(brought(self.device, mine, dtype, place))
+        key = (CONSTANT, array.dtype, array.shape, array.tobytes(), place)
         node = self.table.nodes.get(key)
         if node is None:
             mine = array.copy()
             mine.flags.writeable = False  # it is shared by all that are equal to it
-            node = self.held(self.device.asarray(mine, mine.dtype))
+            node = self.held(brought(self.device, mine, mine.dtype, place))
             self.table.nodes[key] = node
             self.table.literals[node] = mine
         return node

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from nnc_func.facets.dims import Extent, substitute
-from nnc_func.graph.leaves import CONSTANT, INPUT, LEAVES, VARIABLE, Variable
+from nnc_func.graph.leaves import CONSTANT, INPUT, LEAVES, VARIABLE, Variable, brought
 from nnc_func.graph.node import Node, Value
 from nnc_func.op import Op
 
@@ -28,10 +28,10 @@ def moved(graph: Any, layer: Any) -> Any:
             return symbol.input(node.data, node.aval, node.origin)  # type: ignore[no-any-return]
         host = graph.layer.symbol.host_of(node)
         if host is not None:  # of a small constant, known even where the device has no elements
-            return symbol.constant(host)  # type: ignore[no-any-return]
+            return symbol.constant(host, place=node.aval.place)  # type: ignore[no-any-return]
         array = node.data.array if node.op is VARIABLE else node.data
         if not same_device:
-            array = device.asarray(graph.layer.device.to_numpy(array))
+            array = brought(device, graph.layer.device.to_numpy(array), place=node.aval.place)
         if node.op is CONSTANT:
             return symbol.constant(array)  # type: ignore[no-any-return]
         variable = node.data if same_device else Variable(node.data.name, array, node.aval, device)

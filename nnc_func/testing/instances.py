@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from nnc_func.aval import Aval
 from nnc_func.errors import NncError
-from nnc_func.facets import shapes
+from nnc_func.facets import places, shapes
 from nnc_func.graph.node import Node, Value
 from nnc_func.graph.rules.pattern import Apply, Full, Param, Scalar, Tensor, parts
 from nnc_func.graph.rules.rule import Rewriter, Rule
@@ -182,6 +182,8 @@ class Making:
             return {"axis": self.pick((ones, -1)) if given[0] else None, "keepdims": self.chance(2)}
         if op.name == "cast":
             return {"dtype": np.dtype(self.pick((self.dtype, *DTYPES)))}
+        if op.place is places.given:
+            return {"place": self.pick((None, *getattr(self.operator.device, "places", ())))}
         if op.name == "full":
             return {"shape": self.based(), "value": self.pick((1, 0, 2)), "dtype": np.dtype(self.dtype)}
         try:

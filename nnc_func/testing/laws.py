@@ -12,8 +12,8 @@ import numpy as np
 from hypothesis import given, settings
 
 from nnc_func.aval import Aval
-from nnc_func.device.namespace import fresh, takes_layouts, writing
-from nnc_func.facets.kernels import ALL, Kernel
+from nnc_func.device.namespace import fresh, writing
+from nnc_func.facets.kernels import ALL, Kernel, takes_layouts
 from nnc_func.graph.ops.memory import relayout
 from nnc_func.op import Op
 from nnc_func.testing.comparing import equal, results
@@ -33,8 +33,7 @@ def kernels(stack: Any, op: Op, given: Sequence[Any], params: Mapping[str, Any])
     for kernel in op.kernels:
         if kernel.namespaces is None or device.name in kernel.namespaces:
             canonical = dict(op.canonical(params))
-            takes = kernel.layouts is None or takes_layouts(kernel.layouts, op, avals, canonical)
-            if takes and kernel.accepts(avals, **canonical):
+            if takes_layouts(kernel, op, avals, canonical) and kernel.accepts(avals, **canonical):
                 yield kernel
 
 

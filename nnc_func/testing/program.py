@@ -12,7 +12,7 @@ import numpy as np
 from attrs import frozen
 
 from nnc_func.aval import Aval
-from nnc_func.device import NumPy
+from nnc_func.device import NumPy, Places
 from nnc_func.device.namespace import fresh
 from nnc_func.graph.shape import Shape
 from nnc_func.graph.type import Type
@@ -21,7 +21,8 @@ from nnc_func.op import Op
 INPUT, VARIABLE, CONSTANT = "input", "variable", "constant"
 FILLS = {"zeros": 0, "ones": 1, "halves": 0.5, "twos": 2}  # what else a constant may be made of: drawn numbers
 KEY = "key"
-SHAPES = Shape(Type(NumPy()))
+PLACES = ("one", "two")  # as programs name places
+SHAPES = Shape(Type(Places([(place, NumPy()) for place in PLACES])))
 
 
 @frozen(eq=False)
@@ -33,6 +34,12 @@ class Leaf:
     shape: tuple[int, ...]
     dtype: str
     fill: str | int = 0
+    place: str | None = None
+
+    @property
+    def aval(self) -> Aval:
+        """What is known of it."""
+        return Aval(self.shape, self.dtype, None, None if self.place == PLACES[0] else self.place)
 
     def value(self, seed: int = 0) -> Any:
         """Its array: multiples of 1/64, small integers, truth values; or all one number.
@@ -112,7 +119,7 @@ class Program:
 
     def avals(self) -> list[Aval]:
         """Of every value."""
-        found = [Aval(leaf.shape, leaf.dtype) for leaf in self.leaves]
+        found = [leaf.aval for leaf in self.leaves]
         for step in self.steps:
             found += inferred(step.op, [found[a] for a in step.args], step.params)
         return found
@@ -148,7 +155,9 @@ class Program:
         """As `run_numpy`, operator by operator on a stack, without a compiled program: computed, or forced together."""
         given, held = iter(feeds), iter(variables)
         values = self.applied(stack, [
-            stack.asarray(next(given) if n.kind == INPUT else next(held) if n.kind == VARIABLE else n.value())
+            stack.asarray(
+                next(given) if n.kind == INPUT else next(held) if n.kind == VARIABLE else n.value(), place=n.place
+            )
             for n in self.leaves
         ])  # fmt: skip
         following = dict(self.updates)
@@ -160,8 +169,9 @@ class Program:
     def build(self, stack: Any, retain: str | Sequence[int] = "none") -> Built:
         """It compiled by a stack, with variables of its own; values to retain are given by number."""
         leaves = [
-            stack.input(n.name, n.shape, n.dtype) if n.kind == INPUT
-            else stack.variable(n.name, n.value()) if n.kind == VARIABLE else stack.asarray(n.value())
+            stack.input(n.name, n.shape, n.dtype, place=n.place) if n.kind == INPUT
+            else stack.variable(n.name, n.value(), place=n.place) if n.kind == VARIABLE
+            else stack.asarray(n.value(), place=n.place)
             for n in self.leaves
         ]  # fmt: skip
         values = self.applied(stack, leaves)
@@ -181,13 +191,14 @@ class Program:
     def __str__(self) -> str:
         lines = []
         for leaf in self.leaves:
-            made = f"({leaf.name!r}, {leaf.shape}, {leaf.dtype!r})"
+            there = "" if leaf.place is None else f", place={leaf.place!r}"
+            made = f"({leaf.name!r}, {leaf.shape}, {leaf.dtype!r}{there})"
             if leaf.kind == INPUT:
                 lines.append(f"{leaf.name} = stack.input{made}")
                 continue
             value = f"np.array({leaf.value().tolist()!r}, {leaf.dtype!r})"
             value += f".reshape({leaf.shape})" if 0 in leaf.shape else ""
-            call = f"variable({leaf.name!r}, {value})" if leaf.kind == VARIABLE else f"asarray({value})"
+            call = f"variable({leaf.name!r}, {value}{there})" if leaf.kind == VARIABLE else f"asarray({value}{there})"
             lines.append(f"{leaf.name} = stack.{call}")
         at, avals = len(self.leaves), self.avals()
         for step in self.steps:

@@ -61,7 +61,8 @@ def evaluated(
         values[node] = found
         for each in found if node.op.several else (found,):
             largest = max(largest, _largest(each))
-    return [values[v.node][v.index] if v.node.op.several else values[v.node] for v in wanted], largest
+    chosen = [values[v.node][v.index] if v.node.op.several else values[v.node] for v in wanted]
+    return [v if isinstance(v, np.ndarray) else device.to_numpy(v) for v in chosen], largest
 
 
 def _largest(array: Any) -> float:

@@ -12,7 +12,7 @@ from typing import Any
 
 from attrs import frozen
 
-from nnc_func.errors import DTypeError, OperatorError, RuleError, ShapeError
+from nnc_func.errors import DTypeError, OperatorError, PlaceError, RuleError, ShapeError
 from nnc_func.graph.node import Node, Value, topological
 from nnc_func.graph.origin import told
 from nnc_func.graph.rules.match import Builder, Compiled
@@ -194,7 +194,12 @@ class Sweep:
             start = perf_counter()
             try:
                 found = rule.attempt(node, self.users)
-            except (ShapeError, DTypeError, OperatorError):  # the right side does not exist for these operands
+            except (
+                ShapeError,
+                DTypeError,
+                OperatorError,
+                PlaceError,
+            ):  # the right side does not exist for these operands
                 count[2] += 1
                 found = None
             except Exception as error:

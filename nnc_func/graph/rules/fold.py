@@ -98,7 +98,7 @@ def fold_constants(node: Any, builder: Any) -> Any:
         return None  # it fails when the program runs, and says where
     if isinstance(found, np.ndarray) and found.dtype.kind in "fc" and not np.isfinite(found).all():
         return None  # where NaN is looked for, the operator that makes it is to be named
-    return builder.symbol.constant(found)
+    return builder.symbol.constant(found, place=node.aval.place)
 
 
 def _folding(builder: Any) -> Any:

@@ -90,7 +90,13 @@ def _fused(steps: list[Node], done: dict[Node, Node], builder: Any) -> Node:
     outside = list(dict.fromkeys(a for step in steps for a in step.args if a.node not in inside))
     position: dict[Value, int] = {a: i for i, a in enumerate([*outside, *steps])}
     told = tuple((step.op.name, *(position[a] for a in step.args)) for step in steps)
-    found: Node = builder.made(
-        blockwise, tuple(_now(done, a) for a in outside), blockwise.canonical({"steps": told}), steps[-1].avals
-    )
+    args, items, avals = tuple(_now(done, a) for a in outside), blockwise.canonical({"steps": told}), steps[-1].avals
+    if any(a.aval.layout is not None for a in args):
+        given = tuple([a.aval for a in args])
+        if builder.shape.infer(blockwise, given, items) != avals[0]:  # a layout that got lost on the way would stay
+            for step in steps:
+                now = tuple(_now(done, a) for a in step.args)
+                done[step] = step if now == step.args else builder.made(step.op, now, step.items, step.avals)
+            return done[steps[-1]]
+    found: Node = builder.made(blockwise, args, items, avals)
     return found
