@@ -20,7 +20,16 @@ READERS = {  # facet: where in the library it may be read
     "laws": ("graph/optimiser.py", "graph/rules/", "testing/"),
     "has": ("graph/optimiser.py", "graph/rules/", "testing/"),
     "pure": ("graph/symbol.py", "graph/optimiser.py", "graph/rules/", "engine/", FUSED, "testing/"),
-    "view": ("graph/rules/", "engine/", "device/null.py", "testing/", "stacks.py"),  # the last copies a caller's array
+    "view": (
+        "graph/rules/",
+        "engine/",
+        "device/null.py",
+        "device/places.py",
+        "testing/",
+        "stacks.py",  # copies a caller's array
+    ),
+    "layout": ("graph/shape.py", "device/null.py", VERIFIER, "facets/kernels.py"),
+    "place": ("graph/shape.py", "device/places.py", "engine/verify.py", "testing/"),
     "derivative": ("autodiff/", "testing/"),
     "cost": ("graph/rules/", "graph/show.py", "engine/", "device/null.py", "testing/"),
     "onnx": ("graph/files.py", "graph/onnx.py", "testing/"),
