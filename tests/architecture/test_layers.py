@@ -15,7 +15,16 @@ VERIFIER = "engine/applications.py"  # a plan that anybody may have written: no 
 READERS = {  # facet: where in the library it may be read
     "dtype": ("graph/type.py", *BARE, VERIFIER, "testing/"),
     # rules and devices ask whether it is `broadcast`: elementwise
-    "shape": ("graph/shape.py", *BARE, VERIFIER, "device/arrays.py", "graph/rules/", FUSED, "testing/"),
+    "shape": (
+        "graph/shape.py",
+        *BARE,
+        VERIFIER,
+        "device/arrays.py",
+        "graph/rules/",
+        FUSED,
+        "testing/",
+        "facets/kernels.py",  # which layouts a kernel takes depends on those of the results
+    ),
     "kernels": ("device/", "engine/", FUSED, "testing/"),
     "laws": ("graph/optimiser.py", "graph/rules/", "testing/"),
     "has": ("graph/optimiser.py", "graph/rules/", "testing/"),
@@ -28,8 +37,8 @@ READERS = {  # facet: where in the library it may be read
         "testing/",
         "stacks.py",  # copies a caller's array
     ),
-    "layout": ("graph/shape.py", "device/null.py", VERIFIER, "facets/kernels.py"),
-    "place": ("graph/shape.py", "device/places.py", "engine/verify.py", "testing/"),
+    "layout": ("graph/shape.py", "device/null.py", "engine/", "facets/kernels.py", "testing/"),
+    "place": ("graph/shape.py", "device/places.py", "engine/", "testing/"),
     "derivative": ("autodiff/", "testing/"),
     "cost": ("graph/rules/", "graph/show.py", "engine/", "device/null.py", "testing/"),
     "onnx": ("graph/files.py", "graph/onnx.py", "testing/"),
