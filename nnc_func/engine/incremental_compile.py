@@ -14,6 +14,7 @@ from nnc_func.engine.interpreted_steps import InterpretedSteps
 from nnc_func.engine.lazy import Stats, plannable
 from nnc_func.engine.planned_steps import PlannedSteps
 from nnc_func.engine.planner import planned
+from nnc_func.engine.relaid import relaid
 from nnc_func.graph.graph import ComputationGraph
 from nnc_func.tree import ONE_LEAF, Structure
 
@@ -36,6 +37,8 @@ def compiled(engine: Any, graph: ComputationGraph, retain: Any, lift: Any) -> An
 
     def make(graph: ComputationGraph, source: ComputationGraph) -> IncrementalProgram:
         start = time.perf_counter()
+        if plannable(engine.device):
+            graph = relaid(graph, engine.kernels)
         steps = _steps(engine, graph, policy)
         stats = Stats(source.statistics, graph.statistics, report, between - begin, time.perf_counter() - start)
         return IncrementalProgram(graph, source, steps, engine.device, stats, engine.check_numerics)

@@ -61,6 +61,8 @@ def relaid(graph: ComputationGraph, table: KernelTable) -> ComputationGraph:
         return found[value.index] if isinstance(found, tuple) else found
 
     def converted(value: Any, axes: Axes, origin: Any) -> Any:
+        if value.node.op is relayout and order(value.node.args[0].aval) == axes:
+            return value.node.args[0]  # what was converted back is there already
         return value if order(value.aval) == axes else symbol.apply(relayout, (value,), conversion(axes), origin)
 
     for node in graph.nodes:

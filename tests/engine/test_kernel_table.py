@@ -220,3 +220,27 @@ def test_a_graph_without_relayouts_in_its_table_is_the_same_graph() -> None:
     op, given_ = product()
     graph = compiled(NO_TABLE, op, given_, {}).graph
     assert relaid(graph, KernelTable([entry(op, given_, {}, "reference")])) is graph
+
+
+def chain(stack: Any, **facts: Any) -> Any:
+    """Two convolutions, one after the other."""
+    x = stack.input("x", (2, 4, 6, 6), "float64")
+    w = stack.asarray(np.random.default_rng(0).standard_normal((3, 3, 4, 4)))
+    once = stack.ops.conv2d(x, w, padding="SAME", data_format="NCHW")
+    return stack.compile([x], [stack.ops.conv2d(once, w, padding="SAME", data_format="NCHW")], **facts)
+
+
+@pytest.mark.parametrize("retain", ["none", "all"])
+def test_what_is_converted_back_and_forth_is_not_converted(retain: str) -> None:
+    plain = chain(LAZY)
+    (node, _) = [n for n in plain.graph.nodes if n.op.name == "conv2d"]
+    avals, axes = tuple(a.aval for a in node.args), ((0, 2, 3, 1), (0, 1, 2, 3))
+    moved = (avals[0].having(layout=axes[0]), avals[1])
+    name = "columns on numpy, reordered"
+    table = KernelTable([Entry.of(node.op, node.items, avals, name, axes), Entry.of(node.op, node.items, moved, name)])
+    tuned = chain(LAZY.swap(engine=LAZY.engine.with_kernels(table)), **({} if retain == "none" else {"retain": retain}))
+    tuned.plan.verify()
+    ran = [i.op.name for i in tuned.plan.instructions if not i.view]
+    assert [n for n in ran if n != "copy"] == ["relayout", "conv2d", "conv2d", "relayout"]
+    x = np.random.default_rng(1).standard_normal((2, 4, 6, 6))
+    np.testing.assert_allclose(tuned(x)[0], plain(x)[0], rtol=1e-12, atol=1e-12)
