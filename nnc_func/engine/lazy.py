@@ -216,7 +216,9 @@ class Lazy(Layer, Generic[A]):
 
         The calling thread is one of them. While kernels run side by side BLAS has cores / streams threads for each, if
         threadpoolctl is installed (the extra `parallel`); without it, set ``OMP_NUM_THREADS`` before NumPy is loaded.
-        Memory is shared only among what cannot run at the same time, so that programs may take more of it.
+        Values are those of one stream, but for the last bits of matrix products, which depend on BLAS's threads.
+        Memory is shared only among what cannot run at the same time, so that programs may take more of it. Programs
+        that keep values from run to run, and runs that are observed, have one stream.
 
         Parameters
         ----------

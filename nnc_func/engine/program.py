@@ -49,6 +49,8 @@ class Program(Tunable, Inspected):
         What the compilation did: nodes and edges before and after, bytes, the optimiser's report.
     arenas
         The memory that it runs in.
+    together
+        The device's function that runs streams side by side; None where the plan has one, or the device cannot.
     engine
         What planned it. None for a plan that was made from no graph.
 

@@ -116,10 +116,10 @@ class Replay(Program):
     sequence: Sequence[int] = ()
 
     @classmethod
-    def of(cls, program: Program) -> Replay:
-        """The same program, and the same variables."""
+    def of(cls, program: Program, plan: Plan | None = None) -> Replay:
+        """The same program, and the same variables; with another plan, if one is given: that is not verified."""
         found = cls(
-            program.plan,
+            program.plan if plan is None else plan,
             program._device,
             program._constants,
             [*program.variables.values()],
