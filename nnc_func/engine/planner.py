@@ -16,14 +16,15 @@ from nnc_func.engine.placing import placed
 from nnc_func.engine.plan import Plan
 from nnc_func.engine.retaining import pin
 from nnc_func.engine.schedule import Scheduler, serial
-from nnc_func.engine.sharing import lend, lifetimes, reuse, share
+from nnc_func.engine.sharing import lend, lifetimes, peak, reuse, share
 from nnc_func.engine.storages import Storages
 from nnc_func.engine.streams import scheduled
-from nnc_func.engine.windows import NO_WINDOWS, windows
+from nnc_func.engine.windows import NO_WINDOWS, Windows, windows
 from nnc_func.graph.graph import ComputationGraph
 from nnc_func.graph.node import Node
 
 FOREVER = 1 << 60
+DEARER = 1.25  # parts are copied after all where computing them in place would raise the peak by more than this
 
 
 def planned(
@@ -54,24 +55,38 @@ def planned(
     kernels, recorded = kernels_of(graph, device, table)
     sequence, early, order = arranged(graph, kernels, orders, checked or retain is not None)
     parts = windows(graph, sequence, kernels) if retain is None else NO_WINDOWS  # a value that is kept lies alone
-    work = Storages(graph, kernels, parts, recorded, donated)
-    work.define_leaves()
-    for node in sequence[:early]:
-        work.define(node)
-    work.commit = len(work.instructions)
-    for node in sequence[early:]:
-        work.define(node)
-    if retain is None:
-        work.finish_outputs()
-        work.streams = scheduled(work, scheduler, streams)
-        lifetimes(work)
-        share(work)
-        lend(work)
-        reuse(work)
-    else:  # on one stream: what runs is another part of the plan each time
+
+    def laid_out(parts: Windows) -> Storages:
+        work = Storages(graph, kernels, parts, recorded, donated)
+        work.define_leaves()
+        for node in sequence[:early]:
+            work.define(node)
+        work.commit = len(work.instructions)
+        for node in sequence[early:]:
+            work.define(node)
+        _shared(work, scheduler, streams, retain)
+        return work
+
+    work = laid_out(parts)
+    if parts.of:  # the memory of a whole is taken from its first part on
+        apart = laid_out(NO_WINDOWS)
+        if peak(work) > DEARER * peak(apart):
+            work = apart
+    plan, blocks = placed(work, allocator, alignment, order)
+    return plan, blocks, work.constant_values
+
+
+def _shared(work: Storages, scheduler: Scheduler, streams: int, retain: str | None) -> None:
+    """Outputs, streams, lifetimes, and who takes over whose memory."""
+    if retain is not None:  # on one stream: what runs is another part of the plan each time
         work.show_outputs()
         lifetimes(work)
         pin(work, retain)
         share(work)
-    plan, blocks = placed(work, allocator, alignment, order)
-    return plan, blocks, work.constant_values
+        return
+    work.finish_outputs()
+    work.streams = scheduled(work, scheduler, streams)
+    lifetimes(work)
+    share(work)
+    lend(work)
+    reuse(work)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
+
 from nnc_func.engine.lending import borrowers
 from nnc_func.engine.plan import ARENA, DONATED, LENT, NEXT, OUTPUT, VARIABLE
 from nnc_func.engine.storages import FOREVER, Storages
@@ -152,3 +154,13 @@ def reuse(work: Storages) -> None:
         )
         for at in chosen:
             work.kind[arena[at]], work.source[arena[at]] = DONATED, work.source[home]
+
+
+def peak(work: Storages) -> int:
+    """The most bytes of the arena alive at one time, one instruction after the other."""
+    change = [0] * (len(work.instructions) + 2)
+    for s, kind in enumerate(work.kind):
+        if kind == ARENA and work.merged[s] == s and work.last[s] >= 0:
+            change[work.first[s]] += work.nbytes[s]
+            change[work.last[s] + 1] -= work.nbytes[s]
+    return max(accumulate(change))

@@ -161,6 +161,20 @@ def test_peak_is_the_whole_and_no_more() -> None:
     assert [b.kind for b in program.plan.buffers].count(ARENA) == 1
 
 
+def test_parts_are_copied_where_their_whole_would_be_alive_too_long() -> None:
+    """As in a U-net: a small part is there early, and much memory is wanted before the large one is."""
+
+    def f(o: Any, x: Any) -> Any:
+        early = o.sin(x)
+        wide = o.cos(o.broadcast_to(early, shape=(100, 1000)) * np.linspace(0, 1, 100)[:, None])
+        late = o.broadcast_to(o.sum(o.sqrt(o.square(wide) + 1), axis=0), shape=(30, 1000)) * x
+        return [o.max(o.concat(early, late, axis=0) * 2)]
+
+    program = both(f, (1, 1000))
+    assert moved(program) == ["concat"]
+    assert program.plan.arena_bytes < 110 * 8000
+
+
 # --- refusals --------------------------------------------------------------------------------------------
 
 
