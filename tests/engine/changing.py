@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from typing import Any
 
@@ -30,6 +31,7 @@ class Counting(NumPy):
 
     calls: list[str] = field(init=False, factory=list, eq=False, repr=False)
     failing: list[int] = field(init=False, factory=list, eq=False, repr=False)
+    pressing: list[int] = field(init=False, factory=list, eq=False, repr=False)  # Control-C, in that kernel
 
     def writing(self, op: Any, kernel: Any, items: Any, outs: int, scratch: Any) -> Callable[..., Any]:
         """The kernel, counted."""
@@ -40,6 +42,8 @@ class Counting(NumPy):
                 for out in arrays[len(arrays) - outs :]:
                     out[...] = 77  # half written
                 raise KernelFailedError
+            if self.pressing and len(self.calls) == self.pressing[0]:
+                signal.raise_signal(signal.SIGINT)
             self.calls.append(op.name)
             call(*arrays)
 
