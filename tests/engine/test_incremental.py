@@ -207,11 +207,13 @@ def test_after_a_failure_anywhere_what_is_not_known_to_be_whole_is_computed_agai
             watched.change(names, 1)
             if at % 2:
                 watched.evaluate()
+                watched.change(names[:1], 5)
+                watched.evaluate()
                 watched.change([n for n in names if random.random() < 0.6], 2)
             if not fails(watched, at):
                 with np.errstate(all="ignore"):
                     watched.oracle(*watched.values.values())
-            elif random.random() < 0.5:  # more may change before it is tried again
+            elif random.random() < 0.7:  # more may change before it is tried again
                 watched.change(names[:1], 3)
             watched.evaluate()
             watched.change(names[-1:], 4)

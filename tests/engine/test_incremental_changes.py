@@ -75,6 +75,23 @@ def test_an_update_whose_run_failed_is_written_by_the_next() -> None:
         np.testing.assert_array_equal(w.numpy(), np.cumsum(np.full(3, 5.0 + at)))
 
 
+def test_a_kept_value_that_a_failing_kernel_wrote_again_is_gone() -> None:
+    """Of two results of one application one is kept: computing the other again writes both."""
+    x, y = LAZY.input("x", (6,), "float64"), LAZY.input("y", (3,), "float64")
+    one, other = OPS.split(OPS.cumulative_sum(x, axis=0), sections=2)
+    program = LAZY.compile([x, y], [one, OPS.cumulative_sum(other * y, axis=0)], retain=[])
+    program(np.ones(6), np.ones(3))
+    for at in range(program.evaluation.total):
+        COUNTING.counted()
+        COUNTING.failing.append(at)
+        with pytest.raises(RunError):
+            program(np.ones(6), np.full(3, 2.0 + at))
+        COUNTING.failing.clear()
+        first, second = program(np.ones(6), np.ones(3))
+        np.testing.assert_array_equal(first, [1, 2, 3])
+        np.testing.assert_array_equal(second, [4, 9, 15])
+
+
 # --- random operators ---------------------------------------------------------------------------------------
 
 
