@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any
 
 from nnc_func.engine.binding import accepted, every
 from nnc_func.engine.incremental_program import same_bits
+from nnc_func.engine.inspection import Inspected
+from nnc_func.engine.observed import Application, Observer
 from nnc_func.engine.symbolic import KEPT
 from nnc_func.errors import OperatorError, UnboundError
 from nnc_func.graph.graph import ComputationGraph
 from nnc_func.graph.leaves import owned
 
 
-class IncrementalSymbolicProgram:
+class IncrementalSymbolicProgram(Inspected):
     """An incremental program whose inputs have unknown extents: assigning another shape is another binding.
 
     Each binding has a program that keeps its own values; when it is used again, only what was assigned since then
@@ -89,16 +91,12 @@ class IncrementalSymbolicProgram:
             self._stamps[name] += 1
 
     def __call__(self, *inputs: Any, out: Any = None) -> Any:
-        return self.source.structure.build(self.run(inputs, out))
+        return self.nested(self.run(inputs, out))
 
     def run(self, inputs: Any, out: Any = None) -> list[Any]:
         """The outputs as a flat list, of the inputs as a sequence: those that differ are assigned."""
-        found, _ = accepted(self._device, self.graph.name, self.graph.inputs, inputs)
-        arrays = dict(zip(self._inputs, found, strict=True))
-        was = self._assigned.get
         with self._lock:
-            self._take({n: a for n, a in arrays.items() if not same_bits(self._device, was(n), a)})
-            return self._evaluated(out)
+            return self._chosen(inputs).results(out)  # type: ignore[no-any-return]
 
     def evaluate(self, out: Any = None) -> Any:
         """The outputs for what is assigned; see `IncrementalProgram.evaluate`.
@@ -111,22 +109,46 @@ class IncrementalSymbolicProgram:
             Extents that contradict each other, or an equality that was assumed and does not hold.
         """
         with self._lock:
-            found = self._evaluated(out)
-        return self.source.structure.build(found)
+            found = self._chosen(None).results(out)
+        return self.nested(found)
 
-    def _evaluated(self, out: Any) -> list[Any]:
-        missing = [name for name in self._inputs if name not in self._assigned]
+    def nested(self, results: list[Any]) -> Any:
+        """Outputs nested as a call returns them."""
+        return self.source.structure.build(results)
+
+    def walk(
+        self,
+        inputs: Any = None,
+        out: Any = None,
+        watching: Sequence[Observer] = (),
+        keep: bool = True,
+        wait: Any = None,
+    ) -> Generator[Application, None, list[Any]]:
+        """A run whose applications are computed one at a time; see `Program.walk`. No inputs: what is assigned."""
+        with self._lock:
+            program = self._chosen(inputs)
+        found: list[Any] = yield from program.walk(None, out, watching, keep, wait)
+        return found
+
+    def _chosen(self, inputs: Any) -> Any:
+        """The program for what is given, or assigned, which holds that."""
+        device, name = self._device, self.graph.name
+        if inputs is not None:
+            found, _ = accepted(device, name, self.graph.inputs, inputs)
+            was = self._assigned.get
+            arrays = zip(self._inputs, found, strict=True)
+            self._take({n: a for n, a in arrays if not same_bits(device, was(n), a)})
+        missing = [n for n in self._inputs if n not in self._assigned]
         if missing:
-            raise UnboundError(f"the input {missing[0]!r} of {self.graph.name!r} has no value: assign it first")
-        given = [self._assigned[name] for name in self._inputs]
-        _, dims = accepted(self._device, self.graph.name, self.graph.inputs, given)
+            raise UnboundError(f"the input {missing[0]!r} of {name!r} has no value: assign it before evaluate()")
+        _, dims = accepted(device, name, self.graph.inputs, [self._assigned[n] for n in self._inputs])
         key = every(self.graph, dims)
         program = self._program(key, dims)
         taken = self._taken[key]
-        changed = [name for name, stamp in self._stamps.items() if taken.get(name) != stamp]
-        program.hold({name: self._assigned[name] for name in changed})
-        taken.update((name, self._stamps[name]) for name in changed)
-        return program.results(out)  # type: ignore[no-any-return]
+        changed = [n for n, stamp in self._stamps.items() if taken.get(n) != stamp]
+        program.hold({n: self._assigned[n] for n in changed})
+        taken.update((n, self._stamps[n]) for n in changed)
+        return program
 
     def _program(self, key: Any, dims: dict[str, int]) -> Any:
         found = self.programs.get(key)

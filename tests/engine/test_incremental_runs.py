@@ -46,6 +46,19 @@ def test_steps_show_what_runs_again_only(stack: Any) -> None:
     assert list(program.steps(X + 1, X)) == []
 
 
+@pytest.mark.parametrize("stack", STACKS, ids=["eager", "lazy"])
+def test_steps_of_a_program_of_unknown_extents(stack: Any) -> None:
+    x, y = stack.input("x", ("n",), "float64"), stack.input("y", (), "float64")
+    program = stack.compile([x, y], stack.ops.cumulative_sum(x, axis=0) * y, retain="all")
+    one, two = np.float64(1), np.float64(2)
+    assert [s.op.name for s in program.steps(X, one)] == ["cumulative_sum", "multiply"]
+    steps = program.steps(X, two)
+    assert [s.op.name for s in steps] == ["multiply"]
+    np.testing.assert_allclose(steps.results, np.cumsum(X) * 2)
+    assert len(list(program.steps(X[1:], two))) == 2
+    assert len(list(program.steps(X, two))) == 2  # x was assigned since
+
+
 @pytest.mark.parametrize("after", range(1, 6))
 @pytest.mark.parametrize("stack", STACKS, ids=["eager", "lazy"])
 def test_steps_that_are_left_half_way(stack: Any, after: int) -> None:
