@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 
 from nnc_func.errors import DerivativeError, TracingError
 from nnc_func.facets.derivatives import ONE, Bilinear, Constant, Custom, Linear, Partials, Refusal
+from nnc_func.graph.origin import attributed
 from nnc_func.op import Op
 
 SCALARS = (bool, int, float, complex)
@@ -199,10 +201,21 @@ class Reverse(Trace):
             gs = flowing.pop(entry, None)
             if gs is not None:
                 needed = [i for i, p in enumerate(entry.parents) if p is not None]
-                for i, g in cotangent(o, entry, gs, needed):
-                    if g is not None:
-                        _add(o, flowing, entry.parents[i], g)
+                where = _origin(entry.y)
+                with attributed(where) if where else nullcontext():
+                    for i, g in cotangent(o, entry, gs, needed):
+                        if g is not None:
+                            _add(o, flowing, entry.parents[i], g)
         return [flowing.get(w.mark, [None])[w.index] for w in wanted]
+
+
+def _origin(y: Any) -> Any:
+    """The user lines that asked for a result, where it is a graph's: its derivative is built for their sake too."""
+    first = y[0] if isinstance(y, tuple) else y
+    while type(first) is Traced:
+        first = first.primal
+    node = getattr(first, "node", None)
+    return () if node is None else node.origin
 
 
 def _add(o: Any, flowing: dict[Entry, list[Any]], to: tuple[Entry, int], g: Any) -> None:

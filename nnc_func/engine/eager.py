@@ -82,7 +82,8 @@ class Eager(Layer, Generic[A]):
 
     def compile(self, graph: ComputationGraph, donated: Sequence[int] = ()) -> Interpreted:
         """The graph as a program that interprets its nodes as they are: no rewriting, no plan. The oracle."""
-        return Interpreted(graph, graph, self.device, check_numerics=self.check_numerics)
+        with self.symbol.table.walking:  # type: ignore[attr-defined]
+            return Interpreted(graph, graph, self.device, check_numerics=self.check_numerics)
 
     def incremental(self, graph: ComputationGraph, retain: Any, lift: Any) -> Any:
         """As `compile`, of an `IncrementalProgram`; where `retain` is a list, `lift` makes values of its members."""

@@ -7,7 +7,7 @@ changed, only what depends on it runs again. What depends on variables is rememb
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from weakref import finalize
 
@@ -27,9 +27,10 @@ def forced(engine: Any, values: Sequence[Value]) -> list[Any]:
     UnboundError
         A value depends on an input.
     """
-    pending = [v for v in values if v.node.op not in LEAVES or v.node.op is INPUT]
-    passing: dict[Node, Any] = {}
-    if pending:
+    with engine.symbol.table.walking:
+        pending = [v for v in values if v.node.op not in LEAVES or v.node.op is INPUT]
+        if not pending:
+            return [_data(v) for v in values]
         nodes = refuse_unbound(pending)
         asked = {v.node for v in pending}
         changing = _changing(nodes)
@@ -40,9 +41,11 @@ def forced(engine: Any, values: Sequence[Value]) -> list[Any]:
             n for n in nodes
             if n.op not in LEAVES and n not in passing and (n in asked or n in between or (_held(n) and _lasting(n)))
         ]  # fmt: skip
-        if wanted:
-            passing |= _compute(engine, nodes, wanted, changing, passing)
-    return [passing[v.node][v.index] if v.node in passing else _data(v) for v in values]
+        program, arrays = _prepared(engine, nodes, wanted, passing) if wanted else (None, [])
+    found = iter(program.run(arrays) if wanted else ())  # other threads may build, compile and run meanwhile
+    with engine.symbol.table.walking:
+        passing |= _settled(engine, wanted, changing, found)
+        return [passing[v.node][v.index] if v.node in passing else _data(v) for v in values]
 
 
 def _changing(nodes: list[Node]) -> dict[Node, Versions]:
@@ -106,10 +109,8 @@ def _data(value: Value) -> Any:
     return node.data[value.index] if node.op is HELD else node.data
 
 
-def _compute(
-    engine: Any, nodes: list[Node], wanted: list[Node], changing: Mapping[Node, Versions], known: Mapping[Node, Any]
-) -> dict[Node, Any]:
-    """Run one program for all that is wanted; nodes keep what cannot change, the rest is remembered and returned."""
+def _prepared(engine: Any, nodes: list[Node], wanted: list[Node], known: Mapping[Node, Any]) -> tuple[Any, list[Any]]:
+    """The one program for all that is wanted, and what it is called with."""
     leaves = [n for n in nodes if (n.op in (CONSTANT, HELD) and not _literal(n)) or n in known]
     key = _structure(nodes, leaves, wanted)
     program = engine.programs.get(key)
@@ -119,18 +120,22 @@ def _compute(
             engine.programs.popitem(last=False)
     else:
         engine.programs.move_to_end(key)
-    arrays = [a for n in leaves for a in known.get(n, n.data if n.op is HELD else (n.data,))]
-    found = iter(program.run(arrays))
+    return program, [a for n in leaves for a in known.get(n, n.data if n.op is HELD else (n.data,))]
+
+
+def _settled(
+    engine: Any, wanted: list[Node], changing: Mapping[Node, Versions], found: Iterator[Any]
+) -> dict[Node, Any]:
+    """Nodes keep what cannot change, the rest is remembered and returned; what another thread has settled stays so."""
     passing: dict[Node, Any] = {}
     for node in wanted:
-        table = node.table
+        arrays = tuple(next(found) for _ in node.avals)
         if node in changing:
-            passing[node] = tuple(next(found) for _ in node.avals)
-            _remember(engine.known, node, (passing[node], changing[node]))
-        elif node.op.several:
-            table.settle(node, HELD, tuple(next(found) for _ in node.avals))
-        else:
-            table.settle(node, CONSTANT, next(found))
+            passing[node] = arrays
+            _remember(engine.known, node, (arrays, changing[node]))
+        elif node.op not in LEAVES:
+            several = node.op.several
+            node.table.settle(node, HELD if several else CONSTANT, arrays if several else arrays[0])
     return passing
 
 

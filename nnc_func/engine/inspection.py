@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from time import perf_counter
 from typing import Any
 
+import numpy as np
+
+from nnc_func.engine.nonfinite import NonFinite, first_nonfinite
 from nnc_func.engine.observed import Application
-from nnc_func.errors import PlanError
+from nnc_func.engine.profile import Profile, profiled
+from nnc_func.engine.summary import Summary, summarised
+from nnc_func.errors import OperatorError, PlanError
 
 
 class Steps(Iterator[Application]):
@@ -50,6 +56,26 @@ class Steps(Iterator[Application]):
 
 class Inspected:
     """What every kind of program offers to those who look on while it runs."""
+
+    graph: Any
+    _device: Any
+
+    @property
+    def name(self) -> str:
+        """That of its graph."""
+        return str(self.graph.name)
+
+    @property
+    def device(self) -> Any:
+        """Where it runs."""
+        return self._device
+
+    def leaf_arrays(self, inputs: Any) -> dict[str, Any]:
+        """Inputs, variables and constants as NumPy arrays, by what one calls them."""
+        host = self.device.to_numpy
+        found = {f"input {n.data!r}": np.asarray(a) for n, a in zip(self.graph.inputs, inputs, strict=False)}
+        found |= {f"variable {n.data.name!r}": host(n.data.array) for n in self.graph.variables}
+        return found | {f"constant {i}": host(n.data) for i, n in enumerate(self.graph.constants)}
 
     def walk(self, *_: Any, **__: Any) -> Any:
         """A run whose applications are computed one at a time; each kind of program has its own."""
@@ -98,3 +124,65 @@ class Inspected:
         array([0., 4.], dtype=float32)
         """
         return Steps(self.walk(inputs), self.nested)
+
+    def profile(self, *inputs: Any, repeat: int = 10) -> Profile:
+        """Seconds, bytes and FLOPs of each instruction: medians over `repeat` runs, after one that is not counted.
+
+        Variables are as before afterwards. Kernels are timed one by one, waiting for the device after each.
+
+        Raises
+        ------
+        OperatorError
+            `repeat` is less than one.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import nnc_func as nnc
+        >>> lazy = nnc.lazy()
+        >>> x = lazy.input("x", (100, 100), "float32")
+        >>> profile = lazy.compile([x], lazy.ops.tanh(x @ x)).profile(np.eye(100, dtype="float32"))
+        >>> [(i.name, i.flops, i.nbytes) for i in profile.instructions]
+        [('matmul', 2000000, 120000), ('tanh', 80000, 80000)]
+        """
+        if repeat < 1:
+            raise OperatorError(f"profile wants repeat to be 1 or more, given {repeat}")
+        runs = []
+        for _ in range(repeat + 1):
+            start = perf_counter()
+            runs.append((start, list(self.walk(inputs, keep=False, wait=self.device.synchronise))))
+        return profiled(self.name, self.device, runs[1:])
+
+    def statistics(self, *inputs: Any) -> list[tuple[Application, list[Summary]]]:
+        """What each result holds, in the order in which they are computed. Variables are as before afterwards.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import nnc_func as nnc
+        >>> lazy = nnc.lazy()
+        >>> x = lazy.input("x", (3,), "float64")
+        >>> for application, summaries in lazy.compile([x], lazy.ops.log(x)).statistics(np.array([0.0, 1.0, 1.0])):
+        ...     print(application.op, summaries)
+        log [float64[3]: 0 to 0, mean 0, deviation 0, 2 zeros, 1 infinity]
+        """
+        return [(step, [summarised(a) for a in step.results]) for step in self.walk(inputs, keep=False)]
+
+    def first_nonfinite(self, *inputs: Any) -> NonFinite | None:
+        """The first application that gives a NaN or an infinity, what it was given, and the user's line; else None.
+
+        Inputs, variables and constants that hold one already are said. Variables are as before afterwards.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import nnc_func as nnc
+        >>> lazy = nnc.lazy()
+        >>> x = lazy.input("x", (2,), "float64")
+        >>> found = lazy.compile([x], lazy.ops.sum(lazy.ops.log(x - 1))).first_nonfinite(np.array([1.0, 3.0]))
+        >>> found.name, found.operands
+        ('log', (float64[2]: 0 to 2, mean 1, deviation 1, 1 zero,))
+        """
+        return first_nonfinite(
+            lambda watching: self.walk(inputs, watching=watching, keep=False), self.leaf_arrays(inputs), self.device
+        )

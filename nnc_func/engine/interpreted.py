@@ -130,7 +130,7 @@ class Interpreted(Inspected):
         if self.graph.symbols:
             program = self._bound(bound)
             return (yield from program.walk([env[n] for n in self.graph.inputs], out, watching, keep, wait))
-        seeing = [*observers(self._device, self._check, asked()), *watching]
+        seeing = [*watching, *observers(self._device, self._check, asked())]
         me = Run()
         try:
             enter(me, self._turns)

@@ -7,6 +7,7 @@ import inspect
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from threading import RLock
 from typing import Any
 
 from nnc_func.errors import OperatorError, TracingError, UnboundError
@@ -47,6 +48,7 @@ class Jitted:
         self.name = name or getattr(f, "__name__", "f")
         self.programs: OrderedDict[Any, Any] = OrderedDict()
         self.traces = 0
+        self._lock = RLock()
         self._positions, self._names = _static(f, static)
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
@@ -66,17 +68,27 @@ class Jitted:
             tensors.append(concrete)
             signature.append(self.stack.device.aval(concrete))
         key = (structure, tuple(signature), statics, exact(tuple(v for _, v in statics)))
-        found = self.programs.get(key)
+        found = self._remembered(key)
         if found is None:
             found = self._trace(args, keywords, leaves, structure)
             if found is None:  # it closes over what another transformation traces, or over an unbound tensor
                 return self.f(*args, **keywords)
-            self.programs[key] = found
-        else:
-            self.programs.move_to_end(key)
+            found = self._remembered(key, found)
         program, shape = found
         results = program.run(tensors)
         return shape.build([self.stack.held(r) for r in results])
+
+    def _remembered(self, key: Any, found: Any = None) -> Any:
+        """What is known for that signature; what was found for it, unless another thread was first."""
+        with self._lock:
+            known = self.programs.get(key)
+            if known is None and found is not None:
+                if len(self.programs) >= KEPT:
+                    self.programs.popitem(last=False)
+                known = self.programs[key] = found
+            elif known is not None:
+                self.programs.move_to_end(key)
+            return known
 
     def program(self, *args: Any, **keywords: Any) -> Any:
         """The program for arguments like these: compiled now, unless it was before."""
@@ -122,8 +134,6 @@ class Jitted:
             return None
         self.traces += 1
         graph = stack.graph.close(own, carriers, (), self.name)
-        if len(self.programs) >= KEPT:
-            self.programs.popitem(last=False)
         return stack.engine.compile(graph), shape
 
     def _notice(self) -> None:

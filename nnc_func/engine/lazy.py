@@ -126,12 +126,13 @@ class Lazy(Layer, Generic[A]):
         A graph with unknown extents is optimised once and planned once for each distinct binding, at the call.
         Inputs that are `donated`, by position, may be written over.
         """
-        start = time.perf_counter()
-        optimised, report = self.graph.optimised(graph)  # type: ignore[attr-defined]
-        between = time.perf_counter()
-        if graph.symbols:
-            return SymbolicProgram(self, optimised, graph, report, between - start, donated)
-        return self.program(optimised, graph, report, between - start, donated=donated)
+        with self.symbol.table.walking:  # type: ignore[attr-defined]
+            start = time.perf_counter()
+            optimised, report = self.graph.optimised(graph)  # type: ignore[attr-defined]
+            between = time.perf_counter()
+            if graph.symbols:
+                return SymbolicProgram(self, optimised, graph, report, between - start, donated)
+            return self.program(optimised, graph, report, between - start, donated=donated)
 
     def incremental(self, graph: ComputationGraph, retain: Any, lift: Any) -> Any:
         """As `compile`, of an `IncrementalProgram`; where `retain` is a list, `lift` makes values of its members."""
@@ -149,6 +150,18 @@ class Lazy(Layer, Generic[A]):
         donated: Sequence[int] = (),
     ) -> Any:
         """A graph that is optimised already, planned and bound, to run in these arenas or in its own."""
+        with self.symbol.table.walking:  # type: ignore[attr-defined]
+            return self._program(graph, source, report, seconds, arenas, donated)
+
+    def _program(
+        self,
+        graph: ComputationGraph,
+        source: ComputationGraph,
+        report: Any,
+        seconds: float,
+        arenas: Any,
+        donated: Sequence[int],
+    ) -> Any:
         start = time.perf_counter()
         if not plannable(self.device):
             stats = Stats(source.statistics, graph.statistics, report, seconds, 0.0)

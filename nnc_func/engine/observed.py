@@ -13,8 +13,27 @@ from typing import Any
 import numpy as np
 
 from nnc_func.errors import DeviceError
-from nnc_func.graph.origin import lines, told
+from nnc_func.graph.ops.fused import blockwise
+from nnc_func.graph.origin import PARTS, lines, told
 from nnc_func.op import Items, Op
+
+
+def called(op: Op, items: Items) -> str:
+    """The operator's name; of a fused group, with those of its steps.
+
+    Examples
+    --------
+    >>> from nnc_func.graph.ops import CATALOGUE
+    >>> called(CATALOGUE["add"], ())
+    'add'
+    """
+    steps = dict(items).get("steps", ()) if op is blockwise else ()
+    return f"{op.name}({', '.join(name for name, *_ in steps)})" if steps else op.name
+
+
+def lines_of(op: Op) -> int:
+    """How many lines of an origin are told: one, or those of a fused group's steps."""
+    return PARTS if op is blockwise else 1
 
 
 class Application:
@@ -32,6 +51,8 @@ class Application:
         The user lines that asked for it.
     arguments, outs
         Device arrays. Before it has run, `outs` are not written yet, or not there.
+    started
+        When its kernel was called, as ``time.perf_counter`` counts.
     seconds
         How long the kernel ran; on a device that computes on its own, how long it took to start it. 0 before.
     bytes_alive
@@ -40,7 +61,7 @@ class Application:
 
     __slots__ = (
         "_device", "arguments", "bytes_alive", "instruction", "items", "kernel", "number", "op", "origin", "outs",
-        "seconds", "stream",
+        "seconds", "started", "stream",
     )  # fmt: skip
 
     def __init__(
@@ -55,7 +76,7 @@ class Application:
         self.kernel = kernel
         self.arguments: Sequence[Any] = ()
         self.outs: Sequence[Any] = ()
-        self.seconds = 0.0
+        self.started = self.seconds = 0.0
         self.bytes_alive = 0
         self.stream = 0
 
@@ -71,8 +92,8 @@ class Application:
 
     @property
     def where(self) -> str:
-        """The user's line: ``model.py:12 in loss``."""
-        return told(self.origin)
+        """The user's line: ``model.py:12 in loss``; of a fused group, those of its steps."""
+        return told(self.origin, lines_of(self.op))
 
     @property
     def lines(self) -> list[tuple[str, int, str]]:
@@ -120,7 +141,7 @@ def observed(
     """
     for each in observers:
         each.before(application)
-    start = perf_counter()
+    application.started = perf_counter()
     try:
         found = call()
         if wait is not None:
@@ -132,7 +153,7 @@ def observed(
         if raised is error:
             raise
         raise raised from error
-    application.seconds = perf_counter() - start
+    application.seconds = perf_counter() - application.started
     for each in observers:
         each.after(application)
     return found

@@ -93,6 +93,11 @@ def _shrinks(node: Node) -> bool:
     return any(a.node.args and a.aval.nbytes > size for a in node.args)
 
 
+def _cannot_fail(kernel: Kernel) -> bool:
+    """It neither raises nor needs memory: what only computes makes an array first, for which there may be none."""
+    return kernel.infallible and (kernel.ufunc is not None or kernel.into is not None)
+
+
 def commit_section(graph: ComputationGraph, kernels: Mapping[Node, Kernel], sequence: Sequence[Node]) -> set[Node]:
     """What only updates need, back from them, as far as nothing in it can fail and nothing in it shrinks.
 
@@ -108,7 +113,7 @@ def commit_section(graph: ComputationGraph, kernels: Mapping[Node, Kernel], sequ
     ready = [u.node for _, u in graph.updates if u.node in kernels and not users.get(u.node)]
     while ready:
         node = ready.pop()
-        if node in late or _shrinks(node) or not (is_view(node) or kernels[node].infallible):
+        if node in late or _shrinks(node) or not (is_view(node) or _cannot_fail(kernels[node])):
             continue
         late.add(node)
         for a in node.args:

@@ -39,13 +39,15 @@ def planned(
     scheduler: Scheduler = serial,
     retain: str | None = None,
     donated: Collection[int] = (),
+    careless: bool = False,
 ) -> tuple[Plan, dict[Node, int], list[Any]]:
     """The plan of a graph whose shapes are known, the buffer of each node's first result, and the constants' arrays.
 
     With `checked` every kernel may be found to have failed, so that none writes over a variable. The table names
     kernels; what it does not name is the device's choice. With a `retain` policy, as `incremental` names them, values
     outlive a run, and nothing writes over a variable either. Inputs that are
-    `donated`, by position, may be written over.
+    `donated`, by position, may be written over. A `careless` plan writes over variables as soon as it can: what one
+    costs that does not, is measured against it.
 
     Raises
     ------
@@ -53,7 +55,8 @@ def planned(
         An operator has no kernel on the device.
     """
     kernels, recorded = kernels_of(graph, device, table)
-    sequence, early, order = arranged(graph, kernels, orders, checked or retain is not None)
+    sequence, early, order = arranged(graph, kernels, orders, checked or careless or retain is not None)
+    early = 0 if careless else early
     parts = windows(graph, sequence, kernels) if retain is None else NO_WINDOWS  # a value that is kept lies alone
 
     def laid_out(parts: Windows) -> Storages:

@@ -18,7 +18,7 @@ from nnc_func.engine.commit import Saved, torn
 from nnc_func.engine.frame import Frame, part
 from nnc_func.engine.inspection import Inspected
 from nnc_func.engine.interrupts import held
-from nnc_func.engine.observed import Application, Observer, drained, observed
+from nnc_func.engine.observed import Application, Observer, drained, lines_of, observed
 from nnc_func.engine.outs import delivered, expendable, given, usable
 from nnc_func.engine.parallel import run_section
 from nnc_func.engine.plan import NEXT, Plan
@@ -149,6 +149,19 @@ class Program(Tunable, Inspected):
             if me is not None:
                 leave(me, self._turns)
 
+    @property
+    def name(self) -> str:
+        """That of its graph."""
+        return self.plan.name
+
+    def leaf_arrays(self, inputs: Any) -> dict[str, Any]:
+        """Inputs, variables and constants as NumPy arrays, by what one calls them."""
+        host, plan = self._device.to_numpy, self.plan
+        names = [f"input {plan.input_name(i)}" for i in range(len(plan.inputs))]
+        found = dict(zip(names, map(np.asarray, inputs), strict=False))
+        found |= {f"variable {name!r}": host(v.array) for name, v in self.variables.items()}
+        return found | {f"constant {i}": host(c) for i, c in enumerate(self._constants)}
+
     def nested(self, results: list[Any]) -> Any:
         """Outputs nested as a call returns them."""
         return self._build(results)
@@ -175,7 +188,7 @@ class Program(Tunable, Inspected):
             frame = self.arenas.take(self, self.plan, self._frame)
             try:
                 results, following = self._put(frame, inputs, out)
-                seeing = [*observers(self._device, self._check, asked()), *watching]
+                seeing = [*watching, *observers(self._device, self._check, asked())]
                 if config.spec >= 3:
                     seeing.append(Poison(self.plan, self._device, frame))
                 commit, end = len(frame.early), len(frame.calls)
@@ -346,7 +359,8 @@ class Program(Tunable, Inspected):
         """What went wrong in the call at that position, in words that name the user's line."""
         t = frame.order[position]
         i = self.plan.instructions[t]
-        found = explained(i.op, tuple(self.plan.slots[s].aval for s in i.operands), i.items, error, told(i.origin))
+        avals = tuple(self.plan.slots[s].aval for s in i.operands)
+        found = explained(i.op, avals, i.items, error, told(i.origin, lines_of(i.op)))
         found.instruction = t
         return found
 

@@ -58,6 +58,7 @@ class SymbolicProgram(Inspected):
         self.programs: OrderedDict[Binding, Any] = OrderedDict()
         self.arenas = Arenas(engine.device)
         self._engine = engine
+        self._device = engine.device
         self._report = report
         self._seconds = seconds
         self._donated = donated

@@ -166,16 +166,32 @@ def _brief(value: Value) -> str:
 
 
 class InternTable:
-    """The nodes of one Symbol recipe, weakly held: equal pure applications are one node while it lives."""
+    """The nodes of one Symbol recipe, weakly held: equal pure applications are one node while it lives.
 
-    __slots__ = ("__weakref__", "_lock", "_results", "literals", "nodes")
+    Attributes
+    ----------
+    walking
+        A lock. Who reads several attributes of nodes holds it, or changes one: a graph that is rewritten or planned
+        in one thread sees each node as it was before another thread settled it, or after.
+    """
+
+    __slots__ = ("__weakref__", "_lock", "_results", "literals", "nodes", "walking")
 
     def __init__(self) -> None:
         self.nodes: WeakValueDictionary[Any, Node] = WeakValueDictionary()
         self._results: WeakValueDictionary[Any, Result] = WeakValueDictionary()
         # small constants, equal by their bytes, and their elements on the host: known whatever the device is
         self.literals: WeakKeyDictionary[Node, Any] = WeakKeyDictionary()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a collector's callback may come in while it is held
+        self.walking = threading.RLock()
+
+    def kept(self, key: Any, node: Node) -> Node:
+        """The node of that key: this one, unless another thread has made one meanwhile."""
+        with self._lock:
+            found = self.nodes.get(key)
+            if found is None:
+                found = self.nodes[key] = node
+        return found
 
     def result(self, node: Node, index: int) -> Result:
         """The value of that result: the same object while it lives."""
@@ -188,8 +204,9 @@ class InternTable:
 
     def settle(self, node: Node, op: Op, data: Any) -> None:
         """Make a computed node a leaf that holds its value, so that it may forget its operands."""
-        self.nodes.pop((node.op, node.args, node.op.key(node.items)), None)
-        node.data, node.op, node.args, node.items, node.origin = data, op, (), (), ()
+        with self.walking:
+            self.nodes.pop((node.op, node.args, node.op.key(node.items)), None)
+            node.data, node.op, node.args, node.items, node.origin = data, op, (), (), ()
 
     def __len__(self) -> int:
         return len(self.nodes)

@@ -118,24 +118,27 @@ class Operator(Layer, Generic[A]):
         `values` names a list, one for each.
         """
         done: dict[Node, Any] = {}
-        for node in topological(roots):
-            if node in values:
-                done[node] = values[node]
-            elif not node.args and node.op in LEAVES:
-                done[node] = self.lift(node)
-            else:
-                args = tuple(_at(done, a) for a in node.args)
-                items = tuple((k, bound(v, dims)) for k, v in node.items) if dims else node.items
-                try:
-                    found = self.symbol.apply(node.op, args, items, node.origin)
-                except NncError as error:  # an extent that was assumed is another
-                    where = told(node.origin)
-                    said = str(error).rpartition(" (at ")[0] or str(error)  # not where it is called, where it was built
-                    raise type(error)(said + (f" (built at {where})" if where else "")) from None
-                made = found[0].node if node.op.several else found
-                if dims:
-                    _as_assumed(node, made, dims)
-                done[node] = made
+        with self.symbol.table.walking:  # type: ignore[attr-defined]
+            for node in topological(roots):
+                if node in values:
+                    done[node] = values[node]
+                elif not node.args and node.op in LEAVES:
+                    done[node] = self.lift(node)
+                else:
+                    args = tuple(_at(done, a) for a in node.args)
+                    items = tuple((k, bound(v, dims)) for k, v in node.items) if dims else node.items
+                    try:
+                        found = self.symbol.apply(node.op, args, items, node.origin)
+                    except NncError as error:  # an extent that was assumed is another
+                        where = told(node.origin)
+                        said = str(error).rpartition(" (at ")[0] or str(
+                            error
+                        )  # not where it is called, where it was built
+                        raise type(error)(said + (f" (built at {where})" if where else "")) from None
+                    made = found[0].node if node.op.several else found
+                    if dims:
+                        _as_assumed(node, made, dims)
+                    done[node] = made
         return [_at(done, r) for r in roots]
 
 

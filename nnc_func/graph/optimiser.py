@@ -77,7 +77,8 @@ class Optimiser(Layer, Generic[A]):
         for root in roots:
             if not isinstance(root, Value) or root.table is not self.table.builder.table:
                 raise GraphError(f"{root!r} is no node of this stack; move its graph here with graph.to(stack)")
-        return rewritten(self.table, roots, trace)
+        with self.table.builder.table.walking:
+            return rewritten(self.table, roots, trace)
 
     @property
     def table(self) -> Table:

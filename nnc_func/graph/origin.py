@@ -3,20 +3,59 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from itertools import islice
 from pathlib import Path
 from types import CodeType
 from typing import Any
 
 PACKAGE = str(Path(__file__).resolve().parent.parent) + "/"
 KEPT = 2  # user lines kept for a node: the caller, and the caller's caller
+PARTS = 4  # user lines kept for a node that was made of several: one of each
 
 _inside: dict[CodeType, bool] = {}
 Origin = tuple[Any, ...]  # flat: code, instruction offset, code, instruction offset …
 
 
+_attributed: ContextVar[Origin] = ContextVar("attributed", default=())
+
+
+@contextmanager
+def attributed(where: Origin) -> Iterator[None]:
+    """What is built meanwhile is built for the sake of these lines, not of those that we are called from.
+
+    Examples
+    --------
+    >>> with attributed(("model.py:12", "loss")):
+    ...     print(told(origin()))
+    model.py:12 in loss
+    """
+    token = _attributed.set(where)
+    try:
+        yield
+    finally:
+        _attributed.reset(token)
+
+
+def merged(origins: Iterable[Origin]) -> Origin:
+    """The origin of what is made of several: the innermost line of each, as many as are kept.
+
+    Examples
+    --------
+    >>> merged([("a.py:1", "f", "b.py:2", "g"), ("a.py:1", "f"), (), ("c.py:3", "h")])
+    ('a.py:1', 'f', 'c.py:3', 'h')
+    """
+    pairs = dict.fromkeys(each[:2] for each in origins if each)
+    return tuple(x for pair in list(pairs)[:PARTS] for x in pair)
+
+
 def origin() -> Origin:
     """Where in user code we are: the innermost frames outside this package, up to where it calls into the package."""
+    attributed_to = _attributed.get()
+    if attributed_to:
+        return attributed_to
     frame: Any = sys._getframe(1)
     found: tuple[Any, ...] = ()
     while frame is not None:
@@ -51,8 +90,7 @@ def lines(where: Origin) -> Iterator[tuple[str, int, str]]:
         yield code.co_filename, line, code.co_name
 
 
-def told(where: Origin) -> str:
-    """As one reads it: ``model.py:12 in loss``; empty where nothing was recorded."""
-    for file, line, function in lines(where):
-        return f"{Path(file).name}:{line} in {function}"
-    return ""
+def told(where: Origin, most: int = 1) -> str:
+    """As one reads it: ``model.py:12 in loss``, so many lines at most; empty where nothing was recorded."""
+    found = [f"{Path(file).name}:{line} in {function}" for file, line, function in islice(lines(where), most)]
+    return ", ".join(found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Hashable
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 from weakref import WeakValueDictionary
@@ -25,13 +26,15 @@ BY_BYTES = 256  # constants up to so many bytes are one node where their bytes a
 
 # Functors are applicative: equal recipes share one table, for as long as a stack of that recipe lives.
 _tables: WeakValueDictionary[Any, InternTable] = WeakValueDictionary()
+_making = threading.RLock()
 
 
 def _table_of(symbol: Any) -> InternTable:
     recipe = (type(symbol), symbol.shape)
-    found = _tables.get(recipe)
-    if found is None:
-        found = _tables[recipe] = InternTable()
+    with _making:
+        found = _tables.get(recipe)
+        if found is None:
+            found = _tables[recipe] = InternTable()
     return found
 
 
@@ -71,7 +74,7 @@ class Symbol(Layer, Generic[A]):
                 avals = (avals,)
             node = Node(table, op, values, items, avals, origin() if where is None else where)
             if op.pure:
-                table.nodes[key] = node
+                node = table.kept(key, node)
         return node.results if op.several else node
 
     def owns(self, value: Value) -> bool:
@@ -93,8 +96,7 @@ class Symbol(Layer, Generic[A]):
         key = (VARIABLE, id(variable))
         node = self.table.nodes.get(key)
         if node is None:
-            node = Node(self.table, VARIABLE, (), (), (variable.aval,), origin(), variable)
-            self.table.nodes[key] = node
+            node = self.table.kept(key, Node(self.table, VARIABLE, (), (), (variable.aval,), origin(), variable))
         return node
 
     def constant(self, value: Any, dtype: Any = None, place: Place = None) -> Node:
@@ -119,9 +121,9 @@ class Symbol(Layer, Generic[A]):
         if node is None:
             mine = array.copy()
             mine.flags.writeable = False  # it is shared by all that are equal to it
-            node = self.held(brought(self.device, mine, mine.dtype, place))
-            self.table.nodes[key] = node
-            self.table.literals[node] = mine
+            made = self.held(brought(self.device, mine, mine.dtype, place))
+            self.table.literals[made] = mine  # before another thread can meet it
+            node = self.table.kept(key, made)
         return node
 
     def held(self, array: Any) -> Node:

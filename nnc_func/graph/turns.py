@@ -1,22 +1,21 @@
 """Turns: who may use variables' values at a time. Many runs that read, or one that writes.
 
 A run announces itself by a token of its own, which is held weakly: a run that ends in whatever way gives its turn up.
-Those that need not wait take no lock.
+There is no lock that an interrupt could leave locked: appending to a list and removing from it is done at once, and who
+is first in the queue has the turn.
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from threading import get_ident
+from time import sleep
 from typing import Any
 from weakref import ref
 
 from nnc_func.errors import RunError
 
-POLL = 0.05  # seconds after which one who waits looks again: a run that was killed tells nobody
-
-_changed = threading.Condition(threading.Lock())
+PAUSE = 2e-5  # seconds after which one who waits looks again
 
 
 class Run:
@@ -29,54 +28,43 @@ class Run:
 
 
 class Turns:
-    """Who uses one variable now: weak references to runs.
+    """Who uses one variable: weak references to runs.
 
     Attributes
     ----------
     readers
         Runs that read it.
-    writer
-        The run that writes it, or waits until nobody reads it any more.
+    queue
+        The run that writes it, or waits until nobody reads it any more, and behind it those that wait.
     """
 
-    __slots__ = ("readers", "writer")
+    __slots__ = ("queue", "readers")
 
     def __init__(self) -> None:
         self.readers: list[Any] = []
-        self.writer: Any = None
+        self.queue: list[Any] = []
 
-    def _written(self) -> Run | None:
-        """The run that writes; None if there is none, or no more."""
-        found = None if self.writer is None else self.writer()
-        if found is None:
-            self.writer = None
-        return found
-
-    def _read(self) -> list[Run]:
-        """The runs that read and have not ended."""
-        alive = [run for each in tuple(self.readers) if (run := each()) is not None]
-        if len(alive) < len(self.readers):
-            self.readers[:] = [each for each in self.readers if each() is not None]
-        return alive
+    def _first(self) -> Run | None:
+        """The first in the queue that has not ended."""
+        return next(iter(_alive(self.queue)), None)
 
     @property
     def is_written_here(self) -> bool:
         """Whether a run of this thread writes it."""
-        writer = self._written()
-        return writer is not None and writer.thread == get_ident()
+        first = self._first()
+        return first is not None and first.thread == get_ident()
 
     def wait_to_read(self, me: Any) -> None:
-        """Wait until nobody else writes; `me` is among the readers already."""
-        thread = me().thread
-        with _changed:
-            writer = self._written()
-            if writer is None or writer.thread == thread:  # a kernel of that run asks: it sees what was there before
-                return
-            self.readers.remove(me)
-            _changed.notify_all()
-            while self._written() is not None:
-                _changed.wait(POLL)
-            self.readers.append(me)
+        """Wait for those in the queue; `me` is among the readers already, and is again in the end."""
+        first = self._first()
+        if first is None or first.thread == me().thread:  # a kernel of that run asks: it sees what was there before
+            return
+        self.readers.remove(me)
+        self.queue.append(me)
+        while self._first() is not me():
+            sleep(PAUSE)
+        self.readers.append(me)
+        self.queue.remove(me)
 
     def wait_to_write(self, me: Any, name: str) -> None:
         """Wait until nobody else writes or reads.
@@ -87,21 +75,28 @@ class Turns:
             A run of this very thread uses the variable: it would wait for itself.
         """
         thread = me().thread
-        with _changed:
-            if any(run is not None and run.thread == thread for run in (self._written(), *self._read())):
-                raise RunError(
-                    f"variable {name!r} is to be written while another run of this thread uses it; "
-                    "let that run end first, or close its steps"
-                )
-            while self._written() is not None:
-                _changed.wait(POLL)
-            self.writer = me
-            try:
-                while self._read():
-                    _changed.wait(POLL)
-            except BaseException:
-                self.writer = None
-                raise
+        if any(run.thread == thread for run in (*_alive(self.queue), *_alive(self.readers))):
+            raise RunError(
+                f"variable {name!r} is to be written while another run of this thread uses it; "
+                "let that run end first, or close its steps"
+            )
+        self.queue.append(me)
+        while self._first() is not me():
+            sleep(PAUSE)
+        while _alive(self.readers):
+            sleep(PAUSE)
+
+
+def _alive(runs: list[Any]) -> list[Run]:
+    """Those that have not ended; the others are taken off the list."""
+    found = []
+    for each in tuple(runs):
+        run = each()
+        if run is not None:
+            found.append(run)
+        elif each in runs:
+            runs.remove(each)
+    return found
 
 
 def enter(run: Run, variables: Sequence[tuple[Any, bool]]) -> None:
@@ -119,25 +114,18 @@ def enter(run: Run, variables: Sequence[tuple[Any, bool]]) -> None:
             turns.wait_to_write(me, variable.name)
         else:
             turns.readers.append(me)
-            if turns.writer is not None:
+            if turns.queue:
                 turns.wait_to_read(me)
 
 
 def leave(run: Run, variables: Sequence[tuple[Any, bool]]) -> None:
     """Give the turns up that were taken: all of them, or some where that was interrupted."""
     me = ref(run)
-    waited = False
     for variable, _ in variables:
         turns = variable.turns
-        if turns.writer is me:
-            turns.writer = None
-            waited = True
-        elif me in turns.readers:
-            turns.readers.remove(me)
-            waited = waited or turns.writer is not None
-    if waited:
-        with _changed:
-            _changed.notify_all()
+        for each in (turns.readers, turns.queue):
+            if me in each:
+                each.remove(me)
 
 
 def ordered(reads: Sequence[Any], writes: Sequence[Any]) -> list[tuple[Any, bool]]:

@@ -128,7 +128,7 @@ def test_outputs_and_updates_are_named() -> None:
 @pytest.mark.parametrize("draw", [svg, dot])
 def test_the_same_graph_is_drawn_the_same(draw: Any) -> None:
     first, second = (draw(training_step().graph, training_step().plan) for _ in range(2))
-    lines = re.compile(r"test_show\.py:\d+ in \w+")
+    lines = re.compile(r"\w+\.py:\d+ in [\w<>]+")  # a constant may have been asked for elsewhere, while that lives
     assert lines.sub("", first) == lines.sub("", second)
 
 

@@ -8,6 +8,7 @@ from nnc_func.aval import Aval
 from nnc_func.facets.dims import known
 from nnc_func.graph.node import Node, Value
 from nnc_func.graph.ops.fused import blockwise, is_step, step_kernel
+from nnc_func.graph.origin import merged
 from nnc_func.graph.rules.rule import whole_graph
 
 LEAST = 1 << 21  # bytes of a result: one that fits in the caches gains nothing
@@ -72,6 +73,7 @@ def fuse_elementwise(roots: tuple[Value, ...], order: list[Node], builder: Any) 
             members.setdefault(last, []).append(node)
         builder.where = node.origin
         if last is node:
+            builder.where = merged(step.origin for step in members[node])
             done[node] = _fused(members[node], done, builder)
         elif last is None:
             args = tuple(_now(done, a) for a in node.args)

@@ -75,7 +75,7 @@ class Builder:
                 avals = found if op.several else (found,)
             node = Node(self.table, op, args, items, avals, self.where)
             if op.pure:
-                self.table.nodes[key] = node
+                node = self.table.kept(key, node)
         return node
 
     def number_of(self, value: Value) -> Any:

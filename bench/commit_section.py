@@ -1,0 +1,102 @@
+"""What it costs that a program which fails leaves its variables as they were: peak bytes against a careless plan.
+
+The careless plan writes over a variable as soon as nothing reads it any more. Peak bytes are those of the arena and of
+fresh arrays (results, next values of variables). Bar: <= 1.1 for the MNIST step, and for random programs together.
+"""
+
+from __future__ import annotations
+
+import statistics
+from typing import Any
+
+import numpy as np
+from hypothesis import Phase, given, seed, settings
+from measure import report
+from mnist_step import batch, network
+
+import nnc_func as nnc
+from nnc_func import nn
+from nnc_func.engine.plan import ARENA, NEXT, OUTPUT
+from nnc_func.engine.planner import planned
+from nnc_func.testing.programs import Program, programs
+
+BAR = 1.1
+LAZY = nnc.lazy()
+UPDATES = {
+    "Adagrad": nn.Adagrad(eps=1e-7), "Adam": nn.Adam(), "SGD": nn.SGD(), "SGD with momentum": nn.SGD(momentum=0.9),
+}  # fmt: skip
+
+
+def peak(graph: Any, careless: bool) -> int:
+    """Bytes of the arena, results and next values of a graph's plan."""
+    engine = LAZY.engine
+    plan = planned(graph, LAZY.device, engine.allocator, engine.orders, engine.alignment, careless=careless)[0]
+    fresh = sum(b.nbytes for b in plan.buffers if b.kind in (OUTPUT, NEXT))
+    assert any(b.kind == ARENA for b in plan.buffers) or not plan.arena_bytes
+    return plan.arena_bytes + fresh
+
+
+def row(what: str, graph: Any) -> dict[str, Any]:
+    """One line of the table."""
+    careful, careless = peak(graph, False), peak(graph, True)
+    return {"what": what, "careful bytes": careful, "careless bytes": careless, "ratio": careful / careless, "bar": BAR}
+
+
+def mnist() -> list[dict[str, Any]]:
+    """The main job's step, with each update."""
+    x, y = batch()
+    rows = []
+    for name, update in UPDATES.items():
+        step = nn.Step(LAZY, network(), nn.softmax_cross_entropy, update, metrics={"accuracy": nn.accuracy})
+        rows.append(row(f"MNIST step, {name}", step.program(x, y).graph))
+    return rows
+
+
+def deep() -> list[dict[str, Any]]:
+    """Where it costs most: many layers of one size, a small batch, so that gradients wait for each other."""
+    rows = []
+    for size in (10, 512):
+        model = nn.Sequential(*[nn.Dense(512) for _ in range(10)]).init(1, (None, 512))
+        step = nn.Step(LAZY, model, nn.quadratic, nn.SGD())
+        x = np.ones((size, 512), "float32")
+        rows.append(row(f"ten dense layers of 512 units, batch {size}", step.program(x, x).graph))
+    return rows
+
+
+def drawn(count: int) -> list[Any]:
+    """Graphs of so many random programs that update a variable."""
+    found: list[Any] = []
+
+    @seed(0)
+    @settings(max_examples=20 * count, database=None, deadline=None, phases=[Phase.generate])
+    @given(programs())
+    def collect(program: Program) -> None:
+        if program.updates and len(found) < count:
+            with np.errstate(all="ignore"):
+                found.append(program.build(LAZY).program.graph)
+
+    collect()
+    return found
+
+
+def random_programs() -> list[dict[str, Any]]:
+    """200 random programs: all their bytes together, and how many are above the bar alone."""
+    pairs = [(peak(g, False), peak(g, True)) for g in drawn(200)]
+    careful, careless = (sum(p[i] for p in pairs) for i in (0, 1))
+    ratios = [a / b for a, b in pairs if b]
+    return [
+        {"what": f"{len(pairs)} random programs", "careful bytes": careful, "careless bytes": careless,
+         "ratio": careful / careless, "bar": BAR},
+        {"what": "of them above the bar alone", "ratio": sum(r > BAR for r in ratios)},
+        {"what": "median ratio", "ratio": statistics.median(ratios)},
+        {"what": "largest ratio", "ratio": max(ratios)},
+    ]  # fmt: skip
+
+
+def main() -> None:
+    """Print and write the table."""
+    report("commit_section", [*mnist(), *random_programs(), *deep()])
+
+
+if __name__ == "__main__":
+    main()
