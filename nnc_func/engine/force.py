@@ -41,8 +41,10 @@ def forced(engine: Any, values: Sequence[Value]) -> list[Any]:
             n for n in nodes
             if n.op not in LEAVES and n not in passing and (n in asked or n in between or (_held(n) and _lasting(n)))
         ]  # fmt: skip
-        program, arrays = _prepared(engine, nodes, wanted, passing) if wanted else (None, [])
-    found = iter(program.run(arrays) if wanted else ())  # other threads may build, compile and run meanwhile
+        if not wanted:
+            return [passing[v.node][v.index] if v.node in passing else _data(v) for v in values]
+        program, arrays = _prepared(engine, nodes, wanted, passing)
+    found = iter(program.run(arrays))  # other threads may build, compile and run meanwhile
     with engine.symbol.table.walking:
         passing |= _settled(engine, wanted, changing, found)
         return [passing[v.node][v.index] if v.node in passing else _data(v) for v in values]

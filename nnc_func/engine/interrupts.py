@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import signal
 import threading
 from collections.abc import Callable
 from typing import Any
+
+_c = importlib.import_module("_signal")  # amid a function in C no handler runs, as one could amid those of `signal`
 
 # those whose handlers are customarily written in Python, and may raise
 HELD = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGALRM") if hasattr(signal, name))
@@ -25,7 +28,7 @@ def held(action: Callable[..., Any], *args: Any) -> None:
     if threading.current_thread() is not threading.main_thread():
         action(*args)
         return
-    previous = [(n, h) for n in HELD if callable(h := signal.getsignal(n))]  # neither ignored nor left to the system
+    previous = [(n, h) for n in HELD if callable(h := _c.getsignal(n))]  # neither ignored nor left to the system
     waiting: list[Any] = []
     try:
         _later(previous, waiting, lambda: action(*args))
@@ -42,7 +45,7 @@ def _later(previous: list[Any], waiting: list[Any], action: Callable[[], Any]) -
         return
     number, handler = previous[0]
     try:
-        signal.signal(number, lambda *given: waiting.append(given))
+        _c.signal(number, lambda *given: waiting.append(given))
         _later(previous[1:], waiting, action)
     finally:
-        signal.signal(number, handler)
+        _c.signal(number, handler)
