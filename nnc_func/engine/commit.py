@@ -7,6 +7,7 @@ from typing import Any
 
 from nnc_func.engine import located
 from nnc_func.engine.interrupts import held
+from nnc_func.engine.plan import Plan
 from nnc_func.errors import CommitError
 
 
@@ -53,3 +54,22 @@ def torn(name: str, written: Sequence[Any], kept: Sequence[Any], error: BaseExce
 
 def _names(variables: Sequence[Any]) -> str:
     return ", ".join(repr(v.name) for v in variables)
+
+
+def in_place(plan: Plan) -> list[int]:
+    """Slots that are written over a variable: their array is the variable's."""
+    leaves = set(plan.variables)
+    return [
+        i
+        for i, s in enumerate(plan.slots)
+        if plan.buffers[s.buffer].kind == "variable" and i not in leaves and not s.is_view
+    ]
+
+
+def first_writes(plan: Plan, over: list[tuple[int, Any]]) -> list[tuple[int, Any]]:
+    """(instruction, variable): from which instruction on a variable is written over."""
+    first: dict[int, int] = {}
+    for t, instruction in enumerate(plan.instructions):
+        for slot in instruction.results:
+            first.setdefault(slot, t)
+    return [(first[slot], variable) for slot, variable in over]

@@ -14,7 +14,7 @@ from nnc_func.engine.arenas import Arenas
 from nnc_func.engine.autotune import Tunable
 from nnc_func.engine.cancelling import asked
 from nnc_func.engine.checked import POISON, Poison, observers
-from nnc_func.engine.commit import Saved, torn
+from nnc_func.engine.commit import Saved, first_writes, in_place, torn
 from nnc_func.engine.frame import Frame, part
 from nnc_func.engine.inspection import Inspected
 from nnc_func.engine.interrupts import held
@@ -107,7 +107,7 @@ class Program(Tunable, Inspected):
         self._inputs = [(s, plan.slots[s].aval.shape, plan.slots[s].aval.dtype) for s in plan.inputs]
         self._array_type = device.array_type
         self._spans = bool(getattr(device, "places", ()))
-        over = [(s, variables[plan.buffers[plan.slots[s].buffer].source]) for s in _in_place(plan)]
+        over = [(s, variables[plan.buffers[plan.slots[s].buffer].source]) for s in in_place(plan)]
         # where an update is written over its variable, that slot shows the variable's array too
         self._variables = list(zip(plan.variables, variables, strict=True)) + over
         self._results = [(s, recycled(device, plan.slots[s].aval, "a result")) for s in plan.outputs]
@@ -118,7 +118,7 @@ class Program(Tunable, Inspected):
         ]
         self._written = [variables[at] for at, _ in plan.updates]
         self._overwritten = list({id(v): v for _, v in over}.values())
-        self._first_writes = _first_writes(plan, over)
+        self._first_writes = first_writes(plan, over)
         self._turns = ordered(variables, self._written)
         self.arenas = Arenas(device) if arenas is None else arenas
 
@@ -384,22 +384,3 @@ class Program(Tunable, Inspected):
 
     def __repr__(self) -> str:
         return f"<program {self.plan.name!r}: {self.plan.kernels} kernels, arena {self.plan.arena_bytes} bytes>"
-
-
-def _in_place(plan: Plan) -> list[int]:
-    """Slots that are written over a variable: their array is the variable's."""
-    leaves = set(plan.variables)
-    return [
-        i
-        for i, s in enumerate(plan.slots)
-        if plan.buffers[s.buffer].kind == "variable" and i not in leaves and not s.is_view
-    ]
-
-
-def _first_writes(plan: Plan, over: list[tuple[int, Any]]) -> list[tuple[int, Any]]:
-    """(instruction, variable): from which instruction on a variable is written over."""
-    first: dict[int, int] = {}
-    for t, instruction in enumerate(plan.instructions):
-        for slot in instruction.results:
-            first.setdefault(slot, t)
-    return [(first[slot], variable) for slot, variable in over]
