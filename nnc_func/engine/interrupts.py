@@ -48,4 +48,8 @@ def _later(previous: list[Any], waiting: list[Any], action: Callable[[], Any]) -
         _c.signal(number, lambda *given: waiting.append(given))
         _later(previous[1:], waiting, action)
     finally:
-        _c.signal(number, handler)
+        try:
+            _c.signal(number, handler)
+        except BaseException:  # before it does anything it handles what waits, and that may raise
+            _c.signal(number, handler)
+            raise

@@ -169,6 +169,7 @@ def test_interrupts_at_any_time_come_before_or_after_all_updates() -> None:
     numbers = random.Random(0)
     interrupted = 0
     previous = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    control_c = signal.getsignal(signal.SIGINT)
     gc.disable()  # what is raised amid a callback of the collector is lost
     try:
         for _ in range(400):
@@ -189,6 +190,7 @@ def test_interrupts_at_any_time_come_before_or_after_all_updates() -> None:
         gc.enable()
         signal.signal(signal.SIGALRM, previous)
     assert interrupted > 100
+    assert signal.getsignal(signal.SIGINT) is control_c
 
 
 # --- what is not a program's call --------------------------------------------------------------------------
