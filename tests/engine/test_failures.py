@@ -174,13 +174,14 @@ def test_interrupts_at_any_time_come_before_or_after_all_updates() -> None:
     try:
         for _ in range(400):
             try:
-                signal.setitimer(signal.ITIMER_REAL, numbers.random() * 5e-4 + 1e-6)
-                for _ in range(20):
-                    program()
+                try:
+                    signal.setitimer(signal.ITIMER_REAL, numbers.random() * 5e-4 + 1e-6)
+                    for _ in range(20):
+                        program()
+                finally:
+                    signal.setitimer(signal.ITIMER_REAL, 0)
             except KeyboardInterrupt:
                 interrupted += 1
-            finally:
-                signal.setitimer(signal.ITIMER_REAL, 0)
             np.testing.assert_array_equal(a.value.array - a.value.array[0], 0.0)
             assert a.value.version == b.value.version
             a.value.assign(np.ones(3))
