@@ -71,9 +71,10 @@ def planned(
         return work
 
     work = laid_out(parts)
-    if parts.of:  # the memory of a whole is taken from its first part on
+    most = peak(work) if parts.of else 0
+    if most > DEARER * (most - peak(work, unfinished=True)):  # a whole's memory is taken from its first part on
         apart = laid_out(NO_WINDOWS)
-        if peak(work) > DEARER * peak(apart):
+        if most > DEARER * peak(apart):
             work = apart
     plan, blocks = placed(work, allocator, alignment, order)
     return plan, blocks, work.constant_values

@@ -156,11 +156,12 @@ def reuse(work: Storages) -> None:
             work.kind[arena[at]], work.source[arena[at]] = DONATED, work.source[home]
 
 
-def peak(work: Storages) -> int:
-    """The most bytes of the arena alive at one time, one instruction after the other."""
+def peak(work: Storages, unfinished: bool = False) -> int:
+    """The most bytes of the arena alive at one time: in all, or of wholes of which a part is there, but not all."""
     change = [0] * (len(work.instructions) + 2)
-    for s, kind in enumerate(work.kind):
-        if kind == ARENA and work.merged[s] == s and work.last[s] >= 0:
+    until = work.finished if unfinished else {s: last for s, last in enumerate(work.last) if last >= 0}
+    for s, last in until.items():
+        if work.kind[s] == ARENA and (unfinished or work.merged[s] == s):
             change[work.first[s]] += work.nbytes[s]
-            change[work.last[s] + 1] -= work.nbytes[s]
+            change[last + 1] -= work.nbytes[s]
     return max(accumulate(change))

@@ -36,6 +36,7 @@ class Storages:
         self.recorded = recorded  # whose kernel a table names
         self.donated = donated  # inputs that may be written over
         self.assembled: dict[Node, int] = {}  # root of windows -> its storage
+        self.finished: dict[int, int] = {}  # storage of such a root -> the instruction after which it is whole
         self.commit = 0
         self.memo: dict[Any, Kernel] = {}
         self.slot_of: dict[Value, int] = {}
@@ -176,6 +177,7 @@ class Storages:
         own = self.windows.of.get(node)
         slot = self._slot(node.aval, self._whole(node), True) if own is None else self._window(node.aval, own)
         self.slot_of[node] = slot
+        self.finished[self.storage[slot]] = len(self.instructions)
         self.instructions.append((node, None, tuple(parts), (slot,), (), True))
 
     def _copied(self, node: Node, slot: int, aval: Aval, place: Window) -> int:
