@@ -288,3 +288,48 @@ def test_the_verifiers_regions_agree_with_memory(data: Any) -> None:
         offset = v.ctypes.data - memory.ctypes.data if v.size else 0
         regions.append(Region.of(offset, v.shape, v.strides, v.itemsize))
     assert regions[0].meets(regions[1]) == np.shares_memory(*views)
+
+
+JOINS: tuple[Any, ...] = (  # of the operators, two matrices of one shape, and a number below 3
+    lambda o, a, b, k: o.sin(a),
+    lambda o, a, b, k: o.exp(-a) * b,
+    lambda o, a, b, k: o.concat(a, b, o.square(a), axis=k % 2),
+    lambda o, a, b, k: o.reshape(o.stack(a, o.tanh(b), axis=k), shape=(2 * a.shape[0], a.shape[1])),
+    lambda o, a, b, k: o.pad(a, widths=((k, 1), (0, k)), value=k),
+    lambda o, a, b, k: o.assemble(
+        a,
+        b,
+        shape=(2 * a.shape[0], a.shape[1] + 1),
+        offsets=((0, 0), (2 * a.shape[0] - 1, a.shape[1])),
+        strides=((2, 1), (-2, -1)),
+        fill=1,
+    ),
+    lambda o, a, b, k: a[:: 1 + k // 2, :: -1 if k else 1],
+    lambda o, a, b, k: o.permute_dims(a),
+    lambda o, a, b, k: o.concat(o.abs(a), b, axis=0)[:, a.shape[1] // 2 :],
+)
+PICKS = st.tuples(st.integers(0, len(JOINS) - 1), st.integers(0, 9), st.integers(0, 9), st.integers(0, 2))
+
+
+def joined(o: Any, values: list[Any], steps: list[Any], wanted: list[int]) -> list[Any]:
+    """Outputs of a program that mostly joins and takes apart."""
+    for kind, i, j, k in steps:
+        a, b = values[-1 - i % len(values)], values[-1 - j % len(values)]
+        if a.size <= 400:
+            values.append(JOINS[kind](o, a, b if b.shape == a.shape else o.cos(a), k))
+    return [values[-1 - w % len(values)] for w in wanted] + [o.sum(values[-1])]
+
+
+@given(st.lists(PICKS, max_size=9), st.lists(st.integers(0, 9), min_size=1, max_size=3), st.sampled_from([1, 2]))
+def test_random_joins_are_the_same_on_every_engine(steps: Any, wanted: Any, streams: int) -> None:
+    given_ = [np.random.default_rng(i).normal(size=(2, 3)) for i in range(2)]
+    found = []
+    for stack in (EAGER, LAZY.swap(engine=LAZY.engine.with_streams(streams)) if streams > 1 else LAZY):
+        inputs = [stack.input(f"x{i}", (2, 3), "float64") for i in range(2)]
+        program = stack.compile(inputs, joined(stack.ops, [*inputs], steps, wanted))
+        if program.plan is not None:
+            program.plan.verify()
+        with np.errstate(all="ignore"):
+            found.append([np.array(a) for _ in range(2) for a in program(*given_)])
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(other, one, rtol=1e-12, atol=1e-12)
