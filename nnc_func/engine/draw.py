@@ -15,6 +15,7 @@ from attrs import frozen
 
 from nnc_func.engine import draw_streams
 from nnc_func.engine.plan import ARENA, Buffer, Plan
+from nnc_func.facets.places import Place
 from nnc_func.graph.drawing import FAINT, INK, clipped, document, element, escaped, hue, sized, text, title, width_of
 from nnc_func.graph.origin import told
 
@@ -37,19 +38,23 @@ class Tenant:
         Name of the operator that writes it first; empty where the plan has no instructions, as one read from a trace.
     writes
         What is told of each write, in order.
+    base
+        Where its arena begins, in bytes: those of other places are drawn above the first.
     """
 
     number: int
     buffer: Buffer
     operator: str
     writes: tuple[str, ...]
+    base: int = 0
 
     @property
     def told(self) -> str:
         """All of it."""
         b = self.buffer
         rows = [
-            f"buffer {self.number}: {sized(b.nbytes)} ({b.nbytes} bytes) at offset {b.offset}",
+            f"buffer {self.number}: {sized(b.nbytes)} ({b.nbytes} bytes) at offset {b.offset}"
+            + ("" if b.place is None else f" on {b.place}"),
             f"alive at steps [{b.lower}, {b.upper})",
             *self.writes[:6],
         ]
@@ -69,9 +74,26 @@ def tenants(plan: Plan) -> list[Tenant]:
             writes.setdefault(s.buffer, []).append(
                 f"step {t}: %{slot} {s.aval!r}, {what}{i.op.name}" + (f" at {where}" if where else "")
             )
+    bases = _bases(plan)
     return [
-        Tenant(n, b, first.get(n, ""), tuple(writes.get(n, ()))) for n, b in enumerate(plan.buffers) if b.kind == ARENA
+        Tenant(n, b, first.get(n, ""), tuple(writes.get(n, ())), bases[b.place])
+        for n, b in enumerate(plan.buffers)
+        if b.kind == ARENA
     ]
+
+
+def _bases(plan: Plan) -> dict[Place, int]:
+    """Where each place's arena begins in the picture, in bytes: one above the other."""
+    return dict(zip(plan.arenas, accumulate(plan.arenas.values(), initial=0), strict=False))
+
+
+def _whole(plan: Plan) -> int:
+    return sum(plan.arenas.values())
+
+
+def _told(plan: Plan) -> str:
+    """How large the arenas are."""
+    return sized(plan.arena_bytes) + "".join(f" and {sized(n)} on {place}" for place, n in plan.elsewhere)
 
 
 def load(found: Sequence[Tenant], steps: int) -> list[int]:
@@ -84,7 +106,11 @@ def load(found: Sequence[Tenant], steps: int) -> list[int]:
 
 
 def reach(found: Sequence[Tenant], steps: int) -> list[int]:
-    """The end of the highest buffer alive at each step."""
+    """The end of the highest buffer alive at each step, summed over places."""
+    bases = {tenant.base for tenant in found}
+    if len(bases) > 1:
+        apart = [reach([t for t in found if t.base == base], steps) for base in sorted(bases)]
+        return [sum(ends) for ends in zip(*apart, strict=True)]
     rest = sorted(found, key=lambda tenant: tenant.buffer.lower, reverse=True)
     alive: list[tuple[int, int]] = []
     ends = []
@@ -181,8 +207,8 @@ for (const one of document.querySelectorAll('[data-buffer]')) {
 
 def _summary(plan: Plan) -> str:
     return (
-        f"{plan.kernels} kernels, {len(plan.planned)} buffers in an arena of {sized(plan.arena_bytes)} "
-        f"({plan.arena_bytes} bytes), max load {sized(plan.max_load)}, ratio {plan.ratio:.4f}, "
+        f"{plan.kernels} kernels, {len(plan.planned)} buffers in an arena of {_told(plan)} "
+        f"({_whole(plan)} bytes), max load {sized(plan.max_load)}, ratio {plan.ratio:.4f}, "
         f"without sharing {sized(plan.unshared_bytes)}; order {plan.order or 'unnamed'}, "
         f"allocator {plan.allocator or 'unnamed'}" + (f"; {plan.streams} streams" if plan.streams > 1 else "")
     )
@@ -198,7 +224,7 @@ def _colours(found: Sequence[Tenant]) -> dict[str, str]:
 
 
 def _head(plan: Plan) -> list[str]:
-    size, most = sized(plan.arena_bytes), sized(plan.max_load)
+    size, most = _told(plan), sized(plan.max_load)
     counts = f"{len(plan.planned)} buffers, {plan.kernels} kernels"
     counts += f", {plan.streams} streams" if plan.streams > 1 else ""
     return [text(f"arena {size}, max load {most}, ratio {plan.ratio:.4f}, {counts}", 16, 22, 13, font_weight="bold")]
@@ -206,11 +232,11 @@ def _head(plan: Plan) -> list[str]:
 
 def _map(plan: Plan, found: Sequence[Tenant], steps: int) -> list[str]:
     colours, parts = _colours(found), []
-    across, up = WIDTH / max(steps, 1), HEIGHT / max(plan.arena_bytes, 1)
+    across, up = WIDTH / max(steps, 1), HEIGHT / max(_whole(plan), 1)
     drawn = sorted((t for t in found if t.buffer.nbytes), key=_area, reverse=True)
     for tenant in drawn[:MOST]:
         b = tenant.buffer
-        x, y = LEFT + b.lower * across, TOP + HEIGHT - (b.offset + b.nbytes) * up
+        x, y = LEFT + b.lower * across, TOP + HEIGHT - (tenant.base + b.offset + b.nbytes) * up
         width, height = (b.upper - b.lower) * across, b.nbytes * up
         fill = colours.get(tenant.operator, OTHERS) if tenant.operator else hue(tenant.number, 0.74, 0.6)
         inside = [title(tenant.told), _rectangle(x, y, width, height, fill)]
@@ -222,12 +248,17 @@ def _map(plan: Plan, found: Sequence[Tenant], steps: int) -> list[str]:
     if not drawn:
         middle = LEFT + WIDTH / 2, TOP + HEIGHT / 2
         parts.append(text("no buffer is in the arena", *middle, text_anchor="middle", fill=FAINT))
+    for place, base in _bases(plan).items():
+        if place is not None:
+            y = TOP + HEIGHT - base * up
+            parts.append(element("path", d=f"M{LEFT} {y:.1f}h{WIDTH}", stroke=INK, data_place=place))
+            parts.append(text(f"on {place}", LEFT + 4, y - 4, 9, fill=INK))
     if 0 < plan.commit < len(plan.instructions):
         x = LEFT + plan.commit * across
         parts.append(element("path", d=f"M{x:.1f} {TOP}V{TOP + HEIGHT}", stroke="#cf222e", stroke_dasharray="5 3"))
         anchor = "end" if plan.commit > steps / 2 else "start"
         parts.append(text("commit", x + (-4 if anchor == "end" else 4), TOP - 4, 9, text_anchor=anchor, fill="#cf222e"))
-    return [*_grid(TOP, HEIGHT, plan.arena_bytes, steps, "offset"), *parts, *_legend(colours, found)]
+    return [*_grid(TOP, HEIGHT, _whole(plan), steps, "offset"), *parts, *_legend(colours, found)]
 
 
 def _area(tenant: Tenant) -> tuple[int, int]:
@@ -306,11 +337,11 @@ def _outline(values: Sequence[float], top: float, height: float, most: float) ->
 
 def _curve(plan: Plan, values: Sequence[int], top: float) -> list[str]:
     """Bytes alive, the most of them, and the arena."""
-    most = max(plan.arena_bytes, 1)
+    most = max(_whole(plan), 1)
     peak = max(values, default=0)
     y = top + LOW - LOW * peak / most
     return [
-        *_grid(top, LOW, plan.arena_bytes, len(values), "load"),
+        *_grid(top, LOW, _whole(plan), len(values), "load"),
         element("path", d=_outline(values, top, LOW, most), fill="#9ec5f8", stroke="#0b5cad", stroke_width=1),
         element("path", d=f"M{LEFT} {y:.1f}h{WIDTH}", stroke="#cf222e", stroke_dasharray="4 3"),
         text(f"at most {sized(peak)} alive; the box is as high as the arena", LEFT + 6, top - 6, 10, fill=INK),

@@ -116,7 +116,7 @@ class Jitted:
                 given.append(leaf)
             else:
                 aval = stack.device.aval(concrete)
-                inputs.append(stack.input(f"argument {len(inputs)}", aval.shape, aval.dtype))
+                inputs.append(stack.input(f"argument {len(inputs)}", aval.shape, aval.dtype, place=aval.place))
                 given.append(inputs[-1])
         moving, named = structure.build(given)
         whole = [args[i] if i in self._positions else a for i, a in enumerate(moving)]

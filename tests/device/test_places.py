@@ -4,110 +4,36 @@ from __future__ import annotations
 
 import copy
 import pickle
-import re
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 from attrs import evolve
-from hypothesis import assume, given, settings
+from hypothesis import given
 
 import nnc_func as nnc
-from nnc_func.errors import DeviceError, GraphError, LayerError, NncError, PlaceError, PlanError
+from nnc_func.engine.plan import Plan
+from nnc_func.errors import DeviceError, GraphError, LayerError, PlaceError, PlanError
 from nnc_func.graph.parsing import parsed
 from nnc_func.graph.text import large_constants, printed
 from nnc_func.signatures import DeviceSignature, Memory
 from nnc_func.testing.conversions import spread
-from nnc_func.testing.program import PLACES, Program, Step, inferred
-from nnc_func.testing.programs import LARGEST
-from tests.engine.test_programs import agree, followed
+from nnc_func.testing.program import PLACES, Program
 
 TWO = nnc.Places(one=nnc.NumPy(), two=nnc.NumPy())
 PLANNED = nnc.Places(one=nnc.Null(), two=nnc.Null())
 PRETENDED = nnc.Places(one=nnc.Strict(), two=nnc.Strict("device1"))
 DEVICES = {"numpy": TWO, "null": PLANNED, "strict": PRETENDED}
 LAZY, EAGER = nnc.lazy(TWO), nnc.eager(TWO)
-STACKS = {"lazy": LAZY, "eager": EAGER, "eager over lazy": nnc.eager(LAZY)}
-FEW = settings(max_examples=max(5, settings().max_examples // 2))
+STACKS = {
+    "lazy": LAZY,
+    "eager": EAGER,
+    "eager over lazy": nnc.eager(LAZY),
+    "two streams": LAZY.swap(engine=LAZY.engine.with_streams(2)),
+}
 each_stack = pytest.mark.parametrize("stack", STACKS.values(), ids=STACKS)
 each_device = pytest.mark.parametrize("device", DEVICES.values(), ids=DEVICES)
-
-
-# --- values in random places -----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", STACKS)
-@given(spread())
-def test_values_at_random_places_are_those_of_one_place(name: str, both: tuple[Program, Program]) -> None:
-    plain, moved = both
-    state = [v.value() for v in plain.variables]
-    wanted, following, largest = plain.run_numpy(plain.feeds(), state)
-    assume(largest < LARGEST)
-    found, after, _ = moved.run_numpy(moved.feeds(), state)
-    agree([*found, *after], [*wanted, *following], plain, largest, "reference")
-    followed(moved, STACKS[name], name)
-    with np.errstate(all="ignore"):
-        found, after = moved.immediate(STACKS[name], moved.feeds(), state)
-    agree([*found, *after], [*wanted, *following], plain, largest, f"{name}, at once")
-
-
-@FEW
-@given(spread())
-def test_places_without_elements_plan_as_places_with_them(both: tuple[Program, Program]) -> None:
-    plans = []
-    for device in (TWO, PLANNED):
-        built = both[1].build(nnc.lazy(device)).program
-        plans.append(re.sub(" *#.*", "", str(built.plan.verify())))  # without the lines that asked for it
-        built(*both[1].feeds())
-    assert plans[0] == plans[1]
-
-
-@FEW
-@given(spread())
-def test_places_of_the_strict_device_give_what_one_gives(both: tuple[Program, Program]) -> None:
-    plain, moved = both
-    with np.errstate(all="ignore"):
-        try:
-            wanted = plain.build(nnc.lazy(nnc.Strict()))(*plain.feeds())
-        except NncError:  # more than the standard has
-            assume(False)
-        found = moved.build(nnc.lazy(PRETENDED))(*moved.feeds())
-    for one, other in zip(found, wanted, strict=True):
-        np.testing.assert_array_equal(np.asarray(one), nnc.Strict().to_numpy(other))
-
-
-@FEW
-@given(spread())
-def test_without_one_of_its_transfers_a_program_is_refused_with_words(both: tuple[Program, Program]) -> None:
-    for broken in without_one(both[1]):
-        for device in DEVICES.values():
-            with pytest.raises(PlaceError, match=r"different places: .*; bring them together with transfer\(x, place="):
-                broken.build(nnc.lazy(device))
-        with pytest.raises(PlaceError, match=r"different places: .*transfer\(x, place="), np.errstate(all="ignore"):
-            broken.applied(EAGER, [EAGER.asarray(n.value(), place=n.place) for n in broken.leaves])
-
-
-def without_one(program: Program) -> list[Program]:
-    """The program without one transfer whose user has another operand, in that place."""
-    avals, numbers, at = program.avals(), [], len(program.leaves)
-    found = []
-    for step in program.steps:  # which value each step's first result is
-        numbers.append(at)
-        at += len(inferred(step.op, [avals[a] for a in step.args], step.params))
-    for k, step in enumerate(program.steps):
-        if step.op.name != "transfer" or step.params["place"] is None or k + 1 >= len(program.steps):
-            continue
-        mine, was = numbers[k], step.args[0]
-        user = next((u for u in program.steps[k + 1 :] if mine in u.args), None)
-        if user is None or user.op.name == "transfer" or all(a == mine for a in user.args):
-            continue
-        if avals[mine].place == avals[was].place:
-            continue
-        steps = [
-            Step(s.op, tuple(was if a == mine and s is user else a for a in s.args), s.params) for s in program.steps
-        ]
-        found.append(Program(program.leaves, tuple(steps), program.outputs, ()))
-    return found
 
 
 # --- what is refused -------------------------------------------------------------------------------------
@@ -243,6 +169,20 @@ def test_a_plan_has_an_arena_in_each_place_and_says_how_large() -> None:
     assert found.ratio == pytest.approx(1)
 
 
+def test_the_picture_draws_the_arenas_one_above_the_other() -> None:
+    found = plan()
+    root = ElementTree.fromstring(found.to_svg())
+    whole = sum(found.arenas.values())
+    drawn = {int(g.attrib["data-buffer"]): g[1].attrib for g in root.iter() if "data-buffer" in g.attrib}
+    assert sorted(drawn) == [n for n, b in enumerate(found.buffers) if b.kind == "arena"]
+    for number, at in drawn.items():
+        b = found.buffers[number]
+        bottom = (0 if b.place is None else found.arena_bytes) + b.offset
+        assert float(at["y"]) + float(at["height"]) == pytest.approx(62 + 420 * (1 - bottom / whole), abs=0.02)
+    assert [p.attrib["data-place"] for p in root.iter() if "data-place" in p.attrib] == ["two"]
+    assert "on two" in found.to_html()
+
+
 def test_each_places_arena_is_verified_apart() -> None:
     found = plan()
     (at,) = [n for n, b in enumerate(found.buffers) if b.kind == "arena" and b.place is None]
@@ -343,6 +283,47 @@ def test_an_array_says_where_it_is_and_shows_copies() -> None:
         PRETENDED.bind(LAZY.type.ops["negative"], x)
     with pytest.raises(DeviceError, match="Null"):
         PLANNED.to_numpy(PLANNED.asarray([1.0]))
+
+
+# --- with the rest of the library ------------------------------------------------------------------------
+
+
+@each_stack
+def test_functions_are_compiled_for_where_their_arguments_are(stack: Any) -> None:
+    double = stack.jit(lambda x: x * 2)
+    for place in (*PLACES, *PLACES):
+        found = double(stack.asarray([1.0, 2.0], place=place))
+        assert stack.aval(found) == stack.aval(stack.asarray([1.0, 2.0], place=place))
+        np.testing.assert_array_equal(found.numpy(), [2, 4])
+    assert double.traces == 2
+
+
+@each_device
+def test_programs_of_unknown_extents_span_places(device: Any) -> None:
+    stack = nnc.lazy(device)
+    x = stack.input("x", ("n", 3))
+    program = stack.compile([x], [stack.ops.transfer(x * 2, place="two")])
+    for n in (1, 4, 2):
+        (found,) = program(np.ones((n, 3), "float32"))
+        assert device.aval(found) == nnc.Aval((n, 3), "float32", place="two")
+        if device != PLANNED:
+            np.testing.assert_array_equal(np.asarray(found), np.full((n, 3), 2))
+
+
+def test_kept_values_stay_in_their_places() -> None:
+    x, w = LAZY.input("x", (4,), "float64"), LAZY.variable("w", np.ones(4), place="two")
+    y = LAZY.ops.transfer(LAZY.ops.exp(x), place="two") * w
+    program = LAZY.compile([x], [y], retain="all")
+    for factor in (1.0, 3.0, 2.0):
+        w.value.assign(np.full(4, factor))
+        np.testing.assert_allclose(np.asarray(program(np.zeros(4))[0]), factor)
+
+
+def test_a_plan_of_several_places_is_read_back_as_it_was_written() -> None:
+    found = plan()
+    again = Plan.parse(str(found), LAZY)
+    assert str(again) == str(found)
+    assert again.arenas == found.arenas
 
 
 # --- host and GPU ----------------------------------------------------------------------------------------
