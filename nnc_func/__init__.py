@@ -11,11 +11,12 @@ from nnc_func.engine.cancelling import Cancellation
 from nnc_func.graph.files import load_graph
 from nnc_func.graph.rules import rewrite, rule
 from nnc_func.graph.tensor import Tensor
+from nnc_func.loading import load_program
 from nnc_func.op import Catalogue, Op, operator
 from nnc_func.stacks import Stack, eager, lazy
 
 __version__ = "0.1.0"
 __all__ = [
     "Aval", "Cancellation", "Catalogue", "CuPy", "Null", "NumPy", "Op", "Places", "Stack", "Strict", "Tensor",
-    "eager", "lazy", "load_graph", "operator", "rewrite", "rule",
+    "eager", "lazy", "load_graph", "load_program", "operator", "rewrite", "rule",
 ]  # fmt: skip

@@ -48,6 +48,10 @@ class GraphError(NncError, ValueError):
     """A graph that is not well formed: names, outputs, foreign nodes."""
 
 
+class FileFormatError(GraphError):
+    """A file that is none of this library's, is damaged, or was written in a newer version."""
+
+
 class UnboundError(NncError, ValueError):
     """A value was asked for that depends on an input without a value."""
 

@@ -17,9 +17,7 @@ from nnc_func.aval import Aval
 from nnc_func.device import NumPy
 from nnc_func.engine import Eager, Lazy
 from nnc_func.engine.jit import Jitted
-from nnc_func.engine.plan import Plan
 from nnc_func.engine.plan_binding import on_stack
-from nnc_func.engine.program import Program
 from nnc_func.errors import DeviceError, DTypeError, GraphError, LayerError, TracingError
 from nnc_func.graph import aliases
 from nnc_func.graph.graph import ComputationGraph, Graph
@@ -370,7 +368,7 @@ class Stack:
             return self.engine.compile(graph, given_up) if given_up else self.engine.compile(graph)
         return self.engine.incremental(graph, retain, self._symbolic)
 
-    def program(self, plan: Plan, constants: Any = (), variables: Any = ()) -> Program:
+    def program(self, plan: Any, constants: Any = (), variables: Any = ()) -> Any:
         """A program of a plan alone, verified and bound to this stack's device; see `plan_binding.on_stack`."""
         return on_stack(self, plan, constants, variables)
 

@@ -94,6 +94,12 @@ class Inspected:
             "device with memory, and give the table to the engine that is to use it (engine.with_kernels)"
         )
 
+    def save(self, path: Any) -> None:
+        """Write it to a file, from which `nnc_func.load_program` reads it; see `program_files.save`."""
+        from nnc_func.engine.program_files import save
+
+        save(self, path)
+
     def nested(self, results: list[Any]) -> Any:
         """Outputs nested as a call returns them."""
         raise TypeError(f"{type(self).__name__} does not say how its outputs are nested")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -41,10 +41,8 @@ class Program(Tunable, Inspected):
         Instructions, buffers, offsets: all that running needs to know.
     variables
         The variables that it reads and writes, by name.
-    graph
-        The graph that runs: after optimisation. None for a plan that was made from no graph.
-    source
-        The graph that was compiled.
+    graph, source
+        The graph that runs, after optimisation, and the one that was compiled. None for a plan made from no graph.
     stats
         What the compilation did: nodes and edges before and after, bytes, the optimiser's report.
     arenas
@@ -82,7 +80,7 @@ class Program(Tunable, Inspected):
         variables: Sequence[Variable],
         *,
         check_numerics: bool = False,
-        graph: ComputationGraph | None = None,
+        graph: ComputationGraph | Callable[[], ComputationGraph] | None = None,
         source: ComputationGraph | None = None,
         stats: Any = None,
         blocks: Any = None,
@@ -93,8 +91,8 @@ class Program(Tunable, Inspected):
             raise PlanError(f"the plan of {plan.name!r} retains values: compile its graph with retain= to run it")
         self.plan = plan
         self.variables = {v.name: v for v in variables}
-        self.graph = graph
-        self.source = source
+        self._graph = graph
+        self._source = source
         self.stats = stats
         self.blocks = blocks
         self.engine = engine
@@ -162,6 +160,18 @@ class Program(Tunable, Inspected):
         found |= {f"variable {name!r}": host(v.array) for name, v in self.variables.items()}
         return found | {f"constant {i}": host(c) for i, c in enumerate(self._constants)}
 
+    @property
+    def graph(self) -> ComputationGraph | None:
+        """The graph that runs; of a program that was read from a file, built when it is first asked for."""
+        if callable(self._graph):
+            self._graph = self._graph()
+        return self._graph
+
+    @property
+    def source(self) -> ComputationGraph | None:
+        """The graph that was compiled; of a program that was not compiled here, the graph that runs."""
+        return self.graph if self._source is None else self._source
+
     def nested(self, results: list[Any]) -> Any:
         """Outputs nested as a call returns them."""
         return self._build(results)
@@ -213,8 +223,8 @@ class Program(Tunable, Inspected):
     def over(self, variables: Sequence[Variable]) -> Program:
         """The same program over other variables, in the order of the plan's."""
         return Program(
-            self.plan, self._device, self._constants, variables, check_numerics=self._check, graph=self.graph,
-            source=self.source, stats=self.stats, blocks=self.blocks, engine=self.engine,
+            self.plan, self._device, self._constants, variables, check_numerics=self._check, graph=self._graph,
+            source=self._source, stats=self.stats, blocks=self.blocks, engine=self.engine,
         )  # fmt: skip
 
     def _frame(self, arena: Any) -> Frame:

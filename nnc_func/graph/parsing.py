@@ -105,6 +105,13 @@ def placed(line: Line, shape: tuple[Extent, ...], dtype: Any) -> Aval:
         raise line.error(str(error)) from None
 
 
+def shown_as(array: Any, dtype: Any, shape: Any) -> Any:
+    """The same bytes as an array of another dtype and shape."""
+    if array.dtype == dtype and array.shape == tuple(shape):
+        return array
+    return np.frombuffer(np.asarray(array, order="C").tobytes(), dtype).reshape(shape)
+
+
 class _Reader:
     """What has been read so far."""
 
@@ -328,6 +335,8 @@ class _Reader:
         if name not in self.constants:
             raise line.error(f"the constant {name[:15]}… is not in the text; give it: constants={{{name!r}: array}}")
         array = np.asarray(self.constants[name])
+        if array.nbytes == aval.nbytes:
+            array = shown_as(array, aval.dtype, aval.shape)  # names are of bytes, whatever these are shown as
         if array.shape != aval.shape or array.dtype != aval.dtype:
             raise line.error(f"the constant {name[:15]}… is {aval!r}, given {array.dtype}{list(array.shape)}")
         if hashlib.sha256(np.asarray(array, order="C").tobytes()).hexdigest() != name[7:]:

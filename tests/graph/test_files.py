@@ -109,7 +109,7 @@ def test_a_failed_save_leaves_the_old_file(path: Path, monkeypatch: pytest.Monke
     def broken(*_: Any) -> bytes:
         raise OSError("no space")
 
-    monkeypatch.setattr("nnc_func.graph.files._bytes", broken)
+    monkeypatch.setattr("nnc_func.graph.files.array_bytes", broken)
     with pytest.raises(OSError, match="no space"):
         save(network(), path)
     assert path.read_bytes() == before

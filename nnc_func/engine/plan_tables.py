@@ -1,0 +1,251 @@
+"""Plans as tables of plain data, for files: columns of numbers, and what repeats written once.
+
+Read back, nothing is planned, chosen or evaluated; what is read has the right types, and is verified by who binds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from nnc_func.aval import Aval
+from nnc_func.engine.copying import INSERTED
+from nnc_func.engine.plan import Buffer, Instruction, Plan, Slot
+from nnc_func.errors import FileFormatError
+from nnc_func.graph.literals import Line, Names
+from nnc_func.graph.nesting import by_name, nested, nested_text
+from nnc_func.graph.origin import lines
+from nnc_func.graph.parsing import arguments, placed
+from nnc_func.graph.text import parameters
+from nnc_func.op import Items, Op
+
+NUMBERS = ("arena_bytes", "alignment", "commit")
+STRINGS = ("order", "allocator", "name")
+NAMES = ("input_names", "variable_names")
+SLOTS = ("inputs", "variables", "constants", "outputs")
+
+
+class _Table:
+    """What repeats, by its number."""
+
+    def __init__(self) -> None:
+        self.rows: list[Any] = []
+        self._at: dict[Any, int] = {}
+
+    def add(self, key: Any, row: Any) -> int:
+        at = self._at.get(key)
+        if at is None:
+            at = self._at[key] = len(self.rows)
+            self.rows.append(row())
+        return at
+
+
+# --- to tables --------------------------------------------------------------------------------------------
+
+
+def tables(plan: Plan) -> dict[str, Any]:
+    """The plan as what JSON can write: equal plans with equal lines of users, equal tables.
+
+    Raises
+    ------
+    GraphError
+        A parameter, or a class in which the outputs are nested, that has no written form.
+    """
+    names, avals = Names(), _Table()
+    outputs = [f"%{at}" for at in range(len(plan.outputs))]
+    found: dict[str, Any] = {key: getattr(plan, key) for key in (*NUMBERS, *STRINGS, *NAMES, *SLOTS)}
+    found["updates"] = plan.updates
+    found["elsewhere"] = plan.elsewhere
+    found["retained"] = plan.retained
+    found["nesting"] = nested_text(plan.structure, outputs, names)
+    b, s = plan.buffers, plan.slots
+    found["buffers"] = {
+        "kind": [x.kind for x in b],
+        "nbytes": [x.nbytes for x in b],
+        "lower": [x.lower for x in b],
+        "upper": [x.upper for x in b],
+        "offset": [x.offset for x in b],
+        "source": [x.source for x in b],
+        "place": [(n, x.place) for n, x in enumerate(b) if x.place is not None],
+    }
+    found["slots"] = {
+        "buffer": [x.buffer for x in s],
+        "aval": [avals.add(x.aval, lambda x=x: names.aval(x.aval)) for x in s],
+        "view": [n for n, x in enumerate(s) if x.is_view],
+        "offset": [(n, x.offset) for n, x in enumerate(s) if x.offset],
+        "strides": [(n, x.strides) for n, x in enumerate(s) if x.strides is not None],
+    }
+    found["avals"] = avals.rows
+    return found | _instructions(plan.instructions, names)
+
+
+def _instructions(instructions: Sequence[Instruction], names: Names) -> dict[str, Any]:
+    calls, origins = _Table(), _Table()
+    which, where = [], []
+    slots: list[int] = []
+    for i in instructions:
+        counts = (len(i.operands), len(i.results), len(i.scratch))
+        key = (i.op, i.op.key(i.items), i.kernel, i.view, i.choice, counts)
+        row = (i.op.name, i.kernel, i.view, i.choice, *counts)
+        which.append(calls.add(key, lambda i=i, row=row: (*row, ", ".join(parameters(i, names)))))
+        told = tuple((f"{Path(file).name}:{line}", function) for file, line, function in lines(i.origin))
+        where.append(origins.add(told, lambda told=told: told))
+        slots += (*i.operands, *i.results, *i.scratch)
+    return {
+        "calls": calls.rows,
+        "origins": origins.rows,
+        "instructions": {
+            "call": which,
+            "origin": where,
+            "slots": slots,
+            "stream": [(t, i.stream) for t, i in enumerate(instructions) if i.stream],
+            "waits": [(t, i.waits) for t, i in enumerate(instructions) if i.waits],
+        },
+    }
+
+
+# --- from tables ------------------------------------------------------------------------------------------
+
+
+def from_tables(found: Mapping[str, Any], ops: Mapping[str, Op], classes: Iterable[type] = ()) -> Plan:
+    """The plan that the tables tell; it is not verified.
+
+    Raises
+    ------
+    FileFormatError, GraphError
+        Something is not of its type, or an operator is not among these.
+    LookupError, TypeError, ValueError
+        Something is missing, or is not as it was written.
+    """
+    facts: dict[str, Any] = {key: _number(found[key]) for key in NUMBERS}
+    facts |= {key: _string(found[key]) for key in STRINGS}
+    facts |= {key: tuple(map(_string, found[key])) for key in NAMES}
+    facts |= {key: tuple(_numbers(found[key])) for key in SLOTS}
+    for key, slots in (("input_names", "inputs"), ("variable_names", "variables")):
+        if facts[key] and len(facts[key]) != len(facts[slots]):
+            raise FileFormatError(f"{len(facts[key])} {key} for {len(facts[slots])} {slots}")
+    outputs: list[str] = []
+    line = Line(_string(found["nesting"]), 1, {})
+    structure = nested(line, lambda: outputs.append(line.word("value")), by_name(classes))
+    if outputs != [f"%{at}" for at in range(len(facts["outputs"]))]:
+        raise FileFormatError(f"{len(outputs)} outputs are nested, but there are {len(facts['outputs'])}")
+    return Plan(
+        **facts,
+        structure=structure,
+        updates=tuple((_number(at), _number(slot)) for at, slot in found["updates"]),
+        elsewhere=tuple((_string(place), _number(nbytes)) for place, nbytes in found["elsewhere"]),
+        retained=None if found["retained"] is None else tuple(_numbers(found["retained"])),
+        buffers=_buffers(found["buffers"]),
+        slots=_slots(found["slots"], [_aval(text) for text in found["avals"]]),
+        instructions=_read_instructions(found, ops),
+    )
+
+
+def _buffers(found: Mapping[str, Any]) -> tuple[Buffer, ...]:
+    columns = [_numbers(found[key], -1) for key in ("nbytes", "lower", "upper", "offset", "source")]
+    places = {_number(n): _string(place) for n, place in found["place"]}
+    kinds = [*map(_string, found["kind"])]
+    return tuple(
+        [
+            Buffer(kind, nbytes, lower, upper, offset, source, places.get(n))
+            for n, (kind, nbytes, lower, upper, offset, source) in enumerate(zip(kinds, *columns, strict=True))
+        ]
+    )
+
+
+def _slots(found: Mapping[str, Any], avals: list[Aval]) -> tuple[Slot, ...]:
+    buffers, kinds = _numbers(found["buffer"]), _numbers(found["aval"])
+    slots = [Slot(buffer, avals[kind]) for buffer, kind in zip(buffers, kinds, strict=True)]
+    views = set(_numbers(found["view"]))
+    offsets = {_number(n): _number(offset) for n, offset in found["offset"]}
+    strides = {_number(n): tuple(_numbers(each, None)) for n, each in found["strides"]}
+    for n in sorted({*views, *offsets, *strides}):
+        s = slots[n]
+        slots[n] = Slot(s.buffer, s.aval, n in views, offsets.get(n, 0), strides.get(n))
+    return tuple(slots)
+
+
+def _read_instructions(found: Mapping[str, Any], ops: Mapping[str, Op]) -> tuple[Instruction, ...]:
+    calls = [_call(row, ops) for row in found["calls"]]
+    origins = [tuple(part for frame in frames for part in _frame(*frame)) for frames in found["origins"]]
+    rows = found["instructions"]
+    slots = _numbers(rows["slots"])
+    made: list[Instruction] = []
+    at = 0
+    for call, origin in zip(_numbers(rows["call"]), _numbers(rows["origin"]), strict=True):
+        op, items, kernel, view, choice, operands, results, scratch = calls[call]
+        first = at + operands
+        last = first + results
+        taken = tuple(slots[last : last + scratch]) if scratch else ()
+        made.append(
+            Instruction(
+                op, items, kernel, tuple(slots[at:first]), tuple(slots[first:last]), taken, view, origins[origin],
+                0, (), choice,
+            )
+        )  # fmt: skip
+        at = last + scratch
+    if at != len(slots):
+        raise FileFormatError(f"the instructions have {at} operands and results, written are {len(slots)}")
+    return _scheduled(made, rows)
+
+
+def _scheduled(made: list[Instruction], rows: Mapping[str, Any]) -> tuple[Instruction, ...]:
+    """The instructions with their streams and waits."""
+    streams = {_number(t): _number(stream) for t, stream in rows["stream"]}
+    waits = {_number(t): tuple(_numbers(each)) for t, each in rows["waits"]}
+    for t in sorted({*streams, *waits}):
+        i = made[t]
+        made[t] = Instruction(
+            i.op, i.items, i.kernel, i.operands, i.results, i.scratch, i.view, i.origin,
+            streams.get(t, 0), waits.get(t, ()), i.choice,
+        )  # fmt: skip
+    return tuple(made)
+
+
+def _call(row: Sequence[Any], ops: Mapping[str, Op]) -> tuple[Op, Items, str, bool, str, int, int, int]:
+    name, kernel, view, choice, operands, results, scratch, text = row
+    op = ops.get(_string(name)) or INSERTED.get(name)
+    if op is None:
+        raise FileFormatError(f"no operator {name!r} in this stack; a stack with it: stack.type.with_ops(...)")
+    if type(view) is not bool:
+        raise FileFormatError(f"{view!r} does not say whether {name} is a view")
+    line = Line(f"({_string(text)})", 1, {})
+    _, params = arguments(line, op, lambda: line.end())
+    line.end()
+    items = op.canonical(params)
+    return op, items, _string(kernel), view, _string(choice), *map(_number, (operands, results, scratch))  # type: ignore[return-value]
+
+
+def _frame(where: Any, function: Any) -> tuple[str, str]:
+    if not _string(where).rpartition(":")[2].isdecimal():
+        raise FileFormatError(f"{where!r} is no line of code")
+    return where, _string(function)
+
+
+def _aval(text: Any) -> Aval:
+    line = Line(_string(text), 1, {})
+    dtype = line.dtype()
+    line.expect("[")
+    found = placed(line, tuple(line.several(line.extent, "]")), dtype)
+    line.end()
+    return found
+
+
+def _numbers(column: Any, least: int | None = 0) -> list[int]:
+    """A column of integers, none below `least`."""
+    if type(column) is not list or not set(map(type, column)) <= {int}:
+        raise FileFormatError(f"a column of integers is wanted, found {str(column)[:60]}")
+    if least is not None and min(column, default=0) < least:
+        raise FileFormatError(f"{min(column)} is below {least}")
+    return column
+
+
+def _number(value: Any) -> int:
+    return _numbers([value])[0]
+
+
+def _string(value: Any) -> str:
+    if type(value) is not str:
+        raise FileFormatError(f"a text is wanted, found {str(value)[:60]}")
+    return value
