@@ -27,18 +27,23 @@ def check_applications(plan: Plan) -> None:
         Names the instruction, what it is written to be, and what the operator says.
     """
     slots = plan.slots
-    avals = [s.aval for s in slots]
-    ids: dict[Aval, int] = {}
-    kinds = [ids.setdefault(a, len(ids)) for a in avals]  # equal avals, equal numbers: cheaper keys than avals
+    numbers: dict[Aval, int] = {}
+    known: dict[int, int] = {}  # id of an aval -> the number that it has in common with its equals: a cheap key
+    for s in slots:
+        if id(s.aval) not in known:
+            known[id(s.aval)] = numbers.setdefault(s.aval, len(numbers))
+    kinds = [known[id(s.aval)] for s in slots]
     seen: set[Any] = set()
     filled: set[int] = set()  # gaps, which are operands of no operator
     for t, i in enumerate(plan.instructions):
-        if i.op is FILL:
-            filled.update(i.results)
-        if i.op.parts is not None and not filled.isdisjoint(i.operands):
-            i = evolve(i, operands=tuple([n for n in i.operands if n not in filled]))
-        numbers = (*i.operands, *i.results, *i.scratch)
-        key = (i.op, id(i.items), i.kernel, i.view, len(i.operands), len(i.results), *[kinds[n] for n in numbers])
+        op, operands, results = i.op, i.operands, i.results
+        if op is FILL:
+            filled.update(results)
+        if op.parts is not None and not filled.isdisjoint(operands):
+            operands = tuple([n for n in operands if n not in filled])
+            i = evolve(i, operands=operands)
+        kind = [kinds[n] for n in (*operands, *results, *i.scratch)]
+        key = (op, id(i.items), i.kernel, i.view, len(operands), len(results), *kind)
         if key not in seen:
             _check(plan, t, i)
             seen.add(key)

@@ -8,8 +8,6 @@ from typing import Any
 
 from nnc_func.engine import located
 from nnc_func.engine.plan import ARENA, CONSTANT, DONATED, LENT, NEXT, OUTPUT, Plan, Slot
-from nnc_func.facets.kernels import Kernel
-from nnc_func.op import Op
 
 
 def part(device: Any, slot: Slot, memory: Any, offset: int = 0) -> Any:
@@ -60,7 +58,7 @@ class Frame:
                 self.lent.setdefault(buffer.source, []).append(i)
             if buffer.kind == DONATED and not found.is_view:
                 self.donated.setdefault(buffer.source, []).append(i)
-        self._kernels: dict[tuple[Op, str], Kernel] = {}
+        self._kernels: dict[Any, Any] = {}
         self.sections: dict[int, Any] = {}  # position in calls -> the calls from there dealt out to threads
         self._passing: list[tuple[list[Any], int]] = []
         self._shown: list[int] = []
@@ -107,9 +105,12 @@ class Frame:
             self.arrays[result] = call(self._array(plan, device, operand))
 
     def _bind_call(self, plan: Plan, device: Any, t: int, instruction: Any, moving: dict[int, int]) -> None:
-        kernel = self._kernel(instruction.op, instruction.kernel)
-        scratch = tuple([self._array(plan, device, s) for s in instruction.scratch])
-        call = device.writing(instruction.op, kernel, instruction.items, len(instruction.results), scratch)
+        if instruction.scratch:
+            call = self._writing(plan, device, instruction)
+        else:  # the same function for all that is applied alike
+            key = (instruction.op, instruction.kernel, id(instruction.items), len(instruction.results))
+            found = self._kernels.get(key)
+            call = self._kernels[key] = self._writing(plan, device, instruction) if found is None else found
         args: list[Any] = []
         arrays = self.arrays
         for slot in (*instruction.operands, *instruction.results):
@@ -122,11 +123,10 @@ class Frame:
         self.calls.append((call, args))
         self.order.append(t)
 
-    def _kernel(self, op: Op, name: str) -> Kernel:
-        found = self._kernels.get((op, name))
-        if found is None:
-            found = self._kernels[op, name] = next(k for k in op.kernels if k.name == name)
-        return found
+    def _writing(self, plan: Plan, device: Any, instruction: Any) -> Any:
+        kernel = next(k for k in instruction.op.kernels if k.name == instruction.kernel)
+        scratch = tuple([self._array(plan, device, s) for s in instruction.scratch])
+        return device.writing(instruction.op, kernel, instruction.items, len(instruction.results), scratch)
 
     def _array(self, plan: Plan, device: Any, slot: int) -> Any:
         found = self.arrays[slot]

@@ -5,9 +5,12 @@ Read back, nothing is planned, chosen or evaluated; what is read has the right t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from nnc_func.aval import Aval
 from nnc_func.engine.copying import INSERTED
@@ -88,7 +91,7 @@ def _instructions(instructions: Sequence[Instruction], names: Names) -> dict[str
         counts = (len(i.operands), len(i.results), len(i.scratch))
         key = (i.op, i.op.key(i.items), i.kernel, i.view, i.choice, counts)
         row = (i.op.name, i.kernel, i.view, i.choice, *counts)
-        which.append(calls.add(key, lambda i=i, row=row: (*row, ", ".join(parameters(i, names)))))
+        which.append(calls.add(key, lambda i=i, row=row: (*row, _written(i, names))))
         told = tuple((f"{Path(file).name}:{line}", function) for file, line, function in lines(i.origin))
         where.append(origins.add(told, lambda told=told: told))
         slots += (*i.operands, *i.results, *i.scratch)
@@ -103,6 +106,28 @@ def _instructions(instructions: Sequence[Instruction], names: Names) -> dict[str
             "waits": [(t, i.waits) for t, i in enumerate(instructions) if i.waits],
         },
     }
+
+
+def _written(i: Instruction, names: Names) -> Any:
+    """The parameters: by name where all of them are plain data, as text else."""
+    params = dict(i.items)
+    for key, value in params.items():
+        if isinstance(value, np.dtype) and i.op.converters.get(key) is np.dtype:
+            params[key] = str(value)
+        elif not _plain(value):
+            return ", ".join(parameters(i, names))
+    return params
+
+
+def _plain(value: Any) -> bool:
+    """Whether JSON keeps it, tuples as lists: no list is a parameter."""
+    if type(value) is tuple:
+        return all(map(_plain, value))
+    return value is None or type(value) in (bool, int, str) or (type(value) is float and math.isfinite(value))
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(map(_tuples, value)) if type(value) is list else value
 
 
 # --- from tables ------------------------------------------------------------------------------------------
@@ -204,15 +229,18 @@ def _scheduled(made: list[Instruction], rows: Mapping[str, Any]) -> tuple[Instru
 
 
 def _call(row: Sequence[Any], ops: Mapping[str, Op]) -> tuple[Op, Items, str, bool, str, int, int, int]:
-    name, kernel, view, choice, operands, results, scratch, text = row
+    name, kernel, view, choice, operands, results, scratch, said = row
     op = ops.get(_string(name)) or INSERTED.get(name)
     if op is None:
         raise FileFormatError(f"no operator {name!r} in this stack; a stack with it: stack.type.with_ops(...)")
     if type(view) is not bool:
         raise FileFormatError(f"{view!r} does not say whether {name} is a view")
-    line = Line(f"({_string(text)})", 1, {})
-    _, params = arguments(line, op, lambda: line.end())
-    line.end()
+    if type(said) is dict:
+        params = {key: _tuples(value) for key, value in said.items()}
+    else:
+        line = Line(f"({_string(said)})", 1, {})
+        _, params = arguments(line, op, lambda: line.end())
+        line.end()
     items = op.canonical(params)
     return op, items, _string(kernel), view, _string(choice), *map(_number, (operands, results, scratch))  # type: ignore[return-value]
 

@@ -42,7 +42,7 @@ class Program(Tunable, Inspected):
     variables
         The variables that it reads and writes, by name.
     graph, source
-        The graph that runs, after optimisation, and the one that was compiled. None for a plan made from no graph.
+        What runs, after optimisation, and what was compiled. None for a plan made from no graph.
     stats
         What the compilation did: nodes and edges before and after, bytes, the optimiser's report.
     arenas
@@ -162,9 +162,8 @@ class Program(Tunable, Inspected):
 
     @property
     def graph(self) -> ComputationGraph | None:
-        """The graph that runs; of a program that was read from a file, built when it is first asked for."""
-        if callable(self._graph):
-            self._graph = self._graph()
+        """The graph that runs; of a program from a file, built when it is first asked for."""
+        self._graph = self._graph() if callable(self._graph) else self._graph
         return self._graph
 
     @property

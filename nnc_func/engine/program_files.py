@@ -67,6 +67,7 @@ def save(program: Any, path: Any) -> None:
     about: dict[str, Any] = {
         "format": FORMAT, "version": VERSION, "kind": kind, "graph": graph is not None,
         "variables": [v.name for v in variables], "plans": [],
+        "donated": list(program._donated) if kind == SYMBOLIC else [],
     }  # fmt: skip
     if graph is not None:
         members += text_members(graph)
@@ -187,7 +188,7 @@ def _read_symbolic(archive: Archive, about: Mapping[str, Any], stack: Any, class
     if not hasattr(engine, "program"):
         raise FileFormatError(f"it has unknown extents, which {engine!r} cannot plan: load it in a lazy stack")
     graph = _graph(archive, stack, constants, variables, classes)()
-    program = SymbolicProgram(engine, graph, graph, None, 0.0)
+    program = SymbolicProgram(engine, graph, graph, None, 0.0, tuple(_donated(about, graph)))
     for at, row in enumerate(about["plans"]):
         dims = {str(symbol): extent for symbol, extent in row["binding"]}
         found = _read_plan(archive, about, at, stack, constants, variables, classes, arenas=program.arenas)
@@ -196,6 +197,14 @@ def _read_symbolic(archive: Archive, about: Mapping[str, Any], stack: Any, class
             raise FileFormatError(f"its plan {at} is not for the extents {dims}")
         program.programs[tuple(sorted(dims.items()))] = found
     return program
+
+
+def _donated(about: Mapping[str, Any], graph: Any) -> list[int]:
+    """Positions of the inputs that callers give up."""
+    found = about["donated"]
+    if type(found) is not list or any(type(n) is not int or not 0 <= n < len(graph.inputs) for n in found):
+        raise FileFormatError(f"{found!r} does not say which of its {len(graph.inputs)} inputs are donated")
+    return found
 
 
 def _inputs(plan: Any) -> tuple[Any, Any]:

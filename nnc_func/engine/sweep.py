@@ -16,46 +16,49 @@ WORD = 512  # bits
 def check_arena(plan: Plan) -> None:
     """In each place offsets are aligned and inside the arena, and buffers alive together do not overlap."""
     numbers = [n for n, b in enumerate(plan.buffers) if b.kind == ARENA]
+    arenas = plan.arenas
     for n in numbers:
         b = plan.buffers[n]
         if b.lower >= b.upper:
             raise PlanError(f"buffer {n} is alive in [{b.lower}, {b.upper}), which is never")
         if b.offset % plan.alignment:
             raise PlanError(f"buffer {n} is at offset {b.offset}, which is no multiple of {plan.alignment}")
-        size = plan.arenas[b.place]
+        size = arenas[b.place]
         if not 0 <= b.offset <= size - b.nbytes:
             raise PlanError(f"buffer {n} takes bytes [{b.offset}, {b.offset + b.nbytes}) of an arena of {size}")
-    for place in plan.arenas:
+    for place in arenas:
         _sweep(plan.buffers, [n for n in numbers if plan.buffers[n].nbytes and plan.buffers[n].place == place])
 
 
 def _sweep(buffers: Sequence[Buffer], numbers: list[int]) -> None:
     """Walk through time with those alive in the order of their offsets: a newcomer can only meet its neighbours."""
-    by_offset = sorted(numbers, key=lambda n: (buffers[n].offset, n))
-    ranks = range(len(by_offset))
-    starts = sorted(ranks, key=lambda r: buffers[by_offset[r]].lower)
-    ends = sorted(ranks, key=lambda r: buffers[by_offset[r]].upper)
-    alive = _Ranks(len(by_offset))
+    by_offset = sorted(numbers, key=lambda n: buffers[n].offset)
+    found = [buffers[n] for n in by_offset]
+    low, high = [b.offset for b in found], [b.offset + b.nbytes for b in found]
+    lower, upper = [b.lower for b in found], [b.upper for b in found]
+    starts = sorted(range(len(found)), key=lower.__getitem__)
+    ends = sorted(range(len(found)), key=upper.__getitem__)
+    alive = _Ranks(len(found))
     gone = 0
     for rank in starts:
-        b = buffers[by_offset[rank]]
-        while buffers[by_offset[ends[gone]]].upper <= b.lower:
+        while upper[ends[gone]] <= lower[rank]:
             alive.remove(ends[gone])
             gone += 1
-        for beside in (alive.before(rank), alive.after(rank)):
-            if beside is not None:
-                _apart(buffers, by_offset[rank], by_offset[beside])
+        before, after = alive.before(rank), alive.after(rank)
+        if before is not None and high[before] > low[rank]:
+            raise _overlap(buffers, by_offset[before], by_offset[rank])
+        if after is not None and high[rank] > low[after]:
+            raise _overlap(buffers, by_offset[after], by_offset[rank])
         alive.add(rank)
 
 
-def _apart(buffers: Sequence[Buffer], one: int, other: int) -> None:
+def _overlap(buffers: Sequence[Buffer], one: int, other: int) -> PlanError:
     first, second = min(one, other), max(one, other)
     a, b = buffers[first], buffers[second]
-    if a.offset < b.offset + b.nbytes and b.offset < a.offset + a.nbytes:
-        raise PlanError(
-            f"buffers {first} and {second} are both alive at step {max(a.lower, b.lower)} and overlap: "
-            f"bytes [{a.offset}, {a.offset + a.nbytes}) and [{b.offset}, {b.offset + b.nbytes})"
-        )
+    return PlanError(
+        f"buffers {first} and {second} are both alive at step {max(a.lower, b.lower)} and overlap: "
+        f"bytes [{a.offset}, {a.offset + a.nbytes}) and [{b.offset}, {b.offset + b.nbytes})"
+    )
 
 
 class _Ranks:

@@ -52,7 +52,12 @@ def test_what_the_planner_may_write_down_comes_back() -> None:
     last = len(plan.instructions) - 1
     rows = (*plan.instructions[:last], evolve(plan.instructions[last], stream=2, waits=(0,), choice="table"))
     windowed = (evolve(plan.slots[0], offset=8, strides=(16, 4)), *plan.slots[1:], Slot(0, Aval((), "bool"), True))
-    odd = evolve(plan, instructions=rows, slots=windowed, buffers=(*plan.buffers, Buffer("lent", 8, 0, 1, 0, 0)))
+    odd = evolve(
+        plan,
+        instructions=rows,
+        slots=windowed,
+        buffers=(*plan.buffers, Buffer("lent", 8, 0, 1, 0, 0), Buffer("donated", 8, 0, 1, 0, 0)),
+    )
     assert Plan.parse(odd.text()) == odd
     assert f"{last}: " in odd.text()
     assert odd.text().count("stream 2 after 0") == odd.text().count(", table] : ") == 1
