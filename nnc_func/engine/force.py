@@ -189,5 +189,5 @@ def _program(engine: Any, leaves: list[Node], wanted: list[Node]) -> Any:
     program = engine.compile(engine.graph.close(inputs, outputs, (), "forced", structure))
     if program.plan is not None and not {*wanted}.isdisjoint({*program.source.nodes, *program.graph.nodes}):
         # what is cached keeps no node alive that holds a value
-        program.graph = program.source = program.blocks = program.stats = None
+        program.forget_graph()
     return program

@@ -171,6 +171,10 @@ class Program(Tunable, Inspected):
         """The graph that was compiled; of a program that was not compiled here, the graph that runs."""
         return self.graph if self._source is None else self._source
 
+    def forget_graph(self) -> None:
+        """Let the graph go, and its nodes: what runs is the plan."""
+        self._graph = self._source = self.blocks = self.stats = None
+
     def nested(self, results: list[Any]) -> Any:
         """Outputs nested as a call returns them."""
         return self._build(results)
