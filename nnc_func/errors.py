@@ -101,6 +101,10 @@ class CancelledError(NncError):
     """A run that was cancelled from another thread, before it wrote any variable."""
 
 
+class CheckError(NncError, AssertionError):
+    """A condition that a program was told to check is false."""
+
+
 class NumericsError(NncError, FloatingPointError):
     """A NaN or an infinity where a check was asked for."""
 

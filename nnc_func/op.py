@@ -56,7 +56,7 @@ class Op:
         Some parameter is a float or any number: equal keys (``0.0`` and ``-0.0``, 1 and True) may differ in bits.
     is_sized
         Some parameter is an extent, a tuple of them, or any number: it may be symbolic.
-    shape, dtype, layout, place, kernels, laws, pure, view, parts, derivative, cost, onnx, samples, tolerance
+    shape, dtype, layout, place, kernels, laws, pure, effect, view, parts, derivative, cost, onnx, samples, tolerance
         The facets.
 
     Examples
@@ -82,6 +82,7 @@ class Op:
     place: Callable[..., Any] = places.common
     several: bool = False
     pure: bool = True
+    effect: bool = False
     view: View | None = None
     parts: Parts | None = None
     cost: CostRule = per_element()
@@ -231,6 +232,14 @@ def nested(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
+def function(value: Any) -> Any:
+    """A function of the host."""
+    if not callable(value):
+        raise TypeError(f"wanted a function, given {type(value).__name__}")
+    hash(value)
+    return value
+
+
 CONVERTERS: Mapping[str, Callable[[Any], Any]] = {
     "bool": bool,
     "int": python.index,
@@ -242,6 +251,7 @@ CONVERTERS: Mapping[str, Callable[[Any], Any]] = {
     "Extent": extent,
     "DType": np.dtype,
     "Nested": nested,
+    "Function": function,
 }
 
 
@@ -265,8 +275,8 @@ def operator(
     """Declare an operator: positional-only arguments are tensors, keyword-only ones are parameters.
 
     The annotation of a parameter says how it is brought to canonical form: ``bool``, ``int``, ``float``,
-    ``number``, ``str``, ``Axes``, ``Extent``, ``Sizes``, ``DType`` or ``Nested`` (see `CONVERTERS`); ``| None`` may
-    follow.
+    ``number``, ``str``, ``Axes``, ``Extent``, ``Sizes``, ``DType``, ``Nested`` or ``Function`` (see `CONVERTERS`);
+    ``| None`` may follow.
 
     Raises
     ------

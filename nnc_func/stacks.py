@@ -16,12 +16,13 @@ from nnc_func.autodiff.transforms import Transforms
 from nnc_func.aval import Aval
 from nnc_func.device import NumPy
 from nnc_func.engine import Eager, Lazy
+from nnc_func.engine.effects import first, performed
 from nnc_func.engine.jit import Jitted
 from nnc_func.engine.plan_binding import on_stack
-from nnc_func.errors import DeviceError, DTypeError, GraphError, LayerError, TracingError
+from nnc_func.errors import DTypeError, GraphError, LayerError, TracingError
 from nnc_func.graph import aliases
 from nnc_func.graph.graph import ComputationGraph, Graph
-from nnc_func.graph.leaves import CONSTANT, HELD, INPUT, VARIABLE, Variable, owned
+from nnc_func.graph.leaves import CONSTANT, INPUT, Variable, owned
 from nnc_func.graph.namespace import Ops
 from nnc_func.graph.node import Node, Value, topological
 from nnc_func.graph.operator import SCALARS, Operator
@@ -30,6 +31,7 @@ from nnc_func.graph.optimiser import Optimiser
 from nnc_func.graph.shape import Shape
 from nnc_func.graph.symbol import Symbol
 from nnc_func.graph.tensor import Tensor
+from nnc_func.graph.transfer import effects_of
 from nnc_func.graph.type import Type
 from nnc_func.layer import chain, inserted, swap
 from nnc_func.nn import NN
@@ -178,16 +180,18 @@ class Stack:
 
     def bind(self, op: Op, *args: Any, **params: Any) -> Any:
         """An operator on tensors, arrays and numbers: a tensor, or a tuple of them."""
+        if op.effect:
+            return performed(self, op, args, params)
         for a in args:
             if type(a) is not Tensor or a.stack is not self:
-                return self._mixed(op, args, params)
+                return self.applied(op, args, params)
         found = self._top_bind(op, *map(VALUE_OF, args), **params)
         if op.several:
             return tuple([Tensor(self, v) for v in found])
         return Tensor(self, found)
 
-    def _mixed(self, op: Op, args: tuple[Any, ...], params: Any) -> Any:
-        """As `bind`, where not all arguments are tensors of this stack."""
+    def applied(self, op: Op, args: tuple[Any, ...], params: Any) -> Any:
+        """As `bind`, where not all arguments are tensors of this stack, or an effect has its token."""
         carriers = [
             a if type(a) in SCALARS else a.value if type(a) is Tensor and a.stack is self else self.carrier(a)
             for a in args
@@ -292,21 +296,6 @@ class Stack:
             return Tensor(self, self.engine.held(array))
         return Tensor(self, array)
 
-    def shown(self, x: Tensor) -> str:
-        """A tensor's value, or how it depends on what is not known, for its repr."""
-        value = x.value
-        if isinstance(value, Value) and value.node.op not in (CONSTANT, HELD, VARIABLE):
-            return f", {value.node.op.name}, not computed"
-        if type(value) is Traced:
-            return ", traced"
-        if isinstance(value, Tensor):
-            return f", on {value!r}"
-        try:
-            found = np.asarray(self.to_numpy(x))
-        except DeviceError:  # a device without elements
-            return ""
-        return ", " + np.array2string(found, threshold=20, separator=", ") if found.size <= 1000 else ""
-
     # --- graphs ---------------------------------------------------------------------------------------
 
     def input(self, name: str, shape: Any, dtype: Any = "float32", place: str | None = None) -> Tensor:
@@ -330,6 +319,7 @@ class Stack:
         name: str = "program",
         retain: str | Sequence[Tensor] = "none",
         donate: Sequence[Tensor] = (),
+        effects: Sequence[Tensor] = (),
     ) -> Any:
         """A program from `inputs` to `outputs` (a tensor, or a tree of them).
 
@@ -348,6 +338,8 @@ class Stack:
             rest; ``"all"``; or the outputs and these. See `IncrementalProgram`.
         donate
             Inputs whose arrays the program may write over: their elements are undefined after a call.
+        effects
+            Tokens of effects, which happen at each call; see `token`.
 
         Raises
         ------
@@ -362,6 +354,7 @@ class Stack:
             [(self.carrier(v), self._symbolic(u)) for v, u in pairs],
             name,
             structure,
+            **effects_of(self._symbolic(t) for t in effects),
         )
         if isinstance(retain, str) and retain == "none":
             given_up = [graph.position(self._input(i)) for i in donate]
@@ -371,6 +364,10 @@ class Stack:
     def program(self, plan: Any, constants: Any = (), variables: Any = ()) -> Any:
         """A program of a plan alone, verified and bound to this stack's device; see `plan_binding.on_stack`."""
         return on_stack(self, plan, constants, variables)
+
+    def token(self) -> Tensor:
+        """The token before all effects of a graph that is built by hand: ``t = ops.print(x, after=stack.token())``."""
+        return first(self)
 
     def _input(self, tensor: Any) -> Node:
         value = self.carrier(tensor)

@@ -128,6 +128,7 @@ TYPES = {
     "extent": "Any",
     "dtype": "npt.DTypeLike",
     "nested": "Any",
+    "function": "Callable[..., Any]",
 }
 
 
@@ -162,15 +163,17 @@ def method(op: Any) -> str:
     """One typed method."""
     name = f"{op.name}_" if keyword.iskeyword(op.name) else op.name
     result = "tuple[T, ...]" if op.several else "T"
-    given = [*op.args[:-1], f"*{op.args[-1]}"] if op.variadic else [*op.args]
-    passed = ", ".join([constant(op.name), *given, *(f"{p}={p}" for p in op.params)])
+    tensors = op.args[1:] if op.effect else op.args  # the stack supplies an effect's token, unless it is given
+    given = [*tensors[:-1], f"*{tensors[-1]}"] if op.variadic else [*tensors]
+    keywords = [*op.params, *(["after"] if op.effect else [])]
+    passed = ", ".join([constant(op.name), *given, *(f"{k}={k}" for k in keywords)])
     lines = [*definition(name, arguments(op), result), *docstring(op.doc), *call(passed)]
     return "\n".join("    " + line if line else "" for line in lines) + "\n"
 
 
 def arguments(op: Any) -> list[str]:
     """As they stand between the parentheses of ``def``."""
-    fixed = op.args[:-1] if op.variadic else op.args
+    fixed = op.args[op.effect : -1] if op.variadic else op.args[op.effect :]
     found = ["self", *(f"{a}: T | Scalar" for a in fixed), *(["/"] if fixed else [])]
     if op.variadic:
         found.append(f"*{op.args[-1]}: T | Scalar")
@@ -182,7 +185,7 @@ def arguments(op: Any) -> list[str]:
         if (default is None or name in optional) and kind not in ("Any", "npt.DTypeLike"):
             kind += " | None"
         found.append(f"{name}: {kind}" + ("" if default is inspect.Parameter.empty else f" = {literal(default)}"))
-    return found
+    return [*found, "after: T | None = None"] if op.effect else found
 
 
 def nullable(op: Any) -> set[str]:

@@ -103,7 +103,7 @@ class Forward(Trace):
 
 def _smooth(o: Any, op: Op, y: Any) -> bool:
     if op.several:
-        return all(o.dtype(v).kind in "fc" for v in y)
+        return any(o.dtype(v).kind in "fc" for v in y)
     return o.dtype(y).kind in "fc"
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from nnc_func.aval import Aval
-from nnc_func.errors import AllocationError, DeviceError, DTypeError, NncError, RunError, ShapeError
+from nnc_func.errors import AllocationError, CheckError, DeviceError, DTypeError, NncError, RunError, ShapeError
 from nnc_func.facets.kernels import Kernel, takes_layouts
 from nnc_func.op import Items, Op
 
@@ -191,7 +191,8 @@ def explained(op: Op, avals: tuple[Any, ...], items: Items, error: Exception, wh
     kind = (
         type(error) if isinstance(error, NncError) else AllocationError if isinstance(error, MemoryError) else RunError
     )
-    at = f" (built at {where})" if where else ""
-    found = kind(f"{op.name}({said}) failed{at}: {type(error).__name__}: {error}")
+    at = f" (built at {where})" if where and where not in str(error) else ""
+    failed = f"{op.name}({said}) failed{at}: {type(error).__name__}: {error}"
+    found = kind(f"{error}{at}" if isinstance(error, CheckError) else failed)
     found.__cause__ = error
     return found

@@ -15,6 +15,7 @@ from nnc_func.engine.lazy import Stats, plannable
 from nnc_func.engine.planned_steps import PlannedSteps
 from nnc_func.engine.planner import planned
 from nnc_func.engine.relaid import relaid
+from nnc_func.errors import GraphError
 from nnc_func.graph.graph import ComputationGraph
 from nnc_func.tree import ONE_LEAF, Structure
 
@@ -65,6 +66,8 @@ def _steps(engine: Any, graph: ComputationGraph, policy: str) -> Any:
 def _with_kept(graph: ComputationGraph, retain: Any, lift: Any) -> tuple[ComputationGraph, str]:
     """The graph with the values that are named as further outputs, and the policy."""
     policy = checked_policy(retain)
+    if graph.effects:
+        raise GraphError("effects happen at each call, so that nothing is kept from one to the next: retain='none'")
     if isinstance(retain, str):
         return graph, policy
     outputs = (*graph.outputs, *map(lift, retain))

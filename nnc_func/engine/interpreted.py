@@ -15,7 +15,7 @@ from nnc_func.engine.checked import observers
 from nnc_func.engine.inspection import Inspected
 from nnc_func.engine.interrupts import held
 from nnc_func.engine.observed import Application, Observer, drained, observed
-from nnc_func.errors import OperatorError, ShapeError
+from nnc_func.errors import CheckError, OperatorError, ShapeError
 from nnc_func.graph.graph import ComputationGraph
 from nnc_func.graph.leaves import INPUT, LEAVES, VARIABLE, owned
 from nnc_func.graph.node import Node, Value
@@ -210,7 +210,9 @@ def applied(device: Any, node: Node, op: Op, args: list[Any], params: dict[str, 
         return device.bind(op, *args, **params)
     except Exception as error:
         where = told(node.origin)
-        if where and hasattr(error, "add_note"):
+        if isinstance(error, CheckError) and where not in str(error):
+            error.args = (f"{error} (built at {where})",)
+        elif where and hasattr(error, "add_note"):
             error.add_note(f"{op.name} was built at {where}")
         raise
 

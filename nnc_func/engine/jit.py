@@ -10,10 +10,12 @@ from collections.abc import Callable, Sequence
 from threading import RLock
 from typing import Any
 
+from nnc_func.engine.effects import recorder, recording
 from nnc_func.errors import OperatorError, TracingError, UnboundError
 from nnc_func.graph.leaves import INPUT
 from nnc_func.graph.node import Value, topological
 from nnc_func.graph.tensor import Tensor
+from nnc_func.graph.transfer import effects_of
 from nnc_func.tree import exact, flatten
 
 KEPT = 64  # signatures remembered
@@ -52,6 +54,8 @@ class Jitted:
         self._positions, self._names = _static(f, static)
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
+        if recorder(self.stack) is not None:  # part of what is being traced, its effects too
+            return self.f(*args, **keywords)
         statics, dynamic = self._split(args, keywords)
         leaves, structure = flatten(dynamic)
         tensors: list[Any] = []
@@ -122,7 +126,8 @@ class Jitted:
         whole = [args[i] if i in self._positions else a for i, a in enumerate(moving)]
         words = {k: keywords[k] if k in self._names else v for k, v in named.items()}
         try:
-            result = self.f(*whole, **words)
+            with recording(stack) as scope:
+                result = self.f(*whole, **words)
         except UnboundError as error:
             raise TracingError(
                 f"while jit traced {self.name}: {error} Where Python's `if` or `while` depends on it, use ops.where, "
@@ -130,10 +135,11 @@ class Jitted:
             ) from error
         outputs, shape = flatten(result)
         carriers, own = [stack.carrier(o) for o in outputs], [stack.carrier(i) for i in inputs]
-        if not _closed(carriers, own):
+        effects = [t.value for t in scope.effects]
+        if not _closed([*carriers, *effects], own):
             return None
         self.traces += 1
-        graph = stack.graph.close(own, carriers, (), self.name)
+        graph = stack.graph.close(own, carriers, (), self.name, **effects_of(effects))
         return stack.engine.compile(graph), shape
 
     def _notice(self) -> None:

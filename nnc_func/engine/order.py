@@ -75,7 +75,7 @@ def arranged(
     With `checked` every kernel may be found to have failed, and there is no commit section.
     """
     updates = [u for _, u in graph.updates]
-    roots = [*graph.outputs, *updates]
+    roots = graph.roots
     unknown = [name for name in orders if name not in ORDERS]
     if unknown or not orders:
         raise PlanError(f"no order named {', '.join(map(repr, unknown)) or 'at all'}; there are: {', '.join(ORDERS)}")

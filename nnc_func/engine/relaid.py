@@ -83,4 +83,5 @@ def relaid(graph: ComputationGraph, table: KernelTable) -> ComputationGraph:
             found = back if node.op.several else back[0]
         done[node] = tuple(found) if node.op.several else found
     updates = tuple((v, at(u)) for v, u in graph.updates)
-    return evolve(graph, outputs=tuple(at(o) for o in graph.outputs), updates=updates)
+    outputs, effects = (tuple(map(at, values)) for values in (graph.outputs, graph.effects))
+    return evolve(graph, outputs=outputs, updates=updates, effects=effects)

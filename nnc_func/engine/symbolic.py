@@ -135,8 +135,11 @@ class SymbolicProgram(Inspected):
         with self._planning:
             found = self.programs.get(binding)
             if found is None:
-                graph, source = self.graph.specialised(dims), self.source.specialised(dims)
-                found = self._engine.program(graph, source, self._report, self._seconds, self.arenas, self._donated)
+                graph = self.graph.specialised(dims)
+                self.source.check(dims)  # what was rewritten may assume less
+                found = self._engine.program(
+                    graph, self.source, self._report, self._seconds, self.arenas, self._donated
+                )
                 self.programs[binding] = found
                 if len(self.programs) > KEPT:
                     self.arenas.forget(self.programs.popitem(last=False)[1])

@@ -11,6 +11,7 @@ from attrs import field, frozen
 from nnc_func.errors import GraphError
 from nnc_func.graph.leaves import CONSTANT, INPUT, LEAVES, VARIABLE, check_names
 from nnc_func.graph.node import Node, Value, topological
+from nnc_func.graph.ops.effects import token
 from nnc_func.graph.origin import told
 from nnc_func.graph.refinement import Assumption, assumed, refined, undefined
 from nnc_func.layer import Layer, forwards, layer, opens
@@ -48,6 +49,7 @@ class Graph(Layer, Generic[A]):
         updates: Any = (),
         name: str = "graph",
         structure: Structure = ONE_LEAF,
+        effects: Sequence[Any] = (),
     ) -> ComputationGraph:
         """A graph of these inputs and outputs.
 
@@ -61,6 +63,8 @@ class Graph(Layer, Generic[A]):
             Pairs (variable node, value): the feedback, taken after a run.
         structure
             How a caller wants the outputs nested.
+        effects
+            Tokens: the effects that they come after happen at each run.
 
         Raises
         ------
@@ -71,17 +75,19 @@ class Graph(Layer, Generic[A]):
         lift = self.operator.lift
         outputs = tuple(lift(o) for o in outputs)
         pairs = tuple((lift(v).node, lift(u)) for v, u in updates)
-        graph = ComputationGraph(tuple(i.node for i in inputs), outputs, pairs, name, structure, self)
+        tokens = tuple(lift(t) for t in effects)
+        graph = ComputationGraph(tuple(i.node for i in inputs), outputs, pairs, name, structure, self, tokens)
         _check(graph)
         return graph
 
     def optimised(self, graph: ComputationGraph) -> tuple[ComputationGraph, Any]:
         """The graph after rewriting, and the Optimiser's report."""
-        roots = (*graph.outputs, *(u for _, u in graph.updates))
-        done = self.optimiser.optimise(roots)
-        count = len(graph.outputs)
-        pairs = tuple((v, new) for (v, _), new in zip(graph.updates, done.roots[count:], strict=True))
-        return ComputationGraph(graph.inputs, done.roots[:count], pairs, graph.name, graph.structure, self), done
+        done = self.optimiser.optimise(graph.roots)
+        roots = iter(done.roots)
+        outputs = tuple([next(roots) for _ in graph.outputs])
+        pairs = tuple([(v, next(roots)) for v, _ in graph.updates])
+        found = ComputationGraph(graph.inputs, outputs, pairs, graph.name, graph.structure, self, tuple(roots))
+        return found, done
 
 
 @frozen(eq=False, repr=False, slots=False)
@@ -98,11 +104,17 @@ class ComputationGraph:
     name: str
     structure: Structure
     layer: Graph[Any] = field(repr=False)
+    effects: tuple[Value, ...] = ()
+
+    @property
+    def roots(self) -> tuple[Value, ...]:
+        """All that is wanted: outputs, updates, and the tokens of effects."""
+        return (*self.outputs, *(u for _, u in self.updates), *self.effects)
 
     @cached_property
     def nodes(self) -> tuple[Node, ...]:
         """All nodes, operands first; an input that nothing uses is among them."""
-        order = topological([*self.outputs, *(u for _, u in self.updates)])
+        order = topological(self.roots)
         have = set(order)
         unused = [n for n in (*self.inputs, *(v for v, _ in self.updates)) if n not in have]
         return (*dict.fromkeys(unused), *order)
@@ -171,6 +183,12 @@ class ComputationGraph:
             An equality of extents that was assumed does not hold for these numbers.
         """
         return self.substituted(dims)
+
+    def check(self, dims: Mapping[str, int]) -> None:
+        """Raise what `specialised` would raise for these numbers, without building anything."""
+        from nnc_func.graph.transfer import check
+
+        check(self, dims)
 
     def substituted(self, dims: Mapping[str, Any]) -> ComputationGraph:
         """The same graph with unknown dimensions replaced by numbers or by expressions in others."""
@@ -269,6 +287,9 @@ def _check(graph: ComputationGraph) -> None:
         raise GraphError(
             f"{stray!r} depends on an extent that no input of the graph has{_at(stray)}; give the input that has it"
         )
+    for value in graph.effects:
+        if value.index or not (value.node.op.effect or value.node.op is token):
+            raise GraphError(f"{value!r} is no token; tokens are what effects return: t = ops.print(x, after=t)")
     targets = [v for v, _ in graph.updates]
     if len(set(targets)) != len(targets):
         raise GraphError("a variable is updated twice in one graph")

@@ -127,6 +127,10 @@ _RANDOM_NORMAL = CATALOGUE["random_normal"]
 _RANDOM_BERNOULLI = CATALOGUE["random_bernoulli"]
 _MASKED = CATALOGUE["masked"]
 _BLOCKWISE = CATALOGUE["blockwise"]
+_TOKEN = CATALOGUE["token"]
+_PRINT = CATALOGUE["print"]
+_CHECK = CATALOGUE["check"]
+_CALLBACK = CATALOGUE["callback"]
 
 
 def _replacing(catalogue: Catalogue, bind: Callable[..., Any], op: Op, *args: Any, **params: Any) -> Any:
@@ -793,3 +797,37 @@ class Ops(Generic[T]):
         have one by one.
         """
         return self._bind(_BLOCKWISE, *xs, steps=steps)
+
+    def token(self) -> T:
+        """The token that comes before every effect of a program."""
+        return self._bind(_TOKEN)
+
+    def print(self, *values: T | Scalar, text: str = "", after: T | None = None) -> T:
+        """Print values on the host, in the order of the program; returns a token.
+
+        Each ``{}`` of the text stands for a value, which may have a format: ``"loss {:.3f}"``. Without any, the values
+        follow the text. It goes to ``sys.stdout``, a line a call.
+        """
+        return self._bind(_PRINT, *values, text=text, after=after)
+
+    def check(self, condition: T | Scalar, /, *values: T | Scalar, text: str = "", after: T | None = None) -> T:
+        """Raise CheckError where an element of the condition is false, before any variable is written; returns a token.
+
+        The message is the text, each ``{}`` of which stands for a value, then the operator and the user's line.
+        """
+        return self._bind(_CHECK, condition, *values, text=text, after=after)
+
+    def callback(
+        self,
+        *values: T | Scalar,
+        function: Callable[..., Any],
+        shapes: Any = (),
+        dtypes: Any = (),
+        after: T | None = None,
+    ) -> tuple[T, ...]:
+        """Call a function of the host with NumPy arrays of the values; its results are tensors of the told shapes.
+
+        The function is given copies, which are its own, and returns one array, a tuple of them, or None where no
+        `shapes` are told. What it raises is raised by the program. A graph with a callback is not written to files.
+        """
+        return self._bind(_CALLBACK, *values, function=function, shapes=shapes, dtypes=dtypes, after=after)

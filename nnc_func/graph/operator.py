@@ -7,13 +7,13 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
 
-from nnc_func.errors import GraphError, NncError, ShapeError
-from nnc_func.facets.dims import Dim, same_extent
+from nnc_func.errors import GraphError, NncError
+from nnc_func.facets.dims import Dim
 from nnc_func.facets.dims import substitute as bound
 from nnc_func.facets.places import Place
 from nnc_func.graph.leaves import LEAVES, Variable
 from nnc_func.graph.node import Node, Result, Value, topological
-from nnc_func.graph.origin import told
+from nnc_func.graph.refinement import as_assumed, elsewhere
 from nnc_func.layer import Layer, layer, opens
 from nnc_func.op import Op
 from nnc_func.signatures import DeviceSignature, ShapeSignature, SymbolSignature, TypeSignature
@@ -29,8 +29,7 @@ class Operator(Layer, Generic[A]):
     Examples
     --------
     >>> import nnc_func as nnc
-    >>> from nnc_func.aval import Aval
-    >>> operator = nnc.lazy().operator
+    >>>     >>> operator = nnc.lazy().operator
     >>> x = operator.symbol.input("x", Aval((2,), "float32"))
     >>> operator.bind(operator.type.ops["add"], x, 1).aval
     float32[2]
@@ -129,30 +128,13 @@ class Operator(Layer, Generic[A]):
                     items = tuple((k, bound(v, dims)) for k, v in node.items) if dims else node.items
                     try:
                         found = self.symbol.apply(node.op, args, items, node.origin)
-                    except NncError as error:  # an extent that was assumed is another
-                        where = told(node.origin)
-                        said = str(error).rpartition(" (at ")[0] or str(
-                            error
-                        )  # not where it is called, where it was built
-                        raise type(error)(said + (f" (built at {where})" if where else "")) from None
+                    except NncError as error:
+                        raise elsewhere(node, error) from None
                     made = found[0].node if node.op.several else found
                     if dims:
-                        _as_assumed(node, made, dims)
+                        as_assumed(node, made.avals, dims)
                     done[node] = made
         return [_at(done, r) for r in roots]
-
-
-def _as_assumed(node: Node, made: Node, dims: dict[str, Any]) -> None:
-    """Raise ShapeError unless a node has the shapes, its extents now known, that were inferred for unknown ones."""
-    for was, now in zip(node.avals, made.avals, strict=True):
-        wanted = bound(was.shape, dims)
-        if wanted != now.shape and not all(map(same_extent, wanted, now.shape)):
-            where = told(node.origin)
-            raise ShapeError(
-                f"{node.op.name}: its result of shape {was.shape} was inferred to be {wanted}, and is {now.shape}, "
-                f"for {', '.join(f'{k} = {v}' for k, v in dims.items())}; unknown extents that meet must be equal"
-                + (f" (built at {where})" if where else "")
-            )
 
 
 def _at(done: dict[Node, Any], value: Value) -> Value:

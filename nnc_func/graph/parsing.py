@@ -21,6 +21,7 @@ from nnc_func.graph.literals import Line
 from nnc_func.graph.nesting import by_name, nested
 from nnc_func.graph.node import Node, Value
 from nnc_func.graph.origin import Origin, origin
+from nnc_func.graph.transfer import effects_of
 from nnc_func.op import Op
 from nnc_func.tree import ONE_LEAF, Structure
 
@@ -132,6 +133,7 @@ class _Reader:
         self.named: dict[str, Node] = {}  # variables
         self.dims: dict[str, Extent] = {}
         self.updates: list[tuple[Node, Value]] = []
+        self.effects: list[Value] = []
         self.here = origin()
 
     def read(self, text: str) -> Any:
@@ -144,6 +146,10 @@ class _Reader:
         for line in rows[1:-1]:
             if line.take("update"):
                 self.update(line)
+            elif line.take("effects"):
+                self.effects.append(self.value(line))
+                while line.take(","):
+                    self.effects.append(self.value(line))
             else:
                 self.node(line)
             line.end()
@@ -152,7 +158,7 @@ class _Reader:
             raise last.error("the last line is `return …`: the text is not complete")
         outputs, structure = self.outputs(last)
         try:
-            return self.layer.close(inputs, outputs, self.updates, name, structure)
+            return self.layer.close(inputs, outputs, self.updates, name, structure, **effects_of(self.effects))
         except NncError as error:
             raise GraphError(f"line {last.number}: {error}") from None
 

@@ -32,7 +32,7 @@ class Record:
     uses, shape, block
         Reference count; shapes of the results; the buffer of the first result, None where that is not known.
     ends
-        What it becomes: outputs, updates.
+        What it becomes: outputs, updates, an effect.
     told
         All of it, with the user's line.
     """
@@ -58,6 +58,8 @@ def records(graph: Any, plan: Any, blocks: Mapping[Node, int] | None) -> dict[No
         ends.setdefault(value.node, []).append(f"output {position}")
     for variable, value in graph.updates:
         ends.setdefault(value.node, []).append(f"update of {variable.data.name}")
+    for value in graph.effects:
+        ends.setdefault(value.node, []).append("effect")
     return {
         n: Record(
             numbers[n, 0],

@@ -8,8 +8,8 @@ from typing import Any
 from attrs import frozen
 
 from nnc_func.aval import Aval
-from nnc_func.errors import GraphError, ShapeError
-from nnc_func.facets.dims import Dim, Extent, known, mentions_unknown, substitute, symbols_of
+from nnc_func.errors import GraphError, NncError, ShapeError
+from nnc_func.facets.dims import Dim, Extent, known, mentions_unknown, same_extent, substitute, symbols_of
 from nnc_func.facets.equations import Equations
 from nnc_func.graph.leaves import LEAVES
 from nnc_func.graph.node import Node
@@ -59,6 +59,26 @@ def built_at(node: Node) -> str:
     """The user's line, in brackets."""
     where = told(node.origin)
     return f" (built at {where})" if where else ""
+
+
+def elsewhere(node: Node, error: NncError) -> NncError:
+    """What went wrong when a node was made anew, since an extent that was assumed is another: where it was built."""
+    where = told(node.origin)
+    said = str(error).rpartition(" (at ")[0] or str(error)  # not where it is called
+    return type(error)(said + (f" (built at {where})" if where else ""))
+
+
+def as_assumed(node: Node, avals: tuple[Aval, ...], dims: Mapping[str, Any]) -> None:
+    """Raise ShapeError unless a node has the shapes, its extents now known, that were inferred for unknown ones."""
+    for was, now in zip(node.avals, avals, strict=True):
+        wanted = substitute(was.shape, dims)
+        if wanted != now.shape and not all(map(same_extent, wanted, now.shape)):
+            where = told(node.origin)
+            raise ShapeError(
+                f"{node.op.name}: its result of shape {was.shape} was inferred to be {wanted}, and is {now.shape}, "
+                f"for {', '.join(f'{k} = {v}' for k, v in dims.items())}; unknown extents that meet must be equal"
+                + (f" (built at {where})" if where else "")
+            )
 
 
 def assumed(nodes: Iterable[Node], shape: Any) -> Iterator[Assumption]:

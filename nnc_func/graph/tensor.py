@@ -8,9 +8,10 @@ from weakref import ref
 
 import numpy as np
 
-from nnc_func.errors import DTypeError, TracingError
+from nnc_func.errors import DeviceError, DTypeError, TracingError
 from nnc_func.graph.arithmetic import OPS, Arithmetic, sliced
-from nnc_func.graph.node import Node, Result
+from nnc_func.graph.leaves import CONSTANT, HELD, VARIABLE
+from nnc_func.graph.node import Node, Result, Value
 from nnc_func.op import Op
 
 
@@ -186,11 +187,26 @@ class Tensor(Arithmetic):
         return self._bind(OPS["min"], self, axis=axis, keepdims=keepdims)
 
     def __repr__(self) -> str:
-        shown = self.stack.shown(self)
-        return f"Tensor({self.aval!r}{shown})"
+        return f"Tensor({self.aval!r}{_shown(self)})"
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(repr(self))
 
 
 _WITH_AVAL = frozenset((Node, Result))
+
+
+def _shown(x: Tensor) -> str:
+    """A tensor's value, or how it depends on what is not known."""
+    value = x.value
+    if isinstance(value, Value) and value.node.op not in (CONSTANT, HELD, VARIABLE):
+        return f", {value.node.op.name}, not computed"
+    if hasattr(value, "trace"):
+        return ", traced"
+    if isinstance(value, Tensor):
+        return f", on {value!r}"
+    try:
+        found = np.asarray(x.numpy())
+    except DeviceError:  # a device without elements
+        return ""
+    return ", " + np.array2string(found, threshold=20, separator=", ") if found.size <= 1000 else ""

@@ -61,6 +61,8 @@ def printed(graph: Any, origins: bool = False) -> str:
             lines.append(_line(graph, node, numbers, names) + (f"  # {where}" if where else ""))
     for variable, value in graph.updates:
         lines.append(f"update {_string(variable.data.name)} <- {_reference(value, numbers)}")
+    if graph.effects:
+        lines.append(f"effects {', '.join(_reference(t, numbers) for t in graph.effects)}")
     outputs = [_reference(o, numbers) for o in graph.outputs]
     lines.append(f"return {nested_text(graph.structure, outputs, names)}")
     return "\n".join(lines)

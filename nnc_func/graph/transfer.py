@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from nnc_func.aval import Aval
+from nnc_func.errors import NncError
 from nnc_func.facets.dims import Extent, substitute
 from nnc_func.graph.leaves import CONSTANT, INPUT, LEAVES, VARIABLE, Variable, brought
 from nnc_func.graph.node import Node, Value
+from nnc_func.graph.refinement import as_assumed, elsewhere
 from nnc_func.op import Op
 
 
@@ -55,17 +58,43 @@ def specialised(graph: Any, dims: Mapping[str, Extent]) -> Any:
     return found
 
 
+def check(graph: Any, dims: Mapping[str, int]) -> None:
+    """Raise what `specialised` would raise: shapes are inferred again, and nothing is built."""
+    shape = graph.layer.symbol.shape
+    found: dict[Node, tuple[Aval, ...]] = {}
+    for node in graph.nodes:
+        if node.op in LEAVES:
+            found[node] = tuple([a.having(shape=substitute(a.shape, dims)) if a.symbols else a for a in node.avals])
+            continue
+        items = tuple([(k, substitute(v, dims)) for k, v in node.items])
+        try:
+            avals = shape.infer(node.op, tuple([found[a.node][a.index] for a in node.args]), items)
+        except NncError as error:
+            raise elsewhere(node, error) from None
+        found[node] = avals if node.op.several else (avals,)
+        as_assumed(node, found[node], dims)
+    for each in graph.assumptions:
+        each.check(dims)
+
+
 def _rebuilt(graph: Any, layer: Any, copies: dict[Node, Value], dims: dict[str, Extent] | None) -> Any:
-    roots = [*graph.outputs, *(v for pair in graph.updates for v in pair)]
+    roots = [*graph.outputs, *(v for pair in graph.updates for v in pair), *graph.effects]
     check: Any = getattr(layer.operator.type, "check", None)
     if check is not None:
         for op in _operators(graph):
             check(op)
     found = layer.operator.substitute(roots, copies, dims)
-    count = len(graph.outputs)
-    pairs = list(zip(found[count::2], found[count + 1 :: 2], strict=True))
+    rest = iter(found)
+    outputs = [next(rest) for _ in graph.outputs]
+    pairs = [(next(rest), next(rest)) for _ in graph.updates]
     inputs = [copies[n] for n in graph.inputs]
-    return layer.close(inputs, found[:count], pairs, graph.name, graph.structure)
+    return layer.close(inputs, outputs, pairs, graph.name, graph.structure, **effects_of(rest))
+
+
+def effects_of(tokens: Any) -> dict[str, Any]:
+    """Tokens as an argument of `close`; none where there are none: a layer of a user's own may know of no effects."""
+    found = list(tokens)
+    return {"effects": found} if found else {}
 
 
 def _operators(graph: Any) -> set[Op]:

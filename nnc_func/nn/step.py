@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from attrs import frozen
 
+from nnc_func.engine.effects import recording
 from nnc_func.errors import GraphError, ShapeError
 from nnc_func.graph.tensor import Tensor
 from nnc_func.layer import chain
@@ -191,11 +192,12 @@ class Step:
         ]
         # nodes, not variables' values: an eager stack would compute what depends on variables alone while it builds
         leaves = [Tensor(stack, stack.symbol.variable(v.value)) for v in self.variables]
-        value, found, after = self._advanced([*leaves, inputs[2]], inputs[0], inputs[1], inputs[3])
+        with recording(stack) as scope:
+            value, found, after = self._advanced([*leaves, inputs[2]], inputs[0], inputs[1], inputs[3])
         pairs = [
             (v, new) for v, old, new in zip(self.variables, leaves, flatten(after)[0], strict=False) if new is not old
         ]
-        return stack.compile(inputs=inputs, outputs=(value, found), updates=pairs, name="training step")
+        return stack.compile(inputs, (value, found), pairs, "training step", effects=scope.effects)
 
     def _advanced(self, leaves: Any, x: Any, y: Any, rate: Any) -> Any:
         before = self._structure.build(leaves)

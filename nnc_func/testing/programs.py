@@ -41,10 +41,10 @@ EXACT = frozenset((
 FITTED = tuple(
     op for op in CATALOGUE.values()
     if op.samples.cases and all(all(isinstance(n, int) for n in s) for specs, _ in op.samples.cases for s in specs)
-    and op.args
+    and op.args and not op.effect
 )  # fmt: skip
 KEYED = ("random_uniform", "random_normal", "random_bernoulli", "random_bits", "random_split", "random_fold_in")
-OPERATORS = tuple(op for op in CATALOGUE.values() if op.name not in KEYED)
+OPERATORS = tuple(op for op in CATALOGUE.values() if op.name not in KEYED and not op.effect and op.name != "token")
 LIKELY_NAMES = (
     "add",
     "multiply",

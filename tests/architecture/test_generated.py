@@ -36,16 +36,17 @@ def test_a_method_has_its_operators_signature(op: Op) -> None:
         for n, kind in kinds.items()
         if kind in (inspect._ParameterKind.POSITIONAL_ONLY, inspect._ParameterKind.VAR_POSITIONAL)
     ]
-    assert tuple(tensors) == op.args
-    assert {n: found[n].default for n in kinds if n not in tensors} == dict(op.params)
+    assert tuple(tensors) == op.args[op.effect :]  # an effect's token is supplied, or given as `after`
+    after = {"after": None} if op.effect else {}
+    assert {n: found[n].default for n in kinds if n not in tensors} == dict(op.params) | after
 
 
 @pytest.mark.parametrize("op", CATALOGUE.values(), ids=str)
 def test_a_method_binds_its_operator_with_its_arguments(op: Op) -> None:
     seen = []
     ops: Ops[object] = Ops(lambda op, *args, **params: seen.append((op, args, params)))
-    tensors = tuple(object() for _ in op.args)
-    params = {name: object() for name in op.params}
+    tensors = tuple(object() for _ in op.args[op.effect :])
+    params = {name: object() for name in (*op.params, *(["after"] if op.effect else []))}
     getattr(ops, op.name)(*tensors, **params)
     assert seen == [(op, tensors, params)]
 

@@ -29,6 +29,7 @@ READERS = {  # facet: where in the library it may be read
     "laws": ("graph/optimiser.py", "graph/rules/", "testing/"),
     "has": ("graph/optimiser.py", "graph/rules/", "testing/"),
     "pure": ("graph/symbol.py", "graph/optimiser.py", "graph/rules/", "engine/", FUSED, "testing/"),
+    "effect": ("stacks.py", "engine/effects.py", "graph/graph.py", "testing/"),
     "view": (
         "graph/rules/",
         "engine/",

@@ -7,6 +7,7 @@ from nnc_func.graph.ops import (
     compare,
     conv,
     create,
+    effects,
     fused,
     index,
     linalg,
@@ -21,5 +22,5 @@ from nnc_func.graph.ops import (
 from nnc_func.op import members
 
 CATALOGUE = members(
-    unary, binary, compare, reduce, move, index, memory, create, linalg, conv, pool, losses, random, fused
+    unary, binary, compare, reduce, move, index, memory, create, linalg, conv, pool, losses, random, fused, effects
 )

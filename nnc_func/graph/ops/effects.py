@@ -1,0 +1,202 @@
+"""Effects: what a program does besides computing. Each takes a token and returns one, which puts them in an order.
+
+A token is a tensor of no elements, so that planner, engines and files treat it as any value. Users write
+``ops.print(x)``: the stack supplies the token, see `nnc_func.engine.effects`.
+"""
+
+from __future__ import annotations
+
+import string
+from typing import Any
+
+import numpy as np
+
+from nnc_func.device.kernels import effects as kernels
+from nnc_func.errors import DTypeError, OperatorError, ShapeError
+from nnc_func.facets import dtypes
+from nnc_func.facets.derivatives import NOT_DIFFERENTIABLE, Constant
+from nnc_func.facets.kernels import reference
+from nnc_func.facets.samples import EXACT, Refused, Samples
+from nnc_func.facets.shapes import ShapeT
+from nnc_func.facets.views import free
+from nnc_func.graph.ops.families import Function, Nested, Tensor
+from nnc_func.op import operator
+
+SHAPE: ShapeT = (0,)
+DTYPE: dtypes.DType = np.dtype("uint8")
+_NOTHING = Constant("it returns nothing but a token")
+_OUTSIDE = Refused("ONNX has no effects: a graph computes values, and nothing else")
+_TOKEN = (SHAPE, "uint8")
+
+
+# --- rules -------------------------------------------------------------------------------------------------
+
+
+def _shape(token: ShapeT) -> ShapeT:
+    if token != SHAPE:
+        raise ShapeError(
+            f"the first operand of an effect is a token, of shape (0,), given {token}; stack.ops supplies it"
+        )
+    return SHAPE
+
+
+def _token(token: dtypes.DType) -> dtypes.DType:
+    if token != DTYPE:
+        raise DTypeError(f"the first operand of an effect is a token, of uint8, given {token}; stack.ops supplies it")
+    return DTYPE
+
+
+def _anywhere(places: Any, **_: Any) -> Any:
+    """Values may be anywhere: they are brought to the host."""
+
+
+def _told(text: str, count: int) -> None:
+    """Refuse a text whose fields are not those of so many values."""
+    try:
+        fields = [field for _, field, _, _ in string.Formatter().parse(text) if field is not None]
+    except ValueError as error:
+        raise OperatorError(f"text={text!r} is not usable: {error}") from None
+    if any(fields) or (fields and len(fields) != count):
+        raise OperatorError(f"text={text!r} wants one {{}} for each of {count} values, or none at all")
+
+
+def _printed(token: ShapeT, *values: ShapeT, text: str) -> ShapeT:
+    _told(text, len(values))
+    return _shape(token)
+
+
+def _checked(token: ShapeT, condition: ShapeT, *values: ShapeT, text: str) -> ShapeT:
+    _told(text, len(values))
+    return _shape(token)
+
+
+def _of_any(token: dtypes.DType, *_: dtypes.DType, **__: Any) -> dtypes.DType:
+    return _token(token)
+
+
+def _of_condition(token: dtypes.DType, condition: dtypes.DType, *_: dtypes.DType, **__: Any) -> dtypes.DType:
+    if condition.kind != "b":
+        raise DTypeError(f"check wants a condition of booleans, given {condition}; compare it with something")
+    return _token(token)
+
+
+def _results(token: ShapeT, *_: ShapeT, shapes: Any, **__: Any) -> tuple[ShapeT, ...]:
+    if not isinstance(shapes, tuple) or not all(isinstance(s, tuple) for s in shapes):
+        raise ShapeError(f"callback wants a tuple with the shape of each result, given {shapes!r}")
+    return (_shape(token), *shapes)
+
+
+def _result_dtypes(token: dtypes.DType, *_: Any, function: Any, shapes: Any, dtypes: Any) -> tuple[dtypes.DType, ...]:
+    if not isinstance(dtypes, tuple) or len(dtypes) != len(shapes):
+        raise OperatorError(f"callback wants as many dtypes as shapes, given {dtypes!r} and {shapes!r}")
+    try:
+        return (_token(token), *map(np.dtype, dtypes))
+    except TypeError as error:
+        raise DTypeError(f"callback: dtypes={dtypes!r}: {error}") from None
+
+
+# --- operators ---------------------------------------------------------------------------------------------
+
+
+def _twice(x: Any) -> Any:
+    return x * 2
+
+
+def _nothing(*values: Any) -> None:
+    """A host function that returns nothing."""
+
+
+@operator(
+    shape=lambda: SHAPE,
+    dtype=lambda: DTYPE,
+    derivative=Constant("it depends on no tensor"),
+    kernels=reference(kernels.token, kernels.no_token, infallible=True),
+    cost=free,
+    onnx=_OUTSIDE,
+    tolerance=EXACT,
+    samples=Samples(relation="cases", cases=(((), {}),)),
+)
+def token() -> Tensor:
+    """The token that comes before every effect of a program."""
+
+
+@operator(
+    shape=_printed,
+    dtype=_of_any,
+    derivative=_NOTHING,
+    kernels=reference(kernels.printed, kernels.printed_into),
+    pure=False,
+    effect=True,
+    place=_anywhere,
+    cost=free,
+    onnx=_OUTSIDE,
+    tolerance=EXACT,
+    samples=Samples(
+        relation="cases",
+        cases=(
+            ((_TOKEN,), {"text": "a line"}),
+            ((_TOKEN, (2, 3), ()), {"text": "{} and {}"}),
+            ((_TOKEN, (0,)), {}),
+        ),
+    ),
+)
+def print_(token: Tensor, /, *values: Tensor, text: str = "") -> Tensor:
+    """Print values on the host, in the order of the program; returns a token.
+
+    Each ``{}`` of the text stands for a value, which may have a format: ``"loss {:.3f}"``. Without any, the values
+    follow the text. It goes to ``sys.stdout``, a line a call.
+    """
+
+
+@operator(
+    shape=_checked,
+    dtype=_of_condition,
+    derivative=_NOTHING,
+    kernels=reference(kernels.checked, kernels.checked_into),
+    pure=False,
+    effect=True,
+    place=_anywhere,
+    cost=free,
+    onnx=_OUTSIDE,
+    tolerance=EXACT,
+    samples=Samples(
+        relation="cases",
+        cases=(
+            ((_TOKEN, ((0,), "bool")), {"text": "nothing to hold"}),
+            ((_TOKEN, ((0, 2), "bool"), (2,)), {"text": "values {}"}),
+        ),
+    ),
+)
+def check(token: Tensor, condition: Tensor, /, *values: Tensor, text: str = "") -> Tensor:
+    """Raise CheckError where an element of the condition is false, before any variable is written; returns a token.
+
+    The message is the text, each ``{}`` of which stands for a value, then the operator and the user's line.
+    """
+
+
+@operator(
+    shape=_results,
+    dtype=_result_dtypes,
+    derivative=NOT_DIFFERENTIABLE("what a function of the host computes is not known"),
+    kernels=reference(kernels.called, kernels.called_into),
+    several=True,
+    pure=False,
+    effect=True,
+    place=_anywhere,
+    cost=free,
+    onnx=_OUTSIDE,
+    tolerance=EXACT,
+    samples=Samples(
+        relation="cases",
+        cases=(
+            ((_TOKEN, ((2, 3), "float32")), {"function": _twice, "shapes": ((2, 3),), "dtypes": ("float32",)}),
+            ((_TOKEN, ((2,), "int64"), ()), {"function": _nothing}),
+        ),
+    ),
+)
+def callback(token: Tensor, /, *values: Tensor, function: Function, shapes: Nested = (), dtypes: Nested = ()) -> Tensor:
+    """Call a function of the host with NumPy arrays of the values; its results are tensors of the told shapes.
+
+    The function is given copies, which are its own, and returns one array, a tuple of them, or None where no
+    `shapes` are told. What it raises is raised by the program. A graph with a callback is not written to files.
+    """
