@@ -72,7 +72,7 @@ def reading(path: Any, what: str) -> Iterator[Archive]:
             raise
         except NncError as error:
             raise FileFormatError(f"{path}: {error}") from None
-        except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:  # the last: a damaged version
             raise FileFormatError(f"{path} is no {what}, or is damaged or cut short: {error}") from None
         except DAMAGE as error:
             raise FileFormatError(f"{path} is damaged: {type(error).__name__}: {error}") from None
