@@ -79,6 +79,8 @@ def _filled(node: Any, number: Any, builder: Any) -> Any:
 @rewriter(_constant_operands)
 def fold_constants(node: Any, builder: Any) -> Any:
     """A pure operator of constants is computed now, unless the result would be large; one number stays a fill."""
+    if node.aval.layout is not None or node.aval.place is not None:
+        return None  # constants lie row by row, in the device's own place
     if any(mentions_unknown(v) for n in (node, *node.args) for _, v in n.node.items):
         return None
     if not node.args and node.aval.shape != ():
