@@ -72,7 +72,12 @@ def reading(path: Any, what: str) -> Iterator[Archive]:
             raise
         except NncError as error:
             raise FileFormatError(f"{path}: {error}") from None
-        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:  # the last: a damaged version
+        except (
+            zipfile.BadZipFile,
+            zlib.error,
+            EOFError,
+            RuntimeError,
+        ) as error:  # the last: encrypted, unknown versions
             raise FileFormatError(f"{path} is no {what}, or is damaged or cut short: {error}") from None
         except DAMAGE as error:
             raise FileFormatError(f"{path} is damaged: {type(error).__name__}: {error}") from None
