@@ -8,6 +8,8 @@ from __future__ import annotations
 from nnc_func.aval import Aval
 from nnc_func.device import CuPy, Null, NumPy, Places, Strict
 from nnc_func.engine.cancelling import Cancellation
+from nnc_func.engine.kernel_table import KernelTable
+from nnc_func.engine.plan import Plan
 from nnc_func.graph.files import load_graph
 from nnc_func.graph.rules import rewrite, rule
 from nnc_func.graph.tensor import Tensor
@@ -17,6 +19,6 @@ from nnc_func.stacks import Stack, eager, lazy
 
 __version__ = "0.1.0"
 __all__ = [
-    "Aval", "Cancellation", "Catalogue", "CuPy", "Null", "NumPy", "Op", "Places", "Stack", "Strict", "Tensor",
-    "eager", "lazy", "load_graph", "load_program", "operator", "rewrite", "rule",
+    "Aval", "Cancellation", "Catalogue", "CuPy", "KernelTable", "Null", "NumPy", "Op", "Places", "Plan", "Stack",
+    "Strict", "Tensor", "eager", "lazy", "load_graph", "load_program", "operator", "rewrite", "rule",
 ]  # fmt: skip

@@ -26,16 +26,20 @@ def test_examples_in_docstrings_give_what_they_show(name: str) -> None:
     assert found.failed == 0, f"{found.failed} of {found.attempted} examples in {name} failed: see above"
 
 
-def test_the_readme_runs() -> None:
+def test_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # it writes a file
+    scope = {"__name__": "readme"}
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
     assert blocks
     for block in blocks:
-        exec(compile(block, "README.md", "exec"), {"__name__": "readme"})
+        exec(compile(block, "README.md", "exec"), scope)
 
 
-def test_the_tour_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    runpy.run_path(str(ROOT / "docs" / "tour.py"))
-    assert "ratio 1.0000" in capsys.readouterr().out
+@pytest.mark.parametrize(("name", "said"), [("tour.py", "arena"), ("execution.py", "[1.       3.718282]")])
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+def test_the_tours_run(name: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    runpy.run_path(str(ROOT / "docs" / name))
+    assert said in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.py")), ids=lambda p: p.name)

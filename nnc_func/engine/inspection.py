@@ -11,7 +11,7 @@ import numpy as np
 from nnc_func.engine.nonfinite import NonFinite, first_nonfinite
 from nnc_func.engine.observed import Application
 from nnc_func.engine.profile import Profile, profiled
-from nnc_func.engine.summary import Summary, summarised
+from nnc_func.engine.summary import Statistics, summarised
 from nnc_func.errors import OperatorError, PlanError
 
 
@@ -159,8 +159,8 @@ class Inspected:
             runs.append((start, list(self.walk(inputs, keep=False, wait=self.device.synchronise))))
         return profiled(self.name, self.device, runs[1:])
 
-    def statistics(self, *inputs: Any) -> list[tuple[Application, list[Summary]]]:
-        """What each result holds, in the order in which they are computed. Variables are as before afterwards.
+    def statistics(self, *inputs: Any) -> Statistics:
+        """What each result holds, in the order of the run; it prints itself. Variables are as before afterwards.
 
         Examples
         --------
@@ -172,7 +172,7 @@ class Inspected:
         ...     print(application.op, summaries)
         log [float64[3]: 0 to 0, mean 0, deviation 0, 2 zeros, 1 infinity]
         """
-        return [(step, [summarised(a) for a in step.results]) for step in self.walk(inputs, keep=False)]
+        return Statistics((step, [summarised(a) for a in step.results]) for step in self.walk(inputs, keep=False))
 
     def first_nonfinite(self, *inputs: Any) -> NonFinite | None:
         """The first application that gives a NaN or an infinity, what it was given, and the user's line; else None.

@@ -70,3 +70,19 @@ def summarised(array: Any) -> Summary:
     return Summary(
         aval, float(wide.min()), float(wide.max()), float(wide.mean()), float(wide.std()), zeros, nans, infinities
     )
+
+
+class Statistics(list[tuple[Any, list[Summary]]]):
+    """Applications in the order in which they ran, each with the summaries of its results; it prints a line a result.
+
+    Examples
+    --------
+    >>> Statistics([("exp", [summarised(np.array([1.0, 2.0]))])])
+    exp
+      float64[2]: 1 to 2, mean 1.5, deviation 0.5
+    """
+
+    def __repr__(self) -> str:
+        return "\n".join(
+            "\n".join([str(application), *(f"  {each!r}" for each in summaries)]) for application, summaries in self
+        )

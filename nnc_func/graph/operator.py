@@ -29,7 +29,7 @@ class Operator(Layer, Generic[A]):
     Examples
     --------
     >>> import nnc_func as nnc
-    >>>     >>> operator = nnc.lazy().operator
+    >>> operator = nnc.lazy().operator
     >>> x = operator.symbol.input("x", Aval((2,), "float32"))
     >>> operator.bind(operator.type.ops["add"], x, 1).aval
     float32[2]

@@ -201,7 +201,7 @@ def _shown(x: Tensor) -> str:
     value = x.value
     if isinstance(value, Value) and value.node.op not in (CONSTANT, HELD, VARIABLE):
         return f", {value.node.op.name}, not computed"
-    if hasattr(value, "trace"):
+    if hasattr(value, "primal"):
         return ", traced"
     if isinstance(value, Tensor):
         return f", on {value!r}"
