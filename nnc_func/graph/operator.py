@@ -30,7 +30,7 @@ class Operator(Layer, Generic[A]):
     --------
     >>> import nnc_func as nnc
     >>> operator = nnc.lazy().operator
-    >>> x = operator.symbol.input("x", Aval((2,), "float32"))
+    >>> x = operator.symbol.input("x", nnc.Aval((2,), "float32"))
     >>> operator.bind(operator.type.ops["add"], x, 1).aval
     float32[2]
     """
