@@ -15,7 +15,8 @@ from nnc_func.engine.checked import observers
 from nnc_func.engine.inspection import Inspected
 from nnc_func.engine.interrupts import held
 from nnc_func.engine.observed import Application, Observer, drained, observed
-from nnc_func.errors import CheckError, OperatorError, ShapeError
+from nnc_func.engine.outs import delivered, given
+from nnc_func.errors import CheckError
 from nnc_func.graph.graph import ComputationGraph
 from nnc_func.graph.leaves import INPUT, LEAVES, VARIABLE, owned
 from nnc_func.graph.node import Node, Value
@@ -80,30 +81,17 @@ class Interpreted(Inspected):
     def __call__(self, *inputs: Any, out: Any = None) -> Any:
         return self.source.structure.build(self.run(inputs, out))
 
-    def _put(self, targets: Any, found: list[Any]) -> None:
-        if len(targets) != len(found):
-            raise OperatorError(f"out= wants {len(found)} arrays, given {len(targets)}")
-        for i, (target, value) in enumerate(zip(targets, found, strict=True)):
-            wanted, given = self._device.aval(value), self._device.aval(target)
-            if wanted != given:
-                raise ShapeError(f"out[{i}] wants {wanted!r}, given {given!r}")
-        for target, value in zip(targets, found, strict=True):
-            target[...] = value
-
     def run(self, inputs: Any, out: Any = None) -> list[Any]:
         """The outputs as a flat list, of the inputs as a sequence."""
         if self._check or asked() is not None:
-            found = drained(self.walk(inputs))
-        else:
-            found = self._run(inputs)
-        if out is not None:
-            self._put(out if isinstance(out, (list, tuple)) else [out], found)
-        return found  # type: ignore[no-any-return]
+            return drained(self.walk(inputs, out))  # type: ignore[no-any-return]
+        return self._run(inputs, out)
 
-    def _run(self, inputs: Any) -> list[Any]:
+    def _run(self, inputs: Any, out: Any) -> list[Any]:
         env, bound = self._given(inputs)
         if self.graph.symbols:
-            return self._bound(bound)._run([env[n] for n in self.graph.inputs])
+            return self._bound(bound)._run([env[n] for n in self.graph.inputs], out)
+        targets = self._targets(out)
         me = Run()
         try:
             enter(me, self._turns)
@@ -114,9 +102,13 @@ class Interpreted(Inspected):
                     del env[gone]
             results, following = self._finished(env)
             held(_exchange, following)
-            return results
+            return results if targets is None else delivered(targets, results)
         finally:
             leave(me, self._turns)
+
+    def _targets(self, out: Any) -> list[Any] | None:
+        """The caller's arrays, refused before anything runs if they do not fit."""
+        return None if out is None else given(out, [v.aval for v in self.graph.outputs], self._device)
 
     def nested(self, results: list[Any]) -> Any:
         """Outputs nested as a call returns them."""
@@ -130,6 +122,7 @@ class Interpreted(Inspected):
         if self.graph.symbols:
             program = self._bound(bound)
             return (yield from program.walk([env[n] for n in self.graph.inputs], out, watching, keep, wait))
+        targets = self._targets(out)
         seeing = [*watching, *observers(self._device, self._check, asked())]
         me = Run()
         try:
@@ -146,7 +139,7 @@ class Interpreted(Inspected):
             results, following = self._finished(env)
             if keep:
                 held(_exchange, following)
-            return results
+            return results if targets is None else delivered(targets, results)
         finally:
             leave(me, self._turns)
 

@@ -16,17 +16,26 @@ def given(out: Any, wanted: Sequence[Any], device: Any) -> list[Any]:
     Raises
     ------
     OperatorError, ShapeError
-        Too few or too many, one that is read-only, one of another shape or dtype.
+        Too few or too many, what is no array of the device, one that is read-only, one of another shape or dtype.
     """
     arrays = list(out) if isinstance(out, (list, tuple)) else [out]
     if len(arrays) != len(wanted):
-        raise OperatorError(f"out= wants {len(wanted)} arrays, given {len(arrays)}")
+        raise OperatorError(
+            f"out= wants {len(wanted)} arrays, given {len(arrays)}; give a list in the order of the outputs, unnested"
+        )
+    owns = getattr(device, "owns", None) or _host
     for i, (aval, array) in enumerate(zip(wanted, arrays, strict=True)):
+        if not owns(array):
+            raise OperatorError(f"out[{i}] wants an array of the device to write into, given a {type(array).__name__}")
         if device.aval(array) != aval.having(layout=None):
             raise ShapeError(f"out[{i}] wants {aval!r}, given {device.aval(array)!r}")
         if not getattr(getattr(array, "flags", None), "writeable", True):
             raise OperatorError(f"out[{i}] is read-only; give an array that may be written to")
     return arrays
+
+
+def _host(array: Any) -> bool:
+    return isinstance(array, np.ndarray)
 
 
 def usable(arrays: Sequence[Any], others: Sequence[Any]) -> bool:
