@@ -9,7 +9,7 @@ from nnc_func.engine.lazy import plannable
 from nnc_func.engine.plan import Plan
 from nnc_func.engine.program import Program
 from nnc_func.errors import DeviceError, DTypeError, NncError, PlaceError, PlanError, ShapeError
-from nnc_func.facets.places import ADVICE
+from nnc_func.facets.places import ADVICE, Place, settled
 from nnc_func.graph.leaves import Variable, brought, owned
 from nnc_func.graph.origin import told
 from nnc_func.layer import chain
@@ -46,6 +46,8 @@ def bound(
         A constant or variable of another shape or dtype than the plan's.
     DeviceError
         The device has no memory to plan in, or has not a kernel that the plan names.
+    PlaceError
+        The device has not a place that the plan names.
     """
     if not plannable(device):
         raise DeviceError(f"{device!r} has no memory to plan in, so a plan cannot run there")
@@ -121,13 +123,15 @@ def on_stack(
 
 
 def check_kernels(plan: Plan, device: Any) -> None:
-    """Raise DeviceError where the plan names a kernel that does not run on the device's array namespace."""
-    on = next((n for d in chain(device) if (n := getattr(d, "like", None) or getattr(d, "name", None))), None)
+    """Raise DeviceError where a kernel does not run on the array namespace of its place, or there is no such place."""
+    namespaces = {place: _namespace(device, place) for place in {s.aval.place for s in plan.slots}}
     seen: set[Any] = set()
     for t, i in enumerate(plan.instructions):
-        if i.view or (i.op, i.kernel) in seen:
+        place = plan.slots[i.results[0]].aval.place
+        if i.view or (i.op, i.kernel, place) in seen:
             continue
-        seen.add((i.op, i.kernel))
+        seen.add((i.op, i.kernel, place))
+        on = namespaces[place]
         kernel = next(k for k in i.op.kernels if k.name == i.kernel)
         if kernel.namespaces is not None and on not in kernel.namespaces:
             where = told(i.origin)
@@ -135,6 +139,14 @@ def check_kernels(plan: Plan, device: Any) -> None:
                 f"instruction {t} ({i.op.name}{f' at {where}' if where else ''}) wants the kernel {i.kernel!r}, which "
                 f"{device!r} has not: it runs on {', '.join(sorted(kernel.namespaces))}; plan the graph for this device"
             )
+
+
+def _namespace(device: Any, place: Place) -> str | None:
+    """What the arrays of a place are of, as kernels name it."""
+    places = getattr(device, "places", ())
+    there = device.at(place) if places else device
+    settled(place, places)
+    return next((n for d in chain(there) if (n := getattr(d, "like", None) or getattr(d, "name", None))), None)
 
 
 def fitting(device: Any, plan: Plan, slot: int, value: Any, what: str) -> Any:

@@ -67,6 +67,7 @@ def save(program: Any, path: Any) -> None:
     about: dict[str, Any] = {
         "format": FORMAT, "version": VERSION, "kind": kind, "graph": graph is not None,
         "variables": [v.name for v in variables], "plans": [],
+        "places": {v.name: v.aval.place for v in variables if v.aval.place is not None},
         "donated": list(program._donated) if kind == SYMBOLIC else [],
     }  # fmt: skip
     if graph is not None:
@@ -232,9 +233,12 @@ def _read_constants(archive: Archive) -> dict[str, Any]:
 
 def _read_variables(archive: Archive, about: Mapping[str, Any], stack: Any) -> dict[str, Variable]:
     device, found = stack.device, {}
+    places = about.get("places", {})  # of the variables that are not in the first one
+    if type(places) is not dict:
+        raise FileFormatError(f"{places!r} does not say in which places its variables are")
     for at, name in enumerate(about["variables"]):
         if not isinstance(name, str) or name in found:
             raise FileFormatError(f"{name!r} is no name of a variable, or that of another, too")
-        array = owned(device, archive.array(f"variables/{at}.npy"))
+        array = owned(device, archive.array(f"variables/{at}.npy"), place=places.get(name))
         found[name] = Variable(name, array, device.aval(array), device)
     return found

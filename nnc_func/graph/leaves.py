@@ -11,7 +11,7 @@ import numpy as np
 from nnc_func.aval import Aval
 from nnc_func.errors import DTypeError, GraphError, PlaceError, RunError, ShapeError
 from nnc_func.facets.derivatives import Constant
-from nnc_func.facets.places import ADVICE, Place, named
+from nnc_func.facets.places import ADVICE, Place, named, settled
 from nnc_func.facets.samples import Refused
 from nnc_func.facets.views import free
 from nnc_func.graph.turns import Run, Turns, enter, leave
@@ -54,9 +54,13 @@ def brought(device: Any, value: Any, dtype: Any = None, place: Place = None) -> 
     Raises
     ------
     PlaceError
-        It is an array in another place.
+        It is an array in another place, or the device has no such place.
     """
-    return device.asarray(value, dtype) if place is None else device.asarray(value, dtype, place=place)
+    if place is None:
+        return device.asarray(value, dtype)
+    places = getattr(device, "places", ())
+    settled(place, places)
+    return device.asarray(value, dtype, place=place) if places else device.asarray(value, dtype)
 
 
 def owned(device: Any, value: Any, dtype: Any = None, place: Place = None) -> Any:
