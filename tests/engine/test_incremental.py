@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import nnc_func as nnc
 from nnc_func.config import config
 from nnc_func.errors import RunError
+from nnc_func.testing.conversions import spread
 from nnc_func.testing.programs import VARIABLE, Program, programs
 from tests.engine.changing import Counting, KernelFailedError, computes, cone, random_program
 
@@ -157,7 +158,7 @@ def rerun(program: Program, stack: Any, retain: Any, choices: list[list[int]]) -
             found, wanted = built.program.evaluate(), fresh(*values.values())
         state = [np.asarray(v) for v in fresh.state()]
         for one, other in zip([*found, *built.state()], [*wanted, *state], strict=True):
-            one, other = stack.to_numpy(one), stack.to_numpy(other)
+            one, other = (a if isinstance(a, np.ndarray) else stack.to_numpy(a) for a in (one, other))
             assert (one.shape, one.dtype) == (other.shape, other.dtype)
             np.testing.assert_array_equal(one, other)
 
@@ -169,6 +170,16 @@ def test_random_programs_equal_a_fresh_build(
     stack: Any, retain: str, program: Program, choices: list[list[int]]
 ) -> None:
     rerun(program, stack, program.outputs[:1] if retain == "named" else retain, choices)
+
+
+PLACES = nnc.Places(one=nnc.NumPy(), two=nnc.NumPy())
+
+
+@pytest.mark.parametrize("stack", [nnc.eager(PLACES), nnc.lazy(PLACES)], ids=["eager", "lazy"])
+@given(spread(), st.lists(st.lists(st.integers(0, 7), max_size=3), max_size=3))
+def test_values_in_several_places_equal_a_fresh_build(stack: Any, both: Any, choices: list[list[int]]) -> None:
+    for retain in ("all", "frontier"):
+        rerun(both[1], stack, retain, choices)
 
 
 # --- failures ----------------------------------------------------------------------------------------------
