@@ -18,7 +18,6 @@ from nnc_func.device import NumPy
 from nnc_func.engine import Eager, Lazy
 from nnc_func.engine.effects import first, performed
 from nnc_func.engine.jit import Jitted
-from nnc_func.engine.plan_binding import on_stack
 from nnc_func.errors import DTypeError, GraphError, LayerError, TracingError
 from nnc_func.graph import aliases
 from nnc_func.graph.graph import ComputationGraph, Graph
@@ -363,6 +362,8 @@ class Stack:
 
     def program(self, plan: Any, constants: Any = (), variables: Any = ()) -> Any:
         """A program of a plan alone, verified and bound to this stack's device; see `plan_binding.on_stack`."""
+        from nnc_func.engine.plan_binding import on_stack
+
         return on_stack(self, plan, constants, variables)
 
     def token(self) -> Tensor:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nnc_func.engine.nonfinite import NonFinite, first_nonfinite
 from nnc_func.engine.observed import Application
-from nnc_func.engine.profile import Profile, profiled
-from nnc_func.engine.summary import Statistics, summarised
 from nnc_func.errors import OperatorError, PlanError
+
+if TYPE_CHECKING:  # what few ask for is imported when it is asked for
+    from nnc_func.engine.nonfinite import NonFinite
+    from nnc_func.engine.profile import Profile
+    from nnc_func.engine.summary import Statistics
 
 
 class Steps(Iterator[Application]):
@@ -157,6 +159,8 @@ class Inspected:
         for _ in range(repeat + 1):
             start = perf_counter()
             runs.append((start, list(self.walk(inputs, keep=False, wait=self.device.synchronise))))
+        from nnc_func.engine.profile import profiled
+
         return profiled(self.name, self.device, runs[1:])
 
     def statistics(self, *inputs: Any) -> Statistics:
@@ -172,6 +176,8 @@ class Inspected:
         ...     print(application.op, summaries)
         log [float64[3]: 0 to 0, mean 0, deviation 0, 2 zeros, 1 infinity]
         """
+        from nnc_func.engine.summary import Statistics, summarised
+
         return Statistics((step, [summarised(a) for a in step.results]) for step in self.walk(inputs, keep=False))
 
     def first_nonfinite(self, *inputs: Any) -> NonFinite | None:
@@ -189,6 +195,8 @@ class Inspected:
         >>> found.name, found.operands
         ('log', (float64[2]: 0 to 2, mean 1, deviation 1, 1 zero,))
         """
+        from nnc_func.engine.nonfinite import first_nonfinite
+
         return first_nonfinite(
             lambda watching: self.walk(inputs, watching=watching, keep=False), self.leaf_arrays(inputs), self.device
         )

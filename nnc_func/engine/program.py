@@ -11,7 +11,6 @@ import numpy as np
 from nnc_func.config import config
 from nnc_func.device.namespace import explained
 from nnc_func.engine.arenas import Arenas
-from nnc_func.engine.autotune import Tunable
 from nnc_func.engine.cancelling import asked
 from nnc_func.engine.checked import POISON, Poison, observers
 from nnc_func.engine.commit import Saved, first_writes, in_place, torn
@@ -23,6 +22,7 @@ from nnc_func.engine.outs import delivered, expendable, given, usable
 from nnc_func.engine.parallel import run_section
 from nnc_func.engine.plan import NEXT, Plan
 from nnc_func.engine.results import memory, recycled
+from nnc_func.engine.tunable import Tunable
 from nnc_func.errors import DTypeError, NncError, OperatorError, PlaceError, PlanError, ShapeError
 from nnc_func.facets.places import ADVICE, named
 from nnc_func.graph.graph import ComputationGraph
