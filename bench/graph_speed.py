@@ -18,6 +18,7 @@ from lstm import APPLICATIONS_A_STEP, BATCH, HIDDEN, INPUTS, lstm_step
 from measure import fresh, pinned, report
 
 import nnc_func as nnc
+from nnc_func.engine import located
 from nnc_func.engine.frame import Frame
 from nnc_func.engine.planner import planned
 
@@ -41,7 +42,8 @@ def once(applications: int) -> dict[str, float]:
     engine = stack.engine
     plan, _, constants = planned(optimised, stack.device, engine.allocator, engine.orders)
     laid_out = time.perf_counter()
-    Frame(plan, stack.device, constants)
+    arenas = {place: located.arena(stack.device, nbytes, place) for place, nbytes in plan.arenas.items()}
+    Frame(plan, stack.device, constants, arenas)
     bound = time.perf_counter()
     return {
         "applications": graph.statistics["applications"],

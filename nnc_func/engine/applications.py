@@ -33,17 +33,20 @@ def check_applications(plan: Plan) -> None:
         if id(s.aval) not in known:
             known[id(s.aval)] = numbers.setdefault(s.aval, len(numbers))
     kinds = [known[id(s.aval)] for s in slots]
+    kind_of = kinds.__getitem__
     seen: set[Any] = set()
     filled: set[int] = set()  # gaps, which are operands of no operator
     for t, i in enumerate(plan.instructions):
         op, operands, results = i.op, i.operands, i.results
         if op is FILL:
             filled.update(results)
-        if op.parts is not None and not filled.isdisjoint(operands):
+        if filled and op.parts is not None and not filled.isdisjoint(operands):
             operands = tuple([n for n in operands if n not in filled])
             i = evolve(i, operands=operands)
-        kind = [kinds[n] for n in (*operands, *results, *i.scratch)]
-        key = (op, id(i.items), i.kernel, i.view, len(operands), len(results), *kind)
+        key = (
+            op, id(i.items), i.kernel, i.view, len(operands), len(results),
+            *map(kind_of, operands), *map(kind_of, results), *map(kind_of, i.scratch),
+        )  # fmt: skip
         if key not in seen:
             _check(plan, t, i)
             seen.add(key)

@@ -12,6 +12,7 @@ from attrs import field, frozen
 
 from nnc_func.config import config
 from nnc_func.engine.allocators import ALLOCATORS, Allocator, BestFit
+from nnc_func.engine.collecting import uncollected
 from nnc_func.engine.force import forced
 from nnc_func.engine.interpreted import Interpreted
 from nnc_func.engine.kernel_table import NO_TABLE, KernelTable
@@ -126,7 +127,7 @@ class Lazy(Layer, Generic[A]):
         A graph with unknown extents is optimised once and planned once for each distinct binding, at the call.
         Inputs that are `donated`, by position, may be written over.
         """
-        with self.symbol.table.walking:  # type: ignore[attr-defined]
+        with self.symbol.table.walking, uncollected():  # type: ignore[attr-defined]
             start = time.perf_counter()
             optimised, report = self.graph.optimised(graph)  # type: ignore[attr-defined]
             between = time.perf_counter()
@@ -150,7 +151,7 @@ class Lazy(Layer, Generic[A]):
         donated: Sequence[int] = (),
     ) -> Any:
         """A graph that is optimised already, planned and bound, to run in these arenas or in its own."""
-        with self.symbol.table.walking:  # type: ignore[attr-defined]
+        with self.symbol.table.walking, uncollected():  # type: ignore[attr-defined]
             return self._program(graph, source, report, seconds, arenas, donated)
 
     def _program(

@@ -17,9 +17,13 @@ from nnc_func.engine.plan import (
     TABLE,
     VARIABLE,
     Buffer,
+    BufferFields,
     Instruction,
+    InstructionFields,
     Plan,
     Slot,
+    SlotFields,
+    sealed,
 )
 from nnc_func.engine.storages import Storages
 from nnc_func.facets.places import Place
@@ -47,13 +51,13 @@ def placed(work: Storages, allocator: Allocator, alignment: int, order: str) -> 
         offsets.update(zip(arena, found, strict=True))
         sizes[place] = arena_size(problem, found)
     number: dict[int, int] = {}
-    buffers: list[Buffer] = []
+    buffers: list[BufferFields] = []
     for s in range(len(work.kind)):
         if roots[s] == s:
             number[s] = len(buffers)
             planned = work.kind[s] in (ARENA, LENT, DONATED)
             buffers.append(
-                Buffer(
+                BufferFields(
                     work.kind[s],
                     work.nbytes[s],
                     work.first[s] if planned else 0,
@@ -64,18 +68,18 @@ def placed(work: Storages, allocator: Allocator, alignment: int, order: str) -> 
                 )
             )
     slots = [
-        Slot(number[roots[s]], aval, view, *lies)
+        SlotFields(number[roots[s]], aval, view, *lies)
         for s, aval, view, lies in zip(work.storage, work.avals, work.views, work.lies, strict=True)
     ]
-    instructions = [_instruction(work, raw, slots, number) for raw in work.instructions]
+    instructions = sealed(Instruction, [_instruction(work, raw, slots, number) for raw in work.instructions])
     graph = work.graph
     if work.streams is not None:
         dealt = zip(instructions, work.streams.stream, work.streams.waits, strict=True)
-        instructions = [evolve(i, stream=stream, waits=waits) for i, stream, waits in dealt]
+        instructions = tuple([evolve(i, stream=stream, waits=waits) for i, stream, waits in dealt])
     plan = Plan(
-        instructions=tuple(instructions),
-        slots=tuple(slots),
-        buffers=tuple(buffers),
+        instructions=instructions,
+        slots=sealed(Slot, slots),
+        buffers=sealed(Buffer, buffers),
         inputs=tuple(work.leaf_slots[INPUT]),
         variables=tuple(work.leaf_slots[VARIABLE]),
         constants=tuple(work.leaf_slots[CONSTANT]),
@@ -97,12 +101,14 @@ def placed(work: Storages, allocator: Allocator, alignment: int, order: str) -> 
     return plan, blocks
 
 
-def _instruction(work: Storages, raw: tuple[Any, ...], slots: list[Slot], number: dict[int, int]) -> Instruction:
+def _instruction(work: Storages, raw: tuple[Any, ...], slots: list[SlotFields], number: dict[int, int]) -> Any:
     node, kernel, operands, results, scratch, view = raw
     used = []
     for aval, storage in scratch:
-        slots.append(Slot(number[storage], aval))
+        slots.append(SlotFields(number[storage], aval))
         used.append(len(slots) - 1)
     choice = TABLE if node in work.recorded else DEFAULT
     name = kernel.name if kernel else "view"
-    return Instruction(node.op, node.items, name, operands, results, tuple(used), view, node.origin, choice=choice)
+    return InstructionFields(
+        node.op, node.items, name, operands, results, tuple(used), view, node.origin, choice=choice
+    )

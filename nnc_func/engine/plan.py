@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate
-from typing import Any
+from typing import Any, TypeVar
 
-from attrs import field, frozen
+from attrs import define, field, frozen
 
 from nnc_func.aval import Aval
 from nnc_func.engine.allocators.base import Problem, max_load
@@ -19,10 +19,24 @@ from nnc_func.tree import Structure
 ARENA, INPUT, VARIABLE, CONSTANT = "arena", "input", "variable", "constant"
 OUTPUT, NEXT, LENT, DONATED = "output", "next", "lent", "donated"
 DEFAULT, TABLE = "default", "table"
+Row = TypeVar("Row")
+
+
+@define(eq=False)
+class BufferFields:
+    """`Buffer` while it is made: see `sealed`."""
+
+    kind: str
+    nbytes: int
+    lower: int = 0
+    upper: int = 0
+    offset: int = 0
+    source: int = -1
+    place: Place = None
 
 
 @frozen
-class Buffer:
+class Buffer(BufferFields):
     """A run of bytes.
 
     Attributes
@@ -45,17 +59,20 @@ class Buffer:
         Which of the device's places it lies in; None: its own, or its first. There is one arena a place.
     """
 
-    kind: str
-    nbytes: int
-    lower: int = 0
-    upper: int = 0
+
+@define(eq=False)
+class SlotFields:
+    """`Slot` while it is made: see `sealed`."""
+
+    buffer: int
+    aval: Aval
+    is_view: bool = False
     offset: int = 0
-    source: int = -1
-    place: Place = None
+    strides: tuple[int, ...] | None = None
 
 
 @frozen
-class Slot:
+class Slot(SlotFields):
     """A value of the plan: the buffer that it lives in, and what is known of it. Views share their base's buffer.
 
     Attributes
@@ -72,15 +89,26 @@ class Slot:
         Bytes from one element to the next along each axis; None: row-major, without gaps.
     """
 
-    buffer: int
-    aval: Aval
-    is_view: bool = False
-    offset: int = 0
-    strides: tuple[int, ...] | None = None
+
+@define(eq=False)
+class InstructionFields:
+    """`Instruction` while it is made: see `sealed`."""
+
+    op: Op
+    items: Items
+    kernel: str
+    operands: tuple[int, ...]
+    results: tuple[int, ...]
+    scratch: tuple[int, ...]
+    view: bool
+    origin: Origin = field(eq=False)
+    stream: int = 0
+    waits: tuple[int, ...] = ()
+    choice: str = DEFAULT
 
 
 @frozen
-class Instruction:
+class Instruction(InstructionFields):
     """One application.
 
     Attributes
@@ -103,17 +131,20 @@ class Instruction:
         Who chose the kernel: ``"default"``, the device; ``"table"``, the engine's recorded table.
     """
 
-    op: Op
-    items: Items
-    kernel: str
-    operands: tuple[int, ...]
-    results: tuple[int, ...]
-    scratch: tuple[int, ...]
-    view: bool
-    origin: Origin = field(eq=False)
-    stream: int = 0
-    waits: tuple[int, ...] = ()
-    choice: str = DEFAULT
+
+def sealed(kind: type[Row], made: Sequence[Any]) -> tuple[Row, ...]:
+    """Rows of a plan, of objects that were made with their fields: from here on nobody sets one.
+
+    Setting the fields of what is frozen takes three times as long, and a plan has a hundred thousand.
+
+    Examples
+    --------
+    >>> sealed(Buffer, [BufferFields("arena", 64)])
+    (Buffer(kind='arena', nbytes=64, lower=0, upper=0, offset=0, source=-1, place=None),)
+    """
+    for each in made:
+        each.__class__ = kind
+    return tuple(made)
 
 
 @frozen(repr=False, slots=False)

@@ -14,7 +14,16 @@ import numpy as np
 
 from nnc_func.aval import Aval
 from nnc_func.engine.copying import INSERTED
-from nnc_func.engine.plan import Buffer, Instruction, Plan, Slot
+from nnc_func.engine.plan import (
+    Buffer,
+    BufferFields,
+    Instruction,
+    InstructionFields,
+    Plan,
+    Slot,
+    SlotFields,
+    sealed,
+)
 from nnc_func.errors import FileFormatError
 from nnc_func.graph.literals import Line, Names
 from nnc_func.graph.nesting import by_name, nested, nested_text
@@ -169,63 +178,50 @@ def from_tables(found: Mapping[str, Any], ops: Mapping[str, Op], classes: Iterab
 
 def _buffers(found: Mapping[str, Any]) -> tuple[Buffer, ...]:
     columns = [_numbers(found[key], -1) for key in ("nbytes", "lower", "upper", "offset", "source")]
-    places = {_number(n): _string(place) for n, place in found["place"]}
     kinds = [*map(_string, found["kind"])]
-    return tuple(
-        [
-            Buffer(kind, nbytes, lower, upper, offset, source, places.get(n))
-            for n, (kind, nbytes, lower, upper, offset, source) in enumerate(zip(kinds, *columns, strict=True))
-        ]
-    )
+    rows = [BufferFields(*row) for row in zip(kinds, *columns, strict=True)]
+    for n, place in found["place"]:
+        rows[_number(n)].place = _string(place)
+    return sealed(Buffer, rows)
 
 
 def _slots(found: Mapping[str, Any], avals: list[Aval]) -> tuple[Slot, ...]:
     buffers, kinds = _numbers(found["buffer"]), _numbers(found["aval"])
-    slots = [Slot(buffer, avals[kind]) for buffer, kind in zip(buffers, kinds, strict=True)]
-    views = set(_numbers(found["view"]))
-    offsets = {_number(n): _number(offset) for n, offset in found["offset"]}
-    strides = {_number(n): tuple(_numbers(each, None)) for n, each in found["strides"]}
-    for n in sorted({*views, *offsets, *strides}):
-        s = slots[n]
-        slots[n] = Slot(s.buffer, s.aval, n in views, offsets.get(n, 0), strides.get(n))
-    return tuple(slots)
+    slots = [SlotFields(buffer, avals[kind]) for buffer, kind in zip(buffers, kinds, strict=True)]
+    for n in _numbers(found["view"]):
+        slots[n].is_view = True
+    for n, offset in found["offset"]:
+        slots[_number(n)].offset = _number(offset)
+    for n, strides in found["strides"]:
+        slots[_number(n)].strides = tuple(_numbers(strides, None))
+    return sealed(Slot, slots)
 
 
 def _read_instructions(found: Mapping[str, Any], ops: Mapping[str, Op]) -> tuple[Instruction, ...]:
     calls = [_call(row, ops) for row in found["calls"]]
     origins = [tuple(part for frame in frames for part in _frame(*frame)) for frames in found["origins"]]
     rows = found["instructions"]
-    slots = _numbers(rows["slots"])
-    made: list[Instruction] = []
+    slots = tuple(_numbers(rows["slots"]))
+    made: list[InstructionFields] = []
     at = 0
     for call, origin in zip(_numbers(rows["call"]), _numbers(rows["origin"]), strict=True):
         op, items, kernel, view, choice, operands, results, scratch = calls[call]
         first = at + operands
         last = first + results
-        taken = tuple(slots[last : last + scratch]) if scratch else ()
+        taken = slots[last : last + scratch] if scratch else ()
         made.append(
-            Instruction(
-                op, items, kernel, tuple(slots[at:first]), tuple(slots[first:last]), taken, view, origins[origin],
-                0, (), choice,
+            InstructionFields(
+                op, items, kernel, slots[at:first], slots[first:last], taken, view, origins[origin], 0, (), choice
             )
-        )  # fmt: skip
+        )
         at = last + scratch
     if at != len(slots):
         raise FileFormatError(f"the instructions have {at} operands and results, written are {len(slots)}")
-    return _scheduled(made, rows)
-
-
-def _scheduled(made: list[Instruction], rows: Mapping[str, Any]) -> tuple[Instruction, ...]:
-    """The instructions with their streams and waits."""
-    streams = {_number(t): _number(stream) for t, stream in rows["stream"]}
-    waits = {_number(t): tuple(_numbers(each)) for t, each in rows["waits"]}
-    for t in sorted({*streams, *waits}):
-        i = made[t]
-        made[t] = Instruction(
-            i.op, i.items, i.kernel, i.operands, i.results, i.scratch, i.view, i.origin,
-            streams.get(t, 0), waits.get(t, ()), i.choice,
-        )  # fmt: skip
-    return tuple(made)
+    for t, stream in rows["stream"]:
+        made[_number(t)].stream = _number(stream)
+    for t, waits in rows["waits"]:
+        made[_number(t)].waits = tuple(_numbers(waits))
+    return sealed(Instruction, made)
 
 
 def _call(row: Sequence[Any], ops: Mapping[str, Op]) -> tuple[Op, Items, str, bool, str, int, int, int]:

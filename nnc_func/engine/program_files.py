@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from nnc_func.engine.collecting import uncollected
 from nnc_func.engine.interpreted import Interpreted
 from nnc_func.engine.plan_binding import bound
 from nnc_func.engine.plan_tables import from_tables, tables
@@ -101,7 +102,7 @@ def load_program(path: Any, stack: Any, classes: Iterable[type] = ()) -> Any:
         It is no such file, it is damaged or cut short, a newer version wrote it, its plan contradicts itself, or it
         does not fit the stack.
     """
-    with reading(path, "program") as archive:
+    with uncollected(), reading(path, "program") as archive:
         about = archive.about(VERSION)
         kind = about["kind"]
         if kind not in KINDS:

@@ -16,18 +16,22 @@ WORD = 512  # bits
 def check_arena(plan: Plan) -> None:
     """In each place offsets are aligned and inside the arena, and buffers alive together do not overlap."""
     numbers = [n for n, b in enumerate(plan.buffers) if b.kind == ARENA]
-    arenas = plan.arenas
+    arenas, alignment, buffers = plan.arenas, plan.alignment, plan.buffers
     for n in numbers:
-        b = plan.buffers[n]
-        if b.lower >= b.upper:
-            raise PlanError(f"buffer {n} is alive in [{b.lower}, {b.upper}), which is never")
-        if b.offset % plan.alignment:
-            raise PlanError(f"buffer {n} is at offset {b.offset}, which is no multiple of {plan.alignment}")
-        size = arenas[b.place]
-        if not 0 <= b.offset <= size - b.nbytes:
-            raise PlanError(f"buffer {n} takes bytes [{b.offset}, {b.offset + b.nbytes}) of an arena of {size}")
+        b = buffers[n]
+        if b.lower >= b.upper or b.offset % alignment or not 0 <= b.offset <= arenas[b.place] - b.nbytes:
+            _refuse(plan, n)
     for place in arenas:
-        _sweep(plan.buffers, [n for n in numbers if plan.buffers[n].nbytes and plan.buffers[n].place == place])
+        _sweep(buffers, [n for n in numbers if buffers[n].nbytes and buffers[n].place == place])
+
+
+def _refuse(plan: Plan, n: int) -> None:
+    b, size = plan.buffers[n], plan.arenas[plan.buffers[n].place]
+    if b.lower >= b.upper:
+        raise PlanError(f"buffer {n} is alive in [{b.lower}, {b.upper}), which is never")
+    if b.offset % plan.alignment:
+        raise PlanError(f"buffer {n} is at offset {b.offset}, which is no multiple of {plan.alignment}")
+    raise PlanError(f"buffer {n} takes bytes [{b.offset}, {b.offset + b.nbytes}) of an arena of {size}")
 
 
 def _sweep(buffers: Sequence[Buffer], numbers: list[int]) -> None:
@@ -39,17 +43,18 @@ def _sweep(buffers: Sequence[Buffer], numbers: list[int]) -> None:
     starts = sorted(range(len(found)), key=lower.__getitem__)
     ends = sorted(range(len(found)), key=upper.__getitem__)
     alive = _Ranks(len(found))
-    gone = 0
+    gone, first = 0, upper[ends[0]] if ends else 0
     for rank in starts:
-        while upper[ends[gone]] <= lower[rank]:
+        start = lower[rank]
+        while first <= start:
             alive.remove(ends[gone])
             gone += 1
-        before, after = alive.before(rank), alive.after(rank)
-        if before is not None and high[before] > low[rank]:
+            first = upper[ends[gone]]
+        before, after = alive.add(rank)
+        if before >= 0 and high[before] > low[rank]:
             raise _overlap(buffers, by_offset[before], by_offset[rank])
-        if after is not None and high[rank] > low[after]:
+        if after >= 0 and high[rank] > low[after]:
             raise _overlap(buffers, by_offset[after], by_offset[rank])
-        alive.add(rank)
 
 
 def _overlap(buffers: Sequence[Buffer], one: int, other: int) -> PlanError:
@@ -64,7 +69,7 @@ def _overlap(buffers: Sequence[Buffer], one: int, other: int) -> PlanError:
 class _Ranks:
     """A set of numbers below `count`, with the neighbours of each.
 
-    Bits in words, in levels: a bit says which word of the level below is not empty. Each step is one word a level.
+    Bits in words, in levels: a bit says which word of the level below is not empty. Most steps look at one word.
     """
 
     __slots__ = ("_levels",)
@@ -75,8 +80,21 @@ class _Ranks:
             count = -(-count // WORD)
             self._levels.append([0] * count)
 
-    def add(self, rank: int) -> None:
-        for words in self._levels:
+    def add(self, rank: int) -> tuple[int, int]:
+        """Add one that is no member; the largest member below it and the smallest above it, -1 where there is none."""
+        words, at, bit = self._levels[0], rank // WORD, rank % WORD
+        had = words[at]
+        below, above = had & ((1 << bit) - 1), had >> bit
+        before = at * WORD + below.bit_length() - 1 if below else self._before(rank)
+        after = rank + (above & -above).bit_length() - 1 if above else self._after(rank)
+        words[at] = had | (1 << bit)
+        if not had:
+            self._mark(at)
+        return before, after
+
+    def _mark(self, rank: int) -> None:
+        """A word of the lowest level is not empty any more."""
+        for words in self._levels[1:]:
             rank, bit = divmod(rank, WORD)
             had = words[rank]
             words[rank] = had | (1 << bit)
@@ -84,14 +102,14 @@ class _Ranks:
                 return
 
     def remove(self, rank: int) -> None:
+        """Remove a member."""
         for words in self._levels:
-            rank, bit = divmod(rank, WORD)
+            rank, bit = rank // WORD, rank % WORD
             words[rank] ^= 1 << bit
             if words[rank]:
                 return
 
-    def before(self, rank: int) -> int | None:
-        """The largest member below `rank`."""
+    def _before(self, rank: int) -> int:
         for depth, words in enumerate(self._levels):
             rank, bit = divmod(rank, WORD)
             below = words[rank] & ((1 << bit) - 1)
@@ -100,10 +118,9 @@ class _Ranks:
                 for lower in reversed(self._levels[:depth]):
                     found = found * WORD + lower[found].bit_length() - 1
                 return found
-        return None
+        return -1
 
-    def after(self, rank: int) -> int | None:
-        """The smallest member above `rank`."""
+    def _after(self, rank: int) -> int:
         for depth, words in enumerate(self._levels):
             rank, bit = divmod(rank, WORD)
             above = words[rank] >> (bit + 1)
@@ -112,4 +129,4 @@ class _Ranks:
                 for lower in reversed(self._levels[:depth]):
                     found = found * WORD + (lower[found] & -lower[found]).bit_length() - 1
                 return found
-        return None
+        return -1

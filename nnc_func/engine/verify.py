@@ -11,21 +11,19 @@ from typing import Any
 from attrs import define, field
 
 from nnc_func.engine.applications import check_applications
-from nnc_func.engine.assembly import assembly
 from nnc_func.engine.endings import donations, ends, loans, outlives
 from nnc_func.engine.plan import ARENA, CONSTANT, DONATED, INPUT, LENT, NEXT, OUTPUT, VARIABLE, Instruction, Plan
 from nnc_func.engine.regions import Region
 from nnc_func.engine.sweep import check_arena
+from nnc_func.engine.usual import LEAF, PLANNED, UNMADE, replayed
 from nnc_func.errors import PlanError
 from nnc_func.facets.kernels import ALL
-from nnc_func.facets.places import given
+from nnc_func.facets.places import Place, given
 from nnc_func.facets.places import named as place_named
 from nnc_func.graph.origin import told
 
 KINDS = (ARENA, INPUT, VARIABLE, CONSTANT, OUTPUT, NEXT, LENT, DONATED)
-PLANNED = (ARENA, LENT, DONATED)  # kinds that have a lifetime, and may be written more than once
 READ_ONLY = (INPUT, CONSTANT)
-LEAF, UNMADE = -1, -2  # where a slot is made, if not by an instruction
 NOWHERE = Region.of(0, (0,), None, 1)
 
 
@@ -55,13 +53,7 @@ def verify(plan: Plan) -> None:
     _frame(plan)
     replay = _Replay(plan)
     replay.leaves()
-    for t, instruction in enumerate(plan.instructions):
-        if instruction.view and instruction.op.parts is not None:
-            assembly(replay, t, instruction)
-        elif instruction.view:
-            replay.view(t, instruction)
-        else:
-            replay.kernel(t, instruction)
+    replayed(replay)
     (ends if plan.retained is None else outlives)(replay)
     loans(replay)
     donations(replay)
@@ -75,14 +67,39 @@ def _frame(plan: Plan) -> None:
         raise PlanError(f"an arena of {plan.arena_bytes} bytes aligned to {plan.alignment}: wanted >= 0 and >= 1")
     if not 0 <= plan.commit <= len(plan.instructions):
         raise PlanError(f"the commit section starts at {plan.commit}, of {len(plan.instructions)} instructions")
-    arenas = plan.arenas
+    kinds = {(b.kind, b.place) for b in plan.buffers}
+    if min((b.nbytes for b in plan.buffers), default=0) < 0 or any(_amiss(plan, *each) for each in kinds):
+        _refuse_buffers(plan)
+    places, count = [b.place for b in plan.buffers], len(plan.slots)
+    homes = [s.buffer for s in plan.slots]
+    if min(homes, default=0) < 0 or max(homes, default=-1) >= len(places):
+        _refuse_slots(plan)
+    if not (set(places) == {None} and {s.aval.place for s in plan.slots} == {None}):
+        _refuse_slots(plan)
+    named_slots = {s for i in plan.instructions for s in (*i.operands, *i.results, *i.scratch)}
+    if min(named_slots, default=0) < 0 or max(named_slots, default=-1) >= count:
+        _refuse_instructions(plan)
+    if plan.elsewhere:
+        for t, i in enumerate(plan.instructions):
+            if i.op.place is not given:
+                _together(plan, t)
+
+
+def _amiss(plan: Plan, kind: str, place: Place) -> bool:
+    return kind not in KINDS or (kind == ARENA and place not in plan.arenas)
+
+
+def _refuse_buffers(plan: Plan) -> None:
     for number, buffer in enumerate(plan.buffers):
         if buffer.kind not in KINDS:
             raise PlanError(f"buffer {number} is of kind {buffer.kind!r}; kinds are {', '.join(KINDS)}")
         if buffer.nbytes < 0:
             raise PlanError(f"buffer {number} has {buffer.nbytes} bytes")
-        if buffer.kind == ARENA and buffer.place not in arenas:
+        if _amiss(plan, buffer.kind, buffer.place):
             raise PlanError(f"buffer {number} is on {buffer.place}, where there is no arena")
+
+
+def _refuse_slots(plan: Plan) -> None:
     places = [b.place for b in plan.buffers]
     for number, slot in enumerate(plan.slots):
         if not 0 <= slot.buffer < len(places):
@@ -90,14 +107,14 @@ def _frame(plan: Plan) -> None:
         place = places[slot.buffer]
         if slot.aval.place != place:
             raise PlanError(f"slot {number} is {slot.aval!r}, but buffer {slot.buffer} is in {place_named(place)}")
+
+
+def _refuse_instructions(plan: Plan) -> None:
     count = len(plan.slots)
     for t, i in enumerate(plan.instructions):
-        for slots in (i.operands, i.results, i.scratch):
-            for at in slots:
-                if not 0 <= at < count:
-                    raise PlanError(f"{named(plan, t)} names slot {at}, which is none of the {count}")
-        if plan.elsewhere and i.op.place is not given:
-            _together(plan, t)
+        for at in (*i.operands, *i.results, *i.scratch):
+            if not 0 <= at < count:
+                raise PlanError(f"{named(plan, t)} names slot {at}, which is none of the {count}")
 
 
 def _together(plan: Plan, t: int) -> None:
@@ -135,6 +152,8 @@ class _Replay:
         For each slot its buffer.
     begins, ends_at
         For each buffer the lifetime in which it may be touched; of those that are no part of the planning, always.
+    until
+        For each slot an instruction before which it may be read, if it was made and not written over; else `UNMADE`.
     """
 
     plan: Plan
@@ -148,6 +167,7 @@ class _Replay:
     home: list[int] = field(init=False)
     begins: list[int] = field(init=False)
     ends_at: list[int] = field(init=False)
+    until: list[int] = field(init=False)
     _regions: dict[Any, Region] = field(init=False, factory=dict)
     _allowed: dict[Any, Any] = field(init=False, factory=dict)
     _meetings: dict[tuple[int, int], bool] = field(init=False, factory=dict)
@@ -155,7 +175,7 @@ class _Replay:
     def __attrs_post_init__(self) -> None:
         slots, buffers = len(self.plan.slots), len(self.plan.buffers)
         self.made, self.over, self.plain = [UNMADE] * slots, [UNMADE] * slots, [True] * slots
-        self.region = [NOWHERE] * slots
+        self.region, self.until = [NOWHERE] * slots, [UNMADE] * slots
         self.first, self.writer = [LEAF] * buffers, [LEAF] * buffers
         self.valid = [[] for _ in range(buffers)]
         self.home = [s.buffer for s in self.plan.slots]
@@ -192,6 +212,7 @@ class _Replay:
                 self.whole(slot, f"{kind} {position}")
                 self.made[slot] = LEAF
                 self.valid[number].append(slot)
+                self.until[slot] = self.ends_at[number] if self.begins[number] <= 0 else UNMADE
 
     def view(self, t: int, i: Instruction) -> None:
         """Nothing is computed: the results show the memory of one operand."""
@@ -221,8 +242,7 @@ class _Replay:
             self.make(t, slot)
 
     def kernel(self, t: int, i: Instruction) -> None:
-        """Operands are read, then scratch and results are written."""
-        self.reads(t, i)
+        """Scratch and results are written; the operands have been read."""
         home = self.home
         held = [home[s] for s in i.operands]
         taken: list[int] = []
@@ -282,6 +302,7 @@ class _Replay:
         self.valid[number].append(slot)
         if not self.begins[number] <= t < self.ends_at[number]:
             self.alive(t, number, f"makes slot {slot}")
+        self.until[slot] = self.ends_at[number]
 
     def writes(self, t: int, slot: int, in_place: bool) -> None:
         """The slot's bytes are written, and that is allowed now."""
@@ -300,7 +321,7 @@ class _Replay:
             if not self.meet(self.region[other], region):
                 kept.append(other)
                 continue
-            self.over[other] = t
+            self.over[other], self.until[other] = t, UNMADE
             if once and self.made[other] != LEAF and not self.plan.slots[other].is_view:
                 raise PlanError(
                     f"{self.named(t)} writes to {self.told(number)}, which {self.named(self.made[other])} wrote before"
