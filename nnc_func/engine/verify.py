@@ -12,17 +12,14 @@ from attrs import define, field
 
 from nnc_func.engine.applications import check_applications
 from nnc_func.engine.endings import donations, ends, loans, outlives
-from nnc_func.engine.plan import ARENA, CONSTANT, DONATED, INPUT, LENT, NEXT, OUTPUT, VARIABLE, Instruction, Plan
+from nnc_func.engine.plan import ARENA, CONSTANT, DONATED, INPUT, VARIABLE, Instruction, Plan
+from nnc_func.engine.references import check_references, named
 from nnc_func.engine.regions import Region
 from nnc_func.engine.sweep import check_arena
 from nnc_func.engine.usual import LEAF, PLANNED, UNMADE, replayed
 from nnc_func.errors import PlanError
 from nnc_func.facets.kernels import ALL
-from nnc_func.facets.places import Place, given
-from nnc_func.facets.places import named as place_named
-from nnc_func.graph.origin import told
 
-KINDS = (ARENA, INPUT, VARIABLE, CONSTANT, OUTPUT, NEXT, LENT, DONATED)
 READ_ONLY = (INPUT, CONSTANT)
 NOWHERE = Region.of(0, (0,), None, 1)
 
@@ -50,7 +47,7 @@ def verify(plan: Plan) -> None:
     Traceback (most recent call last):
     nnc_func.errors.PlanError: buffers 0 and 1 are both alive at step 1 and overlap: bytes [0, 64) and [0, 64)
     """
-    _frame(plan)
+    check_references(plan)
     replay = _Replay(plan)
     replay.leaves()
     replayed(replay)
@@ -59,77 +56,6 @@ def verify(plan: Plan) -> None:
     donations(replay)
     check_arena(plan)
     check_applications(plan)
-
-
-def _frame(plan: Plan) -> None:
-    """What can be said without replaying: numbers are in range."""
-    if plan.alignment < 1 or plan.arena_bytes < 0:
-        raise PlanError(f"an arena of {plan.arena_bytes} bytes aligned to {plan.alignment}: wanted >= 0 and >= 1")
-    if not 0 <= plan.commit <= len(plan.instructions):
-        raise PlanError(f"the commit section starts at {plan.commit}, of {len(plan.instructions)} instructions")
-    kinds = {(b.kind, b.place) for b in plan.buffers}
-    if min((b.nbytes for b in plan.buffers), default=0) < 0 or any(_amiss(plan, *each) for each in kinds):
-        _refuse_buffers(plan)
-    places, count = [b.place for b in plan.buffers], len(plan.slots)
-    homes = [s.buffer for s in plan.slots]
-    if min(homes, default=0) < 0 or max(homes, default=-1) >= len(places):
-        _refuse_slots(plan)
-    if not (set(places) == {None} and {s.aval.place for s in plan.slots} == {None}):
-        _refuse_slots(plan)
-    named_slots = {s for i in plan.instructions for s in (*i.operands, *i.results, *i.scratch)}
-    if min(named_slots, default=0) < 0 or max(named_slots, default=-1) >= count:
-        _refuse_instructions(plan)
-    if plan.elsewhere:
-        for t, i in enumerate(plan.instructions):
-            if i.op.place is not given:
-                _together(plan, t)
-
-
-def _amiss(plan: Plan, kind: str, place: Place) -> bool:
-    return kind not in KINDS or (kind == ARENA and place not in plan.arenas)
-
-
-def _refuse_buffers(plan: Plan) -> None:
-    for number, buffer in enumerate(plan.buffers):
-        if buffer.kind not in KINDS:
-            raise PlanError(f"buffer {number} is of kind {buffer.kind!r}; kinds are {', '.join(KINDS)}")
-        if buffer.nbytes < 0:
-            raise PlanError(f"buffer {number} has {buffer.nbytes} bytes")
-        if _amiss(plan, buffer.kind, buffer.place):
-            raise PlanError(f"buffer {number} is on {buffer.place}, where there is no arena")
-
-
-def _refuse_slots(plan: Plan) -> None:
-    places = [b.place for b in plan.buffers]
-    for number, slot in enumerate(plan.slots):
-        if not 0 <= slot.buffer < len(places):
-            raise PlanError(f"slot {number} lives in buffer {slot.buffer}, which is none of the {len(places)}")
-        place = places[slot.buffer]
-        if slot.aval.place != place:
-            raise PlanError(f"slot {number} is {slot.aval!r}, but buffer {slot.buffer} is in {place_named(place)}")
-
-
-def _refuse_instructions(plan: Plan) -> None:
-    count = len(plan.slots)
-    for t, i in enumerate(plan.instructions):
-        for at in (*i.operands, *i.results, *i.scratch):
-            if not 0 <= at < count:
-                raise PlanError(f"{named(plan, t)} names slot {at}, which is none of the {count}")
-
-
-def _together(plan: Plan, t: int) -> None:
-    """Whatever is no transfer reads and writes in one place."""
-    i = plan.instructions[t]
-    found = {plan.buffers[plan.slots[s].buffer].place for s in (*i.operands, *i.results, *i.scratch)}
-    if len(found) > 1:
-        said = ", ".join(sorted(map(place_named, found)))
-        raise PlanError(f"{named(plan, t)} works in different places, which only a transfer does: {said}")
-
-
-def named(plan: Plan, t: int) -> str:
-    """An instruction, as messages name it."""
-    where = told(plan.instructions[t].origin)
-    return f"instruction {t} ({plan.instructions[t].op.name}{f' at {where}' if where else ''})"
 
 
 @define
