@@ -355,9 +355,11 @@ class Stack:
             structure,
             **effects_of(self._symbolic(t) for t in effects),
         )
+        given_up = [graph.position(self._input(i)) for i in donate]
         if isinstance(retain, str) and retain == "none":
-            given_up = [graph.position(self._input(i)) for i in donate]
             return self.engine.compile(graph, given_up) if given_up else self.engine.compile(graph)
+        if given_up:
+            raise GraphError("what is kept from one call to the next is not given up: say retain= or donate=, not both")
         return self.engine.incremental(graph, retain, self._symbolic)
 
     def program(self, plan: Any, constants: Any = (), variables: Any = ()) -> Any:

@@ -18,6 +18,8 @@ from attrs import evolve, field, frozen
 
 from nnc_func.engine.kernel_table import Entry, KernelTable, chosen
 from nnc_func.engine.machine import Machine
+from nnc_func.engine.outs import kept
+from nnc_func.engine.plan import DONATED
 from nnc_func.engine.relaid import elsewhere
 from nnc_func.engine.trials import LEAST, Candidate, Trial, alternated, seconds, tried
 from nnc_func.errors import DeviceError, GraphError, OperatorError
@@ -112,7 +114,8 @@ def autotune(program: Any, inputs: Sequence[Any], budget: float, workspace: int 
             verdict = "nothing is faster" if deadline > start else f"a budget of {budget} s is too small to measure"
             return Tuning(program, engine.kernels, tuple(trials), 1.0, time.perf_counter() - start, verdict)
         table = _merged(engine.kernels, KernelTable(entries, Machine.here(device)))
-        tuned = engine.with_kernels(table).program(graph, program.source, program.stats.optimiser, 0.0)
+        donated = sorted({b.source for b in program.plan.buffers if b.kind == DONATED})
+        tuned = engine.with_kernels(table).program(graph, program.source, program.stats.optimiser, 0.0, donated=donated)
         runs.append(_repeated(tuned, inputs))
         runs[1]()
         before, after = alternated(device, runs, start + budget)
@@ -249,5 +252,5 @@ def _repeated(program: Any, inputs: Sequence[Any]) -> Callable[[], Any]:
     """A run of the program on copies of its inputs, over variables of its own."""
     device, mine = program._device, copied(program)
     avals = [n.aval for n in program.graph.inputs]
-    arrays = [owned(device, brought(device, x, a.dtype, a.place)) for x, a in zip(inputs, avals, strict=True)]
+    arrays = kept([owned(device, brought(device, x, a.dtype, a.place)) for x, a in zip(inputs, avals, strict=True)])
     return lambda: mine.run(arrays)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nnc_func.engine.observed import Application
+from nnc_func.engine.outs import kept
 from nnc_func.errors import OperatorError, PlanError
 
 if TYPE_CHECKING:  # what few ask for is imported when it is asked for
@@ -136,7 +137,7 @@ class Inspected:
     def profile(self, *inputs: Any, repeat: int = 10) -> Profile:
         """Seconds, bytes and FLOPs of each instruction: medians over `repeat` runs, after one that is not counted.
 
-        Variables are as before afterwards. Kernels are timed one by one, waiting for the device after each.
+        Variables and inputs are as before afterwards. Kernels are timed one by one, waiting for the device after each.
 
         Raises
         ------
@@ -158,13 +159,13 @@ class Inspected:
         runs = []
         for _ in range(repeat + 1):
             start = perf_counter()
-            runs.append((start, list(self.walk(inputs, keep=False, wait=self.device.synchronise))))
+            runs.append((start, list(self.walk(kept(inputs), keep=False, wait=self.device.synchronise))))
         from nnc_func.engine.profile import profiled
 
         return profiled(self.name, self.device, runs[1:])
 
     def statistics(self, *inputs: Any) -> Statistics:
-        """What each result holds, in the order of the run; it prints itself. Variables are as before afterwards.
+        """What each result holds, in the order of the run; it prints itself. Variables and inputs are as before.
 
         Examples
         --------
@@ -178,12 +179,12 @@ class Inspected:
         """
         from nnc_func.engine.summary import Statistics, summarised
 
-        return Statistics((step, [summarised(a) for a in step.results]) for step in self.walk(inputs, keep=False))
+        return Statistics((step, [summarised(a) for a in step.results]) for step in self.walk(kept(inputs), keep=False))
 
     def first_nonfinite(self, *inputs: Any) -> NonFinite | None:
         """The first application that gives a NaN or an infinity, what it was given, and the user's line; else None.
 
-        Inputs, variables and constants that hold one already are said. Variables are as before afterwards.
+        Inputs, variables and constants that hold one already are said. Variables and inputs are as before afterwards.
 
         Examples
         --------
@@ -198,5 +199,7 @@ class Inspected:
         from nnc_func.engine.nonfinite import first_nonfinite
 
         return first_nonfinite(
-            lambda watching: self.walk(inputs, watching=watching, keep=False), self.leaf_arrays(inputs), self.device
+            lambda watching: self.walk(kept(inputs), watching=watching, keep=False),
+            self.leaf_arrays(inputs),
+            self.device,
         )

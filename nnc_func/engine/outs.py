@@ -53,6 +53,22 @@ def expendable(array: Any, others: Sequence[Any]) -> bool:
     return isinstance(array, np.ndarray) and bool(array.flags.writeable) and usable([array], others)
 
 
+def kept(inputs: Sequence[Any]) -> list[Any]:
+    """Inputs that no run writes over: of NumPy's arrays read-only views, and others nobody may write to anyway.
+
+    Examples
+    --------
+    >>> (x,) = kept([np.zeros(2)])
+    >>> expendable(x, [])
+    False
+    """
+    found = [x.view() if type(x) is np.ndarray else x for x in inputs]
+    for x in found:
+        if type(x) is np.ndarray:
+            x.flags.writeable = False
+    return found
+
+
 def _contiguous(array: Any) -> bool:
     flags = getattr(array, "flags", None)
     return flags is None or bool(flags.c_contiguous)

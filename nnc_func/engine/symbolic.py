@@ -98,7 +98,7 @@ class SymbolicProgram(Inspected):
         if tuning.program is program:
             return evolve(tuning, program=self)
         engine = self._engine.with_kernels(tuning.table)
-        tuned = SymbolicProgram(engine, self.graph, self.source, self._report, self._seconds)
+        tuned = SymbolicProgram(engine, self.graph, self.source, self._report, self._seconds, self._donated)
         return evolve(tuning, program=tuned)
 
     def nested(self, results: list[Any]) -> Any:

@@ -22,7 +22,7 @@ def alias(stack: Any, x: Any, offsets: Any, shape: Any, strides: Any = None) -> 
     Raises
     ------
     ShapeError
-        The window does not lie in the tensor.
+        The window does not lie in the tensor, or is not told in whole numbers.
 
     Examples
     --------
@@ -39,14 +39,21 @@ def alias(stack: Any, x: Any, offsets: Any, shape: Any, strides: Any = None) -> 
 
 
 def _box(whole: Any, offsets: Any, shape: Any, strides: Any, what: str) -> Box:
-    offsets, shape = sizes(offsets), sizes(shape)
-    strides = (1,) * len(whole) if strides is None else sizes(strides)
+    offsets, shape = _numbers(offsets, f"offsets of {what}"), _numbers(shape, f"extents of {what}")
+    strides = (1,) * len(whole) if strides is None else _numbers(strides, f"strides of {what}")
     if not len(offsets) == len(shape) == len(strides) == len(whole):
         given = f"offsets {offsets}, shape {shape}, strides {strides}"
         raise ShapeError(f"{what} of a tensor of shape {whole} wants {len(whole)} numbers each, given {given}")
     box = Box(offsets, shape, strides)
     box.within(whole, f"{what} of shape {shape} at {offsets}")
     return box
+
+
+def _numbers(given: Any, what: str) -> tuple[Any, ...]:
+    try:
+        return sizes(given)
+    except TypeError:
+        raise ShapeError(f"{what} are whole numbers, a tuple with one for each axis, given {given!r}") from None
 
 
 class Fresh:
@@ -70,7 +77,7 @@ class Fresh:
 
     def __init__(self, stack: Any, shape: Any, dtype: Any = "float32", fill: Any = 0) -> None:
         self.stack = stack
-        self.shape = sizes(shape)
+        self.shape = _numbers(shape, "the extents of a fresh tensor")
         self.dtype = np.dtype(dtype)
         self.fill = fill
         self._parts: list[tuple[Any, Box, Origin]] = []

@@ -124,6 +124,41 @@ def test_the_plans_text_says_so_and_parses_back() -> None:
     assert str(Plan.parse(str(plan))) == str(plan)
 
 
+def over(program: Any) -> set[int]:
+    return {b.source for b in program.plan.buffers if b.kind == DONATED}
+
+
+@pytest.mark.parametrize("extent", [N, "n"])
+@pytest.mark.parametrize("look", ["profile", "statistics", "first_nonfinite", "autotune"])
+def test_what_only_looks_leaves_inputs_as_they_are(look: str, extent: Any) -> None:
+    x = LAZY.input("x", (extent,), "float64")
+    program = LAZY.compile([x], chain(LAZY.ops, x), donate=[x])
+    array = np.linspace(0, 1, N)
+    assert look == "autotune" or str(getattr(program, look)(array))
+    assert look != "autotune" or str(program.autotune(array, budget=0.01))
+    np.testing.assert_array_equal(array, np.linspace(0, 1, N))
+    program(array)
+    assert (array != np.linspace(0, 1, N)).any()
+
+
+def test_tuning_runs_again_on_what_was_given_and_its_program_takes_inputs_over() -> None:
+    """The indices are given up, and what is written over them would be out of range."""
+    i, x = LAZY.input("i", (64,), "int64"), LAZY.input("x", (64, 64), "float64")
+    o = LAZY.ops
+    taken = o.sum(o.take(x @ x, i, axis=0))
+    program = LAZY.compile([i, x], [taken, o.sum(i * 1000 + 7)], donate=[i, x])
+    assert over(program) == {0, 1}
+    tuned = program.autotune(np.arange(64), np.ones((64, 64)), budget=0.2).program
+    assert over(tuned) == {0, 1}
+    np.testing.assert_allclose(tuned(np.arange(64), np.ones((64, 64)))[0], 64.0**3)
+
+
+def test_what_is_kept_from_call_to_call_is_not_given_up() -> None:
+    x = LAZY.input("x", (2,))
+    with pytest.raises(GraphError, match="retain= or donate=, not both"):
+        LAZY.compile([x], x + 1, retain="all", donate=[x])
+
+
 @given(programs(most_steps=8), st.data())
 def test_random_programs_give_the_same(program: Any, data: Any) -> None:
     leaves = [

@@ -304,3 +304,14 @@ def test_what_is_written_part_by_part_is_computed_there() -> None:
     program = LAZY.compile([z], o.sum(y.value))
     assert sorted(ran(program)) == ["cos", "sin", "sum"]
     assert [b.kind for b in program.plan.buffers].count(ARENA) == 1
+
+
+@pytest.mark.parametrize("bad", [(0.5, 0), np.array([0, 0]), "00", None])
+def test_offsets_are_whole_numbers(stack: Any, bad: Any) -> None:
+    x = stack.asarray(np.ones((2, 3)))
+    with pytest.raises(ShapeError, match="offsets of an alias are whole numbers, a tuple"):
+        stack.alias(x, bad, (1, 1))
+    with pytest.raises(ShapeError, match="offsets of a part are whole numbers, a tuple"):
+        stack.fresh((2, 3)).write(np.ones((1, 1)), bad)
+    with pytest.raises(ShapeError, match="extents of a fresh tensor are whole numbers, a tuple"):
+        stack.fresh(bad)
