@@ -12,9 +12,9 @@ from attrs import evolve
 from nnc_func.aval import Aval
 from nnc_func.engine.copying import FILL
 from nnc_func.engine.plan import Instruction, Plan
+from nnc_func.engine.references import named
 from nnc_func.errors import NncError, OperatorError, PlanError
 from nnc_func.facets.kernels import takes_layouts
-from nnc_func.graph.origin import told
 from nnc_func.op import Items, Op
 
 
@@ -26,30 +26,36 @@ def check_applications(plan: Plan) -> None:
     PlanError
         Names the instruction, what it is written to be, and what the operator says.
     """
-    slots = plan.slots
-    numbers: dict[Aval, int] = {}
-    known: dict[int, int] = {}  # id of an aval -> the number that it has in common with its equals: a cheap key
-    for s in slots:
-        if id(s.aval) not in known:
-            known[id(s.aval)] = numbers.setdefault(s.aval, len(numbers))
-    kinds = [known[id(s.aval)] for s in slots]
-    kind_of = kinds.__getitem__
-    seen: set[Any] = set()
+    kinds = _kinds(plan)
+    usual: set[Any] = set()  # applications that are known to be right: of two operands and a result, as most are
+    others: set[Any] = set()
     filled: set[int] = set()  # gaps, which are operands of no operator
     for t, i in enumerate(plan.instructions):
         op, operands, results = i.op, i.operands, i.results
+        if len(operands) == 2 and len(results) == 1 and not i.scratch and not i.view:
+            key = (op, id(i.items), i.kernel, kinds[operands[0]], kinds[operands[1]], kinds[results[0]])
+            if key not in usual:
+                _check(plan, t, i)
+                usual.add(key)
+            continue
         if op is FILL:
             filled.update(results)
         if filled and op.parts is not None and not filled.isdisjoint(operands):
             operands = tuple([n for n in operands if n not in filled])
             i = evolve(i, operands=operands)
-        key = (
-            op, id(i.items), i.kernel, i.view, len(operands), len(results),
-            *map(kind_of, operands), *map(kind_of, results), *map(kind_of, i.scratch),
-        )  # fmt: skip
-        if key not in seen:
+        shown = tuple([kinds[s] for s in (*operands, *results, *i.scratch)])
+        application = (op, id(i.items), i.kernel, i.view, len(operands), len(results), shown)
+        if application not in others:
             _check(plan, t, i)
-            seen.add(key)
+            others.add(application)
+
+
+def _kinds(plan: Plan) -> list[int]:
+    """For each slot a number that its aval has in common with its equals: a cheap key."""
+    avals = {id(s.aval): s.aval for s in plan.slots}
+    numbers: dict[Aval, int] = {}
+    known = {key: numbers.setdefault(aval, len(numbers)) for key, aval in avals.items()}
+    return [known[id(s.aval)] for s in plan.slots]
 
 
 def inferred(op: Op, avals: tuple[Aval, ...], items: Items) -> tuple[Aval, ...]:
@@ -82,31 +88,30 @@ def inferred(op: Op, avals: tuple[Aval, ...], items: Items) -> tuple[Aval, ...]:
 
 def _check(plan: Plan, t: int, i: Instruction) -> None:
     operands, results, scratch = ([plan.slots[n].aval for n in ns] for ns in (i.operands, i.results, i.scratch))
-    where = told(i.origin)
-    named = f"instruction {t} ({i.op.name}{f' at {where}' if where else ''})"
     try:
         wanted = inferred(i.op, tuple(operands), i.items)
     except PlanError as error:
-        raise PlanError(f"{named} is refused: {error}") from None
-    if list(wanted) != [a.having(place=None) for a in results]:
+        raise PlanError(f"{named(plan, t)} is refused: {error}") from None
+    if list(wanted) != [a if a.place is None else a.having(place=None) for a in results]:
         told_of = ", ".join(map(repr, results)) or "no results"
-        raise PlanError(f"{named} gives {', '.join(map(repr, wanted))}, but {told_of} is written")
+        raise PlanError(f"{named(plan, t)} gives {', '.join(map(repr, wanted))}, but {told_of} is written")
     if not i.view:
-        _check_kernel(i, named, tuple(operands), scratch)
+        _check_kernel(plan, t, i, tuple(operands), scratch)
 
 
-def _check_kernel(i: Instruction, named: str, operands: tuple[Aval, ...], scratch: list[Aval]) -> None:
+def _check_kernel(plan: Plan, t: int, i: Instruction, operands: tuple[Aval, ...], scratch: list[Aval]) -> None:
     params = dict(i.items)
     kernel = next((k for k in i.op.kernels if k.name == i.kernel), None)
     if kernel is None:
-        raise PlanError(f"{named} has no kernel {i.kernel!r}; there are: {', '.join(k.name for k in i.op.kernels)}")
+        there = ", ".join(k.name for k in i.op.kernels)
+        raise PlanError(f"{named(plan, t)} has no kernel {i.kernel!r}; there are: {there}")
     try:
         accepted = takes_layouts(kernel, i.op, operands, params) and kernel.accepts(operands, **params)
         wanted = [Aval(*s) for s in kernel.scratch(operands, **params)] if kernel.scratch is not None else []
         given = [Aval(a.shape, a.dtype) for a in scratch]
     except NncError as error:
-        raise PlanError(f"{named}: {error}") from None
+        raise PlanError(f"{named(plan, t)}: {error}") from None
     if not accepted:
-        raise PlanError(f"{named}: the kernel {i.kernel!r} does not take {', '.join(map(repr, operands))}")
+        raise PlanError(f"{named(plan, t)}: the kernel {i.kernel!r} does not take {', '.join(map(repr, operands))}")
     if wanted != given:
-        raise PlanError(f"{named}: the kernel {i.kernel!r} wants scratch {wanted}, given {given}")
+        raise PlanError(f"{named(plan, t)}: the kernel {i.kernel!r} wants scratch {wanted}, given {given}")

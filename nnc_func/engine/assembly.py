@@ -21,6 +21,27 @@ def assembly(replay: Any, t: int, i: Instruction) -> None:
         raise PlanError(f"{replay.named(t)} puts {len(i.results)} results together; wanted one")
     slots, whole = replay.plan.slots, i.results[0]
     replay.fits(whole, t)
+    key = (
+        i.op,
+        id(i.items),
+        *[(id(s.aval), s.offset, s.strides) for s in map(slots.__getitem__, (whole, *i.operands))],
+    )
+    if key not in replay.assembled or not _in_one(replay, i):
+        _in_place(replay, t, i, whole)
+        if _in_one(replay, i):
+            replay.assembled.add(key)
+    replay.make(t, whole)
+
+
+def _in_one(replay: Any, i: Instruction) -> bool:
+    """Whether nothing but where they lie in one buffer says that the operands are parts of the result."""
+    slots = replay.plan.slots
+    home = slots[i.results[0]].buffer
+    return all(slots[s].buffer == home and not slots[s].is_view and _maker(replay, s) is not FILL for s in i.operands)
+
+
+def _in_place(replay: Any, t: int, i: Instruction, whole: int) -> None:
+    slots = replay.plan.slots
     parts = [s for s in i.operands if _maker(replay, s) is not FILL]
     aval, params = slots[whole].aval, dict(i.items)
     assert i.op.parts is not None
@@ -37,7 +58,6 @@ def assembly(replay: Any, t: int, i: Instruction) -> None:
     found = sum(slots[s].aval.size for s in i.operands)
     if found != aval.size:
         raise PlanError(f"{replay.named(t)} puts {aval.size} elements together, but its operands have {found}")
-    replay.make(t, whole)
 
 
 def _maker(replay: Any, slot: int) -> Any:

@@ -59,17 +59,16 @@ def _names(variables: Sequence[Any]) -> str:
 def in_place(plan: Plan) -> list[int]:
     """Slots that are written over a variable: their array is the variable's."""
     leaves = set(plan.variables)
-    return [
-        i
-        for i, s in enumerate(plan.slots)
-        if plan.buffers[s.buffer].kind == "variable" and i not in leaves and not s.is_view
-    ]
+    variables = {n for n, b in enumerate(plan.buffers) if b.kind == "variable"}
+    return [i for i, s in enumerate(plan.slots) if s.buffer in variables and i not in leaves and not s.is_view]
 
 
 def first_writes(plan: Plan, over: list[tuple[int, Any]]) -> list[tuple[int, Any]]:
     """(instruction, variable): from which instruction on a variable is written over."""
     first: dict[int, int] = {}
-    for t, instruction in enumerate(plan.instructions):
-        for slot in instruction.results:
-            first.setdefault(slot, t)
+    wanted = {slot for slot, _ in over}
+    for t, instruction in enumerate(plan.instructions if over else ()):
+        if not wanted.isdisjoint(instruction.results):
+            for slot in instruction.results:
+                first.setdefault(slot, t)
     return [(first[slot], variable) for slot, variable in over]

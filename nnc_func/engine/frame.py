@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -24,6 +25,7 @@ class Frame:
 
     __slots__ = (
         "_kernels",
+        "_parts",
         "_passing",
         "_shown",
         "arenas",
@@ -52,36 +54,34 @@ class Frame:
         self.bound: dict[int, Any] = {}  # slot -> the variable's array that is patched in now
         self.lent: dict[int, list[int]] = {}  # output -> slots that live in its memory before it is written
         self.donated: dict[int, list[int]] = {}  # input that was given up -> it, and slots that live in its memory
-        for i, found in enumerate(plan.slots):
-            buffer = plan.buffers[found.buffer]
-            if buffer.kind == LENT and not found.is_view:
-                self.lent.setdefault(buffer.source, []).append(i)
-            if buffer.kind == DONATED and not found.is_view:
-                self.donated.setdefault(buffer.source, []).append(i)
+        self._lend(plan)
         self._kernels: dict[Any, Any] = {}
+        self._parts: dict[Any, Any] = {}  # arrays of what lives in the same place, one after the other
         self.sections: dict[int, Any] = {}  # position in calls -> the calls from there dealt out to threads
         self._passing: list[tuple[list[Any], int]] = []
         self._shown: list[int] = []
         for slot, value in zip(plan.constants, constants, strict=True):
             self.arrays[slot] = value
-        commit = 0
         moving = self._moving(plan)
         self._bind_windows(plan, device, moving)
-        for t, instruction in enumerate(plan.instructions):
-            if t == plan.commit:
-                commit = len(self.calls)
-            if instruction.view:
-                self._bind_view(plan, device, instruction, moving)
-            else:
-                self._bind_call(plan, device, t, instruction, moving)
-        if plan.commit >= len(plan.instructions):
-            commit = len(self.calls)
+        self._bind(plan, device, moving)
+        self._parts = {}
+        commit = bisect_left(self.order, plan.commit)
         self.early, self.late = self.calls[:commit], self.calls[commit:]
+
+    def _lend(self, plan: Plan) -> None:
+        """Note what lives in memory that is lent or was given up."""
+        found = {LENT: self.lent, DONATED: self.donated}
+        borrowed = {n: found[b.kind] for n, b in enumerate(plan.buffers) if b.kind in found}
+        for i, s in enumerate(plan.slots if borrowed else ()):
+            if s.buffer in borrowed and not s.is_view:
+                borrowed[s.buffer].setdefault(plan.buffers[s.buffer].source, []).append(i)
 
     @staticmethod
     def _moving(plan: Plan) -> dict[int, int]:
         """Slots whose array changes from call to call, and the slot that each one is a view of, at the root."""
-        return {i: i for i, s in enumerate(plan.slots) if plan.buffers[s.buffer].kind not in (ARENA, CONSTANT)}
+        moves = [b.kind not in (ARENA, CONSTANT) for b in plan.buffers]
+        return {i: i for i, s in enumerate(plan.slots) if moves[s.buffer]}
 
     def _bind_windows(self, plan: Plan, device: Any, moving: dict[int, int]) -> None:
         """What is computed as a part of an output or of an update shows that, which is another array each time."""
@@ -104,24 +104,30 @@ class Frame:
         else:
             self.arrays[result] = call(self._array(plan, device, operand))
 
-    def _bind_call(self, plan: Plan, device: Any, t: int, instruction: Any, moving: dict[int, int]) -> None:
-        if instruction.scratch:
-            call = self._writing(plan, device, instruction)
-        else:  # the same function for all that is applied alike
-            key = (instruction.op, instruction.kernel, id(instruction.items), len(instruction.results))
-            found = self._kernels.get(key)
-            call = self._kernels[key] = self._writing(plan, device, instruction) if found is None else found
-        args: list[Any] = []
-        arrays = self.arrays
-        for slot in (*instruction.operands, *instruction.results):
-            if slot in moving:
-                self.patches.setdefault(slot, []).append((args, len(args)))
-                args.append(None)
-            else:
+    def _bind(self, plan: Plan, device: Any, moving: dict[int, int]) -> None:
+        arrays, patches, kernels = self.arrays, self.patches, self._kernels
+        for t, instruction in enumerate(plan.instructions):
+            if instruction.view:
+                self._bind_view(plan, device, instruction, moving)
+                continue
+            if instruction.scratch:
+                call = self._writing(plan, device, instruction)
+            else:  # the same function for all that is applied alike
+                key = (instruction.op, instruction.kernel, id(instruction.items), len(instruction.results))
+                call = kernels.get(key)
+                if call is None:
+                    call = kernels[key] = self._writing(plan, device, instruction)
+            args: list[Any] = []
+            for slot in (*instruction.operands, *instruction.results):
                 found = arrays[slot]
-                args.append(self._array(plan, device, slot) if found is None else found)
-        self.calls.append((call, args))
-        self.order.append(t)
+                if found is None:
+                    if slot in moving:
+                        patches.setdefault(slot, []).append((args, len(args)))
+                    else:
+                        found = self._array(plan, device, slot)
+                args.append(found)
+            self.calls.append((call, args))
+            self.order.append(t)
 
     def _writing(self, plan: Plan, device: Any, instruction: Any) -> Any:
         kernel = next(k for k in instruction.op.kernels if k.name == instruction.kernel)
@@ -133,7 +139,11 @@ class Frame:
         if found is None:
             s = plan.slots[slot]
             b = plan.buffers[s.buffer]
-            found = self.arrays[slot] = part(device, s, self.arenas[b.place], b.offset)
+            key = (b.place, b.offset + s.offset, id(s.aval), s.strides)
+            found = self._parts.get(key)
+            if found is None:
+                found = self._parts[key] = part(device, s, self.arenas[b.place], b.offset)
+            self.arrays[slot] = found
         return found
 
     def put(self, slot: int, array: Any) -> None:

@@ -124,20 +124,22 @@ def on_stack(
 
 def check_kernels(plan: Plan, device: Any) -> None:
     """Raise DeviceError where a kernel does not run on the array namespace of its place, or there is no such place."""
-    namespaces = {place: _namespace(device, place) for place in {s.aval.place for s in plan.slots}}
-    seen: set[Any] = set()
-    for t, i in enumerate(plan.instructions):
-        place = plan.slots[i.results[0]].aval.place
-        if i.view or (i.op, i.kernel, place) in seen:
-            continue
-        seen.add((i.op, i.kernel, place))
-        on = namespaces[place]
-        kernel = next(k for k in i.op.kernels if k.name == i.kernel)
-        if kernel.namespaces is not None and on not in kernel.namespaces:
+    places = [s.aval.place for s in plan.slots]
+    namespaces = {place: _namespace(device, place) for place in set(places)}
+    applied = {(i.op, i.kernel, places[i.results[0]]) for i in plan.instructions if not i.view}
+    missing = {
+        (op, name, place): kernel.namespaces
+        for op, name, place in applied
+        if (kernel := next(k for k in op.kernels if k.name == name)).namespaces is not None
+        and namespaces[place] not in kernel.namespaces
+    }
+    for t, i in enumerate(plan.instructions if missing else ()):
+        runs_on = None if i.view else missing.get((i.op, i.kernel, places[i.results[0]]))
+        if runs_on is not None:
             where = told(i.origin)
             raise DeviceError(
                 f"instruction {t} ({i.op.name}{f' at {where}' if where else ''}) wants the kernel {i.kernel!r}, which "
-                f"{device!r} has not: it runs on {', '.join(sorted(kernel.namespaces))}; plan the graph for this device"
+                f"{device!r} has not: it runs on {', '.join(sorted(runs_on))}; plan the graph for this device"
             )
 
 

@@ -178,7 +178,7 @@ def from_tables(found: Mapping[str, Any], ops: Mapping[str, Op], classes: Iterab
 
 def _buffers(found: Mapping[str, Any]) -> tuple[Buffer, ...]:
     columns = [_numbers(found[key], -1) for key in ("nbytes", "lower", "upper", "offset", "source")]
-    kinds = [*map(_string, found["kind"])]
+    kinds = _strings(found["kind"])
     rows = [BufferFields(*row) for row in zip(kinds, *columns, strict=True)]
     for n, place in found["place"]:
         rows[_number(n)].place = _string(place)
@@ -266,7 +266,14 @@ def _numbers(column: Any, least: int | None = 0) -> list[int]:
 
 
 def _number(value: Any) -> int:
-    return _numbers([value])[0]
+    return value if type(value) is int and value >= 0 else _numbers([value])[0]
+
+
+def _strings(column: Any) -> list[str]:
+    """A column of texts."""
+    if type(column) is not list or not set(map(type, column)) <= {str}:
+        raise FileFormatError(f"a column of texts is wanted, found {str(column)[:60]}")
+    return column
 
 
 def _string(value: Any) -> str:

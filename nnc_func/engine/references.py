@@ -26,8 +26,9 @@ def check_references(plan: Plan) -> None:
         _refuse_slots(plan)
     if not (set(places) == {None} and {s.aval.place for s in plan.slots} == {None}):
         _refuse_slots(plan)
-    named_slots = {s for i in plan.instructions for s in (*i.operands, *i.results, *i.scratch)}
-    if min(named_slots, default=0) < 0 or max(named_slots, default=-1) >= count:
+    rows = plan.instructions
+    used: set[int] = set().union(*[i.operands for i in rows], *[i.results for i in rows], *[i.scratch for i in rows])
+    if min(used, default=0) < 0 or max(used, default=-1) >= count:
         _refuse_instructions(plan)
     if plan.elsewhere:
         for t, i in enumerate(plan.instructions):

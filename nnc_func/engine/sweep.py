@@ -36,7 +36,8 @@ def _refuse(plan: Plan, n: int) -> None:
 
 def _sweep(buffers: Sequence[Buffer], numbers: list[int]) -> None:
     """Walk through time with those alive in the order of their offsets: a newcomer can only meet its neighbours."""
-    by_offset = sorted(numbers, key=lambda n: buffers[n].offset)
+    offsets = [buffers[n].offset for n in numbers]
+    by_offset = [numbers[at] for at in sorted(range(len(numbers)), key=offsets.__getitem__)]
     found = [buffers[n] for n in by_offset]
     low, high = [b.offset for b in found], [b.offset + b.nbytes for b in found]
     lower, upper = [b.lower for b in found], [b.upper for b in found]

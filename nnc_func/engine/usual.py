@@ -59,20 +59,21 @@ def _writer(replay: Any) -> Any:
             for position, operand in enumerate(operands):
                 if home[operand] != number:
                     continue
-                if lies[operand] is region and slots[operand].aval is aval and plain[operand]:
+                shown = slots[operand].aval
+                if lies[operand] is region and plain[operand] and (shown is aval or shown == aval):
                     may = allowed(i)[0]
                     if may != ALL and position not in may:
                         return False
                 elif meet(lies[operand], region):
                     return False
-            kept = []
-            for other in held:
-                if lies[other] is region or meet(lies[other], region):
-                    over[other], until[other] = t, UNMADE
-                else:
-                    kept.append(other)
-            kept.append(slot)
-            valid[number] = kept
+            if len(held) == 1 and lies[held[0]] is region:
+                over[held[0]], until[held[0]] = t, UNMADE
+                held[0] = slot
+            else:
+                for other in held:
+                    if meet(lies[other], region):
+                        over[other], until[other] = t, UNMADE
+                valid[number] = [*[other for other in held if until[other] != UNMADE], slot]
         else:
             held.append(slot)
         lies[slot] = region

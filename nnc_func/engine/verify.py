@@ -80,6 +80,8 @@ class _Replay:
         For each buffer the lifetime in which it may be touched; of those that are no part of the planning, always.
     until
         For each slot an instruction before which it may be read, if it was made and not written over; else `UNMADE`.
+    assembled
+        Where parts lay that were found to be the whole: operator, parameters, places in the buffer.
     """
 
     plan: Plan
@@ -94,6 +96,7 @@ class _Replay:
     begins: list[int] = field(init=False)
     ends_at: list[int] = field(init=False)
     until: list[int] = field(init=False)
+    assembled: set[Any] = field(init=False, factory=set)
     _regions: dict[Any, Region] = field(init=False, factory=dict)
     _allowed: dict[Any, Any] = field(init=False, factory=dict)
     _meetings: dict[tuple[int, int], bool] = field(init=False, factory=dict)

@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 from attrs import evolve
 
+from nnc_func.engine import usual
 from nnc_func.engine.plan import Plan
 from nnc_func.engine.program import Program
+from nnc_func.engine.verify import _Replay
 from nnc_func.errors import PlanError
 
 
@@ -97,3 +99,37 @@ def test_a_damaged_plan_is_refused_or_computes_the_same(seed: int, lazy: Any) ->
         found = run(Program(plan, made._device, made._constants, [*made.variables.values()]))
         assert all(np.array_equal(a, b, equal_nan=True) for a, b in zip(right, found, strict=True)), plan
     assert refused
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_what_is_looked_at_in_a_few_steps_is_judged_as_in_full(
+    seed: int, lazy: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw = random.Random(seed)
+    made, _ = program(lazy, draw)
+    plans = [made.plan, *(damaged(made.plan, draw) for _ in range(60))]
+
+    def judged(plan: Plan) -> str:
+        try:
+            plan.verify()
+        except PlanError as error:
+            return str(error)
+        return "right"
+
+    quick = [judged(plan) for plan in plans]
+    monkeypatch.setattr(usual, "_writer", lambda replay: lambda t, i, operands, slot: False)
+    assert quick == [judged(plan) for plan in plans]
+    assert quick[0] == "right"
+    assert len({*quick}) > 1
+
+
+def test_what_is_written_in_the_arena_is_looked_at_in_a_few_steps(lazy: Any) -> None:
+    x = lazy.input("x", (4, 4), "float64")
+    plan = lazy.compile([x], [lazy.ops.tanh(lazy.ops.sin(x) @ lazy.ops.cos(x) + 1) * 2]).plan
+    replay = _Replay(plan)
+    replay.leaves()
+    written = usual._writer(replay)
+    known = [written(t, i, i.operands, i.results[0]) for t, i in enumerate(plan.instructions)]
+    arena = [plan.buffers[plan.slots[i.results[0]].buffer].kind == "arena" for i in plan.instructions]
+    assert known == arena
+    assert any(known)
