@@ -12,6 +12,7 @@ from typing import Any
 from attrs import frozen
 
 from nnc_func.errors import OperatorError
+from nnc_func.graph.tensor import Tensor
 
 NONE, FRONTIER, ALL = "none", "frontier", "all"
 ROOTS = "roots"  # outputs, updates and what was named: how a list of tensors is told to the planner
@@ -174,6 +175,6 @@ def checked_policy(retain: Any) -> str:
     if isinstance(retain, str):
         if retain in POLICIES:
             return retain
-    elif isinstance(retain, (list, tuple)):
+    elif isinstance(retain, (list, tuple)) and all(isinstance(each, Tensor) for each in retain):
         return ROOTS
     raise OperatorError(f"retain= wants {', '.join(map(repr, POLICIES))} or a list of tensors, given {retain!r}")

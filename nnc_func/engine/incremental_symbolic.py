@@ -153,7 +153,9 @@ class IncrementalSymbolicProgram(Inspected):
     def _program(self, key: Any, dims: dict[str, int]) -> Any:
         found = self.programs.get(key)
         if found is None:
-            found = self.programs[key] = self._make(self.graph.specialised(dims), self.source)
+            graph = self.graph.specialised(dims)
+            self.source.check(dims)  # what was rewritten may assume less
+            found = self.programs[key] = self._make(graph, self.source)
             self._taken[key] = {}
             if len(self.programs) > KEPT:
                 oldest, _ = self.programs.popitem(last=False)

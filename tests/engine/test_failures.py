@@ -6,6 +6,7 @@ import gc
 import random
 import signal
 import tracemalloc
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from nnc_func.facets.kernels import Kernel
 from nnc_func.op import operator
 from nnc_func.testing.failures import Failures, Snapshot, Unreliable, check_failures
 from nnc_func.testing.programs import Program, programs
+from tests.engine.changing import random_program
 
 LAZY = nnc.lazy()
 
@@ -55,11 +57,26 @@ def test_random_programs_fail_at_every_instruction_and_change_nothing(drawn: Pro
         checked(drawn)
 
 
-def network() -> Any:
+def test_two_hundred_graphs_that_write_variables_fail_at_every_instruction_and_change_nothing() -> None:
+    """All different; in half of them kernels write over variables, after about five that may fail."""
+    drawn: dict[str, Program] = {}
+    for seed in count():
+        graph = random_program(np.random.default_rng([seed, 7]), most=30)
+        if graph.updates:
+            drawn.setdefault(repr(graph), graph)
+        if len(drawn) == 200:
+            break
+    with np.errstate(all="ignore"):
+        found = [checked(graph) for graph in drawn.values()]
+    assert len(found) == 200
+    assert sum(f.kernels for f in found) > 900
+    assert sum(f.committing > 0 for f in found) > 80
+
+
+def network(channels: int = 4, units: int = 16) -> Any:
     """The main job's network, with fewer channels."""
-    return nn.Sequential(
-        nn.Conv2D(4, 5, padding="SAME"), nn.relu, nn.MaxPool2D(2), nn.Flatten(), nn.Dense(16), nn.relu, nn.Dense(10)
-    ).init(seed=1, shape=(None, 28, 28, 1))
+    layers = [nn.Conv2D(channels, 5, padding="SAME"), nn.relu, nn.MaxPool2D(2), nn.Flatten(), nn.Dense(units), nn.relu]
+    return nn.Sequential(*layers, nn.Dense(10)).init(seed=1, shape=(None, 28, 28, 1))
 
 
 UPDATES = [nn.Adagrad(eps=1e-7), nn.Adam(), nn.SGD(momentum=0.9)]
@@ -67,9 +84,20 @@ UPDATES = [nn.Adagrad(eps=1e-7), nn.Adam(), nn.SGD(momentum=0.9)]
 
 @pytest.mark.parametrize("update", UPDATES, ids=lambda u: type(u).__name__)
 def test_the_mnist_step_fails_at_every_instruction_and_changes_nothing(update: Any) -> None:
+    fails_everywhere(update, network, 8)
+
+
+@pytest.mark.slow
+def test_the_mnist_step_at_its_real_size_does_so_too() -> None:
+    """A hundred images, 32 channels and 1024 units: it has fused groups, which the small one has not."""
+    program = fails_everywhere(UPDATES[0], lambda: network(32, 1024), 100)
+    assert "blockwise" in {i.op.name for i in program.plan.instructions}
+
+
+def fails_everywhere(update: Any, network: Any, batch: int) -> Any:
     stack, trouble = unreliable()
     random_numbers = np.random.default_rng(0)
-    x, y = random_numbers.random((8, 28, 28, 1), "float32"), random_numbers.integers(0, 10, 8)
+    x, y = random_numbers.random((batch, 28, 28, 1), "float32"), random_numbers.integers(0, 10, batch)
     failing = nn.Step(stack, network(), nn.softmax_cross_entropy, update, metrics={"accuracy": nn.accuracy})
     twin = nn.Step(LAZY, network(), nn.softmax_cross_entropy, update, metrics={"accuracy": nn.accuracy})
     feeds = [x, y, np.array(3, np.int64), np.array(0.01, "float32")]
@@ -79,11 +107,12 @@ def test_the_mnist_step_fails_at_every_instruction_and_changes_nothing(update: A
         found = right_program.run(feeds)
         return [*found, *(v.value.array for v in twin.variables)]
 
-    found = check_failures(
-        trouble, failing.program(x, y), feeds, right, lambda: [v.value for v in failing.variables]
-    )  # fmt: skip
+    program = failing.program(x, y)
+    found = check_failures(trouble, program, feeds, right, lambda: [v.value for v in failing.variables])
     assert found.kernels > 20
+    assert found.kernels + found.committing == found.interrupts == program.plan.kernels
     assert found.allocations >= 2
+    return program
 
 
 # --- the commit section ------------------------------------------------------------------------------------

@@ -120,7 +120,7 @@ def test_an_unassigned_input_is_named(stack: Any) -> None:
     agree(program.evaluate(), wanted(X, X))
 
 
-@pytest.mark.parametrize("retain", [5, "some", None, {"all"}])
+@pytest.mark.parametrize("retain", [5, "some", None, {"all"}, ["x"], [3]])
 @pytest.mark.parametrize("stack", BOTH, ids=["eager", "lazy"])
 def test_a_policy_that_is_none_is_refused(stack: Any, retain: Any) -> None:
     x = stack.input("x", (2,), "float64")

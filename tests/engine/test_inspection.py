@@ -93,6 +93,19 @@ def test_the_trace_is_what_the_trace_event_format_asks_for(tmp_path: Path) -> No
         assert before.started + before.seconds <= after.started
 
 
+def test_a_trace_has_a_span_in_the_lane_of_each_stream(tmp_path: Path) -> None:
+    stack = LAZY.swap(engine=LAZY.engine.with_streams(2))
+    x = stack.input("x", (1 << 17,), "float64")
+    program = stack.compile([x], [stack.ops.cumulative_sum(y, axis=0) for y in (x, x * 2)])
+    wanted = [(i.op.name, i.stream) for i in program.plan.instructions]
+    assert {stream for _, stream in wanted} == {0, 1}
+    program.profile(np.ones(1 << 17), repeat=1).to_chrome_trace(tmp_path / "trace.json")
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    assert sorted((e["name"], e["tid"]) for e in events if e["ph"] == "X") == sorted(wanted)
+    lanes = {e["tid"]: e["args"]["name"] for e in events if e["name"] == "thread_name"}
+    assert lanes == {0: "stream 0", 1: "stream 1"}
+
+
 # --- statistics --------------------------------------------------------------------------------------------
 
 

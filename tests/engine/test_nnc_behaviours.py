@@ -235,16 +235,17 @@ def test_softmax_and_cross_entropy_are_the_fused_loss(stack: Any) -> None:
 
 @both
 def test_all_gradients_of_one_trace_and_their_accumulation(stack: Any) -> None:
-    """f = x·y + z with y = ln x, z = 1.2·x at 19."""
+    """f = x·y + z with y = ln x, z = 1.2·x at 19; dy and dz are those of what is added to them."""
     o = stack.ops
 
     def f(x: Any, y: Any, z: Any) -> Any:
         return x * y + z
 
     x = np.float64(19)
+    zero = np.float64(0)
+    all_three = stack.grad(lambda x, y, z: f(x, o.log(x) + y, 1.2 * x + z), argnums=(0, 1, 2))
     for _ in range(2):
-        dy, dz = stack.grad(f, argnums=(1, 2))(x, o.log(x), 1.2 * x)
-        close([dy.numpy(), dz.numpy()], [19, 1])
+        close([d.numpy() for d in all_three(x, zero, zero)], [math.log(19) + 2.2, 19, 1])
     whole = stack.grad(lambda x: f(x, o.log(x), 1.2 * x))
     dx = whole(x)
     close(dx.numpy(), math.log(19) + 2.2)
@@ -269,6 +270,28 @@ def test_nothing_of_a_trace_is_alive_once_the_gradient_is_there(stack: Any) -> N
     close(dx.numpy(), 0.9**4)
     gc.collect()
     assert [r() for r in made] == [None] * 4
+
+
+def test_nothing_is_alive_between_a_thousand_steps_of_which_five_are_accumulated() -> None:
+    """After each update there are as many nodes as after the first ones."""
+
+    class Own(nnc.NumPy):
+        """A device of this test's own, so that no other test's nodes are counted."""
+
+    stack = nnc.lazy(Own())
+    table = stack.symbol.table
+    w, total, counts = stack.asarray(np.full(3, 2.0)), None, []
+    gradient = stack.grad(lambda w, x: stack.ops.sum(stack.ops.tanh(w * x)))
+    for i in range(1, 1001):
+        found = gradient(w, np.float64(i % 5))
+        total = found if total is None else total + found
+        if i % 5 == 0:
+            w, total, found = stack.asarray((w - 0.01 * total).numpy()), None, None
+        if i in (100, 500, 1000):
+            gc.collect()
+            counts.append(len(table))
+            counts.append(sum(type(o).__name__ == "Node" and o.table is table for o in gc.get_objects()))
+    assert counts[:2] == counts[2:4] == counts[4:]
 
 
 @both

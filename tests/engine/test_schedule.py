@@ -110,18 +110,50 @@ def test_waits_are_the_transitive_reduction(given_: Tasks, streams: int, seed: i
 # --- memory ----------------------------------------------------------------------------------------------
 
 
+Schedule = tuple[list[int], list[set[int]], list[list[int]]]
+
+
 @st.composite
-def problems(draw: Any) -> Problem:
-    """Buffers used by instructions of a random schedule, each from its maker to its readers."""
+def schedules(draw: Any) -> Schedule:
+    """Instructions of a random schedule: streams, needs, and of each result's buffer the maker and the readers."""
     given_ = draw(tasks())
     streams = draw(st.integers(2, 3))
     found = issued(RandomScheduler(draw(st.integers(0, 99))), given_, streams)
     place = {task: p for p, (task, _) in enumerate(found)}
     needs = [{place[n] for n in given_.needs[task]} for task, _ in found]
     users = [sorted({p, *(q for q, n in enumerate(needs) if p in n)}) for p in range(len(found))]
-    uses = Streams([s for _, s in found], [False] * len(found), needs).uses(users)
-    sizes = [draw(st.sampled_from((0, 1, 64, 100, 4096))) for _ in users]
+    return [s for _, s in found], needs, users
+
+
+def problem_of(schedule: Schedule, sizes: list[int]) -> Problem:
+    stream, needs, users = schedule
+    uses = Streams(stream, [False] * len(stream), needs).uses(users)
     return Problem(sizes, [u[0] for u in users], [u[-1] + 1 for u in users], 64, uses)
+
+
+@st.composite
+def problems(draw: Any) -> Problem:
+    """Buffers used by instructions of a random schedule."""
+    schedule = draw(schedules())
+    return problem_of(schedule, [draw(st.sampled_from((0, 1, 64, 100, 4096))) for _ in schedule[2]])
+
+
+@given(schedules())
+def test_buffers_conflict_unless_all_that_use_one_are_over_before_any_that_use_the_other(schedule: Schedule) -> None:
+    """By brute force: what is before what is followed through streams and needs."""
+    stream, needs, users = schedule
+    before: list[set[int]] = []
+    for t, s in enumerate(stream):
+        direct = {*needs[t], *(u for u in range(t) if stream[u] == s)}
+        before.append(direct.union(*(before[u] for u in direct)))
+
+    def over(one: list[int], other: list[int]) -> bool:
+        return all(u in before[v] for u in one for v in other)
+
+    problem = problem_of(schedule, [64] * len(users))
+    for i, mine in enumerate(users):
+        wanted = [not over(mine, theirs) and not over(theirs, mine) for theirs in users]
+        assert problem.conflicting(i).tolist() == wanted
 
 
 def apart(problem: Problem, offsets: Any) -> None:

@@ -154,6 +154,17 @@ def test_extents_that_meet_are_equal_in_whichever_order(stack: nnc.Stack) -> Non
         five(np.ones(1))
 
 
+@pytest.mark.parametrize("retain", ["none", "all"])
+def test_what_was_rewritten_away_still_wants_extents_that_are_equal(stack: nnc.Stack, retain: str) -> None:
+    """Zero times a sum is zero, whatever is added; what cannot be added is refused all the same."""
+    x, y = (stack.input(k, (d,), "int64") for k, d in (("x", "n"), ("y", "m")))
+    program = stack.compile([x, y], (x + y) * 0, retain=retain)
+    for _ in range(2):
+        np.testing.assert_array_equal(program(np.ones(3, "int64"), np.ones(3, "int64")), np.zeros(3))
+        with pytest.raises(ShapeError, match=rf"add.*shapes \(3,\) and \(4,\) do not broadcast.*{LINE}"):
+            program(np.ones(3, "int64"), np.ones(4, "int64"))
+
+
 def test_a_matrix_product_learns_its_inner_extent(stack: nnc.Stack) -> None:
     x, y = stack.input("x", (3, "n"), "float64"), stack.input("y", ("2*m", 2), "float64")
     program = stack.compile([x, y], x @ y)
