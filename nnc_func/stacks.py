@@ -273,7 +273,10 @@ class Stack:
         return tuple(np.array(self.device.to_numpy(a)) for a in found)
 
     def concrete(self, x: Any) -> Any:
-        """The device array of a tensor or an array, computed if need be; None where it depends on what is unbound."""
+        """The device array of a tensor or an array, computed if need be; None where it depends on what is unbound.
+
+        It may be the stack's own: to be read, not written to or donated.
+        """
         value = self.carrier(x)
         if type(value) is Traced:
             return None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
+from operator import index
 from typing import Protocol
 
 from attrs import field, frozen
@@ -83,10 +84,17 @@ def issued(scheduler: Scheduler, tasks: Tasks, streams: int) -> list[tuple[int, 
     Raises
     ------
     PlanError
-        A task is missing, issued twice or before what it needs, or in a stream that there is not; names the scheduler.
+        It is no pairs of integers, or a task is missing, issued twice or before what it needs, or in a stream that
+        there is not; names the scheduler.
     """
     name = getattr(scheduler, "__name__", None) or type(scheduler).__name__
-    found = [(task, stream) for task, stream in scheduler(tasks, streams)]
+    answer = scheduler(tasks, streams)
+    try:
+        found = [(index(task), index(stream)) for task, stream in answer]
+    except (TypeError, ValueError) as error:
+        raise PlanError(
+            f"the scheduler {name} gave no pairs (task, stream) of integers, but {answer!r}: {error}"
+        ) from None
     if sorted(task for task, _ in found) != [*range(len(tasks))]:
         raise PlanError(f"the scheduler {name} did not issue each of {len(tasks)} tasks once")
     done: set[int] = set()

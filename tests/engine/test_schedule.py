@@ -16,6 +16,7 @@ from nnc_func.engine.allocators.base import answered
 from nnc_func.engine.plan import Plan
 from nnc_func.engine.schedule import ListScheduler, Tasks, issued, serial
 from nnc_func.engine.streams import Streams
+from nnc_func.errors import PlanError
 from nnc_func.testing.schedules import RandomScheduler
 
 LAZY = nnc.lazy()
@@ -232,3 +233,14 @@ def test_the_picture_has_a_lane_for_each_stream_and_a_line_for_each_wait() -> No
     assert lines == {f"{w} {t}" for t, i in enumerate(found.instructions) for w in i.waits}
     assert "2 streams" in found.to_html()
     assert "2 streams" in repr(found)
+
+
+@pytest.mark.parametrize(
+    "answer", [None, [0, 1], [(0, 0, 0), (1, 0, 0)], [(0.0, 0), (1.0, 0)], [("0", 0), ("1", 0)]], ids=repr
+)
+def test_an_answer_that_is_no_pairs_of_integers_is_refused(answer: Any) -> None:
+    def mine(tasks: Tasks, streams: int) -> Any:
+        return answer
+
+    with pytest.raises(PlanError, match=r"the scheduler mine gave no pairs \(task, stream\) of integers, but"):
+        issued(mine, Tasks([1.0, 1.0], [1.0, 1.0], [(), (0,)]), 2)
