@@ -41,7 +41,7 @@ class Aval:
     float64[2, 3]{1, 0} on gpu
     """
 
-    __slots__ = ("_hash", "dtype", "layout", "place", "shape")
+    __slots__ = ("_hash", "_size", "dtype", "layout", "place", "shape")
     shape: tuple[Any, ...]
     dtype: np.dtype[Any]
     layout: Layout
@@ -55,6 +55,7 @@ class Aval:
         self.layout = layout if layout is None else permutation(layout, len(self.shape))
         self.place = place
         self._hash = hash((self.shape, self.dtype))
+        self._size: Any = None  # until somebody asks
 
     def __eq__(self, other: object) -> bool:
         return self is other or (
@@ -95,7 +96,7 @@ class Aval:
     @property
     def strides(self) -> tuple[int, ...] | None:
         """Bytes from one element to the next along each axis, of known extents; None for row-major."""
-        return strides(self.layout, self.shape, self.dtype.itemsize)
+        return None if self.layout is None else strides(self.layout, self.shape, self.dtype.itemsize)
 
     @property
     def ndim(self) -> int:
@@ -105,12 +106,14 @@ class Aval:
     @property
     def size(self) -> Any:
         """Number of elements."""
-        return product(self.shape)
+        if self._size is None:
+            self._size = product(self.shape)
+        return self._size
 
     @property
     def nbytes(self) -> Any:
         """Bytes of all elements."""
-        return product(self.shape) * self.dtype.itemsize
+        return self.size * self.dtype.itemsize
 
     @property
     def symbols(self) -> frozenset[str]:
