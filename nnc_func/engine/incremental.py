@@ -102,16 +102,13 @@ class Dependencies:
 
     def section(self, kept: frozenset[int], missing: Iterable[int]) -> list[int]:
         """Positions of the steps that make the missing values, of what is kept and of leaves alone, in order."""
-        gone = set(missing)
-        pending = [self.maker[v] for v in gone]
+        pending = [self.maker[v] for v in missing]
         chosen: set[int] = set()
         while pending:
             at = pending.pop()
             if at not in chosen:
                 chosen.add(at)
-                pending += [
-                    self.maker[v] for v in self.steps[at].operands if v in self.maker and (v not in kept or v in gone)
-                ]
+                pending += [self.maker[v] for v in self.steps[at].operands if v in self.maker and v not in kept]
         return sorted(chosen)
 
 

@@ -62,6 +62,17 @@ def test_outside_of_a_trace_they_happen_at_once(each: Any, capsys: pytest.Captur
     assert capsys.readouterr().out == ""
 
 
+def test_what_happened_at_once_does_not_happen_again_when_its_variable_changes(each: Any) -> None:
+    w, log = each.variable("w", np.zeros(2)), []
+    (found,) = each.ops.callback(
+        w, function=lambda a: log.append(a.tolist()) or a + 1, shapes=((2,),), dtypes=("float64",)
+    )
+    assert host(each, found).tolist() == [1, 1]
+    w.value.assign(np.ones(2))
+    assert host(each, found * 2).tolist() == [2, 2]
+    assert log == [[0, 0]]
+
+
 def test_a_jitted_function_has_them_at_each_call(each: Any, capsys: pytest.CaptureFixture[str]) -> None:
     f = each.jit(partial(told, each))
     for _ in range(3):

@@ -84,6 +84,9 @@ def test_the_trace_is_what_the_trace_event_format_asks_for(tmp_path: Path) -> No
     assert {e["args"]["name"] for e in events if e["name"] == "thread_name"} == {"stream 0"}
     spans = [e for e in events if e["ph"] == "X"]
     assert [e["args"]["instruction"] for e in spans] == [i.instruction for i in profile.instructions]
+    last = [e["ts"] + e["dur"] for e in spans][-1]
+    np.testing.assert_allclose([e["dur"] for e in spans], [i.seconds * 1e6 for i in profile.instructions])
+    assert last == profile.instructions[-1].started * 1e6 + profile.instructions[-1].seconds * 1e6
     assert any("test_inspection.py" in line for e in spans for line in e["args"]["lines"])
     counts = [e["args"]["bytes"] for e in events if e["ph"] == "C"]
     assert counts[:-1] == [i.bytes_alive for i in profile.instructions]
@@ -121,6 +124,15 @@ def test_statistics_are_numpys(name: str) -> None:
     assert (doubled.infinities, doubled.nans) == (1, 0)
     assert (logged.nans, logged.infinities) == (1, 2)
     assert not logged.is_finite
+
+
+@pytest.mark.parametrize("name", STACKS)
+def test_statistics_leave_variables_as_they_were(name: str) -> None:
+    stack = STACKS[name]
+    w = stack.variable("w", np.ones(3))
+    program = stack.compile([], [], [(w, stack.ops.exp(w))])
+    assert len(list(program.statistics())) == 1
+    assert (w.value.version, w.numpy().tolist()) == (0, [1, 1, 1])
 
 
 def test_statistics_of_what_has_no_numbers() -> None:
