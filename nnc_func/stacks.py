@@ -29,7 +29,7 @@ from nnc_func.graph.ops import CATALOGUE
 from nnc_func.graph.optimiser import Optimiser
 from nnc_func.graph.shape import Shape
 from nnc_func.graph.symbol import Symbol
-from nnc_func.graph.tensor import Tensor
+from nnc_func.graph.tensor import Tensor, listed
 from nnc_func.graph.transfer import effects_of
 from nnc_func.graph.type import Type
 from nnc_func.layer import chain, inserted, swap
@@ -351,14 +351,14 @@ class Stack:
         leaves, structure = flatten(outputs)
         pairs = list(updates.items() if isinstance(updates, Mapping) else updates)
         graph: ComputationGraph = self.graph.close(
-            [self._input(i) for i in inputs],
+            [self._input(i) for i in listed(inputs, "inputs")],
             [self._symbolic(o) for o in leaves],
             [(self.carrier(v), self._symbolic(u)) for v, u in pairs],
             name,
             structure,
-            **effects_of(self._symbolic(t) for t in effects),
+            **effects_of(self._symbolic(t) for t in listed(effects, "effects")),
         )
-        given_up = [graph.position(self._input(i)) for i in donate]
+        given_up = [graph.position(self._input(i)) for i in listed(donate, "donated inputs")]
         if isinstance(retain, str) and retain == "none":
             return self.engine.compile(graph, given_up) if given_up else self.engine.compile(graph)
         if given_up:
@@ -384,7 +384,7 @@ class Stack:
     def _symbolic(self, tensor: Any) -> Any:
         return self.operator.lift(self.carrier(tensor))
 
-    def jit(self, f: Callable[..., Any], static: Sequence[str | int] = ()) -> Jitted:
+    def jit(self, f: Callable[..., Any], static: Sequence[str | int] | str | int = ()) -> Jitted:
         """The function compiled for each signature it is called with; see `Jitted`."""
         return Jitted(self, f, static)
 

@@ -9,6 +9,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from nnc_func.errors import DerivativeError
 from nnc_func.graph.tensor import Tensor
 from nnc_func.tree import flatten, mapped
@@ -100,9 +102,11 @@ class Transforms:
         Raises
         ------
         DerivativeError
-            f's result is not one number, or an argument is not floating.
+            f's result is not one number, an argument is not floating, or `argnums` are not numbers of arguments.
         """
         chosen = argnums if isinstance(argnums, tuple) else (argnums,)
+        if not all(isinstance(i, (int, np.integer)) for i in chosen):
+            raise DerivativeError(f"argnums is the number of an argument, or a tuple of some, given {argnums!r}")
 
         @functools.wraps(f)
         def value_and_gradient(*args: Any, **keywords: Any) -> Any:
@@ -112,6 +116,7 @@ class Transforms:
                     whole[i] = x
                 return f(*whole, **keywords)
 
+            _refuse_absent(argnums, [i % len(args) if -len(args) <= i < len(args) else None for i in chosen], len(args))
             result, back, *aux = self.vjp(partially, *[args[i] for i in chosen], has_aux=has_aux)
             if not isinstance(result, Tensor) or result.shape != ():
                 given = result.shape if isinstance(result, Tensor) else type(result).__name__
@@ -251,3 +256,14 @@ def _numbers(tree: Any) -> bool:
     return len(tree) > 0 and all(
         isinstance(v, (int, float, complex)) or (isinstance(v, (list, tuple)) and _numbers(v)) for v in tree
     )
+
+
+def _refuse_absent(argnums: Any, places: list[int | None], count: int) -> None:
+    """Raise DerivativeError where an argument is named that was not given by position, or is named twice."""
+    if None in places:
+        raise DerivativeError(
+            f"argnums={argnums} names an argument that is not there: of those given by position there are {count}, "
+            "counted from 0"
+        )
+    if len(set(places)) < len(places):
+        raise DerivativeError(f"argnums={argnums} names an argument twice")

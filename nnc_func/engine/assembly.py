@@ -70,6 +70,8 @@ def _part(replay: Any, t: int, said: str, slot: int, whole: int, box: Any) -> No
     one, other = replay.plan.slots[slot], replay.plan.slots[whole]
     if not one.aval.size:
         return
+    if one.aval.ndim != other.aval.ndim or one.aval.dtype != other.aval.dtype:
+        raise PlanError(f"{replay.named(t)}: {said} is {one.aval!r}, which is no part of {other.aval!r}")
     strides = other.strides or compact(other.aval.shape, other.aval.dtype.itemsize)
     axes = range(len(strides)) if box.axes is None else box.axes
     wanted = Region.of(

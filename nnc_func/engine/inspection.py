@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from nnc_func.engine.observed import Application
 from nnc_func.engine.outs import kept
 from nnc_func.errors import OperatorError, PlanError
+from nnc_func.graph.unpickled import Unpickled
 
 if TYPE_CHECKING:  # what few ask for is imported when it is asked for
     from nnc_func.engine.nonfinite import NonFinite
@@ -57,9 +58,10 @@ class Steps(Iterator[Application]):
         return f"<steps, {'at their end' if self.results is not None else 'under way'}>"
 
 
-class Inspected:
+class Inspected(Unpickled):
     """What every kind of program offers to those who look on while it runs."""
 
+    kept_by: ClassVar[str] = "program.save(path) keeps it, and nnc.load_program(path) reads it"
     graph: Any
     _device: Any
 
@@ -164,6 +166,10 @@ class Inspected:
 
         return profiled(self.name, self.device, runs[1:])
 
+    def _with_elements(self) -> None:
+        """Raise DeviceError where the device has none, so that there is nothing to look at."""
+        self.device.to_numpy(self.device.empty((), np.float32))
+
     def statistics(self, *inputs: Any) -> Statistics:
         """What each result holds, in the order of the run; it prints itself. Variables and inputs are as before.
 
@@ -179,6 +185,7 @@ class Inspected:
         """
         from nnc_func.engine.summary import Statistics, summarised
 
+        self._with_elements()
         return Statistics((step, [summarised(a) for a in step.results]) for step in self.walk(kept(inputs), keep=False))
 
     def first_nonfinite(self, *inputs: Any) -> NonFinite | None:
@@ -198,6 +205,7 @@ class Inspected:
         """
         from nnc_func.engine.nonfinite import first_nonfinite
 
+        self._with_elements()
         return first_nonfinite(
             lambda watching: self.walk(kept(inputs), watching=watching, keep=False),
             self.leaf_arrays(inputs),

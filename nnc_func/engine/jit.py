@@ -14,6 +14,7 @@ from nnc_func.engine.effects import recorder, recording
 from nnc_func.errors import OperatorError, TracingError, UnboundError
 from nnc_func.graph.leaves import INPUT
 from nnc_func.graph.node import Value, topological
+from nnc_func.graph.origin import reached
 from nnc_func.graph.tensor import Tensor
 from nnc_func.graph.transfer import effects_of
 from nnc_func.tree import exact, flatten
@@ -42,7 +43,7 @@ class Jitted:
     """
 
     def __init__(
-        self, stack: Any, f: Callable[..., Any], static: Sequence[str | int] = (), name: str | None = None
+        self, stack: Any, f: Callable[..., Any], static: Sequence[str | int] | str | int = (), name: str | None = None
     ) -> None:
         functools.update_wrapper(self, f)
         self.stack = stack
@@ -130,8 +131,8 @@ class Jitted:
                 result = self.f(*whole, **words)
         except UnboundError as error:
             raise TracingError(
-                f"while jit traced {self.name}: {error} Where Python's `if` or `while` depends on it, use ops.where, "
-                "or name the argument that decides in static=..."
+                f"while jit traced {self.name}: Python wanted a tensor's value at {reached(error)}, and {error}. Where "
+                "its `if` or `while` depends on it, use ops.where, or name the argument that decides in static=..."
             ) from error
         outputs, shape = flatten(result)
         carriers, own = [stack.carrier(o) for o in outputs], [stack.carrier(i) for i in inputs]
@@ -163,7 +164,7 @@ def _closed(outputs: list[Any], inputs: list[Any]) -> bool:
     return all(n.op is not INPUT or n in inputs for n in topological(values))
 
 
-def _static(f: Any, static: Sequence[str | int]) -> tuple[frozenset[int], frozenset[str]]:
+def _static(f: Any, static: Sequence[str | int] | str | int) -> tuple[frozenset[int], frozenset[str]]:
     try:
         names = [
             p.name
@@ -173,7 +174,7 @@ def _static(f: Any, static: Sequence[str | int]) -> tuple[frozenset[int], frozen
     except (TypeError, ValueError):
         names = []
     positions, words = set(), set()
-    for each in static:
+    for each in (static,) if isinstance(static, (str, int)) else static:
         if isinstance(each, int):
             positions.add(each)
             if each < len(names):

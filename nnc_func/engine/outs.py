@@ -16,7 +16,8 @@ def given(out: Any, wanted: Sequence[Any], device: Any) -> list[Any]:
     Raises
     ------
     OperatorError, ShapeError
-        Too few or too many, what is no array of the device, one that is read-only, one of another shape or dtype.
+        Too few or too many, what is no array of the device, one that is read-only or shares memory with another,
+        one of another shape or dtype.
     """
     arrays = list(out) if isinstance(out, (list, tuple)) else [out]
     if len(arrays) != len(wanted):
@@ -31,6 +32,9 @@ def given(out: Any, wanted: Sequence[Any], device: Any) -> list[Any]:
             raise ShapeError(f"out[{i}] wants {aval!r}, given {device.aval(array)!r}")
         if not getattr(getattr(array, "flags", None), "writeable", True):
             raise OperatorError(f"out[{i}] is read-only; give an array that may be written to")
+        for j, other in enumerate(arrays[:i]):
+            if _overlap(array, other) and (array is other or np.shares_memory(array, other)):
+                raise OperatorError(f"out[{i}] shares memory with out[{j}]; give each result an array of its own")
     return arrays
 
 

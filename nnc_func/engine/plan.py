@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from attrs import define, field, frozen
 
@@ -13,6 +13,7 @@ from nnc_func.aval import Aval
 from nnc_func.engine.allocators.base import Problem, max_load
 from nnc_func.facets.places import Place
 from nnc_func.graph.origin import Origin
+from nnc_func.graph.unpickled import Unpickled
 from nnc_func.op import Items, Op
 from nnc_func.tree import Structure
 
@@ -148,7 +149,7 @@ def sealed(kind: type[Row], made: Sequence[Any]) -> tuple[Row, ...]:
 
 
 @frozen(repr=False, slots=False)
-class Plan:
+class Plan(Unpickled):
     """What runs, in which order, and where in memory: all that a program knows besides its arrays. Equal by its data.
 
     Attributes
@@ -181,6 +182,8 @@ class Plan:
         Buffers of the arena, by number, that outlive a run: each holds one value, and shares its place with nothing.
         Outputs and updates are then shown where they are, for the program to copy. None: nothing outlives a run.
     """
+
+    kept_by: ClassVar[str] = "str(plan) is all of it as text, which Plan.parse(text, stack) reads"
 
     instructions: tuple[Instruction, ...]
     slots: tuple[Slot, ...]

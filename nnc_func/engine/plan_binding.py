@@ -49,6 +49,8 @@ def bound(
     PlaceError
         The device has not a place that the plan names.
     """
+    if not isinstance(plan, Plan):
+        raise PlanError(f"a plan is wanted, Plan.parse(text) or program.plan, given {type(plan).__name__}")
     if not plannable(device):
         raise DeviceError(f"{device!r} has no memory to plan in, so a plan cannot run there")
     plan.verify()

@@ -84,6 +84,8 @@ def parsed(text: str, stack: Any = None, classes: Iterable[type] = ()) -> Plan:
     >>> parsed(plan.text()) == plan.verify()
     True
     """
+    if not isinstance(text, str):
+        raise GraphError(f"a plan is read from text, given {type(text).__name__}")
     try:
         return _Reader(stack, classes).read(text)
     except RecursionError:

@@ -102,13 +102,14 @@ def load_program(path: Any, stack: Any, classes: Iterable[type] = ()) -> Any:
         It is no such file, it is damaged or cut short, a newer version wrote it, its plan contradicts itself, or it
         does not fit the stack.
     """
+    known = list(classes)
     with uncollected(), reading(path, "program") as archive:
         about = archive.about(VERSION)
         kind = about["kind"]
         if kind not in KINDS:
             raise FileFormatError(f"it is of kind {kind!r}; kinds are {', '.join(KINDS)}")
         return {PLANNED: _read_planned, SYMBOLIC: _read_symbolic, INTERPRETED: _read_interpreted}[kind](
-            archive, about, stack, list(classes)
+            archive, about, stack, known
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from sys import getrefcount
+from sys import getrefcount, maxsize
 from typing import Any
 
 from nnc_func.engine import located
@@ -67,6 +67,8 @@ def memory(nbytes: int, what: str) -> Iterator[None]:
     AllocationError
         So many bytes could not be had.
     """
+    if nbytes > maxsize:  # NumPy would call it a wrong value
+        raise AllocationError(f"{nbytes} bytes for {what} cannot be had: more than can be addressed")
     try:
         yield
     except MemoryError as error:

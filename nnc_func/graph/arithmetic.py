@@ -16,7 +16,7 @@ OPS = CATALOGUE
 
 
 class Arithmetic:
-    """``+ - * / // % ** @``, comparisons, indexing and the usual methods, all through one abstract `_bind`."""
+    """``+ - * / // % ** @``, ``& | ^ ~`` of booleans, comparisons: all through one abstract `_bind`."""
 
     __slots__ = ()
 
@@ -76,6 +76,27 @@ class Arithmetic:
 
     def __abs__(self) -> Any:
         return self._bind(OPS["abs"], self)
+
+    def __and__(self, other: Any) -> Any:
+        return self._bind(OPS["logical_and"], self, other)
+
+    def __rand__(self, other: Any) -> Any:
+        return self._bind(OPS["logical_and"], other, self)
+
+    def __or__(self, other: Any) -> Any:
+        return self._bind(OPS["logical_or"], self, other)
+
+    def __ror__(self, other: Any) -> Any:
+        return self._bind(OPS["logical_or"], other, self)
+
+    def __xor__(self, other: Any) -> Any:
+        return self._bind(OPS["logical_xor"], self, other)
+
+    def __rxor__(self, other: Any) -> Any:
+        return self._bind(OPS["logical_xor"], other, self)
+
+    def __invert__(self) -> Any:
+        return self._bind(OPS["logical_not"], self)
 
     def __lt__(self, other: Any) -> Any:
         return self._bind(OPS["less"], self, other)

@@ -14,6 +14,7 @@ from nnc_func.graph.node import Node, Value, topological
 from nnc_func.graph.ops.effects import token
 from nnc_func.graph.origin import told
 from nnc_func.graph.refinement import Assumption, assumed, refined, undefined
+from nnc_func.graph.unpickled import Unpickled
 from nnc_func.layer import Layer, forwards, layer, opens
 from nnc_func.signatures import DeviceSignature, OperatorSignature, OptimiserSignature, SymbolSignature
 from nnc_func.tree import ONE_LEAF, Structure
@@ -91,7 +92,7 @@ class Graph(Layer, Generic[A]):
 
 
 @frozen(eq=False, repr=False, slots=False)
-class ComputationGraph:
+class ComputationGraph(Unpickled):
     """A closed graph as a value: named inputs, outputs, and feedback pairs (variable ← value).
 
     It prints as text (`str`), draws itself (`to_dot`, `to_svg`, in notebooks), is saved without code

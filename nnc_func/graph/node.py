@@ -11,12 +11,13 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 from nnc_func.aval import Aval
 from nnc_func.errors import GraphError
 from nnc_func.graph.origin import Origin
+from nnc_func.graph.unpickled import Unpickled
 from nnc_func.op import Items, Op
 
 _serials = itertools.count()
 
 
-class Value:
+class Value(Unpickled):
     """What an operand is: one result of a node. A one-result node is its own value.
 
     Attributes

@@ -73,6 +73,24 @@ def origin() -> Origin:
     return found
 
 
+def reached(error: BaseException) -> str:
+    """The user's line that an exception passed last before it came into this package; empty where there is none.
+
+    Examples
+    --------
+    >>> reached(ValueError("not raised"))
+    ''
+    """
+    found = ""
+    at = error.__traceback__
+    while at is not None:
+        code = at.tb_frame.f_code
+        if not code.co_filename.startswith((PACKAGE, "<attrs", "<__array_function__")):
+            found = f"{Path(code.co_filename).name}:{at.tb_lineno} in {code.co_name}"
+        at = at.tb_next
+    return found
+
+
 def lines(where: Origin) -> Iterator[tuple[str, int, str]]:
     """(file, line number, function) of each recorded frame, innermost first.
 

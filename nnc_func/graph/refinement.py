@@ -111,6 +111,8 @@ def undefined(nodes: Iterable[Node], symbols: frozenset[str]) -> Node | None:
 
 def refined(graph: Any, shapes: Mapping[str, Any]) -> Any:
     """The graph with inputs of these shapes, and whatever follows from them; see `ComputationGraph.with_shapes`."""
+    if not isinstance(shapes, Mapping):
+        raise GraphError(f"with_shapes wants names of inputs to shapes, {{'x': (32, 4)}}, given {shapes!r}")
     equations = Equations()
     inputs = {n.data: n for n in graph.inputs}
     for name, shape in shapes.items():
@@ -126,6 +128,8 @@ def refined(graph: Any, shapes: Mapping[str, Any]) -> Any:
 
 
 def _learn(equations: Equations, node: Node, shape: Any) -> None:
+    if not isinstance(shape, (tuple, list)):
+        raise ShapeError(f"the shape of input {node.data!r} is a tuple, given {shape!r}")
     have, given = node.aval.shape, Aval(shape, node.aval.dtype).shape if None not in tuple(shape) else None
     wanted = tuple(shape) if given is None else given
     if len(wanted) != len(have):

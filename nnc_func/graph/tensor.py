@@ -8,7 +8,7 @@ from weakref import ref
 
 import numpy as np
 
-from nnc_func.errors import DeviceError, DTypeError, TracingError
+from nnc_func.errors import DeviceError, DTypeError, GraphError, OperatorError, TracingError
 from nnc_func.graph.arithmetic import OPS, Arithmetic, sliced
 from nnc_func.graph.leaves import CONSTANT, HELD, VARIABLE
 from nnc_func.graph.node import Node, Result, Value
@@ -103,7 +103,7 @@ class Tensor(Arithmetic):
         return np.asarray(self.numpy(), dtype)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **keywords: Any) -> Any:
-        op = OPS.get(ufunc.__name__)
+        op = OPS.get(_BITWISE.get(ufunc.__name__, ufunc.__name__))
         if method != "__call__" or keywords or op is None:
             raise DTypeError(
                 f"numpy.{ufunc.__name__} does not work on tensors of a stack; use stack.ops, or x.numpy() for its value"
@@ -170,20 +170,24 @@ class Tensor(Arithmetic):
         """Cast to another dtype."""
         return self._bind(OPS["cast"], self, dtype=dtype)
 
-    def sum(self, axis: Any = None, keepdims: bool = False) -> Any:
+    def sum(self, axis: Any = None, keepdims: bool = False, **numpy: Any) -> Any:
         """Sum over axes."""
+        _refuse_given("sum", numpy)
         return self._bind(OPS["sum"], self, axis=axis, keepdims=keepdims)
 
-    def mean(self, axis: Any = None, keepdims: bool = False) -> Any:
+    def mean(self, axis: Any = None, keepdims: bool = False, **numpy: Any) -> Any:
         """Mean over axes."""
+        _refuse_given("mean", numpy)
         return self._bind(OPS["mean"], self, axis=axis, keepdims=keepdims)
 
-    def max(self, axis: Any = None, keepdims: bool = False) -> Any:
+    def max(self, axis: Any = None, keepdims: bool = False, **numpy: Any) -> Any:
         """Largest element over axes."""
+        _refuse_given("max", numpy)
         return self._bind(OPS["max"], self, axis=axis, keepdims=keepdims)
 
-    def min(self, axis: Any = None, keepdims: bool = False) -> Any:
+    def min(self, axis: Any = None, keepdims: bool = False, **numpy: Any) -> Any:
         """Smallest element over axes."""
+        _refuse_given("min", numpy)
         return self._bind(OPS["min"], self, axis=axis, keepdims=keepdims)
 
     def __repr__(self) -> str:
@@ -194,6 +198,37 @@ class Tensor(Arithmetic):
 
 
 _WITH_AVAL = frozenset((Node, Result))
+_BITWISE = {  # of booleans, what Python and NumPy call bitwise is logical
+    "bitwise_and": "logical_and", "bitwise_or": "logical_or", "bitwise_xor": "logical_xor", "invert": "logical_not",
+}  # fmt: skip
+
+
+def _refuse_given(name: str, numpy: dict[str, Any]) -> None:
+    """Refuse what ``numpy.sum(x)`` and the like hand on, unless it is None; it does so of dtype and out."""
+    given = [keyword for keyword, value in numpy.items() if value is not None]
+    if given:
+        raise OperatorError(
+            f"{name} of a tensor takes axis and keepdims, given {', '.join(given)}; use stack.ops.{name} and "
+            "stack.ops.cast, or x.numpy() for its value"
+        )
+
+
+def listed(tensors: Any, what: str) -> Any:
+    """What a list of tensors is wanted for, unless it is one tensor: going through its elements is something else.
+
+    Raises
+    ------
+    GraphError
+        It is one.
+
+    Examples
+    --------
+    >>> listed([], "inputs")
+    []
+    """
+    if isinstance(tensors, Tensor):
+        raise GraphError(f"{what} are a list of tensors, given one, {tensors!r}: put it into brackets")
+    return tensors
 
 
 def _shown(x: Tensor) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from nnc_func.errors import ShapeError
 from nnc_func.facets.dims import same_extent
 
@@ -16,7 +18,8 @@ def softmax_cross_entropy(logits: Any, labels: Any) -> Any:
     Raises
     ------
     ShapeError
-        Labels of another shape.
+        Labels of another shape, or, where they are known at once, a class number that is not one of the classes;
+        where they are not, such an example counts as one of no class.
 
     Examples
     --------
@@ -37,6 +40,10 @@ def _class_numbers(logits: Any, labels: Any) -> None:
     wanted, given = logits.shape[:-1], labels.shape
     if len(wanted) != len(given) or not all(map(same_extent, wanted, given)):
         raise ShapeError(f"class numbers for logits {logits.shape} have shape {wanted}, given {given}")
+    known, classes = labels.value, logits.shape[-1]
+    if isinstance(known, np.ndarray) and known.size and (known.min() < 0 or known.max() >= classes):
+        told = f"{known.min()} to {known.max()}"
+        raise ShapeError(f"class numbers of {classes} classes are 0 to {classes - 1}, given {told}")
 
 
 def quadratic(outputs: Any, targets: Any) -> Any:

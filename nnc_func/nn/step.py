@@ -13,7 +13,7 @@ import numpy as np
 from attrs import frozen
 
 from nnc_func.engine.effects import recording
-from nnc_func.errors import GraphError, ShapeError
+from nnc_func.errors import GraphError, OperatorError, ShapeError
 from nnc_func.graph.tensor import Tensor
 from nnc_func.layer import chain
 from nnc_func.nn.modules import Context, copied, described, key_of, partition
@@ -55,7 +55,17 @@ class TrainingState:
 
     @classmethod
     def start(cls, model: Any, update: Any, seed: Any = 0) -> TrainingState:
-        """Before the first step."""
+        """Before the first step.
+
+        Raises
+        ------
+        OperatorError
+            The update is none, or is a class instead of an update of that class.
+        """
+        if isinstance(update, type) or not hasattr(update, "init"):
+            raise OperatorError(f"an update is wanted, such as nn.Adam(), given {update!r}")
+        if isinstance(model, type):
+            raise OperatorError(f"a model is wanted, not its class {model!r}: make one, and init it")
         model = copied(model)
         return cls(model, update.init(partition(model)[0]), key_of(seed), np.int64(0))
 

@@ -80,7 +80,9 @@ def _of_condition(token: dtypes.DType, condition: dtypes.DType, *_: dtypes.DType
     return _token(token)
 
 
-def _results(token: ShapeT, *_: ShapeT, shapes: Any, **__: Any) -> tuple[ShapeT, ...]:
+def _results(token: ShapeT, *_: ShapeT, function: Any, shapes: Any, **__: Any) -> tuple[ShapeT, ...]:
+    if not callable(function):
+        raise OperatorError(f"callback wants a function of the host, given {function!r}")
     if not isinstance(shapes, tuple) or not all(isinstance(s, tuple) for s in shapes):
         raise ShapeError(f"callback wants a tuple with the shape of each result, given {shapes!r}")
     return (_shape(token), *shapes)
