@@ -17,7 +17,7 @@ from mnist_step import batch, network
 import nnc_func as nnc
 from nnc_func import nn
 from nnc_func.engine.plan import ARENA, NEXT, OUTPUT
-from nnc_func.engine.planner import planned
+from nnc_func.engine.planning.planner import planned
 from nnc_func.testing.programs import Program, programs
 
 BAR = 1.1

@@ -17,7 +17,7 @@ from measure import alternating, fresh, pinned, report
 
 import nnc_func as nnc
 from nnc_func.engine.collecting import uncollected
-from nnc_func.engine.plan_tables import from_tables
+from nnc_func.engine.files.tables import from_tables
 
 SIZES = (5_000, 15_000)  # operator applications
 ROUNDS = 7

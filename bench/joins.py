@@ -16,7 +16,7 @@ import numpy as np
 from measure import alternating, pinned, report
 
 import nnc_func as nnc
-from nnc_func.engine.windows import NO_WINDOWS
+from nnc_func.engine.planning.windows import NO_WINDOWS
 
 MOVES = frozenset(("concat", "stack", "pad", "assemble", "copy", "fill", "split"))
 LAZY = nnc.lazy()
@@ -83,7 +83,7 @@ def measured(name: str, block: Block, shape: tuple[int, ...]) -> dict[str, Any]:
     """One row."""
     given = np.random.default_rng(1).normal(size=shape).astype("float32")
     windows = compiled(block, shape)
-    with patch("nnc_func.engine.planner.windows", lambda *_: NO_WINDOWS):
+    with patch("nnc_func.engine.planning.planner.windows", lambda *_: NO_WINDOWS):
         copies = compiled(block, shape)
     np.testing.assert_allclose(windows(given), copies(given), rtol=1e-5, atol=1e-6)
     taken = alternating({"windows": lambda: windows(given), "copies": lambda: copies(given)}, 21)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from nnc_func.aval import Aval
 from nnc_func.device import CuPy, Null, NumPy, Places, Strict
-from nnc_func.engine.cancelling import Cancellation
-from nnc_func.engine.kernel_table import KernelTable
 from nnc_func.engine.plan import Plan
+from nnc_func.engine.planning.kernel_table import KernelTable
+from nnc_func.engine.running.cancelling import Cancellation
 from nnc_func.graph.files import load_graph
 from nnc_func.graph.rules import rewrite, rule
 from nnc_func.graph.tensor import Tensor

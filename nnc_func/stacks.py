@@ -367,7 +367,7 @@ class Stack:
 
     def program(self, plan: Any, constants: Any = (), variables: Any = ()) -> Any:
         """A program of a plan alone, verified and bound to this stack's device; see `plan_binding.on_stack`."""
-        from nnc_func.engine.plan_binding import on_stack
+        from nnc_func.engine.files.binding import on_stack
 
         return on_stack(self, plan, constants, variables)
 

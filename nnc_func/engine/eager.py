@@ -68,7 +68,7 @@ class Eager(Layer, Generic[A]):
             raise
 
     def _checked(self, op: Op, args: Any, params: Any) -> Any:
-        from nnc_func.engine.checked import check
+        from nnc_func.engine.running.checked import check
 
         found = self.device.bind(op, *args, **params)
         for result in found if op.several else (found,):
@@ -87,7 +87,7 @@ class Eager(Layer, Generic[A]):
 
     def incremental(self, graph: ComputationGraph, retain: Any, lift: Any) -> Any:
         """As `compile`, of an `IncrementalProgram`; where `retain` is a list, `lift` makes values of its members."""
-        from nnc_func.engine.incremental_compile import interpreted
+        from nnc_func.engine.incremental.compile import interpreted
 
         return interpreted(self, graph, retain, lift)
 

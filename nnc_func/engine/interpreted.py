@@ -9,13 +9,13 @@ from collections.abc import Generator, Sequence
 from functools import partial
 from typing import Any
 
-from nnc_func.engine.binding import accepted, every
-from nnc_func.engine.cancelling import asked
-from nnc_func.engine.checked import observers
-from nnc_func.engine.inspection import Inspected
-from nnc_func.engine.interrupts import held
-from nnc_func.engine.observed import Application, Observer, drained, observed
-from nnc_func.engine.outs import delivered, given
+from nnc_func.engine.inspecting.inspection import Inspected
+from nnc_func.engine.running.binding import accepted, every
+from nnc_func.engine.running.cancelling import asked
+from nnc_func.engine.running.checked import observers
+from nnc_func.engine.running.interrupts import held
+from nnc_func.engine.running.observed import Application, Observer, drained, observed
+from nnc_func.engine.running.outs import delivered, given
 from nnc_func.errors import CheckError
 from nnc_func.graph.graph import ComputationGraph
 from nnc_func.graph.leaves import INPUT, LEAVES, VARIABLE, owned

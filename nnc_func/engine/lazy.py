@@ -15,11 +15,11 @@ from nnc_func.engine.allocators import ALLOCATORS, Allocator, BestFit
 from nnc_func.engine.collecting import uncollected
 from nnc_func.engine.force import forced
 from nnc_func.engine.interpreted import Interpreted
-from nnc_func.engine.kernel_table import NO_TABLE, KernelTable
-from nnc_func.engine.planner import planned
-from nnc_func.engine.program import Program
-from nnc_func.engine.relaid import relaid
-from nnc_func.engine.schedule import ListScheduler, Scheduler
+from nnc_func.engine.planning.kernel_table import NO_TABLE, KernelTable
+from nnc_func.engine.planning.planner import planned
+from nnc_func.engine.planning.relaid import relaid
+from nnc_func.engine.planning.schedule import ListScheduler, Scheduler
+from nnc_func.engine.running.program import Program
 from nnc_func.engine.symbolic import SymbolicProgram
 from nnc_func.errors import PlanError
 from nnc_func.facets.places import Place
@@ -137,7 +137,7 @@ class Lazy(Layer, Generic[A]):
 
     def incremental(self, graph: ComputationGraph, retain: Any, lift: Any) -> Any:
         """As `compile`, of an `IncrementalProgram`; where `retain` is a list, `lift` makes values of its members."""
-        from nnc_func.engine.incremental_compile import compiled
+        from nnc_func.engine.incremental.compile import compiled
 
         return compiled(self, graph, retain, lift)
 

@@ -221,7 +221,7 @@ class Plan(Unpickled):
         return {place: self._problem(place) for place in self.arenas}
 
     def _problem(self, place: Place) -> Problem:
-        from nnc_func.engine.streams import uses_of
+        from nnc_func.engine.planning.streams import uses_of
 
         numbers = [n for n, b in enumerate(self.buffers) if b.kind == ARENA and b.place == place]
         found = [self.buffers[n] for n in numbers]
@@ -285,11 +285,11 @@ class Plan(Unpickled):
         PlanError
             Says which instruction or which two buffers contradict each other.
         """
-        from nnc_func.engine.verify import verify
+        from nnc_func.engine.verifying.verify import verify
 
         verify(self)
         if self.streams > 1:
-            from nnc_func.engine.races import check_streams
+            from nnc_func.engine.verifying.races import check_streams
 
             check_streams(self)
         return self
@@ -306,13 +306,13 @@ class Plan(Unpickled):
         GraphError
             The text is not that of a plan: names the line and the column.
         """
-        from nnc_func.engine.plan_parsing import parsed
+        from nnc_func.engine.files.parsing import parsed
 
         return parsed(text, stack, classes)
 
     def text(self) -> str:
         """All of it as text, which `parse` reads back: buffers, leaves, then one line an instruction."""
-        from nnc_func.engine.plan_text import printed
+        from nnc_func.engine.files.text import printed
 
         return printed(self)
 
@@ -325,13 +325,13 @@ class Plan(Unpickled):
 
     def to_svg(self) -> str:
         """The memory map: time across, offset up, one rectangle a buffer."""
-        from nnc_func.engine.draw import svg
+        from nnc_func.engine.drawing.draw import svg
 
         return svg(self)
 
     def to_html(self) -> str:
         """A self-contained page: the memory map, the load curve, and the largest buffers."""
-        from nnc_func.engine.draw import html
+        from nnc_func.engine.drawing.draw import html
 
         return html(self)
 

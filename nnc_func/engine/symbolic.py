@@ -9,10 +9,10 @@ from typing import Any
 
 from attrs import evolve
 
-from nnc_func.engine.arenas import Arenas
-from nnc_func.engine.binding import accepted, every
-from nnc_func.engine.inspection import Inspected
-from nnc_func.engine.observed import Application, Observer
+from nnc_func.engine.inspecting.inspection import Inspected
+from nnc_func.engine.running.arenas import Arenas
+from nnc_func.engine.running.binding import accepted, every
+from nnc_func.engine.running.observed import Application, Observer
 from nnc_func.graph.graph import ComputationGraph
 
 KEPT = 16  # bindings whose programs are remembered

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from nnc_func.engine.cancelling import check_cancelled
+from nnc_func.engine.running.cancelling import check_cancelled
 from nnc_func.errors import OperatorError
 from nnc_func.layer import chain
 from nnc_func.nn.step import ImmediateStep, Metrics, Step, TrainingState

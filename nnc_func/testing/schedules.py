@@ -9,10 +9,10 @@ from typing import Any
 
 from attrs import field, frozen
 
-from nnc_func.engine.frame import Frame
 from nnc_func.engine.plan import ARENA, Plan
-from nnc_func.engine.program import Program
-from nnc_func.engine.schedule import Tasks
+from nnc_func.engine.planning.schedule import Tasks
+from nnc_func.engine.running.frame import Frame
+from nnc_func.engine.running.program import Program
 
 POISON = 0xFF  # all bits set: NaN in every floating dtype, -1 in signed integers
 

@@ -11,7 +11,7 @@ import pytest
 LIBRARY = Path(__file__).resolve().parents[2] / "nnc_func"
 FUSED = "graph/ops/fused.py"  # an operator made of others: its facets are made of theirs
 BARE = ("device/namespace.py", "device/null.py")  # a bare device refuses what Type and Shape refuse; Null infers
-VERIFIER = "engine/applications.py"  # a plan that anybody may have written: no layer has looked at it
+VERIFIER = "engine/verifying/applications.py"  # a plan that anybody may have written: no layer has looked at it
 READERS = {  # facet: where in the library it may be read
     "dtype": ("graph/type.py", *BARE, VERIFIER, "testing/"),
     # rules and devices ask whether it is `broadcast`: elementwise
@@ -44,7 +44,7 @@ READERS = {  # facet: where in the library it may be read
     "cost": ("graph/rules/", "graph/show.py", "engine/", "device/null.py", "testing/"),
     "onnx": ("graph/files.py", "graph/onnx.py", "testing/"),
     "samples": ("testing/",),
-    "tolerance": ("engine/trials.py", "testing/"),  # what a kernel may differ by before it is chosen
+    "tolerance": ("engine/tuning/trials.py", "testing/"),  # what a kernel may differ by before it is chosen
 }
 FILES = sorted(path.relative_to(LIBRARY).as_posix() for path in LIBRARY.rglob("*.py"))
 

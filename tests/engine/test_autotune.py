@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nnc_func as nnc
-from nnc_func.engine import trials
-from nnc_func.engine.kernel_table import Entry, KernelTable
 from nnc_func.engine.plan import TABLE
-from nnc_func.engine.program import Program
+from nnc_func.engine.planning.kernel_table import Entry, KernelTable
+from nnc_func.engine.running.program import Program
+from nnc_func.engine.tuning import trials
 from nnc_func.errors import DeviceError, GraphError, OperatorError, PlanError
 from nnc_func.facets import dtypes, layouts, shapes
 from nnc_func.facets.derivatives import NOT_DIFFERENTIABLE
@@ -210,7 +210,7 @@ def test_inputs_and_variables_are_as_they_were_and_results_equal(monkeypatch: py
     for name in ("FASTER", "SLOWER", "HOPELESS"):  # whatever is right is chosen
         monkeypatch.setattr(trials, name, np.inf)
     monkeypatch.setattr(trials, "OFTEN", 0.0)
-    monkeypatch.setattr("nnc_func.engine.autotune.BETTER", np.inf)  # and kept
+    monkeypatch.setattr("nnc_func.engine.tuning.autotune.BETTER", np.inf)  # and kept
     _, program, variables, batch = training()
     program(*batch)
     arrays, versions = [v.array for v in variables], [v.version for v in variables]

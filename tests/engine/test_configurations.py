@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import nnc_func as nnc
 from nnc_func.config import config
 from nnc_func.engine.allocators import ALLOCATORS
-from nnc_func.engine.schedule import ListScheduler
+from nnc_func.engine.planning.schedule import ListScheduler
 from nnc_func.errors import NumericsError
 from nnc_func.testing.programs import CONSTANT, INPUT, LARGEST, VARIABLE, Program, programs
 from nnc_func.testing.schedules import RandomScheduler

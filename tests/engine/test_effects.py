@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import nnc_func as nnc
 from nnc_func import nn
-from nnc_func.engine.relaid import relaid
+from nnc_func.engine.planning.relaid import relaid
 from nnc_func.errors import CheckError, DerivativeError, DTypeError, GraphError, OperatorError, RunError, ShapeError
 from nnc_func.graph.files import load_graph
 from nnc_func.graph.parsing import parsed

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 
 import nnc_func as nnc
 from nnc_func import nn
-from nnc_func.engine.observed import Application, Observer, drained
+from nnc_func.engine.running.observed import Application, Observer, drained
 from nnc_func.errors import AllocationError, CommitError, NncError, OperatorError, RunError
 from nnc_func.facets import dtypes, shapes
 from nnc_func.facets.derivatives import Constant

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import nnc_func as nnc
-from nnc_func.engine.incremental import Dependencies, Step
+from nnc_func.engine.incremental.dependencies import Dependencies, Step
 from nnc_func.engine.plan import ARENA
 from nnc_func.errors import DTypeError, OperatorError, PlanError, RunError, ShapeError, UnboundError
 from nnc_func.facets import dtypes, shapes

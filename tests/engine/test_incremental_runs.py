@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import nnc_func as nnc
 from nnc_func.engine.plan import Plan
-from nnc_func.engine.program import Program
+from nnc_func.engine.running.program import Program
 from nnc_func.errors import CancelledError, GraphError, PlanError, RunError
 from nnc_func.testing.programs import programs
 from tests.engine.changing import Counting, random_program

@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nnc_func as nnc
-from nnc_func.engine.kernel_table import NO_TABLE, Entry, KernelTable, chosen
-from nnc_func.engine.machine import Machine
-from nnc_func.engine.relaid import elsewhere, relaid
+from nnc_func.engine.planning.kernel_table import NO_TABLE, Entry, KernelTable, chosen
+from nnc_func.engine.planning.relaid import elsewhere, relaid
+from nnc_func.engine.tuning.machine import Machine
 from nnc_func.errors import KernelTableWarning, PlanError
 from nnc_func.graph.literals import quoted
 from nnc_func.graph.ops import CATALOGUE

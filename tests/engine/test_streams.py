@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import nnc_func as nnc
 from nnc_func.engine.allocators import NoReuse
 from nnc_func.engine.plan import Plan
-from nnc_func.engine.races import check_streams
+from nnc_func.engine.verifying.races import check_streams
 from nnc_func.errors import PlanError
 from nnc_func.testing.programs import LARGEST, Program, programs
 from nnc_func.testing.schedules import RandomScheduler, Replay, legal_orders

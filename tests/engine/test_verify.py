@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from nnc_func.aval import Aval
 from nnc_func.engine.plan import Buffer, Instruction, Plan, Slot
-from nnc_func.engine.verify import verify
+from nnc_func.engine.verifying.verify import verify
 from nnc_func.errors import PlanError
 from nnc_func.facets.kernels import reference
 from nnc_func.facets.views import View

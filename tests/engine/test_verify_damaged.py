@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from attrs import evolve
 
-from nnc_func.engine import usual
 from nnc_func.engine.plan import Plan
-from nnc_func.engine.program import Program
-from nnc_func.engine.verify import _Replay
+from nnc_func.engine.running.program import Program
+from nnc_func.engine.verifying import usual
+from nnc_func.engine.verifying.verify import _Replay
 from nnc_func.errors import PlanError
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import nnc_func as nnc
 from nnc_func.engine.plan import ARENA
-from nnc_func.engine.regions import Region
+from nnc_func.engine.verifying.regions import Region
 from nnc_func.errors import ShapeError
 from nnc_func.facets.boxes import Box, first_common, gaps
 

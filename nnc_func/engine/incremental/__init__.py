@@ -1,0 +1,1 @@
+"""Programs that run only what depends on what changed."""

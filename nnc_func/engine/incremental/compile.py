@@ -1,0 +1,75 @@
+"""From a graph and a `retain` policy to an incremental program, on an engine that plans or on one that interprets."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from nnc_func.config import config
+from nnc_func.engine.allocators import ALLOCATORS
+from nnc_func.engine.incremental.dependencies import checked_policy
+from nnc_func.engine.incremental.interpreted_steps import InterpretedSteps
+from nnc_func.engine.incremental.planned_steps import PlannedSteps
+from nnc_func.engine.incremental.program import IncrementalProgram
+from nnc_func.engine.incremental.symbolic import IncrementalSymbolicProgram
+from nnc_func.engine.lazy import Stats, plannable
+from nnc_func.engine.planning.planner import planned
+from nnc_func.engine.planning.relaid import relaid
+from nnc_func.errors import GraphError
+from nnc_func.graph.graph import ComputationGraph
+from nnc_func.tree import ONE_LEAF, Structure
+
+
+def interpreted(engine: Any, graph: ComputationGraph, retain: Any, lift: Any) -> Any:
+    """An incremental program whose nodes are interpreted as they are: for an eager engine."""
+
+    def make(graph: ComputationGraph, source: ComputationGraph) -> IncrementalProgram:
+        steps = InterpretedSteps(graph, engine.device, policy)
+        return IncrementalProgram(graph, source, steps, engine.device, None, engine.check_numerics)
+
+    whole, policy = _with_kept(graph, retain, lift)
+    if graph.symbols:
+        return IncrementalSymbolicProgram(whole, graph, engine.device, make)
+    return make(whole, graph)
+
+
+def compiled(engine: Any, graph: ComputationGraph, retain: Any, lift: Any) -> Any:
+    """An incremental program, optimised and planned; interpreted on a device without memory: for a lazy engine."""
+
+    def make(graph: ComputationGraph, source: ComputationGraph) -> IncrementalProgram:
+        start = time.perf_counter()
+        if plannable(engine.device):
+            graph = relaid(graph, engine.kernels)
+        steps = _steps(engine, graph, policy)
+        stats = Stats(source.statistics, graph.statistics, report, between - begin, time.perf_counter() - start)
+        return IncrementalProgram(graph, source, steps, engine.device, stats, engine.check_numerics)
+
+    whole, policy = _with_kept(graph, retain, lift)
+    begin = time.perf_counter()
+    optimised, report = engine.graph.optimised(whole)
+    between = time.perf_counter()
+    if graph.symbols:
+        return IncrementalSymbolicProgram(optimised, graph, engine.device, make)
+    return make(optimised, graph)
+
+
+def _steps(engine: Any, graph: ComputationGraph, policy: str) -> Any:
+    if not plannable(engine.device):
+        return InterpretedSteps(graph, engine.device, policy)
+    asked = (engine.allocator, engine.orders, engine.alignment)
+    plan, _, constants = planned(graph, engine.device, *asked, table=engine.kernels, retain=policy)
+    if config.spec >= 1 or engine.allocator not in ALLOCATORS.values():
+        plan.verify()  # a user's own allocator is never believed
+    return PlannedSteps(plan, engine.device, constants)
+
+
+def _with_kept(graph: ComputationGraph, retain: Any, lift: Any) -> tuple[ComputationGraph, str]:
+    """The graph with the values that are named as further outputs, and the policy."""
+    policy = checked_policy(retain)
+    if graph.effects:
+        raise GraphError("effects happen at each call, so that nothing is kept from one to the next: retain='none'")
+    if isinstance(retain, str):
+        return graph, policy
+    outputs = (*graph.outputs, *map(lift, retain))
+    structure = Structure(list, (), (ONE_LEAF,) * len(outputs))
+    return graph.layer.close(graph.inputs, outputs, graph.updates, graph.name, structure), policy

@@ -1,0 +1,192 @@
+"""Incremental programs with unknown extents: a program with a memory of its own for each distinct binding."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import Any
+
+from nnc_func.engine.incremental.program import same_bits
+from nnc_func.engine.inspecting.inspection import Inspected
+from nnc_func.engine.running.binding import accepted, every
+from nnc_func.engine.running.observed import Application, Observer
+from nnc_func.engine.symbolic import KEPT
+from nnc_func.errors import OperatorError, UnboundError
+from nnc_func.graph.graph import ComputationGraph
+from nnc_func.graph.leaves import owned
+
+
+class IncrementalSymbolicProgram(Inspected):
+    """An incremental program whose inputs have unknown extents: assigning another shape is another binding.
+
+    Each binding has a program that keeps its own values; when it is used again, only what was assigned since then
+    is dirty in it. The least recently used ones are forgotten, and their memory with them.
+
+    Attributes
+    ----------
+    graph, source
+        The graph after optimisation, and the one that was compiled; both with symbols.
+    programs
+        Binding to program.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import nnc_func as nnc
+    >>> lazy = nnc.lazy()
+    >>> x, y = lazy.input("x", ("n",), "float64"), lazy.input("y", (), "float64")
+    >>> program = lazy.compile([x, y], lazy.ops.sum(lazy.ops.exp(x)) * y, retain="all")
+    >>> program(np.zeros(2), np.float64(1)), program(np.zeros(3), np.float64(1)), program(np.zeros(3), np.float64(2))
+    (array(2.), array(3.), array(6.))
+    >>> program.evaluation.kernels
+    1
+    """
+
+    def __init__(
+        self,
+        graph: ComputationGraph,
+        source: ComputationGraph,
+        device: Any,
+        make: Callable[[ComputationGraph, ComputationGraph], Any],
+    ) -> None:
+        self.graph = graph
+        self.source = source
+        self.programs: OrderedDict[Any, Any] = OrderedDict()
+        self._device = device
+        self._make = make
+        self._inputs = {n.data: n for n in graph.inputs}
+        self._assigned: dict[str, Any] = {}  # copies
+        self._stamps: dict[str, int] = dict.fromkeys(self._inputs, 0)  # when each was assigned
+        self._lock = threading.RLock()
+        self._taken: dict[Any, dict[str, int]] = {}  # binding -> what its program was assigned, as stamps
+
+    def assign(self, values: Mapping[str, Any] | None = None, /, **named: Any) -> None:
+        """Give inputs another value, by name, of whatever extents; see `IncrementalProgram.assign`.
+
+        Raises
+        ------
+        OperatorError
+            There is no such input.
+        ShapeError, DTypeError
+            A value of another rank, another known extent or another dtype than the input's.
+        """
+        given = {**(values or {}), **named}
+        unknown = [name for name in given if name not in self._inputs]
+        if unknown:
+            raise OperatorError(
+                f"the program {self.graph.name!r} has no input {', '.join(map(repr, unknown))}; "
+                f"its inputs are {', '.join(map(repr, self._inputs)) or 'none'}"
+            )
+        with self._lock:
+            self._take({name: self._accepted(name, value) for name, value in given.items()})
+
+    def _accepted(self, name: str, value: Any) -> Any:
+        return accepted(self._device, self.graph.name, [self._inputs[name]], [value])[0][0]
+
+    def _take(self, given: dict[str, Any]) -> None:
+        copies = {name: owned(self._device, array) for name, array in given.items()}
+        for name, array in copies.items():
+            self._assigned[name] = array
+            self._stamps[name] += 1
+
+    def __call__(self, *inputs: Any, out: Any = None) -> Any:
+        return self.nested(self.run(inputs, out))
+
+    def run(self, inputs: Any, out: Any = None) -> list[Any]:
+        """The outputs as a flat list, of the inputs as a sequence: those that differ are assigned."""
+        with self._lock:
+            return self._chosen(inputs).results(out)  # type: ignore[no-any-return]
+
+    def evaluate(self, out: Any = None) -> Any:
+        """The outputs for what is assigned; see `IncrementalProgram.evaluate`.
+
+        Raises
+        ------
+        UnboundError
+            An input was never assigned.
+        ShapeError
+            Extents that contradict each other, or an equality that was assumed and does not hold.
+        """
+        with self._lock:
+            found = self._chosen(None).results(out)
+        return self.nested(found)
+
+    def nested(self, results: list[Any]) -> Any:
+        """Outputs nested as a call returns them."""
+        return self.source.structure.build(results)
+
+    def walk(
+        self,
+        inputs: Any = None,
+        out: Any = None,
+        watching: Sequence[Observer] = (),
+        keep: bool = True,
+        wait: Any = None,
+    ) -> Generator[Application, None, list[Any]]:
+        """A run whose applications are computed one at a time; see `Program.walk`. No inputs: what is assigned."""
+        with self._lock:
+            program = self._chosen(inputs)
+        found: list[Any] = yield from program.walk(None, out, watching, keep, wait)
+        return found
+
+    def _chosen(self, inputs: Any) -> Any:
+        """The program for what is given, or assigned, which holds that."""
+        device, name = self._device, self.graph.name
+        if inputs is not None:
+            found, _ = accepted(device, name, self.graph.inputs, inputs)
+            was = self._assigned.get
+            arrays = zip(self._inputs, found, strict=True)
+            self._take({n: a for n, a in arrays if not same_bits(device, was(n), a)})
+        missing = [n for n in self._inputs if n not in self._assigned]
+        if missing:
+            raise UnboundError(f"the input {missing[0]!r} of {name!r} has no value: assign it before evaluate()")
+        _, dims = accepted(device, name, self.graph.inputs, [self._assigned[n] for n in self._inputs])
+        key = every(self.graph, dims)
+        program = self._program(key, dims)
+        taken = self._taken[key]
+        changed = [n for n, stamp in self._stamps.items() if taken.get(n) != stamp]
+        program.hold({n: self._assigned[n] for n in changed})
+        taken.update((n, self._stamps[n]) for n in changed)
+        return program
+
+    def _program(self, key: Any, dims: dict[str, int]) -> Any:
+        found = self.programs.get(key)
+        if found is None:
+            graph = self.graph.specialised(dims)
+            self.source.check(dims)  # what was rewritten may assume less
+            found = self.programs[key] = self._make(graph, self.source)
+            self._taken[key] = {}
+            if len(self.programs) > KEPT:
+                oldest, _ = self.programs.popitem(last=False)
+                del self._taken[oldest]
+        self.programs.move_to_end(key)
+        return found
+
+    @property
+    def _latest(self) -> Any:
+        return next(reversed(self.programs.values())) if self.programs else None
+
+    @property
+    def plan(self) -> Any:
+        """The plan of the most recently used binding; None before the first evaluation."""
+        return getattr(self._latest, "plan", None)
+
+    @property
+    def stats(self) -> Any:
+        """The statistics of the most recently used binding; None before the first evaluation."""
+        return getattr(self._latest, "stats", None)
+
+    @property
+    def evaluation(self) -> Any:
+        """What the last evaluation did; None before the first."""
+        return getattr(self._latest, "evaluation", None)
+
+    @property
+    def retained_bytes(self) -> int:
+        """Bytes kept from run to run by the programs of all bindings."""
+        return sum(p.retained_bytes for p in self.programs.values())
+
+    def __repr__(self) -> str:
+        unknown = ", ".join(sorted(self.graph.symbols))
+        return f"<incremental program {self.graph.name!r} of {unknown}: {len(self.programs)} planned>"

@@ -1,0 +1,1 @@
+"""Programs looked at while they run."""

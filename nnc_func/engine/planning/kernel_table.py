@@ -1,0 +1,259 @@
+"""Which kernel computes which application: a recorded table, and the one function that reads it.
+
+The engine owns the table, as it owns the allocator: choosing changes when and how values are computed, never which,
+so nodes, variables and devices stay the same under another table.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from attrs import asdict, evolve, field, frozen
+
+from nnc_func.aval import Aval
+from nnc_func.engine.tuning.machine import Machine
+from nnc_func.errors import KernelTableWarning, PlanError
+from nnc_func.facets.kernels import Kernel
+from nnc_func.graph.graph import ComputationGraph
+from nnc_func.graph.leaves import LEAVES
+from nnc_func.graph.node import Node
+from nnc_func.op import Items, Op
+
+FORMAT = 1  # of the file
+
+
+@frozen(order=True)
+class Entry:
+    """One choice: applications of the operator with these parameters to these operands run that kernel.
+
+    Attributes
+    ----------
+    operator
+        Its name.
+    parameters
+        All of them, as text: ``stride=1, padding='SAME'``.
+    operands
+        The operands' avals, as text: ``float32[100, 28, 28, 1]``.
+    kernel
+        The kernel's name.
+    layouts
+        For each operand the axes in the order in which they must lie in memory, outermost first: operands that lie
+        otherwise are converted before, and results back after. Empty: they stay as they are.
+    """
+
+    operator: str
+    parameters: str
+    operands: tuple[str, ...]
+    kernel: str
+    layouts: tuple[tuple[int, ...], ...] = ()
+
+    @classmethod
+    def of(
+        cls, op: Op, items: Items, avals: Iterable[Aval], kernel: str, layouts: tuple[tuple[int, ...], ...] = ()
+    ) -> Entry:
+        """The entry for such applications."""
+        return cls(op.name, *_key(items, avals), kernel, layouts)
+
+    def __str__(self) -> str:
+        said = f", {self.parameters}" if self.parameters else ""
+        order = f", operands in the orders {list(self.layouts)}" if self.layouts else ""
+        return f"{self.operator}({', '.join(self.operands)}{said}): {self.kernel}{order}"
+
+
+def _key(items: Items, avals: Iterable[Aval]) -> tuple[str, tuple[str, ...]]:
+    return ", ".join([f"{k}={v!r}" for k, v in items]), tuple(map(repr, avals))
+
+
+def _sorted(entries: Iterable[Entry]) -> tuple[Entry, ...]:
+    return tuple(sorted(entries))
+
+
+@frozen(repr=False)
+class KernelTable:
+    """Recorded choices of kernels: data that an engine is given, that merges, and that is kept in a file.
+
+    Attributes
+    ----------
+    entries
+        The choices, one for each operator, parameters and operands.
+    machine
+        What they were measured on; None for choices made by hand.
+
+    Raises
+    ------
+    PlanError
+        Two kernels for the same applications.
+
+    Examples
+    --------
+    >>> import nnc_func as nnc
+    >>> from nnc_func.graph.ops import CATALOGUE
+    >>> lazy = nnc.lazy()
+    >>> x, w = lazy.input("x", (3, 4)), lazy.input("w", (4, 5))
+    >>> matmul = CATALOGUE["matmul"]
+    >>> table = KernelTable([Entry.of(matmul, matmul.canonical({}), (x.aval, w.aval), "reference")])
+    >>> tuned = lazy.engine.with_kernels(table).compile(lazy.graph.close([x.value, w.value], [(x @ w).value]))
+    >>> [(i.kernel, i.choice) for i in tuned.plan.instructions]
+    [('reference', 'table')]
+    """
+
+    entries: tuple[Entry, ...] = field(default=(), converter=_sorted)
+    machine: Machine | None = None
+    _index: Mapping[str, Mapping[Any, Entry]] = field(init=False, eq=False, repr=False)
+
+    @_index.default
+    def _indexed(self) -> Mapping[str, Mapping[Any, Entry]]:
+        found: dict[str, dict[Any, Entry]] = {}
+        for e in self.entries:
+            other = found.setdefault(e.operator, {}).setdefault((e.parameters, e.operands), e)
+            if other != e:
+                raise PlanError(f"two kernels for the same applications: {e}, and {other.kernel}")
+        return found
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return KernelTable, (self.entries, self.machine)
+
+    def __repr__(self) -> str:
+        return f"KernelTable({len(self.entries) or ''})"
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def __str__(self) -> str:
+        where = f"measured with {self.machine}" if self.machine else "made by hand"
+        return "\n".join([f"{len(self.entries)} choices of kernels, {where}", *(f"  {e}" for e in self.entries)])
+
+    def entry(self, op: Op, items: Items, avals: Iterable[Aval]) -> Entry | None:
+        """What is recorded of such applications; None if nothing is."""
+        found = self._index.get(op.name)
+        return None if found is None else found.get(_key(items, avals))
+
+    def kernel(self, op: Op, items: Items, avals: Iterable[Aval]) -> str | None:
+        """The name of the recorded kernel for operands as they are; None where nothing is recorded."""
+        found = self.entry(op, items, avals)
+        return None if found is None or found.layouts else found.kernel
+
+    def layouts(self, op: Op, items: Items, avals: Iterable[Aval]) -> tuple[tuple[int, ...], ...]:
+        """The orders to which the operands are converted; empty where nothing is recorded."""
+        found = self.entry(op, items, avals)
+        return () if found is None else found.layouts
+
+    def merged(self, other: KernelTable) -> KernelTable:
+        """Both tables' choices; where both have one, the other's.
+
+        Raises
+        ------
+        PlanError
+            They were measured on different machines.
+        """
+        if self.machine and other.machine and self.machine != other.machine:
+            raise PlanError(f"tables of different machines do not merge: {self.machine}; {other.machine}")
+        kept = {(e.operator, e.parameters, e.operands): e for e in (*self.entries, *other.entries)}
+        return evolve(self, entries=kept.values(), machine=other.machine or self.machine)
+
+    def save(self, path: str | Path) -> None:
+        """Write it to a file, as JSON."""
+        found = {
+            "format": FORMAT,
+            "machine": asdict(self.machine) if self.machine else None,
+            "kernels": [asdict(e) for e in self.entries],
+        }
+        Path(path).write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | Path) -> KernelTable:
+        """The table in a file.
+
+        Results do not depend on a table, only speed does: one of another machine is taken, with a warning.
+
+        Raises
+        ------
+        PlanError
+            The file holds no table, or one of a newer format.
+        """
+        try:
+            found = json.loads(Path(path).read_text(encoding="utf-8"))
+            if found["format"] > FORMAT:
+                raise PlanError(f"{path} has format {found['format']}; this version reads formats up to {FORMAT}")
+            machine = Machine(**found["machine"]) if found["machine"] else None
+            entries = [_entry(e) for e in found["kernels"]]
+        except (KeyError, TypeError, ValueError) as error:
+            if isinstance(error, PlanError):
+                raise
+            raise PlanError(f"{path} holds no table of kernels: {type(error).__name__}: {error}") from None
+        here = machine and Machine.here(machine.device)
+        if machine != here:
+            warnings.warn(
+                f"{path} was measured with {machine}, this is {here}; program.autotune measures again",
+                KernelTableWarning, stacklevel=2,
+            )  # fmt: skip
+        return cls(entries, machine)
+
+
+def _entry(found: Mapping[str, Any]) -> Entry:
+    """An entry as it is in a file."""
+    layouts = tuple(tuple(map(int, axes)) for axes in found.get("layouts", ()))
+    return Entry(**{**found, "operands": tuple(found["operands"]), "layouts": layouts})
+
+
+NO_TABLE = KernelTable()
+
+
+# --- reading it --------------------------------------------------------------------------------------
+
+
+def chosen(device: Any, op: Op, items: Items, avals: tuple[Aval, ...], table: KernelTable) -> Kernel:
+    """The kernel that runs: the recorded one, where there is one that the device has and that takes these operands.
+
+    Else it is the device's own choice. A pure function of its arguments.
+
+    Raises
+    ------
+    DeviceError
+        The operator has no kernel on the device.
+    """
+    name = table.kernel(op, items, avals)
+    if name is not None:
+        for kernel in device.candidates(op, avals, items) if hasattr(device, "candidates") else ():
+            if kernel.name == name:
+                return kernel  # type: ignore[no-any-return]
+    return device.choose(op, avals, items)  # type: ignore[no-any-return]
+
+
+def kernels_of(graph: ComputationGraph, device: Any, table: KernelTable) -> tuple[dict[Node, Kernel], set[Node]]:
+    """The kernel of each application of a graph, and those that the table names.
+
+    A recorded kernel that is not there, or does not take its operands, is passed over with one warning for the graph.
+
+    Raises
+    ------
+    DeviceError
+        An operator has no kernel on the device.
+    """
+    kernels: dict[Node, Kernel] = {}
+    recorded: set[Node] = set()
+    missing: list[str] = []
+    for node in graph.nodes:
+        if not node.args and node.op in LEAVES:
+            continue
+        avals = tuple([a.aval for a in node.args])
+        name = table.kernel(node.op, node.items, avals) if table.entries else None
+        if name is None:
+            kernels[node] = device.choose(node.op, avals, node.items)
+            continue
+        kernels[node] = found = chosen(device, node.op, node.items, avals, table)
+        if found.name == name:
+            recorded.add(node)
+        else:
+            missing.append(f"{node.op.name}: {name!r}")
+    if missing:
+        said = ", ".join(dict.fromkeys(missing))
+        warnings.warn(
+            f"the table of kernels names what {device!r} cannot run, and is passed over there: {said}",
+            KernelTableWarning, stacklevel=2,
+        )  # fmt: skip
+    return kernels, recorded

@@ -1,0 +1,114 @@
+"""Offsets for what lives in the arena, and the plan as data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import evolve
+
+from nnc_func.engine.allocators.base import Allocator, Problem, answered, arena_size
+from nnc_func.engine.plan import (
+    ARENA,
+    CONSTANT,
+    DEFAULT,
+    DONATED,
+    INPUT,
+    LENT,
+    TABLE,
+    VARIABLE,
+    Buffer,
+    BufferFields,
+    Instruction,
+    InstructionFields,
+    Plan,
+    Slot,
+    SlotFields,
+    sealed,
+)
+from nnc_func.engine.planning.storages import Storages
+from nnc_func.facets.places import Place
+from nnc_func.graph.node import Node
+
+
+def placed(work: Storages, allocator: Allocator, alignment: int, order: str) -> tuple[Plan, dict[Node, int]]:
+    """Offsets for the arena's storages, and everything as data."""
+    roots = [work.root(s) for s in range(len(work.kind))]
+    arenas: dict[Place, list[int]] = {None: []}
+    for s in range(len(work.kind)):
+        if roots[s] == s and work.kind[s] == ARENA:
+            arenas.setdefault(work.place[s], []).append(s)
+    offsets: dict[int, int] = {}
+    sizes: dict[Place, int] = {}
+    for place, arena in arenas.items():
+        problem = Problem(
+            [work.nbytes[s] for s in arena],
+            [work.first[s] for s in arena],
+            [work.last[s] + 1 for s in arena],
+            alignment,
+            None if work.streams is None else work.streams.uses([work.users[s] for s in arena]),
+        )
+        found = answered(allocator, problem)
+        offsets.update(zip(arena, found, strict=True))
+        sizes[place] = arena_size(problem, found)
+    number: dict[int, int] = {}
+    buffers: list[BufferFields] = []
+    for s in range(len(work.kind)):
+        if roots[s] == s:
+            number[s] = len(buffers)
+            planned = work.kind[s] in (ARENA, LENT, DONATED)
+            buffers.append(
+                BufferFields(
+                    work.kind[s],
+                    work.nbytes[s],
+                    work.first[s] if planned else 0,
+                    work.last[s] + 1 if planned else 0,
+                    offsets.get(s, 0),
+                    work.source[s],
+                    work.place[s],
+                )
+            )
+    slots = [
+        SlotFields(number[roots[s]], aval, view, *lies)
+        for s, aval, view, lies in zip(work.storage, work.avals, work.views, work.lies, strict=True)
+    ]
+    instructions = sealed(Instruction, [_instruction(work, raw, slots, number) for raw in work.instructions])
+    graph = work.graph
+    if work.streams is not None:
+        dealt = zip(instructions, work.streams.stream, work.streams.waits, strict=True)
+        instructions = tuple([evolve(i, stream=stream, waits=waits) for i, stream, waits in dealt])
+    plan = Plan(
+        instructions=instructions,
+        slots=sealed(Slot, slots),
+        buffers=sealed(Buffer, buffers),
+        inputs=tuple(work.leaf_slots[INPUT]),
+        variables=tuple(work.leaf_slots[VARIABLE]),
+        constants=tuple(work.leaf_slots[CONSTANT]),
+        outputs=tuple(work.outputs),
+        updates=tuple(work.updates),
+        commit=work.commit,
+        arena_bytes=sizes.pop(None),
+        elsewhere=tuple((str(place), nbytes) for place, nbytes in sizes.items()),
+        alignment=alignment,
+        order=order,
+        allocator=type(allocator).__name__,
+        name=graph.name,
+        input_names=tuple([n.data for n in graph.inputs]),
+        variable_names=tuple([n.data.name for n in graph.variables]),
+        structure=graph.structure if graph.structure.size == len(graph.outputs) else None,
+        retained=None if work.pinned is None else tuple([number[s] for s in sorted(work.pinned)]),
+    )
+    blocks = {v.node: slots[i].buffer for v, i in work.slot_of.items() if v.index == 0}
+    return plan, blocks
+
+
+def _instruction(work: Storages, raw: tuple[Any, ...], slots: list[SlotFields], number: dict[int, int]) -> Any:
+    node, kernel, operands, results, scratch, view = raw
+    used = []
+    for aval, storage in scratch:
+        slots.append(SlotFields(number[storage], aval))
+        used.append(len(slots) - 1)
+    choice = TABLE if node in work.recorded else DEFAULT
+    name = kernel.name if kernel else "view"
+    return InstructionFields(
+        node.op, node.items, name, operands, results, tuple(used), view, node.origin, choice=choice
+    )

@@ -1,0 +1,96 @@
+"""From a graph to a plan: kernels, order, streams, views, in-place, lifetimes, offsets. It computes nothing.
+
+Variables are written in a commit section at the end, made of what cannot fail, so that a program that fails
+leaves every variable as it was; an update that cannot be written in place gets a fresh array and is swapped in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from nnc_func.engine.allocators.base import Allocator
+from nnc_func.engine.plan import Plan
+from nnc_func.engine.planning.kernel_table import NO_TABLE, KernelTable, kernels_of
+from nnc_func.engine.planning.order import arranged
+from nnc_func.engine.planning.placing import placed
+from nnc_func.engine.planning.retaining import pin
+from nnc_func.engine.planning.schedule import Scheduler, serial
+from nnc_func.engine.planning.sharing import lend, lifetimes, peak, reuse, share
+from nnc_func.engine.planning.storages import Storages
+from nnc_func.engine.planning.streams import scheduled
+from nnc_func.engine.planning.windows import NO_WINDOWS, Windows, windows
+from nnc_func.graph.graph import ComputationGraph
+from nnc_func.graph.node import Node
+
+FOREVER = 1 << 60
+DEARER = 1.25  # parts are copied after all where computing them in place would raise the peak by more than this
+
+
+def planned(
+    graph: ComputationGraph,
+    device: Any,
+    allocator: Allocator,
+    orders: Sequence[str],
+    alignment: int = 64,
+    checked: bool = False,
+    table: KernelTable = NO_TABLE,
+    streams: int = 1,
+    scheduler: Scheduler = serial,
+    retain: str | None = None,
+    donated: Collection[int] = (),
+    careless: bool = False,
+) -> tuple[Plan, dict[Node, int], list[Any]]:
+    """The plan of a graph whose shapes are known, the buffer of each node's first result, and the constants' arrays.
+
+    With `checked` every kernel may be found to have failed, so that none writes over a variable. The table names
+    kernels; what it does not name is the device's choice. With a `retain` policy, as `incremental` names them, values
+    outlive a run, and nothing writes over a variable either. Inputs that are
+    `donated`, by position, may be written over. A `careless` plan writes over variables as soon as it can: what one
+    costs that does not, is measured against it.
+
+    Raises
+    ------
+    DeviceError
+        An operator has no kernel on the device.
+    """
+    kernels, recorded = kernels_of(graph, device, table)
+    sequence, early, order = arranged(graph, kernels, orders, checked or careless or retain is not None)
+    early = 0 if careless else early
+    parts = windows(graph, sequence, kernels) if retain is None else NO_WINDOWS  # a value that is kept lies alone
+
+    def laid_out(parts: Windows) -> Storages:
+        work = Storages(graph, kernels, parts, recorded, donated)
+        work.define_leaves()
+        for node in sequence[:early]:
+            work.define(node)
+        work.commit = len(work.instructions)
+        for node in sequence[early:]:
+            work.define(node)
+        _shared(work, scheduler, streams, retain)
+        return work
+
+    work = laid_out(parts)
+    most = peak(work) if parts.of else 0
+    if most > DEARER * (most - peak(work, unfinished=True)):  # a whole's memory is taken from its first part on
+        apart = laid_out(NO_WINDOWS)
+        if most > DEARER * peak(apart):
+            work = apart
+    plan, blocks = placed(work, allocator, alignment, order)
+    return plan, blocks, work.constant_values
+
+
+def _shared(work: Storages, scheduler: Scheduler, streams: int, retain: str | None) -> None:
+    """Outputs, streams, lifetimes, and who takes over whose memory."""
+    if retain is not None:  # on one stream: what runs is another part of the plan each time
+        work.show_outputs()
+        lifetimes(work)
+        pin(work, retain)
+        share(work)
+        return
+    work.finish_outputs()
+    work.streams = scheduled(work, scheduler, streams)
+    lifetimes(work)
+    share(work)
+    lend(work)
+    reuse(work)

@@ -1,0 +1,167 @@
+"""Lifetimes, and who takes over whose memory: in place, and in the memory of outputs that are not written yet."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+
+from nnc_func.engine.plan import ARENA, DONATED, LENT, NEXT, OUTPUT, VARIABLE
+from nnc_func.engine.planning.lending import borrowers
+from nnc_func.engine.planning.storages import FOREVER, Storages
+from nnc_func.facets.kernels import ALL, Kernel
+
+
+def lifetimes(work: Storages) -> None:
+    """First and last use of every storage, views counted for their base; with streams, every use."""
+    if work.streams is not None:
+        work.users = [[] for _ in work.kind]
+        for t, (_, _, operands, results, scratch, _) in enumerate(work.instructions):
+            for s in {*(work.storage[slot] for slot in (*operands, *results)), *(s for _, s in scratch)}:
+                work.users[s].append(t)
+    first, last, storage = work.first, work.last, work.storage
+    for t, (_, _, operands, results, scratch, _) in enumerate(work.instructions):
+        for slot in operands:
+            last[storage[slot]] = t
+        for slot in results:
+            s = storage[slot]
+            if first[s] == FOREVER:
+                first[s] = t
+            if last[s] < t:
+                last[s] = t
+        for _, s in scratch:
+            first[s] = last[s] = t
+    end = len(work.instructions)
+    for s, kind in enumerate(work.kind):
+        if kind in (OUTPUT, NEXT):
+            last[s] = end
+        elif kind == DONATED:  # it is there before the first instruction
+            first[s] = 0
+
+
+def share(work: Storages) -> None:
+    """In place: a result takes over the memory of an operand that dies there, where the kernel allows it.
+
+    A chain that starts over a variable must end in its update; one that does not is not begun the next time.
+    """
+    merged, last, users = list(work.merged), list(work.last), list(work.users)
+    while True:
+        _share(work)
+        updates = {at for at, slot in work.updates if work.root(work.storage[slot]) == _variable(work, at)}
+        broken = {
+            work.source[root]
+            for s in range(len(work.kind))
+            if (root := work.root(s)) != s and work.kind[root] == VARIABLE and work.source[root] not in updates
+        }
+        if not broken:
+            return
+        work.updated -= broken
+        work.merged, work.last, work.users = list(merged), list(last), list(users)
+
+
+def _variable(work: Storages, at: int) -> int:
+    return work.storage[work.leaf_slots[VARIABLE][at]]
+
+
+def _share(work: Storages) -> None:
+    for t, (_, kernel, operands, results, _, view) in enumerate(work.instructions):
+        if view or len(results) != 1 or not kernel.overwrites or not work.whole[results[0]]:
+            continue
+        result = results[0]
+        mine = work.storage[result]
+        kind = work.kind[mine]
+        if kind == OUTPUT or (work.pinned is not None and mine in work.pinned):
+            continue
+        allowed = range(len(operands)) if kernel.overwrites == ALL else kernel.overwrites
+        for position in allowed:
+            slot = operands[position]
+            if (
+                work.whole[slot]
+                and work.avals[slot] == work.avals[result]
+                and _dies(work, t, slot, operands, kind, mine, kernel)
+            ):
+                work.take_over(mine, work.root(work.storage[slot]))
+                break
+
+
+def _dies(work: Storages, t: int, slot: int, operands: tuple[int, ...], kind: str, mine: int, kernel: Kernel) -> bool:
+    storage = work.root(work.storage[slot])
+    if work.last[storage] != t or work.nbytes[storage] != work.nbytes[mine]:
+        return False
+    if work.streams is not None and not work.streams.all_before(work.users[storage], t):
+        return False  # another stream may still read it
+    if work.kind[storage] == VARIABLE:  # only one that gets a new value, where nothing can fail any more
+        if t < work.commit or work.source[storage] not in work.updated:
+            return False
+        if work.avals[slot] != work.avals[work.leaf_slots[VARIABLE][work.source[storage]]]:
+            return False  # the variable in another shape
+        if kind == NEXT and work.source[storage] != work.source[mine]:
+            return False
+    elif work.kind[storage] not in (ARENA, DONATED) or kind == NEXT:
+        return False
+    # the same memory at another position must be the same elements, and overwriting it there allowed too
+    allowed = range(len(operands)) if kernel.overwrites == ALL else kernel.overwrites
+    return all(
+        work.root(work.storage[o]) != storage
+        or (i in allowed and work.whole[o] and work.avals[o].shape == work.avals[slot].shape)
+        for i, o in enumerate(operands)
+    )
+
+
+def lend(work: Storages) -> None:
+    """What is dead before an output is written may live in its memory, where that lowers the peak."""
+    bound = {s for *_, scratch, _ in work.instructions for _, s in scratch}  # once, to the arena: outputs are fresh
+    uses = None if work.streams is None else work.streams.uses(work.users)
+    for slot in sorted(work.outputs, key=lambda s: -work.avals[s].nbytes):
+        output = work.storage[slot]
+        if work.avals[slot].layout is not None:
+            continue  # views into it would have to be of flat memory
+        arena = [
+            s
+            for s in range(len(work.kind))
+            if work.merged[s] == s and work.kind[s] == ARENA and s not in bound and work.place[s] == work.place[output]
+        ]
+        chosen = borrowers(
+            [work.nbytes[s] for s in arena],
+            [work.first[s] for s in arena],
+            [work.last[s] + 1 for s in arena],
+            work.nbytes[output],
+            work.first[output],
+            None if uses is None else uses.of([*arena, output]),
+        )
+        for at in chosen:
+            work.kind[arena[at]], work.source[arena[at]] = LENT, work.source[output]
+
+
+def reuse(work: Storages) -> None:
+    """What comes after the last use of an input that was given up may live in its memory, where that lowers the peak.
+
+    It is lending with time reversed. Among streams, where after is not decided by numbers, nothing is housed so.
+    """
+    given_up = [s for s, kind in enumerate(work.kind) if kind == DONATED and work.merged[s] == s]
+    bound = {s for *_, scratch, _ in work.instructions for _, s in scratch}
+    end = len(work.instructions) + 1
+    for home in sorted(given_up, key=lambda s: -work.nbytes[s]) if work.streams is None else ():
+        arena = [
+            s
+            for s in range(len(work.kind))
+            if work.merged[s] == s and work.kind[s] == ARENA and s not in bound and work.place[s] == work.place[home]
+        ]
+        chosen = borrowers(
+            [work.nbytes[s] for s in arena],
+            [end - work.last[s] - 1 for s in arena],
+            [end - work.first[s] for s in arena],
+            work.nbytes[home],
+            end - work.last[home] - 1,
+        )
+        for at in chosen:
+            work.kind[arena[at]], work.source[arena[at]] = DONATED, work.source[home]
+
+
+def peak(work: Storages, unfinished: bool = False) -> int:
+    """The most bytes of the arena alive at one time: in all, or of wholes of which a part is there, but not all."""
+    change = [0] * (len(work.instructions) + 2)
+    until = work.finished if unfinished else {s: last for s, last in enumerate(work.last) if last >= 0}
+    for s, last in until.items():
+        if work.kind[s] == ARENA and (unfinished or work.merged[s] == s):
+            change[work.first[s]] += work.nbytes[s]
+            change[last + 1] -= work.nbytes[s]
+    return max(accumulate(change))

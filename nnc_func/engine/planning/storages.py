@@ -1,0 +1,236 @@
+"""Slots and the storages that they live in: what a graph's values need, before it is known where that is."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from nnc_func.aval import Aval
+from nnc_func.engine.copying import copying, filling
+from nnc_func.engine.plan import ARENA, CONSTANT, DONATED, INPUT, NEXT, OUTPUT, VARIABLE
+from nnc_func.engine.planning.streams import Streams
+from nnc_func.engine.planning.windows import Window, Windows
+from nnc_func.facets.kernels import Kernel
+from nnc_func.facets.places import Place
+from nnc_func.graph import leaves
+from nnc_func.graph.graph import ComputationGraph
+from nnc_func.graph.node import Node, Value
+
+FOREVER = 1 << 60
+
+
+class Storages:
+    """One planning: slots and the storages they live in, as parallel lists."""
+
+    def __init__(
+        self,
+        graph: ComputationGraph,
+        kernels: dict[Node, Kernel],
+        windows: Windows,
+        recorded: Collection[Node] = (),
+        donated: Collection[int] = (),
+    ) -> None:
+        self.graph = graph
+        self.kernels = kernels
+        self.windows = windows
+        self.recorded = recorded  # whose kernel a table names
+        self.donated = donated  # inputs that may be written over
+        self.assembled: dict[Node, int] = {}  # root of windows -> its storage
+        self.finished: dict[int, int] = {}  # storage of such a root -> the instruction after which it is whole
+        self.commit = 0
+        self.memo: dict[Any, Kernel] = {}
+        self.slot_of: dict[Value, int] = {}
+        self.avals: list[Aval] = []
+        self.storage: list[int] = []  # slot -> storage
+        self.whole: list[bool] = []  # slot covers its storage, in the order that its aval says
+        self.plain: list[bool] = []  # slot lies row-major, without gaps
+        self.lies: list[tuple[int, tuple[int, ...] | None]] = []  # offset and strides in its storage, in bytes
+        self.views: list[bool] = []
+        self.kind: list[str] = []  # storage -> kind, source, bytes, first and last use
+        self.source: list[int] = []
+        self.nbytes: list[int] = []
+        self.place: list[Place] = []
+        self.first: list[int] = []
+        self.last: list[int] = []
+        self.merged: list[int] = []  # storage -> the storage whose memory it took over, or itself
+        self.instructions: list[tuple[Any, ...]] = []
+        self.streams: Streams | None = None  # who runs before whom, where not all is one after another
+        self.users: list[list[int]] = []  # storage -> the instructions that use it, and what took over its memory
+        self.keep: list[Any] = []  # results of nodes with several are weakly interned: held while we plan
+        self.outputs: list[int] = []
+        self.updates: list[tuple[int, int]] = []
+        self.variable_at: dict[Node, int] = {}
+        self.wanted: dict[int, tuple[str, int]] = {}  # slot -> the output or update that it becomes
+        self.pinned: set[int] | None = None  # storages that outlive a run; None where nothing does
+
+    # --- slots ----------------------------------------------------------------------------------------
+
+    def _storage(self, kind: str, aval: Aval, source: int = -1) -> int:
+        self.kind.append(kind)
+        self.source.append(source)
+        self.nbytes.append(aval.nbytes)
+        self.place.append(aval.place)
+        self.first.append(FOREVER)
+        self.last.append(-1)
+        self.merged.append(len(self.merged))
+        return len(self.kind) - 1
+
+    def _slot(self, aval: Aval, storage: int, whole: bool, view: bool = False, plain: bool | None = None) -> int:
+        self.avals.append(aval)
+        self.storage.append(storage)
+        self.whole.append(whole)
+        self.plain.append(whole and aval.layout is None if plain is None else plain)
+        self.views.append(view)
+        self.lies.append((0, None if view else aval.strides))
+        return len(self.avals) - 1
+
+    def _window(self, aval: Aval, window: Window) -> int:
+        """A slot in the memory of a tensor that is put together."""
+        slot = self._slot(aval, self._whole(window.root), False, plain=window.contiguous)
+        self.lies[slot] = window.offset, None if window.contiguous else window.strides
+        return slot
+
+    def _whole(self, root: Node) -> int:
+        """The storage of a tensor that is put together, which is there once a part of it is wanted."""
+        if root not in self.assembled:
+            self.assembled[root] = self._storage(ARENA, root.aval)
+        return self.assembled[root]
+
+    def _result(self, value: Value) -> int:
+        window = self.windows.of.get(value)
+        if window is None:
+            return self._slot(value.aval, self._storage(ARENA, value.aval), True)
+        return self._window(value.aval, window)
+
+    def define_leaves(self) -> None:
+        """Slots of inputs, variables and constants."""
+        counts = {INPUT: 0, VARIABLE: 0, CONSTANT: 0}
+        self.leaf_slots: dict[str, list[int]] = {INPUT: [], VARIABLE: [], CONSTANT: []}
+        self.constant_values: list[Any] = []
+        for node in (*self.graph.inputs, *self.graph.nodes):
+            if (
+                node.op not in leaves.LEAVES
+                or node in self.slot_of
+                or (node.results[:1] and node.results[0] in self.slot_of)
+            ):
+                continue
+            kind = {leaves.INPUT: INPUT, leaves.VARIABLE: VARIABLE}.get(node.op, CONSTANT)
+            results = node.results
+            self.keep.append(results)
+            for i, value in enumerate(results):
+                given_up = kind == INPUT and counts[kind] in self.donated and value.aval.layout is None
+                storage = self._storage(DONATED if given_up else kind, value.aval, counts[kind])
+                slot = self._slot(value.aval, storage, True)
+                self.slot_of[value] = slot
+                self.leaf_slots[kind].append(slot)
+                counts[kind] += 1
+                if kind == CONSTANT:
+                    self.constant_values.append(node.data[i] if node.op.several else node.data)
+            if kind == VARIABLE:
+                self.variable_at[node] = counts[VARIABLE] - 1
+
+    def define(self, node: Node) -> None:
+        """Slots and the instruction of one application."""
+        operands = tuple([self.slot_of[a] for a in node.args])
+        results = node.results
+        if node.op.several:
+            self.keep.append(results)
+        view = node.op.view
+        if view is not None:
+            base = operands[view.argument]
+            plain = self.plain[base]
+            if plain or not view.needs_contiguous:
+                ordered = self.avals[base].layout is None or node.aval == self.avals[base]
+                whole = self.whole[base] and view.contiguous and ordered
+                slot = self._slot(node.aval, self.storage[base], whole, True, plain and view.contiguous)
+                self.slot_of[node] = slot
+                self.instructions.append((node, None, operands, (slot,), (), True))
+                return
+        if node in self.windows.parts:
+            self._assemble(node, operands)
+            return
+        kernel = self.kernels[node]
+        slots = tuple([self._result(v) for v in results])
+        for value, slot in zip(results, slots, strict=True):
+            self.slot_of[value] = slot
+        scratch: tuple[Any, ...] = ()
+        if kernel.scratch is not None:
+            wanted = kernel.scratch(tuple([a.aval for a in node.args]), **dict(node.items))
+            needed = [Aval(s, d, None, results[0].aval.place) for s, d in wanted]
+            scratch = tuple([(aval, self._storage(ARENA, aval)) for aval in needed])
+        self.instructions.append((node, kernel, operands, slots, scratch, False))
+
+    def _assemble(self, node: Node, operands: tuple[int, ...]) -> None:
+        """What is computed in place stays there, the rest is copied and filled in; then the whole is there."""
+        places, free = self.windows.parts[node]
+        assert node.op.parts is not None
+        parts: list[int] = []
+        for value, slot, place in zip(node.args, operands, places, strict=True):
+            lives = self.windows.of.get(value) == place and slot not in parts
+            parts.append(slot if lives or not value.aval.size else self._copied(node, slot, value.aval, place))
+        fill = node.op.parts.fill(**dict(node.items)) if free else 0
+        for box, place in free:
+            slot = self._window(Aval(box.extents, node.aval.dtype, None, node.aval.place), place)
+            parts.append(slot)
+            filled, kernel = filling(box, fill, node.aval.dtype, node.origin)
+            self.instructions.append((filled, kernel, (), (slot,), (), False))
+        own = self.windows.of.get(node)
+        slot = self._slot(node.aval, self._whole(node), True) if own is None else self._window(node.aval, own)
+        self.slot_of[node] = slot
+        self.finished[self.storage[slot]] = len(self.instructions)
+        self.instructions.append((node, None, tuple(parts), (slot,), (), True))
+
+    def _copied(self, node: Node, slot: int, aval: Aval, place: Window) -> int:
+        made = self._window(aval, place)
+        self.instructions.append((*copying(node.origin), (slot,), (made,), (), False))
+        return made
+
+    def finish_outputs(self) -> None:
+        """Outputs and updates get buffers of their own; what is a leaf, a view or wanted twice is copied."""
+        taken: set[int] = set()
+        wanted: list[tuple[Value, str, int, int]] = [(v, OUTPUT, i, -1) for i, v in enumerate(self.graph.outputs)]
+        for i, (variable, value) in enumerate(self.graph.updates):
+            wanted.append((value, NEXT, i, self.variable_at[variable]))
+        self.updated = {self.variable_at[v] for v, _ in self.graph.updates}
+        copies: list[tuple[Any, ...]] = []
+        for value, kind, source, at in wanted:
+            slot = self.slot_of[value]
+            storage = self.storage[slot]
+            own = self.kind[storage] == ARENA and self.whole[slot] and not self.views[slot] and storage not in taken
+            if not own:
+                copied = self._slot(value.aval, self._storage(ARENA, value.aval), True)
+                copies.append((*copying(value.node.origin), (slot,), (copied,), (), False))
+                slot, storage = copied, self.storage[copied]
+            taken.add(storage)
+            if kind == OUTPUT:
+                self.kind[storage], self.source[storage] = OUTPUT, source
+                self.outputs.append(slot)
+            else:
+                self.kind[storage], self.source[storage] = NEXT, at
+                self.updates.append((at, slot))
+        # copies read what is there before the commit section writes, or what an instruction has just made
+        made = {s for ins in self.instructions[self.commit :] for s in ins[3]}
+        early = [c for c in copies if c[2][0] not in made]
+        late = [c for c in copies if c[2][0] in made]
+        self.instructions[self.commit : self.commit] = early
+        self.commit += len(early)
+        self.instructions.extend(late)
+
+    def show_outputs(self) -> None:
+        """Outputs and updates are where they are made: what runs the plan copies them."""
+        self.outputs = [self.slot_of[v] for v in self.graph.outputs]
+        self.updates = [(self.variable_at[v], self.slot_of[u]) for v, u in self.graph.updates]
+        self.updated = set()  # nothing is written over a variable
+
+    def root(self, storage: int) -> int:
+        """The storage whose memory it took over, at the end."""
+        while self.merged[storage] != storage:
+            storage = self.merged[storage]
+        return storage
+
+    def take_over(self, mine: int, other: int) -> None:
+        """Let the first live in the memory of the other from now on."""
+        self.merged[mine] = other
+        self.last[other] = self.last[mine]
+        if self.users:
+            self.users[other] = [*self.users[other], *self.users[mine]]

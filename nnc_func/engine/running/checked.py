@@ -1,0 +1,97 @@
+"""Observers that check: NaN and infinity are named, memory that was freed is poisoned, each kernel is told."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from nnc_func.config import config
+from nnc_func.engine.plan import ARENA
+from nnc_func.engine.running.cancelling import Cancellation
+from nnc_func.engine.running.observed import Application, Observer
+from nnc_func.errors import NumericsError
+from nnc_func.graph.origin import told
+
+POISON = 0xFF  # all bits set: NaN in every floating dtype, -1 in signed integers
+
+
+def check(device: Any, array: Any, name: str, where: str) -> None:
+    """Raise NumericsError if a floating array has a NaN or an infinity."""
+    host = device.to_numpy(array)
+    if host.dtype.kind not in "fc":
+        return
+    bad = ~np.isfinite(host)
+    if bad.any():
+        at = tuple(int(i) for i in np.argwhere(bad)[0])
+        told_at = f" (built at {where})" if where else ""
+        raise NumericsError(
+            f"{name}{told_at} gave {host[at]} at {list(at)}, {int(bad.sum())} of {host.size} elements are not finite"
+        )
+
+
+class Finite(Observer):
+    """Raises NumericsError where a result has a NaN or an infinity: names the operator and the user's line."""
+
+    def __init__(self, device: Any) -> None:
+        self._device = device
+
+    def after(self, application: Application) -> None:
+        """Look at its results."""
+        for array in application.outs:
+            check(self._device, array, application.op.name, told(application.origin))
+
+
+class Telling(Observer):
+    """Writes a line for each kernel to standard error."""
+
+    def after(self, application: Application) -> None:
+        """Its number and its operator."""
+        print(f"{application.number:5} {application.op.name}", file=sys.stderr)
+
+
+class Cancelling(Observer):
+    """Raises `CancelledError` before an instruction, once another thread has asked for that."""
+
+    def __init__(self, cancellation: Cancellation) -> None:
+        self._cancellation = cancellation
+
+    def before(self, application: Application) -> None:
+        """Look whether it is to go on."""
+        self._cancellation.check(application.op.name)
+
+
+class Poison(Observer):
+    """Before each instruction, whatever memory no buffer is alive in is filled; so is a buffer that begins."""
+
+    def __init__(self, plan: Any, device: Any, frame: Any) -> None:
+        self.starts: dict[int, list[Any]] = {}
+        self.ends: dict[int, list[Any]] = {}
+        retained = set(plan.retained or ())
+        for number, b in enumerate(plan.buffers):
+            if b.kind == ARENA and b.nbytes and number not in retained:
+                array = device.view(frame.arenas[b.place], b.offset, (b.nbytes,), "uint8")
+                self.starts.setdefault(b.lower, []).append(array)
+                self.ends.setdefault(b.upper, []).append(array)
+        self.at = 0
+
+    def before(self, application: Application) -> None:
+        """Poison what ended since the last call and what starts until this instruction."""
+        while self.at <= application.instruction:
+            for arrays in (self.ends.get(self.at, ()), self.starts.get(self.at, ())):
+                for array in arrays:
+                    array[...] = POISON
+            self.at += 1
+
+
+def observers(device: Any, check_numerics: bool, cancellation: Cancellation | None) -> list[Observer]:
+    """Those that the settings ask for; what looks at memory comes with the program that has some."""
+    found: list[Observer] = []
+    if cancellation is not None:
+        found.append(Cancelling(cancellation))
+    if check_numerics:
+        found.append(Finite(device))
+    if config.debug >= 2:
+        found.append(Telling())
+    return found

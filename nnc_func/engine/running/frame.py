@@ -1,0 +1,179 @@
+"""A frame: a plan's kernels bound to views of one arena. One a running call; arenas keep them for reuse."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from nnc_func.engine.plan import ARENA, CONSTANT, DONATED, LENT, NEXT, OUTPUT, Plan, Slot
+from nnc_func.engine.running import located
+
+
+def part(device: Any, slot: Slot, memory: Any, offset: int = 0) -> Any:
+    """The array of a slot, whose buffer lies `offset` bytes into some memory."""
+    return located.view(device, memory, offset + slot.offset, slot.aval, slot.strides)
+
+
+class Frame:
+    """Bound kernels, and where to put what changes from call to call.
+
+    Slots that depend on nothing but the arena and constants are bound once. Inputs, variables and fresh results
+    are patched into the argument lists before each run; views of them are taken then.
+    """
+
+    __slots__ = (
+        "_kernels",
+        "_parts",
+        "_passing",
+        "_shown",
+        "arenas",
+        "arrays",
+        "bound",
+        "calls",
+        "donated",
+        "early",
+        "home",
+        "late",
+        "lent",
+        "order",
+        "patches",
+        "sections",
+        "views",
+    )
+
+    def __init__(self, plan: Plan, device: Any, constants: Sequence[Any], arenas: Mapping[Any, Any]) -> None:
+        self.arenas = arenas
+        self.home: Any = None  # whoever lent them
+        self.arrays: list[Any] = [None] * len(plan.slots)
+        self.calls: list[tuple[Any, list[Any]]] = []
+        self.order: list[int] = []  # position in calls -> instruction
+        self.patches: dict[int, list[tuple[list[Any], int]]] = {}
+        self.views: dict[int, list[tuple[Any, int, int]]] = {}  # slot -> views of it: (kernel, operand, result)
+        self.bound: dict[int, Any] = {}  # slot -> the variable's array that is patched in now
+        self.lent: dict[int, list[int]] = {}  # output -> slots that live in its memory before it is written
+        self.donated: dict[int, list[int]] = {}  # input that was given up -> it, and slots that live in its memory
+        self._lend(plan)
+        self._kernels: dict[Any, Any] = {}
+        self._parts: dict[Any, Any] = {}  # arrays of what lives in the same place, one after the other
+        self.sections: dict[int, Any] = {}  # position in calls -> the calls from there dealt out to threads
+        self._passing: list[tuple[list[Any], int]] = []
+        self._shown: list[int] = []
+        for slot, value in zip(plan.constants, constants, strict=True):
+            self.arrays[slot] = value
+        moving = self._moving(plan)
+        self._bind_windows(plan, device, moving)
+        self._bind(plan, device, moving)
+        self._parts = {}
+        commit = bisect_left(self.order, plan.commit)
+        self.early, self.late = self.calls[:commit], self.calls[commit:]
+
+    def _lend(self, plan: Plan) -> None:
+        """Note what lives in memory that is lent or was given up."""
+        found = {LENT: self.lent, DONATED: self.donated}
+        borrowed = {n: found[b.kind] for n, b in enumerate(plan.buffers) if b.kind in found}
+        for i, s in enumerate(plan.slots if borrowed else ()):
+            if s.buffer in borrowed and not s.is_view:
+                borrowed[s.buffer].setdefault(plan.buffers[s.buffer].source, []).append(i)
+
+    @staticmethod
+    def _moving(plan: Plan) -> dict[int, int]:
+        """Slots whose array changes from call to call, and the slot that each one is a view of, at the root."""
+        moves = [b.kind not in (ARENA, CONSTANT) for b in plan.buffers]
+        return {i: i for i, s in enumerate(plan.slots) if moves[s.buffer]}
+
+    def _bind_windows(self, plan: Plan, device: Any, moving: dict[int, int]) -> None:
+        """What is computed as a part of an output or of an update shows that, which is another array each time."""
+        roots = {plan.slots[s].buffer: s for s in (*plan.outputs, *(s for _, s in plan.updates))}
+        for i, s in enumerate(plan.slots):
+            root = roots.get(s.buffer)
+            if root is not None and i != root and not s.is_view and plan.buffers[s.buffer].kind in (OUTPUT, NEXT):
+                moving[i] = root
+                self.views.setdefault(root, []).append((partial(part, device, s), root, i))
+
+    def _bind_view(self, plan: Plan, device: Any, instruction: Any, moving: dict[int, int]) -> None:
+        if instruction.op.view is None:  # put together of parts that are there
+            return
+        operand, result = instruction.operands[instruction.op.view.argument], instruction.results[0]
+        call = device.viewing(instruction.op, instruction.items)
+        if operand in moving:
+            root = moving[operand]
+            moving[result] = root
+            self.views.setdefault(root, []).append((call, operand, result))
+        else:
+            self.arrays[result] = call(self._array(plan, device, operand))
+
+    def _bind(self, plan: Plan, device: Any, moving: dict[int, int]) -> None:
+        arrays, patches, kernels = self.arrays, self.patches, self._kernels
+        for t, instruction in enumerate(plan.instructions):
+            if instruction.view:
+                self._bind_view(plan, device, instruction, moving)
+                continue
+            if instruction.scratch:
+                call = self._writing(plan, device, instruction)
+            else:  # the same function for all that is applied alike
+                key = (instruction.op, instruction.kernel, id(instruction.items), len(instruction.results))
+                call = kernels.get(key)
+                if call is None:
+                    call = kernels[key] = self._writing(plan, device, instruction)
+            args: list[Any] = []
+            for slot in (*instruction.operands, *instruction.results):
+                found = arrays[slot]
+                if found is None:
+                    if slot in moving:
+                        patches.setdefault(slot, []).append((args, len(args)))
+                    else:
+                        found = self._array(plan, device, slot)
+                args.append(found)
+            self.calls.append((call, args))
+            self.order.append(t)
+
+    def _writing(self, plan: Plan, device: Any, instruction: Any) -> Any:
+        kernel = next(k for k in instruction.op.kernels if k.name == instruction.kernel)
+        scratch = tuple([self._array(plan, device, s) for s in instruction.scratch])
+        return device.writing(instruction.op, kernel, instruction.items, len(instruction.results), scratch)
+
+    def _array(self, plan: Plan, device: Any, slot: int) -> Any:
+        found = self.arrays[slot]
+        if found is None:
+            s = plan.slots[slot]
+            b = plan.buffers[s.buffer]
+            key = (b.place, b.offset + s.offset, id(s.aval), s.strides)
+            found = self._parts.get(key)
+            if found is None:
+                found = self._parts[key] = part(device, s, self.arenas[b.place], b.offset)
+            self.arrays[slot] = found
+        return found
+
+    def put(self, slot: int, array: Any) -> None:
+        """Let a slot be that array."""
+        for args, position in self.patches.get(slot, ()):
+            args[position] = array
+        if slot in self.views:
+            arrays = self.arrays
+            arrays[slot] = array
+            for call, operand, result in self.views[slot]:
+                shown = arrays[result] = call(arrays[operand])
+                for args, position in self.patches.get(result, ()):
+                    args[position] = shown
+
+    def keep(self, slot: int, array: Any) -> None:
+        """As `put`, for what seldom changes: nothing is done if the slot is that array already."""
+        if self.bound.get(slot) is not array:
+            self.bound.pop(slot, None)  # whatever happens meanwhile, half of it is put again
+            self.put(slot, array)
+            self.bound[slot] = array
+
+    def drop(self) -> None:
+        """Forget what was put, so that neither callers' arrays nor results are kept."""
+        for args, position in self._passing:
+            args[position] = None
+        for slot in self._shown:
+            self.arrays[slot] = None
+
+    def passing(self, slots: list[int]) -> None:
+        """Name the slots that `drop` forgets: inputs and fresh results."""
+        shown = [*slots, *(result for s in slots for _, _, result in self.views.get(s, ()))]
+        self._passing = [pair for s in shown for pair in self.patches.get(s, ())]
+        self._shown = [s for s in shown if s in self.views or s not in slots]

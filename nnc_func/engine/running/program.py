@@ -1,0 +1,399 @@
+"""Programs: a plan bound to a device, ready to be called. Nothing is looked up, inferred or allocated in a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from nnc_func.config import config
+from nnc_func.device.namespace import explained
+from nnc_func.engine.inspecting.inspection import Inspected
+from nnc_func.engine.plan import NEXT, Plan
+from nnc_func.engine.running.arenas import Arenas
+from nnc_func.engine.running.cancelling import asked
+from nnc_func.engine.running.checked import POISON, Poison, observers
+from nnc_func.engine.running.commit import Saved, first_writes, in_place, torn
+from nnc_func.engine.running.frame import Frame, part
+from nnc_func.engine.running.interrupts import held
+from nnc_func.engine.running.observed import Application, Observer, drained, lines_of, observed
+from nnc_func.engine.running.outs import delivered, expendable, given, usable
+from nnc_func.engine.running.parallel import run_section
+from nnc_func.engine.running.results import memory, recycled
+from nnc_func.engine.tuning.tunable import Tunable
+from nnc_func.errors import DTypeError, NncError, OperatorError, PlaceError, PlanError, ShapeError
+from nnc_func.facets.places import ADVICE, named
+from nnc_func.graph.graph import ComputationGraph
+from nnc_func.graph.leaves import Variable, brought, owned
+from nnc_func.graph.origin import told
+from nnc_func.graph.turns import Run, enter, leave, ordered
+from nnc_func.tree import ONE_LEAF
+
+
+class Program(Tunable, Inspected):
+    """A plan, its constants and its variables. Call it with one array an input; it returns arrays, nested as wanted.
+
+    Attributes
+    ----------
+    plan
+        Instructions, buffers, offsets: all that running needs to know.
+    variables
+        The variables that it reads and writes, by name.
+    graph, source
+        What runs, after optimisation, and what was compiled. None for a plan made from no graph.
+    stats
+        What the compilation did: nodes and edges before and after, bytes, the optimiser's report.
+    arenas
+        The memory that it runs in.
+    together
+        The device's function that runs streams side by side; None where the plan has one, or the device cannot.
+    engine
+        What planned it. None for a plan that was made from no graph.
+
+    Raises
+    ------
+    OperatorError
+        The wrong number of inputs.
+    ShapeError, DTypeError
+        An input of another shape or dtype than the graph's.
+    NncError
+        A kernel failed: names the operator, the shapes and the user's line. Variables are as before the call.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import nnc_func as nnc
+    >>> lazy = nnc.lazy()
+    >>> x = lazy.input("x", (3,), "float32")
+    >>> program = lazy.compile(inputs=[x], outputs=[x * x + 1])
+    >>> program(np.float32([1, 2, 3]))
+    [array([ 2.,  5., 10.], dtype=float32)]
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        device: Any,
+        constants: Sequence[Any],
+        variables: Sequence[Variable],
+        *,
+        check_numerics: bool = False,
+        graph: ComputationGraph | Callable[[], ComputationGraph] | None = None,
+        source: ComputationGraph | None = None,
+        stats: Any = None,
+        blocks: Any = None,
+        arenas: Arenas | None = None,
+        engine: Any = None,
+    ) -> None:
+        if plan.retained is not None:
+            raise PlanError(f"the plan of {plan.name!r} retains values: compile its graph with retain= to run it")
+        self.plan = plan
+        self.variables = {v.name: v for v in variables}
+        self._graph = graph
+        self._source = source
+        self.stats = stats
+        self.blocks = blocks
+        self.engine = engine
+        self._device = device
+        self._constants = constants
+        self._check = check_numerics
+        self.together = getattr(device, "together", None) if plan.streams > 1 else None
+        self._build = (plan.structure or ONE_LEAF).build
+        self._flat = plan.structure is None or plan.structure.kind is list
+        self._inputs = [(s, plan.slots[s].aval.shape, plan.slots[s].aval.dtype) for s in plan.inputs]
+        self._array_type = device.array_type
+        self._spans = bool(getattr(device, "places", ()))
+        over = [(s, variables[plan.buffers[plan.slots[s].buffer].source]) for s in in_place(plan)]
+        # where an update is written over its variable, that slot shows the variable's array too
+        self._variables = list(zip(plan.variables, variables, strict=True)) + over
+        self._results = [(s, recycled(device, plan.slots[s].aval, "a result")) for s in plan.outputs]
+        self._next = [
+            (at, s, recycled(device, plan.slots[s].aval, f"the next value of variable {variables[at].name!r}"))
+            for at, s in plan.updates
+            if plan.buffers[plan.slots[s].buffer].kind == NEXT
+        ]
+        self._written = [variables[at] for at, _ in plan.updates]
+        self._overwritten = list({id(v): v for _, v in over}.values())
+        self._first_writes = first_writes(plan, over)
+        self._turns = ordered(variables, self._written)
+        self.arenas = Arenas(device) if arenas is None else arenas
+
+    def __call__(self, *inputs: Any, out: Any = None) -> Any:
+        results = self.run(inputs, out)
+        return results if self._flat else self._build(results)
+
+    def run(self, inputs: Any, out: Any = None) -> list[Any]:
+        """The outputs as a flat list, of the inputs as a sequence."""
+        if self._check or config.spec >= 3 or asked() is not None:
+            return drained(self.walk(inputs, out))  # type: ignore[no-any-return]
+        me = None
+        try:
+            if self._turns:
+                me = Run()
+                enter(me, self._turns)
+            frame = self.arenas.take(self, self.plan, self._frame)
+            try:
+                results, following = self._put(frame, inputs, out)
+                self._run(frame, frame.early, 0)
+                if self._written:
+                    held(self._commit, frame, following)
+                return results if out is None else delivered(out, results)
+            finally:
+                frame.drop()
+                self.arenas.give(frame)
+        finally:
+            if me is not None:
+                leave(me, self._turns)
+
+    @property
+    def name(self) -> str:
+        """That of its graph."""
+        return self.plan.name
+
+    def leaf_arrays(self, inputs: Any) -> dict[str, Any]:
+        """Inputs, variables and constants as NumPy arrays, by what one calls them."""
+        host, plan = self._device.to_numpy, self.plan
+        names = [f"input {plan.input_name(i)}" for i in range(len(plan.inputs))]
+        found = dict(zip(names, map(np.asarray, inputs), strict=False))
+        found |= {f"variable {name!r}": host(v.array) for name, v in self.variables.items()}
+        return found | {f"constant {i}": host(c) for i, c in enumerate(self._constants)}
+
+    @property
+    def graph(self) -> ComputationGraph | None:
+        """The graph that runs; of a program from a file, built when it is first asked for."""
+        self._graph = self._graph() if callable(self._graph) else self._graph
+        return self._graph
+
+    @property
+    def source(self) -> ComputationGraph | None:
+        """The graph that was compiled; of a program that was not compiled here, the graph that runs."""
+        return self.graph if self._source is None else self._source
+
+    def forget_graph(self) -> None:
+        """Let the graph go, and its nodes: what runs is the plan."""
+        self._graph = self._source = self.blocks = self.stats = None
+
+    def nested(self, results: list[Any]) -> Any:
+        """Outputs nested as a call returns them."""
+        return self._build(results)
+
+    def walk(
+        self, inputs: Any, out: Any = None, watching: Sequence[Observer] = (), keep: bool = True, wait: Any = None
+    ) -> Generator[Application, None, list[Any]]:
+        """A run whose instructions are executed one at a time, each when the next is asked for; it returns the outputs.
+
+        Parameters
+        ----------
+        inputs, out
+            As of `run`.
+        watching
+            Observers, beside those that the settings ask for.
+        keep
+            False: variables are put back at the end too.
+        wait
+            Called after each kernel: what waits for the device, where kernels are timed.
+        """
+        me = Run()
+        try:
+            enter(me, self._turns)
+            frame = self.arenas.take(self, self.plan, self._frame)
+            try:
+                results, following = self._put(frame, inputs, out)
+                seeing = [*watching, *observers(self._device, self._check, asked())]
+                if config.spec >= 3:
+                    seeing.append(Poison(self.plan, self._device, frame))
+                commit, end = len(frame.early), len(frame.calls)
+                yield from self._section(frame, 0, commit, seeing, wait)
+                saved, done = Saved(self._device, self._written, self._overwritten), False
+                try:
+                    yield from self._section(frame, commit, end, seeing, wait)
+                    held(self._exchange, following)
+                    done = keep
+                finally:
+                    if not done:
+                        saved.restore()
+                if config.spec >= 3:
+                    self._spoil(frame, inputs, out)
+                return results if out is None else delivered(out, results)
+            finally:
+                frame.drop()
+                self.arenas.give(frame)
+        finally:
+            leave(me, self._turns)
+
+    def over(self, variables: Sequence[Variable]) -> Program:
+        """The same program over other variables, in the order of the plan's."""
+        return Program(
+            self.plan, self._device, self._constants, variables, check_numerics=self._check, graph=self._graph,
+            source=self._source, stats=self.stats, blocks=self.blocks, engine=self.engine,
+        )  # fmt: skip
+
+    def _frame(self, arena: Any) -> Frame:
+        """The kernels bound to views of that memory."""
+        frame = Frame(self.plan, self._device, self._constants, arena)
+        lent = [s for slots in (*frame.lent.values(), *frame.donated.values()) for s in slots]
+        frame.passing([*self.plan.inputs, *self.plan.outputs, *(s for _, s, _ in self._next), *lent])
+        return frame
+
+    def prepare(self) -> None:
+        """Bind a frame, so that the first call finds one.
+
+        Raises
+        ------
+        PlanError
+            The device has no such memory, or cannot bind the plan's kernels to it.
+        """
+        try:
+            self.arenas.give(self.arenas.take(self, self.plan, self._frame))
+        except Exception as error:  # the device's own words
+            found = f"{type(error).__name__}: {error}"
+            raise PlanError(f"the plan {self.plan.name!r} cannot be bound to {self._device!r}: {found}") from error
+
+    def _put(self, frame: Frame, inputs: Any, out: Any) -> tuple[list[Any], list[Any]]:
+        """Let the frame show inputs, variables and fresh memory: the results, and what becomes variables' arrays."""
+        if len(inputs) != len(self._inputs):
+            names = ", ".join(map(repr, self.plan.input_names))
+            raise OperatorError(
+                f"the program {self.plan.name!r} takes {len(self._inputs)} inputs ({names}), given {len(inputs)}"
+            )
+        put, own = frame.put, self._array_type
+        written = {id(v.array) for v in self._overwritten}
+        for (slot, shape, dtype), array in zip(self._inputs, inputs, strict=True):
+            if (
+                type(array) is not own
+                or array.dtype is not dtype
+                or array.shape != shape
+                or (self._spans and array.place != self.plan.slots[slot].aval.place)
+            ):
+                array = self._converted(slot, array)
+            if written and (id(array) in written or id(getattr(array, "base", None)) in written):
+                array = owned(self._device, array)  # a variable's own array, which is written over
+            put(slot, array)
+        for slot, variable in self._variables:
+            frame.keep(slot, variable.array)
+        for position, slots in frame.donated.items():
+            array = self._given_up(position, inputs, out)
+            for slot in slots:
+                put(slot, part(self._device, self.plan.slots[slot], array))
+        results = self._fresh(put) if out is None else self._into(out, inputs, put)
+        for output, slots in frame.lent.items():
+            for slot in slots:
+                put(slot, part(self._device, self.plan.slots[slot], results[output]))
+        following = [(at, buffers.take(), slot) for at, slot, buffers in self._next]
+        for _, array, slot in following:
+            put(slot, array)
+        return results, following
+
+    def _given_up(self, position: int, inputs: Any, out: Any) -> Any:
+        """The array of an input that was given up: a copy where nobody may write to it, or where others are read."""
+        slot, shape, dtype = self._inputs[position]
+        array = inputs[position]
+        if type(array) is not self._array_type or array.dtype != dtype or array.shape != shape:
+            return owned(self._device, self._converted(slot, array))
+        others = [*inputs[:position], *inputs[position + 1 :], *(v.array for _, v in self._variables), *self._constants]
+        if out is not None:
+            others += out if isinstance(out, (list, tuple)) else [out]
+        return array if expendable(array, others) else owned(self._device, array)
+
+    def _spoil(self, frame: Frame, inputs: Any, out: Any) -> None:
+        """Let it be seen where an input that was given up is read after the run."""
+        for position in frame.donated:
+            array = self._given_up(position, inputs, out)
+            if array is inputs[position]:
+                array.reshape(-1).view(np.uint8)[...] = POISON & (1 if array.dtype.kind == "b" else POISON)
+
+    def _fresh(self, put: Any) -> list[Any]:
+        results = []
+        for slot, buffers in self._results:
+            array = buffers.take()
+            put(slot, array)
+            results.append(array)
+        return results
+
+    def _into(self, out: Any, inputs: Any, put: Any) -> list[Any]:
+        """The caller's arrays as results; fresh ones, to be copied, where those show memory that is still read."""
+        avals = [self.plan.slots[slot].aval for slot, _ in self._results]
+        arrays = given(out, avals, self._device)
+        others = [*inputs, *(v.array for _, v in self._variables)]
+        if any(a.layout is not None for a in avals) or not usable(arrays, others):
+            return self._fresh(put)
+        for (slot, _), array in zip(self._results, arrays, strict=True):
+            put(slot, array)
+        return arrays
+
+    def _run(self, frame: Frame, section: list[Any], start: int) -> None:
+        if self.together is not None:
+            run_section(self, frame, start, start + len(section))
+            return
+        calls: Any = iter(section)  # a list's iterator knows how far it has come
+        try:
+            for call, args in calls:
+                call(*args)
+        except Exception as error:
+            raise self.failure(frame, start + len(section) - calls.__length_hint__() - 1, error) from error
+
+    def _section(self, frame: Frame, start: int, stop: int, watching: Any, wait: Any) -> Iterator[Application]:
+        """The frame's calls from one position to another, each before the observers' eyes."""
+        alive = self.plan.bytes_alive
+        for position in range(start, stop):
+            t = frame.order[position]
+            i = self.plan.instructions[t]
+            call, args = frame.calls[position]
+            count = len(i.operands)
+            found = Application(self._device, position, t, i.op, i.items, i.origin, i.kernel)
+            found.arguments, found.outs = args[:count], args[count:]
+            found.bytes_alive, found.stream = alive[t], i.stream
+            observed(found, partial(call, *args), watching, wait, partial(self.failure, frame, position))
+            yield found
+
+    def _commit(self, frame: Frame, following: Any) -> None:
+        """Write the variables: nothing in here can fail, unless a kernel is not what it was declared to be."""
+        try:
+            self._run(frame, frame.late, len(frame.early))
+            self._exchange(following)
+        except BaseException as error:
+            reached = getattr(error, "instruction", None) if self.together is None else None
+            taken = [self._variables[at][1] for at, array, _ in following if self._variables[at][1].array is array]
+            over = [v for t, v in self._first_writes if reached is None or t <= reached]
+            written = [v for v in self._written if v in taken or v in over]
+            if not written:  # nothing was written yet
+                raise
+            raise torn(self.plan.name, written, [v for v in self._written if v not in written], error) from error
+
+    def _exchange(self, following: Any) -> None:
+        for at, array, _ in following:
+            self._variables[at][1].array = array
+        for variable in self._written:
+            variable.version += 1
+
+    def failure(self, frame: Frame, position: int, error: Exception) -> NncError:
+        """What went wrong in the call at that position, in words that name the user's line."""
+        t = frame.order[position]
+        i = self.plan.instructions[t]
+        avals = tuple(self.plan.slots[s].aval for s in i.operands)
+        found = explained(i.op, avals, i.items, error, told(i.origin, lines_of(i.op)))
+        found.instruction = t
+        return found
+
+    def _converted(self, slot: int, array: Any) -> Any:
+        aval = self.plan.slots[slot].aval
+        name = self.plan.input_name(self.plan.inputs.index(slot))
+        with memory(aval.nbytes, f"a copy of input {name}"):
+            found = brought(self._device, array, place=aval.place)
+        has = self._device.aval(found)
+        numbers = isinstance(array, (bool, int, float, list, tuple))
+        if numbers and has.shape == aval.shape and np.can_cast(has.dtype, aval.dtype, "same_kind"):
+            return brought(self._device, array, aval.dtype, aval.place)  # Python's numbers have no dtype of their own
+        if has.shape != aval.shape:
+            raise ShapeError(f"input {name} wants shape {aval.shape}, given {has.shape}")
+        if has.place != aval.place:
+            wanted = named(aval.place)
+            raise PlaceError(f"input {name} is wanted in {wanted}, given in {named(has.place)}; {ADVICE}")
+        if has.dtype != aval.dtype:
+            raise DTypeError(f"input {name} wants {aval.dtype}, given {has.dtype}; cast it before the call")
+        return found
+
+    def __repr__(self) -> str:
+        return f"<program {self.plan.name!r}: {self.plan.kernels} kernels, arena {self.plan.arena_bytes} bytes>"

@@ -1,0 +1,1 @@
+"""The fastest kernels, measured."""
