@@ -70,10 +70,10 @@ def _part(replay: Any, t: int, said: str, slot: int, whole: int, box: Any) -> No
     one, other = replay.plan.slots[slot], replay.plan.slots[whole]
     if not one.aval.size:
         return
-    if one.aval.ndim != other.aval.ndim or one.aval.dtype != other.aval.dtype:
-        raise PlanError(f"{replay.named(t)}: {said} is {one.aval!r}, which is no part of {other.aval!r}")
     strides = other.strides or compact(other.aval.shape, other.aval.dtype.itemsize)
     axes = range(len(strides)) if box.axes is None else box.axes
+    if one.aval.ndim != len(axes) or len(box.extents) != len(strides) or one.aval.dtype != other.aval.dtype:
+        raise PlanError(f"{replay.named(t)}: {said} is {one.aval!r}, which is no part of {other.aval!r}")
     wanted = Region.of(
         other.offset + sum(start * stride for start, stride in zip(box.starts, strides, strict=True)),
         tuple(box.extents[a] for a in axes),

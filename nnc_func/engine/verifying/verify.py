@@ -99,6 +99,7 @@ class _Replay:
     assembled: set[Any] = field(init=False, factory=set)
     _regions: dict[Any, Region] = field(init=False, factory=dict)
     _allowed: dict[Any, Any] = field(init=False, factory=dict)
+    reach: dict[int, tuple[int, int, int, int]] = field(init=False, factory=dict)  # lowest, highest, how many, the last
     _meetings: dict[tuple[int, int], bool] = field(init=False, factory=dict)
 
     def __attrs_post_init__(self) -> None:
@@ -246,7 +247,8 @@ class _Replay:
             )
         once = buffer.kind not in PLANNED and not (in_place and buffer.kind == VARIABLE)
         region, kept = self.region[slot], []
-        for other in self.valid[number]:
+        beyond = self.beyond(number, region)
+        for other in () if beyond else self.valid[number]:
             if not self.meet(self.region[other], region):
                 kept.append(other)
                 continue
@@ -255,10 +257,29 @@ class _Replay:
                 raise PlanError(
                     f"{self.named(t)} writes to {self.told(number)}, which {self.named(self.made[other])} wrote before"
                 )
-        self.valid[number] = kept
+        self.keep(number, None if beyond else kept, slot)
         if self.writer[number] == LEAF:
             self.first[number] = t
         self.writer[number] = t
+
+    def beyond(self, number: int, region: Region) -> bool:
+        """Whether all that is valid in a buffer is known to lie on one side of a region: parts, one after the other."""
+        low, high, count, last = self.reach.get(number, (0, 0, 0, UNMADE))
+        valid = self.valid[number]
+        unchanged = len(valid) == count and bool(valid) and valid[-1] == last
+        return unchanged and (region.low >= high or region.high <= low)
+
+    def keep(self, number: int, kept: list[int] | None, slot: int) -> None:
+        """These stay valid in the buffer in which a slot is being made; None: all that were, on one side of it."""
+        region = self.region[slot]
+        if kept is None:
+            low, high, count, _ = self.reach[number]
+        else:
+            self.valid[number] = kept
+            regions = [self.region[s] for s in kept]
+            low = min([r.low for r in regions], default=region.low)
+            high, count = max([r.high for r in regions], default=region.high), len(kept)
+        self.reach[number] = min(low, region.low), max(high, region.high), count + 1, slot
 
     def meet(self, one: Region, other: Region) -> bool:
         """Whether two regions have a byte in common; those of slots are kept, and few are different."""
