@@ -35,6 +35,6 @@ def load_program(path: Any, stack: Stack | None = None, classes: Iterable[type] 
     ...     load_program(path)([1.0, 2.0])
     array([2., 4.], dtype=float32)
     """
-    from nnc_func.engine.files import programs as program_files  # what few ask for is imported when it is asked for
+    from nnc_func.engine.files import programs  # what few ask for is imported when it is asked for
 
-    return program_files.load_program(path, lazy() if stack is None else stack, classes)
+    return programs.load_program(path, lazy() if stack is None else stack, classes)

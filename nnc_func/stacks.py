@@ -366,7 +366,7 @@ class Stack:
         return self.engine.incremental(graph, retain, self._symbolic)
 
     def program(self, plan: Any, constants: Any = (), variables: Any = ()) -> Any:
-        """A program of a plan alone, verified and bound to this stack's device; see `plan_binding.on_stack`."""
+        """A program of a plan alone, verified and bound to this stack's device; see `files.binding.on_stack`."""
         from nnc_func.engine.files.binding import on_stack
 
         return on_stack(self, plan, constants, variables)

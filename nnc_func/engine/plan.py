@@ -298,7 +298,7 @@ class Plan(Unpickled):
     def parse(cls, text: str, stack: Any = None, classes: Iterable[type] = ()) -> Plan:
         """The plan that a text describes, as `text` gives it or written by hand; it is not verified.
 
-        ``stack.program(plan)`` verifies and binds it. See `plan_parsing.parsed` for the parameters, and for what may
+        ``stack.program(plan)`` verifies and binds it. See `files.parsing.parsed` for the parameters, and for what may
         be left out.
 
         Raises
@@ -325,13 +325,13 @@ class Plan(Unpickled):
 
     def to_svg(self) -> str:
         """The memory map: time across, offset up, one rectangle a buffer."""
-        from nnc_func.engine.drawing.draw import svg
+        from nnc_func.engine.drawing.memory import svg
 
         return svg(self)
 
     def to_html(self) -> str:
         """A self-contained page: the memory map, the load curve, and the largest buffers."""
-        from nnc_func.engine.drawing.draw import html
+        from nnc_func.engine.drawing.memory import html
 
         return html(self)
 

@@ -329,6 +329,7 @@ def test_a_plan_of_several_places_is_read_back_as_it_was_written() -> None:
 # --- host and GPU ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.gpu
 def test_a_program_spans_host_and_gpu() -> None:
     device = nnc.Places(host=nnc.NumPy(), gpu=nnc.CuPy())
     try:

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from nnc_func.engine.drawing.draw import html, load, reach, svg, tenants
+from nnc_func.engine.drawing.memory import html, load, reach, svg, tenants
 from nnc_func.engine.plan import Buffer, Plan
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -225,7 +225,7 @@ def test_errors_that_are_no_exceptions_come_through() -> None:
 
 
 def test_after_a_fork_the_child_has_threads_of_its_own() -> None:
-    if not hasattr(os, "fork"):
+    if not hasattr(os, "fork"):  # Windows starts processes anew
         pytest.skip("no fork here")
     program = two_streams()
     right(program)

@@ -1,4 +1,4 @@
-"""Plans read from text, as `plan_text` writes it or as it is written by hand: NNC's concrete graph.
+"""Plans read from text, as `text` writes it or as it is written by hand: NNC's concrete graph.
 
 By hand one may leave out: the arena's size, sizes and lifetimes of buffers, the buffers of leaves, kernels, the numbers
 of instructions, and dtypes and shapes of results. Nothing is evaluated; operators are those of the stack that reads it.

@@ -1,4 +1,4 @@
-"""Plans as text: buffers, then leaves, then one line an instruction. What is written is read back by `plan_parsing`.
+"""Plans as text: buffers, then leaves, then one line an instruction. What is written is read back by `parsing`.
 
 A plan's slots are numbered ``%0``, its buffers ``@0``::
 

@@ -100,7 +100,7 @@ class Inspected(Unpickled):
         )
 
     def save(self, path: Any) -> None:
-        """Write it to a file, from which `nnc_func.load_program` reads it; see `program_files.save`."""
+        """Write it to a file, from which `nnc_func.load_program` reads it; see `files.programs.save`."""
         from nnc_func.engine.files.programs import save
 
         save(self, path)

@@ -97,6 +97,11 @@ def _result_dtypes(token: dtypes.DType, *_: Any, function: Any, shapes: Any, dty
         raise DTypeError(f"callback: dtypes={dtypes!r}: {error}") from None
 
 
+_EFFECT: dict[str, Any] = {
+    "pure": False, "effect": True, "place": _anywhere, "cost": free, "onnx": _OUTSIDE, "tolerance": EXACT,
+}  # fmt: skip
+
+
 # --- operators ---------------------------------------------------------------------------------------------
 
 
@@ -127,12 +132,7 @@ def token() -> Tensor:
     dtype=_of_any,
     derivative=_NOTHING,
     kernels=reference(kernels.printed, kernels.printed_into),
-    pure=False,
-    effect=True,
-    place=_anywhere,
-    cost=free,
-    onnx=_OUTSIDE,
-    tolerance=EXACT,
+    **_EFFECT,
     samples=Samples(
         relation="cases",
         cases=(
@@ -155,12 +155,7 @@ def print_(token: Tensor, /, *values: Tensor, text: str = "") -> Tensor:
     dtype=_of_condition,
     derivative=_NOTHING,
     kernels=reference(kernels.checked, kernels.checked_into),
-    pure=False,
-    effect=True,
-    place=_anywhere,
-    cost=free,
-    onnx=_OUTSIDE,
-    tolerance=EXACT,
+    **_EFFECT,
     samples=Samples(
         relation="cases",
         cases=(
@@ -182,12 +177,7 @@ def check(token: Tensor, condition: Tensor, /, *values: Tensor, text: str = "") 
     derivative=NOT_DIFFERENTIABLE("what a function of the host computes is not known"),
     kernels=reference(kernels.called, kernels.called_into),
     several=True,
-    pure=False,
-    effect=True,
-    place=_anywhere,
-    cost=free,
-    onnx=_OUTSIDE,
-    tolerance=EXACT,
+    **_EFFECT,
     samples=Samples(
         relation="cases",
         cases=(

@@ -13,7 +13,7 @@ from typing import Any
 
 from attrs import frozen
 
-from nnc_func.engine.drawing import draw_streams
+from nnc_func.engine.drawing import streams
 from nnc_func.engine.plan import ARENA, Buffer, Plan
 from nnc_func.facets.places import Place
 from nnc_func.graph.drawing import FAINT, INK, clipped, document, element, escaped, hue, sized, text, title, width_of
@@ -149,8 +149,8 @@ def svg(plan: Plan) -> str:
     high = TOP + HEIGHT + 56
     low = high + LOW + 56
     parts = [*_head(plan), *_map(plan, found, steps), *_curve(plan, load(found, steps), high)]
-    parts += draw_streams.lanes(plan, steps, LEFT, low, WIDTH)
-    return document(LEFT + WIDTH + RIGHT, low - 16 + draw_streams.height(plan), *parts, label=_summary(plan))
+    parts += streams.lanes(plan, steps, LEFT, low, WIDTH)
+    return document(LEFT + WIDTH + RIGHT, low - 16 + streams.height(plan), *parts, label=_summary(plan))
 
 
 def html(plan: Plan) -> str:
