@@ -139,7 +139,7 @@ class Stack:
         object.__setattr__(self, "_layers", layers)
         object.__setattr__(self, "_top_bind", self.top.bind)
         catalogue = layers["type"].ops if "type" in layers else CATALOGUE
-        object.__setattr__(self, "ops", Ops(self.bind, catalogue))
+        object.__setattr__(self, "ops", Ops(self.bind, catalogue, self.tensor))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Stack, (self.top,)
@@ -216,6 +216,10 @@ class Stack:
                 f"{arg!r} belongs to another stack; move its graph here with graph.to(stack), or give x.numpy()"
             )
         return owned(self.device, value.array) if type(value) is Variable else value
+
+    def tensor(self, value: Any) -> Tensor:
+        """A tensor of this stack, of whatever an operator takes in place of one."""
+        return value if type(value) is Tensor and value.stack is self else Tensor(self, self.carrier(value))
 
     # --- values ---------------------------------------------------------------------------------------
 

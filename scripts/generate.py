@@ -28,7 +28,7 @@ What is told here of an operator is its own signature and docstring; `docs/opera
 """
 
 # mypy: disable-error-code="no-any-return"
-# `_bind` returns what its layer returns: T, or a tuple of T where the operator has several results.
+# `_bind` and `_compose` return what the layer returns: T, or a tuple of T where the operator has several results.
 
 from __future__ import annotations
 
@@ -41,10 +41,12 @@ import numpy as np
 import numpy.typing as npt
 from attrs import field, frozen
 
+from nnc_func.graph.functions import Functions
 from nnc_func.graph.ops import CATALOGUE
 from nnc_func.op import Catalogue, Op
 
 T = TypeVar("T")
+SCALARS = (bool, int, float, complex)
 Scalar = bool | int | float | complex | np.generic  # stands for any tensor argument: it takes the others' dtype
 Axes = int | Sequence[int]
 Sizes = int | Sequence[Any]  # an extent may be symbolic
@@ -55,6 +57,10 @@ CLASS = '''
 
 def _replacing(catalogue: Catalogue, bind: Callable[..., Any], op: Op, *args: Any, **params: Any) -> Any:
     return bind(catalogue.get(op.name, op), *args, **params)
+
+
+def _as_given(value: Any) -> Any:
+    return value
 
 
 def _through(ops: Ops[Any]) -> Callable[..., Any]:
@@ -78,6 +84,8 @@ class Ops(Generic[T]):
         ``bind(op, *args, **params)`` of a layer.
     catalogue
         The stack's operators.
+    lift
+        Makes a carrier of whatever a composite is given in place of one.
 
     Examples
     --------
@@ -89,7 +97,9 @@ class Ops(Generic[T]):
 
     bind: Callable[..., Any]
     catalogue: Catalogue = CATALOGUE
+    lift: Callable[[Any], Any] = _as_given
     _bind: Callable[..., Any] = field(init=False)
+    _functions: list[Functions] = field(init=False, factory=list)  # made when they are asked for
 
     @_bind.default
     def _chosen(self) -> Callable[..., Any]:
@@ -99,7 +109,17 @@ class Ops(Generic[T]):
         return f"<{len(self.catalogue)} operators>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Ops, (self.bind, self.catalogue)
+        return Ops, (self.bind, self.catalogue, self.lift)
+
+    def _compose(self, name: str, *args: Any, **params: Any) -> Any:
+        from nnc_func.graph.composites import COMPOSITES
+
+        if not self._functions:
+            self._functions.append(Functions(self.bind, self.catalogue))
+        given = [a if a is None or type(a) in SCALARS else self.lift(a) for a in args]
+        while given and given[-1] is None:
+            given.pop()
+        return COMPOSITES[name].over(self._functions[0], *given, **params)
 
     def __dir__(self) -> list[str]:
         return sorted({*object.__dir__(self), *self.catalogue})
@@ -132,25 +152,26 @@ TYPES = {
 }
 
 
-def catalogue() -> Any:
-    """The catalogue, imported without the package around it: what is generated may be stale, or not there yet."""
+def catalogues() -> Any:
+    """Operators and composites, imported without the package around them: what is generated may be stale."""
     sys.path.insert(0, str(ROOT))
     for name in ("nnc_func", "nnc_func.graph"):
         package = types.ModuleType(name)
         package.__path__ = [str(ROOT.joinpath(*name.split(".")))]
         sys.modules[name] = package
+    from nnc_func.graph.composites import COMPOSITES
     from nnc_func.graph.ops import CATALOGUE
 
-    return CATALOGUE
+    return CATALOGUE, COMPOSITES
 
 
 # --- the namespace ---------------------------------------------------------------------------------------
 
 
-def namespace(ops: Any) -> str:
+def namespace(ops: Any, composites: Any) -> str:
     """The text of nnc_func/graph/namespace.py."""
     constants = [f"{constant(name)} = CATALOGUE[{name!r}]".replace("'", '"') for name in ops]
-    methods = [method(op) for op in ops.values()]
+    methods = [*(method(op) for op in ops.values()), *(composed(each) for each in composites.values())]
     return HEADER + "\n".join(constants) + "\n" + CLASS + "\n" + "\n".join(methods)
 
 
@@ -171,6 +192,22 @@ def method(op: Any) -> str:
     return "\n".join("    " + line if line else "" for line in lines) + "\n"
 
 
+def composed(each: Any) -> str:
+    """One typed method of a composite."""
+    tensors = [*each.args[:-1], f"*{each.args[-1]}"] if each.variadic else [*each.args]
+    passed = ", ".join([f'"{each.name}"', *tensors, *(f"{k}={k}" for k in each.params)])
+    fixed = each.args[:-1] if each.variadic else each.args
+    given = ["self"]
+    given += [f"{a}: T | Scalar" + ("" if n < each.least else " | None = None") for n, a in enumerate(fixed)]
+    given += ["/"] if fixed else []
+    given += [f"*{each.args[-1]}: T | Scalar"] if each.variadic else ["*"] if each.params else []
+    said = inspect.signature(each.define).return_annotation
+    result = {"Tensor": "T"}.get(said, "tuple[T, ...]" if str(said).startswith("tuple") else "Any")
+    lines = [*definition(each.name, [*given, *keywords(each)], result), *docstring(each.doc)]
+    lines += call(passed, "_compose")
+    return "\n".join("    " + line if line else "" for line in lines) + "\n"
+
+
 def arguments(op: Any) -> list[str]:
     """As they stand between the parentheses of ``def``."""
     fixed = op.args[op.effect : -1] if op.variadic else op.args[op.effect :]
@@ -179,13 +216,19 @@ def arguments(op: Any) -> list[str]:
         found.append(f"*{op.args[-1]}: T | Scalar")
     elif op.params:
         found.append("*")
-    optional = nullable(op)
+    found += keywords(op)
+    return [*found, "after: T | None = None"] if op.effect else found
+
+
+def keywords(op: Any) -> list[str]:
+    """The parameters, with what they are and their defaults."""
+    found, optional = [], nullable(op)
     for name, default in op.params.items():
         kind = TYPES.get(getattr(op.converters.get(name), "__name__", ""), "Any")
         if (default is None or name in optional) and kind not in ("Any", "npt.DTypeLike"):
             kind += " | None"
         found.append(f"{name}: {kind}" + ("" if default is inspect.Parameter.empty else f" = {literal(default)}"))
-    return [*found, "after: T | None = None"] if op.effect else found
+    return found
 
 
 def nullable(op: Any) -> set[str]:
@@ -232,13 +275,13 @@ def docstring(doc: str) -> list[str]:
     return [f'    """{first}', *(f"    {line}".rstrip() for line in rest), '    """']
 
 
-def call(passed: str) -> list[str]:
+def call(passed: str, door: str = "_bind") -> list[str]:
     """The body: nothing but the call."""
-    line = f"    return self._bind({passed})"
+    line = f"    return self.{door}({passed})"
     if len(line) + 4 <= WIDTH:
         return [line]
     return [
-        "    return self._bind(",
+        f"    return self.{door}(",
         *textwrap.wrap(passed, WIDTH - 12, initial_indent=" " * 8, subsequent_indent=" " * 8, break_long_words=False),
         "    )",
     ]
@@ -247,7 +290,7 @@ def call(passed: str) -> list[str]:
 # --- the table -------------------------------------------------------------------------------------------
 
 
-def table(ops: Any) -> str:
+def table(ops: Any, composites: Any) -> str:
     """The text of docs/operators.md."""
     lines = [
         "# Operators",
@@ -261,6 +304,13 @@ def table(ops: Any) -> str:
         lines += ["", f"## {family}", "", "| operator | what it is | dtype | derivative | laws | view | ONNX |"]
         lines.append("|" + "---|" * 7)
         lines += [row(op) for op in members]
+    lines += ["", "# Composites", "", f"{len(composites)} functions of those operators: what is known of them follows."]
+    for family, members in families(composites).items():
+        lines += ["", f"## {family}", "", "| composite | what it is | derivative | ONNX |", "|---|---|---|---|"]
+        for each in members:
+            smooth = "of its operators" if each.derivative is None else derivative(each.derivative)
+            cells = [f"`{each.signature()}`", sentence(each.doc), smooth, onnx(each.onnx)]
+            lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join([*lines, ""])
 
 
@@ -320,8 +370,8 @@ def main(given: list[str]) -> int:
     if given not in ([], ["--check"]):
         print("usage: python scripts/generate.py [--check]", file=sys.stderr)
         return 2
-    ops = catalogue()
-    files = {NAMESPACE: namespace(ops), TABLE: table(ops)}
+    ops, composites = catalogues()
+    files = {NAMESPACE: namespace(ops, composites), TABLE: table(ops, composites)}
     changed = [*stale(files)]
     for path in changed:
         print(f"{'stale' if given else 'wrote'} {path.relative_to(ROOT)}")

@@ -10,6 +10,7 @@ import numpy as np
 from attrs import field
 
 from nnc_func.aval import Aval
+from nnc_func.declaration import Items
 from nnc_func.device.namespace import (
     HOST,
     MEMO_LIMIT,
@@ -30,7 +31,7 @@ from nnc_func.facets.dtypes import weak
 from nnc_func.facets.kernels import Kernel
 from nnc_func.facets.shapes import broadcast
 from nnc_func.layer import Layer, layer
-from nnc_func.op import Items, Op
+from nnc_func.op import Op
 
 dtype_of, shape_of = attrgetter("dtype"), attrgetter("shape")  # faster to map than a comprehension
 

@@ -9,12 +9,13 @@ from typing import Any, ClassVar
 import numpy as np
 from attrs import field
 
+from nnc_func.declaration import Items
 from nnc_func.device.arrays import PlannedDevice
 from nnc_func.device.namespace import foreign, namespace
 from nnc_func.errors import DeviceError
 from nnc_func.facets.kernels import Kernel
 from nnc_func.layer import layer
-from nnc_func.op import Items, Op
+from nnc_func.op import Op
 
 INSTALL = (
     "for a GPU with CUDA 12 run pip install 'nnc_func[cuda12x]', with CUDA 13 pip install 'nnc_func[cuda13x]' "

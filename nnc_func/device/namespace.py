@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from nnc_func.aval import Aval
+from nnc_func.declaration import Items
 from nnc_func.errors import AllocationError, CheckError, DeviceError, DTypeError, NncError, RunError, ShapeError
 from nnc_func.facets.kernels import Kernel, takes_layouts
-from nnc_func.op import Items, Op
+from nnc_func.op import Op
 
 HOST = (np.ndarray, np.generic)  # data that is nobody's yet, as Python numbers and lists are
 SCALARS = (bool, int, float, complex)

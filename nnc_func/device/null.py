@@ -14,6 +14,7 @@ import numpy as np
 from attrs import define, field
 
 from nnc_func.aval import Aval
+from nnc_func.declaration import Items
 from nnc_func.device.namespace import (
     HOST,
     MEMO_LIMIT,
@@ -30,7 +31,7 @@ from nnc_func.errors import DeviceError
 from nnc_func.facets.dtypes import weak
 from nnc_func.facets.kernels import Kernel
 from nnc_func.layer import Layer, layer
-from nnc_func.op import Items, Op
+from nnc_func.op import Op
 
 WHY = (
     "Null() has no elements: it computes nothing. Move the graph to a device that computes, with graph.to(stack), "

@@ -9,6 +9,7 @@ import numpy as np
 from attrs import Factory, field, frozen
 
 from nnc_func.aval import Aval
+from nnc_func.declaration import Items
 from nnc_func.device.namespace import HOST, foreign
 from nnc_func.device.null import Null
 from nnc_func.errors import LayerError, PlaceError
@@ -16,7 +17,7 @@ from nnc_func.facets import places
 from nnc_func.facets.kernels import Kernel
 from nnc_func.facets.places import ADVICE, Place, named, settled
 from nnc_func.layer import Layer
-from nnc_func.op import Items, Op
+from nnc_func.op import Op
 
 RESERVED = ("None", "True", "False", "nan", "inf", "complex")  # mean something else in the text of graphs
 MEMORY = ("arena", "view", "empty", "writing", "viewing", "choose")

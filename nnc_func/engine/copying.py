@@ -9,6 +9,7 @@ from typing import Any
 
 from attrs import frozen
 
+from nnc_func.declaration import Items
 from nnc_func.device.kernels.move import full
 from nnc_func.facets import dtypes, layouts, shapes
 from nnc_func.facets.derivatives import Constant, Linear
@@ -16,7 +17,7 @@ from nnc_func.facets.kernels import Kernel
 from nnc_func.facets.views import free
 from nnc_func.graph.ops.families import DType, Sizes, number
 from nnc_func.graph.origin import Origin
-from nnc_func.op import Items, Op, operator
+from nnc_func.op import Op, operator
 
 
 def _copy(xp: Any, x: Any) -> Any:

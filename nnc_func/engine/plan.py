@@ -10,11 +10,12 @@ from typing import Any, ClassVar, TypeVar
 from attrs import define, field, frozen
 
 from nnc_func.aval import Aval
+from nnc_func.declaration import Items
 from nnc_func.engine.allocators.base import Problem, max_load
 from nnc_func.facets.places import Place
 from nnc_func.graph.origin import Origin
 from nnc_func.graph.unpickled import Unpickled
-from nnc_func.op import Items, Op
+from nnc_func.op import Op
 from nnc_func.tree import Structure
 
 ARENA, INPUT, VARIABLE, CONSTANT = "arena", "input", "variable", "constant"

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from nnc_func.declaration import sizes
 from nnc_func.errors import DTypeError, ShapeError
 from nnc_func.facets.boxes import Box
 from nnc_func.graph.origin import Origin, origin, told
-from nnc_func.op import sizes
 
 
 def alias(stack: Any, x: Any, offsets: Any, shape: Any, strides: Any = None) -> Any:

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from nnc_func.declaration import extent
 from nnc_func.errors import ShapeError
 from nnc_func.facets.dims import known
 from nnc_func.graph.ops import CATALOGUE
-from nnc_func.op import extent
 
 OPS = CATALOGUE
 

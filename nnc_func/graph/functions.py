@@ -53,7 +53,13 @@ class Functions:
             return self._bind(op, *moved, **params)
 
     def __getattr__(self, name: str) -> Any:
-        raise AttributeError(f"no operator {name!r} in this catalogue; see stack.type.ops")
+        from nnc_func.graph.composites import COMPOSITES  # they are functions of these
+
+        found = COMPOSITES.get(name)
+        if found is None:
+            raise AttributeError(f"no operator {name!r} in this catalogue; see stack.type.ops")
+        bound = self.__dict__[name] = partial(found.over, self)
+        return bound
 
     def dtype(self, x: Any) -> Any:
         """The NumPy dtype of a carrier; namespaces with dtypes of their own name them as NumPy does."""

@@ -4,7 +4,7 @@ What is told here of an operator is its own signature and docstring; `docs/opera
 """
 
 # mypy: disable-error-code="no-any-return"
-# `_bind` returns what its layer returns: T, or a tuple of T where the operator has several results.
+# `_bind` and `_compose` return what the layer returns: T, or a tuple of T where the operator has several results.
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ import numpy as np
 import numpy.typing as npt
 from attrs import field, frozen
 
+from nnc_func.graph.functions import Functions
 from nnc_func.graph.ops import CATALOGUE
 from nnc_func.op import Catalogue, Op
 
 T = TypeVar("T")
+SCALARS = (bool, int, float, complex)
 Scalar = bool | int | float | complex | np.generic  # stands for any tensor argument: it takes the others' dtype
 Axes = int | Sequence[int]
 Sizes = int | Sequence[Any]  # an extent may be symbolic
@@ -137,6 +139,10 @@ def _replacing(catalogue: Catalogue, bind: Callable[..., Any], op: Op, *args: An
     return bind(catalogue.get(op.name, op), *args, **params)
 
 
+def _as_given(value: Any) -> Any:
+    return value
+
+
 def _through(ops: Ops[Any]) -> Callable[..., Any]:
     """The given `bind`; by way of the catalogue where that has other operators under known names."""
     mine = ops.catalogue
@@ -158,6 +164,8 @@ class Ops(Generic[T]):
         ``bind(op, *args, **params)`` of a layer.
     catalogue
         The stack's operators.
+    lift
+        Makes a carrier of whatever a composite is given in place of one.
 
     Examples
     --------
@@ -169,7 +177,9 @@ class Ops(Generic[T]):
 
     bind: Callable[..., Any]
     catalogue: Catalogue = CATALOGUE
+    lift: Callable[[Any], Any] = _as_given
     _bind: Callable[..., Any] = field(init=False)
+    _functions: list[Functions] = field(init=False, factory=list)  # made when they are asked for
 
     @_bind.default
     def _chosen(self) -> Callable[..., Any]:
@@ -179,7 +189,17 @@ class Ops(Generic[T]):
         return f"<{len(self.catalogue)} operators>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Ops, (self.bind, self.catalogue)
+        return Ops, (self.bind, self.catalogue, self.lift)
+
+    def _compose(self, name: str, *args: Any, **params: Any) -> Any:
+        from nnc_func.graph.composites import COMPOSITES
+
+        if not self._functions:
+            self._functions.append(Functions(self.bind, self.catalogue))
+        given = [a if a is None or type(a) in SCALARS else self.lift(a) for a in args]
+        while given and given[-1] is None:
+            given.pop()
+        return COMPOSITES[name].over(self._functions[0], *given, **params)
 
     def __dir__(self) -> list[str]:
         return sorted({*object.__dir__(self), *self.catalogue})
@@ -831,3 +851,10 @@ class Ops(Generic[T]):
         `shapes` are told. What it raises is raised by the program. A graph with a callback is not written to files.
         """
         return self._bind(_CALLBACK, *values, function=function, shapes=shapes, dtypes=dtypes, after=after)
+
+    def square_distance(self, x: T | Scalar, y: T | Scalar, /, *, axis: int = -1) -> T:
+        """The square of the Euclidean distance between points: the sum of squared differences along an axis.
+
+        `x` and `y` broadcast against each other; the result lacks the axis.
+        """
+        return self._compose("square_distance", x, y, axis=axis)

@@ -9,10 +9,11 @@ from typing import Any
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from nnc_func.aval import Aval
+from nnc_func.declaration import Items
 from nnc_func.errors import GraphError
 from nnc_func.graph.origin import Origin
 from nnc_func.graph.unpickled import Unpickled
-from nnc_func.op import Items, Op
+from nnc_func.op import Op
 
 _serials = itertools.count()
 

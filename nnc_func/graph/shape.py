@@ -8,12 +8,13 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 from attrs import field
 
 from nnc_func.aval import Aval
+from nnc_func.declaration import Items
 from nnc_func.errors import NncError
 from nnc_func.facets.dims import Extent, assumptions
 from nnc_func.facets.places import Place, settled
 from nnc_func.graph.origin import origin, told
 from nnc_func.layer import Layer, layer
-from nnc_func.op import Items, Op
+from nnc_func.op import Op
 from nnc_func.signatures import TypeSignature
 
 A = TypeVar("A")

@@ -12,13 +12,14 @@ import numpy as np
 from attrs import field
 
 from nnc_func.aval import Aval
+from nnc_func.declaration import Items
 from nnc_func.errors import GraphError, ShapeError
 from nnc_func.facets.places import Place
 from nnc_func.graph.leaves import CONSTANT, INPUT, VARIABLE, Variable, brought
 from nnc_func.graph.node import InternTable, Node, Value
 from nnc_func.graph.origin import Origin, origin
 from nnc_func.layer import Layer, layer, opens
-from nnc_func.op import Items, Op
+from nnc_func.op import Op
 from nnc_func.signatures import DeviceSignature, ShapeSignature, TypeSignature
 
 A = TypeVar("A")

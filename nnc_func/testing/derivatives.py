@@ -11,6 +11,9 @@ from typing import Any
 import numpy as np
 
 from nnc_func.facets.derivatives import Constant, Refusal
+from nnc_func.graph.composite import Composite
+from nnc_func.graph.functions import Functions
+from nnc_func.graph.ops import CATALOGUE
 from nnc_func.op import Op
 
 STEP = 1e-5  # of central differences: their error is STEP² f‴ / 6 and ulp / STEP, 1e-10 both
@@ -21,16 +24,25 @@ NARROW = 1e-5  # relative: the same where a cast makes it float32, which has no 
 Function = Callable[..., Any]
 
 
-def is_smooth(op: Op) -> bool:
+def is_smooth(op: Op | Composite) -> bool:
     """Whether the operator declares a derivative that is not zero everywhere."""
     return not isinstance(op.derivative, (Constant, Refusal)) and bool(op.args)
 
 
-def _floating(op: Op, given: Sequence[Any]) -> list[int]:
+def _values(stack: Any, op: Op | Composite, given: Sequence[Any], params: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The device's own."""
+    if isinstance(op, Composite):
+        found = op.over(Functions(stack.device.bind, CATALOGUE), *given, **params)
+    else:
+        found = stack.device.bind(op, *given, **params)
+    return found if isinstance(found, tuple) else (found,)
+
+
+def _floating(op: Op | Composite, given: Sequence[Any]) -> list[int]:
     return [i for i, x in enumerate(given) if x.dtype.kind == "f"]
 
 
-def _function(stack: Any, op: Op, given: Sequence[Any], params: Mapping[str, Any]) -> Function:
+def _function(stack: Any, op: Op | Composite, given: Sequence[Any], params: Mapping[str, Any]) -> Function:
     """The operator as a function of its floating arguments, to a list of its floating results."""
     positions = _floating(op, given)
 
@@ -38,23 +50,20 @@ def _function(stack: Any, op: Op, given: Sequence[Any], params: Mapping[str, Any
         args: list[Any] = [stack.asarray(x) for x in given]
         for i, t in zip(positions, tensors, strict=True):
             args[i] = t
-        found = stack.bind(op, *args, **params)
-        return [v for v in (found if op.several else (found,)) if v.dtype.kind == "f"]
+        found = op(*args, **params)
+        return [v for v in (found if isinstance(found, tuple) else (found,)) if v.dtype.kind == "f"]
 
     return function
 
 
-def _is_finite(stack: Any, op: Op, given: Sequence[Any], params: Mapping[str, Any]) -> bool:
-    values = stack.device.bind(op, *given, **params)
-    return all(bool(np.isfinite(v).all()) for v in (values if op.several else (values,)))
+def _is_finite(stack: Any, op: Op | Composite, given: Sequence[Any], params: Mapping[str, Any]) -> bool:
+    return all(bool(np.isfinite(v).all()) for v in _values(stack, op, given, params))
 
 
-def _has_no_differences(stack: Any, op: Op, given: Sequence[Any], params: Mapping[str, Any]) -> bool:
+def _has_no_differences(stack: Any, op: Op | Composite, given: Sequence[Any], params: Mapping[str, Any]) -> bool:
     """Where a result is float32, or has no finite value (the logarithm of a sum of nothing), there are none."""
-    if not _is_finite(stack, op, given, params):
-        return True
-    found = op.dtype(*(x.dtype for x in given), **dict(op.canonical(params)))
-    return any(d == np.float32 for d in (found if op.several else (found,)))
+    values = _values(stack, op, given, params)
+    return any(v.dtype == np.float32 or not np.isfinite(v).all() for v in values)
 
 
 def _like(arrays: Sequence[Any], seed: int) -> list[Any]:
@@ -79,7 +88,7 @@ def _scale(*groups: Sequence[Any]) -> float:
     return max((float(np.abs(x).max()) for group in groups for x in group if np.isfinite(x).any()), default=1.0)
 
 
-def transpose_is_the_adjoint(stack: Any, op: Op, given: Sequence[Any], params: Mapping[str, Any]) -> None:
+def transpose_is_the_adjoint(stack: Any, op: Op | Composite, given: Sequence[Any], params: Mapping[str, Any]) -> None:
     """``⟨g, J t⟩ = ⟨Jᵀ g, t⟩`` on the stack and on an eager one, which agree with each other."""
     from nnc_func.stacks import eager
 
@@ -109,7 +118,7 @@ def transpose_is_the_adjoint(stack: Any, op: Op, given: Sequence[Any], params: M
         _near(one, other, TRANSPOSED, _scale([other]), f"{op}: eager and lazy derivatives differ")
 
 
-def tangent_is_the_difference(stack: Any, op: Op, given: Sequence[Any], params: Mapping[str, Any]) -> None:
+def tangent_is_the_difference(stack: Any, op: Op | Composite, given: Sequence[Any], params: Mapping[str, Any]) -> None:
     """``J t`` is the limit of central differences along t."""
     positions = _floating(op, given)
     if not positions or _has_no_differences(stack, op, given, params):
@@ -129,7 +138,7 @@ def tangent_is_the_difference(stack: Any, op: Op, given: Sequence[Any], params: 
         _near(slope.numpy(), wanted, DIFFERENCES, _scale([wanted], [above]), f"{op}: J t against differences")
 
 
-def second_order_agrees(stack: Any, op: Op, given: Sequence[Any], params: Mapping[str, Any]) -> None:
+def second_order_agrees(stack: Any, op: Op | Composite, given: Sequence[Any], params: Mapping[str, Any]) -> None:
     """Reverse over reverse, forward over reverse, and differences of gradients: one Hessian times a vector."""
     positions = _floating(op, given)
     if not positions or _has_no_differences(stack, op, given, params):

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 from attrs import field, frozen
 
+from nnc_func.declaration import Items
 from nnc_func.device import NumPy
 from nnc_func.errors import AllocationError, CommitError, NncError
 from nnc_func.facets.kernels import Kernel
 from nnc_func.layer import layer
-from nnc_func.op import Items, Op
+from nnc_func.op import Op
 
 __all__ = ["Failures", "Snapshot", "Trouble", "Unreliable", "check_failures"]
 

@@ -10,12 +10,13 @@ from attrs import frozen
 from hypothesis import strategies as st
 
 from nnc_func.aval import Aval
+from nnc_func.declaration import REQUIRED
 from nnc_func.errors import NncError
 from nnc_func.facets import places, shapes
 from nnc_func.graph.node import Node, Value
 from nnc_func.graph.rules.pattern import Apply, Full, Param, Scalar, Tensor, parts
 from nnc_func.graph.rules.rule import Rewriter, Rule
-from nnc_func.op import REQUIRED, Op
+from nnc_func.op import Op
 
 SIDES = (1, 1, 2, 3)
 DTYPES = ("float32", "float32", "float32", "float64", "int32", "int64", "uint8", "bool", "complex64")

@@ -12,11 +12,12 @@ from attrs import define, field
 from hypothesis import strategies as st
 
 from nnc_func.aval import Aval
+from nnc_func.declaration import REQUIRED
 from nnc_func.errors import NncError
 from nnc_func.facets.derivatives import Refusal
 from nnc_func.facets.samples import FLOATS
 from nnc_func.graph.ops import CATALOGUE
-from nnc_func.op import REQUIRED, Op
+from nnc_func.op import Op
 from nnc_func.testing.program import CONSTANT, FILLS, INPUT, KEY, VARIABLE, Built, Leaf, Program, Step, inferred
 
 __all__ = ["CONSTANT", "INPUT", "LARGEST", "VARIABLE", "Built", "Leaf", "Program", "Step", "programs"]

@@ -13,9 +13,15 @@ import numpy as np
 from hypothesis import assume
 from hypothesis import strategies as st
 
+from nnc_func.aval import Aval
+from nnc_func.declaration import REQUIRED
+from nnc_func.device.null import Null
 from nnc_func.errors import DTypeError, ShapeError
 from nnc_func.facets.samples import Samples
-from nnc_func.op import REQUIRED, Op
+from nnc_func.graph.composite import Composite
+from nnc_func.graph.functions import Functions
+from nnc_func.graph.ops import CATALOGUE
+from nnc_func.op import Op
 
 Arguments = tuple[list[np.ndarray], dict[str, Any]]
 Shape = tuple[int, ...]
@@ -132,13 +138,13 @@ def _broadcasting(draw: Any, result: Shape, min_rank: int) -> Shape:
 # --- arguments of an operator ----------------------------------------------------------------------------
 
 
-def arguments(op: Op, dtype: Any = None, *, differentiable: bool = False) -> st.SearchStrategy[Arguments]:
+def arguments(op: Op | Composite, dtype: Any = None, *, differentiable: bool = False) -> st.SearchStrategy[Arguments]:
     """Arrays and parameters that the operator takes.
 
     Parameters
     ----------
     op
-        Any operator; its `samples` facet says what is drawn.
+        Any operator or composite; its `samples` facet says what is drawn.
     dtype
         The dtype of all arguments whose dtype the operator leaves open; None draws it, one for all or a mix.
     differentiable
@@ -161,12 +167,25 @@ def arguments(op: Op, dtype: Any = None, *, differentiable: bool = False) -> st.
     return drawn(op, dtype, differentiable).filter(lambda found: _fits(op, found))
 
 
-def _fits(op: Op, found: Arguments) -> bool:
+def _fits(op: Op | Composite, found: Arguments) -> bool:
     given, params = found
     canonical = dict(op.canonical(params))
+    if isinstance(op, Composite):
+        return _infers(op, [Aval(x.shape, x.dtype) for x in given], params)
     try:
         op.shape(*(x.shape for x in given), **canonical)
         op.dtype(*(x.dtype for x in given), **canonical)
+    except (ShapeError, DTypeError):
+        return False
+    return True
+
+
+def _infers(op: Composite, avals: list[Aval], params: dict[str, Any]) -> bool:
+    """Whether the operators that a composite is made of take such operands."""
+    from nnc_func.stacks import eager
+
+    try:
+        op.over(Functions(eager(Null()).shape.bind, CATALOGUE), *avals, **params)
     except (ShapeError, DTypeError):
         return False
     return True
@@ -179,7 +198,7 @@ def _domain(samples: Samples, position: int) -> tuple[float, float]:
 
 
 @st.composite
-def _related(draw: Any, op: Op, dtype: Any, differentiable: bool) -> Arguments:
+def _related(draw: Any, op: Op | Composite, dtype: Any, differentiable: bool) -> Arguments:
     samples = op.samples
     count = draw(st.integers(1, VARIADIC)) + len(op.args) - 1 if op.variadic else len(op.args)
     sides = draw(shapes(count, relation=samples.relation, min_rank=samples.min_rank))
@@ -197,8 +216,10 @@ def _related(draw: Any, op: Op, dtype: Any, differentiable: bool) -> Arguments:
     return given, params
 
 
-def _mixes(op: Op, kinds: list[Any]) -> bool:
+def _mixes(op: Op | Composite, kinds: list[Any]) -> bool:
     """Whether the operator takes these dtypes together, as far as its defaults tell; `arguments` asks it again."""
+    if isinstance(op, Composite):
+        return True
     try:
         op.dtype(*kinds, **_defaults(op))
     except DTypeError:
@@ -208,7 +229,7 @@ def _mixes(op: Op, kinds: list[Any]) -> bool:
     return True
 
 
-def _defaults(op: Op) -> dict[str, Any]:
+def _defaults(op: Op | Composite) -> dict[str, Any]:
     return {name: value for name, value in op.params.items() if value is not REQUIRED}
 
 
@@ -230,7 +251,7 @@ def _apart(given: list[np.ndarray]) -> bool:
 
 
 @st.composite
-def _from_cases(draw: Any, op: Op, dtype: Any, differentiable: bool) -> Arguments:
+def _from_cases(draw: Any, op: Op | Composite, dtype: Any, differentiable: bool) -> Arguments:
     specs, params = draw(st.sampled_from(_cases(op, dtype, differentiable)))
     samples = op.samples
     given = []
@@ -241,7 +262,7 @@ def _from_cases(draw: Any, op: Op, dtype: Any, differentiable: bool) -> Argument
     return given, dict(params)
 
 
-def _cases(op: Op, dtype: Any, differentiable: bool) -> list[tuple[list[Any], dict[str, Any]]]:
+def _cases(op: Op | Composite, dtype: Any, differentiable: bool) -> list[tuple[list[Any], dict[str, Any]]]:
     """The facet's cases, written out, that have the wanted dtype; all of them if none has it."""
     written = []
     for specs, params in op.samples.cases:

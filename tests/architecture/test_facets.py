@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
+from nnc_func.declaration import CONVERTERS, REQUIRED
 from nnc_func.facets.derivatives import Bilinear, Constant, Custom, Linear, Partials, Refusal
 from nnc_func.facets.kernels import ALL, Kernel
 from nnc_func.facets.laws import Law
 from nnc_func.facets.samples import Refused, Samples, Tolerance
 from nnc_func.facets.views import View
 from nnc_func.graph.ops import CATALOGUE
-from nnc_func.op import CONVERTERS, REQUIRED, Op
+from nnc_func.op import Op
 
 every = pytest.mark.parametrize("op", CATALOGUE.values(), ids=str)
 

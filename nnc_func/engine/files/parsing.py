@@ -13,6 +13,7 @@ from typing import Any
 from attrs import evolve
 
 from nnc_func.aval import Aval
+from nnc_func.declaration import Items
 from nnc_func.device import NumPy
 from nnc_func.engine.copying import INSERTED
 from nnc_func.engine.files.drafts import Draft, arena_ends, finished
@@ -25,7 +26,7 @@ from nnc_func.graph.nesting import by_name, nested
 from nnc_func.graph.ops import CATALOGUE
 from nnc_func.graph.origin import Origin
 from nnc_func.graph.parsing import arguments, placed
-from nnc_func.op import Items, Op
+from nnc_func.op import Op
 
 LEAVES = (INPUT, VARIABLE, CONSTANT)
 ALIGNMENT = 64  # bytes, where the text does not say it

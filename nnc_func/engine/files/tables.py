@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from nnc_func.aval import Aval
+from nnc_func.declaration import Items
 from nnc_func.engine.copying import INSERTED
 from nnc_func.engine.plan import (
     Buffer,
@@ -30,7 +31,7 @@ from nnc_func.graph.nesting import by_name, nested, nested_text
 from nnc_func.graph.origin import lines
 from nnc_func.graph.parsing import arguments, placed
 from nnc_func.graph.text import parameters
-from nnc_func.op import Items, Op
+from nnc_func.op import Op
 
 NUMBERS = ("arena_bytes", "alignment", "commit")
 STRINGS = ("order", "allocator", "name")

@@ -15,13 +15,14 @@ from typing import Any
 from attrs import asdict, evolve, field, frozen
 
 from nnc_func.aval import Aval
+from nnc_func.declaration import Items
 from nnc_func.engine.tuning.machine import Machine
 from nnc_func.errors import KernelTableWarning, PlanError
 from nnc_func.facets.kernels import Kernel
 from nnc_func.graph.graph import ComputationGraph
 from nnc_func.graph.leaves import LEAVES
 from nnc_func.graph.node import Node
-from nnc_func.op import Items, Op
+from nnc_func.op import Op
 
 FORMAT = 1  # of the file
 

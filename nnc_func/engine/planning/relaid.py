@@ -8,6 +8,7 @@ from typing import Any
 from attrs import evolve
 
 from nnc_func.aval import Aval
+from nnc_func.declaration import Items
 from nnc_func.engine.planning.kernel_table import KernelTable
 from nnc_func.facets.kernels import Kernel
 from nnc_func.facets.layouts import NHWC, ROW_MAJOR, permutation
@@ -15,7 +16,6 @@ from nnc_func.graph.graph import ComputationGraph
 from nnc_func.graph.leaves import LEAVES
 from nnc_func.graph.node import Node
 from nnc_func.graph.ops.memory import relayout
-from nnc_func.op import Items
 
 Axes = tuple[int, ...]
 

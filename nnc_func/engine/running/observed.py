@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from nnc_func.declaration import Items
 from nnc_func.errors import DeviceError
 from nnc_func.graph.ops.fused import blockwise
 from nnc_func.graph.origin import PARTS, lines, told
-from nnc_func.op import Items, Op
+from nnc_func.op import Op
 
 
 def called(op: Op, items: Items) -> str:

@@ -10,12 +10,13 @@ from typing import Any
 from attrs import evolve
 
 from nnc_func.aval import Aval
+from nnc_func.declaration import Items
 from nnc_func.engine.copying import FILL
 from nnc_func.engine.plan import Instruction, Plan
 from nnc_func.engine.verifying.references import named
 from nnc_func.errors import NncError, OperatorError, PlanError
 from nnc_func.facets.kernels import takes_layouts
-from nnc_func.op import Items, Op
+from nnc_func.op import Op
 
 
 def check_applications(plan: Plan) -> None:

@@ -10,13 +10,14 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from nnc_func.declaration import Items
 from nnc_func.errors import RuleError
 from nnc_func.facets.dims import known
 from nnc_func.graph.leaves import CONSTANT
 from nnc_func.graph.node import Node, Value
 from nnc_func.graph.rules.pattern import Apply, Computed, Full, Param, Scalar, Tensor, parts
 from nnc_func.graph.rules.rule import Numerics, Rewriter, Rule
-from nnc_func.op import Items, Op
+from nnc_func.op import Op
 
 REAL = (bool, int, float)
 Slots = list[Any]

@@ -11,9 +11,10 @@ from typing import Any
 
 from attrs import field, frozen
 
+from nnc_func.declaration import REQUIRED
 from nnc_func.errors import OperatorError, RuleError
 from nnc_func.graph.arithmetic import Arithmetic
-from nnc_func.op import REQUIRED, Op
+from nnc_func.op import Op
 
 NUMBERS = (bool, int, float, complex)
 SIGNS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "matmul": "@", "power": "**"}

@@ -1,0 +1,221 @@
+"""What a decorated Python signature says: tensor arguments, parameters, and how each is brought to canonical form."""
+
+from __future__ import annotations
+
+import inspect
+import operator as python
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+from attrs import field, frozen
+
+from nnc_func.errors import OperatorError
+
+REQUIRED = inspect.Parameter.empty
+Items = tuple[tuple[str, Any], ...]
+MEMO_LIMIT = 10_000  # parameter sets remembered for an operator
+D = TypeVar("D", bound="Declaration")
+
+
+@frozen(eq=False, repr=False, slots=True)
+class Declaration:
+    """A name, a docstring and a signature: what operators and composites have in common.
+
+    Attributes
+    ----------
+    name, module, doc
+        The name is unique within a catalogue; the docstring's first sentence goes into the generated docs.
+    args
+        Names of the tensor arguments. With `variadic` the last one stands for any number.
+    params
+        Keyword parameters: name to default, or `REQUIRED`.
+    converters
+        Parameter name to the function that brings it to canonical, hashable form.
+    compares_bits
+        Some parameter is a float or any number: equal keys (``0.0`` and ``-0.0``, 1 and True) may differ in bits.
+    is_sized
+        Some parameter is an extent, a tuple of them, or any number: it may be symbolic.
+
+    Examples
+    --------
+    >>> from nnc_func.graph.ops import CATALOGUE
+    >>> CATALOGUE["sum"].canonical({"axis": [0, 1]})
+    (('axis', (0, 1)), ('keepdims', False))
+    """
+
+    name: str
+    module: str
+    doc: str
+    args: tuple[str, ...]
+    variadic: bool
+    params: Mapping[str, Any]
+    converters: Mapping[str, Callable[[Any], Any]]
+    compares_bits: bool = field(init=False)
+    is_sized: bool = field(init=False)
+    _canonical: dict[Any, Items] = field(init=False, factory=dict)
+
+    @is_sized.default
+    def _any_sizes(self) -> bool:
+        return any(c in (sizes, extent, number, nested) for c in self.converters.values())
+
+    @compares_bits.default
+    def _any_float(self) -> bool:
+        return any(c in (float, number) for c in self.converters.values())
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:  # Hypothesis prints with this
+        printer.text(self.name)
+
+    def canonical(self, params: Mapping[str, Any]) -> Items:
+        """The parameters in the signature's order, defaults filled in, each one hashable.
+
+        Raises
+        ------
+        OperatorError
+            An unknown parameter, a missing one, or a value of the wrong kind.
+        """
+        if not self.params and not params:
+            return ()
+        if self.compares_bits:  # 0.0 and -0.0, 1 and True are equal keys, so these are converted each time
+            return self._convert(params)
+        key = (*params.items(), *map(type, params.values()))  # 2 and 2.0 are equal keys
+        try:
+            found = self._canonical.get(key)
+        except TypeError:  # a list among them
+            return self._convert(params)
+        if found is None:
+            if len(self._canonical) >= MEMO_LIMIT:
+                self._canonical.clear()
+            found = self._canonical[key] = self._convert(params)
+        return found
+
+    def _convert(self, params: Mapping[str, Any]) -> Items:
+        for name in params:
+            if name not in self.params:
+                wanted = ", ".join(self.params) or "none"
+                raise OperatorError(f"{self.name} has no parameter {name!r}; it has: {wanted}")
+        items = []
+        for name, default in self.params.items():
+            value = params.get(name, default)
+            if value is REQUIRED:
+                raise OperatorError(f"{self.name} needs the parameter {name!r}; call {self.signature()}")
+            convert = self.converters.get(name)
+            if convert is not None and value is not None:
+                try:
+                    value = convert(value)
+                except (TypeError, ValueError) as error:
+                    raise OperatorError(f"{self.name}: {name}={value!r} is not usable: {error}") from None
+            items.append((name, value))
+        return tuple(items)
+
+    def key(self, items: Items) -> Any:
+        """Of the parameters: equal exactly where they are equal in type and bits (``0.0`` and ``-0.0`` differ)."""
+        return (items, repr(items)) if self.compares_bits else items
+
+    def check_arity(self, given: int) -> None:
+        """Raise OperatorError unless that many tensor arguments fit."""
+        wanted = len(self.args)
+        if given != wanted and not (self.variadic and given >= wanted - 1):
+            least = f"at least {wanted - 1}" if self.variadic else str(wanted)
+            raise OperatorError(f"{self.name} takes {least} tensors, given {given}; call {self.signature()}")
+
+    def signature(self) -> str:
+        """As one would write it: ``sum(x, *, axis=None, keepdims=False)``."""
+        tensors = [*self.args]
+        if self.variadic:
+            tensors[-1] = f"*{tensors[-1]}"
+        keywords = [n if d is REQUIRED else f"{n}={d!r}" for n, d in self.params.items()]
+        star = ["*"] if keywords and not self.variadic else []
+        return f"{self.name}({', '.join([*tensors, *star, *keywords])})"
+
+
+# --- converters: from annotation to canonical parameter -----------------------------------------------
+
+
+def sizes(value: Any) -> tuple[Any, ...]:
+    """A tuple of extents; one alone is a tuple of one. Symbolic extents stay as they are."""
+    if isinstance(value, (tuple, list)):
+        return tuple(extent(v) for v in value)
+    return (extent(value),)
+
+
+def extent(value: Any) -> Any:
+    """A whole number, or a symbolic extent."""
+    return value if getattr(value, "is_symbolic", False) else python.index(value)
+
+
+def number(value: Any) -> Any:
+    """A Python number, of its own type; a symbolic extent stays as it is."""
+    if isinstance(value, (bool, int, float, complex)) or getattr(value, "is_symbolic", False):
+        return value
+    if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0):
+        return value.item()
+    raise TypeError(f"wanted a number, given {type(value).__name__}")
+
+
+def axes(value: Any) -> Any:
+    """An axis or a tuple of axes."""
+    return tuple(python.index(v) for v in value) if isinstance(value, (tuple, list)) else python.index(value)
+
+
+def nested(value: Any) -> Any:
+    """Lists become tuples, all the way down; NumPy integers become integers."""
+    if isinstance(value, (tuple, list)):
+        return tuple(nested(v) for v in value)
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def function(value: Any) -> Any:
+    """A function of the host."""
+    if not callable(value):
+        raise TypeError(f"wanted a function, given {type(value).__name__}")
+    hash(value)
+    return value
+
+
+CONVERTERS: Mapping[str, Callable[[Any], Any]] = {
+    "bool": bool,
+    "int": python.index,
+    "float": float,
+    "number": number,
+    "str": str,
+    "Axes": axes,
+    "Sizes": sizes,
+    "Extent": extent,
+    "DType": np.dtype,
+    "Nested": nested,
+    "Function": function,
+}
+
+
+def _converter(annotation: Any) -> Callable[[Any], Any] | None:
+    text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))
+    return CONVERTERS.get(text.split("|")[0].strip())
+
+
+def declared(function: Callable[..., Any], leading: int = 0) -> dict[str, Any]:
+    """The fields of a declaration, from a function: positional-only arguments after the `leading` ones are tensors.
+
+    Raises
+    ------
+    OperatorError
+        It has no docstring.
+    """
+    name = function.__name__.rstrip("_")
+    found = [*inspect.signature(function).parameters.values()][leading:]
+    doc = inspect.getdoc(function)
+    if not doc:
+        raise OperatorError(f"operator {name} has no docstring")
+    keywords = [p for p in found if p.kind is p.KEYWORD_ONLY]
+    return {
+        "name": name,
+        "module": function.__module__,
+        "doc": doc,
+        "args": tuple(p.name for p in found if p.kind in (p.POSITIONAL_ONLY, p.VAR_POSITIONAL)),
+        "variadic": any(p.kind is p.VAR_POSITIONAL for p in found),
+        "params": {p.name: p.default for p in keywords},
+        "converters": {p.name: c for p in keywords if (c := _converter(p.annotation)) is not None},
+    }

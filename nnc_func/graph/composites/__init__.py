@@ -1,0 +1,8 @@
+"""The composites: every function of operators that has a name in the field, one entry each, by family."""
+
+from __future__ import annotations
+
+from nnc_func.graph.composite import members
+from nnc_func.graph.composites import distances
+
+COMPOSITES = members(distances)

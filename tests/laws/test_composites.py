@@ -1,0 +1,67 @@
+"""Every composite keeps the laws that a function of operators has: one value on every engine, right derivatives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import nnc_func as nnc
+from nnc_func.facets.samples import Refused, Samples, Tolerance
+from nnc_func.graph.composite import Composite
+from nnc_func.graph.composites import COMPOSITES
+from nnc_func.graph.functions import Functions
+from nnc_func.graph.ops import CATALOGUE
+from nnc_func.testing.comparing import equal
+from nnc_func.testing.derivatives import DERIVATIVE_LAWS, is_smooth
+from nnc_func.testing.samples import arguments
+
+LAZY, EAGER = nnc.lazy(), nnc.eager()
+FEW = settings(max_examples=max(2, settings().max_examples // 5))  # they are many
+
+every = pytest.mark.parametrize("composite", COMPOSITES.values(), ids=str)
+smooth = pytest.mark.parametrize("composite", [c for c in COMPOSITES.values() if is_smooth(c)], ids=str)
+
+
+def _tuple(found: Any) -> tuple[Any, ...]:
+    return found if isinstance(found, tuple) else (found,)
+
+
+@every
+def test_its_entry_is_complete(composite: Composite) -> None:
+    assert composite.doc.split("\n\n")[0].endswith("."), composite.doc
+    assert set(composite.params) == set(composite.converters), "each parameter is annotated with how it is converted"
+    assert isinstance(composite.samples, Samples)
+    assert isinstance(composite.tolerance, Tolerance)
+    if isinstance(composite.onnx, Refused):
+        assert len(composite.onnx.why.split()) >= 2
+        assert composite.onnx.why != "not mapped yet"
+
+
+@every
+@FEW
+@given(data=st.data())
+def test_engines_agree_with_what_is_inferred(composite: Composite, data: Any) -> None:
+    arrays, params = data.draw(arguments(composite))
+    tensors = [EAGER.asarray(x) for x in arrays]
+    eager = _tuple(composite(*tensors, **params))
+    inputs = [LAZY.input(f"x{n}", x.shape, x.dtype) for n, x in enumerate(arrays)]
+    outputs = _tuple(composite(*inputs, **params))
+    lazy = LAZY.compile(inputs=inputs, outputs=list(outputs))(*arrays)
+    abstract = Functions(EAGER.shape.bind, CATALOGUE)
+    inferred = _tuple(composite.over(abstract, *[t.aval for t in tensors], **params))
+    for one, other, aval, symbolic in zip(eager, lazy, inferred, outputs, strict=True):
+        assert (one.shape, one.dtype) == (aval.shape, aval.dtype) == (symbolic.shape, symbolic.dtype)
+        equal(np.asarray(other), one.numpy(), composite.tolerance.ulps, f"{composite}: lazy against eager")
+
+
+@smooth
+@FEW
+@given(data=st.data())
+def test_derivatives(composite: Composite, data: Any) -> None:
+    arrays, params = data.draw(arguments(composite, differentiable=True))
+    for law in DERIVATIVE_LAWS:
+        law(LAZY, composite, arrays, params)
