@@ -380,3 +380,13 @@ def test_every_prefix_is_refused(tmp_path: Path) -> None:
         with pytest.raises(FileFormatError):
             nnc.load_program(file)
     assert isinstance(LAZY.device, NumPy)
+
+
+def test_a_plan_that_was_changed_is_verified_again(path: Path) -> None:
+    """What `save` wrote is not replayed; one number changed, and it is: here two buffers then overlap."""
+    network().save(path)
+    offsets = json.loads(content(path)[PLAN])["buffers"]["offset"]
+    assert len(set(offsets)) > 1
+    changed(path, PLAN, lambda plan: plan["buffers"].update(offset=[0] * len(offsets)))
+    with pytest.raises(FileFormatError, match=r"overlap|written over"):
+        nnc.load_program(path)

@@ -8,6 +8,8 @@ from typing import Any
 from nnc_func.engine.lazy import plannable
 from nnc_func.engine.plan import Plan
 from nnc_func.engine.running.program import Program
+from nnc_func.engine.verifying.applications import check_applications
+from nnc_func.engine.verifying.references import check_references
 from nnc_func.errors import DeviceError, DTypeError, NncError, PlaceError, PlanError, ShapeError
 from nnc_func.facets.places import ADVICE, Place, settled
 from nnc_func.graph.leaves import Variable, brought, owned
@@ -21,6 +23,7 @@ def bound(
     constants: Sequence[Any] = (),
     variables: Sequence[Any] | Mapping[str, Any] = (),
     check_numerics: bool = False,
+    is_verified: bool = False,
     **knowledge: Any,
 ) -> Program:
     """A program of a plan, which is verified first; whoever made it is not believed.
@@ -35,6 +38,9 @@ def bound(
         Their arrays, in the plan's order.
     variables
         By name, or in the plan's order: `Variable` objects, or values, of which new variables are made.
+    is_verified
+        Its use of memory was verified, and nobody changed it since: what is left to check are numbers in range, and
+        that operators and kernels here give what is written.
     knowledge
         What else is known of it, for people: `graph`, `source`, `stats`, `blocks`.
 
@@ -53,7 +59,11 @@ def bound(
         raise PlanError(f"a plan is wanted, Plan.parse(text) or program.plan, given {type(plan).__name__}")
     if not plannable(device):
         raise DeviceError(f"{device!r} has no memory to plan in, so a plan cannot run there")
-    plan.verify()
+    if is_verified:
+        check_references(plan)
+        check_applications(plan)
+    else:
+        plan.verify()
     if check_numerics and plan.commit < len(plan.instructions):
         raise PlanError(
             f"the plan {plan.name!r} writes variables in place from instruction {plan.commit} on, where a check of its "

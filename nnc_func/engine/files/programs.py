@@ -1,11 +1,12 @@
 """Programs in files: plan, constants, values of variables, and the graph; read without optimising or planning again.
 
-One zip archive, as graphs have, with no code in it. Whoever wrote it is not believed: the plan is verified as it is
-bound. The graph is text, and is built only where somebody asks for it.
+One zip archive, as graphs have, with no code in it. A plan is verified when it is saved, and again when it is read
+unless it is byte for byte what was saved. The graph is text, and is built only where somebody asks for it.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -77,9 +78,10 @@ def save(program: Any, path: Any) -> None:
     for at, (binding, planned) in enumerate(_planned(program)):
         arrays = [_host(planned._device, a, "constants") for a in planned._constants]
         constants |= {digest(a): a for a in arrays}
+        content = json_bytes(tables(planned.plan.verify()))
         row = {"binding": binding, "constants": [[digest(a), str(a.dtype), list(a.shape)] for a in arrays]}
-        about["plans"].append(row)
-        members.append((f"plans/{at}.json", json_bytes(tables(planned.plan))))
+        about["plans"].append(row | {"verified": _content_digest(content)})
+        members.append((f"plans/{at}.json", content))
     members += [(_member(name), array_bytes(a)) for name, a in sorted(constants.items())]
     for at, v in enumerate(variables):
         members.append((f"variables/{at}.npy", array_bytes(_host(device, v.array, "variables"))))
@@ -88,6 +90,10 @@ def save(program: Any, path: Any) -> None:
 
 def load_program(path: Any, stack: Any, classes: Iterable[type] = ()) -> Any:
     """The program in a file, ready to be called; its variables are new ones, with the values that they had.
+
+    That its numbers are in range, and that the stack's operators give what is written, is always checked. Its use of
+    memory is verified again where the plan is not what `save` verified and wrote, by its digest; who does not trust
+    the writer calls ``program.plan.verify()``: a wrong plan gives wrong numbers, but runs no code.
 
     Parameters
     ----------
@@ -149,6 +155,10 @@ def _host(device: Any, array: Any, what: str) -> Any:
         raise GraphError(f"{device!r} has no elements of {what} to write: {error}") from None
 
 
+def _content_digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
 def _member(name: str) -> str:
     return f"constants/{name.removeprefix('sha256:')}.npy"
 
@@ -170,7 +180,9 @@ def _read_plan(
     variables: Mapping[str, Variable], classes: list[type], **knowledge: Any,
 ) -> Any:  # fmt: skip
     """One plan, bound; the constants that it has are added to those known."""
-    plan = from_tables(json.loads(archive.read(f"plans/{at}.json")), stack.type.ops, classes)
+    content = archive.read(f"plans/{at}.json")
+    plan = from_tables(json.loads(content), stack.type.ops, classes)
+    verified = about["plans"][at].get("verified") == _content_digest(content)
     arrays = []
     for name, dtype, shape in about["plans"][at]["constants"]:
         if name not in constants:
@@ -181,7 +193,7 @@ def _read_plan(
     if missing:
         raise FileFormatError(f"it has no values of the variables {missing}")
     check = getattr(_engine(stack), "check_numerics", False)
-    return bound(plan, stack.device, arrays, [variables[name] for name in names], check, **knowledge)
+    return bound(plan, stack.device, arrays, [variables[name] for name in names], check, verified, **knowledge)
 
 
 def _read_symbolic(archive: Archive, about: Mapping[str, Any], stack: Any, classes: list[type]) -> Any:

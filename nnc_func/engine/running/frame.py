@@ -25,7 +25,6 @@ class Frame:
 
     __slots__ = (
         "_kernels",
-        "_parts",
         "_passing",
         "_shown",
         "arenas",
@@ -56,7 +55,6 @@ class Frame:
         self.donated: dict[int, list[int]] = {}  # input that was given up -> it, and slots that live in its memory
         self._lend(plan)
         self._kernels: dict[Any, Any] = {}
-        self._parts: dict[Any, Any] = {}  # arrays of what lives in the same place, one after the other
         self.sections: dict[int, Any] = {}  # position in calls -> the calls from there dealt out to threads
         self._passing: list[tuple[list[Any], int]] = []
         self._shown: list[int] = []
@@ -64,8 +62,8 @@ class Frame:
             self.arrays[slot] = value
         moving = self._moving(plan)
         self._bind_windows(plan, device, moving)
+        self._bind_arenas(plan, device, moving)
         self._bind(plan, device, moving)
-        self._parts = {}
         commit = bisect_left(self.order, plan.commit)
         self.early, self.late = self.calls[:commit], self.calls[commit:]
 
@@ -82,6 +80,19 @@ class Frame:
         """Slots whose array changes from call to call, and the slot that each one is a view of, at the root."""
         moves = [b.kind not in (ARENA, CONSTANT) for b in plan.buffers]
         return {i: i for i, s in enumerate(plan.slots) if moves[s.buffer]}
+
+    def _bind_arenas(self, plan: Plan, device: Any, moving: dict[int, int]) -> None:
+        """The arrays of all that lies in an arena; of what lies in the same place, one after the other, one array."""
+        arrays, buffers, arenas = self.arrays, plan.buffers, self.arenas
+        found: dict[Any, Any] = {}
+        for i, s in enumerate(plan.slots):
+            if arrays[i] is None and not s.is_view and i not in moving:
+                aval, b = s.aval, buffers[s.buffer]
+                key = (b.offset + s.offset, id(aval), s.strides, b.place)
+                array = found.get(key)
+                if array is None:
+                    array = found[key] = located.view(device, arenas[b.place], key[0], aval, s.strides)
+                arrays[i] = array
 
     def _bind_windows(self, plan: Plan, device: Any, moving: dict[int, int]) -> None:
         """What is computed as a part of an output or of an update shows that, which is another array each time."""
@@ -102,7 +113,7 @@ class Frame:
             moving[result] = root
             self.views.setdefault(root, []).append((call, operand, result))
         else:
-            self.arrays[result] = call(self._array(plan, device, operand))
+            self.arrays[result] = call(self.arrays[operand])
 
     def _bind(self, plan: Plan, device: Any, moving: dict[int, int]) -> None:
         arrays, patches, kernels = self.arrays, self.patches, self._kernels
@@ -110,41 +121,27 @@ class Frame:
             if instruction.view:
                 self._bind_view(plan, device, instruction, moving)
                 continue
+            operands, results = instruction.operands, instruction.results
             if instruction.scratch:
                 call = self._writing(plan, device, instruction)
             else:  # the same function for all that is applied alike
-                key = (instruction.op, instruction.kernel, id(instruction.items), len(instruction.results))
+                key = (instruction.op, instruction.kernel, id(instruction.items), len(results))
                 call = kernels.get(key)
                 if call is None:
                     call = kernels[key] = self._writing(plan, device, instruction)
-            args: list[Any] = []
-            for slot in (*instruction.operands, *instruction.results):
-                found = arrays[slot]
-                if found is None:
+            slots = operands + results
+            args = [arrays[s] for s in slots]
+            if not moving.keys().isdisjoint(slots):
+                for position, slot in enumerate(slots):
                     if slot in moving:
-                        patches.setdefault(slot, []).append((args, len(args)))
-                    else:
-                        found = self._array(plan, device, slot)
-                args.append(found)
+                        patches.setdefault(slot, []).append((args, position))
             self.calls.append((call, args))
             self.order.append(t)
 
     def _writing(self, plan: Plan, device: Any, instruction: Any) -> Any:
         kernel = next(k for k in instruction.op.kernels if k.name == instruction.kernel)
-        scratch = tuple([self._array(plan, device, s) for s in instruction.scratch])
+        scratch = tuple([self.arrays[s] for s in instruction.scratch])
         return device.writing(instruction.op, kernel, instruction.items, len(instruction.results), scratch)
-
-    def _array(self, plan: Plan, device: Any, slot: int) -> Any:
-        found = self.arrays[slot]
-        if found is None:
-            s = plan.slots[slot]
-            b = plan.buffers[s.buffer]
-            key = (b.place, b.offset + s.offset, id(s.aval), s.strides)
-            found = self._parts.get(key)
-            if found is None:
-                found = self._parts[key] = part(device, s, self.arenas[b.place], b.offset)
-            self.arrays[slot] = found
-        return found
 
     def put(self, slot: int, array: Any) -> None:
         """Let a slot be that array."""
