@@ -646,19 +646,30 @@ class Ops(Generic[T]):
         )
 
     def max_pool2d(
-        self, x: T | Scalar, /, *, window: Any, stride: Any = None, padding: Any = "VALID", data_format: str = "NHWC"
+        self,
+        x: T | Scalar,
+        /,
+        *,
+        window: Any,
+        stride: Any = None,
+        padding: Any = "VALID",
+        dilation: Any = (1, 1),
+        data_format: str = "NHWC",
     ) -> T:
         """Largest element of every window of images, channel by channel.
 
         Shapes: `x` is ``(images, height, width, channels)`` in the data format ``"NHWC"``, ``(images, channels, height,
-        width)`` in ``"NCHW"``, and the result likewise. `window` and `stride` are numbers or pairs; the stride is the
-        window unless given. `padding` is that of `conv2d`, counts as minus infinity, and must be narrower than the
-        window. A window with a NaN gives NaN.
+        width)`` in ``"NCHW"``, and the result likewise. `window`, `stride` and `dilation` are numbers or pairs; the stride
+        is the window unless given. `padding` is that of `conv2d`, counts as minus infinity, and must be narrower than the
+        windows; for one more window at the end, as "ceil mode" elsewhere, pad there. A window with a NaN gives NaN.
 
         Its derivative follows one element of each window: the largest, and among equals the first in row-major order; in
         a window with a NaN the first of these.
         """
-        return self._bind(_MAX_POOL2D, x, window=window, stride=stride, padding=padding, data_format=data_format)
+        return self._bind(
+            _MAX_POOL2D, x, window=window, stride=stride, padding=padding, dilation=dilation,
+            data_format=data_format
+        )
 
     def max_pool2d_gradient(
         self,
@@ -669,6 +680,7 @@ class Ops(Generic[T]):
         window: Any,
         stride: Any = None,
         padding: Any = "VALID",
+        dilation: Any = (1, 1),
         data_format: str = "NHWC",
     ) -> T:
         """Adjoint of `max_pool2d` at `x`: each cotangent goes to the first largest element of its window.
@@ -678,7 +690,8 @@ class Ops(Generic[T]):
         derivative, constant in `x`.
         """
         return self._bind(
-            _MAX_POOL2D_GRADIENT, x, g, window=window, stride=stride, padding=padding, data_format=data_format
+            _MAX_POOL2D_GRADIENT, x, g, window=window, stride=stride, padding=padding, dilation=dilation,
+            data_format=data_format
         )
 
     def max_pool2d_tangent(
@@ -690,6 +703,7 @@ class Ops(Generic[T]):
         window: Any,
         stride: Any = None,
         padding: Any = "VALID",
+        dilation: Any = (1, 1),
         data_format: str = "NHWC",
     ) -> T:
         """Elements of `t` where `x` has the first largest element of each window: how `max_pool2d` moves with `x`.
@@ -698,17 +712,31 @@ class Ops(Generic[T]):
         what stands at its first NaN. It is linear in `t` and, wherever it has a derivative, constant in `x`.
         """
         return self._bind(
-            _MAX_POOL2D_TANGENT, x, t, window=window, stride=stride, padding=padding, data_format=data_format
+            _MAX_POOL2D_TANGENT, x, t, window=window, stride=stride, padding=padding, dilation=dilation,
+            data_format=data_format
         )
 
     def average_pool2d(
-        self, x: T | Scalar, /, *, window: Any, stride: Any = None, padding: Any = "VALID", data_format: str = "NHWC"
+        self,
+        x: T | Scalar,
+        /,
+        *,
+        window: Any,
+        stride: Any = None,
+        padding: Any = "VALID",
+        dilation: Any = (1, 1),
+        count_padding: bool = False,
+        data_format: str = "NHWC",
     ) -> T:
-        """Mean of every window of images, channel by channel; padding is not counted.
+        """Mean of every window of images, channel by channel.
 
-        Shapes and parameters are those of `max_pool2d`: a window cut by the border is the mean of its elements inside.
+        Shapes and parameters are those of `max_pool2d`. A window cut by the border is the mean of its elements inside;
+        with `count_padding` its sum is divided by the number of all elements of a window, as if padding were zeros.
         """
-        return self._bind(_AVERAGE_POOL2D, x, window=window, stride=stride, padding=padding, data_format=data_format)
+        return self._bind(
+            _AVERAGE_POOL2D, x, window=window, stride=stride, padding=padding, dilation=dilation,
+            count_padding=count_padding, data_format=data_format
+        )
 
     def average_pool2d_gradient(
         self,
@@ -719,6 +747,8 @@ class Ops(Generic[T]):
         window: Any,
         stride: Any = None,
         padding: Any = "VALID",
+        dilation: Any = (1, 1),
+        count_padding: bool = False,
         data_format: str = "NHWC",
     ) -> T:
         """Adjoint of `average_pool2d`: each cotangent is spread evenly over its window.
@@ -727,7 +757,7 @@ class Ops(Generic[T]):
         """
         return self._bind(
             _AVERAGE_POOL2D_GRADIENT, g, input_shape=input_shape, window=window, stride=stride, padding=padding,
-            data_format=data_format
+            dilation=dilation, count_padding=count_padding, data_format=data_format
         )
 
     def softmax(self, x: T | Scalar, /, *, axis: int = -1) -> T:

@@ -87,8 +87,9 @@ def _average_scratch(avals: Arrays, **params: Any) -> Scratch:
 
 
 def _pool_into(
-    average: bool, xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays, *, data_format: str, **params: Any
-) -> None:
+    average: bool, xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays, *, data_format: str,
+    count_padding: bool = False, **params: Any,
+) -> None:  # fmt: skip
     """With scratch axis by axis, else offset by offset."""
     over = windows_in(arrays[0].shape, data_format=data_format, **params)
     x, out, *down = (last_channels(a, data_format) for a in (*arrays, *outs, *scratch))
@@ -102,13 +103,13 @@ def _pool_into(
         else:
             _reduce(function, x[span], result, _all(over), _unpadded(over), start)
         if average:
-            np.divide(result, _divisor(over, out.dtype), out=result)
+            np.divide(result, _divisor(over, out.dtype, count_padding), out=result)
 
 
 @lru_cache(maxsize=256)
-def _divisor(over: Windows, dtype: Any) -> Any:
-    """The number of elements of every window; one number where all windows are whole."""
-    return math.prod(over.size) if _unpadded(over) else counts(np, np.empty(0, dtype), over)
+def _divisor(over: Windows, dtype: Any, count_padding: bool) -> Any:
+    """The number of elements of every window; one number where all windows count as whole."""
+    return math.prod(over.size) if count_padding or _unpadded(over) else counts(np, np.empty(0, dtype), over, False)
 
 
 # --- routing by the first maximum --------------------------------------------------------------------
@@ -257,11 +258,11 @@ def _average_gradient_scratch(
 
 def _average_gradient_into(
     xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays, *, input_shape: tuple[int, ...], data_format: str,
-    **params: Any,
+    count_padding: bool, **params: Any,
 ) -> None:  # fmt: skip
     over = windows_in(input_shape, data_format=data_format, **params)
     g, out, shares, *rest = (last_channels(a, data_format) for a in (*arrays, *outs, *scratch))
-    divisor = _divisor(over, out.dtype)
+    divisor = _divisor(over, out.dtype, count_padding)
     for span in spans(g.shape[0], shares.shape[0]):
         n = span.stop - span.start
         np.divide(g[span], divisor, out=shares[:n])

@@ -16,10 +16,12 @@ def at(axis: int, where: slice) -> tuple[Any, ...]:
     return (slice(None), where, ...) if axis == 1 else (slice(None), slice(None), where, ...)
 
 
-def windows_in(shape: tuple[int, ...], window: Any, stride: Any, padding: Any, data_format: str) -> Windows:
+def windows_in(
+    shape: tuple[int, ...], window: Any, stride: Any, padding: Any, dilation: Any, data_format: str, **_: Any
+) -> Windows:  # fmt: skip
     """The windows over images of that shape."""
     h, w = shape[1:3] if data_format == "NHWC" else shape[2:]
-    return windows_of((h, w), pair(window), window if stride is None else stride, padding)
+    return windows_of((h, w), pair(window), window if stride is None else stride, padding, dilation)
 
 
 def resized(x: tuple[int, ...], rows: int, columns: int, data_format: str) -> tuple[int, ...]:
@@ -27,9 +29,9 @@ def resized(x: tuple[int, ...], rows: int, columns: int, data_format: str) -> tu
     return (x[0], rows, columns, x[3]) if data_format == "NHWC" else (x[0], x[1], rows, columns)
 
 
-def pooled(x: Any, *, window: Any, stride: Any, padding: Any, data_format: str) -> tuple[int, ...]:
+def pooled(x: Any, *, data_format: str, **params: Any) -> tuple[int, ...]:
     """The shape of pooled images."""
-    return resized(x.shape, *windows_in(x.shape, window, stride, padding, data_format).outputs, data_format)
+    return resized(x.shape, *windows_in(x.shape, data_format=data_format, **params).outputs, data_format)
 
 
 # --- kernels -----------------------------------------------------------------------------------------
@@ -45,9 +47,9 @@ def largest(xp: Any, x: Any, over: Windows, axis: int) -> Any:
     return found
 
 
-def maximum(xp: Any, x: Any, *, window: Any, stride: Any, padding: Any, data_format: str) -> Any:
+def maximum(xp: Any, x: Any, *, data_format: str, **params: Any) -> Any:
     """Of `max_pool2d`."""
-    over = windows_in(x.shape, window, stride, padding, data_format)
+    over = windows_in(x.shape, data_format=data_format, **params)
     return from_nhwc(xp, largest(xp, largest(xp, nhwc(xp, x, data_format), over, 1), over, 2), data_format)
 
 
@@ -64,8 +66,8 @@ def _choices(xp: Any, x: Any, best: Any, over: Windows, axis: int) -> Iterator[t
 def routing(back: bool) -> Any:
     """Gradient (`back`) or tangent of the maximum, one axis after the other."""
 
-    def compute(xp: Any, x: Any, routed: Any, *, window: Any, stride: Any, padding: Any, data_format: str) -> Any:
-        over = windows_in(x.shape, window, stride, padding, data_format)
+    def compute(xp: Any, x: Any, routed: Any, *, data_format: str, **params: Any) -> Any:
+        over = windows_in(x.shape, data_format=data_format, **params)
         x, routed = nhwc(xp, x, data_format), nhwc(xp, routed, data_format)
         across = largest(xp, x, over, 2)
         steps = (across, largest(xp, across, over, 1), 1), (x, across, 2)
@@ -80,8 +82,10 @@ def routing(back: bool) -> Any:
     return compute
 
 
-def counts(xp: Any, like: Any, over: Windows) -> Any:
-    """How many elements of the images each window has, to go with images whose channels are last."""
+def counts(xp: Any, like: Any, over: Windows, with_padding: bool) -> Any:
+    """How many elements each window has, those of padding too or not, to go with images whose channels are last."""
+    if with_padding:
+        return zeros(xp, (1, 1, 1, 1), like) + math.prod(over.size)
     found = []
     for axis in (1, 2):
         shape = (1, over.outputs[0], 1, 1) if axis == 1 else (1, 1, over.outputs[1], 1)
@@ -96,23 +100,23 @@ def _floating(xp: Any, x: Any) -> Any:
     return x if xp.isdtype(x.dtype, ("real floating", "complex floating")) else xp.astype(x, xp.float64)
 
 
-def average(xp: Any, x: Any, *, window: Any, stride: Any, padding: Any, data_format: str) -> Any:
+def average(xp: Any, x: Any, *, count_padding: bool, data_format: str, **params: Any) -> Any:
     """Of `average_pool2d`."""
-    over = windows_in(x.shape, window, stride, padding, data_format)
+    over = windows_in(x.shape, data_format=data_format, **params)
     x = nhwc(xp, _floating(xp, x), data_format)
     total = zeros(xp, (x.shape[0], *over.outputs, x.shape[3]), x)
     for _i, _j, (rows, columns), (in_rows, in_columns) in over.offsets():
         total[:, rows, columns, :] += x[:, in_rows, in_columns, :]
-    return from_nhwc(xp, total / counts(xp, total, over), data_format)
+    return from_nhwc(xp, total / counts(xp, total, over, count_padding), data_format)
 
 
 def average_gradient(
-    xp: Any, g: Any, *, input_shape: tuple[int, ...], window: Any, stride: Any, padding: Any, data_format: str
+    xp: Any, g: Any, *, input_shape: tuple[int, ...], count_padding: bool, data_format: str, **params: Any
 ) -> Any:
     """Of `average_pool2d_gradient`."""
-    over = windows_in(input_shape, window, stride, padding, data_format)
+    over = windows_in(input_shape, data_format=data_format, **params)
     g = nhwc(xp, _floating(xp, g), data_format)
-    g = g / counts(xp, g, over)
+    g = g / counts(xp, g, over, count_padding)
     out = zeros(xp, (g.shape[0], *over.inputs, g.shape[3]), g)
     for _i, _j, (rows, columns), (in_rows, in_columns) in over.offsets():
         out[:, in_rows, in_columns, :] += g[:, rows, columns, :]

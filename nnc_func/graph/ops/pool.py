@@ -13,7 +13,7 @@ from nnc_func.device.kernels.linalg import pair
 from nnc_func.errors import DTypeError, ShapeError
 from nnc_func.facets import dtypes, layouts
 from nnc_func.facets.derivatives import Custom, Linear
-from nnc_func.facets.dims import same_extent
+from nnc_func.facets.dims import known, same_extent
 from nnc_func.facets.samples import FLOATS, Refused, Samples, Tolerance
 from nnc_func.facets.shapes import ShapeT
 from nnc_func.facets.views import Cost
@@ -24,13 +24,24 @@ from nnc_func.op import operator
 # --- rules -------------------------------------------------------------------------------------------
 
 
-def _pooled(x: ShapeT, *, window: Any, stride: Any, padding: Any, data_format: str) -> ShapeT:
+def _pooled(
+    x: ShapeT, *, window: Any, stride: Any, padding: Any, dilation: Any, data_format: str, **_: Any
+) -> ShapeT:
     count, extents, channels = image_axes(x, data_format)
     over = positive_pair("window", window)
-    found = window_extents(extents, over, over if stride is None else stride, padding)
-    if isinstance(padding, tuple) and any(p >= n for ps, n in zip(padding, over, strict=True) for p in ps):
-        raise ShapeError(f"padding {padding} is not narrower than the window {over}: windows would hold padding only")
+    found = window_extents(extents, over, over if stride is None else stride, padding, dilation)
+    _check_elements(extents, over, padding, positive_pair("dilation", dilation))
     return image_shape(count, found, channels, data_format)
+
+
+def _check_elements(extents: Any, window: Any, padding: Any, dilation: Any) -> None:
+    """Raise ShapeError where some window would hold padding only."""
+    spans = tuple(d * (k - 1) + 1 for k, d in zip(window, dilation, strict=True))
+    if isinstance(padding, tuple) and any(p >= n for ps, n in zip(padding, spans, strict=True) for p in ps):
+        raise ShapeError(f"padding {padding} is not narrower than the windows {spans}: some would hold padding only")
+    for n, k, d in zip(extents, window, dilation, strict=True):
+        if padding != "VALID" and k > 1 and known(n) and 0 < n < d:
+            raise ShapeError(f"windows with dilation {d} and padding step over an extent of {n}: use dilation <= {n}")
 
 
 def _check(given: ShapeT, wanted: ShapeT, what: str) -> None:
@@ -88,15 +99,24 @@ _CASES: tuple[tuple[ShapeT, dict[str, Any]], ...] = (
     ((2, 3, 4, 6), {"window": (2, 2), "data_format": "NCHW"}),
     ((1, 2, 5, 5), {"window": (3, 2), "stride": (2, 1), "padding": "SAME", "data_format": "NCHW"}),
     ((0, 4, 4, 2), {"window": (2, 2)}),
+    ((1, 6, 5, 2), {"window": (2, 3), "stride": (2, 1), "dilation": (3, 2)}),
+    ((1, 2, 5, 4), {"window": 2, "stride": 1, "dilation": (2, 1), "padding": ((1, 2), (0, 1)), "data_format": "NCHW"}),
 )
-_DEFAULTS: dict[str, Any] = {"stride": None, "padding": "VALID", "data_format": "NHWC"}
+_AVERAGES = (
+    *_CASES,
+    ((1, 4, 5, 2), {"window": (2, 3), "stride": (1, 2), "padding": ((1, 1), (0, 2)), "count_padding": True}),
+    ((1, 2, 5, 5), {"window": 3, "padding": "SAME", "count_padding": True, "data_format": "NCHW"}),
+)
+_DEFAULTS: dict[str, Any] = {"stride": None, "padding": "VALID", "dilation": (1, 1), "data_format": "NHWC"}
 
 
 def _result(x: ShapeT, params: dict[str, Any]) -> ShapeT:
     return _pooled(x, **(_DEFAULTS | params))
 
 
-_POOLS = Samples(relation="cases", dtypes=FLOATS, cases=tuple(((x,), params) for x, params in _CASES))
+_POOLS = Samples(
+    relation="cases", dtypes=FLOATS, distinct=True, cases=tuple(((x,), params) for x, params in _CASES)
+)
 _TANGENTS = Samples(
     relation="cases", dtypes=FLOATS, distinct=True, cases=tuple(((x, x), params) for x, params in _CASES)
 )
@@ -117,17 +137,18 @@ _GRADIENTS = Samples(
         jvp=lambda o, ts, y, x, **params: o.max_pool2d_tangent(x, ts[0], **params),
         vjp=(lambda o, g, y, x, **params: o.max_pool2d_gradient(x, g, **params),),
     ),
-    samples=Samples(relation="cases", dtypes=FLOATS, distinct=True, cases=_POOLS.cases),
+    samples=_POOLS,
 )  # fmt: skip
 def max_pool2d(
-    x: Tensor, /, *, window: Nested, stride: Nested | None = None, padding: Nested = "VALID", data_format: str = "NHWC"
-) -> Tensor:
+    x: Tensor, /, *, window: Nested, stride: Nested | None = None, padding: Nested = "VALID",
+    dilation: Nested = (1, 1), data_format: str = "NHWC",
+) -> Tensor:  # fmt: skip
     """Largest element of every window of images, channel by channel.
 
     Shapes: `x` is ``(images, height, width, channels)`` in the data format ``"NHWC"``, ``(images, channels, height,
-    width)`` in ``"NCHW"``, and the result likewise. `window` and `stride` are numbers or pairs; the stride is the
-    window unless given. `padding` is that of `conv2d`, counts as minus infinity, and must be narrower than the
-    window. A window with a NaN gives NaN.
+    width)`` in ``"NCHW"``, and the result likewise. `window`, `stride` and `dilation` are numbers or pairs; the stride
+    is the window unless given. `padding` is that of `conv2d`, counts as minus infinity, and must be narrower than the
+    windows; for one more window at the end, as "ceil mode" elsewhere, pad there. A window with a NaN gives NaN.
 
     Its derivative follows one element of each window: the largest, and among equals the first in row-major order; in
     a window with a NaN the first of these.
@@ -142,7 +163,7 @@ def max_pool2d(
 )  # fmt: skip
 def max_pool2d_gradient(
     x: Tensor, g: Tensor, /, *, window: Nested, stride: Nested | None = None, padding: Nested = "VALID",
-    data_format: str = "NHWC",
+    dilation: Nested = (1, 1), data_format: str = "NHWC",
 ) -> Tensor:  # fmt: skip
     """Adjoint of `max_pool2d` at `x`: each cotangent goes to the first largest element of its window.
 
@@ -160,7 +181,7 @@ def max_pool2d_gradient(
 )  # fmt: skip
 def max_pool2d_tangent(
     x: Tensor, t: Tensor, /, *, window: Nested, stride: Nested | None = None, padding: Nested = "VALID",
-    data_format: str = "NHWC",
+    dilation: Nested = (1, 1), data_format: str = "NHWC",
 ) -> Tensor:  # fmt: skip
     """Elements of `t` where `x` has the first largest element of each window: how `max_pool2d` moves with `x`.
 
@@ -176,14 +197,17 @@ def max_pool2d_tangent(
     shape=_pooled, dtype=dtypes.floating, layout=layouts.first,
     kernels=kernels.AVERAGE_POOL2D, cost=_work(None), onnx="AveragePool",
     derivative=Linear(lambda o, g, x, **params: o.average_pool2d_gradient(g, input_shape=x.shape, **params)),
-    tolerance=Tolerance(16.0), samples=_POOLS,
+    tolerance=Tolerance(16.0),
+    samples=Samples(relation="cases", dtypes=FLOATS, cases=tuple(((x,), params) for x, params in _AVERAGES)),
 )  # fmt: skip
 def average_pool2d(
-    x: Tensor, /, *, window: Nested, stride: Nested | None = None, padding: Nested = "VALID", data_format: str = "NHWC"
-) -> Tensor:
-    """Mean of every window of images, channel by channel; padding is not counted.
+    x: Tensor, /, *, window: Nested, stride: Nested | None = None, padding: Nested = "VALID",
+    dilation: Nested = (1, 1), count_padding: bool = False, data_format: str = "NHWC",
+) -> Tensor:  # fmt: skip
+    """Mean of every window of images, channel by channel.
 
-    Shapes and parameters are those of `max_pool2d`: a window cut by the border is the mean of its elements inside.
+    Shapes and parameters are those of `max_pool2d`. A window cut by the border is the mean of its elements inside;
+    with `count_padding` its sum is divided by the number of all elements of a window, as if padding were zeros.
     """
 
 
@@ -193,12 +217,12 @@ def average_pool2d(
     derivative=Linear(lambda o, c, g, *, input_shape, **params: o.average_pool2d(c, **params)),
     onnx=Refused("ONNX has no gradient of AveragePool"), tolerance=Tolerance(16.0),
     samples=Samples(relation="cases", dtypes=FLOATS, cases=tuple(
-        ((_result(x, params),), {"input_shape": x, **params}) for x, params in _CASES
+        ((_result(x, params),), {"input_shape": x, **params}) for x, params in _AVERAGES
     )),
 )  # fmt: skip
 def average_pool2d_gradient(
     g: Tensor, /, *, input_shape: Sizes, window: Nested, stride: Nested | None = None, padding: Nested = "VALID",
-    data_format: str = "NHWC",
+    dilation: Nested = (1, 1), count_padding: bool = False, data_format: str = "NHWC",
 ) -> Tensor:  # fmt: skip
     """Adjoint of `average_pool2d`: each cotangent is spread evenly over its window.
 

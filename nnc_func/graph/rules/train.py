@@ -43,28 +43,28 @@ def _only_pooled(x: Any) -> Condition:
 
 
 @rule
-def rectify_after_pooling(x, w: Param, s: Param, p: Param, c: Param):
+def rectify_after_pooling(x, w: Param, s: Param, p: Param, d: Param, c: Param):
     """The largest of rectified elements is the rectified largest element, of which there are fewer."""
     rectified = relu(x)
     return (
-        rewrite(max_pool2d(rectified, window=w, stride=s, padding=p, data_format=c))
-        .to(relu(max_pool2d(x, window=w, stride=s, padding=p, data_format=c)))
+        rewrite(max_pool2d(rectified, window=w, stride=s, padding=p, dilation=d, data_format=c))
+        .to(relu(max_pool2d(x, window=w, stride=s, padding=p, dilation=d, data_format=c)))
         .when(used_once(rectified))
         .up_to(SIGNED_ZERO)
     )
 
 
 @rule
-def rectify_gradient_after_pooling(x, g, w: Param, s: Param, p: Param, c: Param):
+def rectify_gradient_after_pooling(x, g, w: Param, s: Param, p: Param, d: Param, c: Param):
     """The gradient of pooled rectified elements is masked where it is small, but for windows with a NaN."""
     rectified = relu(x)
-    routed = max_pool2d_gradient(rectified, g, window=w, stride=s, padding=p, data_format=c)
-    pooled = relu(max_pool2d(x, window=w, stride=s, padding=p, data_format=c))
+    routed = max_pool2d_gradient(rectified, g, window=w, stride=s, padding=p, dilation=d, data_format=c)
+    pooled = relu(max_pool2d(x, window=w, stride=s, padding=p, dilation=d, data_format=c))
     masked = where(greater(pooled, 0), g, 0)
     chosen = where(greater(rectified, 0), routed, 0)
     return (
         rewrite(chosen)
-        .to(max_pool2d_gradient(x, masked, window=w, stride=s, padding=p, data_format=c))
+        .to(max_pool2d_gradient(x, masked, window=w, stride=s, padding=p, dilation=d, data_format=c))
         .when(same_dtype(g, chosen), _only_pooled(rectified), used_once(routed))
         .up_to(SIGNED_ZERO)
         .with_fast_math()  # of a window with a NaN, pooling's gradient goes to the first element, which may be positive
