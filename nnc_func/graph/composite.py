@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from attrs import field, frozen
 
 from nnc_func.declaration import Declaration, declared
-from nnc_func.errors import OperatorError
+from nnc_func.errors import DTypeError, OperatorError, ShapeError
 from nnc_func.facets.dtypes import weak
 from nnc_func.facets.samples import Refused, Samples, Tolerance
 from nnc_func.graph.functions import Functions
 from nnc_func.graph.ops import CATALOGUE
+from nnc_func.graph.origin import origin, told
 
 SCALARS = (bool, int, float, complex)
 
@@ -79,7 +80,11 @@ class Composite(Declaration):
             most = "" if self.least == len(self.args) else f" to {len(self.args)}"
             least = f"at least {self.least}" if self.variadic else f"{self.least}{most}"
             raise OperatorError(f"{self.name} takes {least} tensors, given {len(args)}; call {self.signature()}")
-        return self.define(o, *_tensors(o, args), **dict(self.canonical(params)))
+        tensors, parameters = _tensors(o, args), dict(self.canonical(params))
+        try:
+            return self.define(o, *tensors, **parameters)
+        except (ShapeError, DTypeError) as error:
+            raise type(error)(f"{self.name}({_said(o, tensors, parameters)}): {_placed(str(error))}") from None
 
 
 def _tensors(o: Functions, args: tuple[Any, ...]) -> list[Any]:
@@ -88,6 +93,18 @@ def _tensors(o: Functions, args: tuple[Any, ...]) -> list[Any]:
         return [*args]
     dtypes = [o.dtype(a) for a in args if a is not None and type(a) not in SCALARS]
     return [o.full(shape=(), value=a, dtype=weak(a, dtypes)) if type(a) in SCALARS else a for a in args]
+
+
+def _said(o: Functions, tensors: Iterable[Any], parameters: Mapping[str, Any]) -> str:
+    """The arguments, as an error names them."""
+    given = [f"{o.dtype(x)}[{', '.join(map(str, x.shape))}]" for x in tensors if x is not None]
+    return ", ".join([*given, *(f"{name}={value!r}" for name, value in parameters.items())])
+
+
+def _placed(message: str) -> str:
+    """With the user's line, unless an operator has named it."""
+    where = "" if " (at " in message else told(origin())
+    return f"{message} (at {where})" if where else message
 
 
 def _declared_in(module: str, name: str) -> Any:

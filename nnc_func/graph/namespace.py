@@ -888,3 +888,229 @@ class Ops(Generic[T]):
         `x` and `y` broadcast against each other; the result lacks the axis.
         """
         return self._compose("square_distance", x, y, axis=axis)
+
+    def conv1d(
+        self,
+        x: T | Scalar,
+        w: T | Scalar,
+        /,
+        *,
+        stride: Any = 1,
+        padding: Any = "VALID",
+        dilation: Any = 1,
+        groups: int = 1,
+        data_format: str = "NWC",
+    ) -> T:
+        """Sum of products of a kernel with every window of signals.
+
+        Shapes: `x` is ``(signals, width, in)`` in the data format ``"NWC"``, ``(signals, in, width)`` in ``"NCW"``, and the
+        result likewise with the kernel's ``out`` channels; the kernel is ``(width, in // groups, out)`` in both. The other
+        parameters are those of `conv2d`, for one axis: padding is ``"VALID"``, ``"SAME"`` or ``((left, right),)``.
+
+        Refused: channels that groups do not divide, a window that does not fit.
+        """
+        return self._compose(
+            "conv1d", x, w, stride=stride, padding=padding, dilation=dilation, groups=groups,
+            data_format=data_format
+        )
+
+    def conv3d(
+        self,
+        x: T | Scalar,
+        w: T | Scalar,
+        /,
+        *,
+        stride: Any = 1,
+        padding: Any = "VALID",
+        dilation: Any = 1,
+        groups: int = 1,
+        data_format: str = "NDHWC",
+    ) -> T:
+        """Sum of products of a kernel with every window of volumes.
+
+        Shapes: `x` is ``(volumes, depth, height, width, in)`` in the data format ``"NDHWC"``, ``(volumes, in, depth,
+        height, width)`` in ``"NCDHW"``, and the result likewise with the kernel's ``out`` channels; the kernel is ``(depth,
+        height, width, in // groups, out)`` in both. The other parameters are those of `conv2d`, a number or a triple each.
+
+        Refused: channels that groups do not divide, a window that does not fit, ``"SAME"`` of an unknown depth.
+        """
+        return self._compose(
+            "conv3d", x, w, stride=stride, padding=padding, dilation=dilation, groups=groups,
+            data_format=data_format
+        )
+
+    def conv_transpose1d(
+        self,
+        x: T | Scalar,
+        w: T | Scalar,
+        /,
+        *,
+        stride: Any = 1,
+        padding: Any = "VALID",
+        dilation: Any = 1,
+        groups: int = 1,
+        output_padding: Any = 0,
+        data_format: str = "NWC",
+    ) -> T:
+        """The adjoint of `conv1d` with respect to its signals, as a layer of its own: `stride` enlarges.
+
+        Shapes: `x` is ``(signals, width, in)``, or of the data format ``"NCW"``; the kernel is that of the convolution,
+        ``(width, out // groups, in)``. The other parameters are those of `conv_transpose2d`, for one axis.
+        """
+        return self._compose(
+            "conv_transpose1d", x, w, stride=stride, padding=padding, dilation=dilation, groups=groups,
+            output_padding=output_padding, data_format=data_format
+        )
+
+    def conv_transpose2d(
+        self,
+        x: T | Scalar,
+        w: T | Scalar,
+        /,
+        *,
+        stride: Any = 1,
+        padding: Any = "VALID",
+        dilation: Any = 1,
+        groups: int = 1,
+        output_padding: Any = 0,
+        data_format: str = "NHWC",
+    ) -> T:
+        """The adjoint of `conv2d` with respect to its images, as a layer of its own: `stride` enlarges.
+
+        Shapes: `x` is ``(images, height, width, in)``, or of the data format ``"NCHW"``; the kernel is that of the
+        convolution, ``(height, width, out // groups, in)``.
+
+        `stride`, `padding`, `dilation` and `groups` are those of the convolution. An extent n becomes ``(n - 1) * stride +
+        dilation * (window - 1) + 1 - padding + output_padding``; with ``"SAME"`` it becomes ``n * stride``. As many windows
+        fit in several extents: `output_padding`, less than the stride, says which one is wanted.
+
+        Refused: channels that groups or the kernel do not fit, results without elements.
+        """
+        return self._compose(
+            "conv_transpose2d", x, w, stride=stride, padding=padding, dilation=dilation, groups=groups,
+            output_padding=output_padding, data_format=data_format
+        )
+
+    def conv_transpose3d(
+        self,
+        x: T | Scalar,
+        w: T | Scalar,
+        /,
+        *,
+        stride: Any = 1,
+        padding: Any = "VALID",
+        dilation: Any = 1,
+        groups: int = 1,
+        output_padding: Any = 0,
+        data_format: str = "NDHWC",
+    ) -> T:
+        """The adjoint of `conv3d` with respect to its volumes, as a layer of its own: `stride` enlarges.
+
+        Shapes: `x` is ``(volumes, depth, height, width, in)``, or of the data format ``"NCDHW"``; the kernel is that of the
+        convolution, ``(depth, height, width, out // groups, in)``. The other parameters are those of `conv_transpose2d`, a
+        number or a triple each.
+        """
+        return self._compose(
+            "conv_transpose3d", x, w, stride=stride, padding=padding, dilation=dilation, groups=groups,
+            output_padding=output_padding, data_format=data_format
+        )
+
+    def max_pool1d(
+        self,
+        x: T | Scalar,
+        /,
+        *,
+        window: Any,
+        stride: Any = None,
+        padding: Any = "VALID",
+        dilation: Any = 1,
+        data_format: str = "NWC",
+    ) -> T:
+        """Largest element of every window of signals, channel by channel.
+
+        Shapes: `x` is ``(signals, width, channels)`` in the data format ``"NWC"``, ``(signals, channels, width)`` in
+        ``"NCW"``. Parameters, NaN and ties are those of `max_pool2d`; padding is that of `conv1d`.
+        """
+        return self._compose(
+            "max_pool1d", x, window=window, stride=stride, padding=padding, dilation=dilation,
+            data_format=data_format
+        )
+
+    def average_pool1d(
+        self,
+        x: T | Scalar,
+        /,
+        *,
+        window: Any,
+        stride: Any = None,
+        padding: Any = "VALID",
+        dilation: Any = 1,
+        count_padding: bool = False,
+        data_format: str = "NWC",
+    ) -> T:
+        """Mean of every window of signals, channel by channel.
+
+        Shapes are those of `max_pool1d`, parameters those of `average_pool2d`; padding is that of `conv1d`.
+        """
+        return self._compose(
+            "average_pool1d", x, window=window, stride=stride, padding=padding, dilation=dilation,
+            count_padding=count_padding, data_format=data_format
+        )
+
+    def max_pool3d(
+        self,
+        x: T | Scalar,
+        /,
+        *,
+        window: Any,
+        stride: Any = None,
+        padding: Any = "VALID",
+        dilation: Any = 1,
+        data_format: str = "NDHWC",
+    ) -> T:
+        """Largest element of every window of volumes, channel by channel.
+
+        Shapes: `x` is ``(volumes, depth, height, width, channels)`` in the data format ``"NDHWC"``, ``(volumes, channels,
+        depth, height, width)`` in ``"NCDHW"``. Parameters, NaN and ties are those of `max_pool2d`, a number or a triple
+        each; padding is that of `conv3d`.
+        """
+        return self._compose(
+            "max_pool3d", x, window=window, stride=stride, padding=padding, dilation=dilation,
+            data_format=data_format
+        )
+
+    def average_pool3d(
+        self,
+        x: T | Scalar,
+        /,
+        *,
+        window: Any,
+        stride: Any = None,
+        padding: Any = "VALID",
+        dilation: Any = 1,
+        count_padding: bool = False,
+        data_format: str = "NDHWC",
+    ) -> T:
+        """Mean of every window of volumes, channel by channel.
+
+        Shapes are those of `max_pool3d`, parameters those of `average_pool2d`; padding is that of `conv3d`.
+        """
+        return self._compose(
+            "average_pool3d", x, window=window, stride=stride, padding=padding, dilation=dilation,
+            count_padding=count_padding, data_format=data_format
+        )
+
+    def global_max_pool(self, x: T | Scalar, /, *, axis: int = -1, keepdims: bool = False) -> T:
+        """Largest element of each channel of each signal, image or volume.
+
+        `axis` is that of the channels; all others but the first are pooled. NaN gives NaN; several largest elements share
+        the derivative, as in `max`. Refused: nothing to pool.
+        """
+        return self._compose("global_max_pool", x, axis=axis, keepdims=keepdims)
+
+    def global_average_pool(self, x: T | Scalar, /, *, axis: int = -1, keepdims: bool = False) -> T:
+        """Mean of each channel of each signal, image or volume.
+
+        `axis` is that of the channels; all others but the first are pooled. Refused: nothing to pool.
+        """
+        return self._compose("global_average_pool", x, axis=axis, keepdims=keepdims)

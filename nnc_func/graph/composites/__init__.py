@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from nnc_func.graph.composite import members
-from nnc_func.graph.composites import distances
+from nnc_func.graph.composites import convolution, distances, pooling
 
-COMPOSITES = members(distances)
+COMPOSITES = members(distances, convolution, pooling)

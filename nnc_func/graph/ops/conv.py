@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 from nnc_func.device.kernels import conv as kernels
-from nnc_func.device.kernels.linalg import pair
 from nnc_func.errors import ShapeError
 from nnc_func.facets import dtypes, layouts
 from nnc_func.facets.derivatives import Bilinear
@@ -20,65 +19,76 @@ from nnc_func.facets.views import Cost
 from nnc_func.graph.ops.families import Nested, Sizes, Tensor
 from nnc_func.op import operator
 
-DATA_FORMATS = ("NHWC", "NCHW")  # what the axes of images are, in order; how they lie in memory is their layout
+DATA_FORMATS = {1: ("NWC", "NCW"), 2: ("NHWC", "NCHW"), 3: ("NDHWC", "NCDHW")}  # by number of spatial axes
+KERNELS = {1: "(width, in // groups, out)", 2: "(height, width, in // groups, out)",
+           3: "(depth, height, width, in // groups, out)"}  # fmt: skip
+Extents = tuple[Extent, ...]
 
 
-# --- geometry, shared with pooling -------------------------------------------------------------------
+# --- geometry, shared with pooling; a data format says what axes are, their layout how they lie in memory ----
 
 
-def image_axes(x: ShapeT, data_format: str) -> tuple[Extent, tuple[Extent, Extent], Extent]:
-    """Number of images, spatial extents and channels of a tensor of that data format.
+def image_axes(x: ShapeT, data_format: str, axes: int = 2) -> tuple[Extent, Extents, Extent]:
+    """Number of images, spatial extents and channels of a tensor of that data format, with so many spatial axes.
 
     Raises
     ------
     ShapeError
-        An unknown data format, or a rank other than 4.
+        An unknown data format, or another rank.
     """
-    if data_format not in DATA_FORMATS:
-        raise ShapeError(f"the data format {data_format!r} is unknown; wanted one of {', '.join(DATA_FORMATS)}")
-    if len(x) != 4:
-        raise ShapeError(f"wanted images of rank 4, {data_format}, given shape {x}; use expand_dims or reshape")
-    return (x[0], (x[1], x[2]), x[3]) if data_format == "NHWC" else (x[0], (x[2], x[3]), x[1])
+    last, first = DATA_FORMATS[axes]
+    if data_format not in (last, first):
+        raise ShapeError(f"the data format {data_format!r} is unknown; wanted one of {last}, {first}")
+    if len(x) != axes + 2:
+        raise ShapeError(
+            f"wanted images of rank {axes + 2}, {data_format}, given shape {x}; use expand_dims or reshape"
+        )
+    return (x[0], x[1:-1], x[-1]) if data_format == last else (x[0], x[2:], x[1])
 
 
-def image_shape(count: Extent, extents: tuple[Extent, Extent], channels: Extent, data_format: str) -> ShapeT:
+def image_shape(count: Extent, extents: Extents, channels: Extent, data_format: str) -> ShapeT:
     """The shape of images in that data format."""
-    return (count, *extents, channels) if data_format == "NHWC" else (count, channels, *extents)
+    return (count, channels, *extents) if data_format[1] == "C" else (count, *extents, channels)
 
 
-def positive_pair(name: str, value: Any) -> tuple[int, int]:
-    """A parameter of both spatial axes, as a number for each.
+def numbers(name: str, value: Any, axes: int = 2, least: int = 1) -> tuple[int, ...]:
+    """A parameter of all spatial axes, as a number for each.
 
     Raises
     ------
     ShapeError
-        It is neither a positive number nor a pair of them.
+        It is neither a number that is large enough nor one of them for each axis.
     """
-    found = pair(value)
-    if not isinstance(found, tuple) or len(found) != 2 or not all(isinstance(n, int) and n > 0 for n in found):
-        raise ShapeError(f"{name} is one positive number or a pair of them, given {value!r}")
-    return found[0], found[1]
+    found = (value,) * axes if isinstance(value, int) else value
+    if isinstance(found, tuple) and len(found) == axes and all(isinstance(n, int) and n >= least for n in found):
+        return found
+    wanted = {1: "one", 2: "a pair", 3: "a triple"}[axes]
+    raise ShapeError(f"{name} is a number of at least {least} or {wanted} of them, given {value!r}")
 
 
-def _amounts(padding: Any) -> tuple[tuple[int, int], tuple[int, int]] | None:
-    """Padding before and after each axis; None means SAME."""
+def amounts(padding: Any, axes: int = 2) -> tuple[tuple[int, int], ...] | None:
+    """Padding before and after each axis; None means SAME.
+
+    Raises
+    ------
+    ShapeError
+        It has another form.
+    """
     if padding == "SAME":
         return None
     if padding == "VALID":
-        return (0, 0), (0, 0)
-    shaped = isinstance(padding, tuple) and len(padding) == 2
-    if shaped and all(isinstance(p, tuple) and len(p) == 2 for p in padding):
-        (top, bottom), (left, right) = padding
-        if all(isinstance(n, int) and n >= 0 for n in (top, bottom, left, right)):
-            return (top, bottom), (left, right)
-    raise ShapeError(
-        f"padding is 'VALID', 'SAME' or ((top, bottom), (left, right)) with no negative number, given {padding!r}"
-    )
+        return ((0, 0),) * axes
+    if isinstance(padding, tuple) and len(padding) == axes and all(_is_pair(p) for p in padding):
+        return padding
+    form = {1: "((left, right),)", 2: "((top, bottom), (left, right))", 3: "a pair (before, after) for each axis"}[axes]
+    raise ShapeError(f"padding is 'VALID', 'SAME' or {form} with no negative number, given {padding!r}")
 
 
-def window_extents(
-    extents: tuple[Extent, Extent], window: tuple[Extent, Extent], stride: Any, padding: Any, dilation: Any = (1, 1)
-) -> tuple[Extent, Extent]:
+def _is_pair(value: Any) -> bool:
+    return isinstance(value, tuple) and len(value) == 2 and all(isinstance(n, int) and n >= 0 for n in value)
+
+
+def window_extents(extents: Extents, window: Extents, stride: Any, padding: Any, dilation: Any = 1) -> Extents:
     """How many windows there are along each spatial axis.
 
     Raises
@@ -86,35 +96,40 @@ def window_extents(
     ShapeError
         No window fits, or a parameter has the wrong form.
     """
+    axes = len(extents)
     if not all(known(n) and n > 0 for n in window):
         raise ShapeError(f"the extents of a window are positive numbers, given {window}")
-    strides, dilations = positive_pair("stride", stride), positive_pair("dilation", dilation)
-    amounts = _amounts(padding)
-    if amounts is None:
-        height, width = ((n + s - 1) // s for n, s in zip(extents, strides, strict=True))
-    else:
-        height, width = (
-            windows(n, k, s, before, after, d)  # type: ignore[arg-type]
-            for n, k, s, (before, after), d in zip(extents, window, strides, amounts, dilations, strict=True)
-        )
-    return height, width
+    strides, dilations = numbers("stride", stride, axes), numbers("dilation", dilation, axes)
+    around = amounts(padding, axes)
+    if around is None:
+        return tuple((n + s - 1) // s for n, s in zip(extents, strides, strict=True))
+    return tuple(
+        windows(n, k, s, before, after, d)  # type: ignore[arg-type]
+        for n, k, s, (before, after), d in zip(extents, window, strides, around, dilations, strict=True)
+    )
 
 
 # --- shape rules -------------------------------------------------------------------------------------
 
 
-def _kernel_axes(w: ShapeT, channels: Extent, groups: int) -> tuple[tuple[Extent, Extent], Extent]:
-    """Spatial extents of a kernel, and its output channels, after checking it against the input's channels."""
-    if len(w) != 4:
-        raise ShapeError(f"wanted a kernel of shape (height, width, in // groups, out), given {w}")
+def kernel_axes(w: ShapeT, channels: Extent, groups: int, axes: int = 2) -> tuple[Extents, Extent]:
+    """Spatial extents of a kernel, and its output channels, after checking it against the input's channels.
+
+    Raises
+    ------
+    ShapeError
+        Another rank, channels that do not fit, or groups that do not divide them.
+    """
+    if len(w) != axes + 2:
+        raise ShapeError(f"wanted a kernel of shape {KERNELS[axes]}, given {w}")
     if groups < 1:
         raise ShapeError(f"groups is a positive number, given {groups}")
-    if not same_extent(w[2] * groups, channels) or (known(w[3]) and w[3] % groups):
+    if not same_extent(w[-2] * groups, channels) or (known(w[-1]) and w[-1] % groups):
         raise ShapeError(
-            f"a kernel of shape {w}, (height, width, in // groups, out), does not fit {channels} channels in {groups} "
-            f"groups: wanted in // groups * {groups} = {channels}, and out a multiple of {groups}"
+            f"a kernel of shape {w}, {KERNELS[axes]}, does not fit {channels} channels in {groups} groups: wanted "
+            f"in // groups * {groups} = {channels}, and out a multiple of {groups}"
         )
-    return (w[0], w[1]), w[3]
+    return w[:-2], w[-1]
 
 
 def _same_shape(given: ShapeT, wanted: ShapeT, what: str) -> None:
@@ -122,21 +137,22 @@ def _same_shape(given: ShapeT, wanted: ShapeT, what: str) -> None:
         raise ShapeError(f"{what} has shape {given}; with these parameters it must be {wanted}")
 
 
-def _conv_shape(
-    x: ShapeT, w: ShapeT, *, stride: Any, padding: Any, dilation: Any, groups: int, data_format: str
+def convolved(
+    x: ShapeT, w: ShapeT, *, stride: Any, padding: Any, dilation: Any, groups: int, data_format: str, axes: int = 2
 ) -> ShapeT:
-    count, extents, channels = image_axes(x, data_format)
-    window, out = _kernel_axes(w, channels, groups)
+    """The shape of images convolved with a kernel."""
+    count, extents, channels = image_axes(x, data_format, axes)
+    window, out = kernel_axes(w, channels, groups, axes)
     return image_shape(count, window_extents(extents, window, stride, padding, dilation), out, data_format)
 
 
 def _input_gradient_shape(g: ShapeT, w: ShapeT, *, input_shape: ShapeT, **params: Any) -> ShapeT:
-    _same_shape(g, _conv_shape(input_shape, w, **params), f"the cotangent of conv2d of {input_shape} with {w}")
+    _same_shape(g, convolved(input_shape, w, **params), f"the cotangent of conv2d of {input_shape} with {w}")
     return input_shape
 
 
 def _kernel_gradient_shape(x: ShapeT, g: ShapeT, *, kernel_shape: ShapeT, **params: Any) -> ShapeT:
-    _same_shape(g, _conv_shape(x, kernel_shape, **params), f"the cotangent of conv2d of {x} with {kernel_shape}")
+    _same_shape(g, convolved(x, kernel_shape, **params), f"the cotangent of conv2d of {x} with {kernel_shape}")
     return kernel_shape
 
 
@@ -199,14 +215,14 @@ _DEFAULTS: dict[str, Any] = {
 
 
 def _result(x: ShapeT, w: ShapeT, params: dict[str, Any]) -> ShapeT:
-    return _conv_shape(x, w, **(_DEFAULTS | params))
+    return convolved(x, w, **(_DEFAULTS | params))
 
 
 _TOLERANCE = Tolerance(64.0)
 
 
 @operator(
-    shape=_conv_shape, dtype=dtypes.numeric, layout=layouts.first, derivative=_CONV,
+    shape=convolved, dtype=dtypes.numeric, layout=layouts.first, derivative=_CONV,
     kernels=kernels.CONV2D, cost=_conv_cost, onnx="Conv",
     tolerance=_TOLERANCE,
     samples=Samples(relation="cases", dtypes=FLOATS, cases=tuple(((x, w), params) for x, w, params in _CASES)),

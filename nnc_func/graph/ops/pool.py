@@ -17,20 +17,21 @@ from nnc_func.facets.dims import known, same_extent
 from nnc_func.facets.samples import FLOATS, Refused, Samples, Tolerance
 from nnc_func.facets.shapes import ShapeT
 from nnc_func.facets.views import Cost
-from nnc_func.graph.ops.conv import image_axes, image_shape, positive_pair, window_extents
+from nnc_func.graph.ops.conv import image_axes, image_shape, numbers, window_extents
 from nnc_func.graph.ops.families import Nested, Sizes, Tensor
 from nnc_func.op import operator
 
 # --- rules -------------------------------------------------------------------------------------------
 
 
-def _pooled(
-    x: ShapeT, *, window: Any, stride: Any, padding: Any, dilation: Any, data_format: str, **_: Any
+def pooled(
+    x: ShapeT, *, window: Any, stride: Any, padding: Any, dilation: Any, data_format: str, axes: int = 2, **_: Any
 ) -> ShapeT:
-    count, extents, channels = image_axes(x, data_format)
-    over = positive_pair("window", window)
+    """The shape of pooled images."""
+    count, extents, channels = image_axes(x, data_format, axes)
+    over = numbers("window", window, axes)
     found = window_extents(extents, over, over if stride is None else stride, padding, dilation)
-    _check_elements(extents, over, padding, positive_pair("dilation", dilation))
+    _check_elements(extents, over, padding, numbers("dilation", dilation, axes))
     return image_shape(count, found, channels, data_format)
 
 
@@ -50,18 +51,18 @@ def _check(given: ShapeT, wanted: ShapeT, what: str) -> None:
 
 
 def _average_gradient_shape(g: ShapeT, *, input_shape: ShapeT, **params: Any) -> ShapeT:
-    _check(g, _pooled(input_shape, **params), f"the cotangent of pooling {input_shape}")
+    _check(g, pooled(input_shape, **params), f"the cotangent of pooling {input_shape}")
     return input_shape
 
 
 def _max_gradient_shape(x: ShapeT, g: ShapeT, **params: Any) -> ShapeT:
-    _check(g, _pooled(x, **params), f"the cotangent of pooling {x}")
+    _check(g, pooled(x, **params), f"the cotangent of pooling {x}")
     return x
 
 
 def _max_tangent_shape(x: ShapeT, t: ShapeT, **params: Any) -> ShapeT:
     _check(t, x, "the tangent")
-    return _pooled(x, **params)
+    return pooled(x, **params)
 
 
 def _ordered(x: dtypes.DType, **_: Any) -> dtypes.DType:
@@ -111,12 +112,10 @@ _DEFAULTS: dict[str, Any] = {"stride": None, "padding": "VALID", "dilation": (1,
 
 
 def _result(x: ShapeT, params: dict[str, Any]) -> ShapeT:
-    return _pooled(x, **(_DEFAULTS | params))
+    return pooled(x, **(_DEFAULTS | params))
 
 
-_POOLS = Samples(
-    relation="cases", dtypes=FLOATS, distinct=True, cases=tuple(((x,), params) for x, params in _CASES)
-)
+_POOLS = Samples(relation="cases", dtypes=FLOATS, distinct=True, cases=tuple(((x,), params) for x, params in _CASES))
 _TANGENTS = Samples(
     relation="cases", dtypes=FLOATS, distinct=True, cases=tuple(((x, x), params) for x, params in _CASES)
 )
@@ -130,7 +129,7 @@ _GRADIENTS = Samples(
 
 
 @operator(
-    shape=_pooled, dtype=_ordered, layout=layouts.first,
+    shape=pooled, dtype=_ordered, layout=layouts.first,
     kernels=kernels.MAX_POOL2D, cost=_work(None), onnx="MaxPool",
     tolerance=Tolerance(0.0),
     derivative=Custom(
@@ -194,7 +193,7 @@ def max_pool2d_tangent(
 
 
 @operator(
-    shape=_pooled, dtype=dtypes.floating, layout=layouts.first,
+    shape=pooled, dtype=dtypes.floating, layout=layouts.first,
     kernels=kernels.AVERAGE_POOL2D, cost=_work(None), onnx="AveragePool",
     derivative=Linear(lambda o, g, x, **params: o.average_pool2d_gradient(g, input_shape=x.shape, **params)),
     tolerance=Tolerance(16.0),
