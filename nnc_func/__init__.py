@@ -5,6 +5,7 @@ Device → Type → Shape → Symbol → Operator → Optimiser → Graph → En
 
 from __future__ import annotations
 
+from nnc_func.autodiff.custom import custom_jvp, custom_vjp
 from nnc_func.aval import Aval
 from nnc_func.device import CuPy, Null, NumPy, Places, Strict
 from nnc_func.engine.plan import Plan
@@ -20,5 +21,6 @@ from nnc_func.stacks import Stack, eager, lazy
 __version__ = "0.1.0"
 __all__ = [
     "Aval", "Cancellation", "Catalogue", "CuPy", "KernelTable", "Null", "NumPy", "Op", "Places", "Plan", "Stack",
-    "Strict", "Tensor", "eager", "lazy", "load_graph", "load_program", "operator", "rewrite", "rule",
+    "Strict", "Tensor", "custom_jvp", "custom_vjp", "eager", "lazy", "load_graph", "load_program", "operator",
+    "rewrite", "rule",
 ]  # fmt: skip

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, ClassVar, Literal
@@ -11,8 +10,8 @@ import numpy as np
 from attrs import field, frozen
 
 from nnc_func.autodiff import Autodiff
+from nnc_func.autodiff.methods import Derivatives
 from nnc_func.autodiff.traced import Traced
-from nnc_func.autodiff.transforms import Transforms
 from nnc_func.aval import Aval
 from nnc_func.device import NumPy
 from nnc_func.engine import Eager, Lazy
@@ -74,16 +73,6 @@ def lazy(device: Any = None) -> Stack:
     return Stack(NN(Autodiff(Lazy(graph_layers(NumPy() if device is None else device)))))
 
 
-def _transformation(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A transformation as a method of the stack whose functions it transforms."""
-
-    @functools.wraps(method)
-    def transformed(stack: Stack, *args: Any, **keywords: Any) -> Any:
-        return method(Transforms(stack), *args, **keywords)
-
-    return transformed
-
-
 def _role(name: str) -> Any:
     def look(self: Stack) -> Any:
         try:
@@ -95,7 +84,7 @@ def _role(name: str) -> Any:
 
 
 @frozen(eq=True, cache_hash=True, slots=False, repr=False)
-class Stack:
+class Stack(Derivatives):
     """Layers, flattened: the modules by name, the operators as functions, and what users do with them.
 
     A stack is a value: equal recipes are equal stacks, it pickles as its recipe, and it can be the device of another.
@@ -391,10 +380,3 @@ class Stack:
     def jit(self, f: Callable[..., Any], static: Sequence[str | int] | str | int = ()) -> Jitted:
         """The function compiled for each signature it is called with; see `Jitted`."""
         return Jitted(self, f, static)
-
-    # --- derivatives ----------------------------------------------------------------------------------
-
-    grad, value_and_grad = _transformation(Transforms.grad), _transformation(Transforms.value_and_grad)
-    vjp, jvp = _transformation(Transforms.vjp), _transformation(Transforms.jvp)
-    jacobian, hessian = _transformation(Transforms.jacobian), _transformation(Transforms.hessian)
-    hvp = _transformation(Transforms.hvp)

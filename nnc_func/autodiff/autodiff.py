@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import attrs
 from attrs import field
 
+from nnc_func.autodiff.linearised import Linearised
 from nnc_func.autodiff.traced import Forward, Reverse, Traced
 from nnc_func.graph.functions import Functions
 from nnc_func.graph.ops import CATALOGUE
@@ -84,21 +85,37 @@ class Autodiff(Layer, Generic[A]):
         values, slopes = [p for p, _ in pairs], [t for _, t in pairs]
         return (values, slopes) if several else (values[0], slopes[0])
 
+    def linearize(self, f: Any, primals: Any) -> tuple[list[Any], Linearised]:
+        """``f(*primals)`` and the derivative of f there, a linear map; f takes carriers and returns a list of them."""
+        trace = Reverse(self)
+        try:
+            starts = [trace.start(x) for x in primals]
+            outputs = list(f(*starts))
+        finally:
+            trace.live = False
+        values = [v.primal if type(v) is Traced and v.trace is trace else v for v in outputs]
+        return values, Linearised(trace, starts, outputs)
+
     def vjp(self, f: Any, primals: list[Any]) -> tuple[Any, Any]:
         """``f(*primals)`` and the function from cotangents of its results to those of its arguments.
 
         `f` takes and returns carriers. A cotangent is None where it is known to be zero.
         """
-        trace = Reverse(self)
-        try:
-            starts = [trace.start(x) for x in primals]
-            found = f(*starts)
-        finally:
-            trace.live = False
-        outputs = list(found) if isinstance(found, (list, tuple)) else [found]
-        values = [v.primal if type(v) is Traced and v.trace is trace else v for v in outputs]
+        several = False
 
-        def back(*cotangents: Any) -> list[Any]:
-            return trace.back(outputs, list(cotangents), starts)
+        def listed(*args: Any) -> Any:
+            nonlocal several
+            found = f(*args)
+            several = isinstance(found, (list, tuple))
+            return found if several else [found]
 
-        return (values if isinstance(found, (list, tuple)) else values[0]), back
+        values, derivative = self.linearize(listed, primals)
+        return (values if several else values[0]), lambda *cotangents: derivative.pull(cotangents)
+
+    def call(self, rule: Any, args: Sequence[Any]) -> list[Any]:
+        """A function with a rule of its own (see `custom`), under the innermost transformation of an argument."""
+        top = None
+        for a in args:
+            if type(a) is Traced and (top is None or a.trace.level > top.level):
+                top = a.trace
+        return rule.value(args) if top is None else top.call(rule, args)  # type: ignore[no-any-return]

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from contextlib import nullcontext
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
+from nnc_func.autodiff.formulas import Called, Joint, tangent
 from nnc_func.errors import DerivativeError, TracingError
-from nnc_func.facets.derivatives import ONE, Bilinear, Constant, Custom, Linear, Partials, Refusal
-from nnc_func.graph.origin import attributed
+from nnc_func.facets.derivatives import Constant, Refusal
 from nnc_func.op import Op
 
-SCALARS = (bool, int, float, complex)
 _levels = itertools.count(1)  # of traces: an inner one is always above the outer ones
 
 
@@ -65,6 +62,14 @@ class Trace:
                 "return it from the function instead of storing it elsewhere"
             )
 
+    def known(self, name: str, values: Sequence[Any]) -> None:
+        """Raise DerivativeError if a function with a rule depends on more of the trace than its arguments."""
+        if any(type(v) is Traced and v.trace is self for v in values):
+            raise DerivativeError(
+                f"{name} has a derivative of its own, which is with respect to its arguments, but it also uses a "
+                "tensor from around it that is being differentiated; pass that as an argument"
+            )
+
 
 def refuse(op: Op, derivative: Refusal) -> Any:
     """Raise DerivativeError: the operator has no derivative, and why."""
@@ -100,46 +105,20 @@ class Forward(Trace):
             return y if found is None else Traced(self, y, found)
         return tuple(v if t is None else Traced(self, v, t) for v, t in zip(y, found, strict=True))
 
+    def call(self, rule: Any, args: Sequence[Any]) -> list[Any]:
+        """A function with a rule of its own, on dual numbers."""
+        self.check()
+        mine = [type(a) is Traced and a.trace is self for a in args]
+        primals = [a.primal if m else a for a, m in zip(args, mine, strict=True)]
+        values, slopes = rule.jvp(primals, [a.mark if m else None for a, m in zip(args, mine, strict=True)])
+        self.known(rule.name, [*values, *slopes])
+        return [v if t is None else Traced(self, v, t) for v, t in zip(values, slopes, strict=True)]
+
 
 def _smooth(o: Any, op: Op, y: Any) -> bool:
     if op.several:
         return any(o.dtype(v).kind in "fc" for v in y)
     return o.dtype(y).kind in "fc"
-
-
-def tangent(o: Any, op: Op, derivative: Any, y: Any, xs: Any, ts: Any, params: Any) -> Any:
-    """The tangent of the result; None where it is zero."""
-    if isinstance(derivative, Partials):
-        total = None
-        for formula, t in zip(derivative.of, ts, strict=True):
-            if t is None or formula is None:
-                continue
-            term = _cast_like(o, t, y) if formula is ONE else o.multiply(formula(o, y, *xs, **params), t)
-            total = term if total is None else o.add(total, term)
-        return None if total is None else o.broadcast_like(_cast_like(o, total, y), y)
-    if isinstance(derivative, Linear):
-        linear = range(len(xs)) if derivative.arguments is None else derivative.arguments
-        if all(ts[i] is None for i in linear):
-            return (None,) * len(y) if op.several else None
-        moved = [(_zero(o, x) if ts[i] is None else ts[i]) if i in linear else x for i, x in enumerate(xs)]
-        return o.bind(op, *moved, **(params if derivative.homogeneous is None else derivative.homogeneous(**params)))
-    if isinstance(derivative, Bilinear):
-        left = None if ts[0] is None else o.bind(op, ts[0], xs[1], **params)
-        right = None if ts[1] is None else o.bind(op, xs[0], ts[1], **params)
-        return right if left is None else left if right is None else o.add(left, right)
-    assert isinstance(derivative, Custom)
-    return derivative.jvp(o, ts, y, *xs, **params)
-
-
-def _zero(o: Any, x: Any) -> Any:
-    return type(x)(0) if type(x) in SCALARS else o.zeros_like(x)
-
-
-def _cast_like(o: Any, t: Any, y: Any) -> Any:
-    if t.dtype is y.dtype:
-        return t
-    wanted = o.dtype(y)
-    return t if o.dtype(t) == wanted else o.cast(t, dtype=wanted)
 
 
 # --- reverse -----------------------------------------------------------------------------------------
@@ -190,72 +169,15 @@ class Reverse(Trace):
             return tuple(Traced(self, v, entry, i) for i, v in enumerate(y))
         return Traced(self, y, entry)
 
-    def back(self, outputs: list[Any], cotangents: list[Any], wanted: list[Traced]) -> list[Any]:
-        """The cotangents of `wanted`, None where nothing flows; entries are used once and then forgotten."""
+    def call(self, rule: Any, args: Sequence[Any]) -> list[Any]:
+        """A function with a rule of its own, noted on the tape as one entry."""
+        self.check()
+        mine = [type(a) is Traced and a.trace is self for a in args]
+        primals = [a.primal if m else a for a, m in zip(args, mine, strict=True)]
+        values, push, pull = rule.linearize(primals)
+        self.known(rule.name, values)
+        parents = tuple([(a.mark, a.index) if m else None for a, m in zip(args, mine, strict=True)])
+        entry = Entry(Called(rule.name, Joint(push, pull)), tuple(primals), parents, {}, tuple(values))
+        self.tape.append(entry)
         o = self.autodiff.functions
-        flowing: dict[Entry, list[Any]] = {}
-        for output, g in zip(outputs, cotangents, strict=True):
-            if type(output) is Traced and output.trace is self and g is not None:
-                _add(o, flowing, (output.mark, output.index), g)
-        for entry in reversed(self.tape):
-            gs = flowing.pop(entry, None)
-            if gs is not None:
-                needed = [i for i, p in enumerate(entry.parents) if p is not None]
-                where = _origin(entry.y)
-                with attributed(where) if where else nullcontext():
-                    for i, g in cotangent(o, entry, gs, needed):
-                        if g is not None:
-                            _add(o, flowing, entry.parents[i], g)
-        return [flowing.get(w.mark, [None])[w.index] for w in wanted]
-
-
-def _origin(y: Any) -> Any:
-    """The user lines that asked for a result, where it is a graph's: its derivative is built for their sake too."""
-    first = y[0] if isinstance(y, tuple) else y
-    while type(first) is Traced:
-        first = first.primal
-    node = getattr(first, "node", None)
-    return () if node is None else node.origin
-
-
-def _add(o: Any, flowing: dict[Entry, list[Any]], to: tuple[Entry, int], g: Any) -> None:
-    entry, index = to
-    gs = flowing.get(entry)
-    if gs is None:
-        count = len(entry.y) if entry.op is not None and entry.op.several else 1
-        gs = flowing[entry] = [None] * count
-    gs[index] = g if gs[index] is None else o.add(gs[index], g)
-
-
-def cotangent(o: Any, entry: Entry, gs: list[Any], needed: list[int]) -> Any:
-    """(position, cotangent) of each needed argument of one application."""
-    op, xs, params, y = entry.op, entry.args, entry.params, entry.y
-    derivative = op.derivative
-    g = tuple(gs) if op.several else gs[0]
-    if isinstance(derivative, Partials):
-        for i in needed:
-            formula = derivative.of[i]
-            if formula is not None:
-                through = g if formula is ONE else o.multiply(g, formula(o, y, *xs, **params))
-                yield i, o.sum_to(_cast_like(o, through, xs[i]), xs[i].shape)
-    elif isinstance(derivative, Linear):
-        linear = range(len(xs)) if derivative.arguments is None else derivative.arguments
-        asked = set(needed)
-        if op.several:
-            g = tuple(o.zeros_like(v) if one is None else one for one, v in zip(g, y, strict=True))
-        # of these only shape and dtype are read; a Python number has neither
-        like = [np.asarray(x) if i in linear and type(x) in SCALARS else x for i, x in enumerate(xs)]
-        found = derivative.transpose(o, g, *like, **params)
-        parts = found if isinstance(found, tuple) else (found,)
-        for position, part in zip(linear, parts, strict=True):
-            if position in asked:
-                yield position, None if part is None else _cast_like(o, part, xs[position])
-    elif isinstance(derivative, Bilinear):
-        for i in needed:
-            part = (derivative.left if i == 0 else derivative.right)(o, g, *xs, **params)
-            yield i, _cast_like(o, part, xs[i])
-    else:
-        for i in needed:
-            if derivative.vjp[i] is not None:
-                part = derivative.vjp[i](o, g, y, *xs, **params)
-                yield i, None if part is None else _cast_like(o, part, xs[i])
+        return [Traced(self, v, entry, i) if o.dtype(v).kind in "fc" else v for i, v in enumerate(values)]

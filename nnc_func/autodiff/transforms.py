@@ -1,19 +1,79 @@
-"""Derivatives of functions of trees of tensors: grad, value_and_grad, vjp, jvp, jacobian, hessian, hvp.
+"""Derivatives of functions of trees of tensors: grad, value_and_grad, vjp, jvp, linearize and what is made of them.
 
-They wrap the Autodiff layer's two primitives for a stack's users; each works under the others, in any order.
+They wrap the Autodiff layer's primitives for a stack's users; each works under the others, in any order.
+
+Complex numbers: of f from C to R, grad gives ∂f/∂x − i ∂f/∂y; cotangents of linear operators are transposed, never
+conjugated, so that the gradient of a holomorphic function is its complex derivative.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
+from nnc_func.autodiff.arguments import (
+    Argnums,
+    alike,
+    differentiable,
+    filled,
+    flattened,
+    selected,
+    settled,
+    tensors,
+)
 from nnc_func.errors import DerivativeError
 from nnc_func.graph.tensor import Tensor
-from nnc_func.tree import flatten, mapped
+from nnc_func.tree import flatten
+
+
+class Derivative:
+    """A function's derivative at a point, between trees of tensors.
+
+    Attributes
+    ----------
+    leaves, structure
+        The arguments: tensors, and the list of trees that they are in.
+    results, shape
+        The result: tensors, and its tree.
+    auxiliary
+        What else the function returned, as a tuple: one if it has auxiliary values, else none.
+    linear
+        The linear map between carriers.
+    """
+
+    def __init__(self, stack: Any, f: Callable[..., Any], primals: Sequence[Any], has_aux: bool) -> None:
+        self.stack = stack
+        self.leaves, self.structure = flatten([tensors(stack, p) for p in primals])
+        differentiable(self.leaves)
+        flat, kept = flattened(stack, f, self.structure, has_aux)
+        values, self.linear = stack.autodiff.linearize(flat, [x.value for x in self.leaves])
+        self.shape, aux = kept.pop()
+        self.results = [Tensor(stack, v) for v in values]
+        self.auxiliary = settled(stack, aux)
+
+    @property
+    def value(self) -> Any:
+        """The function's result."""
+        return self.shape.build(self.results)
+
+    def pull(self, cotangent: Any) -> tuple[Any, ...]:
+        """A tuple of trees like the arguments, of a tree like the result."""
+        given, its = flatten(tensors(self.stack, cotangent))
+        if its != self.shape:
+            raise DerivativeError(
+                f"the cotangent is a tree {its}, the result is a tree {self.shape}; they must be equal"
+            )
+        found = self.linear.pull(alike(self.stack, given, self.results, "a cotangent", "result"))
+        return tuple(self.structure.build(filled(self.stack, found, self.leaves)))
+
+    def push(self, *tangents: Any) -> Any:
+        """A tree like the result, of trees like the arguments."""
+        given, its = flatten([tensors(self.stack, t) for t in tangents])
+        if its != self.structure:
+            raise DerivativeError(f"tangents are a tree {its}, primals {self.structure}; they must be equal")
+        found = self.linear.push(alike(self.stack, given, self.leaves, "a tangent", "primal"))
+        return self.shape.build(filled(self.stack, found, self.results))
 
 
 class Transforms:
@@ -43,95 +103,87 @@ class Transforms:
         ------
         DerivativeError
             An argument is neither floating nor complex.
+
+        Examples
+        --------
+        >>> import nnc_func as nnc
+        >>> y, back = nnc.eager().vjp(lambda x: x * x, [1.0, 2.0])
+        >>> back([1.0, 10.0])[0].numpy()
+        array([ 2., 40.])
         """
-        leaves, structure = flatten([self._tensors(p) for p in primals])
-        self._differentiable(leaves)
-        kept: list[Any] = []
+        found = Derivative(self.stack, f, primals, has_aux)
+        return (found.value, found.pull, *found.auxiliary)
 
-        def flat(*carriers: Any) -> list[Any]:
-            result = f(*structure.build([Tensor(self.stack, c) for c in carriers]))
-            if has_aux:
-                result, aux = result
-                kept.append(aux)
-            outputs, shape = flatten(result)
-            kept.append(shape)
-            return [self._carrier(v) for v in outputs]
+    def linearize(self, f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
+        """``f(*primals)``, and the function from tangents of `primals` to that of the result; f is called once.
 
-        values, back = self.autodiff.vjp(flat, [t.value for t in leaves])
-        shape = kept.pop()
-
-        def pullback(cotangent: Any) -> tuple[Any, ...]:
-            given, its = flatten(self._tensors(cotangent))
-            if its != shape:
-                raise DerivativeError(
-                    f"the cotangent is a tree {its}, the result is a tree {shape}; they must be equal"
-                )
-            for g, y in zip(given, results, strict=True):
-                if g.shape != y.shape:
-                    raise DerivativeError(f"a cotangent has its result's shape {y.shape}, given {g.shape}")
-            found = back(*[self._carrier(g) for g in given])
-            zeros = self.autodiff.functions.zeros_like
-            return tuple(
-                structure.build(
-                    [Tensor(self.stack, zeros(x.value) if g is None else g) for g, x in zip(found, leaves, strict=True)]
-                )
-            )
-
-        results = [Tensor(self.stack, v) for v in values]
-        result = shape.build(results)
-        return (result, pullback, self._settled(kept.pop())) if has_aux else (result, pullback)
-
-    def _settled(self, aux: Any) -> Any:
-        """The auxiliary output without the trace that has returned."""
-        from nnc_func.autodiff.traced import Traced
-
-        def primal(leaf: Any) -> Any:
-            value = leaf.value if isinstance(leaf, Tensor) else leaf
-            while type(value) is Traced and not value.trace.live:
-                value = value.primal
-            return Tensor(self.stack, value) if isinstance(leaf, Tensor) else leaf
-
-        return mapped(primal, aux)
-
-    def value_and_grad(self, f: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Any:
-        """A function that gives ``f(*args)`` and its gradient with respect to the arguments `argnums`.
-
-        f returns one floating number (shape ``()``); a tuple of `argnums` gives a tuple of gradients, each a tree
-        like its argument. With `has_aux` f returns (number, auxiliary) and the value is that pair.
+        With `has_aux` f returns (result, auxiliary), and the auxiliary is the third element.
 
         Raises
         ------
         DerivativeError
-            f's result is not one number, an argument is not floating, or `argnums` are not numbers of arguments.
+            An argument is neither floating nor complex.
+
+        Examples
+        --------
+        >>> import nnc_func as nnc
+        >>> y, slope = nnc.eager().linearize(lambda x: x**3, 2.0)
+        >>> slope(1.0).item(), slope(0.5).item()
+        (12.0, 6.0)
         """
-        chosen = argnums if isinstance(argnums, tuple) else (argnums,)
-        if not all(isinstance(i, (int, np.integer)) for i in chosen):
-            raise DerivativeError(f"argnums is the number of an argument, or a tuple of some, given {argnums!r}")
+        found = Derivative(self.stack, f, primals, has_aux)
+        return (found.value, found.push, *found.auxiliary)
+
+    def value_and_grad(
+        self, f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, holomorphic: bool = False
+    ) -> Any:
+        """A function that gives ``f(*args)`` and its gradient with respect to the arguments `argnums`.
+
+        Parameters
+        ----------
+        f
+            Returns one real number (shape ``()``).
+        argnums
+            Which argument, by number or by name; a tuple of them gives a tuple of gradients, each a tree like its
+            argument. An argument that is given by keyword is called by its name.
+        has_aux
+            f returns (number, auxiliary), and the value is that pair.
+        holomorphic
+            f is a holomorphic function of complex arguments, with a complex result.
+
+        Raises
+        ------
+        DerivativeError
+            f's result is not one number, an argument is not floating, or `argnums` names what is not there; f's
+            result is complex and f not `holomorphic`.
+        """
 
         @functools.wraps(f)
         def value_and_gradient(*args: Any, **keywords: Any) -> Any:
-            def partially(*some: Any) -> Any:
-                whole = list(args)
-                for i, x in zip(chosen, some, strict=True):
-                    whole[i] = x
-                return f(*whole, **keywords)
-
-            _refuse_absent(argnums, [i % len(args) if -len(args) <= i < len(args) else None for i in chosen], len(args))
-            result, back, *aux = self.vjp(partially, *[args[i] for i in chosen], has_aux=has_aux)
-            if not isinstance(result, Tensor) or result.shape != ():
-                given = result.shape if isinstance(result, Tensor) else type(result).__name__
-                raise DerivativeError(f"grad wants a function that returns one number, shape (), given {given}; sum it")
-            if result.dtype.kind not in "fc":
-                raise DerivativeError(f"grad wants a function that returns a floating number, given {result.dtype}")
-            found = back(self._beside(result, self.stack.ops.full(shape=(), value=1, dtype=result.dtype)))
-            gradients = found if isinstance(argnums, tuple) else found[0]
-            return ((result, *aux) if has_aux else result), gradients
+            of, chosen = selected(f, argnums, args, keywords)
+            found = Derivative(self.stack, of, chosen, has_aux)
+            _one_number(found.value, "grad")
+            _holomorphic(found, holomorphic, "grad")
+            (result,) = found.results
+            gradients = found.pull(self.beside(result, self.stack.ops.full(shape=(), value=1, dtype=result.dtype)))
+            value = (result, *found.auxiliary) if has_aux else result
+            return value, gradients if isinstance(argnums, tuple) else gradients[0]
 
         return value_and_gradient
 
-    def grad(self, f: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Any:
-        """A function that gives the gradient of f; with `has_aux`, (gradient, auxiliary)."""
-        both = self.value_and_grad(f, argnums, has_aux)
+    def grad(
+        self, f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, holomorphic: bool = False
+    ) -> Any:
+        """A function that gives the gradient of f; with `has_aux`, (gradient, auxiliary). See `value_and_grad`.
+
+        Examples
+        --------
+        >>> import nnc_func as nnc
+        >>> gradient = nnc.eager().grad(lambda x, scale: x * x * scale, argnums=(0, "scale"))
+        >>> [each.item() for each in gradient(3.0, scale=2.0)]
+        [12.0, 9.0]
+        """
+        both = self.value_and_grad(f, argnums, has_aux, holomorphic)
 
         @functools.wraps(f)
         def gradient(*args: Any, **keywords: Any) -> Any:
@@ -142,128 +194,124 @@ class Transforms:
 
     # --- forward mode ---------------------------------------------------------------------------------
 
-    def jvp(self, f: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
+    def jvp(
+        self, f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False
+    ) -> tuple[Any, ...]:
         """``f(*primals)``, and its derivative along `tangents`: trees like the primals.
+
+        With `has_aux` f returns (result, auxiliary), and the auxiliary is the third element.
 
         Raises
         ------
         DerivativeError
             Primals and tangents are trees of different structure, or an argument is not floating.
+
+        Examples
+        --------
+        >>> import nnc_func as nnc
+        >>> value, slope = nnc.eager().jvp(lambda x: x * x, (3.0,), (1.0,))
+        >>> value.item(), slope.item()
+        (9.0, 6.0)
         """
-        leaves, structure = flatten([self._tensors(p) for p in primals])
-        slopes, its = flatten([self._tensors(t) for t in tangents])
+        _listed(primals, "primals")
+        leaves, structure = flatten([tensors(self.stack, p) for p in primals])
+        slopes, its = flatten([tensors(self.stack, t) for t in _listed(tangents, "tangents")])
         if its != structure:
             raise DerivativeError(f"tangents are a tree {its}, primals {structure}; they must be equal")
-        self._differentiable(leaves)
-        for x, t in zip(leaves, slopes, strict=True):
-            if x.shape != t.shape:
-                raise DerivativeError(f"a tangent has its primal's shape {x.shape}, given {t.shape}")
-        kept: list[Any] = []
-
-        def flat(*carriers: Any) -> list[Any]:
-            outputs, shape = flatten(f(*structure.build([Tensor(self.stack, c) for c in carriers])))
-            kept.append(shape)
-            return [self._carrier(v) for v in outputs]
-
-        typed = [
-            t.value if t.dtype == x.dtype else t.astype(x.dtype).value for x, t in zip(leaves, slopes, strict=True)
-        ]
+        differentiable(leaves)
+        typed = alike(self.stack, slopes, leaves, "a tangent", "primal")
+        flat, kept = flattened(self.stack, f, structure, has_aux)
         values, found = self.autodiff.jvp(flat, [x.value for x in leaves], typed)
-        zeros = self.autodiff.functions.zeros_like
-        shape = kept.pop()
-        return (
-            shape.build([Tensor(self.stack, v) for v in values]),
-            shape.build([Tensor(self.stack, zeros(v) if t is None else t) for v, t in zip(values, found, strict=True)]),
-        )
+        shape, aux = kept.pop()
+        results = [Tensor(self.stack, v) for v in values]
+        slope = shape.build(filled(self.stack, found, results))
+        return (shape.build(results), slope, *settled(self.stack, aux))
 
-    # --- matrices -------------------------------------------------------------------------------------
+    def derivative(self, f: Callable[..., Any]) -> Any:
+        """A function that gives the derivative of f, a function of one number; its result may be any tree.
 
-    def jacobian(self, f: Callable[..., Any], argnum: int = 0) -> Any:
-        """A function that gives the Jacobian of f, from one tensor to one: shape of the result + of the argument.
+        Raises
+        ------
+        DerivativeError
+            The argument is not one number.
 
-        Forward mode where the argument is the smaller of the two, else reverse mode.
+        Examples
+        --------
+        >>> import nnc_func as nnc
+        >>> stack = nnc.eager()
+        >>> stack.derivative(stack.derivative(lambda x: x**4))(2.0).item()
+        48.0
         """
 
-        def matrix(*args: Any) -> Any:
-            x = self._tensors(args[argnum])
-            if not isinstance(x, Tensor):
-                raise DerivativeError("jacobian wants one tensor as its argument, given a tree; flatten it first")
+        @functools.wraps(f)
+        def slope(x: Any, *args: Any, **keywords: Any) -> Any:
+            x = tensors(self.stack, x)
+            _one_number(x, "derivative", "argument")
+            one = self.beside(x, self.stack.ops.full(shape=(), value=1, dtype=x.dtype))
+            return self.jvp(lambda t: f(t, *args, **keywords), (x,), (one,))[1]
 
-            def of(one: Any) -> Any:
-                return f(*args[:argnum], one, *args[argnum + 1 :])
+        return slope
 
-            y, back = self.vjp(of, x)
-            if not isinstance(y, Tensor):
-                raise DerivativeError("jacobian wants a function that returns one tensor, given a tree")
-            ops = self.stack.ops
-            forward = x.size < y.size
-            basis = self._basis(x if forward else y)
-            if forward:
-                columns = [self.jvp(of, (x,), (e,))[1] for e in basis]
-                shape, parts = (*y.shape, *x.shape), [ops.expand_dims(c, axis=-1) for c in columns]
-                joined = ops.concat(*parts, axis=len(y.shape)) if parts else None
-            else:
-                rows = [back(e)[0] for e in basis]
-                shape, parts = (*y.shape, *x.shape), [ops.expand_dims(r, axis=0) for r in rows]
-                joined = ops.concat(*parts, axis=0) if parts else None
-            if joined is None:
-                return self._beside(y, ops.full(shape=shape, value=0, dtype=y.dtype))
-            return ops.reshape(joined, shape=shape)
+    def directional_derivative(
+        self, f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], order: int = 1
+    ) -> Any:
+        """The derivative, of any order, of ``f(primals + ε tangents)`` by ε at 0: a tree like f's result.
 
-        return matrix
+        Raises
+        ------
+        DerivativeError
+            As `jvp`; or the order is below 1.
 
-    def _basis(self, like: Tensor) -> list[Tensor]:
-        ops = self.stack.ops
-        size = like.size
-        indices = ops.arange(start=0, stop=size)
-        identity = ops.one_hot(indices, depth=size, dtype=like.dtype)
-        return [self._beside(like, ops.reshape(identity[i], shape=like.shape)) for i in range(size)]
+        Examples
+        --------
+        >>> import nnc_func as nnc
+        >>> nnc.eager().directional_derivative(lambda x: x**3, (1.0,), (2.0,), order=2).item()
+        24.0
+        """
+        if order < 1:
+            raise DerivativeError(f"a derivative's order is at least 1, given {order}")
 
-    def _beside(self, like: Tensor, made: Tensor) -> Tensor:
+        def along(g: Callable[..., Any]) -> Callable[..., Any]:
+            return lambda *point: self.jvp(g, point, tangents)[1]
+
+        for _ in range(order):
+            f = along(f)
+        return f(*primals)
+
+    def beside(self, like: Tensor, made: Tensor) -> Tensor:
         """What was made without operands, in the place of a tensor."""
         place = self.stack.aval(like).place
         return made if place is None else self.stack.ops.transfer(made, place=place)
 
-    def hessian(self, f: Callable[..., Any], argnum: int = 0) -> Any:
-        """A function that gives the second derivatives of f, of one tensor to one number: its shape twice."""
-        return self.jacobian(self.grad(f, argnum), argnum)
 
-    def hvp(self, f: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> Any:
-        """The Hessian of f at `primals` times `tangents`, forward over reverse: a tuple of trees like the primals."""
-        gradient = self.grad(f, tuple(range(len(primals))))
-        return self.jvp(gradient, primals, tangents)[1]
-
-    # --- carriers -------------------------------------------------------------------------------------
-
-    def _tensors(self, tree: Any) -> Any:
-        if isinstance(tree, (list, tuple)) and _numbers(tree):
-            return self.stack.asarray(tree)
-        return mapped(lambda leaf: leaf if isinstance(leaf, Tensor) else self.stack.asarray(leaf), tree)
-
-    def _carrier(self, leaf: Any) -> Any:
-        return self.stack.carrier(leaf)
-
-    def _differentiable(self, leaves: list[Tensor]) -> None:
-        for x in leaves:
-            if x.dtype.kind not in "fc":
-                raise DerivativeError(
-                    f"derivatives are with respect to floating tensors, given {x.aval!r}; "
-                    "cast it, or leave it out of argnums"
-                )
+# --- refusals ---------------------------------------------------------------------------------------------
 
 
-def _numbers(tree: Any) -> bool:
-    return len(tree) > 0 and all(
-        isinstance(v, (int, float, complex)) or (isinstance(v, (list, tuple)) and _numbers(v)) for v in tree
-    )
+def _one_number(x: Any, who: str, what: str = "result") -> None:
+    if not isinstance(x, Tensor) or x.shape != ():
+        given = x.shape if isinstance(x, Tensor) else f"a {type(x).__name__}"
+        if what == "result":
+            raise DerivativeError(f"{who} wants a function that returns one number, shape (), given {given}; sum it")
+        raise DerivativeError(f"{who} wants one number as its argument, shape (), given {given}")
+    if x.dtype.kind not in "fc":
+        raise DerivativeError(f"{who} wants a function that returns a floating number, given {x.dtype}")
 
 
-def _refuse_absent(argnums: Any, places: list[int | None], count: int) -> None:
-    """Raise DerivativeError where an argument is named that was not given by position, or is named twice."""
-    if None in places:
+def _holomorphic(found: Derivative, holomorphic: bool, who: str) -> None:
+    """Refuse what has no gradient by the convention of complex numbers."""
+    made = [y.dtype for y in found.results if y.dtype.kind == "c"]
+    if holomorphic:
+        real = [x.dtype for x in found.leaves if x.dtype.kind != "c"]
+        if real:
+            raise DerivativeError(f"a holomorphic function is of complex arguments, given {real[0]}")
+    elif made:
         raise DerivativeError(
-            f"argnums={argnums} names an argument that is not there: of those given by position there are {count}, "
-            "counted from 0"
+            f"{who} wants a function that returns a real number, given {made[0]}; if it is holomorphic in complex "
+            "arguments say holomorphic=True, else take ops.real and ops.imag of it, or use vjp"
         )
-    if len(set(places)) < len(places):
-        raise DerivativeError(f"argnums={argnums} names an argument twice")
+
+
+def _listed(given: Any, what: str) -> Any:
+    if not isinstance(given, (list, tuple)):
+        raise DerivativeError(f"{what} are a tuple with one tree for each argument, given {type(given).__name__}")
+    return given
