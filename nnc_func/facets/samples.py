@@ -45,6 +45,9 @@ class Samples:
         Elements of an argument differ pairwise.
     min_rank
         Least rank of the shapes drawn.
+    prepare
+        ``prepare(*arrays)``: the list of arrays that the operator is given, made of those that were drawn, where it
+        does not take any elements: matrices that have an inverse. None: as they are drawn.
     """
 
     relation: str = "broadcast"
@@ -55,6 +58,7 @@ class Samples:
     cases: tuple[tuple[Any, dict[str, Any]], ...] = field(default=(), converter=_tuple)
     distinct: bool = False
     min_rank: int = 0
+    prepare: Callable[..., list[Any]] | None = None
 
 
 @frozen

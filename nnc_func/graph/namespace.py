@@ -110,6 +110,21 @@ _FULL = CATALOGUE["full"]
 _ARANGE = CATALOGUE["arange"]
 _MATMUL = CATALOGUE["matmul"]
 _TENSORDOT = CATALOGUE["tensordot"]
+_DIAGONAL = CATALOGUE["diagonal"]
+_DIAGONAL_MATRIX = CATALOGUE["diagonal_matrix"]
+_CHOLESKY = CATALOGUE["cholesky"]
+_QR = CATALOGUE["qr"]
+_SVD = CATALOGUE["svd"]
+_SVDVALS = CATALOGUE["svdvals"]
+_EIGH = CATALOGUE["eigh"]
+_EIGVALSH = CATALOGUE["eigvalsh"]
+_SOLVE = CATALOGUE["solve"]
+_SOLVE_TRIANGULAR = CATALOGUE["solve_triangular"]
+_INV = CATALOGUE["inv"]
+_PINV = CATALOGUE["pinv"]
+_DET = CATALOGUE["det"]
+_COFACTORS = CATALOGUE["cofactors"]
+_SLOGDET = CATALOGUE["slogdet"]
 _CONV2D = CATALOGUE["conv2d"]
 _CONV2D_INPUT_GRADIENT = CATALOGUE["conv2d_input_gradient"]
 _CONV2D_KERNEL_GRADIENT = CATALOGUE["conv2d_kernel_gradient"]
@@ -569,6 +584,129 @@ class Ops(Generic[T]):
         of equally long tuples. The result has the other axes of `a`, then the other axes of `b`, in their order.
         """
         return self._bind(_TENSORDOT, a, b, axes=axes)
+
+    def diagonal(self, x: T | Scalar, /, *, offset: int = 0) -> T:
+        """The diagonal of the last two axes: of ``(…, m, n)`` the elements whose column is their row plus `offset`."""
+        return self._bind(_DIAGONAL, x, offset=offset)
+
+    def diagonal_matrix(self, x: T | Scalar, /, *, shape: Sizes, offset: int = 0) -> T:
+        """Matrices of that shape that have vectors ``(…, n)`` on a diagonal, and zeros elsewhere.
+
+        It undoes `diagonal`: the elements stand where the column is the row plus `offset`.
+        """
+        return self._bind(_DIAGONAL_MATRIX, x, shape=shape, offset=offset)
+
+    def cholesky(self, x: T | Scalar, /, *, upper: bool = False) -> T:
+        """The lower triangular L with ``x = L Lᴴ``, or with `upper` the U with ``x = Uᴴ U``.
+
+        Shapes: ``(…, n, n)``. Of `x` the Hermitian part ``(x + xᴴ) / 2`` is taken, so that derivatives are Hermitian.
+        One that is not positive definite is an error when it runs.
+        """
+        return self._bind(_CHOLESKY, x, upper=upper)
+
+    def qr(self, x: T | Scalar, /, *, mode: str = "reduced") -> tuple[T, ...]:
+        """Q with orthonormal columns and the upper triangular R, with ``x = Q R``.
+
+        Shapes, of ``(…, m, n)`` with k the smaller one of both: ``(…, m, k)`` and ``(…, k, n)``, or in the mode
+        ``"complete"`` ``(…, m, m)`` and ``(…, m, n)``. Signs are the device's. The derivative wants the first k columns
+        to be independent; there is none of the columns that complete a tall matrix.
+        """
+        return self._bind(_QR, x, mode=mode)
+
+    def svd(self, x: T | Scalar, /, *, full_matrices: bool = True) -> tuple[T, ...]:
+        """U, the singular values from large to small, and Vᴴ, with ``x = U diag(s) Vᴴ``; a tuple of three.
+
+        Shapes, of ``(…, m, n)`` with k the smaller one of both: ``(…, m, k)``, ``(…, k)``, ``(…, k, n)``; with
+        `full_matrices` the first is ``(…, m, m)`` and the last ``(…, n, n)``. Signs and phases of the vectors are the
+        device's. Where singular values coincide their vectors have no derivative: what flows through them is not finite.
+        There is none of the vectors that complete a basis.
+        """
+        return self._bind(_SVD, x, full_matrices=full_matrices)
+
+    def svdvals(self, x: T | Scalar, /) -> T:
+        """Singular values, from large to small: of ``(…, m, n)`` the smaller one of both numbers of them.
+
+        Of those that coincide each has the derivative along its own vectors, as `svd` gives them.
+        """
+        return self._bind(_SVDVALS, x)
+
+    def eigh(self, x: T | Scalar, /) -> tuple[T, ...]:
+        """Eigenvalues of a Hermitian matrix, from small to large, and the eigenvectors, as columns: a tuple of both.
+
+        Shapes: of ``(…, n, n)`` they are ``(…, n)`` and ``(…, n, n)``. Of `x` the Hermitian part ``(x + xᴴ) / 2`` is
+        taken. Signs and phases of the vectors are the device's. Where eigenvalues coincide their vectors have no
+        derivative: what flows through them is not finite; nothing flows where nothing is asked of them.
+        """
+        return self._bind(_EIGH, x)
+
+    def eigvalsh(self, x: T | Scalar, /) -> T:
+        """Eigenvalues of a Hermitian matrix, from small to large; of `x` the Hermitian part is taken.
+
+        Of those that coincide each has the derivative along its own vector, as `eigh` gives it.
+        """
+        return self._bind(_EIGVALSH, x)
+
+    def solve(self, a: T | Scalar, b: T | Scalar, /) -> T:
+        """The x with ``a x = b``, by LU decomposition with partial pivoting.
+
+        Shapes: ``(…, n, n)`` and ``(…, n, k)``, whose batches broadcast, or a vector ``(n,)``, which stands for one column
+        beside every matrix. A singular matrix is an error when it runs.
+        """
+        return self._bind(_SOLVE, a, b)
+
+    def solve_triangular(
+        self,
+        a: T | Scalar,
+        b: T | Scalar,
+        /,
+        *,
+        lower: bool = False,
+        transpose: bool = False,
+        unit_diagonal: bool = False,
+    ) -> T:
+        """The x with ``a x = b``, or with `transpose` ``aᵀ x = b``, of a triangular matrix a.
+
+        Shapes are those of `solve`. Only the upper triangle of `a` is read, or with `lower` the lower one; with
+        `unit_diagonal` the diagonal is not read, but taken to be one. A zero on the diagonal is an error when it runs.
+        """
+        return self._bind(_SOLVE_TRIANGULAR, a, b, lower=lower, transpose=transpose, unit_diagonal=unit_diagonal)
+
+    def inv(self, x: T | Scalar, /) -> T:
+        """The inverse of square matrices ``(…, n, n)``; `solve` is faster and more accurate where it will do.
+
+        A singular matrix is an error when it runs.
+        """
+        return self._bind(_INV, x)
+
+    def pinv(self, x: T | Scalar, /, *, rtol: float | None = None) -> T:
+        """The Moore-Penrose inverse of matrices ``(…, m, n)``, by singular values.
+
+        Those of at most `rtol` times the largest are taken for zero; None: the larger one of m and n times the dtype's
+        rounding. The derivative is that at constant rank: where the rank changes there is none.
+        """
+        return self._bind(_PINV, x, rtol=rtol)
+
+    def det(self, x: T | Scalar, /) -> T:
+        """The determinant of each square matrix.
+
+        Its derivative is the matrix of cofactors, at singular matrices too; further derivatives want an inverse.
+        """
+        return self._bind(_DET, x)
+
+    def cofactors(self, x: T | Scalar, /) -> T:
+        """The matrix of cofactors, which is ``det(x) inv(x)ᵀ`` where there is an inverse; by singular values.
+
+        It exists for every square matrix, and is zero where the rank is below n - 1. Its derivative wants an inverse.
+        """
+        return self._bind(_COFACTORS, x)
+
+    def slogdet(self, x: T | Scalar, /) -> tuple[T, ...]:
+        """Sign and logarithm of the magnitude of each determinant, a tuple of both, without overflow.
+
+        A singular matrix has the sign 0 and the logarithm -inf; its derivative wants an inverse. The sign of a complex
+        determinant is a number of magnitude one.
+        """
+        return self._bind(_SLOGDET, x)
 
     def conv2d(
         self,

@@ -42,10 +42,13 @@ EXACT = frozenset((
 FITTED = tuple(
     op for op in CATALOGUE.values()
     if op.samples.cases and all(all(isinstance(n, int) for n in s) for specs, _ in op.samples.cases for s in specs)
-    and op.args and not op.effect
+    and op.args and not op.effect and op.samples.prepare is None
 )  # fmt: skip
 KEYED = ("random_uniform", "random_normal", "random_bernoulli", "random_bits", "random_split", "random_fold_in")
-OPERATORS = tuple(op for op in CATALOGUE.values() if op.name not in KEYED and not op.effect and op.name != "token")
+OPERATORS = tuple(
+    op for op in CATALOGUE.values()
+    if op.name not in KEYED and not op.effect and op.name != "token" and op.samples.prepare is None
+)  # fmt: skip
 LIKELY_NAMES = (
     "add",
     "multiply",

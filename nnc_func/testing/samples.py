@@ -164,7 +164,14 @@ def arguments(op: Op | Composite, dtype: Any = None, *, differentiable: bool = F
     (dtype('int64'), True)
     """
     drawn = _from_cases if op.samples.relation == "cases" else _related
-    return drawn(op, dtype, differentiable).filter(lambda found: _fits(op, found))
+    return (
+        drawn(op, dtype, differentiable).filter(lambda found: _fits(op, found)).map(lambda found: _prepared(op, found))
+    )
+
+
+def _prepared(op: Op | Composite, found: Arguments) -> Arguments:
+    given, params = found
+    return (given if op.samples.prepare is None else op.samples.prepare(*given)), params
 
 
 def _fits(op: Op | Composite, found: Arguments) -> bool:

@@ -7,6 +7,7 @@ from nnc_func.graph.ops import (
     compare,
     conv,
     create,
+    decompositions,
     effects,
     fused,
     index,
@@ -17,10 +18,27 @@ from nnc_func.graph.ops import (
     pool,
     random,
     reduce,
+    solvers,
     unary,
 )
 from nnc_func.op import members
 
 CATALOGUE = members(
-    unary, binary, compare, reduce, move, index, memory, create, linalg, conv, pool, losses, random, fused, effects
+    unary,
+    binary,
+    compare,
+    reduce,
+    move,
+    index,
+    memory,
+    create,
+    linalg,
+    decompositions,
+    solvers,
+    conv,
+    pool,
+    losses,
+    random,
+    fused,
+    effects,
 )

@@ -1,4 +1,4 @@
-"""Operators of linear algebra: matrix products, batched, and contractions over any axes.
+"""Operators of linear algebra: matrix products, batched, contractions over any axes, diagonals of matrices.
 
 Transposition is a parameter, so that derivatives and rewrites need no nodes for it and BLAS no copies.
 """
@@ -8,15 +8,18 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from nnc_func.device.kernels import decompositions as diagonals
 from nnc_func.device.kernels import linalg as kernels
+from nnc_func.device.kernels.move import NUMPY
 from nnc_func.errors import ShapeError
 from nnc_func.facets import dtypes
-from nnc_func.facets.derivatives import Bilinear
-from nnc_func.facets.dims import product, same_extent
-from nnc_func.facets.samples import FLOATS, Refused, Samples, Tolerance
+from nnc_func.facets.derivatives import Bilinear, Linear
+from nnc_func.facets.dims import known, product, same_extent
+from nnc_func.facets.kernels import Kernel, reference
+from nnc_func.facets.samples import ANY, EXACT, FLOATS, Refused, Samples, Tolerance
 from nnc_func.facets.shapes import ShapeT, broadcast
-from nnc_func.facets.views import Cost
-from nnc_func.graph.ops.families import Nested, Tensor
+from nnc_func.facets.views import Cost, free
+from nnc_func.graph.ops.families import Nested, Sizes, Tensor
 from nnc_func.op import operator
 
 # --- matmul ------------------------------------------------------------------------------------------
@@ -154,4 +157,68 @@ def tensordot(a: Tensor, b: Tensor, /, *, axes: Nested) -> Tensor:
 
     `axes` is a number n, for the last n axes of `a` with the first n of `b`, or a pair ``(axes of a, axes of b)``
     of equally long tuples. The result has the other axes of `a`, then the other axes of `b`, in their order.
+    """
+
+
+# --- diagonals ---------------------------------------------------------------------------------------
+
+
+def _diagonal_length(rows: Any, columns: Any, offset: int) -> Any:
+    if rows == columns and not known(rows):
+        return rows - abs(offset)
+    if known(rows) and known(columns):
+        return max(0, min(rows, columns - offset) if offset >= 0 else min(rows + offset, columns))
+    raise ShapeError(f"the length of the diagonal of a matrix with {rows} rows and {columns} columns is not known")
+
+
+def _diagonal_shape(x: ShapeT, *, offset: int) -> ShapeT:
+    if len(x) < 2:
+        raise ShapeError(f"wanted matrices (rank 2 or more), given shape {x}")
+    return (*x[:-2], _diagonal_length(x[-2], x[-1], offset))
+
+
+def _placed_shape(x: ShapeT, *, shape: Any, offset: int) -> ShapeT:
+    if not x or len(shape) != 2:
+        raise ShapeError(f"diagonal_matrix wants vectors and the shape of a matrix, given {x} and shape={shape}")
+    if not same_extent(x[-1], _diagonal_length(shape[0], shape[1], offset)):
+        raise ShapeError(f"diagonal {offset} of a matrix of shape {shape} does not have the {x[-1]} elements of {x}")
+    return (*x[:-1], *shape)
+
+
+def _placing(into: Any, result: Any, compute: Any) -> tuple[Kernel, ...]:
+    """On NumPy and CuPy through a strided view, elsewhere as the standard has it."""
+    made = kernels.allocating(into, lambda x, **params: (result(x.shape, **params), x.dtype))
+    strided = Kernel("strided", compute=made, into=into, namespaces=NUMPY, infallible=True, strided=True)
+    return strided, reference(compute, infallible=True)
+
+
+@operator(
+    shape=_diagonal_shape, dtype=dtypes.first, cost=free, tolerance=EXACT,
+    kernels=_placing(diagonals.diagonal_into, _diagonal_shape, diagonals.diagonal),
+    derivative=Linear(lambda o, g, x, *, offset: o.diagonal_matrix(g, shape=x.shape[-2:], offset=offset)),
+    onnx=Refused("ONNX has no diagonals; a mask and a sum would do"),
+    samples=Samples(relation="cases", dtypes=ANY, cases=tuple(
+        ((shape,), {"offset": offset})
+        for shape in ((3, 3), (2, 3), (2, 4, 2), (0, 2, 2), (0, 3), (1, 1)) for offset in (0, 1, -1)
+    )),
+)  # fmt: skip
+def diagonal(x: Tensor, /, *, offset: int = 0) -> Tensor:
+    """The diagonal of the last two axes: of ``(…, m, n)`` the elements whose column is their row plus `offset`."""
+
+
+@operator(
+    shape=_placed_shape, dtype=dtypes.first, cost=free, tolerance=EXACT,
+    kernels=_placing(diagonals.diagonal_matrix_into, _placed_shape, diagonals.diagonal_matrix),
+    derivative=Linear(lambda o, g, x, *, shape, offset: o.diagonal(g, offset=offset)),
+    onnx=Refused("ONNX has no diagonals; a mask would do"),
+    samples=Samples(relation="cases", dtypes=ANY, cases=tuple(
+        (((*batch, _diagonal_length(shape[0], shape[1], offset)),), {"shape": shape, "offset": offset})
+        for batch, shape in (((), (3, 3)), ((2,), (2, 3)), ((0,), (2, 2)), ((), (4, 2)), ((), (0, 3)))
+        for offset in (0, 1, -1)
+    )),
+)  # fmt: skip
+def diagonal_matrix(x: Tensor, /, *, shape: Sizes, offset: int = 0) -> Tensor:
+    """Matrices of that shape that have vectors ``(…, n)`` on a diagonal, and zeros elsewhere.
+
+    It undoes `diagonal`: the elements stand where the column is the row plus `offset`.
     """

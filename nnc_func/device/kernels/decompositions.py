@@ -1,0 +1,275 @@
+"""Kernels of matrix decompositions, solvers and determinants: NumPy's, CuPy's, or whatever has the linalg extension.
+
+A matrix that has no inverse, or is not definite, is found out here: what is raised says what to do about it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache, wraps
+from typing import Any
+
+import numpy as np
+
+from nnc_func.device.kernels.move import converted, dtype_of
+from nnc_func.facets.kernels import Kernel, reference
+
+WIDE = 16  # rows from which on a triangular solver pays for its call
+
+SINGULAR = "a matrix has no inverse; use pinv or lstsq, or add a multiple of the identity"
+INDEFINITE = "a matrix is not positive definite; add a multiple of the identity, or use eigh"
+NOT_FINITE = "the iteration did not converge, as with NaN or infinity in the matrix"
+
+
+# --- what they share ---------------------------------------------------------------------------------------
+
+
+def watched(xp: Any) -> AbstractContextManager[Any]:
+    """Within it a GPU's solvers raise as the host's do: each is waited for."""
+    if xp.__name__ != "cupy":
+        return nullcontext()
+    found: AbstractContextManager[Any] = importlib.import_module("cupyx").errstate(linalg="raise")
+    return found
+
+
+def common(xp: Any, *arrays: Any) -> tuple[Any, ...]:
+    """The arrays in their common floating dtype; integers are float64."""
+    wanted = np.result_type(*map(dtype_of, arrays))
+    wanted = wanted if wanted.kind in "fc" else np.dtype("float64")
+    return tuple(converted(xp, a, wanted) for a in arrays)
+
+
+def solving(words: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """A kernel of floating arguments, whose failure is told in these words."""
+
+    def decorate(compute: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(compute)
+        def run(xp: Any, *arrays: Any, **params: Any) -> Any:
+            try:
+                with watched(xp):
+                    return compute(xp, *common(xp, *arrays), **params)
+            except np.linalg.LinAlgError as error:
+                raise np.linalg.LinAlgError(f"{error}: {words}") from None
+
+        return run
+
+    return decorate
+
+
+def transposed(xp: Any, x: Any) -> Any:
+    """The last two axes swapped."""
+    return xp.permute_dims(x, (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2)) if hasattr(xp, "permute_dims") else x.mT
+
+
+def conjugate(xp: Any, x: Any) -> Any:
+    """Itself where it is real."""
+    return xp.conj(x) if dtype_of(x).kind == "c" else x
+
+
+def adjoint(xp: Any, x: Any) -> Any:
+    """Conjugated and transposed."""
+    return conjugate(xp, transposed(xp, x))
+
+
+def hermitian(xp: Any, x: Any) -> Any:
+    """The Hermitian part, which is the matrix itself, bit by bit, where that is Hermitian."""
+    return (x + adjoint(xp, x)) * 0.5
+
+
+def identity(xp: Any, x: Any) -> Any:
+    """True on the diagonal of a square matrix of that size."""
+    return xp.eye(x.shape[-1], dtype=xp.int8) == 1
+
+
+# --- decompositions ----------------------------------------------------------------------------------------
+
+
+@solving(INDEFINITE)
+def _cholesky(xp: Any, x: Any, *, upper: bool) -> Any:
+    found = xp.linalg.cholesky(hermitian(xp, x))
+    return adjoint(xp, found) if upper else found
+
+
+@solving(NOT_FINITE)
+def _qr(xp: Any, x: Any, *, mode: str) -> Any:
+    return xp.linalg.qr(x, mode=mode)
+
+
+@solving(NOT_FINITE)
+def _svd(xp: Any, x: Any, *, full_matrices: bool) -> Any:
+    return xp.linalg.svd(x, full_matrices=full_matrices)
+
+
+@solving(NOT_FINITE)
+def _svdvals(xp: Any, x: Any) -> Any:
+    if hasattr(xp.linalg, "svdvals"):
+        return xp.linalg.svdvals(x)
+    return xp.linalg.svd(x, compute_uv=False)
+
+
+@solving(NOT_FINITE)
+def _eigh(xp: Any, x: Any) -> Any:
+    return xp.linalg.eigh(hermitian(xp, x))
+
+
+@solving(NOT_FINITE)
+def _eigvalsh(xp: Any, x: Any) -> Any:
+    return xp.linalg.eigvalsh(hermitian(xp, x))
+
+
+# --- inverses ----------------------------------------------------------------------------------------------
+
+
+@solving(SINGULAR)
+def _inv(xp: Any, x: Any) -> Any:
+    return xp.linalg.inv(x)
+
+
+@solving(NOT_FINITE)
+def _pinv(xp: Any, x: Any, *, rtol: float | None) -> Any:
+    if 0 in x.shape:
+        return transposed(xp, x) * 1
+    u, s, vh = xp.linalg.svd(x, full_matrices=False)
+    if rtol is None:
+        rtol = max(x.shape[-2:]) * float(np.finfo(dtype_of(x)).eps)
+    kept = s > rtol * xp.max(s, axis=-1, keepdims=True)
+    inverse = xp.where(kept, 1 / xp.where(kept, s, xp.ones_like(s)), xp.zeros_like(s))
+    return xp.matmul(adjoint(xp, vh) * converted(xp, inverse, dtype_of(x))[..., None, :], adjoint(xp, u))
+
+
+def _matrices(xp: Any, a: Any, b: Any) -> tuple[Any, Any, bool]:
+    """Both as stacks of matrices, their batches broadcast; whether the second is a vector."""
+    vector = b.ndim == 1
+    b = b[:, None] if vector else b
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    if a.shape[:-2] != batch:
+        a = xp.broadcast_to(a, (*batch, *a.shape[-2:]))
+    if b.shape[:-2] != batch:
+        b = xp.broadcast_to(b, (*batch, *b.shape[-2:]))
+    return a, b, vector
+
+
+@solving(SINGULAR)
+def _solve(xp: Any, a: Any, b: Any) -> Any:
+    a, b, vector = _matrices(xp, a, b)
+    found = xp.linalg.solve(a, b)
+    return found[..., 0] if vector else found
+
+
+@solving(SINGULAR)
+def _solve_triangular(xp: Any, a: Any, b: Any, *, lower: bool, transpose: bool, unit_diagonal: bool) -> Any:
+    a, b, vector = _matrices(xp, a, b)
+    a = xp.tril(a) if lower else xp.triu(a)
+    if unit_diagonal:
+        a = xp.where(identity(xp, a), xp.ones_like(a), a)
+    found = xp.linalg.solve(transposed(xp, a) if transpose else a, b)
+    return found[..., 0] if vector else found
+
+
+@cache
+def has_scipy() -> bool:
+    """Whether SciPy can be imported; it is not, here."""
+    return importlib.util.find_spec("scipy") is not None
+
+
+def _is_wide(avals: Any, **_: Any) -> bool:
+    return has_scipy() and len(avals) == 2 and avals[0].shape[-1] >= WIDE
+
+
+@solving(SINGULAR)
+def _substituted(xp: Any, a: Any, b: Any, *, lower: bool, transpose: bool, unit_diagonal: bool) -> Any:
+    solver = importlib.import_module("scipy.linalg").solve_triangular
+    a, b, vector = _matrices(xp, a, b)
+    found = np.empty(b.shape, b.dtype)
+    for at in np.ndindex(b.shape[:-2]):
+        found[at] = solver(
+            a[at], b[at], trans=int(transpose), lower=lower, unit_diagonal=unit_diagonal, check_finite=False
+        )
+    return found[..., 0] if vector else found
+
+
+# --- determinants ------------------------------------------------------------------------------------------
+
+
+@solving(NOT_FINITE)
+def _det(xp: Any, x: Any) -> Any:
+    return xp.asarray(xp.linalg.det(x))
+
+
+@solving(NOT_FINITE)
+def _slogdet(xp: Any, x: Any) -> Any:
+    sign, logarithm = xp.linalg.slogdet(x)
+    return xp.asarray(sign), xp.asarray(logarithm)
+
+
+@solving(NOT_FINITE)
+def _cofactors(xp: Any, x: Any) -> Any:
+    """By singular values: the cofactors of a product are the product of the cofactors. Nothing is divided."""
+    if 0 in x.shape:
+        return x * 1
+    u, s, vh = xp.linalg.svd(x, full_matrices=False)
+    others = xp.prod(xp.where(identity(xp, x), xp.ones_like(s)[..., None, :], s[..., None, :]), axis=-1)
+    turned = xp.asarray(xp.linalg.det(u)) * xp.asarray(xp.linalg.det(vh))
+    inner = converted(xp, others, dtype_of(x))[..., None, :] * turned[..., None, None]
+    return xp.matmul(conjugate(xp, u) * inner, conjugate(xp, vh))
+
+
+CHOLESKY = reference(_cholesky)
+QR = reference(_qr)
+SVD = reference(_svd)
+SVDVALS = reference(_svdvals)
+EIGH = reference(_eigh)
+EIGVALSH = reference(_eigvalsh)
+INV = reference(_inv)
+PINV = reference(_pinv)
+SOLVE = reference(_solve)
+SOLVE_TRIANGULAR = (
+    Kernel(
+        "scipy", compute=_substituted, accepts=_is_wide, by_shape=True, namespaces=frozenset({"numpy"})
+    ),
+    reference(_solve_triangular),
+)  # fmt: skip
+DET = reference(_det)
+SLOGDET = reference(_slogdet)
+COFACTORS = reference(_cofactors)
+
+
+# --- diagonals ---------------------------------------------------------------------------------------------
+
+
+def diagonal(xp: Any, x: Any, *, offset: int) -> Any:
+    """A copy."""
+    if hasattr(xp.linalg, "diagonal"):
+        return xp.asarray(xp.linalg.diagonal(x, offset=offset), copy=True)
+    return x.diagonal(offset, -2, -1).copy()
+
+
+def diagonal_into(xp: Any, arrays: Any, outs: Any, scratch: Any, *, offset: int) -> None:
+    """Of `diagonal`."""
+    xp.copyto(outs[0], arrays[0].diagonal(offset, -2, -1))
+
+
+def diagonal_matrix(xp: Any, x: Any, *, shape: Any, offset: int) -> Any:
+    """Elements of the vector stand in its order, in their columns."""
+    rows, columns = shape
+    before, batch = max(offset, 0), x.shape[:-1]
+    after = columns - before - x.shape[-1]
+    row = xp.concat([xp.zeros((*batch, before), dtype=x.dtype), x, xp.zeros((*batch, after), dtype=x.dtype)], axis=-1)
+    on = xp.eye(rows, columns, k=offset, dtype=xp.int8) == 1
+    row = xp.broadcast_to(row[..., None, :], (*batch, rows, columns))
+    return xp.where(on, row, xp.zeros_like(row))
+
+
+def diagonal_matrix_into(xp: Any, arrays: Any, outs: Any, scratch: Any, *, shape: Any, offset: int) -> None:
+    """Written through a strided view of the result's diagonal."""
+    (out,) = outs
+    out[...] = 0
+    start = (max(-offset, 0), max(offset, 0))
+    seen = out[..., start[0] :, start[1] :]
+    count = arrays[0].shape[-1]
+    if count:
+        at = xp.arange(count)
+        seen[..., at, at] = arrays[0]

@@ -1,0 +1,201 @@
+"""Linear algebra: what decompositions, inverses and determinants are, against NumPy; their derivatives at the edge."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import nnc_func as nnc
+from nnc_func.errors import DerivativeError, DTypeError, OperatorError, RunError, ShapeError
+from nnc_func.graph.ops import CATALOGUE
+from nnc_func.testing.comparing import results
+from nnc_func.testing.samples import arrays
+
+EAGER, LAZY = nnc.eager(), nnc.lazy()
+FEW = settings(max_examples=max(4, settings().max_examples // 4))
+both = pytest.mark.parametrize("stack", [EAGER, LAZY], ids=["eager", "lazy"])
+
+
+def near(found: Any, wanted: Any, relative: float = 1e-9) -> None:
+    found, wanted = np.asarray(found), np.asarray(wanted)
+    assert found.shape == wanted.shape
+    scale = max(1.0, float(np.abs(wanted).max())) if wanted.size else 1.0
+    assert np.all(np.abs(found - wanted) <= relative * scale), (found, wanted)
+
+
+def adjoint(x: Any) -> Any:
+    return np.swapaxes(np.conj(x), -1, -2)
+
+
+@st.composite
+def matrices(draw: Any, *, square: bool = False) -> Any:
+    """Stacks of matrices, of any rank and conditioning that elements on a grid lead to."""
+    batch = draw(st.sampled_from([(), (2,), (0,), (2, 1)]))
+    rows = draw(st.integers(0, 4))
+    columns = rows if square else draw(st.integers(0, 4))
+    return draw(arrays((*batch, rows, columns), "float64"))
+
+
+def regular(x: Any) -> Any:
+    """With a diagonal that dominates."""
+    return x + 14 * np.eye(x.shape[-1])
+
+
+# --- what they are -----------------------------------------------------------------------------------------
+
+
+@FEW
+@given(x=matrices())
+def test_a_matrix_is_the_product_of_its_factors(x: Any) -> None:
+    ops = EAGER.ops
+    for mode in ("reduced", "complete"):
+        q, r = (v.numpy() for v in ops.qr(EAGER.asarray(x), mode=mode))
+        near(q @ r, x)
+        near(adjoint(q) @ q, np.broadcast_to(np.eye(q.shape[-1]), (*x.shape[:-2], q.shape[-1], q.shape[-1])))
+        near(np.tril(r, -1), np.zeros_like(r), 0.0)
+    u, s, vh = (v.numpy() for v in ops.svd(EAGER.asarray(x), full_matrices=False))
+    near((u * s[..., None, :]) @ vh, x)
+    assert np.all(np.diff(s, axis=-1) <= 0)
+    near(ops.svdvals(EAGER.asarray(x)).numpy(), s)
+    pinv = ops.pinv(EAGER.asarray(x)).numpy()
+    near(x @ pinv @ x, x, 1e-8)
+    near(pinv, np.linalg.pinv(x, rtol=max(x.shape[-2:]) * 2.0**-52 if x.size else None), 1e-6)
+
+
+@FEW
+@given(x=matrices(square=True))
+def test_hermitian_matrices_have_their_eigenvalues_and_cholesky_factors(x: Any) -> None:
+    ops, hermitian = EAGER.ops, (x + adjoint(x)) / 2
+    w, v = (each.numpy() for each in ops.eigh(EAGER.asarray(x)))
+    near((v * w[..., None, :]) @ adjoint(v), hermitian)
+    near(w, np.linalg.eigvalsh(hermitian))
+    near(ops.eigvalsh(EAGER.asarray(x)).numpy(), w)
+    definite = x @ adjoint(x) + np.eye(x.shape[-1])
+    lower = ops.cholesky(EAGER.asarray(definite)).numpy()
+    near(lower, np.linalg.cholesky(definite))
+    near(lower @ adjoint(lower), definite)
+    near(ops.cholesky(EAGER.asarray(definite), upper=True).numpy(), adjoint(lower), 0.0)
+
+
+@FEW
+@given(x=matrices(square=True), data=st.data())
+def test_inverses_and_determinants(x: Any, data: Any) -> None:
+    ops, a = EAGER.ops, regular(x)
+    t, b = EAGER.asarray(a), data.draw(arrays((*x.shape[:-1], 2), "float64"))
+    near(ops.inv(ops.inv(t)).numpy(), a)
+    near(ops.solve(t, EAGER.asarray(b)).numpy(), np.linalg.solve(a, b))
+    det = ops.det(EAGER.asarray(x)).numpy()
+    near(det, np.linalg.det(x))
+    near(ops.det(ops.matmul(EAGER.asarray(x), t)).numpy(), det * np.linalg.det(a))
+    sign, logarithm = (each.numpy() for each in ops.slogdet(t))
+    near(sign * np.exp(logarithm), np.linalg.det(a))
+    near(adjoint(a) @ ops.cofactors(t).numpy(), np.linalg.det(a)[..., None, None] * np.eye(x.shape[-1]))
+
+
+@FEW
+@given(data=st.data(), lower=st.booleans(), transpose=st.booleans(), unit=st.booleans())
+def test_triangular_systems_read_their_triangle_alone(data: Any, lower: bool, transpose: bool, unit: bool) -> None:
+    n = data.draw(st.sampled_from([0, 1, 3, 17]))  # the last one goes to SciPy
+    a = data.draw(arrays((2, n, n), "float64")) / max(n, 1) + 4 * np.eye(n)
+    b = data.draw(arrays((n, 2), "float64"))
+    params: Any = {"lower": lower, "transpose": transpose, "unit_diagonal": unit}
+    found = EAGER.ops.solve_triangular(EAGER.asarray(a), EAGER.asarray(b), **params).numpy()
+    read = np.tril(a) if lower else np.triu(a)
+    if unit:
+        read[:, range(n), range(n)] = 1
+    near((np.swapaxes(read, -1, -2) if transpose else read) @ found, np.broadcast_to(b, (2, n, 2)))
+    other = np.triu(a, 1) if lower else np.tril(a, -1)
+    again = EAGER.ops.solve_triangular(EAGER.asarray(a - other * 0.5), EAGER.asarray(b), **params).numpy()
+    near(again, found, 0.0)
+
+
+def test_integers_are_computed_in_float64_and_float32_stays() -> None:
+    x = np.array([[2, 1], [1, 3]])
+    near(EAGER.ops.inv(EAGER.asarray(x)).numpy(), np.linalg.inv(x))
+    assert [str(v.dtype) for v in EAGER.ops.svd(EAGER.asarray(x.astype("float32")))] == ["float32"] * 3
+    assert str(EAGER.ops.solve(EAGER.asarray(x), EAGER.asarray(np.float32([1, 2]))).dtype) == "float64"
+
+
+# --- derivatives at the edge -------------------------------------------------------------------------------
+
+
+@both
+def test_the_gradient_of_a_determinant_exists_at_singular_matrices(stack: Any) -> None:
+    singular = np.array([[1.0, 2.0, 3.0], [2.0, 4.0, 6.0], [0.0, 1.0, 1.0]])
+    wanted = np.array([[-2.0, -2.0, 2.0], [1.0, 1.0, -1.0], [0.0, 0.0, 0.0]])
+    near(stack.grad(stack.ops.det)(singular).numpy(), wanted, 1e-12)
+    near(stack.grad(stack.ops.det)(np.zeros((3, 3))).numpy(), np.zeros((3, 3)), 0.0)
+    near(stack.grad(stack.ops.det)(np.zeros((1, 1))).numpy(), np.ones((1, 1)), 1e-15)
+
+
+@both
+def test_coinciding_values_have_derivatives_and_their_vectors_have_none(stack: Any) -> None:
+    ops, x = stack.ops, np.diag([1.0, 1.0, 3.0])
+    near(stack.grad(lambda x: ops.sum(ops.eigvalsh(x)))(x).numpy(), np.eye(3), 1e-12)
+    near(stack.grad(lambda x: ops.sum(ops.svdvals(x)))(x).numpy(), np.eye(3), 1e-12)
+    near(stack.grad(lambda x: ops.sum(ops.eigh(x)[0]))(x).numpy(), np.eye(3), 1e-12)
+    alone = stack.grad(lambda x: ops.square(ops.sum(ops.eigh(x)[1][:, 2])))(x).numpy()
+    assert np.isfinite(alone).all()  # a simple eigenvalue beside a double one
+    assert not np.isfinite(stack.grad(lambda x: ops.sum(ops.eigh(x)[1]))(x).numpy()).all()
+
+
+@both
+def test_vectors_that_complete_a_basis_have_no_derivative(stack: Any) -> None:
+    ops, tall = stack.ops, np.array([[3.0, 1.0], [0.5, 2.0], [1.0, 1.0]])
+    with pytest.raises(DerivativeError, match="full_matrices=False"):
+        stack.grad(lambda x: ops.sum(ops.svd(x)[0]))(tall)
+    with pytest.raises(DerivativeError, match="reduced"):
+        stack.grad(lambda x: ops.sum(ops.qr(x, mode="complete")[1]))(tall)
+    thin = stack.grad(lambda x: ops.sum(ops.svd(x, full_matrices=False)[1]))(tall)
+    near(stack.grad(lambda x: ops.sum(ops.svd(x)[1]))(tall).numpy(), thin.numpy(), 1e-12)
+
+
+@both
+def test_gradients_of_functions_of_hermitian_matrices_are_hermitian(stack: Any) -> None:
+    x = np.array([[4.0, 1.0], [1.0, 3.0]])
+    for function in (stack.ops.cholesky, lambda x: stack.ops.eigh(x)[1], stack.ops.eigvalsh):
+        found = stack.grad(lambda x, f=function: stack.ops.sum(f(x)))(x).numpy()
+        near(found, found.T, 0.0)
+
+
+# --- errors ------------------------------------------------------------------------------------------------
+
+
+@both
+def test_matrices_without_inverse_are_told_with_the_operator_its_shapes_and_the_line(stack: Any) -> None:
+    singular, indefinite = np.zeros((2, 2)), -np.eye(2)
+    for name, given_, words in (
+        ("inv", (singular,), "no inverse"),
+        ("solve", (singular, np.ones(2)), "no inverse"),
+        ("solve_triangular", (singular, np.ones((2, 1))), "no inverse"),
+        ("cholesky", (indefinite,), "not positive definite"),
+        ("svd", (np.full((2, 2), np.nan),), "NaN"),
+    ):
+        with pytest.raises(RunError, match=words) as told:
+            stack.evaluate(*results(CATALOGUE[name], getattr(stack.ops, name)(*map(stack.asarray, given_))))
+        assert f"{name}(" in str(told.value)
+        assert "2, 2" in str(told.value)
+    x = LAZY.input("x", (2, 2), "float64")
+    program = LAZY.compile(inputs=[x], outputs=[LAZY.ops.inv(x)])
+    with pytest.raises(RunError, match="test_linalg"):
+        program(singular)
+
+
+@both
+def test_shapes_and_dtypes_are_refused_when_it_is_built(stack: Any) -> None:
+    ops, wide = stack.ops, stack.asarray(np.ones((2, 3)))
+    for name in ("inv", "det", "slogdet", "cholesky", "eigh", "eigvalsh", "cofactors"):
+        with pytest.raises(ShapeError, match="square"):
+            getattr(ops, name)(wide)
+    with pytest.raises(ShapeError, match="rank 2"):
+        ops.svd(stack.asarray(np.ones(3)))
+    with pytest.raises(ShapeError, match="rows on the right"):
+        ops.solve(stack.asarray(np.eye(3)), wide)
+    with pytest.raises(OperatorError, match="complete"):
+        ops.qr(wide, mode="raw")
+    with pytest.raises(DTypeError, match="float32 or wider"):
+        ops.inv(stack.asarray(np.eye(2, dtype="float16")))
