@@ -19,7 +19,8 @@ class Config:
     Attributes
     ----------
     spec
-        ``NNC_SPEC``: 1 verifies every plan when it is made, 3 runs programs with poisoned memory as well.
+        ``NNC_SPEC``: 1 verifies every plan when it is made, 2 computes both sides of every rewrite as well and
+        compares them, 3 runs programs with poisoned memory as well.
     debug
         ``NNC_DEBUG``: 1 tells of each compilation, 2 of each kernel in a checked run as well, 3 of the optimiser's
         rules as well. It goes to standard error.

@@ -16,7 +16,7 @@ from nnc_func.aval import Aval
 from nnc_func.device import NumPy
 from nnc_func.engine import Eager, Lazy
 from nnc_func.engine.effects import first, performed
-from nnc_func.engine.jit import Jitted
+from nnc_func.engine.jit import Arguments, Jitted
 from nnc_func.errors import DTypeError, GraphError, LayerError, TracingError
 from nnc_func.graph import aliases
 from nnc_func.graph.graph import ComputationGraph, Graph
@@ -377,6 +377,6 @@ class Stack(Derivatives):
     def _symbolic(self, tensor: Any) -> Any:
         return self.operator.lift(self.carrier(tensor))
 
-    def jit(self, f: Callable[..., Any], static: Sequence[str | int] | str | int = ()) -> Jitted:
+    def jit(self, f: Callable[..., Any], static: Arguments = (), donate: Arguments = ()) -> Jitted:
         """The function compiled for each signature it is called with; see `Jitted`."""
-        return Jitted(self, f, static)
+        return Jitted(self, f, static, donate)

@@ -8,11 +8,11 @@ import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from threading import RLock
-from typing import Any
+from typing import Any, TypeAlias
 
 from nnc_func.engine.effects import recorder, recording
 from nnc_func.errors import OperatorError, TracingError, UnboundError
-from nnc_func.graph.leaves import INPUT
+from nnc_func.graph.leaves import INPUT, owned
 from nnc_func.graph.node import Value, topological
 from nnc_func.graph.origin import reached
 from nnc_func.graph.tensor import Tensor
@@ -20,6 +20,7 @@ from nnc_func.graph.transfer import effects_of
 from nnc_func.tree import exact, flatten
 
 KEPT = 64  # signatures remembered
+Arguments: TypeAlias = Sequence[str | int] | str | int  # some of a function's, by name or position
 NOTICE = 8  # distinct signatures after which a notice is given, once
 
 
@@ -33,6 +34,23 @@ class Jitted:
     Python numbers among the arguments are part of the signature, as are static arguments; arrays and tensors are
     not. Under a transformation, or with an unbound tensor, the function is simply called.
 
+    Parameters
+    ----------
+    f
+        Of trees of tensors.
+    static
+        Names or positions of arguments that are part of the signature: hashable, of any type.
+    donate
+        Names or positions of arguments whose NumPy arrays the program may write over: their elements are undefined
+        after a call. What a tensor holds is copied first, since the tensor can be read again.
+    name
+        For messages.
+
+    Raises
+    ------
+    OperatorError
+        An argument is static and donated.
+
     Examples
     --------
     >>> import numpy as np
@@ -43,7 +61,12 @@ class Jitted:
     """
 
     def __init__(
-        self, stack: Any, f: Callable[..., Any], static: Sequence[str | int] | str | int = (), name: str | None = None
+        self,
+        stack: Any,
+        f: Callable[..., Any],
+        static: Arguments = (),
+        donate: Arguments = (),
+        name: str | None = None,
     ) -> None:
         functools.update_wrapper(self, f)
         self.stack = stack
@@ -52,16 +75,30 @@ class Jitted:
         self.programs: OrderedDict[Any, Any] = OrderedDict()
         self.traces = 0
         self._lock = RLock()
-        self._positions, self._names = _static(f, static)
+        self._positions, self._names = _named(f, static)
+        self._donated = _named(f, donate)
+        both = [*(self._positions & self._donated[0]), *(self._names & self._donated[1])]
+        if both:
+            raise OperatorError(f"{self.name}: static arguments are no arrays to donate, given both: {both[0]!r}")
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
-        if recorder(self.stack) is not None:  # part of what is being traced, its effects too
+        met = self._met(args, keywords)
+        if met is None:
             return self.f(*args, **keywords)
+        _, (program, shape), tensors = met
+        results = program.run(tensors)
+        return shape.build([self.stack.held(r) for r in results])
+
+    def _met(self, args: Any, keywords: Any) -> Any:
+        """The signature, what is known for it, and the arrays given; None where the function is simply called."""
+        if recorder(self.stack) is not None:  # part of what is being traced, its effects too
+            return None
         statics, dynamic = self._split(args, keywords)
         leaves, structure = flatten(dynamic)
+        donated = self._given_up(dynamic)
         tensors: list[Any] = []
         signature: list[Any] = []
-        for leaf in leaves:
+        for at, leaf in enumerate(leaves):
             if isinstance(leaf, (bool, int, float, complex, str, bytes)) or (
                 callable(leaf) and not isinstance(leaf, Tensor)
             ):
@@ -69,19 +106,27 @@ class Jitted:
                 continue
             concrete = self.stack.concrete(leaf)
             if concrete is None:
-                return self.f(*args, **keywords)
-            tensors.append(concrete)
+                return None
+            tensors.append(owned(self.stack.device, concrete) if at in donated and type(leaf) is Tensor else concrete)
             signature.append(self.stack.device.aval(concrete))
         key = (structure, tuple(signature), statics, exact(tuple(v for _, v in statics)))
         found = self._remembered(key)
         if found is None:
-            found = self._trace(args, keywords, leaves, structure)
+            found = self._trace(args, keywords, leaves, structure, donated)
             if found is None:  # it closes over what another transformation traces, or over an unbound tensor
-                return self.f(*args, **keywords)
+                return None
             found = self._remembered(key, found)
-        program, shape = found
-        results = program.run(tensors)
-        return shape.build([self.stack.held(r) for r in results])
+        return key, found, tensors
+
+    def _given_up(self, dynamic: Any) -> frozenset[int]:
+        """Which of the leaves belong to arguments that are donated."""
+        positions, names = self._donated
+        if not positions and not names:
+            return frozenset()
+        moving, named = dynamic
+        flags = [i in positions for i, a in enumerate(moving) for _ in flatten(a)[0]]
+        flags += [k in names for k in sorted(named) for _ in flatten(named[k])[0]]
+        return frozenset(at for at, flag in enumerate(flags) if flag)
 
     def _remembered(self, key: Any, found: Any = None) -> Any:
         """What is known for that signature; what was found for it, unless another thread was first."""
@@ -96,9 +141,59 @@ class Jitted:
             return known
 
     def program(self, *args: Any, **keywords: Any) -> Any:
-        """The program for arguments like these: compiled now, unless it was before."""
-        self(*args, **keywords)
-        return next(reversed(self.programs.values()))[0]
+        """The program for arguments like these: compiled now, unless it was before; it is not run.
+
+        Raises
+        ------
+        TracingError
+            There is none: the function is simply called there.
+        """
+        return self._wanted(self._met(args, keywords))[1][0]
+
+    def autotune(self, *args: Any, budget: float = 2.0, workspace: int | None = None, **keywords: Any) -> Any:
+        """Tune the program for arguments like these; calls like this one run the tuned program from then on.
+
+        Parameters
+        ----------
+        *args, **keywords
+            As in a call. Nothing of them is written over.
+        budget, workspace
+            See `Program.autotune`.
+
+        Returns
+        -------
+        Tuning
+            See `Program.autotune`.
+
+        Raises
+        ------
+        TracingError
+            There is no program: the function is simply called there.
+        GraphError
+            The engine's programs have no kernels to choose, or the function has effects.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import nnc_func as nnc
+        >>> gram = nnc.lazy().jit(lambda x: x @ x.T)
+        >>> tuning = gram.autotune(np.ones((8, 4), "float32"), budget=0.1)
+        >>> gram.program(np.ones((8, 4), "float32")) is tuning.program
+        True
+        """
+        key, (program, shape), tensors = self._wanted(self._met(args, keywords))
+        tuning = program.autotune(*tensors, budget=budget, workspace=workspace)
+        with self._lock:
+            self.programs[key] = tuning.program, shape
+        return tuning
+
+    def _wanted(self, met: Any) -> Any:
+        if met is None:
+            raise TracingError(
+                f"{self.name} has no program for these arguments: under a transformation, or with a tensor that "
+                "depends on an input, it is simply called; give arrays"
+            )
+        return met
 
     def _split(self, args: Any, keywords: Any) -> tuple[Any, Any]:
         fixed: tuple[Any, ...] = tuple((i, args[i]) for i in sorted(self._positions) if i < len(args))
@@ -110,17 +205,19 @@ class Jitted:
         moving = tuple(None if i in self._positions else a for i, a in enumerate(args))
         return fixed, (moving, {k: None if k in self._names else v for k, v in keywords.items()})
 
-    def _trace(self, args: Any, keywords: Any, leaves: list[Any], structure: Any) -> Any:
+    def _trace(self, args: Any, keywords: Any, leaves: list[Any], structure: Any, donated: frozenset[int]) -> Any:
         stack = self.stack
         self._notice()
         inputs: list[Any] = []
         given: list[Any] = []
-        for leaf in leaves:
+        given_up: list[int] = []
+        for at, leaf in enumerate(leaves):
             concrete = None if isinstance(leaf, (bool, int, float, complex, str, bytes)) else stack.concrete(leaf)
             if concrete is None:
                 given.append(leaf)
             else:
                 aval = stack.device.aval(concrete)
+                given_up += [len(inputs)] if at in donated else []
                 inputs.append(stack.input(f"argument {len(inputs)}", aval.shape, aval.dtype, place=aval.place))
                 given.append(inputs[-1])
         moving, named = structure.build(given)
@@ -141,7 +238,7 @@ class Jitted:
             return None
         self.traces += 1
         graph = stack.graph.close(own, carriers, (), self.name, **effects_of(effects))
-        return stack.engine.compile(graph), shape
+        return stack.engine.compile(graph, given_up) if given_up else stack.engine.compile(graph), shape
 
     def _notice(self) -> None:
         if self.traces == NOTICE:
@@ -149,7 +246,7 @@ class Jitted:
                 f"{self.name} has been traced for {NOTICE} different signatures; give arrays of few shapes, and pass "
                 "Python numbers that change as arrays (numpy.float32(rate)): each new number is traced anew",
                 RetraceWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
 
     def __repr__(self) -> str:
@@ -164,7 +261,8 @@ def _closed(outputs: list[Any], inputs: list[Any]) -> bool:
     return all(n.op is not INPUT or n in inputs for n in topological(values))
 
 
-def _static(f: Any, static: Sequence[str | int] | str | int) -> tuple[frozenset[int], frozenset[str]]:
+def _named(f: Any, arguments: Arguments) -> tuple[frozenset[int], frozenset[str]]:
+    """Positions and names of some arguments: an argument has both where it can be given either way."""
     try:
         names = [
             p.name
@@ -174,7 +272,7 @@ def _static(f: Any, static: Sequence[str | int] | str | int) -> tuple[frozenset[
     except (TypeError, ValueError):
         names = []
     positions, words = set(), set()
-    for each in (static,) if isinstance(static, (str, int)) else static:
+    for each in (arguments,) if isinstance(arguments, (str, int)) else arguments:
         if isinstance(each, int):
             positions.add(each)
             if each < len(names):

@@ -10,8 +10,9 @@ from attrs import field
 from nnc_func.errors import GraphError, RuleError
 from nnc_func.graph.node import Value
 from nnc_func.graph.rules import RULES
-from nnc_func.graph.rules.driver import Rewritten, Table, rewritten
+from nnc_func.graph.rules.driver import Table, rewritten
 from nnc_func.graph.rules.match import Builder, compiled
+from nnc_func.graph.rules.report import Rewritten
 from nnc_func.graph.rules.rule import ROUNDING, AnyRule, Numerics, Pass
 from nnc_func.layer import Layer, forwards, layer
 from nnc_func.signatures import OperatorSignature

@@ -7,7 +7,7 @@ fires at all, and whether each of its conditions is needed.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,113 +16,14 @@ from hypothesis import HealthCheck, Phase, find, settings
 from hypothesis.errors import NoSuchExample, UnsatisfiedAssumption
 
 from nnc_func.errors import NncError, RuleError
-from nnc_func.graph.leaves import CONSTANT, INPUT
-from nnc_func.graph.node import Node, Value, topological
+from nnc_func.graph.node import Node, Value
 from nnc_func.graph.rules.conditions import SOUNDNESS
+from nnc_func.graph.rules.evaluating import differs, evaluated, short, told
 from nnc_func.graph.rules.match import Builder, compiled
-from nnc_func.graph.rules.rule import EXACT, REASSOCIATION, SIGNED_ZERO, Family, Numerics, Pass, Rewriter, Rule
+from nnc_func.graph.rules.rule import SIGNED_ZERO, Family, Numerics, Pass, Rewriter, Rule
 from nnc_func.testing.instances import Instance, instances
 
 FIRES = 0.05  # of its own instances, at least
-ULPS = {Numerics.ROUNDING: 16.0, REASSOCIATION: 64.0}  # of the largest number that occurs on the way
-
-
-# --- computing graphs ----------------------------------------------------------------------------------
-
-
-def evaluated(
-    roots: Iterable[Value], feeds: dict[Node, Any], device: Any, dtype: Any = None
-) -> tuple[list[Any], float]:
-    """Values of graph values, computed one node after the other; and the largest finite number on the way.
-
-    With `dtype` floating inputs and constants are converted to it first.
-
-    Examples
-    --------
-    >>> import nnc_func as nnc
-    >>> from nnc_func.aval import Aval
-    >>> stack = nnc.eager()
-    >>> x = stack.symbol.input("x", Aval((2,), "float32"))
-    >>> y = stack.operator.bind(stack.type.ops["add"], x, 1)
-    >>> evaluated([y], {x: np.float32([1, 2])}, stack.device)
-    ([array([2., 3.], dtype=float32)], 3.0)
-    """
-    wanted = list(roots)
-    values: dict[Node, Any] = {}
-    largest = 0.0
-    for node in topological(wanted):
-        if node.op is INPUT or node.op is CONSTANT:
-            found = feeds[node] if node.op is INPUT else node.data
-            if dtype is not None and found.dtype.kind == "f":
-                found = found.astype(dtype)
-        else:
-            operands = [values[a.node][a.index] if a.node.op.several else values[a.node] for a in node.args]
-            found = device.bind(node.op, *operands, **node.params)
-        values[node] = found
-        for each in found if node.op.several else (found,):
-            largest = max(largest, _largest(each))
-    chosen = [values[v.node][v.index] if v.node.op.several else values[v.node] for v in wanted]
-    return [v if isinstance(v, np.ndarray) else device.to_numpy(v) for v in chosen], largest
-
-
-def _largest(array: Any) -> float:
-    host = np.abs(np.asarray(array, np.complex128 if array.dtype.kind == "c" else np.float64))
-    finite = host[np.isfinite(host)]
-    return float(finite.max()) if finite.size else 0.0
-
-
-# --- comparing values ----------------------------------------------------------------------------------
-
-
-def differs(
-    old: Any, new: Any, numerics: Numerics, fast_math: bool = False, oracle: Any = None, scale: float = 0.0
-) -> str:
-    """How two arrays of one aval differ by more than the numerics allow; empty where they do not.
-
-    Parameters
-    ----------
-    oracle
-        The value computed in float64, which rounding is measured against; `old` if not given.
-    scale
-        The largest number on the way to the value.
-
-    Examples
-    --------
-    >>> differs(np.float32([-0.0]), np.float32([0.0]), SIGNED_ZERO)
-    ''
-    >>> differs(np.float32([-0.0]), np.float32([0.0]), EXACT)
-    'a zero has another sign'
-    """
-    if old.dtype.kind not in "fc":
-        return "" if np.array_equal(old, new) else "elements differ"
-    if old.dtype.kind == "c":  # part by part: a part that is NaN says nothing of the other
-        old, new = (np.stack([a.real, a.imag]) for a in (old, new))
-        oracle = None
-    kept = np.isfinite(old) & np.isfinite(new) if fast_math else np.ones(old.shape, bool)
-    if not np.array_equal(np.isnan(old)[kept], np.isnan(new)[kept]):
-        return "NaN is elsewhere"
-    bounded = kept & np.isfinite(old)
-    if not np.array_equal(np.isfinite(new), np.isfinite(old)) and not fast_math:
-        return "infinity is elsewhere"
-    endless = kept & np.isinf(old)
-    if not np.array_equal(old[endless], new[endless]):
-        return "infinity is elsewhere"
-    if numerics <= SIGNED_ZERO:
-        if not np.array_equal(old[bounded], new[bounded]):
-            return "elements differ"
-        if numerics == EXACT and not _same_signs(old[bounded], new[bounded]):
-            return "a zero has another sign"
-        return ""
-    true = old if oracle is None else np.where(np.isfinite(oracle), oracle, old)
-    spare = ULPS[numerics] * float(np.finfo(old.dtype).eps) * max(scale, _largest(old))
-    own = np.abs(old[bounded].astype(true.dtype) - true[bounded])
-    if np.any(np.abs(new[bounded].astype(true.dtype) - true[bounded]) > 2 * own + spare):
-        return f"elements differ by more than rounding, about {spare:.2g}"
-    return ""
-
-
-def _same_signs(a: Any, b: Any) -> bool:
-    return np.array_equal(np.signbit(a), np.signbit(b))
 
 
 # --- one instance --------------------------------------------------------------------------------------
@@ -149,7 +50,7 @@ def _fault(rule: Rule | Rewriter, instance: Instance, operator: Any) -> tuple[bo
     if new_value is None:
         return True, f"after:  {told(new)}\nwhich fails"
     why = differs(old_value, new_value, rule.numerics, rule.fast_math, oracle, scale)
-    return True, why and f"{why}\nafter:  {told(new)}\nwas:    {_short(old_value)}\nis:     {_short(new_value)}"
+    return True, why and f"{why}\nafter:  {told(new)}\nwas:    {short(old_value)}\nis:     {short(new_value)}"
 
 
 def _values(root: Value, new: Value, feeds: Any, device: Any, numerics: Numerics) -> tuple[Any, Any, Any, float]:
@@ -170,30 +71,6 @@ def _values(root: Value, new: Value, feeds: Any, device: Any, numerics: Numerics
             except NncError:
                 oracle = None
     return old_value, new_value, oracle, scale
-
-
-def told(value: Value) -> str:
-    """A small graph in one line.
-
-    Examples
-    --------
-    >>> import nnc_func as nnc
-    >>> from nnc_func.aval import Aval
-    >>> stack = nnc.eager()
-    >>> told(stack.operator.bind(stack.type.ops["add"], stack.symbol.input("x", Aval((2,), "float32")), 1))
-    'add(x, float32[]=1.)'
-    """
-    node = value.node
-    if node.op is INPUT:
-        return str(node.data)
-    if node.op is CONSTANT:
-        return f"{node.aval!r}={_short(node.data)}"
-    inside = [told(a) for a in node.args] + [f"{k}={v}" for k, v in node.items if v != node.op.params[k]]
-    return f"{node.op.name}({', '.join(inside)})" + (f"[{value.index}]" if node.op.several else "")
-
-
-def _short(array: Any) -> str:
-    return np.array2string(np.asarray(array), separator=", ", threshold=20).replace("\n", "")
 
 
 # --- all of them ---------------------------------------------------------------------------------------
@@ -343,4 +220,4 @@ def _searched(family: Sequence[Rule | Rewriter], operator: Any, examples: int) -
 
 
 def _inputs(instance: Instance) -> str:
-    return "".join(f"  {n.data} = {n.aval!r} {_short(a)}\n" for n, a in instance.feeds.items())
+    return "".join(f"  {n.data} = {n.aval!r} {short(a)}\n" for n, a in instance.feeds.items())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -73,7 +74,7 @@ def program_of(*kernels: Kernel, count: int = 3, **facts: Any) -> Any:
     return stack.compile([x], [stack.bind(op, x)])
 
 
-SLOW = kernel("slow", twice(PAUSE))
+SLOW, SLOWER = kernel("slow", twice(PAUSE)), kernel("slow", twice(5 * PAUSE))
 X = np.arange(1.0, 4.0)
 
 
@@ -298,6 +299,34 @@ def test_a_program_of_unknown_extents_is_tuned_for_those_it_is_given() -> None:
         assert [i.kernel for i in tuned.plan.instructions] == kernels
     program(X)
     assert [i.kernel for i in program.plan.instructions] == ["slow"]
+
+
+@pytest.mark.parametrize("extent", [3, "n"])
+def test_a_program_from_a_file_is_tuned_where_the_stack_plans(tmp_path: Path, extent: Any) -> None:
+    stack, op = stack_with(SLOWER, kernel("fast", twice()))
+    x = stack.input("x", (extent,), "float64")
+    made = stack.compile([x], [stack.bind(op, x)])
+    made(X)
+    made.save(tmp_path / "doubled")
+    tuning = nnc.load_program(tmp_path / "doubled", stack).autotune(X, budget=1.0)
+    np.testing.assert_array_equal(tuning.program(X)[0], X * 2)
+    assert [i.kernel for i in tuning.program.plan.instructions] == ["fast"]
+    if extent == 3:
+        eager = nnc.eager().swap(type=stack.type)
+        with pytest.raises(GraphError, match="was read in a stack that plans nothing: read it in a lazy one, and"):
+            nnc.load_program(tmp_path / "doubled", eager).autotune(X)
+
+
+def test_later_calls_of_a_jitted_function_run_the_tuned_program() -> None:
+    stack, op = stack_with(SLOWER, kernel("fast", twice()))
+    doubling = stack.jit(lambda x: stack.bind(op, x))
+    np.testing.assert_array_equal(doubling(X).numpy(), X * 2)
+    assert [i.kernel for i in doubling.program(X).plan.instructions] == ["slow"]
+    tuning = doubling.autotune(X, budget=1.0)
+    assert doubling.program(X) is tuning.program
+    assert [i.kernel for i in tuning.program.plan.instructions] == ["fast"]
+    np.testing.assert_array_equal(doubling(X).numpy(), X * 2)
+    assert doubling.traces == 1
 
 
 def test_programs_of_other_kinds_say_what_to_tune() -> None:

@@ -69,7 +69,7 @@ def configurations(draw: Any, program: Program) -> Configuration:
         allocator=draw(st.sampled_from(sorted(ALLOCATORS))),
         orders=draw(st.sampled_from(ORDERS)),
         checked=draw(st.booleans()),
-        spec=draw(st.sampled_from([0, 1, 3])),
+        spec=draw(st.sampled_from([0, 1, 2, 3])),
         fused=draw(st.booleans()),
         saved=retain == "none" and draw(st.booleans()),
         retain=retain,

@@ -10,7 +10,7 @@ import pytest
 
 import nnc_func as nnc
 from nnc_func.engine.jit import KEPT, NOTICE, RetraceWarning
-from nnc_func.errors import OperatorError, TracingError
+from nnc_func.errors import OperatorError, PlanError, TracingError
 
 both = pytest.mark.parametrize("make", [nnc.eager, nnc.lazy])
 
@@ -175,3 +175,48 @@ def test_variables_are_read_when_it_is_called(make: Any) -> None:
     np.testing.assert_array_equal(fast(np.full(2, 3.0)).numpy(), 3.0)
     w.value.assign(np.full(2, 2.0))
     np.testing.assert_array_equal(fast(np.full(2, 3.0)).numpy(), 6.0)
+
+
+# --- giving arguments up, and tuning ------------------------------------------------------------------------
+
+
+def squashed(x: Any, y: Any) -> Any:
+    return (x * 2 + y).sum()
+
+
+@both
+@pytest.mark.parametrize("donate", ["x", 0, ["x"]])
+def test_an_array_that_is_donated_may_be_written_over(make: Any, donate: Any) -> None:
+    stack = make()
+    o = stack.ops
+    fast = stack.jit(lambda x, y: o.sum(o.tanh(o.exp(o.sin(x)))) + y, donate=donate)
+    x, y = np.linspace(0, 1, 1 << 12), np.ones(())
+    before, wanted = x.copy(), np.tanh(np.exp(np.sin(x))).sum() + 1
+    np.testing.assert_allclose(fast(x, y).numpy(), wanted)
+    assert (x != before).any() == (make is nnc.lazy)
+    np.testing.assert_allclose(fast(before.copy(), y).numpy(), wanted)
+    assert fast.traces == 1
+
+
+def test_what_a_tensor_holds_is_not_written_over() -> None:
+    lazy = nnc.lazy()
+    o = lazy.ops
+    fast = lazy.jit(lambda tree, *, by: o.sum(o.exp(o.sin(tree["x"]))) * by["s"], donate=["tree", "by"])
+    x = lazy.asarray(np.linspace(0, 1, 1 << 12))
+    wanted = fast({"x": x}, by={"s": lazy.asarray(2.0)}).numpy()
+    np.testing.assert_array_equal(x.numpy(), np.linspace(0, 1, 1 << 12))
+    np.testing.assert_array_equal(fast({"x": x}, by={"s": np.float64(2)}).numpy(), wanted)
+    assert fast.program({"x": x}, by={"s": np.float64(2)}).plan.arena_bytes < x.numpy().nbytes
+
+
+def test_an_argument_is_static_or_donated() -> None:
+    with pytest.raises(OperatorError, match="static arguments are no arrays to donate, given both"):
+        nnc.lazy().jit(squashed, static="x", donate=0)
+
+
+def test_without_a_plan_there_is_nothing_to_tune() -> None:
+    with pytest.raises(PlanError, match="is not tuned itself: tune what a lazy stack compiles"):
+        nnc.eager().jit(squashed).autotune(np.ones(2), np.ones(2))
+    lazy = nnc.lazy()
+    with pytest.raises(TracingError, match="squashed has no program for these arguments"):
+        lazy.jit(squashed).autotune(lazy.input("x", (2,)), np.ones(2))

@@ -29,8 +29,9 @@ from nnc_func.graph.rules import (
     rule,
 )
 from nnc_func.graph.rules.conditions import broadcasts, same_aval, same_shape, used_once
+from nnc_func.graph.rules.evaluating import differs
 from nnc_func.graph.rules.pattern import Param, Scalar, Tensor, apply, computed
-from nnc_func.testing.rules import check_rule, differs, examined
+from nnc_func.testing.rules import check_rule, examined
 from tests.graph.rewriting import stack_with_fused
 
 fma, sqrt, exp, broadcast_to = OPS["fma"], OPS["sqrt"], OPS["exp"], OPS["broadcast_to"]

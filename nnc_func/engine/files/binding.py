@@ -42,7 +42,7 @@ def bound(
         Its use of memory was verified, and nobody changed it since: what is left to check are numbers in range, and
         that operators and kernels here give what is written.
     knowledge
-        What else is known of it, for people: `graph`, `source`, `stats`, `blocks`.
+        What else is known of it: `graph`, `source`, `stats`, `blocks`, `arenas`, and the `engine` that tunes it.
 
     Raises
     ------

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -98,7 +99,7 @@ def load_program(path: Any, stack: Any, classes: Iterable[type] = ()) -> Any:
     Parameters
     ----------
     stack
-        Its device has the kernels that the plan names; its catalogue, the operators.
+        Its device has the kernels that the plan names; its catalogue, the operators. A lazy one can tune the program.
     classes
         Named tuples and attrs classes in which the outputs may be nested.
 
@@ -192,7 +193,9 @@ def _read_plan(
     missing = [name for name in names if name not in variables]
     if missing:
         raise FileFormatError(f"it has no values of the variables {missing}")
-    check = getattr(_engine(stack), "check_numerics", False)
+    engine = _engine(stack)
+    check = getattr(engine, "check_numerics", False)
+    knowledge["engine"] = engine if hasattr(engine, "with_kernels") else None
     return bound(plan, stack.device, arrays, [variables[name] for name in names], check, verified, **knowledge)
 
 
@@ -206,8 +209,10 @@ def _read_symbolic(archive: Archive, about: Mapping[str, Any], stack: Any, class
     program = SymbolicProgram(engine, graph, graph, None, 0.0, tuple(_donated(about, graph)))
     for at, row in enumerate(about["plans"]):
         dims = {str(symbol): extent for symbol, extent in row["binding"]}
-        found = _read_plan(archive, about, at, stack, constants, variables, classes, arenas=program.arenas)
-        wanted = [(n.data, n.aval.shape) for n in graph.specialised(dims).inputs]
+        for_these = partial(graph.specialised, dims)
+        knowledge = {"arenas": program.arenas, "graph": for_these}
+        found = _read_plan(archive, about, at, stack, constants, variables, classes, **knowledge)
+        wanted = [(n.data, n.aval.shape) for n in for_these().inputs]
         if [(n, found.plan.slots[s].aval.shape) for n, s in zip(*_inputs(found.plan), strict=True)] != wanted:
             raise FileFormatError(f"its plan {at} is not for the extents {dims}")
         program.programs[tuple(sorted(dims.items()))] = found

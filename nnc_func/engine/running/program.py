@@ -50,7 +50,7 @@ class Program(Tunable, Inspected):
     together
         The device's function that runs streams side by side; None where the plan has one, or the device cannot.
     engine
-        What planned it. None for a plan that was made from no graph.
+        What planned it, or plans what it is tuned to. None for a plan that was made from no graph.
 
     Raises
     ------

@@ -115,7 +115,8 @@ def autotune(program: Any, inputs: Sequence[Any], budget: float, workspace: int 
             return Tuning(program, engine.kernels, tuple(trials), 1.0, time.perf_counter() - start, verdict)
         table = _merged(engine.kernels, KernelTable(entries, Machine.here(device)))
         donated = sorted({b.source for b in program.plan.buffers if b.kind == DONATED})
-        tuned = engine.with_kernels(table).program(graph, program.source, program.stats.optimiser, 0.0, donated=donated)
+        report = getattr(program.stats, "optimiser", None)  # of a program from a file there is none
+        tuned = engine.with_kernels(table).program(graph, program.source, report, 0.0, donated=donated)
         runs.append(_repeated(tuned, inputs))
         runs[1]()
         before, after = alternated(device, runs, start + budget)
@@ -134,15 +135,20 @@ def check(program: Any, inputs: Sequence[Any]) -> None:
     Raises
     ------
     GraphError
-        The program was made of no graph, or has effects, which would happen again and again.
+        The program was made of no graph, in a stack that plans nothing, or has effects, which would happen again and
+        again.
     DeviceError
         The device computes nothing, or cannot name other kernels.
     OperatorError
         The wrong number of inputs.
     """
     graph, device = program.graph, program._device
-    if graph is None or program.engine is None:
+    if graph is None:
         raise GraphError(f"the program {program.plan.name!r} has a plan and no graph: tune where it was compiled")
+    if program.engine is None:
+        raise GraphError(
+            f"the program {program.plan.name!r} was read in a stack that plans nothing: read it in a lazy one, and tune"
+        )
     if not hasattr(device, "candidates"):
         raise DeviceError(f"{device!r} has no `candidates(op, avals, items)`, the kernels to choose among")
     device.to_numpy(device.empty((), np.float32))  # a device without elements says so: there is nothing to time

@@ -8,78 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from attrs import frozen
-
+from nnc_func.config import config
 from nnc_func.errors import DTypeError, OperatorError, PlaceError, RuleError, ShapeError
 from nnc_func.graph.node import Node, Value, topological
 from nnc_func.graph.origin import told
 from nnc_func.graph.rules.match import Builder, Compiled
+from nnc_func.graph.rules.report import Count, Rewritten
 from nnc_func.graph.rules.rule import Pass
 from nnc_func.op import Op
 
+if TYPE_CHECKING:
+    from nnc_func.graph.rules.evaluating import Sides
+
 BOUND = 1000  # rewrites of one root, one after the other, and sweeps over a graph
-
-
-@frozen
-class Count:
-    """What became of one rule.
-
-    Attributes
-    ----------
-    tried
-        Nodes that it was held against, of those that had the right operators.
-    matched
-        Times that it fired.
-    refused
-        Replacements refused: of another aval, or that could not be built.
-    seconds
-        In all.
-    """
-
-    tried: int = 0
-    matched: int = 0
-    refused: int = 0
-    seconds: float = 0.0
-
-
-@frozen(repr=False)
-class Rewritten:
-    """A graph, rewritten.
-
-    Attributes
-    ----------
-    roots
-        In the order in which they were given.
-    statistics
-        Rule name to `Count`, of the rules that were tried.
-    nodes_before, nodes_after, edges_before, edges_after
-        Sizes.
-    trace
-        (rule name, where the node was built) of each rewrite, where that was asked for.
-    """
-
-    roots: tuple[Value, ...]
-    statistics: dict[str, Count]
-    nodes_before: int
-    nodes_after: int
-    edges_before: int
-    edges_after: int
-    trace: tuple[tuple[str, str], ...] = ()
-
-    def __repr__(self) -> str:
-        lines = [
-            f"nodes {self.nodes_before} -> {self.nodes_after}, edges {self.edges_before} -> {self.edges_after}",
-        ]
-        if self.statistics:
-            width = max(map(len, self.statistics))
-            lines.append(f"{'rule':{width}}  {'tried':>8} {'matched':>8} {'refused':>8} {'ms':>8}")
-            for name, c in sorted(self.statistics.items(), key=lambda item: (-item[1].matched, item[0])):
-                lines.append(f"{name:{width}}  {c.tried:8} {c.matched:8} {c.refused:8} {1e3 * c.seconds:8.2f}")
-        return "\n".join(lines)
-
-    __str__ = __repr__
 
 
 class Table:
@@ -127,8 +70,14 @@ class Sweep:
     """
 
     def __init__(
-        self, table: Table, roots: Iterable[Value], counts: dict[str, list[Any]], trace: list[Any] | None
+        self,
+        table: Table,
+        roots: Iterable[Value],
+        counts: dict[str, list[Any]],
+        trace: list[Any] | None,
+        sides: Sides | None = None,
     ) -> None:
+        self.sides = sides
         self.table = table
         self.builder = table.builder
         self.counts = counts
@@ -211,6 +160,8 @@ class Sweep:
             if found.aval != node.aval:
                 count[2] += 1
                 continue
+            if self.sides is not None:
+                self.sides.check(rule.name, rule.rule.numerics, rule.rule.fast_math, node, found)
             count[1] += 1
             self.fired = True
             if self.trace is not None:
@@ -337,14 +288,16 @@ def rewritten(table: Table, roots: Iterable[Value], trace: bool = False) -> Rewr
     Raises
     ------
     RuleError
-        It does not end; names the rules that go on for ever.
+        It does not end; names the rules that go on for ever. With ``NNC_SPEC=2``: a rule changes values by more than
+        it says.
     """
     given = tuple(roots)
     counts: dict[str, list[Any]] = {}
     told_of: list[tuple[str, str]] | None = [] if trace else None
-    now, before, after = _settled(table, given, counts, told_of)
+    sides = _sides(table)
+    now, before, after = _settled(table, given, counts, told_of, sides)
     for each in table.passes:
-        found = _passed(each, table, now, after, counts)
+        found = _passed(each, table, now, after, counts, sides)
         if found is not now:
             now, after = found, topological(found)
     table.builder.numbers.clear()
@@ -359,14 +312,27 @@ def rewritten(table: Table, roots: Iterable[Value], trace: bool = False) -> Rewr
     )
 
 
+def _sides(table: Table) -> Sides | None:
+    """What compares both sides of each rewrite, where the settings ask for it."""
+    if config.spec < 2:
+        return None
+    from nnc_func.graph.rules.evaluating import Sides  # few ask for it
+
+    return Sides(table.builder.operator.device)
+
+
 def _settled(
-    table: Table, roots: tuple[Value, ...], counts: dict[str, list[Any]], trace: list[Any] | None
+    table: Table,
+    roots: tuple[Value, ...],
+    counts: dict[str, list[Any]],
+    trace: list[Any] | None,
+    sides: Sides | None,
 ) -> tuple[tuple[Value, ...], list[Node], list[Node]]:
     """The roots in which no rule fires any more; the nodes before and after."""
     before: list[Node] | None = None
     for _ in range(BOUND):
         earlier = {name: c[1] for name, c in counts.items()}
-        sweep = Sweep(table, roots, counts, trace)
+        sweep = Sweep(table, roots, counts, trace, sides)
         before = sweep.order if before is None else before
         roots = sweep.run()
         if not sweep.fired:
@@ -378,10 +344,20 @@ def _settled(
 
 
 def _passed(
-    each: Pass, table: Table, roots: tuple[Value, ...], order: list[Node], counts: dict[str, list[Any]]
+    each: Pass,
+    table: Table,
+    roots: tuple[Value, ...],
+    order: list[Node],
+    counts: dict[str, list[Any]],
+    sides: Sides | None,
 ) -> tuple[Value, ...]:
     start = perf_counter()
     found, times = each.function(roots, order, table.builder)
     refused = sum(new.aval != old.aval for new, old in zip(found, roots, strict=True))
     counts[each.name] = [1, 0 if refused else times, refused, perf_counter() - start]
-    return roots if refused or not times else tuple(found)
+    if refused or not times:
+        return roots
+    for old, new in zip(roots, found, strict=True):
+        if sides is not None and new is not old:
+            sides.check(each.name, each.numerics, each.fast_math, old, new)
+    return tuple(found)
