@@ -32,6 +32,10 @@ class ShapeError(NncError, ValueError):
     """Shapes that do not go together."""
 
 
+class ExtentError(ShapeError):
+    """A shape that depends on elements, which are not known when it is asked for."""
+
+
 class DTypeError(NncError, TypeError):
     """Dtypes that an operator does not take."""
 

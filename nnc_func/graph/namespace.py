@@ -148,6 +148,15 @@ _TOKEN = CATALOGUE["token"]
 _PRINT = CATALOGUE["print"]
 _CHECK = CATALOGUE["check"]
 _CALLBACK = CATALOGUE["callback"]
+_SCATTER_SET = CATALOGUE["scatter_set"]
+_SCATTER_MULTIPLY = CATALOGUE["scatter_multiply"]
+_SCATTER_MIN = CATALOGUE["scatter_min"]
+_SCATTER_MAX = CATALOGUE["scatter_max"]
+_RAVEL_MULTI_INDEX = CATALOGUE["ravel_multi_index"]
+_SORT = CATALOGUE["sort"]
+_ARGSORT = CATALOGUE["argsort"]
+_SEARCHSORTED = CATALOGUE["searchsorted"]
+_FLATNONZERO = CATALOGUE["flatnonzero"]
 
 
 def _replacing(catalogue: Catalogue, bind: Callable[..., Any], op: Op, *args: Any, **params: Any) -> Any:
@@ -1020,6 +1029,60 @@ class Ops(Generic[T]):
         """
         return self._bind(_CALLBACK, *values, function=function, shapes=shapes, dtypes=dtypes, after=after)
 
+    def scatter_set(self, x: T | Scalar, indices: T | Scalar, updates: T | Scalar, /, *, axis: int = 0) -> T:
+        """A new tensor: `x` with each update written at its index along an axis; where indices repeat, the last one is.
+
+        `updates` has the shape that ``take(x, indices, axis)`` gives. An index outside of the axis raises IndexError.
+        """
+        return self._bind(_SCATTER_SET, x, indices, updates, axis=axis)
+
+    def scatter_multiply(self, x: T | Scalar, indices: T | Scalar, updates: T | Scalar, /, *, axis: int = 0) -> T:
+        """A new tensor: `x` multiplied by each update at its index along an axis; where indices repeat, by all of them.
+
+        Its derivative is right where factors are zero; it takes time and memory in the square of the number of indices.
+        """
+        return self._bind(_SCATTER_MULTIPLY, x, indices, updates, axis=axis)
+
+    def scatter_min(self, x: T | Scalar, indices: T | Scalar, updates: T | Scalar, /, *, axis: int = 0) -> T:
+        """A new tensor: the least of `x` and of all updates at an index along an axis; equals share the derivative."""
+        return self._bind(_SCATTER_MIN, x, indices, updates, axis=axis)
+
+    def scatter_max(self, x: T | Scalar, indices: T | Scalar, updates: T | Scalar, /, *, axis: int = 0) -> T:
+        """A new tensor: the largest of `x` and of all updates at an index along an axis; equals share the derivative."""
+        return self._bind(_SCATTER_MAX, x, indices, updates, axis=axis)
+
+    def ravel_multi_index(self, *indices: T | Scalar, shape: Sizes) -> T:
+        """Positions, in C order, of elements of a tensor of that shape, by one index for each axis.
+
+        Indices broadcast, and count from the end where they are negative; others raise IndexError.
+        """
+        return self._bind(_RAVEL_MULTI_INDEX, *indices, shape=shape)
+
+    def sort(self, x: T | Scalar, /, *, axis: int = -1, descending: bool = False) -> T:
+        """Elements in order along an axis, equal ones in the order in which they stood.
+
+        NaN is last; in descending order first. The derivative moves with the elements, as `argsort` says.
+        """
+        return self._bind(_SORT, x, axis=axis, descending=descending)
+
+    def argsort(self, x: T | Scalar, /, *, axis: int = -1, descending: bool = False) -> T:
+        """Positions that put an axis in order: ``take_along_axis(x, argsort(x))`` is sorted; equal elements keep theirs."""
+        return self._bind(_ARGSORT, x, axis=axis, descending=descending)
+
+    def searchsorted(self, x: T | Scalar, values: T | Scalar, /, *, side: str = "left") -> T:
+        """Where each value would stand in a sorted vector: before equal elements, or behind them with ``side="right"``.
+
+        `x` has rank 1 and is in ascending order, which is not checked; the result has the shape of `values`.
+        """
+        return self._bind(_SEARCHSORTED, x, values, side=side)
+
+    def flatnonzero(self, x: T | Scalar, /, *, size: Any, fill: int = 0) -> T:
+        """The first `size` positions, in C order, of elements that are not zero; `fill` where there are not as many.
+
+        A graph has shapes before it has values, so the extent is said. `nonzero` asks for the number of elements itself.
+        """
+        return self._bind(_FLATNONZERO, x, size=size, fill=fill)
+
     def square_distance(self, x: T | Scalar, y: T | Scalar, /, *, axis: int = -1) -> T:
         """The square of the Euclidean distance between points: the sum of squared differences along an axis.
 
@@ -1252,3 +1315,63 @@ class Ops(Generic[T]):
         `axis` is that of the channels; all others but the first are pooled. Refused: nothing to pool.
         """
         return self._compose("global_average_pool", x, axis=axis, keepdims=keepdims)
+
+    def index(self, x: T | Scalar, /, *indices: T | Scalar, key: Any) -> T:
+        """NumPy's ``x[key]``: whole numbers, slices of any step, None, ``...``, and integer tensors in any mixture.
+
+        In `key` the word ``"array"`` stands for each of `indices`, which broadcast against each other. Their axes stand
+        where the first of them stood, or in front if slices, None or ``...`` keep them apart; a number beside arrays
+        counts as one of them. Slices are clipped, as Python's are; an index out of range raises.
+        """
+        return self._compose("index", x, *indices, key=key)
+
+    def index_update(
+        self, x: T | Scalar, values: T | Scalar, /, *indices: T | Scalar, key: Any, mode: str = "set"
+    ) -> T:
+        """A new tensor: `x` with `values`, broadcast, where `index` would read, written, added, multiplied, or compared.
+
+        `mode` is ``"set"``, ``"add"``, ``"multiply"``, ``"min"`` or ``"max"``. Where indices repeat, the last of the
+        values is set, and all of them are added, multiplied or compared. Values must fit into the dtype of `x`; a number
+        takes it. `x` is left as it is.
+        """
+        return self._compose("index_update", x, values, *indices, key=key, mode=mode)
+
+    def gather_nd(self, x: T | Scalar, indices: T | Scalar, /) -> T:
+        """Elements or slices by whole indices: the last axis of `indices` has a number for each of the first axes of `x`.
+
+        Of `x` with shape (n₁ … nᵣ) and `indices` with shape (…, k) the result has shape (…, nₖ₊₁ … nᵣ), as in ONNX.
+        """
+        return self._compose("gather_nd", x, indices)
+
+    def scatter_nd(self, x: T | Scalar, indices: T | Scalar, updates: T | Scalar, /, *, mode: str = "set") -> T:
+        """A new tensor: `x` with `updates` where `gather_nd` would read; for `mode` see `index_update`."""
+        return self._compose("scatter_nd", x, indices, updates, mode=mode)
+
+    def put_along_axis(
+        self, x: T | Scalar, indices: T | Scalar, values: T | Scalar, /, *, axis: int, mode: str = "set"
+    ) -> T:
+        """A new tensor: `x` with `values`, broadcast, where `take_along_axis` would read; for `mode` see `index_update`."""
+        return self._compose("put_along_axis", x, indices, values, axis=axis, mode=mode)
+
+    def count_nonzero(self, x: T | Scalar, /, *, axis: Axes | None = None, keepdims: bool = False) -> T:
+        """How many elements are not zero, or true, along axes: int64. NaN is not zero."""
+        return self._compose("count_nonzero", x, axis=axis, keepdims=keepdims)
+
+    def nonzero(self, x: T | Scalar, /, *, size: Any = None) -> tuple[T, ...]:
+        """Where elements are not zero, in C order: a vector of indices for each axis.
+
+        Without `size` they are counted at once: `x` has a value then, or an ExtentError says that it has none. With it
+        the first so many are given, and the first element's index where there are not as many. Rank 0 is refused.
+        """
+        return self._compose("nonzero", x, size=size)
+
+    def argwhere(self, x: T | Scalar, /, *, size: Any = None) -> T:
+        """Where elements are not zero, in C order: a row of indices for each; see `nonzero`."""
+        return self._compose("argwhere", x, size=size)
+
+    def extract(self, x: T | Scalar, mask: T | Scalar, /, *, size: Any = None) -> T:
+        """The elements where a mask of the same shape is true, in C order: a vector.
+
+        Without `size` they are counted at once: see `nonzero`. With it there are so many, zeros behind those that exist.
+        """
+        return self._compose("extract", x, mask, size=size)

@@ -266,6 +266,9 @@ def _from_cases(draw: Any, op: Op | Composite, dtype: Any, differentiable: bool)
         given.append(
             draw(arrays(shape, kind, domain or _domain(samples, i), avoid=samples.avoid, distinct=samples.distinct))
         )
+    if samples.distinct:
+        floats = [x.reshape(-1) for x in given if x.dtype.kind == "f"]
+        assume(len(np.unique(np.concatenate(floats))) == sum(map(len, floats)) if floats else True)
     return given, dict(params)
 
 

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 from nnc_func.graph.composite import members
-from nnc_func.graph.composites import convolution, distances, pooling
+from nnc_func.graph.composites import (
+    convolution,
+    distances,
+    indexing,
+    pooling,
+    searching,
+)
 
-COMPOSITES = members(distances, convolution, pooling)
+COMPOSITES = members(distances, convolution, pooling, indexing, searching)

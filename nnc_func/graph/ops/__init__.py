@@ -18,7 +18,9 @@ from nnc_func.graph.ops import (
     pool,
     random,
     reduce,
+    scatter,
     solvers,
+    sorting,
     unary,
 )
 from nnc_func.op import members
@@ -41,4 +43,6 @@ CATALOGUE = members(
     random,
     fused,
     effects,
+    scatter,
+    sorting,
 )

@@ -24,23 +24,27 @@ ADDED = Tolerance(64.0)  # indices that repeat are added up in the device's orde
 # --- dtype rules ------------------------------------------------------------------------------------------
 
 
-def _indexed(x: dtypes.DType, indices: dtypes.DType, **_: Any) -> dtypes.DType:
+def indexed(x: dtypes.DType, indices: dtypes.DType, **_: Any) -> dtypes.DType:
+    """That of the tensor; indices are integers."""
     if indices.kind not in "iu":
         raise DTypeError(f"indices are integers, given {indices.name}; cast them to int64")
     return x
 
 
-def _put(x: dtypes.DType, value: dtypes.DType, **_: Any) -> dtypes.DType:
+def put(x: dtypes.DType, value: dtypes.DType, **_: Any) -> dtypes.DType:
+    """That of the tensor, into which the value fits."""
     if dtypes.promote(x, value) != x:
         raise DTypeError(f"{value.name} elements do not fit into a tensor of {x.name}; cast one of the two")
     return x
 
 
-def _added(x: dtypes.DType, indices: dtypes.DType, updates: dtypes.DType, **_: Any) -> dtypes.DType:
-    return dtypes.numeric(_put(_indexed(x, indices), updates))
+def added(x: dtypes.DType, indices: dtypes.DType, updates: dtypes.DType, **_: Any) -> dtypes.DType:
+    """That of the tensor, to which updates are added at indices."""
+    return dtypes.numeric(put(indexed(x, indices), updates))
 
 
-def _per_update(args: tuple[Any, ...], results: tuple[Any, ...], **_: Any) -> Cost:
+def per_update(args: tuple[Any, ...], results: tuple[Any, ...], **_: Any) -> Cost:
+    """One operation for each element of the updates."""
     return Cost(args[2].size)
 
 
@@ -58,7 +62,7 @@ def _at(into: Any) -> tuple[Kernel, Kernel]:
 
 
 def _counted(indices: dtypes.DType, *, depth: int, dtype: Any) -> dtypes.DType:
-    _indexed(indices, indices)
+    indexed(indices, indices)
     return dtypes.given(dtype=dtype)
 
 
@@ -118,7 +122,7 @@ def _set_cases() -> Any:
 
 @operator(
     shape=movement.updated,
-    dtype=_put,
+    dtype=put,
     kernels=(
         Kernel(
             "copy, then assign",
@@ -149,7 +153,7 @@ def set_slice(x: Tensor, value: Tensor, /, *, starts: Sizes, stops: Sizes, steps
 # --- along one axis ---------------------------------------------------------------------------------------
 
 
-def _index_cases(scattered: bool, along: bool) -> Any:
+def index_cases(scattered: bool, along: bool) -> Any:
     """Argument lists; indices are drawn from a range that suits the axis, repeated and negative ones among them."""
     rows = (
         ((3,), (), 0),
@@ -193,7 +197,7 @@ def _scatter(transpose: str) -> Linear:
 
 @operator(
     shape=movement.taken,
-    dtype=_indexed,
+    dtype=indexed,
     derivative=_gather("scatter_add"),
     kernels=(
         Kernel("take", compute=kernels.take_numpy, into=kernels.take_into, namespaces=NUMPY, strided=True),
@@ -202,7 +206,7 @@ def _scatter(transpose: str) -> Linear:
     cost=free,
     onnx="Gather",
     tolerance=EXACT,
-    samples=Samples(relation="cases", cases=_index_cases(False, False)),
+    samples=Samples(relation="cases", cases=index_cases(False, False)),
 )
 def take(x: Tensor, indices: Tensor, /, *, axis: int = 0) -> Tensor:
     """Elements of one axis by integer indices of any shape, negative ones from the end; others raise IndexError."""
@@ -210,13 +214,13 @@ def take(x: Tensor, indices: Tensor, /, *, axis: int = 0) -> Tensor:
 
 @operator(
     shape=movement.taken_along,
-    dtype=_indexed,
+    dtype=indexed,
     derivative=_gather("put_along_axis_add"),
     kernels=reference(kernels.take_along_axis),
     cost=free,
     onnx="GatherElements",
     tolerance=EXACT,
-    samples=Samples(relation="cases", cases=_index_cases(False, True)),
+    samples=Samples(relation="cases", cases=index_cases(False, True)),
 )
 def take_along_axis(x: Tensor, indices: Tensor, /, *, axis: int) -> Tensor:
     """For each index the element at its own place, but for `axis`, where the index counts: as sorting gives it."""
@@ -224,13 +228,13 @@ def take_along_axis(x: Tensor, indices: Tensor, /, *, axis: int) -> Tensor:
 
 @operator(
     shape=movement.scattered,
-    dtype=_added,
+    dtype=added,
     derivative=_scatter("take"),
     kernels=(*_at(kernels.scatter_add_into), reference(kernels.scatter_add)),
-    cost=_per_update,
+    cost=per_update,
     onnx=Refused("ONNX scatters rows by ScatterND only, along the first axes"),
     tolerance=ADDED,
-    samples=Samples(relation="cases", cases=_index_cases(True, False)),
+    samples=Samples(relation="cases", cases=index_cases(True, False)),
 )
 def scatter_add(x: Tensor, indices: Tensor, updates: Tensor, /, *, axis: int = 0) -> Tensor:
     """A new tensor: `x` with each update added at its index along an axis; where indices repeat, all are added."""
@@ -238,13 +242,13 @@ def scatter_add(x: Tensor, indices: Tensor, updates: Tensor, /, *, axis: int = 0
 
 @operator(
     shape=movement.scattered_along,
-    dtype=_added,
+    dtype=added,
     derivative=_scatter("take_along_axis"),
     kernels=(*_at(kernels.put_along_axis_add_into), reference(kernels.put_along_axis_add)),
-    cost=_per_update,
+    cost=per_update,
     onnx="ScatterElements",
     tolerance=ADDED,
-    samples=Samples(relation="cases", cases=_index_cases(True, True)),
+    samples=Samples(relation="cases", cases=index_cases(True, True)),
 )
 def put_along_axis_add(x: Tensor, indices: Tensor, updates: Tensor, /, *, axis: int) -> Tensor:
     """A new tensor: `x` with each update added where `take_along_axis` would read; repeated indices accumulate."""

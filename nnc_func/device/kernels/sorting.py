@@ -1,0 +1,77 @@
+"""Kernels that sort and search. Descending order is ascending order seen from the end, so that it is stable as well."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nnc_func.device.kernels.move import NUMPY, Arrays, converted, dtype_in, dtype_of
+from nnc_func.facets.shapes import normalise_axis
+
+INT64 = np.dtype("int64")
+
+
+def ordered(xp: Any, x: Any) -> Any:
+    """The array in a dtype that the standard sorts: its own, but for booleans."""
+    return converted(xp, x, np.dtype("int8")) if dtype_of(x).kind == "b" else x
+
+
+def _turned(x: Any, axis: int) -> Any:
+    return x[(*(slice(None),) * normalise_axis(axis, x.ndim), slice(None, None, -1), ...)]
+
+
+def sort(xp: Any, x: Any, *, axis: int, descending: bool) -> Any:
+    """In any namespace; CuPy sorts with NumPy's words, and stably always."""
+    if xp.__name__ not in NUMPY:
+        found = xp.sort(ordered(xp, x), axis=axis, descending=descending, stable=True)
+        return converted(xp, found, dtype_of(x))
+    if not descending:
+        return xp.sort(x, axis=axis)
+    return xp.ascontiguousarray(_turned(xp.sort(_turned(x, axis), axis=axis), axis))
+
+
+def sort_into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays, *, axis: int, descending: bool) -> None:
+    """Of `sort`, where the result stands."""
+    if outs[0] is not arrays[0]:
+        xp.copyto(outs[0], arrays[0])
+    (_turned(outs[0], axis) if descending else outs[0]).sort(axis=axis, kind="stable")
+
+
+def sort_numpy(xp: Any, x: Any, *, axis: int, descending: bool) -> Any:
+    """Of `sort_into`."""
+    out = xp.array(x, order="C")
+    sort_into(xp, (out,), (out,), (), axis=axis, descending=descending)
+    return out
+
+
+def argsort(xp: Any, x: Any, *, axis: int, descending: bool) -> Any:
+    """In any namespace."""
+    if xp.__name__ not in NUMPY:
+        found = xp.argsort(ordered(xp, x), axis=axis, descending=descending, stable=True)
+        return converted(xp, found, INT64)
+    words = {"kind": "stable"} if xp is np else {}
+    if not descending:
+        return xp.asarray(xp.argsort(x, axis=axis, **words), INT64)
+    found = _turned(xp.argsort(_turned(x, axis), axis=axis, **words), axis)
+    return xp.asarray(x.shape[axis] - 1 - found, INT64, order="C")
+
+
+def searchsorted(xp: Any, x: Any, values: Any, *, side: str) -> Any:
+    """In any namespace."""
+    common = np.result_type(dtype_of(x), dtype_of(values))
+    if common.kind == "b":
+        common = np.dtype("int8")
+    found = xp.searchsorted(converted(xp, x, common), converted(xp, values, common), side=side)
+    return converted(xp, xp.asarray(found), INT64)
+
+
+def flatnonzero(xp: Any, x: Any, *, size: int, fill: int) -> Any:
+    """In any namespace: the first `size` positions, and `fill` where there are not as many."""
+    found = xp.nonzero(xp.reshape(x, (-1,)))[0]
+    found = found[: min(size, found.shape[0])]
+    missing = size - found.shape[0]
+    if not missing:
+        return xp.asarray(found, dtype=dtype_in(xp, INT64), copy=True)
+    rest = xp.full((missing,), fill, dtype=dtype_in(xp, INT64))
+    return xp.concat([converted(xp, found, INT64), rest])
