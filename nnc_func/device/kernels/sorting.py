@@ -45,7 +45,7 @@ def sort_numpy(xp: Any, x: Any, *, axis: int, descending: bool) -> Any:
     return out
 
 
-def argsort(xp: Any, x: Any, *, axis: int, descending: bool) -> Any:
+def sorting_order(xp: Any, x: Any, *, axis: int, descending: bool) -> Any:
     """In any namespace."""
     if xp.__name__ not in NUMPY:
         found = xp.argsort(ordered(xp, x), axis=axis, descending=descending, stable=True)

@@ -107,7 +107,7 @@ def sort(x: Tensor, /, *, axis: int = -1, descending: bool = False) -> Tensor:
 @operator(
     shape=movement.along,
     dtype=_position,
-    kernels=reference(kernels.argsort, infallible=True),
+    kernels=reference(kernels.sorting_order, infallible=True),
     derivative=Constant("positions are integers"),
     cost=per_input_element(COMPARISONS),
     onnx=Refused("ONNX sorts by TopK only, which says nothing of equal elements"),
