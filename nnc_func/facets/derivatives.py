@@ -39,7 +39,8 @@ class Linear:
     Attributes
     ----------
     transpose
-        ``(o, g, *xs, **params)`` gives one cotangent, or a tuple with one for each argument in `arguments`.
+        ``(o, g, *xs, **params)`` gives one cotangent, or a tuple with one for each argument in `arguments`: where it
+        is a function without arguments it is called only if that cotangent is wanted.
         Only shapes and dtypes of the arguments in which it is linear may be used.
     arguments
         Positions in which the operator is linear; None means all.

@@ -278,8 +278,8 @@ CHOICES = tuple(
 @elementwise(
     Linear(
         lambda o, g, condition, a, b: (
-            o.sum_to(o.where(condition, g, 0), a.shape),
-            o.sum_to(o.where(condition, 0, g), b.shape),
+            lambda: o.sum_to(o.where(condition, g, 0), a.shape),
+            lambda: o.sum_to(o.where(condition, 0, g), b.shape),
         ),
         arguments=(1, 2),
     ),

@@ -137,8 +137,8 @@ def _set_cases() -> Any:
     ),
     derivative=Linear(
         lambda o, g, x, value, *, starts, stops, steps: (
-            o.set_slice(g, 0, starts=starts, stops=stops, steps=steps),
-            o.sum_to(o.slice(g, starts=starts, stops=stops, steps=steps), value.shape),
+            lambda: o.set_slice(g, 0, starts=starts, stops=stops, steps=steps),
+            lambda: o.sum_to(o.slice(g, starts=starts, stops=stops, steps=steps), value.shape),
         )
     ),
     cost=free,
@@ -190,7 +190,7 @@ def _gather(transpose: str) -> Linear:
 
 def _scatter(transpose: str) -> Linear:
     def back(o: Any, g: Any, x: Any, indices: Any, updates: Any, *, axis: int) -> tuple[Any, Any]:
-        return g, getattr(o, transpose)(g, indices, axis=axis)
+        return g, lambda: getattr(o, transpose)(g, indices, axis=axis)
 
     return Linear(back, arguments=(0, 2))
 

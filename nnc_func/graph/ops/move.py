@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from nnc_func.device.kernels import move as kernels
@@ -200,7 +201,7 @@ def part(o: Any, x: Any, axis: int, start: Any, stop: Any) -> Any:
 def _concat_transpose(o: Any, g: Any, *xs: Any, axis: int) -> tuple[Any, ...]:
     at, begin, found = shapes.normalise_axis(axis, len(g.shape)), 0, []
     for x in xs:
-        found.append(part(o, g, at, begin, begin + x.shape[at]))
+        found.append(partial(part, o, g, at, begin, begin + x.shape[at]))
         begin = begin + x.shape[at]
     return tuple(found)
 
@@ -261,7 +262,7 @@ def concat(*xs: Tensor, axis: int = 0) -> Tensor:
 
 def _stack_transpose(o: Any, g: Any, *xs: Any, axis: int) -> tuple[Any, ...]:
     at = shapes.normalise_axis(axis, len(g.shape))
-    return tuple(o.squeeze(part(o, g, at, i, i + 1), axis=at) for i in range(len(xs)))
+    return tuple(lambda i=i: o.squeeze(part(o, g, at, i, i + 1), axis=at) for i in range(len(xs)))
 
 
 @movement_of(
@@ -340,7 +341,7 @@ def _assemble_transpose(o: Any, g: Any, *xs: Any, shape: Any, offsets: Any, stri
     found = []
     for box in boxes.part_boxes(*(x.shape for x in xs), shape=shape, offsets=offsets, strides=strides):
         starts, stops, steps = zip(*box.bounds(), strict=True) if shape else ((), (), ())
-        found.append(o.slice(g, starts=starts, stops=stops, steps=steps))
+        found.append(partial(o.slice, g, starts=starts, stops=stops, steps=steps))
     return tuple(found)
 
 
