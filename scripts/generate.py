@@ -225,7 +225,7 @@ def keywords(op: Any) -> list[str]:
     found, optional = [], nullable(op)
     for name, default in op.params.items():
         kind = TYPES.get(getattr(op.converters.get(name), "__name__", ""), "Any")
-        if (default is None or name in optional) and kind not in ("Any", "npt.DTypeLike"):
+        if (default is None or name in optional) and kind != "Any":
             kind += " | None"
         found.append(f"{name}: {kind}" + ("" if default is inspect.Parameter.empty else f" = {literal(default)}"))
     return found

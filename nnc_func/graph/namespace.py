@@ -1375,3 +1375,64 @@ class Ops(Generic[T]):
         Without `size` they are counted at once: see `nonzero`. With it there are so many, zeros behind those that exist.
         """
         return self._compose("extract", x, mask, size=size)
+
+    def matrix_transpose(self, x: T | Scalar, /) -> T:
+        """The last two axes swapped; a view."""
+        return self._compose("matrix_transpose", x)
+
+    def trace(self, x: T | Scalar, /, *, offset: int = 0, dtype: npt.DTypeLike | None = None) -> T:
+        """The sum of a diagonal of each matrix, in the dtype of a sum, or in that which is given."""
+        return self._compose("trace", x, offset=offset, dtype=dtype)
+
+    def matrix_power(self, x: T | Scalar, /, *, n: int) -> T:
+        """Square matrices multiplied n times, by repeated squaring; a negative n means the inverse's power.
+
+        For n = 0 it is the identity; a singular matrix under a negative n is an error when it runs.
+        """
+        return self._compose("matrix_power", x, n=n)
+
+    def matrix_rank(self, x: T | Scalar, /, *, rtol: float | None = None) -> T:
+        """How many singular values exceed `rtol` times the largest: an int64 for each matrix.
+
+        None: the larger number of rows and columns times the dtype's rounding.
+        """
+        return self._compose("matrix_rank", x, rtol=rtol)
+
+    def lstsq(self, a: T | Scalar, b: T | Scalar, /, *, rtol: float | None = None) -> T:
+        """The x of least norm among those that make ``a x - b`` shortest: the pseudoinverse times b.
+
+        Shapes: ``(…, m, n)`` and ``(…, m, k)``, whose batches broadcast, or a vector ``(m,)``. `rtol` is that of `pinv`.
+        """
+        return self._compose("lstsq", a, b, rtol=rtol)
+
+    def vector_norm(self, x: T | Scalar, /, *, axis: Axes | None = None, keepdims: bool = False, ord: Any = 2) -> T:
+        """The norm of vectors along axes, or of all elements: ``sum(abs(x) ** ord) ** (1 / ord)``; integers as float64.
+
+        `ord` is a number: ``inf`` means the largest magnitude, ``-inf`` the smallest, 0 counts what is not zero. The
+        derivative at the zero vector is zero, and so is that of the magnitude of an element that is zero.
+        """
+        return self._compose("vector_norm", x, axis=axis, keepdims=keepdims, ord=ord)
+
+    def matrix_norm(self, x: T | Scalar, /, *, keepdims: bool = False, ord: Any = "fro") -> T:
+        """The norm of each matrix: Frobenius, ``"nuc"`` (sum of singular values), 2 and -2 (their largest and smallest).
+
+        1 and -1 are the largest and smallest sum of magnitudes of a column, ``inf`` and ``-inf`` of a row. The derivative
+        at the zero matrix is zero for the Frobenius norm; at equal extremes it is shared.
+        """
+        return self._compose("matrix_norm", x, keepdims=keepdims, ord=ord)
+
+    def vecdot(self, a: T | Scalar, b: T | Scalar, /, *, axis: int = -1) -> T:
+        """The sum along an axis of the conjugate of a times b; other axes broadcast."""
+        return self._compose("vecdot", a, b, axis=axis)
+
+    def outer(self, a: T | Scalar, b: T | Scalar, /) -> T:
+        """Every product of an element of one vector with one of another: ``(n,)`` and ``(m,)`` give ``(n, m)``."""
+        return self._compose("outer", a, b)
+
+    def cross(self, a: T | Scalar, b: T | Scalar, /, *, axis: int = -1) -> T:
+        """The cross product of vectors of three elements along an axis; other axes broadcast."""
+        return self._compose("cross", a, b, axis=axis)
+
+    def kron(self, a: T | Scalar, b: T | Scalar, /) -> T:
+        """The Kronecker product: b times each element of a, side by side; the shorter shape gets ones in front."""
+        return self._compose("kron", a, b)

@@ -11,6 +11,7 @@ from nnc_func.aval import Aval
 from nnc_func.declaration import Items
 from nnc_func.errors import NncError
 from nnc_func.facets.dims import Extent, assumptions
+from nnc_func.facets.dtypes import weak
 from nnc_func.facets.places import Place, settled
 from nnc_func.graph.origin import origin, told
 from nnc_func.layer import Layer, layer
@@ -18,6 +19,7 @@ from nnc_func.op import Op
 from nnc_func.signatures import TypeSignature
 
 A = TypeVar("A")
+SCALARS = (bool, int, float, complex)
 MEMO_LIMIT = 200_000  # avals remembered; a program that draws ever new shapes starts anew
 
 
@@ -39,8 +41,8 @@ class Shape(Layer, Generic[A]):
 
     role: ClassVar[Literal["shape"]] = "shape"
 
-    def bind(self, op: Op, *avals: Aval, **params: Hashable) -> Any:
-        """The aval of the result, or a tuple of them.
+    def bind(self, op: Op, *avals: Any, **params: Hashable) -> Any:
+        """The aval of the result, or a tuple of them; Python's numbers take the dtype of the arguments beside them.
 
         Raises
         ------
@@ -49,6 +51,9 @@ class Shape(Layer, Generic[A]):
         ShapeError, DTypeError, PlaceError
             Arguments that the operator does not take, named with their avals.
         """
+        if any(type(a) in SCALARS for a in avals):
+            dtypes = [a.dtype for a in avals if type(a) not in SCALARS]
+            avals = tuple(Aval((), weak(a, dtypes)) if type(a) in SCALARS else a for a in avals)
         return self.infer(op, avals, op.canonical(params))
 
     def infer(self, op: Op, avals: tuple[Aval, ...], items: Items) -> Any:

@@ -113,6 +113,58 @@ def test_triangular_systems_read_their_triangle_alone(data: Any, lower: bool, tr
     near(again, found, 0.0)
 
 
+ORDERS: Any = (2, 1, 0, 3, 0.5, -1, -2.5, np.inf, -np.inf)
+
+
+@FEW
+@given(x=matrices(), order=st.sampled_from(ORDERS), keepdims=st.booleans(), data=st.data())
+def test_norms_are_numpys(x: Any, order: Any, keepdims: bool, data: Any) -> None:
+    axis = data.draw(st.sampled_from([None, *range(-x.ndim, x.ndim), (0, 1), (-1, -2)]))
+    t = EAGER.asarray(x)
+    empty = 0 in x.shape and abs(order) == np.inf
+    if not empty:  # of no elements none is largest
+        with np.errstate(divide="ignore"):
+            wanted = np.linalg.vector_norm(x, axis=axis, keepdims=keepdims, ord=order)
+        near(EAGER.ops.vector_norm(t, axis=axis, keepdims=keepdims, ord=order).numpy(), wanted)
+    if x.size:
+        of_matrix = data.draw(st.sampled_from(("fro", "nuc", 1, -1, 2, -2, np.inf, -np.inf)))
+        wanted = np.linalg.matrix_norm(x, keepdims=keepdims, ord=of_matrix)
+        near(EAGER.ops.matrix_norm(t, keepdims=keepdims, ord=of_matrix).numpy(), wanted)
+        assert np.array_equal(EAGER.ops.matrix_rank(t).numpy(), np.linalg.matrix_rank(x))
+
+
+@FEW
+@given(x=matrices(square=True), offset=st.integers(-2, 2), power=st.integers(-3, 6))
+def test_traces_powers_and_diagonals(x: Any, offset: int, power: int) -> None:
+    ops, t = EAGER.ops, EAGER.asarray(x)
+    near(ops.trace(t, offset=offset).numpy(), np.linalg.trace(x, offset=offset))
+    assert np.array_equal(ops.diagonal(t, offset=offset).numpy(), np.linalg.diagonal(x, offset=offset))
+    kept = ops.diagonal_matrix(ops.diagonal(t, offset=offset), shape=x.shape[-2:], offset=offset).numpy()
+    assert np.array_equal(kept, x * np.eye(x.shape[-1], k=offset))
+    a = regular(x) / 14
+    near(ops.matrix_power(EAGER.asarray(a), n=power).numpy(), np.linalg.matrix_power(a, power), 1e-8)
+
+
+@FEW
+@given(data=st.data())
+def test_products_of_vectors_are_numpys(data: Any) -> None:
+    ops, draw = EAGER.ops, data.draw
+    a, b = draw(arrays((2, 3), "float64")), draw(arrays((3,), "float64"))
+    near(ops.cross(EAGER.asarray(a), EAGER.asarray(b)).numpy(), np.cross(a, b))
+    near(ops.vecdot(EAGER.asarray(a), EAGER.asarray(b)).numpy(), np.linalg.vecdot(a, b))
+    near(ops.kron(EAGER.asarray(a), EAGER.asarray(b)).numpy(), np.kron(a, b))
+    near(ops.kron(EAGER.asarray(b), EAGER.asarray(a)).numpy(), np.kron(b, a))
+    near(ops.outer(EAGER.asarray(a[0]), EAGER.asarray(b)).numpy(), np.linalg.outer(a[0], b))
+
+
+@FEW
+@given(x=matrices(), data=st.data())
+def test_least_squares_are_numpys(x: Any, data: Any) -> None:
+    if x.ndim == 2:
+        b = data.draw(arrays((x.shape[0], 2), "float64"))
+        near(EAGER.ops.lstsq(EAGER.asarray(x), EAGER.asarray(b)).numpy(), np.linalg.lstsq(x, b)[0], 1e-6)
+
+
 def test_integers_are_computed_in_float64_and_float32_stays() -> None:
     x = np.array([[2, 1], [1, 3]])
     near(EAGER.ops.inv(EAGER.asarray(x)).numpy(), np.linalg.inv(x))
@@ -160,6 +212,16 @@ def test_gradients_of_functions_of_hermitian_matrices_are_hermitian(stack: Any) 
     for function in (stack.ops.cholesky, lambda x: stack.ops.eigh(x)[1], stack.ops.eigvalsh):
         found = stack.grad(lambda x, f=function: stack.ops.sum(f(x)))(x).numpy()
         near(found, found.T, 0.0)
+
+
+@both
+def test_the_norm_of_zero_has_the_derivative_zero(stack: Any) -> None:
+    ops, zero = stack.ops, np.zeros((2, 2))
+    for order in (2, 1, 3, 1.5):
+        near(stack.grad(lambda x, n=order: ops.vector_norm(x, ord=n))(zero).numpy(), zero, 0.0)
+    near(stack.grad(ops.matrix_norm)(zero).numpy(), zero, 0.0)
+    rows = np.array([[3.0, 4.0], [0.0, 0.0]])
+    near(stack.grad(lambda x: ops.sum(ops.vector_norm(x, axis=1)))(rows).numpy(), rows / 5, 1e-15)
 
 
 # --- errors ------------------------------------------------------------------------------------------------

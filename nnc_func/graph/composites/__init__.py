@@ -7,8 +7,9 @@ from nnc_func.graph.composites import (
     convolution,
     distances,
     indexing,
+    linear_algebra,
     pooling,
     searching,
 )
 
-COMPOSITES = members(distances, convolution, pooling, indexing, searching)
+COMPOSITES = members(distances, convolution, pooling, indexing, searching, linear_algebra)
