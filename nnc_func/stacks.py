@@ -28,7 +28,7 @@ from nnc_func.graph.ops import CATALOGUE
 from nnc_func.graph.optimiser import Optimiser
 from nnc_func.graph.shape import Shape
 from nnc_func.graph.symbol import Symbol
-from nnc_func.graph.tensor import Tensor, listed
+from nnc_func.graph.tensor import Tensor, listed, paired
 from nnc_func.graph.transfer import effects_of
 from nnc_func.graph.type import Type
 from nnc_func.layer import chain, inserted, swap
@@ -342,7 +342,7 @@ class Stack(Derivatives):
             An input is missing, no input, or named as another; an update does not fit its variable.
         """
         leaves, structure = flatten(outputs)
-        pairs = list(updates.items() if isinstance(updates, Mapping) else updates)
+        pairs = paired(updates)
         graph: ComputationGraph = self.graph.close(
             [self._input(i) for i in listed(inputs, "inputs")],
             [self._symbolic(o) for o in leaves],

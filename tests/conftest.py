@@ -6,6 +6,8 @@ Profiles: dev (50 examples), ci (25, the same ones each time), nightly (1000); N
 from __future__ import annotations
 
 import os
+import signal
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -17,6 +19,16 @@ settings.register_profile("dev", max_examples=50, deadline=None, suppress_health
 settings.register_profile("ci", max_examples=25, deadline=None, derandomize=True, suppress_health_check=SLOW_IS_FINE)
 settings.register_profile("nightly", max_examples=1000, deadline=None, suppress_health_check=SLOW_IS_FINE)
 settings.load_profile(os.environ.get("NNC_HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "dev"))
+
+
+@pytest.fixture(autouse=True, scope="session")
+def interruptible() -> Iterator[None]:
+    """A shell that is not interactive starts what runs in the background deaf to SIGINT; tests raise it."""
+    before = signal.getsignal(signal.SIGINT)
+    if before is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import attrs
 import numpy as np
 
 from nnc_func.aval import Aval
@@ -59,9 +61,19 @@ def numbers(device: Any, value: Any, dtype: Any = None) -> Any:
     except (TypeError, ValueError, RuntimeError) as error:
         raise DeviceError(f"{device!r} cannot make an array of a {type(value).__name__}: {error}") from None
     if found.dtype.kind not in "biufc":
-        given = f"a {type(value).__name__} of dtype {found.dtype}"
-        raise DeviceError(f"{device!r} holds numbers and booleans, given {given}")
+        raise DeviceError(f"{device!r} holds numbers and booleans, given {_told(value, found)}")
     return found
+
+
+def _told(value: Any, found: Any) -> str:
+    """What is no number, and what could have been meant."""
+    thing = found.item() if found.dtype.kind == "O" and not found.shape else value
+    kind = type(thing)
+    if attrs.has(kind):
+        return f"a {kind.__name__}, an attrs class; where its fields are tensors, say so in its body: is_tree = True"
+    if dataclasses.is_dataclass(kind):
+        return f"a {kind.__name__}, a dataclass; for fields of tensors make it an attrs class with is_tree = True"
+    return f"a {kind.__name__} of dtype {found.dtype}"
 
 
 def choose(op: Op, avals: tuple[Aval, ...], params: dict[str, Any], on: str) -> Kernel:

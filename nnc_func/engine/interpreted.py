@@ -16,7 +16,7 @@ from nnc_func.engine.running.checked import observers
 from nnc_func.engine.running.interrupts import held
 from nnc_func.engine.running.observed import Application, Observer, drained, observed
 from nnc_func.engine.running.outs import delivered, given
-from nnc_func.errors import CheckError
+from nnc_func.errors import NncError
 from nnc_func.graph.graph import ComputationGraph
 from nnc_func.graph.leaves import INPUT, LEAVES, VARIABLE, owned
 from nnc_func.graph.node import Node, Value
@@ -203,8 +203,9 @@ def applied(device: Any, node: Node, op: Op, args: list[Any], params: dict[str, 
         return device.bind(op, *args, **params)
     except Exception as error:
         where = told(node.origin)
-        if isinstance(error, CheckError) and where not in str(error):
-            error.args = (f"{error} (built at {where})",)
+        if isinstance(error, NncError):
+            if where and where not in str(error):
+                error.args = (f"{error} (built at {where})",)
         elif where and hasattr(error, "add_note"):
             error.add_note(f"{op.name} was built at {where}")
         raise

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 from attrs import field, frozen
 
 from nnc_func.config import config
+from nnc_func.engine import settings
 from nnc_func.engine.allocators import ALLOCATORS, Allocator, BestFit
 from nnc_func.engine.collecting import uncollected
 from nnc_func.engine.force import forced
@@ -21,7 +22,6 @@ from nnc_func.engine.planning.relaid import relaid
 from nnc_func.engine.planning.schedule import ListScheduler, Scheduler
 from nnc_func.engine.running.program import Program
 from nnc_func.engine.symbolic import SymbolicProgram
-from nnc_func.errors import PlanError
 from nnc_func.facets.places import Place
 from nnc_func.graph.graph import ComputationGraph
 from nnc_func.graph.leaves import Variable
@@ -70,6 +70,8 @@ def plannable(device: Any) -> bool:
 class Lazy(Layer, Generic[A]):
     """Records, optimises, plans memory, runs.
 
+    Raises PlanError where it is made with a setting that is of another kind than its attribute says.
+
     Attributes
     ----------
     allocator
@@ -79,7 +81,7 @@ class Lazy(Layer, Generic[A]):
     check_numerics
         Raise NumericsError where a kernel gives a NaN or an infinity.
     alignment
-        Offsets in the arena are multiples of it, in bytes.
+        Offsets in the arena are multiples of it, in bytes: a power of two.
     kernels
         Recorded choices of kernels; what it does not name is the device's choice. See `Program.autotune`.
     streams
@@ -98,13 +100,13 @@ class Lazy(Layer, Generic[A]):
 
     graph: GraphSignature[A]
     bind: Callable[..., Any] = forwards()  # nothing is computed
-    allocator: Allocator = BestFit()
+    allocator: Allocator = field(default=BestFit(), validator=settings.callable_)
     orders: tuple[str, ...] = ("depth_first", "as_written")
     check_numerics: bool = False
-    alignment: int = 64
-    kernels: KernelTable = NO_TABLE
-    streams: int = 1
-    scheduler: Scheduler = ListScheduler()
+    alignment: int = field(default=64, validator=settings.alignment)
+    kernels: KernelTable = field(default=NO_TABLE, validator=settings.kernels)
+    streams: int = field(default=1, validator=settings.streams)
+    scheduler: Scheduler = field(default=ListScheduler(), validator=settings.callable_)
     operator: OperatorSignature[A] = opens("graph.optimiser.operator")
     symbol: SymbolSignature[A] = opens("graph.optimiser.operator.symbol")
     device: DeviceSignature[A] = opens("graph.optimiser.operator.symbol.shape.type.device")
@@ -244,7 +246,7 @@ class Lazy(Layer, Generic[A]):
         Raises
         ------
         PlanError
-            Less than one stream.
+            Less than one stream, or no number of them.
 
         Examples
         --------
@@ -259,8 +261,6 @@ class Lazy(Layer, Generic[A]):
         >>> [round(float(y[0]), 4) for y in program(np.ones(1 << 20, "float32"))]
         [2.7183, 0.8415]
         """
-        if not isinstance(streams, int) or streams < 1:
-            raise PlanError(f"a program has 1 stream or more, given {streams!r}")
         return evolved(self, streams=streams, scheduler=self.scheduler if scheduler is None else scheduler)
 
     def checking_numerics(self, on: bool = True) -> Lazy[A]:

@@ -20,6 +20,7 @@ from nnc_func.tree import Structure
 
 ARENA, INPUT, VARIABLE, CONSTANT = "arena", "input", "variable", "constant"
 OUTPUT, NEXT, LENT, DONATED = "output", "next", "lent", "donated"
+KINDS = (ARENA, INPUT, VARIABLE, CONSTANT, OUTPUT, NEXT, LENT, DONATED)  # of buffers
 DEFAULT, TABLE = "default", "table"
 Row = TypeVar("Row")
 

@@ -68,9 +68,9 @@ def reading(path: Any, what: str) -> Iterator[Archive]:
         try:
             with zipfile.ZipFile(stream) as archive:
                 yield Archive(archive, what, path)
-        except FileFormatError:
-            raise
         except NncError as error:
+            if isinstance(error, FileFormatError) and str(path) in str(error):
+                raise
             raise FileFormatError(f"{path}: {error}") from None
         except (
             zipfile.BadZipFile,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 from weakref import ref
 
@@ -219,7 +219,7 @@ def listed(tensors: Any, what: str) -> Any:
     Raises
     ------
     GraphError
-        It is one.
+        It is one, or no list of anything.
 
     Examples
     --------
@@ -228,7 +228,29 @@ def listed(tensors: Any, what: str) -> Any:
     """
     if isinstance(tensors, Tensor):
         raise GraphError(f"{what} are a list of tensors, given one, {tensors!r}: put it into brackets")
+    if isinstance(tensors, (str, bytes)) or not hasattr(tensors, "__iter__"):
+        raise GraphError(f"{what} are a list of tensors, given {tensors!r}")
     return tensors
+
+
+def paired(updates: Any) -> list[tuple[Any, Any]]:
+    """Pairs (variable, new value), of a mapping or a list of them.
+
+    Raises
+    ------
+    GraphError
+        It is neither.
+
+    Examples
+    --------
+    >>> paired({"w": 1})
+    [('w', 1)]
+    """
+    found = list(updates.items() if isinstance(updates, Mapping) else listed(updates, "updates"))
+    for pair in found:
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise GraphError(f"updates are pairs of a variable and its new value, {{variable: value}}, given {pair!r}")
+    return found
 
 
 def _shown(x: Tensor) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from attrs import define
 
-from nnc_func.engine.plan import ARENA, DONATED, LENT, Buffer, Instruction, Slot
+from nnc_func.engine.plan import ARENA, DONATED, KINDS, LENT, Buffer, Instruction, Slot
+from nnc_func.errors import GraphError
 from nnc_func.facets.places import Place
 
 
@@ -20,6 +21,27 @@ class Draft:
     nbytes: int | None = None
     alive: tuple[int, int] | None = None
     place: Place = None
+    refuse: Callable[[str], Exception] = GraphError
+
+
+def checked(drafts: Sequence[Draft], buffers: Sequence[Buffer], alignment: int, **counts: int) -> tuple[Buffer, ...]:
+    """The buffers, where no line that makes one contradicts itself or the rest; `counts` are of inputs and so on.
+
+    Raises
+    ------
+    GraphError
+        One does: names the line.
+    """
+    for n, (draft, b) in enumerate(zip(drafts, buffers, strict=True)):
+        if b.kind not in KINDS:
+            raise draft.refuse(f"@{n} is of kind {b.kind!r}; kinds are {', '.join(KINDS)}")
+        if b.offset % alignment:
+            raise draft.refuse(f"@{n} is at {b.offset}, which is no multiple of the alignment, {alignment}")
+        if b.kind == ARENA and b.lower >= b.upper:
+            raise draft.refuse(f"@{n} is alive in [{b.lower}, {b.upper}), which is never: nothing uses it, or too few")
+        if b.kind in counts and not 0 <= b.source < counts[b.kind]:
+            raise draft.refuse(f"@{n} is {b.kind} {b.source}, of which there are {counts[b.kind]}, from 0 on")
+    return tuple(buffers)
 
 
 def finished(drafts: Sequence[Draft], slots: Sequence[Slot], instructions: Sequence[Instruction]) -> tuple[Buffer, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from attrs import evolve
@@ -16,9 +17,9 @@ from nnc_func.aval import Aval
 from nnc_func.declaration import Items
 from nnc_func.device import NumPy
 from nnc_func.engine.copying import INSERTED
-from nnc_func.engine.files.drafts import Draft, arena_ends, finished
+from nnc_func.engine.files.drafts import Draft, arena_ends, checked, finished
 from nnc_func.engine.files.text import VIEW
-from nnc_func.engine.plan import ARENA, CONSTANT, DEFAULT, INPUT, VARIABLE, Instruction, Plan, Slot
+from nnc_func.engine.plan import ARENA, CONSTANT, DEFAULT, INPUT, OUTPUT, VARIABLE, Instruction, Plan, Slot
 from nnc_func.engine.verifying.applications import inferred
 from nnc_func.errors import GraphError, NncError
 from nnc_func.graph.literals import Line
@@ -135,7 +136,9 @@ class _Reader:
         """What was read, and what follows from it."""
         slots = tuple(self.slots[n] for n in range(len(self.slots)))
         alignment = self.header.get("align", ALIGNMENT)
-        buffers = finished(self.buffers, slots, self.instructions)
+        made = finished(self.buffers, slots, self.instructions)
+        counts = {k: len(v) for k, v in self.leaves.items()} | {OUTPUT: len(outputs)}
+        buffers = checked(self.buffers, made, alignment, **counts)
         ends = arena_ends(buffers, alignment)
         own = ends.pop("")
         count = len(self.instructions)
@@ -197,7 +200,7 @@ class _Reader:
         if int(line.word("buffer")[1:]) != len(self.buffers):
             raise line.refuse(mark, f"the next buffer is @{len(self.buffers)}")
         line.expect("=")
-        draft = Draft(line.name())
+        draft = Draft(line.name(), refuse=partial(line.refuse, mark))
         if draft.kind == ARENA:
             line.expect("at")
             draft.offset = line.natural()

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from nnc_func.engine.plan import ARENA, CONSTANT, DONATED, INPUT, LENT, NEXT, OUTPUT, VARIABLE, Plan
+from nnc_func.engine.plan import ARENA, KINDS, Plan
 from nnc_func.errors import PlanError
 from nnc_func.facets.places import Place, given
 from nnc_func.facets.places import named as place_named
 from nnc_func.graph.origin import told
-
-KINDS = (ARENA, INPUT, VARIABLE, CONSTANT, OUTPUT, NEXT, LENT, DONATED)
 
 
 def check_references(plan: Plan) -> None:

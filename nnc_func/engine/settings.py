@@ -1,0 +1,32 @@
+"""What the settings of an engine may be; each validator says what was given and what was wanted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nnc_func.engine.planning.kernel_table import KernelTable
+from nnc_func.errors import PlanError
+
+
+def alignment(engine: Any, attribute: Any, value: Any) -> None:
+    """A power of two: memory is aligned to one, and so are arrays in it then."""
+    if type(value) is not int or value < 1 or value & (value - 1):
+        raise PlanError(f"alignment is a power of two, in bytes (64 is usual), given {value!r}")
+
+
+def streams(engine: Any, attribute: Any, value: Any) -> None:
+    """How many there are: an integer, which a bool is not meant as."""
+    if type(value) is not int or value < 1:
+        raise PlanError(f"a program has 1 stream or more: streams is an integer, given {value!r}")
+
+
+def kernels(engine: Any, attribute: Any, value: Any) -> None:
+    """A table, not the path of one."""
+    if not isinstance(value, KernelTable):
+        raise PlanError(f"kernels is a KernelTable, given {value!r}; KernelTable.load(path) reads one from a file")
+
+
+def callable_(engine: Any, attribute: Any, value: Any) -> None:
+    """A function: an allocator or a scheduler."""
+    if not callable(value):
+        raise PlanError(f"{attribute.name} is a function, as those of nnc_func.engine are, given {value!r}")
