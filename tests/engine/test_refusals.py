@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -12,7 +14,10 @@ import pytest
 
 import nnc_func as nnc
 from nnc_func.engine.planning.kernel_table import KernelTable
-from nnc_func.errors import DeviceError, GraphError, PlanError, RunError
+from nnc_func.errors import DeviceError, FileFormatError, GraphError, PlanError, RunError
+from nnc_func.facets import dtypes, shapes
+from nnc_func.facets.derivatives import NOT_DIFFERENTIABLE
+from nnc_func.facets.kernels import Kernel
 from nnc_func.layer import evolved
 
 LAZY, EAGER = nnc.lazy(), nnc.eager()
@@ -123,3 +128,23 @@ def test_errors_of_kernels_name_the_users_line_where_programs_are_interpreted() 
     program = EAGER.compile([x], EAGER.ops.take(x, np.array([5]), axis=0))
     with pytest.raises(Exception, match=rf"take.*{LINE}test_errors_of"):
         program(np.ones(2))
+
+
+@nnc.operator(
+    shape=shapes.same,
+    dtype=dtypes.first,
+    derivative=NOT_DIFFERENTIABLE("it is saved and read"),
+    kernels=(Kernel("twice", compute=lambda xp, x: x * 2),),
+)
+def doubled(x: Any, /) -> Any:
+    """Twice that."""
+
+
+def test_an_operator_that_the_stack_lacks_is_told_with_the_path(tmp_path: Path) -> None:
+    path = tmp_path / "own.program"
+    stack = LAZY.swap(type=LAZY.type.with_ops(doubled))
+    x = stack.input("x", (3,))
+    stack.compile([x], stack.bind(doubled, x)).save(path)
+    np.testing.assert_array_equal(nnc.load_program(path, stack)(np.ones(3, "float32")), np.full(3, 2.0))
+    with pytest.raises(FileFormatError, match=rf"{re.escape(str(path))}.*no operator 'doubled' in this stack"):
+        nnc.load_program(path)

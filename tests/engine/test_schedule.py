@@ -73,6 +73,23 @@ def test_what_a_library_spreads_over_the_cores_itself_is_left_to_it() -> None:
     assert ListScheduler()(Tasks([1.0, 1.0], [1.0, 1.0], [(), ()]), 2) == [(0, 0), (1, 1)]
 
 
+def test_waits_are_paid_for_even_where_work_hides_them() -> None:
+    """Two chains that read each other's values now and then: in large tasks that pays, in small ones it does not."""
+
+    def crossed(seconds: float) -> Tasks:
+        needs: list[tuple[int, ...]] = [(), ()]
+        for t in range(2, 100):
+            needs.append((t - 2, t - 9) if t > 9 and t % 10 in (8, 9) else (t - 2,))
+        return Tasks([seconds] * 100, [seconds] * 100, needs)
+
+    small, large = crossed(30e-6), crossed(600e-6)
+    assert ListScheduler()(small, 2) == serial(small)
+    found = issued(ListScheduler(), large, 2)
+    assert makespan(found, large, 2, 100e-6) * 1.2 <= sum(large.seconds)
+    assert {s for _, s in found} == {0, 1}
+    assert {s for _, s in ListScheduler(wait=0.0)(small, 2)} == {0, 1}
+
+
 def test_a_task_with_many_followers_takes_linear_time() -> None:
     count = 20_000
     given_ = Tasks([1.0] * count, [1.0] * count, [()] + [(0,)] * (count - 1))

@@ -175,6 +175,24 @@ def test_parts_are_copied_where_their_whole_would_be_alive_too_long() -> None:
     assert program.plan.arena_bytes < 110 * 8000
 
 
+def test_each_join_is_chosen_for_itself() -> None:
+    """One whole would be alive too long, as above; what is put together before and after it is not copied for that."""
+
+    def f(o: Any, x: Any) -> Any:
+        first = o.concat(o.sin(x), o.cos(x), axis=0)
+        early = o.sum(first, axis=0, keepdims=True)
+        wide = o.cos(o.broadcast_to(early, shape=(100, 1000)) * np.linspace(0, 1, 100)[:, None])
+        late = o.broadcast_to(o.sum(o.sqrt(o.square(wide) + 1), axis=0), shape=(30, 1000)) * x
+        joined = o.max(o.concat(early, late, axis=0) * 2)
+        return [o.sum(o.concat(o.exp(x) * joined, o.tanh(x), axis=1))]
+
+    program = both(f, (1, 1000))
+    assert moved(program) == ["concat"]
+    (copied,) = [i for i in program.plan.instructions if i.op.name == "concat" and not i.view]
+    assert program.plan.slots[copied.results[0]].aval.shape == (31, 1000)
+    assert program.plan.arena_bytes < 110 * 8000
+
+
 # --- refusals --------------------------------------------------------------------------------------------
 
 

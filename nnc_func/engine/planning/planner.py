@@ -16,7 +16,7 @@ from nnc_func.engine.planning.order import arranged
 from nnc_func.engine.planning.placing import placed
 from nnc_func.engine.planning.retaining import pin
 from nnc_func.engine.planning.schedule import Scheduler, serial
-from nnc_func.engine.planning.sharing import lend, lifetimes, peak, reuse, share
+from nnc_func.engine.planning.sharing import lend, lifetimes, peak, reuse, share, unfinished
 from nnc_func.engine.planning.storages import Storages
 from nnc_func.engine.planning.streams import scheduled
 from nnc_func.engine.planning.windows import NO_WINDOWS, Windows, windows
@@ -25,6 +25,7 @@ from nnc_func.graph.node import Node
 
 FOREVER = 1 << 60
 DEARER = 1.25  # parts are copied after all where computing them in place would raise the peak by more than this
+TRIES = 3  # times that wholes are looked for whose parts are copied after all
 
 
 def planned(
@@ -57,6 +58,7 @@ def planned(
     kernels, recorded = kernels_of(graph, device, table)
     sequence, early, order = arranged(graph, kernels, orders, checked or careless or retain is not None)
     early = 0 if careless else early
+    apart: set[Node] = set()  # what is put together of copies
     parts = windows(graph, sequence, kernels) if retain is None else NO_WINDOWS  # a value that is kept lies alone
 
     def laid_out(parts: Windows) -> Storages:
@@ -71,11 +73,13 @@ def planned(
         return work
 
     work = laid_out(parts)
-    most = peak(work) if parts.of else 0
-    if most > DEARER * (most - peak(work, unfinished=True)):  # a whole's memory is taken from its first part on
-        apart = laid_out(NO_WINDOWS)
-        if most > DEARER * peak(apart):
-            work = apart
+    for _ in range(TRIES if parts.of else 0):  # a whole's memory is taken from its first part on
+        most = peak(work)
+        dear = unfinished(work) if most > DEARER * (most - peak(work, unfinished=True)) else set()
+        other = laid_out(windows(graph, sequence, kernels, apart | dear)) if dear else work
+        if most <= DEARER * peak(other):
+            break
+        work, apart = other, apart | dear
     plan, blocks = placed(work, allocator, alignment, order)
     return plan, blocks, work.constant_values
 

@@ -125,7 +125,8 @@ class ListScheduler:
     wait
         Seconds that pass until a stream goes on that has waited for another. With 0 work is spread as far as it goes.
     gain
-        How many times faster than one stream several are to be, as estimated.
+        How many times faster than one stream several are to be, as estimated: every wait is charged once more there,
+        also where the estimate hides it behind other work, since estimates of small tasks are no better than that.
 
     Examples
     --------
@@ -142,15 +143,18 @@ class ListScheduler:
         simulation = _Simulation(tasks, streams, self.wait)
         found = [simulation.next() for _ in range(len(tasks))]
         held = sum(min(s, HELD) for s in tasks.seconds) if self.wait else 0.0
-        if max(simulation.end, held) * self.gain > sum(tasks.alone):
+        if (max(simulation.end, held) + simulation.waits * self.wait) * self.gain > sum(tasks.alone):
             return serial(tasks)
         return found
 
 
 class _Simulation:
-    """When streams are free, and which tasks are ready, while tasks are issued one by one."""
+    """When streams are free, and which tasks are ready, while tasks are issued one by one; counts `waits`."""
 
     def __init__(self, tasks: Tasks, streams: int, wait: float) -> None:
+        self.waits = self.issued = 0
+        self.number = [-1] * len(tasks)  # in the order of issue
+        self.seen = [[-1] * streams for _ in range(streams)]  # by each stream of each: the last that it has waited for
         self.tasks, self.wait = tasks, wait
         self.rank = tasks.rank
         self.followers = [sorted(set(f), key=lambda t: (self.rank[t], -t)) for f in tasks.followers]  # the best is last
@@ -181,12 +185,23 @@ class _Simulation:
         stream = self._earliest(task, free)
         self.finish[task] = self.free[stream] = self._start(task, stream) + self.tasks.seconds[task]
         self.stream[task], self.last[stream] = stream, task
+        self._wait(task, stream)
         self.left -= self.tasks.seconds[task]
         for after in self.followers[task]:
             self.missing[after] -= 1
             if not self.missing[after]:
                 self._ready(after)
         return task, stream
+
+    def _wait(self, task: int, stream: int) -> None:
+        """Count the waits of a task: for the last that it needs of each other stream, unless that was waited for."""
+        self.number[task], self.issued = self.issued, self.issued + 1
+        seen = self.seen[stream]
+        needs = sorted((self.number[n], self.stream[n]) for n in self.tasks.needs[task] if self.stream[n] != stream)
+        for number, other in reversed(needs):
+            if number > seen[other]:
+                seen[other] = number
+                self.waits += 1
 
     def _ready(self, task: int) -> None:
         heapq.heappush(self.urgent, (-self.rank[task], task))

@@ -8,6 +8,7 @@ from nnc_func.engine.plan import ARENA, DONATED, LENT, NEXT, OUTPUT, VARIABLE
 from nnc_func.engine.planning.lending import borrowers
 from nnc_func.engine.planning.storages import FOREVER, Storages
 from nnc_func.facets.kernels import ALL, Kernel
+from nnc_func.graph.node import Node
 
 
 def lifetimes(work: Storages) -> None:
@@ -158,10 +159,21 @@ def reuse(work: Storages) -> None:
 
 def peak(work: Storages, unfinished: bool = False) -> int:
     """The most bytes of the arena alive at one time: in all, or of wholes of which a part is there, but not all."""
+    return max(_alive(work, unfinished))
+
+
+def unfinished(work: Storages) -> set[Node]:
+    """The wholes of which a part is there, but not all, when the most bytes are alive."""
+    alive = _alive(work, False)
+    at = alive.index(max(alive))
+    return {n for n, s in work.assembled.items() if work.kind[s] == ARENA and work.first[s] <= at < work.finished[s]}
+
+
+def _alive(work: Storages, unfinished: bool) -> list[int]:
     change = [0] * (len(work.instructions) + 2)
     until = work.finished if unfinished else {s: last for s, last in enumerate(work.last) if last >= 0}
     for s, last in until.items():
         if work.kind[s] == ARENA and (unfinished or work.merged[s] == s):
             change[work.first[s]] += work.nbytes[s]
             change[last + 1] -= work.nbytes[s]
-    return max(accumulate(change))
+    return [*accumulate(change)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from attrs import frozen
@@ -74,15 +74,20 @@ def _contiguous(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> 
     return all(n == 1 or s == p for n, s, p in zip(shape, strides, plain, strict=True))
 
 
-def windows(graph: ComputationGraph, sequence: Sequence[Node], kernels: Mapping[Node, Kernel]) -> Windows:
-    """The windows of a graph's values, users first: a part of a part lies in the memory of the whole."""
+def windows(
+    graph: ComputationGraph, sequence: Sequence[Node], kernels: Mapping[Node, Kernel], apart: Collection[Node] = ()
+) -> Windows:
+    """The windows of a graph's values, users first: a part of a part lies in the memory of the whole.
+
+    The parts of nodes in `apart` are copied into them.
+    """
     found = Windows({}, {})
     if not any(node.op.parts is not None for node in sequence):
         return found
     wanted = {*graph.outputs, *(u for _, u in graph.updates)}
     reshaped = {a for n in sequence if n.op.view is not None and n.op.view.needs_contiguous for a in n.args}
     for node in reversed(sequence):
-        if node.op.parts is not None and node.aval.size:
+        if node.op.parts is not None and node.aval.size and node not in apart:
             _assemble(node, found, kernels, wanted, reshaped)
     return found
 
