@@ -97,6 +97,10 @@ class Functions:
         place = self.place(x)
         return zeros if place is None else self.transfer(zeros, place=place)
 
+    def number(self, value: Any, x: Any) -> Any:
+        """A number, or an extent, as a carrier of the dtype of another one."""
+        return self.full(shape=(), value=value, dtype=self.dtype(x))
+
     def broadcast_like(self, x: Any, y: Any) -> Any:
         """`x` broadcast to the shape of `y`, if it has another."""
         return x if x.shape == y.shape else self.broadcast_to(x, shape=y.shape)

@@ -133,6 +133,7 @@ _MAX_POOL2D_GRADIENT = CATALOGUE["max_pool2d_gradient"]
 _MAX_POOL2D_TANGENT = CATALOGUE["max_pool2d_tangent"]
 _AVERAGE_POOL2D = CATALOGUE["average_pool2d"]
 _AVERAGE_POOL2D_GRADIENT = CATALOGUE["average_pool2d_gradient"]
+_NON_MAXIMUM_SUPPRESSION = CATALOGUE["non_maximum_suppression"]
 _SOFTMAX = CATALOGUE["softmax"]
 _LOG_SOFTMAX = CATALOGUE["log_softmax"]
 _SOFTMAX_CROSS_ENTROPY = CATALOGUE["softmax_cross_entropy"]
@@ -907,6 +908,26 @@ class Ops(Generic[T]):
             dilation=dilation, count_padding=count_padding, data_format=data_format
         )
 
+    def non_maximum_suppression(
+        self,
+        boxes: T | Scalar,
+        scores: T | Scalar,
+        /,
+        *,
+        results: int,
+        overlap: float = 0.5,
+        lowest: float = float("-inf"),
+    ) -> tuple[T, ...]:
+        """Positions of boxes from the best score down, without those that overlap a better one; and how many there are.
+
+        Shapes: boxes ``(n, 4)``, each ``(left, top, right, bottom)``, and scores ``(n,)``, of one class of one image. The
+        positions are ``int64[results]``, filled up with -1, and their number ``int64[]``.
+
+        A box is left out if its intersection over union with one that is kept is larger than `overlap`, or its score is
+        less than `lowest` or NaN. Of equal scores the first comes first. Boxes without extent overlap nothing.
+        """
+        return self._bind(_NON_MAXIMUM_SUPPRESSION, boxes, scores, results=results, overlap=overlap, lowest=lowest)
+
     def softmax(self, x: T | Scalar, /, *, axis: int = -1) -> T:
         """Exponentials along an axis, divided by their sum: probabilities from scores.
 
@@ -1436,3 +1457,321 @@ class Ops(Generic[T]):
     def kron(self, a: T | Scalar, b: T | Scalar, /) -> T:
         """The Kronecker product: b times each element of a, side by side; the shorter shape gets ones in front."""
         return self._compose("kron", a, b)
+
+    def resize(
+        self,
+        x: T | Scalar,
+        /,
+        *,
+        size: Any = None,
+        scale: Any = None,
+        method: str = "nearest",
+        align_corners: bool = False,
+        axis: int = -1,
+    ) -> T:
+        """Signals, images or volumes of another size: up-sampling, or down-sampling without a filter.
+
+        `axis` is that of the channels; all others but the first are resized. `size` gives their extents, or `scale` what
+        they are multiplied by (rounded down), each a number or one for each axis.
+
+        Elements are the middles of pixels (half-pixel centres): of m in the place of n, element i lies at ``(i + 0.5) * n /
+        m - 0.5``; with `align_corners` the first and the last ones coincide, and it lies at ``i * (n - 1) / (m - 1)``.
+        The method ``"nearest"`` takes the element nearest to that, the later one of two; ``"linear"`` weighs its two
+        neighbours along each axis, which is bilinear on images, and takes the outermost elements beyond them.
+
+        Refused: integers to be weighed, an axis without elements that is to have some.
+        """
+        return self._compose("resize", x, size=size, scale=scale, method=method, align_corners=align_corners, axis=axis)
+
+    def moments(self, x: T | Scalar, /, *, axis: Axes | None = None, keepdims: bool = False) -> tuple[T, ...]:
+        """Mean and biased variance along some axes, or all: the variance is the mean square of what the mean leaves.
+
+        No elements give NaN, as `mean` does.
+        """
+        return self._compose("moments", x, axis=axis, keepdims=keepdims)
+
+    def batch_norm(
+        self,
+        x: T | Scalar,
+        mean: T | Scalar,
+        variance: T | Scalar,
+        scale: T | Scalar | None = None,
+        offset: T | Scalar | None = None,
+        /,
+        *,
+        axis: int = -1,
+        epsilon: float = 1e-05,
+    ) -> T:
+        """``(x - mean) / sqrt(variance + epsilon) * scale + offset``, channel by channel; Ioffe and Szegedy, ICML 2015.
+
+        `axis` is that of the channels; the other tensors have an element for each. For inference they are running
+        averages; for training they are the `moments` of the batch along all other axes, through which gradients flow.
+        """
+        return self._compose("batch_norm", x, mean, variance, scale, offset, axis=axis, epsilon=epsilon)
+
+    def layer_norm(
+        self,
+        x: T | Scalar,
+        scale: T | Scalar | None = None,
+        offset: T | Scalar | None = None,
+        /,
+        *,
+        axis: Axes = -1,
+        epsilon: float = 1e-05,
+    ) -> T:
+        """Each sample less its mean, over its deviation, along some axes; Ba, Kiros and Hinton, 2016.
+
+        `scale` and `offset` have the extents of these axes, in increasing order.
+        """
+        return self._compose("layer_norm", x, scale, offset, axis=axis, epsilon=epsilon)
+
+    def instance_norm(
+        self,
+        x: T | Scalar,
+        scale: T | Scalar | None = None,
+        offset: T | Scalar | None = None,
+        /,
+        *,
+        axis: int = -1,
+        epsilon: float = 1e-05,
+    ) -> T:
+        """Each channel of each signal, image or volume less its mean, over its deviation; Ulyanov et al., 2016.
+
+        `axis` is that of the channels, of which `scale` and `offset` have an element each; the first axis is of samples.
+        """
+        return self._compose("instance_norm", x, scale, offset, axis=axis, epsilon=epsilon)
+
+    def group_norm(
+        self,
+        x: T | Scalar,
+        scale: T | Scalar | None = None,
+        offset: T | Scalar | None = None,
+        /,
+        *,
+        groups: int,
+        axis: int = -1,
+        epsilon: float = 1e-05,
+    ) -> T:
+        """Each group of channels of each sample less its mean, over its deviation; Wu and He, ECCV 2018.
+
+        `axis` is that of the channels, which are cut into `groups` runs of equal length, and of which `scale` and `offset`
+        have an element each; the first axis is of samples.
+        """
+        return self._compose("group_norm", x, scale, offset, groups=groups, axis=axis, epsilon=epsilon)
+
+    def rms_norm(
+        self, x: T | Scalar, scale: T | Scalar | None = None, /, *, axis: Axes = -1, epsilon: float = 1e-06
+    ) -> T:
+        """Each sample over its root mean square along some axes; Zhang and Sennrich, NeurIPS 2019.
+
+        `scale` has the extents of these axes, in increasing order. No mean is taken off.
+        """
+        return self._compose("rms_norm", x, scale, axis=axis, epsilon=epsilon)
+
+    def local_response_norm(
+        self,
+        x: T | Scalar,
+        /,
+        *,
+        size: int = 5,
+        alpha: float = 0.0001,
+        beta: float = 0.75,
+        bias: float = 1.0,
+        axis: int = -1,
+    ) -> T:
+        """Each element over ``(bias + alpha * m) ** beta``, m the mean square of neighbours; Krizhevsky et al., 2012.
+
+        Neighbours are the `size` elements around it along an axis, that of the channels: ``(size - 1) // 2`` before it and
+        the rest behind, zeros beyond the ends, as ONNX has it.
+        """
+        return self._compose("local_response_norm", x, size=size, alpha=alpha, beta=beta, bias=bias, axis=axis)
+
+    def dropout(self, x: T | Scalar, key: T | Scalar, /, *, probability: float) -> T:
+        """Zero with that probability, and the rest divided by the probability to stay; Srivastava et al., JMLR 2014.
+
+        `key` is that of random operators, ``uint64[2]``: equal keys drop the same elements on every stack. Refused: a
+        probability outside of [0, 1).
+        """
+        return self._compose("dropout", x, key, probability=probability)
+
+    def embedding(self, indices: T | Scalar, weight: T | Scalar, /) -> T:
+        """Rows of a table by integers: ``weight[indices]``, whose gradient adds up what comes for equal indices.
+
+        `weight` is ``(entries, features)``; the result has the shape of `indices` and then the features. An index out of
+        range raises IndexError when it is met; a negative one counts from the end, as in `take`.
+        """
+        return self._compose("embedding", indices, weight)
+
+    def scaled_dot_product_attention(
+        self,
+        queries: T | Scalar,
+        keys: T | Scalar,
+        values: T | Scalar,
+        mask: T | Scalar | None = None,
+        dropout_key: T | Scalar | None = None,
+        /,
+        *,
+        causal: bool = False,
+        scale: float | None = None,
+        dropout: float = 0.0,
+    ) -> T:
+        """Means of values, weighed by the softmax of products of queries and keys; Vaswani et al., NeurIPS 2017.
+
+        Shapes: queries ``(…, heads, queries, features)``, keys ``(…, key heads, keys, features)``, values ``(…, key heads,
+        keys, value features)``; the result is ``(…, heads, queries, value features)``. There may be fewer key heads, of
+        which the heads are a multiple: consecutive heads share one (Ainslie et al., 2023), and nothing is repeated for it.
+
+        Products are multiplied by `scale`, one over the root of the features unless given. `mask` broadcasts against
+        ``(…, heads, queries, keys)``: booleans say what is attended to, numbers are added to the scaled products. With
+        `causal`, query i attends to keys 0 … i only. A query that attends to nothing (all false, or minus infinity, or no
+        keys) has the result zero, and no gradient. With `dropout`, weights are dropped by the key after the softmax.
+        """
+        return self._compose(
+            "scaled_dot_product_attention", queries, keys, values, mask, dropout_key, causal=causal,
+            scale=scale, dropout=dropout
+        )
+
+    def rnn_cell(
+        self,
+        x: T | Scalar,
+        h: T | Scalar,
+        w: T | Scalar,
+        u: T | Scalar,
+        bias: T | Scalar | None = None,
+        /,
+        *,
+        activation: str = "tanh",
+    ) -> T:
+        """The next state of a simple recurrent cell: ``tanh(x @ w + h @ u + bias)``; Elman, 1990.
+
+        Shapes: `x` ``(samples, inputs)``, `h` ``(samples, hidden)``, `w` ``(inputs, hidden)``, `u` ``(hidden, hidden)``,
+        `bias` ``(hidden,)``. The activation is ``"tanh"`` or ``"relu"``.
+        """
+        return self._compose("rnn_cell", x, h, w, u, bias, activation=activation)
+
+    def rnn(
+        self,
+        x: T | Scalar,
+        h: T | Scalar,
+        w: T | Scalar,
+        u: T | Scalar,
+        bias: T | Scalar | None = None,
+        /,
+        *,
+        activation: str = "tanh",
+    ) -> tuple[T, ...]:
+        """All states of a simple recurrent cell over sequences, and the last one.
+
+        `x` is ``(samples, steps, inputs)`` and the first result ``(samples, steps, hidden)``; the others are those of
+        `rnn_cell`. Refused: a number of steps that is not known.
+        """
+        return self._compose("rnn", x, h, w, u, bias, activation=activation)
+
+    def lstm_cell(
+        self,
+        x: T | Scalar,
+        h: T | Scalar,
+        c: T | Scalar,
+        w: T | Scalar,
+        u: T | Scalar,
+        bias: T | Scalar | None = None,
+        /,
+    ) -> tuple[T, ...]:
+        """The next output and cell state of a long short-term memory; Hochreiter and Schmidhuber, 1997; Gers et al., 2000.
+
+        Shapes: `x` ``(samples, inputs)``, `h` and `c` ``(samples, hidden)``, `w` ``(inputs, 4 * hidden)``, `u` ``(hidden, 4
+        * hidden)``, `bias` ``(4 * hidden,)``. The columns of the weights are those of the gates in the order input, forget,
+        candidate, output (i, f, g, o): ``c' = sigmoid(f) * c + sigmoid(i) * tanh(g)`` and ``h' = sigmoid(o) * tanh(c')``.
+        """
+        return self._compose("lstm_cell", x, h, c, w, u, bias)
+
+    def lstm(
+        self,
+        x: T | Scalar,
+        h: T | Scalar,
+        c: T | Scalar,
+        w: T | Scalar,
+        u: T | Scalar,
+        bias: T | Scalar | None = None,
+        /,
+    ) -> tuple[T, ...]:
+        """All outputs of a long short-term memory over sequences, the last one, and the last cell state.
+
+        `x` is ``(samples, steps, inputs)`` and the first result ``(samples, steps, hidden)``; the others are those of
+        `lstm_cell`. Refused: a number of steps that is not known.
+        """
+        return self._compose("lstm", x, h, c, w, u, bias)
+
+    def gru_cell(
+        self,
+        x: T | Scalar,
+        h: T | Scalar,
+        w: T | Scalar,
+        u: T | Scalar,
+        bias: T | Scalar | None = None,
+        hidden_bias: T | Scalar | None = None,
+        /,
+    ) -> T:
+        """The next state of a gated recurrent unit; Cho et al., EMNLP 2014.
+
+        Shapes: `x` ``(samples, inputs)``, `h` ``(samples, hidden)``, `w` ``(inputs, 3 * hidden)``, `u` ``(hidden, 3 *
+        hidden)``, both biases ``(3 * hidden,)``. The columns of the weights are those of the gates in the order reset,
+        update, candidate (r, z, n): ``n = tanh(x @ w_n + b_n + sigmoid(r) * (h @ u_n + hb_n))`` and ``h' = (1 -
+        sigmoid(z)) * n + sigmoid(z) * h``; so a reset gate acts after the product, where a bias of its own counts.
+        """
+        return self._compose("gru_cell", x, h, w, u, bias, hidden_bias)
+
+    def gru(
+        self,
+        x: T | Scalar,
+        h: T | Scalar,
+        w: T | Scalar,
+        u: T | Scalar,
+        bias: T | Scalar | None = None,
+        hidden_bias: T | Scalar | None = None,
+        /,
+    ) -> tuple[T, ...]:
+        """All states of a gated recurrent unit over sequences, and the last one.
+
+        `x` is ``(samples, steps, inputs)`` and the first result ``(samples, steps, hidden)``; the others are those of
+        `gru_cell`. Refused: a number of steps that is not known.
+        """
+        return self._compose("gru", x, h, w, u, bias, hidden_bias)
+
+    def box_iou(self, a: T | Scalar, b: T | Scalar, /) -> T:
+        """Intersection over union of each box with each other: ``(n, m)`` of ``(n, 4)`` and ``(m, 4)``.
+
+        A box is ``(left, top, right, bottom)``; one whose right is not beyond its left, or whose bottom is not beyond its
+        top, is empty. Two empty boxes have zero.
+        """
+        return self._compose("box_iou", a, b)
+
+    def roi_align(
+        self,
+        features: T | Scalar,
+        boxes: T | Scalar,
+        images: T | Scalar,
+        /,
+        *,
+        size: Any,
+        scale: float = 1.0,
+        sampling: int = 2,
+        aligned: bool = True,
+        data_format: str = "NHWC",
+    ) -> T:
+        """Features within boxes, each brought to one size by means of bilinear samples; He et al., ICCV 2017.
+
+        Shapes: features ``(images, height, width, channels)``, or of the data format ``"NCHW"``; boxes ``(n, 4)``, each
+        ``(left, top, right, bottom)``, which times `scale` are in pixels of the features; `images` ``(n,)``, of integers,
+        says of which image each box is. The result is ``(n, *size, channels)``, or ``(n, channels, *size)``.
+
+        A box is cut into ``size`` bins, and each is the mean of ``sampling * sampling`` points, spread evenly. A point more
+        than a pixel outside of the image counts as zero, as does one that is NaN. With `aligned` the middle of a pixel lies
+        at its index and a half; else at its index, and boxes are at least a pixel long. The number of points does not
+        depend on the box: `sampling` is at least 1. It has derivatives with respect to features, and to floating boxes
+        wherever no point lies on a pixel's middle line.
+        """
+        return self._compose(
+            "roi_align", features, boxes, images, size=size, scale=scale, sampling=sampling, aligned=aligned,
+            data_format=data_format
+        )

@@ -4,12 +4,29 @@ from __future__ import annotations
 
 from nnc_func.graph.composite import members
 from nnc_func.graph.composites import (
+    attention,
     convolution,
+    detection,
     distances,
     indexing,
     linear_algebra,
+    normalisation,
     pooling,
+    recurrent,
+    resizing,
     searching,
 )
 
-COMPOSITES = members(distances, convolution, pooling, indexing, searching, linear_algebra)
+COMPOSITES = members(
+    distances,
+    convolution,
+    pooling,
+    indexing,
+    searching,
+    linear_algebra,
+    resizing,
+    normalisation,
+    attention,
+    recurrent,
+    detection,
+)

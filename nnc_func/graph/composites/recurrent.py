@@ -1,0 +1,178 @@
+"""Recurrent cells, and sequences of them: the inputs of all steps are multiplied at once, then step follows step."""
+
+from __future__ import annotations
+
+from nnc_func.errors import OperatorError, ShapeError
+from nnc_func.facets.dims import known, same_extent
+from nnc_func.facets.samples import FLOATS, Refused, Samples, Tolerance
+from nnc_func.graph.composite import composite
+from nnc_func.graph.functions import Functions
+from nnc_func.graph.ops.families import Tensor
+
+_BY_STEPS = Refused("ONNX has recurrent layers of its own; this is its steps, one by one")
+_CLOSE = Tolerance(64.0)
+
+
+def _check(x: Tensor, h: Tensor, w: Tensor, u: Tensor, gates: int, what: str) -> None:
+    """Raise ShapeError unless inputs, state and weights fit."""
+    hidden = h.shape[-1]
+    fits = len(h.shape) == len(w.shape) == len(u.shape) == 2 and same_extent(x.shape[0], h.shape[0])
+    fits = fits and known(hidden) and same_extent(w.shape[0], x.shape[-1])
+    if not fits or tuple(u.shape) != (hidden, gates * hidden) or not same_extent(w.shape[1], gates * hidden):
+        raise ShapeError(
+            f"{what} of inputs {x.shape} and a state {h.shape}, (samples, hidden), wants input weights (inputs, "
+            f"{gates} * hidden) and hidden weights (hidden, {gates} * hidden); given {w.shape} and {u.shape}"
+        )
+
+
+def _biased(o: Functions, y: Tensor, bias: Tensor | None) -> Tensor:
+    return y if bias is None else o.add(y, bias)
+
+
+def _steps(o: Functions, x: Tensor) -> list[Tensor]:
+    """What a sequence (samples, steps, features) has at each step."""
+    n, steps, features = x.shape
+    if not known(steps) or steps == 0:
+        raise ShapeError(f"wanted sequences of a known number of steps, at least one: (samples, steps, …), {x.shape}")
+    return [o.reshape(each, shape=(n, features)) for each in o.split(x, sections=(1,) * steps, axis=1)]
+
+
+def _inputs(o: Functions, x: Tensor, w: Tensor, bias: Tensor | None) -> Tensor:
+    """All steps times the input weights."""
+    if len(x.shape) != 3:
+        raise ShapeError(f"wanted sequences of shape (samples, steps, inputs), given {x.shape}")
+    return _biased(o, o.matmul(x, w), bias)
+
+
+# --- simple ----------------------------------------------------------------------------------------------
+
+
+def _rnn(o: Functions, inputs: Tensor, h: Tensor, u: Tensor, activation: str) -> Tensor:
+    if activation not in ("tanh", "relu"):
+        raise OperatorError(f"the activation of a simple recurrent cell is 'tanh' or 'relu', given {activation!r}")
+    return getattr(o, activation)(o.add(inputs, o.matmul(h, u)))
+
+
+def _cases(gates: int, states: int, steps: int | None, biases: int = 1) -> Samples:
+    """Three samples of two inputs, two hidden units, with and without biases."""
+    x = (3, 2) if steps is None else (3, steps, 2)
+    given = (x, *((3, 2),) * states, (2, 2 * gates), (2, 2 * gates))
+    return Samples(
+        relation="cases", dtypes=FLOATS, cases=((given, {}), ((*given, *((2 * gates,),) * biases), {}))
+    )  # fmt: skip
+
+
+@composite(onnx=_BY_STEPS, tolerance=_CLOSE, samples=_cases(1, 1, None))
+def rnn_cell(
+    o: Functions, x: Tensor, h: Tensor, w: Tensor, u: Tensor, bias: Tensor | None = None, /, *, activation: str = "tanh"
+) -> Tensor:
+    """The next state of a simple recurrent cell: ``tanh(x @ w + h @ u + bias)``; Elman, 1990.
+
+    Shapes: `x` ``(samples, inputs)``, `h` ``(samples, hidden)``, `w` ``(inputs, hidden)``, `u` ``(hidden, hidden)``,
+    `bias` ``(hidden,)``. The activation is ``"tanh"`` or ``"relu"``.
+    """
+    _check(x, h, w, u, 1, "a simple recurrent cell")
+    return _rnn(o, _biased(o, o.matmul(x, w), bias), h, u, activation)
+
+
+@composite(onnx=_BY_STEPS, tolerance=_CLOSE, samples=_cases(1, 1, 2))
+def rnn(
+    o: Functions, x: Tensor, h: Tensor, w: Tensor, u: Tensor, bias: Tensor | None = None, /, *, activation: str = "tanh"
+) -> tuple[Tensor, Tensor]:
+    """All states of a simple recurrent cell over sequences, and the last one.
+
+    `x` is ``(samples, steps, inputs)`` and the first result ``(samples, steps, hidden)``; the others are those of
+    `rnn_cell`. Refused: a number of steps that is not known.
+    """
+    _check(x, h, w, u, 1, "a simple recurrent cell")
+    states = []
+    for inputs in _steps(o, _inputs(o, x, w, bias)):
+        h = _rnn(o, inputs, h, u, activation)
+        states.append(h)
+    return o.stack(*states, axis=1), h
+
+
+# --- long short-term memory ------------------------------------------------------------------------------
+
+
+def _lstm(o: Functions, inputs: Tensor, h: Tensor, c: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
+    given, forgotten, candidate, shown = o.split(o.add(inputs, o.matmul(h, u)), sections=4, axis=-1)
+    kept = o.multiply(o.sigmoid(forgotten), c)
+    c = o.add(kept, o.multiply(o.sigmoid(given), o.tanh(candidate)))
+    return o.multiply(o.sigmoid(shown), o.tanh(c)), c
+
+
+@composite(onnx=_BY_STEPS, tolerance=_CLOSE, samples=_cases(4, 2, None))
+def lstm_cell(
+    o: Functions, x: Tensor, h: Tensor, c: Tensor, w: Tensor, u: Tensor, bias: Tensor | None = None, /
+) -> tuple[Tensor, Tensor]:
+    """The next output and cell state of a long short-term memory; Hochreiter and Schmidhuber, 1997; Gers et al., 2000.
+
+    Shapes: `x` ``(samples, inputs)``, `h` and `c` ``(samples, hidden)``, `w` ``(inputs, 4 * hidden)``, `u` ``(hidden, 4
+    * hidden)``, `bias` ``(4 * hidden,)``. The columns of the weights are those of the gates in the order input, forget,
+    candidate, output (i, f, g, o): ``c' = sigmoid(f) * c + sigmoid(i) * tanh(g)`` and ``h' = sigmoid(o) * tanh(c')``.
+    """
+    _check(x, h, w, u, 4, "a long short-term memory")
+    return _lstm(o, _biased(o, o.matmul(x, w), bias), h, c, u)
+
+
+@composite(onnx=_BY_STEPS, tolerance=_CLOSE, samples=_cases(4, 2, 2))
+def lstm(
+    o: Functions, x: Tensor, h: Tensor, c: Tensor, w: Tensor, u: Tensor, bias: Tensor | None = None, /
+) -> tuple[Tensor, Tensor, Tensor]:
+    """All outputs of a long short-term memory over sequences, the last one, and the last cell state.
+
+    `x` is ``(samples, steps, inputs)`` and the first result ``(samples, steps, hidden)``; the others are those of
+    `lstm_cell`. Refused: a number of steps that is not known.
+    """
+    _check(x, h, w, u, 4, "a long short-term memory")
+    outputs = []
+    for inputs in _steps(o, _inputs(o, x, w, bias)):
+        h, c = _lstm(o, inputs, h, c, u)
+        outputs.append(h)
+    return o.stack(*outputs, axis=1), h, c
+
+
+# --- gated recurrent unit --------------------------------------------------------------------------------
+
+
+def _gru(o: Functions, inputs: Tensor, h: Tensor, u: Tensor, bias: Tensor | None) -> Tensor:
+    reset, update, candidate = o.split(inputs, sections=3, axis=-1)
+    hidden_reset, hidden_update, hidden_candidate = o.split(_biased(o, o.matmul(h, u), bias), sections=3, axis=-1)
+    reset, update = o.sigmoid(o.add(reset, hidden_reset)), o.sigmoid(o.add(update, hidden_update))
+    new = o.tanh(o.add(candidate, o.multiply(reset, hidden_candidate)))
+    return o.add(new, o.multiply(update, o.subtract(h, new)))
+
+
+@composite(onnx=_BY_STEPS, tolerance=_CLOSE, samples=_cases(3, 1, None, biases=2))
+def gru_cell(
+    o: Functions, x: Tensor, h: Tensor, w: Tensor, u: Tensor, bias: Tensor | None = None,
+    hidden_bias: Tensor | None = None, /,
+) -> Tensor:  # fmt: skip
+    """The next state of a gated recurrent unit; Cho et al., EMNLP 2014.
+
+    Shapes: `x` ``(samples, inputs)``, `h` ``(samples, hidden)``, `w` ``(inputs, 3 * hidden)``, `u` ``(hidden, 3 *
+    hidden)``, both biases ``(3 * hidden,)``. The columns of the weights are those of the gates in the order reset,
+    update, candidate (r, z, n): ``n = tanh(x @ w_n + b_n + sigmoid(r) * (h @ u_n + hb_n))`` and ``h' = (1 -
+    sigmoid(z)) * n + sigmoid(z) * h``; so a reset gate acts after the product, where a bias of its own counts.
+    """
+    _check(x, h, w, u, 3, "a gated recurrent unit")
+    return _gru(o, _biased(o, o.matmul(x, w), bias), h, u, hidden_bias)
+
+
+@composite(onnx=_BY_STEPS, tolerance=_CLOSE, samples=_cases(3, 1, 2, biases=2))
+def gru(
+    o: Functions, x: Tensor, h: Tensor, w: Tensor, u: Tensor, bias: Tensor | None = None,
+    hidden_bias: Tensor | None = None, /,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """All states of a gated recurrent unit over sequences, and the last one.
+
+    `x` is ``(samples, steps, inputs)`` and the first result ``(samples, steps, hidden)``; the others are those of
+    `gru_cell`. Refused: a number of steps that is not known.
+    """
+    _check(x, h, w, u, 3, "a gated recurrent unit")
+    states = []
+    for inputs in _steps(o, _inputs(o, x, w, bias)):
+        h = _gru(o, inputs, h, u, hidden_bias)
+        states.append(h)
+    return o.stack(*states, axis=1), h
