@@ -125,6 +125,11 @@ _PINV = CATALOGUE["pinv"]
 _DET = CATALOGUE["det"]
 _COFACTORS = CATALOGUE["cofactors"]
 _SLOGDET = CATALOGUE["slogdet"]
+_SYLVESTER = CATALOGUE["sylvester"]
+_DISCRETE_LYAPUNOV = CATALOGUE["discrete_lyapunov"]
+_CARE = CATALOGUE["care"]
+_DARE = CATALOGUE["dare"]
+_EXPM = CATALOGUE["expm"]
 _CONV2D = CATALOGUE["conv2d"]
 _CONV2D_INPUT_GRADIENT = CATALOGUE["conv2d_input_gradient"]
 _CONV2D_KERNEL_GRADIENT = CATALOGUE["conv2d_kernel_gradient"]
@@ -717,6 +722,45 @@ class Ops(Generic[T]):
         determinant is a number of magnitude one.
         """
         return self._bind(_SLOGDET, x)
+
+    def sylvester(self, a: T | Scalar, b: T | Scalar, c: T | Scalar, /) -> T:
+        """The x with ``a x + x b = c``.
+
+        Shapes: ``(…, m, m)``, ``(…, n, n)`` and ``(…, m, n)``; batches broadcast. There is one if no eigenvalue of a is
+        the negative of one of b; else it is an error when it runs. With SciPy it is found by Schur forms, without it by
+        m·n linear equations.
+        """
+        return self._bind(_SYLVESTER, a, b, c)
+
+    def discrete_lyapunov(self, a: T | Scalar, q: T | Scalar, /) -> T:
+        """The x with ``a x aᴴ - x + q = 0``.
+
+        Shapes: ``(…, n, n)`` both; batches broadcast. There is one if no product of an eigenvalue of a with the conjugate
+        of another is 1; else it is an error when it runs. From ten rows on SciPy solves it where it is installed.
+        """
+        return self._bind(_DISCRETE_LYAPUNOV, a, q)
+
+    def care(self, a: T | Scalar, b: T | Scalar, q: T | Scalar, r: T | Scalar, /) -> T:
+        """The stabilising x of Riccati's continuous equation ``aᴴ x + x a - x b r⁻¹ bᴴ x + q = 0``.
+
+        Shapes: ``(…, n, n)``, ``(…, n, k)``, ``(…, n, n)``, ``(…, k, k)``; batches broadcast. It is SciPy's, on the host
+        whatever the device; without SciPy, or without a stabilising solution, it is an error when it runs.
+        """
+        return self._bind(_CARE, a, b, q, r)
+
+    def dare(self, a: T | Scalar, b: T | Scalar, q: T | Scalar, r: T | Scalar, /) -> T:
+        """The stabilising x of Riccati's discrete equation ``aᴴ x a - x - aᴴ x b (r + bᴴ x b)⁻¹ bᴴ x a + q = 0``.
+
+        Shapes and failures are those of `care`.
+        """
+        return self._bind(_DARE, a, b, q, r)
+
+    def expm(self, x: T | Scalar, /) -> T:
+        """The exponential of square matrices ``(…, n, n)``, by Padé approximants.
+
+        It is SciPy's, on the host whatever the device; without SciPy it is an error when it runs.
+        """
+        return self._bind(_EXPM, x)
 
     def conv2d(
         self,
@@ -1457,6 +1501,13 @@ class Ops(Generic[T]):
     def kron(self, a: T | Scalar, b: T | Scalar, /) -> T:
         """The Kronecker product: b times each element of a, side by side; the shorter shape gets ones in front."""
         return self._compose("kron", a, b)
+
+    def lyapunov(self, a: T | Scalar, q: T | Scalar, /) -> T:
+        """The x with ``a x + x aᴴ = q``, batched over front axes; it is `sylvester` of a and its adjoint.
+
+        There is one if no eigenvalue of a is the negative of the conjugate of another; else it is an error when it runs.
+        """
+        return self._compose("lyapunov", a, q)
 
     def resize(
         self,

@@ -253,3 +253,14 @@ def kron(o: Functions, a: Tensor, b: Tensor, /) -> Tensor:
     a = o.reshape(a, shape=tuple(n for each in left for n in (each, 1)))
     b = o.reshape(b, shape=tuple(n for each in right for n in (1, each)))
     return o.reshape(o.multiply(a, b), shape=tuple(p * q for p, q in zip(left, right, strict=True)))
+
+
+@composite(onnx=_OF_OPERATORS, tolerance=_CLOSE, samples=_cases(
+    (((2, 2), (2, 2)), {}), (((2, 3, 3), (3, 3)), {}), domain=INNER, prepare=m.dominant,
+))  # fmt: skip
+def lyapunov(o: Functions, a: Tensor, q: Tensor, /) -> Tensor:
+    """The x with ``a x + x aᴴ = q``, batched over front axes; it is `sylvester` of a and its adjoint.
+
+    There is one if no eigenvalue of a is the negative of the conjugate of another; else it is an error when it runs.
+    """
+    return o.sylvester(a, m.adjoint(o, a), q)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from nnc_func.graph.ops import (
     binary,
     compare,
+    control,
     conv,
     create,
     decompositions,
@@ -38,6 +39,7 @@ CATALOGUE = members(
     linalg,
     decompositions,
     solvers,
+    control,
     conv,
     pool,
     detection,
