@@ -53,6 +53,8 @@ class Kernel:
         Array namespaces it runs on, by module name (``"numpy"``, ``"cupy"``); None for any.
     infallible
         Cannot fail once shapes and dtypes have been checked.
+    copies_strided
+        It needs memory of its own for operands and results that are not contiguous: there it may fail all the same.
     strided
         `into` writes into arrays with any strides as well. A ufunc does, and so does what has no `into`.
     """
@@ -68,12 +70,21 @@ class Kernel:
     layouts: Layouts | None = None
     namespaces: frozenset[str] | None = None
     infallible: bool = False
+    copies_strided: bool = False
     strided: bool = False
 
     @property
     def writes_strided(self) -> bool:
         """Whether results may have any strides."""
         return self.strided or self.into is None
+
+    @property
+    def certain(self) -> bool:
+        """Whether it neither raises nor needs memory; with `copies_strided`, where all is contiguous.
+
+        What only computes makes an array first, for which there may be no memory.
+        """
+        return self.infallible and (self.ufunc is not None or self.into is not None)
 
 
 def ufunc(name: str) -> Kernel:

@@ -14,12 +14,14 @@ from attrs import field, frozen
 
 from nnc_func.declaration import Items
 from nnc_func.device import NumPy
+from nnc_func.engine.plan import NEXT, OUTPUT, Plan
+from nnc_func.engine.planning.planner import planned
 from nnc_func.errors import AllocationError, CommitError, NncError
 from nnc_func.facets.kernels import Kernel
 from nnc_func.layer import layer
 from nnc_func.op import Op
 
-__all__ = ["Failures", "Snapshot", "Trouble", "Unreliable", "check_failures"]
+__all__ = ["Failures", "Snapshot", "Trouble", "Unreliable", "check_failures", "peak_bytes"]
 
 
 class InjectedError(Exception):
@@ -319,3 +321,21 @@ class _Check:
             array[...] = copy
             variable.array = array
         self.goes_well()
+
+
+def peak_bytes(stack: Any, graph: Any, careless: bool = False) -> tuple[int, Plan]:
+    """Bytes that a graph's plan needs of the arena, for results and for next values of variables; and the plan.
+
+    With `careless` it writes variables as soon as it can, whatever may fail after that.
+
+    Examples
+    --------
+    >>> import nnc_func as nnc
+    >>> lazy = nnc.lazy()
+    >>> w = lazy.variable("w", np.zeros(1000))
+    >>> peak_bytes(lazy, lazy.compile([], [], [(w, w + 1)]).graph)[0]
+    0
+    """
+    engine = stack.engine
+    plan = planned(graph, stack.device, engine.allocator, engine.orders, engine.alignment, careless=careless)[0]
+    return plan.arena_bytes + sum(b.nbytes for b in plan.buffers if b.kind in (OUTPUT, NEXT)), plan

@@ -16,7 +16,8 @@ from nnc_func.config import config
 from nnc_func.errors import RunError
 from nnc_func.testing.conversions import spread
 from nnc_func.testing.programs import VARIABLE, Program, programs
-from tests.engine.changing import Counting, KernelFailedError, computes, cone, random_program
+from nnc_func.testing.squares import random_program
+from tests.engine.changing import Counting, KernelFailedError, computes, cone
 
 GRAPHS = 1000
 PARTS = 10

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 
 from nnc_func.errors import ShapeError
 from nnc_func.facets.kernels import Kernel, reference
@@ -232,17 +232,21 @@ def _packed_into(
     _matmul_into(xp, tuple(given), outs, (), transpose_a=False, transpose_b=False)
 
 
+def _products(*kernels: Kernel) -> tuple[Kernel, ...]:
+    """On NumPy they cannot fail where everything is contiguous; CuPy's products take memory of their own."""
+    numpy = [evolve(k, namespaces=frozenset({"numpy"}), infallible=True, copies_strided=True) for k in kernels]
+    return *numpy, *(evolve(k, name=f"{k.name} on cupy", namespaces=frozenset({"cupy"})) for k in kernels)
+
+
 MATMUL = (
-    Kernel(
-        "blas", compute=allocating(_matmul_into, _matmul_result), into=_matmul_into, namespaces=NUMPY_LIKE,
-        strided=True,
-    ),
-    Kernel(  # nothing before BLAS: the quickest to call; slow where an operand is broadcast
-        "matmul", ufunc="matmul", accepts=_plain, namespaces=NUMPY_LIKE
-    ),
-    Kernel(
-        "blas, packed", compute=allocating(_packed_into, _matmul_result, _packed_scratch), into=_packed_into,
-        scratch=_packed_scratch, accepts=_transposed, namespaces=NUMPY_LIKE,
+    *_products(
+        Kernel("blas", compute=allocating(_matmul_into, _matmul_result), into=_matmul_into, strided=True),
+        # nothing before BLAS: the quickest to call; slow where an operand is broadcast
+        Kernel("matmul", ufunc="matmul", accepts=_plain),
+        Kernel(
+            "blas, packed", compute=allocating(_packed_into, _matmul_result, _packed_scratch), into=_packed_into,
+            scratch=_packed_scratch, accepts=_transposed,
+        ),
     ),
     reference(_matmul_reference),
 )  # fmt: skip
@@ -305,8 +309,6 @@ def _tensordot_reference(xp: Any, a: Any, b: Any, *, axes: Any) -> Any:
 
 
 TENSORDOT = (
-    Kernel(
-        "blas", compute=allocating(_tensordot_into, _tensordot_result), into=_tensordot_into, namespaces=NUMPY_LIKE
-    ),
+    *_products(Kernel("blas", compute=allocating(_tensordot_into, _tensordot_result), into=_tensordot_into)),
     reference(_tensordot_reference),
-)  # fmt: skip
+)

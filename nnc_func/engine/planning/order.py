@@ -1,7 +1,4 @@
-"""Orders: which valid sequence of a graph's nodes is run, and the commit section at its end.
-
-One function an order; the planner keeps the one with the least simulated peak.
-"""
+"""Orders: which valid sequence of a graph's nodes is run. One function an order; the least simulated peak is kept."""
 
 from __future__ import annotations
 
@@ -9,8 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from nnc_func.errors import PlanError
-from nnc_func.facets.kernels import Kernel
-from nnc_func.graph.graph import ComputationGraph
 from nnc_func.graph.node import Node, Value, topological
 
 Order = Callable[[Sequence[Value]], list[Node]]
@@ -67,57 +62,17 @@ def is_view(node: Node) -> bool:
     return node.op.view is not None
 
 
-def arranged(
-    graph: ComputationGraph, kernels: Mapping[Node, Kernel], orders: Sequence[str], checked: bool
-) -> tuple[list[Node], int, str]:
-    """The sequence to run, the position at which its commit section starts, and the name of the order.
+def chosen(roots: Sequence[Value], names: Sequence[str]) -> tuple[list[Node], str]:
+    """The nodes in the order that has the least simulated peak, of those named; and its name.
 
-    With `checked` every kernel may be found to have failed, and there is no commit section.
+    Raises
+    ------
+    PlanError
+        No order, or one that there is not.
     """
-    updates = [u for _, u in graph.updates]
-    roots = graph.roots
-    unknown = [name for name in orders if name not in ORDERS]
-    if unknown or not orders:
+    unknown = [name for name in names if name not in ORDERS]
+    if unknown or not names:
         raise PlanError(f"no order named {', '.join(map(repr, unknown)) or 'at all'}; there are: {', '.join(ORDERS)}")
-    found = {name: ORDERS[name](roots) for name in orders}
+    found = {name: ORDERS[name](roots) for name in names}
     best = min(found, key=lambda name: simulated_peak(found[name], roots, is_view) if len(found) > 1 else 0)
-    sequence = [n for n in found[best] if n in kernels]
-    late = set() if checked else commit_section(graph, kernels, sequence)
-    early = [n for n in sequence if n not in late]
-    inside = [n for n in depth_first(updates) if n in late] if late else []
-    return early + inside, len(early), best
-
-
-def _shrinks(node: Node) -> bool:
-    size = _nbytes(node)
-    return any(a.node.args and a.aval.nbytes > size for a in node.args)
-
-
-def _cannot_fail(kernel: Kernel) -> bool:
-    """It neither raises nor needs memory: what only computes makes an array first, for which there may be none."""
-    return kernel.infallible and (kernel.ufunc is not None or kernel.into is not None)
-
-
-def commit_section(graph: ComputationGraph, kernels: Mapping[Node, Kernel], sequence: Sequence[Node]) -> set[Node]:
-    """What only updates need, back from them, as far as nothing in it can fail and nothing in it shrinks.
-
-    What is larger than its result (a sum over a batch) is better done with early than kept alive until here.
-    """
-    users: dict[Node, int] = {}
-    for node in sequence:
-        for a in node.args:
-            users[a.node] = users.get(a.node, 0) + 1
-    for value in graph.outputs:  # what a caller is given comes before
-        users[value.node] = len(sequence) ** 2 + 1
-    late: set[Node] = set()
-    ready = [u.node for _, u in graph.updates if u.node in kernels and not users.get(u.node)]
-    while ready:
-        node = ready.pop()
-        if node in late or _shrinks(node) or not (is_view(node) or _cannot_fail(kernels[node])):
-            continue
-        late.add(node)
-        for a in node.args:
-            users[a.node] -= 1
-            if not users[a.node] and a.node in kernels:
-                ready.append(a.node)
-    return late
+    return found[best], best

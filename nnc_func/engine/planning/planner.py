@@ -6,24 +6,36 @@ leaves every variable as it was; an update that cannot be written in place gets 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from nnc_func.engine.allocators.base import Allocator
 from nnc_func.engine.plan import Plan
+from nnc_func.engine.planning.committing import Arrangement, Kernels, long, short
 from nnc_func.engine.planning.kernel_table import NO_TABLE, KernelTable, kernels_of
-from nnc_func.engine.planning.order import arranged
+from nnc_func.engine.planning.order import chosen
 from nnc_func.engine.planning.placing import placed
 from nnc_func.engine.planning.retaining import pin
 from nnc_func.engine.planning.schedule import Scheduler, serial
-from nnc_func.engine.planning.sharing import lend, lifetimes, peak, reuse, share, unfinished
+from nnc_func.engine.planning.sharing import (
+    TOLERATED,
+    begin,
+    footprint,
+    least,
+    lend,
+    lifetimes,
+    peak,
+    reuse,
+    share,
+    unfinished,
+    unfinished_peak,
+)
 from nnc_func.engine.planning.storages import Storages
 from nnc_func.engine.planning.streams import scheduled
 from nnc_func.engine.planning.windows import NO_WINDOWS, Windows, windows
 from nnc_func.graph.graph import ComputationGraph
 from nnc_func.graph.node import Node
 
-FOREVER = 1 << 60
 DEARER = 1.25  # parts are copied after all where computing them in place would raise the peak by more than this
 TRIES = 3  # times that wholes are looked for whose parts are copied after all
 
@@ -56,32 +68,64 @@ def planned(
         An operator has no kernel on the device.
     """
     kernels, recorded = kernels_of(graph, device, table)
-    sequence, early, order = arranged(graph, kernels, orders, checked or careless or retain is not None)
-    early = 0 if careless else early
-    apart: set[Node] = set()  # what is put together of copies
-    parts = windows(graph, sequence, kernels) if retain is None else NO_WINDOWS  # a value that is kept lies alone
+    nodes, order = chosen(graph.roots, orders)
+    sequence = [n for n in nodes if n in kernels]
 
-    def laid_out(parts: Windows) -> Storages:
+    def laid_out(arranged: Arrangement, parts: Windows) -> Storages:
         work = Storages(graph, kernels, parts, recorded, donated)
+        work.alignment = alignment
         work.define_leaves()
-        for node in sequence[:early]:
+        for node in arranged.sequence[: arranged.early]:
             work.define(node)
         work.commit = len(work.instructions)
-        for node in sequence[early:]:
+        for node in arranged.sequence[arranged.early :]:
             work.define(node)
         _shared(work, scheduler, streams, retain)
         return work
 
-    work = laid_out(parts)
-    for _ in range(TRIES if parts.of else 0):  # a whole's memory is taken from its first part on
-        most = peak(work)
-        dear = unfinished(work) if most > DEARER * (most - peak(work, unfinished=True)) else set()
-        other = laid_out(windows(graph, sequence, kernels, apart | dear)) if dear else work
-        if most <= DEARER * peak(other):
-            break
-        work, apart = other, apart | dear
+    def laid(arranged: Arrangement) -> Storages:
+        if retain is not None:  # a value that is kept lies alone
+            return laid_out(arranged, NO_WINDOWS)
+        apart: set[Node] = set()  # what is put together of copies
+        parts = windows(graph, arranged.sequence, kernels, apart, arranged.contiguous)
+        work = laid_out(arranged, parts)
+        for _ in range(TRIES if parts.of else 0):  # a whole's memory is taken from its first part on
+            most = peak(work)
+            dear = unfinished(work) if most > DEARER * (most - unfinished_peak(work)) else set()
+            if not dear:
+                break
+            other = laid_out(arranged, windows(graph, arranged.sequence, kernels, apart | dear, arranged.contiguous))
+            if most <= DEARER * peak(other):
+                break
+            work, apart = other, apart | dear
+        return work
+
+    if checked or careless or retain is not None:
+        work = laid(Arrangement(sequence, 0 if careless else len(sequence)))
+    else:
+        work = _committing(laid, graph, kernels, sequence)
     plan, blocks = placed(work, allocator, alignment, order)
     return plan, blocks, work.constant_values
+
+
+def _committing(
+    laid: Callable[[Arrangement], Storages], graph: ComputationGraph, kernels: Kernels, sequence: list[Node]
+) -> Storages:
+    """With the shortest commit section; or with a longer one, where that spares more than a tenth of the bytes."""
+    work = laid(short(graph, kernels, sequence))
+    if not graph.updates:
+        return work
+    best = footprint(work)
+    enough = TOLERATED * least(work)
+    for arranged in long(kernels, sequence) if best > enough else ():
+        longer = laid(arranged)
+        most = footprint(longer)
+        if best > TOLERATED * most:
+            best, work = most, longer
+        if best <= enough:
+            break
+    begin(work)
+    return work
 
 
 def _shared(work: Storages, scheduler: Scheduler, streams: int, retain: str | None) -> None:

@@ -10,6 +10,8 @@ from nnc_func.engine.planning.storages import FOREVER, Storages
 from nnc_func.facets.kernels import ALL, Kernel
 from nnc_func.graph.node import Node
 
+TOLERATED = 1.1  # so many times the bytes of a plan with a long commit section one with the shortest may need
+
 
 def lifetimes(work: Storages) -> None:
     """First and last use of every storage, views counted for their base; with streams, every use."""
@@ -157,23 +159,70 @@ def reuse(work: Storages) -> None:
             work.kind[arena[at]], work.source[arena[at]] = DONATED, work.source[home]
 
 
-def peak(work: Storages, unfinished: bool = False) -> int:
-    """The most bytes of the arena alive at one time: in all, or of wholes of which a part is there, but not all."""
-    return max(_alive(work, unfinished))
+def peak(work: Storages) -> int:
+    """The most bytes of the arena alive at one time."""
+    if work.peak is None:
+        work.peak = max(_loads(work, _alive(work)))
+    return work.peak
+
+
+def unfinished_peak(work: Storages) -> int:
+    """The same of wholes of which a part is there, but not all."""
+    return max(_loads(work, {s: t for s, t in work.finished.items() if work.kind[s] == ARENA}))
 
 
 def unfinished(work: Storages) -> set[Node]:
     """The wholes of which a part is there, but not all, when the most bytes are alive."""
-    alive = _alive(work, False)
-    at = alive.index(max(alive))
+    loads = _loads(work, _alive(work))
+    at = loads.index(max(loads))
     return {n for n, s in work.assembled.items() if work.kind[s] == ARENA and work.first[s] <= at < work.finished[s]}
 
 
-def _alive(work: Storages, unfinished: bool) -> list[int]:
+def footprint(work: Storages) -> int:
+    """Bytes of the arena, at most, and of next values of variables."""
+    return peak(work) + sum(work.nbytes[s] for s, k in enumerate(work.kind) if k == NEXT and work.merged[s] == s)
+
+
+def least(work: Storages) -> int:
+    """Bytes of the arena, at most, without what is alive when the commit section starts.
+
+    A plan that writes variables as soon as it can takes no less, in that order.
+    """
+    first, commit = work.first, work.commit
+    alive = _alive(work)
+    passing = {s: last for s, last in alive.items() if not first[s] < commit <= last}
+    most = peak(work) - sum(work.nbytes[s] + work.alignment for s in alive if s not in passing)
+    return most if TOLERATED * most >= footprint(work) else max(_loads(work, passing))
+
+
+def _alive(work: Storages) -> dict[int, int]:
+    """Storages of the arena, and the last use of each."""
+    kind, merged = work.kind, work.merged
+    return {s: last for s, last in enumerate(work.last) if last >= 0 and kind[s] == ARENA and merged[s] == s}
+
+
+def _loads(work: Storages, until: dict[int, int]) -> list[int]:
+    """The bytes alive at each instruction, of storages and their last instructions, as they are aligned."""
     change = [0] * (len(work.instructions) + 2)
-    until = work.finished if unfinished else {s: last for s, last in enumerate(work.last) if last >= 0}
+    nbytes, first, alignment = work.nbytes, work.first, work.alignment
     for s, last in until.items():
-        if work.kind[s] == ARENA and (unfinished or work.merged[s] == s):
-            change[work.first[s]] += work.nbytes[s]
-            change[last + 1] -= work.nbytes[s]
+        size = -(-nbytes[s] // alignment) * alignment
+        change[first[s]] += size
+        change[last + 1] -= size
     return [*accumulate(change)]
+
+
+def begin(work: Storages) -> None:
+    """Let the commit section start at the first write to a variable: interrupts are held from there on.
+
+    Streams have arranged with each other where it starts.
+    """
+    if work.streams is not None:
+        return
+    storage, kind = work.storage, work.kind
+    for t in range(work.commit, len(work.instructions)):
+        _, _, _, results, _, view = work.instructions[t]
+        if not view and any(kind[work.root(storage[slot])] == VARIABLE for slot in results):
+            work.commit = t
+            return
+    work.commit = len(work.instructions)

@@ -75,24 +75,29 @@ def _contiguous(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> 
 
 
 def windows(
-    graph: ComputationGraph, sequence: Sequence[Node], kernels: Mapping[Node, Kernel], apart: Collection[Node] = ()
+    graph: ComputationGraph,
+    sequence: Sequence[Node],
+    kernels: Mapping[Node, Kernel],
+    apart: Collection[Node] = (),
+    contiguous: Collection[Value] = (),
 ) -> Windows:
     """The windows of a graph's values, users first: a part of a part lies in the memory of the whole.
 
-    The parts of nodes in `apart` are copied into them.
+    The parts of nodes in `apart` are copied into them. Values that are to be `contiguous` lie in no window with gaps.
     """
     found = Windows({}, {})
     if not any(node.op.parts is not None for node in sequence):
         return found
     wanted = {*graph.outputs, *(u for _, u in graph.updates)}
-    reshaped = {a for n in sequence if n.op.view is not None and n.op.view.needs_contiguous for a in n.args}
+    gapless = {a for n in sequence if n.op.view is not None and n.op.view.needs_contiguous for a in n.args}
+    gapless.update(contiguous)
     for node in reversed(sequence):
         if node.op.parts is not None and node.aval.size and node not in apart:
-            _assemble(node, found, kernels, wanted, reshaped)
+            _assemble(node, found, kernels, wanted, gapless)
     return found
 
 
-def _assemble(node: Node, found: Windows, kernels: Mapping[Node, Kernel], wanted: set[Any], reshaped: set[Any]) -> None:
+def _assemble(node: Node, found: Windows, kernels: Mapping[Node, Kernel], wanted: set[Any], gapless: set[Any]) -> None:
     """Let the arguments of a node be computed in it, those that can."""
     assert node.op.parts is not None
     aval = node.aval
@@ -107,7 +112,7 @@ def _assemble(node: Node, found: Windows, kernels: Mapping[Node, Kernel], wanted
     places = [_window(base, box, aval.dtype.itemsize) for box in boxes]
     chosen: dict[Value, Window] = {}
     for value, place in zip(node.args, places, strict=True):
-        if value not in chosen and _may_live(value, place, found, kernels, wanted, reshaped):
+        if value not in chosen and _may_live(value, place, found, kernels, wanted, gapless):
             chosen[value] = place
     if chosen:
         found.of.update(chosen)
@@ -120,10 +125,10 @@ def _window(base: Window, box: Box, itemsize: int) -> Window:
 
 
 def _may_live(
-    value: Value, place: Window, found: Windows, kernels: Mapping[Node, Kernel], wanted: set[Any], reshaped: set[Any]
+    value: Value, place: Window, found: Windows, kernels: Mapping[Node, Kernel], wanted: set[Any], gapless: set[Any]
 ) -> bool:
     """Whether a kernel computes the value, may write it there, and nothing wants it elsewhere."""
     node = value.node
     if node not in kernels or node.op.view is not None or value in found.of or value in wanted or not value.aval.size:
         return False
-    return place.contiguous or (value not in reshaped and kernels[node].writes_strided)
+    return place.contiguous or (value not in gapless and kernels[node].writes_strided)

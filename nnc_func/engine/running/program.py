@@ -17,16 +17,16 @@ from nnc_func.engine.running.cancelling import asked
 from nnc_func.engine.running.checked import POISON, Poison, observers
 from nnc_func.engine.running.commit import Saved, first_writes, in_place, torn
 from nnc_func.engine.running.frame import Frame, part
+from nnc_func.engine.running.inputs import contiguous, converted, wanted_gapless
 from nnc_func.engine.running.interrupts import held
 from nnc_func.engine.running.observed import Application, Observer, drained, lines_of, observed
 from nnc_func.engine.running.outs import delivered, expendable, given, usable
 from nnc_func.engine.running.parallel import run_section
-from nnc_func.engine.running.results import memory, recycled
+from nnc_func.engine.running.results import recycled
 from nnc_func.engine.tuning.tunable import Tunable
-from nnc_func.errors import DTypeError, NncError, OperatorError, PlaceError, PlanError, ShapeError
-from nnc_func.facets.places import ADVICE, named
+from nnc_func.errors import NncError, OperatorError, PlanError
 from nnc_func.graph.graph import ComputationGraph
-from nnc_func.graph.leaves import Variable, brought, owned
+from nnc_func.graph.leaves import Variable, owned
 from nnc_func.graph.origin import told
 from nnc_func.graph.turns import Run, enter, leave, ordered
 from nnc_func.tree import ONE_LEAF
@@ -114,6 +114,7 @@ class Program(Tunable, Inspected):
             for at, s in plan.updates
             if plan.buffers[plan.slots[s].buffer].kind == NEXT
         ]
+        self._gapless = wanted_gapless(plan)
         self._written = [variables[at] for at, _ in plan.updates]
         self._overwritten = list({id(v): v for _, v in over}.values())
         self._first_writes = first_writes(plan, over)
@@ -260,16 +261,18 @@ class Program(Tunable, Inspected):
             )
         put, own = frame.put, self._array_type
         written = {id(v.array) for v in self._overwritten}
-        for (slot, shape, dtype), array in zip(self._inputs, inputs, strict=True):
+        for (slot, shape, dtype), array, gapless in zip(self._inputs, inputs, self._gapless, strict=True):
             if (
                 type(array) is not own
                 or array.dtype is not dtype
                 or array.shape != shape
                 or (self._spans and array.place != self.plan.slots[slot].aval.place)
             ):
-                array = self._converted(slot, array)
+                array = converted(self._device, self.plan, slot, array)
             if written and (id(array) in written or id(getattr(array, "base", None)) in written):
                 array = owned(self._device, array)  # a variable's own array, which is written over
+            if gapless:
+                array = contiguous(self._device, self.plan, slot, array)
             put(slot, array)
         for slot, variable in self._variables:
             frame.keep(slot, variable.array)
@@ -291,7 +294,7 @@ class Program(Tunable, Inspected):
         slot, shape, dtype = self._inputs[position]
         array = inputs[position]
         if type(array) is not self._array_type or array.dtype != dtype or array.shape != shape:
-            return owned(self._device, self._converted(slot, array))
+            return owned(self._device, converted(self._device, self.plan, slot, array))
         others = [*inputs[:position], *inputs[position + 1 :], *(v.array for _, v in self._variables), *self._constants]
         if out is not None:
             others += out if isinstance(out, (list, tuple)) else [out]
@@ -375,24 +378,6 @@ class Program(Tunable, Inspected):
         avals = tuple(self.plan.slots[s].aval for s in i.operands)
         found = explained(i.op, avals, i.items, error, told(i.origin, lines_of(i.op)))
         found.instruction = t
-        return found
-
-    def _converted(self, slot: int, array: Any) -> Any:
-        aval = self.plan.slots[slot].aval
-        name = self.plan.input_name(self.plan.inputs.index(slot))
-        with memory(aval.nbytes, f"a copy of input {name}"):
-            found = brought(self._device, array, place=aval.place)
-        has = self._device.aval(found)
-        numbers = isinstance(array, (bool, int, float, list, tuple))
-        if numbers and has.shape == aval.shape and np.can_cast(has.dtype, aval.dtype, "same_kind"):
-            return brought(self._device, array, aval.dtype, aval.place)  # Python's numbers have no dtype of their own
-        if has.shape != aval.shape:
-            raise ShapeError(f"input {name} wants shape {aval.shape}, given {has.shape}")
-        if has.place != aval.place:
-            wanted = named(aval.place)
-            raise PlaceError(f"input {name} is wanted in {wanted}, given in {named(has.place)}; {ADVICE}")
-        if has.dtype != aval.dtype:
-            raise DTypeError(f"input {name} wants {aval.dtype}, given {has.dtype}; cast it before the call")
         return found
 
     def __repr__(self) -> str:

@@ -30,6 +30,34 @@ def ends(replay: Any) -> None:
             )
 
 
+def commits(replay: Any) -> None:
+    """In the commit section nothing can fail: some variables might have been written, and others not.
+
+    Raises
+    ------
+    PlanError
+        The first instruction there whose kernel is not declared infallible, needs memory of its own, or would need it
+        for what it reads and writes here.
+    """
+    plan = replay.plan
+    for t in range(plan.commit, len(plan.instructions)):
+        i = plan.instructions[t]
+        kernel = None if i.view else next(k for k in i.op.kernels if k.name == i.kernel)
+        if kernel is None or (kernel.certain and not kernel.copies_strided):
+            continue
+        strided = [s for s in (*i.operands, *i.results) if not _is_contiguous(replay, s)]
+        if strided or not kernel.certain:
+            why = f", for slot {strided[0]} is not contiguous" if kernel.certain else ""
+            raise PlanError(
+                f"{replay.named(t)} is in the commit section, which starts at {plan.commit}, but its kernel "
+                f"{i.kernel!r} may fail{why}: variables might be written by then"
+            )
+
+
+def _is_contiguous(replay: Any, slot: int) -> bool:
+    return replay.plain[slot] and replay.region[slot].is_compact and replay.plan.slots[slot].aval.layout is None
+
+
 def outlives(replay: Any) -> None:
     """Outputs and updates are leaves, or in buffers that hold one value for ever; nothing but the arena is written.
 

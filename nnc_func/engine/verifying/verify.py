@@ -12,7 +12,7 @@ from attrs import define, field
 
 from nnc_func.engine.plan import ARENA, CONSTANT, DONATED, INPUT, VARIABLE, Instruction, Plan
 from nnc_func.engine.verifying.applications import check_applications
-from nnc_func.engine.verifying.endings import donations, ends, loans, outlives
+from nnc_func.engine.verifying.endings import commits, donations, ends, loans, outlives
 from nnc_func.engine.verifying.references import check_references, named
 from nnc_func.engine.verifying.regions import Region
 from nnc_func.engine.verifying.sweep import check_arena
@@ -32,7 +32,8 @@ def verify(plan: Plan) -> None:
     one byte, is not read again; the kernel allows what is done in place; what is put together of parts is that,
     to the last element; inputs and constants are not written, and variables only in the commit section, by what ends
     in their update. Then the arena: no two buffers alive together overlap, and offsets are aligned and inside.
-    Then the applications: results, kernels and scratch are what the operators say.
+    Then the applications: results, kernels and scratch are what the operators say. Last the commit section: nothing in
+    it can fail.
 
     Raises
     ------
@@ -56,6 +57,7 @@ def verify(plan: Plan) -> None:
     donations(replay)
     check_arena(plan)
     check_applications(plan)
+    commits(replay)
 
 
 @define
