@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from nnc_func.config import config
+from nnc_func.engine.incremental.assigning import assigned
 from nnc_func.engine.incremental.dependencies import Evaluation
 from nnc_func.engine.inspecting.inspection import Inspected
 from nnc_func.engine.running.binding import accepted
@@ -18,7 +19,7 @@ from nnc_func.engine.running.checked import observers
 from nnc_func.engine.running.interrupts import held
 from nnc_func.engine.running.observed import Application, Observer, drained
 from nnc_func.engine.running.outs import delivered, given
-from nnc_func.errors import OperatorError, RunError, UnboundError
+from nnc_func.errors import RunError, UnboundError
 from nnc_func.graph.graph import ComputationGraph
 from nnc_func.graph.leaves import owned
 from nnc_func.graph.turns import Run, enter, leave, ordered
@@ -121,14 +122,7 @@ class IncrementalProgram(Inspected):
         ShapeError, DTypeError
             A value of another shape or dtype than the input's.
         """
-        given = {**(values or {}), **named}
-        unknown = [name for name in given if name not in self._inputs]
-        if unknown:
-            raise OperatorError(
-                f"the program {self.graph.name!r} has no input {', '.join(map(repr, unknown))}; "
-                f"its inputs are {', '.join(map(repr, self._inputs)) or 'none'}"
-            )
-        arrays = {name: self._accepted(name, value) for name, value in given.items()}
+        arrays = assigned(self._device, self.graph, values, named)
         with self._alone(turns=()):
             self._hold({name: owned(self._device, array) for name, array in arrays.items()})
 
@@ -136,10 +130,6 @@ class IncrementalProgram(Inspected):
         """As `assign`, of device arrays that fit and that nobody will write to: they are not copied."""
         with self._alone(turns=()):
             self._hold(arrays)
-
-    def _accepted(self, name: str, value: Any) -> Any:
-        node = self.graph.inputs[self._inputs[name]]
-        return accepted(self._device, self.graph.name, [node], [value])[0][0]
 
     def _hold(self, arrays: Mapping[str, Any]) -> None:
         for name, array in arrays.items():

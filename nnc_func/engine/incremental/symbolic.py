@@ -7,12 +7,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any
 
+from nnc_func.engine.incremental.assigning import assigned
 from nnc_func.engine.incremental.program import same_bits
 from nnc_func.engine.inspecting.inspection import Inspected
 from nnc_func.engine.running.binding import accepted, every
 from nnc_func.engine.running.observed import Application, Observer
 from nnc_func.engine.symbolic import KEPT
-from nnc_func.errors import OperatorError, UnboundError
+from nnc_func.errors import UnboundError
 from nnc_func.graph.graph import ComputationGraph
 from nnc_func.graph.leaves import owned
 
@@ -71,18 +72,9 @@ class IncrementalSymbolicProgram(Inspected):
         ShapeError, DTypeError
             A value of another rank, another known extent or another dtype than the input's.
         """
-        given = {**(values or {}), **named}
-        unknown = [name for name in given if name not in self._inputs]
-        if unknown:
-            raise OperatorError(
-                f"the program {self.graph.name!r} has no input {', '.join(map(repr, unknown))}; "
-                f"its inputs are {', '.join(map(repr, self._inputs)) or 'none'}"
-            )
+        arrays = assigned(self._device, self.graph, values, named)
         with self._lock:
-            self._take({name: self._accepted(name, value) for name, value in given.items()})
-
-    def _accepted(self, name: str, value: Any) -> Any:
-        return accepted(self._device, self.graph.name, [self._inputs[name]], [value])[0][0]
+            self._take(arrays)
 
     def _take(self, given: dict[str, Any]) -> None:
         copies = {name: owned(self._device, array) for name, array in given.items()}
