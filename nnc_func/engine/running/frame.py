@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from nnc_func.engine.plan import ARENA, CONSTANT, DONATED, LENT, NEXT, OUTPUT, Plan, Slot
 from nnc_func.engine.running import located
 
@@ -36,6 +38,7 @@ class Frame:
         "home",
         "late",
         "lent",
+        "located",
         "order",
         "patches",
         "sections",
@@ -49,6 +52,7 @@ class Frame:
         self.calls: list[tuple[Any, list[Any]]] = []
         self.order: list[int] = []  # position in calls -> instruction
         self.patches: dict[int, list[tuple[list[Any], int]]] = {}
+        self.located: dict[int, list[located.View]] = {}  # the same views, of arrays that lie row-major
         self.views: dict[int, list[tuple[Any, int, int]]] = {}  # slot -> views of it: (kernel, operand, result)
         self.bound: dict[int, Any] = {}  # slot -> the variable's array that is patched in now
         self.lent: dict[int, list[int]] = {}  # output -> slots that live in its memory before it is written
@@ -64,6 +68,8 @@ class Frame:
         self._bind_windows(plan, device, moving)
         self._bind_arenas(plan, device, moving)
         self._bind(plan, device, moving)
+        if device.array_type is np.ndarray:
+            self._locate(plan)
         commit = bisect_left(self.order, plan.commit)
         self.early, self.late = self.calls[:commit], self.calls[commit:]
 
@@ -138,6 +144,16 @@ class Frame:
             self.calls.append((call, args))
             self.order.append(t)
 
+    def _locate(self, plan: Plan) -> None:
+        """Where views lie in what they show: those that kernels are given, or all where values outlive a run."""
+        for root, views in self.views.items():
+            aval = plan.slots[root].aval
+            if aval.layout is None and aval.size:
+                wanted = (r for _, _, r in views if plan.retained is not None or r in self.patches)
+                found = located.places(aval, root, views, [*wanted])
+                if found is not None:
+                    self.located[root] = found
+
     def _writing(self, plan: Plan, device: Any, instruction: Any) -> Any:
         kernel = next(k for k in instruction.op.kernels if k.name == instruction.kernel)
         scratch = tuple([self.arrays[s] for s in instruction.scratch])
@@ -150,10 +166,18 @@ class Frame:
         if slot in self.views:
             arrays = self.arrays
             arrays[slot] = array
-            for call, operand, result in self.views[slot]:
-                shown = arrays[result] = call(arrays[operand])
-                for args, position in self.patches.get(result, ()):
-                    args[position] = shown
+            places = self.located.get(slot)
+            if places is not None and array.flags.c_contiguous:
+                for result, shape, dtype, offset, strides in places:
+                    self._show(result, np.ndarray(shape, dtype, array, offset, strides))
+            else:
+                for call, operand, result in self.views[slot]:
+                    self._show(result, call(arrays[operand]))
+
+    def _show(self, slot: int, array: Any) -> None:
+        self.arrays[slot] = array
+        for args, position in self.patches.get(slot, ()):
+            args[position] = array
 
     def keep(self, slot: int, array: Any) -> None:
         """As `put`, for what seldom changes: nothing is done if the slot is that array already."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 from nnc_func.aval import Aval
 from nnc_func.facets.places import Place
@@ -26,3 +29,49 @@ def empty(device: Any, aval: Aval) -> Any:
         return device.empty(aval.shape, aval.dtype)
     facts: dict[str, Any] = {} if aval.place is None else {"place": aval.place}
     return device.empty(aval.shape, aval.dtype, strides=aval.strides, **facts)
+
+
+View = tuple[int, tuple[int, ...], Any, int, tuple[int, ...]]
+"""A slot, and the shape, dtype, offset and strides (in bytes) of its array in the memory of another."""
+
+
+def places(aval: Aval, root: int, views: Sequence[tuple[Any, int, int]], wanted: Sequence[int]) -> list[View] | None:
+    """Where views of a NumPy array lie in it, given that it is row-major; None where one of them is no view.
+
+    Parameters
+    ----------
+    aval
+        Of the array.
+    root
+        Its slot.
+    views
+        (function, slot of what it shows, slot of the view), in order: views of views come after them.
+    wanted
+        Slots of the views that are asked for.
+
+    Examples
+    --------
+    >>> chain = [(lambda x: x[1:], 0, 1), (lambda x: x.T, 1, 2), (lambda x: x[2:], 2, 3)]
+    >>> places(Aval((3, 4), "float32"), 0, chain, [3])
+    [(3, (2, 2), dtype('float32'), 24, (4, 16))]
+    """
+    try:
+        whole = np.empty(aval.shape, aval.dtype)  # nothing is written to it or read, so that it costs no pages
+    except MemoryError:
+        return None
+    start = whole.__array_interface__["data"][0]
+    shown = {root: whole}
+    found: dict[int, View] = {}
+    for call, operand, result in views:
+        array = shown[result] = call(shown[operand])
+        if not _shows(array, whole):
+            return None
+        found[result] = result, array.shape, array.dtype, array.__array_interface__["data"][0] - start, array.strides
+    return [found[slot] for slot in wanted]
+
+
+def _shows(array: Any, whole: Any) -> bool:
+    """Whether an array is that one, or a view of it."""
+    while array is not None and array is not whole:
+        array = getattr(array, "base", None)
+    return array is whole
