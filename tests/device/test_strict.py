@@ -129,3 +129,10 @@ def test_it_trains_as_numpy_does(place: str) -> None:
         np.testing.assert_allclose(one.losses, trained[0].losses, rtol=1e-4)
         for found, wanted in zip(leaves(one.model), leaves(trained[0].model), strict=True):
             np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-5)
+
+
+def test_labels_may_be_integers_beside_floating_scores() -> None:
+    """Promotion is NumPy's: the standard's namespace refuses this pair."""
+    stack = nnc.eager(nnc.Strict())
+    found = stack.ops.softmax_cross_entropy(np.float64([[0.0, 0.0]]), np.int64([[1, 0]]))
+    np.testing.assert_allclose(found.numpy(), [np.log(2)])

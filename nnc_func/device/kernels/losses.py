@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from nnc_func.device.kernels.linalg import NUMPY_LIKE, Arrays, Scratch, allocating
+from nnc_func.device.kernels.move import converted, dtype_of
 from nnc_func.facets.kernels import Kernel, reference
 
 
@@ -20,7 +21,7 @@ def _kept(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
 
 
 def _float_dtype(*arrays: Any) -> np.dtype[Any]:
-    found = np.result_type(*(a.dtype for a in arrays))
+    found = np.result_type(*map(dtype_of, arrays))
     return found if found.kind in "fc" else np.dtype("float64")
 
 
@@ -35,10 +36,8 @@ def _per_example(logits: Any, labels: Any, *, axis: int) -> tuple[Any, Any]:
 
 def _floats(xp: Any, *arrays: Any) -> Arrays:
     """The arrays in a common floating dtype; integers become float64."""
-    dtype = xp.result_type(*arrays)
-    if not xp.isdtype(dtype, ("real floating", "complex floating")):
-        dtype = xp.float64
-    return tuple(xp.astype(a, dtype, copy=False) for a in arrays)
+    dtype = _float_dtype(*arrays)
+    return tuple(converted(xp, a, dtype) for a in arrays)
 
 
 # --- softmax -----------------------------------------------------------------------------------------
