@@ -163,6 +163,11 @@ _SORT = CATALOGUE["sort"]
 _ARGSORT = CATALOGUE["argsort"]
 _SEARCHSORTED = CATALOGUE["searchsorted"]
 _FLATNONZERO = CATALOGUE["flatnonzero"]
+_LINEAR_RECURRENCE = CATALOGUE["linear_recurrence"]
+_CUMULATIVE_PROD = CATALOGUE["cumulative_prod"]
+_CUMULATIVE_MAX = CATALOGUE["cumulative_max"]
+_CUMULATIVE_MIN = CATALOGUE["cumulative_min"]
+_LOGCUMSUMEXP = CATALOGUE["logcumsumexp"]
 
 
 def _replacing(catalogue: Catalogue, bind: Callable[..., Any], op: Op, *args: Any, **params: Any) -> Any:
@@ -1148,6 +1153,38 @@ class Ops(Generic[T]):
         """
         return self._bind(_FLATNONZERO, x, size=size, fill=fill)
 
+    def linear_recurrence(self, a: T | Scalar, b: T | Scalar, /, *, axis: int) -> T:
+        """Along an axis ``y[i] = a[i] y[i - 1] + b[i]``, where ``y[-1]`` is zero: a filter with factors of its own.
+
+        Factors and terms have one shape, and are real or complex numbers of any dtype.
+        """
+        return self._bind(_LINEAR_RECURRENCE, a, b, axis=axis)
+
+    def cumulative_prod(self, x: T | Scalar, /, *, axis: int) -> T:
+        """Product of each element and all before it along an axis, in the dtype of a product.
+
+        Its derivative is right where elements are zero, too: nothing is divided.
+        """
+        return self._bind(_CUMULATIVE_PROD, x, axis=axis)
+
+    def cumulative_max(self, x: T | Scalar, /, *, axis: int) -> T:
+        """Largest of each element and all before it along an axis, NaN from the first one on.
+
+        Of several that are largest the last one up to there has the derivative.
+        """
+        return self._bind(_CUMULATIVE_MAX, x, axis=axis)
+
+    def cumulative_min(self, x: T | Scalar, /, *, axis: int) -> T:
+        """Smallest of each element and all before it along an axis, NaN from the first one on.
+
+        Of several that are smallest the last one up to there has the derivative.
+        """
+        return self._bind(_CUMULATIVE_MIN, x, axis=axis)
+
+    def logcumsumexp(self, x: T | Scalar, /, *, axis: int) -> T:
+        """Logarithm of the sum of exponentials of each element and all before it along an axis, without overflow."""
+        return self._bind(_LOGCUMSUMEXP, x, axis=axis)
+
     def square_distance(self, x: T | Scalar, y: T | Scalar, /, *, axis: int = -1) -> T:
         """The square of the Euclidean distance between points: the sum of squared differences along an axis.
 
@@ -1440,6 +1477,44 @@ class Ops(Generic[T]):
         Without `size` they are counted at once: see `nonzero`. With it there are so many, zeros behind those that exist.
         """
         return self._compose("extract", x, mask, size=size)
+
+    def top_k(self, x: T | Scalar, /, *, k: int, axis: int = -1, largest: bool = True) -> tuple[T, ...]:
+        """The `k` largest elements along an axis, in descending order, and where they stand; or the smallest, ascending.
+
+        Of equal elements the one that stands first comes first. NaN counts as the largest.
+        """
+        return self._compose("top_k", x, k=k, axis=axis, largest=largest)
+
+    def kth_value(self, x: T | Scalar, /, *, k: int, axis: int = -1, keepdims: bool = False) -> T:
+        """The element at position `k` of an axis in ascending order; a negative `k` counts from the end."""
+        return self._compose("kth_value", x, k=k, axis=axis, keepdims=keepdims)
+
+    def isin(self, x: T | Scalar, values: T | Scalar, /, *, invert: bool = False) -> T:
+        """Whether each element of `x` is one of the `values`, or none of them; NaN is none. By sorting and searching."""
+        return self._compose("isin", x, values, invert=invert)
+
+    def unique_values(self, x: T | Scalar, /, *, size: Any = None) -> T:
+        """The different elements, in ascending order: a vector. NaN differ from each other.
+
+        Without `size` they are counted at once: `x` has a value then, or an ExtentError says that it has none. With it
+        there are so many: what is missing repeats the largest, what is too much is left out.
+        """
+        return self._compose("unique_values", x, size=size)
+
+    def unique_counts(self, x: T | Scalar, /, *, size: Any = None) -> tuple[T, ...]:
+        """The different elements as `unique_values` gives them, and how often each of them occurs."""
+        return self._compose("unique_counts", x, size=size)
+
+    def unique_inverse(self, x: T | Scalar, /, *, size: Any = None) -> tuple[T, ...]:
+        """The different elements as `unique_values` gives them, and for each element of `x` which of them it is."""
+        return self._compose("unique_inverse", x, size=size)
+
+    def unique_all(self, x: T | Scalar, /, *, size: Any = None) -> tuple[T, ...]:
+        """The different elements, where each first stands, for each element which of them it is, and how often each occurs.
+
+        As `unique_values` gives them; where is a position in C order.
+        """
+        return self._compose("unique_all", x, size=size)
 
     def matrix_transpose(self, x: T | Scalar, /) -> T:
         """The last two axes swapped; a view."""
@@ -1826,3 +1901,178 @@ class Ops(Generic[T]):
             "roi_align", features, boxes, images, size=size, scale=scale, sampling=sampling, aligned=aligned,
             data_format=data_format
         )
+
+    def zeros(self, *, shape: Sizes, dtype: npt.DTypeLike = "float64") -> T:
+        """A tensor of that shape that is zero everywhere."""
+        return self._compose("zeros", shape=shape, dtype=dtype)
+
+    def ones(self, *, shape: Sizes, dtype: npt.DTypeLike = "float64") -> T:
+        """A tensor of that shape that is one everywhere."""
+        return self._compose("ones", shape=shape, dtype=dtype)
+
+    def empty(self, *, shape: Sizes, dtype: npt.DTypeLike = "float64") -> T:
+        """A tensor of that shape whose elements nobody has chosen: zeros, so that a graph has one value."""
+        return self._compose("empty", shape=shape, dtype=dtype)
+
+    def zeros_like(self, x: T | Scalar, /, *, dtype: npt.DTypeLike | None = None) -> T:
+        """Zeros of the shape of another tensor, and of its dtype unless one is said."""
+        return self._compose("zeros_like", x, dtype=dtype)
+
+    def ones_like(self, x: T | Scalar, /, *, dtype: npt.DTypeLike | None = None) -> T:
+        """Ones of the shape of another tensor, and of its dtype unless one is said."""
+        return self._compose("ones_like", x, dtype=dtype)
+
+    def empty_like(self, x: T | Scalar, /, *, dtype: npt.DTypeLike | None = None) -> T:
+        """As `zeros_like`: see `empty`."""
+        return self._compose("empty_like", x, dtype=dtype)
+
+    def full_like(self, x: T | Scalar, /, *, value: Scalar, dtype: npt.DTypeLike | None = None) -> T:
+        """One number in the shape and place of another tensor, and in its dtype unless one is said."""
+        return self._compose("full_like", x, value=value, dtype=dtype)
+
+    def linspace(
+        self, *, start: Scalar, stop: Scalar, num: int, endpoint: bool = True, dtype: npt.DTypeLike = "float64"
+    ) -> T:
+        """`num` numbers at equal distances from `start` to `stop`, which is the last one if `endpoint` is true."""
+        return self._compose("linspace", start=start, stop=stop, num=num, endpoint=endpoint, dtype=dtype)
+
+    def eye(self, *, n_rows: Any, n_cols: Any = None, k: int = 0, dtype: npt.DTypeLike = "float64") -> T:
+        """A matrix of ones on its `k`-th diagonal (above the main one if positive) and zeros elsewhere."""
+        return self._compose("eye", n_rows=n_rows, n_cols=n_cols, k=k, dtype=dtype)
+
+    def meshgrid(self, *xs: T | Scalar, indexing: str = "xy") -> tuple[T, ...]:
+        """Coordinates on a grid: of vectors of extents n₁ … nᵣ a tensor each, of shape (n₁ … nᵣ), ``"ij"``.
+
+        With ``"xy"`` the first two axes are in each other's place, as in a picture.
+        """
+        return self._compose("meshgrid", *xs, indexing=indexing)
+
+    def tril(self, x: T | Scalar, /, *, k: int = 0) -> T:
+        """The matrices of the last two axes, zero above their `k`-th diagonal."""
+        return self._compose("tril", x, k=k)
+
+    def triu(self, x: T | Scalar, /, *, k: int = 0) -> T:
+        """The matrices of the last two axes, zero below their `k`-th diagonal."""
+        return self._compose("triu", x, k=k)
+
+    def diag(self, x: T | Scalar, /, *, k: int = 0) -> T:
+        """Of a vector the square matrix that has it as its `k`-th diagonal, of a matrix that diagonal: NumPy's."""
+        return self._compose("diag", x, k=k)
+
+    def moveaxis(self, x: T | Scalar, /, *, source: Axes, destination: Axes) -> T:
+        """Axes moved to other places; the rest stay in their order. A view."""
+        return self._compose("moveaxis", x, source=source, destination=destination)
+
+    def swapaxes(self, x: T | Scalar, /, *, axis1: int, axis2: int) -> T:
+        """Two axes in each other's place. A view."""
+        return self._compose("swapaxes", x, axis1=axis1, axis2=axis2)
+
+    def flatten(self, x: T | Scalar, /) -> T:
+        """All elements in C order, as a vector."""
+        return self._compose("flatten", x)
+
+    def broadcast_arrays(self, *xs: T | Scalar) -> tuple[T, ...]:
+        """Each tensor broadcast to the shape that all of them have in common; dtypes are kept."""
+        return self._compose("broadcast_arrays", *xs)
+
+    def unstack(self, x: T | Scalar, /, *, axis: int = 0) -> tuple[T, ...]:
+        """The parts of an axis without it, in a tuple: the opposite of `stack`. The axis has a known extent."""
+        return self._compose("unstack", x, axis=axis)
+
+    def rot90(self, x: T | Scalar, /, *, k: int = 1, axes: Axes = (0, 1)) -> T:
+        """Turned by `k` quarters in the plane of two axes, from the first towards the second."""
+        return self._compose("rot90", x, k=k, axes=axes)
+
+    def roll(self, x: T | Scalar, /, *, shift: Axes, axis: Axes | None = None) -> T:
+        """Elements moved along axes by `shift` places; those that leave at one end come in at the other.
+
+        Without an axis they move in the flattened tensor. One shift may be for several axes, one after the other.
+        """
+        return self._compose("roll", x, shift=shift, axis=axis)
+
+    def repeat(
+        self,
+        x: T | Scalar,
+        counts: T | Scalar | None = None,
+        /,
+        *,
+        repeats: Any = None,
+        axis: int | None = None,
+        size: Any = None,
+    ) -> T:
+        """Each element `repeats` times in a row, along an axis or of the flattened tensor.
+
+        How often is a number, a tuple of one for each element of the axis, or the integer tensor `counts` of that extent.
+        With `counts` the new extent is `size`: left out it is computed at once, and an ExtentError says if that cannot be.
+        Where the counts add up to less than `size` the last element fills it, where to more the rest is left out.
+        """
+        return self._compose("repeat", x, counts, repeats=repeats, axis=axis, size=size)
+
+    def diff(
+        self,
+        x: T | Scalar,
+        prepend: T | Scalar | None = None,
+        append: T | Scalar | None = None,
+        /,
+        *,
+        n: int = 1,
+        axis: int = -1,
+    ) -> T:
+        """The `n`-th difference along an axis: each element less the one before it, `n` times.
+
+        Booleans give whether they differ. `prepend` and `append` are joined to it first; of rank 0 they are one element.
+        """
+        return self._compose("diff", x, prepend, append, n=n, axis=axis)
+
+    def pad_mode(self, x: T | Scalar, /, *, widths: Any, mode: str) -> T:
+        """With its own elements put around: a pair of widths (before, after) for each axis, none negative; see `pad`.
+
+        `mode` is NumPy's: ``"edge"`` repeats the last element, ``"reflect"`` mirrors without it, ``"symmetric"`` with it,
+        ``"wrap"`` begins again at the other end. The padded axes have known extents.
+        """
+        return self._compose("pad_mode", x, widths=widths, mode=mode)
+
+    def var(self, x: T | Scalar, /, *, axis: Axes | None = None, correction: float = 0.0, keepdims: bool = False) -> T:
+        """Variance: the sum of squared distances from the mean, divided by their number less `correction`.
+
+        In two passes, the mean first. It is NaN where there are no more elements than `correction`; integers give float64.
+        Of complex numbers it is the real sum of squared magnitudes.
+        """
+        return self._compose("var", x, axis=axis, correction=correction, keepdims=keepdims)
+
+    def std(self, x: T | Scalar, /, *, axis: Axes | None = None, correction: float = 0.0, keepdims: bool = False) -> T:
+        """Standard deviation: the root of `var`. Where that is zero, its derivative is taken to be zero, too."""
+        return self._compose("std", x, axis=axis, correction=correction, keepdims=keepdims)
+
+    def quantile(
+        self, x: T | Scalar, /, *, q: Any, axis: Axes | None = None, keepdims: bool = False, method: str = "linear"
+    ) -> T:
+        """The value below which a part `q` of the elements lies: one, or a tuple of them along a new first axis.
+
+        Between two elements it is interpolated: ``"linear"``, ``"lower"``, ``"higher"``, ``"nearest"`` (the even one at
+        a tie) or ``"midpoint"``. NaN among the elements gives NaN, and so do none. The extents of the axes are known.
+        """
+        return self._compose("quantile", x, q=q, axis=axis, keepdims=keepdims, method=method)
+
+    def median(self, x: T | Scalar, /, *, axis: Axes | None = None, keepdims: bool = False) -> T:
+        """The middle element, or the mean of the two: the quantile 0.5. NaN among them gives NaN, and so do none."""
+        return self._compose("median", x, axis=axis, keepdims=keepdims)
+
+    def bincount(self, x: T | Scalar, weights: T | Scalar | None = None, /, *, length: Any = None) -> T:
+        """How often each number from 0 occurs among integers: a vector; or the sum of the weights of each.
+
+        Without `length` it is as long as the largest needs, which is computed at once: an ExtentError says if that cannot
+        be. A negative number, or one that is not below `length`, raises.
+        """
+        return self._compose("bincount", x, weights, length=length)
+
+    def histogram(
+        self, x: T | Scalar, weights: T | Scalar | None = None, /, *, bins: int = 10, range: Any = None
+    ) -> tuple[T, ...]:
+        """How many elements lie in each of `bins` equal parts of a range, and the ``bins + 1`` edges of the parts.
+
+        A part has its lower edge, and the last one its upper edge as well; what lies outside, NaN too, is not counted.
+        Without `range` it is from the least to the largest element, computed at once; an ExtentError says if that cannot
+        be. With `weights` they are summed. Edges have the dtype of `x`, or float64 if that is of integers.
+        """
+        return self._compose("histogram", x, weights, bins=bins, range=range)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
+import numpy as np
 from attrs import field
 
 from nnc_func.aval import Aval
 from nnc_func.declaration import Items
 from nnc_func.errors import NncError
-from nnc_func.facets.dims import Extent, assumptions
-from nnc_func.facets.dtypes import weak
+from nnc_func.facets.dims import Extent, assumptions, known
 from nnc_func.facets.places import Place, settled
 from nnc_func.graph.origin import origin, told
 from nnc_func.layer import Layer, layer
@@ -19,7 +19,6 @@ from nnc_func.op import Op
 from nnc_func.signatures import TypeSignature
 
 A = TypeVar("A")
-SCALARS = (bool, int, float, complex)
 MEMO_LIMIT = 200_000  # avals remembered; a program that draws ever new shapes starts anew
 
 
@@ -42,7 +41,7 @@ class Shape(Layer, Generic[A]):
     role: ClassVar[Literal["shape"]] = "shape"
 
     def bind(self, op: Op, *avals: Any, **params: Hashable) -> Any:
-        """The aval of the result, or a tuple of them; Python's numbers take the dtype of the arguments beside them.
+        """The aval of the result, or a tuple of them; numbers and arrays of the host are taken as they are lifted.
 
         Raises
         ------
@@ -51,10 +50,21 @@ class Shape(Layer, Generic[A]):
         ShapeError, DTypeError, PlaceError
             Arguments that the operator does not take, named with their avals.
         """
-        if any(type(a) in SCALARS for a in avals):
-            dtypes = [a.dtype for a in avals if type(a) not in SCALARS]
-            avals = tuple(Aval((), weak(a, dtypes)) if type(a) in SCALARS else a for a in avals)
+        for a in avals:
+            if type(a) is not Aval:
+                avals = self._lifted(avals)
+                break
         return self.infer(op, avals, op.canonical(params))
+
+    def _lifted(self, args: tuple[Any, ...]) -> tuple[Aval, ...]:
+        """Avals of whatever may stand for a tensor: numbers take the dtype that promotion gives them."""
+        dtypes = [a.dtype for a in args if isinstance(a, (Aval, np.ndarray, np.generic))]
+        return tuple(
+            a if isinstance(a, Aval)
+            else Aval(a.shape, a.dtype) if isinstance(a, (np.ndarray, np.generic))
+            else Aval((), self.type.scalar(a if known(a) else 1, dtypes))
+            for a in args
+        )  # fmt: skip
 
     def infer(self, op: Op, avals: tuple[Aval, ...], items: Items) -> Any:
         """As `bind`, of canonical parameters."""

@@ -6,15 +6,18 @@ from nnc_func.graph.composite import members
 from nnc_func.graph.composites import (
     attention,
     convolution,
+    creation,
     detection,
     distances,
     indexing,
     linear_algebra,
+    manipulation,
     normalisation,
     pooling,
     recurrent,
     resizing,
     searching,
+    statistics,
 )
 
 COMPOSITES = members(
@@ -29,4 +32,7 @@ COMPOSITES = members(
     attention,
     recurrent,
     detection,
+    creation,
+    manipulation,
+    statistics,
 )

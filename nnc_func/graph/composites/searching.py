@@ -10,10 +10,12 @@ from nnc_func.errors import ShapeError
 from nnc_func.facets.derivatives import Constant
 from nnc_func.facets.dims import known, product
 from nnc_func.facets.samples import ANY, EXACT, NUMBERS, Refused, Samples
+from nnc_func.facets.shapes import normalise_axis
 from nnc_func.graph.composite import composite
 from nnc_func.graph.composites.extents import count_of
 from nnc_func.graph.functions import Functions
 from nnc_func.graph.ops.families import Axes, Extent, Tensor
+from nnc_func.graph.ops.move import part
 
 POSITIONS = Constant("positions and counts are integers")
 OWN = Refused("ONNX has it as a function of its own operators")
@@ -95,3 +97,154 @@ def extract(o: Functions, x: Tensor, mask: Tensor, /, *, size: Extent | None = N
         o.reshape(x, shape=(product(tuple(x.shape)),)), o.full(shape=(1,), value=0, dtype=o.dtype(x)), axis=0
     )
     return o.take(flat, o.flatnonzero(mask, size=count, fill=product(tuple(x.shape))), axis=0)
+
+
+# --- order --------------------------------------------------------------------------------------------------
+
+
+def _best(shapes_: Any, draw: Any) -> dict[str, Any]:
+    rank = len(shapes_[0])
+    axis = draw(range(-rank, rank))
+    return {"k": draw(range(shapes_[0][axis] + 1)), "axis": axis, "largest": draw((True, False))}
+
+
+@composite(onnx=Refused("ONNX has it as the operator TopK"), tolerance=EXACT,
+           samples=Samples(dtypes=NUMBERS, params=_best, min_rank=1, distinct=True))  # fmt: skip
+def top_k(o: Functions, x: Tensor, /, *, k: int, axis: int = -1, largest: bool = True) -> tuple[Tensor, ...]:
+    """The `k` largest elements along an axis, in descending order, and where they stand; or the smallest, ascending.
+
+    Of equal elements the one that stands first comes first. NaN counts as the largest.
+    """
+    at = normalise_axis(axis, len(x.shape))
+    n = x.shape[at]
+    if k < 0 or (known(n) and k > n):
+        raise ShapeError(f"an axis of extent {n} has no {k} {'largest' if largest else 'smallest'} elements")
+    order = part(o, o.argsort(x, axis=at, descending=largest), at, 0, k)
+    return o.take_along_axis(x, order, axis=at), order
+
+
+def _ranked(shapes_: Any, draw: Any) -> dict[str, Any]:
+    rank = len(shapes_[0])
+    axis = draw([a for a in range(-rank, rank) if shapes_[0][a]] or [0])
+    n = max(shapes_[0][axis], 1)
+    return {"k": draw(range(-n, n)), "axis": axis, "keepdims": draw((False, True))}
+
+
+@composite(onnx=OWN, samples=Samples(dtypes=NUMBERS, params=_ranked, min_rank=1, distinct=True), tolerance=EXACT)
+def kth_value(o: Functions, x: Tensor, /, *, k: int, axis: int = -1, keepdims: bool = False) -> Tensor:
+    """The element at position `k` of an axis in ascending order; a negative `k` counts from the end."""
+    at = normalise_axis(axis, len(x.shape))
+    n = x.shape[at]
+    if known(n) and not -n <= k < n:
+        raise ShapeError(f"an axis of extent {n} has no position {k}; wanted {-n} to {n - 1}")
+    place = n + k if k < 0 else k
+    found = part(o, o.sort(x, axis=at), at, place, place + 1)
+    return found if keepdims else o.squeeze(found, axis=at)
+
+
+# --- sets ---------------------------------------------------------------------------------------------------
+
+
+def _members() -> Any:
+    for shape, values in (((3,), (2,)), ((2, 2), (0,)), ((), (3,)), ((4,), (2, 2)), ((0,), (1,))):
+        for dtype in NUMBERS:
+            for invert in (False, True):
+                yield ((shape, dtype, (0, 3)), (values, dtype, (0, 3))), {"invert": invert}
+
+
+@composite(derivative=Constant("membership is a boolean"), onnx=OWN, tolerance=EXACT,
+           samples=Samples(relation="cases", cases=_members()))  # fmt: skip
+def isin(o: Functions, x: Tensor, values: Tensor, /, *, invert: bool = False) -> Tensor:
+    """Whether each element of `x` is one of the `values`, or none of them; NaN is none. By sorting and searching."""
+    size = product(tuple(values.shape))
+    if known(size) and size == 0:
+        return o.full(shape=tuple(x.shape), value=invert, dtype=BOOL)
+    ordered = o.sort(o.reshape(values, shape=(size,)), axis=0)
+    place = o.minimum(o.searchsorted(ordered, x), _number(o, size - 1))
+    found = o.equal(o.take(ordered, place, axis=0), x)
+    return o.logical_not(found) if invert else found
+
+
+def _uniques(o: Functions, x: Any, size: Any) -> tuple[Any, Any, Any, Any, Any]:
+    """The flattened tensor, its order, where a value begins in that order, whether one does, and how many there are."""
+    n = product(tuple(x.shape))
+    flat = o.reshape(x, shape=(n,))
+    order = o.argsort(flat, axis=0)
+    ordered = o.take(flat, order, axis=0)
+    begins = o.full(shape=(1,), value=True, dtype=BOOL)
+    if not (known(n) and n == 0):
+        begins = o.concat(begins, o.not_equal(part(o, ordered, 0, 1, n), part(o, ordered, 0, 0, n - 1)), axis=0)
+    begins = part(o, begins, 0, 0, n)
+    count = count_of(o, begins, SIZED) if size is None else size
+    if known(n) and n == 0 and count:
+        raise ShapeError(f"a tensor without elements has no {count} unique ones")
+    starts = o.flatnonzero(begins, size=count + 1, fill=-1)
+    starts = o.where(o.less(starts, 0), _number(o, n), starts)
+    return flat, order, starts, begins, count
+
+
+def _values(o: Functions, flat: Any, order: Any, starts: Any, count: Any) -> tuple[Any, Any]:
+    """The unique values, and where each first stands."""
+    last = o.maximum(o.subtract(_number(o, flat.shape[0]), 1), 0)
+    places = o.minimum(part(o, starts, 0, 0, count), last)
+    where = o.take(order, places, axis=0)
+    return o.take(flat, where, axis=0), where
+
+
+def _inverse(o: Functions, x: Any, order: Any, begins: Any) -> Any:
+    """For each element which of the unique values it is."""
+    which = o.subtract(o.cumulative_sum(o.cast(begins, dtype=INT64), axis=0), 1)
+    zeros = o.full(shape=order.shape, value=0, dtype=INT64)
+    return o.reshape(o.scatter_set(zeros, order, which, axis=0), shape=tuple(x.shape))
+
+
+def _counted(o: Functions, starts: Any, count: Any) -> Any:
+    return o.subtract(part(o, starts, 0, 1, count + 1), part(o, starts, 0, 0, count))
+
+
+UNIQUE = Samples(
+    relation="cases",
+    cases=[
+        (((shape, dtype, (0, 3)),), {"size": size})
+        for shape, size in (((), 1), ((4,), 2), ((2, 3), 7), ((0,), 0))
+        for dtype in ANY
+    ],
+)
+SETS: dict[str, Any] = {"onnx": OWN, "samples": UNIQUE, "tolerance": EXACT}
+OF_SETS = Constant("which elements are equal does not change smoothly; sort has a derivative")
+
+
+@composite(derivative=OF_SETS, **SETS)
+def unique_values(o: Functions, x: Tensor, /, *, size: Extent | None = None) -> Tensor:
+    """The different elements, in ascending order: a vector. NaN differ from each other.
+
+    Without `size` they are counted at once: `x` has a value then, or an ExtentError says that it has none. With it
+    there are so many: what is missing repeats the largest, what is too much is left out.
+    """
+    flat, order, starts, _, count = _uniques(o, x, size)
+    return _values(o, flat, order, starts, count)[0]
+
+
+@composite(derivative=OF_SETS, **SETS)
+def unique_counts(o: Functions, x: Tensor, /, *, size: Extent | None = None) -> tuple[Tensor, ...]:
+    """The different elements as `unique_values` gives them, and how often each of them occurs."""
+    flat, order, starts, _, count = _uniques(o, x, size)
+    return _values(o, flat, order, starts, count)[0], _counted(o, starts, count)
+
+
+@composite(derivative=OF_SETS, **SETS)
+def unique_inverse(o: Functions, x: Tensor, /, *, size: Extent | None = None) -> tuple[Tensor, ...]:
+    """The different elements as `unique_values` gives them, and for each element of `x` which of them it is."""
+    flat, order, starts, begins, count = _uniques(o, x, size)
+    return _values(o, flat, order, starts, count)[0], _inverse(o, x, order, begins)
+
+
+@composite(derivative=OF_SETS, **SETS)
+def unique_all(o: Functions, x: Tensor, /, *, size: Extent | None = None) -> tuple[Tensor, ...]:
+    """The different elements, where each first stands, for each element which of them it is, and how often each occurs.
+
+    As `unique_values` gives them; where is a position in C order.
+    """
+    flat, order, starts, begins, count = _uniques(o, x, size)
+    values, where = _values(o, flat, order, starts, count)
+    return values, where, _inverse(o, x, order, begins), _counted(o, starts, count)

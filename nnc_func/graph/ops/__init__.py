@@ -8,6 +8,7 @@ from nnc_func.graph.ops import (
     control,
     conv,
     create,
+    cumulative,
     decompositions,
     detection,
     effects,
@@ -49,4 +50,5 @@ CATALOGUE = members(
     effects,
     scatter,
     sorting,
+    cumulative,
 )

@@ -33,15 +33,15 @@ def _position(x: dtypes.DType, *_: Any, **params: Any) -> dtypes.DType:
     return dtypes.INT64
 
 
-def _searched(x: dtypes.DType, values: dtypes.DType, *, side: str) -> dtypes.DType:
-    if side not in ("left", "right"):
-        raise OperatorError(f"side is 'left' or 'right', given {side!r}")
+def _searched(x: dtypes.DType, values: dtypes.DType, **_: Any) -> dtypes.DType:
     _ordered(dtypes.promote(x, values))
     return dtypes.INT64
 
 
-def _found(x: ShapeT, values: ShapeT, **_: Any) -> ShapeT:
+def _found(x: ShapeT, values: ShapeT, *, side: str) -> ShapeT:
     """That of the values, which are looked up in a vector."""
+    if side not in ("left", "right"):
+        raise OperatorError(f"side is 'left' or 'right', given {side!r}")
     if len(x) != 1:
         raise ShapeError(f"searchsorted looks in a sorted vector (rank 1), given shape {x}; use reshape, or a loop")
     return values
