@@ -963,19 +963,19 @@ class Ops(Generic[T]):
         scores: T | Scalar,
         /,
         *,
-        results: int,
+        count: int,
         overlap: float = 0.5,
         lowest: float = float("-inf"),
     ) -> tuple[T, ...]:
         """Positions of boxes from the best score down, without those that overlap a better one; and how many there are.
 
         Shapes: boxes ``(n, 4)``, each ``(left, top, right, bottom)``, and scores ``(n,)``, of one class of one image. The
-        positions are ``int64[results]``, filled up with -1, and their number ``int64[]``.
+        positions are ``int64[count]``, filled up with -1, and their number ``int64[]``.
 
         A box is left out if its intersection over union with one that is kept is larger than `overlap`, or its score is
         less than `lowest` or NaN. Of equal scores the first comes first. Boxes without extent overlap nothing.
         """
-        return self._bind(_NON_MAXIMUM_SUPPRESSION, boxes, scores, results=results, overlap=overlap, lowest=lowest)
+        return self._bind(_NON_MAXIMUM_SUPPRESSION, boxes, scores, count=count, overlap=overlap, lowest=lowest)
 
     def softmax(self, x: T | Scalar, /, *, axis: int = -1) -> T:
         """Exponentials along an axis, divided by their sum: probabilities from scores.

@@ -14,13 +14,9 @@ from nnc_func.nn.initialise import (
 )
 from nnc_func.nn.layers import (
     Activation,
-    AveragePool2D,
-    BatchNorm,
-    Conv2D,
     Dense,
     Dropout,
     Flatten,
-    MaxPool2D,
     Sequential,
     log_softmax,
     relu,
@@ -45,15 +41,37 @@ from nnc_func.nn.modules import (
     static,
 )
 from nnc_func.nn.nn import NN
+from nnc_func.nn.norms import BatchNorm, GroupNorm, InstanceNorm, LayerNorm, RMSNorm
+from nnc_func.nn.sequences import GRU, LSTM, RNN, Embedding, MultiHeadAttention
 from nnc_func.nn.step import ImmediateStep, Step, TrainingState
 from nnc_func.nn.training import Evaluator, Trained, train
 from nnc_func.nn.updates import SGD, Adagrad, Adam, RMSprop, Update
+from nnc_func.nn.windows import (
+    AveragePool1D,
+    AveragePool2D,
+    AveragePool3D,
+    Conv1D,
+    Conv2D,
+    Conv3D,
+    ConvTranspose1D,
+    ConvTranspose2D,
+    ConvTranspose3D,
+    GlobalAveragePool,
+    GlobalMaxPool,
+    MaxPool1D,
+    MaxPool2D,
+    MaxPool3D,
+    Resize,
+)
 
 __all__ = [
-    "NN", "SGD", "Activation", "Adagrad", "Adam", "AveragePool2D", "BatchNorm", "Batches", "Constant", "Context",
-    "Conv2D", "Dense", "Dropout", "Evaluator", "Flatten", "ImmediateStep", "MaxPool2D", "Module", "RMSprop",
-    "Sequential", "Step", "Trained", "TrainingState", "Update", "accuracy", "apply", "count", "described",
-    "glorot_normal", "glorot_uniform", "he_normal", "key_of", "lecun_normal", "log_softmax", "module", "ones",
-    "parameter", "partition", "quadratic", "relu", "sigmoid", "silu", "softmax", "softmax_cross_entropy", "softplus",
-    "state", "static", "tanh", "train", "zeros",
+    "GRU", "LSTM", "NN", "RNN", "SGD", "Activation", "Adagrad", "Adam", "AveragePool1D", "AveragePool2D",
+    "AveragePool3D", "BatchNorm", "Batches", "Constant", "Context", "Conv1D", "Conv2D", "Conv3D", "ConvTranspose1D",
+    "ConvTranspose2D", "ConvTranspose3D", "Dense", "Dropout", "Embedding", "Evaluator", "Flatten",
+    "GlobalAveragePool", "GlobalMaxPool", "GroupNorm", "ImmediateStep", "InstanceNorm", "LayerNorm", "MaxPool1D",
+    "MaxPool2D", "MaxPool3D", "Module", "MultiHeadAttention", "RMSNorm", "RMSprop", "Resize", "Sequential", "Step",
+    "Trained", "TrainingState", "Update", "accuracy", "apply", "count", "described", "glorot_normal",
+    "glorot_uniform", "he_normal", "key_of", "lecun_normal", "log_softmax", "module", "ones", "parameter",
+    "partition", "quadratic", "relu", "sigmoid", "silu", "softmax", "softmax_cross_entropy", "softplus", "state",
+    "static", "tanh", "train", "zeros",
 ]  # fmt: skip

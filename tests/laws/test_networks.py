@@ -233,18 +233,18 @@ _BOXES = st.lists(st.tuples(*[st.integers(0, 4)] * 4, st.sampled_from([0.0, 0.5,
 
 
 @given(_BOXES, st.sampled_from([0.0, 0.3, 1.0]), st.integers(0, 5))
-def test_suppression_is_greedy(rows: Any, overlap: float, results: int) -> None:
+def test_suppression_is_greedy(rows: Any, overlap: float, most: int) -> None:
     boxes, scores = np.array([r[:4] for r in rows], float).reshape(-1, 4), np.array([r[4] for r in rows], float)
     kept: list[int] = []
     for i in sorted(range(len(rows)), key=lambda i: (-scores[i], i)) if not np.isnan(scores).any() else ():
         if scores[i] >= 0.5 and all(_overlap(boxes[i], boxes[j]) <= overlap for j in kept):
             kept.append(i)
-    found, count = OPS.non_maximum_suppression(boxes, scores, results=results, overlap=overlap, lowest=0.5)
+    found, count = OPS.non_maximum_suppression(boxes, scores, count=most, overlap=overlap, lowest=0.5)
     found, count = found.numpy(), int(count)
-    assert found.shape == (results,)
+    assert found.shape == (most,)
     assert (found[count:] == -1).all()
     if not np.isnan(scores).any():
-        assert [*found[:count]] == kept[:results]
+        assert [*found[:count]] == kept[:most]
     assert not np.isnan(scores[found[:count]]).any()
     if len(rows):
         shares = OPS.box_iou(boxes, boxes).numpy()
@@ -311,8 +311,8 @@ def _ones(*shape: int, dtype: str = "float64") -> Any:
         ("lstm", (_ones(1, 2, 3), _ones(1, 2), _ones(1, 2), _ones(3, 6), _ones(2, 8)), {}, "long short-term"),
         ("rnn_cell", (_ones(1, 3), _ones(1, 2), _ones(3, 2), _ones(2, 2)), {"activation": "x"}, "'tanh' or 'relu'"),
         ("gru", (_ones(1, 0, 3), _ones(1, 2), _ones(3, 6), _ones(2, 6)), {}, "known number of steps"),
-        ("non_maximum_suppression", (_ones(2, 3), _ones(2)), {"results": 1}, r"boxes \(n, 4\)"),
-        ("non_maximum_suppression", (_ones(2, 4), _ones(2)), {"results": 1, "overlap": 2.0}, "between 0 and 1"),
+        ("non_maximum_suppression", (_ones(2, 3), _ones(2)), {"count": 1}, r"boxes \(n, 4\)"),
+        ("non_maximum_suppression", (_ones(2, 4), _ones(2)), {"count": 1, "overlap": 2.0}, "between 0 and 1"),
         ("box_iou", (_ones(2, 4), _ones(4)), {}, r"boxes of shape \(n, 4\)"),
         ("roi_align", (_ones(1, 2, 2, 1), _ones(2, 4), _ones(3, dtype="int64")), {"size": 2}, "image of each of 2"),
         ("roi_align", (_ones(1, 2, 2, 1), _ones(1, 4), np.zeros(1, int)), {"size": 2, "sampling": 0}, "at least 1"),

@@ -27,17 +27,17 @@ def overlaps(xp: Any, box: Any, boxes: Any) -> Any:
 
 
 def non_maximum_suppression(
-    xp: Any, boxes: Any, scores: Any, *, results: int, overlap: float, lowest: float
+    xp: Any, boxes: Any, scores: Any, *, count: int, overlap: float, lowest: float
 ) -> tuple[Any, Any]:
     """Of the operator of that name: greedily, in the order of the scores."""
     found: list[int] = []
     alive = scores >= lowest
     for at in _descending(xp, scores):
         i = int(at)
-        if len(found) == results or not bool(scores[i] >= lowest):
+        if len(found) == count or not bool(scores[i] >= lowest):
             break
         if bool(alive[i]):
             found.append(i)
             alive = alive & ~(overlaps(xp, boxes[i, :], boxes) > overlap)
-    chosen = xp.asarray(found + [-1] * (results - len(found)), dtype=xp.int64, **beside(xp, boxes))
+    chosen = xp.asarray(found + [-1] * (count - len(found)), dtype=xp.int64, **beside(xp, boxes))
     return chosen, xp.asarray(len(found), dtype=xp.int64, **beside(xp, boxes))

@@ -1,0 +1,223 @@
+"""Layers of sequences: embedding, attention, recurrent layers."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from nnc_func.errors import OperatorError, ShapeError
+from nnc_func.nn.initialise import Initialiser, fold_in, glorot_uniform, normal, zeros
+from nnc_func.nn.layers import channels_of
+from nnc_func.nn.modules import Context, Module, module, parameter, static
+
+# --- embedding -------------------------------------------------------------------------------------------
+
+
+@module
+class Embedding(Module):
+    """A row of a table for each integer: words as vectors, say. Entries are drawn with deviation 1.
+
+    Examples
+    --------
+    >>> Embedding(1000, 16).init(seed=0, shape=(None, 20), dtype="int64")
+    Embedding(entries=1000, features=16, weight=float32[1000, 16])
+    """
+
+    entries: int = static()
+    features: int = static()
+    weight: Any = parameter()
+    dtype: str = static("float32")
+
+    def create(self, key: Any, aval: Any) -> dict[str, Any]:
+        """The table; the input is of integers, so the table's dtype is the module's own."""
+        if aval.dtype.kind not in "iu":
+            raise OperatorError(f"{self!r} is applied to integers, given {aval.dtype}: init(seed, shape, 'int64')")
+        return {"weight": normal(key, (self.entries, self.features), self.dtype, 1.0)}
+
+    def forward(self, x: Any, context: Context | None = None) -> Any:
+        """The rows."""
+        return x.stack.ops.embedding(x, self.weight)
+
+
+# --- attention -------------------------------------------------------------------------------------------
+
+
+@module
+class MultiHeadAttention(Module):
+    """Attention of sequences to themselves, by several heads; Vaswani et al., NeurIPS 2017.
+
+    Inputs ``(…, positions, features)`` are multiplied by query, key and value weights, cut into `heads`, attended to by
+    `scaled_dot_product_attention`, put side by side and multiplied by output weights. `attend` takes another source of
+    keys and values, and masks. With fewer `key_heads`, several heads share the keys of one (Ainslie et al., 2023).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import nnc_func as nnc
+    >>> layer = MultiHeadAttention(4, causal=True).init(seed=0, shape=(None, 10, 32))
+    >>> layer(nnc.eager().asarray(np.ones((2, 10, 32), "float32"))).shape
+    (2, 10, 32)
+    """
+
+    heads: int = static()
+    query: Any = parameter()
+    key: Any = parameter()
+    value: Any = parameter()
+    output: Any = parameter()
+    bias: Any = parameter()
+    key_heads: int | None = static(None)
+    causal: bool = static(False)
+    dropout: float = static(0.0)
+    biased: bool = static(True)
+    initialiser: Initialiser = static(glorot_uniform)
+
+    def create(self, key: Any, aval: Any) -> dict[str, Any]:
+        """The four weights for the features of the aval, and the biases of all four, one after the other."""
+        features, shared = channels_of(aval.shape, -1, self), self.key_heads or self.heads
+        if self.heads < 1 or features % self.heads or self.heads % shared:
+            raise ShapeError(f"{self!r} cuts {features} features into heads, and heads into shared ones: not evenly")
+        narrow = features // self.heads * shared
+        widths = {"query": features, "key": narrow, "value": narrow, "output": features}
+        made = {
+            name: self.initialiser(fold_in(key, i), (features, width), aval.dtype)
+            for i, (name, width) in enumerate(widths.items())
+        }
+        return {**made, "bias": zeros(key, (sum(widths.values()),), aval.dtype) if self.biased else None}
+
+    def forward(self, x: Any, context: Context | None = None) -> Any:
+        """Every position attends to all, or to those before it."""
+        return self.attend(x, x, context=context)
+
+    def attend(self, x: Any, source: Any, mask: Any = None, context: Context | None = None) -> Any:
+        """Positions of `x` attend to those of `source`; the mask broadcasts against (…, heads, positions, source's)."""
+        ops = x.stack.ops
+        widths = [w.shape[1] for w in (self.query, self.key, self.value, self.output)]
+        biases = [None] * 4 if self.bias is None else ops.split(self.bias, sections=tuple(widths))
+        given = ((x, self.query), (source, self.key), (source, self.value))
+        queries, keys, values = (
+            self._cut(ops, y @ w if b is None else y @ w + b) for (y, w), b in zip(given, biases, strict=False)
+        )
+        drops = self.dropout if context is not None and context.training else 0.0
+        found = ops.scaled_dot_product_attention(
+            queries, keys, values, mask, context.next_key(self) if context is not None and drops else None,
+            causal=self.causal, dropout=drops,
+        )  # fmt: skip
+        y = ops.permute_dims(found, axes=self._swapped(found)).reshape(x.shape) @ self.output
+        return y if biases[3] is None else y + biases[3]
+
+    def _cut(self, ops: Any, y: Any) -> Any:
+        """Features cut into heads, which come before positions."""
+        width = self.query.shape[1] // self.heads
+        y = y.reshape((*y.shape[:-1], y.shape[-1] // width, width))
+        return ops.permute_dims(y, axes=self._swapped(y))
+
+    @staticmethod
+    def _swapped(y: Any) -> tuple[int, ...]:
+        return (*range(y.ndim - 3), y.ndim - 2, y.ndim - 3, y.ndim - 1)
+
+
+# --- recurrent layers ------------------------------------------------------------------------------------
+
+
+@module
+class RNN(Module):
+    """A simple recurrent layer over sequences ``(samples, steps, inputs)``, from a state of zeros; Elman, 1990.
+
+    It gives the states of all steps, ``(samples, steps, hidden)``, or with ``sequences=False`` the last one. `run` goes
+    on from other states. The formula is that of the operator `rnn`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import nnc_func as nnc
+    >>> layer = RNN(8).init(seed=0, shape=(None, 5, 3))
+    >>> layer(nnc.eager().asarray(np.ones((2, 5, 3), "float32"))).shape
+    (2, 5, 8)
+    """
+
+    gates: ClassVar[int] = 1
+    states: ClassVar[int] = 1
+    operator: ClassVar[str] = "rnn"
+
+    hidden: int = static()
+    weight: Any = parameter()
+    recurrent: Any = parameter()
+    bias: Any = parameter()
+    sequences: bool = static(True)
+    initialiser: Initialiser = static(glorot_uniform)
+
+    def create(self, key: Any, aval: Any) -> dict[str, Any]:
+        """Weights of inputs and of the state, gate beside gate, each drawn by itself; and a bias of zeros."""
+        if aval.ndim != 3:
+            raise ShapeError(f"{self!r} wants sequences (samples, steps, inputs), given shape {aval.shape}")
+        rows = {"weight": channels_of(aval.shape, -1, self), "recurrent": self.hidden}
+        made = {
+            name: _beside(self.initialiser, fold_in(key, i), (inputs, self.hidden), self.gates, aval.dtype)
+            for i, (name, inputs) in enumerate(rows.items())
+        }
+        return {**made, "bias": zeros(key, (self.gates * self.hidden,), aval.dtype)}
+
+    def forward(self, x: Any, context: Context | None = None) -> Any:
+        """The states of all steps, or the last."""
+        zero = x.stack.ops.full(shape=(x.shape[0], self.hidden), value=0, dtype=x.dtype)
+        every, last, *_ = self.run(x, *(zero,) * self.states)
+        return every if self.sequences else last
+
+    def run(self, x: Any, *states: Any) -> Any:
+        """All results of the operator, from these states: those of all steps, then each last one."""
+        return getattr(x.stack.ops, self.operator)(x, *states, self.weight, self.recurrent, self.bias)
+
+
+def _beside(initialiser: Initialiser, key: Any, shape: tuple[int, int], gates: int, dtype: Any) -> Any:
+    import numpy as np
+
+    return np.concatenate([initialiser(fold_in(key, i), shape, dtype) for i in range(gates)], axis=1)
+
+
+@module
+class LSTM(RNN):
+    """A long short-term memory over sequences, from states of zeros; Hochreiter and Schmidhuber, 1997.
+
+    Gates lie in the order input, forget, candidate, output, and the bias of the forget gate starts at 1 (Jozefowicz et
+    al., ICML 2015). Otherwise as `RNN`; the formula is that of the operator `lstm`, whose states are output and cell.
+
+    Examples
+    --------
+    >>> LSTM(8, sequences=False).init(seed=0, shape=(None, 5, 3))
+    LSTM(hidden=8, weight=float32[3, 32], recurrent=float32[8, 32], bias=float32[32], sequences=False)
+    """
+
+    gates: ClassVar[int] = 4
+    states: ClassVar[int] = 2
+    operator: ClassVar[str] = "lstm"
+
+    def create(self, key: Any, aval: Any) -> dict[str, Any]:
+        """As those of `RNN`, but for the bias of the forget gate."""
+        made = RNN.create(self, key, aval)
+        made["bias"][self.hidden : 2 * self.hidden] = 1
+        return made
+
+
+@module
+class GRU(RNN):
+    """A gated recurrent unit over sequences, from a state of zeros; Cho et al., EMNLP 2014.
+
+    Gates lie in the order reset, update, candidate. Otherwise as `RNN`; the formula is that of the operator `gru`, with
+    a second bias of the state's products.
+
+    Examples
+    --------
+    >>> GRU(8).init(seed=0, shape=(None, 5, 3)).weight.shape
+    (3, 24)
+    """
+
+    gates: ClassVar[int] = 3
+    operator: ClassVar[str] = "gru"
+    hidden_bias: Any = parameter()
+
+    def create(self, key: Any, aval: Any) -> dict[str, Any]:
+        """As those of `RNN`, and the bias of the state's products."""
+        return {**RNN.create(self, key, aval), "hidden_bias": zeros(key, (3 * self.hidden,), aval.dtype)}
+
+    def run(self, x: Any, *states: Any) -> Any:
+        """All results of the operator, from this state."""
+        return x.stack.ops.gru(x, *states, self.weight, self.recurrent, self.bias, self.hidden_bias)
