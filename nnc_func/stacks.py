@@ -18,7 +18,7 @@ from nnc_func.engine import Eager, Lazy
 from nnc_func.engine.effects import first, performed
 from nnc_func.engine.jit import Arguments, Jitted
 from nnc_func.errors import DTypeError, GraphError, LayerError, TracingError
-from nnc_func.graph import aliases
+from nnc_func.graph import aliases, loops
 from nnc_func.graph.graph import ComputationGraph, Graph
 from nnc_func.graph.leaves import CONSTANT, INPUT, Variable, owned
 from nnc_func.graph.namespace import Ops
@@ -221,6 +221,7 @@ class Stack(Derivatives):
         return Tensor(self, make(source, dtype) if place is None else make(source, dtype, place=place))
 
     alias, fresh = aliases.alias, aliases.fresh
+    map, fold, scan = loops.map_, loops.fold, loops.scan
 
     def key(self, seed: int) -> Tensor:
         """The key of a random generator: explicit, the same on every stack; a uint64 tensor of shape (2,).

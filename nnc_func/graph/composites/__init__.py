@@ -5,6 +5,7 @@ from __future__ import annotations
 from nnc_func.graph.composite import members
 from nnc_func.graph.composites import (
     attention,
+    contraction,
     convolution,
     creation,
     detection,
@@ -35,4 +36,5 @@ COMPOSITES = members(
     creation,
     manipulation,
     statistics,
+    contraction,
 )
