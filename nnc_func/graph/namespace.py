@@ -2076,3 +2076,17 @@ class Ops(Generic[T]):
         be. With `weights` they are summed. Edges have the dtype of `x`, or float64 if that is of integers.
         """
         return self._compose("histogram", x, weights, bins=bins, range=range)
+
+    def einsum(self, *operands: T | Scalar, subscripts: str) -> T:
+        """Einstein's summation: ``einsum(a, b, subscripts="ij,jk->ik")`` is the matrix product.
+
+        A letter names an axis; axes of one name go together, within a tensor too, and are summed unless the result has
+        them. ``...`` stands for axes that are kept and broadcast, and an axis of extent 1 broadcasts as well. Without
+        ``->`` the result has the letters that occur once, sorted. It is lowered to transpositions, sums and matrix
+        products, in the order that NumPy's search finds to take the fewest multiplications; of two tensors it is one.
+        """
+        return self._compose("einsum", *operands, subscripts=subscripts)
+
+    def inner(self, a: T | Scalar, b: T | Scalar, /) -> T:
+        """Sum of products over the last axes of both; with a tensor of rank 0 the product of each element."""
+        return self._compose("inner", a, b)
