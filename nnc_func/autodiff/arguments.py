@@ -10,7 +10,7 @@ import numpy as np
 from nnc_func.autodiff.traced import Traced
 from nnc_func.errors import DerivativeError
 from nnc_func.graph.tensor import Tensor
-from nnc_func.tree import flatten, mapped
+from nnc_func.tree import Structure, flatten, mapped
 
 Argnums = int | str | tuple[int | str, ...]
 
@@ -75,6 +75,21 @@ def tensors(stack: Any, tree: Any) -> Any:
     if isinstance(tree, (list, tuple)) and _numbers(tree):
         return stack.asarray(tree)
     return mapped(lambda leaf: leaf if isinstance(leaf, Tensor) else stack.asarray(leaf), tree)
+
+
+def matched(stack: Any, tree: Any, wanted: Structure) -> tuple[list[Tensor], Structure]:
+    """As `flatten` of `tensors`, but a list of numbers stays one where a list is wanted."""
+    return flatten(_matched(stack, tree, wanted))
+
+
+def _matched(stack: Any, tree: Any, wanted: Structure) -> Any:
+    if type(tree) not in (list, tuple, dict) or type(tree) is not wanted.kind or len(tree) != len(wanted.children):
+        return tensors(stack, tree)
+    if type(tree) is dict:
+        if set(tree) != set(wanted.keys):
+            return tensors(stack, tree)
+        return {key: _matched(stack, tree[key], each) for key, each in zip(wanted.keys, wanted.children, strict=True)}
+    return type(tree)(_matched(stack, t, each) for t, each in zip(tree, wanted.children, strict=True))
 
 
 def _numbers(tree: Any) -> bool:

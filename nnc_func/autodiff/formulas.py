@@ -42,11 +42,11 @@ class Called:
 def tangent(o: Any, op: Op | Called, derivative: Any, y: Any, xs: Any, ts: Any, params: Any) -> Any:
     """The tangent of the result; None where it is zero."""
     if isinstance(derivative, Partials):
-        total = None
+        total, times = None, o.multiply_no_nan if derivative.singular else o.multiply
         for formula, t in zip(derivative.of, ts, strict=True):
             if t is None or formula is None:
                 continue
-            term = cast_like(o, t, y) if formula is ONE else o.multiply(formula(o, y, *xs, **params), t)
+            term = cast_like(o, t, y) if formula is ONE else times(formula(o, y, *xs, **params), t)
             total = term if total is None else o.add(total, term)
         return None if total is None else o.broadcast_like(cast_like(o, total, y), y)
     if isinstance(derivative, Linear):
@@ -63,6 +63,10 @@ def tangent(o: Any, op: Op | Called, derivative: Any, y: Any, xs: Any, ts: Any, 
         return derivative.push(ts)
     assert isinstance(derivative, Custom)
     return derivative.jvp(o, ts, y, *xs, **params)
+
+
+def _times(o: Any, derivative: Partials, slope: Any, g: Any) -> Any:
+    return o.multiply_no_nan(slope, g) if derivative.singular else o.multiply(g, slope)
 
 
 def _zero(o: Any, x: Any) -> Any:
@@ -92,7 +96,7 @@ def cotangent(o: Any, entry: Any, gs: list[Any], needed: list[int]) -> Iterator[
         for i in needed:
             formula = derivative.of[i]
             if formula is not None:
-                through = g if formula is ONE else o.multiply(g, formula(o, y, *xs, **params))
+                through = g if formula is ONE else _times(o, derivative, formula(o, y, *xs, **params), g)
                 yield i, o.sum_to(cast_like(o, through, xs[i]), xs[i].shape)
     elif isinstance(derivative, Linear):
         linear = range(len(xs)) if derivative.arguments is None else derivative.arguments

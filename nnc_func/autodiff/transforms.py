@@ -18,6 +18,7 @@ from nnc_func.autodiff.arguments import (
     differentiable,
     filled,
     flattened,
+    matched,
     selected,
     settled,
     tensors,
@@ -59,7 +60,7 @@ class Derivative:
 
     def pull(self, cotangent: Any) -> tuple[Any, ...]:
         """A tuple of trees like the arguments, of a tree like the result."""
-        given, its = flatten(tensors(self.stack, cotangent))
+        given, its = matched(self.stack, cotangent, self.shape)
         if its != self.shape:
             raise DerivativeError(
                 f"the cotangent is a tree {its}, the result is a tree {self.shape}; they must be equal"
@@ -69,7 +70,7 @@ class Derivative:
 
     def push(self, *tangents: Any) -> Any:
         """A tree like the result, of trees like the arguments."""
-        given, its = flatten([tensors(self.stack, t) for t in tangents])
+        given, its = matched(self.stack, list(tangents), self.structure)
         if its != self.structure:
             raise DerivativeError(f"tangents are a tree {its}, primals {self.structure}; they must be equal")
         found = self.linear.push(alike(self.stack, given, self.leaves, "a tangent", "primal"))
@@ -215,7 +216,7 @@ class Transforms:
         """
         _listed(primals, "primals")
         leaves, structure = flatten([tensors(self.stack, p) for p in primals])
-        slopes, its = flatten([tensors(self.stack, t) for t in _listed(tangents, "tangents")])
+        slopes, its = matched(self.stack, list(_listed(tangents, "tangents")), structure)
         if its != structure:
             raise DerivativeError(f"tangents are a tree {its}, primals {structure}; they must be equal")
         differentiable(leaves)

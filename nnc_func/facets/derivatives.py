@@ -20,16 +20,22 @@ ONE = 1  # a partial derivative that is one everywhere: nothing is multiplied
 class Partials:
     """An elementwise operator, by its partial derivatives, one formula ``(o, y, *xs, **params)`` an argument.
 
-    A formula is None where the operator does not depend smoothly on the argument; a formula that *is*
-    ``ONE`` (not a function) is the constant one.
+    Attributes
+    ----------
+    of
+        The formulas. One is None where the operator does not depend smoothly on the argument; a formula that *is*
+        ``ONE`` (not a function) is the constant one.
+    singular
+        They are infinite where arguments may well be (sqrt at 0): a zero tangent or cotangent times that is zero.
     """
 
     of: tuple[Any, ...] = field(converter=tuple)
+    singular: bool = False
 
 
-def partials(*of: Any) -> Partials:
+def partials(*of: Any, singular: bool = False) -> Partials:
     """`Partials` from its formulas: ``partials(lambda o, y, a, b: b, lambda o, y, a, b: a)``."""
-    return Partials(of)
+    return Partials(of, singular)
 
 
 @frozen

@@ -168,6 +168,7 @@ _CUMULATIVE_PROD = CATALOGUE["cumulative_prod"]
 _CUMULATIVE_MAX = CATALOGUE["cumulative_max"]
 _CUMULATIVE_MIN = CATALOGUE["cumulative_min"]
 _LOGCUMSUMEXP = CATALOGUE["logcumsumexp"]
+_MULTIPLY_NO_NAN = CATALOGUE["multiply_no_nan"]
 
 
 def _replacing(catalogue: Catalogue, bind: Callable[..., Any], op: Op, *args: Any, **params: Any) -> Any:
@@ -1184,6 +1185,14 @@ class Ops(Generic[T]):
     def logcumsumexp(self, x: T | Scalar, /, *, axis: int) -> T:
         """Logarithm of the sum of exponentials of each element and all before it along an axis, without overflow."""
         return self._bind(_LOGCUMSUMEXP, x, axis=axis)
+
+    def multiply_no_nan(self, a: T | Scalar, b: T | Scalar, /) -> T:
+        """Product, element by element, and 0 where `b` is 0, even if `a` is infinite or NaN there.
+
+        Derivatives of operators with infinite slopes (sqrt at 0) are multiplied by it, so that what ``where`` leaves out
+        has the gradient zero.
+        """
+        return self._bind(_MULTIPLY_NO_NAN, a, b)
 
     def square_distance(self, x: T | Scalar, y: T | Scalar, /, *, axis: int = -1) -> T:
         """The square of the Euclidean distance between points: the sum of squared differences along an axis.

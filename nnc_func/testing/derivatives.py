@@ -1,6 +1,7 @@
 """The laws of derivatives, one function a law: transposes, central differences, second order; on drawn arguments.
 
-They hold in float64. With other arguments (indices, conditions) an operator is a function of the floating ones.
+They hold in float64 and complex128. With other arguments (indices, conditions) an operator is a function of the
+floating ones. Cotangents are paired with tangents by Re Σ g t, without conjugation.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def _values(stack: Any, op: Op | Composite, given: Sequence[Any], params: Mappin
 
 
 def _floating(op: Op | Composite, given: Sequence[Any]) -> list[int]:
-    return [i for i, x in enumerate(given) if x.dtype.kind == "f"]
+    return [i for i, x in enumerate(given) if x.dtype.kind in "fc"]
 
 
 def _function(stack: Any, op: Op | Composite, given: Sequence[Any], params: Mapping[str, Any]) -> Function:
@@ -51,7 +52,7 @@ def _function(stack: Any, op: Op | Composite, given: Sequence[Any], params: Mapp
         for i, t in zip(positions, tensors, strict=True):
             args[i] = t
         found = op(*args, **params)
-        return [v for v in (found if isinstance(found, tuple) else (found,)) if v.dtype.kind == "f"]
+        return [v for v in (found if isinstance(found, tuple) else (found,)) if v.dtype.kind in "fc"]
 
     return function
 
@@ -61,18 +62,26 @@ def _is_finite(stack: Any, op: Op | Composite, given: Sequence[Any], params: Map
 
 
 def _has_no_differences(stack: Any, op: Op | Composite, given: Sequence[Any], params: Mapping[str, Any]) -> bool:
-    """Where a result is float32, or has no finite value (the logarithm of a sum of nothing), there are none."""
+    """Where a result is narrow, or has no finite value (the logarithm of a sum of nothing), there are none."""
     values = _values(stack, op, given, params)
-    return any(v.dtype == np.float32 or not np.isfinite(v).all() for v in values)
+    return any((v.dtype.kind in "fc" and _is_narrow(v)) or not np.isfinite(v).all() for v in values)
+
+
+def _is_narrow(v: Any) -> bool:
+    return float(np.finfo(v.dtype).eps) > 1e-12
 
 
 def _like(arrays: Sequence[Any], seed: int) -> list[Any]:
     random = np.random.default_rng(seed)
-    return [np.asarray(random.uniform(-1, 1, np.shape(x))) for x in arrays]
+    found = [np.asarray(random.uniform(-1, 1, np.shape(x))) for x in arrays]
+    return [
+        t + 1j * random.uniform(-1, 1, t.shape) if x.dtype.kind == "c" else t
+        for t, x in zip(found, arrays, strict=True)
+    ]
 
 
 def _inner(left: Sequence[Any], right: Sequence[Any]) -> float:
-    return float(sum(np.sum(np.asarray(a) * np.asarray(b)) for a, b in zip(left, right, strict=True)))
+    return float(sum(np.real(np.sum(np.asarray(a) * np.asarray(b))) for a, b in zip(left, right, strict=True)))
 
 
 def _near(found: Any, wanted: Any, relative: float, scale: float, what: str) -> None:
@@ -108,7 +117,7 @@ def transpose_is_the_adjoint(stack: Any, op: Op | Composite, given: Sequence[Any
         for c, x in zip(gradients, primals, strict=True):
             assert c.shape == x.shape, f"{op}: a cotangent of shape {c.shape} for an argument of shape {x.shape}"
             assert c.dtype == x.dtype, f"{op}: a cotangent of {c.dtype} for an argument of {x.dtype}"
-        relative = NARROW if any(v.dtype != np.float64 for v in values) else TRANSPOSED
+        relative = NARROW if any(_is_narrow(v) for v in values) else TRANSPOSED
         forward, reverse = _inner(cotangents, slopes), _inner(gradients, tangents)
         sizes = sum(s.size for s in slopes) + sum(c.size for c in gradients)
         scale = _scale(slopes, gradients) * max(sizes, 1)
@@ -145,42 +154,79 @@ def second_order_agrees(stack: Any, op: Op | Composite, given: Sequence[Any], pa
         return
     primals = [given[i] for i in positions]
     tangents = _like(primals, 4)
-    function = _function(stack, op, given, params)
-    argnums = tuple(range(len(positions)))
-    ops = stack.ops
-    weights: list[Any] = []
+    ways = _second_order(stack, op, given, params, tangents)
+    _routes_agree(op, {name: ways[name] for name in ("forward over reverse", "reverse over reverse")}, primals)
+
+    def at(step: float) -> list[Any]:
+        moved = [stack.asarray(x + step * t) for x, t in zip(primals, tangents, strict=True)]
+        return [v.numpy() for v in ways["gradient"](*moved)]
+
+    for f, above, below in zip(ways["forward over reverse"](*primals), at(STEP), at(-STEP), strict=True):
+        wanted = (above - below) / (2 * STEP)
+        scale = _scale([wanted], [above])
+        _near(f.numpy(), wanted, DIFFERENCES, scale, f"{op}: the Hessian times a vector against differences")
+
+
+def routes_agree(stack: Any, op: Op | Composite, given: Sequence[Any], params: Mapping[str, Any]) -> None:
+    """One Hessian times a vector by every order of the modes, on the stack and eagerly."""
+    from nnc_func.stacks import eager
+
+    positions = _floating(op, given)
+    if not positions or not _is_finite(stack, op, given, params):
+        return
+    primals = [given[i] for i in positions]
+    tangents = _like(primals, 4)
+    routes = {}
+    for name, each in (("", stack), (", eagerly", eager(stack.device))):
+        found = _second_order(each, op, given, params, tangents)
+        routes.update({key + name: route for key, route in found.items() if key != "gradient"})
+    _routes_agree(op, routes, primals)
+
+
+def _routes_agree(op: Op | Composite, routes: Mapping[str, Function], primals: Sequence[Any]) -> None:
+    (first, *rest) = ((name, [v.numpy() for v in route(*primals)]) for name, route in routes.items())
+    for name, found in rest:
+        for one, other in zip(found, first[1], strict=True):
+            relative = NARROW if any(_is_narrow(x) for x in primals) else TRANSPOSED
+            _near(one, other, relative, _scale([other]) * max(other.size, 1), f"{op}: {name} is not {first[0]}")
+
+
+def _second_order(
+    stack: Any, op: Op | Composite, given: Sequence[Any], params: Mapping[str, Any], tangents: list[Any]
+) -> dict[str, Function]:
+    """The gradient of a number made of the operator's results, and its Hessian times the tangents in three ways."""
+    function, ops = _function(stack, op, given, params), stack.ops
+    argnums = tuple(range(len(tangents)))
 
     def weighted(*tensors: Any) -> Any:
         """A number of which every second derivative of the operator is a part; squares make linear ones count."""
         results = function(*tensors)
-        if not weights:
-            weights.extend(_like([np.empty(v.shape) for v in results], 5))
-        terms = [ops.sum(v * w + ops.square(v) * 0.5) for v, w in zip(results, weights, strict=True)]
-        total = terms[0]
-        for term in terms[1:]:
-            total = total + term
-        return total
+        weights = _like([np.empty(v.shape, v.dtype) for v in results], 5)
+        terms = [ops.sum(v * w + v * v * 0.5) for v, w in zip(results, weights, strict=True)]
+        return _total(stack, terms)
 
     gradient = stack.grad(weighted, argnums)
 
     def along(*tensors: Any) -> Any:
-        total = stack.asarray(np.float64(0))
-        for g, t in zip(gradient(*tensors), tangents, strict=True):
-            total = total + ops.sum(g * t)
-        return total
+        return _total(stack, [ops.sum(g * t) for g, t in zip(gradient(*tensors), tangents, strict=True)])
 
-    forward = [v.numpy() for v in stack.hvp(weighted, tuple(primals), tuple(tangents))]
-    reverse = [v.numpy() for v in stack.grad(along, argnums)(*primals)]
+    def slope(*tensors: Any) -> Any:
+        return stack.jvp(weighted, tensors, tuple(tangents))[1]
 
-    def at(step: float) -> list[Any]:
-        moved = [stack.asarray(x + step * t) for x, t in zip(primals, tangents, strict=True)]
-        return [v.numpy() for v in gradient(*moved)]
+    return {
+        "gradient": gradient,
+        "forward over reverse": lambda *xs: stack.hvp(weighted, xs, tuple(tangents)),
+        "reverse over reverse": stack.grad(along, argnums),
+        "reverse over forward": stack.grad(slope, argnums),
+    }
 
-    for f, r, above, below in zip(forward, reverse, at(STEP), at(-STEP), strict=True):
-        wanted = (above - below) / (2 * STEP)
-        scale = _scale([wanted], [above])
-        _near(r, f, TRANSPOSED, scale * max(f.size, 1), f"{op}: reverse over reverse is not forward over reverse")
-        _near(f, wanted, DIFFERENCES, scale, f"{op}: the Hessian times a vector against differences of gradients")
+
+def _total(stack: Any, terms: Sequence[Any]) -> Any:
+    """The real part of a sum."""
+    total = stack.asarray(np.float64(0))
+    for term in terms:
+        total = total + (stack.ops.real(term) if term.dtype.kind == "c" else term)
+    return total
 
 
 DERIVATIVE_LAWS = (transpose_is_the_adjoint, tangent_is_the_difference, second_order_agrees)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from nnc_func.graph.ops import (
+    absorbing,
     binary,
     compare,
     control,
@@ -51,4 +52,5 @@ CATALOGUE = members(
     scatter,
     sorting,
     cumulative,
+    absorbing,
 )

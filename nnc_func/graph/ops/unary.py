@@ -83,7 +83,9 @@ def expm1(x: Tensor, /) -> Tensor:
     """exp(x) - 1, exact also where x is small."""
 
 
-@elementwise(partials(lambda o, y, x: o.reciprocal(x)), onnx="Log", samples=POSITIVE, cost=TRANSCENDENTAL)
+@elementwise(
+    partials(lambda o, y, x: o.reciprocal(x), singular=True), onnx="Log", samples=POSITIVE, cost=TRANSCENDENTAL
+)
 def log(x: Tensor, /) -> Tensor:
     """Natural logarithm; negative numbers give NaN, zero gives -inf."""
 
@@ -98,7 +100,12 @@ def log1p(x: Tensor, /) -> Tensor:
     """log(1 + x), exact also where x is small."""
 
 
-@elementwise(partials(lambda o, y, x: o.divide(0.5, y)), onnx="Sqrt", samples=POSITIVE, tolerance=EXACT)
+@elementwise(
+    partials(lambda o, y, x: o.multiply(o.reciprocal(y), 0.5), singular=True),
+    onnx="Sqrt",
+    samples=POSITIVE,
+    tolerance=EXACT,
+)
 def sqrt(x: Tensor, /) -> Tensor:
     """Square root; negative numbers give NaN."""
 
@@ -116,7 +123,10 @@ def square(x: Tensor, /) -> Tensor:
 
 
 @elementwise(
-    partials(lambda o, y, x: o.negative(o.square(y))), onnx="Reciprocal", samples=Samples(avoid=(0.0,)), tolerance=EXACT
+    partials(lambda o, y, x: o.negative(o.reciprocal(o.square(x))), singular=True),
+    onnx="Reciprocal",
+    samples=Samples(avoid=(0.0,)),
+    tolerance=EXACT,
 )
 def reciprocal(x: Tensor, /) -> Tensor:
     """One over the number; unlike NumPy's, that of an integer is a float64."""
