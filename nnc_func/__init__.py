@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from nnc_func.autodiff.custom import custom_jvp, custom_vjp
 from nnc_func.aval import Aval
+from nnc_func.batching import Batching, vmap
 from nnc_func.device import CuPy, Null, NumPy, Places, Strict
 from nnc_func.engine.plan import Plan
 from nnc_func.engine.planning.kernel_table import KernelTable
@@ -20,7 +21,7 @@ from nnc_func.stacks import Stack, eager, lazy
 
 __version__ = "0.1.0"
 __all__ = [
-    "Aval", "Cancellation", "Catalogue", "CuPy", "KernelTable", "Null", "NumPy", "Op", "Places", "Plan", "Stack",
-    "Strict", "Tensor", "custom_jvp", "custom_vjp", "eager", "lazy", "load_graph", "load_program", "operator",
-    "rewrite", "rule",
+    "Aval", "Batching", "Cancellation", "Catalogue", "CuPy", "KernelTable", "Null", "NumPy", "Op", "Places", "Plan",
+    "Stack", "Strict", "Tensor", "custom_jvp", "custom_vjp", "eager", "lazy", "load_graph", "load_program", "operator",
+    "rewrite", "rule", "vmap",
 ]  # fmt: skip

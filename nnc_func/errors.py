@@ -68,6 +68,10 @@ class DerivativeError(NncError, TypeError):
     """A derivative that does not exist, or not with respect to this."""
 
 
+class BatchingError(NncError, ValueError):
+    """A function that cannot be applied to every row of its arguments, or not to these."""
+
+
 class RuleError(NncError, ValueError):
     """A rewrite rule that is not well formed, or not sound."""
 

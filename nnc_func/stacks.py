@@ -159,10 +159,11 @@ class Stack(Derivatives):
         LayerError
             There is none.
         """
+        wanted = getattr(getattr(make, "func", make), "stands_on", None)  # of a partial, that of its layer
         for each in chain(self.top):
-            if each.role in getattr(make, "stands_on", (each.role,)):
+            if wanted is None or each.role in wanted:
                 return Stack(inserted(self.top, each, make))
-        raise LayerError(f"{make!r} stands on {getattr(make, 'stands_on', ())}, of which this stack has none")
+        raise LayerError(f"{make!r} stands on {wanted}, of which this stack has none")
 
     # --- operators ------------------------------------------------------------------------------------
 

@@ -10,14 +10,16 @@ import pytest
 
 LIBRARY = Path(__file__).resolve().parents[2] / "nnc_func"
 FUSED = "graph/ops/fused.py"  # an operator made of others: its facets are made of theirs
+BATCHING = ("batching.py", "facets/batching.py")  # what becomes of the rows of a batch
 BARE = ("device/namespace.py", "device/null.py")  # a bare device refuses what Type and Shape refuse; Null infers
 VERIFIER = "engine/verifying/applications.py"  # a plan that anybody may have written: no layer has looked at it
 READERS = {  # facet: where in the library it may be read
-    "dtype": ("graph/type.py", *BARE, VERIFIER, "testing/"),
+    "dtype": ("graph/type.py", *BARE, *BATCHING, VERIFIER, "testing/"),
     # rules and devices ask whether it is `broadcast`: elementwise
     "shape": (
         "graph/shape.py",
         *BARE,
+        *BATCHING,
         VERIFIER,
         "device/arrays.py",
         "graph/rules/",
@@ -29,7 +31,7 @@ READERS = {  # facet: where in the library it may be read
     "laws": ("graph/optimiser.py", "graph/rules/", "testing/"),
     "has": ("graph/optimiser.py", "graph/rules/", "testing/"),
     "pure": ("graph/symbol.py", "graph/optimiser.py", "graph/rules/", "engine/", FUSED, "testing/"),
-    "effect": ("stacks.py", "engine/effects.py", "graph/graph.py", "testing/"),
+    "effect": ("stacks.py", *BATCHING, "engine/effects.py", "graph/graph.py", "testing/"),
     "view": (
         "graph/rules/",
         "engine/",

@@ -1,0 +1,362 @@
+"""Batching: a layer that applies functions of one example to many at once, by the operators' batching rules.
+
+It is inserted as a layer of one's own is: ``stack.insert(Batching)``. A row of a batch flows through the layers as
+values under differentiation do, so the two nest in any order; what it knows of operators is `facets.batching`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+from attrs import field
+
+from nnc_func.autodiff.traced import Trace, Traced
+from nnc_func.errors import BatchingError
+from nnc_func.facets import batching as rules
+from nnc_func.facets.batching import BY_SHAPE, Application, Rule, loop
+from nnc_func.facets.dims import known, same_extent
+from nnc_func.facets.shapes import normalise_axis
+from nnc_func.graph.functions import Functions
+from nnc_func.graph.ops import CATALOGUE
+from nnc_func.graph.tensor import Tensor
+from nnc_func.layer import PassThrough, chain, layer
+from nnc_func.op import Op
+from nnc_func.tree import flatten
+
+BY_NAME: Mapping[str, Rule] = {
+    "argmax": rules.positions,
+    "argmin": rules.positions,
+    "matmul": rules.product_of_matrices,
+    "tensordot": rules.contraction,
+    "softmax": rules.along_axis,
+    "log_softmax": rules.along_axis,
+    "softmax_cross_entropy": rules.along_axis,
+    "conv2d": rules.folded(leading=1),
+    "conv2d_input_gradient": rules.folded("input_shape", leading=1),
+    "max_pool2d": rules.folded(),
+    "max_pool2d_gradient": rules.folded(),
+    "max_pool2d_tangent": rules.folded(),
+    "average_pool2d": rules.folded(),
+    "average_pool2d_gradient": rules.folded("input_shape"),
+}  # of operators whose shape rule says too little
+
+
+def _functions(self: Any) -> Functions:
+    found = next((each.ops for each in chain(self) if each.role == "type"), CATALOGUE)
+    return Functions(self.bind, found)
+
+
+@layer(on=("autodiff", "engine", "device"), needs=("bind",))
+class Batching(PassThrough):
+    """Operators on rows of batches are applied to the whole batches; any other is passed on.
+
+    Attributes
+    ----------
+    below
+        The layer below: Autodiff, an engine, or a device.
+    rules
+        Batching rules of one's own, pairs of an operator's name and a function of an `Application`.
+
+    Examples
+    --------
+    >>> import nnc_func as nnc
+    >>> stack = nnc.eager().insert(Batching)
+    >>> ops = stack.ops
+    >>> vmap(lambda row: ops.sum(row * row))(stack.asarray([[1.0, 2.0], [3.0, 4.0]])).numpy()
+    array([ 5., 25.])
+    """
+
+    below: Any
+    rules: tuple[tuple[str, Rule], ...] = ()
+    functions: Functions = field(init=False, eq=False, repr=False, default=attrs.Factory(_functions, takes_self=True))
+
+    def bind(self, op: Op, *args: Any, **params: Hashable) -> Any:
+        """The operator, by the innermost transformation that one of its arguments is under."""
+        top = None
+        for a in args:
+            if type(a) is Traced and (top is None or a.trace.level > top.level):
+                top = a.trace
+        return self.below.bind(op, *args, **params) if top is None else top.bind(op, args, params)
+
+    def rule(self, op: Op) -> Rule:
+        """How an operator is applied to rows: one's own rule, or that of its name or shape rule, or row by row."""
+        own = dict(self.rules).get(op.name)
+        shape = getattr(op.shape, "func", op.shape)
+        return own or BY_NAME.get(op.name) or BY_SHAPE.get(shape, loop)
+
+
+class Row:
+    """Any row of a batch: the whole, with rows along axis 0, and the shape of one."""
+
+    __slots__ = ("whole",)
+
+    def __init__(self, whole: Any) -> None:
+        self.whole = whole
+
+    @property
+    def shape(self) -> Any:
+        """Extents of a row."""
+        return tuple(self.whole.shape[1:])
+
+    @property
+    def dtype(self) -> Any:
+        """That of the whole."""
+        return self.whole.dtype
+
+    @property
+    def aval(self) -> Any:
+        """Of a row, where the whole has one."""
+        return self.whole.aval.having(shape=self.shape, layout=None)
+
+    def __repr__(self) -> str:
+        return f"a row of {self.whole!r}"
+
+
+class Rows(Trace):
+    """One vmap while it runs: applies operators to whole batches."""
+
+    __slots__ = ("layer", "size")
+
+    def __init__(self, layer: Batching, size: Any) -> None:
+        super().__init__(layer)
+        self.layer = layer
+        self.size = size
+
+    def row(self, whole: Any) -> Traced:
+        """Any row of a batch."""
+        return Traced(self, Row(whole), None)
+
+    def owns(self, x: Any) -> bool:
+        """Whether it is a row of this batch."""
+        return type(x) is Traced and x.trace is self
+
+    def bind(self, op: Op, args: tuple[Any, ...], params: Any) -> Any:
+        """The operator, applied to all rows.
+
+        Raises
+        ------
+        BatchingError
+            The operator has an effect, or its rule gives another shape than its rows want.
+        """
+        self.check()
+        if op.effect:
+            raise BatchingError(f"{op.name} has an effect, which happens once and not for each row of a vmap")
+        params = dict(op.canonical(params))
+        is_batched = tuple(map(self.owns, args))
+        wholes = tuple(a.primal.whole if b else a for a, b in zip(args, is_batched, strict=True))
+        shapes = tuple(tuple(getattr(a, "shape", ())) for a in args)
+        call = Application(self.layer.functions, op, params, wholes, is_batched, shapes, self.size)
+        found = self.layer.rule(op)(call)
+        wanted = op.shape(*shapes, **params)
+        results = found if op.several else (found,)
+        for y, shape in zip(results, wanted if op.several else (wanted,), strict=True):
+            found_shape, right = tuple(y.shape), (self.size, *shape)
+            if len(found_shape) != len(right) or not all(map(same_extent, found_shape, right)):
+                raise BatchingError(f"the batching rule of {op.name} gives {found_shape}, its rows want {right}")
+        return tuple(map(self.row, results)) if op.several else self.row(found)
+
+    def whole(self, x: Any) -> Any:
+        """All rows of a value, which are equal ones where it is no row."""
+        if self.owns(x):
+            return x.primal.whole
+        o = self.layer.functions
+        return o.broadcast_to(o.reshape(x, shape=(1, *x.shape)), shape=(self.size, *x.shape))
+
+    # --- functions with a derivative of their own -----------------------------------------------------------
+
+    def call(self, rule: Any, args: Sequence[Any]) -> list[Any]:
+        """A function with a rule of its own, on rows: outer transformations see one function of whole batches."""
+        self.check()
+        is_batched = [self.owns(a) for a in args]
+        wholes = [a.primal.whole if b else a for a, b in zip(args, is_batched, strict=True)]
+        return [self.row(v) for v in _called(self.layer, Batched(rule, self.layer, is_batched, self.size), wholes)]
+
+    def known(self, name: str, values: Sequence[Any]) -> None:
+        """Rows that a rule uses from around it are as good as arguments."""
+
+
+def _called(layer: Batching, rule: Batched, args: Sequence[Any]) -> list[Any]:
+    traces = [a.trace for a in args if type(a) is Traced]
+    return max(traces, key=lambda t: t.level).call(rule, args) if traces else rule.value(args)
+
+
+class Batched:
+    """A function with a derivative of its own, as a function of whole batches with a derivative of its own."""
+
+    def __init__(self, rule: Any, layer: Batching, is_batched: list[bool], size: Any) -> None:
+        self.rule = rule
+        self.name = rule.name
+        self.is_batched = is_batched
+        self.trace = Rows(layer, size)
+
+    def _rows(self, wholes: Sequence[Any]) -> list[Any]:
+        return [self.trace.row(x) if b and x is not None else x for x, b in zip(wholes, self.is_batched, strict=True)]
+
+    def _wholes(self, found: Sequence[Any]) -> list[Any]:
+        return [None if v is None else self.trace.whole(v) for v in found]
+
+    def value(self, args: Sequence[Any]) -> list[Any]:
+        """The function, on all rows."""
+        return self._wholes(self.rule.value(self._rows(args)))
+
+    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        """Its values and their tangents, on all rows."""
+        values, slopes = self.rule.jvp(self._rows(primals), self._rows(tangents))
+        return self._wholes(values), self._wholes(slopes)
+
+    def linearize(self, primals: Sequence[Any]) -> tuple[list[Any], Any, Any]:
+        """Its values, and the derivative both ways: what is not batched gets the sum over all rows."""
+        values, push, pull = self.rule.linearize(self._rows(primals))
+        o, trace = self.trace.layer.functions, self.trace
+
+        def pushed(tangents: Sequence[Any]) -> list[Any]:
+            return self._wholes(push(self._rows(tangents)))
+
+        def pulled(cotangents: Sequence[Any]) -> list[Any]:
+            found = self._wholes(pull([None if g is None else trace.row(g) for g in cotangents]))
+            return [
+                g if g is None or b else o.sum(g, axis=(0,), keepdims=False)
+                for g, b in zip(found, self.is_batched, strict=True)
+            ]
+
+        return self._wholes(values), pushed, pulled
+
+
+# --- vmap -------------------------------------------------------------------------------------------------
+
+
+def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, stack: Any = None) -> Callable[..., Any]:
+    """A function that applies `f` to every row of its arguments at once, as one that is written for batches would.
+
+    Parameters
+    ----------
+    f
+        Of tensors and trees of them, for one example.
+    in_axes
+        The axis along which the rows of each argument lie; None: the argument is the same for every row. One for all
+        arguments, or a tuple with one for each; in place of one, a tree of them like the argument.
+    out_axes
+        The axis along which rows of results are put; None: a result that is the same for every row. One for all, or
+        a tree like the result.
+    stack
+        Whose tensors arrays among the arguments become; by default that of the first tensor.
+
+    Returns
+    -------
+    A function of the same arguments, with one axis more. It nests in itself, in derivatives and in jit.
+
+    Raises
+    ------
+    BatchingError
+        No argument has rows, arguments have different numbers of rows, or an operator has an effect.
+    ShapeError
+        An argument has no such axis.
+
+    Examples
+    --------
+    >>> import nnc_func as nnc
+    >>> stack = nnc.eager()
+    >>> x = stack.asarray([[1.0, 2.0], [3.0, 4.0]])
+    >>> slope = vmap(stack.grad(lambda w, row: stack.ops.sum(w * row * row)), in_axes=(None, 0))
+    >>> slope(stack.asarray(2.0), x).numpy()
+    array([ 5., 25.])
+    """
+
+    @functools.wraps(f)
+    def batched(*args: Any, **keywords: Any) -> Any:
+        at = stack if stack is not None else _stack_of((args, keywords))
+        layer = _layer(at)
+        axes = in_axes if isinstance(in_axes, (tuple, list)) else (in_axes,) * len(args)
+        if len(axes) != len(args):
+            raise BatchingError(f"in_axes names {len(axes)} arguments, given {len(args)} by position")
+        leaves, structure = flatten(list(args))
+        spread = [axis for each, arg in zip(axes, args, strict=True) for axis in _like(each, arg, "in_axes")]
+        tensors = [at.asarray(x) if a is not None else x for x, a in zip(leaves, spread, strict=True)]
+        trace = Rows(layer, _size(tensors, spread))
+        try:
+            rows = [
+                x if a is None else Tensor(at, trace.row(_to_front(layer, at.carrier(x), a)))
+                for x, a in zip(tensors, spread, strict=True)
+            ]
+            found = f(*structure.build(rows), **keywords)
+            results, shape = flatten(found)
+            back = _like(out_axes, found, "out_axes")
+            return shape.build([_back(trace, at, y, a) for y, a in zip(results, back, strict=True)])
+        finally:
+            trace.live = False
+
+    return batched
+
+
+def _stack_of(args: Any) -> Any:
+    found = next((x.stack for x in flatten(args)[0] if isinstance(x, Tensor)), None)
+    if found is None:
+        raise BatchingError("none of the arguments is a tensor of a stack: vmap(f, stack=stack), or stack.asarray(x)")
+    return found
+
+
+def _layer(stack: Any) -> Batching:
+    """The stack's own Batching layer; or one on top of it, since Autodiff passes rows on."""
+    found = next((each for each in chain(stack.top) if isinstance(each, Batching)), None)
+    if found is not None:
+        return found
+    if not any(each.role == "autodiff" for each in chain(stack.top)):
+        raise BatchingError("this stack has no layer that knows of rows: stack.insert(nnc.Batching)")
+    return _on_top_of(stack.autodiff)
+
+
+@functools.lru_cache(maxsize=16)
+def _on_top_of(autodiff: Any) -> Batching:
+    return Batching(autodiff)
+
+
+def _like(axes: Any, tree: Any, name: str) -> list[Any]:
+    """One axis for each leaf of a tree, from one for all of them or a tree like it."""
+    leaves, structure = flatten(tree)
+    if axes is None or isinstance(axes, (int, np.integer)):
+        return [axes] * len(leaves)
+    if isinstance(axes, (tuple, list)) and isinstance(tree, (tuple, list)) and len(axes) == len(tree):
+        return [a for each, part in zip(axes, tree, strict=True) for a in _like(each, part, name)]
+    if isinstance(axes, dict) and isinstance(tree, dict) and axes.keys() == tree.keys():
+        return [a for key in sorted(tree) for a in _like(axes[key], tree[key], name)]
+    raise BatchingError(f"{name} has {axes!r} where a tree {structure} is; wanted an axis, None, or a tree of them")
+
+
+def _size(tensors: list[Any], axes: list[Any]) -> Any:
+    """How many rows there are."""
+    found = []
+    for x, a in zip(tensors, axes, strict=True):
+        if a is not None:
+            found.append(x.shape[normalise_axis(a, x.ndim)])
+    if not found:
+        raise BatchingError("vmap wants one argument with rows at least: every in_axes is None")
+    for n in found[1:]:
+        if not same_extent(found[0], n):
+            raise BatchingError(f"arguments of a vmap have one number of rows, given {found[0]} and {n}")
+    return next((n for n in found if known(n)), found[0])
+
+
+def _to_front(layer: Batching, x: Any, axis: int) -> Any:
+    at = normalise_axis(axis, len(x.shape))
+    if at == 0:
+        return x
+    return layer.functions.permute_dims(x, axes=(at, *(i for i in range(len(x.shape)) if i != at)))
+
+
+def _back(trace: Rows, stack: Any, leaf: Any, axis: Any) -> Tensor:
+    """A result, with its rows along that axis."""
+    x = stack.carrier(leaf if isinstance(leaf, Tensor) else stack.asarray(leaf))
+    if axis is None:
+        if trace.owns(x):
+            raise BatchingError("out_axes is None for a result that differs from row to row; wanted an axis")
+        return Tensor(stack, x)
+    whole = trace.whole(x)
+    at = normalise_axis(axis, len(whole.shape))
+    if at == 0:
+        return Tensor(stack, whole)
+    order = [*range(1, at + 1), 0, *range(at + 1, len(whole.shape))]
+    return Tensor(stack, trace.layer.functions.permute_dims(whole, axes=tuple(order)))
