@@ -27,6 +27,10 @@ from nnc_func.layer import PassThrough, chain, layer
 from nnc_func.op import Op
 from nnc_func.tree import flatten
 
+OF_MATRICES = (  # whatever axes are in front
+    "diagonal", "diagonal_matrix", "cholesky", "qr", "svd", "svdvals", "eigh", "eigvalsh", "inv", "pinv", "det",
+    "cofactors", "slogdet",
+)  # fmt: skip
 BY_NAME: Mapping[str, Rule] = {
     "argmax": rules.positions,
     "argmin": rules.positions,
@@ -42,6 +46,10 @@ BY_NAME: Mapping[str, Rule] = {
     "max_pool2d_tangent": rules.folded(),
     "average_pool2d": rules.folded(),
     "average_pool2d_gradient": rules.folded("input_shape"),
+    "ravel_multi_index": rules.elementwise,
+    "solve": rules.equations,
+    "solve_triangular": rules.equations,
+    **dict.fromkeys(OF_MATRICES, rules.as_is),
 }  # of operators whose shape rule says too little
 
 

@@ -254,6 +254,18 @@ def _pairs(axes: Any, rank_a: int, rank_b: int) -> tuple[tuple[int, ...], tuple[
     return tuple(normalise_axis(i, rank_a) for i in left), tuple(normalise_axis(i, rank_b) for i in right)
 
 
+def equations(call: Application) -> Any:
+    """Equations with a matrix, for a vector or the columns of a matrix."""
+    o, (a, b) = call.o, call.rows
+    if len(b) > 1:
+        rank = max(len(a), len(b))
+        return call.bind(call.aligned(0, rank), call.aligned(1, rank))
+    column = o.reshape(call.args[1], shape=(*call.args[1].shape, 1))
+    column = o.reshape(column, shape=(call.size, *(1,) * (len(a) - 2), *b, 1)) if call.is_batched[1] else column
+    found = call.bind(call.args[0], column)
+    return o.reshape(found, shape=tuple(found.shape)[:-1])
+
+
 def loop(call: Application) -> Any:
     """The operator on one row after the other.
 
