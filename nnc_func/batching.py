@@ -29,7 +29,7 @@ from nnc_func.tree import flatten
 
 OF_MATRICES = (  # whatever axes are in front
     "diagonal", "diagonal_matrix", "cholesky", "qr", "svd", "svdvals", "eigh", "eigvalsh", "inv", "pinv", "det",
-    "cofactors", "slogdet",
+    "cofactors", "slogdet", "expm",
 )  # fmt: skip
 BY_NAME: Mapping[str, Rule] = {
     "argmax": rules.positions,
@@ -49,7 +49,9 @@ BY_NAME: Mapping[str, Rule] = {
     "ravel_multi_index": rules.elementwise,
     "solve": rules.equations,
     "solve_triangular": rules.equations,
+    "linear_recurrence": rules.along_axis,
     **dict.fromkeys(OF_MATRICES, rules.as_is),
+    **dict.fromkeys(("sylvester", "discrete_lyapunov", "care", "dare"), rules.elementwise),  # their stacks broadcast
 }  # of operators whose shape rule says too little
 
 
