@@ -9,6 +9,7 @@ from nnc_func.engine.lazy import plannable
 from nnc_func.engine.plan import Plan
 from nnc_func.engine.running.program import Program
 from nnc_func.engine.verifying.applications import check_applications
+from nnc_func.engine.verifying.endings import check_commit
 from nnc_func.engine.verifying.references import check_references
 from nnc_func.errors import DeviceError, DTypeError, NncError, PlaceError, PlanError, ShapeError
 from nnc_func.facets.places import ADVICE, Place, settled
@@ -40,7 +41,7 @@ def bound(
         By name, or in the plan's order: `Variable` objects, or values, of which new variables are made.
     is_verified
         Its use of memory was verified, and nobody changed it since: what is left to check are numbers in range, and
-        that operators and kernels here give what is written.
+        that operators and kernels here give what is written, and that none may fail in the commit section.
     knowledge
         What else is known of it: `graph`, `source`, `stats`, `blocks`, `arenas`, and the `engine` that tunes it.
 
@@ -62,6 +63,7 @@ def bound(
     if is_verified:
         check_references(plan)
         check_applications(plan)
+        check_commit(plan)
     else:
         plan.verify()
     if check_numerics and plan.commit < len(plan.instructions):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from nnc_func.engine.plan import ARENA, CONSTANT, DONATED, INPUT, LENT, NEXT, OUTPUT, VARIABLE
+from nnc_func.engine.plan import ARENA, CONSTANT, DONATED, INPUT, LENT, NEXT, OUTPUT, VARIABLE, Plan
+from nnc_func.engine.verifying.references import named
 from nnc_func.errors import PlanError
 
 LEAF = -1  # where a slot is made that no instruction makes
@@ -30,28 +31,48 @@ def ends(replay: Any) -> None:
             )
 
 
-def commits(replay: Any) -> None:
-    """In the commit section nothing can fail: some variables might have been written, and others not.
+def check_commit(plan: Plan) -> None:
+    """In the commit section no kernel can fail: some variables might have been written, and others not.
 
     Raises
     ------
     PlanError
-        The first instruction there whose kernel is not declared infallible, needs memory of its own, or would need it
-        for what it reads and writes here.
+        The first instruction there whose kernel is not declared infallible, or needs memory of its own.
+    """
+    for t in range(plan.commit, len(plan.instructions)):
+        kernel = _kernel(plan.instructions[t])
+        if kernel is not None and not kernel.certain:
+            raise _uncertain(plan, t, "")
+
+
+def commits(replay: Any) -> None:
+    """What is read and written in the commit section lies as its kernels want it; others would need memory.
+
+    Raises
+    ------
+    PlanError
+        The first instruction there that would.
     """
     plan = replay.plan
     for t in range(plan.commit, len(plan.instructions)):
         i = plan.instructions[t]
-        kernel = None if i.view else next(k for k in i.op.kernels if k.name == i.kernel)
-        if kernel is None or (kernel.certain and not kernel.copies_strided):
-            continue
-        strided = [s for s in (*i.operands, *i.results) if not _is_contiguous(replay, s)]
-        if strided or not kernel.certain:
-            why = f", for slot {strided[0]} is not contiguous" if kernel.certain else ""
-            raise PlanError(
-                f"{replay.named(t)} is in the commit section, which starts at {plan.commit}, but its kernel "
-                f"{i.kernel!r} may fail{why}: variables might be written by then"
-            )
+        kernel = _kernel(i)
+        if kernel is not None and kernel.copies_strided:
+            strided = [s for s in (*i.operands, *i.results) if not _is_contiguous(replay, s)]
+            if strided:
+                raise _uncertain(plan, t, f", for slot {strided[0]} is not contiguous")
+
+
+def _kernel(i: Any) -> Any:
+    """None where there is none of that name, which is refused where applications are checked."""
+    return None if i.view else next((k for k in i.op.kernels if k.name == i.kernel), None)
+
+
+def _uncertain(plan: Plan, t: int, why: str) -> PlanError:
+    return PlanError(
+        f"{named(plan, t)} is in the commit section, which starts at {plan.commit}, but its kernel "
+        f"{plan.instructions[t].kernel!r} may fail{why}: variables might be written by then"
+    )
 
 
 def _is_contiguous(replay: Any, slot: int) -> bool:

@@ -12,7 +12,7 @@ from attrs import define, field
 
 from nnc_func.engine.plan import ARENA, CONSTANT, DONATED, INPUT, VARIABLE, Instruction, Plan
 from nnc_func.engine.verifying.applications import check_applications
-from nnc_func.engine.verifying.endings import commits, donations, ends, loans, outlives
+from nnc_func.engine.verifying.endings import check_commit, commits, donations, ends, loans, outlives
 from nnc_func.engine.verifying.references import check_references, named
 from nnc_func.engine.verifying.regions import Region
 from nnc_func.engine.verifying.sweep import check_arena
@@ -57,6 +57,7 @@ def verify(plan: Plan) -> None:
     donations(replay)
     check_arena(plan)
     check_applications(plan)
+    check_commit(plan)
     commits(replay)
 
 
