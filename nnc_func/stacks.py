@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from attrs import field, frozen
@@ -20,7 +21,7 @@ from nnc_func.engine.jit import Arguments, Jitted
 from nnc_func.errors import DTypeError, GraphError, LayerError, TracingError
 from nnc_func.graph import aliases, loops
 from nnc_func.graph.graph import ComputationGraph, Graph
-from nnc_func.graph.leaves import CONSTANT, INPUT, Variable, owned
+from nnc_func.graph.leaves import CONSTANT, INPUT, Variable, owned, unshared
 from nnc_func.graph.namespace import Ops
 from nnc_func.graph.node import Node, Value, topological
 from nnc_func.graph.operator import SCALARS, Operator
@@ -36,14 +37,10 @@ from nnc_func.nn import NN
 from nnc_func.op import Op
 from nnc_func.tree import flatten
 
+if TYPE_CHECKING:
+    from nnc_func.array_api.namespace import ArrayNamespace
+
 VALUE_OF = attrgetter("value")  # faster to map than a comprehension
-
-
-def _unshared(found: Any, args: Any) -> Any:
-    """A result that does not change with an array of the caller's, of which it may be a view."""
-    if any(isinstance(a, np.ndarray) and np.may_share_memory(a, found) for a in args):
-        return found.copy()
-    return found
 
 
 def graph_layers(device: Any) -> Graph[Any]:
@@ -121,6 +118,13 @@ class Stack(Derivatives):
     autodiff = _role("autodiff")
     nn = _role("nn")
 
+    @functools.cached_property
+    def array_api(self) -> ArrayNamespace:
+        """The Python array API on this stack's tensors; see `nnc_func.array_api`."""
+        from nnc_func.array_api.namespace import ArrayNamespace  # few ask for it
+
+        return ArrayNamespace(self)
+
     def __attrs_post_init__(self) -> None:
         layers: dict[str, Any] = {}
         for each in chain(self.top):
@@ -187,9 +191,9 @@ class Stack(Derivatives):
         ]
         found = self._top_bind(op, *carriers, **params)
         if op.several:
-            return tuple([Tensor(self, _unshared(v, args)) for v in found])
+            return tuple([Tensor(self, unshared(v, args)) for v in found])
         if type(found) is np.ndarray and found.base is not None:
-            found = _unshared(found, args)
+            found = unshared(found, args)
         return Tensor(self, found)
 
     def carrier(self, arg: Any) -> Any:

@@ -111,15 +111,20 @@ class Ops(Generic[T]):
     def __reduce__(self) -> tuple[Any, ...]:
         return Ops, (self.bind, self.catalogue, self.lift)
 
+    @property
+    def functions(self) -> Functions:
+        """The operators as formulas are written against them."""
+        if not self._functions:
+            self._functions.append(Functions(self.bind, self.catalogue))
+        return self._functions[0]
+
     def _compose(self, name: str, *args: Any, **params: Any) -> Any:
         from nnc_func.graph.composites import COMPOSITES
 
-        if not self._functions:
-            self._functions.append(Functions(self.bind, self.catalogue))
         given = [a if a is None or type(a) in SCALARS else self.lift(a) for a in args]
         while given and given[-1] is None:
             given.pop()
-        return COMPOSITES[name].over(self._functions[0], *given, **params)
+        return COMPOSITES[name].over(self.functions, *given, **params)
 
     def __dir__(self) -> list[str]:
         return sorted({*object.__dir__(self), *self.catalogue})

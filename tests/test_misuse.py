@@ -51,8 +51,11 @@ def test_reductions_of_numpy_work_or_are_refused_in_words(stack: nnc.Stack) -> N
     assert np.mean(x, axis=0).numpy().tolist() == [2, 3.5]
     assert np.max(x, axis=1, keepdims=True).numpy().tolist() == [[2], [5]]
     assert np.min(x).item() == 1
+    assert np.sum(x, dtype="float64").dtype == np.float64
+    with pytest.raises(OperatorError, match=r"numpy\.sum does not work on tensors with initial"):
+        np.sum(x, initial=1)
     with pytest.raises(OperatorError, match="sum of a tensor takes axis and keepdims, given dtype"):
-        np.sum(x, dtype="float64")
+        x.sum(dtype="float64")
     with pytest.raises(OperatorError, match="given axes"):
         x.max(axes=0)
 

@@ -221,6 +221,7 @@ class Jitted:
                 inputs.append(stack.input(f"argument {len(inputs)}", aval.shape, aval.dtype, place=aval.place))
                 given.append(inputs[-1])
         moving, named = structure.build(given)
+        own = [stack.carrier(i) for i in inputs]  # a function that writes into an argument rebinds its handle
         whole = [args[i] if i in self._positions else a for i, a in enumerate(moving)]
         words = {k: keywords[k] if k in self._names else v for k, v in named.items()}
         try:
@@ -232,7 +233,7 @@ class Jitted:
                 "its `if` or `while` depends on it, use ops.where, or name the argument that decides in static=..."
             ) from error
         outputs, shape = flatten(result)
-        carriers, own = [stack.carrier(o) for o in outputs], [stack.carrier(i) for i in inputs]
+        carriers = [stack.carrier(o) for o in outputs]
         effects = [t.value for t in scope.effects]
         if not _closed([*carriers, *effects], own):
             return None

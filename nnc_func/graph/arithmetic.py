@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import operator as python
 from typing import Any
 
-import numpy as np
-
-from nnc_func.declaration import extent
-from nnc_func.errors import ShapeError
-from nnc_func.facets.dims import known
 from nnc_func.graph.ops import CATALOGUE
 
 OPS = CATALOGUE
 
 
 class Arithmetic:
-    """``+ - * / // % ** @``, ``& | ^ ~`` of booleans, comparisons: all through one abstract `_bind`."""
+    """``+ - * / // % ** @``, ``& | ^ ~ << >>``, comparisons: all through one abstract `_bind`."""
 
     __slots__ = ()
 
     def _bind(self, op: Any, *args: Any, **params: Any) -> Any:
         raise TypeError(f"{type(self).__name__} defines no _bind, so {op.name} cannot be applied to it")
+
+    def _logic(self, name: str) -> Any:
+        """The operator of ``&``, ``|``, ``^`` or ``~``: that of booleans, unless it is known to be of integers."""
+        return OPS[f"logical_{name}"]
 
     def __add__(self, other: Any) -> Any:
         return self._bind(ADD, self, other)
@@ -71,6 +69,12 @@ class Arithmetic:
     def __rmatmul__(self, other: Any) -> Any:
         return self._bind(MATMUL, other, self)
 
+    def __divmod__(self, other: Any) -> Any:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return other // self, other % self
+
     def __neg__(self) -> Any:
         return self._bind(OPS["negative"], self)
 
@@ -78,25 +82,37 @@ class Arithmetic:
         return self._bind(OPS["abs"], self)
 
     def __and__(self, other: Any) -> Any:
-        return self._bind(OPS["logical_and"], self, other)
+        return self._bind(self._logic("and"), self, other)
 
     def __rand__(self, other: Any) -> Any:
-        return self._bind(OPS["logical_and"], other, self)
+        return self._bind(self._logic("and"), other, self)
 
     def __or__(self, other: Any) -> Any:
-        return self._bind(OPS["logical_or"], self, other)
+        return self._bind(self._logic("or"), self, other)
 
     def __ror__(self, other: Any) -> Any:
-        return self._bind(OPS["logical_or"], other, self)
+        return self._bind(self._logic("or"), other, self)
 
     def __xor__(self, other: Any) -> Any:
-        return self._bind(OPS["logical_xor"], self, other)
+        return self._bind(self._logic("xor"), self, other)
 
     def __rxor__(self, other: Any) -> Any:
-        return self._bind(OPS["logical_xor"], other, self)
+        return self._bind(self._logic("xor"), other, self)
 
     def __invert__(self) -> Any:
-        return self._bind(OPS["logical_not"], self)
+        return self._bind(self._logic("not"), self)
+
+    def __lshift__(self, other: Any) -> Any:
+        return self._bind(OPS["bitwise_left_shift"], self, other)
+
+    def __rlshift__(self, other: Any) -> Any:
+        return self._bind(OPS["bitwise_left_shift"], other, self)
+
+    def __rshift__(self, other: Any) -> Any:
+        return self._bind(OPS["bitwise_right_shift"], self, other)
+
+    def __rrshift__(self, other: Any) -> Any:
+        return self._bind(OPS["bitwise_right_shift"], other, self)
 
     def __lt__(self, other: Any) -> Any:
         return self._bind(OPS["less"], self, other)
@@ -115,79 +131,12 @@ ADD, SUBTRACT, MULTIPLY = OPS["add"], OPS["subtract"], OPS["multiply"]
 DIVIDE, MATMUL = OPS["divide"], OPS["matmul"]
 
 
-def sliced(bind: Any, x: Any, key: Any) -> Any:
-    """``x[key]`` by slice, reshape and take: integers, slices, None, ``...`` and one integer tensor.
-
-    Raises
-    ------
-    ShapeError
-        Too many indices, an index out of range, or a slice along an unknown extent that needs its value.
-    """
-    parts = _filled(key if isinstance(key, tuple) else (key,), x.shape)
-    starts, stops, steps, shape, takes = [], [], [], [], []
-    axis = 0
-    for part in parts:
-        if part is None:
-            shape.append(1)
-            continue
-        n = x.shape[axis]
-        axis += 1
-        if isinstance(part, slice):
-            start, stop, step, size = _bounds(part, n)
-            shape.append(size)
-        elif isinstance(part, (int, np.integer)) or not known(part):
-            at = extent(part)
-            if known(n) and known(at) and not -n <= at < n:
-                raise ShapeError(f"index {at} is outside of axis {axis - 1} of shape {x.shape}")
-            start = _bound(at, n, 0)
-            stop, step = start + 1, 1
-        else:
-            takes.append((len(shape), part))
-            start, stop, step = 0, n, 1
-            shape.append(n)
-        starts.append(start)
-        stops.append(stop)
-        steps.append(step)
-    if any(s != 0 or e != n or d != 1 for s, e, d, n in zip(starts, stops, steps, x.shape, strict=True)):
-        x = bind(OPS["slice"], x, starts=tuple(starts), stops=tuple(stops), steps=tuple(steps))
-    if tuple(shape) != tuple(x.shape):
-        x = bind(OPS["reshape"], x, shape=tuple(shape))
-    if len(takes) > 1:
-        raise ShapeError("only one axis may be indexed by a tensor at once; use take one axis after the other")
-    for at, indices in takes:
-        x = bind(OPS["take"], x, indices, axis=at)
-    return x
-
-
-def _filled(key: tuple[Any, ...], shape: tuple[Any, ...]) -> list[Any]:
-    used = sum(part is not None and part is not Ellipsis for part in key)
-    if used > len(shape):
-        raise ShapeError(f"{used} indices for a tensor of rank {len(shape)}, shape {shape}")
-    dots = [i for i, part in enumerate(key) if part is Ellipsis]
-    if len(dots) > 1:
-        raise ShapeError("an index has one ... at most")
-    at = dots[0] if dots else len(key)
-    return [*key[:at], *[slice(None)] * (len(shape) - used), *key[at + 1 :]]
-
-
-def _bounds(part: slice, n: Any) -> tuple[Any, Any, int, Any]:
-    if part == slice(None):
-        return 0, n, 1, n
-    if known(n) and known(part.start) and known(part.stop):
-        start, stop, step = part.indices(n)
-        return start, stop if step > 0 else max(stop, -1), step, len(range(start, stop, step))
-    step = 1 if part.step is None else python.index(part.step)
-    if step == 0:
-        raise ShapeError("a slice has no step of 0")
-    start = _bound(part.start, n, 0 if step > 0 else n - 1)
-    stop = _bound(part.stop, n, n if step > 0 else -1)  # -1 stands before the first element
-    distance = stop - start if step > 0 else start - stop
-    return start, stop, step, (distance + abs(step) - 1) // abs(step)
-
-
-def _bound(given: Any, n: Any, otherwise: Any) -> Any:
-    """A bound of a slice, which is taken to lie within the axis; a negative one counts from the end."""
-    if given is None:
-        return otherwise
-    bound = extent(given)
-    return n + bound if known(bound) and bound < 0 else bound
+def matrix_product(bind: Any, a: Any, b: Any) -> Any:
+    """``a @ b`` as NumPy has it: a vector is a row on the left and a column on the right, and that axis is dropped."""
+    ranks = [len(getattr(x, "shape", ())) for x in (a, b)]
+    if 0 in ranks or 1 not in ranks:
+        return bind(MATMUL, a, b)
+    left, right = (r == 1 for r in ranks)
+    a = bind(OPS["expand_dims"], a, axis=0) if left else a
+    b = bind(OPS["expand_dims"], b, axis=1) if right else b
+    return bind(OPS["squeeze"], bind(MATMUL, a, b), axis=(-2,) * left + (-1,) * right)

@@ -72,6 +72,13 @@ def owned(device: Any, value: Any, dtype: Any = None, place: Place = None) -> An
     return copy() if array is value and copy is not None else array
 
 
+def unshared(found: Any, args: Any) -> Any:
+    """A result that does not change with an array of the caller's, of which it may be a view."""
+    if any(isinstance(a, np.ndarray) and np.may_share_memory(a, found) for a in args):
+        return found.copy()
+    return found
+
+
 class Variable:
     """A named place for a value; its identity is the object, its value lives in it.
 
@@ -155,10 +162,17 @@ class Variable:
         >>> nnc.eager().variable("w", [1.0, 2.0]).value.copied()
         array([1., 2.])
         """
+        return self._read(lambda array: np.array(self._device.to_numpy(array)))
+
+    def snapshot(self) -> Any:
+        """Its value as an array of its device, that no program writes over; taken as by `copied`."""
+        return self._read(lambda array: owned(self._device, array))
+
+    def _read(self, taken: Any) -> Any:
         run, mine = Run(), ((self, False),)
         try:
             enter(run, mine)
-            return np.array(self._device.to_numpy(self.array))
+            return taken(self.array)
         finally:
             leave(run, mine)
 

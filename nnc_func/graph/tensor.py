@@ -8,9 +8,11 @@ from weakref import ref
 
 import numpy as np
 
-from nnc_func.errors import DeviceError, DTypeError, GraphError, OperatorError, TracingError
-from nnc_func.graph.arithmetic import OPS, Arithmetic, sliced
-from nnc_func.graph.leaves import CONSTANT, HELD, VARIABLE
+from nnc_func.errors import DeviceError, DTypeError, GraphError, NncError, OperatorError, ShapeError, TracingError
+from nnc_func.facets.dims import known
+from nnc_func.graph import bridges
+from nnc_func.graph.arithmetic import OPS, Arithmetic, matrix_product
+from nnc_func.graph.leaves import CONSTANT, HELD, VARIABLE, Variable
 from nnc_func.graph.node import Node, Result, Value
 from nnc_func.op import Op
 
@@ -33,7 +35,7 @@ class Tensor(Arithmetic):
     array([2., 5.])
     """
 
-    __slots__ = ("__weakref__", "stack", "value")
+    __slots__ = ("__weakref__", "exports", "stack", "value")
     __array_priority__ = 100
     __hash__ = object.__hash__
 
@@ -94,21 +96,58 @@ class Tensor(Arithmetic):
         """
         array = self.numpy()
         if array.size != 1:
-            from nnc_func.errors import ShapeError
-
             raise ShapeError(f"item() wants a tensor of one element, given shape {array.shape}")
         return array.item()
 
-    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-        return np.asarray(self.numpy(), dtype)
+    # --- bridges to other libraries -------------------------------------------------------------------
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return bridges.as_numpy(self, dtype, copy)
+
+    @property
+    def __array_interface__(self) -> Any:
+        return bridges.interface(self, "__array_interface__")
+
+    @property
+    def __cuda_array_interface__(self) -> Any:
+        return bridges.interface(self, "__cuda_array_interface__")
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **keywords: Any) -> Any:
-        op = OPS.get(_BITWISE.get(ufunc.__name__, ufunc.__name__))
-        if method != "__call__" or keywords or op is None:
-            raise DTypeError(
-                f"numpy.{ufunc.__name__} does not work on tensors of a stack; use stack.ops, or x.numpy() for its value"
-            )
-        return self._bind(op, *inputs)
+        op = OPS.get(ufunc.__name__)
+        if op is not None and method == "__call__" and not keywords and ufunc is not np.matmul:
+            return self._bind(op, *inputs)
+        return self.stack.array_api.numpy_ufunc(ufunc, method, inputs, keywords)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, keywords: Any) -> Any:
+        return self.stack.array_api.numpy_function(function, args, keywords)
+
+    def __array_namespace__(self, /, *, api_version: str | None = None) -> Any:
+        return self.stack.array_api.of_version(api_version)
+
+    def __dlpack__(
+        self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
+    ) -> Any:
+        return bridges.capsule(self, stream, max_version, dl_device, copy)
+
+    def __dlpack_device__(self) -> Any:
+        return bridges.placed(self)
+
+    @property
+    def device(self) -> str:
+        """Which of its stack's devices it is on, by name."""
+        return str(self.aval.place or self.stack.array_api.places[0])
+
+    def to_device(self, device: str, /, *, stream: Any = None) -> Any:
+        """The same value on another device of its stack.
+
+        Raises
+        ------
+        DeviceError
+            There is no such device, or a stream is given.
+        """
+        return bridges.moved(self, device, stream)
+
+    # --- Python's numbers -----------------------------------------------------------------------------
 
     def __float__(self) -> float:
         return float(self._scalar("float()"))
@@ -116,12 +155,15 @@ class Tensor(Arithmetic):
     def __int__(self) -> int:
         return int(self._scalar("int()"))
 
+    def __complex__(self) -> complex:
+        return complex(self._scalar("complex()"))
+
     def __bool__(self) -> bool:
         return bool(self._scalar("bool(), if, while, and, or, not"))
 
     def __index__(self) -> int:
         found = self._scalar("an index")
-        if not isinstance(found, int):
+        if type(found) is not int:
             raise DTypeError(f"an index is an integer, given {self.dtype}")
         return int(found)
 
@@ -148,19 +190,60 @@ class Tensor(Arithmetic):
     def __iter__(self) -> Iterator[Any]:
         return iter([self[i] for i in range(len(self))])
 
+    def _logic(self, name: str) -> Any:
+        whole = OPS.get(_BITWISE[name]) if self.dtype.kind in "iu" else None
+        return whole or OPS[f"logical_{name}"]
+
+    def __pos__(self) -> Any:
+        return Tensor(self.stack, self.value)
+
+    def __matmul__(self, other: Any) -> Any:
+        return matrix_product(self._bind, self, other)
+
+    def __rmatmul__(self, other: Any) -> Any:
+        return matrix_product(self._bind, other, self)
+
     def __getitem__(self, key: Any) -> Any:
-        return sliced(self._bind, self, key)
+        from nnc_func.graph.composites.keys import indexed
+
+        found = indexed(self.stack.ops.functions, self, key)
+        return Tensor(self.stack, self.value) if found is self else found  # which may be written into
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        raise TypeError(
-            "tensors are values: writing into one would be lost on a lazy stack; "
-            "use x = ops.set_slice(x, value, starts=..., stops=..., steps=...), or ops.where"
-        )
+        """Write into it, as a value may be written into: this handle gets another value, others keep theirs."""
+        from nnc_func.graph.composites.keys import index_updated
+
+        if type(self.value) is Variable:
+            raise GraphError(
+                f"{self.value!r} is a name for a place: give it a value with w.value.assign(...) or as an update of a "
+                "program, or write into a value of its own, y = w + 0"
+            )
+        given = value if isinstance(value, NUMBERS) else self._fitting(self.stack.asarray(value))
+        before, after = self.value, index_updated(self.stack.ops.functions, self, key, given).value
+        if type(before) in _WITH_AVAL and before.handle is not None and before.handle() is self:
+            before.handle = None  # it does not hold that value any more
+        self.value = after
+        if type(after) in _WITH_AVAL:
+            after.handle = ref(self)
+
+    def _fitting(self, value: Tensor) -> Tensor:
+        given, wanted = value.dtype, self.dtype
+        return value.astype(wanted) if given != wanted and np.can_cast(given, wanted, "same_kind") else value
+
+    def __contains__(self, value: Any) -> bool:
+        return bool(self._bind(OPS["any"], self == value))
 
     @property
     def T(self) -> Any:  # noqa: N802 - NumPy's name
         """With its axes reversed."""
         return self._bind(OPS["permute_dims"], self, axes=None)
+
+    @property
+    def mT(self) -> Any:  # noqa: N802 - the standard's name
+        """With its last two axes exchanged."""
+        if self.ndim < 2:
+            raise ShapeError(f"mT wants matrices, given shape {self.shape}")
+        return self._bind(OPS["permute_dims"], self, axes=(*range(self.ndim - 2), self.ndim - 1, self.ndim - 2))
 
     def reshape(self, *shape: Any) -> Any:
         """The same elements in another shape; one extent may be -1."""
@@ -197,14 +280,14 @@ class Tensor(Arithmetic):
         printer.text(repr(self))
 
 
+_BITWISE = {"and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor", "not": "bitwise_invert"}
+NUMBERS = (bool, int, float, complex)
+SHOWN = 1000  # elements of a tensor that is printed with its value
 _WITH_AVAL = frozenset((Node, Result))
-_BITWISE = {  # of booleans, what Python and NumPy call bitwise is logical
-    "bitwise_and": "logical_and", "bitwise_or": "logical_or", "bitwise_xor": "logical_xor", "invert": "logical_not",
-}  # fmt: skip
 
 
 def _refuse_given(name: str, numpy: dict[str, Any]) -> None:
-    """Refuse what ``numpy.sum(x)`` and the like hand on, unless it is None; it does so of dtype and out."""
+    """Refuse further parameters of NumPy's methods, unless they are None."""
     given = [keyword for keyword, value in numpy.items() if value is not None]
     if given:
         raise OperatorError(
@@ -254,10 +337,12 @@ def paired(updates: Any) -> list[tuple[Any, Any]]:
 
 
 def _shown(x: Tensor) -> str:
-    """A tensor's value, or how it depends on what is not known."""
+    """A tensor's value, computed if it is small; or how it depends on what is not known."""
     value = x.value
-    if isinstance(value, Value) and value.node.op not in (CONSTANT, HELD, VARIABLE):
-        return f", {value.node.op.name}, not computed"
+    waiting = isinstance(value, Value) and value.node.op not in (CONSTANT, HELD, VARIABLE)
+    later = f", {value.node.op.name}, not computed" if waiting else ""
+    if waiting and not (known(x.size) and x.size <= SHOWN):
+        return later
     if hasattr(value, "primal"):
         return ", traced"
     if isinstance(value, Tensor):
@@ -265,5 +350,9 @@ def _shown(x: Tensor) -> str:
     try:
         found = np.asarray(x.numpy())
     except DeviceError:  # a device without elements
-        return ""
-    return ", " + np.array2string(found, threshold=20, separator=", ") if found.size <= 1000 else ""
+        return later
+    except NncError:  # it depends on an input, or cannot be computed: what asks for its value is told why
+        if not waiting:
+            raise
+        return later
+    return ", " + np.array2string(found, threshold=20, separator=", ") if found.size <= SHOWN else ""

@@ -1,0 +1,131 @@
+"""Libraries that know nothing of this one work on its tensors, because they know the standard."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import array_api_compat
+import numpy as np
+import pytest
+
+import nnc_func as nnc
+
+STACKS = {"eager": nnc.eager(), "lazy": nnc.lazy()}
+BOTH = pytest.mark.parametrize("stack", STACKS.values(), ids=STACKS)
+M = np.array([[1.0, -2.5, 3.0], [0.5, 4.0, -1.0]])
+
+SCIPY = """
+import numpy as np
+import scipy.special, scipy.stats
+import nnc_func as nnc
+m = np.array([[1.0, -2.5, 3.0], [0.5, 4.0, -1.0]])
+for stack in (nnc.eager(), nnc.lazy()):
+    x = stack.asarray(m)
+    for ours, theirs in [
+        (scipy.special.logsumexp(x), scipy.special.logsumexp(m)),
+        (scipy.special.logsumexp(x, axis=1), scipy.special.logsumexp(m, axis=1)),
+        (scipy.special.logsumexp(x, axis=0, b=x * x), scipy.special.logsumexp(m, axis=0, b=m * m)),
+        (scipy.stats.zscore(x), scipy.stats.zscore(m)),
+        (scipy.stats.zscore(x, axis=1, ddof=1), scipy.stats.zscore(m, axis=1, ddof=1)),
+    ]:
+        assert type(ours) is nnc.Tensor and ours.stack == stack, type(ours)
+        np.testing.assert_allclose(ours.numpy(), theirs, rtol=1e-12)
+print("well")
+"""
+
+
+def test_scipy() -> None:
+    """In a process of its own: SciPy asks for the standard once, when it is imported."""
+    environment = os.environ | {"SCIPY_ARRAY_API": "1", "PYTHONPATH": str(Path(nnc.__file__).parents[1])}
+    done = subprocess.run([sys.executable, "-c", SCIPY], env=environment, capture_output=True, text=True)
+    assert done.stdout == "well\n", done.stderr
+
+
+@BOTH
+def test_array_api_compat(stack: nnc.Stack) -> None:
+    x = stack.asarray(M)
+    assert array_api_compat.is_array_api_obj(x)
+    assert array_api_compat.array_namespace(x, x + 1, 2.0) is stack.array_api
+    assert array_api_compat.device(x) == "cpu"
+    assert array_api_compat.to_device(x, "cpu") is x
+    assert array_api_compat.size(x) == 6
+    assert not array_api_compat.is_lazy_array(x)
+    with pytest.raises(TypeError, match="Multiple namespaces"):
+        array_api_compat.array_namespace(x, M)
+
+
+def test_array_api_compat_knows_what_has_no_value() -> None:
+    x = STACKS["lazy"].input("x", (2, 3))
+    assert array_api_compat.is_lazy_array(x)
+
+
+@BOTH
+def test_einops(stack: nnc.Stack) -> None:
+    import einops
+    import einops.array_api as ours
+
+    given = np.arange(24.0).reshape(2, 3, 4)
+    x = stack.asarray(given)
+    for found, wanted in [
+        (ours.rearrange(x, "a b c -> c (a b)"), einops.rearrange(given, "a b c -> c (a b)")),
+        (ours.rearrange(x, "a b (c d) -> (a c) d b", d=2), einops.rearrange(given, "a b (c d) -> (a c) d b", d=2)),
+        (ours.reduce(x, "a b c -> a c", "mean"), einops.reduce(given, "a b c -> a c", "mean")),
+        (ours.reduce(x, "a b c -> b", "max"), einops.reduce(given, "a b c -> b", "max")),
+        (ours.repeat(x, "a b c -> a b c d", d=2), einops.repeat(given, "a b c -> a b c d", d=2)),
+        (ours.rearrange([x, x], "n a b c -> a (n b) c"), einops.rearrange([given, given], "n a b c -> a (n b) c")),
+    ]:
+        assert type(found) is nnc.Tensor
+        assert np.array_equal(found.numpy(), wanted)
+    assert ours.asnumpy(x).tolist() == given.tolist()
+    packed, shapes = ours.pack([x, stack.asarray(given[:, 0])], "a * c")
+    assert [a.shape for a in ours.unpack(packed, shapes, "a * c")] == [(2, 3, 4), (2, 4)]
+
+
+@BOTH
+def test_einops_in_functions_that_are_differentiated_or_compiled(stack: nnc.Stack) -> None:
+    import einops.array_api as einops
+
+    def f(x: Any) -> Any:
+        return (einops.reduce(x, "a b -> b", "sum") ** 2).sum()
+
+    np.testing.assert_allclose(stack.grad(f)(M).numpy(), np.broadcast_to(2 * M.sum(0), M.shape))
+    np.testing.assert_allclose(stack.jit(f)(M).item(), (M.sum(0) ** 2).sum())
+
+
+@BOTH
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_xarray(stack: nnc.Stack) -> None:
+    import xarray
+
+    x = xarray.DataArray(stack.asarray(M), dims=("a", "b"))
+    theirs = xarray.DataArray(M, dims=("a", "b"))
+    for ours, wanted in [
+        (x.mean(), theirs.mean()), (x.mean("a"), theirs.mean("a")), (x.sum("b"), theirs.sum("b")),
+        (x + x.mean("a"), theirs + theirs.mean("a")), (x.transpose("b", "a") * 2, theirs.transpose("b", "a") * 2),
+        (x.isel(a=0), theirs.isel(a=0)), (x.isel(b=[2, 0]), theirs.isel(b=[2, 0])), (x.max(), theirs.max()),
+        (np.exp(x), np.exp(theirs)), (x.where(x > 0, 0.0), theirs.where(theirs > 0, 0.0)),
+        (xarray.concat([x, x], "a"), xarray.concat([theirs, theirs], "a")), (x.std("a"), theirs.std("a")),
+    ]:  # fmt: skip
+        assert type(ours.data) is nnc.Tensor
+        np.testing.assert_allclose(ours.data.numpy(), wanted.data)
+    assert "Tensor" in repr(x)
+
+
+@BOTH
+def test_array_api_extra_style_functions(stack: nnc.Stack) -> None:
+    """Code written for any namespace: gradients go through it, and it is compiled."""
+
+    def softmax(x: Any) -> Any:
+        xp = array_api_compat.array_namespace(x)
+        e = xp.exp(x - xp.max(x, axis=-1, keepdims=True))
+        return e / xp.sum(e, axis=-1, keepdims=True)
+
+    wanted = softmax(M)
+    np.testing.assert_allclose(softmax(stack.asarray(M)).numpy(), wanted)
+    np.testing.assert_allclose(stack.jit(softmax)(M).numpy(), wanted)
+    gradient = stack.grad(lambda x: softmax(x)[0, 0])(M).numpy()
+    np.testing.assert_allclose(gradient[0], wanted[0, 0] * (np.eye(3)[0] - wanted[0]), atol=1e-12)
