@@ -75,16 +75,7 @@ def _zero(o: Any, x: Any) -> Any:
 
 def cast_like(o: Any, t: Any, y: Any) -> Any:
     """`t` in the dtype of `y`; of a complex one only the real part acts where `y` is real."""
-    if t.dtype is y.dtype:
-        return t
-    wanted, given = o.dtype(y), o.dtype(t)
-    if wanted == given:
-        return t
-    if given.kind == "c" and wanted.kind != "c":  # only this part of it acts on real numbers
-        t = o.real(t)
-        if o.dtype(t) == wanted:
-            return t
-    return o.cast(t, dtype=wanted)
+    return t if t.dtype is y.dtype else o.projected(t, o.dtype(y))
 
 
 def cotangent(o: Any, entry: Any, gs: list[Any], needed: list[int]) -> Iterator[tuple[int, Any]]:

@@ -39,6 +39,32 @@ def floating(*dtypes: DType, **_: Any) -> DType:
     return found if found.kind in "fc" else FLOAT64
 
 
+def real_part(*dtypes: DType, **_: Any) -> DType:
+    """Promotion of numbers; a complex dtype becomes the real one of the same precision.
+
+    Examples
+    --------
+    >>> real_part(np.dtype("complex64")), real_part(INT64)
+    (dtype('float32'), dtype('int64'))
+    """
+    found = numeric(*dtypes)
+    return np.dtype(f"f{found.itemsize // 2}") if found.kind == "c" else found
+
+
+def converted(x: DType, *, dtype: Any, **_: Any) -> DType:
+    """That of the parameter ``dtype``, to which it can be cast: a complex number is no real one.
+
+    Raises
+    ------
+    DTypeError
+        Complex numbers would lose their imaginary parts.
+    """
+    found: DType = np.dtype(dtype)
+    if x.kind == "c" and found.kind not in "cb":
+        raise DTypeError(f"{x.name} is not cast to {found.name}, which has no imaginary part; take real, imag or abs")
+    return found
+
+
 def boolean(*dtypes: DType, **_: Any) -> DType:
     """Always bool, of arguments that have a common dtype."""
     promote(*dtypes)

@@ -7,9 +7,12 @@ from typing import Any
 
 from attrs import field, frozen
 
-FLOATS = ("float32", "float64")
-INTEGERS = ("int32", "int64")
-NUMBERS = FLOATS + INTEGERS
+FLOATS = ("float32", "float64", "float16")
+COMPLEX = ("complex64", "complex128")
+INEXACT = FLOATS + COMPLEX
+INTEGERS = ("int32", "int64", "int8", "int16", "uint8", "uint16", "uint32", "uint64")
+REALS = FLOATS + INTEGERS
+NUMBERS = REALS + COMPLEX
 ANY = (*NUMBERS, "bool")
 
 
@@ -27,14 +30,14 @@ class Samples:
         How the shapes go together: ``"broadcast"`` (mutually broadcastable; also for one argument),
         ``"equal"`` (all the same), or ``"cases"`` (only `cases` are used).
     domain
-        Interval ``(low, high)`` from which floating elements are drawn, one for all arguments or a tuple
-        of one each. Both ends are included; points where a derivative does not exist are kept away from
-        by `avoid`.
+        Interval ``(low, high)`` from which floating elements, and both parts of complex ones, are drawn: one for all
+        arguments or a tuple of one each. Both ends are included; points where a derivative does not exist are kept
+        away from by `avoid`.
     avoid
         Elements at which the operator has a kink or a pole: no element is within 0.05 of one of these.
         For ``distinct=True`` elements also differ pairwise by at least 0.05 (max, sorting).
     dtypes
-        Dtypes of the arguments, by name.
+        Dtypes of the arguments, by name; those that the operator's dtype rule refuses are not drawn.
     params
         ``(shapes, draw) -> dict``: parameters that fit the shapes, where ``draw(sequence)`` picks one element
         of a non-empty sequence. None: the operator has no required parameter.
@@ -53,7 +56,7 @@ class Samples:
     relation: str = "broadcast"
     domain: Any = (-3.0, 3.0)
     avoid: tuple[float, ...] = ()
-    dtypes: tuple[str, ...] = FLOATS
+    dtypes: tuple[str, ...] = INEXACT
     params: Callable[..., dict[str, Any]] | None = None
     cases: tuple[tuple[Any, dict[str, Any]], ...] = field(default=(), converter=_tuple)
     distinct: bool = False

@@ -91,6 +91,15 @@ class Functions:
             x = self.sum(x, axis=axes, keepdims=False)
         return x if kept == shape else self.reshape(x, shape=shape)
 
+    def projected(self, x: Any, dtype: Any) -> Any:
+        """`x` in that dtype; of a complex number that is to be real, its real part: the transpose of promotion."""
+        have = self.dtype(x)
+        if have == dtype:
+            return x
+        if have.kind == "c" and dtype.kind != "c":
+            x = self.real(x)
+        return x if self.dtype(x) == dtype else self.cast(x, dtype=dtype)
+
     def zeros_like(self, x: Any) -> Any:
         """Zeros of the shape and dtype of a carrier."""
         zeros = self.full(shape=x.shape, value=0, dtype=self.dtype(x))

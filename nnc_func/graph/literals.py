@@ -138,7 +138,7 @@ def array_text(array: Any) -> str:
 
 
 def _real_text(value: Any) -> str:
-    size = abs(value)
+    size = float(abs(value))
     if np.isnan(value) or np.isinf(value):
         written = "nan" if np.isnan(value) else "inf" if value > 0 else "-inf"
     elif size == 0 or 1e-4 <= size < 1e16:

@@ -26,7 +26,14 @@ from nnc_func.nn.layers import (
     softplus,
     tanh,
 )
-from nnc_func.nn.losses import accuracy, quadratic, softmax_cross_entropy
+from nnc_func.nn.losses import (
+    accuracy,
+    hinge,
+    quadratic,
+    sigmoid_binary_cross_entropy,
+    smooth_l1,
+    softmax_cross_entropy,
+)
 from nnc_func.nn.modules import (
     Context,
     Module,
@@ -71,7 +78,7 @@ __all__ = [
     "GlobalAveragePool", "GlobalMaxPool", "GroupNorm", "ImmediateStep", "InstanceNorm", "LayerNorm", "MaxPool1D",
     "MaxPool2D", "MaxPool3D", "Module", "MultiHeadAttention", "RMSNorm", "RMSprop", "Resize", "Sequential", "Step",
     "Trained", "TrainingState", "Update", "accuracy", "apply", "count", "described", "glorot_normal",
-    "glorot_uniform", "he_normal", "key_of", "lecun_normal", "log_softmax", "module", "ones", "parameter",
-    "partition", "quadratic", "relu", "sigmoid", "silu", "softmax", "softmax_cross_entropy", "softplus", "state",
-    "static", "tanh", "train", "zeros",
+    "glorot_uniform", "he_normal", "hinge", "key_of", "lecun_normal", "log_softmax", "module", "ones", "parameter",
+    "partition", "quadratic", "relu", "sigmoid", "sigmoid_binary_cross_entropy", "silu", "smooth_l1", "softmax",
+    "softmax_cross_entropy", "softplus", "state", "static", "tanh", "train", "zeros",
 ]  # fmt: skip

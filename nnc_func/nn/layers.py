@@ -167,7 +167,7 @@ def softplus(x: Any) -> Any:
 
 def silu(x: Any) -> Any:
     """``x * sigmoid(x)``."""
-    return x * x.stack.ops.sigmoid(x)
+    return x.stack.ops.silu(x)
 
 
 def softmax(x: Any) -> Any:

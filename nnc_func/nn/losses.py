@@ -10,7 +10,7 @@ from nnc_func.errors import ShapeError
 from nnc_func.facets.dims import same_extent
 
 
-def softmax_cross_entropy(logits: Any, labels: Any) -> Any:
+def softmax_cross_entropy(logits: Any, labels: Any, label_smoothing: float = 0.0) -> Any:
     """Mean cross-entropy between labels and the softmax of logits, whose last axis counts classes.
 
     Labels are class numbers (integers, the logits' shape without the last axis) or probabilities (the logits' shape).
@@ -29,11 +29,9 @@ def softmax_cross_entropy(logits: Any, labels: Any) -> Any:
     >>> round(float(softmax_cross_entropy(stack.asarray(np.zeros((2, 4))), stack.asarray([0, 3]))), 4)  # log 4
     1.3863
     """
-    ops = logits.stack.ops
     if labels.dtype.kind in "iu":
         _class_numbers(logits, labels)
-        labels = ops.one_hot(labels, depth=logits.shape[-1], dtype=logits.dtype)
-    return ops.softmax_cross_entropy(logits, labels, axis=-1).mean()
+    return logits.stack.ops.softmax_cross_entropy_loss(logits, labels, label_smoothing=label_smoothing)
 
 
 def _class_numbers(logits: Any, labels: Any) -> None:
@@ -61,10 +59,46 @@ def quadratic(outputs: Any, targets: Any) -> Any:
     >>> float(quadratic(stack.asarray([1.0, 2.0]), stack.asarray([1.0, 4.0])))
     2.0
     """
-    if tuple(outputs.shape) != tuple(targets.shape):
-        raise ShapeError(f"quadratic wants outputs and targets of one shape, given {outputs.shape} and {targets.shape}")
-    difference = outputs - targets
-    return (difference * difference).mean()
+    return outputs.stack.ops.quadratic_loss(outputs, targets)
+
+
+def sigmoid_binary_cross_entropy(logits: Any, targets: Any) -> Any:
+    """Mean cross-entropy between targets, from 0 to 1, and the sigmoid of logits.
+
+    Examples
+    --------
+    >>> import nnc_func as nnc
+    >>> stack = nnc.eager()
+    >>> round(float(sigmoid_binary_cross_entropy(stack.asarray([0.0, 0.0]), stack.asarray([0.0, 1.0]))), 4)  # log 2
+    0.6931
+    """
+    return logits.stack.ops.sigmoid_binary_cross_entropy(logits, targets)
+
+
+def smooth_l1(outputs: Any, targets: Any, beta: float = 1.0) -> Any:
+    """Mean of the squared differences where they are small, of the absolute ones elsewhere; smooth between.
+
+    Examples
+    --------
+    >>> import nnc_func as nnc
+    >>> stack = nnc.eager()
+    >>> float(smooth_l1(stack.asarray([0.0, 3.0]), stack.asarray([1.0, 0.0])))
+    1.5
+    """
+    return outputs.stack.ops.smooth_l1_loss(outputs, targets, beta=beta)
+
+
+def hinge(outputs: Any, targets: Any) -> Any:
+    """Mean of ``max(0, 1 - outputs targets)`` for targets of -1 and 1.
+
+    Examples
+    --------
+    >>> import nnc_func as nnc
+    >>> stack = nnc.eager()
+    >>> float(hinge(stack.asarray([0.5, 2.0]), stack.asarray([1.0, -1.0])))
+    1.75
+    """
+    return outputs.stack.ops.hinge_loss(outputs, targets)
 
 
 def accuracy(logits: Any, labels: Any) -> Any:

@@ -114,7 +114,7 @@ class Program:
 
     def epsilon(self) -> float:
         """That of its narrowest floating dtype: what values can be compared to."""
-        kinds = {a.dtype for a in self.avals() if a.dtype.kind == "f"}
+        kinds = {a.dtype for a in self.avals() if a.dtype.kind in "fc"}
         return max((float(np.finfo(d).eps) for d in kinds), default=0.0)
 
     def avals(self) -> list[Aval]:
@@ -145,7 +145,7 @@ class Program:
                 kernel = step.op.kernels[-1]
                 found = fresh(np, kernel, step.op.canonical(step.params))(*[values[a] for a in step.args])
                 values += [np.asarray(f) for f in (found if step.op.several else (found,))]
-        finite = [np.abs(v[np.isfinite(v)]) for v in values if v.dtype.kind == "f"]
+        finite = [np.abs(v[np.isfinite(v)]) for v in values if v.dtype.kind in "fc"]
         largest = max((float(f.max()) for f in finite if f.size), default=1.0)
         following = dict(self.updates)
         places = [i for i, n in enumerate(self.leaves) if n.kind == VARIABLE]

@@ -15,14 +15,14 @@ from nnc_func.aval import Aval
 from nnc_func.declaration import REQUIRED
 from nnc_func.errors import NncError
 from nnc_func.facets.derivatives import Refusal
-from nnc_func.facets.samples import FLOATS
 from nnc_func.graph.ops import CATALOGUE
 from nnc_func.op import Op
 from nnc_func.testing.program import CONSTANT, FILLS, INPUT, KEY, VARIABLE, Built, Leaf, Program, Step, inferred
 
 __all__ = ["CONSTANT", "INPUT", "LARGEST", "VARIABLE", "Built", "Leaf", "Program", "Step", "programs"]
 
-DTYPES = ("float64", "float64", "float32", "int64", "int32", "bool")
+WIDE = ("float32", "float64")  # half precision amplifies rounding too soon: laws draw that
+DTYPES = ("float64", "float64", "float32", "int64", "int32", "bool", "complex128", "uint8")
 LARGEST = 1e4  # beyond it rounding is amplified too much to compare: leave such programs out
 
 # Discontinuous, or steeper than any bound somewhere: they are applied only to what every engine gives bit by bit.
@@ -31,13 +31,14 @@ EDGED = frozenset((
     "divide", "power", "floor_divide", "remainder", "atan2", "equal", "not_equal", "less", "less_equal",
     "greater", "greater_equal", "argmax", "argmin", "any", "all", "cast", "one_hot", "take", "take_along_axis",
     "scatter_add", "put_along_axis_add", "max_pool2d", "max_pool2d_gradient", "max_pool2d_tangent",
-    "random_fold_in",
+    "random_fold_in", "angle",
 ))  # fmt: skip
 # Elements are moved, or their sign is changed: bits in, bits out.
 EXACT = frozenset((
-    "negative", "abs", "reshape", "permute_dims", "broadcast_to", "expand_dims", "squeeze", "flip", "tile",
+    "negative", "reshape", "permute_dims", "broadcast_to", "expand_dims", "squeeze", "flip", "tile",
     "concat", "stack", "split", "pad", "assemble", "slice", "set_slice", "take", "take_along_axis", "where",
-    "stop_gradient", "full", "arange", "one_hot", "relu", "clip", "maximum", "minimum", "max", "min",
+    "stop_gradient", "real", "imag", "conj", "full", "arange", "one_hot", "relu", "clip", "maximum", "minimum",
+    "max", "min",
 ))  # fmt: skip
 FITTED = tuple(
     op for op in CATALOGUE.values()
@@ -136,7 +137,7 @@ class _Drawing:
         specs, params = self.pick(op.samples.cases)
         first = len(self.leaves)
         for shape in specs:
-            self.leaf(self.pick((INPUT, CONSTANT, VARIABLE)), shape, "float64" if self.smooth else self.pick(FLOATS))
+            self.leaf(self.pick((INPUT, CONSTANT, VARIABLE)), shape, "float64" if self.smooth else self.pick(WIDE))
         return op, tuple(range(first, len(self.leaves))), dict(params)
 
     @property
@@ -153,7 +154,7 @@ class _Drawing:
         known = self.known
         usable = [
             i for i, a in enumerate(known)
-            if a.dtype != np.uint64 and (self.exact[i] or op.name not in EDGED or a.dtype.kind != "f")
+            if a.dtype != np.uint64 and (self.exact[i] or op.name not in EDGED or a.dtype.kind not in "fc")
         ]  # fmt: skip
         for _ in range(4):
             args = tuple(self.pick(reversed(usable)) for _ in range(count))
@@ -168,13 +169,13 @@ class _Drawing:
             found = inferred(op, [self.known[a] for a in args], params)
         except (NncError, TypeError, ValueError, IndexError):
             return False
-        if any(a.size > 512 for a in found) or (op.name == "power" and found[0].dtype.kind != "f"):
+        if any(a.size > 512 for a in found) or (op.name == "power" and found[0].dtype.kind not in "fc"):
             return False
         if op.name.startswith(("take", "scatter", "put")) and self.known[args[1]].size:
             return False  # indices would have to be in range: laws draw those
         self.steps.append(Step(op, args, params))
         exact = all(self.exact[a] for a in args) and op.name in EXACT
-        self.exact += [exact or a.dtype.kind != "f" for a in found]
+        self.exact += [exact or a.dtype.kind not in "fc" for a in found]
         self.made += found
         return True
 
@@ -183,6 +184,8 @@ class _Drawing:
         samples = op.samples
         if op.name == "assemble":
             return self.places(given)
+        if op.name == "cast":
+            return {"dtype": np.dtype(self.pick(self.dtypes if self.smooth else DTYPES))}
         try:
             if op.name == "set_slice":
                 samples = CATALOGUE["slice"].samples

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from nnc_func.aval import Aval
 from nnc_func.declaration import REQUIRED
 from nnc_func.device.null import Null
-from nnc_func.errors import DTypeError, ShapeError
+from nnc_func.errors import DTypeError, NncError, ShapeError
 from nnc_func.facets.samples import Samples
 from nnc_func.graph.composite import Composite
 from nnc_func.graph.functions import Functions
@@ -31,6 +32,7 @@ GRID = 1 / 64  # floating elements are multiples of it, so that they print short
 MOST_SIDE = 3
 MOST_RANK = 3
 MOST_LISTED = 32  # elements of an array that are drawn, and shrink, one by one; of a larger one a seed is drawn
+PRECISE = ("float64", "complex128")  # what derivatives are checked in
 VARIADIC = 3  # most tensors that a variadic operator is given
 
 
@@ -53,7 +55,7 @@ def arrays(
         Of the array.
     domain
         Least and largest element, both included; integers are drawn from it, too, unsigned ones from zero.
-        Booleans have no domain.
+        Booleans have no domain. Both parts of a complex number lie in it.
     avoid
         Floating elements keep 0.05 away from these.
     distinct
@@ -66,7 +68,10 @@ def arrays(
     array([5, 5])
     """
     wanted, size = np.dtype(dtype), math.prod(shape)
-    unique = distinct and wanted.kind in "fc"
+    if wanted.kind == "c":
+        part = arrays(shape, wanted.type(0).real.dtype, domain, avoid=avoid, distinct=distinct)
+        return st.tuples(part, part).map(lambda parts: np.asarray(parts[0] + 1j * parts[1], wanted))
+    unique = distinct and wanted.kind == "f"
     if wanted.kind == "b":
         elements: st.SearchStrategy[Any] = st.booleans()
     elif wanted.kind in "iu":
@@ -78,7 +83,7 @@ def arrays(
     if size <= MOST_LISTED:
         many = st.lists(elements, min_size=size, max_size=size, unique=unique)
         return many.map(lambda listed: np.array(listed, wanted).reshape(shape))
-    if wanted.kind not in "fc":
+    if wanted.kind != "f":
         options = sorted({0, 1} if wanted.kind == "b" else {low, (low + high) // 2, high})
     seeds = st.integers(0, 2**32 - 1).map(np.random.default_rng)
     return seeds.map(lambda random: random.choice(options, size, replace=not unique).astype(wanted).reshape(shape))
@@ -148,8 +153,9 @@ def arguments(op: Op | Composite, dtype: Any = None, *, differentiable: bool = F
     dtype
         The dtype of all arguments whose dtype the operator leaves open; None draws it, one for all or a mix.
     differentiable
-        Floating arguments are all float64, and no others are drawn where they are possible: what a derivative
-        is checked with. Indices stay integers, conditions stay booleans.
+        Floating arguments are all float64, or all complex128 where the operator takes complex numbers, and no others
+        are drawn where they are possible: what a derivative is checked with. Indices stay integers, conditions stay
+        booleans.
 
     Returns
     -------
@@ -189,13 +195,17 @@ def _fits(op: Op | Composite, found: Arguments) -> bool:
 
 def _infers(op: Composite, avals: list[Aval], params: dict[str, Any]) -> bool:
     """Whether the operators that a composite is made of take such operands."""
-    from nnc_func.stacks import eager
-
     try:
-        op.over(Functions(eager(Null()).shape.bind, CATALOGUE), *avals, **params)
+        _inferred(op, avals, params)
     except (ShapeError, DTypeError):
         return False
     return True
+
+
+def _inferred(op: Composite, avals: list[Aval], params: dict[str, Any]) -> None:
+    from nnc_func.stacks import eager
+
+    op.over(Functions(eager(Null()).shape.bind, CATALOGUE), *avals, **params)
 
 
 def _domain(samples: Samples, position: int) -> tuple[float, float]:
@@ -209,7 +219,7 @@ def _related(draw: Any, op: Op | Composite, dtype: Any, differentiable: bool) ->
     samples = op.samples
     count = draw(st.integers(1, VARIADIC)) + len(op.args) - 1 if op.variadic else len(op.args)
     sides = draw(shapes(count, relation=samples.relation, min_rank=samples.min_rank))
-    kinds = _dtypes(draw, samples, count, dtype, differentiable)
+    kinds = _dtypes(draw, op, count, dtype, differentiable)
     if not _mixes(op, kinds):
         kinds = [kinds[0]] * count
     pick = lambda options: draw(st.sampled_from(list(options)))  # noqa: E731 - the facet's `draw`
@@ -225,13 +235,14 @@ def _related(draw: Any, op: Op | Composite, dtype: Any, differentiable: bool) ->
 
 def _mixes(op: Op | Composite, kinds: list[Any]) -> bool:
     """Whether the operator takes these dtypes together, as far as its defaults tell; `arguments` asks it again."""
-    if isinstance(op, Composite):
-        return True
     try:
-        op.dtype(*kinds, **_defaults(op))
+        if isinstance(op, Composite):
+            _inferred(op, [Aval((2,) * op.samples.min_rank, kind) for kind in kinds], _defaults(op))
+        else:
+            op.dtype(*kinds, **_defaults(op))
     except DTypeError:
         return False
-    except TypeError:  # the rule wants a parameter that has not been drawn
+    except (TypeError, NncError):  # the rule wants a parameter that has not been drawn, or other shapes
         return True
     return True
 
@@ -240,12 +251,19 @@ def _defaults(op: Op | Composite) -> dict[str, Any]:
     return {name: value for name, value in op.params.items() if value is not REQUIRED}
 
 
-def _dtypes(draw: Any, samples: Samples, count: int, dtype: Any, differentiable: bool) -> list[np.dtype[Any]]:
+@cache
+def _taken(op: Op | Composite, count: int) -> tuple[str, ...]:
+    """Of the dtypes that its samples name, those that the operator takes."""
+    return tuple(d for d in op.samples.dtypes if _mixes(op, [np.dtype(d)] * count)) or op.samples.dtypes
+
+
+def _dtypes(draw: Any, op: Op | Composite, count: int, dtype: Any, differentiable: bool) -> list[np.dtype[Any]]:
     if dtype is not None:
         return [np.dtype(dtype)] * count
-    if differentiable and any(np.dtype(d).kind == "f" for d in samples.dtypes):
-        return [np.dtype("float64")] * count
-    one = st.sampled_from(samples.dtypes)
+    taken = _taken(op, count)
+    if differentiable and any(np.dtype(d).kind in "fc" for d in taken):
+        return [np.dtype(draw(st.sampled_from([d for d in PRECISE if d in taken] or PRECISE[:1])))] * count
+    one = st.sampled_from(taken)
     if count > 1 and not draw(st.integers(0, 3)):  # a quarter of the time
         return [np.dtype(draw(one)) for _ in range(count)]
     return [np.dtype(draw(one))] * count
@@ -272,14 +290,27 @@ def _from_cases(draw: Any, op: Op | Composite, dtype: Any, differentiable: bool)
     return given, dict(params)
 
 
+@cache
 def _cases(op: Op | Composite, dtype: Any, differentiable: bool) -> list[tuple[list[Any], dict[str, Any]]]:
     """The facet's cases, written out, that have the wanted dtype; all of them if none has it."""
     written = []
     for specs, params in op.samples.cases:
         written += _written(specs, params, op.samples.dtypes, dtype, differentiable)
-    wanted = np.dtype("float64") if differentiable else np.dtype(dtype) if dtype is not None else None
-    kept = [c for c in written if wanted is None or _only(c[0], wanted, differentiable)]
+    written = [c for c in written if _takes(op, c)] or written
+    wanted = np.dtype(dtype) if dtype is not None and not differentiable else None
+    kept = [c for c in written if _only(c[0], wanted, differentiable)]
     return kept or written
+
+
+def _takes(op: Op | Composite, case: tuple[list[Any], dict[str, Any]]) -> bool:
+    specs, params = case
+    if isinstance(op, Composite):
+        return _infers(op, [Aval(shape, kind) for shape, kind, _ in specs], params)
+    try:
+        op.dtype(*(kind for _, kind, _ in specs), **dict(op.canonical(params)))
+    except DTypeError:
+        return False
+    return True
 
 
 def _written(
@@ -291,7 +322,7 @@ def _written(
     if bare and dtype is not None:
         options = [np.dtype(dtype)]
     if bare and differentiable:
-        options = [d for d in options if d == np.dtype("float64")] or options
+        options = [d for d in options if d.name in PRECISE] or options
     return [([_spec(spec, each) for spec in specs], params) for each in options]
 
 
@@ -305,9 +336,9 @@ def _spec(spec: Any, dtype: np.dtype[Any]) -> tuple[Shape, np.dtype[Any], Any]:
     return spec[0], np.dtype(spec[1]), spec[2] if len(spec) > 2 else None
 
 
-def _only(specs: list[Any], wanted: np.dtype[Any], differentiable: bool) -> bool:
-    """Whether the open dtypes of a case are the wanted one: of floats for derivatives, else of the first argument."""
+def _only(specs: list[Any], wanted: np.dtype[Any] | None, differentiable: bool) -> bool:
+    """Whether the open dtypes of a case are wanted: of floats the precise ones for derivatives, else one argument's."""
     if differentiable:
-        floats = [kind for _, kind, _ in specs if kind.kind == "f"]
-        return bool(floats) and all(kind == wanted for kind in floats)
-    return any(kind == wanted for _, kind, _ in specs)
+        floats = {kind.name for _, kind, _ in specs if kind.kind in "fc"}
+        return bool(floats) and floats <= set(PRECISE)
+    return wanted is None or any(kind == wanted for _, kind, _ in specs)

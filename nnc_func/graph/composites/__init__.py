@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from nnc_func.graph.composite import members
 from nnc_func.graph.composites import (
+    activations,
     attention,
     contraction,
     convolution,
     creation,
     detection,
     distances,
+    elementwise,
     indexing,
     linear_algebra,
+    losses,
     manipulation,
     normalisation,
     pooling,
@@ -22,6 +25,9 @@ from nnc_func.graph.composites import (
 )
 
 COMPOSITES = members(
+    elementwise,
+    activations,
+    losses,
     distances,
     convolution,
     pooling,

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from nnc_func.graph.ops import (
     absorbing,
+    activations,
     binary,
+    bitwise,
     compare,
+    complex,
     control,
     conv,
     create,
@@ -25,13 +28,20 @@ from nnc_func.graph.ops import (
     scatter,
     solvers,
     sorting,
+    special,
+    transcendental,
     unary,
 )
 from nnc_func.op import members
 
 CATALOGUE = members(
     unary,
+    transcendental,
+    special,
+    activations,
     binary,
+    bitwise,
+    complex,
     compare,
     reduce,
     move,

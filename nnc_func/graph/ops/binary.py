@@ -10,7 +10,7 @@ from nnc_func.facets import dtypes
 from nnc_func.facets.derivatives import ONE, Custom, Linear, partials
 from nnc_func.facets.kernels import ALL, Kernel, reference
 from nnc_func.facets.laws import absorbs, associative, commutative, idempotent, unit
-from nnc_func.facets.samples import ANY, EXACT, FLOATS, NUMBERS, Refused, Samples
+from nnc_func.facets.samples import ANY, EXACT, NUMBERS, Refused, Samples
 from nnc_func.facets.views import per_element
 from nnc_func.graph.ops.families import (
     STEPS,
@@ -68,7 +68,7 @@ def multiply(a: Tensor, b: Tensor, /) -> Tensor:
     partials(lambda o, y, a, b: o.reciprocal(b), lambda o, y, a, b: o.negative(o.multiply(y, o.reciprocal(b)))),
     laws=(unit(1, "right"),),
     onnx="Div",
-    samples=Samples(domain=((-3.0, 3.0), (0.5, 4.0)), dtypes=FLOATS),
+    samples=Samples(domain=((-3.0, 3.0), (0.5, 4.0))),
     tolerance=EXACT,
 )
 def divide(a: Tensor, b: Tensor, /) -> Tensor:
@@ -82,9 +82,10 @@ def _power_by_base(o: Any, y: Any, a: Any, b: Any) -> Any:
 
 
 def _power_by_exponent(o: Any, y: Any, a: Any, b: Any) -> Any:
-    """y log(a) where the base is positive; elsewhere there is no derivative, and it is taken to be zero."""
-    positive = o.greater(a, 0)
-    return o.where(positive, o.multiply(y, o.log(o.where(positive, a, 1))), 0)
+    """y log(a) where the base is positive or complex; elsewhere there is no derivative, and it is taken to be zero."""
+    usable = o.greater(a, 0) if o.dtype(y).kind != "c" else o.not_equal(a, 0)
+    base = o.cast(o.where(usable, a, 1), dtype=o.dtype(y))  # a negative base of a complex power has a logarithm
+    return o.where(usable, o.multiply(y, o.log(base)), 0)
 
 
 def _integers(avals: Any, **_: Any) -> bool:
@@ -112,7 +113,7 @@ def _power_into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays) -> None:
     laws=(unit(1, "right"), absorbs(1, "left")),
     onnx="Pow",
     cost=per_element(16),
-    samples=Samples(domain=((0.3, 2.5), (-2.0, 3.0)), dtypes=FLOATS),
+    samples=Samples(domain=((0.3, 2.5), (-2.0, 3.0))),
 )
 def power(a: Tensor, b: Tensor, /) -> Tensor:
     """`a` to the power of `b`; the derivative by the exponent is zero where the base is not positive."""
@@ -183,7 +184,7 @@ def minimum(a: Tensor, b: Tensor, /) -> Tensor:
 
 # --- division with a whole quotient -----------------------------------------------------------------------
 
-WITHIN_ONE = Samples(domain=((-3.0, 3.0), (3.5, 6.0)), avoid=(0.0,), dtypes=FLOATS)
+WITHIN_ONE = Samples(domain=((-3.0, 3.0), (3.5, 6.0)), avoid=(0.0,))
 
 
 @elementwise(STEPS, dtype=real, onnx=Refused("ONNX has no floored division"), samples=WITHIN_ONE, tolerance=EXACT)
@@ -211,7 +212,7 @@ def remainder(a: Tensor, b: Tensor, /) -> Tensor:
     standard="atan2",
     dtype=real_floating,
     onnx=Refused("ONNX has no arc tangent of two arguments"),
-    samples=Samples(avoid=(0.0,), dtypes=FLOATS),
+    samples=Samples(avoid=(0.0,)),
     cost=per_element(24),
 )
 def atan2(a: Tensor, b: Tensor, /) -> Tensor:

@@ -116,6 +116,16 @@ def pointwise(numpy: str, standard: str, common: dtypes.DTypeRule, widens: bool)
     return evolve(plain, accepts=natural), wide, last
 
 
+def standing_in(numpy: str, compute: Callable[..., Any], common: dtypes.DTypeRule) -> tuple[Kernel, ...]:
+    """The kernels of a function that NumPy has and the standard has not: elsewhere it is computed by ``(xp, x)``."""
+
+    def standardised(xp: Any, *arrays: Any) -> Any:
+        wanted = common(*map(dtype_of, arrays))
+        return compute(xp, *(converted(xp, a, wanted) for a in arrays))
+
+    return (*pointwise(numpy, numpy, common, widens=True)[:-1], reference(standardised, infallible=True))
+
+
 def comparable(*given: dtypes.DType, **_: Any) -> dtypes.DType:
     """Promotion; booleans become the smallest integers, since the standard orders numbers only."""
     found = dtypes.promote(*given)
@@ -184,7 +194,7 @@ def rounding(numpy: str, standard: str) -> tuple[Kernel, ...]:
     """Kernels for rounding to an integer: an integer stays what it is (NumPy before 2.1 made it a float)."""
 
     def rounded(xp: Any, x: Any) -> Any:
-        return getattr(xp, standard)(x) if dtype_of(x).kind == "f" else cast(xp, x, dtype=dtype_of(x))
+        return getattr(xp, standard)(x) if dtype_of(x).kind in "fc" else cast(xp, x, dtype=dtype_of(x))
 
     return evolve(ufunc(numpy), namespaces=NUMPY, accepts=floats_only), reference(rounded, infallible=True)
 

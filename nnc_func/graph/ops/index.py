@@ -195,6 +195,9 @@ def _scatter(transpose: str) -> Linear:
     return Linear(back, arguments=(0, 2))
 
 
+HOT = ("float32", "float32", "float64", "int32", "int64", "bool", "complex64")
+
+
 @operator(
     shape=movement.taken,
     dtype=indexed,
@@ -274,7 +277,10 @@ def put_along_axis_add(x: Tensor, indices: Tensor, updates: Tensor, /, *, axis: 
     tolerance=EXACT,
     samples=Samples(
         dtypes=("int32", "int64"),
-        params=lambda shapes_, draw: {"depth": draw((0, 1, 3)), "dtype": np.dtype(draw(("float32", *ANY)))},
+        params=lambda shapes_, draw: {
+            "depth": draw((0, 1, 3)),
+            "dtype": np.dtype(draw(HOT)),
+        },
     ),
 )
 def one_hot(indices: Tensor, /, *, depth: Extent, dtype: DType = "float32") -> Tensor:

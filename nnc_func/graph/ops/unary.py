@@ -7,34 +7,31 @@ from typing import Any
 import numpy as np
 
 from nnc_func.device.kernels import move
-from nnc_func.device.kernels.move import Arrays, converted, dtype_of
+from nnc_func.device.kernels.move import Arrays
 from nnc_func.facets import dtypes, layouts, shapes
 from nnc_func.facets.derivatives import Constant, Custom, Linear, partials
 from nnc_func.facets.kernels import ALL, Kernel, reference
 from nnc_func.facets.laws import idempotent, inverse_of, involution
-from nnc_func.facets.samples import ANY, EXACT, FLOATS, NUMBERS, Refused, Samples
-from nnc_func.facets.views import View, free, per_element
+from nnc_func.facets.samples import ANY, EXACT, INEXACT, NUMBERS, Refused, Samples
+from nnc_func.facets.views import View, free
 from nnc_func.graph.ops.families import (
     STEPS,
     DType,
     Tensor,
-    blocks,
     comparable,
     elementwise,
     holding,
-    in_blocks,
     in_steps,
     logical,
     number,
+    pointwise,
     predicate,
     real,
-    real_floating,
     rounding,
 )
 from nnc_func.op import operator
 
-POSITIVE = Samples(domain=(0.1, 5.0), dtypes=FLOATS)
-TRANSCENDENTAL = per_element(8)
+POSITIVE = Samples(domain=(0.1, 5.0))
 
 
 @elementwise(
@@ -50,54 +47,48 @@ def negative(x: Tensor, /) -> Tensor:
 
 
 @elementwise(
-    partials(lambda o, y, x: o.sign(x)),
-    dtype=real,
+    Custom(
+        lambda o, ts, y, x: o.real(o.multiply(ts[0], o.conj(o.sign(x)))),
+        (lambda o, g, y, x: o.multiply(g, o.conj(o.sign(x))),),
+    ),
+    dtype=dtypes.real_part,
+    kernel=pointwise("abs", "abs", dtypes.numeric, widens=False),
     laws=(idempotent,),
     onnx="Abs",
     samples=Samples(avoid=(0.0,), dtypes=NUMBERS),
-    tolerance=EXACT,
 )
 def abs_(x: Tensor, /) -> Tensor:
-    """Magnitude; its derivative at zero is taken to be zero."""
+    """Magnitude, of complex numbers too; its derivative at zero is taken to be zero."""
+
+
+def _across(o: Any, x: Any) -> Any:
+    """1 / |2 x|, zero at zero."""
+    size = o.abs(x)
+    nowhere = o.equal(size, 0)
+    return o.where(nowhere, 0, o.divide(0.5, o.where(nowhere, 1, size)))
+
+
+def _sign_jvp(o: Any, ts: Any, y: Any, x: Any) -> Any:
+    """What of the tangent of x / |x| points along x is taken away: (t - y² conj(t)) / |2 x|; of a real number all."""
+    if o.dtype(x).kind != "c":
+        return None
+    return o.multiply(o.subtract(ts[0], o.multiply(o.square(y), o.conj(ts[0]))), _across(o, x))
+
+
+def _sign_vjp(o: Any, g: Any, y: Any, x: Any) -> Any:
+    if o.dtype(x).kind != "c":
+        return None
+    return o.multiply(o.subtract(g, o.conj(o.multiply(g, o.square(y)))), _across(o, x))
 
 
 @elementwise(
-    STEPS, dtype=real, laws=(idempotent,), onnx="Sign", samples=Samples(avoid=(0.0,), dtypes=NUMBERS), tolerance=EXACT
+    Custom(_sign_jvp, (_sign_vjp,)),
+    dtype=dtypes.numeric,
+    onnx="Sign",
+    samples=Samples(avoid=(0.0,), dtypes=NUMBERS),
 )
 def sign(x: Tensor, /) -> Tensor:
-    """-1, 0 or 1; NaN stays NaN."""
-
-
-@elementwise(partials(lambda o, y, x: y), laws=(inverse_of("log"),), onnx="Exp", cost=TRANSCENDENTAL)
-def exp(x: Tensor, /) -> Tensor:
-    """e to the power of each element."""
-
-
-@elementwise(
-    partials(lambda o, y, x: o.add(y, 1)),
-    laws=(inverse_of("log1p"),),
-    onnx=Refused("ONNX has no expm1"),
-    cost=TRANSCENDENTAL,
-)
-def expm1(x: Tensor, /) -> Tensor:
-    """exp(x) - 1, exact also where x is small."""
-
-
-@elementwise(
-    partials(lambda o, y, x: o.reciprocal(x), singular=True), onnx="Log", samples=POSITIVE, cost=TRANSCENDENTAL
-)
-def log(x: Tensor, /) -> Tensor:
-    """Natural logarithm; negative numbers give NaN, zero gives -inf."""
-
-
-@elementwise(
-    partials(lambda o, y, x: o.reciprocal(o.add(x, 1))),
-    onnx=Refused("ONNX has no log1p"),
-    samples=Samples(domain=(-0.9, 4.0)),
-    cost=TRANSCENDENTAL,
-)
-def log1p(x: Tensor, /) -> Tensor:
-    """log(1 + x), exact also where x is small."""
+    """-1, 0 or 1, of a complex number x / |x|; NaN stays NaN, and the derivative at zero is taken to be zero."""
 
 
 @elementwise(
@@ -132,102 +123,7 @@ def reciprocal(x: Tensor, /) -> Tensor:
     """One over the number; unlike NumPy's, that of an integer is a float64."""
 
 
-@elementwise(partials(lambda o, y, x: o.cos(x)), onnx="Sin", cost=TRANSCENDENTAL)
-def sin(x: Tensor, /) -> Tensor:
-    """Sine of an angle in radians."""
-
-
-@elementwise(partials(lambda o, y, x: o.negative(o.sin(x))), onnx="Cos", cost=TRANSCENDENTAL)
-def cos(x: Tensor, /) -> Tensor:
-    """Cosine of an angle in radians."""
-
-
-@elementwise(partials(lambda o, y, x: o.subtract(1, o.square(y))), onnx="Tanh", cost=TRANSCENDENTAL)
-def tanh(x: Tensor, /) -> Tensor:
-    """Hyperbolic tangent, between -1 and 1."""
-
-
-# --- composed: several calls, in place --------------------------------------------------------------------
-
-
-def _sigmoid(xp: Any, x: Any) -> Any:
-    x = converted(xp, x, real_floating(dtype_of(x)))
-    below = xp.exp(xp.minimum(x, xp.zeros_like(x)))  # no exponential of anything positive: none overflows
-    return below / (1 + xp.exp(-xp.abs(x)))
-
-
-def _sigmoid_into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays) -> None:
-    (out,) = outs
-    with np.errstate(over="ignore"):  # 1 / (1 + inf) is the zero that is wanted
-        xp.negative(arrays[0], out, dtype=out.dtype)
-        xp.exp(out, out)
-        xp.add(out, 1, out)
-        xp.reciprocal(out, out)
-
-
-@elementwise(
-    partials(lambda o, y, x: o.multiply(y, o.subtract(1, y))),
-    dtype=real_floating,
-    kernel=(in_steps(_sigmoid_into, dtype=real_floating, overwrites=ALL), reference(_sigmoid, infallible=True)),
-    onnx="Sigmoid",
-    cost=per_element(12),
-)
-def sigmoid(x: Tensor, /) -> Tensor:
-    """1 / (1 + exp(-x)): between 0 and 1, without overflow however large the argument."""
-
-
-def _relu(xp: Any, x: Any) -> Any:
-    return xp.maximum(x, xp.zeros_like(x))
-
-
-def _relu_into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays) -> None:
-    xp.maximum(arrays[0], 0, out=outs[0])
-
-
-@elementwise(
-    Custom(
-        lambda o, ts, y, x: o.where(o.greater(y, 0), ts[0], 0),
-        (lambda o, g, y, x: o.where(o.greater(y, 0), g, 0),),
-    ),
-    dtype=real,
-    kernel=(in_steps(_relu_into, dtype=real, overwrites=ALL), reference(_relu, infallible=True)),
-    laws=(idempotent,),
-    onnx="Relu",
-    samples=Samples(avoid=(0.0,), dtypes=NUMBERS),
-    tolerance=EXACT,
-)
-def relu(x: Tensor, /) -> Tensor:
-    """The number, or 0 if it is negative; its derivative at 0 is taken to be 0, and NaN stays NaN."""
-
-
-def _softplus(xp: Any, x: Any) -> Any:
-    x = converted(xp, x, real_floating(dtype_of(x)))
-    return xp.maximum(x, xp.zeros_like(x)) + xp.log1p(xp.exp(-xp.abs(x)))
-
-
-def _softplus_into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays) -> None:
-    """max(x, 0) + log1p(exp(-|x|)): several passes, and yet ten times as fast as NumPy's logaddexp."""
-    for x, out, rest in blocks(xp, arrays, outs[0], scratch[0]):
-        xp.abs(x, rest, dtype=rest.dtype)
-        xp.negative(rest, rest)
-        xp.exp(rest, rest)
-        xp.log1p(rest, rest)
-        xp.maximum(x, 0, out=out)
-        xp.add(out, rest, out)
-
-
-@elementwise(
-    partials(lambda o, y, x: o.sigmoid(x)),
-    dtype=real_floating,
-    kernel=(
-        *in_blocks(_softplus_into, dtype=real_floating, inner=real_floating),
-        reference(_softplus, infallible=True),
-    ),
-    onnx="Softplus",
-    cost=per_element(16),
-)
-def softplus(x: Tensor, /) -> Tensor:
-    """log(1 + exp(x)), the smooth relu, without overflow however large the argument."""
+# --- bounds ----------------------------------------------------------------------------------------------
 
 
 def _holds_bounds(x: dtypes.DType, *, min: Any, max: Any) -> dtypes.DType:
@@ -304,7 +200,7 @@ def ceil(x: Tensor, /) -> Tensor:
 
 @elementwise(
     STEPS,
-    dtype=real,
+    dtype=dtypes.numeric,
     kernel=rounding("rint", "round"),
     laws=(idempotent,),
     onnx="Round",
@@ -312,7 +208,20 @@ def ceil(x: Tensor, /) -> Tensor:
     tolerance=EXACT,
 )
 def round_(x: Tensor, /) -> Tensor:
-    """The nearest integer, in the dtype of the number; halves go to the even one."""
+    """The nearest integer, in the dtype of the number; halves go to the even one. Both parts of complex numbers."""
+
+
+@elementwise(
+    STEPS,
+    dtype=real,
+    kernel=rounding("trunc", "trunc"),
+    laws=(idempotent,),
+    onnx=Refused("ONNX rounds down, up and to the nearest only"),
+    samples=WHOLE,
+    tolerance=EXACT,
+)
+def trunc(x: Tensor, /) -> Tensor:
+    """The nearest integer that is not farther from zero, in the dtype of the number."""
 
 
 @predicate("a question has no derivative", common=comparable, onnx="IsNaN", **QUESTION)
@@ -348,18 +257,18 @@ def logical_not(x: Tensor, /) -> Tensor:
 
 @operator(
     shape=shapes.same,
-    dtype=dtypes.given,
+    dtype=dtypes.converted,
     layout=layouts.common,
     kernels=reference(move.cast, move.cast_into, infallible=True, strided=True),
-    derivative=Linear(lambda o, g, x, *, dtype: o.cast(g, dtype=o.dtype(x))),
+    derivative=Linear(lambda o, g, x, *, dtype: o.projected(g, o.dtype(x))),
     laws=(idempotent,),
     onnx="Cast",
     cost=free,
     tolerance=EXACT,
-    samples=Samples(dtypes=ANY, params=lambda shapes_, draw: {"dtype": np.dtype(draw(FLOATS))}),
+    samples=Samples(dtypes=ANY, params=lambda shapes_, draw: {"dtype": np.dtype(draw(INEXACT))}),
 )
 def cast(x: Tensor, /, *, dtype: DType) -> Tensor:
-    """The same numbers in another dtype: floats are cut towards zero to become integers."""
+    """The same numbers in another dtype: floats are cut towards zero to become integers, complex ones stay complex."""
 
 
 @operator(

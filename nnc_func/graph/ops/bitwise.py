@@ -1,0 +1,150 @@
+"""Operators on the bits of integers and booleans: logic, shifts; and of floats, signs and neighbours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nnc_func.errors import DTypeError
+from nnc_func.facets import dtypes
+from nnc_func.facets.derivatives import NOT_DIFFERENTIABLE, Constant, partials
+from nnc_func.facets.laws import absorbs, associative, commutative, idempotent, involution, unit
+from nnc_func.facets.samples import EXACT, FLOATS, INTEGERS, REALS, Refused, Samples
+from nnc_func.graph.ops.families import Tensor, elementwise, pointwise, predicate, real_floating
+
+
+def _bits(*given: dtypes.DType, **_: Any) -> dtypes.DType:
+    """Promotion of integers and booleans."""
+    found = dtypes.promote(*given)
+    if found.kind not in "biu":
+        raise DTypeError(f"wanted integers or booleans, given {' and '.join(d.name for d in given)}")
+    return found
+
+
+def _integers(*given: dtypes.DType, **_: Any) -> dtypes.DType:
+    """Promotion of integers."""
+    found = _bits(*given)
+    if found.kind == "b":
+        raise DTypeError("wanted integers, given booleans; cast them to an integer dtype first")
+    return found
+
+
+WHOLE = Constant("integers have no derivative")
+BITS: dict[str, Any] = {"dtype": _bits, "samples": Samples(dtypes=(*INTEGERS, "bool")), "tolerance": EXACT}
+SHIFTS: dict[str, Any] = {
+    "dtype": _integers,
+    "samples": Samples(domain=((-9.0, 9.0), (0.0, 7.0)), dtypes=INTEGERS),
+    "tolerance": EXACT,
+}
+
+
+@elementwise(
+    WHOLE,
+    laws=(commutative, associative, idempotent, absorbs(0)),
+    kernel=pointwise("bitwise_and", "bitwise_and", _bits, widens=False),
+    onnx="BitwiseAnd",
+    **BITS,
+)
+def bitwise_and(a: Tensor, b: Tensor, /) -> Tensor:
+    """The bits that both have; of booleans, whether both are true."""
+
+
+@elementwise(
+    WHOLE,
+    laws=(commutative, associative, idempotent, unit(0)),
+    kernel=pointwise("bitwise_or", "bitwise_or", _bits, widens=False),
+    onnx="BitwiseOr",
+    **BITS,
+)
+def bitwise_or(a: Tensor, b: Tensor, /) -> Tensor:
+    """The bits that either has; of booleans, whether either is true."""
+
+
+@elementwise(
+    WHOLE,
+    laws=(commutative, associative, unit(0)),
+    kernel=pointwise("bitwise_xor", "bitwise_xor", _bits, widens=False),
+    onnx="BitwiseXor",
+    **BITS,
+)
+def bitwise_xor(a: Tensor, b: Tensor, /) -> Tensor:
+    """The bits that exactly one has; of booleans, whether they differ."""
+
+
+@elementwise(
+    WHOLE,
+    laws=(involution,),
+    kernel=pointwise("invert", "bitwise_invert", _bits, widens=False),
+    onnx="BitwiseNot",
+    **BITS,
+)
+def bitwise_invert(x: Tensor, /) -> Tensor:
+    """Every bit the other way: -1 - x of signed integers; of booleans the opposite."""
+
+
+@elementwise(
+    WHOLE,
+    laws=(unit(0, "right"),),
+    kernel=pointwise("left_shift", "bitwise_left_shift", _integers, widens=False),
+    onnx=Refused("ONNX's BitShift is of unsigned integers"),
+    **SHIFTS,
+)
+def bitwise_left_shift(a: Tensor, b: Tensor, /) -> Tensor:
+    """Bits of `a` moved `b` places up, zeros from below; as many places as there are bits, or more, leave zero."""
+
+
+@elementwise(
+    WHOLE,
+    laws=(unit(0, "right"),),
+    kernel=pointwise("right_shift", "bitwise_right_shift", _integers, widens=False),
+    onnx=Refused("ONNX's BitShift is of unsigned integers"),
+    **SHIFTS,
+)
+def bitwise_right_shift(a: Tensor, b: Tensor, /) -> Tensor:
+    """Bits of `a` moved `b` places down, copies of its sign from above."""
+
+
+# --- signs and neighbours of floats -----------------------------------------------------------------------
+
+
+def _signed(x: dtypes.DType, **_: Any) -> dtypes.DType:
+    real_floating(x)
+    return dtypes.BOOL
+
+
+@predicate(
+    "a question has no derivative",
+    common=real_floating,
+    dtype=_signed,
+    onnx=Refused("ONNX has no signbit"),
+    samples=Samples(dtypes=REALS),
+    tolerance=EXACT,
+)
+def signbit(x: Tensor, /) -> Tensor:
+    """Whether the sign is minus, of -0.0 and of NaN too."""
+
+
+@elementwise(
+    partials(
+        lambda o, y, a, b: o.where(
+            o.equal(o.signbit(a), o.signbit(b)), 1, o.full(shape=(), value=-1, dtype=o.dtype(y))
+        ),
+        None,
+    ),
+    dtype=real_floating,
+    onnx=Refused("ONNX has no copysign"),
+    samples=Samples(avoid=(0.0,), dtypes=FLOATS),
+    tolerance=EXACT,
+)
+def copysign(a: Tensor, b: Tensor, /) -> Tensor:
+    """The magnitude of `a` with the sign of `b`, of -0.0 and of NaN too."""
+
+
+@elementwise(
+    NOT_DIFFERENTIABLE("neighbours are a matter of bits"),
+    dtype=real_floating,
+    onnx=Refused("ONNX has no nextafter"),
+    samples=Samples(dtypes=FLOATS),
+    tolerance=EXACT,
+)
+def nextafter(a: Tensor, b: Tensor, /) -> Tensor:
+    """The floating number next to `a` on the way to `b`."""

@@ -1,0 +1,139 @@
+"""Parts of complex numbers. Their derivatives are of the parts, by the convention of docs/adr/0040.
+
+Cotangents pair with tangents by ``Re(g t)``, without conjugation; a real number is its own real part and conjugate.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import evolve
+
+from nnc_func.device.kernels.move import NUMPY, converted, dtype_of
+from nnc_func.facets import dtypes
+from nnc_func.facets.derivatives import Custom, Linear
+from nnc_func.facets.kernels import Kernel, reference, ufunc
+from nnc_func.facets.laws import idempotent, involution
+from nnc_func.facets.samples import EXACT, NUMBERS, Refused, Samples
+from nnc_func.facets.views import per_element
+from nnc_func.graph.ops.families import Tensor, elementwise
+
+ONLY_REAL = Refused("ONNX has few operators on complex numbers, and this is none of them")
+EVERY = Samples(dtypes=NUMBERS)
+
+
+def _is_complex(avals: Any, **_: Any) -> bool:
+    return bool(avals[0].dtype.kind == "c")
+
+
+def _part(name: str) -> tuple[Kernel, ...]:
+    """A part of a complex number as an array of its own: NumPy's is a view, and of a real number the number."""
+
+    def compute(xp: Any, x: Any) -> Any:
+        return getattr(x, name).copy()
+
+    def into(xp: Any, arrays: Any, outs: Any, scratch: Any) -> None:
+        xp.copyto(outs[0], getattr(arrays[0], name))
+
+    def standard(xp: Any, x: Any) -> Any:
+        if dtype_of(x).kind == "c":
+            return xp.asarray(getattr(xp, name)(x), copy=True)
+        return xp.asarray(x, copy=True) if name == "real" else xp.zeros_like(x)
+
+    fast = Kernel(name, compute=compute, into=into, namespaces=NUMPY, infallible=True, strided=True)
+    return fast, reference(standard, infallible=True)
+
+
+def _imaginary(o: Any, g: Any, x: Any) -> Any:
+    """-i g, of which the real part of the product with t is that of g times the imaginary part of t."""
+    if o.dtype(x).kind != "c":
+        return None
+    return o.multiply(g, -1j)
+
+
+@elementwise(
+    Linear(lambda o, g, x: o.cast(g, dtype=o.dtype(x))),
+    dtype=dtypes.real_part,
+    kernel=_part("real"),
+    laws=(idempotent,),
+    onnx=ONLY_REAL,
+    samples=EVERY,
+    tolerance=EXACT,
+)
+def real(x: Tensor, /) -> Tensor:
+    """The real part, in the real dtype of the same precision; a real number is its own."""
+
+
+@elementwise(
+    Linear(_imaginary),
+    dtype=dtypes.real_part,
+    kernel=_part("imag"),
+    onnx=ONLY_REAL,
+    samples=EVERY,
+    tolerance=EXACT,
+)
+def imag(x: Tensor, /) -> Tensor:
+    """The imaginary part, in the real dtype of the same precision; of a real number it is zero."""
+
+
+def _conjugated(xp: Any, x: Any) -> Any:
+    return xp.conj(x) if dtype_of(x).kind == "c" else xp.asarray(x, copy=True)
+
+
+@elementwise(
+    Linear(lambda o, g, x: o.conj(g)),
+    dtype=dtypes.numeric,
+    kernel=(evolve(ufunc("conjugate"), namespaces=NUMPY), reference(_conjugated, infallible=True)),
+    laws=(involution,),
+    onnx=ONLY_REAL,
+    samples=EVERY,
+    tolerance=EXACT,
+)
+def conj(x: Tensor, /) -> Tensor:
+    """The number with its imaginary part negated; a real number is its own conjugate."""
+
+
+def _angle(xp: Any, x: Any) -> Any:
+    x = converted(xp, x, dtypes.floating(dtype_of(x)))
+    if dtype_of(x).kind == "c":
+        return xp.atan2(xp.imag(x), xp.real(x))
+    return xp.atan2(xp.zeros_like(x), x)
+
+
+def _angle_into(xp: Any, arrays: Any, outs: Any, scratch: Any) -> None:
+    (x,), (out,) = arrays, outs
+    xp.arctan2(x.imag, x.real, out, dtype=out.dtype)
+
+
+def _angle_numpy(xp: Any, x: Any) -> Any:
+    out = xp.empty(x.shape, _angle_dtype(x.dtype))
+    _angle_into(xp, (x,), (out,), ())
+    return out
+
+
+def _angle_dtype(x: dtypes.DType) -> dtypes.DType:
+    return dtypes.real_part(dtypes.floating(x))
+
+
+def _turned(o: Any, x: Any) -> Any:
+    """The derivative of the angle as what a tangent is multiplied by: -i / z, zero at zero."""
+    nowhere = o.equal(x, 0)
+    return o.where(nowhere, 0, o.divide(-1j, o.where(nowhere, 1, x)))
+
+
+@elementwise(
+    Custom(
+        lambda o, ts, y, x: o.real(o.multiply(ts[0], _turned(o, x))) if o.dtype(x).kind == "c" else None,
+        (lambda o, g, y, x: o.multiply(g, _turned(o, x)) if o.dtype(x).kind == "c" else None,),
+    ),
+    dtype=_angle_dtype,
+    kernel=(
+        Kernel("two parts", compute=_angle_numpy, into=_angle_into, namespaces=NUMPY, infallible=True, strided=True),
+        reference(_angle, infallible=True),
+    ),
+    onnx=ONLY_REAL,
+    samples=Samples(avoid=(0.0,), dtypes=NUMBERS),
+    cost=per_element(24),
+)
+def angle(x: Tensor, /) -> Tensor:
+    """The angle of a number in the complex plane, between -pi and pi; its derivative at zero is taken to be zero."""

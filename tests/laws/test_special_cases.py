@@ -1,0 +1,253 @@
+"""Elementwise operators at the edges of floating point: the standard's special cases, and NumPy's values.
+
+The table says what the standard says, in its own order; everything else is compared with NumPy, element by element, and
+with array-api-strict, on values where arithmetic ends.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nnc_func as nnc
+from nnc_func.facets.samples import COMPLEX, FLOATS, INTEGERS
+
+EAGER, STRICT, LAZY = nnc.eager(), nnc.eager(nnc.Strict()), nnc.lazy()
+NAN, INF, PI = math.nan, math.inf, math.pi
+
+# What the standard lists for real floating arguments: arguments, then the result.
+TABLE: dict[str, list[tuple[float, ...]]] = {
+    "abs": [(NAN, NAN), (-0.0, 0.0), (-INF, INF)],
+    "acos": [(NAN, NAN), (1.5, NAN), (-1.5, NAN), (1.0, 0.0)],
+    "acosh": [(NAN, NAN), (0.5, NAN), (1.0, 0.0), (INF, INF)],
+    "add": [
+        (INF, -INF, NAN), (-INF, INF, NAN), (INF, 1.0, INF), (-0.0, -0.0, -0.0), (-0.0, 0.0, 0.0), (2.0, -2.0, 0.0),
+    ],
+    "asin": [(NAN, NAN), (1.5, NAN), (-1.5, NAN), (0.0, 0.0), (-0.0, -0.0)],
+    "asinh": [(NAN, NAN), (0.0, 0.0), (-0.0, -0.0), (INF, INF), (-INF, -INF)],
+    "atan": [(NAN, NAN), (0.0, 0.0), (-0.0, -0.0), (INF, PI / 2), (-INF, -PI / 2)],
+    "atan2": [
+        (NAN, 1.0, NAN), (1.0, NAN, NAN), (1.0, 0.0, PI / 2), (1.0, -0.0, PI / 2), (0.0, 1.0, 0.0), (0.0, 0.0, 0.0),
+        (0.0, -0.0, PI), (0.0, -1.0, PI), (-0.0, 1.0, -0.0), (-0.0, 0.0, -0.0), (-0.0, -0.0, -PI), (-0.0, -1.0, -PI),
+        (-1.0, 0.0, -PI / 2), (-1.0, -0.0, -PI / 2), (1.0, INF, 0.0), (1.0, -INF, PI), (-1.0, INF, -0.0),
+        (-1.0, -INF, -PI), (INF, 1.0, PI / 2), (-INF, 1.0, -PI / 2), (INF, INF, PI / 4), (INF, -INF, 3 * PI / 4),
+        (-INF, INF, -PI / 4), (-INF, -INF, -3 * PI / 4),
+    ],
+    "atanh": [(NAN, NAN), (-1.5, NAN), (1.5, NAN), (-1.0, -INF), (1.0, INF), (0.0, 0.0), (-0.0, -0.0)],
+    "ceil": [(INF, INF), (-INF, -INF), (0.0, 0.0), (-0.0, -0.0), (-0.5, -0.0), (NAN, NAN)],
+    "copysign": [(1.0, 2.0, 1.0), (1.0, -0.0, -1.0), (-1.0, 0.0, 1.0), (INF, -1.0, -INF)],
+    "cos": [(NAN, NAN), (0.0, 1.0), (-0.0, 1.0), (INF, NAN), (-INF, NAN)],
+    "cosh": [(NAN, NAN), (0.0, 1.0), (-0.0, 1.0), (INF, INF), (-INF, INF)],
+    "divide": [
+        (NAN, 1.0, NAN), (INF, INF, NAN), (0.0, 0.0, NAN), (-0.0, 0.0, NAN), (0.0, 1.0, 0.0), (0.0, -1.0, -0.0),
+        (-0.0, 1.0, -0.0), (1.0, 0.0, INF), (1.0, -0.0, -INF), (-1.0, 0.0, -INF), (INF, 1.0, INF), (INF, -1.0, -INF),
+        (1.0, INF, 0.0), (1.0, -INF, -0.0),
+    ],
+    "exp": [(NAN, NAN), (0.0, 1.0), (-0.0, 1.0), (INF, INF), (-INF, 0.0)],
+    "expm1": [(NAN, NAN), (0.0, 0.0), (-0.0, -0.0), (INF, INF), (-INF, -1.0)],
+    "floor": [(INF, INF), (-INF, -INF), (0.0, 0.0), (-0.0, -0.0), (NAN, NAN)],
+    "floor_divide": [
+        (NAN, 1.0, NAN), (INF, INF, NAN), (0.0, 0.0, NAN), (0.0, 1.0, 0.0), (0.0, -1.0, -0.0), (-0.0, 1.0, -0.0),
+        (1.0, INF, 0.0), (-1.0, INF, -1.0), (7.0, 2.0, 3.0), (-7.0, 2.0, -4.0), (7.0, -2.0, -4.0), (-7.0, -2.0, 3.0),
+    ],
+    "hypot": [
+        (INF, NAN, INF), (NAN, INF, INF), (-INF, NAN, INF), (1.0, NAN, NAN), (NAN, 1.0, NAN), (3.0, 4.0, 5.0),
+    ],
+    "log": [(NAN, NAN), (-1.0, NAN), (0.0, -INF), (-0.0, -INF), (1.0, 0.0), (INF, INF)],
+    "log10": [(NAN, NAN), (-1.0, NAN), (0.0, -INF), (-0.0, -INF), (1.0, 0.0), (100.0, 2.0), (INF, INF)],
+    "log1p": [(NAN, NAN), (-1.5, NAN), (-1.0, -INF), (-0.0, -0.0), (0.0, 0.0), (INF, INF)],
+    "log2": [(NAN, NAN), (-1.0, NAN), (0.0, -INF), (-0.0, -INF), (1.0, 0.0), (8.0, 3.0), (INF, INF)],
+    "logaddexp": [
+        (NAN, 1.0, NAN), (1.0, NAN, NAN), (INF, 1.0, INF), (-INF, -INF, -INF), (-INF, 2.0, 2.0), (INF, INF, INF),
+    ],
+    "multiply": [(INF, 0.0, NAN), (-0.0, 1.0, -0.0), (-1.0, 0.0, -0.0), (INF, -INF, -INF), (INF, -2.0, -INF)],
+    "power": [
+        (2.0, 0.0, 1.0), (NAN, 0.0, 1.0), (NAN, -0.0, 1.0), (1.0, NAN, 1.0), (NAN, 2.0, NAN), (2.0, INF, INF),
+        (2.0, -INF, 0.0), (1.0, INF, 1.0), (-1.0, INF, 1.0), (0.5, INF, 0.0), (0.5, -INF, INF), (INF, 1.0, INF),
+        (INF, -1.0, 0.0), (-INF, 3.0, -INF), (-INF, 2.0, INF), (-INF, -3.0, -0.0), (-INF, -2.0, 0.0), (0.0, 1.0, 0.0),
+        (0.0, -1.0, INF), (-0.0, 3.0, -0.0), (-0.0, 2.0, 0.0), (-0.0, -3.0, -INF), (-0.0, -2.0, INF), (-2.0, 0.5, NAN),
+        (-2.0, 3.0, -8.0), (0.0, 0.0, 1.0),
+    ],
+    "remainder": [
+        (NAN, 1.0, NAN), (INF, 1.0, NAN), (INF, INF, NAN), (0.0, 0.0, NAN), (1.0, 0.0, NAN), (0.0, 1.0, 0.0),
+        (0.0, -1.0, -0.0), (-0.0, 1.0, 0.0), (-0.0, -1.0, -0.0), (1.0, INF, 1.0), (1.0, -INF, -INF), (-1.0, INF, INF),
+        (-1.0, -INF, -1.0), (7.0, 2.0, 1.0), (-7.0, 2.0, 1.0), (7.0, -2.0, -1.0), (-7.0, -2.0, -1.0),
+    ],
+    "round": [
+        (INF, INF), (-INF, -INF), (0.0, 0.0), (-0.0, -0.0), (NAN, NAN), (0.5, 0.0), (1.5, 2.0), (2.5, 2.0),
+        (-0.5, -0.0),
+    ],
+    "sign": [(-2.0, -1.0), (0.0, 0.0), (-0.0, 0.0), (3.0, 1.0), (NAN, NAN), (INF, 1.0)],
+    "sin": [(NAN, NAN), (0.0, 0.0), (-0.0, -0.0), (INF, NAN), (-INF, NAN)],
+    "sinh": [(NAN, NAN), (0.0, 0.0), (-0.0, -0.0), (INF, INF), (-INF, -INF)],
+    "sqrt": [(NAN, NAN), (-1.0, NAN), (0.0, 0.0), (-0.0, -0.0), (INF, INF)],
+    "tan": [(NAN, NAN), (0.0, 0.0), (-0.0, -0.0), (INF, NAN), (-INF, NAN)],
+    "tanh": [(NAN, NAN), (0.0, 0.0), (-0.0, -0.0), (INF, 1.0), (-INF, -1.0)],
+    "trunc": [(INF, INF), (-INF, -INF), (0.0, 0.0), (-0.0, -0.0), (NAN, NAN), (-1.7, -1.0), (1.7, 1.0)],
+}  # fmt: skip
+UNSIGNED = ("sign",)  # the standard leaves the sign of its zero open
+LOOSE = {"asin", "acos", "acosh", "asinh", "atanh", "logaddexp", "log10", "power"}  # to an ulp; the others to the bit
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", TABLE)
+@pytest.mark.parametrize("stack", [EAGER, LAZY, STRICT], ids=["eager", "lazy", "strict"])
+def test_the_standards_special_cases(stack: Any, name: str, dtype: str) -> None:
+    *columns, wanted = (np.array(c, dtype) for c in zip(*TABLE[name], strict=True))
+    with np.errstate(all="ignore"):
+        found = getattr(stack.ops, name)(*map(stack.asarray, columns)).numpy()
+    ulp = np.finfo(dtype).eps
+    np.testing.assert_allclose(found, wanted, rtol=2 * ulp if name in LOOSE or "atan" in name else 0.5 * ulp)
+    if name not in UNSIGNED:
+        zeros = wanted == 0
+        assert np.array_equal(np.signbit(found[zeros]), np.signbit(wanted[zeros])), name
+
+
+# --- NumPy's values where arithmetic ends -----------------------------------------------------------------
+
+UNARY = {
+    "abs": "abs", "negative": "negative", "sign": "sign", "sqrt": "sqrt", "square": "square",
+    "reciprocal": "reciprocal", "exp": "exp", "exp2": "exp2", "expm1": "expm1", "log": "log", "log2": "log2",
+    "log10": "log10", "log1p": "log1p",
+    "sin": "sin", "cos": "cos", "tan": "tan", "asin": "arcsin", "acos": "arccos", "atan": "arctan", "sinh": "sinh",
+    "cosh": "cosh", "tanh": "tanh", "asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh", "cbrt": "cbrt",
+    "floor": "floor", "ceil": "ceil", "trunc": "trunc", "round": "rint", "signbit": "signbit", "isnan": "isnan",
+    "isinf": "isinf", "isfinite": "isfinite", "conj": "conj", "real": "real", "imag": "imag", "angle": "angle",
+    "positive": "positive", "nan_to_num": "nan_to_num", "sinc": "sinc",
+}  # fmt: skip
+BINARY = {
+    "add": "add", "subtract": "subtract", "multiply": "multiply", "divide": "divide", "power": "power",
+    "floor_divide": "floor_divide", "remainder": "remainder", "maximum": "maximum", "minimum": "minimum",
+    "fmax": "fmax", "fmin": "fmin", "atan2": "arctan2", "hypot": "hypot", "logaddexp": "logaddexp",
+    "copysign": "copysign", "nextafter": "nextafter", "heaviside": "heaviside", "equal": "equal", "less": "less",
+    "greater_equal": "greater_equal", "not_equal": "not_equal", "isclose": "isclose",
+}  # fmt: skip
+REAL_ONLY = {
+    "exp2", "cbrt", "floor", "ceil", "trunc", "signbit", "floor_divide", "remainder", "maximum", "minimum", "fmax",
+    "fmin", "atan2", "hypot", "logaddexp", "copysign", "nextafter", "heaviside", "less", "greater_equal", "sinc",
+}  # fmt: skip
+
+
+def edges(dtype: str) -> Any:
+    """Where arithmetic ends, and a few numbers between; of complex numbers every pair of parts."""
+    kind = np.dtype(dtype)
+    limits = np.finfo(kind)
+    bounds = [limits.max, limits.tiny, limits.smallest_subnormal, limits.eps]
+    real = np.array([0.0, 1.0, 0.5, 1.5, 2.5, 0.1, 3.0, 40.0, INF, *bounds], type(limits.max))
+    real = np.concatenate([real, -real, [NAN]]).astype(type(limits.max))
+    if kind.kind != "c":
+        return real
+    found = np.empty((real.size, real.size), kind)
+    found.real, found.imag = real[:, None], real
+    return found.reshape(-1)
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, *COMPLEX])
+@pytest.mark.parametrize("name", UNARY)
+def test_one_argument_as_numpy(name: str, dtype: str) -> None:
+    if dtype in COMPLEX and name in REAL_ONLY:
+        pytest.skip("of real numbers only")
+    x = edges(dtype)
+    with np.errstate(all="ignore"):
+        wanted = np.asarray(getattr(np, UNARY[name])(x))
+        found = getattr(EAGER.ops, name)(EAGER.asarray(x)).numpy()
+    assert found.dtype == wanted.dtype
+    close = {"rtol": 8 * np.finfo(dtype).eps, "atol": 4 * np.finfo(dtype).eps} if name == "sinc" else {"rtol": 0}
+    usable = np.isfinite(x) if name == "sinc" else np.ones(x.shape, bool)  # the sine of what is huge is noise
+    usable &= np.abs(x) < 1e3 if name == "sinc" else True
+    np.testing.assert_allclose(found[usable], wanted[usable], **close)
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, "complex64"])
+@pytest.mark.parametrize("name", BINARY)
+def test_two_arguments_as_numpy(name: str, dtype: str) -> None:
+    if dtype in COMPLEX and name in REAL_ONLY:
+        pytest.skip("of real numbers only")
+    x = edges(dtype)[::7] if dtype in COMPLEX else edges(dtype)
+    with np.errstate(all="ignore"):
+        wanted = getattr(np, BINARY[name])(x[:, None], x)
+        found = getattr(EAGER.ops, name)(EAGER.asarray(x[:, None]), EAGER.asarray(x)).numpy()
+    assert found.dtype == wanted.dtype
+    if name == "isclose":  # NumPy takes everything for close to what overflows to infinity
+        with np.errstate(over="ignore"):
+            found, wanted = found[:, np.isfinite(np.abs(x))], wanted[:, np.isfinite(np.abs(x))]
+    np.testing.assert_array_equal(found, wanted)
+
+
+INTEGERS_OF_TWO = ("add", "subtract", "multiply", "floor_divide", "remainder", "maximum", "minimum", "bitwise_and",
+                   "bitwise_or", "bitwise_xor", "equal", "less")  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_integers_as_numpy(dtype: str) -> None:
+    """Sums wrap around, division by zero gives zero, shifts of all bits leave none."""
+    limits = np.iinfo(dtype)
+    x = np.array([0, 1, 2, 3, 7, limits.max, limits.min, limits.max - 1], dtype)
+    shifts = np.array([0, 1, 3, limits.bits - 1, limits.bits, limits.bits + 3], dtype)
+    with np.errstate(all="ignore"):
+        for name in INTEGERS_OF_TWO:
+            found = getattr(EAGER.ops, name)(EAGER.asarray(x[:, None]), EAGER.asarray(x)).numpy()
+            np.testing.assert_array_equal(found, getattr(np, name)(x[:, None], x), name)
+        for name in ("left_shift", "right_shift"):
+            found = getattr(EAGER.ops, f"bitwise_{name}")(EAGER.asarray(x[:, None]), EAGER.asarray(shifts)).numpy()
+            np.testing.assert_array_equal(found, getattr(np, name)(x[:, None], shifts), name)
+        found = EAGER.ops.bitwise_invert(EAGER.asarray(x)).numpy()
+        np.testing.assert_array_equal(found, np.invert(x))
+
+
+# --- special functions against Python's own ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "function", "ulps", "points"),
+    [
+        ("erf", math.erf, 2, np.linspace(-7, 7, 701)),
+        ("erfc", math.erfc, 8, np.linspace(-7, 26, 701)),
+        ("lgamma", math.lgamma, 40, np.concatenate([np.linspace(0.03, 40, 400), np.linspace(-4.97, -0.03, 99)])),
+    ],
+)
+def test_special_functions_as_pythons(name: str, function: Any, ulps: float, points: Any) -> None:
+    found = getattr(EAGER.ops, name)(EAGER.asarray(points)).numpy()
+    wanted = np.array([function(x) for x in points])
+    least = 1.0 if name == "lgamma" else 0.0  # near its zeros the error is absolute
+    eps = np.finfo("float64").eps
+    assert np.all(np.abs(found - wanted) <= ulps * eps * np.maximum(np.abs(wanted), least))
+    assert np.array_equal(getattr(STRICT.ops, name)(STRICT.asarray(points)).numpy(), found)
+
+
+def test_special_functions_at_their_edges() -> None:
+    ops, x = EAGER.ops, np.array([0.0, -0.0, INF, -INF, NAN, 1e300, -1e300])
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(ops.erf(x).numpy(), [0.0, -0.0, 1, -1, NAN, 1, -1])
+        np.testing.assert_array_equal(ops.erfc(x).numpy(), [1, 1, 0, 2, NAN, 0, 2])
+        np.testing.assert_array_equal(ops.dawsn(x[:5]).numpy(), [0, 0, 0, 0, NAN])
+        np.testing.assert_array_equal(ops.lgamma(x[:5]).numpy(), [INF, INF, INF, INF, NAN])
+        np.testing.assert_array_equal(ops.lgamma(np.array([1.0, 2.0, -3.0])).numpy()[2], INF)
+        np.testing.assert_array_equal(ops.erfinv(np.array([0.0, 1, -1, 1.5, NAN])).numpy(), [0, INF, -INF, NAN, NAN])
+
+
+def test_inverses_of_special_functions() -> None:
+    y = np.concatenate([np.linspace(-0.999, 0.999, 201), 1 - 2.0 ** -np.arange(11, 53), 2.0 ** -np.arange(1, 300, 13)])
+    found = EAGER.ops.erf(EAGER.ops.erfinv(EAGER.asarray(y))).numpy()
+    np.testing.assert_allclose(found, y, rtol=1e-14)
+
+
+def test_polygamma_keeps_its_recurrence_and_reflection() -> None:
+    x = np.linspace(0.11, 12.3, 50)
+    for order in range(4):
+        psi = lambda x, order=order: EAGER.ops.polygamma(EAGER.asarray(x), order=order).numpy()  # noqa: E731
+        step = (-1) ** order * math.factorial(order) / x ** (order + 1)
+        assert np.all(np.abs(psi(x + 1) - psi(x) - step) <= 1e-14 * np.maximum(np.abs(step), 1))
+    psi = EAGER.ops.polygamma(EAGER.asarray(np.array([1.0, 0.5, -0.5]))).numpy()
+    euler = 0.5772156649015329
+    np.testing.assert_allclose(psi, [-euler, -euler - 2 * math.log(2), 2 - euler - 2 * math.log(2)], rtol=1e-14)
+
+
+def test_dawsons_integral_solves_its_equation() -> None:
+    """F' = 1 - 2 x F, by differences."""
+    x, h = np.linspace(-8, 8, 161), 1e-5
+    dawsn = lambda x: EAGER.ops.dawsn(EAGER.asarray(x)).numpy()  # noqa: E731
+    np.testing.assert_allclose((dawsn(x + h) - dawsn(x - h)) / (2 * h), 1 - 2 * x * dawsn(x), atol=1e-9)
