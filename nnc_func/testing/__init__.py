@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-_WHERE = {"check_gradients": "gradients", "check_operator": "laws"}  # imported when they are asked for
+_WHERE = {"check_gradients": "gradients", "check_operator": "operators"}  # imported when they are asked for
 
 
 def __getattr__(name: str) -> Any:

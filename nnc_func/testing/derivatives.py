@@ -147,6 +147,18 @@ def tangent_is_the_difference(stack: Any, op: Op | Composite, given: Sequence[An
         _near(slope.numpy(), wanted, DIFFERENCES, _scale([wanted], [above]), f"{op}: J t against differences")
 
 
+def difference_is_zero(stack: Any, op: Op | Composite, given: Sequence[Any], params: Mapping[str, Any]) -> None:
+    """What declares that its derivative is zero is constant nearby; stop_gradient, which is not, says that it is."""
+    positions = _floating(op, given)
+    if not positions or op.name == "stop_gradient" or _has_no_differences(stack, op, given, params):
+        return
+    tangents = iter(_like([given[i] for i in positions], 6))
+    moved = [x + STEP * next(tangents) if i in positions else x for i, x in enumerate(given)]
+    for one, other in zip(_values(stack, op, given, params), _values(stack, op, moved, params), strict=True):
+        if one.dtype.kind in "fc":
+            _near(other, one, DIFFERENCES * STEP, _scale([one]), f"{op} declares no slope, and is not constant")
+
+
 def second_order_agrees(stack: Any, op: Op | Composite, given: Sequence[Any], params: Mapping[str, Any]) -> None:
     """Reverse over reverse, forward over reverse, and differences of gradients: one Hessian times a vector."""
     positions = _floating(op, given)

@@ -1,6 +1,6 @@
 """The laws that every operator keeps, one function a law; each raises AssertionError in words where it is broken.
 
-`check_operator` runs all of them on drawn arguments: that is how the catalogue is tested, and how one tests one's own.
+`check_operator` runs all of them on drawn arguments, and those of derivatives.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from hypothesis import given, settings
 
 from nnc_func.aval import Aval
 from nnc_func.device.namespace import fresh, writing
@@ -17,7 +16,7 @@ from nnc_func.facets.kernels import ALL, Kernel, takes_layouts
 from nnc_func.graph.ops.memory import relayout
 from nnc_func.op import Op
 from nnc_func.testing.comparing import equal, results
-from nnc_func.testing.samples import Arguments, arguments
+from nnc_func.testing.samples import Arguments
 
 Law = Callable[[Any, Op, Sequence[Any], Mapping[str, Any]], None]
 POISON = 0xFF  # NaN in every floating dtype
@@ -342,48 +341,3 @@ def hold(stack: Any, op: Op, laws: Iterable[Law], drawn: Arguments) -> None:
     with np.errstate(all="ignore"):
         for law in laws:
             law(stack, op, [*given_], params)
-
-
-def check_operator(op: Op, stack: Any = None, *, examples: int = 25) -> None:
-    """Draw arguments from the operator's samples and check every law, derivatives' too.
-
-    Parameters
-    ----------
-    op
-        Of the catalogue, or one's own.
-    stack
-        A stack on the host whose catalogue has it; a lazy one by default, extended by the operator.
-    examples
-        How many argument lists are drawn, for values and for derivatives.
-
-    Raises
-    ------
-    AssertionError
-        A law is broken: names it, the operator and the values, of the smallest example that was found.
-
-    Examples
-    --------
-    >>> from nnc_func.graph.ops import CATALOGUE
-    >>> check_operator(CATALOGUE["add"], examples=3)
-    """
-    from nnc_func.stacks import lazy
-    from nnc_func.testing.derivatives import DERIVATIVE_LAWS, is_smooth
-
-    chosen = lazy() if stack is None else stack
-    if op.name not in chosen.type.ops:
-        chosen = chosen.swap(type=chosen.type.with_ops(op))
-    drawing = settings(max_examples=examples, deadline=None, database=None, derandomize=True)
-
-    @drawing
-    @given(arguments(op))
-    def values(drawn: Arguments) -> None:
-        hold(chosen, op, LAWS, drawn)
-
-    @drawing
-    @given(arguments(op, differentiable=True))
-    def slopes(drawn: Arguments) -> None:
-        hold(chosen, op, DERIVATIVE_LAWS, drawn)
-
-    values()
-    if is_smooth(op):
-        slopes()
