@@ -35,7 +35,10 @@ def test_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         exec(compile(block, "README.md", "exec"), scope)
 
 
-@pytest.mark.parametrize(("name", "said"), [("tour.py", "arena"), ("execution.py", "[1.       3.718282]")])
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("tour.py", "arena"), ("execution.py", "[1.       3.718282]"), ("derivatives.py", "differences say 2")],
+)
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
 def test_the_tours_run(name: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
     runpy.run_path(str(ROOT / "docs" / name))
