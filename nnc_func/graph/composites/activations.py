@@ -48,7 +48,7 @@ def silu(o: Functions, x: Tensor, /) -> Tensor:
 @composite(onnx=OF_PARTS, samples=SMOOTH, tolerance=CLOSE)
 def mish(o: Functions, x: Tensor, /) -> Tensor:
     """``x tanh(softplus(x))``. Source: Misra, "Mish: a self regularized non-monotonic activation function", 2019."""
-    return o.multiply(x, o.tanh(o.softplus(x)))
+    return o.multiply(x, o.tanh(o.softplus(o.clip(x, max=30))))  # beyond, tanh is 1 in every dtype
 
 
 @composite(onnx=OF_PARTS, samples=SMOOTH, tolerance=CLOSE)
