@@ -50,6 +50,9 @@ BY_NAME: Mapping[str, Rule] = {
     "solve": rules.equations,
     "solve_triangular": rules.equations,
     "linear_recurrence": rules.along_axis,
+    "fourier": rules.along_axes,
+    "real_fourier": rules.along_axis,
+    "inverse_real_fourier": rules.along_axis,
     **dict.fromkeys(OF_MATRICES, rules.as_is),
     **dict.fromkeys(("sylvester", "discrete_lyapunov", "care", "dare"), rules.elementwise),  # their stacks broadcast
 }  # of operators whose shape rule says too little

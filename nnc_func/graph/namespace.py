@@ -165,6 +165,9 @@ _DISCRETE_LYAPUNOV = CATALOGUE["discrete_lyapunov"]
 _CARE = CATALOGUE["care"]
 _DARE = CATALOGUE["dare"]
 _EXPM = CATALOGUE["expm"]
+_FOURIER = CATALOGUE["fourier"]
+_REAL_FOURIER = CATALOGUE["real_fourier"]
+_INVERSE_REAL_FOURIER = CATALOGUE["inverse_real_fourier"]
 _CONV2D = CATALOGUE["conv2d"]
 _CONV2D_INPUT_GRADIENT = CATALOGUE["conv2d_input_gradient"]
 _CONV2D_KERNEL_GRADIENT = CATALOGUE["conv2d_kernel_gradient"]
@@ -950,6 +953,29 @@ class Ops(Generic[T]):
         It is SciPy's, on the host whatever the device; without SciPy it is an error when it runs.
         """
         return self._bind(_EXPM, x)
+
+    def fourier(self, x: T | Scalar, /, *, axis: Axes, inverse: bool = False, norm: str = "backward") -> T:
+        """The discrete Fourier transform of complex numbers along one axis or several, or the inverse one.
+
+        It is scaled by nothing, by one over the number of elements, or by the root of that: `norm` says which direction is
+        scaled, as the array API has it. `fft`, `fftn` and their inverses are made of it.
+        """
+        return self._bind(_FOURIER, x, axis=axis, inverse=inverse, norm=norm)
+
+    def real_fourier(self, x: T | Scalar, /, *, axis: int = -1, norm: str = "backward") -> T:
+        """The discrete Fourier transform of real numbers along an axis: of n numbers the first ``n // 2 + 1`` frequencies.
+
+        The others are the conjugates of these. `rfft` and `rfftn` are made of it.
+        """
+        return self._bind(_REAL_FOURIER, x, axis=axis, norm=norm)
+
+    def inverse_real_fourier(self, x: T | Scalar, /, *, n: Any, axis: int = -1, norm: str = "backward") -> T:
+        """The `n` real numbers along an axis that have these ``n // 2 + 1`` frequencies, the inverse of `real_fourier`.
+
+        Imaginary parts of the first frequency, and of the middle one of an even n, are not read. `irfft` and `irfftn`
+        are made of it.
+        """
+        return self._bind(_INVERSE_REAL_FOURIER, x, n=n, axis=axis, norm=norm)
 
     def conv2d(
         self,
@@ -2000,6 +2026,78 @@ class Ops(Generic[T]):
         There is one if no eigenvalue of a is the negative of the conjugate of another; else it is an error when it runs.
         """
         return self._compose("lyapunov", a, q)
+
+    def fft(self, x: T | Scalar, /, *, n: Any = None, axis: int = -1, norm: str = "backward") -> T:
+        """The discrete Fourier transform along an axis: complex numbers come out, as many as are transformed."""
+        return self._compose("fft", x, n=n, axis=axis, norm=norm)
+
+    def ifft(self, x: T | Scalar, /, *, n: Any = None, axis: int = -1, norm: str = "backward") -> T:
+        """The inverse of `fft`."""
+        return self._compose("ifft", x, n=n, axis=axis, norm=norm)
+
+    def fftn(self, x: T | Scalar, /, *, s: Sizes | None = None, axes: Sizes | None = None, norm: str = "backward") -> T:
+        """The discrete Fourier transform along several axes: all, or the last ones where only `s` is given."""
+        return self._compose("fftn", x, s=s, axes=axes, norm=norm)
+
+    def ifftn(
+        self, x: T | Scalar, /, *, s: Sizes | None = None, axes: Sizes | None = None, norm: str = "backward"
+    ) -> T:
+        """The inverse of `fftn`."""
+        return self._compose("ifftn", x, s=s, axes=axes, norm=norm)
+
+    def rfft(self, x: T | Scalar, /, *, n: Any = None, axis: int = -1, norm: str = "backward") -> T:
+        """The discrete Fourier transform of real numbers along an axis: of n numbers the first ``n // 2 + 1`` frequencies.
+
+        The others are the conjugates of these, in reverse order.
+        """
+        return self._compose("rfft", x, n=n, axis=axis, norm=norm)
+
+    def irfft(self, x: T | Scalar, /, *, n: Any = None, axis: int = -1, norm: str = "backward") -> T:
+        """The `n` real numbers whose first frequencies these are, the inverse of `rfft`.
+
+        None: an even number, ``2 (m - 1)`` of m frequencies. Imaginary parts of the first frequency, and of the middle
+        one of an even n, are not read.
+        """
+        return self._compose("irfft", x, n=n, axis=axis, norm=norm)
+
+    def rfftn(
+        self, x: T | Scalar, /, *, s: Sizes | None = None, axes: Sizes | None = None, norm: str = "backward"
+    ) -> T:
+        """The discrete Fourier transform of real numbers along several axes; along the last one half of the frequencies."""
+        return self._compose("rfftn", x, s=s, axes=axes, norm=norm)
+
+    def irfftn(
+        self, x: T | Scalar, /, *, s: Sizes | None = None, axes: Sizes | None = None, norm: str = "backward"
+    ) -> T:
+        """The real numbers with these frequencies along several axes, the inverse of `rfftn`.
+
+        Where `s` is None there is an even number of them along the last axis, ``2 (m - 1)`` of m frequencies.
+        """
+        return self._compose("irfftn", x, s=s, axes=axes, norm=norm)
+
+    def hfft(self, x: T | Scalar, /, *, n: Any = None, axis: int = -1, norm: str = "backward") -> T:
+        """The `n` real frequencies of a signal that is the conjugate of its mirror image, given by its first half."""
+        return self._compose("hfft", x, n=n, axis=axis, norm=norm)
+
+    def ihfft(self, x: T | Scalar, /, *, n: Any = None, axis: int = -1, norm: str = "backward") -> T:
+        """The first half of the signal with these real frequencies, the inverse of `hfft`."""
+        return self._compose("ihfft", x, n=n, axis=axis, norm=norm)
+
+    def fftfreq(self, *, n: Any, d: float = 1.0, dtype: npt.DTypeLike | None = None) -> T:
+        """The frequencies of `fft` of n elements that are `d` apart, in the order in which it gives them; float64."""
+        return self._compose("fftfreq", n=n, d=d, dtype=dtype)
+
+    def rfftfreq(self, *, n: Any, d: float = 1.0, dtype: npt.DTypeLike | None = None) -> T:
+        """The frequencies of `rfft` of n elements that are `d` apart; float64."""
+        return self._compose("rfftfreq", n=n, d=d, dtype=dtype)
+
+    def fftshift(self, x: T | Scalar, /, *, axes: Axes | None = None) -> T:
+        """The frequency zero in the middle of each axis, or of those named: rolled by half of the extent."""
+        return self._compose("fftshift", x, axes=axes)
+
+    def ifftshift(self, x: T | Scalar, /, *, axes: Axes | None = None) -> T:
+        """The inverse of `fftshift`."""
+        return self._compose("ifftshift", x, axes=axes)
 
     def resize(
         self,

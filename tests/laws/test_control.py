@@ -40,7 +40,7 @@ def residual(name: str, x: Any, a: Any, b: Any, q: Any = None, r: Any = None) ->
 @given(data=st.data())
 def test_a_solution_solves_its_equation_by_every_kernel(name: str, data: Any) -> None:
     op = CATALOGUE[name]
-    given_, _ = data.draw(arguments(op, "float64"))
+    given_, _ = data.draw(arguments(op, data.draw(st.sampled_from(["float64", "complex128"]))))
     for kernel in op.kernels:
         x = kernel.compute(np, *given_)
         assert np.all(np.abs(residual(name, x, *given_)) <= 1e-9 * (1 + np.abs(x).max(initial=0))), (kernel.name, x)

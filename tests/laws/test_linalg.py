@@ -23,8 +23,9 @@ both = pytest.mark.parametrize("stack", [EAGER, LAZY], ids=["eager", "lazy"])
 def near(found: Any, wanted: Any, relative: float = 1e-9) -> None:
     found, wanted = np.asarray(found), np.asarray(wanted)
     assert found.shape == wanted.shape
-    scale = max(1.0, float(np.abs(wanted).max())) if wanted.size else 1.0
-    assert np.all(np.abs(found - wanted) <= relative * scale), (found, wanted)
+    scale = max(1.0, float(np.abs(wanted[np.isfinite(wanted)]).max(initial=0)))
+    with np.errstate(invalid="ignore"):
+        assert np.all((found == wanted) | (np.abs(found - wanted) <= relative * scale)), (found, wanted)
 
 
 def adjoint(x: Any) -> Any:
@@ -37,7 +38,7 @@ def matrices(draw: Any, *, square: bool = False) -> Any:
     batch = draw(st.sampled_from([(), (2,), (0,), (2, 1)]))
     rows = draw(st.integers(0, 4))
     columns = rows if square else draw(st.integers(0, 4))
-    return draw(arrays((*batch, rows, columns), "float64"))
+    return draw(arrays((*batch, rows, columns), draw(st.sampled_from(["float64", "complex128"]))))
 
 
 def regular(x: Any) -> Any:
@@ -61,6 +62,7 @@ def test_a_matrix_is_the_product_of_its_factors(x: Any) -> None:
     near((u * s[..., None, :]) @ vh, x)
     assert np.all(np.diff(s, axis=-1) <= 0)
     near(ops.svdvals(EAGER.asarray(x)).numpy(), s)
+    near(ops.vector_norm(EAGER.asarray(x), axis=(-2, -1)).numpy(), np.sqrt(np.sum(s**2, axis=-1)))
     pinv = ops.pinv(EAGER.asarray(x)).numpy()
     near(x @ pinv @ x, x, 1e-8)
     near(pinv, np.linalg.pinv(x, rtol=max(x.shape[-2:]) * 2.0**-52 if x.size else None), 1e-6)
@@ -85,7 +87,7 @@ def test_hermitian_matrices_have_their_eigenvalues_and_cholesky_factors(x: Any) 
 @given(x=matrices(square=True), data=st.data())
 def test_inverses_and_determinants(x: Any, data: Any) -> None:
     ops, a = EAGER.ops, regular(x)
-    t, b = EAGER.asarray(a), data.draw(arrays((*x.shape[:-1], 2), "float64"))
+    t, b = EAGER.asarray(a), data.draw(arrays((*x.shape[:-1], 2), a.dtype))
     near(ops.inv(ops.inv(t)).numpy(), a)
     near(ops.solve(t, EAGER.asarray(b)).numpy(), np.linalg.solve(a, b))
     det = ops.det(EAGER.asarray(x)).numpy()
@@ -93,7 +95,7 @@ def test_inverses_and_determinants(x: Any, data: Any) -> None:
     near(ops.det(ops.matmul(EAGER.asarray(x), t)).numpy(), det * np.linalg.det(a))
     sign, logarithm = (each.numpy() for each in ops.slogdet(t))
     near(sign * np.exp(logarithm), np.linalg.det(a))
-    near(adjoint(a) @ ops.cofactors(t).numpy(), np.linalg.det(a)[..., None, None] * np.eye(x.shape[-1]))
+    near(np.swapaxes(a, -1, -2) @ ops.cofactors(t).numpy(), np.linalg.det(a)[..., None, None] * np.eye(x.shape[-1]))
 
 
 @FEW
@@ -161,7 +163,7 @@ def test_products_of_vectors_are_numpys(data: Any) -> None:
 @given(x=matrices(), data=st.data())
 def test_least_squares_are_numpys(x: Any, data: Any) -> None:
     if x.ndim == 2:
-        b = data.draw(arrays((x.shape[0], 2), "float64"))
+        b = data.draw(arrays((x.shape[0], 2), x.dtype))
         near(EAGER.ops.lstsq(EAGER.asarray(x), EAGER.asarray(b)).numpy(), np.linalg.lstsq(x, b)[0], 1e-6)
 
 
@@ -193,6 +195,40 @@ def test_coinciding_values_have_derivatives_and_their_vectors_have_none(stack: A
     alone = stack.grad(lambda x: ops.square(ops.sum(ops.eigh(x)[1][:, 2])))(x).numpy()
     assert np.isfinite(alone).all()  # a simple eigenvalue beside a double one
     assert not np.isfinite(stack.grad(lambda x: ops.sum(ops.eigh(x)[1]))(x).numpy()).all()
+
+
+def _of_eigenvalues(ops: Any, x: Any) -> Any:
+    """The exponential of a Hermitian matrix, which does not depend on phases."""
+    w, v = ops.eigh(x)
+    return ops.matmul(v * ops.expand_dims(ops.exp(w * 0.1), axis=0), ops.conj(v), transpose_b=True)
+
+
+def _of_singular_values(ops: Any, x: Any) -> Any:
+    u, s, vh = ops.svd(x, full_matrices=False)
+    return ops.matmul(u * ops.expand_dims(ops.square(s), axis=0), vh)
+
+
+@both
+@pytest.mark.parametrize("shape", [(3, 3), (4, 2), (2, 4)])
+@pytest.mark.parametrize("function", [_of_eigenvalues, _of_singular_values])
+def test_complex_vectors_have_the_derivatives_that_do_not_depend_on_their_phases(
+    stack: Any, function: Any, shape: Any
+) -> None:
+    if function is _of_eigenvalues:
+        shape = (shape[0], shape[0])
+    random, ops = np.random.default_rng(7), stack.ops
+    x, t, g = (random.normal(size=shape) + 1j * random.normal(size=shape) for _ in range(3))
+    f = lambda x: function(ops, x)  # noqa: E731
+    step = 1e-5
+    up, down = (f(stack.asarray(x + sign * step * t)).numpy() for sign in (1, -1))
+    _, slope = stack.jvp(f, (x,), (t,))
+    near(slope.numpy(), (up - down) / (2 * step), 1e-7)
+    (back,) = stack.vjp(f, x)[1](stack.asarray(g))
+    near(np.sum(back.numpy() * t).real, np.sum(g * slope.numpy()).real, 1e-11)
+    weighted = lambda x: ops.sum(ops.real(f(x) * stack.asarray(g)))  # noqa: E731
+    (second,) = stack.hvp(weighted, (x,), (t,))
+    up, down = (stack.grad(weighted)(x + sign * step * t).numpy() for sign in (1, -1))
+    near(second.numpy(), (up - down) / (2 * step), 1e-7)
 
 
 @both

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from nnc_func.device.kernels.move import converted, dtype_of
+from nnc_func.device.kernels.move import converted, dtype_of, permute_dims
 from nnc_func.facets.kernels import Kernel, reference
 
 WIDE = 16  # rows from which on a triangular solver pays for its call
@@ -61,7 +61,7 @@ def solving(words: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 def transposed(xp: Any, x: Any) -> Any:
     """The last two axes swapped."""
-    return xp.permute_dims(x, (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2)) if hasattr(xp, "permute_dims") else x.mT
+    return permute_dims(xp, x, axes=(*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
 
 
 def conjugate(xp: Any, x: Any) -> Any:
@@ -242,9 +242,7 @@ COFACTORS = reference(_cofactors)
 
 def diagonal(xp: Any, x: Any, *, offset: int) -> Any:
     """A copy."""
-    if hasattr(xp.linalg, "diagonal"):
-        return xp.asarray(xp.linalg.diagonal(x, offset=offset), copy=True)
-    return x.diagonal(offset, -2, -1).copy()
+    return xp.asarray(xp.linalg.diagonal(x, offset=offset), copy=True)
 
 
 def diagonal_into(xp: Any, arrays: Any, outs: Any, scratch: Any, *, offset: int) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from nnc_func.errors import OperatorError, ShapeError
 from nnc_func.facets.derivatives import Constant
 from nnc_func.facets.dims import known, same_extent
-from nnc_func.facets.samples import FLOATS, NUMBERS, Refused, Samples, Tolerance
+from nnc_func.facets.samples import INEXACT, NUMBERS, Refused, Samples, Tolerance
 from nnc_func.facets.shapes import normalise_axis
 from nnc_func.graph.composite import composite
 from nnc_func.graph.functions import Functions
@@ -22,7 +22,7 @@ _OF_OPERATORS = Refused("it is made of operators that are exported by themselves
 _CLOSE = Tolerance(64.0)
 
 
-def _cases(*cases: Any, dtypes: Any = FLOATS, **more: Any) -> Samples:
+def _cases(*cases: Any, dtypes: Any = INEXACT, **more: Any) -> Samples:
     return Samples(relation="cases", dtypes=dtypes, cases=cases, **more)
 
 
@@ -77,6 +77,15 @@ def matrix_power(o: Functions, x: Tensor, /, *, n: int) -> Tensor:
     return found
 
 
+def _smallest(o: Functions, x: Tensor, rows: Any, columns: Any) -> Any:
+    """The larger extent times the dtype's rounding: a number, or a tensor where an extent is not known."""
+    rounding = float(np.finfo(o.dtype(x)).eps)
+    if known(rows) and known(columns):
+        return max(rows, columns) * rounding
+    counts = (o.full(shape=(), value=n, dtype=np.dtype("int64")) for n in (rows, columns))
+    return o.multiply(o.cast(o.maximum(*counts), dtype=o.dtype(x)), rounding)
+
+
 @composite(
     derivative=Constant("a rank jumps"), onnx=_OF_OPERATORS, tolerance=Tolerance(0.0),
     samples=_regular(*(((shape,), {}) for shape in (*SQUARES, *TALL, *WIDE)), (((2, 2),), {"rtol": 0.75})),
@@ -90,11 +99,8 @@ def matrix_rank(o: Functions, x: Tensor, /, *, rtol: float | None = None) -> Ten
     found = o.svdvals(x)
     if known(found.shape[-1]) and found.shape[-1] == 0:
         return o.full(shape=x.shape[:-2], value=0, dtype=np.dtype("int64"))
-    if rtol is None:
-        if not known(rows) or not known(columns):
-            raise ShapeError(f"the default rtol counts rows and columns, which are not known of {x.shape}; give rtol")
-        rtol = max(rows, columns) * float(np.finfo(o.dtype(found)).eps)
-    large = o.greater(found, o.multiply(o.max(found, axis=-1, keepdims=True), rtol))
+    least = _smallest(o, found, rows, columns) if rtol is None else rtol
+    large = o.greater(found, o.multiply(o.max(found, axis=-1, keepdims=True), least))
     return o.sum(large, axis=-1)
 
 
@@ -150,7 +156,7 @@ _VECTORS = tuple(
 
 
 @composite(onnx=_OF_OPERATORS, tolerance=_CLOSE, samples=_cases(
-    *_VECTORS, (((0, 2),), {"axis": 0}), (((),), {}), avoid=(0.0,), distinct=True, dtypes=("float32", "float64"),
+    *_VECTORS, (((0, 2),), {"axis": 0}), (((),), {}), avoid=(0.0,), distinct=True, dtypes=INEXACT,
 ))  # fmt: skip
 def vector_norm(
     o: Functions, x: Tensor, /, *, axis: Axes | None = None, keepdims: bool = False, ord: Nested = 2

@@ -14,7 +14,7 @@ from nnc_func.device.kernels import control as kernels
 from nnc_func.errors import ShapeError
 from nnc_func.facets.derivatives import Custom
 from nnc_func.facets.dims import same_extent
-from nnc_func.facets.samples import FLOATS, Samples
+from nnc_func.facets.samples import INEXACT, Samples
 from nnc_func.facets.shapes import ShapeT, broadcast
 from nnc_func.graph.ops import matrices as m
 from nnc_func.graph.ops.families import Tensor
@@ -23,7 +23,7 @@ from nnc_func.op import operator
 
 def _samples(prepare: Any, *cases: Any) -> Samples:
     listed: Any = tuple((case, {}) for case in cases)
-    return Samples(relation="cases", dtypes=FLOATS, domain=(-1.0, 1.0), cases=listed, prepare=prepare)
+    return Samples(relation="cases", dtypes=INEXACT, domain=(-1.0, 1.0), cases=listed, prepare=prepare)
 
 
 def _fits(name: str, what: str, found: ShapeT, rows: Any, columns: Any) -> None:

@@ -14,7 +14,7 @@ from nnc_func.device.kernels import decompositions as kernels
 from nnc_func.errors import DerivativeError, OperatorError
 from nnc_func.facets import dtypes
 from nnc_func.facets.derivatives import Custom
-from nnc_func.facets.samples import FLOATS, Samples
+from nnc_func.facets.samples import FLOATS, INEXACT, Samples
 from nnc_func.facets.shapes import ShapeT
 from nnc_func.graph.ops import matrices as m
 from nnc_func.graph.ops.families import Tensor
@@ -32,7 +32,7 @@ def _cases(shapes: Any, **params: Any) -> Any:
 
 
 def _samples(*cases: Any) -> Samples:
-    return Samples(relation="cases", dtypes=FLOATS, domain=INNER, avoid=(0.0,), cases=cases, prepare=m.dominant)
+    return Samples(relation="cases", dtypes=INEXACT, domain=INNER, avoid=(0.0,), cases=cases, prepare=m.dominant)
 
 
 # --- Cholesky ----------------------------------------------------------------------------------------------
@@ -257,7 +257,7 @@ def _svd_diagonal(o: Any, g: Any, s: Any, by_u: Any, by_v: Any) -> Any:
 @operator(
     shape=_svd_shape, dtype=_svd_dtypes, kernels=kernels.SVD, several=True,
     derivative=Custom(_svd_jvp, (_svd_vjp,)), cost=m.cubic(12), tolerance=m.FACTORED, onnx=m.NOT_IN_ONNX,
-    samples=_samples(*_cases((*SQUARES, *TALL, *WIDE), full_matrices=False), *_cases(SQUARES)),
+    samples=evolve(_samples(*_cases((*SQUARES, *TALL, *WIDE), full_matrices=False), *_cases(SQUARES)), dtypes=FLOATS),
 )  # fmt: skip
 def svd(x: Tensor, /, *, full_matrices: bool = True) -> Any:
     """U, the singular values from large to small, and Vᴴ, with ``x = U diag(s) Vᴴ``; a tuple of three.
@@ -331,7 +331,7 @@ def _along_vectors(o: Any, g: Any, vectors: Any) -> Any:
 @operator(
     shape=_eigh_shape, dtype=_eigh_dtypes, kernels=kernels.EIGH, several=True,
     derivative=Custom(_eigh_jvp, (_eigh_vjp,)), cost=m.cubic(9), tolerance=m.FACTORED, onnx=m.NOT_IN_ONNX,
-    samples=evolve(_samples(*_cases(SQUARES)), domain=POSITIVE),
+    samples=evolve(_samples(*_cases(SQUARES)), domain=POSITIVE, dtypes=FLOATS),
 )  # fmt: skip
 def eigh(x: Tensor, /) -> Any:
     """Eigenvalues of a Hermitian matrix, from small to large, and the eigenvectors, as columns: a tuple of both.

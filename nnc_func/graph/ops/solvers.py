@@ -16,7 +16,7 @@ from nnc_func.errors import ShapeError
 from nnc_func.facets import dtypes
 from nnc_func.facets.derivatives import Custom
 from nnc_func.facets.dims import same_extent
-from nnc_func.facets.samples import FLOATS, Samples
+from nnc_func.facets.samples import INEXACT, Samples
 from nnc_func.facets.shapes import ShapeT, broadcast
 from nnc_func.facets.views import Cost
 from nnc_func.graph.ops import matrices as m
@@ -43,7 +43,7 @@ SUBSTITUTED = tuple(
 
 
 def _samples(*cases: Any) -> Samples:
-    return Samples(relation="cases", dtypes=FLOATS, domain=INNER, cases=cases, prepare=m.dominant)
+    return Samples(relation="cases", dtypes=INEXACT, domain=INNER, cases=cases, prepare=m.dominant)
 
 
 def _singles(*shapes: Any) -> Any:
