@@ -241,7 +241,7 @@ class Stack(Derivatives):
 
     def aval(self, x: Any) -> Aval:
         """Shape and dtype of a tensor or an array."""
-        value = x.value if isinstance(x, Tensor) and x.stack == self else x
+        value = x.value if isinstance(x, Tensor) and (x.stack is self or x.stack == self) else x
         while type(value) is Traced:
             value = value.primal
         if isinstance(value, (Value, Variable)):

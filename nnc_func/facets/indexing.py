@@ -67,7 +67,7 @@ def read(key: tuple[Any, ...], shape: ShapeT) -> Reading:
     kept: list[Extent] = []
     axes: list[int] = []
     advanced: list[tuple[int, int]] = []  # place in the key, axes of the result in front
-    several = ARRAY in [e for e in key if isinstance(e, str)]
+    several = any(type(e) is str for e in key)
     for place, entry in enumerate(filled(key, shape)):
         if entry is None or entry is Ellipsis:
             kept += [1] * (entry is None)
@@ -76,7 +76,7 @@ def read(key: tuple[Any, ...], shape: ShapeT) -> Reading:
         if isinstance(entry, slice):
             start, stop, step, size = slice_bounds(entry, n)
             kept.append(size)
-        elif entry == ARRAY and isinstance(entry, str):
+        elif type(entry) is str and entry == ARRAY:
             advanced.append((place, len(kept) - len(axes)))
             axes.append(len(kept))
             kept.append(n)

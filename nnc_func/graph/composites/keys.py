@@ -20,6 +20,7 @@ from nnc_func.graph.composites.searching import nonzero
 from nnc_func.graph.functions import Functions
 
 SCALARS = (bool, int, float, complex)
+BASIC = frozenset((int, slice, type(None), type(Ellipsis)))
 PLAIN = (int, slice, type(None), type(Ellipsis), np.integer)
 MASKED = "read a mask by where(mask, x, 0), write by one with index_update, or say how many with flatnonzero(…, size=n)"
 
@@ -53,8 +54,14 @@ def indexed(o: Functions, x: Any, key: Any) -> Any:
     array([[2., 0.],
            [5., 3.]])
     """
-    x, plain, arrays = separated(o, x, key)
-    return index.over(o, x, *arrays, key=plain)
+    entries = key if isinstance(key, tuple) else (key,)
+    arrays: list[Any] = []
+    if not all(type(e) in BASIC for e in entries):
+        x, entries, arrays = separated(o, x, entries)
+    try:
+        return index.define(o, x, *arrays, key=entries)
+    except (ShapeError, DTypeError):
+        return index.over(o, x, *arrays, key=entries)  # fails as well, and names what was given and where
 
 
 def index_updated(o: Functions, x: Any, key: Any, values: Any, mode: str = "set") -> Any:
@@ -107,17 +114,17 @@ def separated(o: Functions, x: Any, key: Any) -> tuple[Any, tuple[Any, ...], lis
 
     The tensor has new axes where the key has booleans of rank 0, as NumPy says.
     """
-    entries = [_entry(e) for e in (key if isinstance(key, tuple) else (key,))]
+    entries = [_entry(o, e) for e in (key if isinstance(key, tuple) else (key,))]
     plain: list[Any] = []
     arrays: list[Any] = []
     added: list[int] = []
     axis, rank = 0, len(x.shape)
-    for place, entry in enumerate(entries):
+    for place, (entry, kind, count) in enumerate(entries):
         if entry is Ellipsis:
-            axis = rank - sum(map(_consumed, entries[place + 1 :]))
-        if not _is_tensor(entry):
+            axis = rank - sum(each for _, _, each in entries[place + 1 :])
+        if not kind:
             plain.append(entry)
-        elif o.dtype(entry).kind == "b":
+        elif kind == "b":
             if not entry.shape:
                 added.append(axis + len(added))
                 chosen = bool(value_of(entry, MASKED))
@@ -131,26 +138,24 @@ def separated(o: Functions, x: Any, key: Any) -> tuple[Any, tuple[Any, ...], lis
             _check_known(entry, x.shape, axis)
             plain.append(ARRAY)
             arrays.append(entry)
-        axis += _consumed(entry)
+        axis += count
     if added:
         x = o.expand_dims(x, axis=tuple(added))
     return x, tuple(plain), arrays
 
 
-def _consumed(entry: Any) -> int:
-    """How many axes of the tensor an entry counts in."""
-    if entry is None or entry is Ellipsis:
-        return 0
-    return len(entry.shape) if _is_tensor(entry) and np.dtype(str(entry.dtype)).kind == "b" else 1
-
-
-def _entry(entry: Any) -> Any:
-    """Of a key: itself, or the array that a list or a boolean stands for."""
+def _entry(o: Functions, entry: Any) -> tuple[Any, str, int]:
+    """Of a key: itself, or the array that a list stands for; the kind of an array; how many axes it takes."""
+    if type(entry) in BASIC:
+        return entry, "", int(entry is not None and entry is not Ellipsis)
     if isinstance(entry, (bool, np.bool_, list, tuple, range)):
-        found = np.asarray(entry)
-        return found.astype(np.int64) if found.size == 0 and found.dtype.kind != "b" else found
-    if isinstance(entry, PLAIN) or _is_tensor(entry) or not known(entry):
-        return entry
+        entry = np.asarray(entry)
+        entry = entry.astype(np.int64) if entry.size == 0 and entry.dtype.kind != "b" else entry
+    if _is_tensor(entry):
+        kind = o.dtype(entry).kind
+        return entry, kind, len(entry.shape) if kind == "b" else 1
+    if isinstance(entry, PLAIN) or not known(entry):
+        return entry, "", 1
     raise DTypeError(
         f"an index is made of whole numbers, slices, None, ... and integer or boolean tensors, given {entry!r}"
     )
