@@ -12,7 +12,7 @@ from hypothesis.extra.numpy import arrays
 
 from nnc_func.aval import Aval
 from nnc_func.device import NumPy
-from nnc_func.device.kernels import pool, shifted
+from nnc_func.device.kernels import depthwise, index, pool, shifted
 from nnc_func.device.namespace import fresh
 from nnc_func.facets.kernels import Kernel
 from nnc_func.graph.ops import CATALOGUE
@@ -42,6 +42,7 @@ def images(rng: Any, data_format: str, *shape: int) -> Any:
 def one_image_at_a_time(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(pool, "BLOCK", 1)
     monkeypatch.setattr(shifted, "LIMIT", 1)
+    monkeypatch.setattr(depthwise, "LIMIT", 1)
     shifted._flat.cache_clear()
     yield
     shifted._flat.cache_clear()
@@ -49,11 +50,11 @@ def one_image_at_a_time(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @pytest.mark.usefixtures("one_image_at_a_time")
 @pytest.mark.parametrize("data_format", FORMATS)
-@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("groups", [1, 2, 4])
 @pytest.mark.parametrize("padding", ["VALID", "SAME", ((2, 0), (0, 1))])
 def test_convolutions_of_several_blocks(data_format: str, groups: int, padding: Any) -> None:
     rng = np.random.default_rng(0)
-    x, w = images(rng, data_format, 3, 6, 7, 4), rng.standard_normal((3, 2, 4 // groups, 6))
+    x, w = images(rng, data_format, 3, 6, 7, 4), rng.standard_normal((3, 2, 4 // groups, 4))
     same: dict[str, Any] = {
         "stride": 1, "padding": padding, "dilation": (1, 2), "groups": groups, "data_format": data_format,
     }  # fmt: skip
@@ -65,7 +66,10 @@ def test_convolutions_of_several_blocks(data_format: str, groups: int, padding: 
         (to_kernel, (x, g), {"kernel_shape": w.shape}),
     ):
         wanted = computed(op, "reference", *args, **same, **more)
-        for kernel in on_host(op):
+        avals = tuple(Aval(a.shape, a.dtype) for a in args)
+        fitting = [k for k in on_host(op) if k.accepts(avals, **dict(op.canonical({**same, **more})))]
+        assert len(fitting) == (3 if groups == 4 else 2)
+        for kernel in fitting:
             equal(computed(op, kernel.name, *args, **same, **more), wanted, 64, f"{op}, {kernel.name}")
 
 
@@ -145,8 +149,27 @@ def test_a_window_with_a_nan_follows_its_first_nan(x: Any, stride: int) -> None:
 
 
 def test_every_host_kernel_was_met() -> None:
-    assert [k.name for k in on_host(CONVOLUTIONS[0])] == ["columns on numpy", "shifted products"]
+    assert [k.name for k in on_host(CONVOLUTIONS[0])] == [
+        "channel by channel", "columns on numpy", "shifted products",
+    ]  # fmt: skip
     assert [k.name for k in on_host(CATALOGUE["max_pool2d"])] == ["axis by axis", "offset by offset"]
+
+
+# --- long rows ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_long_rows_are_added_in_the_order_of_their_indices(dtype: str, axis: int) -> None:
+    rng = np.random.default_rng(0)
+    x = (rng.standard_normal((5, 5, index.LONG)) * 9).astype(dtype)
+    at = np.array([[3, -1, 3], [0, 3, -5]])
+    updates = np.take(x, rng.integers(0, 5, at.shape), axis=axis)
+    wanted = np.moveaxis(x, axis, 0).copy()
+    np.add.at(wanted, at.reshape(-1), np.moveaxis(updates.reshape(*x.shape[:axis], 6, *x.shape[axis + 1 :]), axis, 0))
+    wanted = np.moveaxis(wanted, 0, axis)
+    found = computed(CATALOGUE["scatter_add"], "add.at", x, at, updates, axis=axis)
+    np.testing.assert_array_equal(found, wanted)
 
 
 # --- images in the order of the other data format ----------------------------------------------------

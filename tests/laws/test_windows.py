@@ -100,6 +100,18 @@ def test_convolution_is_a_loop_over_windows(axes: int, data: Any) -> None:
     np.testing.assert_array_equal(geometry.found(y), looped(geometry, x, w))
 
 
+def test_convolution_of_complex_numbers_is_that_of_their_parts() -> None:
+    rng = np.random.default_rng(0)
+    x, w = (rng.normal(size=s) + 1j * rng.normal(size=s) for s in ((1, 4, 5, 2), (2, 2, 1, 2)))
+    y = EAGER.ops.conv2d(x, w, groups=2).numpy()
+    parts = {(i, j): EAGER.ops.conv2d(i(x), j(w), groups=2).numpy() for i in _PARTS for j in _PARTS}
+    np.testing.assert_allclose(y.real, parts[np.real, np.real] - parts[np.imag, np.imag])
+    np.testing.assert_allclose(y.imag, parts[np.real, np.imag] + parts[np.imag, np.real])
+
+
+_PARTS = (np.real, np.imag)
+
+
 @AXES
 @FEW
 @given(data=st.data())

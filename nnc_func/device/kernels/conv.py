@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from attrs import evolve, frozen
 
-from nnc_func.device.kernels import shifted
+from nnc_func.device.kernels import depthwise, shifted
 from nnc_func.device.kernels.linalg import (
     Arrays,
     Pair,
@@ -326,9 +326,9 @@ HOST_COLUMNS = 1 << 22  # bytes of columns at a time: fewer products, and still 
 DEVICE_COLUMNS = 1 << 28  # a GPU wants few large products
 
 
-def _kernels(into: Any, scratch: Any, result: Any, fallback: Any, *others: Kernel) -> tuple[Kernel, ...]:
-    """By columns on the host, by more columns on a GPU, as the others do, by offsets anywhere."""
-    fast = []
+def _kernels(into: Any, scratch: Any, result: Any, fallback: Any, first: Kernel, *others: Kernel) -> tuple[Kernel, ...]:
+    """As the first does, by columns on the host, by more columns on a GPU, as others do, by offsets anywhere."""
+    fast = [first]
     for namespace, limit in (("numpy", HOST_COLUMNS), ("cupy", DEVICE_COLUMNS)):
         write, wants = partial(into, limit), partial(scratch, limit)
         fast.append(
@@ -358,12 +358,16 @@ def _kernel_result(x: Any, g: Any, *, kernel_shape: tuple[int, ...], **_: Any) -
 
 
 CONV2D = with_reordered(
-    _kernels(_conv_into, _conv_scratch, _conv_result, _conv_reference, shifted.conv2d(_conv_result)),
+    _kernels(
+        _conv_into, _conv_scratch, _conv_result, _conv_reference, depthwise.conv2d(_conv_result),
+        shifted.conv2d(_conv_result),
+    ),
     (True, False, True),
-)
+)  # fmt: skip
 CONV2D_INPUT_GRADIENT = with_reordered(
     _kernels(
         _input_gradient_into, _input_gradient_scratch, _input_result, _input_gradient_reference,
+        depthwise.conv2d_input_gradient(_input_result),
         shifted.conv2d_input_gradient(_input_result, _input_gradient_reference),
     ),
     (True, False, True),
@@ -371,6 +375,7 @@ CONV2D_INPUT_GRADIENT = with_reordered(
 CONV2D_KERNEL_GRADIENT = with_reordered(
     _kernels(
         _kernel_gradient_into, _kernel_gradient_scratch, _kernel_result, _kernel_gradient_reference,
+        depthwise.conv2d_kernel_gradient(_kernel_result),
         shifted.conv2d_kernel_gradient(_kernel_result, _kernel_gradient_reference),
     ),
     (True, True, False),

@@ -11,6 +11,7 @@ from nnc_func.facets.movement import slices
 from nnc_func.facets.shapes import normalise_axis
 
 INT64 = np.dtype("int64")
+LONG = 128  # elements of a row, from which on adding it costs more than Python's loop over rows
 
 
 def check_range(xp: Any, indices: Any, extent: int) -> None:
@@ -107,14 +108,19 @@ def scatter_add(xp: Any, x: Any, indices: Any, updates: Any, *, axis: int) -> An
 
 
 def scatter_add_into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays, *, axis: int) -> None:
-    """With ``add.at`` on the flattened axis, brought to the front."""
+    """On the flattened axis, brought to the front: row by row on NumPy where rows are long, else with ``add.at``."""
     (x, indices, updates), (out,) = arrays, outs
     at = normalise_axis(axis, x.ndim)
     check_range(xp, indices, x.shape[at])
     keep(xp, x, out)
     rows = updates.reshape(*x.shape[:at], indices.size, *x.shape[at + 1 :])
     front = (at, *(i for i in range(x.ndim) if i != at))
-    add_at(xp, out.transpose(front), indices.reshape(-1), rows.transpose(front))
+    target, rows = out.transpose(front), rows.transpose(front)
+    if xp is np and rows.size >= LONG * max(indices.size, 1):
+        for i, row in zip(indices.reshape(-1).tolist(), rows, strict=True):
+            np.add(target[i], row, out=target[i])
+    else:
+        add_at(xp, target, indices.reshape(-1), rows)
 
 
 def put_along_axis_add(xp: Any, x: Any, indices: Any, updates: Any, *, axis: int) -> Any:

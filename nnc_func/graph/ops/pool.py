@@ -116,11 +116,13 @@ def _result(x: ShapeT, params: dict[str, Any]) -> ShapeT:
 
 
 _POOLS = Samples(relation="cases", dtypes=FLOATS, distinct=True, cases=tuple(((x,), params) for x, params in _CASES))
+_APART = ((-3.0, 3.0), (20.0, 26.0))  # of images and what is routed by them: no two elements are equal
 _TANGENTS = Samples(
-    relation="cases", dtypes=FLOATS, distinct=True, cases=tuple(((x, x), params) for x, params in _CASES)
-)
+    relation="cases", dtypes=FLOATS, distinct=True, domain=_APART,
+    cases=tuple(((x, x), params) for x, params in _CASES),
+)  # fmt: skip
 _GRADIENTS = Samples(
-    relation="cases", dtypes=FLOATS, distinct=True,
+    relation="cases", dtypes=FLOATS, distinct=True, domain=_APART,
     cases=tuple(((x, _result(x, params)), params) for x, params in _CASES),
 )  # fmt: skip
 
