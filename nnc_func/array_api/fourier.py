@@ -7,8 +7,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from nnc_func.errors import DTypeError
 
 if TYPE_CHECKING:
@@ -23,7 +21,14 @@ def _numbers(xp: ArrayNamespace, x: Any, name: str) -> Any:
 
 
 def along_axis(name: str) -> Callable[..., Any]:
-    """The transform of that name along one axis, as a method of one tensor."""
+    """The transform of that name along one axis, as a method of one tensor.
+
+    Examples
+    --------
+    >>> import nnc_func as nnc
+    >>> nnc.eager().array_api.fft.rfft([1.0, 1.0]).numpy()
+    array([2.+0.j, 0.+0.j])
+    """
 
     def function(xp: ArrayNamespace, x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Any:
         return getattr(xp.ops, name)(_numbers(xp, x, name), n=n, axis=axis, norm=norm)
@@ -32,7 +37,14 @@ def along_axis(name: str) -> Callable[..., Any]:
 
 
 def over_axes(name: str) -> Callable[..., Any]:
-    """The transform of that name over several axes, as a method of one tensor."""
+    """The transform of that name over several axes, as a method of one tensor.
+
+    Examples
+    --------
+    >>> import nnc_func as nnc
+    >>> nnc.eager().array_api.fft.fftn([[1.0, 1.0]]).numpy()
+    array([[2.+0.j, 0.+0.j]])
+    """
 
     def function(
         xp: ArrayNamespace,
@@ -65,7 +77,7 @@ def fftfreq(xp: ArrayNamespace, n: int, /, *, d: float = 1.0, dtype: Any = None,
     >>> nnc.eager().array_api.fft.fftfreq(4).numpy()
     array([ 0.  ,  0.25, -0.5 , -0.25])
     """
-    return xp.asarray(np.fft.fftfreq(n, d), dtype=dtype, device=device)
+    return xp.to_device(xp.ops.fftfreq(n=n, d=d, dtype=dtype), device)
 
 
 def rfftfreq(xp: ArrayNamespace, n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None) -> Any:
@@ -77,7 +89,7 @@ def rfftfreq(xp: ArrayNamespace, n: int, /, *, d: float = 1.0, dtype: Any = None
     >>> nnc.eager().array_api.fft.rfftfreq(4).numpy()
     array([0.  , 0.25, 0.5 ])
     """
-    return xp.asarray(np.fft.rfftfreq(n, d), dtype=dtype, device=device)
+    return xp.to_device(xp.ops.rfftfreq(n=n, d=d, dtype=dtype), device)
 
 
 def fftshift(xp: ArrayNamespace, x: Any, /, *, axes: Any = None) -> Any:
@@ -89,7 +101,7 @@ def fftshift(xp: ArrayNamespace, x: Any, /, *, axes: Any = None) -> Any:
     >>> nnc.eager().array_api.fft.fftshift([0.0, 1.0, 2.0]).numpy()
     array([2., 0., 1.])
     """
-    return _shifted(xp, _numbers(xp, x, "fftshift"), axes, lambda n: n // 2)
+    return xp.ops.fftshift(_numbers(xp, x, "fftshift"), axes=axes)
 
 
 def ifftshift(xp: ArrayNamespace, x: Any, /, *, axes: Any = None) -> Any:
@@ -101,11 +113,4 @@ def ifftshift(xp: ArrayNamespace, x: Any, /, *, axes: Any = None) -> Any:
     >>> nnc.eager().array_api.fft.ifftshift([2.0, 0.0, 1.0]).numpy()
     array([0., 1., 2.])
     """
-    return _shifted(xp, _numbers(xp, x, "ifftshift"), axes, lambda n: -(n // 2))
-
-
-def _shifted(xp: ArrayNamespace, x: Any, axes: Any, by: Callable[[int], int]) -> Any:
-    if x.ndim == 0:
-        return x
-    over = tuple(range(x.ndim)) if axes is None else (axes,) if isinstance(axes, int) else tuple(axes)
-    return xp.roll(x, tuple(by(int(x.shape[a])) for a in over), axis=over)
+    return xp.ops.ifftshift(_numbers(xp, x, "ifftshift"), axes=axes)

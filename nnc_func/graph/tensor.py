@@ -191,8 +191,7 @@ class Tensor(Arithmetic):
         return iter([self[i] for i in range(len(self))])
 
     def _logic(self, name: str) -> Any:
-        whole = OPS.get(_BITWISE[name]) if self.dtype.kind in "iu" else None
-        return whole or OPS[f"logical_{name}"]
+        return OPS[_BITWISE[name]] if self.dtype.kind in "iu" else OPS[f"logical_{name}"]
 
     def __pos__(self) -> Any:
         return Tensor(self.stack, self.value)

@@ -221,7 +221,7 @@ def _cast(draw: Draw) -> Call:
 
 
 def _dtypes_of_a_kind(draw: Draw) -> Call:
-    kinds = draw(st.sampled_from(["b", "iu", "f", "c", "fc"]))
+    kinds = draw(st.sampled_from(["b", "i", "u", "f", "c", "fc"]))
     return tuple(_dtype(draw, kinds) for _ in range(draw(st.integers(1, 3)))), {}
 
 

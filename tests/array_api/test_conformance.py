@@ -23,12 +23,6 @@ FUNCTIONS = [
     for name in section.__all__
     if inspect.isfunction(getattr(section, name)) and name not in OWN and not name.startswith("_")
 ]
-ALONE = {  # an operator each
-    "acos", "acosh", "asin", "asinh", "atan", "atanh", "bitwise_and", "bitwise_invert", "bitwise_left_shift",
-    "bitwise_or", "bitwise_right_shift", "bitwise_xor", "conj", "copysign", "cosh", "fft", "fftn", "hfft", "hypot",
-    "ifft", "ifftn", "ihfft", "imag", "irfft", "irfftn", "log10", "log2", "logaddexp", "nextafter", "real", "rfft",
-    "rfftn", "signbit", "sinh", "tan", "trunc",
-}  # fmt: skip
 ORACLES = {"isin": np}  # array_api_strict 2.6 does not hear of invert
 NOT_UNIQUE = {  # factors that are so but for signs: what they are multiplied
     "linalg.qr": lambda np_, q, r: np_.matmul(q, r),
@@ -87,9 +81,6 @@ def agree(name: str, ours: Any, theirs: Any) -> None:
 
 
 def check(stack: Any, name: str, data: Any) -> None:
-    last = name.rpartition(".")[2]
-    if last in ALONE and not hasattr(stack.ops, {"pow": "power"}.get(last, last)):
-        pytest.skip(f"the catalogue has no operator {last} yet")
     args, keywords = CASES[name](data.draw)
     with np.errstate(all="ignore"):
         results = [
@@ -104,6 +95,8 @@ def check(stack: Any, name: str, data: Any) -> None:
         if name in NOT_UNIQUE:
             assert [(a.shape, a.dtype) for a in ours] == [(a.shape, a.dtype) for a in theirs]
             ours, theirs = ([NOT_UNIQUE[name](np, *each)] for each in results)
+    if name.startswith("empty"):  # theirs have any elements
+        theirs = np.zeros_like(theirs)
     agree(name, ours, theirs)
 
 
