@@ -5,19 +5,44 @@ Device → Type → Shape → Symbol → Operator → Optimiser → Graph → En
 
 from __future__ import annotations
 
-from nnc_func.autodiff.custom import custom_jvp, custom_vjp
+from typing import TYPE_CHECKING
+
 from nnc_func.aval import Aval
-from nnc_func.batching import Batching, vmap
-from nnc_func.device import CuPy, Null, NumPy, Places, Strict
-from nnc_func.engine.plan import Plan
-from nnc_func.engine.planning.kernel_table import KernelTable
-from nnc_func.engine.running.cancelling import Cancellation
-from nnc_func.graph.files import load_graph
+from nnc_func.deferred import deferred
+from nnc_func.device import NumPy
 from nnc_func.graph.rules import rewrite, rule
 from nnc_func.graph.tensor import Tensor
-from nnc_func.loading import load_program
 from nnc_func.op import Catalogue, Op, operator
 from nnc_func.stacks import Stack, eager, lazy
+
+if TYPE_CHECKING:
+    from nnc_func.autodiff.custom import custom_jvp, custom_vjp
+    from nnc_func.batching import Batching, vmap
+    from nnc_func.device import CuPy, Null, Places, Strict
+    from nnc_func.engine.plan import Plan
+    from nnc_func.engine.planning.kernel_table import KernelTable
+    from nnc_func.engine.running.cancelling import Cancellation
+    from nnc_func.graph.files import load_graph
+    from nnc_func.loading import load_program
+else:
+    __getattr__, __dir__ = deferred(
+        __name__,
+        {
+            "custom_jvp": "nnc_func.autodiff.custom",
+            "custom_vjp": "nnc_func.autodiff.custom",
+            "Batching": "nnc_func.batching",
+            "vmap": "nnc_func.batching",
+            "CuPy": "nnc_func.device.gpu",
+            "Null": "nnc_func.device.null",
+            "Places": "nnc_func.device.places",
+            "Strict": "nnc_func.device.strict",
+            "Plan": "nnc_func.engine.plan",
+            "KernelTable": "nnc_func.engine.planning.kernel_table",
+            "Cancellation": "nnc_func.engine.running.cancelling",
+            "load_graph": "nnc_func.graph.files",
+            "load_program": "nnc_func.loading",
+        },
+    )
 
 __version__ = "0.1.0"
 __all__ = [

@@ -32,18 +32,19 @@ What is told here of an operator is its own signature and docstring; `docs/opera
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 from attrs import field, frozen
 
 from nnc_func.graph.functions import Functions
 from nnc_func.graph.ops import CATALOGUE
 from nnc_func.op import Catalogue, Op
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 T = TypeVar("T")
 SCALARS = (bool, int, float, complex)
@@ -136,6 +137,8 @@ class Ops(Generic[T]):
                 raise AttributeError(name)
             found = self.catalogue.get(name) or self.catalogue.get(name.removesuffix("_"))
             if found is None:
+                import difflib
+
                 close = difflib.get_close_matches(name, self.catalogue)
                 hint = f"; did you mean {' or '.join(close)}?" if close else "; see docs/operators.md"
                 raise AttributeError(f"no operator {name!r} in this stack's catalogue{hint}")

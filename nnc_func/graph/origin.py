@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import islice
-from pathlib import Path
 from types import CodeType
 from typing import Any
 
-PACKAGE = str(Path(__file__).resolve().parent.parent) + "/"
+PACKAGE = os.path.dirname(os.path.dirname(os.path.realpath(__file__))) + os.sep
 KEPT = 2  # user lines kept for a node: the caller, and the caller's caller
 PARTS = 4  # user lines kept for a node that was made of several: one of each
 
@@ -86,7 +86,7 @@ def reached(error: BaseException) -> str:
     while at is not None:
         code = at.tb_frame.f_code
         if not code.co_filename.startswith((PACKAGE, "<attrs", "<__array_function__")):
-            found = f"{Path(code.co_filename).name}:{at.tb_lineno} in {code.co_name}"
+            found = f"{os.path.basename(code.co_filename)}:{at.tb_lineno} in {code.co_name}"
         at = at.tb_next
     return found
 
@@ -110,5 +110,5 @@ def lines(where: Origin) -> Iterator[tuple[str, int, str]]:
 
 def told(where: Origin, most: int = 1) -> str:
     """As one reads it: ``model.py:12 in loss``, so many lines at most; empty where nothing was recorded."""
-    found = [f"{Path(file).name}:{line} in {function}" for file, line, function in islice(lines(where), most)]
+    found = [f"{os.path.basename(file)}:{line} in {function}" for file, line, function in islice(lines(where), most)]
     return ", ".join(found)

@@ -6,8 +6,7 @@ Examples, number of the step and learning rate are its inputs: nothing that chan
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from attrs import frozen
@@ -18,6 +17,9 @@ from nnc_func.graph.tensor import Tensor
 from nnc_func.layer import chain
 from nnc_func.nn.modules import Context, copied, described, key_of, partition
 from nnc_func.tree import flatten
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 Metrics = Mapping[str, Callable[[Any, Any], Any]]
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Iterable, Mapping
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attrs import asdict, evolve, field, frozen
 
@@ -23,6 +22,9 @@ from nnc_func.graph.graph import ComputationGraph
 from nnc_func.graph.leaves import LEAVES
 from nnc_func.graph.node import Node
 from nnc_func.op import Op
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 FORMAT = 1  # of the file
 
@@ -163,6 +165,8 @@ class KernelTable:
             "machine": asdict(self.machine) if self.machine else None,
             "kernels": [asdict(e) for e in self.entries],
         }
+        from pathlib import Path  # few write a table to a file
+
         Path(path).write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
     @classmethod
@@ -176,6 +180,8 @@ class KernelTable:
         PlanError
             The file holds no table, or one of a newer format.
         """
+        from pathlib import Path
+
         try:
             found = json.loads(Path(path).read_text(encoding="utf-8"))
             if found["format"] > FORMAT:
