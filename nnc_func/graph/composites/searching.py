@@ -9,7 +9,7 @@ import numpy as np
 from nnc_func.errors import ShapeError
 from nnc_func.facets.derivatives import Constant
 from nnc_func.facets.dims import known, product
-from nnc_func.facets.samples import ANY, EXACT, NUMBERS, Refused, Samples
+from nnc_func.facets.samples import ANY, EXACT, NUMBERS, REALS, Refused, Samples
 from nnc_func.facets.shapes import normalise_axis
 from nnc_func.graph.composite import composite
 from nnc_func.graph.composites.extents import count_of
@@ -109,7 +109,7 @@ def _best(shapes_: Any, draw: Any) -> dict[str, Any]:
 
 
 @composite(onnx=Refused("ONNX has it as the operator TopK"), tolerance=EXACT,
-           samples=Samples(dtypes=NUMBERS, params=_best, min_rank=1, distinct=True))  # fmt: skip
+           samples=Samples(dtypes=REALS, params=_best, min_rank=1, distinct=True))  # fmt: skip
 def top_k(o: Functions, x: Tensor, /, *, k: int, axis: int = -1, largest: bool = True) -> tuple[Tensor, ...]:
     """The `k` largest elements along an axis, in descending order, and where they stand; or the smallest, ascending.
 
@@ -130,7 +130,7 @@ def _ranked(shapes_: Any, draw: Any) -> dict[str, Any]:
     return {"k": draw(range(-n, n)), "axis": axis, "keepdims": draw((False, True))}
 
 
-@composite(onnx=OWN, samples=Samples(dtypes=NUMBERS, params=_ranked, min_rank=1, distinct=True), tolerance=EXACT)
+@composite(onnx=OWN, samples=Samples(dtypes=REALS, params=_ranked, min_rank=1, distinct=True), tolerance=EXACT)
 def kth_value(o: Functions, x: Tensor, /, *, k: int, axis: int = -1, keepdims: bool = False) -> Tensor:
     """The element at position `k` of an axis in ascending order; a negative `k` counts from the end."""
     at = normalise_axis(axis, len(x.shape))
@@ -147,7 +147,7 @@ def kth_value(o: Functions, x: Tensor, /, *, k: int, axis: int = -1, keepdims: b
 
 def _members() -> Any:
     for shape, values in (((3,), (2,)), ((2, 2), (0,)), ((), (3,)), ((4,), (2, 2)), ((0,), (1,))):
-        for dtype in NUMBERS:
+        for dtype in REALS:
             for invert in (False, True):
                 yield ((shape, dtype, (0, 3)), (values, dtype, (0, 3))), {"invert": invert}
 

@@ -11,7 +11,7 @@ from nnc_func.errors import DTypeError, OperatorError, ShapeError
 from nnc_func.facets import dtypes
 from nnc_func.facets.derivatives import Constant
 from nnc_func.facets.dims import known, product
-from nnc_func.facets.samples import EXACT, FLOATS, INTEGERS, NUMBERS, Refused, Samples, Tolerance
+from nnc_func.facets.samples import EXACT, FLOATS, INTEGERS, NUMBERS, REALS, Refused, Samples, Tolerance
 from nnc_func.facets.shapes import normalise_axes, reduced
 from nnc_func.graph.composite import composite
 from nnc_func.graph.composites.extents import value_of
@@ -85,7 +85,7 @@ def _some_quantiles(shapes_: Any, draw: Any) -> dict[str, Any]:
     return {**found, "q": draw((0.0, 0.5, 0.3, 1.0, (0.25, 0.9), ())), "method": draw(METHODS)}
 
 
-@composite(onnx=OWN, samples=Samples(dtypes=NUMBERS, params=_some_quantiles, distinct=True), tolerance=CLOSE)
+@composite(onnx=OWN, samples=Samples(dtypes=REALS, params=_some_quantiles, distinct=True), tolerance=CLOSE)
 def quantile(
     o: Functions, x: Tensor, /, *, q: Nested, axis: Axes | None = None, keepdims: bool = False, method: str = "linear"
 ) -> Tensor:
@@ -144,7 +144,7 @@ def _no_correction(shapes_: Any, draw: Any) -> dict[str, Any]:
     return {name: value for name, value in _some_axes(shapes_, draw).items() if name != "correction"}
 
 
-@composite(onnx=OWN, samples=Samples(dtypes=NUMBERS, params=_no_correction, distinct=True), tolerance=CLOSE)
+@composite(onnx=OWN, samples=Samples(dtypes=REALS, params=_no_correction, distinct=True), tolerance=CLOSE)
 def median(o: Functions, x: Tensor, /, *, axis: Axes | None = None, keepdims: bool = False) -> Tensor:
     """The middle element, or the mean of the two: the quantile 0.5. NaN among them gives NaN, and so do none."""
     return quantile.over(o, x, q=0.5, axis=axis, keepdims=keepdims)
@@ -187,7 +187,7 @@ def bincount(o: Functions, x: Tensor, weights: Tensor | None = None, /, *, lengt
 
 def _histograms() -> Any:
     for shape in ((5,), (0,), (2, 3)):
-        for dtype in NUMBERS:
+        for dtype in REALS:
             for bins, range_ in ((1, (-1.0, 1.0)), (4, (0, 2)), (3, (-2.0, 3.0))):
                 yield ((shape, dtype),), {"bins": bins, "range": range_}
 

@@ -15,7 +15,7 @@ from nnc_func.facets import dtypes, movement, shapes
 from nnc_func.facets.derivatives import Custom, Derivative
 from nnc_func.facets.dims import same_extent
 from nnc_func.facets.kernels import Kernel, reference
-from nnc_func.facets.samples import EXACT, FLOATS, NUMBERS, Refused, Samples, Tolerance
+from nnc_func.facets.samples import EXACT, FLOATS, NUMBERS, REALS, Refused, Samples, Tolerance
 from nnc_func.facets.shapes import ShapeT
 from nnc_func.facets.views import per_input_element
 from nnc_func.graph.ops.families import Decorator, Tensor, real, real_floating
@@ -159,7 +159,7 @@ EXTREME = Custom(
 ORDERED: dict[str, Any] = {
     "dtype": real,
     "tolerance": EXACT,
-    "samples": Samples(dtypes=NUMBERS, params=_axis, min_rank=1, distinct=True),
+    "samples": Samples(dtypes=REALS, params=_axis, min_rank=1, distinct=True),
 }
 
 

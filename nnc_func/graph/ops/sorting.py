@@ -10,7 +10,7 @@ from nnc_func.facets import dtypes, movement
 from nnc_func.facets.derivatives import Constant, Custom
 from nnc_func.facets.dims import known
 from nnc_func.facets.kernels import Kernel, reference
-from nnc_func.facets.samples import ANY, EXACT, NUMBERS, Refused, Samples
+from nnc_func.facets.samples import ANY, EXACT, REALS, Refused, Samples
 from nnc_func.facets.shapes import ShapeT
 from nnc_func.facets.views import Cost, free, per_input_element
 from nnc_func.graph.ops.families import Extent, Tensor
@@ -95,7 +95,7 @@ def _sort_vjp(o: Any, g: Any, y: Any, x: Any, *, axis: int, descending: bool) ->
     cost=per_input_element(COMPARISONS),
     onnx=Refused("ONNX sorts by TopK only, which says nothing of equal elements"),
     tolerance=EXACT,
-    samples=Samples(dtypes=NUMBERS, params=_axis, min_rank=1, distinct=True),
+    samples=Samples(dtypes=REALS, params=_axis, min_rank=1, distinct=True),
 )
 def sort(x: Tensor, /, *, axis: int = -1, descending: bool = False) -> Tensor:
     """Elements in order along an axis, equal ones in the order in which they stood.
@@ -127,9 +127,9 @@ def _per_value(args: tuple[Any, ...], results: tuple[Any, ...], **_: Any) -> Cos
 
 SEARCHES = tuple(
     ((((n,), dtype, (low, low)), (shape, dtype)), {"side": side})
-    for n, low, shape in ((0, 0, (2,)), (1, 1, (2, 3)), (3, 0, ()), (3, 1, (0, 2)), (4, -1, (5,)))
+    for n, low, shape in ((0, 0, (2,)), (1, 1, (2, 3)), (3, 0, ()), (3, 1, (0, 2)), (4, 2, (5,)))
     for side in ("left", "right")
-    for dtype in NUMBERS
+    for dtype in REALS
 )
 
 
