@@ -1,7 +1,8 @@
 """Kernels of convolutions in which each channel is a group: nothing to multiply matrices of.
 
 One product and one sum of all windows for each offset of the window, a few images at a time, so that they stay in
-cache. For kernels with as many channels as the images.
+cache. For kernels with as many channels as the images. With channels first, columns are copied in long runs, which is
+faster but for the gradient with respect to the images.
 """
 
 from __future__ import annotations
@@ -115,13 +116,17 @@ def _of_kernel(avals: Arrays, *, groups: int, **_: Any) -> bool:
     return bool(1 < groups == avals[1].shape[-1] and avals[1].shape[-2] == 1)
 
 
-def _of_kernel_shape(avals: Arrays, *, groups: int, kernel_shape: tuple[int, ...], **_: Any) -> bool:
-    return 1 < groups == kernel_shape[-1] and kernel_shape[-2] == 1
+def _of_last_channels(avals: Arrays, *, data_format: str, **params: Any) -> bool:
+    return data_format == "NHWC" and _of_kernel(avals, **params)
+
+
+def _of_kernel_shape(avals: Arrays, *, groups: int, kernel_shape: tuple[int, ...], data_format: str, **_: Any) -> bool:
+    return data_format == "NHWC" and 1 < groups == kernel_shape[-1] and kernel_shape[-2] == 1
 
 
 def conv2d(result: Callable[..., Any]) -> Kernel:
     """Of `conv2d`; ``result(*arrays, **params)`` gives the result's shape and dtype, here and below."""
-    return _kernel(_conv_into, _conv_scratch, result, _of_kernel)
+    return _kernel(_conv_into, _conv_scratch, result, _of_last_channels)
 
 
 def conv2d_input_gradient(result: Callable[..., Any]) -> Kernel:
