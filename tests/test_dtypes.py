@@ -118,6 +118,9 @@ def test_complex_numbers_are_not_cast_to_real_ones_by_accident(dtype: str) -> No
     x = EAGER.asarray(elements(dtype))
     with pytest.raises(DTypeError, match="no imaginary part; take real, imag or abs"):
         x.astype("float64")
+    for stack in (EAGER, LAZY, STRICT):
+        with pytest.raises(DTypeError, match="no imaginary part"):
+            stack.asarray(elements(dtype), "float32")
     assert x.astype("bool").numpy().all()
     with pytest.raises(DTypeError, match="wanted real numbers"):
         EAGER.ops.floor(x)

@@ -27,7 +27,7 @@ from nnc_func.device.namespace import (
     writing,
 )
 from nnc_func.errors import DeviceError, NncError
-from nnc_func.facets.dtypes import weak
+from nnc_func.facets.dtypes import converted, weak
 from nnc_func.facets.kernels import Kernel
 from nnc_func.facets.shapes import broadcast
 from nnc_func.layer import Layer, layer
@@ -161,7 +161,7 @@ class ArrayDevice(Layer):
             self._memo[key] = call
         return call
 
-    def fold(self, op: Op, *operands: Any, **params: Hashable) -> Any:
+    def fold_constant(self, op: Op, *operands: Any, **params: Hashable) -> Any:
         """A constant computed while a graph is optimised, on the host: so the graph knows its elements."""
         return self.to_numpy(self.bind(op, *operands, **params))
 
@@ -180,9 +180,13 @@ class ArrayDevice(Layer):
         ------
         DeviceError
             The value is not numbers, or lives on another device.
+        DTypeError
+            It is complex, and the dtype is not.
         """
         if self.owns(value):
-            return value if dtype is None or self.aval(value).dtype == dtype else self._cast(value, np.dtype(dtype))
+            if dtype is None or (given := self.aval(value).dtype) == dtype:
+                return value
+            return self._cast(value, converted(given, dtype=dtype))
         return self.place(numbers(self, value, dtype))
 
     def _cast(self, array: Any, dtype: Any) -> Any:

@@ -14,6 +14,7 @@ import numpy as np
 from nnc_func.aval import Aval
 from nnc_func.declaration import Items
 from nnc_func.errors import AllocationError, CheckError, DeviceError, DTypeError, NncError, RunError, ShapeError
+from nnc_func.facets.dtypes import check_conversion
 from nnc_func.facets.kernels import Kernel, takes_layouts
 from nnc_func.op import Op
 
@@ -53,7 +54,10 @@ def numbers(device: Any, value: Any, dtype: Any = None) -> Any:
     ------
     DeviceError
         The value is not numbers, or an array of another device: those move where the user says so, and only there.
+    DTypeError
+        It is complex, and the dtype is not.
     """
+    check_conversion(value, dtype)
     if hasattr(value, "__array_namespace__") and not isinstance(value, HOST):
         raise foreign(device, value, "asarray")
     try:

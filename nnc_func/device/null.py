@@ -266,7 +266,7 @@ class Null(Layer):
         _, flops, moved = self._work(op, tuple(map(self.aval, arrays)), items)
         self.counts.applied(op.name, flops, moved)
 
-    def fold(self, op: Op, *operands: Any, **params: Hashable) -> Any:
+    def fold_constant(self, op: Op, *operands: Any, **params: Hashable) -> Any:
         """A constant while a graph is optimised: of operands whose elements the graph knows, computed on the host."""
         if not all(isinstance(o, HOST) for o in operands):
             return self.bind(op, *operands, **params)

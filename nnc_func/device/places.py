@@ -195,11 +195,11 @@ class Places(Layer):
         target.counts.applied(op.name, 0, 2 * aval.nbytes)
         return target.empty(aval.shape, aval.dtype)
 
-    def fold(self, op: Op, *operands: Any, **params: Hashable) -> Any:
+    def fold_constant(self, op: Op, *operands: Any, **params: Hashable) -> Any:
         """A constant computed while a graph is optimised, on the host; where there are no elements, in its place."""
         first = self._by_place[None]
         if all(isinstance(o, HOST) for o in operands):
-            return getattr(first, "fold", first.bind)(op, *operands, **params)
+            return getattr(first, "fold_constant", first.bind)(op, *operands, **params)
         found = self.bind(op, *operands, **params)
         return found if isinstance(self._by_place[found.place], Null) else self.to_numpy(found)
 

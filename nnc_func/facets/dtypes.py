@@ -65,6 +65,17 @@ def converted(x: DType, *, dtype: Any, **_: Any) -> DType:
     return found
 
 
+def check_conversion(value: Any, dtype: Any) -> None:
+    """Raise DTypeError where a host array is complex and the dtype that it is to have is not.
+
+    Examples
+    --------
+    >>> check_conversion(np.ones(2), "complex64")
+    """
+    if dtype is not None and isinstance(value, (np.ndarray, np.generic)):
+        converted(value.dtype, dtype=dtype)
+
+
 def boolean(*dtypes: DType, **_: Any) -> DType:
     """Always bool, of arguments that have a common dtype."""
     promote(*dtypes)

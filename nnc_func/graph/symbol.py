@@ -14,6 +14,7 @@ from attrs import field
 from nnc_func.aval import Aval
 from nnc_func.declaration import Items
 from nnc_func.errors import GraphError, ShapeError
+from nnc_func.facets.dtypes import check_conversion
 from nnc_func.facets.places import Place
 from nnc_func.graph.leaves import CONSTANT, INPUT, VARIABLE, Variable, brought
 from nnc_func.graph.node import InternTable, Node, Value
@@ -112,6 +113,8 @@ class Symbol(Layer, Generic[A]):
             return self.held(brought(self.device, value, dtype, place))
         if place is not None:
             place = self.shape.settled(place)  # type: ignore[attr-defined]
+        if type(value) is np.ndarray:
+            check_conversion(value, dtype)
         array = np.asarray(value, dtype)
         if array.nbytes > BY_BYTES:
             fresh = isinstance(value, (list, tuple, np.generic)) or (isinstance(value, np.ndarray) and _fixed(value))

@@ -106,7 +106,7 @@ def fold_constants(node: Any, builder: Any) -> Any:
 def _folding(builder: Any) -> Any:
     """How the device computes constants: one that has no elements does it on the host."""
     device = builder.operator.device
-    return getattr(device, "fold", device.bind)
+    return getattr(device, "fold_constant", device.bind)
 
 
 def _elements(builder: Any, value: Any) -> Any:
