@@ -133,6 +133,9 @@ OF_VALUES = (  # they give no array, but words or a yes or no
 )  # fmt: skip
 
 
+_signature = cache(inspect.signature)  # of NumPy's functions, of which there are few
+
+
 @cache
 def _rows() -> Mapping[str, tuple[str, tuple[str, ...], Mapping[str, str]]]:
     found = {}
@@ -267,7 +270,7 @@ def _given(
     names = WRITTEN_IN_C.get(name)
     if names is not None:
         return (), dict(zip(names, args, strict=False)) | {k: v for k, v in keywords.items() if v is not None}
-    signature = inspect.signature(function)
+    signature = _signature(function)
     bound = signature.bind(*args, **keywords).arguments
     several: tuple[Any, ...] = ()
     found: dict[str, Any] = {}
