@@ -25,22 +25,23 @@ from tests.nn.models import images, leaves, small_cnn
 EXAMPLES = max(5, settings.default.max_examples // 5) if settings.default else 5
 
 
-@pytest.mark.parametrize("place", ["CPU_DEVICE", "device1"])
+def is_standard(found: Any) -> bool:
+    """Whether the standard has these dtypes: it lacks float16."""
+    arrays, params = found
+    return all(np.dtype(d) != np.float16 for d in (*(a.dtype for a in arrays), params.get("dtype") or "bool"))
+
+
 @pytest.mark.parametrize("op", CATALOGUE.values(), ids=CATALOGUE)
-def test_it_equals_numpy(op: Op, place: str) -> None:
-    host, strict = nnc.NumPy(), nnc.Strict(place)
-
-    @settings(max_examples=EXAMPLES)
-    @given(st.data())
-    def check(data: Any) -> None:
-        arrays, params = data.draw(arguments(op))
-        there = [strict.asarray(a) for a in arrays]
-        found, wanted = results(op, strict.bind(op, *there, **params)), results(op, host.bind(op, *arrays, **params))
-        for one, other in zip(found, wanted, strict=True):
-            assert strict.owns(one)
-            equal(strict.to_numpy(one), other, op.tolerance.ulps, f"{op} on {strict!r}")
-
-    check()
+@settings(max_examples=EXAMPLES)
+@given(data=st.data())
+def test_it_equals_numpy(op: Op, data: Any) -> None:
+    arrays, params = data.draw(arguments(op).filter(is_standard))
+    host, strict = nnc.NumPy(), nnc.Strict(data.draw(st.sampled_from(["CPU_DEVICE", "device1"])))
+    there = [strict.asarray(a) for a in arrays]
+    found, wanted = results(op, strict.bind(op, *there, **params)), results(op, host.bind(op, *arrays, **params))
+    for one, other in zip(found, wanted, strict=True):
+        assert strict.owns(one)
+        equal(strict.to_numpy(one), other, op.tolerance.ulps, f"{op} on {strict!r}")
 
 
 @operator(
