@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import sys
+import types
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -31,6 +33,7 @@ def cupy(monkeypatch: pytest.MonkeyPatch) -> Any:
 def pretend(monkeypatch: pytest.MonkeyPatch, gpus: int) -> Any:
     found = PretendedCuPy(gpus)
     monkeypatch.setitem(sys.modules, "cupy", found)
+    monkeypatch.setitem(sys.modules, "cupyx", types.SimpleNamespace(errstate=lambda **_: nullcontext()))
     return found
 
 

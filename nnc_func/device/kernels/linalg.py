@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from attrs import evolve, frozen
 
+from nnc_func.device.kernels.move import converted, dtype_of
 from nnc_func.errors import ShapeError
 from nnc_func.facets.kernels import Kernel, reference
 from nnc_func.facets.shapes import normalise_axis
@@ -56,8 +57,8 @@ def common(xp: Any, *arrays: Any) -> Arrays:
     """The arrays, all of their promoted dtype."""
     if all(a.dtype == arrays[0].dtype for a in arrays):
         return arrays
-    dtype = xp.result_type(*arrays)
-    return tuple(xp.astype(a, dtype, copy=False) for a in arrays)
+    dtype = np.result_type(*map(dtype_of, arrays))
+    return tuple(converted(xp, a, dtype) for a in arrays)
 
 
 def beside(xp: Any, like: Any) -> dict[str, Any]:

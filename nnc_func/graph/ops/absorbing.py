@@ -8,7 +8,6 @@ from nnc_func.device.kernels.move import Arrays, converted, dtype_of
 from nnc_func.facets import dtypes, shapes
 from nnc_func.facets.derivatives import Custom
 from nnc_func.facets.kernels import ALL, reference
-from nnc_func.facets.laws import unit
 from nnc_func.facets.samples import EXACT, FLOATS, Refused, Samples
 from nnc_func.facets.views import per_element
 from nnc_func.graph.ops.families import Tensor, elementwise, in_steps
@@ -51,7 +50,6 @@ def _tangent(o: Any, ts: Any, y: Any, a: Any, b: Any) -> Any:
         reference(_masked, infallible=True),
     ),
     dtype=dtypes.numeric,
-    laws=(unit(1),),
     cost=per_element(2),
     onnx=Refused("ONNX has no product in which zero absorbs infinity; it is Mul and Where"),
     samples=Samples(dtypes=FLOATS),

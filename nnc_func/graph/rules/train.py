@@ -19,6 +19,7 @@ from nnc_func.graph.rules.conditions import (
     Condition,
     broadcasts,
     floating,
+    real,
     same_aval,
     same_dtype,
     same_shape,
@@ -149,7 +150,7 @@ def cross_entropy_of_parts(x, y, a: Param, k: Param):
     return (
         rewrite(-total(y * log_softmax(x, axis=k), axis=a))
         .to(softmax_cross_entropy(x, y, axis=k))
-        .when(floating(x), same_shape(x, y), that(_one_axis, a, k, x, says=f"{a} is the axis {k}"))
+        .when(real(y), same_shape(x, y), that(_one_axis, a, k, x, says=f"{a} is the axis {k}"))
         .up_to(ROUNDING)
         .with_fast_math()
     )
