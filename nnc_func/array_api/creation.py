@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nnc_func.errors import DTypeError
+from nnc_func.errors import DTypeError, ShapeError
 from nnc_func.graph.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -48,8 +48,17 @@ def asarray(xp: ArrayNamespace, obj: Any, /, *, dtype: Any = None, device: Any =
     if isinstance(obj, (list, tuple)) and _has_tensor(obj):
         stacked = xp.ops.stack(*[asarray(xp, each, device=device) for each in obj], axis=0)
         return stacked if dtype is None else xp.astype(stacked, dtype)
-    value = obj if isinstance(obj, np.ndarray) else np.asarray(obj, dtype)  # buffers, sequences, numbers
+    value = obj if isinstance(obj, np.ndarray) else _array(obj, dtype)
     return xp.owner.asarray(value, dtype, place=xp.place(device))
+
+
+def _array(obj: Any, dtype: Any) -> Any:
+    """Of buffers, sequences and numbers."""
+    try:
+        return np.asarray(obj, dtype)
+    except (TypeError, ValueError, OverflowError) as error:
+        wanted = "" if dtype is None else f" of dtype {dtype}"
+        raise DTypeError(f"asarray: a {type(obj).__name__} makes no tensor{wanted}: {error}") from None
 
 
 def _has_tensor(nested: Any) -> bool:
@@ -63,6 +72,8 @@ def from_dlpack(xp: ArrayNamespace, x: Any, /, *, device: Any = None, copy: bool
 
     Raises
     ------
+    DTypeError
+        It is no array that has ``__dlpack__``, or not of numbers.
     BufferError
         It cannot be had without a copy, and ``copy=False`` was given.
 
@@ -75,6 +86,8 @@ def from_dlpack(xp: ArrayNamespace, x: Any, /, *, device: Any = None, copy: bool
     >>> np.shares_memory(x, np.from_dlpack(xp.from_dlpack(x)))
     True
     """
+    if not hasattr(x, "__dlpack__"):
+        raise DTypeError(f"from_dlpack wants an array with __dlpack__, given a {type(x).__name__}; use asarray")
     own = getattr(xp.owner.device, "array_api", None) or getattr(xp.owner.device, "xp", None)
     if own is None:
         raise BufferError(f"{xp.owner.device!r} has no arrays that show foreign memory; use asarray")
@@ -84,8 +97,27 @@ def from_dlpack(xp: ArrayNamespace, x: Any, /, *, device: Any = None, copy: bool
     return xp.to_device(xp.owner.held(found), device)
 
 
+def _number(given: Any) -> tuple[Any, Any]:
+    """The Python number that fills a tensor, and the dtype of the tensor if none is asked for."""
+    if isinstance(given, (np.generic, np.ndarray, Tensor)):
+        if given.size != 1:
+            raise ShapeError(f"full: a tensor is filled with one number, given shape {given.shape}; use broadcast_to")
+        return given.item(), given.dtype
+    for kind, dtype in KINDS.items():
+        if isinstance(given, kind):
+            return given, dtype
+    raise DTypeError(f"full: a tensor is filled with a number, given a {type(given).__name__}")
+
+
 def full(xp: ArrayNamespace, shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Any:
-    """A tensor of that shape, each element the same Python number; its kind decides the default dtype.
+    """A tensor of that shape, each element the same number; its kind, or its own dtype, decides the default dtype.
+
+    Raises
+    ------
+    DTypeError
+        ``fill_value`` is no number, or none of the dtype.
+    ShapeError
+        It is an array of several.
 
     Examples
     --------
@@ -93,8 +125,8 @@ def full(xp: ArrayNamespace, shape: Any, fill_value: Any, *, dtype: Any = None, 
     >>> nnc.eager().array_api.full(2, 1.5).numpy()
     array([1.5, 1.5])
     """
-    value = fill_value.item() if isinstance(fill_value, (np.generic, np.ndarray, Tensor)) else fill_value
-    chosen = KINDS[type(value)] if dtype is None else np.dtype(dtype)
+    value, own = _number(fill_value)
+    chosen = own if dtype is None else np.dtype(dtype)
     return xp.to_device(xp.ops.full(shape=shape, value=value, dtype=chosen), device)
 
 
@@ -209,7 +241,7 @@ def arange(
     """
     first, last = (0, start) if stop is None else (start, stop)
     if dtype is None:
-        dtype = np.dtype("int64") if all(isinstance(v, int) for v in (first, last, step)) else FLOAT
+        dtype = np.dtype("int64") if all(isinstance(v, (int, np.integer)) for v in (first, last, step)) else FLOAT
     return xp.to_device(xp.ops.arange(start=first, stop=last, step=step, dtype=dtype), device)
 
 

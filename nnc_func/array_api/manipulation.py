@@ -209,7 +209,7 @@ def repeat(xp: ArrayNamespace, x: Any, repeats: Any, /, *, axis: int | None = No
     return xp.ops.repeat(x, counts, axis=axis)
 
 
-def tile(xp: ArrayNamespace, x: Any, repetitions: Sequence[int], /) -> Any:
+def tile(xp: ArrayNamespace, x: Any, repetitions: int | Sequence[int], /) -> Any:
     """The whole so many times along each axis; what is shorter, shape or repetitions, is filled up with ones in front.
 
     Examples
@@ -219,7 +219,7 @@ def tile(xp: ArrayNamespace, x: Any, repetitions: Sequence[int], /) -> Any:
     array([1, 2, 1, 2])
     """
     found = xp.asarray(x)
-    times = tuple(repetitions)
+    times = (repetitions,) if isinstance(repetitions, int) else tuple(repetitions)
     if len(times) > found.ndim:
         found = xp.ops.reshape(found, shape=(*(1,) * (len(times) - found.ndim), *found.shape))
     return xp.ops.tile(found, repetitions=(*(1,) * (found.ndim - len(times)), *times))

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from nnc_func.errors import ShapeError
+
 if TYPE_CHECKING:
     from nnc_func.array_api.namespace import ArrayNamespace
 
@@ -72,6 +74,8 @@ def searchsorted(xp: ArrayNamespace, x1: Any, x2: Any, /, *, side: str = "left",
     >>> nnc.eager().array_api.searchsorted([1, 3, 5], [3, 4]).numpy()
     array([1, 2])
     """
+    if sorter is not None and (order := xp.asarray(sorter)).shape != xp.asarray(x1).shape:
+        raise ShapeError(f"searchsorted: a sorter has a number for each element, given {order.shape}")
     ordered = x1 if sorter is None else xp.take(x1, sorter, axis=0)
     return xp.ops.searchsorted(ordered, x2, side=side)
 

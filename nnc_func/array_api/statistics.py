@@ -49,7 +49,7 @@ def accumulation(name: str) -> Callable[..., Any]:
     def function(
         xp: ArrayNamespace, x: Any, /, *, axis: Axes | None = None, dtype: Any = None, keepdims: bool = False
     ) -> Any:
-        return getattr(xp.ops, name)(_of_dtype(xp, x, dtype), axis=axis, keepdims=keepdims)
+        return _of_dtype(xp, getattr(xp.ops, name)(_of_dtype(xp, x, dtype), axis=axis, keepdims=keepdims), dtype)
 
     function.__name__, function.__qualname__ = name, f"ArrayNamespace.{name}"
     function.__doc__ = f"Reduction `{name}` over axes; small integers widen to 64 bits unless a dtype is given."
@@ -105,7 +105,7 @@ def running(name: str) -> Callable[..., Any]:
             shape = list(found.shape)
             shape[at] = 1
             found = xp.ops.concat(xp.ops.full(shape=tuple(shape), value=first, dtype=found.dtype), found, axis=at)
-        return found if dtype is None else xp.ops.cast(found, dtype=np.dtype(dtype))
+        return _of_dtype(xp, found, dtype)
 
     function.__name__, function.__qualname__ = name, f"ArrayNamespace.{name}"
     function.__doc__ = f"`{name}` along an axis, which may be left out of a vector; with {first} in front if asked for."

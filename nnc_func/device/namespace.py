@@ -40,6 +40,8 @@ def namespace(name: str, install: str) -> Any:
 def foreign(device: Any, array: Any, what: str) -> DeviceError:
     """The refusal of an array that lives elsewhere."""
     kind = f"{type(array).__module__}.{type(array).__name__}"
+    if not hasattr(array, "shape"):
+        return DeviceError(f"{what} on {device!r} wants tensors, arrays and numbers, given a {kind}")
     place = getattr(array, "device", None)
     return DeviceError(
         f"{what} on {device!r} was given a {kind}{f' on {place}' if place else ''}, which is no array of this device; "
@@ -73,6 +75,8 @@ def _told(value: Any, found: Any) -> str:
     """What is no number, and what could have been meant."""
     thing = found.item() if found.dtype.kind == "O" and not found.shape else value
     kind = type(thing)
+    if kind is int:
+        return f"{thing}, which no integer dtype has; say which: dtype='float64'"
     if attrs.has(kind):
         return f"a {kind.__name__}, an attrs class; where its fields are tensors, say so in its body: is_tree = True"
     if dataclasses.is_dataclass(kind):

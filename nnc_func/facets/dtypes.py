@@ -57,9 +57,11 @@ def converted(x: DType, *, dtype: Any, **_: Any) -> DType:
     Raises
     ------
     DTypeError
-        Complex numbers would lose their imaginary parts.
+        Complex numbers would lose their imaginary parts; or it is no dtype of numbers or booleans.
     """
     found: DType = np.dtype(dtype)
+    if found.kind not in "biufc" and x.kind in "biufc":
+        raise DTypeError(f"tensors hold numbers and booleans, given dtype {found}")
     if x.kind == "c" and found.kind not in "cb":
         raise DTypeError(f"{x.name} is not cast to {found.name}, which has no imaginary part; take real, imag or abs")
     return found

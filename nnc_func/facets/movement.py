@@ -291,7 +291,7 @@ def counted(*, start: Any, stop: Any, step: Any, **_: Any) -> ShapeT:
     Raises
     ------
     ShapeError
-        A step of zero.
+        A step of zero, or an end or a step that is not finite.
 
     Examples
     --------
@@ -302,6 +302,8 @@ def counted(*, start: Any, stop: Any, step: Any, **_: Any) -> ShapeT:
         raise ShapeError("a range has no step of 0")
     distance = stop - start
     if known(distance) and known(step):
+        if not (math.isfinite(distance) and math.isfinite(step)):
+            raise ShapeError(f"a range has finite ends and steps, given start {start}, stop {stop} and step {step}")
         return (max(0, math.ceil(distance / step)),)
     if any(isinstance(n, (float, complex)) for n in (start, stop, step)):
         raise ShapeError(f"a range with unknown extents has whole numbers only, given {start}, {stop}, {step}")

@@ -27,6 +27,8 @@ def normalise_axis(axis: int, rank: int) -> int:
     >>> normalise_axis(-1, 3)
     2
     """
+    if not rank:
+        raise ShapeError(f"axis {axis} of a tensor of rank 0, which has no axes; give it one with expand_dims")
     if not -rank <= axis < rank:
         raise ShapeError(f"axis {axis} is outside of a tensor of rank {rank}; wanted {-rank} to {rank - 1}")
     return axis % rank
@@ -86,7 +88,15 @@ def reduced(x: ShapeT, *, axis: Any, keepdims: bool = False, **_: Any) -> ShapeT
 
 
 def given(*_: ShapeT, shape: ShapeT, **__: Any) -> ShapeT:
-    """That of the parameter ``shape``."""
+    """That of the parameter ``shape``.
+
+    Raises
+    ------
+    ShapeError
+        It has a negative extent, or there is none.
+    """
+    if shape is None or any(known(n) and n < 0 for n in shape):
+        raise ShapeError(f"a shape is whole numbers that are not negative, given {shape}")
     return shape
 
 

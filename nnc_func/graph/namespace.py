@@ -1936,11 +1936,16 @@ class Ops(Generic[T]):
         return self._compose("kth_value", x, k=k, axis=axis, keepdims=keepdims)
 
     def isin(self, x: T | Scalar, values: T | Scalar, /, *, invert: bool = False) -> T:
-        """Whether each element of `x` is one of the `values`, or none of them; NaN is none. By sorting and searching."""
+        """Whether each element of `x` is one of the `values`, or none of them; NaN is none.
+
+        By sorting and searching; complex numbers are compared each with each.
+        """
         return self._compose("isin", x, values, invert=invert)
 
     def unique_values(self, x: T | Scalar, /, *, size: Any = None) -> T:
         """The different elements, in ascending order: a vector. NaN differ from each other.
+
+        Complex numbers are ordered by their real, then by their imaginary parts.
 
         Without `size` they are counted at once: `x` has a value then, or an ExtentError says that it has none. With it
         there are so many: what is missing repeats the largest, what is too much is left out.
@@ -2554,7 +2559,7 @@ class Ops(Generic[T]):
         """Variance: the sum of squared distances from the mean, divided by their number less `correction`.
 
         In two passes, the mean first. It is NaN where there are no more elements than `correction`; integers give float64.
-        Of complex numbers it is the real sum of squared magnitudes.
+        Of complex numbers it is the real sum of squared magnitudes. Of float16 it is computed in float32.
         """
         return self._compose("var", x, axis=axis, correction=correction, keepdims=keepdims)
 

@@ -13,7 +13,7 @@ from nnc_func.facets.dtypes import accumulated, floating
 from nnc_func.facets.kernels import Kernel, reference
 from nnc_func.facets.shapes import normalise_axes, reduced
 
-INT8 = np.dtype("int8")
+INT8, FLOAT16, FLOAT32 = map(np.dtype, ("int8", "float16", "float32"))
 
 
 def by_method(method: str, dtype: Callable[..., Any] | None = None, **facts: Any) -> Kernel:
@@ -51,12 +51,18 @@ def count(shape: tuple[int, ...], axis: Any) -> int:
     return math.prod(shape[i] for i in normalise_axes(axis, len(shape)))
 
 
+def widened(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype to sum in: float32 of float16, whose sums would often be too large for it."""
+    return FLOAT32 if dtype == FLOAT16 else dtype
+
+
 def mean(xp: Any, x: Any, *, axis: Any, keepdims: bool) -> Any:
     """Reference: the mean of nothing is NaN, without a warning."""
     dtype, n = floating(dtype_of(x)), count(x.shape, axis)
     if n == 0:
         return xp.full(reduced(x.shape, axis=axis, keepdims=keepdims), math.nan, dtype=dtype_in(xp, dtype))
-    return xp.sum(converted(xp, x, dtype), axis=axis, keepdims=keepdims) / n
+    total = xp.sum(converted(xp, x, widened(dtype)), axis=axis, keepdims=keepdims)
+    return converted(xp, total / n, dtype)
 
 
 def mean_into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays, *, axis: Any, keepdims: bool) -> None:
@@ -65,6 +71,9 @@ def mean_into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays, *, axis: A
     n = count(x.shape, axis)
     if n == 0:
         out.fill(math.nan)
+        return
+    if out.dtype == FLOAT16:
+        out[...] = x.sum(axis=axis, dtype=FLOAT32, keepdims=keepdims) / n
         return
     x.sum(axis=axis, dtype=out.dtype, keepdims=keepdims, out=out)
     xp.divide(out, n, out)

@@ -16,6 +16,7 @@ from nnc_func.facets.samples import Refused, Samples, Tolerance
 from nnc_func.graph.composite import composite
 from nnc_func.graph.functions import Functions
 from nnc_func.graph.ops.families import Nested, Tensor
+from nnc_func.graph.ops.index import put
 
 ADDED = Tolerance(64.0)  # indices that repeat are added up in the device's order
 MODES: dict[str, tuple[str | None, str]] = {
@@ -130,6 +131,18 @@ def chosen(mode: str) -> tuple[str | None, str]:
     return MODES[mode]
 
 
+def taking(o: Functions, values: Any, x: Any) -> Any:
+    """The values in the dtype of the tensor that takes their place.
+
+    Raises
+    ------
+    DTypeError
+        They do not fit into it.
+    """
+    wanted = put(o.dtype(x), o.dtype(values))
+    return values if o.dtype(values) == wanted else o.cast(values, dtype=wanted)
+
+
 def _fitting(o: Functions, values: Any, x: Any, shape: Any) -> Any:
     """The values in the shape of what is written over; a number takes the dtype of the tensor."""
     if (
@@ -177,7 +190,7 @@ def index_update(
     bounds: dict[str, Any] = {"starts": reading.starts, "stops": reading.stops, "steps": reading.steps}
     shape = sliced(tuple(x.shape), **bounds)
     found = found if tuple(found.shape) == tuple(shape) else o.reshape(found, shape=shape)
-    return found if _is_whole(reading, x.shape) else o.set_slice(x, found, **bounds)
+    return taking(o, found, x) if _is_whole(reading, x.shape) else o.set_slice(x, found, **bounds)
 
 
 # --- tensors of indices -------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from nnc_func.facets.dims import known, same_extent
 from nnc_func.facets.dtypes import weak
 from nnc_func.facets.indexing import ARRAY
 from nnc_func.graph.composites.extents import value_of
-from nnc_func.graph.composites.indexing import chosen, index, index_update
+from nnc_func.graph.composites.indexing import chosen, index, index_update, taking
 from nnc_func.graph.composites.searching import nonzero
 from nnc_func.graph.functions import Functions
 
@@ -94,7 +94,8 @@ def _masked(o: Functions, x: Any, mask: Any, values: Any, mode: str) -> Any:
     """By choice, so that nothing need be known of the mask."""
     _check_mask(mask, x.shape, 0)
     behind = len(x.shape) - len(mask.shape)
-    found = o.broadcast_like(o.cast(values, dtype=o.dtype(x)) if values.shape == () else values, x)
+    values = o.cast(values, dtype=o.dtype(x)) if values.shape == () else taking(o, values, x)
+    found = o.broadcast_like(values, x)
     combine, _ = chosen(mode)
     if combine is not None:
         found = getattr(o, combine)(x, found)

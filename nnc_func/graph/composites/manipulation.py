@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from nnc_func.errors import OperatorError, ShapeError
+from nnc_func.errors import DTypeError, OperatorError, ShapeError
 from nnc_func.facets import shapes
 from nnc_func.facets.dims import known, product, same_extent
 from nnc_func.facets.movement import padded
@@ -205,12 +205,22 @@ def repeat(
 
 def _repeated(o: Functions, counts: Any, n: Any, size: Any) -> Any:
     """For each element of the result, which element it repeats."""
-    if len(counts.shape) != 1 or not same_extent(counts.shape[0], n):
-        raise ShapeError(f"counts have shape ({n},), one for each element of the axis; given {tuple(counts.shape)}")
+    if len(counts.shape) != 1 or not (same_extent(counts.shape[0], n) or counts.shape[0] == 1):
+        raise ShapeError(
+            f"counts have shape ({n},), one for each element of the axis, or (1,), one for all; "
+            f"given {tuple(counts.shape)}"
+        )
+    if o.dtype(counts).kind not in "biu":
+        raise DTypeError(f"elements are repeated a whole number of times, given counts of {o.dtype(counts).name}")
+    if not same_extent(counts.shape[0], n):
+        counts = o.broadcast_to(counts, shape=(n,))
     ends = o.cumulative_sum(o.cast(counts, dtype=INT64), axis=0)
     if size is None:
         why = "give size=, the extent of the result, or compute it outside of jit and compiled programs"
-        size = int(value_of(o.sum(o.cast(counts, dtype=INT64)), why))
+        times = value_of(counts, why)
+        if times.min(initial=0) < 0:
+            raise ShapeError(f"elements are repeated 0 times or more, given {times.min()}")
+        size = int(times.sum(dtype=INT64))
     found = o.searchsorted(ends, o.arange(start=0, stop=size, dtype=INT64), side="right")
     return o.minimum(found, o.full(shape=(), value=n - 1, dtype=INT64))
 

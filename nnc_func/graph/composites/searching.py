@@ -155,21 +155,35 @@ def _members() -> Any:
 @composite(derivative=Constant("membership is a boolean"), onnx=OWN, tolerance=EXACT,
            samples=Samples(relation="cases", cases=_members()))  # fmt: skip
 def isin(o: Functions, x: Tensor, values: Tensor, /, *, invert: bool = False) -> Tensor:
-    """Whether each element of `x` is one of the `values`, or none of them; NaN is none. By sorting and searching."""
+    """Whether each element of `x` is one of the `values`, or none of them; NaN is none.
+
+    By sorting and searching; complex numbers are compared each with each.
+    """
     size = product(tuple(values.shape))
     if known(size) and size == 0:
         return o.full(shape=tuple(x.shape), value=invert, dtype=BOOL)
+    if "c" in (o.dtype(x).kind, o.dtype(values).kind):
+        found = o.any(o.equal(o.expand_dims(x, axis=-1), o.reshape(values, shape=(size,))), axis=-1)
+        return o.logical_not(found) if invert else found
     ordered = o.sort(o.reshape(values, shape=(size,)), axis=0)
     place = o.minimum(o.searchsorted(ordered, x), _number(o, size - 1))
     found = o.equal(o.take(ordered, place, axis=0), x)
     return o.logical_not(found) if invert else found
 
 
+def _order(o: Functions, flat: Any) -> Any:
+    """What sorts a vector, equal elements in their order: complex numbers by real, then by imaginary part."""
+    if o.dtype(flat).kind != "c":
+        return o.argsort(flat, axis=0)
+    order = o.argsort(o.imag(flat), axis=0)
+    return o.take(order, o.argsort(o.take(o.real(flat), order, axis=0), axis=0), axis=0)
+
+
 def _uniques(o: Functions, x: Any, size: Any) -> tuple[Any, Any, Any, Any, Any]:
     """The flattened tensor, its order, where a value begins in that order, whether one does, and how many there are."""
     n = product(tuple(x.shape))
     flat = o.reshape(x, shape=(n,))
-    order = o.argsort(flat, axis=0)
+    order = _order(o, flat)
     ordered = o.take(flat, order, axis=0)
     begins = o.full(shape=(1,), value=True, dtype=BOOL)
     if not (known(n) and n == 0):
@@ -217,6 +231,8 @@ OF_SETS = Constant("which elements are equal does not change smoothly; sort has 
 @composite(derivative=OF_SETS, **SETS)
 def unique_values(o: Functions, x: Tensor, /, *, size: Extent | None = None) -> Tensor:
     """The different elements, in ascending order: a vector. NaN differ from each other.
+
+    Complex numbers are ordered by their real, then by their imaginary parts.
 
     Without `size` they are counted at once: `x` has a value then, or an ExtentError says that it has none. With it
     there are so many: what is missing repeats the largest, what is too much is left out.

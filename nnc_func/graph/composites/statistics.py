@@ -22,7 +22,7 @@ from nnc_func.graph.ops.reduce import reduced_count
 
 OWN = Refused("ONNX has it as a function of its own operators")
 CLOSE = Tolerance(256.0)  # of differences that may be small beside what they are of
-INT64 = np.dtype("int64")
+INT64, FLOAT16 = np.dtype("int64"), np.dtype("float16")
 
 
 def _some_axes(shapes_: Any, draw: Any) -> dict[str, Any]:
@@ -41,8 +41,11 @@ def var(
     """Variance: the sum of squared distances from the mean, divided by their number less `correction`.
 
     In two passes, the mean first. It is NaN where there are no more elements than `correction`; integers give float64.
-    Of complex numbers it is the real sum of squared magnitudes.
+    Of complex numbers it is the real sum of squared magnitudes. Of float16 it is computed in float32.
     """
+    if o.dtype(x) == FLOAT16:
+        wide = var.over(o, o.cast(x, dtype="float32"), axis=axis, correction=correction, keepdims=keepdims)
+        return o.cast(wide, dtype=FLOAT16)
     count = reduced_count(o, x, axis) if _unknown(x, axis) else _number_of(x, axis)
     distance = o.subtract(x, o.mean(x, axis=axis, keepdims=True))
     if o.dtype(x).kind == "c":

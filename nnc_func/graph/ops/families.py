@@ -67,6 +67,8 @@ def holding(dtype: dtypes.DType, value: Any, what: str) -> dtypes.DType:
     DTypeError
         It has not: no fraction is an integer, and no integer has all values.
     """
+    if dtype.kind not in "biufc":
+        raise DTypeError(f"tensors hold numbers and booleans, given dtype {dtype}")
     if not known(value):
         value = 0  # an extent: which one is checked when it is known
     kind = "?" if isinstance(value, bool) else {int: "i", float: "f", complex: "c"}[type(value)]
