@@ -20,6 +20,7 @@ from nnc_func.engine.files.tables import from_tables, tables
 from nnc_func.engine.interpreted import Interpreted
 from nnc_func.engine.running.program import Program
 from nnc_func.engine.symbolic import SymbolicProgram
+from nnc_func.engine.verifying.applications import representatives
 from nnc_func.errors import FileFormatError, GraphError, NncError
 from nnc_func.graph.archives import ABOUT, Archive, array_bytes, json_bytes, reading, written
 from nnc_func.graph.files import read_text, text_members
@@ -79,7 +80,8 @@ def save(program: Any, path: Any) -> None:
     for at, (binding, planned) in enumerate(_planned(program)):
         arrays = [_host(planned._device, a, "constants") for a in planned._constants]
         constants |= {digest(a): a for a in arrays}
-        content = json_bytes(tables(planned.plan.verify()))
+        plan = planned.plan.verify()
+        content = json_bytes(tables(plan) | {"representatives": representatives(plan)})
         row = {"binding": binding, "constants": [[digest(a), str(a.dtype), list(a.shape)] for a in arrays]}
         about["plans"].append(row | {"verified": _content_digest(content)})
         members.append((f"plans/{at}.json", content))
@@ -92,9 +94,9 @@ def save(program: Any, path: Any) -> None:
 def load_program(path: Any, stack: Any, classes: Iterable[type] = ()) -> Any:
     """The program in a file, ready to be called; its variables are new ones, with the values that they had.
 
-    That its numbers are in range, and that the stack's operators give what is written, is always checked. Its use of
-    memory is verified again where the plan is not what `save` verified and wrote, by its digest; who does not trust
-    the writer calls ``program.plan.verify()``: a wrong plan gives wrong numbers, but runs no code.
+    That the stack's operators and kernels give what is written is always checked. The rest is verified again where the
+    plan is not what `save` verified and wrote, by its digest; who does not trust the writer calls
+    ``program.plan.verify()``: a wrong plan gives wrong numbers, but runs no code.
 
     Parameters
     ----------
@@ -182,8 +184,10 @@ def _read_plan(
 ) -> Any:  # fmt: skip
     """One plan, bound; the constants that it has are added to those known."""
     content = archive.read(f"plans/{at}.json")
-    plan = from_tables(json.loads(content), stack.type.ops, classes)
-    verified = about["plans"][at].get("verified") == _content_digest(content)
+    found = json.loads(content)
+    plan = from_tables(found, stack.type.ops, classes)
+    is_verified = about["plans"][at].get("verified") == _content_digest(content)
+    verified = found["representatives"] if is_verified else None
     arrays = []
     for name, dtype, shape in about["plans"][at]["constants"]:
         if name not in constants:

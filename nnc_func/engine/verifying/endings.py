@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from nnc_func.engine.plan import ARENA, CONSTANT, DONATED, INPUT, LENT, NEXT, OUTPUT, VARIABLE, Plan
@@ -31,17 +32,22 @@ def ends(replay: Any) -> None:
             )
 
 
-def check_commit(plan: Plan) -> None:
+def check_commit(plan: Plan, among: Iterable[int] | None = None) -> None:
     """In the commit section no kernel can fail: some variables might have been written, and others not.
+
+    Parameters
+    ----------
+    among
+        Instructions that stand for all of them; by default all.
 
     Raises
     ------
     PlanError
         The first instruction there whose kernel is not declared infallible, or needs memory of its own.
     """
-    for t in range(plan.commit, len(plan.instructions)):
+    for t in range(plan.commit, len(plan.instructions)) if among is None else among:
         kernel = _kernel(plan.instructions[t])
-        if kernel is not None and not kernel.certain:
+        if t >= plan.commit and kernel is not None and not kernel.certain:
             raise _uncertain(plan, t, "")
 
 
