@@ -184,15 +184,26 @@ class Rows(Trace):
     def call(self, rule: Any, args: Sequence[Any]) -> list[Any]:
         """A function with a rule of its own, on rows: outer transformations see one function of whole batches."""
         self.check()
+        if not any(map(_is_differentiated, args)):
+            return rule.value(args)  # type: ignore[no-any-return]
         is_batched = [self.owns(a) for a in args]
         wholes = [a.primal.whole if b else a for a, b in zip(args, is_batched, strict=True)]
-        return [self.row(v) for v in _called(self.layer, Batched(rule, self.layer, is_batched, self.size), wholes)]
+        return [self.row(v) for v in _called(Batched(rule, self, is_batched), wholes)]
 
     def known(self, name: str, values: Sequence[Any]) -> None:
-        """Rows that a rule uses from around it are as good as arguments."""
+        """Rows that a rule uses from around it are as good as arguments, where nothing is differentiated."""
 
 
-def _called(layer: Batching, rule: Batched, args: Sequence[Any]) -> list[Any]:
+def _is_differentiated(x: Any) -> bool:
+    """Whether a value, or the batch that it is a row of, is under differentiation."""
+    while type(x) is Traced:
+        if type(x.trace) is not Rows:
+            return True
+        x = x.primal.whole
+    return False
+
+
+def _called(rule: Batched, args: Sequence[Any]) -> list[Any]:
     traces = [a.trace for a in args if type(a) is Traced]
     return max(traces, key=lambda t: t.level).call(rule, args) if traces else rule.value(args)
 
@@ -200,17 +211,24 @@ def _called(layer: Batching, rule: Batched, args: Sequence[Any]) -> list[Any]:
 class Batched:
     """A function with a derivative of its own, as a function of whole batches with a derivative of its own."""
 
-    def __init__(self, rule: Any, layer: Batching, is_batched: list[bool], size: Any) -> None:
+    def __init__(self, rule: Any, around: Rows, is_batched: list[bool]) -> None:
         self.rule = rule
         self.name = rule.name
         self.is_batched = is_batched
-        self.trace = Rows(layer, size)
+        self.around = around
+        self.trace = Rows(around.layer, around.size)
 
     def _rows(self, wholes: Sequence[Any]) -> list[Any]:
         return [self.trace.row(x) if b and x is not None else x for x, b in zip(wholes, self.is_batched, strict=True)]
 
     def _wholes(self, found: Sequence[Any]) -> list[Any]:
-        return [None if v is None else self.trace.whole(v) for v in found]
+        wholes = [None if v is None else self.trace.whole(v) for v in found]
+        if any(map(self.around.owns, wholes)):
+            raise BatchingError(
+                f"{self.name} has a derivative of its own, which is with respect to its arguments, but it also uses a "
+                "row from around it, of the vmap that it is called in; pass that as an argument"
+            )
+        return wholes
 
     def value(self, args: Sequence[Any]) -> list[Any]:
         """The function, on all rows."""

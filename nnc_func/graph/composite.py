@@ -72,7 +72,7 @@ class Composite(Declaration):
         Raises
         ------
         OperatorError
-            Too few or too many tensors, unknown or missing parameters.
+            Too few or too many tensors, unknown, missing or unfit parameters.
         ShapeError, DTypeError
             One of its operators does not take its operands.
         """
@@ -83,7 +83,7 @@ class Composite(Declaration):
         tensors, parameters = _tensors(o, args), dict(self.canonical(params))
         try:
             return self.define(o, *tensors, **parameters)
-        except (ShapeError, DTypeError) as error:
+        except (ShapeError, DTypeError, OperatorError) as error:
             raise type(error)(f"{self.name}({_said(o, tensors, parameters)}): {_placed(str(error))}") from None
 
 

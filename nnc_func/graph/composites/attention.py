@@ -86,6 +86,15 @@ def _causal(o: Functions, queries: Any, keys: Any) -> Tensor:
     return o.less_equal(o.reshape(o.arange(start=0, stop=keys, dtype=INT64), shape=(1, keys)), rows)
 
 
+def _check_mask(mask: Tensor | None, scores: Any) -> None:
+    """Raise ShapeError unless a mask broadcasts to the scores' shape."""
+    if mask is None:
+        return
+    pairs = zip(reversed(mask.shape), reversed(scores), strict=False)
+    if len(mask.shape) > len(scores) or not all(m == 1 or same_extent(m, n) for m, n in pairs):
+        raise ShapeError(f"a mask broadcasts to (…, heads, queries, keys), {scores}; given {mask.shape}")
+
+
 def _masked(o: Functions, scores: Tensor, mask: Tensor | None, causal: bool) -> tuple[Tensor, Tensor | None]:
     """The scores with what is not attended to at minus infinity, and which queries attend to something, if not all."""
     if mask is None and not causal:
@@ -143,7 +152,7 @@ def scaled_dot_product_attention(
     keys, value features)``; the result is ``(…, heads, queries, value features)``. There may be fewer key heads, of
     which the heads are a multiple: consecutive heads share one (Ainslie et al., 2023), and nothing is repeated for it.
 
-    Products are multiplied by `scale`, one over the root of the features unless given. `mask` broadcasts against
+    Products are multiplied by `scale`, one over the root of the features unless given. `mask` broadcasts to
     ``(…, heads, queries, keys)``: booleans say what is attended to, numbers are added to the scaled products. With
     `causal`, query i attends to keys 0 … i only. A query that attends to nothing (all false, or minus infinity, or no
     keys) has the result zero, and no gradient. With `dropout`, weights are dropped by the key after the softmax.
@@ -151,6 +160,7 @@ def scaled_dot_product_attention(
     group = _check_heads(queries, keys, values)
     (*batch, heads, count, features), keys_count = queries.shape, keys.shape[-2]
     factor = scale if scale is not None else 1.0 / math.sqrt(features) if features else 1.0
+    _check_mask(mask, (*batch, heads, count, keys_count))
     together = (*batch, heads // group, group * count)
     scaled = o.multiply(queries, o.number(factor, queries))
     if group > 1:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from nnc_func.errors import OperatorError, ShapeError
+from nnc_func.errors import DTypeError, OperatorError, ShapeError
 from nnc_func.facets.dims import Extent, known, same_extent
 from nnc_func.facets.samples import FLOATS, Refused, Samples, Tolerance
 from nnc_func.facets.shapes import ShapeT
@@ -142,6 +142,8 @@ def roi_align(
     _check_boxes(boxes.shape)
     if len(images.shape) != 1 or not same_extent(images.shape[0], boxes.shape[0]):
         raise ShapeError(f"wanted the image of each of {boxes.shape[0]} boxes, given shape {images.shape}")
+    if o.dtype(images).kind not in "iu":
+        raise DTypeError(f"the image of each box is said by integers, given {o.dtype(images)}; cast them first")
     if sampling < 1 or not scale > 0:
         raise OperatorError(f"sampling is at least 1 and scale positive, given sampling={sampling}, scale={scale}")
     if any(known(n) and n == 0 for n in (height, width)):

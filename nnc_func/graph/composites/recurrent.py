@@ -13,8 +13,8 @@ _BY_STEPS = Refused("ONNX has recurrent layers of its own; this is its steps, on
 _CLOSE = Tolerance(64.0)
 
 
-def _check(x: Tensor, h: Tensor, w: Tensor, u: Tensor, gates: int, what: str) -> None:
-    """Raise ShapeError unless inputs, state and weights fit."""
+def _check(x: Tensor, h: Tensor, w: Tensor, u: Tensor, gates: int, what: str, *biases: Tensor | None) -> None:
+    """Raise ShapeError unless inputs, state, weights and biases fit."""
     hidden = h.shape[-1]
     fits = len(h.shape) == len(w.shape) == len(u.shape) == 2 and same_extent(x.shape[0], h.shape[0])
     fits = fits and known(hidden) and same_extent(w.shape[0], x.shape[-1])
@@ -23,10 +23,26 @@ def _check(x: Tensor, h: Tensor, w: Tensor, u: Tensor, gates: int, what: str) ->
             f"{what} of inputs {x.shape} and a state {h.shape}, (samples, hidden), wants input weights (inputs, "
             f"{gates} * hidden) and hidden weights (hidden, {gates} * hidden); given {w.shape} and {u.shape}"
         )
+    for bias in biases:
+        if bias is not None and (len(bias.shape) != 1 or not same_extent(bias.shape[0], gates * hidden)):
+            raise ShapeError(f"{what} wants biases ({gates} * hidden,), of {hidden} hidden units; given {bias.shape}")
+
+
+def _check_cell(h: Tensor, c: Tensor) -> None:
+    """Raise ShapeError unless both states of a long short-term memory are alike."""
+    if len(c.shape) != 2 or not all(map(same_extent, h.shape, c.shape)):
+        raise ShapeError(f"output and cell state of a long short-term memory are alike; given {h.shape} and {c.shape}")
 
 
 def _biased(o: Functions, y: Tensor, bias: Tensor | None) -> Tensor:
     return y if bias is None else o.add(y, bias)
+
+
+def _input(o: Functions, x: Tensor, w: Tensor, bias: Tensor | None) -> Tensor:
+    """One step times the input weights."""
+    if len(x.shape) != 2:
+        raise ShapeError(f"wanted inputs of shape (samples, inputs), given {x.shape}")
+    return _biased(o, o.matmul(x, w), bias)
 
 
 def _steps(o: Functions, x: Tensor) -> list[Tensor]:
@@ -71,8 +87,8 @@ def rnn_cell(
     Shapes: `x` ``(samples, inputs)``, `h` ``(samples, hidden)``, `w` ``(inputs, hidden)``, `u` ``(hidden, hidden)``,
     `bias` ``(hidden,)``. The activation is ``"tanh"`` or ``"relu"``.
     """
-    _check(x, h, w, u, 1, "a simple recurrent cell")
-    return _rnn(o, _biased(o, o.matmul(x, w), bias), h, u, activation)
+    _check(x, h, w, u, 1, "a simple recurrent cell", bias)
+    return _rnn(o, _input(o, x, w, bias), h, u, activation)
 
 
 @composite(onnx=_BY_STEPS, tolerance=_CLOSE, samples=_cases(1, 1, 2))
@@ -84,7 +100,7 @@ def rnn(
     `x` is ``(samples, steps, inputs)`` and the first result ``(samples, steps, hidden)``; the others are those of
     `rnn_cell`. Refused: a number of steps that is not known.
     """
-    _check(x, h, w, u, 1, "a simple recurrent cell")
+    _check(x, h, w, u, 1, "a simple recurrent cell", bias)
     states = []
     for inputs in _steps(o, _inputs(o, x, w, bias)):
         h = _rnn(o, inputs, h, u, activation)
@@ -112,8 +128,9 @@ def lstm_cell(
     * hidden)``, `bias` ``(4 * hidden,)``. The columns of the weights are those of the gates in the order input, forget,
     candidate, output (i, f, g, o): ``c' = sigmoid(f) * c + sigmoid(i) * tanh(g)`` and ``h' = sigmoid(o) * tanh(c')``.
     """
-    _check(x, h, w, u, 4, "a long short-term memory")
-    return _lstm(o, _biased(o, o.matmul(x, w), bias), h, c, u)
+    _check(x, h, w, u, 4, "a long short-term memory", bias)
+    _check_cell(h, c)
+    return _lstm(o, _input(o, x, w, bias), h, c, u)
 
 
 @composite(onnx=_BY_STEPS, tolerance=_CLOSE, samples=_cases(4, 2, 2))
@@ -125,7 +142,8 @@ def lstm(
     `x` is ``(samples, steps, inputs)`` and the first result ``(samples, steps, hidden)``; the others are those of
     `lstm_cell`. Refused: a number of steps that is not known.
     """
-    _check(x, h, w, u, 4, "a long short-term memory")
+    _check(x, h, w, u, 4, "a long short-term memory", bias)
+    _check_cell(h, c)
     outputs = []
     for inputs in _steps(o, _inputs(o, x, w, bias)):
         h, c = _lstm(o, inputs, h, c, u)
@@ -156,8 +174,8 @@ def gru_cell(
     update, candidate (r, z, n): ``n = tanh(x @ w_n + b_n + sigmoid(r) * (h @ u_n + hb_n))`` and ``h' = (1 -
     sigmoid(z)) * n + sigmoid(z) * h``; so a reset gate acts after the product, where a bias of its own counts.
     """
-    _check(x, h, w, u, 3, "a gated recurrent unit")
-    return _gru(o, _biased(o, o.matmul(x, w), bias), h, u, hidden_bias)
+    _check(x, h, w, u, 3, "a gated recurrent unit", bias, hidden_bias)
+    return _gru(o, _input(o, x, w, bias), h, u, hidden_bias)
 
 
 @composite(onnx=_BY_STEPS, tolerance=_CLOSE, samples=_cases(3, 1, 2, biases=2))
@@ -170,7 +188,7 @@ def gru(
     `x` is ``(samples, steps, inputs)`` and the first result ``(samples, steps, hidden)``; the others are those of
     `gru_cell`. Refused: a number of steps that is not known.
     """
-    _check(x, h, w, u, 3, "a gated recurrent unit")
+    _check(x, h, w, u, 3, "a gated recurrent unit", bias, hidden_bias)
     states = []
     for inputs in _steps(o, _inputs(o, x, w, bias)):
         h = _gru(o, inputs, h, u, hidden_bias)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ def _extents(shape: ShapeT, axes: tuple[int, ...], size: Any, scale: Any) -> tup
     if size is not None:
         return numbers("size", size, len(axes))
     factors = scale if isinstance(scale, tuple) else (scale,) * len(axes)
-    if len(factors) != len(axes) or not all(isinstance(f, (int, float)) and f > 0 for f in factors):
+    if len(factors) != len(axes) or not all(isinstance(f, (int, float)) and 0 < f < math.inf for f in factors):
         raise ShapeError(f"scale is a positive number or one for each of the {len(axes)} axes, given {scale!r}")
     return tuple(_scaled(shape[a], f) for a, f in zip(axes, factors, strict=True))
 
