@@ -2270,7 +2270,7 @@ class Ops(Generic[T]):
         keys, value features)``; the result is ``(…, heads, queries, value features)``. There may be fewer key heads, of
         which the heads are a multiple: consecutive heads share one (Ainslie et al., 2023), and nothing is repeated for it.
 
-        Products are multiplied by `scale`, one over the root of the features unless given. `mask` broadcasts against
+        Products are multiplied by `scale`, one over the root of the features unless given. `mask` broadcasts to
         ``(…, heads, queries, keys)``: booleans say what is attended to, numbers are added to the scaled products. With
         `causal`, query i attends to keys 0 … i only. A query that attends to nothing (all false, or minus infinity, or no
         keys) has the result zero, and no gradient. With `dropout`, weights are dropped by the key after the softmax.
