@@ -135,6 +135,8 @@ def _sliced(stack: Any, xs: Any, axis: int, length: int | None) -> tuple[int, Ca
         raise OperatorError("a scan of no tensor wants length=, the number of steps")
     if not all(same_extent(n, found[0]) for n in found):
         raise ShapeError(f"what goes together step by step has one extent along axis {axis}, given {found}")
+    if found[0] < 0:
+        raise ShapeError(f"a number of steps is not negative, given length={found[0]}")
     parts = [stack.ops.unstack(x, axis=axis) for x in tensors]
     return found[0], lambda i: structure.build([part[i] for part in parts])
 

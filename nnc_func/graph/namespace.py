@@ -1599,7 +1599,8 @@ class Ops(Generic[T]):
         """``-sum(labels * log(probabilities))`` along an axis: one loss an example, before the reduction.
 
         Labels are class numbers (integers, whose shape lacks the axis) or probabilities. With `label_smoothing` s they are
-        ``(1 - s) labels + s / classes``. A probability of zero whose label is zero costs nothing.
+        ``(1 - s) labels + s / classes``. A probability of zero whose label is zero costs nothing. A number of no class,
+        negative or too large, is no label: of its example there remains what smoothing adds.
         """
         return self._compose(
             "categorical_cross_entropy", probabilities, labels, axis=axis, label_smoothing=label_smoothing,
@@ -1634,7 +1635,7 @@ class Ops(Generic[T]):
     def square_distance(self, x: T | Scalar, y: T | Scalar, /, *, axis: int = -1) -> T:
         """The square of the Euclidean distance between points: the sum of squared differences along an axis.
 
-        `x` and `y` broadcast against each other; the result lacks the axis.
+        `x` and `y` broadcast against each other; the result lacks the axis. Small integers are widened to 64 bits first.
         """
         return self._compose("square_distance", x, y, axis=axis)
 

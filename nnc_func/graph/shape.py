@@ -88,10 +88,9 @@ class Shape(Layer, Generic[A]):
             shape = op.shape(*(a.shape for a in avals), **params)
             place = self.settled(op.place(tuple([a.place for a in avals]), **params))
         except NncError as error:
-            given = ", ".join(map(repr, avals))
-            said = "".join(f", {k}={v!r}" for k, v in params.items())
+            given = ", ".join([*map(repr, avals), *(f"{k}={v!r}" for k, v in params.items())])
             where = told(origin())
-            raise type(error)(f"{op.name}({given}{said}): {error}" + (f" (at {where})" if where else "")) from None
+            raise type(error)(f"{op.name}({given}): {error}" + (f" (at {where})" if where else "")) from None
         if op.several:
             return tuple(Aval(s, d, op.layout(avals, s, **params), place) for s, d in zip(shape, dtype, strict=True))
         return Aval(shape, dtype, op.layout(avals, shape, **params), place)

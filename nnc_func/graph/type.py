@@ -53,8 +53,8 @@ class Type(Layer, Generic[A]):
         try:
             return op.dtype(*dtypes, **params)
         except (TypeError, np.exceptions.DTypePromotionError) as error:
-            given = ", ".join(map(str, dtypes))
-            raise DTypeError(f"{op.name} does not take dtypes {given}: {error}") from None
+            given = f"{op.name} does not take dtypes {', '.join(map(str, dtypes))}: " if dtypes else ""
+            raise DTypeError(f"{given}{error}") from None
 
     def scalar(self, value: Any, dtypes: Sequence[Any]) -> Any:
         """The dtype that a Python scalar takes beside arguments of these dtypes: scalars are weak (NEP 50).

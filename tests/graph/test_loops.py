@@ -95,6 +95,7 @@ def test_refusals(stack: Any) -> None:
         (OperatorError, "keeps its shape", lambda: stack.fold(lambda c, v: c.sum(), x, x)),
         (OperatorError, "keeps its dtype", lambda: stack.fold(lambda c, v: v, 0, x)),
         (OperatorError, "keeps its structure", lambda: stack.fold(lambda c, v: (c, v), x, x)),
+        (ShapeError, "not negative", lambda: stack.scan(lambda c, v: (c, c), x, None, length=-1)),
         (OperatorError, "wants length=", lambda: stack.fold(lambda c, v: c, x, None)),
         (ShapeError, "one extent along axis 0", lambda: stack.map(lambda a, b: a, x, [1.0])),
         (ShapeError, "must be known", lambda: stack.map(lambda a: a, stack.input("x", (None,), "float32"))),

@@ -26,6 +26,24 @@ def test_cross_entropy_of_class_numbers_and_of_probabilities(stack: Any) -> None
 
 
 @STACKS
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int64"])
+def test_losses_of_whole_numbers_do_not_wrap(stack: Any, dtype: str) -> None:
+    a, b = np.array([[1, 100], [0, 3]], dtype), np.array([[120, 2], [7, 3]], dtype)
+    apart = a.astype(float) - b
+    for name, wanted in {
+        "l1_loss": np.abs(apart),
+        "quadratic_loss": apart**2,
+        "l2_loss": np.sqrt((apart**2).sum(-1)),
+        "smooth_l1_loss": np.where(np.abs(apart) < 1, apart**2 / 2, np.abs(apart) - 0.5),
+        "hinge_loss": np.maximum(0, 1 - a.astype(float) * b),
+    }.items():
+        found = getattr(stack.ops, name)(stack.asarray(a), stack.asarray(b), reduction="none").numpy()
+        np.testing.assert_allclose(found, wanted, err_msg=name)
+    distance = stack.ops.square_distance(stack.asarray(a), stack.asarray(b)).numpy()
+    assert distance.tolist() == (apart**2).sum(-1).tolist()
+
+
+@STACKS
 def test_quadratic_and_accuracy(stack: Any) -> None:
     a, b = GENERATOR.normal(size=(6, 4)), GENERATOR.normal(size=(6, 4))
     labels = GENERATOR.integers(0, 4, 6)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from nnc_func.facets import dtypes
 from nnc_func.facets.samples import Refused, Samples
 from nnc_func.graph.composite import composite
 from nnc_func.graph.functions import Functions
@@ -12,6 +13,8 @@ from nnc_func.graph.ops.families import Tensor
 def square_distance(o: Functions, x: Tensor, y: Tensor, /, *, axis: int = -1) -> Tensor:
     """The square of the Euclidean distance between points: the sum of squared differences along an axis.
 
-    `x` and `y` broadcast against each other; the result lacks the axis.
+    `x` and `y` broadcast against each other; the result lacks the axis. Small integers are widened to 64 bits first.
     """
+    wide = dtypes.accumulated(dtypes.promote(o.dtype(x), o.dtype(y)))
+    x, y = (each if wide.kind not in "iu" else o.cast(each, dtype=wide) for each in (x, y))
     return o.sum(o.square(o.subtract(x, y)), axis=axis, keepdims=False)

@@ -1,12 +1,15 @@
 """Losses: of outputs and targets, reduced to one number by default.
 
 `reduction` is ``"mean"`` or ``"sum"``, over everything that the loss has left, or ``"none"``. Where a loss is of single
-elements outputs and targets have one shape: a broadcast here is an error in the model.
+elements outputs and targets have one shape: a broadcast here is an error in the model. Losses
+of whole numbers are float64.
 """
 
 from __future__ import annotations
 
 from typing import Any
+
+import numpy as np
 
 from nnc_func.errors import OperatorError, ShapeError
 from nnc_func.facets.dims import same_extent
@@ -19,6 +22,7 @@ from nnc_func.graph.ops.families import Tensor
 REDUCTIONS = ("mean", "sum", "none")
 OF_PARTS = Refused("it is exported as the operators that it is made of")
 CLOSE = Tolerance(64.0)
+FLOAT64 = np.dtype("float64")
 
 
 def _some_reduction(shapes: Any, draw: Any) -> dict[str, Any]:
@@ -41,9 +45,16 @@ def _alike(outputs: Tensor, targets: Tensor) -> None:
         raise ShapeError(f"wanted outputs and targets of one shape, given {wanted} and {given}")
 
 
-def _difference(o: Functions, outputs: Tensor, targets: Tensor) -> Tensor:
+def _numbers(o: Functions, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    """Both, as float64 where they are whole numbers: differences and squares of those may not fit their dtype."""
     _alike(outputs, targets)
-    return o.subtract(outputs, targets)
+    if o.dtype(outputs).kind in "biu" and o.dtype(targets).kind in "biu":
+        return o.cast(outputs, dtype=FLOAT64), o.cast(targets, dtype=FLOAT64)
+    return outputs, targets
+
+
+def _difference(o: Functions, outputs: Tensor, targets: Tensor) -> Tensor:
+    return o.subtract(*_numbers(o, outputs, targets))
 
 
 # --- of distances -----------------------------------------------------------------------------------------
@@ -97,8 +108,7 @@ SIDES = _pairs(domain=((-2.0, -1.5), (0.75, 1.25)))
 @composite(onnx=OF_PARTS, samples=SIDES, tolerance=CLOSE)
 def hinge_loss(o: Functions, outputs: Tensor, targets: Tensor, /, *, reduction: str = "mean") -> Tensor:
     """``max(0, 1 - outputs targets)`` for targets of -1 and 1; the derivative at the hinge is zero."""
-    _alike(outputs, targets)
-    return _reduced(o, o.relu(o.subtract(1, o.multiply(outputs, targets))), reduction)
+    return _reduced(o, o.relu(o.subtract(1, o.multiply(*_numbers(o, outputs, targets)))), reduction)
 
 
 @composite(onnx=OF_PARTS, samples=SIDES, tolerance=CLOSE)
@@ -176,7 +186,8 @@ def categorical_cross_entropy(
     """``-sum(labels * log(probabilities))`` along an axis: one loss an example, before the reduction.
 
     Labels are class numbers (integers, whose shape lacks the axis) or probabilities. With `label_smoothing` s they are
-    ``(1 - s) labels + s / classes``. A probability of zero whose label is zero costs nothing.
+    ``(1 - s) labels + s / classes``. A probability of zero whose label is zero costs nothing. A number of no class,
+    negative or too large, is no label: of its example there remains what smoothing adds.
     """
     chances = _distribution(o, probabilities, labels, axis)
     losses = o.negative(o.sum(o.xlogy(chances, probabilities), axis=axis, keepdims=False))
