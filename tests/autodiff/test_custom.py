@@ -129,6 +129,23 @@ def test_keywords_numbers_and_float32(stack: Any) -> None:
     np.testing.assert_array_equal(f(x).numpy(), x * 2)
 
 
+@every
+@pytest.mark.parametrize("wide", ["float64", "complex64"])
+def test_what_a_rule_gives_is_brought_to_the_dtype_of_its_argument(stack: Any, wide: str) -> None:
+    factor = stack.asarray(np.array(3, wide) * (1 + (1j if wide == "complex64" else 0)))
+    f = stack.custom_vjp(lambda x: x * 3)
+    f.defvjp(lambda x: (f(x), None), lambda _, g: (g * factor,))
+    h = stack.custom_jvp(lambda x: x * 3)
+    h.defjvp(lambda primals, tangents: (h(*primals), tangents[0] * factor))
+    x = X.astype("float32")
+    for each in (f, h):
+        gradient = stack.grad(lambda t, each=each: stack.ops.sum(each(t)))(x)
+        _, slope = stack.jvp(each, (x,), (x,))
+        assert (gradient.dtype, slope.dtype) == (np.float32, np.float32)
+        np.testing.assert_allclose(gradient.numpy(), [3, 3])
+        np.testing.assert_allclose(slope.numpy(), 3 * x)
+
+
 def test_known_uses() -> None:
     """Gradient reversal, straight-through rounding, and a logarithm that does not overflow."""
     ops = EAGER.ops

@@ -161,6 +161,19 @@ def test_attention_is_a_loop_over_queries(kind: str, causal: bool, share: int, k
             assert np.isfinite(gradient.numpy()).all(), "a masked row has a gradient that is not finite"
 
 
+def test_what_a_mask_and_causality_leave_out_together_is_left_out(stack: Any) -> None:
+    q, mask = _noise(1, 2, 3), np.array([[-np.inf, 0.0], [0.0, 0.0]])  # query 0 may see key 1, which is behind it
+
+    def attended(q: Any) -> Any:
+        return stack.ops.scaled_dot_product_attention(q, q, q, stack.asarray(mask), causal=True)
+
+    found = attended(stack.asarray(q)).numpy()
+    np.testing.assert_array_equal(found[0, 0], np.zeros(3))
+    assert np.isfinite(found).all()
+    gradient = stack.grad(lambda q: stack.ops.sum(attended(q)[0, 0]))(q).numpy()
+    np.testing.assert_array_equal(gradient, np.zeros_like(q))
+
+
 def test_attention_drops_by_its_key() -> None:
     q, key = _noise(1, 2, 4, 3), EAGER.key(3)
     eye = np.broadcast_to(np.eye(4), (1, 2, 4, 4))
