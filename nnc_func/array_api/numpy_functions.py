@@ -7,14 +7,14 @@ are called here is told in one table; what is not in it is refused by name, and 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nnc_func.array_api.nan_functions import NAN_FUNCTIONS
-from nnc_func.errors import OperatorError, ShapeError
+from nnc_func.array_api.numpy_parameters import OWN
+from nnc_func.errors import OperatorError
 from nnc_func.graph.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -68,8 +68,6 @@ matrix_transpose matrix_transpose x
 take_along_axis take_along_axis arr,indices axis
 nonzero nonzero a
 searchsorted searchsorted a,v side sorter
-sort sort a axis stable
-argsort argsort a axis stable
 isin isin element,test_elements invert
 unique_all unique_all x
 unique_counts unique_counts x
@@ -269,7 +267,9 @@ def _given(
     """What stands in the place of ``*args``, and the other arguments by name, without NumPy's defaults."""
     names = WRITTEN_IN_C.get(name)
     if names is not None:
-        return (), dict(zip(names, args, strict=False)) | {k: v for k, v in keywords.items() if v is not None}
+        return (), dict(zip(names, args, strict=False)) | {
+            k: v for k, v in keywords.items() if v is not None or k == "axis"
+        }
     signature = _signature(function)
     bound = signature.bind(*args, **keywords).arguments
     several: tuple[Any, ...] = ()
@@ -280,121 +280,12 @@ def _given(
             several = value
         elif parameter.kind is parameter.VAR_KEYWORD:
             found |= value
-        elif value is not parameter.default and value is not None and value is not np._NoValue:
+        elif value is None and parameter.default in (None, np._NoValue, parameter.empty):
+            continue
+        elif value is not parameter.default and value is not np._NoValue:
             found[key] = value
     return several, found
 
 
 def _value(arg: Any) -> Any:
     return np.asarray(arg) if isinstance(arg, Tensor) else arg
-
-
-# --- functions whose parameters mean something else ---------------------------------------------------------------
-
-
-def _reshape(xp: ArrayNamespace, *, a: Any, shape: Any) -> Any:
-    return xp.reshape(a, shape)
-
-
-def _ravel(xp: ArrayNamespace, *, a: Any) -> Any:
-    return xp.reshape(a, (-1,))
-
-
-def _transpose(xp: ArrayNamespace, *, a: Any, axes: Any = None) -> Any:
-    return xp.ops.permute_dims(a, axes=axes)
-
-
-def _swapaxes(xp: ArrayNamespace, *, a: Any, axis1: int, axis2: int) -> Any:
-    order = list(range(a.ndim))
-    order[axis1], order[axis2] = order[axis2], order[axis1]
-    return xp.permute_dims(a, order)
-
-
-def _squeeze(xp: ArrayNamespace, *, a: Any, axis: Any = None) -> Any:
-    return xp.squeeze(a, tuple(i for i, n in enumerate(a.shape) if n == 1) if axis is None else axis)
-
-
-def _take(xp: ArrayNamespace, *, a: Any, indices: Any, axis: int | None = None) -> Any:
-    return xp.take(_ravel(xp, a=a), indices, axis=0) if axis is None else xp.take(a, indices, axis=axis)
-
-
-def _where(xp: ArrayNamespace, *, condition: Any, **choices: Any) -> Any:
-    return xp.where(condition, choices["x"], choices["y"]) if choices else xp.nonzero(condition)
-
-
-def _clip(xp: ArrayNamespace, *, a: Any, a_min: Any = None, a_max: Any = None, min: Any = None, max: Any = None) -> Any:
-    low, high = (first if second is None else second for first, second in ((a_min, min), (a_max, max)))
-    found = xp.asarray(a)
-    found = found if low is None else xp.maximum(found, low)
-    return found if high is None else xp.minimum(found, high)
-
-
-def _round(xp: ArrayNamespace, *, a: Any, decimals: int = 0) -> Any:
-    scale = 10.0**decimals
-    return xp.round(a) if decimals == 0 else xp.divide(xp.round(xp.multiply(a, scale)), scale)
-
-
-def _dot(xp: ArrayNamespace, *, a: Any, b: Any) -> Any:
-    a, b = map(xp.asarray, (a, b))
-    if a.ndim == 0 or b.ndim == 0:
-        return xp.multiply(a, b)
-    if a.ndim <= 2 and b.ndim <= 2:
-        return xp.matmul(a, b)
-    return xp.tensordot(a, b, axes=((-1,), (-2 if b.ndim > 1 else -1,)))
-
-
-def _inner(xp: ArrayNamespace, *, a: Any, b: Any) -> Any:
-    a, b = map(xp.asarray, (a, b))
-    return xp.multiply(a, b) if a.ndim == 0 or b.ndim == 0 else xp.tensordot(a, b, axes=((-1,), (-1,)))
-
-
-def _vdot(xp: ArrayNamespace, *, a: Any, b: Any) -> Any:
-    return xp.vecdot(xp.reshape(xp.asarray(a), (-1,)), xp.reshape(xp.asarray(b), (-1,)))
-
-
-def _outer(xp: ArrayNamespace, *, a: Any, b: Any) -> Any:
-    return xp.linalg.outer(*(xp.reshape(xp.asarray(x), (-1,)) for x in (a, b)))
-
-
-def _running(name: str) -> Callable[..., Any]:
-    def running(xp: ArrayNamespace, *, a: Any, axis: int | None = None, dtype: Any = None) -> Any:
-        x = xp.asarray(a)
-        return getattr(xp, name)(xp.reshape(x, (-1,)) if axis is None else x, axis=axis, dtype=dtype)
-
-    return running
-
-
-def _stacked(axis: int, least: int) -> Callable[..., Any]:
-    """``hstack`` and ``vstack``: vectors are rows of a matrix that is stacked, or joined end to end."""
-
-    def stacked(xp: ArrayNamespace, *, tup: Any) -> Any:
-        found = [xp.asarray(x) for x in tup]
-        found = [xp.reshape(x, (*(1,) * (least - x.ndim), *x.shape)) if x.ndim < least else x for x in found]
-        return xp.concat(found, axis=0 if found[0].ndim == 1 else axis)
-
-    return stacked
-
-
-def _norm(xp: ArrayNamespace, *, x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
-    x = xp.asarray(x)
-    over = tuple(range(x.ndim)) if axis is None else axis
-    if ord is not None and isinstance(over, tuple) and len(over) == 2:
-        moved = xp.moveaxis(x, over, (-2, -1))
-        found = xp.linalg.matrix_norm(moved, ord=ord, keepdims=keepdims)
-        return xp.moveaxis(found, (-2, -1), over) if keepdims else found
-    if ord is not None and axis is None and x.ndim > 2:
-        raise ShapeError(f"norm with ord={ord!r} wants a vector or a matrix, given shape {x.shape}")
-    return xp.linalg.vector_norm(x, axis=over, keepdims=keepdims, ord=2 if ord is None else ord)
-
-
-OWN: Mapping[str, Callable[..., Any]] = {
-    **NAN_FUNCTIONS,
-    "reshape": _reshape, "ravel": _ravel, "transpose": _transpose, "swapaxes": _swapaxes, "squeeze": _squeeze,
-    "take": _take, "where": _where, "clip": _clip, "round": _round, "dot": _dot, "inner": _inner, "vdot": _vdot,
-    "outer": _outer, "cumsum": _running("cumulative_sum"), "cumprod": _running("cumulative_prod"),
-    "hstack": _stacked(1, 1), "vstack": _stacked(0, 2), "linalg.norm": _norm,
-    "shape": lambda xp, *, a: a.shape, "ndim": lambda xp, *, a: a.ndim,
-    "size": lambda xp, *, a, axis=None: a.size if axis is None else a.shape[axis],
-    "diagonal": lambda xp, *, a, offset=0: xp.linalg.diagonal(a, offset=offset),
-    "trace": lambda xp, *, a, offset=0, dtype=None: xp.linalg.trace(a, offset=offset, dtype=dtype),
-}  # fmt: skip

@@ -135,3 +135,25 @@ def test_what_has_no_answer_is_refused_with_words(stack: nnc.Stack, what: str) -
 def test_the_words_of_creation_name_its_parameters_alone() -> None:
     with pytest.raises(DTypeError, match=r"^full\(shape=\(2,\), value=0.*\): tensors hold numbers"):
         STACKS[1].array_api.zeros(2, dtype="object")
+
+
+@BOTH
+def test_numpys_axes_and_decimals_mean_what_they_mean_there(stack: nnc.Stack) -> None:
+    x, whole = np.float64([[[3, 1, 2], [0, 5, 4]], [[9, 7, 8], [6, 11, 10]]]), np.array([[14, -26], [5, 155]])
+    asks: list[tuple[Call, Any]] = [
+        (lambda a: np.sort(a, axis=None), x),
+        (lambda a: np.argsort(a, axis=None), x),
+        (lambda a: np.argsort(a, axis=1), x),
+        (lambda a: np.concatenate([a, a], axis=None), x),
+        (lambda a: np.trace(a, 1), x),
+        (lambda a: np.trace(a, axis1=0, axis2=2), x),
+        (lambda a: np.trace(a, dtype="float32"), x),
+        (np.diagonal, x),
+        (lambda a: np.diagonal(a, -1, 2, 1), x),
+        (lambda a: np.round(a, 1), whole),
+        (lambda a: np.round(a, -1), whole),
+    ]
+    for ask, of in asks:
+        found, wanted = ask(stack.asarray(of)).numpy(), ask(of)
+        assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
+        assert np.array_equal(found, wanted)
