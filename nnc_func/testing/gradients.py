@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from nnc_func.errors import DerivativeError
 from nnc_func.graph.tensor import Tensor
 from nnc_func.tree import LEAF, Structure, flatten
 
@@ -56,6 +57,8 @@ def check_gradients(
     ------
     AssertionError
         Derivatives are wrong: names the mode, the first wrong argument and element, and both numbers.
+    DerivativeError
+        Modes that there are not, or none, or an order below 1: nothing would be checked.
 
     Examples
     --------
@@ -72,6 +75,10 @@ differences say 4
     from nnc_func.autodiff.arguments import tensors
     from nnc_func.stacks import eager
 
+    if isinstance(modes, str) or not modes or not set(modes) <= {"forward", "reverse"} or order < 1:
+        raise DerivativeError(
+            f"modes are a tuple of 'forward', 'reverse' or both, and the order at least 1; given {modes!r} and {order}"
+        )
     found = next((x.stack for x in flatten(list(args))[0] if isinstance(x, Tensor)), None)
     chosen = stack if stack is not None else found if found is not None else eager()
     leaves, structure = flatten([tensors(chosen, a) for a in args])

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import nnc_func as nnc
+from nnc_func.errors import DerivativeError
 from nnc_func.facets.derivatives import Custom
 from nnc_func.testing import check_gradients
 
@@ -84,3 +85,11 @@ def test_a_map_and_its_transpose_are_compared() -> None:
     stack = EAGER.swap(type=EAGER.type.with_ops(negated))
     with pytest.raises(AssertionError, match="by forward mode"):
         check_gradients(lambda x: stack.bind(negated, x), X, stack=stack)
+
+
+@pytest.mark.parametrize(
+    "given", [{"modes": "reverse"}, {"modes": ("backward",)}, {"modes": ()}, {"order": 0}], ids=str
+)
+def test_what_would_check_nothing_is_refused(given: Any) -> None:
+    with pytest.raises(DerivativeError, match=r"modes are a tuple of .* and the order at least 1"):
+        check_gradients(lambda x: x * x, [1.0, 2.0], **given)
