@@ -20,7 +20,7 @@ def normalise_axis(axis: int, rank: int) -> int:
     Raises
     ------
     ShapeError
-        It is outside ``-rank … rank - 1``.
+        It is outside ``-rank … rank - 1``, or None.
 
     Examples
     --------
@@ -29,6 +29,8 @@ def normalise_axis(axis: int, rank: int) -> int:
     """
     if not rank:
         raise ShapeError(f"axis {axis} of a tensor of rank 0, which has no axes; give it one with expand_dims")
+    if axis is None:
+        raise ShapeError(f"one axis of a tensor of rank {rank} is wanted, given None")
     if not -rank <= axis < rank:
         raise ShapeError(f"axis {axis} is outside of a tensor of rank {rank}; wanted {-rank} to {rank - 1}")
     return axis % rank

@@ -157,3 +157,9 @@ def test_numpys_axes_and_decimals_mean_what_they_mean_there(stack: nnc.Stack) ->
         found, wanted = ask(stack.asarray(of)).numpy(), ask(of)
         assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
         assert np.array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("call", [lambda t: np.stack([t, t], axis=None), lambda t: np.fft.fft(t, axis=None)])
+def test_one_axis_is_not_none(call: Any) -> None:
+    with pytest.raises(ShapeError, match="one axis of a tensor of rank"):
+        call(nnc.eager().asarray([1.0, 2.0]))
