@@ -74,6 +74,7 @@ class Jitted:
         self.name = name or getattr(f, "__name__", "f")
         self.programs: OrderedDict[Any, Any] = OrderedDict()
         self.traces = 0
+        self._noticed = False
         self._lock = RLock()
         self._positions, self._names = _named(f, static)
         self._donated = _named(f, donate)
@@ -237,12 +238,16 @@ class Jitted:
         effects = [t.value for t in scope.effects]
         if not _closed([*carriers, *effects], own):
             return None
-        self.traces += 1
+        with self._lock:
+            self.traces += 1
         graph = stack.graph.close(own, carriers, (), self.name, **effects_of(effects))
         return stack.engine.compile(graph, given_up) if given_up else stack.engine.compile(graph), shape
 
     def _notice(self) -> None:
-        if self.traces == NOTICE:
+        with self._lock:
+            due = self.traces >= NOTICE and not self._noticed
+            self._noticed |= due
+        if due:
             warnings.warn(
                 f"{self.name} has been traced for {NOTICE} different signatures; give arrays of few shapes, and pass "
                 "Python numbers that change as arrays (numpy.float32(rate)): each new number is traced anew",
