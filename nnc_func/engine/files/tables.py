@@ -16,6 +16,7 @@ from nnc_func.aval import Aval
 from nnc_func.declaration import Items
 from nnc_func.engine.copying import INSERTED
 from nnc_func.engine.plan import (
+    DEFAULT,
     Buffer,
     BufferFields,
     Instruction,
@@ -204,17 +205,17 @@ def _read_instructions(found: Mapping[str, Any], ops: Mapping[str, Op]) -> tuple
     rows = found["instructions"]
     slots = tuple(_numbers(rows["slots"]))
     made: list[InstructionFields] = []
+    keep = made.append
     at = 0
     for call, origin in zip(_numbers(rows["call"]), _numbers(rows["origin"]), strict=True):
         op, items, kernel, view, choice, operands, results, scratch = calls[call]
         first = at + operands
         last = first + results
         taken = slots[last : last + scratch] if scratch else ()
-        made.append(
-            InstructionFields(
-                op, items, kernel, slots[at:first], slots[first:last], taken, view, origins[origin], 0, (), choice
-            )
-        )
+        row = InstructionFields(op, items, kernel, slots[at:first], slots[first:last], taken, view, origins[origin])
+        if choice != DEFAULT:
+            row.choice = choice
+        keep(row)
         at = last + scratch
     if at != len(slots):
         raise FileFormatError(f"the instructions have {at} operands and results, written are {len(slots)}")

@@ -89,15 +89,17 @@ class Frame:
 
     def _bind_arenas(self, plan: Plan, device: Any, moving: dict[int, int]) -> None:
         """The arrays of all that lies in an arena; of what lies in the same place, one after the other, one array."""
-        arrays, buffers, arenas = self.arrays, plan.buffers, self.arenas
+        arrays, arenas = self.arrays, self.arenas
+        offsets, places = [b.offset for b in plan.buffers], [b.place for b in plan.buffers]
         found: dict[Any, Any] = {}
+        known = found.get
         for i, s in enumerate(plan.slots):
             if arrays[i] is None and not s.is_view and i not in moving:
-                aval, b = s.aval, buffers[s.buffer]
-                key = (b.offset + s.offset, id(aval), s.strides, b.place)
-                array = found.get(key)
+                aval, buffer, strides = s.aval, s.buffer, s.strides
+                key = (offsets[buffer] + s.offset, id(aval), strides, places[buffer])
+                array = known(key)
                 if array is None:
-                    array = found[key] = located.view(device, arenas[b.place], key[0], aval, s.strides)
+                    array = found[key] = located.view(device, arenas[places[buffer]], key[0], aval, strides)
                 arrays[i] = array
 
     def _bind_windows(self, plan: Plan, device: Any, moving: dict[int, int]) -> None:
@@ -123,6 +125,7 @@ class Frame:
 
     def _bind(self, plan: Plan, device: Any, moving: dict[int, int]) -> None:
         arrays, patches, kernels = self.arrays, self.patches, self._kernels
+        called, ordered, fixed = self.calls.append, self.order.append, moving.keys().isdisjoint
         for t, instruction in enumerate(plan.instructions):
             if instruction.view:
                 self._bind_view(plan, device, instruction, moving)
@@ -137,12 +140,12 @@ class Frame:
                     call = kernels[key] = self._writing(plan, device, instruction)
             slots = operands + results
             args = [arrays[s] for s in slots]
-            if not moving.keys().isdisjoint(slots):
+            if not fixed(slots):
                 for position, slot in enumerate(slots):
                     if slot in moving:
                         patches.setdefault(slot, []).append((args, position))
-            self.calls.append((call, args))
-            self.order.append(t)
+            called((call, args))
+            ordered(t)
 
     def _locate(self, plan: Plan) -> None:
         """Where views lie in what they show: those that kernels are given, or all where values outlive a run."""
