@@ -1,7 +1,7 @@
 """Programs as files: an unrolled LSTM training step saved, and loaded ready to run, beside compiling it.
 
-Bar: <= 10 µs an instruction to load at 15,000 applications: reading, verifying and binding. What compiling takes
-(optimise + plan + bind) is measured in turn with it, and so is each part of loading.
+Bar: <= 10 µs an instruction to load at 15,000 applications, reading, checking and binding; and compile / load >= 4,
+since what compiling takes (optimise + plan + bind) is measured in turn with it. So is each part of loading.
 """
 
 from __future__ import annotations
