@@ -9,10 +9,7 @@ import pytest
 
 import nnc_func as nnc
 from nnc_func.errors import DerivativeError
-from nnc_func.graph.ops import CATALOGUE
 from nnc_func.testing import check_gradients
-
-pytestmark = pytest.mark.skipif("conj" not in CATALOGUE, reason="this catalogue has no operators of complex numbers")
 
 EAGER, LAZY = nnc.eager(), nnc.lazy()
 every = pytest.mark.parametrize("stack", [EAGER, LAZY], ids=["eager", "lazy"])
