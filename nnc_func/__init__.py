@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from nnc_func.engine.running.cancelling import Cancellation
     from nnc_func.graph.files import load_graph
     from nnc_func.loading import load_program
+    from nnc_func.onnx.model import from_onnx
 else:
     __getattr__, __dir__ = deferred(
         __name__,
@@ -41,12 +42,13 @@ else:
             "Cancellation": "nnc_func.engine.running.cancelling",
             "load_graph": "nnc_func.graph.files",
             "load_program": "nnc_func.loading",
+            "from_onnx": "nnc_func.onnx.model",
         },
     )
 
 __version__ = "0.1.0"
 __all__ = [
     "Aval", "Batching", "Cancellation", "Catalogue", "CuPy", "KernelTable", "Null", "NumPy", "Op", "Places", "Plan",
-    "Stack", "Strict", "Tensor", "custom_jvp", "custom_vjp", "eager", "lazy", "load_graph", "load_program", "operator",
-    "rewrite", "rule", "vmap",
+    "Stack", "Strict", "Tensor", "custom_jvp", "custom_vjp", "eager", "from_onnx", "lazy", "load_graph", "load_program",
+    "operator", "rewrite", "rule", "vmap",
 ]  # fmt: skip

@@ -56,6 +56,10 @@ class FileFormatError(GraphError):
     """A file that is none of this library's, is damaged, or was written in a newer version."""
 
 
+class OnnxError(GraphError):
+    """An ONNX model that is damaged, contradicts itself, or asks for what is not supported; names the node."""
+
+
 class UnboundError(NncError, ValueError):
     """A value was asked for that depends on an input without a value."""
 

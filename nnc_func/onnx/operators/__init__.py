@@ -1,0 +1,1 @@
+"""Entries of the table, by family; each module here is loaded when the table is first asked."""

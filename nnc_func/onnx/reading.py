@@ -1,0 +1,128 @@
+"""Models from files, bytes and protocol buffers: parsed, and checked to be well formed before anything is built."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from attrs import field, frozen
+
+from nnc_func.errors import OnnxError
+from nnc_func.onnx.types import onnx_package
+
+ONNX_DOMAIN = "ai.onnx"
+OLDEST = 6
+"""The oldest operator set that is read: entries cover what models of it have in common with version 7."""
+
+
+def domain_of(name: str) -> str:
+    """ONNX's own domain has two names."""
+    return "" if name == ONNX_DOMAIN else name
+
+
+@frozen
+class Source:
+    """A model as it was read: the protocol buffer, its operator sets, its functions and where its other files are."""
+
+    proto: Any
+    directory: Path | None
+    opsets: Mapping[str, int]
+    functions: Mapping[tuple[str, str, str], Any] = field(repr=False)
+
+    def external(self, tensor: Any, size: int) -> bytes:
+        """The bytes of a tensor whose data are in a file beside the model.
+
+        Raises
+        ------
+        OnnxError
+            The file is not in the model's directory, is missing, or too short.
+        """
+        told = {e.key: e.value for e in tensor.external_data}
+        location = told.get("location", "")
+        if self.directory is None:
+            raise OnnxError(f"tensor {tensor.name!r} has its data in the file {location!r}: give the path of the model")
+        base = self.directory.resolve()
+        path = (base / location).resolve()
+        if not location or os.path.isabs(location) or not path.is_relative_to(base):
+            raise OnnxError(f"tensor {tensor.name!r} has its data in {location!r}, outside of the model's directory")
+        try:
+            offset, length = int(told.get("offset") or 0), int(told.get("length") or size)
+            if offset < 0 or length != size:
+                raise OnnxError(f"tensor {tensor.name!r} wants {size} bytes, and its file is said to have {length}")
+            with path.open("rb") as file:
+                if offset + length > os.fstat(file.fileno()).st_size:
+                    raise OnnxError(f"tensor {tensor.name!r}: {location!r} ends before byte {offset + length}")
+                file.seek(offset)
+                found: bytes = file.read(length)
+                return found
+        except (OSError, ValueError) as error:
+            raise OnnxError(
+                f"tensor {tensor.name!r} has its data in {location!r}, which cannot be read: {error}"
+            ) from None
+
+
+def read(model: Any, directory: Any = None) -> Source:
+    """A model from a path, bytes or a ModelProto.
+
+    Parameters
+    ----------
+    directory
+        Where its external data are, of bytes or a ModelProto; of a path it is the file's.
+
+    Raises
+    ------
+    OnnxError
+        It cannot be read, is no ONNX model, or is not well formed.
+    """
+    onnx = onnx_package()
+    if isinstance(model, (str, os.PathLike)):
+        path = Path(model)
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise OnnxError(f"the model {str(path)!r} cannot be read: {error}") from None
+        proto = _parsed(onnx, content, str(path))
+        directory = path.parent if directory is None else Path(directory)
+    elif isinstance(model, (bytes, bytearray, memoryview)):
+        proto = _parsed(onnx, bytes(model), "the bytes given")
+    elif isinstance(model, onnx.ModelProto):
+        proto = model
+    else:
+        raise OnnxError(f"a model is a path, bytes or an onnx.ModelProto, given {type(model).__name__}")
+    opsets = _opsets(onnx, proto)
+    functions = {(domain_of(f.domain), f.name, f.overload): f for f in proto.functions}
+    found = Source(proto, None if directory is None else Path(directory), opsets, functions)
+    if not proto.HasField("graph"):
+        raise OnnxError("the model has no graph")
+    return found
+
+
+def _parsed(onnx: Any, content: bytes, what: str) -> Any:
+    proto = onnx.ModelProto()
+    try:
+        proto.ParseFromString(content)
+    except Exception as error:  # the parser's own classes are not public
+        raise OnnxError(f"{what} is no ONNX model, or is damaged: {error}") from None
+    if not proto.HasField("graph") and not proto.opset_import:
+        raise OnnxError(f"{what} is no ONNX model, or is damaged: it has no graph")
+    return proto
+
+
+def _opsets(onnx: Any, proto: Any) -> Mapping[str, int]:
+    newest = onnx.defs.onnx_opset_version()
+    found = versions(proto.opset_import)
+    if "" not in found and proto.ir_version < 3:
+        found[""] = 1
+    own = found.get("", newest)
+    if not OLDEST <= own <= newest:
+        raise OnnxError(
+            f"the model is of operator set {own}; {OLDEST} to {newest} are read with onnx {onnx.__version__}"
+        )
+    return found
+
+
+def versions(imports: Iterable[Any]) -> dict[str, int]:
+    """Operator sets by domain."""
+    return {domain_of(i.domain): i.version for i in imports}

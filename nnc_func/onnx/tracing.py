@@ -1,0 +1,388 @@
+"""A walk over a model's nodes that applies our operators: the environment of names, functions, and inner graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from attrs import frozen
+
+from nnc_func.errors import ExtentError, GraphError, NncError, OnnxError
+from nnc_func.facets.dims import Dim
+from nnc_func.graph.leaves import INPUT
+from nnc_func.graph.node import Value, topological
+from nnc_func.graph.tensor import Tensor
+from nnc_func.onnx.context import Context
+from nnc_func.onnx.extents import EXTENTS, is_extents, settled
+from nnc_func.onnx.implementations import described, expanded, implementation
+from nnc_func.onnx.reading import domain_of, versions
+from nnc_func.onnx.signatures import check_attributes, check_entry, check_inputs
+from nnc_func.onnx.types import array_of, dense_of, element_of, onnx_package
+
+DEEPEST = 64
+"""Functions and inner graphs nested deeper than this are refused: they call themselves."""
+
+
+class Unresolved(OnnxError):  # noqa: N818 - more is asked for; it is no failure yet
+    """Elements that decide a shape are not known while the model is traced.
+
+    Attributes
+    ----------
+    inputs
+        Names of the model's inputs that they depend on; none where it is symbolic extents alone.
+    """
+
+    def __init__(self, message: str, inputs: Iterable[str] = ()) -> None:
+        super().__init__(message)
+        self.inputs = frozenset(inputs)
+
+
+class Scope:
+    """Values by name: those of a graph or a function, and those of the graphs around it."""
+
+    __slots__ = ("outer", "values")
+
+    def __init__(self, values: dict[str, Any], outer: Scope | None = None) -> None:
+        self.values = values
+        self.outer = outer
+
+    def find(self, name: str) -> Any:
+        """The value of that name.
+
+        Raises
+        ------
+        OnnxError
+            There is none.
+        """
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.values:
+                return scope.values[name]
+            scope = scope.outer
+        raise OnnxError(f"it reads {name!r}, which is no input, no initialiser, and no result of a node before it")
+
+
+@frozen
+class Frame:
+    """Where nodes stand: the operator sets, the attributes of the function around them, and the way there."""
+
+    opsets: Mapping[str, int]
+    attributes: Mapping[str, Any]
+    path: str = ""
+    depth: int = 0
+
+    def inner(self, node: Any, **facts: Any) -> Frame:
+        """That of a body of a node.
+
+        Raises
+        ------
+        OnnxError
+            It is nested too deeply.
+        """
+        if self.depth >= DEEPEST:
+            raise OnnxError(f"functions are nested deeper than {DEEPEST}: one calls itself")
+        told = {"opsets": self.opsets, "attributes": self.attributes, **facts}
+        return Frame(path=f"{self.path}{node.name or node.op_type}/", depth=self.depth + 1, **told)
+
+
+class Body:
+    """An inner graph of a node, as a function of values.
+
+    Attributes
+    ----------
+    inputs, outputs
+        Their names.
+    """
+
+    def __init__(self, trace: Trace, graph: Any, scope: Scope, frame: Frame) -> None:
+        self._trace, self._graph, self._scope, self._frame = trace, graph, scope, frame
+        self.inputs = tuple(i.name for i in graph.input)
+        self.outputs = tuple(o.name for o in graph.output)
+
+    def __call__(self, *values: Any) -> tuple[Any, ...]:
+        """The values of its outputs: arrays where they are known, else tensors.
+
+        Raises
+        ------
+        OnnxError
+            It has another number of inputs.
+        """
+        if len(values) != len(self.inputs):
+            raise OnnxError(f"the graph {self._graph.name!r} has {len(self.inputs)} inputs, given {len(values)}")
+        scope = Scope(dict(zip(self.inputs, values, strict=True)), self._scope)
+        return self._trace.graph(self._graph, scope, self._frame)
+
+    def element_types(self) -> tuple[Any, ...]:
+        """The dtypes that its outputs are declared to have."""
+        from nnc_func.onnx.types import dtype_of
+
+        return tuple(dtype_of(o.type.tensor_type.elem_type) for o in self._graph.output)
+
+
+class Trace:
+    """One walk.
+
+    Parameters
+    ----------
+    source
+        The model as it was read.
+    variables
+        Initialisers by name that are variables rather than constants.
+    """
+
+    def __init__(self, stack: Any, source: Any = None, variables: Mapping[str, Any] | None = None) -> None:
+        self.stack = stack
+        self._source = source
+        self._functions = {} if source is None else source.functions
+        self._variables = variables or {}
+        self._tensors: dict[int, tuple[Any, Any]] = {}  # of arrays that are known, by identity: one constant each
+        self._arrays: dict[int, Any] = {}  # of those tensors
+
+    def context(self) -> Context:
+        """Our operators, of no node."""
+        return Context(self)
+
+    # --- values -----------------------------------------------------------------------------------------
+
+    def tensor(self, value: Any) -> Any:
+        """A tensor of whatever a name may stand for."""
+        if isinstance(value, Tensor):
+            return value
+        found = self._tensors.get(id(value))
+        if found is None:
+            array = np.asarray(value)
+            made = self._symbolic(array) if array.dtype == object else self.stack.asarray(array)
+            found = self._tensors[id(value)] = value, made
+            self._arrays[id(made)] = array
+        return found[1]
+
+    def _symbolic(self, array: Any) -> Any:
+        o = self.stack.ops
+        numbers = [o.full(shape=(), value=n, dtype="int64") for n in array.ravel().tolist()]
+        return o.reshape(o.stack(*numbers), shape=array.shape) if array.ndim else numbers[0]
+
+    def known(self, value: Any) -> Any:
+        """The elements of a value; see `Context.known`."""
+        if not isinstance(value, Tensor):
+            return np.asarray(value)
+        if id(value) in self._arrays:
+            return self._arrays[id(value)]
+        try:
+            found = self.stack.concrete(value)
+        except (GraphError, ExtentError):
+            found = None
+        if found is None:
+            names = self._depends(value)
+            told = f"the elements of {value!r} decide a shape, and depend on {', '.join(map(repr, names)) or 'extents'}"
+            raise Unresolved(told, names)
+        return np.asarray(self.stack.device.to_numpy(found))
+
+    def is_known(self, value: Any) -> bool:
+        """Whether `known` has an answer."""
+        try:
+            self.known(value)
+        except Unresolved:
+            return False
+        return True
+
+    def unresolved(self, message: str) -> Unresolved:
+        """The error that says so of symbolic extents."""
+        return Unresolved(message)
+
+    def _depends(self, tensor: Tensor) -> list[str]:
+        value = tensor.value
+        return sorted({n.data for n in topological([value]) if n.op is INPUT}) if isinstance(value, Value) else []
+
+    def dtype(self, value: Any) -> Any:
+        """The NumPy dtype of whatever a name may stand for."""
+        return np.dtype("int64") if value.dtype == object else value.dtype
+
+    # --- graphs -----------------------------------------------------------------------------------------
+
+    def graph(self, graph: Any, scope: Scope, frame: Frame) -> tuple[Any, ...]:
+        """The values of a graph's outputs; `scope` has those of its inputs."""
+        external = None if self._source is None else self._source.external
+        for tensor in graph.initializer:
+            if tensor.name not in scope.values:
+                scope.values[tensor.name] = self._initial(tensor.name, tensor, array_of, external)
+        for sparse in graph.sparse_initializer:
+            name = sparse.values.name
+            scope.values.setdefault(name, self._initial(name, sparse, dense_of, external))
+        wanted = [o.name for o in graph.output]
+        self.nodes(needed(graph.node, wanted), scope, frame)
+        return tuple(_result(scope, name) for name in wanted)
+
+    def _initial(self, name: str, proto: Any, read: Any, external: Any) -> Any:
+        return self._variables[name] if name in self._variables else read(proto, external)
+
+    def nodes(self, nodes: Sequence[Any], scope: Scope, frame: Frame) -> None:
+        """Apply nodes in order, and give their results names."""
+        for node in nodes:
+            try:
+                results = self._applied(node, scope, frame)
+                self._name(node, results, scope)
+            except Unresolved as error:
+                raise Unresolved(_at(node, frame, error), error.inputs) from error
+            except OnnxError as error:
+                raise OnnxError(_at(node, frame, error)) from error
+            except (NncError, ArithmeticError, LookupError, MemoryError, TypeError, ValueError) as error:
+                raise OnnxError(_at(node, frame, error)) from error
+
+    def _name(self, node: Any, results: Any, scope: Scope) -> None:
+        if len(results) < len(node.output) and any(node.output[len(results) :]):
+            raise OnnxError(f"it has {len(results)} results, and names {len(node.output)}")
+        for name, value in zip(node.output, results, strict=False):
+            if name:
+                if name in scope.values:
+                    raise OnnxError(f"it gives {name!r}, which has a value already")
+                scope.values[name] = value
+
+    def _applied(self, node: Any, scope: Scope, frame: Frame) -> Sequence[Any]:
+        """The results of a node."""
+        stands = implementation(node, frame.opsets, self._functions)
+        if stands is None:
+            raise OnnxError("it is not supported")
+        values = [scope.find(name) if name else None for name in node.input]
+        if stands.schema is not None:
+            check_inputs(stands.schema, [None if v is None else self.dtype(v) for v in values])
+            check_attributes(stands.schema, node)
+        if stands.entry is None:
+            return self._expanded(stands, node, values, scope, frame)
+        attributes = self._attributes(node, scope, frame)
+        check_entry(stands.entry, values, attributes)
+        opset = frame.opsets.get(domain_of(node.domain), 1)
+        return self._called(stands, Context(self, node, stands.since, opset), values, attributes)
+
+    def _called(
+        self, stands: Any, context: Context, values: Sequence[Any], attributes: Mapping[str, Any]
+    ) -> Sequence[Any]:
+        entry = stands.entry
+        shortcut = EXTENTS.get(entry.name) if not entry.domain else None
+        if shortcut is not None and all(v is None or is_extents(v) for v in values):
+            found = shortcut(context, *values, **attributes)
+            if found is not NotImplemented:
+                return [settled(f) for f in found] if isinstance(found, (tuple, list)) else [settled(found)]
+        given: list[Any] = []
+        for i, value in enumerate(values):
+            name = entry.inputs[i] if i < len(entry.inputs) else ""
+            if value is None or entry.raw:
+                given.append(value)
+            else:
+                given.append(self.known(value) if name in entry.known else self.tensor(value))
+        found: Any = entry.function(context, *given, **attributes)
+        return tuple(found) if entry.several else [found]
+
+    def _attributes(self, node: Any, scope: Scope, frame: Frame) -> dict[str, Any]:
+        found = {}
+        for attribute in node.attribute:
+            if attribute.ref_attr_name:
+                if attribute.ref_attr_name in frame.attributes:
+                    found[attribute.name] = frame.attributes[attribute.ref_attr_name]
+            else:
+                found[attribute.name] = self._attribute(attribute, node, scope, frame)
+        return found
+
+    def _attribute(self, attribute: Any, node: Any, scope: Scope, frame: Frame) -> Any:
+        kind = onnx_package().AttributeProto
+        if attribute.type == kind.GRAPH:
+            return Body(self, attribute.g, scope, frame.inner(node))
+        external = None if self._source is None else self._source.external
+        if attribute.type == kind.TENSOR:
+            return array_of(attribute.t, external)
+        if attribute.type == kind.SPARSE_TENSOR:
+            return dense_of(attribute.sparse_tensor, external)
+        if attribute.type == kind.STRING:
+            return attribute.s.decode("utf-8", "replace")
+        if attribute.type == kind.STRINGS:
+            return tuple(s.decode("utf-8", "replace") for s in attribute.strings)
+        if attribute.type in (kind.INTS, kind.FLOATS):
+            return tuple(attribute.ints if attribute.type == kind.INTS else attribute.floats)
+        if attribute.type in (kind.INT, kind.FLOAT):
+            return attribute.i if attribute.type == kind.INT else attribute.f
+        raise OnnxError(f"attribute {attribute.name!r} is of a type that is not supported")
+
+    # --- functions --------------------------------------------------------------------------------------
+
+    def _expanded(self, stands: Any, node: Any, values: Sequence[Any], scope: Scope, frame: Frame) -> Sequence[Any]:
+        """The results of a node that a function stands for."""
+        version = frame.opsets.get(domain_of(node.domain), 1)
+        plain = node if not any(a.ref_attr_name for a in node.attribute) else self._resolved(node, frame)
+        function = expanded(stands, plain, version, [self._type(v) for v in values])
+        if len(values) > len(function.input):
+            raise OnnxError(f"the function has {len(function.input)} inputs, given {len(values)}")
+        padded = [*values, *[None] * (len(function.input) - len(values))]
+        given = dict(zip(function.input, padded, strict=True))
+        attributes = self._attributes(node, scope, frame)
+        inner = frame.inner(
+            node,
+            opsets=versions(function.opset_import) if function.opset_import else frame.opsets,
+            attributes={a.name: self._attribute(a, node, scope, frame) for a in function.attribute_proto} | attributes,
+        )
+        local = Scope(given)
+        self.nodes(needed(function.node, function.output), local, inner)
+        return [local.values.get(name) for name in function.output]
+
+    def _resolved(self, node: Any, frame: Frame) -> Any:
+        """The node, with attributes that refer to those of the function around it written out."""
+        onnx = onnx_package()
+        found = onnx.NodeProto()
+        found.CopyFrom(node)
+        del found.attribute[:]
+        for attribute in node.attribute:
+            if not attribute.ref_attr_name:
+                found.attribute.append(attribute)
+            elif attribute.ref_attr_name in frame.attributes:
+                value = frame.attributes[attribute.ref_attr_name]
+                found.attribute.append(onnx.helper.make_attribute(attribute.name, value))
+        return found
+
+    def _type(self, value: Any) -> Any:
+        """The TypeProto of a value."""
+        onnx = onnx_package()
+        if value is None:
+            return onnx.TypeProto()
+        shape = [str(n) if isinstance(n, Dim) else int(n) for n in value.shape]
+        return onnx.helper.make_tensor_type_proto(element_of(self.dtype(value)), shape)
+
+
+def needed(nodes: Sequence[Any], wanted: Iterable[str]) -> list[Any]:
+    """Those nodes that a result depends on, in their order."""
+    asked = set(wanted)
+    found = []
+    for node in reversed(nodes):
+        if asked.isdisjoint(node.output):
+            continue
+        found.append(node)
+        asked.update(node.input)
+        for attribute in node.attribute:
+            for body in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
+                asked |= captured(body)
+    return found[::-1]
+
+
+def captured(graph: Any) -> set[str]:
+    """Names that an inner graph may read from around it."""
+    found = {o.name for o in graph.output}
+    waiting = [graph]
+    while waiting:
+        for node in waiting.pop().node:
+            found.update(node.input)
+            for attribute in node.attribute:
+                inner = (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs)
+                waiting += inner
+                found.update(o.name for body in inner for o in body.output)
+    return found
+
+
+def _result(scope: Scope, name: str) -> Any:
+    try:
+        found = scope.find(name)
+    except OnnxError:
+        raise OnnxError(f"the graph's output {name!r} is the result of no node") from None
+    return found
+
+
+def _at(node: Any, frame: Frame, error: BaseException) -> str:
+    told = str(error) or type(error).__name__
+    return told if told.startswith("in ") else f"in {described(node, frame.opsets, frame.path)}: {told}"
