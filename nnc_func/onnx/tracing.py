@@ -270,8 +270,8 @@ class Trace:
                 given.append(value)
             else:
                 given.append(self.known(value) if name in entry.known else self.tensor(value))
-        found: Any = entry.function(context, *given, **attributes)
-        return tuple(found) if entry.several else [found]
+        results: Any = entry.function(context, *given, **attributes)
+        return tuple(results) if entry.several else [results]
 
     def _attributes(self, node: Any, scope: Scope, frame: Frame) -> dict[str, Any]:
         found = {}
