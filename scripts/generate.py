@@ -1,4 +1,4 @@
-"""Writes what is derived from the operator catalogue: the typed namespace `Ops`, and the table docs/operators.md.
+"""Writes what is derived from the operator catalogue: the typed namespace `Ops`, docs/operators.md, docs/numpy.md.
 
 Run it after an operator has been added or changed. With ``--check`` nothing is written; it exits 1 if a file is stale.
 """
@@ -16,9 +16,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from numpy_table import numpy_table
+
 ROOT = Path(__file__).resolve().parent.parent
 NAMESPACE = ROOT / "nnc_func" / "graph" / "namespace.py"
 TABLE = ROOT / "docs" / "operators.md"
+NUMPY = ROOT / "docs" / "numpy.md"
 WIDTH = 120
 
 HEADER = '''\
@@ -379,7 +382,7 @@ def main(given: list[str]) -> int:
         print("usage: python scripts/generate.py [--check]", file=sys.stderr)
         return 2
     ops, composites = catalogues()
-    files = {NAMESPACE: namespace(ops, composites), TABLE: table(ops, composites)}
+    files = {NAMESPACE: namespace(ops, composites), TABLE: table(ops, composites), NUMPY: numpy_table(ops, composites)}
     changed = [*stale(files)]
     for path in changed:
         print(f"{'stale' if given else 'wrote'} {path.relative_to(ROOT)}")

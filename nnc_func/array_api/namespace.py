@@ -16,7 +16,7 @@ import nnc_func.array_api.fourier as fourier
 import nnc_func.array_api.indexing as indexing
 import nnc_func.array_api.linear_algebra as linear_algebra
 import nnc_func.array_api.manipulation as manipulation
-import nnc_func.array_api.numpy_functions as numpy_functions
+import nnc_func.array_api.numpy_functions.calls as calls
 import nnc_func.array_api.searching as searching
 import nnc_func.array_api.sets as sets
 import nnc_func.array_api.sorting as sorting
@@ -141,7 +141,7 @@ class ArrayNamespace:
             raise OperatorError(f"versions of the standard are {', '.join(VERSIONS)}, given {version!r}")
         return self
 
-    numpy_function, numpy_ufunc = numpy_functions.numpy_function, numpy_functions.numpy_ufunc
+    numpy_function, numpy_ufunc = calls.numpy_function, calls.numpy_ufunc
 
     def place(self, device: Any) -> str | None:
         """The place in which arrays are on a device; None for the default one.
