@@ -13,7 +13,7 @@ import numpy as np
 from measure import report
 
 import nnc_func as nnc
-from nnc_func import nn
+from nnc_func import models, nn
 from nnc_func.nn.modules import partition
 
 BATCH, STEPS, HIDDEN, INPUTS = 100, 10, 64, 32
@@ -21,15 +21,7 @@ BATCH, STEPS, HIDDEN, INPUTS = 100, 10, 64, 32
 
 def mnist(stack: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     """The loss of the MNIST network as a function of its parameters; and arguments."""
-    model = nn.Sequential(
-        nn.Conv2D(32, 5, padding="SAME"),
-        nn.relu,
-        nn.MaxPool2D(2),
-        nn.Flatten(),
-        nn.Dense(1024),
-        nn.relu,
-        nn.Dense(10),
-    ).init(seed=1, shape=(None, 28, 28, 1))
+    model = models.get("mnist").network(seed=1)
     parameters, rest, merge = partition(model)
     x, y = np.zeros((BATCH, 28, 28, 1), "float32"), np.zeros(BATCH, "int64")
 

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 import nnc_func as nnc
-from nnc_func import nn
+from nnc_func import models, nn
 from nnc_func.engine.allocators import NoReuse
 from nnc_func.tree import mapped
 
@@ -60,15 +60,7 @@ def batch(count: int = 100) -> tuple[Any, Any]:
 
 def network() -> Any:
     """The main job's network."""
-    return nn.Sequential(
-        nn.Conv2D(32, 5, padding="SAME"),
-        nn.relu,
-        nn.MaxPool2D(2),
-        nn.Flatten(),
-        nn.Dense(1024),
-        nn.relu,
-        nn.Dense(10),
-    ).init(seed=1, shape=(None, 28, 28, 1))
+    return models.get("mnist").network(seed=1)
 
 
 def step_of(stack: Any, kind: Any = nn.Step) -> Any:

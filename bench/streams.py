@@ -19,7 +19,7 @@ import numpy as np
 from measure import fresh, report
 
 import nnc_func as nnc
-from nnc_func import nn
+from nnc_func import models, nn
 
 BRANCHES = 8
 ONE = nnc.lazy()
@@ -77,10 +77,8 @@ def layers(stack: Any, size: int, seed: int = 0) -> Any:
 
 def step(stack: Any) -> tuple[Callable[[], Any], Any]:
     """The main job's training step, and its plan."""
-    net = nn.Sequential(
-        nn.Conv2D(32, 5, padding="SAME"), nn.relu, nn.MaxPool2D(2), nn.Flatten(), nn.Dense(1024), nn.relu, nn.Dense(10)
-    )
-    made = nn.Step(stack, net.init(seed=1, shape=(None, 28, 28, 1)), nn.softmax_cross_entropy, nn.Adagrad(eps=1e-7))
+    net = models.get("mnist").network(seed=1)
+    made = nn.Step(stack, net, nn.softmax_cross_entropy, nn.Adagrad(eps=1e-7))
     generator = np.random.default_rng(0)
     x, y = generator.random((100, 28, 28, 1), "float32"), generator.integers(0, 10, 100)
     return lambda: made(x, y, 0.001), made.program(x, y).plan

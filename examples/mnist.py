@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import nnc_func as nnc
-from nnc_func import nn
+from nnc_func import models, nn
 
 BATCH, HELD_OUT, COMPARED = 100, 1000, 20
 
@@ -43,15 +43,7 @@ def digits() -> Any:
 
 def network() -> Any:
     """Owl's: 5×5 convolution to 32 channels, 2×2 max-pooling, 1024 units, 10 scores."""
-    return nn.Sequential(
-        nn.Conv2D(32, 5, padding="SAME"),
-        nn.relu,
-        nn.MaxPool2D(2),
-        nn.Flatten(),
-        nn.Dense(1024),
-        nn.relu,
-        nn.Dense(10),
-    ).init(seed=1, shape=(None, 28, 28, 1))
+    return models.get("mnist").network(seed=1)
 
 
 def stacks() -> dict[str, Any]:

@@ -198,6 +198,7 @@ class Null(Layer):
     role: ClassVar[Literal["device"]] = "device"
     alignment: ClassVar[int] = 64
     array_type: ClassVar[Any] = NullArray
+    forgets_elements: ClassVar[bool] = True  # so what it is given need not be copied
 
     def __repr__(self) -> str:
         return "Null()" if self.like == "numpy" else f"Null(like={self.like!r})"

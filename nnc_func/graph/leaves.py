@@ -68,7 +68,8 @@ def owned(device: Any, value: Any, dtype: Any = None, place: Place = None) -> An
     """A device array with that value, in C order, that nobody else holds: programs may write over it."""
     if isinstance(value, (np.ndarray, np.generic)) or not hasattr(value, "dtype"):
         check_conversion(value, dtype)
-        return brought(device, np.array(value, dtype, order="C"), dtype, place)
+        kept = value if getattr(device, "forgets_elements", False) else np.array(value, dtype, order="C")
+        return brought(device, kept, dtype, place)
     array = brought(device, value, dtype, place)
     copy = getattr(array, "copy", None)
     return copy() if array is value and copy is not None else array

@@ -9,15 +9,30 @@ from nnc_func.nn.nn import NN
 
 if TYPE_CHECKING:
     from nnc_func.nn.batches import Batches
-    from nnc_func.nn.initialise import Constant, glorot_normal, glorot_uniform, he_normal, lecun_normal, ones, zeros
+    from nnc_func.nn.blocks import Concatenate, Residual, transformer_block
+    from nnc_func.nn.graphs import inference_graph
+    from nnc_func.nn.initialise import (
+        Constant,
+        Normal,
+        glorot_normal,
+        glorot_uniform,
+        he_normal,
+        lecun_normal,
+        ones,
+        outline,
+        zeros,
+    )
     from nnc_func.nn.layers import (
         Activation,
         Dense,
         Dropout,
         Flatten,
         Sequential,
+        gelu,
+        gelu_tanh,
         log_softmax,
         relu,
+        relu6,
         sigmoid,
         silu,
         softmax,
@@ -46,7 +61,7 @@ if TYPE_CHECKING:
         static,
     )
     from nnc_func.nn.norms import BatchNorm, GroupNorm, InstanceNorm, LayerNorm, RMSNorm
-    from nnc_func.nn.sequences import GRU, LSTM, RNN, Embedding, MultiHeadAttention
+    from nnc_func.nn.sequences import GRU, LSTM, RNN, Embedding, MultiHeadAttention, Positions
     from nnc_func.nn.step import ImmediateStep, Step, TrainingState
     from nnc_func.nn.training import Evaluator, Trained, train
     from nnc_func.nn.updates import SGD, Adagrad, Adam, RMSprop, Update
@@ -70,13 +85,17 @@ if TYPE_CHECKING:
 else:
     MODULES = {
         "batches": ("Batches",),
+        "blocks": ("Concatenate", "Residual", "transformer_block"),
+        "graphs": ("inference_graph",),
         "initialise": (
             "Constant",
+            "Normal",
             "glorot_normal",
             "glorot_uniform",
             "he_normal",
             "lecun_normal",
             "ones",
+            "outline",
             "zeros",
         ),
         "layers": (
@@ -85,8 +104,11 @@ else:
             "Dropout",
             "Flatten",
             "Sequential",
+            "gelu",
+            "gelu_tanh",
             "log_softmax",
             "relu",
+            "relu6",
             "sigmoid",
             "silu",
             "softmax",
@@ -127,6 +149,7 @@ else:
             "RNN",
             "Embedding",
             "MultiHeadAttention",
+            "Positions",
         ),
         "step": (
             "ImmediateStep",
@@ -167,12 +190,13 @@ else:
 
 __all__ = [
     "GRU", "LSTM", "NN", "RNN", "SGD", "Activation", "Adagrad", "Adam", "AveragePool1D", "AveragePool2D",
-    "AveragePool3D", "BatchNorm", "Batches", "Constant", "Context", "Conv1D", "Conv2D", "Conv3D", "ConvTranspose1D",
-    "ConvTranspose2D", "ConvTranspose3D", "Dense", "Dropout", "Embedding", "Evaluator", "Flatten",
+    "AveragePool3D", "BatchNorm", "Batches", "Concatenate", "Constant", "Context", "Conv1D", "Conv2D", "Conv3D",
+    "ConvTranspose1D", "ConvTranspose2D", "ConvTranspose3D", "Dense", "Dropout", "Embedding", "Evaluator", "Flatten",
     "GlobalAveragePool", "GlobalMaxPool", "GroupNorm", "ImmediateStep", "InstanceNorm", "LayerNorm", "MaxPool1D",
-    "MaxPool2D", "MaxPool3D", "Module", "MultiHeadAttention", "RMSNorm", "RMSprop", "Resize", "Sequential", "Step",
-    "Trained", "TrainingState", "Update", "accuracy", "apply", "count", "described", "glorot_normal",
-    "glorot_uniform", "he_normal", "hinge", "key_of", "lecun_normal", "log_softmax", "module", "ones", "parameter",
-    "partition", "quadratic", "relu", "sigmoid", "sigmoid_binary_cross_entropy", "silu", "smooth_l1", "softmax",
-    "softmax_cross_entropy", "softplus", "state", "static", "tanh", "train", "zeros",
+    "MaxPool2D", "MaxPool3D", "Module", "MultiHeadAttention", "Normal", "Positions", "RMSNorm", "RMSprop", "Residual",
+    "Resize", "Sequential", "Step", "Trained", "TrainingState", "Update", "accuracy", "apply", "count", "described",
+    "gelu", "gelu_tanh", "glorot_normal", "glorot_uniform", "he_normal", "hinge", "inference_graph", "key_of",
+    "lecun_normal", "log_softmax", "module", "ones", "outline", "parameter", "partition", "quadratic", "relu", "relu6",
+    "sigmoid", "sigmoid_binary_cross_entropy", "silu", "smooth_l1", "softmax", "softmax_cross_entropy", "softplus",
+    "state", "static", "tanh", "train", "transformer_block", "zeros",
 ]  # fmt: skip

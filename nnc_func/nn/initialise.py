@@ -1,5 +1,7 @@
 """Initialisers: functions (key, shape, dtype) → array, drawn by the library's Philox: the same bits for every stack.
 
+Where the key is None nothing is drawn: the array is an outline, zeros that share one element's memory.
+
 Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural networks", AISTATS 2010; He et al.,
 "Delving deep into rectifiers", ICCV 2015; LeCun et al., "Efficient backprop", 1998.
 """
@@ -21,17 +23,32 @@ Initialiser = Callable[[Any, tuple[int, ...], Any], Any]
 
 
 def fold_in(key: Any, number: int) -> Any:
-    """A new key from a key and a number."""
-    return NumPy().bind(CATALOGUE["random_fold_in"], key, np.uint64(number))
+    """A new key from a key and a number; of no key, none."""
+    return None if key is None else NumPy().bind(CATALOGUE["random_fold_in"], key, np.uint64(number))
+
+
+def outline(shape: tuple[int, ...], dtype: Any) -> Any:
+    """Zeros of that shape in the memory of one element, read-only: a model of any size without its parameters.
+
+    Examples
+    --------
+    >>> outline((10**6, 10**6), "float32").strides
+    (0, 0)
+    """
+    return np.broadcast_to(np.zeros((), dtype), shape)
 
 
 def uniform(key: Any, shape: tuple[int, ...], dtype: Any, low: float, high: float) -> Any:
     """An array of uniformly distributed numbers."""
+    if key is None:
+        return outline(shape, dtype)
     return NumPy().bind(CATALOGUE["random_uniform"], key, shape=shape, dtype=dtype, low=low, high=high)
 
 
 def normal(key: Any, shape: tuple[int, ...], dtype: Any, deviation: float) -> Any:
     """An array of normally distributed numbers of mean 0."""
+    if key is None:
+        return outline(shape, dtype)
     drawn = NumPy().bind(CATALOGUE["random_normal"], key, shape=shape, dtype=dtype)
     return NumPy().bind(CATALOGUE["multiply"], drawn, deviation)
 
@@ -81,6 +98,22 @@ def he_normal(key: Any, shape: tuple[int, ...], dtype: Any) -> Any:
 def lecun_normal(key: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     """Normal of variance 1 / inputs."""
     return normal(key, shape, dtype, math.sqrt(1.0 / fans(shape)[0]))
+
+
+@frozen
+class Normal:
+    """Normally distributed around 0 with that deviation.
+
+    Examples
+    --------
+    >>> Normal(0.02)(None, (2, 3), "float32").shape
+    (2, 3)
+    """
+
+    deviation: float
+
+    def __call__(self, key: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+        return normal(key, shape, dtype, self.deviation)
 
 
 @frozen

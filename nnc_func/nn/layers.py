@@ -30,10 +30,10 @@ class Dense(Module):
     """
 
     outputs: int = static()
-    weight: Any = parameter()
-    bias: Any = parameter()
-    biased: bool = static(True)
-    initialiser: Initialiser = static(glorot_uniform)
+    weight: Any = parameter(default=None)
+    bias: Any = parameter(default=None)
+    biased: bool = static(default=True)
+    initialiser: Initialiser = static(default=glorot_uniform)
 
     def create(self, key: Any, aval: Any) -> dict[str, Any]:
         """Weight and bias for an input whose last axis is that of the aval."""
@@ -148,6 +148,21 @@ class Sequential(Module):
 def relu(x: Any) -> Any:
     """The larger of x and 0."""
     return x.stack.ops.relu(x)
+
+
+def relu6(x: Any) -> Any:
+    """x between 0 and 6."""
+    return x.stack.ops.relu6(x)
+
+
+def gelu(x: Any) -> Any:
+    """x times the normal distribution's function of it."""
+    return x.stack.ops.gelu(x)
+
+
+def gelu_tanh(x: Any) -> Any:
+    """`gelu` by the approximation with a hyperbolic tangent."""
+    return x.stack.ops.gelu(x, approximate=True)
 
 
 def sigmoid(x: Any) -> Any:

@@ -15,6 +15,7 @@ from nnc_func.errors import OperatorError, ShapeError
 from nnc_func.nn.abstract import Abstract
 from nnc_func.tree import flatten
 
+NOT_DRAWN = "not drawn"  # in place of a key
 C = TypeVar("C", bound=type)
 M = TypeVar("M", bound="Module")
 
@@ -22,14 +23,17 @@ M = TypeVar("M", bound="Module")
 # --- declaring -----------------------------------------------------------------------------------------
 
 
-def parameter() -> Any:
-    """A field that holds a trained tensor, or a module; None until `Module.init` makes it."""
-    return attrs.field(default=None, metadata={"kind": "parameter"})
+def parameter(default: None = None) -> Any:
+    """A field that holds a trained tensor, or a module; None until `Module.init` makes it.
+
+    Type checkers know that a module is made without it where it is written ``parameter(default=None)``.
+    """
+    return attrs.field(default=default, metadata={"kind": "parameter"})
 
 
-def state() -> Any:
+def state(default: None = None) -> Any:
     """A field that holds a tensor which applications in training replace; None until `Module.init`."""
-    return attrs.field(default=None, metadata={"kind": "state"})
+    return attrs.field(default=default, metadata={"kind": "state"})
 
 
 def static(default: Any = attrs.NOTHING, converter: Any = None) -> Any:
@@ -100,13 +104,14 @@ class Module:
         """The fields that `init` makes, by name, for an input of that shape and dtype; nothing unless redefined."""
         return {}
 
-    def init(self: M, seed: int, shape: Any, dtype: Any = "float32") -> M:
+    def init(self: M, seed: int | None, shape: Any, dtype: Any = "float32") -> M:
         """The module with its tensors, NumPy arrays, for inputs of that shape; equal seeds give equal bits.
 
         Parameters
         ----------
         seed
-            Of the library's generator.
+            Of the library's generator. None: weights are not drawn, they are outlines, zeros in the memory of one
+            element, by which a model of any size is planned on the device `Null`.
         shape
             Of the input, the number of examples included; it may be None.
         dtype
@@ -118,7 +123,7 @@ class Module:
             The module does not take such an input.
         """
         own = copied(self)
-        context = Context(initialising=key_of(seed))
+        context = Context(initialising=NOT_DRAWN if seed is None else key_of(seed))
         stack = Abstract()
         own(stack.tensor(shape, dtype), context)
         return context.updated(own)  # type: ignore[no-any-return]
@@ -221,7 +226,8 @@ class Context:
         from nnc_func.nn.initialise import fold_in
 
         self._draws += 1
-        return self.becomes(now, **now.create(fold_in(self._initialising, self._draws), x.aval))
+        key = None if self._initialising is NOT_DRAWN else fold_in(self._initialising, self._draws)
+        return self.becomes(now, **now.create(key, x.aval))
 
     def updated(self, tree: Any) -> Any:
         """The tree of modules as they are after this application."""

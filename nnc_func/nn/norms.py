@@ -27,13 +27,13 @@ class BatchNorm(Module):
     array([0., 0., 0.], dtype=float32)
     """
 
-    scale: Any = parameter()
-    offset: Any = parameter()
-    mean: Any = state()
-    variance: Any = state()
-    axis: int = static(-1)
-    momentum: float = static(0.9)
-    epsilon: float = static(1e-5)
+    scale: Any = parameter(default=None)
+    offset: Any = parameter(default=None)
+    mean: Any = state(default=None)
+    variance: Any = state(default=None)
+    axis: int = static(default=-1)
+    momentum: float = static(default=0.9)
+    epsilon: float = static(default=1e-5)
 
     def create(self, key: Any, aval: Any) -> dict[str, Any]:
         """Scale 1, offset 0, running mean 0 and variance 1, one a channel."""
@@ -66,10 +66,10 @@ class LayerNorm(Module):
     LayerNorm(scale=float32[8, 3], offset=float32[8, 3], axis=(-2, -1))
     """
 
-    scale: Any = parameter()
-    offset: Any = parameter()
-    axis: Any = static(-1)
-    epsilon: float = static(1e-5)
+    scale: Any = parameter(default=None)
+    offset: Any = parameter(default=None)
+    axis: Any = static(default=-1)
+    epsilon: float = static(default=1e-5)
 
     def create(self, key: Any, aval: Any) -> dict[str, Any]:
         """Scale 1 and offset 0, one for each place along the axes."""
@@ -91,9 +91,9 @@ class RMSNorm(Module):
     RMSNorm(scale=float32[8])
     """
 
-    scale: Any = parameter()
-    axis: Any = static(-1)
-    epsilon: float = static(1e-6)
+    scale: Any = parameter(default=None)
+    axis: Any = static(default=-1)
+    epsilon: float = static(default=1e-6)
 
     def create(self, key: Any, aval: Any) -> dict[str, Any]:
         """Scale 1, one for each place along the axes."""
@@ -116,10 +116,10 @@ class GroupNorm(Module):
     """
 
     groups: int = static()
-    scale: Any = parameter()
-    offset: Any = parameter()
-    axis: int = static(-1)
-    epsilon: float = static(1e-5)
+    scale: Any = parameter(default=None)
+    offset: Any = parameter(default=None)
+    axis: int = static(default=-1)
+    epsilon: float = static(default=1e-5)
 
     def create(self, key: Any, aval: Any) -> dict[str, Any]:
         """Scale 1 and offset 0, one a channel."""
@@ -141,10 +141,10 @@ class InstanceNorm(Module):
     InstanceNorm(scale=float32[3], offset=float32[3], axis=1)
     """
 
-    scale: Any = parameter()
-    offset: Any = parameter()
-    axis: int = static(-1)
-    epsilon: float = static(1e-5)
+    scale: Any = parameter(default=None)
+    offset: Any = parameter(default=None)
+    axis: int = static(default=-1)
+    epsilon: float = static(default=1e-5)
 
     def create(self, key: Any, aval: Any) -> dict[str, Any]:
         """Scale 1 and offset 0, one a channel."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from nnc_func.errors import OperatorError, ShapeError
-from nnc_func.nn.initialise import Initialiser, fold_in, glorot_uniform, normal, zeros
+from nnc_func.facets.dims import known
+from nnc_func.nn.initialise import Initialiser, Normal, fold_in, glorot_uniform, zeros
 from nnc_func.nn.layers import channels_of
 from nnc_func.nn.modules import Context, Module, module, parameter, static
 
@@ -14,7 +15,9 @@ from nnc_func.nn.modules import Context, Module, module, parameter, static
 
 @module
 class Embedding(Module):
-    """A row of a table for each integer: words as vectors, say. Entries are drawn with deviation 1.
+    """A row of a table for each integer: words as vectors, say. Entries are drawn with deviation 1 unless said.
+
+    `scores` goes the other way, by the same table: how well a vector fits each entry (Press and Wolf, EACL 2017).
 
     Examples
     --------
@@ -24,18 +27,52 @@ class Embedding(Module):
 
     entries: int = static()
     features: int = static()
-    weight: Any = parameter()
-    dtype: str = static("float32")
+    weight: Any = parameter(default=None)
+    dtype: str = static(default="float32")
+    initialiser: Initialiser = static(default=Normal(1.0))
 
     def create(self, key: Any, aval: Any) -> dict[str, Any]:
         """The table; the input is of integers, so the table's dtype is the module's own."""
         if aval.dtype.kind not in "iu":
             raise OperatorError(f"{self!r} is applied to integers, given {aval.dtype}: init(seed, shape, 'int64')")
-        return {"weight": normal(key, (self.entries, self.features), self.dtype, 1.0)}
+        return {"weight": self.initialiser(key, (self.entries, self.features), self.dtype)}
 
     def forward(self, x: Any, context: Context | None = None) -> Any:
         """The rows."""
         return x.stack.ops.embedding(x, self.weight)
+
+    def scores(self, x: Any, context: Context | None = None) -> Any:
+        """The product of vectors ``(…, features)`` with every entry, ``(…, entries)``."""
+        me: Any = self if context is None else context.entered(self, x)
+        return x @ x.stack.ops.matrix_transpose(me.weight)
+
+
+@module
+class Positions(Module):
+    """A learned vector added at each position of sequences ``(…, positions, features)``; Gehring et al., ICML 2017.
+
+    There are vectors for as many positions as said; shorter sequences use the first of them.
+
+    Examples
+    --------
+    >>> Positions(1024).init(seed=0, shape=(None, 20, 16))
+    Positions(count=1024, weight=float32[1024, 16])
+    """
+
+    count: int = static()
+    weight: Any = parameter(default=None)
+    initialiser: Initialiser = static(default=Normal(0.02))
+
+    def create(self, key: Any, aval: Any) -> dict[str, Any]:
+        """The table, for the features of the aval."""
+        return {"weight": self.initialiser(key, (self.count, channels_of(aval.shape, -1, self)), aval.dtype)}
+
+    def forward(self, x: Any, context: Context | None = None) -> Any:
+        """The sum."""
+        length = x.shape[-2]
+        if known(length) and length > self.count:
+            raise ShapeError(f"{self!r} has vectors of {self.count} positions, given sequences {x.shape}")
+        return x + (self.weight if length == self.count else self.weight[:length])
 
 
 # --- attention -------------------------------------------------------------------------------------------
@@ -59,16 +96,16 @@ class MultiHeadAttention(Module):
     """
 
     heads: int = static()
-    query: Any = parameter()
-    key: Any = parameter()
-    value: Any = parameter()
-    output: Any = parameter()
-    bias: Any = parameter()
-    key_heads: int | None = static(None)
-    causal: bool = static(False)
-    dropout: float = static(0.0)
-    biased: bool = static(True)
-    initialiser: Initialiser = static(glorot_uniform)
+    query: Any = parameter(default=None)
+    key: Any = parameter(default=None)
+    value: Any = parameter(default=None)
+    output: Any = parameter(default=None)
+    bias: Any = parameter(default=None)
+    key_heads: int | None = static(default=None)
+    causal: bool = static(default=False)
+    dropout: float = static(default=0.0)
+    biased: bool = static(default=True)
+    initialiser: Initialiser = static(default=glorot_uniform)
 
     def create(self, key: Any, aval: Any) -> dict[str, Any]:
         """The four weights for the features of the aval, and the biases of all four, one after the other."""
@@ -139,11 +176,11 @@ class RNN(Module):
     operator: ClassVar[str] = "rnn"
 
     hidden: int = static()
-    weight: Any = parameter()
-    recurrent: Any = parameter()
-    bias: Any = parameter()
-    sequences: bool = static(True)
-    initialiser: Initialiser = static(glorot_uniform)
+    weight: Any = parameter(default=None)
+    recurrent: Any = parameter(default=None)
+    bias: Any = parameter(default=None)
+    sequences: bool = static(default=True)
+    initialiser: Initialiser = static(default=glorot_uniform)
 
     def create(self, key: Any, aval: Any) -> dict[str, Any]:
         """Weights of inputs and of the state, gate beside gate, each drawn by itself; and a bias of zeros."""
@@ -212,7 +249,7 @@ class GRU(RNN):
 
     gates: ClassVar[int] = 3
     operator: ClassVar[str] = "gru"
-    hidden_bias: Any = parameter()
+    hidden_bias: Any = parameter(default=None)
 
     def create(self, key: Any, aval: Any) -> dict[str, Any]:
         """As those of `RNN`, and the bias of the state's products."""

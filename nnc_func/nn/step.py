@@ -13,8 +13,8 @@ from attrs import frozen
 
 from nnc_func.engine.effects import recording
 from nnc_func.errors import GraphError, OperatorError, ShapeError
-from nnc_func.graph.tensor import Tensor
 from nnc_func.layer import chain
+from nnc_func.nn.graphs import closed, unread
 from nnc_func.nn.modules import Context, copied, described, key_of, partition
 from nnc_func.tree import flatten
 
@@ -194,7 +194,17 @@ class Step:
             self._programs[avals] = self._compiled(*avals)
         return self._programs[avals]
 
+    def graph(self, x: Any, y: Any) -> Any:
+        """The closed graph of a step for batches like these, not optimised; avals do, and may have unknown extents."""
+        avals = [(tuple(a.shape), np.dtype(a.dtype)) for a in (x, y)]
+        inputs, outputs, pairs, effects = self._traced(*avals)
+        return closed(self.stack, inputs, outputs, pairs, "training step", effects)
+
     def _compiled(self, x: Any, y: Any) -> Any:
+        inputs, outputs, pairs, effects = self._traced(x, y)
+        return self.stack.compile(inputs, outputs, pairs, "training step", effects=effects)
+
+    def _traced(self, x: Any, y: Any) -> Any:
         stack = self.stack
         inputs = [
             stack.input("x", *x),
@@ -202,14 +212,13 @@ class Step:
             stack.input("iteration", (), np.int64),
             stack.input("rate", (), self._dtype),
         ]
-        # nodes, not variables' values: an eager stack would compute what depends on variables alone while it builds
-        leaves = [Tensor(stack, stack.symbol.variable(v.value)) for v in self.variables]
+        leaves = [unread(stack, v) for v in self.variables]
         with recording(stack) as scope:
             value, found, after = self._advanced([*leaves, inputs[2]], inputs[0], inputs[1], inputs[3])
         pairs = [
             (v, new) for v, old, new in zip(self.variables, leaves, flatten(after)[0], strict=False) if new is not old
         ]
-        return stack.compile(inputs, (value, found), pairs, "training step", effects=scope.effects)
+        return inputs, (value, found), pairs, scope.effects
 
     def _advanced(self, leaves: Any, x: Any, y: Any, rate: Any) -> Any:
         before = self._structure.build(leaves)

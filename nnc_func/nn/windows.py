@@ -78,15 +78,15 @@ class Conv2D(_Convolution):
 
     channels: int = static()
     window: Any = static(converter=_tuples)
-    weight: Any = parameter()
-    bias: Any = parameter()
-    stride: Any = static(1, converter=_tuples)
-    padding: Any = static("VALID", converter=_tuples)
-    dilation: Any = static(1, converter=_tuples)
-    groups: int = static(1)
-    data_format: str | None = static(None)
-    biased: bool = static(True)
-    initialiser: Initialiser = static(glorot_uniform)
+    weight: Any = parameter(default=None)
+    bias: Any = parameter(default=None)
+    stride: Any = static(default=1, converter=_tuples)
+    padding: Any = static(default="VALID", converter=_tuples)
+    dilation: Any = static(default=1, converter=_tuples)
+    groups: int = static(default=1)
+    data_format: str | None = static(default=None)
+    biased: bool = static(default=True)
+    initialiser: Initialiser = static(default=glorot_uniform)
 
 
 @module
@@ -138,7 +138,7 @@ class ConvTranspose2D(Conv2D):
 
     operator: ClassVar[str] = "conv_transpose2d"
     further: ClassVar[tuple[str, ...]] = ("output_padding",)
-    output_padding: Any = static(0, converter=_tuples)
+    output_padding: Any = static(default=0, converter=_tuples)
 
     def create(self: Any, key: Any, aval: Any) -> dict[str, Any]:
         """Kernel and bias for an input with the channels of the aval."""
@@ -201,10 +201,10 @@ class MaxPool2D(Module):
     further: ClassVar[tuple[str, ...]] = ()  # parameters that not all of them have
 
     window: Any = static(converter=_tuples)
-    stride: Any = static(None, converter=_tuples)
-    padding: Any = static("VALID", converter=_tuples)
-    dilation: Any = static(1, converter=_tuples)
-    data_format: str | None = static(None)
+    stride: Any = static(default=None, converter=_tuples)
+    padding: Any = static(default="VALID", converter=_tuples)
+    dilation: Any = static(default=1, converter=_tuples)
+    data_format: str | None = static(default=None)
 
     def forward(self: Any, x: Any, context: Context | None = None) -> Any:
         """The pooled input."""
@@ -259,7 +259,7 @@ class AveragePool2D(MaxPool2D):
 
     operator: ClassVar[str] = "average_pool2d"
     further: ClassVar[tuple[str, ...]] = ("count_padding",)
-    count_padding: bool = static(False)
+    count_padding: bool = static(default=False)
 
 
 @module
@@ -302,8 +302,8 @@ class GlobalMaxPool(Module):
     (2, 3)
     """
 
-    axis: int = static(-1)
-    keepdims: bool = static(False)
+    axis: int = static(default=-1)
+    keepdims: bool = static(default=False)
 
     def forward(self, x: Any, context: Context | None = None) -> Any:
         """The maxima."""
@@ -322,8 +322,8 @@ class GlobalAveragePool(Module):
     (2, 5, 1)
     """
 
-    axis: int = static(-1)
-    keepdims: bool = static(False)
+    axis: int = static(default=-1)
+    keepdims: bool = static(default=False)
 
     def forward(self, x: Any, context: Context | None = None) -> Any:
         """The means."""
@@ -345,11 +345,11 @@ class Resize(Module):
     (1, 8, 6, 2)
     """
 
-    size: Any = static(None, converter=_tuples)
-    scale: Any = static(None, converter=_tuples)
-    method: str = static("nearest")
-    align_corners: bool = static(False)
-    axis: int = static(-1)
+    size: Any = static(default=None, converter=_tuples)
+    scale: Any = static(default=None, converter=_tuples)
+    method: str = static(default="nearest")
+    align_corners: bool = static(default=False)
+    axis: int = static(default=-1)
 
     def forward(self, x: Any, context: Context | None = None) -> Any:
         """The resized input."""

@@ -1,0 +1,47 @@
+"""The networks compute: eager and lazy stacks agree, and a training step makes the loss fall."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nnc_func as nnc
+from nnc_func import models
+from nnc_func.nn import SGD
+from nnc_func.tree import flatten
+
+NAMES = models.names()
+TRAINED = [name for name in NAMES if models.get(name).trains]
+RATES: dict[str, float] = {}
+
+
+def _results(stack: Any, model: Any, x: Any) -> list[Any]:
+    program = stack.engine.compile(model.make(stack, batch=len(x), seed=1))
+    return [np.asarray(each) for each in flatten(program(x))[0]]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_inference_is_equal_on_eager_and_lazy_stacks(name: str) -> None:
+    model = models.get(name).reduced()
+    x, _ = model.examples(batch=2, seed=1)
+    wanted, found = (_results(stack, model, x) for stack in (nnc.eager(), nnc.lazy()))
+    for a, b in zip(wanted, found, strict=True):
+        assert np.isfinite(a).all()
+        np.testing.assert_allclose(b, a, rtol=2e-4, atol=2e-4)
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_a_step_is_equal_on_both_and_makes_the_loss_fall(name: str) -> None:
+    model = models.get(name).reduced()
+    batch, rate = model.examples(batch=4, seed=2), RATES.get(name, 0.02)
+    lazy, eager = (model.step(stack, seed=3, update=SGD()) for stack in (nnc.lazy(), nnc.eager()))
+    before = flatten(lazy.state.model)[0]
+    losses = [float(lazy(*batch, rate)[0]) for _ in range(4)]
+    assert losses[-1] < losses[0]
+    np.testing.assert_allclose(losses[0], float(eager(*batch, rate)[0]), rtol=1e-4)
+    np.testing.assert_allclose(losses[1], float(eager(*batch, rate)[0]), rtol=1e-2)
+    after = flatten(lazy.state.model)[0]
+    still = [a.shape for a, b in zip(before, after, strict=True) if np.array_equal(a, b)]
+    assert len(still) <= 0.1 * len(after), "what a step does not change"
