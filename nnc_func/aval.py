@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from nnc_func.errors import DTypeError, ShapeError
+from nnc_func.errors import ShapeError
 from nnc_func.facets.dims import Dim, Extent, product, symbols_of
+from nnc_func.facets.dtypes import REGISTERED, as_dtype, check_held
 from nnc_func.facets.expressions import parsed
 from nnc_func.facets.layouts import Layout, permutation, strides
 from nnc_func.facets.places import Place
@@ -49,9 +50,9 @@ class Aval:
 
     def __init__(self, shape: Any, dtype: Any, layout: Layout = None, place: Place = None) -> None:
         self.shape = tuple(map(_extent, shape))
-        self.dtype = np.dtype(dtype)
-        if self.dtype.kind not in "biufc":
-            raise DTypeError(f"tensors hold numbers and booleans, given dtype {self.dtype}")
+        self.dtype = as_dtype(dtype) if type(dtype) is str else np.dtype(dtype)
+        if self.dtype.kind not in "biufc" or self.dtype.num >= REGISTERED:
+            check_held(self.dtype)
         self.layout = layout if layout is None else permutation(layout, len(self.shape))
         self.place = place
         self._hash = hash((self.shape, self.dtype))

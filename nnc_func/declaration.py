@@ -11,6 +11,7 @@ import numpy as np
 from attrs import field, frozen
 
 from nnc_func.errors import OperatorError
+from nnc_func.facets.dtypes import as_dtype
 
 REQUIRED = inspect.Parameter.empty
 Items = tuple[tuple[str, Any], ...]
@@ -185,7 +186,7 @@ CONVERTERS: Mapping[str, Callable[[Any], Any]] = {
     "Axes": axes,
     "Sizes": sizes,
     "Extent": extent,
-    "DType": np.dtype,
+    "DType": as_dtype,
     "Nested": nested,
     "Function": function,
 }

@@ -40,6 +40,8 @@ class Op(Declaration):
         Of its declaration.
     several
         It has several results: `bind` returns a tuple, and the shape and dtype rules give one.
+    moves
+        It only moves elements, whatever they are, or writes given ones: its kernels take bfloat16 as it is.
     shape, dtype, layout, place, kernels, laws, pure, effect, view, parts, derivative, cost, onnx, samples, tolerance
         The facets.
 
@@ -60,6 +62,7 @@ class Op(Declaration):
     several: bool = False
     pure: bool = True
     effect: bool = False
+    moves: bool = False
     view: View | None = None
     parts: Parts | None = None
     cost: CostRule = per_element()

@@ -19,6 +19,7 @@ from nnc_func.engine import Eager, Lazy
 from nnc_func.engine.effects import first, performed
 from nnc_func.engine.jit import Arguments, Jitted
 from nnc_func.errors import DTypeError, GraphError, LayerError, TracingError
+from nnc_func.facets.dtypes import as_dtype
 from nnc_func.graph import aliases, loops
 from nnc_func.graph.graph import ComputationGraph, Graph
 from nnc_func.graph.leaves import CONSTANT, INPUT, Variable, owned, unshared
@@ -219,6 +220,7 @@ class Stack(Derivatives):
 
     def asarray(self, value: Any, dtype: Any = None, place: str | None = None) -> Tensor:
         """A tensor of this stack with that value, in a place of its device."""
+        dtype = as_dtype(dtype) if type(dtype) is str else dtype
         if isinstance(value, Tensor) and value.stack == self and dtype in (None, value.dtype) and place is None:
             return value
         make = self.engine.asarray if "engine" in self._layers else self.device.asarray

@@ -157,7 +157,7 @@ TYPES = {
     "axes": "Axes",
     "sizes": "Sizes",
     "extent": "Any",
-    "dtype": "npt.DTypeLike",
+    "as_dtype": "npt.DTypeLike",
     "nested": "Any",
     "function": "Callable[..., Any]",
 }

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nnc_func.errors import DTypeError, ShapeError
+from nnc_func.facets.dtypes import as_dtype, kind_of
 from nnc_func.graph.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -36,9 +37,9 @@ def asarray(xp: ArrayNamespace, obj: Any, /, *, dtype: Any = None, device: Any =
     array([1. , 2.5])
     """
     if isinstance(obj, Tensor) and (obj.stack is xp.owner or obj.stack == xp.owner):
-        if dtype is not None and np.dtype(dtype) != obj.dtype:
+        if dtype is not None and as_dtype(dtype) != obj.dtype:
             if copy is False:
-                raise ValueError(f"asarray: {obj.dtype} to {np.dtype(dtype)} needs a copy, and copy=False was given")
+                raise ValueError(f"asarray: {obj.dtype} to {as_dtype(dtype)} needs a copy, and copy=False was given")
             return xp.to_device(xp.astype(obj, dtype), device)
         return xp.to_device(Tensor(obj.stack, obj.value) if copy else obj, device)
     if copy is False:
@@ -92,7 +93,7 @@ def from_dlpack(xp: ArrayNamespace, x: Any, /, *, device: Any = None, copy: bool
     if own is None:
         raise BufferError(f"{xp.owner.device!r} has no arrays that show foreign memory; use asarray")
     found = own.from_dlpack(x, **({} if copy is None else {"copy": copy}))
-    if not isinstance(found, Tensor) and found.dtype.kind not in "biufc":
+    if not isinstance(found, Tensor) and kind_of(found.dtype) not in "biufc":
         raise DTypeError(f"tensors hold numbers and booleans, given dtype {found.dtype}")
     return xp.to_device(xp.owner.held(found), device)
 
@@ -126,7 +127,7 @@ def full(xp: ArrayNamespace, shape: Any, fill_value: Any, *, dtype: Any = None, 
     array([1.5, 1.5])
     """
     value, own = _number(fill_value)
-    chosen = own if dtype is None else np.dtype(dtype)
+    chosen = own if dtype is None else as_dtype(dtype)
     return xp.to_device(xp.ops.full(shape=shape, value=value, dtype=chosen), device)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from attrs import frozen
 
 from nnc_func.errors import DTypeError
+from nnc_func.facets.dtypes import as_dtype, kind_of, limits_of
 
 if TYPE_CHECKING:
     from nnc_func.array_api.namespace import ArrayNamespace
@@ -64,7 +65,7 @@ class IntegerInfo:
 
 
 def _dtype(given: Any) -> Any:
-    return np.dtype(getattr(given, "dtype", given))
+    return as_dtype(getattr(given, "dtype", given))
 
 
 def astype(xp: ArrayNamespace, x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
@@ -82,7 +83,7 @@ def astype(xp: ArrayNamespace, x: Any, dtype: Any, /, *, copy: bool = True, devi
     >>> xp.astype(xp.asarray([1.5, 0.0]), xp.int32).numpy()
     array([1, 0], dtype=int32)
     """
-    given, wanted = xp.asarray(x), np.dtype(dtype)
+    given, wanted = xp.asarray(x), as_dtype(dtype)
     if given.dtype.kind == "c" and wanted.kind != "c":
         raise DTypeError(f"astype of {given.dtype} to {wanted}: take real(x), imag(x) or abs(x), as is meant")
     found = given if given.dtype == wanted else xp.ops.cast(given, dtype=wanted)
@@ -99,7 +100,7 @@ def can_cast(xp: ArrayNamespace, from_: Any, to: Any, /) -> bool:
     >>> xp.can_cast(xp.int8, xp.int16), xp.can_cast(xp.float64, xp.float32)
     (True, False)
     """
-    return bool(np.can_cast(_dtype(from_), np.dtype(to)))
+    return bool(np.can_cast(_dtype(from_), as_dtype(to)))
 
 
 def finfo(xp: ArrayNamespace, type: Any, /) -> FloatInfo:
@@ -117,9 +118,9 @@ def finfo(xp: ArrayNamespace, type: Any, /) -> FloatInfo:
     32
     """
     given = _dtype(type)
-    if given.kind not in "fc":
+    if kind_of(given) not in "fc":
         raise DTypeError(f"finfo wants a floating dtype, given {given}; integers have iinfo")
-    found = np.finfo(given)
+    found = limits_of(given)
     eps, most, least, normal = (float(v) for v in (found.eps, found.max, found.min, found.smallest_normal))
     return FloatInfo(int(found.bits), eps, most, least, normal, np.dtype(found.dtype))
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from nnc_func.errors import DTypeError
+from nnc_func.facets.dtypes import kind_of
 
 if TYPE_CHECKING:
     from nnc_func.array_api.namespace import ArrayNamespace
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 def _numbers(xp: ArrayNamespace, x: Any, name: str) -> Any:
     found = xp.asarray(x)
-    if found.dtype.kind not in "fc":
+    if kind_of(found.dtype) not in "fc":
         raise DTypeError(f"{name} wants a floating or complex dtype, given {found.dtype}; cast it first")
     return found
 

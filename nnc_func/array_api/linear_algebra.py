@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nnc_func.errors import DTypeError
+from nnc_func.facets.dtypes import kind_of
 from nnc_func.graph.arithmetic import matrix_product
 
 if TYPE_CHECKING:
@@ -160,7 +161,7 @@ def matrix_power(xp: ArrayNamespace, x: Any, n: int, /) -> Any:
 
 def _floats(xp: ArrayNamespace, x: Any, name: str) -> Any:
     found = xp.asarray(x)
-    if found.dtype.kind not in "fc":
+    if kind_of(found.dtype) not in "fc":
         raise DTypeError(f"{name} wants a floating or complex dtype, given {found.dtype}; cast it first")
     return found
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from nnc_func.autodiff.traced import Traced
 from nnc_func.errors import DerivativeError
+from nnc_func.facets.dtypes import kind_of
 from nnc_func.graph.tensor import Tensor
 from nnc_func.tree import Structure, flatten, mapped
 
@@ -101,7 +102,7 @@ def _numbers(tree: Any) -> bool:
 def differentiable(leaves: Sequence[Tensor]) -> None:
     """Raise DerivativeError unless all are floating or complex."""
     for x in leaves:
-        if x.dtype.kind not in "fc":
+        if kind_of(x.dtype) not in "fc":
             raise DerivativeError(
                 f"derivatives are with respect to floating tensors, given {x.aval!r}; "
                 "cast it, or leave it out of argnums"

@@ -17,6 +17,7 @@ import numpy as np
 from nnc_func.autodiff.formulas import cast_like
 from nnc_func.autodiff.traced import Traced
 from nnc_func.errors import DerivativeError
+from nnc_func.facets.dtypes import kind_of
 from nnc_func.graph.tensor import Tensor
 from nnc_func.tree import flatten, mapped
 
@@ -132,7 +133,7 @@ class Call:
             c = self.carrier(leaf)
             if c.shape != x.shape:
                 raise DerivativeError(f"{self.name}: {what} has the shape {c.shape}, wanted {x.shape}")
-            found.append(cast_like(self.functions, c, x) if self.functions.dtype(x).kind in "fc" else None)
+            found.append(cast_like(self.functions, c, x) if kind_of(self.functions.dtype(x)) in "fc" else None)
         return found
 
 

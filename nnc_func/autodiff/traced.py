@@ -9,6 +9,7 @@ from typing import Any
 from nnc_func.autodiff.formulas import Called, Joint, tangent
 from nnc_func.errors import DerivativeError, TracingError
 from nnc_func.facets.derivatives import Constant, Refusal
+from nnc_func.facets.dtypes import kind_of
 from nnc_func.op import Op
 
 _levels = itertools.count(1)  # of traces: an inner one is always above the outer ones
@@ -117,8 +118,8 @@ class Forward(Trace):
 
 def _smooth(o: Any, op: Op, y: Any) -> bool:
     if op.several:
-        return any(o.dtype(v).kind in "fc" for v in y)
-    return o.dtype(y).kind in "fc"
+        return any(kind_of(o.dtype(v)) in "fc" for v in y)
+    return kind_of(o.dtype(y)) in "fc"
 
 
 # --- reverse -----------------------------------------------------------------------------------------
@@ -180,4 +181,4 @@ class Reverse(Trace):
         entry = Entry(Called(rule.name, Joint(push, pull)), tuple(primals), parents, {}, tuple(values))
         self.tape.append(entry)
         o = self.autodiff.functions
-        return [Traced(self, v, entry, i) if o.dtype(v).kind in "fc" else v for i, v in enumerate(values)]
+        return [Traced(self, v, entry, i) if kind_of(o.dtype(v)) in "fc" else v for i, v in enumerate(values)]

@@ -24,6 +24,7 @@ from nnc_func.autodiff.arguments import (
     tensors,
 )
 from nnc_func.errors import DerivativeError
+from nnc_func.facets.dtypes import kind_of
 from nnc_func.graph.tensor import Tensor
 from nnc_func.tree import flatten
 
@@ -294,7 +295,7 @@ def _one_number(x: Any, who: str, what: str = "result") -> None:
         if what == "result":
             raise DerivativeError(f"{who} wants a function that returns one number, shape (), given {given}; sum it")
         raise DerivativeError(f"{who} wants one number as its argument, shape (), given {given}")
-    if x.dtype.kind not in "fc":
+    if kind_of(x.dtype) not in "fc":
         raise DerivativeError(f"{who} wants a function that returns a floating number, given {x.dtype}")
 
 

@@ -13,8 +13,9 @@ import numpy as np
 
 from nnc_func.aval import Aval
 from nnc_func.declaration import Items
+from nnc_func.device.narrow import in_float32, is_narrow
 from nnc_func.errors import AllocationError, CheckError, DeviceError, DTypeError, NncError, RunError, ShapeError
-from nnc_func.facets.dtypes import check_conversion
+from nnc_func.facets.dtypes import as_dtype, check_conversion, kind_of
 from nnc_func.facets.kernels import Kernel, takes_layouts
 from nnc_func.op import Op
 
@@ -63,10 +64,10 @@ def numbers(device: Any, value: Any, dtype: Any = None) -> Any:
     if hasattr(value, "__array_namespace__") and not isinstance(value, HOST):
         raise foreign(device, value, "asarray")
     try:
-        found = np.asarray(value, dtype)
+        found = np.asarray(value, dtype if dtype is None else as_dtype(dtype))
     except (TypeError, ValueError, RuntimeError) as error:
         raise DeviceError(f"{device!r} cannot make an array of a {type(value).__name__}: {error}") from None
-    if found.dtype.kind not in "biufc":
+    if kind_of(found.dtype) not in "biufc":
         raise DeviceError(f"{device!r} holds numbers and booleans, given {_told(value, found)}")
     return found
 
@@ -92,6 +93,8 @@ def choose(op: Op, avals: tuple[Aval, ...], params: dict[str, Any], on: str) -> 
     DeviceError
         There is none.
     """
+    if is_narrow(op, avals):
+        return in_float32(op)
     for kernel in op.kernels:
         if _runs(kernel, op, avals, params, on):
             return kernel
@@ -101,6 +104,8 @@ def choose(op: Op, avals: tuple[Aval, ...], params: dict[str, Any], on: str) -> 
 
 def candidates(op: Op, avals: tuple[Aval, ...], params: dict[str, Any], on: str) -> tuple[Kernel, ...]:
     """All kernels of the operator that run on that namespace and take these arguments, the default one first."""
+    if is_narrow(op, avals):
+        return (in_float32(op),)
     return tuple(k for k in op.kernels if _runs(k, op, avals, params, on))
 
 

@@ -1,4 +1,8 @@
-"""Dtype rules: from the dtypes of the arguments and the parameters to the dtype of the result."""
+"""Dtype rules: from the dtypes of the arguments and the parameters to the dtype of the result.
+
+bfloat16 is that of the package ml_dtypes, which is imported where somebody names that dtype, and nowhere else. NumPy
+says of it that it is of no kind (V); here it is a floating dtype. Narrower ones of that package are not held.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +21,85 @@ INT64 = np.dtype("int64")
 UINT64 = np.dtype("uint64")
 FLOAT32 = np.dtype("float32")
 FLOAT64 = np.dtype("float64")
+BFLOAT16 = "bfloat16"
+REGISTERED = 256  # NumPy numbers its own dtypes below that, and those of other packages from there on
+
+
+def kind_of(dtype: DType) -> str:
+    """NumPy's letter for the kind of a dtype, where bfloat16 is one of the floating ones.
+
+    Examples
+    --------
+    >>> kind_of(np.dtype("int8")), kind_of(as_dtype("bfloat16"))
+    ('i', 'f')
+    """
+    if dtype.num >= REGISTERED:
+        return "f" if dtype.name == BFLOAT16 else "V"
+    found: str = dtype.kind
+    return found
+
+
+def is_bfloat16(dtype: DType) -> bool:
+    """Whether it is bfloat16."""
+    return dtype.num >= REGISTERED and dtype.name == BFLOAT16
+
+
+def as_dtype(dtype: Any) -> DType:
+    """Whatever ``numpy.dtype`` takes, and ``"bfloat16"``.
+
+    Raises
+    ------
+    DTypeError
+        It is bfloat16, and the package ml_dtypes is not installed.
+    TypeError
+        There is no such dtype.
+    """
+    if dtype == BFLOAT16:
+        try:
+            import ml_dtypes
+        except ImportError:
+            raise DTypeError("bfloat16 needs the package ml_dtypes: pip install 'nnc_func[bfloat16]'") from None
+        dtype = ml_dtypes.bfloat16
+    found: DType = np.dtype(dtype)
+    return found
+
+
+def check_held(dtype: DType) -> None:
+    """Raise DTypeError unless tensors hold such elements.
+
+    Examples
+    --------
+    >>> check_held(np.dtype("float16"))
+    """
+    if kind_of(dtype) in "biufc":
+        return
+    if dtype.num >= REGISTERED:
+        raise DTypeError(f"tensors hold bfloat16, but no narrower numbers of ml_dtypes, given {dtype}; cast it first")
+    raise DTypeError(f"tensors hold numbers and booleans, given dtype {dtype}")
+
+
+def limits_of(dtype: DType) -> Any:
+    """What ``numpy.finfo`` tells of a floating or complex dtype, and ml_dtypes of bfloat16."""
+    if is_bfloat16(dtype):
+        import ml_dtypes
+
+        return ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
+    return np.finfo(dtype)
 
 
 def promote(*dtypes: DType, **_: Any) -> DType:
-    """NumPy's promotion of all arguments."""
-    found: DType = dtypes[0] if len(dtypes) == 1 else np.result_type(*dtypes)
+    """NumPy's promotion of all arguments; bfloat16 has a common dtype with what holds it, and with small integers.
+
+    Raises
+    ------
+    DTypeError
+        bfloat16 beside float16 or an integer of more than 8 bits.
+    """
+    try:
+        found: DType = dtypes[0] if len(dtypes) == 1 else np.result_type(*dtypes)
+    except np.exceptions.DTypePromotionError:
+        given = " and ".join(d.name for d in dtypes)
+        raise DTypeError(f"{given} have no common dtype; cast one of them, to float32 for instance") from None
     return found
 
 
@@ -36,7 +114,7 @@ def numeric(*dtypes: DType, **_: Any) -> DType:
 def floating(*dtypes: DType, **_: Any) -> DType:
     """Promotion; integers and booleans become float64."""
     found = promote(*dtypes)
-    return found if found.kind in "fc" else FLOAT64
+    return found if kind_of(found) in "fc" else FLOAT64
 
 
 def real_part(*dtypes: DType, **_: Any) -> DType:
@@ -59,9 +137,9 @@ def converted(x: DType, *, dtype: Any, **_: Any) -> DType:
     DTypeError
         Complex numbers would lose their imaginary parts; or it is no dtype of numbers or booleans.
     """
-    found: DType = np.dtype(dtype)
-    if found.kind not in "biufc" and x.kind in "biufc":
-        raise DTypeError(f"tensors hold numbers and booleans, given dtype {found}")
+    found = as_dtype(dtype)
+    if kind_of(x) in "biufc":
+        check_held(found)
     if x.kind == "c" and found.kind not in "cb":
         raise DTypeError(f"{x.name} is not cast to {found.name}, which has no imaginary part; take real, imag or abs")
     return found
@@ -105,8 +183,7 @@ def accumulated(x: DType, **_: Any) -> DType:
 
 def given(*_: DType, dtype: Any, **__: Any) -> DType:
     """That of the parameter ``dtype``."""
-    found: DType = np.dtype(dtype)
-    return found
+    return as_dtype(dtype)
 
 
 _OF_SCALAR = {bool: BOOL, int: INT64, float: FLOAT64, complex: np.dtype("complex128")}
@@ -128,7 +205,10 @@ def weak(value: Any, dtypes: Any) -> DType:
     if not dtypes:
         default: DType = _OF_SCALAR[type(value)]
         return default
-    found: DType = np.result_type(*dtypes, value)
+    common = promote(*dtypes)
+    if is_bfloat16(common) and type(value) is float:  # NumPy would make it float64
+        return common
+    found: DType = np.result_type(common, value)
     if type(value) is int and found.kind in "iu":
         limits = np.iinfo(found)
         if not limits.min <= value <= limits.max:

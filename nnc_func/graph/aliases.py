@@ -13,6 +13,7 @@ import numpy as np
 from nnc_func.declaration import sizes
 from nnc_func.errors import DTypeError, ShapeError
 from nnc_func.facets.boxes import Box
+from nnc_func.facets.dtypes import as_dtype
 from nnc_func.graph.origin import Origin, origin, told
 
 
@@ -78,7 +79,7 @@ class Fresh:
     def __init__(self, stack: Any, shape: Any, dtype: Any = "float32", fill: Any = 0) -> None:
         self.stack = stack
         self.shape = _numbers(shape, "the extents of a fresh tensor")
-        self.dtype = np.dtype(dtype)
+        self.dtype = as_dtype(dtype)
         self.fill = fill
         self._parts: list[tuple[Any, Box, Origin]] = []
 

@@ -20,8 +20,10 @@ from typing import Any
 import numpy as np
 
 from nnc_func.errors import FileFormatError, NncError
+from nnc_func.facets.dtypes import BFLOAT16, as_dtype, kind_of
 
 ABOUT = "about.json"
+PAIR = np.dtype("V2")  # bfloat16, as NumPy writes it: two bytes of which it knows nothing
 WHEN = (1980, 1, 1, 0, 0, 0)  # the oldest date that the format has: files do not depend on when they were written
 DAMAGE = (LookupError, TypeError, AttributeError, ValueError, RuntimeError, MemoryError, ArithmeticError, OSError)
 LARGEST = 1 << 28  # bytes of a text: what unpacks to more is taken for an attack
@@ -142,7 +144,9 @@ def _array(content: bytes) -> Any:
         raise ValueError(f"its version is {version}")
     shape, columns_first, dtype = np.lib.format.read_array_header_1_0(stream)
     start = stream.tell()
-    if dtype.kind not in "biufc" or columns_first:
+    if dtype == PAIR:
+        dtype = as_dtype(BFLOAT16)
+    if kind_of(dtype) not in "biufc" or columns_first:
         raise ValueError(f"it is of {dtype}{', columns first' if columns_first else ''}")
     if math.prod(shape) * dtype.itemsize != len(content) - start:
         raise ValueError(f"{dtype}{list(shape)} has not {len(content) - start} bytes")

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from nnc_func.errors import DeviceError, NncError
+from nnc_func.facets.dtypes import as_dtype
 from nnc_func.graph.leaves import Variable
 
 
@@ -57,7 +58,7 @@ def as_numpy(x: Any, dtype: Any, copy: bool | None) -> Any:
         return np.array(x.numpy(), dtype)
     array = exported(x)
     host = read_only(array) if isinstance(array, np.ndarray) else x.numpy()
-    wanted = host.dtype if dtype is None else np.dtype(dtype)
+    wanted = host.dtype if dtype is None else as_dtype(dtype)
     if copy is False and (wanted != host.dtype or not isinstance(array, np.ndarray) or type(x.value) is Variable):
         raise ValueError(f"{x.aval!r} as a NumPy array of {wanted} needs a copy, and copy=False was given")
     return host if wanted == host.dtype else host.astype(wanted)

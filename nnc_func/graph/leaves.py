@@ -11,7 +11,7 @@ import numpy as np
 from nnc_func.aval import Aval
 from nnc_func.errors import DTypeError, GraphError, PlaceError, RunError, ShapeError
 from nnc_func.facets.derivatives import Constant
-from nnc_func.facets.dtypes import check_conversion
+from nnc_func.facets.dtypes import as_dtype, check_conversion
 from nnc_func.facets.places import ADVICE, Place, named, settled
 from nnc_func.facets.samples import Refused
 from nnc_func.facets.views import free
@@ -67,6 +67,7 @@ def brought(device: Any, value: Any, dtype: Any = None, place: Place = None) -> 
 def owned(device: Any, value: Any, dtype: Any = None, place: Place = None) -> Any:
     """A device array with that value, in C order, that nobody else holds: programs may write over it."""
     if isinstance(value, (np.ndarray, np.generic)) or not hasattr(value, "dtype"):
+        dtype = as_dtype(dtype) if type(dtype) is str else dtype
         check_conversion(value, dtype)
         kept = value if getattr(device, "forgets_elements", False) else np.array(value, dtype, order="C")
         return brought(device, kept, dtype, place)

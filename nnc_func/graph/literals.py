@@ -14,6 +14,7 @@ import numpy as np
 
 from nnc_func.errors import GraphError
 from nnc_func.facets.dims import Dim, Extent, Quotient, known
+from nnc_func.facets.dtypes import as_dtype, kind_of
 
 DEEPEST = 64  # brackets inside brackets: more than any graph needs, and less than Python's stack holds
 WORDS: Mapping[str, Any] = {"True": True, "False": False, "None": None, "nan": float("nan"), "inf": float("inf")}
@@ -287,10 +288,10 @@ class Line:
         order = next((s for s in ("<", ">", "|") if self.take(s)), "")
         written = order + self.word("name")
         try:
-            found = np.dtype(written)
+            found = as_dtype(written)
         except TypeError:
             raise self.error(f"{written!r} is no dtype") from None
-        if found.kind not in "biufc":
+        if kind_of(found) not in "biufc":
             raise self.error(f"{written!r} is no dtype of numbers or booleans")
         return found
 

@@ -15,6 +15,7 @@ import numpy as np
 from nnc_func.aval import Aval
 from nnc_func.errors import GraphError, NncError
 from nnc_func.facets.dims import Dim, Extent
+from nnc_func.facets.dtypes import as_dtype
 from nnc_func.facets.places import Place
 from nnc_func.graph.leaves import HELD, Variable, brought
 from nnc_func.graph.literals import Line
@@ -89,7 +90,7 @@ def arguments(line: Line, op: Op, operand: Callable[[], Any]) -> tuple[list[Any]
         if key in params:
             raise line.error(f"{key} is given twice")
         line.expect("=")
-        dtype = op.converters.get(key) is np.dtype and not line.peek("None")
+        dtype = op.converters.get(key) is as_dtype and not line.peek("None")
         params[key] = line.dtype() if dtype else line.literal()
 
     line.several(argument, ")")

@@ -14,7 +14,7 @@ from attrs import field
 from nnc_func.aval import Aval
 from nnc_func.declaration import Items
 from nnc_func.errors import GraphError, ShapeError
-from nnc_func.facets.dtypes import check_conversion
+from nnc_func.facets.dtypes import as_dtype, check_conversion
 from nnc_func.facets.places import Place
 from nnc_func.graph.leaves import CONSTANT, INPUT, VARIABLE, Variable, brought
 from nnc_func.graph.node import InternTable, Node, Value
@@ -107,7 +107,7 @@ class Symbol(Layer, Generic[A]):
         The value is copied unless it is a read-only array, which shows no memory that can be written to elsewhere.
         """
         if dtype is not None and isinstance(value, (bool, int, float, complex)):
-            value = np.dtype(dtype).type(value)
+            value = as_dtype(dtype).type(value)
         host = isinstance(value, (bool, int, float, complex, np.ndarray, np.generic)) or not hasattr(value, "dtype")
         if not host:
             return self.held(brought(self.device, value, dtype, place))
@@ -115,7 +115,7 @@ class Symbol(Layer, Generic[A]):
             place = self.shape.settled(place)  # type: ignore[attr-defined]
         if type(value) is np.ndarray:
             check_conversion(value, dtype)
-        array = np.asarray(value, dtype)
+        array = np.asarray(value, dtype if dtype is None else as_dtype(dtype))
         if array.nbytes > BY_BYTES:
             fresh = isinstance(value, (list, tuple, np.generic)) or (isinstance(value, np.ndarray) and _fixed(value))
             mine = array if fresh else np.array(array)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from nnc_func.device.narrow import kernel_named
 from nnc_func.engine.lazy import plannable
 from nnc_func.engine.plan import Plan
 from nnc_func.engine.running.program import Program
@@ -144,7 +145,8 @@ def check_kernels(plan: Plan, device: Any, among: Sequence[int]) -> None:
     missing = {
         (op, name, place): kernel.namespaces
         for op, name, place in applied
-        if (kernel := next(k for k in op.kernels if k.name == name)).namespaces is not None
+        if (kernel := kernel_named(op, name)) is not None
+        and kernel.namespaces is not None
         and namespaces[place] not in kernel.namespaces
     }
     for t, i in listed if missing else ():

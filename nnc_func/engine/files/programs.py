@@ -22,6 +22,7 @@ from nnc_func.engine.running.program import Program
 from nnc_func.engine.symbolic import SymbolicProgram
 from nnc_func.engine.verifying.applications import representatives
 from nnc_func.errors import FileFormatError, GraphError, NncError
+from nnc_func.facets.dtypes import as_dtype
 from nnc_func.graph.archives import ABOUT, Archive, array_bytes, json_bytes, reading, written
 from nnc_func.graph.files import read_text, text_members
 from nnc_func.graph.leaves import Variable, owned
@@ -192,7 +193,7 @@ def _read_plan(
     for name, dtype, shape in about["plans"][at]["constants"]:
         if name not in constants:
             constants[name] = archive.array(_member(name))
-        arrays.append(shown_as(constants[name], np.dtype(dtype), shape))
+        arrays.append(shown_as(constants[name], as_dtype(dtype), shape))
     names = plan.variable_names or tuple(variables)
     missing = [name for name in names if name not in variables]
     if missing:

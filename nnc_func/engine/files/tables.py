@@ -27,6 +27,7 @@ from nnc_func.engine.plan import (
     sealed,
 )
 from nnc_func.errors import FileFormatError
+from nnc_func.facets.dtypes import as_dtype
 from nnc_func.graph.literals import Line, Names
 from nnc_func.graph.nesting import by_name, nested, nested_text
 from nnc_func.graph.origin import lines
@@ -123,7 +124,7 @@ def _written(i: Instruction, names: Names) -> Any:
     """The parameters: by name where all of them are plain data, as text else."""
     params = dict(i.items)
     for key, value in params.items():
-        if isinstance(value, np.dtype) and i.op.converters.get(key) is np.dtype:
+        if isinstance(value, np.dtype) and i.op.converters.get(key) is as_dtype:
             params[key] = str(value)
         elif not _plain(value):
             return ", ".join(parameters(i, names))

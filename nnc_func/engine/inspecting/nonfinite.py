@@ -11,6 +11,7 @@ from attrs import field, frozen
 from nnc_func.engine.inspecting.summary import Summary, summarised
 from nnc_func.engine.running.observed import Application, Observer, called
 from nnc_func.errors import NumericsError
+from nnc_func.facets.dtypes import kind_of
 from nnc_func.graph.ops.fused import blockwise, step_operator
 
 
@@ -80,7 +81,7 @@ class _Copying(Observer):
 
 
 def _finite(array: Any) -> bool:
-    return array is None or array.dtype.kind not in "fc" or bool(np.isfinite(array).all())
+    return array is None or kind_of(array.dtype) not in "fc" or bool(np.isfinite(array).all())
 
 
 def _until(walk: Any, is_there: Callable[[], bool]) -> None:

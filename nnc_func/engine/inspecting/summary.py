@@ -8,6 +8,7 @@ import numpy as np
 from attrs import frozen
 
 from nnc_func.aval import Aval
+from nnc_func.facets.dtypes import kind_of
 
 
 @frozen
@@ -58,8 +59,8 @@ class Summary:
 def summarised(array: Any) -> Summary:
     """The summary of a NumPy array."""
     aval = Aval(array.shape, array.dtype)
-    nans = int(np.isnan(array).sum()) if array.dtype.kind in "fc" else 0
-    infinities = int(np.isinf(array).sum()) if array.dtype.kind in "fc" else 0
+    nans = int(np.isnan(array).sum()) if kind_of(array.dtype) in "fc" else 0
+    infinities = int(np.isinf(array).sum()) if kind_of(array.dtype) in "fc" else 0
     zeros = int(array.size - np.count_nonzero(array))
     values = np.abs(array) if array.dtype.kind == "c" else array
     if nans or infinities:

@@ -12,6 +12,7 @@ from nnc_func.engine.plan import ARENA
 from nnc_func.engine.running.cancelling import Cancellation
 from nnc_func.engine.running.observed import Application, Observer
 from nnc_func.errors import NumericsError
+from nnc_func.facets.dtypes import kind_of
 from nnc_func.graph.origin import told
 
 POISON = 0xFF  # all bits set: NaN in every floating dtype, -1 in signed integers
@@ -20,7 +21,7 @@ POISON = 0xFF  # all bits set: NaN in every floating dtype, -1 in signed integer
 def check(device: Any, array: Any, name: str, where: str) -> None:
     """Raise NumericsError if a floating array has a NaN or an infinity."""
     host = device.to_numpy(array)
-    if host.dtype.kind not in "fc":
+    if kind_of(host.dtype) not in "fc":
         return
     bad = ~np.isfinite(host)
     if bad.any():

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from nnc_func.device.narrow import kernel_named
 from nnc_func.engine.plan import ARENA, CONSTANT, DONATED, LENT, NEXT, OUTPUT, Plan, Slot
 from nnc_func.engine.running import located
 
@@ -158,7 +159,7 @@ class Frame:
                     self.located[root] = found
 
     def _writing(self, plan: Plan, device: Any, instruction: Any) -> Any:
-        kernel = next(k for k in instruction.op.kernels if k.name == instruction.kernel)
+        kernel = kernel_named(instruction.op, instruction.kernel)
         scratch = tuple([self.arrays[s] for s in instruction.scratch])
         return device.writing(instruction.op, kernel, instruction.items, len(instruction.results), scratch)
 

@@ -14,6 +14,7 @@ from attrs import frozen
 from nnc_func.aval import Aval
 from nnc_func.engine.planning.relaid import Axes, conversion, order
 from nnc_func.engine.running import located
+from nnc_func.facets.dtypes import kind_of, limits_of
 from nnc_func.facets.kernels import Kernel
 from nnc_func.graph.ops.memory import relayout
 
@@ -184,7 +185,7 @@ def _ulps(group: Any, found: Any, wanted: Any) -> float:
     same = (found == wanted) | ((found != found) & (wanted != wanted))
     if same.all():
         return 0.0
-    if wanted.dtype.kind not in "fc" or not np.array_equal(np.isfinite(found), np.isfinite(wanted)):
+    if kind_of(wanted.dtype) not in "fc" or not np.array_equal(np.isfinite(found), np.isfinite(wanted)):
         return math.inf
     finite = np.isfinite(wanted)
     if not same[~finite].all():
@@ -193,7 +194,7 @@ def _ulps(group: Any, found: Any, wanted: Any) -> float:
     cost = node.op.cost(tuple(a.aval for a in node.args), tuple(v.aval for v in node.results), **node.params)
     terms = max(1.0, cost.flops / max(1, sum(v.aval.size for v in node.results)) / 2)
     far, large = np.abs(found[finite] - wanted[finite]).max(), np.abs(wanted[finite]).max()
-    return float(far / large / np.finfo(wanted.dtype).eps / math.sqrt(terms)) if large else math.inf
+    return float(far / large / limits_of(wanted.dtype).eps / math.sqrt(terms)) if large else math.inf
 
 
 # --- timing ------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from attrs import evolve
 
 from nnc_func.aval import Aval
 from nnc_func.declaration import Items
+from nnc_func.device.narrow import kernel_named
 from nnc_func.engine.copying import FILL
 from nnc_func.engine.plan import Instruction, Plan
 from nnc_func.engine.verifying.references import named
@@ -152,7 +153,7 @@ def _check(plan: Plan, t: int, i: Instruction) -> None:
 
 def _check_kernel(plan: Plan, t: int, i: Instruction, operands: tuple[Aval, ...], scratch: list[Aval]) -> None:
     params = dict(i.items)
-    kernel = next((k for k in i.op.kernels if k.name == i.kernel), None)
+    kernel = kernel_named(i.op, i.kernel)
     if kernel is None:
         there = ", ".join(k.name for k in i.op.kernels)
         raise PlanError(f"{named(plan, t)} has no kernel {i.kernel!r}; there are: {there}")

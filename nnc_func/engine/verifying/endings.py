@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from nnc_func.device.narrow import kernel_named
 from nnc_func.engine.plan import ARENA, CONSTANT, DONATED, INPUT, LENT, NEXT, OUTPUT, VARIABLE, Plan
 from nnc_func.engine.verifying.references import named
 from nnc_func.errors import PlanError
@@ -71,7 +72,7 @@ def commits(replay: Any) -> None:
 
 def _kernel(i: Any) -> Any:
     """None where there is none of that name, which is refused where applications are checked."""
-    return None if i.view else next((k for k in i.op.kernels if k.name == i.kernel), None)
+    return None if i.view else kernel_named(i.op, i.kernel)
 
 
 def _uncertain(plan: Plan, t: int, why: str) -> PlanError:

@@ -10,6 +10,7 @@ from typing import Any
 
 from attrs import define, field
 
+from nnc_func.device.narrow import kernel_named
 from nnc_func.engine.plan import ARENA, CONSTANT, DONATED, INPUT, VARIABLE, Instruction, Plan
 from nnc_func.engine.verifying.applications import check_applications
 from nnc_func.engine.verifying.endings import check_commit, commits, donations, ends, loans, outlives
@@ -309,7 +310,7 @@ class _Replay:
         """Which operands the kernel may write over, and whether it writes into any strides."""
         found = self._allowed.get((i.op, i.kernel))
         if found is None:
-            kernel = next((k for k in i.op.kernels if k.name == i.kernel), None)
+            kernel = kernel_named(i.op, i.kernel)
             found = ((), False) if kernel is None else (kernel.overwrites, kernel.writes_strided)
             self._allowed[i.op, i.kernel] = found
         return found

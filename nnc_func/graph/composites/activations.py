@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from nnc_func.facets.dtypes import kind_of
 from nnc_func.facets.samples import FLOATS, REALS, Refused, Samples, Tolerance
 from nnc_func.graph.composite import composite
 from nnc_func.graph.functions import Functions
@@ -18,7 +19,7 @@ OF_PARTS = Refused("it is exported as the operators that it is made of")
 
 def _floating(o: Functions, x: Tensor) -> Any:
     """Integers and booleans as float64."""
-    return x if o.dtype(x).kind == "f" else o.cast(x, dtype="float64")
+    return x if kind_of(o.dtype(x)) == "f" else o.cast(x, dtype="float64")
 
 
 # --- smooth -----------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import numpy as np
 
 from nnc_func.errors import DTypeError, OperatorError, ShapeError
 from nnc_func.facets.dims import known, same_extent
+from nnc_func.facets.dtypes import kind_of
 from nnc_func.facets.samples import FLOATS, Refused, Samples, Tolerance
 from nnc_func.graph.composite import composite
 from nnc_func.graph.functions import Functions
@@ -99,7 +100,7 @@ def _masked(o: Functions, scores: Tensor, mask: Tensor | None, causal: bool) -> 
     """The scores with what is not attended to at minus infinity, and which queries attend to something, if not all."""
     if mask is None and not causal:
         return scores, None
-    if mask is not None and o.dtype(mask).kind not in "bf":
+    if mask is not None and kind_of(o.dtype(mask)) not in "bf":
         raise DTypeError(f"a mask is of booleans or floating numbers, given {o.dtype(mask)}")
     allowed = _causal(o, *scores.shape[-2:]) if causal else None
     lowest = o.number(-math.inf, scores)

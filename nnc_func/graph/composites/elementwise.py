@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from nnc_func.facets import dtypes
 from nnc_func.facets.derivatives import Constant
+from nnc_func.facets.dtypes import kind_of, limits_of
 from nnc_func.facets.samples import ANY, FLOATS, INEXACT, NUMBERS, REALS, Refused, Samples, Tolerance
 from nnc_func.graph.composite import composite
 from nnc_func.graph.functions import Functions
@@ -68,7 +67,7 @@ def xlogy(o: Functions, x: Tensor, y: Tensor, /) -> Tensor:
 
 
 def _finite(o: Functions, x: Tensor, nan: float, posinf: float | None, neginf: float | None) -> Tensor:
-    limits = np.finfo(o.dtype(x))
+    limits = limits_of(o.dtype(x))
     above = float(limits.max) if posinf is None else posinf
     below = float(limits.min) if neginf is None else neginf
     infinite = o.where(o.greater(x, 0), o.full(shape=(), value=above, dtype=o.dtype(x)), below)
@@ -110,7 +109,7 @@ def fmin(o: Functions, a: Tensor, b: Tensor, /) -> Tensor:
 def heaviside(o: Functions, x: Tensor, middle: Tensor, /) -> Tensor:
     """0 below zero, 1 above, `middle` at zero; NaN stays NaN."""
     step = o.where(o.equal(x, 0), middle, o.cast(o.greater(x, 0), dtype=o.dtype(x)))
-    return step if o.dtype(x).kind != "f" else o.where(o.isnan(x), x, step)
+    return step if kind_of(o.dtype(x)) != "f" else o.where(o.isnan(x), x, step)
 
 
 @composite(onnx=OF_PARTS, derivative=Constant("a question has no derivative"), samples=Samples(dtypes=ANY))
@@ -129,4 +128,4 @@ def isclose(
 
 def _number(o: Functions, x: Any) -> Tensor:
     """Integers and booleans as float64, in which no difference wraps around."""
-    return x if o.dtype(x).kind in "fc" else o.cast(x, dtype="float64")
+    return x if kind_of(o.dtype(x)) in "fc" else o.cast(x, dtype="float64")

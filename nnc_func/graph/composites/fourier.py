@@ -14,6 +14,7 @@ import numpy as np
 from nnc_func.errors import DTypeError, OperatorError, ShapeError
 from nnc_func.facets.derivatives import Constant
 from nnc_func.facets.dims import known
+from nnc_func.facets.dtypes import kind_of
 from nnc_func.facets.samples import COMPLEX, EXACT, FLOATS, Refused, Samples
 from nnc_func.facets.shapes import normalise_axes, normalise_axis
 from nnc_func.graph.composite import composite
@@ -42,7 +43,7 @@ def _samples(cases: Any, dtypes: Any) -> Samples:
 def _floating(o: Functions, x: Tensor) -> Tensor:
     """In a dtype that is transformed: float32 at least."""
     dtype = o.dtype(x)
-    if dtype.kind in "fc":
+    if kind_of(dtype) in "fc":
         return o.cast(x, dtype=np.dtype("float32")) if dtype.itemsize < 4 else x
     return o.cast(x, dtype=np.dtype("float64"))
 

@@ -10,6 +10,7 @@ import numpy as np
 from nnc_func.errors import OperatorError, ShapeError
 from nnc_func.facets.derivatives import Constant
 from nnc_func.facets.dims import known, same_extent
+from nnc_func.facets.dtypes import kind_of, limits_of
 from nnc_func.facets.samples import INEXACT, NUMBERS, Refused, Samples, Tolerance
 from nnc_func.facets.shapes import normalise_axis
 from nnc_func.graph.composite import composite
@@ -31,7 +32,7 @@ def _regular(*cases: Any) -> Samples:
 
 
 def _floating(o: Functions, x: Tensor) -> Tensor:
-    return x if o.dtype(x).kind in "fc" else o.cast(x, dtype=np.dtype("float64"))
+    return x if kind_of(o.dtype(x)) in "fc" else o.cast(x, dtype=np.dtype("float64"))
 
 
 # --- matrices ----------------------------------------------------------------------------------------------
@@ -79,7 +80,7 @@ def matrix_power(o: Functions, x: Tensor, /, *, n: int) -> Tensor:
 
 def _smallest(o: Functions, x: Tensor, rows: Any, columns: Any) -> Any:
     """The larger extent times the dtype's rounding: a number, or a tensor where an extent is not known."""
-    rounding = float(np.finfo(o.dtype(x)).eps)
+    rounding = float(limits_of(o.dtype(x)).eps)
     if known(rows) and known(columns):
         return max(rows, columns) * rounding
     counts = (o.full(shape=(), value=n, dtype=np.dtype("int64")) for n in (rows, columns))

@@ -10,6 +10,7 @@ from typing import Any
 
 from nnc_func.errors import DTypeError, OperatorError, ShapeError
 from nnc_func.facets.dims import Extent, known, product, same_extent
+from nnc_func.facets.dtypes import kind_of
 from nnc_func.facets.samples import FLOATS, Refused, Samples, Tolerance
 from nnc_func.facets.shapes import ShapeT, normalise_axes, normalise_axis
 from nnc_func.graph.composite import composite
@@ -49,7 +50,7 @@ def _inverse_deviation(o: Functions, variance: Tensor, epsilon: float) -> Tensor
 
 def _standardised(o: Functions, x: Tensor, axes: tuple[int, ...], epsilon: float) -> Tensor:
     """Less the mean along axes, over the deviation."""
-    if o.dtype(x).kind not in "fc":
+    if kind_of(o.dtype(x)) not in "fc":
         raise DTypeError(f"wanted floating numbers to normalise, given {o.dtype(x)}; cast them first")
     away = o.subtract(x, o.mean(x, axis=axes, keepdims=True))
     variance = o.mean(o.square(away), axis=axes, keepdims=True)
@@ -186,7 +187,7 @@ def rms_norm(
 
     `scale` has the extents of these axes, in increasing order. No mean is taken off.
     """
-    if o.dtype(x).kind not in "fc":
+    if kind_of(o.dtype(x)) not in "fc":
         raise DTypeError(f"wanted floating numbers to normalise, given {o.dtype(x)}; cast them first")
     axes = normalise_axes(axis, len(x.shape))
     size = o.mean(o.square(x), axis=axes, keepdims=True)

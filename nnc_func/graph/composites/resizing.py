@@ -9,6 +9,7 @@ import numpy as np
 
 from nnc_func.errors import DTypeError, OperatorError, ShapeError
 from nnc_func.facets.dims import Extent, known
+from nnc_func.facets.dtypes import kind_of
 from nnc_func.facets.samples import FLOATS, Samples, Tolerance
 from nnc_func.facets.shapes import ShapeT
 from nnc_func.graph.composite import composite
@@ -111,7 +112,7 @@ def resize(
     """
     if method not in ("nearest", "linear"):
         raise OperatorError(f"the method of resizing is 'nearest' or 'linear', given {method!r}")
-    if method == "linear" and o.dtype(x).kind not in "fc":
+    if method == "linear" and kind_of(o.dtype(x)) not in "fc":
         raise DTypeError(f"linear resizing weighs floating numbers, given {o.dtype(x)}; cast them, or use 'nearest'")
     axes = spatial_axes(x.shape, axis)
     along = _nearest if method == "nearest" else _linear

@@ -8,6 +8,7 @@ from nnc_func.device.kernels.move import NUMPY, Arrays, converted, dtype_of
 from nnc_func.errors import DTypeError
 from nnc_func.facets import dtypes
 from nnc_func.facets.derivatives import ONE, Custom, Linear, partials
+from nnc_func.facets.dtypes import kind_of
 from nnc_func.facets.kernels import ALL, Kernel, reference
 from nnc_func.facets.laws import absorbs, associative, commutative, idempotent, unit
 from nnc_func.facets.samples import ANY, EXACT, NUMBERS, Refused, Samples
@@ -89,7 +90,7 @@ def _power_by_exponent(o: Any, y: Any, a: Any, b: Any) -> Any:
 
 
 def _integers(avals: Any, **_: Any) -> bool:
-    return not any(a.dtype.kind in "fc" for a in avals)
+    return not any(kind_of(a.dtype) in "fc" for a in avals)
 
 
 def _power(xp: Any, a: Any, b: Any) -> Any:
@@ -300,6 +301,7 @@ CHOICES = tuple(
     onnx="Where",
     tolerance=EXACT,
     samples=Samples(relation="cases", cases=CHOICES),
+    moves=True,
 )
 def where(condition: Tensor, a: Tensor, b: Tensor, /) -> Tensor:
     """`a` where the condition is true and `b` elsewhere; what is not chosen has no say in the derivative."""

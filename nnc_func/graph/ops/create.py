@@ -9,6 +9,7 @@ from nnc_func.device.kernels.move import NUMPY
 from nnc_func.errors import DTypeError
 from nnc_func.facets import dtypes, movement, shapes
 from nnc_func.facets.derivatives import Constant
+from nnc_func.facets.dtypes import kind_of
 from nnc_func.facets.kernels import Kernel, reference
 from nnc_func.facets.samples import EXACT, Samples
 from nnc_func.facets.views import free
@@ -52,7 +53,7 @@ def full(*, shape: Sizes, value: number, dtype: DType) -> Tensor:
 
 
 def _range(*, start: Any, stop: Any, step: Any, dtype: dtypes.DType) -> dtypes.DType:
-    if dtype.kind not in "iuf":
+    if kind_of(dtype) not in "iuf":
         raise DTypeError(f"a range has integers or floats, not {dtype.name}")
     holding(dtype, step, "step")
     return holding(dtype, start, "start")

@@ -10,6 +10,7 @@ from nnc_func.errors import DTypeError, OperatorError, ShapeError
 from nnc_func.facets import dtypes
 from nnc_func.facets.derivatives import NOT_DIFFERENTIABLE
 from nnc_func.facets.dims import known, same_extent
+from nnc_func.facets.dtypes import kind_of
 from nnc_func.facets.kernels import reference
 from nnc_func.facets.samples import FLOATS, Refused, Samples, Tolerance
 from nnc_func.facets.shapes import ShapeT
@@ -34,7 +35,7 @@ def _kept(boxes: ShapeT, scores: ShapeT, *, count: int, overlap: float, lowest: 
 
 def _positions(boxes: dtypes.DType, scores: dtypes.DType, **_: Any) -> tuple[dtypes.DType, dtypes.DType]:
     for each in (boxes, scores):
-        if each.kind != "f":
+        if kind_of(each) != "f":
             raise DTypeError(f"boxes and scores are floating numbers, given {boxes} and {scores}; cast them first")
     return dtypes.INT64, dtypes.INT64
 

@@ -15,6 +15,7 @@ from nnc_func.device.kernels import effects as kernels
 from nnc_func.errors import DTypeError, OperatorError, ShapeError
 from nnc_func.facets import dtypes
 from nnc_func.facets.derivatives import NOT_DIFFERENTIABLE, Constant
+from nnc_func.facets.dtypes import as_dtype
 from nnc_func.facets.kernels import reference
 from nnc_func.facets.samples import EXACT, Refused, Samples
 from nnc_func.facets.shapes import ShapeT
@@ -92,7 +93,7 @@ def _result_dtypes(token: dtypes.DType, *_: Any, function: Any, shapes: Any, dty
     if not isinstance(dtypes, tuple) or len(dtypes) != len(shapes):
         raise OperatorError(f"callback wants as many dtypes as shapes, given {dtypes!r} and {shapes!r}")
     try:
-        return (_token(token), *map(np.dtype, dtypes))
+        return (_token(token), *map(as_dtype, dtypes))
     except TypeError as error:
         raise DTypeError(f"callback: dtypes={dtypes!r}: {error}") from None
 

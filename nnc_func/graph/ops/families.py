@@ -16,6 +16,7 @@ from nnc_func.errors import DTypeError
 from nnc_func.facets import dtypes, layouts, shapes
 from nnc_func.facets.derivatives import Constant, Derivative
 from nnc_func.facets.dims import known, product
+from nnc_func.facets.dtypes import kind_of
 from nnc_func.facets.kernels import ALL, Kernel, reference, ufunc
 from nnc_func.op import Op, operator
 
@@ -67,12 +68,11 @@ def holding(dtype: dtypes.DType, value: Any, what: str) -> dtypes.DType:
     DTypeError
         It has not: no fraction is an integer, and no integer has all values.
     """
-    if dtype.kind not in "biufc":
-        raise DTypeError(f"tensors hold numbers and booleans, given dtype {dtype}")
+    dtypes.check_held(dtype)
     if not known(value):
         value = 0  # an extent: which one is checked when it is known
     kind = "?" if isinstance(value, bool) else {int: "i", float: "f", complex: "c"}[type(value)]
-    fits = {"b": value in (0, 1), "i": kind in "?i", "u": kind in "?i", "f": kind != "c"}.get(dtype.kind, True)
+    fits = {"b": value in (0, 1), "i": kind in "?i", "u": kind in "?i", "f": kind != "c"}.get(kind_of(dtype), True)
     if fits and dtype.kind in "iu":
         fits = np.iinfo(dtype).min <= value <= np.iinfo(dtype).max
     if not fits:
@@ -189,14 +189,14 @@ def in_blocks(
 
 def floats_only(avals: Any, **_: Any) -> bool:
     """Whether the arguments are floating as they stand."""
-    return all(a.dtype.kind in "fc" for a in avals)
+    return all(kind_of(a.dtype) in "fc" for a in avals)
 
 
 def rounding(numpy: str, standard: str) -> tuple[Kernel, ...]:
     """Kernels for rounding to an integer: an integer stays what it is (NumPy before 2.1 made it a float)."""
 
     def rounded(xp: Any, x: Any) -> Any:
-        return getattr(xp, standard)(x) if dtype_of(x).kind in "fc" else cast(xp, x, dtype=dtype_of(x))
+        return getattr(xp, standard)(x) if kind_of(dtype_of(x)) in "fc" else cast(xp, x, dtype=dtype_of(x))
 
     return evolve(ufunc(numpy), namespaces=NUMPY, accepts=floats_only), reference(rounded, infallible=True)
 

@@ -16,6 +16,7 @@ from nnc_func.errors import DTypeError, OperatorError, ShapeError
 from nnc_func.facets import dtypes
 from nnc_func.facets.derivatives import Linear
 from nnc_func.facets.dims import known, same_extent
+from nnc_func.facets.dtypes import kind_of
 from nnc_func.facets.samples import COMPLEX, Refused, Samples, Tolerance
 from nnc_func.facets.shapes import ShapeT, normalise_axes, normalise_axis
 from nnc_func.facets.views import Cost
@@ -68,7 +69,7 @@ def _complex(x: dtypes.DType, **_: Any) -> dtypes.DType:
 
 
 def _complex_of(x: dtypes.DType, **_: Any) -> dtypes.DType:
-    if x.kind != "f" or x.itemsize < 4:
+    if kind_of(x) != "f" or x.itemsize < 4:
         raise DTypeError(f"wanted float32 or float64, given {x.name}; cast it first")
     return np.dtype(f"complex{x.itemsize * 16}")
 

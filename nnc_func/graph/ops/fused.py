@@ -122,6 +122,7 @@ def _masked_into(xp: Any, arrays: Any, outs: Any, scratch: Any) -> None:
         for x, condition in (((2, 3), (2, 3)), ((3,), (2, 1)), ((), ()), ((0, 2), (2,)))
         for dtype in ANY
     )),
+    moves=True,
 )  # fmt: skip
 def masked(x: Tensor, condition: Tensor, /) -> Tensor:
     """`x` where the condition is true, and zero elsewhere, whatever stands in `x` there."""

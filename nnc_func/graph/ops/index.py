@@ -145,6 +145,7 @@ def _set_cases() -> Any:
     onnx=Refused("ONNX writes by ScatterND, which wants an index for each element"),
     tolerance=EXACT,
     samples=Samples(relation="cases", cases=_set_cases()),
+    moves=True,
 )
 def set_slice(x: Tensor, value: Tensor, /, *, starts: Sizes, stops: Sizes, steps: Sizes) -> Tensor:
     """A new tensor: `x` with `value`, broadcast, in the part that `slice` would show; `x` is left as it is."""
@@ -210,6 +211,7 @@ HOT = ("float32", "float32", "float64", "int32", "int64", "bool", "complex64")
     onnx="Gather",
     tolerance=EXACT,
     samples=Samples(relation="cases", cases=index_cases(False, False)),
+    moves=True,
 )
 def take(x: Tensor, indices: Tensor, /, *, axis: int = 0) -> Tensor:
     """Elements of one axis by integer indices of any shape, negative ones from the end; others raise IndexError."""
@@ -224,6 +226,7 @@ def take(x: Tensor, indices: Tensor, /, *, axis: int = 0) -> Tensor:
     onnx="GatherElements",
     tolerance=EXACT,
     samples=Samples(relation="cases", cases=index_cases(False, True)),
+    moves=True,
 )
 def take_along_axis(x: Tensor, indices: Tensor, /, *, axis: int) -> Tensor:
     """For each index the element at its own place, but for `axis`, where the index counts: as sorting gives it."""

@@ -41,6 +41,7 @@ def _some_layout(shapes_: Any, draw: Any) -> dict[str, Any]:
     cost=free,
     tolerance=EXACT,
     samples=Samples(dtypes=ANY, params=_some_layout),
+    moves=True,
 )
 def relayout(x: Tensor, /, *, layout: Nested, data_format: str = "NHWC") -> Tensor:
     """The same tensor, its axes in another order in memory; its shape and the meaning of its axes stay as they are.
@@ -62,6 +63,7 @@ def relayout(x: Tensor, /, *, layout: Nested, data_format: str = "NHWC") -> Tens
     cost=free,
     tolerance=EXACT,
     samples=Samples(dtypes=ANY, params=lambda shapes_, draw: {"place": None}),
+    moves=True,
 )
 def transfer(x: Tensor, /, *, place: str | None) -> Tensor:
     """The same tensor in another place of the device: copied there. None is the first place, the device's own."""

@@ -35,7 +35,14 @@ def movement_of(
     """An operator without arithmetic: exact on every device."""
     facets = {"samples": Samples(dtypes=ANY, params=params, min_rank=min_rank), **facets}
     return operator(
-        shape=shape, dtype=dtype, derivative=derivative, kernels=kernels, cost=free, tolerance=EXACT, **facets
+        shape=shape,
+        dtype=dtype,
+        derivative=derivative,
+        kernels=kernels,
+        cost=free,
+        tolerance=EXACT,
+        moves=True,
+        **facets,
     )
 
 

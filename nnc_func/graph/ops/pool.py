@@ -14,6 +14,7 @@ from nnc_func.errors import DTypeError, ShapeError
 from nnc_func.facets import dtypes, layouts
 from nnc_func.facets.derivatives import Custom, Linear
 from nnc_func.facets.dims import known, same_extent
+from nnc_func.facets.dtypes import kind_of
 from nnc_func.facets.samples import FLOATS, Refused, Samples, Tolerance
 from nnc_func.facets.shapes import ShapeT
 from nnc_func.facets.views import Cost
@@ -66,7 +67,7 @@ def _max_tangent_shape(x: ShapeT, t: ShapeT, **params: Any) -> ShapeT:
 
 
 def _ordered(x: dtypes.DType, **_: Any) -> dtypes.DType:
-    if x.kind not in "fiu":
+    if kind_of(x) not in "fiu":
         raise DTypeError(f"a maximum wants real numbers, given {x}; cast them to an integer or floating dtype first")
     return x
 

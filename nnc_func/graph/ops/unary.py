@@ -266,6 +266,7 @@ def logical_not(x: Tensor, /) -> Tensor:
     cost=free,
     tolerance=EXACT,
     samples=Samples(dtypes=ANY, params=lambda shapes_, draw: {"dtype": np.dtype(draw(INEXACT))}),
+    moves=True,
 )
 def cast(x: Tensor, /, *, dtype: DType) -> Tensor:
     """The same numbers in another dtype: floats are cut towards zero to become integers, complex ones stay complex."""

@@ -8,6 +8,7 @@ import math
 
 import numpy as np
 
+from nnc_func.facets.dtypes import kind_of, limits_of
 from nnc_func.graph.ops import CATALOGUE as OPS
 from nnc_func.graph.rules.conditions import discrete, real, same_aval, same_dtype, that
 from nnc_func.graph.rules.pattern import Scalar, apply, computed, dtype_of, shape_of
@@ -102,9 +103,9 @@ def multiply_negatives(x, y):
 
 def _is_scale(s, quotient) -> bool:
     """A power of two whose reciprocal is a normal number: multiplying by that rounds as dividing does."""
-    if quotient.dtype.kind != "f" or not s or not math.isfinite(s) or abs(math.frexp(s)[0]) != 0.5:
+    if kind_of(quotient.dtype) != "f" or not s or not math.isfinite(s) or abs(math.frexp(s)[0]) != 0.5:
         return False
-    limits = np.finfo(quotient.dtype)
+    limits = limits_of(quotient.dtype)
     return bool(limits.tiny <= abs(1 / s) <= limits.max and limits.tiny <= abs(s))
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from attrs import frozen
 
 from nnc_func.errors import ShapeError
+from nnc_func.facets.dtypes import kind_of
 from nnc_func.facets.shapes import broadcast
 
 SOUNDNESS, PROFIT = "soundness", "profit"
@@ -64,7 +65,7 @@ def same_shape(x: Any, y: Any) -> Condition:
 
 def floating(x: Any) -> Condition:
     """Its dtype is a real floating one."""
-    return Condition(lambda m: m[x].dtype.kind == "f", f"{x} is floating")
+    return Condition(lambda m: kind_of(m[x].dtype) == "f", f"{x} is floating")
 
 
 def real(x: Any) -> Condition:

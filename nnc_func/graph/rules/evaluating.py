@@ -10,6 +10,7 @@ import numpy as np
 
 from nnc_func.errors import NncError, RuleError
 from nnc_func.facets.dims import Extent, substitute, symbols_of
+from nnc_func.facets.dtypes import kind_of, limits_of
 from nnc_func.graph.leaves import CONSTANT, HELD, INPUT, VARIABLE, brought, owned
 from nnc_func.graph.node import Node, Value, topological
 from nnc_func.graph.origin import told as line_of
@@ -68,7 +69,7 @@ def _several(found: Any) -> tuple[Any, ...]:
 def _converted(found: Any, dtype: Any) -> Any:
     if isinstance(found, tuple):
         return tuple(_converted(each, dtype) for each in found)
-    return found.astype(dtype) if dtype is not None and found.dtype.kind == "f" else found
+    return found.astype(dtype) if dtype is not None and kind_of(found.dtype) == "f" else found
 
 
 def _largest(array: Any) -> float:
@@ -99,7 +100,7 @@ def differs(
     >>> differs(np.float32([-0.0]), np.float32([0.0]), EXACT)
     'a zero has another sign'
     """
-    if old.dtype.kind not in "fc":
+    if kind_of(old.dtype) not in "fc":
         return "" if np.array_equal(old, new) else "elements differ"
     if old.dtype.kind == "c":  # part by part: a part that is NaN says nothing of the other
         old, new = (np.stack([a.real, a.imag]) for a in (old, new))
@@ -120,7 +121,7 @@ def differs(
             return "a zero has another sign"
         return ""
     true = old if oracle is None else np.where(np.isfinite(oracle), oracle, old)
-    spare = ULPS[numerics] * float(np.finfo(old.dtype).eps) * max(scale, _largest(old))
+    spare = ULPS[numerics] * float(limits_of(old.dtype).eps) * max(scale, _largest(old))
     own = np.abs(old[bounded].astype(true.dtype) - true[bounded])
     if np.any(np.abs(new[bounded].astype(true.dtype) - true[bounded]) > 2 * own + spare):
         return f"elements differ by more than rounding, about {spare:.2g}"
@@ -253,7 +254,7 @@ class Sides:
         aval, draw = node.aval, self._random
         shape = substitute(aval.shape, dict.fromkeys(symbols_of(aval.shape), EXTENT))
         found: Any = draw.integers(0, 2, shape)
-        if aval.dtype.kind in "fc":
+        if kind_of(aval.dtype) in "fc":
             found = draw.normal(0, 2, shape) * (draw.random(shape) > 1 / 8)
         if aval.dtype.kind == "c":
             found = found + 1j * draw.normal(0, 2, shape)

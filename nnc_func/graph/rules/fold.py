@@ -11,6 +11,7 @@ import numpy as np
 from nnc_func.errors import NncError
 from nnc_func.facets import shapes
 from nnc_func.facets.dims import known, mentions_unknown
+from nnc_func.facets.dtypes import kind_of, limits_of
 from nnc_func.graph.leaves import CONSTANT
 from nnc_func.graph.ops import CATALOGUE as OPS
 from nnc_func.graph.rules.conditions import same_aval, same_shape, that
@@ -98,7 +99,7 @@ def fold_constants(node: Any, builder: Any) -> Any:
             found = fold(node.op, *operands, **node.params)
     except NncError:
         return None  # it fails when the program runs, and says where
-    if isinstance(found, np.ndarray) and found.dtype.kind in "fc" and not np.isfinite(found).all():
+    if isinstance(found, np.ndarray) and kind_of(found.dtype) in "fc" and not np.isfinite(found).all():
         return None  # where NaN is looked for, the operator that makes it is to be named
     return builder.symbol.constant(found, place=node.aval.place)
 
@@ -127,11 +128,11 @@ def drop_cast(x, d: Param):
 def _loses_nothing(x: Any, d: Any, e: Any) -> bool:
     """Every number of one dtype is one of the second, and the third's are reached from both alike."""
     have, wanted = np.dtype(x.dtype), np.dtype(d)
-    if have.kind in "fc" and np.dtype(e).kind in "biu":
+    if kind_of(have) in "fc" and np.dtype(e).kind in "biu":
         return False  # numbers too large for an integer give what the processor makes of their width
-    if have.kind in "iu" and wanted.kind in "fc":
+    if have.kind in "iu" and kind_of(wanted) in "fc":
         bits = have.itemsize * 8 - (have.kind == "i")
-        return bool(bits <= np.finfo(wanted).nmant + 1)
+        return bool(bits <= limits_of(wanted).nmant + 1)
     return np.can_cast(have, wanted, "safe")
 
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
+from nnc_func.facets.dtypes import kind_of, limits_of
 from nnc_func.facets.shapes import normalise_axis
 from nnc_func.graph.ops import CATALOGUE as OPS
 from nnc_func.graph.ops.fused import masked
@@ -94,9 +93,9 @@ def mask_by_bits_elsewhere(c, x):
 
 def _shrinks(a: Any, b: Any, scaled: Any) -> bool:
     """Neither factor enlarges, and their product is a normal number: nothing overflows that would not have."""
-    if abs(a) > 1 or abs(b) > 1 or scaled.dtype.kind != "f":
+    if abs(a) > 1 or abs(b) > 1 or kind_of(scaled.dtype) != "f":
         return False
-    return bool(abs(a * b) >= np.finfo(scaled.dtype).tiny)
+    return bool(abs(a * b) >= limits_of(scaled.dtype).tiny)
 
 
 @computed
