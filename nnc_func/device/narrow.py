@@ -19,9 +19,7 @@ NAME = "in float32"
 
 def is_narrow(op: Op, avals: tuple[Aval, ...]) -> bool:
     """Whether the operator is computed in float32: some operand is bfloat16, and it does more than move elements."""
-    if not any(a.dtype.num >= REGISTERED for a in avals):
-        return False
-    return not (op.moves or op.effect) and op.view is None
+    return not op.moves and any(a.dtype.num >= REGISTERED for a in avals)
 
 
 @lru_cache(1024)

@@ -15,7 +15,8 @@ BATCHING = ("batching.py", "facets/batching.py")  # what becomes of the rows of 
 BARE = ("device/namespace.py", "device/null.py")  # a bare device refuses what Type and Shape refuse; Null infers
 VERIFIER = "engine/verifying/applications.py"  # a plan that anybody may have written: no layer has looked at it
 READERS = {  # facet: where in the library it may be read
-    "dtype": ("graph/type.py", *BARE, *BATCHING, VERIFIER, "testing/"),
+    "moves": ("device/narrow.py",),
+    "dtype": ("graph/type.py", *BARE, "device/narrow.py", *BATCHING, VERIFIER, "testing/"),
     # rules and devices ask whether it is `broadcast`: elementwise
     "shape": (
         "graph/shape.py",

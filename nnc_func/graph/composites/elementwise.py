@@ -82,7 +82,7 @@ def nan_to_num(
 
     Both parts of complex numbers are treated so; nothing flows back to what has been replaced.
     """
-    kind = o.dtype(x).kind
+    kind = kind_of(o.dtype(x))
     if kind not in "fc":
         return x
     if kind == "f":

@@ -142,6 +142,7 @@ def token() -> Tensor:
             ((_TOKEN, (0,)), {}),
         ),
     ),
+    moves=True,
 )
 def print_(token: Tensor, /, *values: Tensor, text: str = "") -> Tensor:
     """Print values on the host, in the order of the program; returns a token.
@@ -164,6 +165,7 @@ def print_(token: Tensor, /, *values: Tensor, text: str = "") -> Tensor:
             ((_TOKEN, ((0, 2), "bool"), (2,)), {"text": "values {}"}),
         ),
     ),
+    moves=True,
 )
 def check(token: Tensor, condition: Tensor, /, *values: Tensor, text: str = "") -> Tensor:
     """Raise CheckError where an element of the condition is false, before any variable is written; returns a token.
@@ -186,6 +188,7 @@ def check(token: Tensor, condition: Tensor, /, *values: Tensor, text: str = "") 
             ((_TOKEN, ((2,), "int64"), ()), {"function": _nothing}),
         ),
     ),
+    moves=True,
 )
 def callback(token: Tensor, /, *values: Tensor, function: Function, shapes: Nested = (), dtypes: Nested = ()) -> Tensor:
     """Call a function of the host with NumPy arrays of the values; its results are tensors of the told shapes.

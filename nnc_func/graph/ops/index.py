@@ -85,6 +85,7 @@ def _bounds_within(n: int) -> list[tuple[int, int, int]]:
 
 
 @operator(
+    moves=True,
     shape=movement.sliced,
     dtype=dtypes.first,
     kernels=Kernel("view", compute=kernels.slice_view, infallible=True),

@@ -284,6 +284,7 @@ def cast(x: Tensor, /, *, dtype: DType) -> Tensor:
     cost=free,
     samples=Samples(dtypes=ANY),
     tolerance=EXACT,
+    moves=True,
 )
 def stop_gradient(x: Tensor, /) -> Tensor:
     """The same numbers, which differentiation takes for constants."""
