@@ -48,10 +48,9 @@ class Context:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._operators, name)
 
-    @property
-    def stack(self) -> Any:
-        """The stack that the model is imported into."""
-        return self._trace.stack
+    def key(self, seed: int) -> Any:
+        """The key of a random generator."""
+        return self._trace.stack.key(seed)
 
     def tensor(self, value: Any) -> Any:
         """A tensor of a NumPy array, which may have symbolic extents in it, or of anything else that is none yet."""
@@ -66,6 +65,11 @@ class Context:
             They depend on an input.
         """
         found: np.ndarray[Any, Any] = self._trace.known(x)
+        return found
+
+    def unresolved(self, message: str) -> OnnxError:
+        """The error that says that symbolic extents decide what cannot be symbolic."""
+        found: OnnxError = self._trace.unresolved(message)
         return found
 
     def is_known(self, x: Any) -> bool:
@@ -128,7 +132,7 @@ class Context:
             One is symbolic.
         """
         if not all(map(known, x.shape)):
-            raise self._trace.unresolved(f"extents of {tuple(x.shape)} are not known")
+            raise self.unresolved(f"extents of {tuple(map(str, x.shape))} are not known")
         return tuple(x.shape)
 
     def scalar(self, value: Any, like: Any) -> Any:

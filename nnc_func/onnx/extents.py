@@ -175,9 +175,9 @@ def _product_by_attribute(o: Any, x: Any, axes: Any = None, *, keepdims: int = 1
 
 
 def _range(o: Any, start: Any, limit: Any, delta: Any, **rest: Any) -> Any:
-    if any(x.dtype == object or x.size != 1 for x in (start, limit, delta)) or not delta:
+    if any(x.dtype == object or x.size != 1 for x in (start, limit, delta)) or not delta.item():
         return NotImplemented
-    steps = range(int(start), int(limit), int(delta))
+    steps = range(start.item(), limit.item(), delta.item())
     return np.array(steps, start.dtype) if len(steps) <= LARGEST else NotImplemented
 
 

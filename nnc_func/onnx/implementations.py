@@ -106,6 +106,21 @@ def expanded(found: Implementation, node: Any, version: int, types: Any) -> Any:
     raise OnnxError("it has no entry, and its schema has no function for inputs of these types")
 
 
+def body_opsets(stands: Implementation, function: Any, around: Mapping[str, int]) -> Mapping[str, int]:
+    """The operator sets that a function's nodes are of: those that it imports."""
+    own = versions(function.opset_import)
+    if stands.function is not None:
+        return own
+    return {"": onnx_package().defs.onnx_opset_version(), **around, **own}  # a schema may leave ONNX's own out
+
+
+def defaults(stands: Implementation, function: Any) -> list[Any]:
+    """The attributes that a function has where a node leaves them out, as AttributeProtos."""
+    if stands.schema is None:
+        return list(function.attribute_proto)
+    return [a.default_value for a in stands.schema.attributes.values() if a.default_value.name]
+
+
 def unsupported(graph: Any, opsets: Mapping[str, int], functions: Mapping[Any, Any], path: str = "") -> list[str]:
     """Descriptions of all nodes for which nothing stands, those of inner graphs and of functions that are used too."""
     found: list[str] = []

@@ -13,8 +13,6 @@ from nnc_func.errors import OnnxError
 from nnc_func.onnx.types import onnx_package
 
 ONNX_DOMAIN = "ai.onnx"
-OLDEST = 6
-"""The oldest operator set that is read: entries cover what models of it have in common with version 7."""
 
 
 def domain_of(name: str) -> str:
@@ -116,10 +114,8 @@ def _opsets(onnx: Any, proto: Any) -> Mapping[str, int]:
     if "" not in found and proto.ir_version < 3:
         found[""] = 1
     own = found.get("", newest)
-    if not OLDEST <= own <= newest:
-        raise OnnxError(
-            f"the model is of operator set {own}; {OLDEST} to {newest} are read with onnx {onnx.__version__}"
-        )
+    if not 1 <= own <= newest:
+        raise OnnxError(f"the model is of operator set {own}; 1 to {newest} are read with onnx {onnx.__version__}")
     return found
 
 

@@ -15,10 +15,10 @@ from nnc_func.graph.node import Value, topological
 from nnc_func.graph.tensor import Tensor
 from nnc_func.onnx.context import Context
 from nnc_func.onnx.extents import EXTENTS, is_extents, settled
-from nnc_func.onnx.implementations import described, expanded, implementation
-from nnc_func.onnx.reading import domain_of, versions
+from nnc_func.onnx.implementations import body_opsets, defaults, described, expanded, implementation
+from nnc_func.onnx.reading import domain_of
 from nnc_func.onnx.signatures import check_attributes, check_entry, check_inputs
-from nnc_func.onnx.types import array_of, dense_of, element_of, onnx_package
+from nnc_func.onnx.types import array_of, dense_of, dtype_of, element_of, onnx_package
 
 DEEPEST = 64
 """Functions and inner graphs nested deeper than this are refused: they call themselves."""
@@ -113,11 +113,19 @@ class Body:
         scope = Scope(dict(zip(self.inputs, values, strict=True)), self._scope)
         return self._trace.graph(self._graph, scope, self._frame)
 
-    def element_types(self) -> tuple[Any, ...]:
-        """The dtypes that its outputs are declared to have."""
-        from nnc_func.onnx.types import dtype_of
+    def empty(self, output: int) -> Any:
+        """What stands for no values of an output side by side: of extent 0, and of the shape that the graph says.
 
-        return tuple(dtype_of(o.type.tensor_type.elem_type) for o in self._graph.output)
+        Raises
+        ------
+        OnnxError
+            It does not say the shape and the dtype.
+        """
+        tensor = self._graph.output[output].type.tensor_type
+        shape = tuple(d.dim_value for d in tensor.shape.dim)
+        if not tensor.HasField("shape") or not all(d.HasField("dim_value") for d in tensor.shape.dim):
+            raise OnnxError(f"no step is taken, and no shape is said of the output {self.outputs[output]!r}")
+        return np.zeros((0, *shape), dtype_of(tensor.elem_type))
 
 
 class Trace:
@@ -316,8 +324,9 @@ class Trace:
         attributes = self._attributes(node, scope, frame)
         inner = frame.inner(
             node,
-            opsets=versions(function.opset_import) if function.opset_import else frame.opsets,
-            attributes={a.name: self._attribute(a, node, scope, frame) for a in function.attribute_proto} | attributes,
+            opsets=body_opsets(stands, function, frame.opsets),
+            attributes={a.name: self._attribute(a, node, scope, frame) for a in defaults(stands, function)}
+            | attributes,
         )
         local = Scope(given)
         self.nodes(needed(function.node, function.output), local, inner)

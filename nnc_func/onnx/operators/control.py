@@ -1,0 +1,116 @@
+"""Branches and loops: of what is known while the model is traced, their inner graphs are written out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from nnc_func.errors import OnnxError
+from nnc_func.facets.dims import known
+from nnc_func.onnx.table import onnx_operator
+
+SINCE = (11, 13, 16, 19, 21, 23, 24, 25)
+LONGEST = 10_000
+"""A loop that is written out has at most so many steps."""
+
+
+@onnx_operator("If", since=(1, *SINCE), raw=True, several=True)
+def if_(o: Any, condition: Any, *, then_branch: Any, else_branch: Any) -> Any:
+    """One of two inner graphs."""
+    return (then_branch if _true(o, condition) else else_branch)()
+
+
+def _true(o: Any, condition: Any) -> bool:
+    found = o.known(condition)
+    if found.size != 1:
+        raise OnnxError(f"a condition is one truth value, given {found.size}")
+    return bool(found.ravel()[0])
+
+
+@onnx_operator("Loop", since=(1, *SINCE), raw=True, several=True)
+def loop(o: Any, trips: Any = None, condition: Any = None, *initial: Any, body: Any) -> Any:
+    """An inner graph again and again: it is given the number of the step, the condition and what is carried."""
+    count = LONGEST + 1 if trips is None else o.integers(o.known(trips))[0]
+    if not known(count):
+        raise o.unresolved("how often a loop runs depends on extents that are not known")
+    carried, going = list(initial), condition is None or _true(o, condition)
+    outputs: list[list[Any]] = [[] for _ in body.outputs[len(initial) + 1 :]]
+    step, flag = 0, np.array(True) if condition is None else condition
+    while going and step < count:
+        if step >= LONGEST:
+            raise OnnxError(f"a loop of more than {LONGEST} steps")
+        flag, *found = body(np.array(step, np.int64), flag, *carried)
+        carried = found[: len(initial)]
+        for each, value in zip(outputs, found[len(initial) :], strict=True):
+            each.append(o.tensor(value))
+        step += 1
+        going = step < count and _true(o, flag)
+    stacked = [o.stack(*each, axis=0) if each else body.empty(len(initial) + 1 + i) for i, each in enumerate(outputs)]
+    return (*carried, *stacked)
+
+
+@onnx_operator("Scan", since=(9, *SINCE), several=True)
+def scan(
+    o: Any, *values: Any, body: Any, num_scan_inputs: int, scan_input_axes: Sequence[int] | None = None,
+    scan_input_directions: Sequence[int] | None = None, scan_output_axes: Sequence[int] | None = None,
+    scan_output_directions: Sequence[int] | None = None,
+) -> Any:  # fmt: skip
+    """An inner graph for each slice of tensors: it is given what is carried, and the slices."""
+    if not 0 < num_scan_inputs <= len(values):
+        raise OnnxError(f"num_scan_inputs={num_scan_inputs} of {len(values)} inputs")
+    states = len(values) - num_scan_inputs
+    axes = o.full_sequence(scan_input_axes or (), num_scan_inputs, 0)
+    backwards = o.full_sequence(scan_input_directions or (), num_scan_inputs, 0)
+    steps, slices = _slices(o, values[states:], axes, backwards)
+    outputs = len(body.outputs) - states
+    columns = _steps(o, body, list(values[:states]), slices, steps)
+    to, turned = (o.full_sequence(a or (), outputs, 0) for a in (scan_output_axes, scan_output_directions))
+    stacked = []
+    for i, (column, axis, reverse) in enumerate(zip(columns[1], to, turned, strict=True)):
+        listed = column[::-1] if reverse else column
+        stacked.append(o.stack(*listed, axis=axis) if listed else body.empty(states + i))
+    return (*columns[0], *stacked)
+
+
+@onnx_operator("Scan", since=8, several=True)
+def scan_batches(
+    o: Any, lengths: Any = None, *values: Any, body: Any, num_scan_inputs: int, directions: Sequence[int] | None = None
+) -> Any:
+    """An inner graph for each slice of the second axis, of each element of the first one by itself."""
+    if lengths is not None:
+        raise OnnxError("lengths of sequences are not supported")
+    states = len(values) - num_scan_inputs
+    rows = [o.unstack(v, axis=0) for v in values]
+    found = []
+    for row in zip(*rows, strict=True):
+        backwards = o.full_sequence(directions or (), num_scan_inputs, 0)
+        steps, slices = _slices(o, row[states:], (0,) * num_scan_inputs, backwards)
+        carried, columns = _steps(o, body, list(row[:states]), slices, steps)
+        found.append([*carried, *(o.stack(*column, axis=0) for column in columns)])
+    return [o.stack(*each, axis=0) for each in zip(*found, strict=True)]
+
+
+def _slices(o: Any, tensors: Sequence[Any], axes: Sequence[int], backwards: Sequence[int]) -> tuple[int, list[Any]]:
+    """How many steps there are, and the slices of each tensor."""
+    found, extents = [], set()
+    for x, axis, reverse in zip(tensors, axes, backwards, strict=True):
+        at = o.axis(axis, len(x.shape))
+        extents.add(o.extents(x)[at])
+        parts = o.unstack(x, axis=at)
+        found.append(parts[::-1] if reverse else parts)
+    if len(extents) != 1 or max(extents) > LONGEST:
+        raise OnnxError(f"tensors that are scanned have one extent, of at most {LONGEST}, given {sorted(extents)}")
+    return extents.pop(), found
+
+
+def _steps(o: Any, body: Any, carried: list[Any], slices: list[Any], steps: int) -> tuple[list[Any], list[list[Any]]]:
+    states = len(carried)
+    columns: list[list[Any]] = [[] for _ in body.outputs[states:]]
+    for step in range(steps):
+        found = body(*carried, *(each[step] for each in slices))
+        carried = list(found[:states])
+        for column, value in zip(columns, found[states:], strict=True):
+            column.append(o.tensor(value))
+    return carried, columns
