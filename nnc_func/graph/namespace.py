@@ -2133,6 +2133,51 @@ class Ops(Generic[T]):
         """
         return self._compose("resize", x, size=size, scale=scale, method=method, align_corners=align_corners, axis=axis)
 
+    def resample(
+        self,
+        x: T | Scalar,
+        /,
+        *,
+        axes: Axes,
+        size: Any = None,
+        scale: Any = None,
+        method: str = "linear",
+        coordinates: str = "half_pixel",
+        rounding: str = "round_prefer_floor",
+        coefficient: float = -0.75,
+        antialias: bool = False,
+        exclude_outside: bool = False,
+        aspect: str = "stretch",
+        region: Any = None,
+        fill: float = 0.0,
+    ) -> T:
+        """Resampled along some axes by any rule of ONNX's Resize: nearest, linear, cubic; with or without antialiasing.
+
+        `size` gives the extents of the `axes`, or `scale` what they are multiplied by (rounded down), a number or one for
+        each axis. With `size`, ``aspect="not_larger"`` or ``"not_smaller"`` scales all axes by one number, so that none
+        becomes larger, or smaller, than was asked for.
+
+        Where element i of the result lies among the n of an axis, its scale being s, `coordinates` says:
+
+        - ``"half_pixel"``: at ``(i + 0.5) / s - 0.5``; ``"pytorch_half_pixel"`` at 0 if it is the only one;
+          ``"half_pixel_symmetric"`` keeps the middle where it is if the scaled extent is no whole number;
+        - ``"align_corners"``: at ``i (n - 1) / (s n - 1)``; ``"asymmetric"``: at ``i / s``;
+        - ``"tf_crop_and_resize"``: in the `region`, pairs (start, end) in which 0 and 1 are the first and the last element;
+          what lies outside is `fill`.
+
+        ``"nearest"`` takes the element to which `rounding` rounds that: ``"round_prefer_floor"``, ``"round_prefer_ceil"``,
+        ``"floor"`` or ``"ceil"``. ``"linear"`` weighs two neighbours, ``"cubic"`` four, by Keys' kernel with `coefficient`;
+        with `antialias` as many more as an axis shrinks. Beyond the ends the outermost elements are repeated, or, with
+        `exclude_outside`, not counted.
+
+        Refused: unknown extents along the axes, integers to be weighed.
+        """
+        return self._compose(
+            "resample", x, axes=axes, size=size, scale=scale, method=method, coordinates=coordinates,
+            rounding=rounding, coefficient=coefficient, antialias=antialias, exclude_outside=exclude_outside,
+            aspect=aspect, region=region, fill=fill
+        )
+
     def moments(self, x: T | Scalar, /, *, axis: Axes | None = None, keepdims: bool = False) -> tuple[T, ...]:
         """Mean and biased variance along some axes, or all: the variance is the mean square of what the mean leaves.
 

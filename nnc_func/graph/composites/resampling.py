@@ -1,0 +1,142 @@
+"""Tensors resampled along any axes by any rule in use: a matrix of weights an axis, or the nearest elements."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nnc_func.errors import DTypeError, OperatorError, ShapeError
+from nnc_func.facets.dims import known, product
+from nnc_func.facets.dtypes import kind_of
+from nnc_func.facets.resampling import Resampling, resampled_extents
+from nnc_func.facets.samples import FLOATS, Samples, Tolerance
+from nnc_func.facets.shapes import normalise_axes
+from nnc_func.graph.composite import composite
+from nnc_func.graph.functions import Functions
+from nnc_func.graph.ops.families import Axes, Nested, Tensor
+
+
+def constant(o: Functions, array: Any, x: Tensor) -> Any:
+    """An array of the host as an operand beside `x`, in its place."""
+    place = o.place(x)
+    return array if place is None else o.transfer(array, place=place)
+
+
+def _listed(name: str, value: Any, count: int, kinds: Any) -> tuple[Any, ...] | None:
+    if value is None:
+        return None
+    found = value if isinstance(value, tuple) else (value,) * count
+    if len(found) == count and all(isinstance(v, kinds) and not isinstance(v, bool) and v >= 0 for v in found):
+        return found
+    raise OperatorError(f"{name} is a number, not negative, or one for each of {count} axes, given {value!r}")
+
+
+def _wanted(extents: Any, size: Any, scale: Any, aspect: str) -> Any:
+    """The extents that are asked for, and by what these are scaled."""
+    if (size is None) == (scale is None):
+        raise OperatorError(f"either size or scale says how large it becomes; given size={size}, scale={scale}")
+    if not all(map(known, extents)):
+        raise ShapeError(f"resample wants extents that are known, given {extents}; resize takes unknown ones")
+    if not all(extents):
+        raise ShapeError(f"an axis without elements is not resampled, given the extents {extents}")
+    scales = _listed("scale", scale, len(extents), (int, float))
+    if scales is not None and not all(0 < s < float("inf") for s in scales):
+        raise OperatorError(f"a scale is a positive number, given {scale!r}")
+    return resampled_extents(extents, _listed("size", size, len(extents), int), scales, aspect)
+
+
+def _regions(region: Any, count: int) -> tuple[tuple[float, float], ...]:
+    found = ((0.0, 1.0),) * count if region is None else region
+    if not isinstance(found, tuple) or len(found) != count or not all(
+        isinstance(pair, tuple) and len(pair) == 2 and all(isinstance(v, (int, float)) for v in pair) for pair in found
+    ):  # fmt: skip
+        raise OperatorError(f"region is a pair (start, end) for each of {count} axes, given {region!r}")
+    return found
+
+
+def _along(o: Functions, x: Tensor, axis: int, how: Resampling, positions: Any, scale: float) -> Tensor:
+    n = x.shape[axis]
+    if how.method == "nearest":
+        return o.take(x, constant(o, how.nearest(positions, n), x), axis=axis)
+    if np.array_equal(positions, np.arange(n)):
+        return x
+    weights = constant(o, how.weights(positions, n, scale).astype(o.dtype(x)), x)
+    if axis == len(x.shape) - 1:
+        return o.tensordot(x, weights, axes=((axis,), (1,)))
+    before, behind = x.shape[:axis], x.shape[axis + 1 :]
+    found = o.matmul(weights, o.reshape(x, shape=(*before, n, product(behind))))
+    return o.reshape(found, shape=(*before, len(positions), *behind))
+
+
+def _outside(o: Functions, x: Tensor, axis: int, missing: Any, fill: float) -> Tensor:
+    mask = constant(o, missing.reshape(-1, *(1,) * (len(x.shape) - axis - 1)), x)
+    return o.where(mask, o.number(fill, x), x)
+
+
+_CASES: Any = (
+    ((2, 3, 4), {"axes": (1, 2), "size": (5, 2)}),
+    ((3, 4), {"axes": 0, "scale": 2.5}),
+    ((1, 2, 4, 4), {"axes": (2, 3), "scale": (0.6, 0.8), "antialias": True}),
+    ((4, 5), {"axes": (0, -1), "size": (3, 7), "exclude_outside": True, "coordinates": "asymmetric"}),
+    ((4, 5), {"axes": (0, 1), "size": (8, 3), "coordinates": "align_corners", "rounding": "floor"}),
+    ((4, 5), {"axes": (1,), "size": (1,), "coordinates": "pytorch_half_pixel", "rounding": "ceil"}),
+    ((4, 5), {"axes": (0, 1), "size": 3, "coordinates": "tf_crop_and_resize", "region": ((0.2, 1.3), (0.9, 0.1)),
+              "fill": 7.0}),
+    ((4, 6), {"axes": (0, 1), "size": (7, 7), "aspect": "not_larger", "rounding": "round_prefer_ceil"}),
+    ((5,), {"axes": 0, "scale": 0.3, "coordinates": "half_pixel_symmetric", "coefficient": -0.5}),
+    ((0, 3), {"axes": 1, "size": 2}),
+)  # fmt: skip
+
+
+@composite(
+    onnx="Resize", tolerance=Tolerance(64.0),
+    samples=Samples(relation="cases", dtypes=FLOATS, cases=tuple(
+        ((x,), {**params, "method": method}) for x, params in _CASES for method in ("nearest", "linear", "cubic")
+    )),
+)  # fmt: skip
+def resample(
+    o: Functions, x: Tensor, /, *, axes: Axes, size: Nested | None = None, scale: Nested | None = None,
+    method: str = "linear", coordinates: str = "half_pixel", rounding: str = "round_prefer_floor",
+    coefficient: float = -0.75, antialias: bool = False, exclude_outside: bool = False, aspect: str = "stretch",
+    region: Nested | None = None, fill: float = 0.0,
+) -> Tensor:  # fmt: skip
+    """Resampled along some axes by any rule of ONNX's Resize: nearest, linear, cubic; with or without antialiasing.
+
+    `size` gives the extents of the `axes`, or `scale` what they are multiplied by (rounded down), a number or one for
+    each axis. With `size`, ``aspect="not_larger"`` or ``"not_smaller"`` scales all axes by one number, so that none
+    becomes larger, or smaller, than was asked for.
+
+    Where element i of the result lies among the n of an axis, its scale being s, `coordinates` says:
+
+    - ``"half_pixel"``: at ``(i + 0.5) / s - 0.5``; ``"pytorch_half_pixel"`` at 0 if it is the only one;
+      ``"half_pixel_symmetric"`` keeps the middle where it is if the scaled extent is no whole number;
+    - ``"align_corners"``: at ``i (n - 1) / (s n - 1)``; ``"asymmetric"``: at ``i / s``;
+    - ``"tf_crop_and_resize"``: in the `region`, pairs (start, end) in which 0 and 1 are the first and the last element;
+      what lies outside is `fill`.
+
+    ``"nearest"`` takes the element to which `rounding` rounds that: ``"round_prefer_floor"``, ``"round_prefer_ceil"``,
+    ``"floor"`` or ``"ceil"``. ``"linear"`` weighs two neighbours, ``"cubic"`` four, by Keys' kernel with `coefficient`;
+    with `antialias` as many more as an axis shrinks. Beyond the ends the outermost elements are repeated, or, with
+    `exclude_outside`, not counted.
+
+    Refused: unknown extents along the axes, integers to be weighed.
+    """
+    how = Resampling(method, coordinates, rounding, coefficient, antialias, exclude_outside)
+    if method != "nearest" and kind_of(o.dtype(x)) not in "fc":
+        raise DTypeError(
+            f"{method} resampling weighs floating numbers, given {o.dtype(x)}; cast them, or use 'nearest'"
+        )
+    at = normalise_axes(axes, len(x.shape))
+    extents = tuple(x.shape[a] for a in at)
+    sizes, scales = _wanted(extents, size, scale, aspect)
+    outside = []
+    for axis, n, m, s, pair in zip(at, extents, sizes, scales, _regions(region, len(at)), strict=True):
+        positions = how.positions(n, m, s, pair) if m else np.zeros(0)
+        if coordinates == "tf_crop_and_resize":
+            missing = (positions < 0) | (positions > n - 1)
+            outside += [(axis, missing)] if missing.any() else []
+        x = _along(o, x, axis, how, positions, s)
+    for axis, missing in outside:
+        x = _outside(o, x, axis, missing, fill)
+    return x
