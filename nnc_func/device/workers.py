@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import Context, copy_context
+from functools import partial
 from queue import SimpleQueue
 from typing import Any
 
@@ -161,6 +162,14 @@ class _Share:
                 if had > threads:
                     each.set_num_threads(threads)
 
+    def spare(self) -> int:
+        """Threads of BLAS, while nobody asks for less."""
+        if self._asking:
+            return 1
+        if self._libraries is None:
+            self._libraries = _blas()
+        return max((each.get_num_threads() for each in self._libraries), default=1)
+
     def free(self) -> None:
         """As it was, if nobody else asks for less."""
         with self._lock:
@@ -198,6 +207,35 @@ def shared(jobs: int) -> Iterator[None]:
         yield
     finally:
         _SHARE.free()
+
+
+def spare() -> int:
+    """How many threads BLAS may use: so many may a kernel that calls it use in its place; 1 where that is not known."""
+    return _SHARE.spare()
+
+
+def side_by_side(work: Callable[[int], None], threads: int) -> None:
+    """Run ``work(0)``, ``work(1)``, … in so many threads, this one among them, while BLAS has one for each.
+
+    Examples
+    --------
+    >>> found = []
+    >>> side_by_side(found.append, 2)
+    >>> sorted(found)
+    [0, 1]
+    """
+    if threads == 1:
+        work(0)
+        return
+    _SHARE.hold(1)
+    try:
+        together([partial(work, thread) for thread in range(threads)], stop=_nothing)
+    finally:
+        _SHARE.free()
+
+
+def _nothing() -> None:
+    """Jobs of one kernel end by themselves."""
 
 
 def cores() -> int:

@@ -189,6 +189,7 @@ _RANDOM_NORMAL = CATALOGUE["random_normal"]
 _RANDOM_BERNOULLI = CATALOGUE["random_bernoulli"]
 _MASKED = CATALOGUE["masked"]
 _BLOCKWISE = CATALOGUE["blockwise"]
+_CONV2D_BLOCKWISE = CATALOGUE["conv2d_blockwise"]
 _TOKEN = CATALOGUE["token"]
 _PRINT = CATALOGUE["print"]
 _CHECK = CATALOGUE["check"]
@@ -1277,6 +1278,30 @@ class Ops(Generic[T]):
         have one by one.
         """
         return self._bind(_BLOCKWISE, *xs, steps=steps)
+
+    def conv2d_blockwise(
+        self,
+        x: T | Scalar,
+        w: T | Scalar,
+        /,
+        *others: T | Scalar,
+        steps: Any,
+        stride: Any = (1, 1),
+        padding: Any = "VALID",
+        dilation: Any = (1, 1),
+        groups: int = 1,
+        data_format: str = "NHWC",
+    ) -> T:
+        """`conv2d` and the elementwise operators that follow it, finished block by block before a block leaves the caches.
+
+        A step is ``(operator's name, position of an operand, ...)``; positions count the convolution's result, the other
+        arguments, then the steps. The last step is the result. Other arguments broadcast to the convolution's result. The
+        other parameters are those of `conv2d`.
+        """
+        return self._bind(
+            _CONV2D_BLOCKWISE, x, w, *others, steps=steps, stride=stride, padding=padding, dilation=dilation,
+            groups=groups, data_format=data_format
+        )
 
     def token(self) -> T:
         """The token that comes before every effect of a program."""

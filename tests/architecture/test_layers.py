@@ -42,7 +42,14 @@ READERS = {  # facet: where in the library it may be read
         "testing/",
         "stacks.py",  # copies a caller's array
     ),
-    "layout": ("graph/shape.py", "device/null.py", "engine/", "facets/kernels.py", "testing/"),
+    "layout": (
+        "graph/shape.py",
+        "graph/rules/channels.py",
+        "device/null.py",
+        "engine/",
+        "facets/kernels.py",
+        "testing/",
+    ),
     "place": ("graph/shape.py", "device/places.py", "engine/", "testing/"),
     "derivative": ("autodiff/", "testing/"),
     "cost": ("graph/rules/", "graph/show.py", "engine/", "device/null.py", "models/summary.py", "testing/"),

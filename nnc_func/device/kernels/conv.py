@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from attrs import evolve, frozen
 
-from nnc_func.device.kernels import depthwise, shifted
+from nnc_func.device.kernels import conv_rows, depthwise, shifted
 from nnc_func.device.kernels.linalg import (
     Arrays,
     Pair,
@@ -326,9 +326,11 @@ HOST_COLUMNS = 1 << 22  # bytes of columns at a time: fewer products, and still 
 DEVICE_COLUMNS = 1 << 28  # a GPU wants few large products
 
 
-def _kernels(into: Any, scratch: Any, result: Any, fallback: Any, first: Kernel, *others: Kernel) -> tuple[Kernel, ...]:
-    """As the first does, by columns on the host, by more columns on a GPU, as others do, by offsets anywhere."""
-    fast = [first]
+def _kernels(
+    into: Any, scratch: Any, result: Any, fallback: Any, firsts: tuple[Kernel, ...], *others: Kernel
+) -> tuple[Kernel, ...]:
+    """As the first ones do, by columns on the host, by more columns on a GPU, as others do, by offsets anywhere."""
+    fast = [*firsts]
     for namespace, limit in (("numpy", HOST_COLUMNS), ("cupy", DEVICE_COLUMNS)):
         write, wants = partial(into, limit), partial(scratch, limit)
         fast.append(
@@ -340,9 +342,10 @@ def _kernels(into: Any, scratch: Any, result: Any, fallback: Any, first: Kernel,
     return (*fast, *others, reference(fallback))
 
 
-def _conv_result(
+def conv_result(
     x: Any, w: Any, *, stride: Any, padding: Any, dilation: Any, groups: int, data_format: str
 ) -> tuple[Any, Any]:
+    """Shape and dtype of `conv2d`."""
     h, width = x.shape[1:3] if data_format == "NHWC" else x.shape[2:]
     found = windows_of((h, width), w.shape[:2], stride, padding, dilation).outputs
     shape = (x.shape[0], *found, w.shape[3]) if data_format == "NHWC" else (x.shape[0], w.shape[3], *found)
@@ -359,15 +362,15 @@ def _kernel_result(x: Any, g: Any, *, kernel_shape: tuple[int, ...], **_: Any) -
 
 CONV2D = with_reordered(
     _kernels(
-        _conv_into, _conv_scratch, _conv_result, _conv_reference, depthwise.conv2d(_conv_result),
-        shifted.conv2d(_conv_result),
+        _conv_into, _conv_scratch, conv_result, _conv_reference,
+        (depthwise.conv2d(conv_result), conv_rows.conv2d(conv_result)), shifted.conv2d(conv_result),
     ),
     (True, False, True),
 )  # fmt: skip
 CONV2D_INPUT_GRADIENT = with_reordered(
     _kernels(
         _input_gradient_into, _input_gradient_scratch, _input_result, _input_gradient_reference,
-        depthwise.conv2d_input_gradient(_input_result),
+        (depthwise.conv2d_input_gradient(_input_result),),
         shifted.conv2d_input_gradient(_input_result, _input_gradient_reference),
     ),
     (True, False, True),
@@ -375,7 +378,7 @@ CONV2D_INPUT_GRADIENT = with_reordered(
 CONV2D_KERNEL_GRADIENT = with_reordered(
     _kernels(
         _kernel_gradient_into, _kernel_gradient_scratch, _kernel_result, _kernel_gradient_reference,
-        depthwise.conv2d_kernel_gradient(_kernel_result),
+        (depthwise.conv2d_kernel_gradient(_kernel_result),),
         shifted.conv2d_kernel_gradient(_kernel_result, _kernel_gradient_reference),
     ),
     (True, True, False),

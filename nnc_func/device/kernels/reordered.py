@@ -20,7 +20,7 @@ OTHER = {NHWC: NCHW, NCHW: NHWC}
 
 @frozen
 class Shown:
-    """What a kernel's scratch depends on."""
+    """What a kernel's scratch, and whether it accepts, depend on."""
 
     shape: tuple[int, ...]
     dtype: Any
@@ -52,16 +52,20 @@ def reordered(kernel: Kernel, images: tuple[bool, ...]) -> Kernel:
         views, results = turned(arrays, data_format, images[:-1]), turned(outs, data_format, images[-1:])
         into(xp, views, results, given, data_format=OTHER[data_format], **_params(params, data_format))
 
-    def wanted(avals: Arrays, *, data_format: str, **params: Any) -> Scratch:
-        assert scratch is not None
-        shown = tuple(
+    def shown(avals: Arrays, data_format: str) -> Arrays:
+        return tuple(
             Shown(_permuted(a.shape, data_format) if it else a.shape, a.dtype)
             for a, it in zip(avals, images[:-1], strict=True)
         )
-        return scratch(shown, data_format=OTHER[data_format], **_params(params, data_format))
 
-    def accepts(avals: Arrays, **params: Any) -> bool:
-        return any(a.layout is not None for a in avals) and kernel.accepts(avals, **params)
+    def wanted(avals: Arrays, *, data_format: str, **params: Any) -> Scratch:
+        assert scratch is not None
+        return scratch(shown(avals, data_format), data_format=OTHER[data_format], **_params(params, data_format))
+
+    def accepts(avals: Arrays, *, data_format: str, **params: Any) -> bool:
+        if all(a.layout is None for a in avals):
+            return False
+        return kernel.accepts(shown(avals, data_format), data_format=OTHER[data_format], **_params(params, data_format))
 
     return evolve(
         kernel, name=f"{kernel.name}, reordered", compute=computed, into=written, accepts=accepts,

@@ -12,6 +12,8 @@ from nnc_func.engine.inspecting.summary import Summary, summarised
 from nnc_func.engine.running.observed import Application, Observer, called
 from nnc_func.errors import NumericsError
 from nnc_func.facets.dtypes import kind_of
+from nnc_func.graph.ops.conv import conv2d
+from nnc_func.graph.ops.conv_fused import conv2d_blockwise
 from nnc_func.graph.ops.fused import blockwise, step_operator
 
 
@@ -124,10 +126,17 @@ def first_nonfinite(walk: Callable[[Sequence[Observer]], Any], leaves: dict[str,
 
 def _step(found: Application, operands: list[Any], device: Any) -> str:
     """Of a fused group, the operator of the first step that is not finite."""
-    if found.op is not blockwise:
+    values, params = [device.asarray(a) for a in operands], dict(found.items)
+    if found.op is conv2d_blockwise:
+        steps = params.pop("steps")
+        values = [device.bind(conv2d, *values[:2], **params), *values[2:]]
+        if not _finite(device.to_numpy(values[0])):
+            return conv2d.name
+    elif found.op is blockwise:
+        steps = params["steps"]
+    else:
         return ""
-    values = [device.asarray(a) for a in operands]
-    for name, *at in dict(found.items)["steps"]:
+    for name, *at in steps:
         values.append(device.bind(step_operator(name), *(values[i] for i in at)))
         if not _finite(device.to_numpy(values[-1])):
             return str(name)

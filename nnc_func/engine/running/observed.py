@@ -14,9 +14,12 @@ import numpy as np
 
 from nnc_func.declaration import Items
 from nnc_func.errors import DeviceError
+from nnc_func.graph.ops.conv_fused import conv2d_blockwise
 from nnc_func.graph.ops.fused import blockwise
 from nnc_func.graph.origin import PARTS, lines, told
 from nnc_func.op import Op
+
+FUSED = (blockwise, conv2d_blockwise)
 
 
 def called(op: Op, items: Items) -> str:
@@ -28,13 +31,13 @@ def called(op: Op, items: Items) -> str:
     >>> called(CATALOGUE["add"], ())
     'add'
     """
-    steps = dict(items).get("steps", ()) if op is blockwise else ()
+    steps = dict(items).get("steps", ()) if op in FUSED else ()
     return f"{op.name}({', '.join(name for name, *_ in steps)})" if steps else op.name
 
 
 def lines_of(op: Op) -> int:
     """How many lines of an origin are told: one, or those of a fused group's steps."""
-    return PARTS if op is blockwise else 1
+    return PARTS if op in FUSED else 1
 
 
 class Application:

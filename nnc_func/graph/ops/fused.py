@@ -64,7 +64,7 @@ def step_kernel(op: Op, dtypes: tuple[Any, ...], on: str = "numpy") -> Kernel | 
 
 
 @lru_cache(4096)
-def _dtypes(steps: Steps, given: tuple[Any, ...]) -> tuple[Any, ...]:
+def step_dtypes(steps: Steps, given: tuple[Any, ...]) -> tuple[Any, ...]:
     """Dtypes of the arguments and of all steps."""
     found = list(given)
     for name, *at in steps:
@@ -75,7 +75,7 @@ def _dtypes(steps: Steps, given: tuple[Any, ...]) -> tuple[Any, ...]:
 def _dtype(*given: Any, steps: Steps) -> Any:
     if not steps:
         raise OperatorError("blockwise needs a step at least")
-    return _dtypes(steps, given)[-1]
+    return step_dtypes(steps, given)[-1]
 
 
 def _cost(args: tuple[Any, ...], results: tuple[Any, ...], *, steps: Steps) -> Cost:
@@ -132,12 +132,15 @@ def masked(x: Tensor, condition: Tensor, /) -> Tensor:
 
 
 def _reference(xp: Any, *xs: Any, steps: Steps) -> Any:
-    """One step after another, in any namespace."""
+    return one_by_one(xp, xs, shapes.broadcast(*(x.shape for x in xs)), steps)
+
+
+def one_by_one(xp: Any, xs: Any, shape: Any, steps: Steps) -> Any:
+    """One step after another, in any namespace; the last one's result, in that shape."""
     values = list(xs)
     for name, *at in steps:
         op, operands = step_operator(name), [values[i] for i in at]
         values.append(fresh(xp, op.kernels[-1], ())(*operands))
-    shape = shapes.broadcast(*(x.shape for x in xs))
     return values[-1] if values[-1].shape == shape else xp.asarray(xp.broadcast_to(values[-1], shape), copy=True)
 
 
@@ -179,13 +182,20 @@ class _Registers:
 
 
 @lru_cache(4096)
-def _lowered(steps: Steps, given: tuple[Any, ...]) -> Lowered:
+def lowered(steps: Steps, given: tuple[Any, ...], own: bool = False) -> Lowered:
+    """Steps on arguments of these dtypes; the first argument lies in a register of its `own`, or none does.
+
+    Raises
+    ------
+    OperatorError
+        A step is no operator, or one that cannot be computed in blocks.
+    """
     import numpy as np
 
-    dtypes, registers, calls = _dtypes(steps, given), _Registers(), []
+    dtypes, registers, calls = step_dtypes(steps, given), _Registers(), []
     count = len(given)
     last_use = {i: step for step, (_, *at) in enumerate(steps) for i in at}
-    held: dict[int, int] = {}  # value to register
+    held: dict[int, int] = {0: registers.take(given[0])} if own else {}  # value to register
     copies = False
     for step, (name, *at) in enumerate(steps):
         kernel = step_kernel(step_operator(name), tuple(dtypes[i] for i in at))
@@ -225,8 +235,8 @@ def _block(shape: Any, dtype: Any, flat: bool) -> tuple[Any, ...]:
 def _scratch(avals: Any, *, steps: Steps) -> tuple[tuple[tuple[int, ...], Any], ...]:
     shape = shapes.broadcast(*(a.shape for a in avals))
     given = tuple(a.dtype for a in avals)
-    block = _block(shape, _dtypes(steps, given)[-1], _flat(avals, shape))
-    return tuple((block, d) for d in _lowered(steps, given).registers)
+    block = _block(shape, step_dtypes(steps, given)[-1], _flat(avals, shape))
+    return tuple((block, d) for d in lowered(steps, given).registers)
 
 
 def _into(xp: Any, arrays: Any, outs: Any, scratch: Any, *, steps: Steps) -> None:
@@ -243,7 +253,7 @@ def _into(xp: Any, arrays: Any, outs: Any, scratch: Any, *, steps: Steps) -> Non
         arrays = [a.reshape(-1) if a.shape == out.shape else a.reshape(()) for a in arrays]
         out = out.reshape(-1)
     whole = [a.ndim < out.ndim or a.shape[0] != out.shape[0] for a in arrays]
-    lowered = _lowered(steps, tuple(a.dtype for a in arrays))
+    found = lowered(steps, tuple(a.dtype for a in arrays))
     length = out.shape[0]
     rows = _block(out.shape, out.dtype, flat)[0]
     for start in range(0, length, rows):
@@ -251,13 +261,14 @@ def _into(xp: Any, arrays: Any, outs: Any, scratch: Any, *, steps: Steps) -> Non
         blocks = [a if all_of_it else a[part] for a, all_of_it in zip(arrays, whole, strict=True)]
         blocks += [s[: part.stop - start] for s in scratch]
         blocks.append(out[part])
-        _call(lowered, blocks)
+        call_steps(found, blocks)
 
 
-def _call(lowered: Lowered, blocks: list[Any]) -> None:
-    for call, operands, target in lowered.calls:
+def call_steps(steps: Lowered, blocks: list[Any]) -> None:
+    """Run them on blocks: of the arguments, of the registers, of the result."""
+    for call, operands, target in steps.calls:
         call(*[blocks[i] for i in operands], blocks[target])
-    if lowered.copies:
+    if steps.copies:
         blocks[-1][...] = blocks[target]
 
 
@@ -267,7 +278,7 @@ def _into_runs(xp: Any, arrays: Any, out: Any, scratch: Any, steps: Steps) -> No
     shape = (product(out.shape[: at + 1]), product(out.shape[at + 1 :]))
     whole = out.reshape(shape)
     rows = [a.reshape(shape) if a.shape == out.shape else a.reshape(()) for a in arrays]
-    lowered = _lowered(steps, tuple(a.dtype for a in arrays))
+    found = lowered(steps, tuple(a.dtype for a in arrays))
     length = _block(out.shape, out.dtype, True)[0]
     height, width = max(1, length // shape[1]), min(length, shape[1])
     for top in range(0, shape[0], height):
@@ -276,7 +287,7 @@ def _into_runs(xp: Any, arrays: Any, out: Any, scratch: Any, steps: Steps) -> No
             target = whole[part]
             blocks = [a[part] if a.ndim else a for a in rows]
             blocks += [s[: target.size].reshape(target.shape) for s in scratch]
-            _call(lowered, [*blocks, target])
+            call_steps(found, [*blocks, target])
     if not xp.shares_memory(whole, out):
         out[...] = whole.reshape(out.shape)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from nnc_func.graph.rules import algebra, fold, fuse, memory, move, parts, train
+from nnc_func.graph.rules import algebra, channels, fold, fuse, fuse_conv, memory, move, parts, train
 from nnc_func.graph.rules.rule import (
     EXACT,
     REASSOCIATION,
@@ -55,4 +55,4 @@ def rules_in(*modules: ModuleType) -> tuple[AnyRule, ...]:
     )
 
 
-RULES = rules_in(fold, algebra, move, memory, parts, train, fuse)
+RULES = rules_in(fold, algebra, move, memory, parts, train, channels, fuse_conv, fuse)

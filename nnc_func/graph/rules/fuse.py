@@ -76,12 +76,13 @@ def fuse_elementwise(roots: tuple[Value, ...], order: list[Node], builder: Any) 
             builder.where = merged(step.origin for step in members[node])
             done[node] = _fused(members[node], done, builder)
         elif last is None:
-            args = tuple(_now(done, a) for a in node.args)
+            args = tuple(now(done, a) for a in node.args)
             done[node] = node if args == node.args else builder.made(node.op, args, node.items, node.avals)
-    return tuple(_now(done, r) for r in roots), len(members)
+    return tuple(now(done, r) for r in roots), len(members)
 
 
-def _now(done: dict[Node, Node], value: Value) -> Value:
+def now(done: dict[Node, Node], value: Value) -> Value:
+    """What a value has become."""
     found = done[value.node]
     return found.result(value.index) if value.node.op.several else found
 
@@ -92,13 +93,13 @@ def _fused(steps: list[Node], done: dict[Node, Node], builder: Any) -> Node:
     outside = list(dict.fromkeys(a for step in steps for a in step.args if a.node not in inside))
     position: dict[Value, int] = {a: i for i, a in enumerate([*outside, *steps])}
     told = tuple((step.op.name, *(position[a] for a in step.args)) for step in steps)
-    args, items, avals = tuple(_now(done, a) for a in outside), blockwise.canonical({"steps": told}), steps[-1].avals
+    args, items, avals = tuple(now(done, a) for a in outside), blockwise.canonical({"steps": told}), steps[-1].avals
     if any(a.aval.layout is not None for a in args):
         given = tuple([a.aval for a in args])
         if builder.shape.infer(blockwise, given, items) != avals[0]:  # a layout that got lost on the way would stay
             for step in steps:
-                now = tuple(_now(done, a) for a in step.args)
-                done[step] = step if now == step.args else builder.made(step.op, now, step.items, step.avals)
+                moved = tuple(now(done, a) for a in step.args)
+                done[step] = step if moved == step.args else builder.made(step.op, moved, step.items, step.avals)
             return done[steps[-1]]
     found: Node = builder.made(blockwise, args, items, avals)
     return found

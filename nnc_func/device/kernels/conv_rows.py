@@ -1,0 +1,266 @@
+"""Kernels of convolution by rows of windows, channels last: what fits in cache is gathered, multiplied, and finished.
+
+A block is some rows of the windows of one image, or some whole images. Its windows become the columns of a matrix, one
+product makes the block of the result, and elementwise steps that follow are done right there, before it leaves the
+caches. Blocks are dealt out to as many threads as BLAS may use.
+
+Chellapilla, Puri, Simard, "High performance convolutional neural networks for document processing", 2006 (im2col);
+Georganas et al., "Anatomy of high-performance deep learning convolutions on SIMD architectures", 2018 (fused steps).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from attrs import frozen
+
+from nnc_func.device import workers
+from nnc_func.device.kernels.linalg import Arrays, Scratch, Windows, allocating, last_channels, windows_of
+from nnc_func.facets.kernels import Kernel
+from nnc_func.facets.layouts import NHWC
+
+LIMIT = 1 << 21  # bytes of columns and results at a time, of all threads: a few of them fit in the last cache
+LONG = 16  # elements that are copied at once, at least: of shorter runs few are copied a second
+THREADS = 8  # there is scratch for so many at most
+WORTH = 1 << 24  # FLOPs of a block that another thread may take: it is some 100 µs
+Finish = Callable[[Any, Any, list[Any]], None]  # (block of the result, where it is, registers)
+
+
+@frozen
+class Rows:
+    """How a convolution goes over its windows: rows of windows, counted through all images, so many at a time.
+
+    Attributes
+    ----------
+    over
+        The windows over one image.
+    images, channels, out, groups
+        Their numbers.
+    itemsize
+        Of an element.
+    held
+        Rows for which there is scratch, for all threads together.
+    """
+
+    over: Windows
+    images: int
+    channels: int
+    out: int
+    groups: int
+    itemsize: int
+    held: int
+
+    @property
+    def depth(self) -> int:
+        """Elements of a window that one group sees."""
+        return math.prod(self.over.size) * (self.channels // self.groups)
+
+    @property
+    def direct(self) -> bool:
+        """Windows of one element, each pixel once: images are their own columns."""
+        return self.over.size == self.over.stride == (1, 1) and not self.pads
+
+    @property
+    def pads(self) -> bool:
+        """There is padding that a window sees."""
+        return not (self.over.whole(0) and self.over.whole(1))
+
+    @property
+    def columns(self) -> int:
+        """Elements of the columns of a row of windows."""
+        return 0 if self.direct else self.over.outputs[1] * self.groups * self.depth
+
+    @property
+    def results(self) -> int:
+        """Elements of a row of the result."""
+        return self.over.outputs[1] * self.out
+
+    def reach(self, rows: int) -> int:
+        """Rows of an image that so many rows of windows see."""
+        return (rows - 1) * self.over.stride[0] + self.over.dilation[0] * (self.over.size[0] - 1) + 1
+
+    @property
+    def width(self) -> int:
+        """Columns of an image that a row of windows sees."""
+        over = self.over
+        return (over.outputs[1] - 1) * over.stride[1] + over.dilation[1] * (over.size[1] - 1) + 1
+
+    @property
+    def padding(self) -> int:
+        """Elements of the padded images that blocks see, in all threads: each block sees more rows than it has."""
+        step, high = self.over.stride[0], max(1, self.over.outputs[0])
+        more = max(0, self.reach(1) - step) * (min(THREADS, self.held) + self.kept // high)
+        return (self.kept * step + more) * self.width * self.channels
+
+    @property
+    def kept(self) -> int:
+        """Rows that scratch is made for: two threads may halve an odd number."""
+        return self.held + (self.held > 1)
+
+    def dealt(self, threads: int) -> tuple[int, int]:
+        """How many threads take part, and how many rows each takes at a time."""
+        total, high = self.images * self.over.outputs[0], self.over.outputs[0]
+        work = 2 * total * self.results * self.depth
+        threads = max(1, min(threads, THREADS, self.held, work // WORTH))
+        most = self.kept // threads
+        rounds = -(-total // (most * threads))
+        rows = min(most, -(-total // (rounds * threads)))
+        if rows < high:
+            return threads, rows
+        return threads, rows // high * high
+
+    def blocks(self, rows: int) -> Iterator[tuple[slice, slice]]:
+        """Images and rows of windows of each block."""
+        high = self.over.outputs[0]
+        if rows >= high:
+            for first in range(0, self.images, rows // high):
+                yield slice(first, min(first + rows // high, self.images)), slice(0, high)
+            return
+        for image in range(self.images):
+            for top in range(0, high, rows):
+                yield slice(image, image + 1), slice(top, min(top + rows, high))
+
+
+@lru_cache(maxsize=4096)
+def rows_of(
+    itemsize: int, x: tuple[int, ...], w: tuple[int, ...], stride: Any, padding: Any, dilation: Any, groups: int,
+    data_format: str,
+) -> Rows:  # fmt: skip
+    """The plan for images and a kernel of these shapes."""
+    n, h, width, c = x if data_format == NHWC else (x[0], x[2], x[3], x[1])
+    over = windows_of((h, width), w[:2], stride, padding, dilation)
+    one = Rows(over, n, c, w[3], groups, itemsize, 1)
+    row = max(1, (one.columns + one.results) * itemsize)
+    total = max(1, n * over.outputs[0])
+    return Rows(over, n, c, w[3], groups, itemsize, max(1, min(total, LIMIT // row)))
+
+
+def _dtype(avals: Arrays) -> Any:
+    return np.result_type(avals[0].dtype, avals[1].dtype)
+
+
+def planned(avals: Arrays, **params: Any) -> Rows:
+    """The plan for arguments of these avals."""
+    return rows_of(_dtype(avals).itemsize, avals[0].shape, avals[1].shape, **params)
+
+
+def scratch(avals: Arrays, registers: tuple[Any, ...] = (), **params: Any) -> Scratch:
+    """Columns, padded images, and registers as large as a block of the result; for all threads together."""
+    rows, dtype = planned(avals, **params), _dtype(avals)
+    found: list[tuple[tuple[int, ...], Any]] = []
+    if not rows.direct:
+        found.append(((rows.kept * rows.columns,), dtype))
+    if rows.pads:
+        found.append(((rows.padding,), dtype))
+    found += [((rows.kept * rows.results,), register) for register in registers]
+    return tuple(found)
+
+
+# --- a block ------------------------------------------------------------------------------------------
+
+
+def _seen(rows: Rows, x: Any, store: Any, images: slice, part: slice) -> Any:
+    """The elements that a block's windows see, padded: a view of the images, or a copy in `store`."""
+    over, count = rows.over, images.stop - images.start
+    top = part.start * over.stride[0] - over.before[0]
+    if not rows.pads:
+        return x[images, top:]
+    reach, left = rows.reach(part.stop - part.start), over.before[1]
+    seen = store[: count * reach * rows.width * rows.channels].reshape(count, reach, rows.width, rows.channels)
+    low, high = max(top, 0), min(top + reach, over.inputs[0])
+    right = max(left, min(left + over.inputs[1], rows.width))
+    seen[:, : low - top].fill(0)
+    seen[:, max(high, low) - top :].fill(0)
+    inside = seen[:, low - top : max(high, low) - top]
+    inside[:, :, :left].fill(0)
+    inside[:, :, right:].fill(0)
+    np.copyto(inside[:, :, left:right], x[images, low : max(high, low), : right - left])
+    return seen
+
+
+def _gathered(rows: Rows, seen: Any, columns: Any, count: int, height: int) -> Any:
+    """The windows of a block as matrices (groups, windows, elements), in `columns`."""
+    over, g, c = rows.over, rows.groups, rows.channels // rows.groups
+    (kh, kw), (sh, sw), (dh, dw), wide = over.size, over.stride, over.dilation, over.outputs[1]
+    s_image, s_row, s_column, s_channel = seen.strides
+    flat = columns[: count * height * wide * g * rows.depth]
+    view = np.lib.stride_tricks.as_strided(
+        seen, (g, count, height, wide, kh, kw, c),
+        (s_channel * c, s_image, s_row * sh, s_column * sw, s_row * dh, s_column * dw, s_channel),
+    )  # fmt: skip
+    np.copyto(flat.reshape(g, count, height, wide, kh, kw, c), view)
+    return flat.reshape(g, count * height * wide, rows.depth)
+
+
+def _matrices(rows: Rows, x: Any, images: slice, part: slice, work: list[Any]) -> Any:
+    count, height = images.stop - images.start, part.stop - part.start
+    if rows.direct:
+        pixels = count * height * rows.over.outputs[1]
+        return x[images, part].reshape(pixels, rows.groups, -1).transpose(1, 0, 2)
+    columns, *store = work
+    return _gathered(rows, _seen(rows, x, store[0] if store else None, images, part), columns, count, height)
+
+
+def _product(rows: Rows, left: Any, kernel: Any, block: Any) -> None:
+    if rows.groups == 1:
+        np.matmul(left[0], kernel[0], out=block.reshape(-1, rows.out))
+    else:
+        np.matmul(left, kernel, out=block.reshape(-1, rows.groups, rows.out // rows.groups).transpose(1, 0, 2))
+
+
+# --- the convolution ----------------------------------------------------------------------------------
+
+
+def write(rows: Rows, x: Any, w: Any, out: Any, given: Arrays, finish: Finish | None = None) -> None:
+    """The convolution of images into `out`, both with channels last; `finish` is called of each block.
+
+    `given` is as `scratch` says. Results lie without gaps.
+    """
+    if not out.size:
+        return
+    kernel = w.reshape(rows.depth, rows.groups, rows.out // rows.groups).transpose(1, 0, 2)
+    threads, height = rows.dealt(workers.spare())
+    blocks = rows.blocks(height)
+    first = (not rows.direct) + rows.pads  # scratch of columns and padding, then registers
+    per = [a.shape[0] // threads for a in given]
+
+    def work(thread: int) -> None:
+        mine = [a[thread * n : (thread + 1) * n] for a, n in zip(given, per, strict=True)]
+        for images, part in blocks:
+            block = out[images, part]
+            _product(rows, _matrices(rows, x, images, part, mine[:first]), kernel, block)
+            if finish is not None:
+                finish(block, (images, part), [r[: block.size].reshape(block.shape) for r in mine[first:]])
+
+    workers.side_by_side(work, threads)
+
+
+def _into(xp: Any, arrays: Arrays, outs: Arrays, given: Arrays, *, data_format: str, **params: Any) -> None:
+    (x, w), (out,) = arrays, outs
+    rows = planned((x, w), data_format=data_format, **params)
+    write(rows, last_channels(x, data_format), w, last_channels(out, data_format), given)
+
+
+def fits(avals: Arrays, *, groups: int, data_format: str, **params: Any) -> bool:
+    """Whether there are floating images whose channels lie side by side, with windows of runs long enough to copy."""
+    x, w = avals[:2]
+    if x.dtype != w.dtype or x.dtype.kind != "f" or len(x.shape) != 4 or 1 < groups == w.shape[-1]:
+        return False
+    run = w.shape[2] * (w.shape[1] if groups == 1 else 1)
+    return run >= LONG and all(isinstance(n, int) for n in (*x.shape, *w.shape))
+
+
+def conv2d(result: Callable[..., Any]) -> Kernel:
+    """Of `conv2d`; ``result(*arrays, **params)`` gives the result's shape and dtype."""
+    return Kernel(
+        "rows of windows", compute=allocating(_into, result, scratch), into=_into, scratch=scratch, accepts=_last,
+        by_shape=True, layouts=("row-major",), namespaces=frozenset({"numpy"}),
+    )  # fmt: skip
+
+
+def _last(avals: Arrays, *, data_format: str, **params: Any) -> bool:
+    return data_format == NHWC and fits(avals, data_format=data_format, **params)

@@ -1,0 +1,148 @@
+"""Convolution and the elementwise operators that follow it as one operator: made by rewriting, computed block by block.
+
+A block of the result is finished while it lies in the caches, so what follows a convolution costs no way to memory.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nnc_func.device.kernels import conv_rows
+from nnc_func.device.kernels.conv import conv_result
+from nnc_func.device.kernels.linalg import allocating, last_channels
+from nnc_func.errors import OperatorError, ShapeError
+from nnc_func.facets import layouts, shapes
+from nnc_func.facets.derivatives import NOT_DIFFERENTIABLE
+from nnc_func.facets.kernels import Kernel, reference
+from nnc_func.facets.layouts import NCHW, NHWC
+from nnc_func.facets.samples import Refused, Samples
+from nnc_func.facets.views import Cost
+from nnc_func.graph.ops.conv import conv2d, convolved
+from nnc_func.graph.ops.families import Nested, Tensor
+from nnc_func.graph.ops.fused import Steps, call_steps, lowered, one_by_one, step_dtypes, step_operator
+from nnc_func.op import operator
+
+CHANNELS_INNERMOST = {NHWC: None, NCHW: (0, 2, 3, 1)}  # the layout of images of a data format
+_CONV = conv2d.dtype
+
+
+def _shape(x: Any, w: Any, *others: Any, steps: Steps, **params: Any) -> Any:
+    found = convolved(x, w, **params)
+    if others and shapes.broadcast(found, *others) != found:
+        raise ShapeError(f"operands of steps broadcast to the result of the convolution, {found}, given {others}")
+    return found
+
+
+def _dtype(x: Any, w: Any, *others: Any, steps: Steps, **_: Any) -> Any:
+    if not steps:
+        raise OperatorError("conv2d_blockwise needs a step at least")
+    return step_dtypes(steps, (_CONV(x, w), *others))[-1]
+
+
+def _cost(args: tuple[Any, ...], results: tuple[Any, ...], *, steps: Steps, **params: Any) -> Cost:
+    product = conv2d.cost(args[:2], results, **params).flops
+    return Cost(product + sum(step_operator(name).cost(args, results).flops for name, *_ in steps), threaded=True)
+
+
+# --- one by one, in any namespace ----------------------------------------------------------------
+
+
+def _one_by_one(kernel: Kernel) -> Any:
+    def compute(xp: Any, x: Any, w: Any, *others: Any, steps: Steps, **params: Any) -> Any:
+        first = kernel.compute(xp, x, w, **params)  # type: ignore[misc]
+        return one_by_one(xp, (first, *others), first.shape, steps)
+
+    return compute
+
+
+_CUPY = next(k for k in conv2d.kernels if k.namespaces == frozenset({"cupy"}))
+
+
+# --- block by block --------------------------------------------------------------------------------------
+
+
+def accepts(avals: Any, *, steps: Steps, data_format: str, **params: Any) -> bool:
+    """Whether it is computed in blocks: floating images whose channels are innermost in memory."""
+    x = avals[0]
+    if getattr(x, "layout", None) != CHANNELS_INNERMOST[data_format]:
+        return False
+    given = tuple(a.dtype for a in (x, *avals[2:]))
+    fits = conv_rows.fits(avals, data_format=data_format, **params)
+    return fits and step_dtypes(steps, given)[-1] == x.dtype
+
+
+def _registers(dtypes: tuple[Any, ...], steps: Steps) -> Any:
+    return lowered(steps, dtypes, own=True)
+
+
+def _scratch(avals: Any, *, steps: Steps, **params: Any) -> Any:
+    dtypes = tuple(a.dtype for a in (avals[0], *avals[2:]))
+    return conv_rows.scratch(avals[:2], _registers(dtypes, steps).registers[1:], **params)
+
+
+def _into(xp: Any, arrays: Any, outs: Any, scratch: Any, *, steps: Steps, data_format: str, **params: Any) -> None:
+    x, w, *others = arrays
+    rows = conv_rows.planned((x, w), data_format=data_format, **params)
+    found = _registers(tuple(a.dtype for a in (x, *others)), steps)
+    (out,) = outs
+    beside = [last_channels(np.broadcast_to(a, out.shape), data_format) for a in others]
+
+    def finish(block: Any, where: Any, registers: list[Any]) -> None:
+        call_steps(found, [block, *[a[where] for a in beside], block, *registers, block])
+
+    conv_rows.write(rows, last_channels(x, data_format), w, last_channels(out, data_format), scratch, finish)
+
+
+def _result(x: Any, w: Any, *others: Any, steps: Steps, **params: Any) -> Any:
+    return conv_result(x, w, **params)
+
+
+BATCH_NORM = (("subtract", 0, 1), ("multiply", 4, 2), ("add", 5, 3), ("relu", 6))
+CASES = tuple(
+    (tuple((shape, dtype) for shape in given), {"steps": steps, **params})
+    for given, steps, params in (
+        (((2, 5, 6, 8), (3, 3, 8, 4), (4,), (4,), (4,)), BATCH_NORM, {"padding": "SAME"}),
+        (((1, 7, 6, 16), (1, 1, 16, 3), (1, 4, 3, 3)), (("add", 0, 1), ("relu", 2)), {"stride": (2, 2)}),
+        (((1, 16, 4, 5), (1, 1, 16, 6), (6, 1, 1)), (("add", 0, 1),), {"data_format": "NCHW"}),
+        (((2, 4, 4, 32), (2, 2, 16, 6)), (("sigmoid", 0), ("multiply", 0, 1)), {"groups": 2}),
+        (((0, 4, 4, 8), (3, 3, 8, 2), ()), (("maximum", 0, 1),), {}),
+    )
+    for dtype in ("float32", "float64")
+)
+
+
+@operator(
+    shape=_shape,
+    dtype=_dtype,
+    layout=layouts.first,
+    kernels=(
+        Kernel(
+            "rows of windows",
+            compute=allocating(_into, _result, _scratch),
+            into=_into,
+            scratch=_scratch,
+            accepts=accepts,
+            by_shape=True,
+            namespaces=frozenset({"numpy"}),
+        ),
+        Kernel("one by one on cupy", compute=_one_by_one(_CUPY), namespaces=_CUPY.namespaces),
+        reference(_one_by_one(conv2d.kernels[-1])),
+    ),
+    derivative=NOT_DIFFERENTIABLE("it is made after derivatives have been taken: differentiate what it was made of"),
+    cost=_cost,
+    onnx=Refused("it is exported as the operators that it was made of"),
+    tolerance=conv2d.tolerance,
+    samples=Samples(relation="cases", cases=CASES),
+)
+def conv2d_blockwise(
+    x: Tensor, w: Tensor, /, *others: Tensor, steps: Nested, stride: Nested = (1, 1), padding: Nested = "VALID",
+    dilation: Nested = (1, 1), groups: int = 1, data_format: str = "NHWC",
+) -> Tensor:  # fmt: skip
+    """`conv2d` and the elementwise operators that follow it, finished block by block before a block leaves the caches.
+
+    A step is ``(operator's name, position of an operand, ...)``; positions count the convolution's result, the other
+    arguments, then the steps. The last step is the result. Other arguments broadcast to the convolution's result. The
+    other parameters are those of `conv2d`.
+    """

@@ -1,0 +1,90 @@
+"""Layout of images: where convolutions follow each other, channels lie innermost from the first one to the last.
+
+The axes stay what they are. What is put in are relayouts that one can see, where such a run begins and ends.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nnc_func.facets import layouts
+from nnc_func.facets.layouts import NCHW
+from nnc_func.graph.node import Node, Value
+from nnc_func.graph.ops import CATALOGUE as OPS
+from nnc_func.graph.rules.fuse import now
+from nnc_func.graph.rules.rule import whole_graph
+
+INNERMOST = (0, 2, 3, 1)  # images of the format NCHW, channels innermost in memory
+FEW = 4  # convolutions for each relayout, at least: a relayout reads and writes all images
+
+conv2d, relayout, concat = OPS["conv2d"], OPS["relayout"], OPS["concat"]
+POOLS = frozenset((OPS["max_pool2d"], OPS["average_pool2d"]))
+READERS = frozenset((OPS["mean"], OPS["sum"], OPS["max"]))  # their kernels read any order, and make little of much
+
+
+class _Laying:
+    """A graph made anew, value by value."""
+
+    def __init__(self, builder: Any) -> None:
+        self.builder = builder
+        self.done: dict[Node, Node] = {}
+        self.moved: dict[tuple[Value, Any], Value] = {}
+        self.convolutions = 0
+
+    @property
+    def relayouts(self) -> int:
+        """How many there are in it."""
+        return len(self.moved)
+
+    def ordered(self, value: Value, layout: Any) -> Value:
+        """The value in that layout."""
+        if value.aval.layout == layout:
+            return value
+        found = self.moved.get((value, layout))
+        if found is None:
+            axes = tuple(range(value.aval.ndim)) if layout is None else layout
+            found = self.builder.apply(relayout, (value,), {"layout": axes})
+            self.moved[value, layout] = found
+            self.moved[found, value.aval.layout] = value  # back again is nothing
+        return found
+
+    def node(self, node: Node) -> Node:
+        """The node on what its operands have become."""
+        args = tuple(now(self.done, a) for a in node.args)
+        if node.op is conv2d and self._is_laid(node, args):
+            self.convolutions += 1
+            args = (self.ordered(args[0], INNERMOST), *args[1:])
+        elif node.op.layout is layouts.common and not node.op.several:
+            full = [a for a in args if a.aval.shape == node.aval.shape]
+            if any(a.aval.layout == INNERMOST for a in full):
+                args = tuple(self.ordered(a, INNERMOST) if a in full else a for a in args)
+        elif node.op not in POOLS and node.op not in READERS:
+            args = tuple(self.ordered(a, b.aval.layout) for a, b in zip(args, node.args, strict=True))
+        if args == node.args:
+            return node
+        same = all(a.aval == b.aval for a, b in zip(args, node.args, strict=True))
+        made: Node = self.builder.made(node.op, args, node.items, node.avals if same else None)
+        return made
+
+    def _is_laid(self, node: Node, args: tuple[Value, ...]) -> bool:
+        """Whether the device has a kernel for images of which channels lie innermost."""
+        choose = getattr(self.builder.operator.device, "choose", None)
+        if node.params["data_format"] != NCHW or choose is None:
+            return False
+        x, w = (a.aval for a in args)
+        return choose(conv2d, (x.having(layout=INNERMOST), w), node.items).layouts is not None
+
+
+@whole_graph()
+def lay_channels_innermost(roots: tuple[Value, ...], order: list[Node], builder: Any) -> Any:
+    """Images of the format NCHW are laid out with channels innermost where many convolutions follow each other."""
+    if sum(n.op is conv2d and n.params["data_format"] == NCHW for n in order) < FEW:
+        return roots, 0
+    laying = _Laying(builder)
+    for node in order:
+        builder.where = node.origin
+        laying.done[node] = laying.node(node)
+    found = tuple(laying.ordered(now(laying.done, r), r.aval.layout) for r in roots)
+    if laying.convolutions < FEW * laying.relayouts / 2:
+        return roots, 0
+    return found, laying.convolutions
