@@ -248,7 +248,13 @@ def _into(xp: Any, arrays: Arrays, outs: Arrays, given: Arrays, *, data_format: 
 def fits(avals: Arrays, *, groups: int, data_format: str, **params: Any) -> bool:
     """Whether there are floating images whose channels lie side by side, with windows of runs long enough to copy."""
     x, w = avals[:2]
-    if x.dtype != w.dtype or x.dtype.kind != "f" or len(x.shape) != 4 or 1 < groups == w.shape[-1]:
+    if (
+        x.dtype != w.dtype
+        or x.dtype.kind != "f"
+        or x.dtype.itemsize < 4
+        or len(x.shape) != 4
+        or 1 < groups == w.shape[-1]
+    ):
         return False
     run = w.shape[2] * (w.shape[1] if groups == 1 else 1)
     return run >= LONG and all(isinstance(n, int) for n in (*x.shape, *w.shape))
