@@ -43,17 +43,17 @@ def _activation(o: Context, name: str, alpha: Any, beta: Any) -> Callable[[Tenso
 
 def _activations(
     o: Context, names: Sequence[str] | None, usual: Sequence[str], directions: int, alphas: Sequence[float] | None,
-    betas: Sequence[float] | None, clip: float | None,
+    betas: Sequence[float] | None, clip: float | None, clipped: int = 3,
 ) -> list[list[Callable[[Tensor], Tensor]]]:  # fmt: skip
-    """The functions of each direction; their inputs are clipped if asked for."""
+    """The functions of each direction; the inputs of the first `clipped` are clipped if asked for."""
     wanted = [n.lower() for n in names or [*usual] * directions]
     if len(wanted) != len(usual) * directions or not all(n in _DEFAULTS for n in wanted):
         raise OperatorError(f"activations are {len(usual)} for each direction, of {sorted(_DEFAULTS)}; given {names}")
     left = [iter(alphas or ()), iter(betas or ())]
     found = []
-    for name in wanted:
+    for i, name in enumerate(wanted):
         facts = [None if d is None else next(given, d) for d, given in zip(_DEFAULTS[name], left, strict=True)]
-        found.append(_clipped(o, _activation(o, name, *facts), clip))
+        found.append(_clipped(o, _activation(o, name, *facts), clip if i % len(usual) < clipped else None))
     return [found[d * len(usual) : (d + 1) * len(usual)] for d in range(directions)]
 
 
@@ -194,10 +194,13 @@ def lstm(
     activations: Sequence[str] | None = None, clip: float | None = None, direction: str = "forward",
     hidden_size: int | None = None, input_forget: int = 0, layout: int = 0,
 ) -> tuple[Tensor, ...]:  # fmt: skip
-    """A long short-term memory, gates in the order i, o, f, c: all outputs, the last ones, the last cell states."""
+    """A long short-term memory, gates in the order i, o, f, c: all outputs, the last ones, the last cell states.
+
+    What is clipped are sums that gates and candidates are made of, not the cell state, as onnxruntime has it.
+    """
     layer = Layer(o, x, w, r, b, lengths, layout, direction, 4)
     functions = _activations(
-        o, activations, ("Sigmoid", "Tanh", "Tanh"), layer.directions, activation_alpha, activation_beta, clip
+        o, activations, ("Sigmoid", "Tanh", "Tanh"), layer.directions, activation_alpha, activation_beta, clip, clipped=2
     )  # fmt: skip
     outputs, states = [], []
     for d, activated in enumerate(functions):

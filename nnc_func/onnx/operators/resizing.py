@@ -58,7 +58,7 @@ def _places(n: int, m: int, scale: float, way: Way, roi: tuple[float, float]) ->
         first, last = roi[0] * (n - 1), roi[1] * (n - 1)
         return i * 0.0 + (first + last) / 2 if whole == 1 else first + i * (last - first) / (whole - 1)
     if mode == "pytorch_half_pixel" and whole == 1:
-        return i * 0.0 - 0.5
+        return i * 0.0
     away = n / 2 * (1 - m / whole) if mode == "half_pixel_symmetric" else 0.0
     return away + (i + 0.5) / scale - 0.5
 

@@ -41,9 +41,12 @@ def _reflected(o: Context, x: Tensor, low: Tensor, high: Tensor) -> Tensor:
 
 def _brought_in(o: Context, x: Tensor, n: Extent, padding: str, align: bool) -> Tensor:
     """Places outside of an axis, as the padding says."""
+    low, high = _bounds(o, x, n, align)
     if padding == "border":
-        return o.minimum(o.maximum(x, o.scalar(0, x)), o.subtract(o.scalar(n, x), o.scalar(1, x)))
-    return _reflected(o, x, *_bounds(o, x, n, align)) if padding == "reflection" else x
+        end = o.subtract(o.scalar(n, x), o.scalar(1, x))
+        outside = o.logical_or(o.less(x, low), o.greater(x, high))
+        return o.where(outside, o.minimum(o.maximum(x, o.scalar(0, x)), end), x)
+    return _reflected(o, x, low, high) if padding == "reflection" else x
 
 
 def _elements(o: Context, at: Tensor, weight: Any, n: Extent, padding: str, align: bool) -> tuple[Tensor, Any]:
@@ -80,7 +83,8 @@ def _taps(o: Context, x: Tensor, n: Extent, mode: str, padding: str, align: bool
     if mode == "nearest":
         x = _brought_in(o, o.round(x), n, padding, align)
         return [_elements(o, o.round(x), None, n, padding, align)]
-    x = _brought_in(o, x, n, padding, align)
+    if mode == "linear":
+        x = _brought_in(o, x, n, padding, align)
     low = o.floor(x)
     share = o.subtract(x, low)
     if mode == "linear":
