@@ -200,7 +200,8 @@ def lstm(
     """
     layer = Layer(o, x, w, r, b, lengths, layout, direction, 4)
     functions = _activations(
-        o, activations, ("Sigmoid", "Tanh", "Tanh"), layer.directions, activation_alpha, activation_beta, clip, clipped=2
+        o, activations, ("Sigmoid", "Tanh", "Tanh"), layer.directions, activation_alpha, activation_beta, clip,
+        clipped=2,
     )  # fmt: skip
     outputs, states = [], []
     for d, activated in enumerate(functions):
