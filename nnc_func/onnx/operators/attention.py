@@ -215,7 +215,7 @@ def rotary_embedding(
     real = o.subtract(o.multiply(cosines, first), o.multiply(sines, second))
     imaginary = o.add(o.multiply(sines, first), o.multiply(cosines, second))
     if interleaved:
-        moving = o.reshape(o.stack.ops.stack(real, imaginary, axis=-1), shape=(n, heads, count, turned))
+        moving = o.reshape(o.stack(real, imaginary, axis=-1), shape=(n, heads, count, turned))
     else:
         moving = o.concat(real, imaginary, axis=-1)
     y = moving if rest is None else o.concat(moving, rest, axis=-1)

@@ -144,13 +144,13 @@ class Layer:
         """All outputs, and the last states, of all directions in ONNX's layout."""
         o = self.o
         if self.steps:
-            by_step = [o.stack.ops.stack(*(found[t] for found in outputs), axis=0) for t in range(self.steps)]
-            y = o.stack.ops.stack(*by_step, axis=0)
+            by_step = [o.stack(*(found[t] for found in outputs), axis=0) for t in range(self.steps)]
+            y = o.stack(*by_step, axis=0)
         else:
             y = o.full(
                 shape=(0, self.directions, self.x.shape[1], self.hidden), value=0, dtype=self.x.dtype
             )  # fmt: skip
-        last = [o.stack.ops.stack(*of, axis=1 if self.layout else 0) for of in zip(*states, strict=True)]
+        last = [o.stack(*of, axis=1 if self.layout else 0) for of in zip(*states, strict=True)]
         return o.permute_dims(y, axes=(2, 0, 1, 3)) if self.layout else y, *last
 
 
