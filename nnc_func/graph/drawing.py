@@ -99,3 +99,23 @@ def sized(nbytes: float) -> str:
             break
         nbytes /= 1024
     return f"{nbytes:.3g} {unit}" if abs(nbytes) < 999.5 else f"{nbytes:.0f} {unit}"
+
+
+def page(heading: str, *body: str, style: str = "") -> str:
+    """A self-contained page of HTML.
+
+    Examples
+    --------
+    >>> page("Graph", element("p", "empty")).startswith("<!doctype html>")
+    True
+    """
+    head = ('<meta charset="utf-8">', element("title", escaped(heading)), element("style", _PAGE + style))
+    inside = element("head", *head) + element("body", element("h1", escaped(heading)), *body)
+    return "<!doctype html>\n" + element("html", inside, lang="en")
+
+
+_PAGE = """
+body { font: 14px/1.5 system-ui, sans-serif; color: #1f2328; max-width: 1020px; margin: 2em auto; padding: 0 1em; }
+figure { margin: 0; overflow-x: auto; } h1 { font-size: 1.4em; } h2 { font-size: 1.1em; margin-top: 2em; }
+pre { font-size: 12px; overflow-x: auto; }
+"""

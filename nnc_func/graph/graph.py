@@ -261,6 +261,12 @@ class ComputationGraph(Unpickled):
 
         return svg(self, plan)
 
+    def to_html(self, plan: Any = None) -> str:
+        """A self-contained page: the picture and the text; parameters as of `to_svg`."""
+        from nnc_func.graph.show import html
+
+        return html(self, plan)
+
     def _repr_html_(self) -> str:
         return self.to_svg()
 

@@ -15,6 +15,8 @@ PACKAGE = os.path.dirname(os.path.dirname(os.path.realpath(__file__))) + os.sep
 KEPT = 2  # user lines kept for a node: the caller, and the caller's caller
 PARTS = 4  # user lines kept for a node that was made of several: one of each
 
+MODELS = PACKAGE + "models" + os.sep  # networks are programs as users write them: their lines are told
+NOBODYS = (PACKAGE, "<attrs", "<__array_function__", "<frozen ")  # of this package, generated, Python's own start
 _inside: dict[CodeType, bool] = {}
 Origin = tuple[Any, ...]  # flat: code, instruction offset, code, instruction offset …
 
@@ -62,7 +64,7 @@ def origin() -> Origin:
         code = frame.f_code
         inside = _inside.get(code)
         if inside is None:
-            inside = _inside[code] = code.co_filename.startswith((PACKAGE, "<attrs", "<__array_function__"))
+            inside = _inside[code] = _is_inside(code)
         if not inside:
             found += (code, frame.f_lasti)
             if len(found) == 2 * KEPT:
@@ -71,6 +73,10 @@ def origin() -> Origin:
             break
         frame = frame.f_back
     return found
+
+
+def _is_inside(code: CodeType) -> bool:
+    return code.co_filename.startswith(NOBODYS) and not code.co_filename.startswith(MODELS)
 
 
 def reached(error: BaseException) -> str:
@@ -85,7 +91,7 @@ def reached(error: BaseException) -> str:
     at = error.__traceback__
     while at is not None:
         code = at.tb_frame.f_code
-        if not code.co_filename.startswith((PACKAGE, "<attrs", "<__array_function__")):
+        if not _is_inside(code):
             found = f"{os.path.basename(code.co_filename)}:{at.tb_lineno} in {code.co_name}"
         at = at.tb_next
     return found

@@ -12,7 +12,20 @@ from typing import Any
 
 from attrs import frozen
 
-from nnc_func.graph.drawing import FAINT, INK, clipped, document, element, hue, sized, text, title, width_of
+from nnc_func.graph.drawing import (
+    FAINT,
+    INK,
+    clipped,
+    document,
+    element,
+    escaped,
+    hue,
+    page,
+    sized,
+    text,
+    title,
+    width_of,
+)
 from nnc_func.graph.layout import Layout, layered
 from nnc_func.graph.leaves import CONSTANT, HELD, LEAVES, VARIABLE
 from nnc_func.graph.node import Node
@@ -51,6 +64,13 @@ def svg(graph: Any, plan: Any = None, blocks: Mapping[Node, int] | None = None) 
     if len(graph.nodes) > ONE_BY_ONE:
         return _summary(graph)
     return _drawn(graph, records(graph, plan, blocks))
+
+
+def html(graph: Any, plan: Any = None, blocks: Mapping[Node, int] | None = None) -> str:
+    """A page that needs nothing else: the picture, and below it the graph as text; parameters as of `svg`."""
+    said = ", ".join(f"{number:,} {what}" for what, number in graph.statistics.items())
+    picture = element("figure", svg(graph, plan, blocks))
+    return page(graph.name, element("p", said), picture, element("h2", "Text"), element("pre", escaped(str(graph))))
 
 
 def dot(graph: Any, plan: Any = None, blocks: Mapping[Node, int] | None = None) -> str:

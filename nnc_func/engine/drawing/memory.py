@@ -16,7 +16,20 @@ from attrs import frozen
 from nnc_func.engine.drawing import streams
 from nnc_func.engine.plan import ARENA, Buffer, Plan
 from nnc_func.facets.places import Place
-from nnc_func.graph.drawing import FAINT, INK, clipped, document, element, escaped, hue, sized, text, title, width_of
+from nnc_func.graph.drawing import (
+    FAINT,
+    INK,
+    clipped,
+    document,
+    element,
+    escaped,
+    hue,
+    page,
+    sized,
+    text,
+    title,
+    width_of,
+)
 from nnc_func.graph.origin import told
 
 LEFT, RIGHT, TOP, WIDTH, HEIGHT, LOW = 86.0, 24.0, 62.0, 900.0, 420.0, 110.0  # pixels
@@ -169,7 +182,6 @@ def html(plan: Plan) -> str:
     pairs = zip(load(found, steps), reach(found, steps), strict=True)
     lost = [100 * (1 - alive / end) if end else 0.0 for alive, end in pairs]
     body = (
-        element("h1", "Memory plan"),
         element("p", escaped(_summary(plan))),
         element("figure", svg(plan)),
         element("h2", "Fragmentation"),
@@ -179,17 +191,10 @@ def html(plan: Plan) -> str:
         _table(found),
         element("script", _SCRIPT),
     )
-    return "<!doctype html>\n" + element(
-        "html",
-        element("head", '<meta charset="utf-8">', element("title", "Memory plan"), element("style", _STYLE)),
-        element("body", *body),
-        lang="en",
-    )
+    return page("Memory plan", *body, style=_STYLE)
 
 
 _STYLE = """
-body { font: 14px/1.5 system-ui, sans-serif; color: #1f2328; max-width: 1020px; margin: 2em auto; padding: 0 1em; }
-figure { margin: 0; overflow-x: auto; } h1 { font-size: 1.4em; } h2 { font-size: 1.1em; margin-top: 2em; }
 table { border-collapse: collapse; font-size: 12px; width: 100%; } td, th { padding: 3px 8px; text-align: left; }
 tr { border-bottom: 1px solid #d0d7de; } td.number, th.number { text-align: right; white-space: nowrap; }
 .marked rect, rect.marked { stroke: #cf222e; stroke-width: 2.5; } tr.marked { background: #fff1c2; }

@@ -1,0 +1,190 @@
+"""The command line, in this process: what each command prints, its JSON, its files, its exit codes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import nnc_func as nnc
+from nnc_func import models
+from nnc_func.cli import main
+
+
+@pytest.fixture
+def answer(capsys: pytest.CaptureFixture[str]) -> Any:
+    """A command's standard output, after a success."""
+
+    def asked(*argv: str) -> str:
+        code = main(argv)
+        found = capsys.readouterr()
+        assert code == 0, found.err
+        assert not found.err
+        return found.out
+
+    return asked
+
+
+@pytest.fixture
+def refusal(capsys: pytest.CaptureFixture[str]) -> Any:
+    """A command's standard error, after a failure that is told."""
+
+    def asked(*argv: str) -> str:
+        code = main(argv)
+        found = capsys.readouterr()
+        assert code == 1
+        assert not found.out
+        return found.err
+
+    return asked
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """A file: y = relu(x @ w) for a number of rows that is not known."""
+    w = onnx.numpy_helper.from_array(np.eye(3, dtype="float32") - 0.5, "w")
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["h"]), helper.make_node("Relu", ["h"], ["y"])]
+    graph = helper.make_graph(
+        nodes, "small",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 3])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 3])],
+        [w],
+    )  # fmt: skip
+    path = tmp_path / "small.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10), path)
+    return path
+
+
+COMMANDS = [["info"], ["models", "lenet-5"], ["show", "lenet-5"], ["run", "lenet-5"], ["plan", "lenet-5"]]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda c: c[0])
+def test_text_and_json_tell_the_same(answer: Any, command: list[str]) -> None:
+    assert answer(*command).strip()
+    found = json.loads(answer(*command, "--json"))
+    assert found
+
+
+def test_info_tells_versions_and_devices(answer: Any) -> None:
+    found = json.loads(answer("info", "--json"))
+    assert found["nnc_func"] == nnc.__version__
+    assert found["packages"]["numpy"] == np.__version__
+    assert found["devices"]["NumPy"] == "available"
+
+
+def test_models_lists_what_the_zoo_counts(answer: Any) -> None:
+    (found,) = json.loads(answer("models", "lenet-5", "--batch", "10", "--json"))
+    counted = models.summary("lenet-5", 10).as_dict()
+    assert {name: found[name] for name in counted} == counted
+    text = answer("models", "lenet-5", "mnist", "--training")
+    assert "61,706" in text
+    assert "mnist" in text
+
+
+def test_show_writes_each_form(answer: Any, tmp_path: Path) -> None:
+    files = {kind: tmp_path / f"graph.{kind}" for kind in ("svg", "html", "dot")}
+    answer("show", "lenet-5", *(part for kind, path in files.items() for part in (f"--{kind}", str(path))))
+    begins = {kind: path.read_text(encoding="utf-8")[:8] for kind, path in files.items()}
+    assert begins["svg"].startswith("<svg ")
+    assert begins["html"] == "<!doctyp"
+    assert begins["dot"].startswith("digraph ")
+
+
+def test_show_prints_a_form_on_standard_output(answer: Any) -> None:
+    assert answer("show", "lenet-5", "--dot", "-").startswith("digraph ")
+
+
+def test_show_reads_back_as_the_graph(answer: Any) -> None:
+    found = json.loads(answer("show", "lenet-5", "--json"))
+    graph = models.get("lenet-5").make(nnc.lazy(nnc.Null()), seed=None)
+    assert found["text"] == str(graph)
+    assert found["nodes"] == len(graph.nodes)
+    optimised = json.loads(answer("show", "lenet-5", "--training", "--optimised", "--json"))
+    assert optimised["nodes"] < json.loads(answer("show", "lenet-5", "--training", "--json"))["nodes"]
+
+
+def test_a_file_is_shown_run_and_planned(answer: Any, model: Path, tmp_path: Path) -> None:
+    assert "matmul" in answer("show", str(model))
+    x = np.arange(6, dtype="float32").reshape(2, 3)
+    np.savez(tmp_path / "in.npz", x=x)
+    answer("run", str(model), "--dim", "n=2", "--inputs", str(tmp_path / "in.npz"), "--save", str(tmp_path / "out.npz"))
+    wanted = np.maximum(x @ (np.eye(3, dtype="float32") - 0.5), 0)
+    np.testing.assert_allclose(np.load(tmp_path / "out.npz")["output_0"], wanted, rtol=1e-6)
+    assert json.loads(answer("plan", str(model), "--dim", "n=1000", "--json"))["kernels"] == 2
+
+
+def test_a_plan_is_that_of_the_stack(answer: Any) -> None:
+    stack = nnc.lazy(nnc.Null())
+    plan = stack.engine.compile(models.get("lenet-5").make(stack, 4, seed=None)).plan
+    found = json.loads(answer("plan", "lenet-5", "--batch", "4", "--top", "3", "--json"))
+    assert (found["arena_bytes"], found["max_load_bytes"]) == (plan.arena_bytes, plan.max_load)
+    assert len(found["largest"]) == 3
+    unshared = json.loads(answer("plan", "lenet-5", "--batch", "4", "--allocator", "no_reuse", "--json"))
+    assert unshared["arena_bytes"] == unshared["bytes_without_sharing"] > found["arena_bytes"]
+
+
+def test_a_plan_is_written(answer: Any, tmp_path: Path) -> None:
+    answer("plan", "lenet-5", "--html", str(tmp_path / "plan.html"))
+    assert "largest buffers" in (tmp_path / "plan.html").read_text(encoding="utf-8")
+    assert answer("plan", "lenet-5", "--csv", "-").startswith("id,lower,upper,size,offset")
+
+
+def test_a_training_step_runs(answer: Any) -> None:
+    found = json.loads(answer("run", "lenet-5", "--training", "--repeat", "1", "--profile", "--json"))
+    assert found["outputs"]["output_0"].startswith("float32[]")
+    assert any(row["operator"] == "conv2d" for row in found["profile"])
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (["show", "lenet5"], "did you mean lenet-5"),
+        (["models", "lenet5"], "did you mean lenet-5"),
+        (["run", "absent.onnx"], "absent.onnx"),
+        (["run", "lenet-5", "--dim", "n=3"], "takes --batch"),
+        (["run", "lenet-5", "--inputs", "absent.npz"], "absent.npz"),
+    ],
+    ids=lambda c: "-".join(c) if isinstance(c, list) else None,
+)
+def test_refusals_say_what_is_wanted(refusal: Any, command: list[str], words: str) -> None:
+    assert words in refusal(*command)
+    assert words in json.loads(refusal(*command, "--json"))["message"]
+
+
+def test_refusals_about_files(refusal: Any, model: Path, tmp_path: Path) -> None:
+    assert "--dim n=N" in refusal("run", str(model))
+    assert "no unknown extent 'm'" in refusal("run", str(model), "--dim", "m=3")
+    assert "set by --dim" in refusal("plan", str(model), "--batch", "3")
+    (tmp_path / "torn.onnx").write_bytes(model.read_bytes()[:40])
+    assert "torn.onnx" in refusal("show", str(tmp_path / "torn.onnx"))
+    (tmp_path / "in.npz").write_bytes(b"nothing")
+    assert "in.npz" in refusal("run", str(model), "--dim", "n=2", "--inputs", str(tmp_path / "in.npz"))
+    np.savez(tmp_path / "other.npz", z=np.zeros(3))
+    assert "no input 'x'" in refusal("run", str(model), "--dim", "n=2", "--inputs", str(tmp_path / "other.npz"))
+
+
+@pytest.mark.parametrize(
+    "argv", [[], ["nothing"], ["plan"], ["run", "lenet-5", "--repeat", "0"], ["show", "a", "--dim", "n"]]
+)
+def test_a_wrong_command_line_is_exit_code_2(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as found:
+        main(argv)
+    assert found.value.code == 2
+    assert "usage:" in capsys.readouterr().err
+
+
+def test_a_reader_that_has_seen_enough_is_no_error() -> None:
+    command = [sys.executable, "-m", "nnc_func", "show", "vgg-16"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 0
