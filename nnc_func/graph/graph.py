@@ -20,6 +20,7 @@ from nnc_func.signatures import DeviceSignature, OperatorSignature, OptimiserSig
 from nnc_func.tree import ONE_LEAF, Structure
 
 A = TypeVar("A")
+EXTERNAL_ABOVE = (1 << 31) - (1 << 20)  # bytes: a message of Protocol Buffers holds less than two gigabytes
 
 
 @layer(on="optimiser", needs=("bind", "optimise"))
@@ -233,6 +234,42 @@ class ComputationGraph(Unpickled):
         from nnc_func.graph.files import save
 
         save(self, path)
+
+    def to_onnx(self, path: Any = None, opset: int = 18, *, external_above: int = EXTERNAL_ABOVE) -> Any:
+        """The graph as an ONNX model: inputs and outputs by name, each operator as its facet `onnx` says.
+
+        A variable that the graph only reads is an initialiser. One that it updates is an input, with the value that it
+        has as the default, and an output of its name and ``.next``: feed that back. An unknown extent is a named
+        dimension. The model carries the graph's own text, so that `from_onnx` gives back this graph, unless somebody
+        has changed the model.
+
+        Parameters
+        ----------
+        path
+            Where to write it; None: the model itself, an ``onnx.ModelProto``.
+        opset
+            The version of ONNX's operators, 18 to 22.
+        external_above
+            Bytes of constants and variables above which they go to a file of their own beside it, ``<path>.data``.
+
+        Raises
+        ------
+        OnnxError
+            An application has no form in ONNX: names the operator, the user's line and the reason. The package
+            ``onnx`` is not installed, or the opset is none that is written.
+
+        Examples
+        --------
+        >>> import nnc_func as nnc
+        >>> lazy = nnc.lazy()
+        >>> x = lazy.input("x", ("n", 2), "float32")
+        >>> model = lazy.graph.close([x.value], [(x * 2).value]).to_onnx()
+        >>> [node.op_type for node in model.graph.node], model.graph.input[0].type.tensor_type.shape.dim[0].dim_param
+        (['Mul'], 'n')
+        """
+        from nnc_func.graph.exporting.writing import to_onnx
+
+        return to_onnx(self, path, opset, external_above)
 
     def __str__(self) -> str:
         from nnc_func.graph.text import printed

@@ -23,7 +23,7 @@ from nnc_func.graph.parsing import parsed
 IN_FULL = 256  # bytes: larger constants are written as the hash of their bytes
 Numbers = dict[tuple[Node, int], int]
 
-__all__ = ["digest", "large_constants", "numbered", "parameters", "parsed", "printed"]
+__all__ = ["digest", "host_arrays", "large_constants", "numbered", "parameters", "parsed", "printed"]
 
 
 def printed(graph: Any, origins: bool = False) -> str:
@@ -80,7 +80,9 @@ def numbered(graph: Any) -> Numbers:
 
 def large_constants(graph: Any) -> dict[str, Any]:
     """The constants that the text names by the hash of their bytes, as host arrays, by that hash."""
-    found = (array for n in graph.nodes if n.op in (CONSTANT, HELD) for array in _arrays(graph, n) if array is not None)
+    found = (
+        array for n in graph.nodes if n.op in (CONSTANT, HELD) for array in host_arrays(graph, n) if array is not None
+    )
     return {digest(a): a for a in found if a.nbytes > IN_FULL}
 
 
@@ -97,7 +99,7 @@ def _line(graph: Any, node: Node, numbers: Numbers, names: Names) -> str:
     if node.op is VARIABLE:
         right = f"variable {_string(node.data.name)}"
     elif node.op in (CONSTANT, HELD):
-        right = f"{node.op.name} {', '.join(map(_constant, _arrays(graph, node)))}"
+        right = f"{node.op.name} {', '.join(map(_constant, host_arrays(graph, node)))}"
     else:
         operands = [_reference(a, numbers) for a in node.args]
         right = f"{quoted(node.op.name)}({', '.join([*operands, *parameters(node, names)])})"
@@ -128,7 +130,7 @@ def _reference(value: Value, numbers: Numbers) -> str:
     return f"%{numbers[value.node, value.index]}"
 
 
-def _arrays(graph: Any, node: Node) -> list[Any]:
+def host_arrays(graph: Any, node: Node) -> list[Any]:
     """The host arrays of a constant; None where the device has no elements to show."""
     if node in node.table.literals:
         return [node.table.literals[node]]

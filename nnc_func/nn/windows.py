@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from nnc_func.errors import ShapeError
-from nnc_func.graph.ops.conv import DATA_FORMATS, numbers
+from nnc_func.facets.windows import DATA_FORMATS, numbers
 from nnc_func.nn.initialise import Initialiser, glorot_uniform, zeros
 from nnc_func.nn.layers import channels_of
 from nnc_func.nn.modules import Context, Module, module, parameter, static

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import nnc_func as nnc
 from nnc_func.errors import DTypeError, OperatorError, ShapeError
-from nnc_func.graph.ops.conv import DATA_FORMATS
+from nnc_func.facets.windows import DATA_FORMATS
 
 EAGER, LAZY = nnc.eager(), nnc.lazy()
 AXES = pytest.mark.parametrize("axes", [1, 2, 3])

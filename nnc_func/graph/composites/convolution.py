@@ -12,9 +12,10 @@ from nnc_func.errors import ShapeError
 from nnc_func.facets.dims import Extent, known
 from nnc_func.facets.samples import FLOATS, Refused, Samples, Tolerance
 from nnc_func.facets.shapes import ShapeT
+from nnc_func.facets.windows import amounts, image_axes, image_shape, numbers
 from nnc_func.graph.composite import composite
 from nnc_func.graph.functions import Functions
-from nnc_func.graph.ops.conv import amounts, convolved, image_axes, image_shape, kernel_axes, numbers
+from nnc_func.graph.ops.conv import convolved, kernel_axes
 from nnc_func.graph.ops.families import Nested, Tensor
 
 _FORMATS = {"NWC": "NHWC", "NCW": "NCHW"}

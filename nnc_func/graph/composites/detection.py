@@ -10,9 +10,9 @@ from nnc_func.errors import DTypeError, OperatorError, ShapeError
 from nnc_func.facets.dims import Extent, known, same_extent
 from nnc_func.facets.samples import FLOATS, Refused, Samples, Tolerance
 from nnc_func.facets.shapes import ShapeT
+from nnc_func.facets.windows import image_axes, numbers
 from nnc_func.graph.composite import composite
 from nnc_func.graph.functions import Functions
-from nnc_func.graph.ops.conv import image_axes, numbers
 from nnc_func.graph.ops.families import Nested, Tensor
 
 INT64 = np.dtype("int64")

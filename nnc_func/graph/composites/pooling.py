@@ -11,10 +11,10 @@ from typing import Any
 from nnc_func.errors import ShapeError
 from nnc_func.facets.samples import FLOATS, Refused, Samples, Tolerance
 from nnc_func.facets.shapes import ShapeT, normalise_axis
+from nnc_func.facets.windows import image_axes, numbers
 from nnc_func.graph.composite import composite
 from nnc_func.graph.composites.convolution import beside, flat, padded_beside
 from nnc_func.graph.functions import Functions
-from nnc_func.graph.ops.conv import image_axes, numbers
 from nnc_func.graph.ops.families import Nested, Tensor
 from nnc_func.graph.ops.pool import pooled
 

@@ -12,10 +12,10 @@ from nnc_func.facets.dims import Extent, known
 from nnc_func.facets.dtypes import kind_of
 from nnc_func.facets.samples import FLOATS, Samples, Tolerance
 from nnc_func.facets.shapes import ShapeT
+from nnc_func.facets.windows import numbers
 from nnc_func.graph.composite import composite
 from nnc_func.graph.composites.pooling import spatial_axes
 from nnc_func.graph.functions import Functions
-from nnc_func.graph.ops.conv import numbers
 from nnc_func.graph.ops.families import Nested, Tensor
 
 INT64 = np.dtype("int64")

@@ -8,7 +8,8 @@ from nnc_func.device.kernels.move import Arrays, converted, dtype_of
 from nnc_func.facets import dtypes, shapes
 from nnc_func.facets.derivatives import Custom
 from nnc_func.facets.kernels import ALL, reference
-from nnc_func.facets.samples import EXACT, FLOATS, Refused, Samples
+from nnc_func.facets.onnx import elementwise as onnx_elementwise
+from nnc_func.facets.samples import EXACT, FLOATS, Samples
 from nnc_func.facets.views import per_element
 from nnc_func.graph.ops.families import Tensor, elementwise, in_steps
 
@@ -51,7 +52,7 @@ def _tangent(o: Any, ts: Any, y: Any, a: Any, b: Any) -> Any:
     ),
     dtype=dtypes.numeric,
     cost=per_element(2),
-    onnx=Refused("ONNX has no product in which zero absorbs infinity; it is Mul and Where"),
+    onnx=onnx_elementwise.multiply_no_nan,
     samples=Samples(dtypes=FLOATS),
     tolerance=EXACT,
 )

@@ -10,6 +10,7 @@ from nnc_func.device.kernels.move import Arrays, converted, dtype_of
 from nnc_func.facets.derivatives import Custom, partials
 from nnc_func.facets.kernels import ALL, reference
 from nnc_func.facets.laws import idempotent
+from nnc_func.facets.onnx import elementwise as onnx_elementwise
 from nnc_func.facets.samples import EXACT, REALS, Samples
 from nnc_func.facets.views import per_element
 from nnc_func.graph.ops.families import Tensor, blocks, elementwise, in_blocks, in_steps, real, real_floating
@@ -57,7 +58,7 @@ def _relu_into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays) -> None:
     dtype=real,
     kernel=(in_steps(_relu_into, dtype=real, overwrites=ALL), reference(_relu, infallible=True)),
     laws=(idempotent,),
-    onnx="Relu",
+    onnx=onnx_elementwise.relu,
     samples=Samples(avoid=(0.0,), dtypes=REALS),
     tolerance=EXACT,
 )

@@ -11,7 +11,8 @@ from nnc_func.facets.derivatives import ONE, Custom, Linear, partials
 from nnc_func.facets.dtypes import kind_of
 from nnc_func.facets.kernels import ALL, Kernel, reference
 from nnc_func.facets.laws import absorbs, associative, commutative, idempotent, unit
-from nnc_func.facets.samples import ANY, EXACT, NUMBERS, Refused, Samples
+from nnc_func.facets.onnx import elementwise as onnx_elementwise
+from nnc_func.facets.samples import ANY, EXACT, NUMBERS, Samples
 from nnc_func.facets.views import per_element
 from nnc_func.graph.ops.families import (
     STEPS,
@@ -188,7 +189,7 @@ def minimum(a: Tensor, b: Tensor, /) -> Tensor:
 WITHIN_ONE = Samples(domain=((-3.0, 3.0), (3.5, 6.0)), avoid=(0.0,))
 
 
-@elementwise(STEPS, dtype=real, onnx=Refused("ONNX has no floored division"), samples=WITHIN_ONE, tolerance=EXACT)
+@elementwise(STEPS, dtype=real, onnx=onnx_elementwise.floor_divide, samples=WITHIN_ONE, tolerance=EXACT)
 def floor_divide(a: Tensor, b: Tensor, /) -> Tensor:
     """The largest integer not above the quotient, in the promoted dtype; integers divided by zero give 0."""
 
@@ -196,7 +197,7 @@ def floor_divide(a: Tensor, b: Tensor, /) -> Tensor:
 @elementwise(
     partials(ONE, lambda o, y, a, b: o.negative(o.floor_divide(a, b))),
     dtype=real,
-    onnx=Refused("ONNX's Mod is of integers, or has the sign of the dividend"),
+    onnx=onnx_elementwise.remainder,
     samples=WITHIN_ONE,
     tolerance=EXACT,
 )
@@ -212,7 +213,7 @@ def remainder(a: Tensor, b: Tensor, /) -> Tensor:
     kernel="arctan2",
     standard="atan2",
     dtype=real_floating,
-    onnx=Refused("ONNX has no arc tangent of two arguments"),
+    onnx=onnx_elementwise.atan2,
     samples=Samples(avoid=(0.0,)),
     cost=per_element(24),
 )
@@ -298,7 +299,7 @@ CHOICES = tuple(
         ),
         reference(_where, infallible=True),
     ),
-    onnx="Where",
+    onnx=onnx_elementwise.where,
     tolerance=EXACT,
     samples=Samples(relation="cases", cases=CHOICES),
     moves=True,
@@ -333,7 +334,7 @@ def _product(a: dtypes.DType, b: dtypes.DType, c: dtypes.DType) -> dtypes.DType:
     partials(lambda o, y, a, b, c: b, lambda o, y, a, b, c: a, ONE),
     dtype=_after,
     kernel=(*in_blocks(_fma_into, dtype=_after, inner=_product), reference(_fma, infallible=True)),
-    onnx=Refused("ONNX has no fused multiply and add"),
+    onnx=onnx_elementwise.fma,
     samples=PAIRS,
     cost=per_element(2),
 )

@@ -8,6 +8,7 @@ from nnc_func.errors import DTypeError
 from nnc_func.facets import dtypes
 from nnc_func.facets.derivatives import NOT_DIFFERENTIABLE, Constant, partials
 from nnc_func.facets.laws import absorbs, associative, commutative, idempotent, involution, unit
+from nnc_func.facets.onnx import elementwise as onnx_elementwise
 from nnc_func.facets.samples import EXACT, FLOATS, INTEGERS, REALS, Refused, Samples
 from nnc_func.graph.ops.families import Tensor, elementwise, pointwise, predicate, real_floating
 
@@ -41,7 +42,7 @@ SHIFTS: dict[str, Any] = {
     WHOLE,
     laws=(commutative, associative, idempotent, absorbs(0)),
     kernel=pointwise("bitwise_and", "bitwise_and", _bits, widens=False),
-    onnx="BitwiseAnd",
+    onnx=onnx_elementwise.bitwise("BitwiseAnd", "And"),
     **BITS,
 )
 def bitwise_and(a: Tensor, b: Tensor, /) -> Tensor:
@@ -52,7 +53,7 @@ def bitwise_and(a: Tensor, b: Tensor, /) -> Tensor:
     WHOLE,
     laws=(commutative, associative, idempotent, unit(0)),
     kernel=pointwise("bitwise_or", "bitwise_or", _bits, widens=False),
-    onnx="BitwiseOr",
+    onnx=onnx_elementwise.bitwise("BitwiseOr", "Or"),
     **BITS,
 )
 def bitwise_or(a: Tensor, b: Tensor, /) -> Tensor:
@@ -63,7 +64,7 @@ def bitwise_or(a: Tensor, b: Tensor, /) -> Tensor:
     WHOLE,
     laws=(commutative, associative, unit(0)),
     kernel=pointwise("bitwise_xor", "bitwise_xor", _bits, widens=False),
-    onnx="BitwiseXor",
+    onnx=onnx_elementwise.bitwise("BitwiseXor", "Xor"),
     **BITS,
 )
 def bitwise_xor(a: Tensor, b: Tensor, /) -> Tensor:
@@ -74,7 +75,7 @@ def bitwise_xor(a: Tensor, b: Tensor, /) -> Tensor:
     WHOLE,
     laws=(involution,),
     kernel=pointwise("invert", "bitwise_invert", _bits, widens=False),
-    onnx="BitwiseNot",
+    onnx=onnx_elementwise.bitwise("BitwiseNot", "Not"),
     **BITS,
 )
 def bitwise_invert(x: Tensor, /) -> Tensor:
@@ -85,7 +86,7 @@ def bitwise_invert(x: Tensor, /) -> Tensor:
     WHOLE,
     laws=(unit(0, "right"),),
     kernel=pointwise("left_shift", "bitwise_left_shift", _integers, widens=False),
-    onnx=Refused("ONNX's BitShift is of unsigned integers"),
+    onnx=onnx_elementwise.left_shift,
     **SHIFTS,
 )
 def bitwise_left_shift(a: Tensor, b: Tensor, /) -> Tensor:
@@ -96,7 +97,7 @@ def bitwise_left_shift(a: Tensor, b: Tensor, /) -> Tensor:
     WHOLE,
     laws=(unit(0, "right"),),
     kernel=pointwise("right_shift", "bitwise_right_shift", _integers, widens=False),
-    onnx=Refused("ONNX's BitShift is of unsigned integers"),
+    onnx=onnx_elementwise.right_shift,
     **SHIFTS,
 )
 def bitwise_right_shift(a: Tensor, b: Tensor, /) -> Tensor:
@@ -115,7 +116,7 @@ def _signed(x: dtypes.DType, **_: Any) -> dtypes.DType:
     "a question has no derivative",
     common=real_floating,
     dtype=_signed,
-    onnx=Refused("ONNX has no signbit"),
+    onnx=onnx_elementwise.signbit,
     samples=Samples(dtypes=REALS),
     tolerance=EXACT,
 )
@@ -131,7 +132,7 @@ def signbit(x: Tensor, /) -> Tensor:
         None,
     ),
     dtype=real_floating,
-    onnx=Refused("ONNX has no copysign"),
+    onnx=onnx_elementwise.copysign,
     samples=Samples(avoid=(0.0,), dtypes=FLOATS),
     tolerance=EXACT,
 )
@@ -142,7 +143,7 @@ def copysign(a: Tensor, b: Tensor, /) -> Tensor:
 @elementwise(
     NOT_DIFFERENTIABLE("neighbours are a matter of bits"),
     dtype=real_floating,
-    onnx=Refused("ONNX has no nextafter"),
+    onnx=Refused("ONNX sees no bits of floating numbers, and has no next one"),
     samples=Samples(dtypes=FLOATS),
     tolerance=EXACT,
 )

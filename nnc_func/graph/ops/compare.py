@@ -7,7 +7,8 @@ from typing import Any
 from nnc_func.errors import DTypeError
 from nnc_func.facets import dtypes
 from nnc_func.facets.laws import commutative
-from nnc_func.facets.samples import ANY, EXACT, Refused, Samples
+from nnc_func.facets.onnx import elementwise as onnx_elementwise
+from nnc_func.facets.samples import ANY, EXACT, Samples
 from nnc_func.graph.ops.families import Tensor, comparable, predicate
 
 WHY = "comparisons jump"
@@ -29,7 +30,7 @@ def equal(a: Tensor, b: Tensor, /) -> Tensor:
     """Whether two elements are equal; NaN equals nothing, and 0.0 equals -0.0."""
 
 
-@predicate(WHY, onnx=Refused("ONNX has no inequality; use logical_not of equal"), **EQUALITY)
+@predicate(WHY, onnx=onnx_elementwise.not_equal, **EQUALITY)
 def not_equal(a: Tensor, b: Tensor, /) -> Tensor:
     """Whether two elements differ; NaN differs from everything."""
 

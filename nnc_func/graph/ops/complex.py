@@ -14,11 +14,11 @@ from nnc_func.facets import dtypes
 from nnc_func.facets.derivatives import Custom, Linear
 from nnc_func.facets.kernels import Kernel, reference, ufunc
 from nnc_func.facets.laws import idempotent, involution
-from nnc_func.facets.samples import EXACT, NUMBERS, Refused, Samples
+from nnc_func.facets.onnx import elementwise as onnx_elementwise
+from nnc_func.facets.samples import EXACT, NUMBERS, Samples
 from nnc_func.facets.views import per_element
 from nnc_func.graph.ops.families import Tensor, elementwise
 
-ONLY_REAL = Refused("ONNX has few operators on complex numbers, and this is none of them")
 EVERY = Samples(dtypes=NUMBERS)
 
 
@@ -56,7 +56,7 @@ def _imaginary(o: Any, g: Any, x: Any) -> Any:
     dtype=dtypes.real_part,
     kernel=_part("real"),
     laws=(idempotent,),
-    onnx=ONLY_REAL,
+    onnx=onnx_elementwise.unchanged,
     samples=EVERY,
     tolerance=EXACT,
 )
@@ -68,7 +68,7 @@ def real(x: Tensor, /) -> Tensor:
     Linear(_imaginary),
     dtype=dtypes.real_part,
     kernel=_part("imag"),
-    onnx=ONLY_REAL,
+    onnx=onnx_elementwise.imag,
     samples=EVERY,
     tolerance=EXACT,
 )
@@ -85,7 +85,7 @@ def _conjugated(xp: Any, x: Any) -> Any:
     dtype=dtypes.numeric,
     kernel=(evolve(ufunc("conjugate"), namespaces=NUMPY), reference(_conjugated, infallible=True)),
     laws=(involution,),
-    onnx=ONLY_REAL,
+    onnx=onnx_elementwise.unchanged,
     samples=EVERY,
     tolerance=EXACT,
 )
@@ -131,7 +131,7 @@ def _turned(o: Any, x: Any) -> Any:
         Kernel("two parts", compute=_angle_numpy, into=_angle_into, namespaces=NUMPY, infallible=True, strided=True),
         reference(_angle, infallible=True),
     ),
-    onnx=ONLY_REAL,
+    onnx=onnx_elementwise.angle,
     samples=Samples(avoid=(0.0,), dtypes=NUMBERS),
     cost=per_element(24),
 )

@@ -11,6 +11,7 @@ from nnc_func.facets import dtypes, movement, shapes
 from nnc_func.facets.derivatives import Constant
 from nnc_func.facets.dtypes import kind_of
 from nnc_func.facets.kernels import Kernel, reference
+from nnc_func.facets.onnx import elementwise as onnx_elementwise
 from nnc_func.facets.samples import EXACT, Samples
 from nnc_func.facets.views import free
 from nnc_func.graph.ops.families import DType, Sizes, Tensor, holding, number
@@ -44,7 +45,7 @@ RANGES = tuple(
     ),
     derivative=Constant("it depends on no tensor"),
     cost=free,
-    onnx="ConstantOfShape",
+    onnx=onnx_elementwise.full,
     tolerance=EXACT,
     samples=Samples(relation="cases", cases=FILLED),
 )
@@ -65,7 +66,7 @@ def _range(*, start: Any, stop: Any, step: Any, dtype: dtypes.DType) -> dtypes.D
     kernels=reference(kernels.arange, infallible=True),
     derivative=Constant("it depends on no tensor"),
     cost=free,
-    onnx="Range",
+    onnx=onnx_elementwise.arange,
     tolerance=EXACT,
     samples=Samples(relation="cases", cases=RANGES),
 )

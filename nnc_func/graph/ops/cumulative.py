@@ -15,14 +15,14 @@ from nnc_func.facets import dtypes, movement, shapes
 from nnc_func.facets.derivatives import Custom, Derivative
 from nnc_func.facets.dims import same_extent
 from nnc_func.facets.kernels import Kernel, reference
-from nnc_func.facets.samples import EXACT, FLOATS, NUMBERS, REALS, Refused, Samples, Tolerance
+from nnc_func.facets.onnx import reductions as onnx_reductions
+from nnc_func.facets.samples import EXACT, FLOATS, NUMBERS, REALS, Samples, Tolerance
 from nnc_func.facets.shapes import ShapeT
 from nnc_func.facets.views import per_input_element
 from nnc_func.graph.ops.families import Decorator, Tensor, real, real_floating
 from nnc_func.op import operator
 
 ROUNDED = Tolerance(64.0)  # of a chain of operations, each rounded
-NO_SCAN = Refused("ONNX has CumSum; any other is a Scan or a Loop")
 
 
 def _axis(shapes_: Any, draw: Any) -> dict[str, Any]:
@@ -38,7 +38,6 @@ def cumulative(derivative: Derivative, *, dtype: Any, kernel: tuple[Kernel, ...]
         derivative=derivative,
         kernels=kernel,
         cost=per_input_element(),
-        onnx=NO_SCAN,
         **facets,
     )
 
@@ -109,7 +108,7 @@ def _recurrence_jvp(o: Any, ts: Any, y: Any, a: Any, b: Any, *, axis: int) -> An
         ),
     ),
     cost=per_input_element(2),
-    onnx=NO_SCAN,
+    onnx=onnx_reductions.linear_recurrence,
     tolerance=ROUNDED,
     samples=Samples(dtypes=NUMBERS, relation="equal", params=_axis, min_rank=1),
 )
@@ -135,6 +134,7 @@ def linear_recurrence(a: Tensor, b: Tensor, /, *, axis: int) -> Tensor:
     ),
     tolerance=ROUNDED,
     samples=Samples(dtypes=NUMBERS, params=_axis, min_rank=1),
+    onnx=onnx_reductions.cumulative_prod,
 )
 def cumulative_prod(x: Tensor, /, *, axis: int) -> Tensor:
     """Product of each element and all before it along an axis, in the dtype of a product.
@@ -170,6 +170,7 @@ ORDERED: dict[str, Any] = {
         reference(kernels.stepping(kernels.larger, real), infallible=True),
     ),
     **ORDERED,
+    onnx=onnx_reductions.cumulative_max,
 )
 def cumulative_max(x: Tensor, /, *, axis: int) -> Tensor:
     """Largest of each element and all before it along an axis, NaN from the first one on.
@@ -185,6 +186,7 @@ def cumulative_max(x: Tensor, /, *, axis: int) -> Tensor:
         reference(kernels.stepping(kernels.smaller, real), infallible=True),
     ),
     **ORDERED,
+    onnx=onnx_reductions.cumulative_min,
 )
 def cumulative_min(x: Tensor, /, *, axis: int) -> Tensor:
     """Smallest of each element and all before it along an axis, NaN from the first one on.
@@ -222,6 +224,7 @@ def _logcumsumexp_vjp(o: Any, g: Any, y: Any, x: Any, *, axis: int) -> Any:
     ),
     tolerance=ROUNDED,
     samples=Samples(dtypes=FLOATS, params=_axis, min_rank=1),
+    onnx=onnx_reductions.logcumsumexp,
 )
 def logcumsumexp(x: Tensor, /, *, axis: int) -> Tensor:
     """Logarithm of the sum of exponentials of each element and all before it along an axis, without overflow."""

@@ -12,7 +12,8 @@ from nnc_func.facets.derivatives import NOT_DIFFERENTIABLE
 from nnc_func.facets.dims import known, same_extent
 from nnc_func.facets.dtypes import kind_of
 from nnc_func.facets.kernels import reference
-from nnc_func.facets.samples import FLOATS, Refused, Samples, Tolerance
+from nnc_func.facets.onnx import indexing as onnx_indexing
+from nnc_func.facets.samples import FLOATS, Samples, Tolerance
 from nnc_func.facets.shapes import ShapeT
 from nnc_func.facets.views import Cost
 from nnc_func.graph.ops.families import Tensor
@@ -48,7 +49,7 @@ def _work(args: tuple[Any, ...], results: tuple[Any, ...], **_: Any) -> Cost:
 @operator(
     shape=_kept, dtype=_positions, kernels=reference(kernels.non_maximum_suppression), several=True, cost=_work,
     derivative=NOT_DIFFERENTIABLE("it gives positions, which jump"),
-    onnx=Refused("ONNX's gives as many rows as there are boxes to keep"), tolerance=Tolerance(0.0),
+    onnx=onnx_indexing.non_maximum_suppression, tolerance=Tolerance(0.0),
     samples=Samples(relation="cases", cases=tuple(
         ((((n, 4), dtype, (0.0, 4.0)), ((n,), dtype)), {"count": count, "overlap": overlap, "lowest": lowest})
         for n in (0, 1, 6) for dtype in FLOATS

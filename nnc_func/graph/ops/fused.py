@@ -18,7 +18,8 @@ from nnc_func.facets import layouts, shapes
 from nnc_func.facets.derivatives import NOT_DIFFERENTIABLE, Linear
 from nnc_func.facets.dims import known, product
 from nnc_func.facets.kernels import ALL, Kernel, reference
-from nnc_func.facets.samples import ANY, EXACT, Refused, Samples
+from nnc_func.facets.onnx import elementwise as onnx_elementwise
+from nnc_func.facets.samples import ANY, EXACT, Samples
 from nnc_func.facets.views import Cost
 from nnc_func.graph.ops.families import Nested, Tensor, elementwise, in_steps
 from nnc_func.op import Op, operator
@@ -116,7 +117,7 @@ def _masked_into(xp: Any, arrays: Any, outs: Any, scratch: Any) -> None:
         in_steps(_masked_into, dtype=_masked_dtype, name="bits", accepts=_masked_bits, overwrites=ALL),
         reference(_masked, infallible=True),
     ),
-    onnx=Refused("it is exported as where"), tolerance=EXACT,
+    onnx=onnx_elementwise.masked, tolerance=EXACT,
     samples=Samples(relation="cases", cases=tuple(
         (((x, dtype), (condition, "bool")), {})
         for x, condition in (((2, 3), (2, 3)), ((3,), (2, 1)), ((), ()), ((0, 2), (2,)))
@@ -333,7 +334,7 @@ CASES = tuple(
     ),
     derivative=NOT_DIFFERENTIABLE("it is made after derivatives have been taken: differentiate what it was made of"),
     cost=_cost,
-    onnx=Refused("it is exported as the operators that it was made of"),
+    onnx=onnx_elementwise.blockwise,
     tolerance=EXACT,
     samples=Samples(relation="cases", cases=CASES),
 )

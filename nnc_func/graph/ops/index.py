@@ -13,7 +13,9 @@ from nnc_func.errors import DTypeError
 from nnc_func.facets import dtypes, movement
 from nnc_func.facets.derivatives import Constant, Linear
 from nnc_func.facets.kernels import Kernel, reference
-from nnc_func.facets.samples import ANY, EXACT, NUMBERS, Refused, Samples, Tolerance
+from nnc_func.facets.onnx import indexing as onnx_indexing
+from nnc_func.facets.onnx import movement as onnx_movement
+from nnc_func.facets.samples import ANY, EXACT, NUMBERS, Samples, Tolerance
 from nnc_func.facets.views import Cost, View, free
 from nnc_func.graph.ops.families import DType, Extent, Sizes, Tensor
 from nnc_func.op import operator
@@ -94,7 +96,7 @@ def _bounds_within(n: int) -> list[tuple[int, int, int]]:
     ),
     view=View(),
     cost=free,
-    onnx="Slice",
+    onnx=onnx_movement.slice_,
     tolerance=EXACT,
     samples=Samples(dtypes=ANY, params=_some_bounds),
 )
@@ -143,7 +145,7 @@ def _set_cases() -> Any:
         )
     ),
     cost=free,
-    onnx=Refused("ONNX writes by ScatterND, which wants an index for each element"),
+    onnx=onnx_movement.set_slice,
     tolerance=EXACT,
     samples=Samples(relation="cases", cases=_set_cases()),
     moves=True,
@@ -209,7 +211,7 @@ HOT = ("float32", "float32", "float64", "int32", "int64", "bool", "complex64")
         reference(kernels.take),
     ),
     cost=free,
-    onnx="Gather",
+    onnx=onnx_indexing.take,
     tolerance=EXACT,
     samples=Samples(relation="cases", cases=index_cases(False, False)),
     moves=True,
@@ -224,7 +226,7 @@ def take(x: Tensor, indices: Tensor, /, *, axis: int = 0) -> Tensor:
     derivative=_gather("put_along_axis_add"),
     kernels=reference(kernels.take_along_axis),
     cost=free,
-    onnx="GatherElements",
+    onnx=onnx_indexing.take_along_axis,
     tolerance=EXACT,
     samples=Samples(relation="cases", cases=index_cases(False, True)),
     moves=True,
@@ -239,7 +241,7 @@ def take_along_axis(x: Tensor, indices: Tensor, /, *, axis: int) -> Tensor:
     derivative=_scatter("take"),
     kernels=(*_at(kernels.scatter_add_into), reference(kernels.scatter_add)),
     cost=per_update,
-    onnx=Refused("ONNX scatters rows by ScatterND only, along the first axes"),
+    onnx=onnx_indexing.scatter("add"),
     tolerance=ADDED,
     samples=Samples(relation="cases", cases=index_cases(True, False)),
 )
@@ -253,7 +255,7 @@ def scatter_add(x: Tensor, indices: Tensor, updates: Tensor, /, *, axis: int = 0
     derivative=_scatter("take_along_axis"),
     kernels=(*_at(kernels.put_along_axis_add_into), reference(kernels.put_along_axis_add)),
     cost=per_update,
-    onnx="ScatterElements",
+    onnx=onnx_indexing.put_along_axis_add,
     tolerance=ADDED,
     samples=Samples(relation="cases", cases=index_cases(True, True)),
 )
@@ -277,7 +279,7 @@ def put_along_axis_add(x: Tensor, indices: Tensor, updates: Tensor, /, *, axis: 
         reference(kernels.one_hot, infallible=True),
     ),
     cost=free,
-    onnx="OneHot",
+    onnx=onnx_indexing.one_hot,
     tolerance=EXACT,
     samples=Samples(
         dtypes=("int32", "int64"),

@@ -16,7 +16,8 @@ from nnc_func.facets import dtypes
 from nnc_func.facets.derivatives import Bilinear, Linear
 from nnc_func.facets.dims import known, product, same_extent
 from nnc_func.facets.kernels import Kernel, reference
-from nnc_func.facets.samples import ANY, EXACT, FLOATS, Refused, Samples, Tolerance
+from nnc_func.facets.onnx import matrices as onnx_matrices
+from nnc_func.facets.samples import ANY, EXACT, FLOATS, Samples, Tolerance
 from nnc_func.facets.shapes import ShapeT, broadcast
 from nnc_func.facets.views import Cost, free
 from nnc_func.graph.ops.families import Nested, Sizes, Tensor
@@ -67,7 +68,8 @@ def _matmul_cost(args: tuple[Any, ...], results: tuple[Any, ...], *, transpose_a
 
 @operator(
     shape=_matmul_shape, dtype=dtypes.numeric, kernels=kernels.MATMUL,
-    derivative=Bilinear(_matmul_left, _matmul_right), cost=_matmul_cost, onnx="MatMul", tolerance=Tolerance(16.0),
+    derivative=Bilinear(_matmul_left, _matmul_right), cost=_matmul_cost, onnx=onnx_matrices.matmul,
+    tolerance=Tolerance(16.0),
     samples=Samples(relation="cases", dtypes=(*FLOATS, "int32", "int64"), cases=(
         (((3, 4), (4, 2)), {}),
         (((4, 3), (4, 2)), {"transpose_a": True}),
@@ -140,7 +142,7 @@ def _tensordot_cost(args: tuple[Any, ...], results: tuple[Any, ...], *, axes: An
 @operator(
     shape=_tensordot_shape, dtype=dtypes.numeric, kernels=kernels.TENSORDOT,
     derivative=Bilinear(_tensordot_left, _tensordot_right), cost=_tensordot_cost, tolerance=Tolerance(16.0),
-    onnx=Refused("ONNX has no tensordot; its Einsum would do, and is not mapped"),
+    onnx=onnx_matrices.tensordot,
     samples=Samples(relation="cases", dtypes=(*FLOATS, "int32", "int64"), cases=(
         (((3, 4), (4, 2)), {"axes": 1}),
         (((2, 3, 4), (3, 4, 5)), {"axes": 2}),
@@ -196,7 +198,7 @@ def _placing(into: Any, result: Any, compute: Any) -> tuple[Kernel, ...]:
     shape=_diagonal_shape, dtype=dtypes.first, cost=free, tolerance=EXACT,
     kernels=_placing(diagonals.diagonal_into, _diagonal_shape, diagonals.diagonal),
     derivative=Linear(lambda o, g, x, *, offset: o.diagonal_matrix(g, shape=x.shape[-2:], offset=offset)),
-    onnx=Refused("ONNX has no diagonals; a mask and a sum would do"),
+    onnx=onnx_matrices.diagonal,
     samples=Samples(relation="cases", dtypes=ANY, cases=tuple(
         ((shape,), {"offset": offset})
         for shape in ((3, 3), (2, 3), (2, 4, 2), (0, 2, 2), (0, 3), (1, 1)) for offset in (0, 1, -1)
@@ -210,7 +212,7 @@ def diagonal(x: Tensor, /, *, offset: int = 0) -> Tensor:
     shape=_placed_shape, dtype=dtypes.first, cost=free, tolerance=EXACT,
     kernels=_placing(diagonals.diagonal_matrix_into, _placed_shape, diagonals.diagonal_matrix),
     derivative=Linear(lambda o, g, x, *, shape, offset: o.diagonal(g, offset=offset)),
-    onnx=Refused("ONNX has no diagonals; a mask would do"),
+    onnx=onnx_matrices.diagonal_matrix,
     samples=Samples(relation="cases", dtypes=ANY, cases=tuple(
         (((*batch, _diagonal_length(shape[0], shape[1], offset)),), {"shape": shape, "offset": offset})
         for batch, shape in (((), (3, 3)), ((2,), (2, 3)), ((0,), (2, 2)), ((), (4, 2)), ((), (0, 3)))

@@ -11,7 +11,8 @@ from nnc_func.device.kernels import losses as kernels
 from nnc_func.errors import ShapeError
 from nnc_func.facets.derivatives import Custom
 from nnc_func.facets.dims import known, same_extent
-from nnc_func.facets.samples import Refused, Samples, Tolerance
+from nnc_func.facets.onnx import reductions as onnx_reductions
+from nnc_func.facets.samples import Samples, Tolerance
 from nnc_func.facets.shapes import ShapeT, normalise_axis
 from nnc_func.facets.views import per_element, per_input_element
 from nnc_func.graph.ops.families import Tensor, real_floating
@@ -43,7 +44,8 @@ def _softmax_derivative(o: Any, g: Tensor, y: Tensor, *, axis: int) -> Tensor:
 
 
 @operator(
-    shape=_scores, dtype=real_floating, kernels=kernels.SOFTMAX, onnx="Softmax", cost=per_element(20),
+    shape=_scores, dtype=real_floating, kernels=kernels.SOFTMAX,
+    onnx=onnx_reductions.softmax("Softmax"), cost=per_element(20),
     derivative=Custom(
         jvp=lambda o, ts, y, x, *, axis: _softmax_derivative(o, ts[0], y, axis=axis),
         vjp=(lambda o, g, y, x, *, axis: _softmax_derivative(o, g, y, axis=axis),),
@@ -62,7 +64,8 @@ def softmax(x: Tensor, /, *, axis: int = -1) -> Tensor:
 
 
 @operator(
-    shape=_scores, dtype=real_floating, kernels=kernels.LOG_SOFTMAX, onnx="LogSoftmax", cost=per_element(20),
+    shape=_scores, dtype=real_floating, kernels=kernels.LOG_SOFTMAX,
+    onnx=onnx_reductions.softmax("LogSoftmax"), cost=per_element(20),
     derivative=Custom(
         jvp=lambda o, ts, y, x, *, axis: o.subtract(
             ts[0], o.sum(o.multiply(o.exp(y), ts[0]), axis=axis, keepdims=True)
@@ -112,7 +115,7 @@ def _cross_entropy_vjp_labels(o: Any, g: Tensor, y: Tensor, logits: Tensor, labe
 @operator(
     shape=_per_example, dtype=real_floating, kernels=kernels.SOFTMAX_CROSS_ENTROPY, cost=per_input_element(24),
     derivative=Custom(_cross_entropy_jvp, (_cross_entropy_vjp_logits, _cross_entropy_vjp_labels)),
-    onnx=Refused("ONNX's SoftmaxCrossEntropyLoss takes class numbers, not probabilities"),
+    onnx=onnx_reductions.softmax_cross_entropy,
     tolerance=Tolerance(32.0),
     samples=Samples(relation="cases", domain=((-3.0, 3.0), (0.0, 1.0)), cases=(
         (((4,), (4,)), {}), (((3, 5), (3, 5)), {}), (((3, 5), (3, 5)), {"axis": 0}),

@@ -12,7 +12,8 @@ from nnc_func.facets import dtypes, layouts, places, shapes
 from nnc_func.facets.derivatives import Linear
 from nnc_func.facets.kernels import reference
 from nnc_func.facets.laws import idempotent
-from nnc_func.facets.samples import ANY, EXACT, Refused, Samples
+from nnc_func.facets.onnx import elementwise as onnx_elementwise
+from nnc_func.facets.samples import ANY, EXACT, Samples
 from nnc_func.facets.shapes import ShapeT
 from nnc_func.facets.views import free
 from nnc_func.graph.ops.families import Nested, Tensor
@@ -37,7 +38,7 @@ def _some_layout(shapes_: Any, draw: Any) -> dict[str, Any]:
     kernels=reference(kernels.relayout, kernels.copied_into, infallible=True),
     derivative=Linear(lambda o, g, x, **_: o.relayout(g, layout=o.layout(x))),
     laws=(idempotent,),
-    onnx="Identity",
+    onnx=onnx_elementwise.unchanged,
     cost=free,
     tolerance=EXACT,
     samples=Samples(dtypes=ANY, params=_some_layout),
@@ -59,7 +60,7 @@ def relayout(x: Tensor, /, *, layout: Nested, data_format: str = "NHWC") -> Tens
     kernels=reference(kernels.copied, kernels.copied_into, infallible=True),
     derivative=Linear(lambda o, g, x, **_: o.transfer(g, place=o.place(x))),
     laws=(idempotent,),
-    onnx=Refused("ONNX says nothing of places: a runtime assigns them"),
+    onnx=onnx_elementwise.unchanged,
     cost=free,
     tolerance=EXACT,
     samples=Samples(dtypes=ANY, params=lambda shapes_, draw: {"place": None}),

@@ -14,7 +14,8 @@ from nnc_func.facets.derivatives import Custom, Linear
 from nnc_func.facets.dims import product
 from nnc_func.facets.kernels import Kernel, reference
 from nnc_func.facets.laws import involution
-from nnc_func.facets.samples import ANY, EXACT, NUMBERS, Refused, Samples
+from nnc_func.facets.onnx import movement as onnx_movement
+from nnc_func.facets.samples import ANY, EXACT, NUMBERS, Samples
 from nnc_func.facets.views import Parts, View, free
 from nnc_func.graph.ops.families import Axes, Decorator, Nested, Sizes, Tensor, holding, number
 from nnc_func.op import operator
@@ -75,7 +76,7 @@ def _some_shape(shapes_: Any, draw: Any) -> dict[str, Any]:
     params=_some_shape,
     kernels=view(kernels.reshape, kernels.reshape_into),
     view=View(contiguous=True, needs_contiguous=True),
-    onnx="Reshape",
+    onnx=onnx_movement.reshape,
 )
 def reshape(x: Tensor, /, *, shape: Sizes) -> Tensor:
     """The same elements, in C order, in another shape; one extent may be -1 and is then computed."""
@@ -100,7 +101,7 @@ def _some_order(shapes_: Any, draw: Any) -> dict[str, Any]:
     params=_some_order,
     kernels=view(kernels.permute_dims),
     view=View(),
-    onnx="Transpose",
+    onnx=onnx_movement.permute_dims,
 )
 def permute_dims(x: Tensor, /, *, axes: Sizes | None = None) -> Tensor:
     """Axes in another order: axis i of the result is axis ``axes[i]``; None reverses them."""
@@ -114,7 +115,7 @@ def permute_dims(x: Tensor, /, *, axes: Sizes | None = None) -> Tensor:
     },
     kernels=view(kernels.broadcast_to),
     view=View(),
-    onnx="Expand",
+    onnx=onnx_movement.broadcast_to,
 )
 def broadcast_to(x: Tensor, /, *, shape: Sizes) -> Tensor:
     """Repeated along new axes in front and along those of extent 1, without copying."""
@@ -126,7 +127,7 @@ def broadcast_to(x: Tensor, /, *, shape: Sizes) -> Tensor:
     params=lambda shapes_, draw: {"axis": draw((0, -1, len(shapes_[0]), (0, 1), (-1, 0), ()))},
     kernels=view(kernels.expand_dims),
     view=WHOLE,
-    onnx="Unsqueeze",
+    onnx=onnx_movement.expand_dims,
 )
 def expand_dims(x: Tensor, /, *, axis: Axes) -> Tensor:
     """With new axes of extent 1; `axis` counts in the result."""
@@ -143,7 +144,7 @@ def _unit_axes(shapes_: Any, draw: Any) -> dict[str, Any]:
     params=_unit_axes,
     kernels=view(kernels.squeeze),
     view=WHOLE,
-    onnx="Squeeze",
+    onnx=onnx_movement.squeeze,
 )
 def squeeze(x: Tensor, /, *, axis: Axes) -> Tensor:
     """Without those axes, each of which must have extent 1; none is dropped unasked."""
@@ -161,7 +162,7 @@ def _some_axes(shapes_: Any, draw: Any) -> dict[str, Any]:
     kernels=view(kernels.flip),
     view=View(),
     laws=(involution,),
-    onnx=Refused("ONNX reverses by a Slice with step -1"),
+    onnx=onnx_movement.flip,
 )
 def flip(x: Tensor, /, *, axis: Axes | None = None) -> Tensor:
     """Elements in reverse order along those axes, or all; a view."""
@@ -182,7 +183,7 @@ def _fold_tiles(o: Any, g: Any, x: Any, *, repetitions: Any) -> Any:
     Linear(_fold_tiles),
     kernels=copy(kernels.tile, kernels.tile_into),
     params=lambda shapes_, draw: {"repetitions": draw(((), (2,), (3, 1), (2, 1, 2), (1, 2, 1, 1), (0,)))},
-    onnx="Tile",
+    onnx=onnx_movement.tile,
 )
 def tile(x: Tensor, /, *, repetitions: Sizes) -> Tensor:
     """Copies side by side, `repetitions` for each axis; the shorter of shape and repetitions gets ones in front."""
@@ -258,7 +259,7 @@ STACKS = tuple(
     movement.concatenated,
     Linear(_concat_transpose),
     dtype=_together,
-    onnx="Concat",
+    onnx=onnx_movement.concat,
     kernels=copy(kernels.concat, kernels.concatenate_into, kernels.concatenate),
     parts=Parts(_concat_boxes, _nothing),
     samples=Samples(relation="cases", cases=JOINS),
@@ -276,7 +277,7 @@ def _stack_transpose(o: Any, g: Any, *xs: Any, axis: int) -> tuple[Any, ...]:
     movement.stacked,
     Linear(_stack_transpose),
     dtype=_together,
-    onnx=Refused("ONNX stacks sequences only; it is Unsqueeze and Concat"),
+    onnx=onnx_movement.stack,
     kernels=copy(kernels.stack, kernels.stack_into, lambda xp, *xs, axis: xp.stack(xs, axis=axis)),
     parts=Parts(_stack_boxes, _nothing),
     samples=Samples(relation="cases", cases=STACKS),
@@ -311,7 +312,7 @@ def _some_parts(shapes_: Any, draw: Any) -> dict[str, Any]:
     several=True,
     params=_some_parts,
     min_rank=1,
-    onnx="Split",
+    onnx=onnx_movement.split,
     kernels=reference(kernels.split, kernels.split_into, infallible=True, strided=True),
 )
 def split(x: Tensor, /, *, sections: Nested, axis: int = 0) -> Any:
@@ -332,7 +333,7 @@ def _some_widths(shapes_: Any, draw: Any) -> dict[str, Any]:
     movement.padded,
     Custom(lambda o, ts, y, x, *, widths, value: o.pad(ts[0], widths=widths, value=0), (_unpad,)),
     dtype=lambda x, *, widths, value: holding(x, value, "value"),
-    onnx="Pad",
+    onnx=onnx_movement.pad,
     kernels=copy(kernels.pad, kernels.pad_into),
     parts=Parts(
         lambda shapes_, _, *, widths, value: [Box(tuple(w for w, _ in widths), shapes_[0], (1,) * len(widths))],
@@ -370,7 +371,7 @@ ASSEMBLIES = tuple(
     boxes.assembled,
     Linear(_assemble_transpose, homogeneous=lambda **params: {**params, "fill": 0}),
     dtype=lambda *given, shape, offsets, strides, fill: holding(_together(*given), fill, "fill"),
-    onnx=Refused("ONNX joins by Concat; parts that lie anyhow are written by ScatterND"),
+    onnx=onnx_movement.assemble,
     kernels=copy(kernels.assemble, kernels.assemble_into),
     parts=Parts(
         lambda shapes_, result, *, shape, offsets, strides, fill: boxes.part_boxes(

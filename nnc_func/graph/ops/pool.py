@@ -15,10 +15,11 @@ from nnc_func.facets import dtypes, layouts
 from nnc_func.facets.derivatives import Custom, Linear
 from nnc_func.facets.dims import known, same_extent
 from nnc_func.facets.dtypes import kind_of
-from nnc_func.facets.samples import FLOATS, Refused, Samples, Tolerance
+from nnc_func.facets.onnx import windows as onnx_windows
+from nnc_func.facets.samples import FLOATS, Samples, Tolerance
 from nnc_func.facets.shapes import ShapeT
 from nnc_func.facets.views import Cost
-from nnc_func.graph.ops.conv import image_axes, image_shape, numbers, window_extents
+from nnc_func.facets.windows import image_axes, image_shape, numbers, window_extents
 from nnc_func.graph.ops.families import Nested, Sizes, Tensor
 from nnc_func.op import operator
 
@@ -133,7 +134,7 @@ _GRADIENTS = Samples(
 
 @operator(
     shape=pooled, dtype=_ordered, layout=layouts.first,
-    kernels=kernels.MAX_POOL2D, cost=_work(None), onnx="MaxPool",
+    kernels=kernels.MAX_POOL2D, cost=_work(None), onnx=onnx_windows.max_pool2d,
     tolerance=Tolerance(0.0),
     derivative=Custom(
         jvp=lambda o, ts, y, x, **params: o.max_pool2d_tangent(x, ts[0], **params),
@@ -161,7 +162,7 @@ def max_pool2d(
     shape=_max_gradient_shape, dtype=_second, layout=layouts.first,
     kernels=kernels.MAX_POOL2D_GRADIENT, cost=_work(1),
     derivative=Linear(lambda o, c, x, g, **params: o.max_pool2d_tangent(x, c, **params), arguments=(1,)),
-    onnx=Refused("ONNX has no gradient of MaxPool; its MaxUnpool takes indices"), samples=_GRADIENTS,
+    onnx=onnx_windows.max_pool2d_gradient, samples=_GRADIENTS,
 )  # fmt: skip
 def max_pool2d_gradient(
     x: Tensor, g: Tensor, /, *, window: Nested, stride: Nested | None = None, padding: Nested = "VALID",
@@ -179,7 +180,7 @@ def max_pool2d_gradient(
     shape=_max_tangent_shape, dtype=_second, layout=layouts.first,
     kernels=kernels.MAX_POOL2D_TANGENT, cost=_work(None),
     derivative=Linear(lambda o, c, x, t, **params: o.max_pool2d_gradient(x, c, **params), arguments=(1,)),
-    onnx=Refused("ONNX has no tangent of MaxPool"), samples=_TANGENTS, tolerance=Tolerance(0.0),
+    onnx=onnx_windows.max_pool2d_tangent, samples=_TANGENTS, tolerance=Tolerance(0.0),
 )  # fmt: skip
 def max_pool2d_tangent(
     x: Tensor, t: Tensor, /, *, window: Nested, stride: Nested | None = None, padding: Nested = "VALID",
@@ -197,7 +198,7 @@ def max_pool2d_tangent(
 
 @operator(
     shape=pooled, dtype=dtypes.floating, layout=layouts.first,
-    kernels=kernels.AVERAGE_POOL2D, cost=_work(None), onnx="AveragePool",
+    kernels=kernels.AVERAGE_POOL2D, cost=_work(None), onnx=onnx_windows.average_pool2d,
     derivative=Linear(lambda o, g, x, **params: o.average_pool2d_gradient(g, input_shape=x.shape, **params)),
     tolerance=Tolerance(16.0),
     samples=Samples(relation="cases", dtypes=FLOATS, cases=tuple(((x,), params) for x, params in _AVERAGES)),
@@ -217,7 +218,7 @@ def average_pool2d(
     shape=_average_gradient_shape, dtype=dtypes.floating, layout=layouts.first,
     kernels=kernels.AVERAGE_POOL2D_GRADIENT, cost=_work(0),
     derivative=Linear(lambda o, c, g, *, input_shape, **params: o.average_pool2d(c, **params)),
-    onnx=Refused("ONNX has no gradient of AveragePool"), tolerance=Tolerance(16.0),
+    onnx=onnx_windows.average_pool2d_gradient, tolerance=Tolerance(16.0),
     samples=Samples(relation="cases", dtypes=FLOATS, cases=tuple(
         ((_result(x, params),), {"input_shape": x, **params}) for x, params in _AVERAGES
     )),

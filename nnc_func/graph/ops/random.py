@@ -14,13 +14,13 @@ from nnc_func.errors import DTypeError, OperatorError, ShapeError
 from nnc_func.facets import dtypes
 from nnc_func.facets.derivatives import Constant
 from nnc_func.facets.dims import known, same_extent
-from nnc_func.facets.samples import EXACT, Refused, Samples, Tolerance
+from nnc_func.facets.onnx import random as onnx_random
+from nnc_func.facets.samples import EXACT, Samples, Tolerance
 from nnc_func.facets.shapes import ShapeT
 from nnc_func.facets.views import per_element
 from nnc_func.graph.ops.families import DType, Sizes, Tensor
 from nnc_func.op import operator
 
-_PHILOX = Refused("ONNX's random operators take a seed, not a key, and leave the generator open")
 _DISCRETE = Constant("a key is made of integers; draws do not vary smoothly with it")
 
 
@@ -96,7 +96,7 @@ def _samples(*params: dict[str, Any]) -> Samples:
 
 @operator(
     shape=_keys, dtype=_words, derivative=_DISCRETE, kernels=kernels.RANDOM_SPLIT, cost=per_element(100),
-    onnx=_PHILOX, tolerance=EXACT, samples=_samples({}, {"count": 1}, {"count": 5}, {"count": 0}),
+    onnx=onnx_random.random_split, tolerance=EXACT, samples=_samples({}, {"count": 1}, {"count": 5}, {"count": 0}),
 )  # fmt: skip
 def random_split(key: Tensor, /, *, count: int = 2) -> Tensor:
     """New keys from one, of shape ``(count, 2)``: take key i as ``keys[i]``.
@@ -108,7 +108,7 @@ def random_split(key: Tensor, /, *, count: int = 2) -> Tensor:
 
 @operator(
     shape=_folded, dtype=_folded_words, derivative=_DISCRETE, kernels=kernels.RANDOM_FOLD_IN, cost=per_element(100),
-    onnx=_PHILOX, tolerance=EXACT,
+    onnx=onnx_random.random_fold_in, tolerance=EXACT,
     samples=Samples(relation="cases", dtypes=("uint64",), cases=(
         ((_KEY, ((), "int64", (-5, 100))), {}), ((_KEY, ((), "int32", (0, 100))), {}),
         ((_KEY, ((), "uint64", (0, 100))), {}), ((_KEY, ((), "uint8", (0, 100))), {}),
@@ -128,7 +128,8 @@ def random_fold_in(key: Tensor, data: Tensor, /) -> Tensor:
 
 @operator(
     shape=_drawn, dtype=_words, derivative=_DISCRETE, kernels=kernels.RANDOM_BITS, cost=per_element(25),
-    onnx=_PHILOX, tolerance=EXACT, samples=_samples({"shape": (3, 5)}, {"shape": ()}, {"shape": (0, 2)}),
+    onnx=onnx_random.random_bits, tolerance=EXACT,
+    samples=_samples({"shape": (3, 5)}, {"shape": ()}, {"shape": (0, 2)}),
 )  # fmt: skip
 def random_bits(key: Tensor, /, *, shape: Sizes) -> Tensor:
     """Uniformly distributed 64-bit words.
@@ -140,7 +141,7 @@ def random_bits(key: Tensor, /, *, shape: Sizes) -> Tensor:
 
 @operator(
     shape=_drawn, dtype=_floats, derivative=_DISCRETE, kernels=kernels.RANDOM_UNIFORM, cost=per_element(27),
-    onnx=_PHILOX, tolerance=EXACT,
+    onnx=onnx_random.random_uniform, tolerance=EXACT,
     samples=_samples(
         {"shape": (3, 5)}, {"shape": (7,), "dtype": "float64"}, {"shape": (), "low": -2.0, "high": 3.0},
         {"shape": (0, 2)}, {"shape": (2, 3), "dtype": "float64", "low": 0.25, "high": 0.5},
@@ -159,7 +160,7 @@ def random_uniform(
 
 @operator(
     shape=_drawn, dtype=_floats, derivative=_DISCRETE, kernels=kernels.RANDOM_NORMAL, cost=per_element(60),
-    onnx=_PHILOX, tolerance=Tolerance(4.0),
+    onnx=onnx_random.random_normal, tolerance=Tolerance(4.0),
     samples=_samples({"shape": (3, 5)}, {"shape": (8,), "dtype": "float64"}, {"shape": ()}, {"shape": (0, 2)}),
 )  # fmt: skip
 def random_normal(key: Tensor, /, *, shape: Sizes, dtype: DType = "float32") -> Tensor:
@@ -173,7 +174,7 @@ def random_normal(key: Tensor, /, *, shape: Sizes, dtype: DType = "float32") -> 
 
 @operator(
     shape=_drawn, dtype=_booleans, derivative=_DISCRETE, kernels=kernels.RANDOM_BERNOULLI, cost=per_element(26),
-    onnx=_PHILOX, tolerance=EXACT,
+    onnx=onnx_random.random_bernoulli, tolerance=EXACT,
     samples=_samples(
         {"shape": (3, 5), "probability": 0.3}, {"shape": (), "probability": 1.0},
         {"shape": (4,), "probability": 0.0}, {"shape": (0, 2), "probability": 0.5},

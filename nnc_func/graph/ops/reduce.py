@@ -15,7 +15,8 @@ from nnc_func.facets import dtypes, movement, shapes
 from nnc_func.facets.derivatives import Constant, Custom, Derivative, Linear
 from nnc_func.facets.dims import known, product
 from nnc_func.facets.kernels import Kernel, reference
-from nnc_func.facets.samples import ANY, EXACT, FLOATS, NUMBERS, Refused, Samples, Tolerance
+from nnc_func.facets.onnx import reductions as onnx_reductions
+from nnc_func.facets.samples import ANY, EXACT, FLOATS, NUMBERS, Samples, Tolerance
 from nnc_func.facets.views import per_input_element
 from nnc_func.graph.ops.families import Axes, Decorator, Tensor, real, real_floating
 from nnc_func.op import operator
@@ -83,7 +84,7 @@ def reduced_count(o: Any, x: Any, axis: Any) -> Any:
     Linear(lambda o, g, x, *, axis, keepdims: spread(o, g, x, axis, keepdims)),
     kernel=(kernels.by_method("sum", dtypes.accumulated), kernels.standard("sum", dtypes.accumulated)),
     dtype=dtypes.accumulated,
-    onnx="ReduceSum",
+    onnx=onnx_reductions.reduced("ReduceSum", 0),
     tolerance=SUMMED,
 )
 def sum_(x: Tensor, /, *, axis: Axes | None = None, keepdims: bool = False) -> Tensor:
@@ -107,7 +108,7 @@ def _mean_compute(xp: Any, x: Any, *, axis: Any, keepdims: bool) -> Any:
         reference(kernels.mean),
     ),
     dtype=dtypes.floating,
-    onnx="ReduceMean",
+    onnx=onnx_reductions.reduced("ReduceMean", float("nan")),
     tolerance=SUMMED,
 )
 def mean(x: Tensor, /, *, axis: Axes | None = None, keepdims: bool = False) -> Tensor:
@@ -142,7 +143,7 @@ DISTINCT = Samples(dtypes=NUMBERS, params=_axes, distinct=True)
     dtype=real,
     shape=movement.reduced_some,
     samples=DISTINCT,
-    onnx="ReduceMax",
+    onnx=onnx_reductions.extreme("ReduceMax"),
     tolerance=EXACT,
 )
 def max_(x: Tensor, /, *, axis: Axes | None = None, keepdims: bool = False) -> Tensor:
@@ -155,7 +156,7 @@ def max_(x: Tensor, /, *, axis: Axes | None = None, keepdims: bool = False) -> T
     dtype=real,
     shape=movement.reduced_some,
     samples=DISTINCT,
-    onnx="ReduceMin",
+    onnx=onnx_reductions.extreme("ReduceMin"),
     tolerance=EXACT,
 )
 def min_(x: Tensor, /, *, axis: Axes | None = None, keepdims: bool = False) -> Tensor:
@@ -176,7 +177,7 @@ POSITIONS = Samples(dtypes=NUMBERS, params=_one_axis, distinct=True)
     Constant("a position jumps"),
     kernel=(kernels.by_method("argmax"), kernels.standard("argmax", kernels.ordered)),
     samples=POSITIONS,
-    onnx="ArgMax",
+    onnx=onnx_reductions.position("ArgMax"),
     **POSITION,
 )
 def argmax(x: Tensor, /, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
@@ -187,7 +188,7 @@ def argmax(x: Tensor, /, *, axis: int | None = None, keepdims: bool = False) -> 
     Constant("a position jumps"),
     kernel=(kernels.by_method("argmin"), kernels.standard("argmin", kernels.ordered)),
     samples=POSITIONS,
-    onnx="ArgMin",
+    onnx=onnx_reductions.position("ArgMin"),
     **POSITION,
 )
 def argmin(x: Tensor, /, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
@@ -247,7 +248,7 @@ def _cofactors(o: Any, x: Any, axis: Any) -> Any:
     ),
     kernel=(kernels.by_method("prod", dtypes.accumulated), kernels.standard("prod", dtypes.accumulated)),
     dtype=dtypes.accumulated,
-    onnx="ReduceProd",
+    onnx=onnx_reductions.reduced("ReduceProd", 1),
     tolerance=SUMMED,
 )
 def prod(x: Tensor, /, *, axis: Axes | None = None, keepdims: bool = False) -> Tensor:
@@ -264,7 +265,7 @@ TRUTH = Samples(dtypes=ANY, params=_axes)
     kernel=(kernels.by_method("any"), kernels.standard("any")),
     dtype=dtypes.boolean,
     samples=TRUTH,
-    onnx=Refused("ONNX has no reduction of booleans"),
+    onnx=onnx_reductions.quantified(every=False),
     tolerance=EXACT,
 )
 def any_(x: Tensor, /, *, axis: Axes | None = None, keepdims: bool = False) -> Tensor:
@@ -276,7 +277,7 @@ def any_(x: Tensor, /, *, axis: Axes | None = None, keepdims: bool = False) -> T
     kernel=(kernels.by_method("all"), kernels.standard("all")),
     dtype=dtypes.boolean,
     samples=TRUTH,
-    onnx=Refused("ONNX has no reduction of booleans"),
+    onnx=onnx_reductions.quantified(every=True),
     tolerance=EXACT,
 )
 def all_(x: Tensor, /, *, axis: Axes | None = None, keepdims: bool = False) -> Tensor:
@@ -321,7 +322,7 @@ def _logsumexp_compute(xp: Any, x: Any, **params: Any) -> Any:
     ),
     dtype=real_floating,
     samples=Samples(dtypes=FLOATS, params=_axes),
-    onnx="ReduceLogSumExp",
+    onnx=onnx_reductions.logsumexp,
     tolerance=SUMMED,
 )
 def logsumexp(x: Tensor, /, *, axis: Axes | None = None, keepdims: bool = False) -> Tensor:
@@ -341,7 +342,7 @@ def _axis_only(shapes_: Any, draw: Any) -> dict[str, Any]:
         reference(kernels.cumulative_sum, infallible=True),
     ),
     derivative=Linear(lambda o, g, x, *, axis: o.flip(o.cumulative_sum(o.flip(g, axis=axis), axis=axis), axis=axis)),
-    onnx="CumSum",
+    onnx=onnx_reductions.cumulative_sum,
     cost=per_input_element(),
     tolerance=SUMMED,
     samples=Samples(dtypes=NUMBERS, params=_axis_only, min_rank=1),

@@ -11,7 +11,8 @@ from nnc_func.facets import dtypes, movement, shapes
 from nnc_func.facets.derivatives import Constant, Custom, Derivative, Linear
 from nnc_func.facets.dims import product
 from nnc_func.facets.kernels import Kernel, reference
-from nnc_func.facets.samples import EXACT, Refused, Samples, Tolerance
+from nnc_func.facets.onnx import indexing as onnx_indexing
+from nnc_func.facets.samples import EXACT, Samples, Tolerance
 from nnc_func.facets.shapes import ShapeT
 from nnc_func.facets.views import free
 from nnc_func.graph.ops.families import Decorator, Sizes, Tensor
@@ -140,7 +141,6 @@ MULTIPLIES = Custom(
 )
 
 CASES: dict[str, Any] = {"relation": "cases", "cases": tuple(index_cases(True, False))}
-NO_SCATTER = Refused("ONNX scatters rows by ScatterND only, along the first axes")
 
 
 # --- scatters -----------------------------------------------------------------------------------------------
@@ -152,7 +152,7 @@ NO_SCATTER = Refused("ONNX scatters rows by ScatterND only, along the first axes
     combine=None,
     dtype=_written,
     cost=free,
-    onnx=NO_SCATTER,
+    onnx=onnx_indexing.scatter_set,
     tolerance=EXACT,
     samples=Samples(**CASES),
 )
@@ -169,7 +169,7 @@ def scatter_set(x: Tensor, indices: Tensor, updates: Tensor, /, *, axis: int = 0
     combine="multiply",
     dtype=added,
     cost=per_update,
-    onnx=NO_SCATTER,
+    onnx=onnx_indexing.scatter("mul"),
     tolerance=MULTIPLIED,
     samples=Samples(**CASES),
 )
@@ -186,7 +186,7 @@ def scatter_multiply(x: Tensor, indices: Tensor, updates: Tensor, /, *, axis: in
     combine="minimum",
     dtype=_compared,
     cost=per_update,
-    onnx=NO_SCATTER,
+    onnx=onnx_indexing.scatter("min"),
     tolerance=EXACT,
     samples=Samples(**CASES, distinct=True),
 )
@@ -200,7 +200,7 @@ def scatter_min(x: Tensor, indices: Tensor, updates: Tensor, /, *, axis: int = 0
     combine="maximum",
     dtype=_compared,
     cost=per_update,
-    onnx=NO_SCATTER,
+    onnx=onnx_indexing.scatter("max"),
     tolerance=EXACT,
     samples=Samples(**CASES, distinct=True),
 )
@@ -242,7 +242,7 @@ RAVELS = tuple(
     kernels=reference(kernels.ravel_multi_index),
     derivative=Constant("positions are integers"),
     cost=free,
-    onnx=Refused("ONNX counts in several axes by GatherND and ScatterND themselves"),
+    onnx=onnx_indexing.ravel_multi_index,
     tolerance=EXACT,
     samples=Samples(relation="cases", cases=RAVELS),
 )

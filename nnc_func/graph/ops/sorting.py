@@ -10,7 +10,8 @@ from nnc_func.facets import dtypes, movement
 from nnc_func.facets.derivatives import Constant, Custom
 from nnc_func.facets.dims import known
 from nnc_func.facets.kernels import Kernel, reference
-from nnc_func.facets.samples import ANY, EXACT, REALS, Refused, Samples
+from nnc_func.facets.onnx import indexing as onnx_indexing
+from nnc_func.facets.samples import ANY, EXACT, REALS, Samples
 from nnc_func.facets.shapes import ShapeT
 from nnc_func.facets.views import Cost, free, per_input_element
 from nnc_func.graph.ops.families import Extent, Tensor
@@ -93,7 +94,7 @@ def _sort_vjp(o: Any, g: Any, y: Any, x: Any, *, axis: int, descending: bool) ->
         (_sort_vjp,),
     ),
     cost=per_input_element(COMPARISONS),
-    onnx=Refused("ONNX sorts by TopK only, which says nothing of equal elements"),
+    onnx=onnx_indexing.sort,
     tolerance=EXACT,
     samples=Samples(dtypes=REALS, params=_axis, min_rank=1, distinct=True),
 )
@@ -110,7 +111,7 @@ def sort(x: Tensor, /, *, axis: int = -1, descending: bool = False) -> Tensor:
     kernels=reference(kernels.sorting_order, infallible=True),
     derivative=Constant("positions are integers"),
     cost=per_input_element(COMPARISONS),
-    onnx=Refused("ONNX sorts by TopK only, which says nothing of equal elements"),
+    onnx=onnx_indexing.argsort,
     tolerance=EXACT,
     samples=Samples(dtypes=ANY, params=_axis, min_rank=1),
 )
@@ -139,7 +140,7 @@ SEARCHES = tuple(
     kernels=reference(kernels.searchsorted, infallible=True),
     derivative=Constant("positions are integers"),
     cost=_per_value,
-    onnx=Refused("ONNX does not search in sorted vectors"),
+    onnx=onnx_indexing.searchsorted,
     tolerance=EXACT,
     samples=Samples(relation="cases", cases=SEARCHES),
 )
@@ -160,7 +161,7 @@ def _some_size(shapes_: Any, draw: Any) -> dict[str, Any]:
     kernels=reference(kernels.flatnonzero, infallible=True),
     derivative=Constant("positions are integers"),
     cost=free,
-    onnx=Refused("the ONNX operator NonZero gives as many as there are"),
+    onnx=onnx_indexing.flatnonzero,
     tolerance=EXACT,
     samples=Samples(dtypes=ANY, params=_some_size),
 )

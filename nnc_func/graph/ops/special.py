@@ -9,6 +9,7 @@ from nnc_func.device.kernels import special as kernels
 from nnc_func.errors import OperatorError
 from nnc_func.facets import dtypes
 from nnc_func.facets.derivatives import partials
+from nnc_func.facets.onnx import elementwise as onnx_elementwise
 from nnc_func.facets.samples import FLOATS, Refused, Samples, Tolerance
 from nnc_func.facets.views import per_element
 from nnc_func.graph.ops.families import Tensor, elementwise, real_floating
@@ -39,7 +40,7 @@ def erf(x: Tensor, /) -> Tensor:
     partials(lambda o, y, x: _bell(o, x, -SLOPE)),
     dtype=real_floating,
     kernel=kernels.in_cache(kernels.erfc, real_floating),
-    onnx=Refused("ONNX has erf alone"),
+    onnx=onnx_elementwise.erfc,
     samples=Samples(dtypes=FLOATS),
     tolerance=CLOSE,
     cost=per_element(60),
@@ -52,7 +53,7 @@ def erfc(x: Tensor, /) -> Tensor:
     partials(lambda o, y, x: o.multiply(o.exp(o.square(y)), 1 / SLOPE)),
     dtype=real_floating,
     kernel=kernels.in_cache(kernels.erfinv, real_floating, wide=True),
-    onnx=Refused("ONNX has no inverse of erf"),
+    onnx=Refused("ONNX has erf, and not its inverse"),
     samples=Samples(domain=(-0.9, 0.9), dtypes=FLOATS),
     tolerance=CLOSE,
     cost=per_element(300),
@@ -65,7 +66,7 @@ def erfinv(x: Tensor, /) -> Tensor:
     partials(lambda o, y, x: o.subtract(1, o.multiply(o.multiply(x, y), 2))),
     dtype=real_floating,
     kernel=kernels.in_cache(kernels.dawsn, real_floating),
-    onnx=Refused("ONNX has no integral of Dawson"),
+    onnx=Refused("ONNX has no Dawson integral, nor others that it could be made of"),
     samples=Samples(dtypes=FLOATS),
     tolerance=CLOSE,
     cost=per_element(100),
@@ -78,7 +79,7 @@ def dawsn(x: Tensor, /) -> Tensor:
     partials(lambda o, y, x: o.polygamma(x, order=0)),
     dtype=real_floating,
     kernel=kernels.in_cache(kernels.lgamma, real_floating, wide=True),
-    onnx=Refused("ONNX has no gamma function"),
+    onnx=Refused("ONNX has no gamma function, nor a series of it"),
     samples=Samples(domain=(0.2, 5.0), dtypes=FLOATS),
     tolerance=CLOSE,
     cost=per_element(80),

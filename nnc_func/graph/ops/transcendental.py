@@ -9,7 +9,8 @@ from typing import Any
 
 from nnc_func.facets.derivatives import partials
 from nnc_func.facets.laws import inverse_of
-from nnc_func.facets.samples import FLOATS, INEXACT, Refused, Samples, Tolerance
+from nnc_func.facets.onnx import elementwise as onnx_elementwise
+from nnc_func.facets.samples import FLOATS, INEXACT, Samples, Tolerance
 from nnc_func.facets.views import per_element
 from nnc_func.graph.ops.families import Tensor, elementwise, real_floating, standing_in
 
@@ -19,10 +20,6 @@ ABOVE_ONE = Samples(domain=(1.1, 4.0), dtypes=INEXACT)
 SLOW = per_element(8)
 LN2 = 0.6931471805599453
 LN10 = 2.302585092994046
-
-
-def _of_standard(name: str) -> Refused:
-    return Refused(f"ONNX has no {name}")
 
 
 # --- exponentials and logarithms --------------------------------------------------------------------------
@@ -38,7 +35,7 @@ def exp(x: Tensor, /) -> Tensor:
     dtype=real_floating,
     kernel=standing_in("exp2", lambda xp, x: xp.pow(xp.full_like(x, 2), x), real_floating),
     laws=(inverse_of("log2"),),
-    onnx=_of_standard("power of two alone"),
+    onnx=onnx_elementwise.exp2,
     samples=Samples(dtypes=FLOATS),
     cost=SLOW,
 )
@@ -46,7 +43,7 @@ def exp2(x: Tensor, /) -> Tensor:
     """Two to the power of each element."""
 
 
-@elementwise(partials(lambda o, y, x: o.add(y, 1)), laws=(inverse_of("log1p"),), onnx=_of_standard("expm1"), cost=SLOW)
+@elementwise(partials(lambda o, y, x: o.add(y, 1)), laws=(inverse_of("log1p"),), onnx=onnx_elementwise.expm1, cost=SLOW)
 def expm1(x: Tensor, /) -> Tensor:
     """exp(x) - 1, exact also where x is small."""
 
@@ -58,7 +55,7 @@ def log(x: Tensor, /) -> Tensor:
 
 @elementwise(
     partials(lambda o, y, x: o.reciprocal(o.multiply(x, LN2)), singular=True),
-    onnx=_of_standard("log2"),
+    onnx=onnx_elementwise.logarithm(2),
     samples=POSITIVE,
     cost=SLOW,
 )
@@ -68,7 +65,7 @@ def log2(x: Tensor, /) -> Tensor:
 
 @elementwise(
     partials(lambda o, y, x: o.reciprocal(o.multiply(x, LN10)), singular=True),
-    onnx=_of_standard("log10"),
+    onnx=onnx_elementwise.logarithm(10),
     samples=POSITIVE,
     cost=SLOW,
 )
@@ -78,7 +75,7 @@ def log10(x: Tensor, /) -> Tensor:
 
 @elementwise(
     partials(lambda o, y, x: o.reciprocal(o.add(x, 1)), singular=True),
-    onnx=_of_standard("log1p"),
+    onnx=onnx_elementwise.log1p,
     samples=Samples(domain=(-0.9, 4.0)),
     cost=SLOW,
 )
@@ -95,7 +92,7 @@ def _larger(o: Any, a: Any, b: Any) -> Any:
 @elementwise(
     partials(lambda o, y, a, b: _larger(o, a, b), lambda o, y, a, b: _larger(o, b, a)),
     dtype=real_floating,
-    onnx=_of_standard("logaddexp"),
+    onnx=onnx_elementwise.logaddexp,
     samples=Samples(dtypes=FLOATS),
     cost=per_element(20),
 )
@@ -235,7 +232,7 @@ def _cube_root(xp: Any, x: Any) -> Any:
     partials(lambda o, y, x: o.multiply(o.reciprocal(o.square(y)), 1 / 3), singular=True),
     dtype=real_floating,
     kernel=standing_in("cbrt", _cube_root, real_floating),
-    onnx=_of_standard("cube root"),
+    onnx=onnx_elementwise.cbrt,
     samples=Samples(avoid=(0.0,), dtypes=FLOATS),
     tolerance=Tolerance(8.0),
     cost=per_element(16),
@@ -253,7 +250,7 @@ def _over(o: Any, part: Any, y: Any) -> Any:
 @elementwise(
     partials(lambda o, y, a, b: _over(o, a, y), lambda o, y, a, b: _over(o, b, y)),
     dtype=real_floating,
-    onnx=_of_standard("hypot"),
+    onnx=onnx_elementwise.hypot,
     samples=Samples(avoid=(0.0,), dtypes=FLOATS),
     cost=per_element(8),
 )

@@ -12,7 +12,8 @@ from nnc_func.facets import dtypes, layouts, shapes
 from nnc_func.facets.derivatives import Constant, Custom, Linear, partials
 from nnc_func.facets.kernels import ALL, Kernel, reference
 from nnc_func.facets.laws import idempotent, inverse_of, involution
-from nnc_func.facets.samples import ANY, EXACT, INEXACT, NUMBERS, Refused, Samples
+from nnc_func.facets.onnx import elementwise as onnx_elementwise
+from nnc_func.facets.samples import ANY, EXACT, INEXACT, NUMBERS, Samples
 from nnc_func.facets.views import View, free
 from nnc_func.graph.ops.families import (
     STEPS,
@@ -38,7 +39,7 @@ POSITIVE = Samples(domain=(0.1, 5.0))
     Linear(lambda o, g, x: o.negative(g)),
     dtype=dtypes.numeric,
     laws=(involution,),
-    onnx="Neg",
+    onnx=onnx_elementwise.negative,
     samples=Samples(dtypes=NUMBERS),
     tolerance=EXACT,
 )
@@ -84,7 +85,7 @@ def _sign_vjp(o: Any, g: Any, y: Any, x: Any) -> Any:
 @elementwise(
     Custom(_sign_jvp, (_sign_vjp,)),
     dtype=dtypes.numeric,
-    onnx="Sign",
+    onnx=onnx_elementwise.sign,
     samples=Samples(avoid=(0.0,), dtypes=NUMBERS),
 )
 def sign(x: Tensor, /) -> Tensor:
@@ -105,7 +106,7 @@ def sqrt(x: Tensor, /) -> Tensor:
     partials(lambda o, y, x: o.multiply(x, 2)),
     dtype=dtypes.numeric,
     laws=(inverse_of("sqrt"),),
-    onnx=Refused("ONNX has no square; multiply the tensor with itself"),
+    onnx=onnx_elementwise.square,
     samples=Samples(dtypes=NUMBERS),
     tolerance=EXACT,
 )
@@ -163,7 +164,7 @@ def _bounds(shapes_: Any, draw: Any) -> dict[str, Any]:
     dtype=_holds_bounds,
     kernel=(in_steps(_clip_into, dtype=_holds_bounds, overwrites=ALL), reference(_clip, infallible=True)),
     laws=(idempotent,),
-    onnx="Clip",
+    onnx=onnx_elementwise.clip,
     tolerance=EXACT,
     samples=Samples(avoid=(-2.0, -1.0, 1.0, 2.0), dtypes=NUMBERS, params=_bounds),
 )
@@ -183,7 +184,7 @@ HALVES = Samples(avoid=(-2.5, -1.5, -0.5, 0.5, 1.5, 2.5), dtypes=NUMBERS)
     dtype=real,
     kernel=rounding("floor", "floor"),
     laws=(idempotent,),
-    onnx="Floor",
+    onnx=onnx_elementwise.rounded("Floor"),
     samples=WHOLE,
     tolerance=EXACT,
 )
@@ -192,7 +193,13 @@ def floor(x: Tensor, /) -> Tensor:
 
 
 @elementwise(
-    STEPS, dtype=real, kernel=rounding("ceil", "ceil"), laws=(idempotent,), onnx="Ceil", samples=WHOLE, tolerance=EXACT
+    STEPS,
+    dtype=real,
+    kernel=rounding("ceil", "ceil"),
+    laws=(idempotent,),
+    onnx=onnx_elementwise.rounded("Ceil"),
+    samples=WHOLE,
+    tolerance=EXACT,
 )
 def ceil(x: Tensor, /) -> Tensor:
     """The smallest integer that is not below, in the dtype of the number."""
@@ -203,7 +210,7 @@ def ceil(x: Tensor, /) -> Tensor:
     dtype=dtypes.numeric,
     kernel=rounding("rint", "round"),
     laws=(idempotent,),
-    onnx="Round",
+    onnx=onnx_elementwise.rounded("Round"),
     samples=HALVES,
     tolerance=EXACT,
 )
@@ -216,7 +223,7 @@ def round_(x: Tensor, /) -> Tensor:
     dtype=real,
     kernel=rounding("trunc", "trunc"),
     laws=(idempotent,),
-    onnx=Refused("ONNX rounds down, up and to the nearest only"),
+    onnx=onnx_elementwise.truncated,
     samples=WHOLE,
     tolerance=EXACT,
 )
@@ -224,17 +231,17 @@ def trunc(x: Tensor, /) -> Tensor:
     """The nearest integer that is not farther from zero, in the dtype of the number."""
 
 
-@predicate("a question has no derivative", common=comparable, onnx="IsNaN", **QUESTION)
+@predicate("a question has no derivative", common=comparable, onnx=onnx_elementwise.of_floats("IsNaN"), **QUESTION)
 def isnan(x: Tensor, /) -> Tensor:
     """Whether it is NaN; nothing but a float ever is."""
 
 
-@predicate("a question has no derivative", common=comparable, onnx="IsInf", **QUESTION)
+@predicate("a question has no derivative", common=comparable, onnx=onnx_elementwise.of_floats("IsInf"), **QUESTION)
 def isinf(x: Tensor, /) -> Tensor:
     """Whether it is infinite, of either sign."""
 
 
-@predicate("a question has no derivative", common=comparable, onnx=Refused("ONNX has no isfinite"), **QUESTION)
+@predicate("a question has no derivative", common=comparable, onnx=onnx_elementwise.isfinite, **QUESTION)
 def isfinite(x: Tensor, /) -> Tensor:
     """Whether it is neither infinite nor NaN."""
 
@@ -262,7 +269,7 @@ def logical_not(x: Tensor, /) -> Tensor:
     kernels=reference(move.cast, move.cast_into, infallible=True, strided=True),
     derivative=Linear(lambda o, g, x, *, dtype: o.projected(g, o.dtype(x))),
     laws=(idempotent,),
-    onnx="Cast",
+    onnx=onnx_elementwise.cast,
     cost=free,
     tolerance=EXACT,
     samples=Samples(dtypes=ANY, params=lambda shapes_, draw: {"dtype": np.dtype(draw(INEXACT))}),
@@ -280,7 +287,7 @@ def cast(x: Tensor, /, *, dtype: DType) -> Tensor:
     derivative=Constant("stopping the gradient is its purpose"),
     laws=(idempotent,),
     view=View(contiguous=True),
-    onnx="Identity",
+    onnx=onnx_elementwise.unchanged,
     cost=free,
     samples=Samples(dtypes=ANY),
     tolerance=EXACT,

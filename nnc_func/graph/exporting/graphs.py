@@ -1,0 +1,155 @@
+"""A computation graph as nodes of ONNX: its inputs, variables, applications, outputs and updates."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from nnc_func.errors import OnnxError
+from nnc_func.facets.dims import Dim, known
+from nnc_func.graph.exporting.builder import INT64, Builder
+from nnc_func.graph.exporting.model import Draft
+from nnc_func.graph.exporting.scopes import Written
+from nnc_func.graph.leaves import CONSTANT, HELD, INPUT, VARIABLE
+from nnc_func.graph.node import Node, Value
+from nnc_func.graph.origin import told
+from nnc_func.graph.text import IN_FULL, digest, host_arrays
+from nnc_func.tree import LEAF, Structure
+
+NEXT = ".next"  # behind a variable's name: the output that is its next value
+
+
+def drafted(graph: Any, opset: int) -> Draft:
+    """The graph as a model in the making.
+
+    Raises
+    ------
+    OnnxError
+        An application has no form in ONNX: names the operator, the user's line and the reason.
+    """
+    if graph.effects:
+        raise OnnxError(f"{graph.name!r} has effects, and a model of ONNX computes values and nothing else; drop them")
+    writing = _Writing(graph, Builder(graph.layer, opset))
+    for node in graph.nodes:
+        writing.write(node)
+    return writing.draft()
+
+
+class _Writing:
+    """A graph of which some nodes are written."""
+
+    def __init__(self, graph: Any, builder: Builder) -> None:
+        self.graph, self.builder = graph, builder
+        self.values: dict[tuple[Node, int], Written] = {}
+        self.inputs: list[Written] = []
+        self.arrays: dict[str, dict[str, str]] = {"variables": {}, "constants": {}}  # what they are called
+        self.updated = {variable for variable, _ in graph.updates}
+        for node in graph.inputs:
+            self._input(node, node.data)
+        for axis_first in (True, False):
+            for node in graph.inputs:
+                self._symbols(node, axis_first)
+
+    def _input(self, node: Node, name: str) -> Written:
+        aval = node.aval
+        found = self.values[node, 0] = Written(self.builder.fresh(name), aval.dtype, aval.shape)
+        self.inputs.append(found)
+        return found
+
+    def _symbols(self, node: Node, alone: bool) -> None:
+        """How unknown extents are computed from axes: those that stand alone first, then parts of a sum."""
+        for axis, extent in enumerate(node.aval.shape):
+            for name in () if known(extent) else extent.symbols:
+                linear = _linear(extent, name)
+                if linear is not None and (linear == (1, 0)) == alone and name not in self.builder.symbols:
+                    self.builder.symbols[name] = partial(self._symbol, node, axis, name, linear)
+
+    def _symbol(self, node: Node, axis: int, name: str, linear: tuple[int, int]) -> Written:
+        g, (factor, offset) = self.builder, linear
+        found = g.Gather(g.Shape(self.values[node, 0]), g.scalar(axis, INT64), axis=0)
+        found = g.Sub(found, g.scalar(offset, INT64)) if offset else found
+        return g.having(g.Div(found, g.scalar(factor, INT64)) if factor != 1 else found, ())
+
+    def write(self, node: Node) -> None:
+        """Write a node whose operands are written."""
+        if node.op is INPUT:
+            return
+        if node.op is VARIABLE:
+            self._variable(node)
+        elif node.op in (CONSTANT, HELD):
+            for index, array in enumerate(host_arrays(self.graph, node)):
+                if array is None:
+                    device = self.graph.layer.device
+                    raise OnnxError(
+                        f"{device!r} has no elements of constants to write; export the graph where they are"
+                    )
+                self._constant(node, index, array)
+        else:
+            self._application(node)
+
+    def _constant(self, node: Node, index: int, array: Any) -> None:
+        found = self.values[node, index] = self.builder.constant(array)
+        if array.nbytes > IN_FULL:
+            self.arrays["constants"][digest(array)] = found.name
+
+    def _variable(self, node: Node) -> None:
+        variable = node.data
+        if node in self.updated:
+            found = self._input(node, variable.name)
+        else:
+            name = self.builder.fresh(variable.name)
+            found = self.values[node, 0] = Written(name, node.aval.dtype, node.aval.shape)
+        self.builder.arrays[found.name] = variable.copied()
+        self.arrays["variables"][variable.name] = found.name
+
+    def _application(self, node: Node) -> None:
+        where = told(node.origin)
+        self.builder.told = f"{node.op.name}{f' (at {where})' if where else ''}"
+        args = [self.value(a) for a in node.args]
+        made = self.builder.applied(node.op, args, dict(node.items), node.avals)
+        for index, each in enumerate(made):
+            self.values[node, index] = each
+
+    def value(self, value: Value) -> Written:
+        """What a value of the graph is in the model."""
+        return self.values[value.node, value.index]
+
+    def draft(self) -> Draft:
+        """All that is written, with the outputs."""
+        fresh = self.builder.fresh
+        outputs = [
+            (self.value(v), fresh(name))
+            for v, name in zip(self.graph.outputs, output_names(self.graph.structure), strict=True)
+        ]
+        outputs += [(self.value(u), fresh(f"{v.data.name}{NEXT}")) for v, u in self.graph.updates]
+        return Draft(self.builder, self.inputs, outputs, self.graph.name, self.arrays)
+
+
+def _linear(extent: Dim, name: str) -> tuple[int, int] | None:
+    """Factor and offset of an extent ``factor * name + offset``; None where it is none."""
+    offset = extent.terms.get((), 0)
+    rest = {m: c for m, c in extent.terms.items() if m}
+    return (rest[name,], offset) if set(rest) == {(name,)} else None
+
+
+def output_names(structure: Structure) -> list[str]:
+    """A name for each output: where it stands in what a call returns.
+
+    Examples
+    --------
+    >>> from nnc_func.tree import flatten
+    >>> output_names(flatten({"loss": 0, "scores": (1, 2)})[1]), output_names(flatten(0)[1])
+    (['loss', 'scores.0', 'scores.1'], ['output'])
+    """
+    return [_dotted(path) for path in _paths(structure, ())]
+
+
+def _dotted(path: tuple[str, ...]) -> str:
+    return ".".join(path if path and not path[0].isdecimal() else ("output", *path))
+
+
+def _paths(structure: Structure, path: tuple[str, ...]) -> list[tuple[str, ...]]:
+    if structure.kind == LEAF:
+        return [path]
+    keys = structure.keys or tuple(range(len(structure.children)))
+    return [p for key, child in zip(keys, structure.children, strict=True) for p in _paths(child, (*path, str(key)))]

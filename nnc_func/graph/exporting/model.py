@@ -1,0 +1,117 @@
+"""From nodes in the making to a model: names, the package's messages, and what is checked of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from attrs import define
+
+from nnc_func.facets.dims import known
+from nnc_func.graph.exporting.builder import Builder
+from nnc_func.graph.exporting.schemas import called, package
+from nnc_func.graph.exporting.scopes import Record, Scope, Written
+
+PRODUCER = "nnc_func"
+
+
+@define(eq=False)
+class Draft:
+    """A model before it is one.
+
+    Attributes
+    ----------
+    inputs, outputs
+        Values in order, with the names that they have in the model. An output is a value and a name.
+    arrays
+        What variables, by name, and large constants, by digest, are called: those stay, though nothing may read them.
+    """
+
+    builder: Builder
+    inputs: list[Written]
+    outputs: list[tuple[Written, str]]
+    name: str
+    arrays: Mapping[str, Mapping[str, str]]
+
+    def settled(self) -> list[Written]:
+        """The outputs by their own names, and what nothing depends on dropped."""
+        scope, builder = self.builder.scope, self.builder
+        made = {name for record in scope.records for name in record.outputs}
+        names: dict[str, str] = {}
+        copies = []
+        for value, name in self.outputs:
+            if value.name in made and value.name not in names:
+                names[value.name] = name
+            else:  # an input, a constant, or an output for the second time
+                copies.append(Record("Identity", [value.name], [name], {}))
+        scope.renamed(names)
+        for copy in copies:
+            copy.inputs = [names.get(n, n) for n in copy.inputs]
+        scope.records += copies
+        kept = {name for named in self.arrays.values() for name in named.values()}
+        needed = scope.pruned(name for _, name in self.outputs)
+        builder.arrays = {n: a for n, a in builder.arrays.items() if n in needed or n in kept}
+        return [Written(name, value.dtype, value.known_shape) for value, name in self.outputs]
+
+    def message(self) -> Any:
+        """The model, as the package `onnx` has it."""
+        helper, opset = package("onnx.helper"), self.builder.opset
+        outputs = self.settled()
+        arrays = [_tensor(name, array) for name, array in self.builder.arrays.items()]
+        graph = helper.make_graph(
+            _nodes(self.builder.scope), self.name, list(map(_info, self.inputs)), list(map(_info, outputs)), arrays
+        )
+        versions = [helper.make_opsetid("", opset)]
+        return helper.make_model(
+            graph, opset_imports=versions, ir_version=min(10, helper.find_min_ir_version_for(versions)),
+            producer_name=PRODUCER,
+        )  # fmt: skip
+
+
+# --- messages ---------------------------------------------------------------------------------------------
+
+
+def _nodes(scope: Scope) -> list[Any]:
+    counts: dict[str, int] = {}
+    found = []
+    for record in scope.records:
+        counts[record.op_type] = counts.get(record.op_type, 0) + 1
+        named = f"{record.op_type}_{counts[record.op_type]}"
+        node = package("onnx.helper").make_node(
+            record.op_type, record.inputs, record.outputs, name=named, doc_string=record.told or None
+        )
+        node.attribute.extend(_attribute(k, v) for k, v in record.attributes.items())
+        found.append(node)
+    return found
+
+
+def _attribute(name: str, value: Any) -> Any:
+    helper = package("onnx.helper")
+    if isinstance(value, Scope):
+        inputs, outputs = (list(map(_info, values)) for values in (value.inputs, value.outputs))
+        return helper.make_attribute(name, helper.make_graph(_nodes(value), name, inputs, outputs))
+    if isinstance(value, np.dtype):
+        return helper.make_attribute(name, called(value))
+    if isinstance(value, np.ndarray):
+        return helper.make_attribute(name, _tensor("", value))
+    if isinstance(value, tuple):
+        ints = package().AttributeProto.INTS
+        return helper.make_attribute(name, list(value), attr_type=ints)
+    return helper.make_attribute(name, value)
+
+
+def _tensor(name: str, array: Any) -> Any:
+    message = package().TensorProto(name=name, dims=array.shape, data_type=called(array.dtype))
+    message.raw_data = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes()
+    return message
+
+
+def _info(value: Written) -> Any:
+    shape = None if value.known_shape is None else [dimension(n) for n in value.known_shape]
+    return package("onnx.helper").make_tensor_value_info(value.name, called(value.dtype), shape)
+
+
+def dimension(extent: Any) -> int | str:
+    """An extent as ONNX has it: a number, or a text that names what is not known."""
+    return extent if known(extent) else str(extent).replace("?", "unknown_")
