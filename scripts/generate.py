@@ -360,10 +360,14 @@ def derivative(found: Any) -> str:
 
 
 def onnx(found: Any) -> str:
-    """A name, or what stands for it."""
+    """A name; or the first sentence about what stands for it, which may be of the function that made that."""
     if isinstance(found, str):
         return found
-    return f"refused: {found.why}" if hasattr(found, "why") else "function"
+    if hasattr(found, "why"):
+        return f"refused: {found.why}"
+    maker = getattr(sys.modules[found.__module__], found.__qualname__.split(".")[0], found)
+    said = inspect.getdoc(found) or inspect.getdoc(maker)
+    return sentence(said) if said else "function"
 
 
 # --- the program -----------------------------------------------------------------------------------------

@@ -53,7 +53,7 @@ READERS = {  # facet: where in the library it may be read
     "place": ("graph/shape.py", "device/places.py", "engine/", "testing/"),
     "derivative": ("autodiff/", "testing/"),
     "cost": ("graph/rules/", "graph/show.py", "engine/", "device/null.py", "models/summary.py", "testing/"),
-    "onnx": ("graph/files.py", "graph/onnx.py", "testing/"),
+    "onnx": ("graph/exporting/", "testing/"),
     "samples": ("testing/",),
     "tolerance": ("engine/tuning/trials.py", "testing/"),  # what a kernel may differ by before it is chosen
 }

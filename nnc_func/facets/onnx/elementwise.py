@@ -178,8 +178,9 @@ def _of_integers(g: Any, a: Any, b: Any) -> tuple[Any, Any]:
         return g.Where(nothing, zero, g.Div(a, safe)), g.Where(nothing, zero, g.Mod(a, safe))
     turned = g.Equal(b, g.scalar(-1, b.dtype))
     safe = g.Where(g.Or(nothing, turned), one, b)
-    rest = g.Mod(a, safe)
-    quotient = g.Div(g.Sub(a, rest), safe)  # exact: the rest has the divisor's sign
+    rest, quotient = g.Mod(a, safe), g.Div(a, safe)  # the rest has the divisor's sign, the quotient is cut
+    below = g.And(g.Not(g.Equal(rest, zero)), g.Xor(g.Less(a, zero), g.Less(safe, zero)))
+    quotient = g.Where(below, g.Sub(quotient, one), quotient)
     quotient = g.Where(turned, g.Neg(a), g.Where(nothing, zero, quotient))
     return quotient, g.Where(g.Or(nothing, turned), zero, rest)
 
@@ -268,7 +269,8 @@ def hypot(g: Any, a: Any, b: Any) -> Any:
     a, b = (g.Abs(x) for x in _wide(g, a, b))
     large, small = g.Max(a, b), g.Min(a, b)
     ratio = g.Div(small, g.Where(g.Equal(large, 0), g.scalar(1, large.dtype), large))
-    return g.Where(g.IsInf(large), large, g.Mul(large, g.Sqrt(g.Add(g.Mul(ratio, ratio), 1))))
+    infinite = g.Or(g.IsInf(a), g.IsInf(b))  # whatever the other is, NaN too
+    return g.Where(infinite, g.scalar(math.inf, large.dtype), g.Mul(large, g.Sqrt(g.Add(g.Mul(ratio, ratio), 1))))
 
 
 def atan2(g: Any, a: Any, b: Any) -> Any:
@@ -311,16 +313,23 @@ def left_shift(g: Any, a: Any, b: Any) -> Any:
 
 
 def right_shift(g: Any, a: Any, b: Any) -> Any:
-    """The quotient by a power of two; of a negative number by way of its complement, so that ones come from above."""
+    """ONNX's shift of unsigned integers; of signed ones a quotient by a power of two, of negative ones by complement.
+
+    Complements are taken twice so that ones come from above.
+    """
+    places = g.value_of(b)
     a, b = (g.converted(x, g.result.dtype) for x in (a, b))
     bits = 8 * a.dtype.itemsize - (a.dtype.kind == "i")  # that make up the magnitude
-    powers = np.array([1 << i for i in range(bits)], "uint64").astype(a.dtype)
-    at = g.converted(b, np.dtype("int64"))
-    last = g.scalar(bits - 1, at.dtype)
+    last = g.scalar(bits - 1, b.dtype)
     below = None if a.dtype.kind == "u" else g.Less(a, 0)
     size = a if below is None else g.Where(below, g.BitwiseNot(a), a)
-    moved = g.Div(size, g.Gather(g.constant(powers), g.Min(at, last), axis=0))
-    moved = g.Where(g.Greater(at, last), g.scalar(0, a.dtype), moved)
+    if below is None:
+        moved = g.BitShift(size, g.Min(b, last), direction="RIGHT")
+    else:
+        powers = g.constant(np.array([1 << i for i in range(bits)], "uint64").astype(a.dtype))
+        moved = g.Div(size, g.Gather(powers, g.converted(g.Min(b, last), np.dtype("int64")), axis=0))
+    if places is None or (places >= bits).any():
+        moved = g.Mul(moved, g.converted(g.LessOrEqual(b, last), a.dtype))
     return moved if below is None else g.Where(below, g.BitwiseNot(moved), moved)
 
 
@@ -332,7 +341,8 @@ def full(g: Any, *, shape: Any, value: Any, dtype: Any) -> Any:
     if not shape:
         return g.scalar(value, dtype)
     if known(value):
-        return g.ConstantOfShape(g.extents(shape), value=np.full((1,), value).astype(dtype))
+        held = np.dtype("float32") if dtype.name == "bfloat16" else dtype  # of which it makes none
+        return g.ConstantOfShape(g.extents(shape), value=np.full((1,), value).astype(held))
     return g.Expand(g.scalar(value, dtype), g.extents(shape))
 
 
@@ -341,7 +351,7 @@ def arange(g: Any, *, start: Any, stop: Any, step: Any, dtype: Any) -> Any:
     (count,) = g.result.shape
     whole = np.dtype("int64")
     places = g.Range(g.scalar(0, whole), g.extent(count), g.scalar(1, whole))
-    if dtype.kind == "f":
+    if dtype.kind not in "iu":
         first = np.asarray(start, dtype)
         slope = np.asarray(start + step, dtype) - first
         return g.Add(g.Mul(g.converted(places, dtype), g.constant(slope)), g.constant(first))

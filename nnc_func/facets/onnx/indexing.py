@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from nnc_func.facets.dims import known, product
+from nnc_func.facets.dtypes import promote
 from nnc_func.facets.onnx.elementwise import wide
 from nnc_func.facets.shapes import normalise_axis
 
@@ -98,7 +99,8 @@ def ravel_multi_index(g: Any, *indices: Any, shape: Any) -> Any:
 
 def flatnonzero(g: Any, x: Any, *, size: Any, fill: int) -> Any:
     """The first few of those that there are and of as many fillers."""
-    found = g.Reshape(g.NonZero(g.Reshape(x, g.integers((-1,)))), g.integers((-1,)))
+    truth = g.converted(x, BOOL)
+    found = g.Reshape(g.NonZero(g.Reshape(truth, g.integers((-1,)))), g.integers((-1,)))
     fillers = g.full(shape=(size,), value=fill, dtype=INT64)
     return g.Slice(g.Concat(found, fillers, axis=0), g.integers((0,)), g.extents((size,)), g.integers((0,)))
 
@@ -134,10 +136,10 @@ def searchsorted(g: Any, x: Any, values: Any, *, side: str) -> Any:
     """The number of elements that stand before each value: all are compared."""
     if any(known(n) and n == 0 for n in x.shape):
         return g.full(shape=values.shape, value=0, dtype=INT64)
-    common = np.result_type(x.dtype, values.dtype)
+    common = promote(x.dtype, values.dtype)
     x, values = g.converted(x, common), g.Unsqueeze(g.converted(values, common), g.integers((-1,)))
     before = g.Less(x, values) if side == "left" else g.LessOrEqual(x, values)
-    if common.kind == "f":  # NaN is larger than any number, and stands beside itself
+    if common.kind not in "biu":  # NaN is larger than any number, and stands beside itself
         late = g.IsNaN(values)
         before = g.Or(before, late if side == "right" else g.And(late, g.Not(g.IsNaN(x))))
     return g.ReduceSum(g.converted(before, INT64), g.integers((-1,)), keepdims=0)

@@ -35,8 +35,8 @@ def _around(g: Any, x: Any, window: Any, data_format: str, **params: Any) -> tup
     counts = window_extents(extents, window, params["stride"], "SAME")
     spans = _spans(window, params["dilation"])
     strides = numbers("stride", params["stride"])
-    missing = (max(0, (c - 1) * s + k - n) for n, c, s, k in zip(extents, counts, strides, spans, strict=True))  # type: ignore[operator,type-var]
-    return tuple((m // 2, m - m // 2) for m in missing)  # type: ignore[operator,misc]
+    missing = (max(0, (c - 1) * s + k - n) for n, c, s, k in zip(extents, counts, strides, spans, strict=True))
+    return tuple((m // 2, m - m // 2) for m in missing)
 
 
 def _spans(window: Any, dilation: Any) -> tuple[int, ...]:

@@ -16,6 +16,7 @@ import numpy as np
 from nnc_func.aval import Aval
 from nnc_func.errors import OnnxError
 from nnc_func.facets.dims import Quotient, known
+from nnc_func.facets.dtypes import promote
 from nnc_func.facets.samples import Refused
 from nnc_func.graph.exporting.schemas import schema
 from nnc_func.graph.exporting.scopes import Record, Scope, Written
@@ -24,7 +25,7 @@ from nnc_func.op import Op
 
 SCALARS = (bool, int, float, complex)
 INT64 = np.dtype("int64")
-REAL = "its operands or results are complex numbers, and ONNX's operators compute with real ones"
+REAL = "its result is made of complex numbers, and ONNX's operators compute with real ones"
 
 
 class Builder:
@@ -48,6 +49,7 @@ class Builder:
         self.symbols: dict[str, Callable[[], Written]] = {}  # how unknown extents are computed
         self._layer = layer
         self._constants: dict[Any, Written] = {}
+        self._fixed: set[str] = set()  # names of initialisers that are constants
         self._counts: dict[str, int] = {}
         self._functions = Functions(self.bind, layer.operator.type.ops)
 
@@ -94,8 +96,6 @@ class Builder:
         """
         outside, self.results = self.results, results
         try:
-            if any(x.dtype.kind == "c" for x in (*args, *results)):
-                self.refuse(REAL)
             if not op.effect and all(any(known(n) and n == 0 for n in r.shape) for r in results):
                 return tuple(self._empty(r) for r in results)
             found = self._written(op, args, params)
@@ -116,7 +116,7 @@ class Builder:
         """The ONNX operator of the same signature, all arguments in the result's dtype, or of questions in theirs."""
         dtype = self.result.dtype
         if dtype.kind == "b":
-            dtype = np.result_type(*(a.dtype for a in args))
+            dtype = promote(*(a.dtype for a in args))
         found: Written = self.node(name, *(self.converted(a, dtype) for a in args))
         return found
 
@@ -193,6 +193,10 @@ class Builder:
 
     # --- numbers
 
+    def value_of(self, value: Written) -> Any:
+        """The array that a value is, where it is a constant; else None."""
+        return self.arrays.get(value.name) if value.name in self._fixed else None
+
     def constant(self, array: Any, name: str = "constant") -> Written:
         """An array, as an initialiser; equal ones are one."""
         array = np.asarray(array)
@@ -201,6 +205,7 @@ class Builder:
         if found is None:
             found = self._constants[key] = Written(self.fresh(name), array.dtype, array.shape)
             self.arrays[found.name] = array
+            self._fixed.add(found.name)
         return found
 
     def scalar(self, value: Any, dtype: Any) -> Written:

@@ -7,7 +7,7 @@ from typing import Any
 
 from nnc_func.errors import OnnxError
 from nnc_func.facets.dims import Dim, known
-from nnc_func.graph.exporting.builder import INT64, Builder
+from nnc_func.graph.exporting.builder import INT64, REAL, Builder
 from nnc_func.graph.exporting.model import Draft
 from nnc_func.graph.exporting.scopes import Written
 from nnc_func.graph.leaves import CONSTANT, HELD, INPUT, VARIABLE
@@ -72,6 +72,10 @@ class _Writing:
 
     def write(self, node: Node) -> None:
         """Write a node whose operands are written."""
+        where = told(node.origin)
+        self.builder.told = f"{node.op.name}{f' (at {where})' if where else ''}"
+        if any(a.dtype.kind == "c" for a in node.avals):
+            self.builder.refuse(REAL)
         if node.op is INPUT:
             return
         if node.op is VARIABLE:
@@ -103,8 +107,6 @@ class _Writing:
         self.arrays["variables"][variable.name] = found.name
 
     def _application(self, node: Node) -> None:
-        where = told(node.origin)
-        self.builder.told = f"{node.op.name}{f' (at {where})' if where else ''}"
         args = [self.value(a) for a in node.args]
         made = self.builder.applied(node.op, args, dict(node.items), node.avals)
         for index, each in enumerate(made):

@@ -28,6 +28,16 @@ _WIDER: Mapping[str, tuple[str, ...]] = {  # dtypes that hold all numbers of ano
     "float32": ("float64",),
 }
 
+# Dtypes that ONNX allows and onnxruntime has no kernel for: computed in a wider one, where there is one.
+_LACKED: Mapping[str, frozenset[str]] = {
+    **dict.fromkeys(("Max", "Min", "Pad"), frozenset(("uint16", "int16"))),
+    **dict.fromkeys(("ArgMax", "ArgMin", "TopK"), frozenset(("uint16", "uint32", "int16"))),
+    **dict.fromkeys(
+        ("ReduceMax", "ReduceMin", "ReduceSum", "ReduceProd", "ReduceMean", "CumSum"), frozenset(("uint32",))
+    ),
+    "Where": frozenset(("bool", "uint16", "int16")),
+}
+
 
 def package(module: str = "onnx") -> Any:
     """The package `onnx`, which is optional, or a module of it.
@@ -91,9 +101,12 @@ class Schema:
         return found
 
     def _wide(self, variable: str, dtype: DType) -> DType:
+        taken, lacked = self.taken[variable], _LACKED.get(self.name, frozenset())
         for name in (dtype.name, *_WIDER.get(dtype.name, ())):
-            if name in self.taken[variable]:
+            if name in taken and name not in lacked and name != "bfloat16":
                 return dtype if name == dtype.name else np.dtype(name)
+        if dtype.name in taken:
+            return dtype
         raise OnnxError(f"the ONNX operator {self.name} takes no {dtype.name}, and no wider dtype holds all of them")
 
 

@@ -12,6 +12,7 @@ from nnc_func.graph.exporting.metadata import described
 from nnc_func.graph.exporting.schemas import package
 
 OPSETS = range(18, 23)
+SMALL = 1024  # bytes: smaller arrays, shapes among them, stay in the model
 ALIGNED = 4096  # bytes: where arrays begin in a file of their own, so that it can be mapped into memory
 
 
@@ -47,6 +48,8 @@ def _external(model: Any, target: Path) -> None:
     try:
         with beside.open("wb") as stream:
             for tensor in model.graph.initializer:
+                if len(tensor.raw_data) <= SMALL:
+                    continue
                 stream.write(b"\0" * (-stream.tell() % ALIGNED))
                 _moved(tensor, target.name, stream.tell())
                 stream.write(tensor.raw_data)
