@@ -360,14 +360,12 @@ def derivative(found: Any) -> str:
 
 
 def onnx(found: Any) -> str:
-    """A name; or the first sentence about what stands for it, which may be of the function that made that."""
+    """A name; or the first sentence about what stands for it."""
     if isinstance(found, str):
         return found
     if hasattr(found, "why"):
         return f"refused: {found.why}"
-    maker = getattr(sys.modules[found.__module__], found.__qualname__.split(".")[0], found)
-    said = inspect.getdoc(found) or inspect.getdoc(maker)
-    return sentence(said) if said else "function"
+    return sentence(inspect.getdoc(found) or "function")
 
 
 # --- the program -----------------------------------------------------------------------------------------

@@ -9,3 +9,24 @@ operands are brought to a wider dtype where it does not take theirs. Any other n
 1)``, written by its own facet. ``g.result`` is what is known of the result; what is given has that dtype afterwards.
 Only results of our operators, and arguments, know their shapes.
 """
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+
+def told(what: str) -> Callable[[Any], Any]:
+    """Give a function of the vocabulary a docstring: what one that is made for an operator stands for.
+
+    Examples
+    --------
+    >>> told("Floor, of floats.")(lambda g, x: g.Floor(x)).__doc__
+    'Floor, of floats.'
+    """
+
+    def decorate(function: Any) -> Any:
+        function.__doc__ = what
+        return function
+
+    return decorate

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from nnc_func.facets.dims import known
+from nnc_func.facets.onnx import told
 
 FLOAT32 = np.dtype("float32")
 
@@ -42,6 +43,7 @@ def cast(g: Any, x: Any, *, dtype: Any) -> Any:
 def rounded(name: str) -> Any:
     """Of floats only; integers stay as they are."""
 
+    @told(f"{name} of floats; integers stay as they are.")
     def export(g: Any, x: Any) -> Any:
         return x if _is_whole(x) else g.node(name, x)
 
@@ -107,6 +109,7 @@ def angle(g: Any, x: Any) -> Any:
 def of_floats(name: str) -> Any:
     """A question whose answer is false for integers and booleans."""
 
+    @told(f"{name} of floats; false for integers and booleans.")
     def export(g: Any, x: Any) -> Any:
         return g.full(shape=x.shape, value=False, dtype=np.dtype("bool")) if _is_whole(x) else g.node(name, x)
 
@@ -230,6 +233,7 @@ def expm1(g: Any, x: Any) -> Any:
 def logarithm(base: float) -> Any:
     """The natural one, divided by that of the base."""
 
+    @told(f"Log, divided by that of {base:g}.")
     def export(g: Any, x: Any) -> Any:
         (x,) = _wide(g, x)
         return g.Div(g.Log(x), math.log(base))
@@ -296,6 +300,7 @@ def erfc(g: Any, x: Any) -> Any:
 def bitwise(of_integers: str, of_booleans: str) -> Any:
     """Two operators: of integers, and of booleans."""
 
+    @told(f"{of_integers}; of booleans {of_booleans}.")
     def export(g: Any, *xs: Any) -> Any:
         operands = [g.converted(x, g.result.dtype) for x in xs]
         return g.node(of_booleans if g.result.dtype.kind == "b" else of_integers, *operands)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from nnc_func.facets.dims import known
+from nnc_func.facets.onnx import told
 from nnc_func.facets.onnx.elementwise import wide
 from nnc_func.facets.shapes import normalise_axes, normalise_axis
 
@@ -27,6 +28,7 @@ def _nothing(x: Any, axes: tuple[int, ...]) -> bool:
 def reduced(name: str, of_none: float | None = None) -> Any:
     """The operator of that name, over axes; what it is of no elements, runtimes do not agree on."""
 
+    @told(f"{name}.")
     def export(g: Any, x: Any, *, axis: Any, keepdims: bool) -> Any:
         axes = _axes(x, axis)
         x = g.converted(x, g.result.dtype)
@@ -40,6 +42,7 @@ def reduced(name: str, of_none: float | None = None) -> Any:
 def extreme(name: str) -> Any:
     """The largest or smallest; NaN if there is one, of which runtimes know nothing."""
 
+    @told(f"{name}, and NaN where there is one.")
     def export(g: Any, x: Any, *, axis: Any, keepdims: bool) -> Any:
         axes = _axes(x, axis)
         if not axes:
@@ -60,6 +63,11 @@ def _nan_wins(g: Any, x: Any, found: Any, axes: tuple[int, ...], keepdims: bool)
 def quantified(every: bool) -> Any:
     """Whether any, or every, element is true: those that are, or are not, are counted."""
 
+    @told(
+        "ReduceSum of those that are not true, which are none."
+        if every
+        else "ReduceSum of those that are true, which are some."
+    )
     def export(g: Any, x: Any, *, axis: Any, keepdims: bool) -> Any:
         axes = _axes(x, axis)
         truth = g.converted(x, np.dtype("bool"))
@@ -77,6 +85,7 @@ def quantified(every: bool) -> Any:
 def position(name: str) -> Any:
     """Where the first largest, or smallest, element is; NaN counts as that."""
 
+    @told(f"{name}, where NaN counts as that.")
     def export(g: Any, x: Any, *, axis: int | None, keepdims: bool) -> Any:
         shape = x.shape
         if axis is None:
@@ -109,6 +118,7 @@ def logsumexp(g: Any, x: Any, *, axis: Any, keepdims: bool) -> Any:
 def softmax(name: str) -> Any:
     """Along an axis."""
 
+    @told(f"{name}.")
     def export(g: Any, x: Any, *, axis: int) -> Any:
         return g.node(name, g.converted(x, g.result.dtype), axis=normalise_axis(axis, len(x.shape)))
 
@@ -129,12 +139,13 @@ def cumulative_sum(g: Any, x: Any, *, axis: int) -> Any:
     return g.CumSum(g.converted(x, g.result.dtype), g.scalar(normalise_axis(axis, len(x.shape)), INT64))
 
 
-def cumulative(step: Callable[..., Any], first: Callable[[Any], Any]) -> Any:
-    """A loop over an axis: ``step(g, so far, element)``, from what `first` gives for the dtype."""
+def cumulative(name: str, first: Callable[[Any], Any]) -> Any:
+    """A loop over an axis, of the operator of that name, from what `first` gives for the dtype."""
 
+    @told(f"Scan: {name} from one element to the next.")
     def export(g: Any, x: Any, *, axis: int) -> Any:
         x = g.having(x, x.shape, g.result.dtype)
-        return _looped(g, lambda so_far, each: step(g, so_far, each), first(x.dtype), (x,), axis)
+        return _looped(g, lambda so_far, each: getattr(g, name)(so_far, each), first(x.dtype), (x,), axis)
 
     return export
 
@@ -166,7 +177,7 @@ def _extreme(least: bool) -> Callable[[Any], Any]:
     return first
 
 
-cumulative_prod = cumulative(lambda g, so_far, each: g.multiply(so_far, each), lambda dtype: 1)
-cumulative_max = cumulative(lambda g, so_far, each: g.maximum(so_far, each), _extreme(False))
-cumulative_min = cumulative(lambda g, so_far, each: g.minimum(so_far, each), _extreme(True))
-logcumsumexp = cumulative(lambda g, so_far, each: g.logaddexp(so_far, each), lambda dtype: -math.inf)
+cumulative_prod = cumulative("multiply", lambda dtype: 1)
+cumulative_max = cumulative("maximum", _extreme(False))
+cumulative_min = cumulative("minimum", _extreme(True))
+logcumsumexp = cumulative("logaddexp", lambda dtype: -math.inf)

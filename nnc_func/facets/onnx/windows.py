@@ -29,10 +29,10 @@ def _around(g: Any, x: Any, window: Any, data_format: str, **params: Any) -> tup
     padding = amounts(params["padding"])
     if padding is not None:
         return padding
-    extents = image_axes(x, data_format)[1]
+    extents: Any = image_axes(x, data_format)[1]
     if not all(map(known, extents)):
         g.refuse("padding='SAME' depends on extents of images that are not known; say them, or the padding")
-    counts = window_extents(extents, window, params["stride"], "SAME")
+    counts: Any = window_extents(extents, window, params["stride"], "SAME")
     spans = _spans(window, params["dilation"])
     strides = numbers("stride", params["stride"])
     missing = (max(0, (c - 1) * s + k - n) for n, c, s, k in zip(extents, counts, strides, spans, strict=True))

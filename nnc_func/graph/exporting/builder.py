@@ -96,7 +96,9 @@ class Builder:
         """
         outside, self.results = self.results, results
         try:
-            if not op.effect and all(any(known(n) and n == 0 for n in r.shape) for r in results):
+            if isinstance(op.onnx, Refused):
+                self.refuse(op.onnx.why)
+            if all(any(known(n) and n == 0 for n in r.shape) for r in results):
                 return tuple(self._empty(r) for r in results)
             found = self._written(op, args, params)
             made = found if op.several else (found,)
@@ -105,9 +107,7 @@ class Builder:
             self.results = outside
 
     def _written(self, op: Op, args: Sequence[Written], params: dict[str, Any]) -> Any:
-        facet = op.onnx
-        if isinstance(facet, Refused):
-            self.refuse(facet.why)
+        facet: Any = op.onnx
         if isinstance(facet, str):
             return self._named(facet, args)
         return facet(self, *args, **params)
