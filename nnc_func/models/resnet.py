@@ -9,33 +9,30 @@ from __future__ import annotations
 from typing import Any
 
 from nnc_func import nn
+from nnc_func.models.convolution import convolution
 from nnc_func.nn.modules import Context, Module, module
 
 BLOCKS = {18: (2, 2, 2, 2), 50: (3, 4, 6, 3), 101: (3, 4, 23, 3)}  # of each stage
 
 
-def convolution(channels: int, window: int, stride: int = 1, biased: bool = False, epsilon: float = 1e-5) -> list[Any]:
-    """A convolution that keeps the image's size but for its stride, and batch normalisation."""
-    edge = (window - 1) // 2
-    conv = nn.Conv2D(
-        channels, window, stride=stride, padding=((edge, edge), (edge, edge)), biased=biased, initialiser=nn.he_normal
-    )
-    return [conv, nn.BatchNorm(epsilon=epsilon)]
-
-
-def block(channels: int, stride: int, deep: bool, changes: bool, early: bool, more: dict[str, Any]) -> list[Any]:
+def block(
+    channels: int, stride: int, deep: bool, changes: bool, early: bool, share: float, more: dict[str, Any]
+) -> list[Any]:  # fmt: skip
     """A residual block and the relu after it: a bottleneck of three convolutions if `deep`, else two of them.
 
     Where it changes the shape its shortcut is a 1 × 1 convolution. `early` puts the stride in the first convolution.
+    `share` is what the last normalisation multiplies by at first.
     """
     if deep:
         first, second = (stride, 1) if early else (1, stride)
         inner = [
             *convolution(channels, 1, first, **more), nn.relu, *convolution(channels, 3, second, **more), nn.relu,
-            *convolution(4 * channels, 1, **more),
+            *convolution(4 * channels, 1, scale=share, **more),
         ]  # fmt: skip
     else:
-        inner = [*convolution(channels, 3, stride, **more), nn.relu, *convolution(channels, 3, **more)]
+        inner = [
+            *convolution(channels, 3, stride, **more), nn.relu, *convolution(channels, 3, scale=share, **more)
+        ]  # fmt: skip
     outputs = channels * (4 if deep else 1)
     shortcut = nn.Sequential(*convolution(outputs, 1, stride, **more)) if changes else None
     return [nn.Residual(nn.Sequential(*inner), shortcut), nn.relu]
@@ -68,6 +65,9 @@ class Backbone(Module):
 def backbone(depth: int = 50, width: int = 64, blocks: Any = None, early: bool = False, **more: Any) -> Backbone:
     """The stem and the stages of a ResNet.
 
+    Each block adds to the variance at first as if there were no others: its last normalisation multiplies by one over
+    the root of their number (De and Smith, NeurIPS 2020), else signals of untrained deep networks know no bounds.
+
     Parameters
     ----------
     depth
@@ -81,12 +81,13 @@ def backbone(depth: int = 50, width: int = 64, blocks: Any = None, early: bool =
     more
         Of each convolution and the normalisation after it: `biased`, `epsilon`.
     """
-    deep = depth >= 50
+    deep, counts = depth >= 50, blocks or BLOCKS[depth]
+    share = sum(counts) ** -0.5
     stages = []
-    for i, count in enumerate(blocks or BLOCKS[depth]):
+    for i, count in enumerate(counts):
         layers: list[Any] = []
         for j in range(count):
-            layers += block(width * 2**i, 2 if i and not j else 1, deep, not j and bool(i or deep), early, more)
+            layers += block(width * 2**i, 2 if i and not j else 1, deep, not j and bool(i or deep), early, share, more)
         stages.append(nn.Sequential(*layers))
     stem = nn.Sequential(
         *convolution(width, 7, 2, **more), nn.relu, nn.MaxPool2D(3, stride=2, padding=((1, 1), (1, 1)))

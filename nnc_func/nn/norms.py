@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from nnc_func.facets.shapes import normalise_axes
-from nnc_func.nn.initialise import ones, zeros
+from nnc_func.nn.initialise import Initialiser, ones, zeros
 from nnc_func.nn.layers import channels_of
 from nnc_func.nn.modules import Context, Module, module, parameter, state, static
 
@@ -34,12 +34,14 @@ class BatchNorm(Module):
     axis: int = static(default=-1)
     momentum: float = static(default=0.9)
     epsilon: float = static(default=1e-5)
+    initialiser: Initialiser = static(default=ones)
 
     def create(self, key: Any, aval: Any) -> dict[str, Any]:
-        """Scale 1, offset 0, running mean 0 and variance 1, one a channel."""
+        """Scale 1, unless the initialiser says otherwise; offset 0, running mean 0 and variance 1: one a channel."""
         shape = (channels_of(aval.shape, self.axis, self),)
         statistics = {"mean": zeros(key, shape, aval.dtype), "variance": ones(key, shape, aval.dtype)}
-        return {**_scale_and_offset(key, shape, aval.dtype), **statistics}
+        scale = self.initialiser(key, shape, aval.dtype)
+        return {"scale": scale, "offset": zeros(key, shape, aval.dtype), **statistics}
 
     def forward(self, x: Any, context: Context | None = None) -> Any:
         """The input, normalised."""
