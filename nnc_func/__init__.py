@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nnc_func import arrivals
 from nnc_func.aval import Aval
 from nnc_func.deferred import deferred
 from nnc_func.device import NumPy
@@ -45,6 +46,8 @@ else:
             "from_onnx": "nnc_func.onnx.model",
         },
     )
+
+arrivals.on_arrival("einops._backends", arrivals.einops)
 
 __version__ = "0.1.0"
 __all__ = [

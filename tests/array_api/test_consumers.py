@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import subprocess
 import sys
@@ -64,18 +65,22 @@ def test_array_api_compat_knows_what_has_no_value() -> None:
 
 
 @BOTH
-def test_einops(stack: nnc.Stack) -> None:
+@pytest.mark.parametrize("module", ["einops", "einops.array_api"])
+def test_einops(stack: nnc.Stack, module: str) -> None:
     import einops
-    import einops.array_api as ours
 
+    ours = importlib.import_module(module)
     given = np.arange(24.0).reshape(2, 3, 4)
     x = stack.asarray(given)
     for found, wanted in [
         (ours.rearrange(x, "a b c -> c (a b)"), einops.rearrange(given, "a b c -> c (a b)")),
         (ours.rearrange(x, "a b (c d) -> (a c) d b", d=2), einops.rearrange(given, "a b (c d) -> (a c) d b", d=2)),
+        (ours.rearrange(x, "a ... -> ... a"), einops.rearrange(given, "a ... -> ... a")),
         (ours.reduce(x, "a b c -> a c", "mean"), einops.reduce(given, "a b c -> a c", "mean")),
         (ours.reduce(x, "a b c -> b", "max"), einops.reduce(given, "a b c -> b", "max")),
+        (ours.reduce(x, "a b (c d) -> a d", "prod", d=2), einops.reduce(given, "a b (c d) -> a d", "prod", d=2)),
         (ours.repeat(x, "a b c -> a b c d", d=2), einops.repeat(given, "a b c -> a b c d", d=2)),
+        (ours.repeat(x, "a b c -> (d a) b c", d=2), einops.repeat(given, "a b c -> (d a) b c", d=2)),
         (ours.rearrange([x, x], "n a b c -> a (n b) c"), einops.rearrange([given, given], "n a b c -> a (n b) c")),
     ]:
         assert type(found) is nnc.Tensor
@@ -86,8 +91,48 @@ def test_einops(stack: nnc.Stack) -> None:
 
 
 @BOTH
+def test_einops_einsum_and_what_it_refuses(stack: nnc.Stack) -> None:
+    import einops
+
+    given = np.arange(6.0).reshape(2, 3)
+    x = stack.asarray(given)
+    found = einops.einsum(x, x, "row inner, column inner -> row column")
+    assert np.array_equal(found.numpy(), given @ given.T)
+    assert einops.parse_shape(x, "a _") == {"a": 2}
+    with pytest.raises(einops.EinopsError, match="can't divide axis of length 3"):
+        einops.rearrange(x, "a (b c) -> a b c", b=2)
+    with pytest.raises(NotImplementedError, match="reduce_mean is not available for non-floating tensors"):
+        einops.reduce(stack.asarray([1, 2]), "a -> ", "mean")
+
+
+def test_einops_with_unknown_extents() -> None:
+    import einops
+
+    stack = STACKS["lazy"]
+    x = stack.input("x", ("n", 4, 3), "float64")
+    y = einops.reduce(einops.rearrange(x, "n (a b) c -> (n b) a c", b=2), "m a c -> m c", "sum")
+    program = stack.compile([x], y)
+    given = np.arange(60.0).reshape(5, 4, 3)
+    wanted = einops.reduce(einops.rearrange(given, "n (a b) c -> (n b) a c", b=2), "m a c -> m c", "sum")
+    assert np.array_equal(program(given), wanted)
+
+
+@pytest.mark.parametrize("first", ["einops", "nnc_func"])
+def test_einops_works_whichever_is_imported_first(first: str) -> None:
+    second = {"einops": "nnc_func", "nnc_func": "einops"}[first]
+    code = (
+        f"import {first}\nimport {second}\nimport sys\n"
+        "assert 'nnc_func.array_api' not in sys.modules or 'einops' in sys.modules\n"
+        "x = nnc_func.eager().asarray([[1.0, 2.0]])\nprint(einops.rearrange(x, 'a b -> (a b)').shape)"
+    )
+    environment = os.environ | {"PYTHONPATH": str(Path(nnc.__file__).parents[1])}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    assert done.stdout == "(2,)\n", done.stderr
+
+
+@BOTH
 def test_einops_in_functions_that_are_differentiated_or_compiled(stack: nnc.Stack) -> None:
-    import einops.array_api as einops
+    import einops
 
     def f(x: Any) -> Any:
         return (einops.reduce(x, "a b -> b", "sum") ** 2).sum()
