@@ -54,9 +54,10 @@ def test_reductions_of_numpy_work_or_are_refused_in_words(stack: nnc.Stack) -> N
     assert np.sum(x, dtype="float64").dtype == np.float64
     with pytest.raises(OperatorError, match=r"numpy\.sum does not work on tensors with initial"):
         np.sum(x, initial=1)
-    with pytest.raises(OperatorError, match="sum of a tensor takes axis and keepdims, given dtype"):
-        x.sum(dtype="float64")
-    with pytest.raises(OperatorError, match="given axes"):
+    assert x.sum(dtype="float64").dtype == np.float64
+    with pytest.raises(OperatorError, match=r"numpy\.sum does not work on tensors with initial"):
+        x.sum(initial=1)
+    with pytest.raises(TypeError, match="axes"):
         x.max(axes=0)
 
 
@@ -83,7 +84,7 @@ def test_graphs_plans_and_programs_say_how_they_are_kept() -> None:
         (LAZY.compile([unknown], unknown * 2), "program.save"), (program.plan, "Plan.parse"),
     ]:  # fmt: skip
         for attempt in (pickle.dumps, copy.copy, copy.deepcopy):
-            if thing is x and attempt is copy.copy:
+            if thing is x and attempt is not pickle.dumps:
                 continue  # a second handle of the same node is well
             with pytest.raises(GraphError, match=told):
                 attempt(thing)

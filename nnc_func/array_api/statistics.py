@@ -69,7 +69,7 @@ def spread(name: str) -> Callable[..., Any]:
     def function(
         xp: ArrayNamespace, x: Any, /, *, axis: Axes | None = None, correction: float = 0.0, keepdims: bool = False
     ) -> Any:
-        return getattr(xp.ops, name)(x, axis=axis, correction=float(correction), keepdims=keepdims)
+        return getattr(xp.ops, name)(x, axis=axis, correction=correction, keepdims=keepdims)
 
     function.__name__, function.__qualname__ = name, f"ArrayNamespace.{name}"
     function.__doc__ = f"`{name}` over axes; `correction` degrees of freedom are taken off the number of elements."

@@ -131,3 +131,33 @@ def moved(x: Any, device: Any, stream: Any) -> Any:
     if stream is not None:
         raise DeviceError(f"to_device takes no stream, given {stream!r}: the stack orders what runs")
     return x.stack.array_api.to_device(x, device)
+
+
+# --- pickled and copied -----------------------------------------------------------------------------------------
+
+
+def value(stack: Any, array: Any, place: str | None) -> Any:
+    """The tensor that was pickled or copied as its value.
+
+    Examples
+    --------
+    >>> import pickle
+    >>> import nnc_func as nnc
+    >>> pickle.loads(pickle.dumps(nnc.lazy().asarray([1.0, 2.0]) + 1)).numpy()
+    array([2., 3.])
+    """
+    return stack.asarray(array, place=place)
+
+
+def variable(stack: Any, name: str, array: Any, place: str | None) -> Any:
+    """The variable that was pickled or copied: one of the same name, with a value of its own.
+
+    Examples
+    --------
+    >>> import copy
+    >>> import nnc_func as nnc
+    >>> w = nnc.lazy().variable("w", [1.0, 2.0])
+    >>> copy.deepcopy(w).value is w.value
+    False
+    """
+    return stack.variable(name, array, place=place)

@@ -8,16 +8,17 @@ from weakref import ref
 
 import numpy as np
 
-from nnc_func.errors import DeviceError, DTypeError, GraphError, NncError, OperatorError, ShapeError, TracingError
+from nnc_func.errors import DeviceError, DTypeError, GraphError, NncError, ShapeError, TracingError
 from nnc_func.facets.dims import known
 from nnc_func.graph import bridges
-from nnc_func.graph.arithmetic import OPS, Arithmetic, matrix_product
+from nnc_func.graph.arithmetic import OPS, matrix_product
 from nnc_func.graph.leaves import CONSTANT, HELD, VARIABLE, Variable
+from nnc_func.graph.methods import Methods
 from nnc_func.graph.node import Node, Result, Value
 from nnc_func.op import Op
 
 
-class Tensor(Arithmetic):
+class Tensor(Methods):
     """A value of a stack, with Python's operators.
 
     Attributes
@@ -159,7 +160,7 @@ class Tensor(Arithmetic):
         return complex(self._scalar("complex()"))
 
     def __bool__(self) -> bool:
-        return bool(self._scalar("bool(), if, while, and, or, not"))
+        return bool(self._scalar("bool(), if, while, and, or, not", "; use x.any() or x.all(), and & | ~"))
 
     def __index__(self) -> int:
         found = self._scalar("an index")
@@ -167,27 +168,32 @@ class Tensor(Arithmetic):
             raise DTypeError(f"an index is an integer, given {self.dtype}")
         return int(found)
 
-    def _scalar(self, what: str) -> Any:
+    def _scalar(self, what: str, advice: str = "") -> Any:
         try:
-            return self.item()
+            array = self.numpy()
         except TracingError as error:
             raise TracingError(
                 f"{what} needs the elements of a tensor that is being traced, {self.aval!r}: {error}; "
                 "use ops.where for a choice by elements, or pass what decides as a static argument"
             ) from None
+        if array.size != 1:
+            raise ShapeError(f"{what} wants a tensor of one element, given shape {array.shape}{advice}")
+        return array.item()
 
     def __eq__(self, other: Any) -> Any:
-        return self._bind(OPS["equal"], self, other)
+        return NotImplemented if other is None or type(other) is str else self._bind(OPS["equal"], self, other)
 
     def __ne__(self, other: Any) -> Any:
-        return self._bind(OPS["not_equal"], self, other)
+        return NotImplemented if other is None or type(other) is str else self._bind(OPS["not_equal"], self, other)
 
     def __len__(self) -> int:
         if not self.shape:
-            raise TypeError("len() of a tensor of rank 0")
+            raise TypeError("len() of a tensor of rank 0; x.item() is its number")
         return int(self.shape[0])
 
     def __iter__(self) -> Iterator[Any]:
+        if not self.shape:
+            raise TypeError("a tensor of rank 0 has no elements to go through; x.item() is its number")
         return iter([self[i] for i in range(len(self))])
 
     def _logic(self, name: str) -> Any:
@@ -195,6 +201,29 @@ class Tensor(Arithmetic):
 
     def __pos__(self) -> Any:
         return Tensor(self.stack, self.value)
+
+    # --- copies: values are never written into, so that handles may share them -------------------------
+
+    def __copy__(self) -> Any:
+        return Tensor(self.stack, self.value)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        value = self.value
+        if isinstance(value, Value) or hasattr(value, "primal"):
+            return Tensor(self.stack, value)
+        build, arguments = self.__reduce__()
+        found = memo[id(self)] = build(*arguments)
+        return found
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        value, place = self.value, self.aval.place
+        try:
+            array = self.numpy()
+        except NncError as error:
+            raise GraphError(f"a tensor is pickled as its value: {error}; graph.save(path) keeps a graph") from None
+        if type(value) is Variable:
+            return bridges.variable, (self.stack, value.name, array, place)
+        return bridges.value, (self.stack, array, place)
 
     def __matmul__(self, other: Any) -> Any:
         return matrix_product(self._bind, self, other)
@@ -232,46 +261,6 @@ class Tensor(Arithmetic):
     def __contains__(self, value: Any) -> bool:
         return bool(self._bind(OPS["any"], self == value))
 
-    @property
-    def T(self) -> Any:  # noqa: N802 - NumPy's name
-        """With its axes reversed."""
-        return self._bind(OPS["permute_dims"], self, axes=None)
-
-    @property
-    def mT(self) -> Any:  # noqa: N802 - the standard's name
-        """With its last two axes exchanged."""
-        if self.ndim < 2:
-            raise ShapeError(f"mT wants matrices, given shape {self.shape}")
-        return self._bind(OPS["permute_dims"], self, axes=(*range(self.ndim - 2), self.ndim - 1, self.ndim - 2))
-
-    def reshape(self, *shape: Any) -> Any:
-        """The same elements in another shape; one extent may be -1."""
-        return self._bind(OPS["reshape"], self, shape=shape[0] if len(shape) == 1 else shape)
-
-    def astype(self, dtype: Any) -> Any:
-        """Cast to another dtype."""
-        return self._bind(OPS["cast"], self, dtype=dtype)
-
-    def sum(self, axis: Any = None, keepdims: bool = False, **numpy: Any) -> Any:
-        """Sum over axes."""
-        _refuse_given("sum", numpy)
-        return self._bind(OPS["sum"], self, axis=axis, keepdims=keepdims)
-
-    def mean(self, axis: Any = None, keepdims: bool = False, **numpy: Any) -> Any:
-        """Mean over axes."""
-        _refuse_given("mean", numpy)
-        return self._bind(OPS["mean"], self, axis=axis, keepdims=keepdims)
-
-    def max(self, axis: Any = None, keepdims: bool = False, **numpy: Any) -> Any:
-        """Largest element over axes."""
-        _refuse_given("max", numpy)
-        return self._bind(OPS["max"], self, axis=axis, keepdims=keepdims)
-
-    def min(self, axis: Any = None, keepdims: bool = False, **numpy: Any) -> Any:
-        """Smallest element over axes."""
-        _refuse_given("min", numpy)
-        return self._bind(OPS["min"], self, axis=axis, keepdims=keepdims)
-
     def __repr__(self) -> str:
         return f"Tensor({self.aval!r}{_shown(self)})"
 
@@ -283,16 +272,6 @@ _BITWISE = {"and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor", "not
 NUMBERS = (bool, int, float, complex)
 SHOWN = 1000  # elements of a tensor that is printed with its value
 _WITH_AVAL = frozenset((Node, Result))
-
-
-def _refuse_given(name: str, numpy: dict[str, Any]) -> None:
-    """Refuse further parameters of NumPy's methods, unless they are None."""
-    given = [keyword for keyword, value in numpy.items() if value is not None]
-    if given:
-        raise OperatorError(
-            f"{name} of a tensor takes axis and keepdims, given {', '.join(given)}; use stack.ops.{name} and "
-            "stack.ops.cast, or x.numpy() for its value"
-        )
 
 
 def listed(tensors: Any, what: str) -> Any:
