@@ -119,6 +119,13 @@ class ArrayNamespace:
     def __hash__(self) -> Any:
         return hash((ArrayNamespace, self.owner))
 
+    def __getattr__(self, name: str) -> Any:
+        """What NumPy has beyond the standard, ``xp.pad``, ``xp.einsum``: libraries take it to be there."""
+        if name.startswith("_") or not calls.works(name):
+            raise AttributeError(f"the array API has no {name!r}, and NumPy's does not work on tensors")
+        function = getattr(np, name)
+        return lambda *args, **keywords: self.numpy_function(function, args, keywords)
+
     def __repr__(self) -> str:
         return f"<array API on {self.owner!r}>"
 

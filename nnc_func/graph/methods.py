@@ -84,7 +84,7 @@ class Methods(Arithmetic):
     @property
     def real(self) -> Any:
         """Real parts."""
-        return np.real(self)
+        return np.real(self) if self.dtype.kind == "c" else self  # whoever asks whether it is there gets it too
 
     @property
     def imag(self) -> Any:
@@ -125,7 +125,7 @@ class Methods(Arithmetic):
 
     def sort(self: Any, axis: Any = -1) -> None:
         """Give the handle its elements in order along an axis."""
-        self[...] = np.sort(self, axis=axis)  # type: ignore[call-overload]
+        self[...] = np.sort(self, axis=axis)
 
     def fill(self: Any, value: Any) -> None:
         """Give the handle that number everywhere."""
@@ -133,8 +133,8 @@ class Methods(Arithmetic):
 
     # --- Python's protocols ---------------------------------------------------------------------------
 
-    def __round__(self, digits: int | None = None) -> Any:
-        return np.round(self, 0 if digits is None else digits)  # type: ignore[call-overload]
+    def __round__(self: Any, digits: int | None = None) -> Any:
+        return np.round(self, 0 if digits is None else digits)
 
     def __format__(self, how: str) -> str:
         if not how:

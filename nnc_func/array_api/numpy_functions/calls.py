@@ -55,6 +55,17 @@ def own() -> Mapping[str, Callable[..., Any]]:
     return {name: function for family in families for name, function in family.FUNCTIONS.items()}
 
 
+def works(name: str) -> bool:
+    """Whether NumPy's function of that name, one that is no ufunc, works on tensors.
+
+    Examples
+    --------
+    >>> works("pad"), works("packbits")
+    (True, False)
+    """
+    return (name in own() or name in rows() or name in OF_VALUES) and hasattr(np, name)
+
+
 # --- ufuncs ---------------------------------------------------------------------------------------------------
 
 
@@ -82,7 +93,7 @@ def numpy_ufunc(xp: ArrayNamespace, ufunc: Any, method: str, inputs: tuple[Any, 
         ours = (REDUCED if method == "reduce" else ACCUMULATED).get(name)
         if ours is None or not {*given} <= {"axis", "dtype", "keepdims"}:
             raise refused(f"{name}.{method}", f" with {', '.join(given)}" if ours else "")
-        return getattr(xp, ours)(inputs[0], **({"axis": 0} | keywords if "axis" not in given else given))
+        return getattr(xp, ours)(inputs[0], **{"axis": keywords.get("axis", 0)} | given)
     if method != "__call__" or not {*given} <= {"dtype", "axis"}:
         raise refused(
             name if method == "__call__" else f"{name}.{method}", f" with {', '.join(given)}" if given else ""

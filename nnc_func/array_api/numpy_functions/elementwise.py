@@ -44,6 +44,16 @@ def _angle(xp: ArrayNamespace, /, *, z: Any, deg: bool = False) -> Any:
     return xp.ops.rad2deg(found) if deg else found
 
 
+def _real(xp: ArrayNamespace, /, *, val: Any) -> Any:
+    x = xp.asarray(val)
+    return xp.real(x) if x.dtype.kind == "c" else x
+
+
+def _imag(xp: ArrayNamespace, /, *, val: Any) -> Any:
+    x = xp.asarray(val)
+    return xp.imag(x) if x.dtype.kind == "c" else xp.zeros_like(x)
+
+
 def _iscomplex(xp: ArrayNamespace, /, *, x: Any) -> Any:
     x = xp.asarray(x)
     return xp.not_equal(xp.imag(x), 0) if x.dtype.kind == "c" else xp.zeros_like(x, dtype=xp.bool)
@@ -128,5 +138,6 @@ def _geomspace(xp: ArrayNamespace, /, *, start: Any, stop: Any, dtype: Any = Non
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "clip": _clip, "round": _round, "around": _round, "angle": _angle, "iscomplex": _iscomplex, "isreal": _isreal,
     "isneginf": _infinite(-1.0), "isposinf": _infinite(1.0), "result_type": _result_type, "can_cast": _can_cast,
-    "common_type": _common_type, "linspace": _linspace, "logspace": _logspace, "geomspace": _geomspace,
+    "real": _real, "imag": _imag, "common_type": _common_type,
+    "linspace": _linspace, "logspace": _logspace, "geomspace": _geomspace,
 }  # fmt: skip

@@ -76,8 +76,6 @@ tril tril m k
 triu triu m k
 meshgrid meshgrid *xi indexing
 tensordot tensordot a,b axes
-real real val
-imag imag val
 linalg.cholesky linalg.cholesky a upper
 linalg.cross linalg.cross x1,x2 axis
 linalg.det linalg.det a
