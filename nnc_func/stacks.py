@@ -216,6 +216,12 @@ class Stack(Derivatives):
         """A tensor of this stack, of whatever an operator takes in place of one."""
         return value if type(value) is Tensor and value.stack is self else Tensor(self, self.carrier(value))
 
+    def vmap(self, f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable[..., Any]:
+        """The function applied to every row of its arguments at once; see `nnc_func.vmap`."""
+        from nnc_func.batching import vmap
+
+        return vmap(f, in_axes, out_axes, self)
+
     # --- values ---------------------------------------------------------------------------------------
 
     def asarray(self, value: Any, dtype: Any = None, place: str | None = None) -> Tensor:

@@ -9,13 +9,15 @@ from typing import Any
 
 from nnc_func.autodiff.arguments import Argnums, selected
 from nnc_func.autodiff.transforms import Derivative, Transforms
-from nnc_func.errors import DerivativeError
+from nnc_func.errors import BatchingError, DerivativeError, TracingError
 from nnc_func.facets.dims import known
 from nnc_func.graph.tensor import Tensor
 
+AT_ONCE = 256  # unit vectors
+
 
 class Matrices(Transforms):
-    """The transformations that give matrices: every one is a column or a row at a time through one linearisation."""
+    """The transformations that give matrices: every one is the unit vectors, as a batch, through one linearisation."""
 
     __slots__ = ()
 
@@ -41,7 +43,7 @@ class Matrices(Transforms):
             Both argument and result are complex, and f is holomorphic.
         mode
             ``"forward"``, a pass for each element of the arguments; ``"reverse"``, one for each of the result; by
-            default the one with fewer passes. f is called once in any case.
+            default the one with fewer passes. They are rows of a batch, and f is called once in any case.
 
         Returns
         -------
@@ -104,27 +106,75 @@ class Matrices(Transforms):
         apply = found.linear.push if forward else found.linear.pull
         columns = []
         for i, x in enumerate(near):
-            passes = [apply([e.value if j == i else None for j in range(len(near))]) for e in self._basis(x)]
-            columns.append([self._joined([p[j] for p in passes], x, y, forward) for j, y in enumerate(far)])
+            given = self._unit_vectors(x)
+
+            def one(e: Any, i: int = i) -> list[Any]:
+                return list(apply([e if j == i else None for j in range(len(near))]))
+
+            passed = self._passed(one, given)
+            columns.append([self._block(v, x, y, forward) for v, y in zip(passed, far, strict=True)])
         return [[columns[i][j] for i in range(len(near))] for j in range(len(far))] if forward else columns
 
-    def _joined(self, parts: list[Any], near: Tensor, far: Tensor, forward: bool) -> Tensor:
-        """The block of two tensors, of its columns (rows); None is zero."""
+    def _block(self, passes: Any, near: Tensor, far: Tensor, forward: bool) -> Tensor:
+        """The block of two tensors, of its columns (rows), which lie along the first axis; None is zero."""
         ops = self.stack.ops
         shape = (*far.shape, *near.shape) if forward else (*near.shape, *far.shape)
-        if all(p is None for p in parts):
+        if passes is None:
             dtype = (far if forward else near).dtype if far.dtype.kind != near.dtype.kind else far.dtype
             return self.beside(far, ops.full(shape=shape, value=0, dtype=dtype))
-        zeros = self.autodiff.functions.zeros_like
-        whole = [Tensor(self.stack, zeros(far.value) if p is None else p) for p in parts]
-        return ops.reshape(ops.stack(*whole, axis=-1 if forward else 0), shape=shape)  # type: ignore[no-any-return]
+        whole = Tensor(self.stack, passes)
+        last = ops.permute_dims(whole, axes=(*range(1, whole.ndim), 0)) if forward else whole
+        return ops.reshape(last, shape=shape)  # type: ignore[no-any-return]
 
-    def _basis(self, like: Tensor) -> list[Tensor]:
-        """The unit vectors of a tensor's shape: rows of one identity."""
+    def _unit_vectors(self, like: Tensor) -> Tensor:
+        """The unit vectors of a tensor's shape, along a first axis: rows of one identity."""
         ops, size = self.stack.ops, like.size
         identity = ops.one_hot(ops.arange(start=0, stop=size), depth=size, dtype=like.dtype)
-        rows = self.beside(like, ops.reshape(identity, shape=(size, *like.shape)))
-        return [rows[i] for i in range(size)]
+        return self.beside(like, ops.reshape(identity, shape=(size, *like.shape)))
+
+    def _passed(self, apply: Callable[[Any], list[Any]], given: Tensor) -> list[Any]:
+        """What a linear function of carriers gives for every one of the vectors, stacked; None is zero.
+
+        So many are applied at once, as rows of a batch, that intermediate values stay a bounded multiple of their
+        size. One by one they are where that cannot be: where a rule of one's own takes the elements of a cotangent.
+        """
+        count = given.shape[0]
+        parts = [given[n : n + AT_ONCE] for n in range(0, count, AT_ONCE)] if count > AT_ONCE else [given]
+        found = [self._pass(apply, part) for part in parts]
+        return [
+            self._stacked([values[j] for values in found], [p.shape[0] for p in parts]) for j in range(len(found[0]))
+        ]
+
+    def _pass(self, apply: Callable[[Any], list[Any]], given: Tensor) -> list[Any]:
+        there: list[bool] = []
+
+        def of_row(row: Tensor) -> list[Tensor]:
+            values = apply(row.value)
+            there[:] = [v is not None for v in values]
+            return [Tensor(self.stack, v) for v in values if v is not None]
+
+        try:
+            found = iter(self.stack.vmap(of_row)(given))
+        except (BatchingError, TracingError):
+            rows = zip(*(apply(given[n].value) for n in range(given.shape[0])), strict=True)
+            return [self._stacked([self._row(v) for v in values], [1] * len(values)) for values in rows]
+        return [next(found).value if is_there else None for is_there in there]
+
+    def _row(self, value: Any) -> Any:
+        return None if value is None else self.autodiff.functions.expand_dims(value, axis=0)
+
+    def _stacked(self, parts: list[Any], counts: list[int]) -> Any:
+        """Parts of a batch, one behind the other; None is zero, but not if it is all of them."""
+        o = self.autodiff.functions
+        like = next((p for p in parts if p is not None), None)
+        if like is None or len(parts) == 1:
+            return like
+        row = tuple(like.shape[1:])
+        whole = [
+            o.full(shape=(n, *row), value=0, dtype=o.dtype(like)) if p is None else p
+            for p, n in zip(parts, counts, strict=True)
+        ]
+        return o.concat(*whole, axis=0)
 
     # --- second order ---------------------------------------------------------------------------------
 
@@ -205,7 +255,7 @@ class Matrices(Transforms):
     def laplacian(self, f: Callable[..., Any], argnums: Argnums = 0) -> Any:
         """A function that gives the trace of f's Hessian, for f of trees of tensors to one number.
 
-        The gradient is linearised once and asked for one diagonal element at a time; no matrix is made.
+        The gradient is linearised once and its columns are asked for their diagonal elements.
 
         Raises
         ------
@@ -226,10 +276,14 @@ class Matrices(Transforms):
             self._mode(found, "forward", False)
             ops, diagonal = self.stack.ops, []
             for i, x in enumerate(found.leaves):
-                for e in self._basis(x):
-                    slope = found.linear.push([e.value if j == i else None for j in range(len(found.leaves))])[i]
-                    if slope is not None:
-                        diagonal.append(ops.sum(Tensor(self.stack, slope) * e))
+                given, count = self._unit_vectors(x), len(found.leaves)
+
+                def column(e: Any, i: int = i, count: int = count) -> list[Any]:
+                    return [found.linear.push([e if j == i else None for j in range(count)])[i]]
+
+                (slopes,) = self._passed(column, given)
+                if slopes is not None:
+                    diagonal.append(ops.sum(Tensor(self.stack, slopes) * given))
             if not diagonal:
                 like = found.leaves[0]
                 return self.beside(like, ops.full(shape=(), value=0, dtype=like.dtype))
