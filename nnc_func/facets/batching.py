@@ -308,6 +308,8 @@ BY_SHAPE: Mapping[Callable[..., Any], Rule] = {
     shapes.permuted: _permuted,
     movement.reduced_some: along_axes,
     movement.along: along_axis,
+    movement.first_along: along_axis,
+    movement.ranked: along_axis,
     movement.broadcast_to: _broadcast_to,
     movement.expanded: _expanded,
     movement.squeezed: along_axes,

@@ -100,6 +100,34 @@ def along(x: ShapeT, *, axis: int, **_: Any) -> ShapeT:
     return x
 
 
+def first_along(x: ShapeT, *, k: int, axis: int, **_: Any) -> ShapeT:
+    """That of the argument, of which an axis keeps k elements.
+
+    Raises
+    ------
+    ShapeError
+        It has not as many.
+    """
+    at = normalise_axis(axis, len(x))
+    if k < 0 or (known(x[at]) and k > x[at]):
+        raise ShapeError(f"an axis of extent {x[at]} has no {k} elements")
+    return (*x[:at], k, *x[at + 1 :])
+
+
+def ranked(x: ShapeT, *, k: int, axis: int, keepdims: bool = False, **_: Any) -> ShapeT:
+    """That of the argument, of which an axis keeps the element at position k of its order.
+
+    Raises
+    ------
+    ShapeError
+        It has no such position.
+    """
+    n = x[normalise_axis(axis, len(x))]
+    if known(n) and not -n <= k < n:
+        raise ShapeError(f"an axis of extent {n} has no position {k}; wanted {-n} to {n - 1}")
+    return reduced(x, axis=axis, keepdims=keepdims)
+
+
 def tiled(x: ShapeT, *, repetitions: ShapeT, **_: Any) -> ShapeT:
     """Each extent times its repetitions; the shorter of the two is filled up with ones in front.
 

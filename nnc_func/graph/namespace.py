@@ -201,6 +201,8 @@ _SCATTER_MAX = CATALOGUE["scatter_max"]
 _RAVEL_MULTI_INDEX = CATALOGUE["ravel_multi_index"]
 _SORT = CATALOGUE["sort"]
 _ARGSORT = CATALOGUE["argsort"]
+_ARGTOP_K = CATALOGUE["argtop_k"]
+_KTH_VALUE = CATALOGUE["kth_value"]
 _SEARCHSORTED = CATALOGUE["searchsorted"]
 _FLATNONZERO = CATALOGUE["flatnonzero"]
 _LINEAR_RECURRENCE = CATALOGUE["linear_recurrence"]
@@ -478,7 +480,7 @@ class Ops(Generic[T]):
     def polygamma(self, x: T | Scalar, /, *, order: int = 0) -> T:
         """The derivative of an order of digamma, which is that of lgamma.
 
-        Of order zero it is digamma, NaN at its poles; of higher orders it is NaN below zero.
+        At its poles, zero and the negative integers, it is infinite for odd orders and NaN for even ones below zero.
         """
         return self._bind(_POLYGAMMA, x, order=order)
 
@@ -1369,13 +1371,29 @@ class Ops(Generic[T]):
     def sort(self, x: T | Scalar, /, *, axis: int = -1, descending: bool = False) -> T:
         """Elements in order along an axis, equal ones in the order in which they stood.
 
-        NaN is last; in descending order first. The derivative moves with the elements, as `argsort` says.
+        NaN is last; in descending order first. Complex numbers are ordered by their real parts, then by the imaginary ones,
+        those with a NaN behind the others. The derivative moves with the elements, as `argsort` says.
         """
         return self._bind(_SORT, x, axis=axis, descending=descending)
 
     def argsort(self, x: T | Scalar, /, *, axis: int = -1, descending: bool = False) -> T:
         """Positions that put an axis in order: ``take_along_axis(x, argsort(x))`` is sorted; equal elements keep theirs."""
         return self._bind(_ARGSORT, x, axis=axis, descending=descending)
+
+    def argtop_k(self, x: T | Scalar, /, *, k: int, axis: int = -1, largest: bool = True) -> T:
+        """Where the `k` largest elements along an axis stand, in descending order; or the smallest, ascending.
+
+        It is the beginning of `argsort`, and takes time in proportion to the axis where `k` is small: the k-th element is
+        found by selection, and only what comes before it is sorted.
+        """
+        return self._bind(_ARGTOP_K, x, k=k, axis=axis, largest=largest)
+
+    def kth_value(self, x: T | Scalar, /, *, k: int, axis: int = -1, keepdims: bool = False) -> T:
+        """The element at position `k` of an axis in ascending order; a negative `k` counts from the end.
+
+        The order is that of `sort`; the first of equal elements has the derivative.
+        """
+        return self._bind(_KTH_VALUE, x, k=k, axis=axis, keepdims=keepdims)
 
     def searchsorted(self, x: T | Scalar, values: T | Scalar, /, *, side: str = "left") -> T:
         """Where each value would stand in a sorted vector: before equal elements, or behind them with ``side="right"``.
@@ -1956,10 +1974,6 @@ class Ops(Generic[T]):
         Of equal elements the one that stands first comes first. NaN counts as the largest.
         """
         return self._compose("top_k", x, k=k, axis=axis, largest=largest)
-
-    def kth_value(self, x: T | Scalar, /, *, k: int, axis: int = -1, keepdims: bool = False) -> T:
-        """The element at position `k` of an axis in ascending order; a negative `k` counts from the end."""
-        return self._compose("kth_value", x, k=k, axis=axis, keepdims=keepdims)
 
     def isin(self, x: T | Scalar, values: T | Scalar, /, *, invert: bool = False) -> T:
         """Whether each element of `x` is one of the `values`, or none of them; NaN is none.

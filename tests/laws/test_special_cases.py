@@ -13,6 +13,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.special
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 import nnc_func as nnc
 from nnc_func.facets.samples import COMPLEX, FLOATS, INTEGERS
@@ -234,6 +237,24 @@ def test_inverses_of_special_functions() -> None:
     y = np.concatenate([np.linspace(-0.999, 0.999, 201), 1 - 2.0 ** -np.arange(11, 53), 2.0 ** -np.arange(1, 300, 13)])
     found = EAGER.ops.erf(EAGER.ops.erfinv(EAGER.asarray(y))).numpy()
     np.testing.assert_allclose(found, y, rtol=1e-14)
+
+
+@pytest.mark.parametrize("order", range(1, 7))
+@given(x=st.floats(-8, -0.01))
+def test_polygamma_below_zero_is_scipys_above_by_the_recurrence(order: int, x: float) -> None:
+    """At x it is that of x + n less all (-1)^order order! / (x + k)^(order + 1) between."""
+    steps, sign = math.ceil(1 - x), (-1) ** order * math.factorial(order)
+    assume(abs(x - round(x)) > 1e-3)
+    terms = [-sign / (x + k) ** (order + 1) for k in range(steps)]
+    wanted = math.fsum([float(scipy.special.polygamma(order, x + steps)), *terms])
+    found = EAGER.ops.polygamma(EAGER.asarray(x), order=order).numpy()
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-12 * max(map(abs, [wanted, *terms])))
+
+
+def test_polygamma_at_its_poles() -> None:
+    x = EAGER.asarray([-1.0, -3.0, -np.inf, np.inf])
+    np.testing.assert_array_equal(EAGER.ops.polygamma(x, order=1).numpy(), [np.inf, np.inf, NAN, 0])
+    np.testing.assert_array_equal(EAGER.ops.polygamma(x, order=2).numpy(), [NAN, NAN, NAN, 0])
 
 
 def test_polygamma_keeps_its_recurrence_and_reflection() -> None:

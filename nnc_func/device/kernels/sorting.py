@@ -24,6 +24,8 @@ def _turned(x: Any, axis: int) -> Any:
 def sort(xp: Any, x: Any, *, axis: int, descending: bool) -> Any:
     """In any namespace; CuPy sorts with NumPy's words, and stably always."""
     if xp.__name__ not in NUMPY:
+        if dtype_of(x).kind == "c":
+            return xp.take_along_axis(x, sorting_order(xp, x, axis=axis, descending=descending), axis=axis)
         found = xp.sort(ordered(xp, x), axis=axis, descending=descending, stable=True)
         return converted(xp, found, dtype_of(x))
     if not descending:
@@ -48,6 +50,8 @@ def sort_numpy(xp: Any, x: Any, *, axis: int, descending: bool) -> Any:
 def sorting_order(xp: Any, x: Any, *, axis: int, descending: bool) -> Any:
     """In any namespace."""
     if xp.__name__ not in NUMPY:
+        if dtype_of(x).kind == "c":
+            return _complex_order(xp, x, axis, descending)
         found = xp.argsort(ordered(xp, x), axis=axis, descending=descending, stable=True)
         return converted(xp, found, INT64)
     words = {"kind": "stable"} if xp is np else {}
@@ -55,6 +59,57 @@ def sorting_order(xp: Any, x: Any, *, axis: int, descending: bool) -> Any:
         return xp.asarray(xp.argsort(x, axis=axis, **words), INT64)
     found = _turned(xp.argsort(_turned(x, axis), axis=axis, **words), axis)
     return xp.asarray(x.shape[axis] - 1 - found, INT64, order="C")
+
+
+def _complex_order(xp: Any, x: Any, axis: int, descending: bool) -> Any:
+    """As NumPy orders complex numbers: key after key, the last one first, each sorting stably."""
+    real, imag = xp.real(x), xp.imag(x)
+    order = None
+    for key in (imag, real, xp.isnan(imag), xp.isnan(real)):
+        words = ordered(xp, key if order is None else xp.take_along_axis(key, order, axis=axis))
+        step = xp.argsort(words, axis=axis, descending=descending, stable=True)
+        order = step if order is None else xp.take_along_axis(order, step, axis=axis)
+    return converted(xp, order, INT64)
+
+
+def kth(xp: Any, x: Any, *, k: int, axis: int, keepdims: bool) -> Any:
+    """In any namespace: of the sorted axis."""
+    at = normalise_axis(axis, x.ndim)
+    found = sort(xp, x, axis=at, descending=False)[(*(slice(None),) * at, k % x.shape[at], ...)]
+    return xp.asarray(xp.expand_dims(found, axis=at) if keepdims else found, copy=True)
+
+
+def kth_numpy(xp: Any, x: Any, *, k: int, axis: int, keepdims: bool) -> Any:
+    """By selection, in time proportional to the axis."""
+    at = normalise_axis(axis, x.ndim)
+    found = xp.take(xp.partition(x, k, axis=at), [k], axis=at)
+    return found if keepdims else found[(*(slice(None),) * at, 0, ...)].copy()
+
+
+def first_order(xp: Any, x: Any, *, k: int, axis: int, largest: bool) -> Any:
+    """In any namespace: the beginning of the order of all."""
+    order = sorting_order(xp, x, axis=axis, descending=largest)
+    return xp.asarray(order[(*(slice(None),) * normalise_axis(axis, x.ndim), slice(0, k), ...)], copy=True)
+
+
+def first_order_numpy(xp: Any, x: Any, *, k: int, axis: int, largest: bool) -> Any:
+    """What comes before the k-th element, and as many of its equals as are wanted, the first ones; these are sorted."""
+    at, n = normalise_axis(axis, x.ndim), x.shape[axis]
+    if k == 0 or 2 * k >= n:
+        return first_order(xp, x, k=k, axis=axis, largest=largest)
+    rows = xp.moveaxis(x, at, -1)
+    place = n - k if largest else k - 1
+    kth = xp.partition(rows, place, axis=-1)[..., place : place + 1]
+    before, equal = (rows > kth) if largest else (rows < kth), rows == kth
+    if x.dtype.kind == "f":  # NaN is larger than any number, and equal to NaN
+        missing, is_missing = xp.isnan(rows), xp.isnan(kth)
+        before |= (missing & ~is_missing) if largest else (~missing & is_missing)
+        equal |= missing & is_missing
+    wanted = k - before.sum(axis=-1, keepdims=True)
+    before |= equal & (xp.cumsum(equal, axis=-1) <= wanted)
+    places = xp.nonzero(before)[-1].reshape(*rows.shape[:-1], k)
+    order = sorting_order(xp, xp.take_along_axis(rows, places, axis=-1), axis=-1, descending=largest)
+    return xp.moveaxis(xp.take_along_axis(places, order, axis=-1), -1, at)
 
 
 def searchsorted(xp: Any, x: Any, values: Any, *, side: str) -> Any:

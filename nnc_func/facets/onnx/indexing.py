@@ -134,6 +134,25 @@ def sort(g: Any, x: Any, *, axis: int, descending: bool) -> Any:
     return g.take_along_axis(x, g.argsort(x, axis=axis, descending=descending), axis=axis)
 
 
+def _part(g: Any, x: Any, axis: int, start: Any, stop: Any) -> Any:
+    starts = tuple(start if i == axis else 0 for i in range(len(x.shape)))
+    stops = tuple(stop if i == axis else n for i, n in enumerate(x.shape))
+    return g.slice(x, starts=starts, stops=stops, steps=(1,) * len(x.shape))
+
+
+def argtop_k(g: Any, x: Any, *, k: int, axis: int, largest: bool) -> Any:
+    """The beginning of `argsort`."""
+    return _part(g, g.argsort(x, axis=axis, descending=largest), normalise_axis(axis, len(x.shape)), 0, k)
+
+
+def kth_value(g: Any, x: Any, *, k: int, axis: int, keepdims: bool) -> Any:
+    """A part of `sort`."""
+    at = normalise_axis(axis, len(x.shape))
+    place = k if k >= 0 else x.shape[at] + k
+    found = _part(g, g.sort(x, axis=axis, descending=False), at, place, place + 1)
+    return found if keepdims else g.squeeze(found, axis=at)
+
+
 def searchsorted(g: Any, x: Any, values: Any, *, side: str) -> Any:
     """The number of elements that stand before each value: all are compared."""
     if any(known(n) and n == 0 for n in x.shape):

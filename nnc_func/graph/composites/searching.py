@@ -116,30 +116,8 @@ def top_k(o: Functions, x: Tensor, /, *, k: int, axis: int = -1, largest: bool =
     Of equal elements the one that stands first comes first. NaN counts as the largest.
     """
     at = normalise_axis(axis, len(x.shape))
-    n = x.shape[at]
-    if k < 0 or (known(n) and k > n):
-        raise ShapeError(f"an axis of extent {n} has no {k} {'largest' if largest else 'smallest'} elements")
-    order = part(o, o.argsort(x, axis=at, descending=largest), at, 0, k)
+    order = o.argtop_k(x, k=k, axis=at, largest=largest)
     return o.take_along_axis(x, order, axis=at), order
-
-
-def _ranked(shapes_: Any, draw: Any) -> dict[str, Any]:
-    rank = len(shapes_[0])
-    axis = draw([a for a in range(-rank, rank) if shapes_[0][a]] or [0])
-    n = max(shapes_[0][axis], 1)
-    return {"k": draw(range(-n, n)), "axis": axis, "keepdims": draw((False, True))}
-
-
-@composite(onnx=OWN, samples=Samples(dtypes=REALS, params=_ranked, min_rank=1, distinct=True), tolerance=EXACT)
-def kth_value(o: Functions, x: Tensor, /, *, k: int, axis: int = -1, keepdims: bool = False) -> Tensor:
-    """The element at position `k` of an axis in ascending order; a negative `k` counts from the end."""
-    at = normalise_axis(axis, len(x.shape))
-    n = x.shape[at]
-    if known(n) and not -n <= k < n:
-        raise ShapeError(f"an axis of extent {n} has no position {k}; wanted {-n} to {n - 1}")
-    place = n + k if k < 0 else k
-    found = part(o, o.sort(x, axis=at), at, place, place + 1)
-    return found if keepdims else o.squeeze(found, axis=at)
 
 
 # --- sets ---------------------------------------------------------------------------------------------------
@@ -171,19 +149,11 @@ def isin(o: Functions, x: Tensor, values: Tensor, /, *, invert: bool = False) ->
     return o.logical_not(found) if invert else found
 
 
-def _order(o: Functions, flat: Any) -> Any:
-    """What sorts a vector, equal elements in their order: complex numbers by real, then by imaginary part."""
-    if o.dtype(flat).kind != "c":
-        return o.argsort(flat, axis=0)
-    order = o.argsort(o.imag(flat), axis=0)
-    return o.take(order, o.argsort(o.take(o.real(flat), order, axis=0), axis=0), axis=0)
-
-
 def _uniques(o: Functions, x: Any, size: Any) -> tuple[Any, Any, Any, Any, Any]:
     """The flattened tensor, its order, where a value begins in that order, whether one does, and how many there are."""
     n = product(tuple(x.shape))
     flat = o.reshape(x, shape=(n,))
-    order = _order(o, flat)
+    order = o.argsort(flat, axis=0)
     ordered = o.take(flat, order, axis=0)
     begins = o.full(shape=(1,), value=True, dtype=BOOL)
     if not (known(n) and n == 0):

@@ -106,5 +106,5 @@ def _order(x: dtypes.DType, *, order: int) -> dtypes.DType:
 def polygamma(x: Tensor, /, *, order: int = 0) -> Tensor:
     """The derivative of an order of digamma, which is that of lgamma.
 
-    Of order zero it is digamma, NaN at its poles; of higher orders it is NaN below zero.
+    At its poles, zero and the negative integers, it is infinite for odd orders and NaN for even ones below zero.
     """
