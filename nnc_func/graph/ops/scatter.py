@@ -9,7 +9,7 @@ from nnc_func.device.kernels.index import first_copied
 from nnc_func.errors import DTypeError, ShapeError
 from nnc_func.facets import dtypes, movement, shapes
 from nnc_func.facets.derivatives import Constant, Custom, Derivative, Linear
-from nnc_func.facets.dims import product
+from nnc_func.facets.dims import known, product
 from nnc_func.facets.kernels import Kernel, reference
 from nnc_func.facets.onnx import indexing as onnx_indexing
 from nnc_func.facets.samples import EXACT, Samples, Tolerance
@@ -17,6 +17,7 @@ from nnc_func.facets.shapes import ShapeT
 from nnc_func.facets.views import free
 from nnc_func.graph.ops.families import Decorator, Sizes, Tensor
 from nnc_func.graph.ops.index import added, index_cases, indexed, per_update, put
+from nnc_func.graph.ops.move import part
 from nnc_func.op import operator
 
 HOST = frozenset({"numpy"})
@@ -102,24 +103,38 @@ EXTREME = Custom(
 )
 
 
+def _products_before(o: Any, rows: Any, same: Any, at: int) -> Any:
+    """Of rows that are sorted by their index, the product of those before each that have the same one."""
+    count = rows.shape[at]
+    flags = o.broadcast_to(same, shape=(*rows.shape[:at], count - 1, *rows.shape[at + 1 :]))
+    zero = o.full(shape=(*rows.shape[:at], 1, *rows.shape[at + 1 :]), value=0, dtype=o.dtype(rows))
+    factors = o.concat(zero, o.where(flags, part(o, rows, at, 0, count - 1), 0), axis=at)
+    starts = o.concat(o.add(zero, 1), o.cast(o.logical_not(flags), dtype=o.dtype(rows)), axis=at)
+    return o.linear_recurrence(factors, starts, axis=at)
+
+
 def _other_factors(o: Any, x: Any, indices: Any, updates: Any, axis: int) -> tuple[Any, Any]:
     """The product of all updates of each element; of each update the product of what is there and all other updates.
 
-    By a table of every index against every other one, with no division: right where factors are zero.
+    Updates are sorted by their index, and multiplied from both ends, with no division: right where factors are zero.
     """
     at, rank = shapes.normalise_axis(axis, len(x.shape)), len(x.shape)
     count, behind = product(indices.shape), rank - at - 1
+    ones = o.full(shape=x.shape, value=1, dtype=o.dtype(x))
+    every = o.scatter_multiply(ones, indices, updates, axis=axis)
+    if known(count) and count == 0:
+        return every, updates
     flat = o.reshape(indices, shape=(count,))
     extent = o.full(shape=(), value=x.shape[at], dtype=dtypes.INT64)
     flat = o.where(o.less(flat, 0), o.add(flat, extent), flat)
-    rows = o.reshape(updates, shape=(*x.shape[:at], count, *x.shape[at + 1 :]))
-    own = o.arange(start=0, stop=count, dtype=dtypes.INT64)
-    same = o.equal(o.expand_dims(flat, axis=1), o.expand_dims(flat, axis=0))
-    other = o.not_equal(o.expand_dims(own, axis=1), o.expand_dims(own, axis=0))
-    table = o.reshape(o.logical_and(same, other), shape=(count, count, *(1,) * behind))
-    others = o.prod(o.where(table, o.expand_dims(rows, axis=at), 1), axis=at + 1)
-    ones = o.full(shape=x.shape, value=1, dtype=o.dtype(x))
-    every = o.scatter_multiply(ones, indices, updates, axis=axis)
+    order = o.argsort(flat, axis=0)
+    rows = o.take(o.reshape(updates, shape=(*x.shape[:at], count, *x.shape[at + 1 :])), order, axis=at)
+    placed = o.take(flat, order, axis=0)
+    same = o.equal(part(o, placed, 0, 1, count), part(o, placed, 0, 0, count - 1))
+    same = o.reshape(same, shape=(count - 1, *(1,) * behind))
+    before = _products_before(o, rows, same, at)
+    after = o.flip(_products_before(o, o.flip(rows, axis=at), o.flip(same, axis=0), at), axis=at)
+    others = o.take(o.multiply(before, after), o.argsort(order, axis=0), axis=at)
     return every, o.multiply(o.take(x, indices, axis=axis), o.reshape(others, shape=updates.shape))
 
 
