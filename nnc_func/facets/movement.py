@@ -109,8 +109,9 @@ def first_along(x: ShapeT, *, k: int, axis: int, **_: Any) -> ShapeT:
         It has not as many.
     """
     at = normalise_axis(axis, len(x))
-    if k < 0 or (known(x[at]) and k > x[at]):
-        raise ShapeError(f"an axis of extent {x[at]} has no {k} elements")
+    n = x[at]
+    if k < 0 or (known(n) and k > n):
+        raise ShapeError(f"an axis of extent {n} has no {k} elements")
     return (*x[:at], k, *x[at + 1 :])
 
 
