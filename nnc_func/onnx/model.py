@@ -12,7 +12,7 @@ import numpy as np
 from attrs import frozen
 
 from nnc_func.errors import OnnxError
-from nnc_func.facets.dims import Dim, known
+from nnc_func.facets.dims import Dim
 from nnc_func.graph.tensor import Tensor
 from nnc_func.onnx.implementations import unsupported
 from nnc_func.onnx.reading import Source, read
@@ -141,7 +141,7 @@ class OnnxModel:
             self._why = error
             self._settle(error)
         except OnnxError as error:
-            if all(i.shape is not None and all(map(known, i.shape)) for i in self.inputs):
+            if all(i.shape is not None and all(isinstance(n, int) for n in i.shape) for i in self.inputs):
                 raise
             self._why = error
             self._by_shape = True
@@ -172,6 +172,11 @@ class OnnxModel:
                 program = self._kept(key, static, arrays)
             except Unresolved as error:
                 self._settle(error)
+                continue
+            except OnnxError as error:
+                if self._by_shape:
+                    raise
+                self._why, self._by_shape = error, True  # where extents are known, more is
                 continue
             return program(*[a for i, a in zip(self.inputs, arrays, strict=True) if i.name not in static])  # type: ignore[no-any-return]
 

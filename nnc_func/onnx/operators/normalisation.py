@@ -19,16 +19,19 @@ FLOAT32 = np.dtype("float32")
 # --- batches ---------------------------------------------------------------------------------------------
 
 
+def _as(o: Context, x: Tensor, dtype: Any) -> Tensor:
+    return x if x.dtype == dtype else o.cast(x, dtype=dtype)
+
+
 def _normalised(
     o: Context, x: Tensor, scale: Tensor, offset: Tensor, mean: Tensor, variance: Tensor, epsilon: float
 ) -> Tensor:
     """By statistics of each channel: ``factor * x + constant``, of tensors as small as channels."""
-    wide = mean.dtype
-    factor = o.multiply(o.cast(scale, dtype=wide), o.rsqrt(o.add(variance, o.scalar(epsilon, variance))))
-    shift = o.subtract(o.cast(offset, dtype=wide), o.multiply(mean, factor))
-    rank = len(x.shape)
-    y = o.add(o.multiply(o.cast(x, dtype=wide), per_channel(o, factor, rank)), per_channel(o, shift, rank))
-    return o.cast(y, dtype=x.dtype)
+    wide, rank = mean.dtype, len(x.shape)
+    factor = o.multiply(_as(o, scale, wide), o.rsqrt(o.add(variance, o.scalar(epsilon, variance))))
+    shift = o.subtract(_as(o, offset, wide), o.multiply(mean, factor))
+    y = o.add(o.multiply(_as(o, x, wide), per_channel(o, factor, rank)), per_channel(o, shift, rank))
+    return _as(o, y, x.dtype)
 
 
 @onnx_operator("BatchNormalization", since=(6, 7, 9), several=True)
