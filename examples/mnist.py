@@ -54,7 +54,9 @@ def stacks() -> dict[str, Any]:
 
 def training_step(stack: Any) -> Any:
     """Forward, backward and update as one program of that stack."""
-    return nn.Step(stack, network(), nn.softmax_cross_entropy, nn.Adagrad(eps=1e-7), metrics={"accuracy": nn.accuracy})
+    return nn.Step(
+        stack, network(), nn.softmax_cross_entropy, nn.Adagrad(epsilon=1e-7), metrics={"accuracy": nn.accuracy}
+    )
 
 
 def trained(stack: Any, train: Any, test: Any, epochs: float) -> dict[str, Any]:

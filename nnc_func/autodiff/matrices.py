@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from nnc_func.autodiff.arguments import Argnums, selected
-from nnc_func.autodiff.transforms import Derivative, Transforms
+from nnc_func.autodiff.transforms import Differential, Transforms
 from nnc_func.errors import BatchingError, DerivativeError, TracingError
 from nnc_func.facets.dims import known
 from nnc_func.graph.tensor import Tensor
@@ -67,7 +67,7 @@ class Matrices(Transforms):
         @functools.wraps(f)
         def matrix(*args: Any, **keywords: Any) -> Any:
             of, chosen = selected(f, argnums, args, keywords)
-            found = Derivative(self.stack, of, chosen, has_aux)
+            found = Differential(self.stack, of, chosen, has_aux)
             blocks = self._blocks(found, self._mode(found, mode, holomorphic))
             trees = [found.structure.build(row) for row in blocks]
             whole = found.shape.build([tuple(t) if isinstance(argnums, tuple) else t[0] for t in trees])
@@ -75,7 +75,7 @@ class Matrices(Transforms):
 
         return matrix
 
-    def _mode(self, found: Derivative, mode: str | None, holomorphic: bool) -> str:
+    def _mode(self, found: Differential, mode: str | None, holomorphic: bool) -> str:
         """Forward or reverse: as asked for, as complex numbers want, or by size."""
         for x in (*found.leaves, *found.results):
             if not all(known(n) for n in x.shape):
@@ -99,7 +99,7 @@ class Matrices(Transforms):
         forward = _count(found.leaves) <= _count(found.results)
         return wanted or mode or ("forward" if forward else "reverse")
 
-    def _blocks(self, found: Derivative, mode: str) -> list[list[Tensor]]:
+    def _blocks(self, found: Differential, mode: str) -> list[list[Tensor]]:
         """One row for each tensor of the result, one block in it for each of the arguments."""
         forward = mode == "forward"
         near, far = (found.leaves, found.results) if forward else (found.results, found.leaves)
@@ -272,7 +272,7 @@ class Matrices(Transforms):
         @functools.wraps(f)
         def trace(*args: Any, **keywords: Any) -> Any:
             of, chosen = selected(f, argnums, args, keywords)
-            found = Derivative(self.stack, self.grad(of, tuple(range(len(chosen)))), chosen, False)
+            found = Differential(self.stack, self.grad(of, tuple(range(len(chosen)))), chosen, False)
             self._mode(found, "forward", False)
             ops, diagonal = self.stack.ops, []
             for i, x in enumerate(found.leaves):

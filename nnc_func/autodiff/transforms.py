@@ -29,7 +29,7 @@ from nnc_func.graph.tensor import Tensor
 from nnc_func.tree import flatten
 
 
-class Derivative:
+class Differential:
     """A function's derivative at a point, between trees of tensors.
 
     Attributes
@@ -113,7 +113,7 @@ class Transforms:
         >>> back([1.0, 10.0])[0].numpy()
         array([ 2., 40.])
         """
-        found = Derivative(self.stack, f, primals, has_aux)
+        found = Differential(self.stack, f, primals, has_aux)
         return (found.value, found.pull, *found.auxiliary)
 
     def linearize(self, f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
@@ -133,7 +133,7 @@ class Transforms:
         >>> slope(1.0).item(), slope(0.5).item()
         (12.0, 6.0)
         """
-        found = Derivative(self.stack, f, primals, has_aux)
+        found = Differential(self.stack, f, primals, has_aux)
         return (found.value, found.push, *found.auxiliary)
 
     def value_and_grad(
@@ -163,7 +163,7 @@ class Transforms:
         @functools.wraps(f)
         def value_and_gradient(*args: Any, **keywords: Any) -> Any:
             of, chosen = selected(f, argnums, args, keywords)
-            found = Derivative(self.stack, of, chosen, has_aux)
+            found = Differential(self.stack, of, chosen, has_aux)
             _one_number(found.value, "grad")
             _holomorphic(found, holomorphic, "grad")
             (result,) = found.results
@@ -299,7 +299,7 @@ def _one_number(x: Any, who: str, what: str = "result") -> None:
         raise DerivativeError(f"{who} wants a function that returns a floating number, given {x.dtype}")
 
 
-def _holomorphic(found: Derivative, holomorphic: bool, who: str) -> None:
+def _holomorphic(found: Differential, holomorphic: bool, who: str) -> None:
     """Refuse what has no gradient by the convention of complex numbers."""
     made = [y.dtype for y in found.results if y.dtype.kind == "c"]
     if holomorphic:

@@ -757,9 +757,14 @@ class Ops(Generic[T]):
         """A new tensor: `x` with each update added where `take_along_axis` would read; repeated indices accumulate."""
         return self._bind(_PUT_ALONG_AXIS_ADD, x, indices, updates, axis=axis)
 
-    def one_hot(self, indices: T | Scalar, /, *, depth: Any, dtype: npt.DTypeLike = "float32") -> T:
-        """One at the index along a new last axis and zero elsewhere; an index out of range, negative too, gives zeros."""
-        return self._bind(_ONE_HOT, indices, depth=depth, dtype=dtype)
+    def one_hot(
+        self, indices: T | Scalar, /, *, depth: Any, dtype: npt.DTypeLike = "float32", checked: bool = False
+    ) -> T:
+        """One at the index along a new last axis and zero elsewhere.
+
+        An index out of range, negative too, gives zeros; or, where it is `checked`, raises IndexError.
+        """
+        return self._bind(_ONE_HOT, indices, depth=depth, dtype=dtype, checked=checked)
 
     def relayout(self, x: T | Scalar, /, *, layout: Any, data_format: str = "NHWC") -> T:
         """The same tensor, its axes in another order in memory; its shape and the meaning of its axes stay as they are.
@@ -1643,7 +1648,7 @@ class Ops(Generic[T]):
 
         Labels are class numbers (integers, whose shape lacks the axis) or probabilities. With `label_smoothing` s they are
         ``(1 - s) labels + s / classes``. A probability of zero whose label is zero costs nothing. A number of no class,
-        negative or too large, is no label: of its example there remains what smoothing adds.
+        negative or too large, raises IndexError when it is met.
         """
         return self._compose(
             "categorical_cross_entropy", probabilities, labels, axis=axis, label_smoothing=label_smoothing,
@@ -2040,7 +2045,8 @@ class Ops(Generic[T]):
         """The norm of vectors along axes, or of all elements: ``sum(abs(x) ** ord) ** (1 / ord)``; integers as float64.
 
         `ord` is a number: ``inf`` means the largest magnitude, ``-inf`` the smallest, 0 counts what is not zero. The
-        derivative at the zero vector is zero, and so is that of the magnitude of an element that is zero.
+        derivative at the zero vector is zero, and so is that of the magnitude of an element that is zero. The norm of no
+        elements is zero, as by NumPy, where the order is positive.
         """
         return self._compose("vector_norm", x, axis=axis, keepdims=keepdims, ord=ord)
 

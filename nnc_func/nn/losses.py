@@ -19,7 +19,7 @@ def softmax_cross_entropy(logits: Any, labels: Any, label_smoothing: float = 0.0
     ------
     ShapeError
         Labels of another shape, or, where they are known at once, a class number that is not one of the classes;
-        where they are not, such an example counts as one of no class.
+        where they are not, IndexError when it is met.
 
     Examples
     --------

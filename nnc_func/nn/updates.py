@@ -109,9 +109,9 @@ class SGD(Update):
 
 @frozen
 class Adagrad(Update):
-    """``p - rate * g / (sqrt(h) + eps)`` with h the sum of all ``g * g``; Duchi, Hazan and Singer, JMLR 2011.
+    """``p - rate * g / (sqrt(h) + epsilon)`` with h the sum of all ``g * g``; Duchi, Hazan and Singer, JMLR 2011.
 
-    With `eps_in_root` it is ``rate * g / sqrt(h + eps)``, as in Owl with eps 1e-32: there a parameter whose
+    With `epsilon_in_root` it is ``rate * g / sqrt(h + epsilon)``, as in Owl with epsilon 1e-32: there a parameter whose
     gradients have been below 1e-16 moves by the whole rate, so rounding is amplified; prefer the default.
 
     Examples
@@ -123,44 +123,44 @@ class Adagrad(Update):
     array([0.75])
     """
 
-    eps: float = 1e-7
-    eps_in_root: bool = False
+    epsilon: float = 1e-7
+    epsilon_in_root: bool = False
 
     slots: ClassVar[tuple[str, ...]] = ("squares",)
 
     def one(self, g: Any, slots: tuple[Any, ...], p: Any, step: Any, rate: Any) -> tuple[Any, tuple[Any, ...]]:
         """One step, shorter along what has moved much."""
         h = slots[0] + g * g
-        return p - g * rate / _rooted(h, self.eps, self.eps_in_root), (h,)
+        return p - g * rate / _rooted(h, self.epsilon, self.epsilon_in_root), (h,)
 
 
 @frozen
 class RMSprop(Update):
-    """``p - rate * g / (sqrt(h) + eps)`` with h a running mean of ``g * g``; Tieleman and Hinton, 2012.
+    """``p - rate * g / (sqrt(h) + epsilon)`` with h a running mean of ``g * g``; Tieleman and Hinton, 2012.
 
     Examples
     --------
     >>> RMSprop()
-    RMSprop(decay=0.9, eps=1e-07, eps_in_root=False)
+    RMSprop(decay=0.9, epsilon=1e-07, epsilon_in_root=False)
     """
 
     decay: float = 0.9
-    eps: float = 1e-7
-    eps_in_root: bool = False
+    epsilon: float = 1e-7
+    epsilon_in_root: bool = False
 
     slots: ClassVar[tuple[str, ...]] = ("squares",)
 
     def one(self, g: Any, slots: tuple[Any, ...], p: Any, step: Any, rate: Any) -> tuple[Any, tuple[Any, ...]]:
         """One step, scaled by the recent size of gradients."""
         h = slots[0] * self.decay + g * g * (1 - self.decay)
-        return p - g * rate / _rooted(h, self.eps, self.eps_in_root), (h,)
+        return p - g * rate / _rooted(h, self.epsilon, self.epsilon_in_root), (h,)
 
 
 @frozen
 class Adam(Update):
-    """``p - rate * m / (sqrt(v) + eps)``, m and v running means of g and ``g * g``, corrected for starting at zero.
+    """``p - rate * m / (sqrt(v) + epsilon)``, m and v running means of g and ``g * g``, corrected for starting at zero.
 
-    Kingma and Ba, ICLR 2015. Where g is exactly 0 the parameter still moves by its mean m. `eps` is outside of the
+    Kingma and Ba, ICLR 2015. Where g is exactly 0 the parameter still moves by its mean m. `epsilon` is outside of the
     root, beside the corrected v.
 
     Examples
@@ -174,7 +174,7 @@ class Adam(Update):
 
     decay: float = 0.9
     square_decay: float = 0.999
-    eps: float = 1e-8
+    epsilon: float = 1e-8
 
     slots: ClassVar[tuple[str, ...]] = ("mean", "squares")
 
@@ -185,9 +185,9 @@ class Adam(Update):
         done = step + 1
         first = 1 - self.decay**done
         second = 1 - self.square_decay**done
-        return p - m * (rate / first) / (p.stack.ops.sqrt(v / second) + self.eps), (m, v)
+        return p - m * (rate / first) / (p.stack.ops.sqrt(v / second) + self.epsilon), (m, v)
 
 
-def _rooted(h: Any, eps: float, inside: bool) -> Any:
+def _rooted(h: Any, epsilon: float, inside: bool) -> Any:
     sqrt = h.stack.ops.sqrt
-    return sqrt(h + eps) if inside else sqrt(h) + eps
+    return sqrt(h + epsilon) if inside else sqrt(h) + epsilon

@@ -88,7 +88,7 @@ def test_two_thousand_graphs_where_nothing_fails_behind_the_first_write() -> Non
         assert careful <= TOLERATED * careless or not is_allowed(other)
 
 
-@pytest.mark.parametrize("update", [nn.SGD(), nn.SGD(momentum=0.9), nn.Adagrad(eps=1e-7), nn.Adam()], ids=repr)
+@pytest.mark.parametrize("update", [nn.SGD(), nn.SGD(momentum=0.9), nn.Adagrad(epsilon=1e-7), nn.Adam()], ids=repr)
 def test_gradients_of_many_layers_do_not_wait_for_each_other(update: Any) -> None:
     x = np.ones((4, 256), "float32")
     graph = layers(LAZY, 8, 256, update).program(x, x).graph

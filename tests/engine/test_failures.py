@@ -72,7 +72,7 @@ def network(channels: int = 4, units: int = 16) -> Any:
     return nn.Sequential(*layers, nn.Dense(10)).init(seed=1, shape=(None, 28, 28, 1))
 
 
-UPDATES = [nn.Adagrad(eps=1e-7), nn.Adam(), nn.SGD(momentum=0.9)]
+UPDATES = [nn.Adagrad(epsilon=1e-7), nn.Adam(), nn.SGD(momentum=0.9)]
 
 
 @pytest.mark.parametrize("update", UPDATES, ids=lambda u: type(u).__name__)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import nnc_func as nnc
 from nnc_func import nn
-from nnc_func.errors import DTypeError, OperatorError, ShapeError
+from nnc_func.errors import DTypeError, OperatorError, RunError, ShapeError
 
 STACKS = {"eager": nnc.eager(), "lazy": nnc.lazy()}
 EAGER = STACKS["eager"]
@@ -237,3 +237,45 @@ def test_losses_refuse_in_words() -> None:
         ops.smooth_l1_loss(x, x, beta=0.0)
     with pytest.raises(DTypeError, match="orders from zero on"):
         ops.polygamma(x, order=-1)
+
+
+@stacks
+@pytest.mark.parametrize("wrong", [3, -1, 100])
+def test_a_number_of_no_class_raises_when_it_is_met(stack: Any, wrong: int) -> None:
+    ops, logits = stack.ops, stack.asarray(np.full((2, 3), 1 / 3))
+    for loss in (ops.softmax_cross_entropy_loss, ops.categorical_cross_entropy):
+        with pytest.raises(RunError, match=f"number {wrong} is none of 3 classes, 0 to 2"):
+            loss(logits, stack.asarray([0, wrong])).numpy()
+        labels = stack.input("labels", (2,), "int64")
+        program = stack.compile([labels], loss(logits, labels))
+        assert np.isclose(program(np.array([0, 2])), np.log(3))
+        with pytest.raises(RunError, match=f"number {wrong} is none of 3 classes"):
+            program(np.array([wrong, 1]))
+    with pytest.raises(RunError, match="index 4 is outside of an axis of extent 3"):
+        ops.embedding(stack.asarray([4]), logits.T).numpy()
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0), (2, 0, 3), (2, 3, 0)])
+@pytest.mark.parametrize("order", [0, 1, 2, 3, np.inf])
+def test_norms_of_no_elements_are_those_of_numpy(shape: tuple[int, ...], order: float) -> None:
+    x = np.zeros(shape)
+    for stack in STACKS.values():
+        given = stack.asarray(x)
+        for axis in range(-1, len(shape)):
+            wanted = np.linalg.norm(x, order, axis=axis)
+            np.testing.assert_array_equal(stack.ops.vector_norm(given, ord=order, axis=axis).numpy(), wanted)
+        if len(shape) > 1 and order in (1, 2, np.inf):
+            wanted = np.linalg.norm(x, order, axis=(-2, -1))
+            np.testing.assert_array_equal(stack.ops.matrix_norm(given, ord=order).numpy(), wanted)
+
+
+def test_the_smallest_of_no_elements_is_refused() -> None:
+    with pytest.raises(ShapeError, match="of no elements none is"):
+        EAGER.ops.vector_norm(EAGER.asarray(np.zeros(0)), ord=-np.inf)
+
+
+@pytest.mark.parametrize("name", ["care", "dare"])
+def test_a_system_without_inputs_is_refused(name: str) -> None:
+    a, b, r = EAGER.asarray(-np.eye(2)), EAGER.asarray(np.zeros((2, 0))), EAGER.asarray(np.zeros((0, 0)))
+    with pytest.raises(ShapeError, match=f"{name} wants a system with an input at least"):
+        getattr(EAGER.ops, name)(a, b, a, r)

@@ -59,9 +59,9 @@ def test_the_three_stacks_agree_over_20_steps(update: Any) -> None:
         np.testing.assert_allclose(found, wanted, rtol=1e-4)
 
 
-def test_owl_eps_inside_of_the_root_amplifies_rounding_but_trains() -> None:
+def test_owls_epsilon_inside_of_the_root_amplifies_rounding_but_trains() -> None:
     """A gradient of 1e-16 moves its parameter by the whole rate: stacks agree to percents, and learn all the same."""
-    update = nn.Adagrad(1e-32, eps_in_root=True)
+    update = nn.Adagrad(1e-32, epsilon_in_root=True)
     wanted, *others = (_train(stack, update, rate=0.02).losses for stack in stacks().values())
     for found in others:
         np.testing.assert_allclose(found, wanted, rtol=5e-2)

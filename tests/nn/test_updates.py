@@ -30,19 +30,19 @@ def _sgd(momentum: float, nesterov: bool) -> Any:
         yield p
 
 
-def _adagrad(eps: float, inside: bool) -> Any:
+def _adagrad(epsilon: float, inside: bool) -> Any:
     p, h = START.copy(), np.zeros_like(START)
     for t, g in enumerate(GRADIENTS):
         h = h + g * g
-        p = p - _rate(t) * g / (np.sqrt(h + eps) if inside else np.sqrt(h) + eps)
+        p = p - _rate(t) * g / (np.sqrt(h + epsilon) if inside else np.sqrt(h) + epsilon)
         yield p
 
 
-def _rmsprop(eps: float, inside: bool) -> Any:
+def _rmsprop(epsilon: float, inside: bool) -> Any:
     p, h = START.copy(), np.zeros_like(START)
     for t, g in enumerate(GRADIENTS):
         h = 0.9 * h + 0.1 * g * g
-        p = p - _rate(t) * g / (np.sqrt(h + eps) if inside else np.sqrt(h) + eps)
+        p = p - _rate(t) * g / (np.sqrt(h + epsilon) if inside else np.sqrt(h) + epsilon)
         yield p
 
 
@@ -59,10 +59,10 @@ CASES = {
     "momentum": (UPDATES["momentum"], lambda: _sgd(0.9, False)),
     "nesterov": (UPDATES["nesterov"], lambda: _sgd(0.9, True)),
     "adagrad": (UPDATES["adagrad"], lambda: _adagrad(1e-7, False)),
-    "adagrad, eps in the root": (nn.Adagrad(1e-4, eps_in_root=True), lambda: _adagrad(1e-4, True)),
-    "adagrad as in Owl": (nn.Adagrad(1e-32, eps_in_root=True), lambda: _adagrad(1e-32, True)),
+    "adagrad, epsilon in the root": (nn.Adagrad(1e-4, epsilon_in_root=True), lambda: _adagrad(1e-4, True)),
+    "adagrad as in Owl": (nn.Adagrad(1e-32, epsilon_in_root=True), lambda: _adagrad(1e-32, True)),
     "rmsprop": (UPDATES["rmsprop"], lambda: _rmsprop(1e-7, False)),
-    "rmsprop, eps in the root": (nn.RMSprop(eps=1e-4, eps_in_root=True), lambda: _rmsprop(1e-4, True)),
+    "rmsprop, epsilon in the root": (nn.RMSprop(epsilon=1e-4, epsilon_in_root=True), lambda: _rmsprop(1e-4, True)),
     "adam": (UPDATES["adam"], _adam),
 }
 

@@ -83,8 +83,8 @@ def scatter_set(g: Any, x: Any, indices: Any, updates: Any, *, axis: int) -> Any
     return g.where(mask, written, x)
 
 
-def one_hot(g: Any, indices: Any, *, depth: Any, dtype: Any) -> Any:
-    """Compared with all positions: ONNX's OneHot counts negative indices from the end."""
+def one_hot(g: Any, indices: Any, *, depth: Any, dtype: Any, checked: bool) -> Any:
+    """Compared with all positions, unchecked: ONNX's OneHot counts negative indices from the end."""
     places = g.arange(start=0, stop=depth, dtype=INT64)
     return g.converted(g.Equal(g.converted(g.Unsqueeze(indices, g.integers((-1,))), INT64), places), dtype)
 

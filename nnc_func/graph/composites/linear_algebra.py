@@ -12,7 +12,7 @@ from nnc_func.facets.derivatives import Constant
 from nnc_func.facets.dims import known, same_extent
 from nnc_func.facets.dtypes import kind_of, limits_of
 from nnc_func.facets.samples import INEXACT, NUMBERS, Refused, Samples, Tolerance
-from nnc_func.facets.shapes import normalise_axis
+from nnc_func.facets.shapes import normalise_axes, normalise_axis
 from nnc_func.graph.composite import composite
 from nnc_func.graph.functions import Functions
 from nnc_func.graph.ops import matrices as m
@@ -132,6 +132,14 @@ def _root(o: Functions, x: Tensor, root: Any) -> Tensor:
     return o.where(zero, 0, root(o.where(zero, 1, x)))
 
 
+def _extreme(o: Functions, sizes: Tensor, largest: bool, axis: Any, keepdims: bool) -> Tensor:
+    """The largest magnitude, zero where there is none, or the smallest."""
+    over = {"axis": axis, "keepdims": keepdims}
+    if largest and any(known(n) and n == 0 for n in (sizes.shape[a] for a in normalise_axes(axis, len(sizes.shape)))):
+        return o.sum(sizes, **over)  # of nothing
+    return (o.max if largest else o.min)(sizes, **over)
+
+
 def _norm(o: Functions, x: Tensor, ord: Any, axis: Any, keepdims: bool) -> Tensor:
     over = {"axis": axis, "keepdims": keepdims}
     if ord == 2:
@@ -139,7 +147,7 @@ def _norm(o: Functions, x: Tensor, ord: Any, axis: Any, keepdims: bool) -> Tenso
         return _root(o, o.sum(squares, **over), o.sqrt)
     size = o.abs(x)
     if ord in (math.inf, -math.inf):
-        return (o.max if ord > 0 else o.min)(size, **over)
+        return _extreme(o, size, ord > 0, axis, keepdims)
     if ord == 0:
         return o.sum(o.cast(o.not_equal(size, 0), dtype=o.dtype(size)), **over)
     if ord == 1:
@@ -171,7 +179,8 @@ def vector_norm(
     """The norm of vectors along axes, or of all elements: ``sum(abs(x) ** ord) ** (1 / ord)``; integers as float64.
 
     `ord` is a number: ``inf`` means the largest magnitude, ``-inf`` the smallest, 0 counts what is not zero. The
-    derivative at the zero vector is zero, and so is that of the magnitude of an element that is zero.
+    derivative at the zero vector is zero, and so is that of the magnitude of an element that is zero. The norm of no
+    elements is zero, as by NumPy, where the order is positive.
     """
     if isinstance(ord, bool) or not isinstance(ord, (int, float)):
         raise OperatorError(f"the order of a vector norm is a number, given {ord!r}")
@@ -193,12 +202,13 @@ def matrix_norm(o: Functions, x: Tensor, /, *, keepdims: bool = False, ord: Nest
     if ord == "fro":
         return _norm(o, x, 2, (-2, -1), keepdims)
     if ord in ("nuc", 2, -2):
-        found = {"nuc": o.sum, 2: o.max, -2: o.min}[ord](o.svdvals(x), axis=-1)
+        values = o.svdvals(x)
+        found = o.sum(values, axis=-1) if ord == "nuc" else _extreme(o, values, ord > 0, -1, False)
         return o.expand_dims(found, axis=(-2, -1)) if keepdims else found
     if ord not in (1, -1, math.inf, -math.inf):
         raise OperatorError(f"matrices have the norms 'fro', 'nuc', 1, -1, 2, -2, inf and -inf, given ord={ord!r}")
     sums = o.sum(o.abs(x), axis=-2 if abs(ord) == 1 else -1, keepdims=True)
-    return (o.max if ord > 0 else o.min)(sums, axis=(-2, -1), keepdims=keepdims)
+    return _extreme(o, sums, ord > 0, (-2, -1), keepdims)
 
 
 # --- products ----------------------------------------------------------------------------------------------

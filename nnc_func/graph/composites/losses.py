@@ -156,7 +156,7 @@ def _distribution(o: Functions, like: Tensor, labels: Tensor, axis: int) -> Tens
     wanted, given = (*like.shape[:at], *like.shape[at + 1 :]), labels.shape
     if len(wanted) != len(given) or not all(map(same_extent, wanted, given)):
         raise ShapeError(f"class numbers for {like.shape} along axis {axis} have shape {wanted}, given {given}")
-    chosen = o.one_hot(labels, depth=like.shape[at], dtype=o.dtype(like))
+    chosen = o.one_hot(labels, depth=like.shape[at], dtype=o.dtype(like), checked=True)
     return chosen if at == rank - 1 else o.permute_dims(chosen, axes=(*range(at), rank - 1, *range(at, rank - 1)))
 
 
@@ -187,7 +187,7 @@ def categorical_cross_entropy(
 
     Labels are class numbers (integers, whose shape lacks the axis) or probabilities. With `label_smoothing` s they are
     ``(1 - s) labels + s / classes``. A probability of zero whose label is zero costs nothing. A number of no class,
-    negative or too large, is no label: of its example there remains what smoothing adds.
+    negative or too large, raises IndexError when it is met.
     """
     chances = _distribution(o, probabilities, labels, axis)
     losses = o.negative(o.sum(o.xlogy(chances, probabilities), axis=axis, keepdims=False))

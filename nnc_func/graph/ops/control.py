@@ -13,7 +13,7 @@ import numpy as np
 from nnc_func.device.kernels import control as kernels
 from nnc_func.errors import ShapeError
 from nnc_func.facets.derivatives import Custom
-from nnc_func.facets.dims import same_extent
+from nnc_func.facets.dims import known, same_extent
 from nnc_func.facets.samples import INEXACT, Samples
 from nnc_func.facets.shapes import ShapeT, broadcast
 from nnc_func.graph.ops import matrices as m
@@ -142,6 +142,8 @@ def discrete_lyapunov(a: Tensor, q: Tensor, /) -> Tensor:
 def _riccati_shape(name: str) -> Any:
     def shape(a: ShapeT, b: ShapeT, q: ShapeT, r: ShapeT) -> ShapeT:
         n, k = m.square(a)[-1], m.matrix(b)[-1]
+        if known(k) and k == 0:
+            raise ShapeError(f"{name} wants a system with an input at least, given b of shape {b}; see lyapunov")
         _fits(name, "b", b, n, k)
         _fits(name, "q", m.matrix(q), n, n)
         _fits(name, "r", m.matrix(r), k, k)

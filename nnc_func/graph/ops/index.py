@@ -63,7 +63,11 @@ def _at(into: Any) -> tuple[Kernel, Kernel]:
     return host, evolve(host, name="atomic add", accepts=kernels.atomic, namespaces=frozenset({"cupy"}))
 
 
-def _counted(indices: dtypes.DType, *, depth: int, dtype: Any) -> dtypes.DType:
+def _unchecked(avals: Any, *, checked: bool, **_: Any) -> bool:
+    return not checked
+
+
+def _counted(indices: dtypes.DType, *, depth: int, dtype: Any, checked: bool) -> dtypes.DType:
     indexed(indices, indices)
     return dtypes.given(dtype=dtype)
 
@@ -273,10 +277,11 @@ def put_along_axis_add(x: Tensor, indices: Tensor, updates: Tensor, /, *, axis: 
             compute=kernels.one_hot,
             into=kernels.one_hot_into,
             namespaces=NUMPY,
+            accepts=_unchecked,
             infallible=True,
             strided=True,
         ),
-        reference(kernels.one_hot, infallible=True),
+        reference(kernels.one_hot),
     ),
     cost=free,
     onnx=onnx_indexing.one_hot,
@@ -286,8 +291,12 @@ def put_along_axis_add(x: Tensor, indices: Tensor, updates: Tensor, /, *, axis: 
         params=lambda shapes_, draw: {
             "depth": draw((0, 1, 3)),
             "dtype": np.dtype(draw(HOT)),
+            "checked": False,
         },
     ),
 )
-def one_hot(indices: Tensor, /, *, depth: Extent, dtype: DType = "float32") -> Tensor:
-    """One at the index along a new last axis and zero elsewhere; an index out of range, negative too, gives zeros."""
+def one_hot(indices: Tensor, /, *, depth: Extent, dtype: DType = "float32", checked: bool = False) -> Tensor:
+    """One at the index along a new last axis and zero elsewhere.
+
+    An index out of range, negative too, gives zeros; or, where it is `checked`, raises IndexError.
+    """
