@@ -12,6 +12,7 @@ from nnc_func import nn
 from nnc_func.models.convolution import convolution
 from nnc_func.nn.modules import Context, Module, module, static
 
+SCALE = 0.4  # of a cell's inputs
 # operation and source of each of the two edges into each of the four nodes; 0 and 1 are the two cells before
 NORMAL = (
     ("separable", 0), ("separable", 1), ("separable", 0), ("separable", 1),
@@ -44,7 +45,7 @@ class Halved(Module):
 def halved(channels: int) -> Any:
     """Relu, `Halved`, batch normalisation."""
     each = [nn.Conv2D(channels // 2, 1, stride=2, biased=False, initialiser=nn.he_normal) for _ in range(2)]
-    return nn.Sequential(nn.relu, Halved(*each), nn.BatchNorm())
+    return nn.Sequential(nn.relu, Halved(*each), nn.BatchNorm(initialiser=nn.Constant(SCALE)))
 
 
 def _depthwise(channels: int, stride: int, dilation: int = 1) -> list[Any]:
@@ -106,11 +107,14 @@ class Darts(Module):
 
 
 def cell(channels: int, reduction: bool, after_reduction: bool) -> Cell:
-    """A cell; one after a reduction halves what the cell before that reduction gave."""
-    first = halved(channels) if after_reduction else nn.Sequential(nn.relu, *convolution(channels, 1))
+    """A cell; one after a reduction halves what the cell before that reduction gave.
+
+    Nodes are sums of sums: inputs are scaled down at first, lest signals of an untrained network know no bounds.
+    """
+    first = halved(channels) if after_reduction else nn.Sequential(nn.relu, *convolution(channels, 1, scale=SCALE))
     genotype = REDUCTION if reduction else NORMAL
     edges = [operation(kind, channels, 2 if reduction and source < 2 else 1) for kind, source in genotype]
-    before = (first, nn.Sequential(nn.relu, *convolution(channels, 1)))
+    before = (first, nn.Sequential(nn.relu, *convolution(channels, 1, scale=SCALE)))
     return Cell(before, tuple(edges), tuple(source for _, source in genotype))
 
 

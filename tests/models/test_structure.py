@@ -10,6 +10,7 @@ import pytest
 import nnc_func as nnc
 from nnc_func import models
 from nnc_func.errors import OperatorError
+from tests.models.networks import networks
 
 # Multiplications of one inference, as the papers or the best-known implementations tell, in 10⁹.
 PUBLISHED = {
@@ -23,7 +24,10 @@ PUBLISHED = {
 }
 
 
-@pytest.mark.parametrize("name", models.names())
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=[pytest.mark.slow] if n == "mask-rcnn-768" else []) for n in models.names()],
+)
 def test_a_network_is_built_and_planned_within_seconds(name: str) -> None:
     start = time.process_time()
     found = models.summary(name)
@@ -39,7 +43,7 @@ def test_a_network_is_built_and_planned_within_seconds(name: str) -> None:
         assert found.multiply_adds / 1e9 == pytest.approx(PUBLISHED[name], rel=0.005)
 
 
-@pytest.mark.parametrize("name", models.names())
+@networks()
 def test_a_training_step_is_built_and_planned(name: str) -> None:
     model = models.get(name).reduced()
     if not model.trains:
@@ -51,7 +55,7 @@ def test_a_training_step_is_built_and_planned(name: str) -> None:
     assert step.nodes > forward.nodes
 
 
-@pytest.mark.parametrize("name", [name for name in models.names() if models.get(name).trains])
+@networks(trains=True)
 def test_a_batch_of_an_unknown_number_is_a_batch_of_that_number(name: str) -> None:
     model = models.get(name).reduced()
     stack = nnc.lazy(nnc.Null())

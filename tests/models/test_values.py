@@ -5,19 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
 
 import nnc_func as nnc
 from nnc_func import models
 from nnc_func.nn import SGD
 from nnc_func.tree import flatten
+from tests.models.networks import networks
 
-NAMES = models.names()
 RATES = {"inception-v3": 0.003}
-LONG = {"vgg-19", "resnet-50", "inception-v3", "mobilenet-v2", "darts", "randomly-wired", "transformer-encoder"}
-TRAINED = [
-    pytest.param(name, marks=[pytest.mark.slow] if name in LONG else []) for name in NAMES if models.get(name).trains
-]
 
 
 def _results(stack: Any, model: Any, x: Any) -> list[Any]:
@@ -25,7 +20,7 @@ def _results(stack: Any, model: Any, x: Any) -> list[Any]:
     return [np.asarray(each) for each in flatten(program(x))[0]]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@networks()
 def test_inference_is_equal_on_eager_and_lazy_stacks(name: str) -> None:
     model = models.get(name).reduced()
     x, _ = model.examples(batch=2, seed=1)
@@ -35,7 +30,7 @@ def test_inference_is_equal_on_eager_and_lazy_stacks(name: str) -> None:
         np.testing.assert_allclose(b, a, rtol=2e-4, atol=2e-4)
 
 
-@pytest.mark.parametrize("name", TRAINED)
+@networks(trains=True)
 def test_a_step_is_equal_on_both_and_makes_the_loss_fall(name: str) -> None:
     model = models.get(name).reduced()
     batch, rate = model.examples(batch=4, seed=2), RATES.get(name, 0.02)
