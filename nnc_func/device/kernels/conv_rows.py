@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -54,27 +54,27 @@ class Rows:
     itemsize: int
     held: int
 
-    @property
+    @cached_property
     def depth(self) -> int:
         """Elements of a window that one group sees."""
         return math.prod(self.over.size) * (self.channels // self.groups)
 
-    @property
+    @cached_property
     def direct(self) -> bool:
         """Windows of one element, each pixel once: images are their own columns."""
         return self.over.size == self.over.stride == (1, 1) and not self.pads
 
-    @property
+    @cached_property
     def pads(self) -> bool:
         """There is padding that a window sees."""
         return not (self.over.whole(0) and self.over.whole(1))
 
-    @property
+    @cached_property
     def columns(self) -> int:
         """Elements of the columns of a row of windows."""
         return 0 if self.direct else self.over.outputs[1] * self.groups * self.depth
 
-    @property
+    @cached_property
     def results(self) -> int:
         """Elements of a row of the result."""
         return self.over.outputs[1] * self.out
@@ -83,46 +83,50 @@ class Rows:
         """Rows of an image that so many rows of windows see."""
         return (rows - 1) * self.over.stride[0] + self.over.dilation[0] * (self.over.size[0] - 1) + 1
 
-    @property
+    @cached_property
     def width(self) -> int:
         """Columns of an image that a row of windows sees."""
         over = self.over
         return (over.outputs[1] - 1) * over.stride[1] + over.dilation[1] * (over.size[1] - 1) + 1
 
-    @property
+    @cached_property
     def padding(self) -> int:
         """Elements of the padded images that blocks see, in all threads: each block sees more rows than it has."""
         step, high = self.over.stride[0], max(1, self.over.outputs[0])
         more = max(0, self.reach(1) - step) * (min(THREADS, self.held) + self.kept // high)
         return (self.kept * step + more) * self.width * self.channels
 
-    @property
+    @cached_property
     def kept(self) -> int:
         """Rows that scratch is made for: two threads may halve an odd number."""
         return self.held + (self.held > 1)
 
-    def dealt(self, threads: int) -> tuple[int, int]:
-        """How many threads take part, and how many rows each takes at a time."""
+    @cached_property
+    def most_threads(self) -> int:
+        """How many threads may take part: each has work that is worth it."""
+        work = 2 * self.images * self.over.outputs[0] * self.results * self.depth
+        return max(1, min(THREADS, self.held, work // WORTH))
+
+    def height(self, threads: int) -> int:
+        """How many rows each of so many threads takes at a time; as many of an image, or whole images."""
         total, high = self.images * self.over.outputs[0], self.over.outputs[0]
-        work = 2 * total * self.results * self.depth
-        threads = max(1, min(threads, THREADS, self.held, work // WORTH))
-        most = self.kept // threads
+        most = self.kept // threads if threads > 1 else self.held
         rounds = -(-total // (most * threads))
         rows = min(most, -(-total // (rounds * threads)))
-        if rows < high:
-            return threads, rows
-        return threads, rows // high * high
+        return rows if rows < high else rows // high * high
 
     def blocks(self, rows: int) -> Iterator[tuple[slice, slice]]:
         """Images and rows of windows of each block."""
         high = self.over.outputs[0]
-        if rows >= high:
+        if rows >= self.images * high:
+            yield slice(0, self.images), slice(0, high)
+        elif rows >= high:
             for first in range(0, self.images, rows // high):
                 yield slice(first, min(first + rows // high, self.images)), slice(0, high)
-            return
-        for image in range(self.images):
-            for top in range(0, high, rows):
-                yield slice(image, image + 1), slice(top, min(top + rows, high))
+        else:
+            for image in range(self.images):
+                for top in range(0, high, rows):
+                    yield slice(image, image + 1), slice(top, min(top + rows, high))
 
 
 @lru_cache(maxsize=4096)
@@ -136,7 +140,8 @@ def rows_of(
     one = Rows(over, n, c, w[3], groups, itemsize, 1)
     row = max(1, (one.columns + one.results) * itemsize)
     total = max(1, n * over.outputs[0])
-    return Rows(over, n, c, w[3], groups, itemsize, max(1, min(total, LIMIT // row)))
+    limit = max(LIMIT, min(2 * LIMIT, math.prod(w) * itemsize))  # a large kernel is read again for each block
+    return Rows(over, n, c, w[3], groups, itemsize, max(1, min(total, limit // row)))
 
 
 def _dtype(avals: Arrays) -> Any:
@@ -187,13 +192,10 @@ def _gathered(rows: Rows, seen: Any, columns: Any, count: int, height: int) -> A
     over, g, c = rows.over, rows.groups, rows.channels // rows.groups
     (kh, kw), (sh, sw), (dh, dw), wide = over.size, over.stride, over.dilation, over.outputs[1]
     s_image, s_row, s_column, s_channel = seen.strides
-    flat = columns[: count * height * wide * g * rows.depth]
-    view = np.lib.stride_tricks.as_strided(
-        seen, (g, count, height, wide, kh, kw, c),
-        (s_channel * c, s_image, s_row * sh, s_column * sw, s_row * dh, s_column * dw, s_channel),
-    )  # fmt: skip
-    np.copyto(flat.reshape(g, count, height, wide, kh, kw, c), view)
-    return flat.reshape(g, count * height * wide, rows.depth)
+    found = columns[: count * height * wide * g * rows.depth].reshape(g, count, height, wide, kh, kw, c)
+    shifts = s_channel * c, s_image, s_row * sh, s_column * sw, s_row * dh, s_column * dw, s_channel
+    np.copyto(found, np.lib.stride_tricks.as_strided(seen, found.shape, shifts))
+    return found.reshape(g, count * height * wide, rows.depth)
 
 
 def _matrices(rows: Rows, x: Any, images: slice, part: slice, work: list[Any]) -> Any:
@@ -207,7 +209,7 @@ def _matrices(rows: Rows, x: Any, images: slice, part: slice, work: list[Any]) -
 
 def _product(rows: Rows, left: Any, kernel: Any, block: Any) -> None:
     if rows.groups == 1:
-        np.matmul(left[0], kernel[0], out=block.reshape(-1, rows.out))
+        np.matmul(left[0], kernel[0], block.reshape(-1, rows.out))
     else:
         np.matmul(left, kernel, out=block.reshape(-1, rows.groups, rows.out // rows.groups).transpose(1, 0, 2))
 
@@ -223,8 +225,8 @@ def write(rows: Rows, x: Any, w: Any, out: Any, given: Arrays, finish: Finish | 
     if not out.size:
         return
     kernel = w.reshape(rows.depth, rows.groups, rows.out // rows.groups).transpose(1, 0, 2)
-    threads, height = rows.dealt(workers.spare())
-    blocks = rows.blocks(height)
+    threads = min(rows.most_threads, workers.spare()) if rows.most_threads > 1 else 1
+    blocks = rows.blocks(rows.height(threads))
     first = (not rows.direct) + rows.pads  # scratch of columns and padding, then registers
     per = [a.shape[0] // threads for a in given]
 
