@@ -89,6 +89,12 @@ def common(avals: tuple[Any, ...], shape: Any, /, **_: Any) -> Layout:
     return found.pop() if len(found) == 1 else None
 
 
+def shared(avals: tuple[Any, ...], shape: Any, /, **_: Any) -> Layout:
+    """That of all arguments, if they have one: what is put together of them lies as they do."""
+    found = {a.layout for a in avals}
+    return found.pop() if len(found) == 1 and all(len(a.shape) == len(shape) for a in avals) else None
+
+
 def first(avals: tuple[Any, ...], shape: Any, /, **_: Any) -> Layout:
     """That of the first argument: what becomes of images, whose axes stay what they are."""
     found: Layout = avals[0].layout

@@ -28,6 +28,8 @@ def convolutions(draw: Any) -> tuple[Any, Any, dict[str, Any]]:
     groups = draw(st.sampled_from([1, 1, 2]))
     size = draw(st.sampled_from([(1, 1), (3, 3), (2, 3), (5, 1), (7, 7)]))
     channels, out = groups * draw(st.sampled_from([16, 17])), groups * draw(st.integers(min(groups, 2), 4))
+    if draw(st.integers(0, 3)) == 0:  # each channel is a group
+        groups = channels = out = draw(st.sampled_from([2, 5]))
     extents = draw(st.integers(1, 11)), draw(st.integers(1, 11))
     params = {
         "stride": draw(PAIRS), "padding": draw(PADDING), "dilation": draw(PAIRS), "groups": groups,

@@ -80,12 +80,31 @@ def test_an_operand_that_depends_on_the_convolution_by_another_way_ends_the_grou
     equal_to_eager([x], [OPS.relu(y) * OPS.mean(OPS.exp(OPS.relu(y)), axis=(1, 2), keepdims=True)])
 
 
-@pytest.mark.parametrize("shape", [(3, 3, 2, 4), (3, 3, 1, 16)])
+@pytest.mark.parametrize("shape", [(3, 3, 2, 4), (3, 3, 1, 32)])
 def test_a_convolution_that_blocks_do_not_suit_stays(shape: Any) -> None:
     groups = 16 if shape[2] == 1 else 1
     x = image(channels=16 if groups > 1 else 2)
     y = OPS.relu(OPS.conv2d(x, LAZY.asarray(array(*shape)), groups=groups))
     assert names([y]) == ["conv2d", "relu"]
+
+
+@pytest.mark.parametrize("data_format", ["NHWC", "NCHW"])
+def test_channels_that_are_groups_are_done_in_blocks(data_format: str) -> None:
+    x = y = image(data_format)
+    for _ in range(9):
+        y = OPS.conv2d(y, LAZY.asarray(array(3, 3, 1, 16) / 4), groups=16, padding="SAME", data_format=data_format)
+        y = OPS.relu(y + 1)
+    assert names([y]).count("conv2d_blockwise") == 9
+    equal_to_eager([x], [y])
+
+
+def test_what_is_put_together_lies_as_its_parts_do() -> None:
+    x = y = image("NCHW")
+    for _ in range(8):
+        z = OPS.relu(OPS.conv2d(y, LAZY.asarray(array(3, 3, y.shape[1], 8) / 8), padding="SAME", data_format="NCHW"))
+        y = OPS.concat(y, z, axis=1)
+    assert names([y]).count("relayout") == 2
+    equal_to_eager([x], [y])
 
 
 # --- layout ----------------------------------------------------------------------------------------------

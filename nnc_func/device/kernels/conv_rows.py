@@ -62,7 +62,12 @@ class Rows:
     @cached_property
     def direct(self) -> bool:
         """Windows of one element, each pixel once: images are their own columns."""
-        return self.over.size == self.over.stride == (1, 1) and not self.pads
+        return self.over.size == self.over.stride == (1, 1) and not self.pads and not self.by_channel
+
+    @cached_property
+    def by_channel(self) -> bool:
+        """Each channel is a group of its own, with one result: there are no matrices to multiply."""
+        return 1 < self.groups == self.channels == self.out
 
     @cached_property
     def pads(self) -> bool:
@@ -71,8 +76,10 @@ class Rows:
 
     @cached_property
     def columns(self) -> int:
-        """Elements of the columns of a row of windows."""
-        return 0 if self.direct else self.over.outputs[1] * self.groups * self.depth
+        """Elements of the columns of a row of windows; channel by channel, of its products at one offset."""
+        return (
+            0 if self.direct else self.results if self.by_channel else self.over.outputs[1] * self.groups * self.depth
+        )
 
     @cached_property
     def results(self) -> int:
@@ -207,6 +214,19 @@ def _matrices(rows: Rows, x: Any, images: slice, part: slice, work: list[Any]) -
     return _gathered(rows, _seen(rows, x, store[0] if store else None, images, part), columns, count, height)
 
 
+def _by_channel(rows: Rows, seen: Any, w: Any, products: Any, block: Any) -> None:
+    """The sum over offsets of elements times their weights."""
+    (kh, kw), (sh, sw), (dh, dw) = rows.over.size, rows.over.stride, rows.over.dilation
+    high, wide = (block.shape[1] - 1) * sh + 1, (block.shape[2] - 1) * sw + 1
+    products = products[: block.size].reshape(block.shape)
+    for i in range(kh):
+        for j in range(kw):
+            elements = seen[:, i * dh : i * dh + high : sh, j * dw : j * dw + wide : sw]
+            np.multiply(elements, w[i, j, 0], products if i or j else block)
+            if i or j:
+                np.add(block, products, block)
+
+
 def _product(rows: Rows, left: Any, kernel: Any, block: Any) -> None:
     if rows.groups == 1:
         np.matmul(left[0], kernel[0], block.reshape(-1, rows.out))
@@ -226,7 +246,7 @@ def write(rows: Rows, x: Any, w: Any, out: Any, given: Arrays, finish: Finish | 
         return
     kernel = w.reshape(rows.depth, rows.groups, rows.out // rows.groups).transpose(1, 0, 2)
     threads = min(rows.most_threads, workers.spare()) if rows.most_threads > 1 else 1
-    blocks = rows.blocks(rows.height(threads))
+    blocks = iter([*rows.blocks(rows.height(threads))])  # that of a list may be shared: each thread takes the next one
     first = (not rows.direct) + rows.pads  # scratch of columns and padding, then registers
     per = [a.shape[0] // threads for a in given]
 
@@ -234,7 +254,10 @@ def write(rows: Rows, x: Any, w: Any, out: Any, given: Arrays, finish: Finish | 
         mine = [a[thread * n : (thread + 1) * n] for a, n in zip(given, per, strict=True)]
         for images, part in blocks:
             block = out[images, part]
-            _product(rows, _matrices(rows, x, images, part, mine[:first]), kernel, block)
+            if rows.by_channel:
+                _by_channel(rows, _seen(rows, x, mine[1] if rows.pads else None, images, part), w, mine[0], block)
+            else:
+                _product(rows, _matrices(rows, x, images, part, mine[:first]), kernel, block)
             if finish is not None:
                 finish(block, (images, part), [r[: block.size].reshape(block.shape) for r in mine[first:]])
 
@@ -248,18 +271,15 @@ def _into(xp: Any, arrays: Arrays, outs: Arrays, given: Arrays, *, data_format: 
 
 
 def fits(avals: Arrays, *, groups: int, data_format: str, **params: Any) -> bool:
-    """Whether there are floating images whose channels lie side by side, with windows of runs long enough to copy."""
+    """Whether images are floating, and channels lie in runs that are worth copying, or each is a group."""
     x, w = avals[:2]
-    if (
-        x.dtype != w.dtype
-        or x.dtype.kind != "f"
-        or x.dtype.itemsize < 4
-        or len(x.shape) != 4
-        or 1 < groups == w.shape[-1]
-    ):
+    if x.dtype != w.dtype or x.dtype.kind != "f" or x.dtype.itemsize < 4 or len(x.shape) != 4:
         return False
-    run = w.shape[2] * (w.shape[1] if groups == 1 else 1)
-    return run >= LONG and all(isinstance(n, int) for n in (*x.shape, *w.shape))
+    if not all(isinstance(n, int) for n in (*x.shape, *w.shape)):
+        return False
+    if 1 < groups == w.shape[-1]:
+        return bool(w.shape[-2] == 1)
+    return bool(w.shape[-2] * (w.shape[1] if groups == 1 else 1) >= LONG)
 
 
 def conv2d(result: Callable[..., Any]) -> Kernel:

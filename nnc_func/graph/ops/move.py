@@ -8,7 +8,7 @@ from typing import Any
 from nnc_func.device.kernels import move as kernels
 from nnc_func.device.kernels.move import NUMPY
 from nnc_func.errors import OperatorError
-from nnc_func.facets import boxes, dtypes, movement, shapes
+from nnc_func.facets import boxes, dtypes, layouts, movement, shapes
 from nnc_func.facets.boxes import Box
 from nnc_func.facets.derivatives import Custom, Linear
 from nnc_func.facets.dims import product
@@ -259,6 +259,7 @@ STACKS = tuple(
     movement.concatenated,
     Linear(_concat_transpose),
     dtype=_together,
+    layout=layouts.shared,
     onnx=onnx_movement.concat,
     kernels=copy(kernels.concat, kernels.concatenate_into, kernels.concatenate),
     parts=Parts(_concat_boxes, _nothing),

@@ -15,7 +15,7 @@ from nnc_func.graph.rules.fuse import now
 from nnc_func.graph.rules.rule import whole_graph
 
 INNERMOST = (0, 2, 3, 1)  # images of the format NCHW, channels innermost in memory
-FEW = 4  # convolutions for each relayout, at least: a relayout reads and writes all images
+FEW = 4  # convolutions, at least; and one for each relayout, which reads and writes all images
 
 conv2d, relayout, concat = OPS["conv2d"], OPS["relayout"], OPS["concat"]
 POOLS = frozenset((OPS["max_pool2d"], OPS["average_pool2d"]))
@@ -33,8 +33,8 @@ class _Laying:
 
     @property
     def relayouts(self) -> int:
-        """How many there are in it."""
-        return len(self.moved)
+        """How many there are in it: both directions of each are remembered."""
+        return len(self.moved) // 2
 
     def ordered(self, value: Value, layout: Any) -> Value:
         """The value in that layout."""
@@ -54,8 +54,8 @@ class _Laying:
         if node.op is conv2d and self._is_laid(node, args):
             self.convolutions += 1
             args = (self.ordered(args[0], INNERMOST), *args[1:])
-        elif node.op.layout is layouts.common and not node.op.several:
-            full = [a for a in args if a.aval.shape == node.aval.shape]
+        elif node.op.layout in (layouts.common, layouts.shared) and not node.op.several:
+            full = {a for a in args if node.op is concat or a.aval.shape == node.aval.shape}
             if any(a.aval.layout == INNERMOST for a in full):
                 args = tuple(self.ordered(a, INNERMOST) if a in full else a for a in args)
         elif node.op not in POOLS and node.op not in READERS:
@@ -85,6 +85,6 @@ def lay_channels_innermost(roots: tuple[Value, ...], order: list[Node], builder:
         builder.where = node.origin
         laying.done[node] = laying.node(node)
     found = tuple(laying.ordered(now(laying.done, r), r.aval.layout) for r in roots)
-    if laying.convolutions < FEW * laying.relayouts / 2:
+    if laying.convolutions < max(FEW, laying.relayouts):
         return roots, 0
     return found, laying.convolutions
