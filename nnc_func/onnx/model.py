@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import math
 import re
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 
 from nnc_func.errors import OnnxError
 from nnc_func.facets.dims import Dim
+from nnc_func.graph.exporting.metadata import embedded, restored
 from nnc_func.graph.tensor import Tensor
 from nnc_func.onnx.implementations import unsupported
 from nnc_func.onnx.reading import Source, read
 from nnc_func.onnx.tracing import Frame, Scope, Trace, Unresolved
 from nnc_func.onnx.types import array_of, dtype_of
+from nnc_func.tree import flatten
 
 PROGRAMS = 16
 """As many programs are kept for inputs of different shapes, or with different elements where those decide shapes."""
@@ -53,6 +57,9 @@ class OnnxModel:
         That it was imported into.
     variables
         Its initialisers by name, where they were asked to be variables.
+    original
+        The graph from which ``graph.to_onnx`` wrote the model, with its updates, if nothing in it has changed since;
+        else None.
     """
 
     def __init__(self, source: Source, stack: Any, variables: bool = False) -> None:
@@ -72,6 +79,7 @@ class OnnxModel:
         self._at_once = False
         self._why: OnnxError | None = None
         self._program: Any = None
+        self.original = restored(source.proto, stack, content=partial(_content, source))
         self._begin()
 
     def __repr__(self) -> str:
@@ -134,6 +142,10 @@ class OnnxModel:
 
     def _begin(self) -> None:
         """Trace what the model says of its inputs; a failure waits for a call where that may tell more."""
+        own = None if self.variables else self.original
+        if own is not None and not own.updates:  # a call gives outputs, and changes no variable
+            self._program = self.stack.engine.compile(evolve(own, structure=flatten(list(own.outputs))[1]))
+            return
         try:
             self._program = self._compiled({})
             return
@@ -280,6 +292,14 @@ def from_onnx(model: Any, stack: Any = None, *, variables: bool = False, directo
 
         stack = lazy()
     return OnnxModel(read(model, directory), stack, variables)
+
+
+def _content(source: Source, tensor: Any) -> bytes:
+    """The bytes of an array, wherever they are."""
+    if not tensor.external_data:
+        return embedded(tensor)
+    size = math.prod(tensor.dims) * dtype_of(tensor.data_type).itemsize
+    return source.external(tensor, size)
 
 
 # --- what models say --------------------------------------------------------------------------------------

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
+
+import numpy as np
 
 from nnc_func.errors import GraphError
 from nnc_func.graph.exporting.schemas import package
 from nnc_func.graph.text import large_constants, parsed, printed
 
+Content = Callable[[Any], bytes]
 TEXT, ARRAYS, DIGEST = "nnc_func.graph", "nnc_func.arrays", "nnc_func.digest"
 
 
@@ -36,26 +39,32 @@ def described(model: Any, graph: Any, arrays: Mapping[str, Mapping[str, str]]) -
         model.metadata_props.add(key=key, value=value)
 
 
-def digest_of(model: Any, entries: Mapping[str, str]) -> str:
+def embedded(tensor: Any) -> bytes:
+    """The bytes of an array that is in the model itself."""
+    found: bytes = tensor.raw_data
+    return found
+
+
+def digest_of(model: Any, entries: Mapping[str, str], content: Content = embedded) -> str:
     """The SHA-256 of a model but for its metadata, and of these entries; where its arrays are stored has no say."""
     found = hashlib.sha256()
-    for part in (*_parts(model), *(entries[key].encode() for key in (TEXT, ARRAYS))):
+    for part in (*_parts(model, content), *(entries[key].encode() for key in (TEXT, ARRAYS))):
         found.update(len(part).to_bytes(8, "little"))
         found.update(part)
     return found.hexdigest()
 
 
-def _parts(message: Any) -> Iterator[bytes]:
+def _parts(message: Any, content: Content) -> Iterator[bytes]:
     for field, value in message.ListFields():
         if field.name == "metadata_props":
             continue
         yield field.name.encode()
         if field.name == "graph":
-            yield from _parts(value)
+            yield from _parts(value, content)
         elif field.name == "initializer":
             for tensor in value:
-                content = hashlib.sha256(tensor.raw_data).hexdigest()
-                yield json.dumps([tensor.name, list(tensor.dims), tensor.data_type, content]).encode()
+                elements = hashlib.sha256(content(tensor)).hexdigest()
+                yield json.dumps([tensor.name, list(tensor.dims), tensor.data_type, elements]).encode()
         else:
             listed = [value] if isinstance(value, (str, int)) or hasattr(value, "ListFields") else value
             for each in listed:
@@ -63,7 +72,7 @@ def _parts(message: Any) -> Iterator[bytes]:
                 yield str(each).encode() if plain else each.SerializeToString(deterministic=True)
 
 
-def restored(model: Any, stack: Any, classes: Iterable[type] = ()) -> Any:
+def restored(model: Any, stack: Any, classes: Iterable[type] = (), content: Content = embedded) -> Any:
     """The graph whose text a model carries, built by a stack; None where there is none, or it is not to be believed.
 
     It is believed if nothing in the model has changed since it was written. Its variables are new ones.
@@ -72,6 +81,8 @@ def restored(model: Any, stack: Any, classes: Iterable[type] = ()) -> Any:
     ----------
     classes
         Named tuples and attrs classes in which the outputs may be nested.
+    content
+        Gives the bytes of an array, which may be in a file beside the model.
 
     Examples
     --------
@@ -89,15 +100,20 @@ def restored(model: Any, stack: Any, classes: Iterable[type] = ()) -> Any:
     True
     """
     entries = {each.key: each.value for each in model.metadata_props}
-    if not {TEXT, ARRAYS, DIGEST} <= set(entries) or digest_of(model, entries) != entries[DIGEST]:
+    if not {TEXT, ARRAYS, DIGEST} <= set(entries) or digest_of(model, entries, content) != entries[DIGEST]:
         return None
     names = json.loads(entries[ARRAYS])
     tensors = {each.name: each for each in model.graph.initializer}
-    to_array = package("onnx.numpy_helper").to_array
     constants, variables = (
-        {key: to_array(tensors[name]) for key, name in names[kind].items()} for kind in ("constants", "variables")
+        {key: _array(tensors[name], content) for key, name in names[kind].items()}
+        for kind in ("constants", "variables")
     )
     try:
         return parsed(entries[TEXT], stack, constants, variables, classes)
     except GraphError:  # the stack lacks an operator, or a class: what the nodes say remains
         return None
+
+
+def _array(tensor: Any, content: Content) -> Any:
+    dtype = package("onnx.helper").tensor_dtype_to_np_dtype(tensor.data_type)
+    return np.frombuffer(content(tensor), dtype).reshape(tuple(tensor.dims)).copy()

@@ -1,0 +1,112 @@
+"""The zoo's networks as ONNX models: onnxruntime agrees with the stack; and models are read back by their nodes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import assume, given, settings
+
+import nnc_func as nnc
+from nnc_func import models, nn
+from nnc_func.errors import OnnxError
+from nnc_func.graph.exporting.metadata import restored
+from nnc_func.testing.exporting import run_model
+from nnc_func.testing.programs import LARGEST, Program, programs
+from nnc_func.tree import flatten
+
+LAZY = nnc.lazy()
+NAMES = models.names()
+
+
+def agrees(model: Any, batch: Any, x: Any) -> None:
+    graph = model.inference(LAZY, batch=batch, seed=1)
+    found = run_model(graph.to_onnx(), {graph.inputs[0].data: x})
+    assert found is not None
+    wanted = flatten(LAZY.engine.compile(graph)(x))[0]
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_runtime_agrees_on_a_reduced_network(name: str) -> None:
+    model = models.get(name).reduced()
+    agrees(model, "n", model.examples(batch=2, seed=1)[0])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_a_runtime_agrees_on_a_network(name: str) -> None:
+    model = models.get(name)
+    agrees(model, 1, model.examples(batch=1, seed=1)[0])
+
+
+# --- read back --------------------------------------------------------------------------------------------
+
+
+def stripped(model: Any) -> Any:
+    """The model without its graph's text: as of another program."""
+    found = onnx.ModelProto()
+    found.CopyFrom(model)
+    del found.metadata_props[:]
+    return found
+
+
+def reads(program: Program) -> None:
+    """The nodes of a model, read as any other's, compute what the graph computed."""
+    graph = program.build(LAZY).program.source
+    assume(not graph.updates)
+    feeds = program.feeds()
+    wanted, _, largest = program.run_numpy(feeds, [v.value() for v in program.variables])
+    assume(largest < LARGEST)
+    try:
+        model = stripped(graph.to_onnx())
+    except OnnxError:
+        return
+    found = nnc.from_onnx(model, LAZY)(**{leaf.name: x for leaf, x in zip(program.inputs, feeds, strict=True)})
+    allowed = 512 * program.epsilon() * max(largest, 1.0)
+    for one, other in zip(found if len(wanted) > 1 else [found], wanted, strict=True):
+        assert (one.shape, one.dtype) == (other.shape, other.dtype)
+        np.testing.assert_allclose(one.astype("float64"), other.astype("float64"), rtol=0, atol=allowed)
+
+
+@settings(max_examples=15)
+@given(programs(most_steps=6))
+def test_a_models_nodes_are_read_back(program: Program) -> None:
+    reads(program)
+
+
+@pytest.mark.slow
+@given(programs())
+def test_all_models_nodes_are_read_back(program: Program) -> None:
+    reads(program)
+
+
+def test_a_network_is_read_back_from_its_file(tmp_path: Path) -> None:
+    model = nn.Sequential(nn.Conv2D(4, 3), nn.relu, nn.Flatten(), nn.Dense(3)).init(0, (None, 6, 6, 1))
+    x = np.random.default_rng(0).normal(size=(2, 6, 6, 1)).astype("float32")
+    image = LAZY.input("image", ("n", 6, 6, 1))
+    program = LAZY.compile([image], {"scores": model(image)})
+    program.source.to_onnx(tmp_path / "net.onnx", external_above=1000)
+    found = nnc.from_onnx(tmp_path / "net.onnx", LAZY)
+    assert str(found.original) == str(program.source)
+    by_nodes = nnc.from_onnx(stripped(onnx.load(tmp_path / "net.onnx")), LAZY)
+    assert by_nodes.original is None
+    for read in (found, by_nodes):
+        np.testing.assert_allclose(read(x), program(x)["scores"], rtol=1e-5, atol=1e-6)
+
+
+def test_a_training_step_comes_back_with_its_updates() -> None:
+    w = LAZY.variable("w", np.float32([1, 2]))
+    x = LAZY.input("x", (2,))
+    graph = LAZY.compile([x], x * w, [(w, w + x)]).source
+    found = nnc.from_onnx(graph.to_onnx(), LAZY).original
+    assert str(found) == str(graph)
+    program = LAZY.engine.compile(found)
+    np.testing.assert_array_equal(program(np.ones(2, "float32")), [1, 2])
+    np.testing.assert_array_equal(program(np.ones(2, "float32")), [2, 3])
+    np.testing.assert_array_equal(w.numpy(), [1, 2])
+    assert restored(graph.to_onnx(), LAZY) is not found
