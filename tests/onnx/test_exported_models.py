@@ -44,6 +44,35 @@ def test_a_runtime_agrees_on_a_network(name: str) -> None:
     agrees(model, 1, model.examples(batch=1, seed=1)[0])
 
 
+TRAINED = [name for name in NAMES if models.get(name).trains]
+
+
+def trains(model: Any) -> None:
+    """A training step, forward, backward and update, and the values that the variables have after it."""
+    x, y = model.examples(batch=8, seed=2)  # few examples normalise badly: their variance is rounding
+    graph = model.training(LAZY, batch=8, seed=1)
+    given = {"x": x, "y": y, "iteration": 0, "rate": 0.01}
+    feeds = {i.data: np.asarray(given[i.data], i.aval.dtype) for i in graph.inputs}
+    found = run_model(graph.to_onnx(), feeds)
+    assert found is not None
+    wanted = flatten(LAZY.engine.compile(graph)(*feeds.values()))[0]
+    wanted += [variable.data.copied() for variable, _ in graph.updates]
+    for one, other in zip(found, wanted, strict=True):
+        scale = float(np.abs(other).max()) + 1e-2
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-4 * scale if other.dtype.kind == "f" else 0)
+
+
+@pytest.mark.parametrize("name", [name for name in TRAINED if name in ("lenet-5", "resnet-18")])
+def test_a_runtime_trains_a_reduced_network(name: str) -> None:
+    trains(models.get(name).reduced())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TRAINED)
+def test_a_runtime_trains_every_reduced_network(name: str) -> None:
+    trains(models.get(name).reduced())
+
+
 # --- read back --------------------------------------------------------------------------------------------
 
 
