@@ -175,6 +175,8 @@ class _Drawing:
             return False
         if op.name.startswith(("take", "scatter", "put")) and self.known[args[1]].size:
             return False  # indices would have to be in range: laws draw those
+        if op.name == "ravel_multi_index":
+            return False  # as above
         self.steps.append(Step(op, args, params))
         exact = all(self.exact[a] for a in args) and op.name in EXACT
         self.exact += [exact or a.dtype.kind not in "fc" for a in found]

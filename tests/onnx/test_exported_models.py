@@ -31,10 +31,13 @@ def agrees(model: Any, batch: Any, x: Any) -> None:
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("name", NAMES)
+SOME = ("lenet-5", "resnet-18", "char-lstm", "transformer-encoder")
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[] if n in SOME else pytest.mark.slow) for n in NAMES])
 def test_a_runtime_agrees_on_a_reduced_network(name: str) -> None:
     model = models.get(name).reduced()
-    agrees(model, "n", model.examples(batch=2, seed=1)[0])
+    agrees(model, "n" if model.trains else 2, model.examples(batch=2, seed=1)[0])
 
 
 @pytest.mark.slow
@@ -44,32 +47,37 @@ def test_a_runtime_agrees_on_a_network(name: str) -> None:
     agrees(model, 1, model.examples(batch=1, seed=1)[0])
 
 
+NEARLY = np.float32(1e-6)
 TRAINED = [name for name in NAMES if models.get(name).trains]
 
 
+def stepped(model: Any, feeds: dict[str, Any]) -> list[Any]:
+    """The outputs of a step of the stack, and the values that the variables have after it."""
+    graph = model.training(LAZY, batch=8, seed=1)
+    found = flatten(LAZY.engine.compile(graph)(*feeds.values()))[0]
+    return [*found, *(variable.data.copied() for variable, _ in graph.updates)]
+
+
 def trains(model: Any) -> None:
-    """A training step, forward, backward and update, and the values that the variables have after it."""
+    """A training step, forward, backward and update: as near to the stack's as steps from nearly equal inputs are."""
     x, y = model.examples(batch=8, seed=2)  # few examples normalise badly: their variance is rounding
     graph = model.training(LAZY, batch=8, seed=1)
     given = {"x": x, "y": y, "iteration": 0, "rate": 0.01}
     feeds = {i.data: np.asarray(given[i.data], i.aval.dtype) for i in graph.inputs}
     found = run_model(graph.to_onnx(), feeds)
     assert found is not None
-    wanted = flatten(LAZY.engine.compile(graph)(*feeds.values()))[0]
-    wanted += [variable.data.copied() for variable, _ in graph.updates]
-    for one, other in zip(found, wanted, strict=True):
-        scale = float(np.abs(other).max()) + 1e-2
-        np.testing.assert_allclose(one, other, rtol=0, atol=1e-4 * scale if other.dtype.kind == "f" else 0)
+    wanted, near = (stepped(model, {**feeds, "x": x * by if x.dtype.kind == "f" else x}) for by in (1, 1 + NEARLY))
+    for one, other, beside in zip(found, wanted, near, strict=True):
+        assert (one.shape, one.dtype) == (other.shape, other.dtype)
+        if other.dtype.kind == "f":
+            scale, moved = float(np.abs(other).max()) + 1e-2, float(np.abs(other - beside).max())
+            np.testing.assert_allclose(one, other, rtol=0, atol=1e-4 * scale + 10 * moved)
+        else:
+            np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.parametrize("name", [name for name in TRAINED if name in ("lenet-5", "resnet-18")])
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[] if n == "lenet-5" else pytest.mark.slow) for n in TRAINED])
 def test_a_runtime_trains_a_reduced_network(name: str) -> None:
-    trains(models.get(name).reduced())
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", TRAINED)
-def test_a_runtime_trains_every_reduced_network(name: str) -> None:
     trains(models.get(name).reduced())
 
 

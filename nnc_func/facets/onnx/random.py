@@ -6,6 +6,7 @@ A runtime gives the same bits: nothing is left to its own generator.
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ UINT64 = np.dtype("uint64")
 MULTIPLIERS = (0xD2E7470EE14C6C93, 0xCA5A826395121157)
 WEYL = (0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B)  # added to the key from round to round
 LOW_HALF = 0xFFFFFFFF
+ROUNDS = 10
 DRAWS, SPLITS, FOLDS = 0, 1, 2  # last word of the counter
 
 
@@ -30,21 +32,22 @@ def _product(g: Any, a: Any, by: int) -> tuple[Any, Any]:
     return g.add(g.multiply(high, by_high), carried), g.multiply(a, by)
 
 
-def _blocks(g: Any, key: Any, first: Any, use: int) -> list[Any]:
-    """The four words of the blocks with counters ``(first[i], 0, 0, use)``."""
-    k0, k1 = g.split(key, sections=2)
+def _round(g: Any, c0: Any, c1: Any, c2: Any, c3: Any, k0: Any, k1: Any) -> tuple[tuple[Any, ...], tuple[()]]:
+    high0, low0 = _product(g, c0, MULTIPLIERS[0])
+    high1, low1 = _product(g, c2, MULTIPLIERS[1])
+    first, third = (g.bitwise_xor(g.bitwise_xor(*pair), key) for *pair, key in ((high1, c1, k0), (high0, c3, k1)))
+    return (first, low1, third, low0), ()
+
+
+def _blocks(g: Any, key: Any, first: Any, use: int) -> tuple[Any, ...]:
+    """The four words of the blocks with counters ``(first[i], 0, 0, use)``: a loop of ten rounds."""
+    steps = np.arange(ROUNDS, dtype=UINT64)
+    with np.errstate(over="ignore"):
+        weyl = [g.constant(steps * np.uint64(each)) for each in WEYL]
+    keys = [g.add(k, w) for k, w in zip(g.split(key, sections=2), weyl, strict=True)]
     nothing = g.multiply(first, 0)
-    c0, c1, c2, c3 = first, nothing, nothing, g.add(nothing, use)
-    for step in range(10):
-        if step:
-            k0, k1 = g.add(k0, WEYL[0]), g.add(k1, WEYL[1])
-        high0, low0 = _product(g, c0, MULTIPLIERS[0])
-        high1, low1 = _product(g, c2, MULTIPLIERS[1])
-        c0, c1, c2, c3 = (
-            g.bitwise_xor(g.bitwise_xor(high1, c1), k0), low1,
-            g.bitwise_xor(g.bitwise_xor(high0, c3), k1), low0,
-        )  # fmt: skip
-    return [c0, c1, c2, c3]
+    found: tuple[Any, ...] = g.scan(partial(_round, g), (first, nothing, nothing, g.add(nothing, use)), keys, 0)[0]
+    return found
 
 
 def _words(g: Any, key: Any, count: Any) -> Any:

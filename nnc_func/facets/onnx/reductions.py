@@ -158,7 +158,7 @@ def _looped(g: Any, step: Callable[..., Any], first: Any, rows: tuple[Any, ...],
         found = g.having(step(so_far, *elements), shape, so_far.dtype)
         return (found,), (found,)
 
-    return g.scan(both, (g.full(shape=shape, value=first, dtype=rows[0].dtype),), rows, at)[0]
+    return g.scan(both, (g.full(shape=shape, value=first, dtype=rows[0].dtype),), rows, at)[1][0]
 
 
 def linear_recurrence(g: Any, a: Any, b: Any, *, axis: int) -> Any:

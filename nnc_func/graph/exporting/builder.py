@@ -256,10 +256,14 @@ class Builder:
 
     def scan(
         self, step: Callable[..., Any], state: Sequence[Written], rows: Sequence[Written], axis: int
-    ) -> tuple[Written, ...]:
-        """What ``step(*state, *elements) -> (next states, outputs)`` gives for each element of an axis, put together.
+    ) -> tuple[tuple[Written, ...], tuple[Written, ...]]:
+        """A loop: ``step(*state, *elements) -> (next states, outputs)`` for each element of an axis.
 
-        The elements have the shape of the rows without that axis, and the states a shape of their own.
+        Elements have the shape of the rows without that axis, and states a shape of their own.
+
+        Returns
+        -------
+        The last states; and the outputs of all steps, put together along that axis.
         """
         at = axis % len(rows[0].shape)
         shape = tuple(n for i, n in enumerate(rows[0].shape) if i != at)
@@ -275,7 +279,8 @@ class Builder:
             "scan_output_axes": (at,) * count,
         }  # fmt: skip
         names = self._recorded("Scan", [*state, *rows], len(state) + count, attributes)
-        return tuple(Written(n, v.dtype) for n, v in zip(names[len(state) :], outputs, strict=True))
+        last = tuple(Written(n, s.dtype, s.shape) for n, s in zip(names, state, strict=False))
+        return last, tuple(Written(n, v.dtype) for n, v in zip(names[len(state) :], outputs, strict=True))
 
     def _own(self, value: Written) -> Written:
         """The value by a name of its own, made in this body."""
