@@ -9,6 +9,7 @@ import numpy as np
 from attrs import frozen
 
 from nnc_func.facets.dims import known, product
+from nnc_func.facets.onnx.elementwise import blockwise
 from nnc_func.facets.windows import amounts, image_axes, image_shape, numbers, window_extents
 
 FIRST, LAST = "NCHW", "NHWC"
@@ -60,6 +61,11 @@ def conv2d(g: Any, x: Any, w: Any, *, groups: int, data_format: str, **params: A
         strides=numbers("stride", params["stride"]), dilations=numbers("dilation", params["dilation"]),
     )  # fmt: skip
     return _as_given(g, found, data_format)
+
+
+def conv2d_blockwise(g: Any, x: Any, w: Any, *others: Any, steps: Any, **params: Any) -> Any:
+    """Conv, and the operators that follow it."""
+    return blockwise(g, g.conv2d(x, w, **params), *others, steps=steps)
 
 
 def conv2d_input_gradient(

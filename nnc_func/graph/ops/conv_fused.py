@@ -17,7 +17,8 @@ from nnc_func.facets import layouts, shapes
 from nnc_func.facets.derivatives import NOT_DIFFERENTIABLE
 from nnc_func.facets.kernels import Kernel, reference
 from nnc_func.facets.layouts import NCHW, NHWC
-from nnc_func.facets.samples import Refused, Samples
+from nnc_func.facets.onnx import windows as onnx_windows
+from nnc_func.facets.samples import Samples
 from nnc_func.facets.views import Cost
 from nnc_func.graph.ops.conv import conv2d, convolved
 from nnc_func.graph.ops.families import Nested, Tensor
@@ -132,7 +133,7 @@ CASES = tuple(
     ),
     derivative=NOT_DIFFERENTIABLE("it is made after derivatives have been taken: differentiate what it was made of"),
     cost=_cost,
-    onnx=Refused("it is exported as the operators that it was made of"),
+    onnx=onnx_windows.conv2d_blockwise,
     tolerance=conv2d.tolerance,
     samples=Samples(relation="cases", cases=CASES),
 )
