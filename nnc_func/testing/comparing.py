@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -39,3 +40,11 @@ def equal(found: Any, wanted: Any, ulps: float = 0.0, what: str = "") -> None:
 def results(op: Op, found: Any) -> tuple[Any, ...]:
     """What `bind` gave, as a tuple."""
     return tuple(found) if op.several else (found,)
+
+
+@lru_cache(maxsize=8)
+def at_once(stack: Any) -> Any:
+    """The eager stack on the device of another one."""
+    from nnc_func.stacks import eager
+
+    return eager(stack.device)

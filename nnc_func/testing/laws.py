@@ -15,7 +15,7 @@ from nnc_func.device.namespace import fresh, writing
 from nnc_func.facets.kernels import ALL, Kernel, takes_layouts
 from nnc_func.graph.ops.memory import relayout
 from nnc_func.op import Op
-from nnc_func.testing.comparing import equal, results
+from nnc_func.testing.comparing import at_once, equal, results
 from nnc_func.testing.samples import Arguments
 
 Law = Callable[[Any, Op, Sequence[Any], Mapping[str, Any]], None]
@@ -301,7 +301,7 @@ def engines_agree(stack: Any, op: Op, given: Sequence[Any], params: Mapping[str,
     """At once, forced, compiled, and compiled by the eager engine: the same values as the device's own."""
     wanted = results(op, stack.device.bind(op, *given, **params))
     ulps = op.tolerance.ulps
-    for each in (stack, _eager(stack)):
+    for each in (stack, at_once(stack)):
         tensors = [each.asarray(x) for x in given]
         forced = each.evaluate(*results(op, each.bind(op, *tensors, **params)))
         inputs = [each.input(f"x{i}", x.shape, x.dtype) for i, x in enumerate(given)]
@@ -309,12 +309,6 @@ def engines_agree(stack: Any, op: Op, given: Sequence[Any], params: Mapping[str,
         for what, found in (("forced", forced), ("compiled", program(*given)), ("called again", program(*given))):
             for one, other in zip(found, wanted, strict=True):
                 equal(each.device.to_numpy(one), other, ulps, f"{op}, {what} on {each.engine!r}")
-
-
-def _eager(stack: Any) -> Any:
-    from nnc_func.stacks import eager
-
-    return eager(stack.device)
 
 
 LAWS: tuple[Law, ...] = (

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -31,7 +31,8 @@ MARGIN = 0.05  # elements keep this far from where there is a kink, and from one
 GRID = 1 / 64  # floating elements are multiples of it, so that they print short and are exact in float32
 MOST_SIDE = 3
 MOST_RANK = 3
-MOST_LISTED = 32  # elements of an array that are drawn, and shrink, one by one; of a larger one a seed is drawn
+MOST_LISTED = 12  # elements of an array that are drawn, and shrink, one by one; of a larger one a seed is drawn
+REMEMBERED = 1024  # strategies that are kept: making one costs more than a draw
 PRECISE = ("float64", "complex128")  # what derivatives are checked in
 VARIADIC = 3  # most tensors that a variadic operator is given
 
@@ -67,7 +68,14 @@ def arrays(
     >>> find(arrays((2,), "int64", (1, 5)), lambda x: x.sum() > 9)
     array([5, 5])
     """
-    wanted, size = np.dtype(dtype), math.prod(shape)
+    return _arrays(tuple(shape), np.dtype(dtype), tuple(domain), tuple(avoid), distinct)
+
+
+@cache
+def _arrays(
+    shape: Shape, wanted: np.dtype[Any], domain: tuple[float, float], avoid: tuple[float, ...], distinct: bool
+) -> st.SearchStrategy[np.ndarray]:
+    size = math.prod(shape)
     if wanted.kind == "c":
         part = arrays(shape, wanted.type(0).real.dtype, domain, avoid=avoid, distinct=distinct)
         return st.tuples(part, part).map(lambda parts: np.asarray(parts[0] + 1j * parts[1], wanted))
@@ -78,7 +86,7 @@ def arrays(
         low, high = math.ceil(domain[0]), math.floor(domain[1])
         elements = st.integers(max(low, 0) if wanted.kind == "u" else low, high)
     else:
-        options = _floats(domain, tuple(avoid), size if unique else 0)
+        options = _floats(domain, avoid, size if unique else 0)
         elements = st.sampled_from(options)
     if size <= MOST_LISTED:
         many = st.lists(elements, min_size=size, max_size=size, unique=unique)
@@ -89,6 +97,7 @@ def arrays(
     return seeds.map(lambda random: random.choice(options, size, replace=not unique).astype(wanted).reshape(shape))
 
 
+@cache
 def _floats(domain: tuple[float, float], avoid: tuple[float, ...], apart: int) -> list[float]:
     """What floating elements are drawn from, those next to zero first: failures shrink towards it.
 
@@ -124,8 +133,16 @@ def shapes(
     >>> find(shapes(2, relation="equal", min_rank=1, max_rank=1), lambda pair: 3 in pair[0])
     ((3,), (3,))
     """
+    return _shapes(count, relation, min_rank, max_rank, max_side)
+
+
+@cache
+def _shapes(
+    count: int, relation: str, min_rank: int, max_rank: int, max_side: int
+) -> st.SearchStrategy[tuple[Shape, ...]]:
     side = st.integers(0, max_side)
 
+    @cache
     def related(result: Shape) -> st.SearchStrategy[tuple[Shape, ...]]:
         if relation == "equal" or count == 1:
             return st.just((result,) * count)
@@ -169,6 +186,11 @@ def arguments(op: Op | Composite, dtype: Any = None, *, differentiable: bool = F
     >>> x.dtype, params["keepdims"]
     (dtype('int64'), True)
     """
+    return _arguments(op, None if dtype is None else np.dtype(dtype), differentiable)
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _arguments(op: Op | Composite, dtype: np.dtype[Any] | None, differentiable: bool) -> st.SearchStrategy[Arguments]:
     drawn = _from_cases if op.samples.relation == "cases" else _related
     return (
         drawn(op, dtype, differentiable).filter(lambda found: _fits(op, found)).map(lambda found: _prepared(op, found))
@@ -203,9 +225,15 @@ def _infers(op: Composite, avals: list[Aval], params: dict[str, Any]) -> bool:
 
 
 def _inferred(op: Composite, avals: list[Aval], params: dict[str, Any]) -> None:
+    op.over(_abstract(), *avals, **params)
+
+
+@cache
+def _abstract() -> Functions:
+    """The operators over shapes and dtypes alone."""
     from nnc_func.stacks import eager
 
-    op.over(Functions(eager(Null()).shape.bind, CATALOGUE), *avals, **params)
+    return Functions(eager(Null()).shape.bind, CATALOGUE)
 
 
 def _domain(samples: Samples, position: int) -> tuple[float, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,8 +16,15 @@ from nnc_func.facets.samples import Refused, Samples, Tolerance
 from nnc_func.facets.views import View
 from nnc_func.graph.ops import CATALOGUE
 from nnc_func.op import Op
+from tests.throughout import throughout
 
-every = pytest.mark.parametrize("op", CATALOGUE.values(), ids=str)
+CHECKS: list[Callable[[Op], None]] = []
+
+
+def every(check: Callable[[Op], None]) -> Callable[[Op], None]:
+    """A check of each operator."""
+    CHECKS.append(check)
+    return check
 
 
 def _reason(text: str) -> bool:
@@ -28,13 +36,13 @@ def test_names_are_unique() -> None:
 
 
 @every
-def test_its_docstring_is_a_sentence(op: Op) -> None:
+def its_docstring_is_a_sentence(op: Op) -> None:
     first = op.doc.split("\n\n")[0]
     assert first.endswith("."), first
 
 
 @every
-def test_its_arguments_are_documented_by_their_kind(op: Op) -> None:
+def its_arguments_are_documented_by_their_kind(op: Op) -> None:
     assert len(set(op.args)) == len(op.args)
     assert set(op.converters) <= set(op.params)
     plain = [name for name in op.params if name not in op.converters]
@@ -42,7 +50,7 @@ def test_its_arguments_are_documented_by_their_kind(op: Op) -> None:
 
 
 @every
-def test_its_defaults_are_canonical(op: Op) -> None:
+def its_defaults_are_canonical(op: Op) -> None:
     for name, default in op.params.items():
         if default is not REQUIRED and default is not None:
             hash(default)
@@ -50,13 +58,13 @@ def test_its_defaults_are_canonical(op: Op) -> None:
 
 
 @every
-def test_it_has_a_shape_and_a_dtype_rule(op: Op) -> None:
+def it_has_a_shape_and_a_dtype_rule(op: Op) -> None:
     assert callable(op.shape)
     assert callable(op.dtype)
 
 
 @every
-def test_it_has_a_kernel_that_takes_anything_anywhere(op: Op) -> None:
+def it_has_a_kernel_that_takes_anything_anywhere(op: Op) -> None:
     names = [k.name for k in op.kernels]
     assert len(set(names)) == len(names), "kernels of one operator have different names: plans show them"
     for kernel in op.kernels:
@@ -69,7 +77,7 @@ def test_it_has_a_kernel_that_takes_anything_anywhere(op: Op) -> None:
 
 
 @every
-def test_it_has_a_derivative_or_says_why_not(op: Op) -> None:
+def it_has_a_derivative_or_says_why_not(op: Op) -> None:
     found = op.derivative
     assert isinstance(found, (Partials, Linear, Bilinear, Custom, Constant, Refusal))
     if isinstance(found, Partials):
@@ -83,7 +91,7 @@ def test_it_has_a_derivative_or_says_why_not(op: Op) -> None:
 
 
 @every
-def test_its_laws_are_laws(op: Op) -> None:
+def its_laws_are_laws(op: Op) -> None:
     for law in op.laws:
         assert isinstance(law, Law)
         if law.name == "inverse_of":
@@ -95,14 +103,14 @@ def test_its_laws_are_laws(op: Op) -> None:
 
 
 @every
-def test_its_view_is_of_an_argument(op: Op) -> None:
+def its_view_is_of_an_argument(op: Op) -> None:
     if op.view is not None:
         assert isinstance(op.view, View)
         assert op.view.argument < len(op.args)
 
 
 @every
-def test_it_goes_to_onnx_or_says_why_not(op: Op) -> None:
+def it_goes_to_onnx_or_says_why_not(op: Op) -> None:
     found: Any = op.onnx
     if isinstance(found, Refused):
         assert _reason(found.why), f"{op.name}: {found.why}"
@@ -111,7 +119,7 @@ def test_it_goes_to_onnx_or_says_why_not(op: Op) -> None:
 
 
 @every
-def test_it_has_samples_a_tolerance_and_a_cost(op: Op) -> None:
+def it_has_samples_a_tolerance_and_a_cost(op: Op) -> None:
     assert isinstance(op.samples, Samples)
     assert isinstance(op.tolerance, Tolerance)
     assert callable(op.cost)
@@ -120,3 +128,8 @@ def test_it_has_samples_a_tolerance_and_a_cost(op: Op) -> None:
     assert not needs or given, f"required parameters {needs} and no samples of them"
     if op.samples.relation == "cases":
         assert op.samples.cases
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_of_every_operator(check: Callable[[Op], None]) -> None:
+    throughout(CATALOGUE.values(), check)

@@ -16,6 +16,7 @@ from nnc_func.errors import OperatorError
 from nnc_func.graph.namespace import Ops
 from nnc_func.graph.ops import CATALOGUE
 from nnc_func.op import Op
+from tests.throughout import throughout
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -27,8 +28,11 @@ def test_generated_files_are_up_to_date() -> None:
     assert done.returncode == 0, f"{done.stdout}{done.stderr}run: python scripts/generate.py"
 
 
-@pytest.mark.parametrize("op", CATALOGUE.values(), ids=str)
-def test_a_method_has_its_operators_signature(op: Op) -> None:
+def test_a_method_has_its_operators_signature() -> None:
+    throughout(CATALOGUE.values(), has_its_signature)
+
+
+def has_its_signature(op: Op) -> None:
     found = inspect.signature(getattr(Ops, op.name)).parameters
     kinds = {name: p.kind for name, p in found.items() if name != "self"}
     tensors = [
@@ -41,8 +45,11 @@ def test_a_method_has_its_operators_signature(op: Op) -> None:
     assert {n: found[n].default for n in kinds if n not in tensors} == dict(op.params) | after
 
 
-@pytest.mark.parametrize("op", CATALOGUE.values(), ids=str)
-def test_a_method_binds_its_operator_with_its_arguments(op: Op) -> None:
+def test_a_method_binds_its_operator_with_its_arguments() -> None:
+    throughout(CATALOGUE.values(), binds_its_arguments)
+
+
+def binds_its_arguments(op: Op) -> None:
     seen = []
     ops: Ops[object] = Ops(lambda op, *args, **params: seen.append((op, args, params)))
     tensors = tuple(object() for _ in op.args[op.effect :])

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
-import pytest
+from tests.throughout import throughout
 
 LIBRARY = Path(__file__).resolve().parents[2] / "nnc_func"
 FUSED = "graph/ops/fused.py"  # an operator made of others: its facets are made of theirs
@@ -60,6 +61,11 @@ READERS = {  # facet: where in the library it may be read
 FILES = sorted(path.relative_to(LIBRARY).as_posix() for path in LIBRARY.rglob("*.py"))
 
 
+@cache
+def _tree(name: str) -> ast.Module:
+    return ast.parse((LIBRARY / name).read_text(encoding="utf-8"))
+
+
 def _reads(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Facets read of what is called ``op``, or is the ``op`` of something."""
     for node in ast.walk(tree):
@@ -70,30 +76,40 @@ def _reads(tree: ast.Module) -> Iterator[tuple[int, str]]:
                 yield node.lineno, node.attr
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_a_layer_reads_its_own_facets(name: str) -> None:
-    tree = ast.parse((LIBRARY / name).read_text(encoding="utf-8"))
+def test_a_layer_reads_its_own_facets() -> None:
+    throughout(FILES, reads_its_own)
+
+
+def reads_its_own(name: str) -> None:
+    tree = _tree(name)
     foreign = [f"{name}:{line} op.{facet}" for line, facet in _reads(tree) if not name.startswith(READERS[facet])]
     assert foreign == []
 
 
 def test_the_readers_that_are_named_do_read() -> None:
     """An allow-list that nobody needs any more is a hole."""
-    read = {
-        (facet, name) for name in FILES for _, facet in _reads(ast.parse((LIBRARY / name).read_text(encoding="utf-8")))
-    }
+    read = {(facet, name) for name in FILES for _, facet in _reads(_tree(name))}
     for facet in ("dtype", "shape", "kernels", "derivative"):
         assert any((facet, name) in read for name in FILES if name.startswith(READERS[facet])), facet
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_no_module_recurses_over_nodes(name: str) -> None:
+def _called(call: ast.Call) -> str:
+    """The last name of what is called; nothing if it has none."""
+    of = call.func
+    return of.id if isinstance(of, ast.Name) else of.attr if isinstance(of, ast.Attribute) else ""
+
+
+def test_no_module_recurses_over_nodes() -> None:
+    throughout(FILES, does_not_recurse)
+
+
+def does_not_recurse(name: str) -> None:
     """A function that calls itself on a node's operands fails on a chain of 10⁵ nodes."""
     guilty = []
-    for function in ast.walk(ast.parse((LIBRARY / name).read_text(encoding="utf-8"))):
+    for function in ast.walk(_tree(name)):
         if isinstance(function, ast.FunctionDef):
             for call in ast.walk(function):
-                itself = isinstance(call, ast.Call) and ast.unparse(call.func).split(".")[-1] == function.name
-                if itself and isinstance(call, ast.Call) and re.search(r"\.args\b", ast.unparse(call)):
+                itself = isinstance(call, ast.Call) and _called(call) == function.name
+                if itself and re.search(r"\.args\b", ast.unparse(call)):
                     guilty.append(f"{name}:{call.lineno} {function.name}")
     assert guilty == []

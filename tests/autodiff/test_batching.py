@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import nnc_func as nnc
@@ -17,11 +17,11 @@ from nnc_func.graph.composites import COMPOSITES
 from nnc_func.graph.ops import CATALOGUE
 from nnc_func.testing.comparing import equal
 from nnc_func.testing.samples import arguments
+from tests.profiles import examples
 
 EAGER, LAZY = nnc.eager(), nnc.lazy()
 BATCHED = nnc.eager().insert(nnc.Batching)
 MOST_ROWS = 3
-FEW = settings(max_examples=max(2, settings().max_examples // 8))
 PURE = [op for op in CATALOGUE.values() if op.args and not op.effect]
 
 
@@ -85,15 +85,14 @@ def by_rows(function: Any, arrays: Any, axes: Any, size: int) -> list[Any]:
 
 
 @pytest.mark.parametrize("op", PURE, ids=str)
-@FEW
+@examples(few=2, nightly=120)
 @given(data=st.data())
 def test_it_is_a_loop(op: Any, data: Any) -> None:
     is_a_loop(op, data)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("op", [each for each in COMPOSITES.values() if each.args], ids=str)
-@FEW
+@examples(few=2, nightly=120)
 @given(data=st.data())
 def test_composites_are_loops(op: Any, data: Any) -> None:
     is_a_loop(op, data)

@@ -1,4 +1,4 @@
-"""Every differentiable operator and composite, 200 random cases each, by every order of the modes: nightly."""
+"""Every differentiable operator and composite: its derivatives to second order, by every order of the modes."""
 
 from __future__ import annotations
 
@@ -6,36 +6,38 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import nnc_func as nnc
 from nnc_func.errors import DTypeError
+from nnc_func.facets.derivatives import Constant
 from nnc_func.graph.composites import COMPOSITES
 from nnc_func.graph.ops import CATALOGUE
 from nnc_func.op import Op
-from nnc_func.testing.derivatives import DERIVATIVE_LAWS, is_smooth, routes_agree
+from nnc_func.testing.derivatives import derivatives_hold, difference_is_zero, is_smooth
+from nnc_func.testing.laws import hold
 from nnc_func.testing.samples import arguments
+from tests.profiles import examples
 
 LAZY = nnc.lazy()
-EXAMPLES = 200
-MANY = settings(
-    max_examples=EXAMPLES,
-    deadline=None,
-    derandomize=False,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
-)
-SMOOTH = [each for each in (*CATALOGUE.values(), *COMPOSITES.values()) if is_smooth(each)]
+ALL = (*CATALOGUE.values(), *COMPOSITES.values())
+SMOOTH = [each for each in ALL if is_smooth(each)]
+CONSTANT = [each for each in ALL if isinstance(each.derivative, Constant) and each.args and getattr(each, "pure", True)]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("each", SMOOTH, ids=str)
-@MANY
+@examples(few=3, nightly=200)
 @given(data=st.data())
 def test_derivatives_of_the_whole_catalogue(each: Any, data: Any) -> None:
-    arrays, params = data.draw(arguments(each, differentiable=True))
-    for law in (*DERIVATIVE_LAWS, routes_agree):
-        law(LAZY, each, arrays, params)
+    hold(LAZY, each, [derivatives_hold], data.draw(arguments(each, differentiable=True)))
+
+
+@pytest.mark.parametrize("each", CONSTANT, ids=str)
+@examples(few=2, nightly=200)
+@given(data=st.data())
+def test_what_says_that_it_has_no_slope_is_constant(each: Any, data: Any) -> None:
+    hold(LAZY, each, [difference_is_zero], data.draw(arguments(each, differentiable=True)))
 
 
 def _takes_complex(each: Any) -> bool:
@@ -53,9 +55,7 @@ def _takes_complex(each: Any) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("each", [s for s in SMOOTH if _takes_complex(s)], ids=str)
-@MANY
+@examples(few=200, nightly=200)
 @given(data=st.data())
 def test_derivatives_of_complex_numbers(each: Any, data: Any) -> None:
-    arrays, params = data.draw(arguments(each, "complex128"))
-    for law in (*DERIVATIVE_LAWS, routes_agree):
-        law(LAZY, each, arrays, params)
+    hold(LAZY, each, [derivatives_hold], data.draw(arguments(each, "complex128")))

@@ -1,4 +1,4 @@
-"""Every composite keeps the laws that a function of operators has: one value on every engine, right derivatives."""
+"""Every composite keeps the laws that a function of operators has: one value on every engine."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import nnc_func as nnc
@@ -16,14 +16,12 @@ from nnc_func.graph.composites import COMPOSITES
 from nnc_func.graph.functions import Functions
 from nnc_func.graph.ops import CATALOGUE
 from nnc_func.testing.comparing import equal
-from nnc_func.testing.derivatives import DERIVATIVE_LAWS, is_smooth
 from nnc_func.testing.samples import arguments
+from tests.profiles import examples
 
 LAZY, EAGER = nnc.lazy(), nnc.eager()
-FEW = settings(max_examples=max(2, settings().max_examples // 5))  # they are many
 
 every = pytest.mark.parametrize("composite", COMPOSITES.values(), ids=str)
-smooth = pytest.mark.parametrize("composite", [c for c in COMPOSITES.values() if is_smooth(c)], ids=str)
 
 
 def _tuple(found: Any) -> tuple[Any, ...]:
@@ -42,7 +40,7 @@ def test_its_entry_is_complete(composite: Composite) -> None:
 
 
 @every
-@FEW
+@examples(few=3, nightly=200)
 @given(data=st.data())
 def test_engines_agree_with_what_is_inferred(composite: Composite, data: Any) -> None:
     arrays, params = data.draw(arguments(composite))
@@ -56,12 +54,3 @@ def test_engines_agree_with_what_is_inferred(composite: Composite, data: Any) ->
     for one, other, aval, symbolic in zip(eager, lazy, inferred, outputs, strict=True):
         assert (one.shape, one.dtype) == (aval.shape, aval.dtype) == (symbolic.shape, symbolic.dtype)
         equal(np.asarray(other), one.numpy(), composite.tolerance.ulps, f"{composite}: lazy against eager")
-
-
-@smooth
-@FEW
-@given(data=st.data())
-def test_derivatives(composite: Composite, data: Any) -> None:
-    arrays, params = data.draw(arguments(composite, differentiable=True))
-    for law in DERIVATIVE_LAWS:
-        law(LAZY, composite, arrays, params)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from nnc_func.errors import ShapeError
-from nnc_func.facets.derivatives import Constant
+from nnc_func.facets.derivatives import Constant, Refusal
 from nnc_func.facets.dims import known, product
 from nnc_func.facets.samples import ANY, EXACT, NUMBERS, REALS, Refused, Samples
 from nnc_func.facets.shapes import normalise_axis
@@ -195,7 +195,7 @@ UNIQUE = Samples(
     ],
 )
 SETS: dict[str, Any] = {"onnx": OWN, "samples": UNIQUE, "tolerance": EXACT}
-OF_SETS = Constant("which elements are equal does not change smoothly; sort has a derivative")
+OF_SETS = Refusal("which elements are equal does not change smoothly; sort has a derivative")
 
 
 @composite(derivative=OF_SETS, **SETS)
