@@ -1,10 +1,12 @@
-"""What most of the networks are made of: a convolution, then batch normalisation."""
+"""What most of the networks are made of: a convolution, then batch normalisation; and of how many."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from nnc_func import nn
+from nnc_func.errors import OperatorError
 
 
 def convolution(
@@ -28,3 +30,21 @@ def convolution(
         biased=biased, initialiser=nn.he_normal,
     )  # fmt: skip
     return [conv, nn.BatchNorm(epsilon=epsilon, initialiser=nn.Constant(scale))]
+
+
+def of_depth(depth: int, known: Mapping[int, tuple[int, ...]]) -> tuple[int, ...]:
+    """The layers or blocks of each stage of a network of that depth.
+
+    Raises
+    ------
+    OperatorError
+        There is no such depth.
+
+    Examples
+    --------
+    >>> of_depth(18, {18: (2, 2, 2, 2)})
+    (2, 2, 2, 2)
+    """
+    if depth not in known:
+        raise OperatorError(f"the depth is one of {', '.join(map(str, known))}, given {depth!r}")
+    return known[depth]

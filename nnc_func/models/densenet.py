@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from nnc_func import nn
-from nnc_func.models.convolution import convolution
+from nnc_func.models.convolution import convolution, of_depth
 
 BLOCKS = {121: (6, 12, 24, 16)}  # layers of each block
 
@@ -47,7 +47,7 @@ def densenet(classes: int = 1000, depth: int = 121, growth: int = 32, blocks: An
     layers: list[Any] = [
         *convolution(channels, 7, 2), nn.relu, nn.MaxPool2D(3, stride=2, padding=((1, 1), (1, 1)))
     ]  # fmt: skip
-    for i, count in enumerate(blocks or BLOCKS[depth]):
+    for i, count in enumerate(blocks or of_depth(depth, BLOCKS)):
         if i:
             channels //= 2
             layers += [nn.BatchNorm(), nn.relu, _plain(channels, 1), nn.AveragePool2D(2)]

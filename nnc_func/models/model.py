@@ -9,13 +9,31 @@ from typing import Any, Literal
 import numpy as np
 from attrs import evolve, field, frozen
 
-from nnc_func.errors import OperatorError
+from nnc_func.errors import NncError, OperatorError, ShapeError
 
 Task = Literal["classification", "segmentation", "language", "detection"]
 
 
 def _frozen(options: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
     return tuple(sorted(dict(options).items()))
+
+
+def counted(batch: Any) -> int:
+    """The number of examples, checked to be one.
+
+    Raises
+    ------
+    ShapeError
+        It is none.
+
+    Examples
+    --------
+    >>> counted(3)
+    3
+    """
+    if isinstance(batch, bool) or not isinstance(batch, (int, np.integer)) or batch < 1:
+        raise ShapeError(f"a batch is a number of examples here, at least 1; given {batch!r}")
+    return int(batch)
 
 
 @frozen
@@ -75,10 +93,26 @@ class Model:
         return self.task != "detection"
 
     def network(self, seed: int | None = 0) -> Any:
-        """The `nn.Module` with weights drawn from a seed; with None they are outlines, as `Module.init` says."""
+        """The `nn.Module` with weights drawn from a seed; with None they are outlines, as `Module.init` says.
+
+        Raises
+        ------
+        OperatorError
+            Its builder does not take its options.
+        ShapeError
+            Its examples have a shape that its layers do not take.
+        """
         home, name = self.builder.split(":")
         build: Callable[..., Any] = getattr(import_module(home), name)
-        return build(classes=self.classes, **dict(self.options)).init(seed, (None, *self.shape), self.dtype)
+        if type(self.classes) is not int or self.classes < 1:
+            raise OperatorError(f"{self.name} tells classes apart, a number of at least 1; given {self.classes!r}")
+        try:
+            return build(classes=self.classes, **dict(self.options)).init(seed, (None, *self.shape), self.dtype)
+        except NncError:
+            raise
+        except (TypeError, ValueError, ArithmeticError, IndexError) as error:
+            given = ", ".join(f"{key}={value!r}" for key, value in self.options)
+            raise OperatorError(f"{self.name} is not built with {given}: {error}") from error
 
     def with_options(self, shape: tuple[int, ...] | None = None, classes: int | None = None, **options: Any) -> Model:
         """The same network for other examples or classes, or with other arguments of its builder, its count with it.
@@ -163,6 +197,11 @@ class Model:
     def examples(self, batch: int = 1, seed: int = 0) -> tuple[Any, Any]:
         """Random examples and class numbers, as NumPy arrays: noise, drawn from a seed.
 
+        Raises
+        ------
+        ShapeError
+            The batch is no number of examples.
+
         Examples
         --------
         >>> from nnc_func import models
@@ -171,7 +210,7 @@ class Model:
         ((2, 28, 28, 1), (2,))
         """
         generator = np.random.default_rng(seed)
-        shape = (batch, *self.shape)
+        shape = (counted(batch), *self.shape)
         if np.dtype(self.dtype).kind == "f":
             x = generator.standard_normal(shape).astype(self.dtype)
         else:

@@ -10,6 +10,7 @@ import random
 from typing import Any
 
 from nnc_func import nn
+from nnc_func.errors import OperatorError
 from nnc_func.models.convolution import convolution
 from nnc_func.nn.initialise import zeros
 from nnc_func.nn.modules import Context, Module, module, parameter, static
@@ -22,11 +23,18 @@ def watts_strogatz(nodes: int, neighbours: int, probability: float, seed: int) -
 
     Watts and Strogatz, Nature 1998. Equal seeds give equal graphs.
 
+    Raises
+    ------
+    OperatorError
+        There are not more nodes than neighbours.
+
     Examples
     --------
     >>> watts_strogatz(5, 2, 0.0, seed=0)
     ((0, 1), (0, 4), (1, 2), (2, 3), (3, 4))
     """
+    if nodes <= neighbours:
+        raise OperatorError(f"a ring where each node has {neighbours} neighbours has more nodes, given {nodes}")
     draw = random.Random(seed).random  # its bits are the same in every version of Python
     edges = {tuple(sorted((i, (i + k) % nodes))) for i in range(nodes) for k in range(1, neighbours // 2 + 1)}
     for k in range(1, neighbours // 2 + 1):

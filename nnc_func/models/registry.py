@@ -134,8 +134,8 @@ def get(name: str) -> Model:
     >>> get("lenet-5").parameters
     61706
     """
-    if name not in BY_NAME:
-        close = get_close_matches(name, BY_NAME, 3)
+    if not isinstance(name, str) or name not in BY_NAME:
+        close = get_close_matches(str(name), BY_NAME, 3)
         hint = f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(BY_NAME)}"
         raise OperatorError(f"the zoo has no model {name!r}; {hint}")
     return BY_NAME[name]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from nnc_func import nn
-from nnc_func.models.convolution import convolution
+from nnc_func.models.convolution import convolution, of_depth
 from nnc_func.nn.modules import Context, Module, module
 
 BLOCKS = {18: (2, 2, 2, 2), 50: (3, 4, 6, 3), 101: (3, 4, 23, 3)}  # of each stage
@@ -81,7 +81,7 @@ def backbone(depth: int = 50, width: int = 64, blocks: Any = None, early: bool =
     more
         Of each convolution and the normalisation after it: `biased`, `epsilon`.
     """
-    deep, counts = depth >= 50, blocks or BLOCKS[depth]
+    deep, counts = depth >= 50, blocks or of_depth(depth, BLOCKS)
     share = sum(counts) ** -0.5
     stages = []
     for i, count in enumerate(counts):

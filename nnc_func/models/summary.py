@@ -7,7 +7,7 @@ from typing import Any
 
 from attrs import asdict, frozen
 
-from nnc_func.models.model import Model
+from nnc_func.models.model import Model, counted
 from nnc_func.models.registry import get
 
 PRODUCTS = frozenset({"conv2d", "conv2d_input_gradient", "conv2d_kernel_gradient", "matmul", "tensordot"})
@@ -67,6 +67,8 @@ def summary(model: str | Model, batch: int = 1, training: bool = False) -> Summa
     ------
     OperatorError
         There is no such network, or no training graph of it.
+    ShapeError
+        The batch is no number of examples.
 
     Examples
     --------
@@ -77,8 +79,7 @@ def summary(model: str | Model, batch: int = 1, training: bool = False) -> Summa
     from nnc_func.device import Null
     from nnc_func.stacks import lazy
 
-    known = get(model) if isinstance(model, str) else model
-    stack = lazy(Null())
+    known, batch, stack = model if isinstance(model, Model) else get(model), counted(batch), lazy(Null())
     graph = known.make(stack, batch, training, seed=None)
     program = stack.engine.compile(graph)
     before, after = program.stats.before, program.stats.after

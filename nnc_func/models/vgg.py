@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from nnc_func import nn
+from nnc_func.models.convolution import of_depth
 
 CONVOLUTIONS = {16: (2, 2, 3, 3, 3), 19: (2, 2, 4, 4, 4)}  # of each stage, before its pool
 
@@ -30,7 +31,7 @@ def vgg(classes: int = 1000, depth: int = 16, width: int = 64, units: int = 4096
     143667240
     """
     layers: list[Any] = []
-    for stage, count in enumerate(CONVOLUTIONS[depth]):
+    for stage, count in enumerate(of_depth(depth, CONVOLUTIONS)):
         for _ in range(count):
             channels = width * 2 ** min(stage, 3)
             layers += [nn.Conv2D(channels, 3, padding="SAME", initialiser=nn.he_normal), nn.relu]

@@ -127,6 +127,10 @@ def test_masks_are_those_of_the_classes_found(stack: Any) -> None:
 def test_what_is_not_static_is_refused() -> None:
     with pytest.raises(ShapeError, match="multiples of 64"):
         mask_rcnn(size=(1000, 1024))
+    with pytest.raises(ShapeError, match=r"for images of \(1024, 1024\) pixels"):
+        models.get("mask-rcnn").with_options(shape=(64, 64, 3))
+    with pytest.raises(ShapeError, match="at least one region"):
+        mask_rcnn(regions=0)
     with pytest.raises(ShapeError, match="known number of images"):
         models.get("mask-rcnn").reduced().make(nnc.lazy(nnc.Null()), batch="n", seed=None)
 

@@ -8,7 +8,7 @@ import pytest
 
 import nnc_func as nnc
 from nnc_func import models, nn
-from nnc_func.errors import OperatorError
+from nnc_func.errors import OperatorError, ShapeError
 
 every = pytest.mark.parametrize("name", models.names())
 
@@ -53,6 +53,32 @@ def test_an_unknown_name_is_answered_with_close_ones() -> None:
         models.get("resnet50")
     with pytest.raises(OperatorError, match=r"there are lenet-5, "):
         models.get("?")
+
+
+def test_what_cannot_be_built_is_refused_with_words() -> None:
+    lenet = models.get("lenet-5")
+    for name in ("vgg-16", "resnet-50", "densenet-121"):
+        with pytest.raises(OperatorError, match=r"the depth is one of .*, given 17"):
+            models.get(name).with_options(depth=17)
+    with pytest.raises(OperatorError, match=r"lenet-5 is not built with foo=3: .*unexpected"):
+        lenet.with_options(foo=3)
+    with pytest.raises(OperatorError, match="inception-v3 is not built with thinner=0"):
+        models.get("inception-v3").with_options(thinner=0)
+    with pytest.raises(OperatorError, match=r"resnet-50 is not built with .*width=0: .*zero"):
+        models.get("resnet-50").with_options(width=0)
+    with pytest.raises(OperatorError, match="has more nodes, given 4"):
+        models.get("randomly-wired").with_options(nodes=4)
+    with pytest.raises(OperatorError, match="at least 1; given -1"):
+        lenet.with_options(classes=-1)
+    with pytest.raises(ShapeError, match="rank 4"):
+        lenet.with_options(shape=(28,))
+    for batch in ("n", 0, -1, 1.5, True, None):
+        with pytest.raises(ShapeError, match="at least 1; given"):
+            models.summary("lenet-5", batch=batch)
+        with pytest.raises(ShapeError, match="at least 1; given"):
+            lenet.examples(batch)
+    with pytest.raises(OperatorError, match="no model 3"):
+        models.summary(3)
 
 
 def test_options_make_another_record() -> None:

@@ -12,7 +12,7 @@ from nnc_func.models.mask_rcnn.heads import EPSILON, Detections, classes_head, f
 from nnc_func.models.mask_rcnn.proposals import proposals
 from nnc_func.models.mask_rcnn.pyramid import pyramid
 from nnc_func.models.resnet import backbone
-from nnc_func.nn.modules import Context, Module, module
+from nnc_func.nn.modules import Context, Module, module, static
 
 
 @module
@@ -24,6 +24,7 @@ class MaskRCNN(Module):
     classes: Module
     detections: Module
     masks: Module
+    size: tuple[int, int] = static()
 
     def forward(self, x: Any, context: Context | None = None) -> Any:
         """``boxes`` (images, count, 4), ``classes`` and ``scores`` (images, count), ``masks`` (…, 28, 28); a dict.
@@ -35,6 +36,10 @@ class MaskRCNN(Module):
             raise ShapeError("Mask R-CNN is for a known number of images: regions are chosen image by image")
         if not known(images):
             images, x = 1, x[:1]  # tensors are being made: any image will do
+        if tuple(x.shape[1:3]) != self.size:
+            raise ShapeError(
+                f"this Mask R-CNN is for images of {self.size} pixels: say shape= and size=; given {x.shape}"
+            )
         levels = self.pyramid(x, context)
         regions = self.proposals(levels, context)
         probabilities, deltas = self.classes(features(levels, regions, 7), context)
@@ -83,6 +88,9 @@ def mask_rcnn(
     >>> nn.count(mask_rcnn().init(None, (None, 1024, 1024, 3)))
     64047096
     """
+    if min(limit, regions, detections) < 1:
+        counts = f"limit={limit}, regions={regions}, detections={detections}"
+        raise ShapeError(f"at least one region is looked at, proposed and shown; given {counts}")
     if any(n % 64 for n in size):
         raise ShapeError(f"sides of images are multiples of 64, so that each level of the pyramid is a half; {size}")
     maps = backbone(depth, width, blocks, early=True, biased=True, epsilon=EPSILON)
@@ -92,4 +100,5 @@ def mask_rcnn(
         classes_head(classes, units),
         Detections(size, detections, confidence),
         masks_head(classes, channels),
+        size,
     )
