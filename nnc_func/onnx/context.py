@@ -9,7 +9,7 @@ import numpy as np
 
 from nnc_func.errors import OnnxError
 from nnc_func.facets.dims import known
-from nnc_func.onnx.types import dtype_of
+from nnc_func.onnx.types import check_size, dtype_of
 
 
 class Context:
@@ -47,6 +47,16 @@ class Context:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._operators, name)
+
+    def step(self) -> None:
+        """Count a step of a loop that is written out.
+
+        Raises
+        ------
+        OnnxError
+            There are too many.
+        """
+        self._trace.step()
 
     def key(self, seed: int) -> Any:
         """The key of a random generator."""
@@ -95,6 +105,18 @@ class Context:
         (2, 3)
         """
         return tuple(n if not isinstance(n, np.generic) else int(n) for n in np.asarray(values).ravel().tolist())
+
+    def sized(self, values: Any) -> tuple[Any, ...]:
+        """The elements of a known array as the shape of a tensor that is to be made.
+
+        Raises
+        ------
+        OnnxError
+            An extent is negative, or they are of more elements than any model has.
+        """
+        found = self.integers(values)
+        check_size(found)
+        return found
 
     def axes(self, values: Any, rank: int) -> tuple[int, ...]:
         """Axes counted from the front, each once.

@@ -31,11 +31,11 @@ SMALL = 64
 
 @frozen
 class Declared:
-    """An input or output of the model: its name, shape (None: not even the rank is said) and dtype."""
+    """An input or output: its name, shape (None: not even the rank is said) and dtype (None: an output may not say)."""
 
     name: str
     shape: tuple[Any, ...] | None
-    dtype: np.dtype[Any]
+    dtype: np.dtype[Any] | None
 
 
 class OnnxModel:
@@ -68,7 +68,7 @@ class OnnxModel:
         graph = source.proto.graph
         initial = {t.name for t in graph.initializer} | {s.values.name for s in graph.sparse_initializer}
         self.inputs = tuple(_declared(i) for i in graph.input if i.name not in initial)
-        self.outputs = tuple(_declared(o) for o in graph.output)
+        self.outputs = tuple(_declared(o, is_output=True) for o in graph.output)
         self.name = graph.name or "model"
         _check(source, self.inputs, self.outputs)
         self.variables = self._made() if variables else {}
@@ -305,8 +305,10 @@ def _content(source: Source, tensor: Any) -> bytes:
 # --- what models say --------------------------------------------------------------------------------------
 
 
-def _declared(info: Any) -> Declared:
+def _declared(info: Any, is_output: bool = False) -> Declared:
     kind = info.type.WhichOneof("value")
+    if kind is None and is_output:
+        return Declared(info.name, None, None)
     if kind != "tensor_type":
         what = "no type" if kind is None else kind.removesuffix("_type")
         raise OnnxError(f"{info.name!r} is of {what}: supported are tensors; sequences, maps, optional values are not")
@@ -366,7 +368,7 @@ def _fits(declared: Declared, value: Any) -> None:
 def _agrees(declared: Declared, tensor: Any) -> None:
     """Raise where an output is not what the model says of it."""
     shape = declared.shape
-    if tensor.dtype != declared.dtype:
+    if declared.dtype is not None and tensor.dtype != declared.dtype:
         raise OnnxError(f"output {declared.name!r} is {tensor.dtype}, and the model says {declared.dtype}")
     if shape is not None and len(shape) != len(tensor.shape):
         given = tuple(map(str, tensor.shape))

@@ -22,8 +22,12 @@ def domain_of(name: str) -> str:
 
 @frozen
 class Source:
-    """A model as it was read: the protocol buffer, its operator sets, its functions and where its other files are."""
+    """A model as it was read: the protocol buffer, its operator sets, its functions and where its other files are.
 
+    Its `name` is that of its file or graph, for messages.
+    """
+
+    name: str
     proto: Any
     directory: Path | None
     opsets: Mapping[str, int]
@@ -49,6 +53,8 @@ class Source:
             offset, length = int(told.get("offset") or 0), int(told.get("length") or size)
             if offset < 0 or length != size:
                 raise OnnxError(f"tensor {tensor.name!r} wants {size} bytes, and its file is said to have {length}")
+            if not path.is_file():
+                raise OnnxError(f"tensor {tensor.name!r} has its data in {location!r}, which is no file")
             with path.open("rb") as file:
                 if offset + length > os.fstat(file.fileno()).st_size:
                     raise OnnxError(f"tensor {tensor.name!r}: {location!r} ends before byte {offset + length}")
@@ -83,15 +89,18 @@ def read(model: Any, directory: Any = None) -> Source:
             raise OnnxError(f"the model {str(path)!r} cannot be read: {error}") from None
         proto = _parsed(onnx, content, str(path))
         directory = path.parent if directory is None else Path(directory)
+        name = path.name
     elif isinstance(model, (bytes, bytearray, memoryview)):
         proto = _parsed(onnx, bytes(model), "the bytes given")
+        name = proto.graph.name
     elif isinstance(model, onnx.ModelProto):
         proto = model
+        name = proto.graph.name
     else:
         raise OnnxError(f"a model is a path, bytes or an onnx.ModelProto, given {type(model).__name__}")
     opsets = _opsets(onnx, proto)
     functions = {(domain_of(f.domain), f.name, f.overload): f for f in proto.functions}
-    found = Source(proto, None if directory is None else Path(directory), opsets, functions)
+    found = Source(name or "model", proto, None if directory is None else Path(directory), opsets, functions)
     if not proto.HasField("graph"):
         raise OnnxError("the model has no graph")
     return found
@@ -110,7 +119,13 @@ def _parsed(onnx: Any, content: bytes, what: str) -> Any:
 
 def _opsets(onnx: Any, proto: Any) -> Mapping[str, int]:
     newest = onnx.defs.onnx_opset_version()
+    if proto.ir_version > onnx.IR_VERSION:
+        told = f"onnx {onnx.__version__} knows those up to {onnx.IR_VERSION}"
+        raise OnnxError(f"the model is of ONNX's format of version {proto.ir_version}; {told}")
     found = versions(proto.opset_import)
+    wrong = [version for version in found.values() if not 0 < version < 2**31]
+    if wrong:
+        raise OnnxError(f"an operator set of version {wrong[0]}")
     if "" not in found and proto.ir_version < 3:
         found[""] = 1
     own = found.get("", newest)

@@ -12,6 +12,7 @@ from nnc_func.errors import ExtentError, GraphError, NncError, OnnxError
 from nnc_func.facets.dims import Dim
 from nnc_func.graph.leaves import INPUT
 from nnc_func.graph.node import Value, topological
+from nnc_func.graph.origin import attributed
 from nnc_func.graph.tensor import Tensor
 from nnc_func.onnx.context import Context
 from nnc_func.onnx.extents import EXTENTS, is_extents, settled
@@ -22,6 +23,10 @@ from nnc_func.onnx.types import array_of, dense_of, dtype_of, element_of, onnx_p
 
 DEEPEST = 64
 """Functions and inner graphs nested deeper than this are refused: they call themselves."""
+LONGEST = 10_000
+"""Loops that are written out have at most so many steps, all of them together."""
+MOST_NODES = 300_000
+"""As many nodes are applied, those of functions and loops each time that they are."""
 
 
 class Unresolved(OnnxError):  # noqa: N818 - more is asked for; it is no failure yet
@@ -142,10 +147,18 @@ class Trace:
     def __init__(self, stack: Any, source: Any = None, variables: Mapping[str, Any] | None = None) -> None:
         self.stack = stack
         self._source = source
+        self._named = "model" if source is None else source.name
         self._functions = {} if source is None else source.functions
         self._variables = variables or {}
         self._tensors: dict[int, tuple[Any, Any]] = {}  # of arrays that are known, by identity: one constant each
+        self._steps = self._applied_nodes = 0
         self._arrays: dict[int, Any] = {}  # of those tensors
+
+    def step(self) -> None:
+        """Count a step of a loop; see `Context.step`."""
+        self._steps += 1
+        if self._steps > LONGEST:
+            raise OnnxError(f"loops of more than {LONGEST} steps")
 
     def context(self) -> Context:
         """Our operators, of no node."""
@@ -226,9 +239,13 @@ class Trace:
 
     def nodes(self, nodes: Sequence[Any], scope: Scope, frame: Frame) -> None:
         """Apply nodes in order, and give their results names."""
-        for node in nodes:
+        self._applied_nodes += len(nodes)
+        if self._applied_nodes > MOST_NODES:
+            raise OnnxError(f"more than {MOST_NODES} nodes are applied: functions or loops repeat too many")
+        for number, node in enumerate(nodes):
             try:
-                results = self._applied(node, scope, frame)
+                with attributed((f"{self._named}:{number}", f"{node.op_type} {frame.path}{node.name}")):
+                    results = self._applied(node, scope, frame)
                 self._name(node, results, scope)
             except Unresolved as error:
                 raise Unresolved(_at(node, frame, error), error.inputs) from error

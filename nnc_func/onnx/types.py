@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,8 @@ _NAMES = {
     1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 9: "bool", 10: "float16",
     11: "float64", 12: "uint32", 13: "uint64", 14: "complex64", 15: "complex128",
 }  # fmt: skip
-BFLOAT16 = 16
+MOST = 2**30
+"""A shape that asks for more elements than this is damaged."""
 _FIELDS = {1: "float_data", 7: "int64_data", 11: "double_data", 12: "uint64_data", 13: "uint64_data"}
 _PAIRS = {14: "float_data", 15: "double_data"}
 
@@ -69,17 +71,37 @@ def type_name(element: int) -> str:
     return str(found.get(element, element))
 
 
+def check_size(shape: Iterable[Any]) -> None:
+    """Raise where a tensor is too large to be meant, or an extent is negative; symbolic extents are passed over.
+
+    Raises
+    ------
+    OnnxError
+        It is.
+
+    Examples
+    --------
+    >>> check_size((2, 3))
+    """
+    listed = tuple(shape)
+    numbers = [n for n in listed if type(n) is int]
+    if any(n < 0 for n in numbers) or math.prod(numbers) > MOST:
+        raise OnnxError(f"a tensor of shape {tuple(map(str, listed))}: extents are from 0 on, elements at most {MOST}")
+
+
 def extents_of(tensor: Any) -> tuple[int, ...]:
     """The shape of a TensorProto.
 
     Raises
     ------
     OnnxError
-        An extent is negative.
+        An extent is negative, or it is too large to be meant.
     """
     dims = tuple(tensor.dims)
-    if any(n < 0 for n in dims):
-        raise OnnxError(f"tensor {tensor.name!r} has shape {dims}: extents are not negative")
+    try:
+        check_size(dims)
+    except OnnxError as error:
+        raise OnnxError(f"tensor {tensor.name!r}: {error}") from None
     return dims
 
 
@@ -137,6 +159,7 @@ def dense_of(sparse: Any, external: Any = None) -> np.ndarray[Any, Any]:
         Its indices are outside of its shape, or not as many as its values.
     """
     dims = tuple(sparse.dims)
+    check_size(dims)
     values, indices = array_of(sparse.values, external), array_of(sparse.indices, external)
     if indices.ndim == 2:
         if indices.shape[1] != len(dims):

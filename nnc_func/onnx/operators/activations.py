@@ -61,6 +61,13 @@ def prelu(o: Any, x: Any, slope: Any) -> Any:
     return o.where(o.less(x, 0), o.multiply(x, slope), x)
 
 
+@onnx_operator("PRelu", since=6)
+def prelu_of_channels(o: Any, x: Any, slope: Any) -> Any:
+    """With one slope below zero for all, or one for each of the second axis."""
+    trailing = (1,) * max(len(x.shape) - 2, 0)
+    return prelu(o, x, slope if len(slope.shape) != 1 else o.reshape(slope, shape=(*slope.shape, *trailing)))
+
+
 @onnx_operator("HardSigmoid", since=(6, 22))
 def hard_sigmoid(o: Any, x: Any, *, alpha: float = 0.2, beta: float = 0.5) -> Any:
     """A line, cut at zero and one."""

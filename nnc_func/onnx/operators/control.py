@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,8 +13,6 @@ from nnc_func.facets.dims import known
 from nnc_func.onnx.table import onnx_operator
 
 SINCE = (11, 13, 16, 19, 21, 23, 24, 25)
-LONGEST = 10_000
-"""A loop that is written out has at most so many steps."""
 
 
 @onnx_operator("If", since=(1, *SINCE), raw=True, several=True)
@@ -32,15 +31,14 @@ def _true(o: Any, condition: Any) -> bool:
 @onnx_operator("Loop", since=(1, *SINCE), raw=True, several=True)
 def loop(o: Any, trips: Any = None, condition: Any = None, *initial: Any, body: Any) -> Any:
     """An inner graph again and again: it is given the number of the step, the condition and what is carried."""
-    count = LONGEST + 1 if trips is None else o.integers(o.known(trips))[0]
-    if not known(count):
+    count: Any = math.inf if trips is None else o.integers(o.known(trips))[0]
+    if trips is not None and not known(count):
         raise o.unresolved("how often a loop runs depends on extents that are not known")
     carried, going = list(initial), condition is None or _true(o, condition)
     outputs: list[list[Any]] = [[] for _ in body.outputs[len(initial) + 1 :]]
     step, flag = 0, np.array(True) if condition is None else condition
     while going and step < count:
-        if step >= LONGEST:
-            raise OnnxError(f"a loop of more than {LONGEST} steps")
+        o.step()
         flag, *found = body(np.array(step, np.int64), flag, *carried)
         carried = found[: len(initial)]
         for each, value in zip(outputs, found[len(initial) :], strict=True):
@@ -100,8 +98,8 @@ def _slices(o: Any, tensors: Sequence[Any], axes: Sequence[int], backwards: Sequ
         extents.add(o.extents(x)[at])
         parts = o.unstack(x, axis=at)
         found.append(parts[::-1] if reverse else parts)
-    if len(extents) != 1 or max(extents) > LONGEST:
-        raise OnnxError(f"tensors that are scanned have one extent, of at most {LONGEST}, given {sorted(extents)}")
+    if len(extents) != 1:
+        raise OnnxError(f"tensors that are scanned have one extent, given {sorted(extents)}")
     return extents.pop(), found
 
 
@@ -109,6 +107,7 @@ def _steps(o: Any, body: Any, carried: list[Any], slices: list[Any], steps: int)
     states = len(carried)
     columns: list[list[Any]] = [[] for _ in body.outputs[states:]]
     for step in range(steps):
+        o.step()
         found = body(*carried, *(each[step] for each in slices))
         carried = list(found[:states])
         for column, value in zip(columns, found[states:], strict=True):

@@ -11,9 +11,6 @@ from nnc_func.errors import OnnxError
 from nnc_func.onnx.table import onnx_operator
 from nnc_func.onnx.types import element_of
 
-MOST = 2**34
-"""More elements than this are made by no single node: a shape that asks for them is damaged."""
-
 
 @onnx_operator("ConstantOfShape", since=(9, 20, 21, 23, 24, 25), known=("shape",))
 def constant_of_shape(o: Any, shape: Any, *, value: Any = None) -> Any:
@@ -21,17 +18,7 @@ def constant_of_shape(o: Any, shape: Any, *, value: Any = None) -> Any:
     number = np.zeros(1, np.float32) if value is None else value
     if number.size != 1:
         raise OnnxError(f"the value is one number, given {number.size}")
-    return o.full(shape=_extents(o, shape), value=number.ravel()[0].item(), dtype=number.dtype)
-
-
-def _extents(o: Any, shape: Any) -> tuple[Any, ...]:
-    found: tuple[Any, ...] = o.integers(shape)
-    total = 1
-    for n in found:
-        total = total * n if type(n) is int else total
-        if type(n) is int and (n < 0 or total > MOST):
-            raise OnnxError(f"a tensor of shape {found}")
-    return found
+    return o.full(shape=o.sized(shape), value=number.ravel()[0].item(), dtype=number.dtype)
 
 
 @onnx_operator("EyeLike", since=(9, 22))
@@ -55,7 +42,7 @@ def range_(o: Any, start: Any, limit: Any, delta: Any, *, stash_type: int = 1) -
         raise OnnxError("a range whose numbers are at the distance 0")
     wide = np.float64 if start.dtype.kind == "f" else object
     count = max(int(np.ceil((np.asarray(last, wide) - np.asarray(first, wide)) / np.asarray(step, wide))), 0)
-    _extents(o, [count])
+    o.sized([count])
     steps = o.arange(start=0, stop=count)
     if start.dtype.kind != "f":
         return o.cast(o.add(o.multiply(steps, int(step)), int(first)), dtype=start.dtype)
@@ -102,7 +89,7 @@ def random_uniform(
     o: Any, *, shape: tuple[int, ...], dtype: int = 1, seed: float | None = None, low: float = 0.0, high: float = 1.0
 ) -> Any:
     """Uniformly distributed."""
-    return _uniform(o, _extents(o, shape), o.dtype(dtype), seed, low, high)
+    return _uniform(o, o.sized(shape), o.dtype(dtype), seed, low, high)
 
 
 @onnx_operator("RandomUniformLike", since=(1, 22))
@@ -118,7 +105,7 @@ def random_normal(
     o: Any, *, shape: tuple[int, ...], dtype: int = 1, seed: float | None = None, mean: float = 0.0, scale: float = 1.0
 ) -> Any:
     """Normally distributed."""
-    return _normal(o, _extents(o, shape), o.dtype(dtype), seed, mean, scale)
+    return _normal(o, o.sized(shape), o.dtype(dtype), seed, mean, scale)
 
 
 @onnx_operator("RandomNormalLike", since=(1, 22))

@@ -51,6 +51,26 @@ def _variadic(name: str, since: tuple[int, ...], of: Callable[[Any, tuple[Any, .
         return of(o, xs)
 
 
+def aligned(o: Any, a: Any, b: Any, broadcast: int, axis: int | None) -> Any:
+    """The second operand as the oldest operators broadcast it: where they are told to, from an axis on."""
+    if not broadcast:
+        if tuple(a.shape) != tuple(b.shape):
+            raise OnnxError(f"shapes {tuple(a.shape)} and {tuple(b.shape)}, without broadcast=1")
+        return b
+    if axis is None or not len(b.shape):
+        return b
+    after = len(a.shape) - o.axis(axis, len(a.shape)) - len(b.shape)
+    if after < 0:
+        raise OnnxError(f"shape {tuple(b.shape)} from axis {axis} on of {tuple(a.shape)}")
+    return o.reshape(b, shape=(*b.shape, *(1,) * after))
+
+
+def _oldest_binary(name: str, since: tuple[int, ...], of: Callable[[Any, Any, Any], Any]) -> None:
+    @onnx_operator(name, since)
+    def applied(o: Any, a: Any, b: Any, *, broadcast: int = 0, axis: int | None = None) -> Any:
+        return of(o, a, aligned(o, a, b, broadcast, axis))
+
+
 for _name, (_since, _ours) in _UNARY.items():
     _unary(_name, _since, _ours)
 for _name, (_since, _ours) in _BINARY.items():
@@ -135,3 +155,10 @@ def clip(o: Any, x: Any, min: Any = None, max: Any = None) -> Any:
 def where(o: Any, condition: Any, x: Any, y: Any) -> Any:
     """By elements."""
     return o.where(condition, x, y)
+
+
+_oldest_binary("Add", (6,), lambda o, a, b: o.add(a, b))
+_oldest_binary("Sub", (6,), lambda o, a, b: o.subtract(a, b))
+_oldest_binary("Mul", (6,), lambda o, a, b: o.multiply(a, b))
+_oldest_binary("Div", (6,), div)
+_oldest_binary("Pow", (1,), power)

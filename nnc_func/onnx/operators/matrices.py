@@ -34,6 +34,18 @@ def gemm(
     return o.add(found, c if beta == 1.0 else o.multiply(c, _number(beta, a)))
 
 
+@onnx_operator("Gemm", since=6)
+def gemm_with_broadcast(
+    o: Any, a: Any, b: Any, c: Any, *, alpha: float = 1.0, beta: float = 1.0, broadcast: int = 0, transA: int = 0,
+    transB: int = 0,
+) -> Any:  # fmt: skip
+    """A product of matrices, and a tensor of its shape, or one that broadcasts where that is asked for."""
+    found = gemm(o, a, b, c, alpha=alpha, beta=beta, transA=transA, transB=transB)
+    if not broadcast and tuple(c.shape) != tuple(found.shape):
+        raise OnnxError(f"shapes {tuple(c.shape)} and {tuple(found.shape)}, without broadcast=1")
+    return found
+
+
 def _number(value: float, x: Any) -> Any:
     return value if x.dtype.kind == "f" else int(value)
 

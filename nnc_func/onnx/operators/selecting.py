@@ -148,6 +148,7 @@ def _padded(o: Any, x: Any, pads: Sequence[Any], axes: Sequence[int], mode: str,
     if any(part != slice(0, None) and part != slice(None) for part in cut):
         x = o.index(x, key=cut)
     widths = tuple((max(0, a), max(0, b)) if known(a) and known(b) else (a, b) for a, b in pairs)
+    o.sized([a + n + b for n, (a, b) in zip(x.shape, widths, strict=True)])
     if mode == "constant":
         return _with_value(o, x, widths, value)
     if mode not in ("edge", "reflect", "wrap"):
@@ -187,6 +188,7 @@ def one_hot(o: Any, indices: Any, depth: Any, values: Any, *, axis: int = -1) ->
     if depth.size != 1 or tuple(values.shape) != (2,):
         raise OnnxError(f"depth is one number and values are two, given {depth.size} and {tuple(values.shape)}")
     count = int(depth.ravel()[0]) if depth.dtype != object else depth.ravel()[0]
+    o.sized((*indices.shape, count))
     rank = len(indices.shape) + 1
     at = o.axis(axis, rank)
     places = o.expand_dims(o.cast(indices, dtype="int64"), axis=at)

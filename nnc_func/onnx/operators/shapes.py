@@ -106,7 +106,7 @@ def transpose(o: Any, x: Any, *, perm: tuple[int, ...] | None = None) -> Any:
 @onnx_operator("Expand", since=(8, 13), known=("shape",))
 def expand(o: Any, x: Any, shape: Any) -> Any:
     """Broadcast with a shape."""
-    return o.broadcast_to(x, shape=_broadcast(tuple(x.shape), o.integers(shape)))
+    return o.broadcast_to(x, shape=o.sized(_broadcast(tuple(x.shape), o.sized(shape))))
 
 
 def _broadcast(mine: tuple[Any, ...], other: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -121,6 +121,7 @@ def tile(o: Any, x: Any, repeats: Any) -> Any:
     counts = o.integers(repeats)
     if len(counts) != len(x.shape):
         raise OnnxError(f"repeats {counts} of a tensor of rank {len(x.shape)}")
+    o.sized([n * m for n, m in zip(x.shape, o.sized(counts), strict=True)])
     return o.tile(x, repetitions=counts)
 
 
