@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from nnc_func.errors import OnnxError
+from nnc_func.facets.dtypes import as_dtype
 
 _NAMES = {
     1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 9: "bool", 10: "float16",
-    11: "float64", 12: "uint32", 13: "uint64", 14: "complex64", 15: "complex128",
+    11: "float64", 12: "uint32", 13: "uint64", 14: "complex64", 15: "complex128", 16: "bfloat16",
 }  # fmt: skip
 MOST = 2**30
 """A shape that asks for more elements than this is damaged."""
@@ -49,7 +50,7 @@ def dtype_of(element: int) -> np.dtype[Any]:
     (dtype('float32'), dtype('int64'))
     """
     if element in _NAMES:
-        return np.dtype(_NAMES[element])
+        return as_dtype(_NAMES[element])
     raise OnnxError(f"tensors of ONNX's element type {type_name(element)} are not supported")
 
 
@@ -61,7 +62,7 @@ def element_of(dtype: Any) -> int:
     >>> element_of("int64")
     7
     """
-    name = np.dtype(dtype).name
+    name = as_dtype(dtype).name
     return next(number for number, each in _NAMES.items() if each == name)
 
 
@@ -131,8 +132,8 @@ def array_of(tensor: Any, external: Any = None) -> np.ndarray[Any, Any]:
         return _typed(tensor, dims, dtype, count)
     if len(raw) != size:
         raise OnnxError(f"tensor {tensor.name!r}, {dtype}{list(dims)}, wants {size} bytes, given {len(raw)}")
-    found = np.frombuffer(raw, dtype.newbyteorder("<")).astype(dtype, copy=False)
-    return found.reshape(dims)
+    found = np.frombuffer(raw, dtype.newbyteorder("<") if dtype.kind != "V" else dtype)
+    return found.astype(dtype, copy=False).reshape(dims)
 
 
 def _typed(tensor: Any, dims: tuple[int, ...], dtype: np.dtype[Any], count: int) -> np.ndarray[Any, Any]:
@@ -145,7 +146,7 @@ def _typed(tensor: Any, dims: tuple[int, ...], dtype: np.dtype[Any], count: int)
     if pairs:
         halves = np.array(listed, f"f{dtype.itemsize // 2}")
         return halves.view(dtype).reshape(dims)
-    if dtype == np.float16:
+    if element in (10, 16):  # the bits of numbers of 16
         return np.array(listed, np.int32).astype(np.uint16).view(dtype).reshape(dims)
     return np.array(listed).astype(dtype).reshape(dims)
 

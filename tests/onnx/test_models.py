@@ -5,15 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
 
 import nnc_func as nnc
 from nnc_func.errors import OnnxError
-
-
-def parsed(body: str, opset: int = 18) -> Any:
-    return onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": {opset}]> {body}')
+from tests.onnx.models import parsed
 
 
 def test_one_program_serves_all_extents(stack: Any) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from nnc_func.errors import OnnxError
+from nnc_func.facets.dtypes import kind_of
 from nnc_func.onnx.table import onnx_operator
 
 _PLAIN = {
@@ -87,12 +88,12 @@ def shrink(o: Any, x: Any, *, bias: float = 0.0, lambd: float = 0.5) -> Any:
     low: float
     high: float
     by: Any
-    if x.dtype.kind in "iu":
+    if kind_of(x.dtype) in "iu":
         low, high, by = math.ceil(-lambd), math.floor(lambd), o.cast(o.scalar(bias, o.tensor(0.0)), dtype=x.dtype)
     else:
         low, high, by = -lambd, lambd, bias
     outside = o.where(o.greater(x, high), o.subtract(x, by), zero)
-    return o.where(o.less(x, low), o.add(x, by), outside) if x.dtype.kind != "u" else outside
+    return o.where(o.less(x, low), o.add(x, by), outside) if kind_of(x.dtype) != "u" else outside
 
 
 @onnx_operator("Gelu", since=(20,))

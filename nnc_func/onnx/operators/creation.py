@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from nnc_func.errors import OnnxError
+from nnc_func.facets.dtypes import kind_of
 from nnc_func.onnx.table import onnx_operator
 from nnc_func.onnx.types import element_of
 
@@ -40,11 +41,11 @@ def range_(o: Any, start: Any, limit: Any, delta: Any, *, stash_type: int = 1) -
         return o.arange(start=first, stop=last, step=step)
     if step == 0:
         raise OnnxError("a range whose numbers are at the distance 0")
-    wide = np.float64 if start.dtype.kind == "f" else object
+    wide = np.float64 if kind_of(start.dtype) == "f" else object
     count = max(int(np.ceil((np.asarray(last, wide) - np.asarray(first, wide)) / np.asarray(step, wide))), 0)
     o.sized([count])
     steps = o.arange(start=0, stop=count)
-    if start.dtype.kind != "f":
+    if kind_of(start.dtype) != "f":
         return o.cast(o.add(o.multiply(steps, int(step)), int(first)), dtype=start.dtype)
     stash = o.dtype(stash_type) if start.dtype.itemsize < 4 else start.dtype
     found = o.add(o.multiply(o.cast(steps, dtype=stash), float(step)), float(first))

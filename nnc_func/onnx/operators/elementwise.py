@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from nnc_func.errors import OnnxError
+from nnc_func.facets.dtypes import kind_of
 from nnc_func.onnx.table import onnx_operator
 
 SINCE_6 = (6, 13)
@@ -84,9 +85,9 @@ _variadic("Mean", (6, 8, 13), lambda o, xs: o.divide(reduce(o.add, xs), float(le
 @onnx_operator("Div", since=(7, 13, 14))
 def div(o: Any, a: Any, b: Any) -> Any:
     """Whole numbers are divided towards zero."""
-    if a.dtype.kind == "u":
+    if kind_of(a.dtype) == "u":
         return o.floor_divide(a, b)
-    if a.dtype.kind == "i":
+    if kind_of(a.dtype) == "i":
         rest = o.remainder(a, b)  # of the sign of b
         inexact = o.logical_and(o.not_equal(rest, 0), o.less(o.bitwise_xor(a, b), 0))
         return o.add(o.floor_divide(a, b), o.cast(inexact, dtype=a.dtype))
@@ -96,18 +97,18 @@ def div(o: Any, a: Any, b: Any) -> Any:
 @onnx_operator("Mod", since=(10, 13, 28))
 def mod(o: Any, a: Any, b: Any, *, fmod: int = 0) -> Any:
     """The remainder: of the divisor's sign, or with `fmod` of the dividend's."""
-    if not fmod and a.dtype.kind == "f" and o.since < 28:
+    if not fmod and kind_of(a.dtype) == "f" and o.since < 28:
         raise OnnxError("Mod of floating numbers wants fmod=1")
     rest = o.remainder(a, b)
-    if not fmod or a.dtype.kind == "u":
+    if not fmod or kind_of(a.dtype) == "u":
         return rest
     opposite = (
         o.logical_and(o.not_equal(rest, 0), o.not_equal(o.signbit(rest), o.signbit(a)))
-        if a.dtype.kind == "f"
+        if kind_of(a.dtype) == "f"
         else o.logical_and(o.not_equal(rest, 0), o.less(o.bitwise_xor(rest, a), 0))
     )
     found = o.where(opposite, o.subtract(rest, b), rest)
-    return o.copysign(found, a) if a.dtype.kind == "f" else found
+    return o.copysign(found, a) if kind_of(a.dtype) == "f" else found
 
 
 @onnx_operator("Pow", since=(7, 12, 13, 15))
@@ -115,7 +116,7 @@ def power(o: Any, x: Any, exponent: Any) -> Any:
     """Of the dtype of the base."""
     if x.dtype == exponent.dtype:
         return o.power(x, exponent)
-    if x.dtype.kind == "f" and exponent.dtype.kind in "iu":
+    if kind_of(x.dtype) == "f" and kind_of(exponent.dtype) in "iu":
         return o.power(x, o.cast(exponent, dtype=x.dtype))
     wide = np.result_type(x.dtype, exponent.dtype)
     return o.cast(o.power(o.cast(x, dtype=wide), o.cast(exponent, dtype=wide)), dtype=x.dtype)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from nnc_func.errors import OnnxError
+from nnc_func.facets.dtypes import kind_of
 from nnc_func.onnx.table import onnx_operator
 
 
@@ -47,7 +48,7 @@ def gemm_with_broadcast(
 
 
 def _number(value: float, x: Any) -> Any:
-    return value if x.dtype.kind == "f" else int(value)
+    return value if kind_of(x.dtype) == "f" else int(value)
 
 
 @onnx_operator("Einsum", since=(12, 28))

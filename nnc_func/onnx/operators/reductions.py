@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from nnc_func.facets.dtypes import kind_of
 from nnc_func.onnx.table import onnx_operator
 
 Reduction = Callable[[Any, Any, tuple[int, ...], bool], Any]
@@ -16,7 +17,7 @@ def _in_floats(function: Reduction) -> Reduction:
     """Of whole numbers it is computed in float64 and cut towards zero."""
 
     def reduced(o: Any, x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
-        if x.dtype.kind == "f":
+        if kind_of(x.dtype) == "f":
             return function(o, x, axis, keepdims)
         return o.cast(function(o, o.cast(x, dtype="float64"), axis, keepdims), dtype=x.dtype)
 
@@ -38,7 +39,7 @@ def _mean(o: Any, x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
 
 def _extreme(name: str) -> Reduction:
     def reduced(o: Any, x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
-        if x.dtype.kind == "b":
+        if kind_of(x.dtype) == "b":
             return (o.any if name == "max" else o.all)(x, axis=axis, keepdims=keepdims)
         if any(type(x.shape[a]) is int and x.shape[a] == 0 for a in axis):
             shape = tuple(1 if a in axis else n for a, n in enumerate(x.shape) if keepdims or a not in axis)
@@ -50,7 +51,7 @@ def _extreme(name: str) -> Reduction:
 
 def _least(dtype: Any, name: str) -> Any:
     """What a reduction of nothing gives."""
-    if dtype.kind == "f":
+    if kind_of(dtype) == "f":
         return -np.inf if name == "max" else np.inf
     limits = np.iinfo(dtype)
     return limits.min if name == "max" else limits.max
