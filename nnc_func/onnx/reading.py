@@ -46,7 +46,7 @@ class Source:
         if self.directory is None:
             raise OnnxError(f"tensor {tensor.name!r} has its data in the file {location!r}: give the path of the model")
         base = self.directory.resolve()
-        path = (base / location).resolve()
+        path = (base / location.replace("\0", "?")).resolve()
         if not location or os.path.isabs(location) or not path.is_relative_to(base):
             raise OnnxError(f"tensor {tensor.name!r} has its data in {location!r}, outside of the model's directory")
         try:

@@ -25,7 +25,7 @@ DEEPEST = 64
 """Functions and inner graphs nested deeper than this are refused: they call themselves."""
 LONGEST = 10_000
 """Loops that are written out have at most so many steps, all of them together."""
-MOST_NODES = 300_000
+MOST_NODES = 100_000
 """As many nodes are applied, those of functions and loops each time that they are."""
 
 
