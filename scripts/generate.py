@@ -1,4 +1,4 @@
-"""Writes what is derived from the operator catalogue: the typed namespace `Ops`, docs/operators.md, docs/numpy.md.
+"""Writes what is derived from operators: the typed namespace `Ops`, docs/operators.md, docs/numpy.md, docs/onnx.md.
 
 Run it after an operator has been added or changed. With ``--check`` nothing is written; it exits 1 if a file is stale.
 """
@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import onnx_table
 from numpy_table import numpy_table
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -385,6 +386,7 @@ def main(given: list[str]) -> int:
         return 2
     ops, composites = catalogues()
     files = {NAMESPACE: namespace(ops, composites), TABLE: table(ops, composites), NUMPY: numpy_table(ops, composites)}
+    files |= {onnx_table.PAGE: onnx_table.page()}
     changed = [*stale(files)]
     for path in changed:
         print(f"{'stale' if given else 'wrote'} {path.relative_to(ROOT)}")

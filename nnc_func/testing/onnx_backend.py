@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from attrs import field, frozen
 
 from nnc_func.errors import NncError
 from nnc_func.onnx.model import from_onnx
-from nnc_func.onnx.types import array_of
+from nnc_func.onnx.types import array_of, onnx_package
 
 PLAIN = (1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13, 14, 15)
 """ONNX's numbers for the element types that NumPy has itself, strings left out."""
@@ -115,8 +116,8 @@ class Case:
         try:
             model = from_onnx(self.model, stack)
             for inputs, wanted in self.data:
-                expected = [normal(w) for w in wanted]
-                self.similar(expected, outputs_of(model, inputs), self.rtol, self.atol)
+                found = outputs_of(model, inputs)
+                self.similar([normal(w) for w in wanted], found, self.rtol, self.atol)
         except (NncError, AssertionError) as error:
             return f"{type(error).__name__}: {error}"
         return None
@@ -135,3 +136,22 @@ def _case(name: str, model: Any, data: Any, rtol: float, atol: float, similar: A
     infos = [*model.graph.input, *model.graph.output]
     plain = all(i.type.WhichOneof("value") == "tensor_type" and i.type.tensor_type.elem_type in PLAIN for i in infos)
     return Case(name, model, data, rtol, atol, opset, plain, similar)
+
+
+@functools.cache
+def model_cases(kind: str) -> tuple[Case, ...]:
+    """The tests of models in files: ``"pytorch-converted"``, ``"pytorch-operator"``, ``"simple"``."""
+    tests = importlib.import_module("onnx.backend.test.loader").load_model_tests(kind=kind)
+    similar = importlib.import_module("onnx.backend.test.runner").Runner.assert_similar_outputs
+    found = []
+    for test in sorted(tests, key=lambda t: t.name):
+        folder = Path(test.model_dir)
+        data = [(_arrays(each, "input"), _arrays(each, "output")) for each in sorted(folder.glob("test_data_set_*"))]
+        model = onnx_package().load_model(folder / "model.onnx")
+        found.append(_case(test.name, model, data, test.rtol, test.atol, similar))
+    return tuple(found)
+
+
+def _arrays(folder: Path, what: str) -> list[Any]:
+    paths = [folder / f"{what}_{i}.pb" for i in range(len(list(folder.glob(f"{what}_*.pb"))))]
+    return [onnx_package().TensorProto.FromString(path.read_bytes()) for path in paths]

@@ -49,7 +49,7 @@ def loop(o: Any, trips: Any = None, condition: Any = None, *initial: Any, body: 
     return (*carried, *stacked)
 
 
-@onnx_operator("Scan", since=(9, *SINCE), several=True)
+@onnx_operator("Scan", since=(9, 11, 16, 19, 21, 23, 24, 25), several=True)
 def scan(
     o: Any, *values: Any, body: Any, num_scan_inputs: int, scan_input_axes: Sequence[int] | None = None,
     scan_input_directions: Sequence[int] | None = None, scan_output_axes: Sequence[int] | None = None,
