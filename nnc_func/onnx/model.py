@@ -19,7 +19,8 @@ from nnc_func.graph.exporting.metadata import embedded, restored
 from nnc_func.graph.tensor import Tensor
 from nnc_func.onnx.implementations import unsupported
 from nnc_func.onnx.reading import Source, read
-from nnc_func.onnx.tracing import Frame, Scope, Trace, Unresolved
+from nnc_func.onnx.scopes import Frame, Scope, Unresolved
+from nnc_func.onnx.tracing import Trace
 from nnc_func.onnx.types import array_of, dtype_of
 from nnc_func.tree import flatten
 
