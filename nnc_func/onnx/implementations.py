@@ -9,7 +9,7 @@ from typing import Any
 from attrs import frozen
 
 from nnc_func.errors import OnnxError
-from nnc_func.onnx.reading import domain_of, versions
+from nnc_func.onnx.reading import check_text, domain_of, versions
 from nnc_func.onnx.table import OnnxOperator, entries, find
 from nnc_func.onnx.types import onnx_package
 
@@ -129,6 +129,7 @@ def unsupported(graph: Any, opsets: Mapping[str, int], functions: Mapping[Any, A
     while waiting:
         nodes, imported, where = waiting.pop()
         for node in nodes:
+            _check_text(node)
             stands = implementation(node, imported, functions)
             if stands is None:
                 found.append(described(node, imported, where))
@@ -140,6 +141,13 @@ def unsupported(graph: Any, opsets: Mapping[str, int], functions: Mapping[Any, A
                 for body in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
                     waiting.append((body.node, imported, f"{where}{node.name or node.op_type}/"))
     return found
+
+
+def _check_text(node: Any) -> None:
+    """Raise where a name of a node is no text: such bytes pass the parser."""
+    names = [node.op_type, node.domain, node.name, node.overload, *node.input, *node.output]
+    names += [name for a in node.attribute for name in (a.name, a.ref_attr_name)]
+    check_text(names, f"a node of operator {node.op_type!r}")
 
 
 def described(node: Any, opsets: Mapping[str, int], path: str = "") -> str:

@@ -154,7 +154,8 @@ class OnnxModel:
             self._why = error
             self._settle(error)
         except OnnxError as error:
-            if all(i.shape is not None and all(isinstance(n, int) for n in i.shape) for i in self.inputs):
+            said = all(i.shape is not None and all(isinstance(n, int) for n in i.shape) for i in self.inputs)
+            if said or isinstance(_root(error), OnnxError):  # numbers in place of symbolic extents would not mend it
                 raise
             self._why = error
             self._by_shape = True
@@ -343,6 +344,13 @@ def _check(source: Source, inputs: Sequence[Declared], outputs: Sequence[Declare
     refused = unsupported(graph, source.opsets, source.functions)
     if refused:
         raise OnnxError("not supported: " + "; ".join(refused))
+
+
+def _root(error: BaseException) -> BaseException:
+    """What an error was raised from, first of all."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return error
 
 
 def _shown(shape: tuple[Any, ...] | None) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +98,7 @@ def read(model: Any, directory: Any = None) -> Source:
         name = proto.graph.name
     else:
         raise OnnxError(f"a model is a path, bytes or an onnx.ModelProto, given {type(model).__name__}")
+    check_text(_names(proto), "the model")
     opsets = _opsets(onnx, proto)
     functions = {(domain_of(f.domain), f.name, f.overload): f for f in proto.functions}
     found = Source(name or "model", proto, None if directory is None else Path(directory), opsets, functions)
@@ -132,6 +133,31 @@ def _opsets(onnx: Any, proto: Any) -> Mapping[str, int]:
     if not 1 <= own <= newest:
         raise OnnxError(f"the model is of operator set {own}; 1 to {newest} are read with onnx {onnx.__version__}")
     return found
+
+
+def check_text(names: Iterable[Any], where: str) -> None:
+    """Raise where a name is no text but bytes that are not UTF-8.
+
+    Raises
+    ------
+    OnnxError
+        One is.
+    """
+    wrong = [name for name in names if not isinstance(name, str)]
+    if wrong:
+        raise OnnxError(f"{where} has a name that is no text: {wrong[0]!r}")
+
+
+def _names(proto: Any) -> Iterator[Any]:
+    """Names of a model's graph and functions, but for those of nodes."""
+    graph = proto.graph
+    yield from (graph.name, *(i.domain for i in proto.opset_import), *(t.name for t in graph.initializer))
+    yield from (s.values.name for s in graph.sparse_initializer)
+    for info in (*graph.input, *graph.output):
+        yield info.name
+        yield from (d.dim_param for d in info.type.tensor_type.shape.dim)
+    for function in proto.functions:
+        yield from (function.name, function.domain, function.overload, *function.input, *function.output)
 
 
 def versions(imports: Iterable[Any]) -> dict[str, int]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
@@ -215,6 +215,7 @@ FUZZ = settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
     cut=st.none() | st.integers(0, len(CONTENT)),
     name=STACKS,
 )
+@example(edits=[(28, 128)], cut=None, name="eager")  # an operator whose name is no text
 def test_bytes_that_change_never_crash_it(edits: Any, cut: int | None, name: str) -> None:
     content = bytearray(CONTENT)
     for place, value in edits:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from nnc_func.errors import OnnxError
+from nnc_func.errors import OnnxError, ShapeError
 from nnc_func.facets.dtypes import kind_of
 from nnc_func.onnx.table import onnx_operator
 
@@ -56,7 +56,7 @@ def aligned(o: Any, a: Any, b: Any, broadcast: int, axis: int | None) -> Any:
     """The second operand as the oldest operators broadcast it: where they are told to, from an axis on."""
     if not broadcast:
         if tuple(a.shape) != tuple(b.shape):
-            raise OnnxError(f"shapes {tuple(a.shape)} and {tuple(b.shape)}, without broadcast=1")
+            raise ShapeError(f"shapes {tuple(a.shape)} and {tuple(b.shape)}, without broadcast=1")
         return b
     if axis is None or not len(b.shape):
         return b

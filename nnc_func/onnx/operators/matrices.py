@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from nnc_func.errors import OnnxError
+from nnc_func.errors import OnnxError, ShapeError
 from nnc_func.facets.dtypes import kind_of
 from nnc_func.onnx.table import onnx_operator
 
@@ -43,7 +43,7 @@ def gemm_with_broadcast(
     """A product of matrices, and a tensor of its shape, or one that broadcasts where that is asked for."""
     found = gemm(o, a, b, c, alpha=alpha, beta=beta, transA=transA, transB=transB)
     if not broadcast and tuple(c.shape) != tuple(found.shape):
-        raise OnnxError(f"shapes {tuple(c.shape)} and {tuple(found.shape)}, without broadcast=1")
+        raise ShapeError(f"shapes {tuple(c.shape)} and {tuple(found.shape)}, without broadcast=1")
     return found
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from nnc_func.errors import OnnxError
+from nnc_func.errors import OnnxError, ShapeError
 from nnc_func.facets.dims import known
 from nnc_func.onnx.table import onnx_operator
 
@@ -70,7 +70,7 @@ def scatter_elements(o: Any, x: Any, indices: Any, updates: Any, *, axis: int = 
     """Updates where `gather_elements` would read."""
     at, mode, rank = o.axis(axis, len(x.shape)), _mode(reduction), len(x.shape)
     if len(indices.shape) != rank or tuple(indices.shape) != tuple(updates.shape):
-        raise OnnxError(
+        raise ShapeError(
             f"indices {tuple(indices.shape)} and updates {tuple(updates.shape)} have one shape, of rank {rank}"
         )
     places = [
