@@ -90,5 +90,6 @@ def _single(x: Any) -> Any:
     return x.astype("float32") if x.dtype == np.float64 else x
 
 
-BESIDE_ONE = ("erfc",)  # 1 - erf(x) there: what is tiny beside one has few digits, or none
+# Compared beside one: 1 - erf(x) there, of which what is tiny has few digits; and sums of logarithms, which may cancel.
+BESIDE_ONE = ("erfc", "logaddexp", "logsumexp", "logcumsumexp")
 ROUNDED = 8.0  # ulps: a runtime's own functions, and those that stand for one of ours

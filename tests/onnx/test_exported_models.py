@@ -94,6 +94,7 @@ def stripped(model: Any) -> Any:
 
 def reads(program: Program) -> None:
     """The nodes of a model, read as any other's, compute what the graph computed."""
+    assume(all(step.op.name != "searchsorted" for step in program.steps))  # of what is not sorted it may say anything
     graph = program.build(LAZY).program.source
     assume(not graph.updates)
     feeds = program.feeds()
