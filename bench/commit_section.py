@@ -24,7 +24,7 @@ from nnc_func.testing.squares import writing
 BAR = 1.1
 LAZY = nnc.lazy()
 UPDATES = {
-    "Adagrad": nn.Adagrad(eps=1e-7), "Adam": nn.Adam(), "SGD": nn.SGD(), "SGD with momentum": nn.SGD(momentum=0.9),
+    "Adagrad": nn.Adagrad(epsilon=1e-7), "Adam": nn.Adam(), "SGD": nn.SGD(), "SGD with momentum": nn.SGD(momentum=0.9),
 }  # fmt: skip
 
 

@@ -105,9 +105,14 @@ def main() -> None:
                   f"{each['seconds to import, optimise, plan and bind']:9.2f}", flush=True)  # fmt: skip
     path = RESULTS / "light_models.json"
     kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    about = {"python": platform.python_version(), "numpy": np.__version__, "onnxruntime": onnxruntime.__version__}
+    about: dict[str, Any] = {
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "onnxruntime": onnxruntime.__version__,
+    }
     key = f"{chosen.threads} threads, {chosen.numerics}"
-    kept[key] = {**kept.get(key, {}), **found, "versions": about, "rounds": chosen.rounds}
+    about["load average"] = os.getloadavg()[0]
+    kept[key] = {**kept.get(key, {}), **found, "about": about, "rounds": chosen.rounds}
     path.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 

@@ -65,7 +65,7 @@ def network() -> Any:
 
 def step_of(stack: Any, kind: Any = nn.Step) -> Any:
     """The main job's training step."""
-    return kind(stack, network(), nn.softmax_cross_entropy, nn.Adagrad(eps=1e-7), metrics={"accuracy": nn.accuracy})
+    return kind(stack, network(), nn.softmax_cross_entropy, nn.Adagrad(epsilon=1e-7), metrics={"accuracy": nn.accuracy})
 
 
 def times(rounds: int) -> dict[str, list[float]]:

@@ -192,7 +192,7 @@ def measured(threads: int, rounds: int, batch: int, numerics: str) -> dict[str, 
         "milliseconds by kind": {
             "ours": ours_by_kind(program, x, 5), "onnxruntime": theirs_by_kind(serialised, threads, x, 5)
         },
-        "threads": threads, "batch": batch, "numerics": numerics, "rounds": rounds,
+        "load average": os.getloadavg()[0], "threads": threads, "batch": batch, "numerics": numerics, "rounds": rounds,
         "python": platform.python_version(), "numpy": np.__version__, "onnxruntime": onnxruntime.__version__,
     }  # fmt: skip
 

@@ -78,7 +78,7 @@ def layers(stack: Any, size: int, seed: int = 0) -> Any:
 def step(stack: Any) -> tuple[Callable[[], Any], Any]:
     """The main job's training step, and its plan."""
     net = models.get("mnist").network(seed=1)
-    made = nn.Step(stack, net, nn.softmax_cross_entropy, nn.Adagrad(eps=1e-7))
+    made = nn.Step(stack, net, nn.softmax_cross_entropy, nn.Adagrad(epsilon=1e-7))
     generator = np.random.default_rng(0)
     x, y = generator.random((100, 28, 28, 1), "float32"), generator.integers(0, 10, 100)
     return lambda: made(x, y, 0.001), made.program(x, y).plan

@@ -15,7 +15,7 @@ from nnc_func.device import NumPy
 from nnc_func.device.kernels import depthwise, index, pool, shifted
 from nnc_func.device.namespace import fresh
 from nnc_func.facets.kernels import Kernel
-from nnc_func.graph.ops import CATALOGUE
+from nnc_func.graph.ops import CATALOGUE, activations
 from nnc_func.op import Op
 from nnc_func.testing.laws import equal
 
@@ -167,6 +167,23 @@ def test_every_host_kernel_was_met() -> None:
         "channel by channel", "rows of windows", "columns on numpy", "shifted products",
     ]  # fmt: skip
     assert [k.name for k in on_host(CATALOGUE["max_pool2d"])] == ["axis by axis", "offset by offset"]
+
+
+# --- runs --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int64", "uint8"])
+@pytest.mark.parametrize("size", [1, activations.RUN, activations.RUN + 1, 3 * activations.RUN - 1])
+def test_rectifying_run_by_run_is_rectifying(size: int, dtype: str) -> None:
+    x = (np.random.default_rng(0).standard_normal(size) * 9).astype(dtype)
+    if x.dtype.kind == "f":
+        x[0], x[-1] = np.nan, -0.0
+    wanted = np.maximum(x, 0)
+    for shown in (x, np.stack([x, x], axis=1)[:, 0]):
+        found = computed(CATALOGUE["relu"], "in steps", shown)
+        np.testing.assert_array_equal(found, wanted)
+        if x.dtype.kind == "f":
+            np.testing.assert_array_equal(np.signbit(found), np.signbit(wanted))
 
 
 # --- long rows ---------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from nnc_func.device.kernels.linalg import Arrays, Scratch, Windows, allocating,
 from nnc_func.facets.kernels import Kernel
 from nnc_func.facets.layouts import NHWC
 
-LIMIT = 1 << 21  # bytes of columns and results at a time, of all threads: a few of them fit in the last cache
+LIMIT = 5 << 19  # bytes of columns and results at a time, of all threads: a few of them fit in the last cache
 LONG = 16  # elements that are copied at once, at least: of shorter runs few are copied a second
 THREADS = 8  # there is scratch for so many at most
 WORTH = 1 << 24  # FLOPs of a block that another thread may take: it is some 100 µs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -46,8 +47,24 @@ def _relu(xp: Any, x: Any) -> Any:
     return xp.maximum(x, xp.zeros_like(x))
 
 
+RUN = 4096  # elements
+
+
+@lru_cache(maxsize=32)
+def _zeros(dtype: Any) -> Any:
+    return np.zeros(RUN, dtype)
+
+
 def _relu_into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays) -> None:
-    xp.maximum(arrays[0], 0, out=outs[0])
+    (x,), (out,) = arrays, outs
+    if x.size < RUN or xp is not np or not (x.flags.c_contiguous and out.flags.c_contiguous):
+        xp.maximum(x, 0, out=out)
+        return
+    # NumPy compares two runs three times as fast as a run and a number
+    x, out, zeros = x.reshape(-1), out.reshape(-1), _zeros(out.dtype)
+    whole = x.size // RUN * RUN
+    np.maximum(x[:whole].reshape(-1, RUN), zeros, out=out[:whole].reshape(-1, RUN))
+    np.maximum(x[whole:], zeros[: x.size - whole], out=out[whole:])
 
 
 @elementwise(
