@@ -14,6 +14,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import nnc_func as nnc
+from nnc_func import nn
 from nnc_func.errors import DTypeError, NncError
 from nnc_func.facets.dtypes import kind_of, weak
 from nnc_func.graph.composites import COMPOSITES
@@ -257,3 +258,19 @@ def test_without_the_package_it_is_said_what_to_install(monkeypatch: pytest.Monk
     monkeypatch.setitem(sys.modules, "ml_dtypes", None)
     with pytest.raises(DTypeError, match=r"pip install 'nnc_func\[bfloat16\]'"):
         LAZY.input("x", (2,), "bfloat16")
+
+
+def test_models_train_in_bfloat16() -> None:
+    x = np.random.default_rng(0).normal(size=(64, 8)).astype(B)
+    y = (widened(x).sum(1) > 0).astype("int64")
+    losses = []
+    for stack in (EAGER, LAZY):
+        model = nn.Sequential(nn.Dense(16), nn.relu, nn.Dense(2)).init(0, (None, 8), "bfloat16")
+        assert model[0].weight.dtype == B
+        done = nn.train(
+            stack, model, nn.softmax_cross_entropy, nn.SGD(), nn.Batches(x, y, 16), rate=0.5, steps=40, progress=False
+        )
+        assert {p.dtype for p in (done.model[0].weight, done.model[2].bias)} == {B}
+        losses.append(done.losses)
+    assert np.mean(losses[0][-4:]) < losses[0][0] / 2
+    np.testing.assert_allclose(*np.asarray(losses, np.float64), rtol=0.2, atol=0.1)

@@ -1470,6 +1470,10 @@ class Ops(Generic[T]):
         """An angle in radians, in degrees."""
         return self._compose("rad2deg", x)
 
+    def fmod(self, a: T | Scalar, b: T | Scalar, /) -> T:
+        """What a leaves when divided by b, the quotient cut to a whole number: of the sign of a; `remainder` has b's."""
+        return self._compose("fmod", a, b)
+
     def sinc(self, x: T | Scalar, /) -> T:
         """``sin(pi x) / (pi x)``, 1 at zero; near it by a power series, so that all derivatives are right there."""
         return self._compose("sinc", x)
@@ -2690,6 +2694,37 @@ class Ops(Generic[T]):
         be. With `weights` they are summed. Edges have the dtype of `x`, or float64 if that is of integers.
         """
         return self._compose("histogram", x, weights, bins=bins, range=range)
+
+    def window(self, *, size: int, kind: str = "hann", periodic: bool = True, dtype: npt.DTypeLike = "float64") -> T:
+        """A window of that many elements: ``"hann"``, ``"hamming"``, ``"blackman"`` or ``"boxcar"``, sums of cosines.
+
+        A `periodic` one is for transforms: it goes on with its first element. Else it ends as it begins, as NumPy's do.
+        Source: Harris, "On the use of windows for harmonic analysis", 1978.
+        """
+        return self._compose("window", size=size, kind=kind, periodic=periodic, dtype=dtype)
+
+    def quantize_linear(
+        self,
+        x: T | Scalar,
+        scale: T | Scalar,
+        zero: T | Scalar | None = None,
+        /,
+        *,
+        dtype: npt.DTypeLike = "uint8",
+        axis: int = -1,
+    ) -> T:
+        """``round(x / scale) + zero`` as integers of a dtype, the nearest that it has; halves are rounded to even.
+
+        Scale and zero point (0 unless given) are numbers, or vectors of one for each place of an axis. A NaN is zero.
+        Source: Jacob et al., CVPR 2018; the rule is that of ONNX.
+        """
+        return self._compose("quantize_linear", x, scale, zero, dtype=dtype, axis=axis)
+
+    def dequantize_linear(
+        self, x: T | Scalar, scale: T | Scalar, zero: T | Scalar | None = None, /, *, axis: int = -1
+    ) -> T:
+        """``(x - zero) * scale``, in the scale's dtype: what quantised numbers stand for; see `quantize_linear`."""
+        return self._compose("dequantize_linear", x, scale, zero, axis=axis)
 
     def einsum(self, *operands: T | Scalar, subscripts: str) -> T:
         """Einstein's summation: ``einsum(a, b, subscripts="ij,jk->ik")`` is the matrix product.

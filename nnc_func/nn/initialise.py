@@ -17,6 +17,7 @@ from attrs import frozen
 
 from nnc_func.device import NumPy
 from nnc_func.errors import ShapeError
+from nnc_func.facets.dtypes import FLOAT32, as_dtype, kind_of
 from nnc_func.graph.ops import CATALOGUE
 
 Initialiser = Callable[[Any, tuple[int, ...], Any], Any]
@@ -35,22 +36,29 @@ def outline(shape: tuple[int, ...], dtype: Any) -> Any:
     >>> outline((10**6, 10**6), "float32").strides
     (0, 0)
     """
-    return np.broadcast_to(np.zeros((), dtype), shape)
+    return np.broadcast_to(np.zeros((), as_dtype(dtype)), shape)
+
+
+def _drawn(dtype: Any) -> Any:
+    """The dtype in which numbers are drawn: float32 for narrower ones."""
+    found = as_dtype(dtype)
+    return FLOAT32 if kind_of(found) == "f" and found.itemsize < 4 else found
 
 
 def uniform(key: Any, shape: tuple[int, ...], dtype: Any, low: float, high: float) -> Any:
     """An array of uniformly distributed numbers."""
     if key is None:
         return outline(shape, dtype)
-    return NumPy().bind(CATALOGUE["random_uniform"], key, shape=shape, dtype=dtype, low=low, high=high)
+    drawn = NumPy().bind(CATALOGUE["random_uniform"], key, shape=shape, dtype=_drawn(dtype), low=low, high=high)
+    return drawn.astype(as_dtype(dtype), copy=False)
 
 
 def normal(key: Any, shape: tuple[int, ...], dtype: Any, deviation: float) -> Any:
     """An array of normally distributed numbers of mean 0."""
     if key is None:
         return outline(shape, dtype)
-    drawn = NumPy().bind(CATALOGUE["random_normal"], key, shape=shape, dtype=dtype)
-    return NumPy().bind(CATALOGUE["multiply"], drawn, deviation)
+    drawn = NumPy().bind(CATALOGUE["random_normal"], key, shape=shape, dtype=_drawn(dtype))
+    return NumPy().bind(CATALOGUE["multiply"], drawn, deviation).astype(as_dtype(dtype), copy=False)
 
 
 def fans(shape: tuple[int, ...]) -> tuple[int, int]:
@@ -129,7 +137,7 @@ class Constant:
     value: float
 
     def __call__(self, key: Any, shape: tuple[int, ...], dtype: Any) -> Any:
-        return np.full(shape, self.value, dtype)
+        return np.full(shape, self.value, as_dtype(dtype))
 
 
 zeros = Constant(0.0)

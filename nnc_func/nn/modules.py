@@ -12,6 +12,7 @@ import attrs
 import numpy as np
 
 from nnc_func.errors import OperatorError, ShapeError
+from nnc_func.facets.dtypes import kind_of
 from nnc_func.nn.abstract import Abstract
 from nnc_func.tree import flatten
 
@@ -310,7 +311,8 @@ def _walk(tree: Any, path: str, kind: str) -> Iterator[tuple[str, str]]:
             if not f.metadata.get("static"):
                 yield from _walk(getattr(tree, f.name), f"{path}.{f.name}", f.metadata.get("kind", kind))
     else:
-        floating = getattr(getattr(tree, "dtype", None), "kind", "") in "fc"
+        dtype = getattr(tree, "dtype", None)
+        floating = (kind_of(dtype) if isinstance(dtype, np.dtype) else getattr(dtype, "kind", "")) in "fc"
         yield path.lstrip("."), kind if floating else "state"
 
 

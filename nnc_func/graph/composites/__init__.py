@@ -23,6 +23,7 @@ from nnc_func.graph.composites import (
     resampling,
     resizing,
     searching,
+    signals,
     statistics,
 )
 
@@ -46,5 +47,6 @@ COMPOSITES = members(
     creation,
     manipulation,
     statistics,
+    signals,
     contraction,
 )

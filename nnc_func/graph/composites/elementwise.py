@@ -42,6 +42,20 @@ def rad2deg(o: Functions, x: Tensor, /) -> Tensor:
     return o.multiply(x, 180 / math.pi)
 
 
+@composite(
+    onnx=Refused("ONNX has it as Mod, told to do so"), tolerance=CLOSE,
+    samples=Samples(domain=((-0.9, 0.9), (1.0, 3.0)), avoid=(0.0,), dtypes=REALS),
+)  # fmt: skip
+def fmod(o: Functions, a: Tensor, b: Tensor, /) -> Tensor:
+    """What a leaves when divided by b, the quotient cut to a whole number: of the sign of a; `remainder` has b's."""
+    if kind_of(dtypes.promote(o.dtype(a), o.dtype(b))) == "f":
+        return o.copysign(o.remainder(o.abs(a), o.abs(b)), a)
+    left = o.remainder(a, b)
+    zero = o.number(0, left)
+    turned = o.logical_and(o.not_equal(left, zero), o.not_equal(o.less(a, 0), o.less(b, 0)))
+    return o.where(turned, o.subtract(left, b), left)
+
+
 @composite(onnx=OF_PARTS, samples=Samples(dtypes=FLOATS), tolerance=CLOSE)
 def sinc(o: Functions, x: Tensor, /) -> Tensor:
     """``sin(pi x) / (pi x)``, 1 at zero; near it by a power series, so that all derivatives are right there."""
