@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from attrs import evolve, frozen
 
-from nnc_func.errors import OnnxError
+from nnc_func.errors import OnnxError, ShapeError
 from nnc_func.facets.dims import Dim
 from nnc_func.graph.exporting.metadata import embedded, restored
 from nnc_func.graph.tensor import Tensor
@@ -154,8 +154,7 @@ class OnnxModel:
             self._why = error
             self._settle(error)
         except OnnxError as error:
-            said = all(i.shape is not None and all(isinstance(n, int) for n in i.shape) for i in self.inputs)
-            if said or isinstance(_root(error), OnnxError):  # numbers in place of symbolic extents would not mend it
+            if self._is_fixed() or isinstance(_root(error), OnnxError):  # numbers in place of extents would not help
                 raise
             self._why = error
             self._by_shape = True
@@ -172,33 +171,46 @@ class OnnxModel:
 
     def _run(self, arrays: list[Any]) -> Sequence[Any]:
         if self._program is not None:
-            return self._program(*arrays)  # type: ignore[no-any-return]
+            try:
+                return self._program(*arrays)  # type: ignore[no-any-return]
+            except ShapeError:
+                if self._is_fixed():
+                    raise
+                return self._run_compiled(arrays, by_shape=True)  # what was assumed of extents is not so
+        return self._run_compiled(arrays)
+
+    def _run_compiled(self, arrays: list[Any], by_shape: bool = False) -> Sequence[Any]:
+        """The outputs by a program that is compiled for these arguments, or others like them."""
         while True:
             static = {i.name: a for i, a in zip(self.inputs, arrays, strict=True) if i.name in self._static}
             if self._at_once or any(a.size > SMALL for a in static.values()):
                 found = self.apply(*arrays)
                 return self.stack.evaluate(*found)  # type: ignore[no-any-return]
-            key = (
-                tuple((name, a.shape, a.tobytes()) for name, a in static.items()),
-                tuple(a.shape for a in arrays) if self._by_shape else None,
-            )
+            by_shape = by_shape or self._by_shape
             try:
-                program = self._kept(key, static, arrays)
+                program = self._kept(static, arrays, by_shape)
+                return program(*[a for i, a in zip(self.inputs, arrays, strict=True) if i.name not in static])  # type: ignore[no-any-return]
             except Unresolved as error:
                 self._settle(error)
-                continue
             except OnnxError as error:
-                if self._by_shape:
+                if by_shape:
                     raise
                 self._why, self._by_shape = error, True  # where extents are known, more is
-                continue
-            return program(*[a for i, a in zip(self.inputs, arrays, strict=True) if i.name not in static])  # type: ignore[no-any-return]
+            except ShapeError:
+                if by_shape:
+                    raise
+                by_shape = True
 
-    def _kept(self, key: Any, static: Mapping[str, Any], arrays: list[Any]) -> Any:
+    def _is_fixed(self) -> bool:
+        """Whether the model says all extents of its inputs."""
+        return all(i.shape is not None and all(isinstance(n, int) for n in i.shape) for i in self.inputs)
+
+    def _kept(self, static: Mapping[str, Any], arrays: list[Any], by_shape: bool) -> Any:
+        shapes = {i.name: a.shape for i, a in zip(self.inputs, arrays, strict=True)} if by_shape else {}
+        key = tuple((name, a.shape, a.tobytes()) for name, a in static.items()), tuple(shapes.values())
         with self._lock:
             program = self._programs.get(key)
             if program is None:
-                shapes = {i.name: a.shape for i, a in zip(self.inputs, arrays, strict=True)} if self._by_shape else {}
                 program = self._programs[key] = self._compiled(static, shapes)
                 while len(self._programs) > PROGRAMS:
                     self._programs.popitem(last=False)
@@ -327,8 +339,8 @@ def _extent(name: str, dim: Any) -> Any:
     kind = dim.WhichOneof("value")
     if kind == "dim_value":
         return dim.dim_value if dim.dim_value >= 0 else None
-    if kind is None or not dim.dim_param:
-        return None
+    if kind is None or not re.search(r"\w", dim.dim_param):
+        return None  # "?" and the like are no names
     cleaned = re.sub(r"\W", "_", dim.dim_param)
     return cleaned if cleaned[0].isalpha() or cleaned[0] == "_" else f"_{cleaned}"
 

@@ -19,6 +19,7 @@ from nnc_func.onnx.implementations import body_opsets, defaults, described, expa
 from nnc_func.onnx.reading import domain_of
 from nnc_func.onnx.scopes import Frame, Scope, Unresolved, needed
 from nnc_func.onnx.signatures import check_attributes, check_entry, check_inputs
+from nnc_func.onnx.symbolic import elements
 from nnc_func.onnx.types import array_of, dense_of, dtype_of, element_of, onnx_package
 
 LONGEST = 10_000
@@ -129,11 +130,15 @@ class Trace:
             found = self.stack.concrete(value)
         except (GraphError, ExtentError):
             found = None
-        if found is None:
-            names = self._depends(value)
-            told = f"the elements of {value!r} decide a shape, and depend on {', '.join(map(repr, names)) or 'extents'}"
-            raise Unresolved(told, names)
-        return np.asarray(self.stack.device.to_numpy(found))
+        if found is not None:
+            return np.asarray(self.stack.device.to_numpy(found))
+        extents = elements(value.value, self.stack.device.to_numpy)
+        if extents is not None:
+            return extents
+        nodes = topological([value.value]) if isinstance(value.value, Value) else []
+        names = sorted({n.data for n in nodes if n.op is INPUT})
+        told = f"the elements of {value!r} decide a shape, and depend on {', '.join(map(repr, names)) or 'extents'}"
+        raise Unresolved(told, names)
 
     def is_known(self, value: Any) -> bool:
         """Whether `known` has an answer."""
@@ -146,10 +151,6 @@ class Trace:
     def unresolved(self, message: str) -> Unresolved:
         """The error that says so of symbolic extents."""
         return Unresolved(message)
-
-    def _depends(self, tensor: Tensor) -> list[str]:
-        value = tensor.value
-        return sorted({n.data for n in topological([value]) if n.op is INPUT}) if isinstance(value, Value) else []
 
     def dtype(self, value: Any) -> Any:
         """The NumPy dtype of whatever a name may stand for."""

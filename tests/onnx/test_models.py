@@ -46,3 +46,31 @@ def test_arguments_that_do_not_fit_are_refused(given: list[Any], told: str) -> N
     model = nnc.from_onnx(parsed("f (float[n] x) => (float[n] y) { y = Exp(x) }"))
     with pytest.raises(OnnxError, match=told):
         model(*given)
+
+
+def test_extents_that_are_cast_still_decide_shapes(stack: Any) -> None:
+    body = """f (float[n, m] x) => (float[a, b, c] y) {
+        whole = Shape(x) narrow = Cast<to=6>(whole) first = Constant<value_ints=[0]>()
+        rows = Gather(narrow, first) last = Constant<value_ints=[-1]>() more = Cast<to=6>(last)
+        one = Constant<value_ints=[1]>() single = Cast<to=6>(one)
+        wanted = Concat<axis=0>(rows, single, more) shape = Cast<to=7>(wanted) y = Reshape(x, shape)
+    }"""
+    model = nnc.from_onnx(parsed(body), stack)
+    assert model.program is not None
+    assert [model(np.ones(s, "float32")).shape for s in ((2, 3), (4, 5))] == [(2, 1, 3), (4, 1, 5)]
+
+
+def test_what_does_not_hold_of_all_extents_is_compiled_by_shape(stack: Any) -> None:
+    body = """f (float[n] x) => (float[m] y) {
+        from = Constant<value_ints=[1]>() to = Constant<value_ints=[4]>() y = Slice(x, from, to)
+    }"""
+    model = nnc.from_onnx(parsed(body), stack)
+    assert [model(np.zeros(n, "float32")).shape for n in (6, 3, 1, 5)] == [(3,), (2,), (0,), (3,)]
+
+
+def test_a_question_mark_is_no_name_of_an_extent(stack: Any) -> None:
+    model = parsed("f (float[n, m] x) => (float[n, m] y) { y = Abs(x) }")
+    for value in (*model.graph.input, *model.graph.output):
+        for dim in value.type.tensor_type.shape.dim:
+            dim.dim_param = "?"
+    assert nnc.from_onnx(model, stack)(np.ones((2, 3), "float32")).shape == (2, 3)

@@ -129,3 +129,8 @@ def test_a_model_that_misstates_the_rank_of_a_result_is_refused() -> None:
     wrong = nnc.from_onnx(model(*DDDDOCR, "ddddocr/common.onnx"))
     with pytest.raises(OnnxError, match=r"output '387' has shape .*, and the model says \[1, seqlen\]"):
         wrong(_noise(1, 1, 64, 160))
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if c[0] != SILERO], ids=named)
+def test_one_program_serves_all_extents(case: Any) -> None:
+    assert nnc.from_onnx(model(*case[0], case[1]), nnc.eager()).program is not None

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
 import tempfile
 import time
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 ATTEMPTS = 3
@@ -24,10 +26,26 @@ def folder() -> Path:
 def wheel(package: str, version: str) -> Path:
     """The wheel of a package, from the cache or by pip, as that is configured.
 
-    Several processes may ask at once: each downloads into a folder of its own, and the first one's file stays.
+    Several processes may ask at once: one of them downloads, into a folder of its own until the file is whole.
     """
     kept = folder()
     kept.mkdir(parents=True, exist_ok=True)
+    with _alone(kept / f"{package}.lock"):
+        return _kept(kept, package, version)
+
+
+@contextlib.contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """While no other process is, where the system has locks of files."""
+    with path.open("w") as file:
+        if os.name == "posix":
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX)  # let go when the file is closed
+        yield
+
+
+def _kept(kept: Path, package: str, version: str) -> Path:
     pattern = f"{package.replace('-', '_')}-{version}-*.whl"
     for attempt in range(ATTEMPTS):
         found = next((w for w in sorted(kept.glob(pattern)) if zipfile.is_zipfile(w)), None)

@@ -87,6 +87,9 @@ def scatter_nd(o: Any, x: Any, indices: Any, updates: Any, *, reduction: str = "
     return o.scatter_nd(x, indices, updates, mode=_mode(reduction))
 
 
+FAR = 10**9
+"""An end of a slice that is meant to be behind every axis."""
+
 # --- slices ------------------------------------------------------------------------------------------------
 
 
@@ -102,7 +105,7 @@ def _sliced(o: Any, x: Any, starts: Sequence[Any], ends: Sequence[Any], axes: An
         key[axis] = slice(start, end, step)
         if known(x.shape[axis]) and all(map(known, (start, end, step))):
             key[axis] = _settled(key[axis], x.shape[axis])
-        elif known(end) and abs(end) >= 2**31 - 1:
+        elif known(end) and abs(end) >= FAR:
             key[axis] = slice(start, None, step)
     return o.index(x, key=tuple(key))
 
