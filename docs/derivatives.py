@@ -78,6 +78,17 @@ try:
 except AssertionError as error:
     print(error)
 
+# ## What `where` leaves out
+#
+# A formula may be infinite where it is not chosen: elementwise operators behind `where` keep to what it chose, so that
+# 0 · ∞ is no NaN there. Where elements leave their places (a reshape, a matrix product), write the choice inside, too.
+
+entropy = lambda p: ops.sum(ops.where(p > 0, p * ops.log(p), 0))  # noqa: E731
+with np.errstate(all="ignore"):
+    print(stack.grad(entropy)([0.0, 0.5, 1.0]).numpy())
+reshaped = lambda p: ops.sum(ops.where(p > 0, ops.reshape(ops.log(ops.where(p > 0, p, 1)), shape=(3,)), 0))  # noqa: E731
+print(stack.grad(reshaped)([0.0, 0.5, 1.0]).numpy())
+
 # ## Rows of a batch
 #
 # `vmap` makes of a function of one example a function of many: not by a loop, but operator by operator. What becomes of

@@ -9,6 +9,7 @@ import numpy as np
 from attrs import frozen
 
 from nnc_func.facets.derivatives import ONE, Bilinear, Custom, Linear, Partials
+from nnc_func.facets.shapes import broadcast, same
 from nnc_func.op import Op
 
 SCALARS = (bool, int, float, complex)
@@ -37,6 +38,7 @@ class Called:
     name: str
     derivative: Joint
     several: bool = True
+    shape: None = None
 
 
 def tangent(o: Any, op: Op | Called, derivative: Any, y: Any, xs: Any, ts: Any, params: Any) -> Any:
@@ -78,8 +80,41 @@ def cast_like(o: Any, t: Any, y: Any) -> Any:
     return t if t.dtype is y.dtype else o.projected(t, o.dtype(y))
 
 
-def cotangent(o: Any, entry: Any, gs: list[Any], needed: list[int]) -> Iterator[tuple[int, Any]]:
-    """(position, cotangent) of each needed argument of one application, an entry of the tape."""
+Choices = tuple[tuple[Any, bool], ...]  # conditions, and for which of their values nothing is left out
+BY_ELEMENT = (broadcast, same)
+
+
+def left_out(entry: Any, position: int, choices: Choices) -> Choices:
+    """Outside of which elements an argument's cotangent is zero: what `where` says, and elementwise operators keep.
+
+    Arguments that broadcast to the result are not told of: their cotangents are sums.
+    """
+    derivative = entry.op.derivative
+    if isinstance(derivative, Linear) and derivative.chooses:
+        choices = (*choices, (entry.args[0], position == 1))
+    elif not choices or entry.op.shape not in BY_ELEMENT:
+        return ()
+    return choices if tuple(entry.args[position].shape) == tuple(entry.y.shape) else ()
+
+
+def both(a: Choices, b: Choices) -> Choices:
+    """What is left out of two cotangents is left out of their sum."""
+    return tuple(each for each in a if any(each[0] is other[0] and each[1] == other[1] for other in b))
+
+
+def _chosen(o: Any, choices: Choices, slope: Any, through: Any) -> Any:
+    """A product with a slope, which may be infinite or NaN where the other factor is left out by a choice."""
+    if choices and getattr(slope, "shape", ()):
+        for condition, kept in choices:
+            through = o.where(condition, through, 0) if kept else o.where(condition, 0, through)
+    return through
+
+
+def cotangent(o: Any, entry: Any, gs: list[Any], needed: list[int], choices: Choices = ()) -> Iterator[tuple[int, Any]]:
+    """(position, cotangent) of each needed argument of one application, an entry of the tape.
+
+    The cotangent of the result is zero outside of `choices`; see `left_out`.
+    """
     op, xs, params, y = entry.op, entry.args, entry.params, entry.y
     derivative = op.derivative
     g = tuple(gs) if op.several else gs[0]
@@ -87,7 +122,10 @@ def cotangent(o: Any, entry: Any, gs: list[Any], needed: list[int]) -> Iterator[
         for i in needed:
             formula = derivative.of[i]
             if formula is not None:
-                through = g if formula is ONE else _times(o, derivative, formula(o, y, *xs, **params), g)
+                through = g
+                if formula is not ONE:
+                    slope = formula(o, y, *xs, **params)
+                    through = _chosen(o, choices, slope, _times(o, derivative, slope, g))
                 yield i, o.sum_to(cast_like(o, through, xs[i]), xs[i].shape)
     elif isinstance(derivative, Linear):
         linear = range(len(xs)) if derivative.arguments is None else derivative.arguments
@@ -113,4 +151,6 @@ def cotangent(o: Any, entry: Any, gs: list[Any], needed: list[int]) -> Iterator[
         for i in needed:
             if derivative.vjp[i] is not None:
                 part = derivative.vjp[i](o, g, y, *xs, **params)
+                if part is not None and choices:
+                    part = _chosen(o, left_out(entry, i, choices), part, part)
                 yield i, None if part is None else cast_like(o, part, xs[i])

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any
 
-from nnc_func.autodiff.formulas import cotangent, tangent
+from nnc_func.autodiff.formulas import Choices, both, cotangent, left_out, tangent
 from nnc_func.autodiff.traced import Entry, Reverse, Traced
 from nnc_func.graph.origin import attributed
 
@@ -44,6 +44,7 @@ class Linearised:
         """The cotangents of the arguments, of those of the results."""
         o = self.functions
         flowing: dict[Entry, list[Any]] = {}
+        choices: dict[Entry, Choices] = {}
         for output, g in zip(self.outputs, cotangents, strict=True):
             if output is not None and g is not None:
                 _add(o, flowing, (output.mark, output.index), g)
@@ -53,9 +54,12 @@ class Linearised:
                 needed = [i for i, p in enumerate(entry.parents) if p is not None]
                 where = _origin(entry.y)
                 with attributed(where) if where else nullcontext():
-                    for i, g in cotangent(o, entry, gs, needed):
+                    chosen = choices.pop(entry, ())
+                    for i, g in cotangent(o, entry, gs, needed, chosen):
                         if g is not None:
-                            _add(o, flowing, entry.parents[i], g)
+                            to, kept = entry.parents[i], left_out(entry, i, chosen)
+                            choices[to[0]] = both(kept, choices.get(to[0], ())) if kept and to[0] in flowing else kept
+                            _add(o, flowing, to, g)
         return [flowing.get(x.mark, [None])[x.index] for x in self.starts]
 
     # --- forward --------------------------------------------------------------------------------------

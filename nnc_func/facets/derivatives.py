@@ -52,11 +52,14 @@ class Linear:
         Positions in which the operator is linear; None means all.
     homogeneous
         ``homogeneous(**params)`` gives the parameters of the linear part of an operator that adds a constant.
+    chooses
+        Whether the first argument says, element by element, which of the other two the result is.
     """
 
     transpose: Formula
     arguments: tuple[int, ...] | None = None
     homogeneous: Formula | None = None
+    chooses: bool = False
 
 
 @frozen

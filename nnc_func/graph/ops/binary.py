@@ -285,6 +285,7 @@ CHOICES = tuple(
             lambda: o.sum_to(o.where(condition, 0, g), b.shape),
         ),
         arguments=(1, 2),
+        chooses=True,
     ),
     dtype=_chosen,
     kernel=(
