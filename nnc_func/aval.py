@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from nnc_func.errors import ShapeError
-from nnc_func.facets.dims import Dim, Extent, product, symbols_of
+from nnc_func.facets.dims import Dim, Extent, Extents, product, symbols_of
 from nnc_func.facets.dtypes import REGISTERED, as_dtype, check_held
 from nnc_func.facets.expressions import parsed
 from nnc_func.facets.layouts import Layout, permutation, strides
@@ -49,7 +49,8 @@ class Aval:
     place: Place
 
     def __init__(self, shape: Any, dtype: Any, layout: Layout = None, place: Place = None) -> None:
-        self.shape = tuple(map(_extent, shape))
+        extents = tuple(map(_extent, shape))
+        self.shape = Extents(extents) if Dim in map(type, extents) else extents
         self.dtype = as_dtype(dtype) if type(dtype) is str else np.dtype(dtype)
         if self.dtype.kind not in "biufc" or self.dtype.num >= REGISTERED:
             check_held(self.dtype)

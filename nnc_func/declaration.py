@@ -97,7 +97,8 @@ class Declaration:
         for name in params:
             if name not in self.params:
                 wanted = ", ".join(self.params) or "none"
-                raise OperatorError(f"{self.name} has no parameter {name!r}; it has: {wanted}")
+                hint = "; cast with ops.cast, or use stack.array_api, where the standard has it" * (name == "dtype")
+                raise OperatorError(f"{self.name} has no parameter {name!r}; it has: {wanted}{hint}")
         items = []
         for name, default in self.params.items():
             value = params.get(name, default)

@@ -158,8 +158,35 @@ class Dim:
 
     __rtruediv__ = __truediv__
 
+    def _compared(self, other: Any) -> bool:
+        raise ShapeError(f"whether {self} is below {other} or above it is not known yet; bind the input first")
+
+    __lt__ = __le__ = __gt__ = __ge__ = _compared
+
     def __index__(self) -> int:
         raise ShapeError(f"the extent {self} is not known yet: Python wanted a number; bind the input first")
+
+
+class Extents(tuple[Any, ...]):
+    """Extents of a shape, of which at least one is a symbol: ``None in shape``, as the array API's standard has it.
+
+    It is equal to the tuple of the same extents, and its elements are those: a symbol can be passed on, as None cannot.
+
+    Examples
+    --------
+    >>> shape = Extents((Dim.named("n"), 3))
+    >>> None in shape, shape.count(None), shape == (Dim.named("n"), 3), shape[0]
+    (True, 1, True, n)
+    """
+
+    __slots__ = ()
+
+    def __contains__(self, extent: object) -> bool:
+        return extent is None or tuple.__contains__(self, extent)
+
+    def count(self, extent: Any) -> int:
+        """How often an extent is among them; None counts those that are not known."""
+        return sum(type(n) is Dim for n in self) if extent is None else super().count(extent)
 
 
 Extent = Union[int, Dim]

@@ -30,7 +30,10 @@ def normalise_axis(axis: int, rank: int) -> int:
     if not rank:
         raise ShapeError(f"axis {axis} of a tensor of rank 0, which has no axes; give it one with expand_dims")
     if axis is None:
-        raise ShapeError(f"one axis of a tensor of rank {rank} is wanted, given None")
+        raise ShapeError(
+            f"one axis of a tensor of rank {rank} is wanted, given None; flatten it first, or use stack.array_api or "
+            "NumPy's function, which do so"
+        )
     if not -rank <= axis < rank:
         raise ShapeError(f"axis {axis} is outside of a tensor of rank {rank}; wanted {-rank} to {rank - 1}")
     return axis % rank

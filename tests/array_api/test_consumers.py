@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 
 import nnc_func as nnc
+from nnc_func.errors import ShapeError
 
 STACKS = {"eager": nnc.eager(), "lazy": nnc.lazy()}
 BOTH = pytest.mark.parametrize("stack", STACKS.values(), ids=STACKS)
@@ -62,6 +64,21 @@ def test_array_api_compat(stack: nnc.Stack) -> None:
 def test_array_api_compat_knows_what_has_no_value() -> None:
     x = STACKS["lazy"].input("x", (2, 3))
     assert array_api_compat.is_lazy_array(x)
+
+
+@BOTH
+def test_unknown_extents_are_seen_by_who_asks_for_none(stack: nnc.Stack) -> None:
+    for x in (stack.input("x", (None, 3)), stack.input("y", ("n", 3)) * 2):
+        assert None in x.shape
+        assert (x.shape.count(None), x.shape.count(3)) == (1, 1)
+        assert array_api_compat.size(x) is None
+        assert stack.ops.reshape(x, shape=(3, x.shape[0])).shape == (3, x.shape[0])
+        assert pickle.loads(pickle.dumps(stack.input("y", ("n", 3)).shape)).count(None) == 1
+        with pytest.raises(ShapeError, match="is not known yet; bind the input first"):
+            x.shape[0] > 2  # noqa: B015 - comparing is what raises
+    known = stack.input("z", (2, 3))
+    assert None not in known.shape
+    assert array_api_compat.size(known) == 6
 
 
 @BOTH
