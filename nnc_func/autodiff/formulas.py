@@ -9,7 +9,6 @@ import numpy as np
 from attrs import frozen
 
 from nnc_func.facets.derivatives import ONE, Bilinear, Custom, Linear, Partials
-from nnc_func.facets.shapes import broadcast, same
 from nnc_func.op import Op
 
 SCALARS = (bool, int, float, complex)
@@ -38,7 +37,6 @@ class Called:
     name: str
     derivative: Joint
     several: bool = True
-    shape: None = None
 
 
 def tangent(o: Any, op: Op | Called, derivative: Any, y: Any, xs: Any, ts: Any, params: Any) -> Any:
@@ -81,7 +79,6 @@ def cast_like(o: Any, t: Any, y: Any) -> Any:
 
 
 Choices = tuple[tuple[Any, bool], ...]  # conditions, and for which of their values nothing is left out
-BY_ELEMENT = (broadcast, same)
 
 
 def left_out(entry: Any, position: int, choices: Choices) -> Choices:
@@ -92,7 +89,7 @@ def left_out(entry: Any, position: int, choices: Choices) -> Choices:
     derivative = entry.op.derivative
     if isinstance(derivative, Linear) and derivative.chooses:
         choices = (*choices, (entry.args[0], position == 1))
-    elif not choices or entry.op.shape not in BY_ELEMENT:
+    elif not choices or not (isinstance(derivative, Partials) or getattr(derivative, "by_element", False)):
         return ()
     return choices if tuple(entry.args[position].shape) == tuple(entry.y.shape) else ()
 

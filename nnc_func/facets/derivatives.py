@@ -54,12 +54,15 @@ class Linear:
         ``homogeneous(**params)`` gives the parameters of the linear part of an operator that adds a constant.
     chooses
         Whether the first argument says, element by element, which of the other two the result is.
+    by_element
+        Whether each element of the result is made of one of each argument, as `elementwise` says it.
     """
 
     transpose: Formula
     arguments: tuple[int, ...] | None = None
     homogeneous: Formula | None = None
     chooses: bool = False
+    by_element: bool = False
 
 
 @frozen
@@ -87,10 +90,13 @@ class Custom:
     vjp
         One formula ``(o, g, y, *xs, **params)`` an argument, or None for an argument without derivative.
         With several results g and y are tuples, ``g[i]`` being None where nothing flows back.
+    by_element
+        As of `Linear`.
     """
 
     jvp: Formula
     vjp: tuple[Any, ...]
+    by_element: bool = False
 
 
 @frozen

@@ -14,7 +14,7 @@ from attrs import evolve
 from nnc_func.device.kernels.move import NUMPY, Arrays, cast, converted, dtype_of
 from nnc_func.errors import DTypeError
 from nnc_func.facets import dtypes, layouts, shapes
-from nnc_func.facets.derivatives import Constant, Derivative
+from nnc_func.facets.derivatives import Constant, Custom, Derivative, Linear
 from nnc_func.facets.dims import known, product
 from nnc_func.facets.dtypes import kind_of
 from nnc_func.facets.kernels import ALL, Kernel, reference, ufunc
@@ -224,7 +224,8 @@ def elementwise(
         else:
             kernels = pointwise(kernel or own, standard or own, dtype, dtype in (dtypes.floating, real_floating))
         facts = {"layout": layouts.common, **facets}
-        declare = operator(shape=shapes.broadcast, dtype=dtype, derivative=derivative, kernels=kernels, **facts)
+        own_derivative = evolve(derivative, by_element=True) if isinstance(derivative, (Linear, Custom)) else derivative
+        declare = operator(shape=shapes.broadcast, dtype=dtype, derivative=own_derivative, kernels=kernels, **facts)
         return declare(signature)
 
     return decorate

@@ -267,7 +267,7 @@ def logical_not(x: Tensor, /) -> Tensor:
     dtype=dtypes.converted,
     layout=layouts.common,
     kernels=reference(move.cast, move.cast_into, infallible=True, strided=True),
-    derivative=Linear(lambda o, g, x, *, dtype: o.projected(g, o.dtype(x))),
+    derivative=Linear(lambda o, g, x, *, dtype: o.projected(g, o.dtype(x)), by_element=True),
     laws=(idempotent,),
     onnx=onnx_elementwise.cast,
     cost=free,
