@@ -60,12 +60,13 @@ class Classes(Module):
 
 
 def classes_head(classes: int, units: int = 1024, window: int = 7) -> Classes:
-    """Two layers as wide as the window, and two that tell."""
+    """Two layers as wide as the window, and two that tell: drawn as by Girshick, "Fast R-CNN", ICCV 2015."""
     shared = nn.Sequential(
         *convolution(units, window, valid=True, biased=True, epsilon=EPSILON), nn.relu,
         *convolution(units, 1, biased=True, epsilon=EPSILON), nn.relu, nn.Flatten(),
     )  # fmt: skip
-    return Classes(shared, nn.Dense(classes), nn.Dense(4 * classes))
+    scores, deltas = (nn.Dense(n, initialiser=nn.Normal(d)) for n, d in ((classes, 0.01), (4 * classes, 0.001)))
+    return Classes(shared, scores, deltas)
 
 
 def masks_head(classes: int, channels: int = 256) -> Any:

@@ -13,6 +13,7 @@ from nnc_func.nn.modules import Context, Module, module, static
 
 SCALE = 8  # sides of anchors, in strides of their level
 OVERLAP = 0.7
+DRAWN = nn.Normal(0.01)  # as in the paper: boxes are near their anchors at first
 
 
 @module
@@ -66,9 +67,9 @@ def proposals(size: tuple[int, int], hidden: int = 512, count: int = 1000, limit
     (2, 7, 4)
     """
     return Proposals(
-        nn.Sequential(nn.Conv2D(hidden, 3, padding="SAME"), nn.relu),
-        nn.Conv2D(2 * len(RATIOS), 1),
-        nn.Conv2D(4 * len(RATIOS), 1),
+        nn.Sequential(nn.Conv2D(hidden, 3, padding="SAME", initialiser=DRAWN), nn.relu),
+        nn.Conv2D(2 * len(RATIOS), 1, initialiser=DRAWN),
+        nn.Conv2D(4 * len(RATIOS), 1, initialiser=DRAWN),
         size,
         count,
         limit,
