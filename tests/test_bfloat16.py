@@ -260,7 +260,8 @@ def test_without_the_package_it_is_said_what_to_install(monkeypatch: pytest.Monk
         LAZY.input("x", (2,), "bfloat16")
 
 
-def test_models_train_in_bfloat16() -> None:
+@pytest.mark.parametrize(("update", "rate"), [(nn.SGD(), 0.5), (nn.Adam(), 0.05), (nn.SGD(momentum=0.9), 0.1)])
+def test_models_train_in_bfloat16(update: Any, rate: float) -> None:
     x = np.random.default_rng(0).normal(size=(64, 8)).astype(B)
     y = (widened(x).sum(1) > 0).astype("int64")
     losses = []
@@ -268,7 +269,7 @@ def test_models_train_in_bfloat16() -> None:
         model = nn.Sequential(nn.Dense(16), nn.relu, nn.Dense(2)).init(0, (None, 8), "bfloat16")
         assert model[0].weight.dtype == B
         done = nn.train(
-            stack, model, nn.softmax_cross_entropy, nn.SGD(), nn.Batches(x, y, 16), rate=0.5, steps=40, progress=False
+            stack, model, nn.softmax_cross_entropy, update, nn.Batches(x, y, 16), rate=rate, steps=40, progress=False
         )
         assert {p.dtype for p in (done.model[0].weight, done.model[2].bias)} == {B}
         losses.append(done.losses)

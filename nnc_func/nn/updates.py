@@ -11,6 +11,7 @@ import numpy as np
 from attrs import frozen
 
 from nnc_func.errors import OperatorError
+from nnc_func.facets.dtypes import FLOAT32, is_bfloat16
 from nnc_func.tree import flatten
 
 Slots = dict[str, Any]
@@ -28,9 +29,7 @@ class Update:
     def init(self, parameters: Any) -> Slots:
         """The slots before the first step: for each name a tree of zeros like the parameters."""
         leaves, structure = flatten(parameters)
-        return {
-            name: structure.build([np.zeros(p.shape, np.dtype(str(p.dtype))) for p in leaves]) for name in self._names()
-        }
+        return {name: structure.build([np.zeros(p.shape, _computed_in(p)) for p in leaves]) for name in self._names()}
 
     def __call__(self, gradients: Any, slots: Slots, parameters: Any, step: Any, rate: Any) -> tuple[Any, Slots]:
         """New parameters and new slots, of gradients like the parameters.
@@ -58,8 +57,11 @@ class Update:
         columns = [flatten(slots[name])[0] for name in names]
         rows = []
         for i, (g, p) in enumerate(zip(found, leaves, strict=True)):
+            own, wanted = p.dtype, _computed_in(p)
+            if own != wanted:  # bfloat16
+                g, p = g.astype(wanted), p.astype(wanted)
             new, kept = self.one(g, tuple(c[i] for c in columns), p, _like(step, p), _like(rate, p))
-            rows.append((new, *kept))
+            rows.append((new if own == wanted else new.astype(own), *kept))
         parts = [structure.build([row[at] for row in rows]) for at in range(1 + len(names))]
         return parts[0], dict(zip(names, parts[1:], strict=True))
 
@@ -69,6 +71,12 @@ class Update:
     def one(self, g: Any, slots: tuple[Any, ...], p: Any, step: Any, rate: Any) -> tuple[Any, tuple[Any, ...]]:
         """The new parameter and its new slots."""
         raise OperatorError(f"{type(self).__name__} does not say how a parameter is updated: define one(...)")
+
+
+def _computed_in(p: Any) -> Any:
+    """The dtype of what is remembered of a parameter: its own, or float32 of bfloat16, in which 0.999 is 1."""
+    own = np.dtype(str(p.dtype))
+    return FLOAT32 if is_bfloat16(own) else own
 
 
 def _like(number: Any, p: Any) -> Any:
