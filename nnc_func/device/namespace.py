@@ -16,7 +16,7 @@ from nnc_func.declaration import Items
 from nnc_func.device.narrow import in_float32, is_narrow
 from nnc_func.errors import AllocationError, CheckError, DeviceError, DTypeError, NncError, RunError, ShapeError
 from nnc_func.facets.dtypes import as_dtype, check_conversion, kind_of
-from nnc_func.facets.kernels import Kernel, takes_layouts
+from nnc_func.facets.kernels import GAPLESS, Kernel, takes_layouts
 from nnc_func.op import Op
 
 HOST = (np.ndarray, np.generic)  # data that is nobody's yet, as Python numbers and lists are
@@ -186,12 +186,20 @@ def computed(xp: Any, on: str, op: Op, avals: tuple[Aval, ...], items: Items) ->
 def writing(xp: Any, kernel: Kernel, items: Items, outs: int, scratch: tuple[Any, ...]) -> Callable[..., Any]:
     """The kernel as a function ``f(*arrays, *outs)`` that writes into its last arguments."""
     if kernel.ufunc is not None:
-        return getattr(xp, kernel.ufunc)  # type: ignore[no-any-return]
+        found: Callable[..., Any] = getattr(xp, kernel.ufunc)
+        return partial(_gapless, found) if kernel.ufunc in GAPLESS else found
     params = dict(items)
     if kernel.into is not None:
         return partial(_into, kernel.into, xp, scratch, params, outs)
     assert kernel.compute is not None, kernel
     return partial(_copying, partial(kernel.compute, xp, **params), outs)
+
+
+def _gapless(call: Any, x: Any, out: Any) -> None:
+    if out.flags.c_contiguous:
+        call(x, out)
+    else:
+        out[...] = call(x)
 
 
 def _into(into: Any, xp: Any, scratch: Any, params: Any, outs: int, *arrays: Any) -> None:

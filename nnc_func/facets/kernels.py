@@ -10,6 +10,8 @@ from attrs import frozen
 from nnc_func.facets.layouts import NHWC, ROW_MAJOR, permutation
 
 Layouts = tuple[str | tuple[str, ...], ...]
+GAPLESS = frozenset({"isfinite", "isinf", "isnan", "signbit"})
+"""Ufuncs of NumPy 2.4 that leave some elements of a result with gaps unwritten, on some processors."""
 ALL = "all"  # every argument whose shape and dtype equal the result's may be overwritten
 
 
@@ -56,7 +58,8 @@ class Kernel:
     copies_strided
         It needs memory of its own for operands and results that are not contiguous: there it may fail all the same.
     strided
-        `into` writes into arrays with any strides as well. A ufunc does, and so does what has no `into`.
+        `into` writes into arrays with any strides as well. A ufunc does, but for those of `GAPLESS`, and so does what
+        has no `into`.
     """
 
     name: str
@@ -76,7 +79,7 @@ class Kernel:
     @property
     def writes_strided(self) -> bool:
         """Whether results may have any strides."""
-        return self.strided or self.into is None
+        return self.strided or (self.into is None and self.ufunc not in GAPLESS)
 
     @property
     def certain(self) -> bool:
