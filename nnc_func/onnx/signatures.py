@@ -22,11 +22,12 @@ _TYPES = {
 
 @frozen
 class Formal:
-    """An input of a schema: its name, its type variable, the dtypes that it may have, whether it repeats."""
+    """An input of a schema: its name, its type variable, the dtypes that it may have, whether it may be left out."""
 
     name: str
     variable: str
     dtypes: frozenset[str]
+    optional: bool
     variadic: bool
     homogeneous: bool
 
@@ -39,13 +40,13 @@ def formals(schema: Any) -> tuple[Formal, ...]:
         dtypes = frozenset(
             _TYPES.get(t[len("tensor(") : -1], t) if t.startswith("tensor(") else t for t in map(str, each.types)
         )
-        variadic = each.option.name == "Variadic"
-        found.append(Formal(each.name, each.type_str, dtypes, variadic, each.is_homogeneous))
+        optional, variadic = each.option.name == "Optional", each.option.name == "Variadic"
+        found.append(Formal(each.name, each.type_str, dtypes, optional, variadic, each.is_homogeneous))
     return tuple(found)
 
 
 def check_inputs(schema: Any, given: Sequence[np.dtype[Any] | None]) -> None:
-    """Raise where inputs are too many or too few, or their dtypes are not those of the schema.
+    """Raise where inputs are too many or too few, one is missing, or their dtypes are not those of the schema.
 
     Parameters
     ----------
@@ -65,6 +66,8 @@ def check_inputs(schema: Any, given: Sequence[np.dtype[Any] | None]) -> None:
     for i, dtype in enumerate(given):
         formal = declared[min(i, len(declared) - 1)]
         if dtype is None:
+            if not formal.optional:
+                raise OnnxError(f"input {i}, {formal.name!r}, is missing")
             continue
         if dtype.name not in formal.dtypes:
             raise OnnxError(f"input {formal.name!r} may not be {dtype}; it may be {', '.join(sorted(formal.dtypes))}")

@@ -26,6 +26,7 @@ LONGEST = 10_000
 """Loops that are written out have at most so many steps, all of them together."""
 MOST_NODES = 100_000
 """As many nodes are applied, those of functions and loops each time that they are."""
+_MISFITS = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
 
 
 class Body:
@@ -188,8 +189,10 @@ class Trace:
                 raise Unresolved(_at(node, frame, error), error.inputs) from error
             except OnnxError as error:
                 raise OnnxError(_at(node, frame, error)) from error
-            except (NncError, ArithmeticError, LookupError, MemoryError, TypeError, ValueError) as error:
+            except NncError as error:
                 raise OnnxError(_at(node, frame, error)) from error
+            except _MISFITS as error:
+                raise OnnxError(f"{_at(node, frame, error)}; given {_given(node, scope)}") from error
 
     def _name(self, node: Any, results: Any, scope: Scope) -> None:
         if len(results) < len(node.output) and any(node.output[len(results) :]):
@@ -315,6 +318,18 @@ def _result(scope: Scope, name: str) -> Any:
     except OnnxError:
         raise OnnxError(f"the graph's output {name!r} is the result of no node") from None
     return found
+
+
+def _given(node: Any, scope: Scope) -> str:
+    """The inputs of a node, as far as they have values."""
+    found = []
+    for name in node.input:
+        try:
+            value = scope.find(name) if name else None
+        except OnnxError:
+            value = None
+        found.append("nothing" if value is None else f"{value.dtype}{[*map(str, value.shape)]}".replace("'", ""))
+    return ", ".join(found) or "no inputs"
 
 
 def _at(node: Any, frame: Frame, error: BaseException) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import nnc_func as nnc
+from nnc_func.config import config
 from nnc_func.graph.node import topological
 from nnc_func.tree import flatten
 
@@ -129,6 +130,15 @@ def test_channels_lie_innermost_from_the_first_convolution_to_the_last() -> None
     kernels = {i.kernel for i in program.plan.instructions if i.op.name.startswith(("conv2d", "max_pool"))}
     assert kernels == {"rows of windows", "axis by axis, reordered"}
     assert program.graph.outputs[0].aval.layout is None
+
+
+def test_blocks_are_rounded_otherwise_and_the_rule_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config, "spec", 2)  # both sides of every rewrite are computed
+    y = LAZY.input("x", (1, 20, 7, 5))
+    for _ in range(6):
+        kernel = np.random.default_rng(0).standard_normal((3, 3, y.shape[1], 16)).astype("float32") / 8
+        y = OPS.relu(OPS.conv2d(y, LAZY.asarray(kernel), padding="SAME", data_format="NCHW") + 1)
+    assert names([y]).count("conv2d_blockwise") == 6
 
 
 def test_few_convolutions_stay_as_they_are() -> None:

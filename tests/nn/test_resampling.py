@@ -113,6 +113,13 @@ def test_a_cubic_of_half_coefficient_keeps_parabolas() -> None:
     np.testing.assert_allclose(found[5:-5], at[5:-5] ** 2, rtol=1e-12)
 
 
+def test_the_only_element_is_the_first_or_the_middle() -> None:
+    x = EAGER.asarray(np.arange(5.0))
+    for coordinates, wanted in (("pytorch_half_pixel", 0.0), ("half_pixel", 2.0), ("align_corners", 0.0)):
+        found = EAGER.ops.resample(x, axes=0, size=1, method="linear", coordinates=coordinates)
+        np.testing.assert_allclose(found.numpy(), [wanted], atol=1e-12)
+
+
 def test_antialiasing_weighs_all_that_an_element_stands_for() -> None:
     found = EAGER.ops.resample(EAGER.asarray(np.eye(8)), axes=0, size=2, method="linear", antialias=True).numpy()
     assert ((found > 0).sum(axis=0) > 0).all()  # without it, half of the elements count for nothing

@@ -10,7 +10,7 @@ from nnc_func.graph.ops.conv_fused import accepts, conv2d_blockwise
 from nnc_func.graph.ops.fused import is_step, step_kernel
 from nnc_func.graph.origin import merged
 from nnc_func.graph.rules.fuse import MOST, now
-from nnc_func.graph.rules.rule import whole_graph
+from nnc_func.graph.rules.rule import ROUNDING, whole_graph
 
 
 def _is_step(node: Node, like: Any, taken: set[Node]) -> bool:
@@ -63,9 +63,12 @@ def _groups(order: list[Node], roots: tuple[Value, ...]) -> dict[Node, list[Node
     return found
 
 
-@whole_graph()
+@whole_graph(numerics=ROUNDING)
 def fuse_convolution(roots: tuple[Value, ...], order: list[Node], builder: Any) -> Any:
-    """Elementwise operators that follow a convolution, and that alone, are computed with it, in the caches."""
+    """Elementwise operators that follow a convolution, and that alone, are computed with it, in the caches.
+
+    Products of blocks are rounded otherwise than those that the convolution's own kernel makes.
+    """
     if builder.operator.type.ops.get(conv2d_blockwise.name) is not conv2d_blockwise:
         return roots, 0
     groups = _groups(order, roots) if any(n.op is conv2d for n in order) else {}

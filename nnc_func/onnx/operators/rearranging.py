@@ -103,8 +103,10 @@ def col2im(
 def center_crop_pad(o: Context, x: Tensor, shape: Any, /, *, axes: Ints | None = None) -> Tensor:
     """The middle of a tensor, or a tensor in the middle of zeros, axis by axis."""
     over = range(len(x.shape)) if axes is None else [normalise_axis(a, len(x.shape)) for a in axes]
+    if len(over) != np.size(shape):
+        raise ShapeError(f"CenterCropPad wants an extent for each of {len(over)} axes, given {shape}")
     starts, stops, widths = [0] * len(x.shape), [*x.shape], [(0, 0)] * len(x.shape)
-    for axis, wanted in zip(over, [int(n) for n in shape], strict=True):
+    for axis, wanted in zip(over, o.sized(shape), strict=True):
         have = x.shape[axis]
         if not known(have):
             raise ShapeError(f"the middle of an extent of {have} is not known; give the input's shape")

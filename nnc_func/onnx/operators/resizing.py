@@ -196,11 +196,17 @@ def _scaled(o: Context, n: Extent, scale: float) -> Extent:
     raise ShapeError(f"an extent of {n} is scaled by {scale}; give the input's shape")
 
 
+def _one_each(name: str, values: Any, axes: Ints) -> Any:
+    if len(values) != len(axes) or any(isinstance(v, list) for v in values):
+        raise OperatorError(f"{name} are one number for each of {len(axes)} axes, given {values}")
+    return values
+
+
 def _by_scales(
     o: Context, x: Tensor, axes: Ints, scales: Any, way: Way, roi: list[tuple[float, float]]
 ) -> Tensor:  # fmt: skip
     given: list[float | None] = [1.0] * len(x.shape)
-    for axis, scale in zip(axes, np.asarray(scales).tolist(), strict=True):
+    for axis, scale in zip(axes, _one_each("scales", np.asarray(scales).tolist(), axes), strict=True):
         if not scale > 0:
             raise OperatorError(f"scales are positive, given {scale}")
         given[axis] = float(scale)
@@ -213,7 +219,7 @@ def _by_sizes(
 ) -> Tensor:
     wanted: list[Extent] = [*x.shape]
     given: list[float | None] = [1.0] * len(x.shape)
-    for axis, size in zip(axes, o.integers(sizes), strict=True):
+    for axis, size in zip(axes, _one_each("sizes", o.integers(sizes), axes), strict=True):
         wanted[axis], given[axis] = size, None
     if policy != "stretch":
         if policy not in ("not_larger", "not_smaller"):

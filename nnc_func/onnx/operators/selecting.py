@@ -111,8 +111,10 @@ def _sliced(o: Any, x: Any, starts: Sequence[Any], ends: Sequence[Any], axes: An
 
 
 def _settled(part: slice, extent: int) -> slice:
-    start, stop, step = part.indices(extent)
-    return slice(start, None if stop < 0 else stop, step)
+    """The same without negative numbers; a start in front of the axis is its first element, backwards too."""
+    begin = part.start if part.start is None or part.start >= -extent else 0
+    start, stop, step = slice(begin, part.stop, part.step).indices(extent)
+    return slice(max(start, 0), None if stop < 0 else stop, step)
 
 
 @onnx_operator("Slice", since=1)
@@ -133,7 +135,10 @@ def slice_(o: Any, x: Any, starts: Any, ends: Any, axes: Any = None, steps: Any 
 @onnx_operator("Trilu", since=14, known=("k",))
 def trilu(o: Any, x: Any, k: Any = None, *, upper: int = 1) -> Any:
     """The upper or lower triangles of matrices."""
-    (at,) = (0,) if k is None else o.integers(k)
+    listed = (0,) if k is None else o.integers(k)
+    if len(listed) != 1:
+        raise OnnxError(f"k is one number, given {len(listed)}")
+    (at,) = listed
     return (o.triu if upper else o.tril)(x, k=at)
 
 

@@ -155,7 +155,9 @@ def split(o: Any, x: Any, split: Any = None, *, axis: int = 0, num_outputs: int 
     """Parts of an axis."""
     if num_outputs is not None and (split is not None or num_outputs < 1):
         raise OnnxError(f"num_outputs={num_outputs} and split={split}: one of them says how many parts there are")
-    return _parts(o, x, axis, None if split is None else o.integers(split), num_outputs or o.results)
+    if num_outputs is not None and num_outputs != o.results:
+        raise OnnxError(f"num_outputs={num_outputs}, and {o.results} results are named")
+    return _parts(o, x, axis, None if split is None else o.integers(split), o.results)
 
 
 @onnx_operator("ReverseSequence", since=(10, 28))

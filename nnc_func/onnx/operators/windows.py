@@ -56,9 +56,12 @@ def amounts_of(
     ShapeError
         ``SAME_LOWER`` of an extent that is not known, with strides.
     OperatorError
-        Another kind of padding, a negative number of zeros, or too few numbers.
+        Another kind of padding, a negative number of zeros, or too few numbers; strides or dilations below one.
     """
     axes = len(extents)
+    for name, numbers in (("strides", strides), ("dilations", dilations)):
+        if len(numbers) != axes or min(numbers) < 1:
+            raise OperatorError(f"{name} are {axes} numbers of at least one, given {tuple(numbers)}")
     if auto_pad == "SAME_UPPER":
         return "SAME"
     if auto_pad == "VALID":
