@@ -318,10 +318,10 @@ def table(ops: Any, composites: Any) -> str:
         lines += [row(op) for op in members]
     lines += ["", "# Composites", "", f"{len(composites)} functions of those operators: what is known of them follows."]
     for family, members in families(composites).items():
-        lines += ["", f"## {family}", "", "| composite | what it is | derivative | ONNX |", "|---|---|---|---|"]
+        lines += ["", f"## {family}", "", "| composite | what it is | derivative |", "|---|---|---|"]
         for each in members:
             smooth = "of its operators" if each.derivative is None else derivative(each.derivative)
-            cells = [f"`{each.signature()}`", sentence(each.doc), smooth, onnx(each.onnx)]
+            cells = [f"`{each.signature()}`", sentence(each.doc), smooth]
             lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join([*lines, ""])
 

@@ -11,7 +11,7 @@ from attrs import field, frozen
 from nnc_func.declaration import Declaration, declared
 from nnc_func.errors import DTypeError, OperatorError, ShapeError
 from nnc_func.facets.dtypes import weak
-from nnc_func.facets.samples import Refused, Samples, Tolerance
+from nnc_func.facets.samples import Samples, Tolerance
 from nnc_func.graph.functions import Functions
 from nnc_func.graph.ops import CATALOGUE
 from nnc_func.graph.origin import origin, told
@@ -34,7 +34,7 @@ class Composite(Declaration):
         The tensors that cannot be left out; further ones are None where they are.
     derivative
         None: it is as smooth as its operators. `Refusal` or `Constant` where no derivative is of use.
-    onnx, samples, tolerance
+    samples, tolerance
         The facets that cannot follow from others.
 
     Examples
@@ -48,7 +48,6 @@ class Composite(Declaration):
     define: Callable[..., Any]
     least: int
     derivative: Any = None
-    onnx: Any = Refused("not mapped yet")
     samples: Samples = Samples()
     tolerance: Tolerance = Tolerance()
     _parameters: Mapping[str, Any] = field(init=False, factory=dict)
@@ -120,8 +119,7 @@ def composite(**facets: Any) -> Callable[[Callable[..., Any]], Composite]:
     Examples
     --------
     >>> import nnc_func as nnc
-    >>> from nnc_func.facets.samples import Refused
-    >>> @composite(onnx=Refused("an example"))
+    >>> @composite()
     ... def doubled(o, x, /):
     ...     \"""Twice x.\"""
     ...     return o.add(x, x)

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from nnc_func.facets.dtypes import kind_of
-from nnc_func.facets.samples import FLOATS, REALS, Refused, Samples, Tolerance
+from nnc_func.facets.samples import FLOATS, REALS, Samples, Tolerance
 from nnc_func.graph.composite import composite
 from nnc_func.graph.functions import Functions
 from nnc_func.graph.ops.families import Tensor
@@ -14,7 +14,6 @@ from nnc_func.graph.ops.families import Tensor
 CLOSE = Tolerance(32.0)
 SMOOTH = Samples(dtypes=FLOATS)
 KINK = Samples(avoid=(0.0,), dtypes=FLOATS)
-OF_PARTS = Refused("it is exported as the operators that it is made of")
 
 
 def _floating(o: Functions, x: Tensor) -> Any:
@@ -25,7 +24,7 @@ def _floating(o: Functions, x: Tensor) -> Any:
 # --- smooth -----------------------------------------------------------------------------------------------
 
 
-@composite(onnx="Gelu", samples=Samples(dtypes=FLOATS, params=lambda _, draw: {"approximate": draw((False, True))}),
+@composite(samples=Samples(dtypes=FLOATS, params=lambda _, draw: {"approximate": draw((False, True))}),
            tolerance=CLOSE)  # fmt: skip
 def gelu(o: Functions, x: Tensor, /, *, approximate: bool = False) -> Tensor:
     """x times the probability that a normal number lies below x: ``x (1 + erf(x / √2)) / 2``.
@@ -40,25 +39,25 @@ def gelu(o: Functions, x: Tensor, /, *, approximate: bool = False) -> Tensor:
     return o.multiply(o.multiply(x, 0.5), o.erfc(o.multiply(x, -math.sqrt(0.5))))
 
 
-@composite(onnx=OF_PARTS, samples=SMOOTH, tolerance=CLOSE)
+@composite(samples=SMOOTH, tolerance=CLOSE)
 def silu(o: Functions, x: Tensor, /) -> Tensor:
     """``x sigmoid(x)``, also called swish."""
     return o.multiply(x, o.sigmoid(x))
 
 
-@composite(onnx=OF_PARTS, samples=SMOOTH, tolerance=CLOSE)
+@composite(samples=SMOOTH, tolerance=CLOSE)
 def mish(o: Functions, x: Tensor, /) -> Tensor:
     """``x tanh(softplus(x))``. Source: Misra, "Mish: a self regularized non-monotonic activation function", 2019."""
     return o.multiply(x, o.tanh(o.softplus(o.clip(x, max=30))))  # beyond, tanh is 1 in every dtype
 
 
-@composite(onnx=OF_PARTS, samples=SMOOTH, tolerance=CLOSE)
+@composite(samples=SMOOTH, tolerance=CLOSE)
 def log_sigmoid(o: Functions, x: Tensor, /) -> Tensor:
     """The logarithm of sigmoid: ``-log(1 + exp(-x))``."""
     return o.negative(o.softplus(o.negative(x)))
 
 
-@composite(onnx="Softsign", samples=KINK, tolerance=CLOSE)
+@composite(samples=KINK, tolerance=CLOSE)
 def softsign(o: Functions, x: Tensor, /) -> Tensor:
     """``x / (1 + |x|)``, between -1 and 1; infinite arguments give NaN."""
     return o.divide(x, o.add(o.abs(_floating(o, x)), 1))
@@ -76,7 +75,7 @@ def _joined(o: Functions, x: Tensor, left: Tensor, right: Tensor) -> Tensor:
     return o.where(o.greater(x, 0), right, left)
 
 
-@composite(onnx="Elu", samples=Samples(avoid=(0.0,), dtypes=FLOATS, params=lambda _, draw: {"alpha": draw((1.0, 0.5))}),
+@composite(samples=Samples(avoid=(0.0,), dtypes=FLOATS, params=lambda _, draw: {"alpha": draw((1.0, 0.5))}),
            tolerance=CLOSE)  # fmt: skip
 def elu(o: Functions, x: Tensor, /, *, alpha: float = 1.0) -> Tensor:
     """x, or ``alpha (exp(x) - 1)`` below zero; the derivative at zero is `alpha`.
@@ -87,7 +86,7 @@ def elu(o: Functions, x: Tensor, /, *, alpha: float = 1.0) -> Tensor:
     return _joined(o, x, o.multiply(o.expm1(_safe(o, x)), alpha), x)
 
 
-@composite(onnx="Selu", samples=KINK, tolerance=CLOSE)
+@composite(samples=KINK, tolerance=CLOSE)
 def selu(o: Functions, x: Tensor, /) -> Tensor:
     """`elu` scaled such that means and variances settle at 0 and 1: ``1.0507… elu(x, alpha=1.6733…)``.
 
@@ -96,7 +95,7 @@ def selu(o: Functions, x: Tensor, /) -> Tensor:
     return o.multiply(o.elu(x, alpha=1.6732632423543772), 1.0507009873554805)
 
 
-@composite(onnx="Celu", tolerance=CLOSE, samples=Samples(
+@composite(tolerance=CLOSE, samples=Samples(
     avoid=(0.0,), dtypes=FLOATS, params=lambda _, draw: {"alpha": draw((1.0, 0.5))}
 ))  # fmt: skip
 def celu(o: Functions, x: Tensor, /, *, alpha: float = 1.0) -> Tensor:
@@ -105,7 +104,7 @@ def celu(o: Functions, x: Tensor, /, *, alpha: float = 1.0) -> Tensor:
     return _joined(o, x, o.multiply(o.expm1(o.multiply(_safe(o, x), 1 / alpha)), alpha), x)
 
 
-@composite(onnx="LeakyRelu", tolerance=CLOSE, samples=Samples(
+@composite(tolerance=CLOSE, samples=Samples(
     avoid=(0.0,), dtypes=FLOATS, params=lambda _, draw: {"slope": draw((0.01, 0.2))}
 ))  # fmt: skip
 def leaky_relu(o: Functions, x: Tensor, /, *, slope: float = 0.01) -> Tensor:
@@ -114,7 +113,7 @@ def leaky_relu(o: Functions, x: Tensor, /, *, slope: float = 0.01) -> Tensor:
     return _joined(o, x, o.multiply(x, slope), x)
 
 
-@composite(onnx="PRelu", tolerance=CLOSE, samples=Samples(avoid=(0.0,), dtypes=FLOATS))
+@composite(tolerance=CLOSE, samples=Samples(avoid=(0.0,), dtypes=FLOATS))
 def prelu(o: Functions, x: Tensor, slope: Tensor, /) -> Tensor:
     """x, or `slope` times x below zero, where the slope is a tensor, that may be learnt, and broadcasts.
 
@@ -126,31 +125,31 @@ def prelu(o: Functions, x: Tensor, slope: Tensor, /) -> Tensor:
 # --- bounded pieces ---------------------------------------------------------------------------------------
 
 
-@composite(onnx=OF_PARTS, samples=Samples(domain=(-3.0, 9.0), avoid=(0.0, 6.0), dtypes=REALS))
+@composite(samples=Samples(domain=(-3.0, 9.0), avoid=(0.0, 6.0), dtypes=REALS))
 def relu6(o: Functions, x: Tensor, /) -> Tensor:
     """The number, not below 0 and not above 6."""
     return o.clip(x, min=0, max=6)
 
 
-@composite(onnx="HardSigmoid", samples=Samples(domain=(-5.0, 5.0), avoid=(-3.0, 3.0), dtypes=FLOATS), tolerance=CLOSE)
+@composite(samples=Samples(domain=(-5.0, 5.0), avoid=(-3.0, 3.0), dtypes=FLOATS), tolerance=CLOSE)
 def hard_sigmoid(o: Functions, x: Tensor, /) -> Tensor:
     """``x / 6 + 1 / 2``, not below 0 and not above 1: sigmoid in three straight pieces."""
     return o.clip(o.add(o.multiply(x, 1 / 6), 0.5), min=0, max=1)
 
 
-@composite(onnx="HardSwish", samples=Samples(domain=(-5.0, 5.0), avoid=(-3.0, 3.0), dtypes=FLOATS), tolerance=CLOSE)
+@composite(samples=Samples(domain=(-5.0, 5.0), avoid=(-3.0, 3.0), dtypes=FLOATS), tolerance=CLOSE)
 def hard_swish(o: Functions, x: Tensor, /) -> Tensor:
     """``x hard_sigmoid(x)``. Source: Howard and others, "Searching for MobileNetV3", 2019."""
     return o.multiply(x, o.hard_sigmoid(x))
 
 
-@composite(onnx=OF_PARTS, samples=Samples(avoid=(-1.0, 1.0), dtypes=REALS))
+@composite(samples=Samples(avoid=(-1.0, 1.0), dtypes=REALS))
 def hard_tanh(o: Functions, x: Tensor, /) -> Tensor:
     """The number, not below -1 and not above 1."""
     return o.clip(x, min=-1 if o.dtype(x).kind != "u" else 0, max=1)
 
 
-@composite(onnx=OF_PARTS, samples=Samples(avoid=(0.0,), dtypes=REALS))
+@composite(samples=Samples(avoid=(0.0,), dtypes=REALS))
 def square_relu(o: Functions, x: Tensor, /) -> Tensor:
     """The square of `relu`. Source: So and others, "Primer: searching for efficient transformers", 2021."""
     return o.square(o.relu(x))

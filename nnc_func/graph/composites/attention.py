@@ -10,7 +10,7 @@ import numpy as np
 from nnc_func.errors import DTypeError, OperatorError, ShapeError
 from nnc_func.facets.dims import known, same_extent
 from nnc_func.facets.dtypes import kind_of
-from nnc_func.facets.samples import FLOATS, Refused, Samples, Tolerance
+from nnc_func.facets.samples import FLOATS, Samples, Tolerance
 from nnc_func.graph.composite import composite
 from nnc_func.graph.functions import Functions
 from nnc_func.graph.ops.families import Tensor
@@ -22,7 +22,6 @@ _KEY = ((2,), "uint64", (0, 2**20))
 
 
 @composite(
-    onnx=Refused("ONNX draws what it drops by a generator of its own, without a key"),
     samples=Samples(relation="cases", cases=tuple(
         ((((3, 4), dtype), _KEY), {"probability": p}) for dtype in FLOATS for p in (0.0, 0.5, 0.9)
     )),
@@ -46,7 +45,7 @@ def dropout(o: Functions, x: Tensor, key: Tensor, /, *, probability: float) -> T
 
 
 @composite(
-    onnx="Gather", tolerance=Tolerance(0.0),
+    tolerance=Tolerance(0.0),
     samples=Samples(relation="cases", cases=tuple(
         (((shape, "int64", (0, 3)), ((4, 3), dtype)), {}) for shape in ((), (5,), (2, 3), (0,)) for dtype in FLOATS
     )),
@@ -140,7 +139,6 @@ def _attention_cases() -> Any:
 
 
 @composite(
-    onnx=Refused("it is a function of ONNX's MatMul and Softmax; ONNX's Attention gives no zeros to masked rows"),
     tolerance=Tolerance(256.0), samples=Samples(relation="cases", cases=tuple(_attention_cases())),
 )  # fmt: skip
 def scaled_dot_product_attention(

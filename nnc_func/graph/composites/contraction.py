@@ -7,7 +7,7 @@ from typing import Any
 from nnc_func.errors import OperatorError, ShapeError
 from nnc_func.facets import dtypes
 from nnc_func.facets.dims import known, product, same_extent
-from nnc_func.facets.samples import FLOATS, Refused, Samples, Tolerance
+from nnc_func.facets.samples import FLOATS, Samples, Tolerance
 from nnc_func.facets.subscripts import Term, extents, order, parsed
 from nnc_func.graph.composite import composite
 from nnc_func.graph.functions import Functions
@@ -37,7 +37,6 @@ EXPRESSIONS: tuple[tuple[str, tuple[tuple[int, ...], ...]], ...] = (
 
 
 @composite(
-    onnx=Refused("ONNX has it as the operator Einsum"),
     tolerance=SUMMED,
     samples=Samples(
         relation="cases",
@@ -135,7 +134,6 @@ def _arranged(o: Functions, x: Any, term: Term, result: Term, dtype: Any) -> Any
 
 
 @composite(
-    onnx=Refused("ONNX has it as a function of its own operators"),
     tolerance=SUMMED,
     samples=Samples(
         relation="cases",

@@ -10,7 +10,7 @@ from typing import Any
 
 from nnc_func.errors import ShapeError
 from nnc_func.facets.dims import Extent, known
-from nnc_func.facets.samples import FLOATS, Refused, Samples, Tolerance
+from nnc_func.facets.samples import FLOATS, Samples, Tolerance
 from nnc_func.facets.shapes import ShapeT
 from nnc_func.facets.windows import amounts, image_axes, image_shape, numbers
 from nnc_func.graph.composite import composite
@@ -50,7 +50,7 @@ _SIGNALS: Any = (
 
 
 @composite(
-    onnx=Refused("it is ONNX's Conv of the operators that it is made of"), tolerance=_CLOSE,
+    tolerance=_CLOSE,
     samples=Samples(relation="cases", dtypes=FLOATS, cases=tuple(((x, w), params) for x, w, params in _SIGNALS)),
 )  # fmt: skip
 def conv1d(
@@ -114,7 +114,7 @@ _VOLUMES: Any = (
 
 
 @composite(
-    onnx=Refused("it is ONNX's Conv of the operators that it is made of"), tolerance=_CLOSE,
+    tolerance=_CLOSE,
     samples=Samples(relation="cases", dtypes=FLOATS, cases=tuple(((x, w), params) for x, w, params in _VOLUMES)),
 )  # fmt: skip
 def conv3d(
@@ -197,7 +197,7 @@ def _samples(cases: Any, *more: tuple[ShapeT, ShapeT, dict[str, Any]]) -> Sample
 
 
 @composite(
-    onnx="ConvTranspose", tolerance=_CLOSE,
+    tolerance=_CLOSE,
     samples=_samples(
         _SIGNALS[:4], ((1, 3, 2), (2, 2, 2), {"stride": 3, "output_padding": 2, "padding": ((1, 0),)})
     ),
@@ -230,7 +230,7 @@ _IMAGES: Any = (
 
 
 @composite(
-    onnx="ConvTranspose", tolerance=_CLOSE,
+    tolerance=_CLOSE,
     samples=_samples(
         _IMAGES,
         ((1, 2, 3, 2), (2, 3, 2, 2), {"stride": (2, 3), "output_padding": (1, 2), "padding": ((1, 0), (0, 1))}),
@@ -259,7 +259,7 @@ def conv_transpose2d(
 
 
 @composite(
-    onnx="ConvTranspose", tolerance=_CLOSE,
+    tolerance=_CLOSE,
     samples=_samples(
         _VOLUMES, ((1, 2, 1, 2, 2), (2, 1, 2, 2, 2), {"stride": (3, 1, 2), "output_padding": (2, 0, 1)})
     ),

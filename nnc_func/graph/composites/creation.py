@@ -8,12 +8,11 @@ import numpy as np
 
 from nnc_func.errors import OperatorError, ShapeError
 from nnc_func.facets.derivatives import Constant
-from nnc_func.facets.samples import ANY, EXACT, FLOATS, NUMBERS, Refused, Samples
+from nnc_func.facets.samples import ANY, EXACT, FLOATS, NUMBERS, Samples
 from nnc_func.graph.composite import composite
 from nnc_func.graph.functions import Functions
 from nnc_func.graph.ops.families import DType, Extent, Sizes, Tensor, number
 
-OWN = Refused("ONNX has it as a function of its own operators")
 MADE = Constant("it depends on no elements of a tensor")
 INT64 = np.dtype("int64")
 
@@ -24,37 +23,37 @@ SHAPES = Samples(relation="cases", cases=[((), {"shape": s, "dtype": d}) for s i
 LIKE = Samples(dtypes=ANY, params=lambda _, draw: {"dtype": draw((None, *map(np.dtype, ANY)))})
 
 
-@composite(derivative=MADE, onnx=OWN, samples=SHAPES, tolerance=EXACT)
+@composite(derivative=MADE, samples=SHAPES, tolerance=EXACT)
 def zeros(o: Functions, /, *, shape: Sizes, dtype: DType = "float64") -> Tensor:
     """A tensor of that shape that is zero everywhere."""
     return o.full(shape=shape, value=0, dtype=dtype)
 
 
-@composite(derivative=MADE, onnx=OWN, samples=SHAPES, tolerance=EXACT)
+@composite(derivative=MADE, samples=SHAPES, tolerance=EXACT)
 def ones(o: Functions, /, *, shape: Sizes, dtype: DType = "float64") -> Tensor:
     """A tensor of that shape that is one everywhere."""
     return o.full(shape=shape, value=1, dtype=dtype)
 
 
-@composite(derivative=MADE, onnx=OWN, samples=SHAPES, tolerance=EXACT)
+@composite(derivative=MADE, samples=SHAPES, tolerance=EXACT)
 def empty(o: Functions, /, *, shape: Sizes, dtype: DType = "float64") -> Tensor:
     """A tensor of that shape whose elements nobody has chosen: zeros, so that a graph has one value."""
     return o.full(shape=shape, value=0, dtype=dtype)
 
 
-@composite(derivative=MADE, onnx=OWN, samples=LIKE, tolerance=EXACT)
+@composite(derivative=MADE, samples=LIKE, tolerance=EXACT)
 def zeros_like(o: Functions, x: Tensor, /, *, dtype: DType | None = None) -> Tensor:
     """Zeros of the shape of another tensor, and of its dtype unless one is said."""
     return full_like.over(o, x, value=0, dtype=dtype)
 
 
-@composite(derivative=MADE, onnx=OWN, samples=LIKE, tolerance=EXACT)
+@composite(derivative=MADE, samples=LIKE, tolerance=EXACT)
 def ones_like(o: Functions, x: Tensor, /, *, dtype: DType | None = None) -> Tensor:
     """Ones of the shape of another tensor, and of its dtype unless one is said."""
     return full_like.over(o, x, value=1, dtype=dtype)
 
 
-@composite(derivative=MADE, onnx=OWN, samples=LIKE, tolerance=EXACT)
+@composite(derivative=MADE, samples=LIKE, tolerance=EXACT)
 def empty_like(o: Functions, x: Tensor, /, *, dtype: DType | None = None) -> Tensor:
     """As `zeros_like`: see `empty`."""
     return full_like.over(o, x, value=0, dtype=dtype)
@@ -62,7 +61,6 @@ def empty_like(o: Functions, x: Tensor, /, *, dtype: DType | None = None) -> Ten
 
 @composite(
     derivative=MADE,
-    onnx=OWN,
     samples=Samples(dtypes=NUMBERS, params=lambda _, draw: {"value": draw((0, 1, 2))}),
     tolerance=EXACT,
 )
@@ -84,7 +82,7 @@ SPACES = tuple(
 )
 
 
-@composite(derivative=MADE, onnx=OWN, samples=Samples(relation="cases", cases=SPACES), tolerance=EXACT)
+@composite(derivative=MADE, samples=Samples(relation="cases", cases=SPACES), tolerance=EXACT)
 def linspace(
     o: Functions, /, *, start: number, stop: number, num: int, endpoint: bool = True, dtype: DType = "float64"
 ) -> Tensor:
@@ -103,7 +101,7 @@ SQUARES = tuple(
 )
 
 
-@composite(derivative=MADE, onnx=OWN, samples=Samples(relation="cases", cases=SQUARES), tolerance=EXACT)
+@composite(derivative=MADE, samples=Samples(relation="cases", cases=SQUARES), tolerance=EXACT)
 def eye(
     o: Functions, /, *, n_rows: Extent, n_cols: Extent | None = None, k: int = 0, dtype: DType = "float64"
 ) -> Tensor:
@@ -126,7 +124,7 @@ GRIDS = tuple(
 )
 
 
-@composite(onnx=OWN, samples=Samples(relation="cases", cases=GRIDS), tolerance=EXACT)
+@composite(samples=Samples(relation="cases", cases=GRIDS), tolerance=EXACT)
 def meshgrid(o: Functions, /, *xs: Tensor, indexing: str = "xy") -> tuple[Tensor, ...]:
     """Coordinates on a grid: of vectors of extents n₁ … nᵣ a tensor each, of shape (n₁ … nᵣ), ``"ij"``.
 
@@ -164,14 +162,14 @@ def _matrix(x: Any, name: str) -> tuple[Any, Any]:
     return x.shape[-2], x.shape[-1]
 
 
-@composite(onnx=Refused("ONNX has it as the operator Trilu"), samples=PARTS, tolerance=EXACT)
+@composite(samples=PARTS, tolerance=EXACT)
 def tril(o: Functions, x: Tensor, /, *, k: int = 0) -> Tensor:
     """The matrices of the last two axes, zero above their `k`-th diagonal."""
     rows, columns = _rows_and_columns(o, *_matrix(x, "tril"), k)
     return o.where(o.greater_equal(rows, columns), x, o.full(shape=(), value=0, dtype=o.dtype(x)))
 
 
-@composite(onnx=Refused("ONNX has it as the operator Trilu"), samples=PARTS, tolerance=EXACT)
+@composite(samples=PARTS, tolerance=EXACT)
 def triu(o: Functions, x: Tensor, /, *, k: int = 0) -> Tensor:
     """The matrices of the last two axes, zero below their `k`-th diagonal."""
     rows, columns = _rows_and_columns(o, *_matrix(x, "triu"), k)
@@ -183,7 +181,7 @@ DIAGONALS = tuple(
 )
 
 
-@composite(onnx=OWN, samples=Samples(relation="cases", cases=DIAGONALS), tolerance=EXACT)
+@composite(samples=Samples(relation="cases", cases=DIAGONALS), tolerance=EXACT)
 def diag(o: Functions, x: Tensor, /, *, k: int = 0) -> Tensor:
     """Of a vector the square matrix that has it as its `k`-th diagonal, of a matrix that diagonal: NumPy's."""
     if len(x.shape) == 2:

@@ -8,7 +8,7 @@ import numpy as np
 
 from nnc_func.errors import DTypeError, OperatorError, ShapeError
 from nnc_func.facets.dims import Extent, known, same_extent
-from nnc_func.facets.samples import FLOATS, Refused, Samples, Tolerance
+from nnc_func.facets.samples import FLOATS, Samples, Tolerance
 from nnc_func.facets.shapes import ShapeT
 from nnc_func.facets.windows import image_axes, numbers
 from nnc_func.graph.composite import composite
@@ -35,7 +35,7 @@ _BOX = (0, 5)
 
 
 @composite(
-    onnx=Refused("ONNX has it as a function of its own operators"), tolerance=Tolerance(16.0),
+    tolerance=Tolerance(16.0),
     samples=Samples(relation="cases", cases=tuple(
         ((((n, 4), "int64", _BOX), ((m, 4), "int64", _BOX)), {}) for n, m in ((2, 3), (1, 1), (0, 2))
     )),
@@ -119,7 +119,6 @@ def _roi_cases() -> Any:
 
 
 @composite(
-    onnx=Refused("ONNX's RoiAlign wants channels first; there it is a function of its operators"),
     tolerance=Tolerance(64.0), samples=Samples(relation="cases", cases=tuple(_roi_cases())),
 )  # fmt: skip
 def roi_align(

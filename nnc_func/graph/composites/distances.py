@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from nnc_func.facets import dtypes
-from nnc_func.facets.samples import Refused, Samples
+from nnc_func.facets.samples import Samples
 from nnc_func.graph.composite import composite
 from nnc_func.graph.functions import Functions
 from nnc_func.graph.ops.families import Tensor
 
 
-@composite(onnx=Refused("ONNX has it as a function of its own operators"), samples=Samples(min_rank=1))
+@composite(samples=Samples(min_rank=1))
 def square_distance(o: Functions, x: Tensor, y: Tensor, /, *, axis: int = -1) -> Tensor:
     """The square of the Euclidean distance between points: the sum of squared differences along an axis.
 

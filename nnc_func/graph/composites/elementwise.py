@@ -8,42 +8,41 @@ from typing import Any
 from nnc_func.facets import dtypes
 from nnc_func.facets.derivatives import Constant
 from nnc_func.facets.dtypes import kind_of, limits_of
-from nnc_func.facets.samples import ANY, FLOATS, INEXACT, NUMBERS, REALS, Refused, Samples, Tolerance
+from nnc_func.facets.samples import ANY, FLOATS, INEXACT, NUMBERS, REALS, Samples, Tolerance
 from nnc_func.graph.composite import composite
 from nnc_func.graph.functions import Functions
 from nnc_func.graph.ops.families import Tensor
 
-OF_PARTS = Refused("it is exported as the operators that it is made of")
 CLOSE = Tolerance(16.0)
 
 
-@composite(onnx="Identity", samples=Samples(dtypes=NUMBERS))
+@composite(samples=Samples(dtypes=NUMBERS))
 def positive(o: Functions, x: Tensor, /) -> Tensor:
     """The number itself; booleans are refused."""
     dtypes.numeric(o.dtype(x))
     return x
 
 
-@composite(onnx=OF_PARTS, samples=Samples(domain=(0.1, 5.0), dtypes=INEXACT), tolerance=CLOSE)
+@composite(samples=Samples(domain=(0.1, 5.0), dtypes=INEXACT), tolerance=CLOSE)
 def rsqrt(o: Functions, x: Tensor, /) -> Tensor:
     """One over the square root."""
     return o.reciprocal(o.sqrt(x))
 
 
-@composite(onnx=OF_PARTS, samples=Samples(dtypes=FLOATS), tolerance=CLOSE)
+@composite(samples=Samples(dtypes=FLOATS), tolerance=CLOSE)
 def deg2rad(o: Functions, x: Tensor, /) -> Tensor:
     """An angle in degrees, in radians."""
     return o.multiply(x, math.pi / 180)
 
 
-@composite(onnx=OF_PARTS, samples=Samples(dtypes=FLOATS), tolerance=CLOSE)
+@composite(samples=Samples(dtypes=FLOATS), tolerance=CLOSE)
 def rad2deg(o: Functions, x: Tensor, /) -> Tensor:
     """An angle in radians, in degrees."""
     return o.multiply(x, 180 / math.pi)
 
 
 @composite(
-    onnx=Refused("ONNX has it as Mod, told to do so"), tolerance=CLOSE,
+    tolerance=CLOSE,
     samples=Samples(domain=((-0.9, 0.9), (1.0, 3.0)), avoid=(0.0,), dtypes=REALS),
 )  # fmt: skip
 def fmod(o: Functions, a: Tensor, b: Tensor, /) -> Tensor:
@@ -56,7 +55,7 @@ def fmod(o: Functions, a: Tensor, b: Tensor, /) -> Tensor:
     return o.where(turned, o.subtract(left, b), left)
 
 
-@composite(onnx=OF_PARTS, samples=Samples(dtypes=FLOATS), tolerance=CLOSE)
+@composite(samples=Samples(dtypes=FLOATS), tolerance=CLOSE)
 def sinc(o: Functions, x: Tensor, /) -> Tensor:
     """``sin(pi x) / (pi x)``, 1 at zero; near it by a power series, so that all derivatives are right there."""
     angle = o.multiply(x, math.pi)
@@ -69,7 +68,7 @@ def sinc(o: Functions, x: Tensor, /) -> Tensor:
     return o.where(near, series, o.divide(o.sin(far), far))
 
 
-@composite(onnx=OF_PARTS, samples=Samples(domain=((-3.0, 3.0), (0.1, 4.0)), dtypes=FLOATS), tolerance=CLOSE)
+@composite(samples=Samples(domain=((-3.0, 3.0), (0.1, 4.0)), dtypes=FLOATS), tolerance=CLOSE)
 def xlogy(o: Functions, x: Tensor, y: Tensor, /) -> Tensor:
     """``x log(y)``, zero where x is zero, whatever y is but NaN; its derivatives are finite there."""
     usable = o.logical_and(o.greater(y, 0), o.isfinite(y))
@@ -88,7 +87,7 @@ def _finite(o: Functions, x: Tensor, nan: float, posinf: float | None, neginf: f
     return o.where(o.isnan(x), nan, o.where(o.isinf(x), infinite, x))
 
 
-@composite(onnx=OF_PARTS, samples=Samples(dtypes=NUMBERS))
+@composite(samples=Samples(dtypes=NUMBERS))
 def nan_to_num(
     o: Functions, x: Tensor, /, *, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
 ) -> Tensor:  # fmt: skip
@@ -105,28 +104,26 @@ def nan_to_num(
     return o.add(real, o.multiply(imag, 1j))
 
 
-@composite(onnx=OF_PARTS, samples=Samples(dtypes=FLOATS, distinct=True))
+@composite(samples=Samples(dtypes=FLOATS, distinct=True))
 def fmax(o: Functions, a: Tensor, b: Tensor, /) -> Tensor:
     """The larger of two numbers, of which NaN is none: it is NaN where both are."""
     return o.where(o.isnan(a), b, o.where(o.isnan(b), a, o.maximum(a, b)))
 
 
-@composite(onnx=OF_PARTS, samples=Samples(dtypes=FLOATS, distinct=True))
+@composite(samples=Samples(dtypes=FLOATS, distinct=True))
 def fmin(o: Functions, a: Tensor, b: Tensor, /) -> Tensor:
     """The smaller of two numbers, of which NaN is none: it is NaN where both are."""
     return o.where(o.isnan(a), b, o.where(o.isnan(b), a, o.minimum(a, b)))
 
 
-@composite(
-    onnx=OF_PARTS, derivative=Constant("it is constant between its jumps"), samples=Samples(avoid=(0.0,), dtypes=REALS)
-)
+@composite(derivative=Constant("it is constant between its jumps"), samples=Samples(avoid=(0.0,), dtypes=REALS))
 def heaviside(o: Functions, x: Tensor, middle: Tensor, /) -> Tensor:
     """0 below zero, 1 above, `middle` at zero; NaN stays NaN."""
     step = o.where(o.equal(x, 0), middle, o.cast(o.greater(x, 0), dtype=o.dtype(x)))
     return step if kind_of(o.dtype(x)) != "f" else o.where(o.isnan(x), x, step)
 
 
-@composite(onnx=OF_PARTS, derivative=Constant("a question has no derivative"), samples=Samples(dtypes=ANY))
+@composite(derivative=Constant("a question has no derivative"), samples=Samples(dtypes=ANY))
 def isclose(
     o: Functions, a: Tensor, b: Tensor, /, *, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> Tensor:  # fmt: skip

@@ -15,14 +15,13 @@ from nnc_func.errors import DTypeError, OperatorError, ShapeError
 from nnc_func.facets.derivatives import Constant
 from nnc_func.facets.dims import known
 from nnc_func.facets.dtypes import kind_of
-from nnc_func.facets.samples import COMPLEX, EXACT, FLOATS, Refused, Samples
+from nnc_func.facets.samples import COMPLEX, EXACT, FLOATS, Samples
 from nnc_func.facets.shapes import normalise_axes, normalise_axis
 from nnc_func.graph.composite import composite
 from nnc_func.graph.functions import Functions
 from nnc_func.graph.ops.families import Axes, DType, Extent, Sizes, Tensor
 from nnc_func.graph.ops.fourier import NORMS, ROUNDED, check_norm
 
-_OF_OPERATORS = Refused("it is made of transforms that ONNX has in another form")
 _ALONG: Any = (
     ((4,), {}), ((5,), {"norm": "ortho"}), ((3, 2), {"axis": 0, "norm": "forward"}), ((2, 3), {"n": 5}),
     ((2, 4), {"n": 3, "norm": "forward"}), ((4,), {"n": 1}), ((1,), {"n": 2}),
@@ -111,19 +110,19 @@ def _last(axes: tuple[int, ...], name: str) -> int:
 # --- complex -----------------------------------------------------------------------------------------------
 
 
-@composite(onnx=_OF_OPERATORS, tolerance=ROUNDED, samples=_samples(_ALONG, COMPLEX))
+@composite(tolerance=ROUNDED, samples=_samples(_ALONG, COMPLEX))
 def fft(o: Functions, x: Tensor, /, *, n: Extent | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
     """The discrete Fourier transform along an axis: complex numbers come out, as many as are transformed."""
     return _over(o, x, None if n is None else (n,), (axis,), norm, inverse=False)
 
 
-@composite(onnx=_OF_OPERATORS, tolerance=ROUNDED, samples=_samples(_ALONG, (*COMPLEX, *FLOATS)))
+@composite(tolerance=ROUNDED, samples=_samples(_ALONG, (*COMPLEX, *FLOATS)))
 def ifft(o: Functions, x: Tensor, /, *, n: Extent | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
     """The inverse of `fft`."""
     return _over(o, x, None if n is None else (n,), (axis,), norm, inverse=True)
 
 
-@composite(onnx=_OF_OPERATORS, tolerance=ROUNDED, samples=_samples(_OVER, COMPLEX))
+@composite(tolerance=ROUNDED, samples=_samples(_OVER, COMPLEX))
 def fftn(
     o: Functions, x: Tensor, /, *, s: Sizes | None = None, axes: Sizes | None = None, norm: str = "backward"
 ) -> Tensor:
@@ -131,7 +130,7 @@ def fftn(
     return _over(o, x, s, axes, norm, inverse=False)
 
 
-@composite(onnx=_OF_OPERATORS, tolerance=ROUNDED, samples=_samples(_OVER, (*COMPLEX, *FLOATS)))
+@composite(tolerance=ROUNDED, samples=_samples(_OVER, (*COMPLEX, *FLOATS)))
 def ifftn(
     o: Functions, x: Tensor, /, *, s: Sizes | None = None, axes: Sizes | None = None, norm: str = "backward"
 ) -> Tensor:
@@ -142,7 +141,7 @@ def ifftn(
 # --- real --------------------------------------------------------------------------------------------------
 
 
-@composite(onnx=_OF_OPERATORS, tolerance=ROUNDED, samples=_samples(_ALONG, FLOATS))
+@composite(tolerance=ROUNDED, samples=_samples(_ALONG, FLOATS))
 def rfft(o: Functions, x: Tensor, /, *, n: Extent | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
     """The discrete Fourier transform of real numbers along an axis: of n numbers the first ``n // 2 + 1`` frequencies.
 
@@ -153,7 +152,7 @@ def rfft(o: Functions, x: Tensor, /, *, n: Extent | None = None, axis: int = -1,
     return o.real_fourier(x, axis=at, norm=norm)
 
 
-@composite(onnx=_OF_OPERATORS, tolerance=ROUNDED, samples=_samples(_ALONG[:-2], COMPLEX))
+@composite(tolerance=ROUNDED, samples=_samples(_ALONG[:-2], COMPLEX))
 def irfft(o: Functions, x: Tensor, /, *, n: Extent | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
     """The `n` real numbers whose first frequencies these are, the inverse of `rfft`.
 
@@ -165,7 +164,7 @@ def irfft(o: Functions, x: Tensor, /, *, n: Extent | None = None, axis: int = -1
     return o.inverse_real_fourier(_resized(o, _complex(o, x), at, n // 2 + 1), n=n, axis=at, norm=norm)
 
 
-@composite(onnx=_OF_OPERATORS, tolerance=ROUNDED, samples=_samples(_OVER, FLOATS))
+@composite(tolerance=ROUNDED, samples=_samples(_OVER, FLOATS))
 def rfftn(
     o: Functions, x: Tensor, /, *, s: Sizes | None = None, axes: Sizes | None = None, norm: str = "backward"
 ) -> Tensor:
@@ -178,7 +177,7 @@ def rfftn(
     return o.fourier(o.real_fourier(x, axis=last, norm=norm), axis=axes[:-1], norm=norm)
 
 
-@composite(onnx=_OF_OPERATORS, tolerance=ROUNDED, samples=_samples(_OVER, COMPLEX))
+@composite(tolerance=ROUNDED, samples=_samples(_OVER, COMPLEX))
 def irfftn(
     o: Functions, x: Tensor, /, *, s: Sizes | None = None, axes: Sizes | None = None, norm: str = "backward"
 ) -> Tensor:
@@ -200,14 +199,14 @@ def irfftn(
 # --- Hermitian ---------------------------------------------------------------------------------------------
 
 
-@composite(onnx=_OF_OPERATORS, tolerance=ROUNDED, samples=_samples(_ALONG[:-2], COMPLEX))
+@composite(tolerance=ROUNDED, samples=_samples(_ALONG[:-2], COMPLEX))
 def hfft(o: Functions, x: Tensor, /, *, n: Extent | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
     """The `n` real frequencies of a signal that is the conjugate of its mirror image, given by its first half."""
     check_norm(norm)
     return o.irfft(o.conj(_complex(o, x)), n=n, axis=axis, norm=NORMS[norm])
 
 
-@composite(onnx=_OF_OPERATORS, tolerance=ROUNDED, samples=_samples(_ALONG, FLOATS))
+@composite(tolerance=ROUNDED, samples=_samples(_ALONG, FLOATS))
 def ihfft(o: Functions, x: Tensor, /, *, n: Extent | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
     """The first half of the signal with these real frequencies, the inverse of `hfft`."""
     check_norm(norm)
@@ -226,7 +225,7 @@ def _frequencies(o: Functions, first: Any, count: Any, n: Any, d: float, dtype: 
     return o.cast(o.divide(steps, step), dtype=found) if found != np.dtype("float64") else o.divide(steps, step)
 
 
-_NO_TENSOR: Any = {"derivative": Constant("it depends on no tensor"), "onnx": _OF_OPERATORS, "tolerance": EXACT}
+_NO_TENSOR: Any = {"derivative": Constant("it depends on no tensor"), "tolerance": EXACT}
 _COUNTS = Samples(relation="cases", cases=tuple(((), {"n": n, "d": d}) for n in (1, 2, 4, 5) for d in (1.0, 0.25)))
 
 
@@ -266,13 +265,13 @@ def _some_axes(shapes: Any, draw: Any) -> dict[str, Any]:
     return {"axes": draw([None, *range(-rank, rank), tuple(range(rank))])}
 
 
-@composite(onnx=_OF_OPERATORS, tolerance=EXACT, samples=Samples(params=_some_axes))
+@composite(tolerance=EXACT, samples=Samples(params=_some_axes))
 def fftshift(o: Functions, x: Tensor, /, *, axes: Axes | None = None) -> Tensor:
     """The frequency zero in the middle of each axis, or of those named: rolled by half of the extent."""
     return _turned(o, x, axes, backwards=False)
 
 
-@composite(onnx=_OF_OPERATORS, tolerance=EXACT, samples=Samples(params=_some_axes))
+@composite(tolerance=EXACT, samples=Samples(params=_some_axes))
 def ifftshift(o: Functions, x: Tensor, /, *, axes: Axes | None = None) -> Tensor:
     """The inverse of `fftshift`."""
     return _turned(o, x, axes, backwards=True)

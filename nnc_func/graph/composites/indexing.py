@@ -12,7 +12,7 @@ from nnc_func.errors import OperatorError, ShapeError
 from nnc_func.facets.dims import product
 from nnc_func.facets.indexing import ARRAY, Reading, read
 from nnc_func.facets.movement import sliced
-from nnc_func.facets.samples import Refused, Samples, Tolerance
+from nnc_func.facets.samples import Samples, Tolerance
 from nnc_func.graph.composite import composite
 from nnc_func.graph.functions import Functions
 from nnc_func.graph.ops.families import Nested, Tensor
@@ -26,7 +26,6 @@ MODES: dict[str, tuple[str | None, str]] = {
     "min": ("minimum", "scatter_min"),
     "max": ("maximum", "scatter_max"),
 }
-OWN = Refused("ONNX has it as a function of its own operators: Slice, Gather, ScatterND")
 
 
 # --- reading ------------------------------------------------------------------------------------------------
@@ -100,7 +99,7 @@ def _cases(updating: bool) -> Any:
                 yield (shape, values, *found), {"key": key, "mode": mode}
 
 
-@composite(onnx=OWN, samples=Samples(relation="cases", cases=_cases(False)))
+@composite(samples=Samples(relation="cases", cases=_cases(False)))
 def index(o: Functions, x: Tensor, /, *indices: Tensor, key: Nested) -> Tensor:
     """NumPy's ``x[key]``: whole numbers, slices of any step, None, ``...``, and integer tensors in any mixture.
 
@@ -169,7 +168,7 @@ def _scattered(o: Functions, part: Any, values: Any, indices: Any, reading: Read
     return core if back == order == tuple(range(len(order))) else o.permute_dims(core, axes=back)
 
 
-@composite(onnx=OWN, samples=Samples(relation="cases", cases=_cases(True), distinct=True), tolerance=ADDED)
+@composite(samples=Samples(relation="cases", cases=_cases(True), distinct=True), tolerance=ADDED)
 def index_update(
     o: Functions, x: Tensor, values: Tensor, /, *indices: Tensor, key: Nested, mode: str = "set"
 ) -> Tensor:
@@ -221,7 +220,6 @@ ND = tuple(
 
 
 @composite(
-    onnx=Refused("ONNX has it as the operator GatherND"),
     samples=Samples(relation="cases", cases=tuple(((x, i), {}) for x, i, _ in ND)),
 )
 def gather_nd(o: Functions, x: Tensor, indices: Tensor, /) -> Tensor:
@@ -236,7 +234,6 @@ def gather_nd(o: Functions, x: Tensor, indices: Tensor, /) -> Tensor:
 
 
 @composite(
-    onnx=Refused("ONNX has it as the operator ScatterND"),
     samples=Samples(
         relation="cases",
         cases=tuple(((x, i, u), {"mode": mode}) for x, i, u in ND for mode in MODES),
@@ -256,7 +253,6 @@ ALONG = (((3,), (4,), 0, 3), ((2, 3), (2, 2), 1, 3), ((2, 3), (0, 3), 0, 2), ((2
 
 
 @composite(
-    onnx=Refused("ONNX has it as the operator ScatterElements"),
     samples=Samples(
         relation="cases",
         cases=tuple(

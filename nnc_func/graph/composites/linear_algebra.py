@@ -11,7 +11,7 @@ from nnc_func.errors import OperatorError, ShapeError
 from nnc_func.facets.derivatives import Constant
 from nnc_func.facets.dims import known, same_extent
 from nnc_func.facets.dtypes import kind_of, limits_of
-from nnc_func.facets.samples import INEXACT, NUMBERS, Refused, Samples, Tolerance
+from nnc_func.facets.samples import INEXACT, NUMBERS, Samples, Tolerance
 from nnc_func.facets.shapes import normalise_axes, normalise_axis
 from nnc_func.graph.composite import composite
 from nnc_func.graph.functions import Functions
@@ -19,7 +19,6 @@ from nnc_func.graph.ops import matrices as m
 from nnc_func.graph.ops.decompositions import INNER, SQUARES, TALL, WIDE
 from nnc_func.graph.ops.families import Axes, DType, Nested, Tensor
 
-_OF_OPERATORS = Refused("it is made of operators that are exported by themselves, where ONNX has them")
 _CLOSE = Tolerance(64.0)
 
 
@@ -39,7 +38,7 @@ def _floating(o: Functions, x: Tensor) -> Tensor:
 
 
 @composite(
-    onnx=_OF_OPERATORS, tolerance=Tolerance(0.0),
+    tolerance=Tolerance(0.0),
     samples=_cases(*(((shape,), {}) for shape in ((2, 3), (2, 3, 1), (0, 2))), dtypes=NUMBERS),
 )  # fmt: skip
 def matrix_transpose(o: Functions, x: Tensor, /) -> Tensor:
@@ -48,7 +47,7 @@ def matrix_transpose(o: Functions, x: Tensor, /) -> Tensor:
     return m.transpose(o, x)
 
 
-@composite(onnx=_OF_OPERATORS, tolerance=_CLOSE, samples=_cases(
+@composite(tolerance=_CLOSE, samples=_cases(
     *(((shape,), {"offset": offset}) for shape in ((2, 2), (2, 3, 4), (0, 2)) for offset in (0, 1, -1)), dtypes=NUMBERS,
 ))  # fmt: skip
 def trace(o: Functions, x: Tensor, /, *, offset: int = 0, dtype: DType | None = None) -> Tensor:
@@ -57,7 +56,7 @@ def trace(o: Functions, x: Tensor, /, *, offset: int = 0, dtype: DType | None = 
     return o.sum(found if dtype is None else o.cast(found, dtype=dtype), axis=-1)
 
 
-@composite(onnx=_OF_OPERATORS, tolerance=_CLOSE, samples=_regular(
+@composite(tolerance=_CLOSE, samples=_regular(
     *(((shape,), {"n": n}) for shape in ((2, 2), (2, 3, 3), (0, 0)) for n in (0, 1, 2, 5, -1, -2))
 ))  # fmt: skip
 def matrix_power(o: Functions, x: Tensor, /, *, n: int) -> Tensor:
@@ -88,7 +87,7 @@ def _smallest(o: Functions, x: Tensor, rows: Any, columns: Any) -> Any:
 
 
 @composite(
-    derivative=Constant("a rank jumps"), onnx=_OF_OPERATORS, tolerance=Tolerance(0.0),
+    derivative=Constant("a rank jumps"), tolerance=Tolerance(0.0),
     samples=_regular(*(((shape,), {}) for shape in (*SQUARES, *TALL, *WIDE)), (((2, 2),), {"rtol": 0.75})),
 )  # fmt: skip
 def matrix_rank(o: Functions, x: Tensor, /, *, rtol: float | None = None) -> Tensor:
@@ -108,7 +107,7 @@ def matrix_rank(o: Functions, x: Tensor, /, *, rtol: float | None = None) -> Ten
 _SYSTEMS = (((3, 3), (3,)), ((4, 2), (4, 2)), ((2, 3), (2, 1)), ((2, 3, 2), (3, 2)), ((2, 2), (3, 2, 1)))
 
 
-@composite(onnx=_OF_OPERATORS, tolerance=_CLOSE, samples=_regular(*((each, {}) for each in _SYSTEMS)))
+@composite(tolerance=_CLOSE, samples=_regular(*((each, {}) for each in _SYSTEMS)))
 def lstsq(o: Functions, a: Tensor, b: Tensor, /, *, rtol: float | None = None) -> Tensor:
     """The x of least norm among those that make ``a x - b`` shortest: the pseudoinverse times b.
 
@@ -170,7 +169,7 @@ def _of_distinct_magnitudes(x: Any) -> list[Any]:
     return [(x * factors).astype(x.dtype)]
 
 
-@composite(onnx=_OF_OPERATORS, tolerance=_CLOSE, samples=_cases(
+@composite(tolerance=_CLOSE, samples=_cases(
     *_VECTORS, (((0, 2),), {"axis": 0}), (((),), {}), avoid=(0.0,), dtypes=INEXACT, prepare=_of_distinct_magnitudes,
 ))  # fmt: skip
 def vector_norm(
@@ -187,7 +186,7 @@ def vector_norm(
     return _norm(o, _floating(o, x), ord, axis, keepdims)
 
 
-@composite(onnx=_OF_OPERATORS, tolerance=_CLOSE, samples=_cases(*(
+@composite(tolerance=_CLOSE, samples=_cases(*(
     ((shape,), {"ord": ord, "keepdims": shape != (2, 3)})
     for shape in ((3, 3), (2, 3), (2, 3, 2)) for ord in ("fro", "nuc", 1, -1, 2, -2, math.inf, -math.inf)
 ), domain=INNER, prepare=m.dominant, avoid=(0.0,)))  # fmt: skip
@@ -214,7 +213,7 @@ def matrix_norm(o: Functions, x: Tensor, /, *, keepdims: bool = False, ord: Nest
 # --- products ----------------------------------------------------------------------------------------------
 
 
-@composite(onnx=_OF_OPERATORS, tolerance=_CLOSE, samples=_cases(
+@composite(tolerance=_CLOSE, samples=_cases(
     (((2, 3), (3,)), {}), (((2, 3), (2, 1)), {"axis": 0}), (((2,), (2,)), {}),
     (((0,), (0,)), {}), dtypes=NUMBERS,
 ))  # fmt: skip
@@ -231,7 +230,7 @@ def vecdot(o: Functions, a: Tensor, b: Tensor, /, *, axis: int = -1) -> Tensor:
     return found if o.dtype(found) == o.dtype(products) else o.cast(found, dtype=o.dtype(products))
 
 
-@composite(onnx=_OF_OPERATORS, tolerance=_CLOSE, samples=_cases((((2,), (3,)), {}), (((0,), (2,)), {}), dtypes=NUMBERS))
+@composite(tolerance=_CLOSE, samples=_cases((((2,), (3,)), {}), (((0,), (2,)), {}), dtypes=NUMBERS))
 def outer(o: Functions, a: Tensor, b: Tensor, /) -> Tensor:
     """Every product of an element of one vector with one of another: ``(n,)`` and ``(m,)`` give ``(n, m)``."""
     if len(a.shape) != 1 or len(b.shape) != 1:
@@ -253,7 +252,7 @@ def _to_end(o: Functions, x: Tensor, axis: int) -> Tensor:
     return x if at == len(order) else o.permute_dims(x, axes=(*order, at))
 
 
-@composite(onnx=_OF_OPERATORS, tolerance=_CLOSE, samples=_cases(
+@composite(tolerance=_CLOSE, samples=_cases(
     (((3,), (3,)), {}), (((2, 3), (3,)), {}), (((3, 2), (3, 2)), {"axis": 0}), (((2, 3, 1), (3, 4)), {"axis": -2}),
 ))  # fmt: skip
 def cross(o: Functions, a: Tensor, b: Tensor, /, *, axis: int = -1) -> Tensor:
@@ -265,7 +264,7 @@ def cross(o: Functions, a: Tensor, b: Tensor, /, *, axis: int = -1) -> Tensor:
     return found if at == rank - 1 else o.permute_dims(found, axes=(*range(at), rank - 1, *range(at, rank - 1)))
 
 
-@composite(onnx=_OF_OPERATORS, tolerance=_CLOSE, samples=_cases(
+@composite(tolerance=_CLOSE, samples=_cases(
     (((2, 3), (3, 2)), {}), (((2,), (3,)), {}), (((2, 2), (3,)), {}), (((), (2,)), {}), (((2, 1, 2), (2, 2)), {}),
     (((0, 2), (2, 2)), {}), dtypes=NUMBERS,
 ))  # fmt: skip
@@ -278,7 +277,7 @@ def kron(o: Functions, a: Tensor, b: Tensor, /) -> Tensor:
     return o.reshape(o.multiply(a, b), shape=tuple(p * q for p, q in zip(left, right, strict=True)))
 
 
-@composite(onnx=_OF_OPERATORS, tolerance=_CLOSE, samples=_cases(
+@composite(tolerance=_CLOSE, samples=_cases(
     (((2, 2), (2, 2)), {}), (((2, 3, 3), (3, 3)), {}), domain=INNER, prepare=m.dominant,
 ))  # fmt: skip
 def lyapunov(o: Functions, a: Tensor, q: Tensor, /) -> Tensor:

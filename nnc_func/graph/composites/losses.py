@@ -13,14 +13,13 @@ import numpy as np
 
 from nnc_func.errors import OperatorError, ShapeError
 from nnc_func.facets.dims import same_extent
-from nnc_func.facets.samples import FLOATS, Refused, Samples, Tolerance
+from nnc_func.facets.samples import FLOATS, Samples, Tolerance
 from nnc_func.facets.shapes import normalise_axis
 from nnc_func.graph.composite import composite
 from nnc_func.graph.functions import Functions
 from nnc_func.graph.ops.families import Tensor
 
 REDUCTIONS = ("mean", "sum", "none")
-OF_PARTS = Refused("it is exported as the operators that it is made of")
 CLOSE = Tolerance(64.0)
 FLOAT64 = np.dtype("float64")
 
@@ -60,19 +59,19 @@ def _difference(o: Functions, outputs: Tensor, targets: Tensor) -> Tensor:
 # --- of distances -----------------------------------------------------------------------------------------
 
 
-@composite(onnx=OF_PARTS, samples=_pairs(distinct=True), tolerance=CLOSE)
+@composite(samples=_pairs(distinct=True), tolerance=CLOSE)
 def l1_loss(o: Functions, outputs: Tensor, targets: Tensor, /, *, reduction: str = "mean") -> Tensor:
     """The absolute differences."""
     return _reduced(o, o.abs(_difference(o, outputs, targets)), reduction)
 
 
-@composite(onnx=OF_PARTS, samples=_pairs(), tolerance=CLOSE)
+@composite(samples=_pairs(), tolerance=CLOSE)
 def quadratic_loss(o: Functions, outputs: Tensor, targets: Tensor, /, *, reduction: str = "mean") -> Tensor:
     """The squared differences; their mean is the mean squared error."""
     return _reduced(o, o.square(_difference(o, outputs, targets)), reduction)
 
 
-@composite(onnx=OF_PARTS, samples=_pairs(distinct=True, min_rank=1), tolerance=CLOSE)
+@composite(samples=_pairs(distinct=True, min_rank=1), tolerance=CLOSE)
 def l2_loss(
     o: Functions, outputs: Tensor, targets: Tensor, /, *, axis: int = -1, reduction: str = "mean"
 ) -> Tensor:  # fmt: skip
@@ -82,7 +81,7 @@ def l2_loss(
     return _reduced(o, o.where(nowhere, 0, o.sqrt(o.where(nowhere, 1, square))), reduction)
 
 
-@composite(onnx=OF_PARTS, samples=_pairs(domain=((-3.0, -1.0), (0.5, 3.0))), tolerance=CLOSE)
+@composite(samples=_pairs(domain=((-3.0, -1.0), (0.5, 3.0))), tolerance=CLOSE)
 def smooth_l1_loss(
     o: Functions, outputs: Tensor, targets: Tensor, /, *, beta: float = 1.0, reduction: str = "mean"
 ) -> Tensor:  # fmt: skip
@@ -105,13 +104,13 @@ def smooth_l1_loss(
 SIDES = _pairs(domain=((-2.0, -1.5), (0.75, 1.25)))
 
 
-@composite(onnx=OF_PARTS, samples=SIDES, tolerance=CLOSE)
+@composite(samples=SIDES, tolerance=CLOSE)
 def hinge_loss(o: Functions, outputs: Tensor, targets: Tensor, /, *, reduction: str = "mean") -> Tensor:
     """``max(0, 1 - outputs targets)`` for targets of -1 and 1; the derivative at the hinge is zero."""
     return _reduced(o, o.relu(o.subtract(1, o.multiply(*_numbers(o, outputs, targets)))), reduction)
 
 
-@composite(onnx=OF_PARTS, samples=SIDES, tolerance=CLOSE)
+@composite(samples=SIDES, tolerance=CLOSE)
 def squared_hinge_loss(o: Functions, outputs: Tensor, targets: Tensor, /, *, reduction: str = "mean") -> Tensor:
     """The square of `hinge_loss`, element by element."""
     return _reduced(o, o.square(o.hinge_loss(outputs, targets, reduction="none")), reduction)
@@ -120,7 +119,7 @@ def squared_hinge_loss(o: Functions, outputs: Tensor, targets: Tensor, /, *, red
 # --- of probabilities -------------------------------------------------------------------------------------
 
 
-@composite(onnx=OF_PARTS, samples=_pairs(domain=((0.1, 0.9), (0.0, 1.0))), tolerance=CLOSE)
+@composite(samples=_pairs(domain=((0.1, 0.9), (0.0, 1.0))), tolerance=CLOSE)
 def binary_cross_entropy(
     o: Functions, probabilities: Tensor, targets: Tensor, /, *, positive_weight: float = 1.0, reduction: str = "mean"
 ) -> Tensor:  # fmt: skip
@@ -135,7 +134,7 @@ def binary_cross_entropy(
     return _reduced(o, o.negative(o.add(hit, miss)), reduction)
 
 
-@composite(onnx=OF_PARTS, samples=_pairs(domain=((-3.0, 3.0), (0.0, 1.0))), tolerance=CLOSE)
+@composite(samples=_pairs(domain=((-3.0, 3.0), (0.0, 1.0))), tolerance=CLOSE)
 def sigmoid_binary_cross_entropy(
     o: Functions, logits: Tensor, targets: Tensor, /, *, positive_weight: float = 1.0, reduction: str = "mean"
 ) -> Tensor:  # fmt: skip
@@ -178,7 +177,7 @@ CLASSES: Any = tuple(
 )
 
 
-@composite(onnx=OF_PARTS, samples=Samples(relation="cases", domain=(0.1, 0.9), cases=CLASSES), tolerance=CLOSE)
+@composite(samples=Samples(relation="cases", domain=(0.1, 0.9), cases=CLASSES), tolerance=CLOSE)
 def categorical_cross_entropy(
     o: Functions, probabilities: Tensor, labels: Tensor, /, *, axis: int = -1, label_smoothing: float = 0.0,
     reduction: str = "mean",
@@ -195,7 +194,7 @@ def categorical_cross_entropy(
     return _reduced(o, _smoothed(o, losses, even, label_smoothing), reduction)
 
 
-@composite(onnx=OF_PARTS, samples=Samples(relation="cases", cases=CLASSES), tolerance=CLOSE)
+@composite(samples=Samples(relation="cases", cases=CLASSES), tolerance=CLOSE)
 def softmax_cross_entropy_loss(
     o: Functions, logits: Tensor, labels: Tensor, /, *, axis: int = -1, label_smoothing: float = 0.0,
     reduction: str = "mean",
@@ -206,7 +205,7 @@ def softmax_cross_entropy_loss(
     return _reduced(o, _smoothed(o, losses, even, label_smoothing), reduction)
 
 
-@composite(onnx=OF_PARTS, samples=_pairs(domain=(0.1, 0.9), min_rank=1), tolerance=CLOSE)
+@composite(samples=_pairs(domain=(0.1, 0.9), min_rank=1), tolerance=CLOSE)
 def kl_divergence(
     o: Functions, outputs: Tensor, targets: Tensor, /, *, axis: int = -1, reduction: str = "mean"
 ) -> Tensor:  # fmt: skip

@@ -10,7 +10,7 @@ from nnc_func.errors import DTypeError, OperatorError, ShapeError
 from nnc_func.facets import shapes
 from nnc_func.facets.dims import known, product, same_extent
 from nnc_func.facets.movement import padded
-from nnc_func.facets.samples import ANY, EXACT, NUMBERS, Refused, Samples
+from nnc_func.facets.samples import ANY, EXACT, NUMBERS, Samples
 from nnc_func.facets.shapes import normalise_axes, normalise_axis
 from nnc_func.graph.composite import composite
 from nnc_func.graph.composites.extents import value_of
@@ -18,7 +18,6 @@ from nnc_func.graph.functions import Functions
 from nnc_func.graph.ops.families import Axes, Extent, Nested, Tensor
 from nnc_func.graph.ops.move import part
 
-OWN = Refused("ONNX has it as a function of its own operators")
 INT64 = np.dtype("int64")
 
 
@@ -36,7 +35,7 @@ def _moves(shapes_: Any, draw: Any) -> dict[str, Any]:
 # --- axes ---------------------------------------------------------------------------------------------------
 
 
-@composite(onnx=OWN, samples=Samples(dtypes=ANY, params=_moves, min_rank=1), tolerance=EXACT)
+@composite(samples=Samples(dtypes=ANY, params=_moves, min_rank=1), tolerance=EXACT)
 def moveaxis(o: Functions, x: Tensor, /, *, source: Axes, destination: Axes) -> Tensor:
     """Axes moved to other places; the rest stay in their order. A view."""
     rank = len(x.shape)
@@ -54,7 +53,7 @@ def _two_axes(shapes_: Any, draw: Any) -> dict[str, Any]:
     return {"axis1": draw(range(-rank, rank)), "axis2": draw(range(-rank, rank))}
 
 
-@composite(onnx=OWN, samples=Samples(dtypes=ANY, params=_two_axes, min_rank=1), tolerance=EXACT)
+@composite(samples=Samples(dtypes=ANY, params=_two_axes, min_rank=1), tolerance=EXACT)
 def swapaxes(o: Functions, x: Tensor, /, *, axis1: int, axis2: int) -> Tensor:
     """Two axes in each other's place. A view."""
     order = [*range(len(x.shape))]
@@ -63,13 +62,13 @@ def swapaxes(o: Functions, x: Tensor, /, *, axis1: int, axis2: int) -> Tensor:
     return o.permute_dims(x, axes=tuple(order))
 
 
-@composite(onnx=OWN, samples=Samples(dtypes=ANY), tolerance=EXACT)
+@composite(samples=Samples(dtypes=ANY), tolerance=EXACT)
 def flatten(o: Functions, x: Tensor, /) -> Tensor:
     """All elements in C order, as a vector."""
     return o.reshape(x, shape=(product(tuple(x.shape)),))
 
 
-@composite(onnx=OWN, samples=Samples(dtypes=ANY), tolerance=EXACT)
+@composite(samples=Samples(dtypes=ANY), tolerance=EXACT)
 def broadcast_arrays(o: Functions, /, *xs: Tensor) -> tuple[Tensor, ...]:
     """Each tensor broadcast to the shape that all of them have in common; dtypes are kept."""
     if not xs:
@@ -85,7 +84,7 @@ UNSTACKED = tuple(
 )
 
 
-@composite(onnx=OWN, tolerance=EXACT, samples=Samples(relation="cases", cases=UNSTACKED))
+@composite(tolerance=EXACT, samples=Samples(relation="cases", cases=UNSTACKED))
 def unstack(o: Functions, x: Tensor, /, *, axis: int = 0) -> tuple[Tensor, ...]:
     """The parts of an axis without it, in a tuple: the opposite of `stack`. The axis has a known extent."""
     at = normalise_axis(axis, len(x.shape))
@@ -102,7 +101,7 @@ def _quarter_turns(shapes_: Any, draw: Any) -> dict[str, Any]:
     return {"k": draw(range(-2, 5)), "axes": draw([(0, 1), (1, 0), (0, -1), (-1, rank - 2)])}
 
 
-@composite(onnx=OWN, samples=Samples(dtypes=ANY, params=_quarter_turns, min_rank=2), tolerance=EXACT)
+@composite(samples=Samples(dtypes=ANY, params=_quarter_turns, min_rank=2), tolerance=EXACT)
 def rot90(o: Functions, x: Tensor, /, *, k: int = 1, axes: Axes = (0, 1)) -> Tensor:
     """Turned by `k` quarters in the plane of two axes, from the first towards the second."""
     if len(_tuple(axes)) != 2:
@@ -128,7 +127,7 @@ def _rolls(shapes_: Any, draw: Any) -> dict[str, Any]:
     return {"shift": shift, "axis": axis}
 
 
-@composite(onnx=OWN, samples=Samples(dtypes=ANY, params=_rolls), tolerance=EXACT)
+@composite(samples=Samples(dtypes=ANY, params=_rolls), tolerance=EXACT)
 def roll(o: Functions, x: Tensor, /, *, shift: Axes, axis: Axes | None = None) -> Tensor:
     """Elements moved along axes by `shift` places; those that leave at one end come in at the other.
 
@@ -166,7 +165,7 @@ def _repetitions() -> Any:
     yield ((2, 3), ((3,), "int64", (0, 2))), {"axis": 1, "size": 4}
 
 
-@composite(onnx=OWN, samples=Samples(relation="cases", cases=_repetitions()), tolerance=EXACT)
+@composite(samples=Samples(relation="cases", cases=_repetitions()), tolerance=EXACT)
 def repeat(
     o: Functions,
     x: Tensor,
@@ -233,7 +232,7 @@ def _differences(shapes_: Any, draw: Any) -> dict[str, Any]:
     return {"n": draw((0, 1, 2, 4)), "axis": draw(range(-rank, rank))}
 
 
-@composite(onnx=OWN, samples=Samples(dtypes=NUMBERS, params=_differences, min_rank=1))
+@composite(samples=Samples(dtypes=NUMBERS, params=_differences, min_rank=1))
 def diff(
     o: Functions,
     x: Tensor,
@@ -280,7 +279,7 @@ def _widths(shapes_: Any, draw: Any) -> dict[str, Any]:
     return {"widths": tuple(draw(((0, 0), (1, 0), (2, 7))) for _ in shapes_[0]), "mode": draw(MODES)}
 
 
-@composite(onnx=OWN, samples=Samples(dtypes=ANY, params=_widths), tolerance=EXACT)
+@composite(samples=Samples(dtypes=ANY, params=_widths), tolerance=EXACT)
 def pad_mode(o: Functions, x: Tensor, /, *, widths: Nested, mode: str) -> Tensor:
     """With its own elements put around: a pair of widths (before, after) for each axis, none negative; see `pad`.
 

@@ -11,7 +11,7 @@ from typing import Any
 from nnc_func.errors import DTypeError, OperatorError, ShapeError
 from nnc_func.facets.dims import Extent, known, product, same_extent
 from nnc_func.facets.dtypes import kind_of
-from nnc_func.facets.samples import FLOATS, Refused, Samples, Tolerance
+from nnc_func.facets.samples import FLOATS, Samples, Tolerance
 from nnc_func.facets.shapes import ShapeT, normalise_axes, normalise_axis
 from nnc_func.graph.composite import composite
 from nnc_func.graph.composites.pooling import spatial_axes
@@ -61,7 +61,7 @@ def _standardised(o: Functions, x: Tensor, axes: tuple[int, ...], epsilon: float
 
 
 @composite(
-    onnx=Refused("ONNX takes the mean and the variance as two reductions"), tolerance=_CLOSE,
+    tolerance=_CLOSE,
     samples=Samples(min_rank=1, params=lambda shapes, draw: {"axis": draw((0, -1)), "keepdims": draw((False, True))}),
 )  # fmt: skip
 def moments(o: Functions, x: Tensor, /, *, axis: Axes | None = None, keepdims: bool = False) -> tuple[Tensor, Tensor]:
@@ -87,7 +87,7 @@ def _batch_cases() -> Any:
 
 
 @composite(
-    onnx="BatchNormalization", tolerance=_CLOSE, samples=Samples(relation="cases", cases=tuple(_batch_cases()))
+    tolerance=_CLOSE, samples=Samples(relation="cases", cases=tuple(_batch_cases()))
 )  # fmt: skip
 def batch_norm(
     o: Functions, x: Tensor, mean: Tensor, variance: Tensor, scale: Tensor | None = None, offset: Tensor | None = None,
@@ -119,7 +119,7 @@ def _weighted(*cases: tuple[ShapeT, ShapeT, dict[str, Any]], offsets: bool = Tru
 
 
 @composite(
-    onnx="LayerNormalization", tolerance=_CLOSE,
+    tolerance=_CLOSE,
     samples=_weighted(((2, 4), (4,), {}), ((2, 3, 2), (3, 2), {"axis": (1, 2)}), ((3, 2, 2), (3,), {"axis": 0})),
 )  # fmt: skip
 def layer_norm(
@@ -135,7 +135,7 @@ def layer_norm(
 
 
 @composite(
-    onnx="InstanceNormalization", tolerance=_CLOSE,
+    tolerance=_CLOSE,
     samples=_weighted(((2, 4, 2), (2,), {}), ((1, 3, 2, 2), (3,), {"axis": 1})),
 )  # fmt: skip
 def instance_norm(
@@ -151,7 +151,7 @@ def instance_norm(
 
 
 @composite(
-    onnx="GroupNormalization", tolerance=_CLOSE,
+    tolerance=_CLOSE,
     samples=_weighted(
         ((2, 3, 4), (4,), {"groups": 2}), ((2, 6), (6,), {"groups": 3}), ((1, 4, 2, 2), (4,), {"groups": 1, "axis": 1})
     ),
@@ -177,7 +177,7 @@ def group_norm(
 
 
 @composite(
-    onnx="RMSNormalization", tolerance=_CLOSE,
+    tolerance=_CLOSE,
     samples=_weighted(((2, 4), (4,), {}), ((2, 3, 2), (3, 2), {"axis": (1, 2), "epsilon": 0.7}), offsets=False),
 )  # fmt: skip
 def rms_norm(
@@ -204,7 +204,7 @@ _NEIGHBOURS: Any = (
 
 
 @composite(
-    onnx="LRN", tolerance=_CLOSE,
+    tolerance=_CLOSE,
     samples=Samples(relation="cases", dtypes=FLOATS, cases=tuple(((x,), params) for x, params in _NEIGHBOURS)),
 )  # fmt: skip
 def local_response_norm(

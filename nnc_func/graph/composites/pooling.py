@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from nnc_func.errors import ShapeError
-from nnc_func.facets.samples import FLOATS, Refused, Samples, Tolerance
+from nnc_func.facets.samples import FLOATS, Samples, Tolerance
 from nnc_func.facets.shapes import ShapeT, normalise_axis
 from nnc_func.facets.windows import image_axes, numbers
 from nnc_func.graph.composite import composite
@@ -19,7 +19,6 @@ from nnc_func.graph.ops.families import Nested, Tensor
 from nnc_func.graph.ops.pool import pooled
 
 _FORMATS = {"NWC": "NHWC", "NCW": "NCHW"}
-_OF_IMAGES = Refused("it is the pooling of the operators that it is made of")
 _CLOSE = Tolerance(16.0)
 
 _SIGNALS: Any = (
@@ -57,7 +56,7 @@ def _signals(name: str, o: Functions, x: Tensor, data_format: str, params: dict[
     return o.squeeze(y, axis=at)
 
 
-@composite(onnx=_OF_IMAGES, tolerance=Tolerance(0.0), samples=_samples(_SIGNALS, True))
+@composite(tolerance=Tolerance(0.0), samples=_samples(_SIGNALS, True))
 def max_pool1d(
     o: Functions, x: Tensor, /, *, window: Nested, stride: Nested | None = None, padding: Nested = "VALID",
     dilation: Nested = 1, data_format: str = "NWC",
@@ -71,7 +70,7 @@ def max_pool1d(
     return _signals("max_pool2d", o, x, data_format, params)
 
 
-@composite(onnx=_OF_IMAGES, tolerance=_CLOSE, samples=_samples(_SIGNALS, False))
+@composite(tolerance=_CLOSE, samples=_samples(_SIGNALS, False))
 def average_pool1d(
     o: Functions, x: Tensor, /, *, window: Nested, stride: Nested | None = None, padding: Nested = "VALID",
     dilation: Nested = 1, count_padding: bool = False, data_format: str = "NWC",
@@ -111,7 +110,7 @@ def _volumes(name: str, o: Functions, x: Tensor, data_format: str, params: dict[
     return o.reshape(y, shape=shape)
 
 
-@composite(onnx=_OF_IMAGES, tolerance=Tolerance(0.0), samples=_samples(_VOLUMES, True))
+@composite(tolerance=Tolerance(0.0), samples=_samples(_VOLUMES, True))
 def max_pool3d(
     o: Functions, x: Tensor, /, *, window: Nested, stride: Nested | None = None, padding: Nested = "VALID",
     dilation: Nested = 1, data_format: str = "NDHWC",
@@ -126,7 +125,7 @@ def max_pool3d(
     return _volumes("max_pool2d", o, x, data_format, params)
 
 
-@composite(onnx=_OF_IMAGES, tolerance=_CLOSE, samples=_samples(_VOLUMES, False))
+@composite(tolerance=_CLOSE, samples=_samples(_VOLUMES, False))
 def average_pool3d(
     o: Functions, x: Tensor, /, *, window: Nested, stride: Nested | None = None, padding: Nested = "VALID",
     dilation: Nested = 1, count_padding: bool = False, data_format: str = "NDHWC",
@@ -166,7 +165,7 @@ _GLOBAL: Any = (
 
 
 @composite(
-    onnx="GlobalMaxPool", tolerance=Tolerance(0.0),
+    tolerance=Tolerance(0.0),
     samples=Samples(relation="cases", dtypes=FLOATS, distinct=True, cases=tuple(((x,), p) for x, p in _GLOBAL)),
 )  # fmt: skip
 def global_max_pool(o: Functions, x: Tensor, /, *, axis: int = -1, keepdims: bool = False) -> Tensor:
@@ -179,7 +178,7 @@ def global_max_pool(o: Functions, x: Tensor, /, *, axis: int = -1, keepdims: boo
 
 
 @composite(
-    onnx="GlobalAveragePool", tolerance=_CLOSE,
+    tolerance=_CLOSE,
     samples=Samples(relation="cases", dtypes=FLOATS, cases=tuple(((x,), p) for x, p in _GLOBAL)),
 )  # fmt: skip
 def global_average_pool(o: Functions, x: Tensor, /, *, axis: int = -1, keepdims: bool = False) -> Tensor:

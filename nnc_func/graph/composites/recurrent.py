@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from nnc_func.errors import OperatorError, ShapeError
 from nnc_func.facets.dims import known, same_extent
-from nnc_func.facets.samples import FLOATS, Refused, Samples, Tolerance
+from nnc_func.facets.samples import FLOATS, Samples, Tolerance
 from nnc_func.graph.composite import composite
 from nnc_func.graph.functions import Functions
 from nnc_func.graph.ops.families import Tensor
 
-_BY_STEPS = Refused("ONNX has recurrent layers of its own; this is its steps, one by one")
 _CLOSE = Tolerance(64.0)
 
 
@@ -78,7 +77,7 @@ def _cases(gates: int, states: int, steps: int | None, biases: int = 1) -> Sampl
     )  # fmt: skip
 
 
-@composite(onnx=_BY_STEPS, tolerance=_CLOSE, samples=_cases(1, 1, None))
+@composite(tolerance=_CLOSE, samples=_cases(1, 1, None))
 def rnn_cell(
     o: Functions, x: Tensor, h: Tensor, w: Tensor, u: Tensor, bias: Tensor | None = None, /, *, activation: str = "tanh"
 ) -> Tensor:
@@ -91,7 +90,7 @@ def rnn_cell(
     return _rnn(o, _input(o, x, w, bias), h, u, activation)
 
 
-@composite(onnx=_BY_STEPS, tolerance=_CLOSE, samples=_cases(1, 1, 2))
+@composite(tolerance=_CLOSE, samples=_cases(1, 1, 2))
 def rnn(
     o: Functions, x: Tensor, h: Tensor, w: Tensor, u: Tensor, bias: Tensor | None = None, /, *, activation: str = "tanh"
 ) -> tuple[Tensor, Tensor]:
@@ -118,7 +117,7 @@ def _lstm(o: Functions, inputs: Tensor, h: Tensor, c: Tensor, u: Tensor) -> tupl
     return o.multiply(o.sigmoid(shown), o.tanh(c)), c
 
 
-@composite(onnx=_BY_STEPS, tolerance=_CLOSE, samples=_cases(4, 2, None))
+@composite(tolerance=_CLOSE, samples=_cases(4, 2, None))
 def lstm_cell(
     o: Functions, x: Tensor, h: Tensor, c: Tensor, w: Tensor, u: Tensor, bias: Tensor | None = None, /
 ) -> tuple[Tensor, Tensor]:
@@ -133,7 +132,7 @@ def lstm_cell(
     return _lstm(o, _input(o, x, w, bias), h, c, u)
 
 
-@composite(onnx=_BY_STEPS, tolerance=_CLOSE, samples=_cases(4, 2, 2))
+@composite(tolerance=_CLOSE, samples=_cases(4, 2, 2))
 def lstm(
     o: Functions, x: Tensor, h: Tensor, c: Tensor, w: Tensor, u: Tensor, bias: Tensor | None = None, /
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -162,7 +161,7 @@ def _gru(o: Functions, inputs: Tensor, h: Tensor, u: Tensor, bias: Tensor | None
     return o.add(new, o.multiply(update, o.subtract(h, new)))
 
 
-@composite(onnx=_BY_STEPS, tolerance=_CLOSE, samples=_cases(3, 1, None, biases=2))
+@composite(tolerance=_CLOSE, samples=_cases(3, 1, None, biases=2))
 def gru_cell(
     o: Functions, x: Tensor, h: Tensor, w: Tensor, u: Tensor, bias: Tensor | None = None,
     hidden_bias: Tensor | None = None, /,
@@ -178,7 +177,7 @@ def gru_cell(
     return _gru(o, _input(o, x, w, bias), h, u, hidden_bias)
 
 
-@composite(onnx=_BY_STEPS, tolerance=_CLOSE, samples=_cases(3, 1, 2, biases=2))
+@composite(tolerance=_CLOSE, samples=_cases(3, 1, 2, biases=2))
 def gru(
     o: Functions, x: Tensor, h: Tensor, w: Tensor, u: Tensor, bias: Tensor | None = None,
     hidden_bias: Tensor | None = None, /,

@@ -90,7 +90,7 @@ _CASES: Any = (
 
 
 @composite(
-    onnx="Resize", tolerance=Tolerance(64.0),
+    tolerance=Tolerance(64.0),
     samples=Samples(relation="cases", dtypes=FLOATS, cases=tuple(
         ((x,), {**params, "method": method}) for x, params in _CASES for method in ("nearest", "linear", "cubic")
     )),

@@ -9,7 +9,7 @@ import numpy as np
 from nnc_func.errors import ShapeError
 from nnc_func.facets.derivatives import Constant, Refusal
 from nnc_func.facets.dims import known, product
-from nnc_func.facets.samples import ANY, EXACT, NUMBERS, REALS, Refused, Samples
+from nnc_func.facets.samples import ANY, EXACT, NUMBERS, REALS, Samples
 from nnc_func.facets.shapes import normalise_axis
 from nnc_func.graph.composite import composite
 from nnc_func.graph.composites.extents import count_of
@@ -18,7 +18,6 @@ from nnc_func.graph.ops.families import Axes, Extent, Tensor
 from nnc_func.graph.ops.move import part
 
 POSITIONS = Constant("positions and counts are integers")
-OWN = Refused("ONNX has it as a function of its own operators")
 SIZED = "give size=, how many there are at most, or compute it outside of jit and compiled programs"
 BOOL, INT64 = np.dtype("bool"), np.dtype("int64")
 
@@ -35,14 +34,14 @@ def _sized(shapes_: Any, draw: Any) -> dict[str, Any]:
 # --- counting and finding -----------------------------------------------------------------------------------
 
 
-@composite(derivative=POSITIONS, onnx=OWN, samples=Samples(dtypes=ANY, params=_some_axes), tolerance=EXACT)
+@composite(derivative=POSITIONS, samples=Samples(dtypes=ANY, params=_some_axes), tolerance=EXACT)
 def count_nonzero(o: Functions, x: Tensor, /, *, axis: Axes | None = None, keepdims: bool = False) -> Tensor:
     """How many elements are not zero, or true, along axes: int64. NaN is not zero."""
     flags = x if o.dtype(x).kind == "b" else o.cast(x, dtype=BOOL)
     return o.sum(o.cast(flags, dtype=INT64), axis=axis, keepdims=keepdims)
 
 
-@composite(derivative=POSITIONS, onnx=OWN, samples=Samples(dtypes=ANY, params=_sized, min_rank=1), tolerance=EXACT)
+@composite(derivative=POSITIONS, samples=Samples(dtypes=ANY, params=_sized, min_rank=1), tolerance=EXACT)
 def nonzero(o: Functions, x: Tensor, /, *, size: Extent | None = None) -> tuple[Tensor, ...]:
     """Where elements are not zero, in C order: a vector of indices for each axis.
 
@@ -72,7 +71,7 @@ def _number(o: Functions, extent: Any) -> Any:
     return o.full(shape=(), value=extent, dtype=INT64)
 
 
-@composite(derivative=POSITIONS, onnx=OWN, samples=Samples(dtypes=ANY, params=_sized, min_rank=1), tolerance=EXACT)
+@composite(derivative=POSITIONS, samples=Samples(dtypes=ANY, params=_sized, min_rank=1), tolerance=EXACT)
 def argwhere(o: Functions, x: Tensor, /, *, size: Extent | None = None) -> Tensor:
     """Where elements are not zero, in C order: a row of indices for each; see `nonzero`."""
     return o.stack(*nonzero.over(o, x, size=size), axis=1)
@@ -84,7 +83,7 @@ def _mask_cases() -> Any:
             yield ((shape, dtype), (shape, "bool")), {"size": 2}
 
 
-@composite(onnx=OWN, samples=Samples(relation="cases", cases=_mask_cases()), tolerance=EXACT)
+@composite(samples=Samples(relation="cases", cases=_mask_cases()), tolerance=EXACT)
 def extract(o: Functions, x: Tensor, mask: Tensor, /, *, size: Extent | None = None) -> Tensor:
     """The elements where a mask of the same shape is true, in C order: a vector.
 
@@ -108,7 +107,7 @@ def _best(shapes_: Any, draw: Any) -> dict[str, Any]:
     return {"k": draw(range(shapes_[0][axis] + 1)), "axis": axis, "largest": draw((True, False))}
 
 
-@composite(onnx=Refused("ONNX has it as the operator TopK"), tolerance=EXACT,
+@composite(tolerance=EXACT,
            samples=Samples(dtypes=REALS, params=_best, min_rank=1, distinct=True))  # fmt: skip
 def top_k(o: Functions, x: Tensor, /, *, k: int, axis: int = -1, largest: bool = True) -> tuple[Tensor, ...]:
     """The `k` largest elements along an axis, in descending order, and where they stand; or the smallest, ascending.
@@ -130,7 +129,7 @@ def _members() -> Any:
                 yield ((shape, dtype, (0, 3)), (values, dtype, (0, 3))), {"invert": invert}
 
 
-@composite(derivative=Constant("membership is a boolean"), onnx=OWN, tolerance=EXACT,
+@composite(derivative=Constant("membership is a boolean"), tolerance=EXACT,
            samples=Samples(relation="cases", cases=_members()))  # fmt: skip
 def isin(o: Functions, x: Tensor, values: Tensor, /, *, invert: bool = False) -> Tensor:
     """Whether each element of `x` is one of the `values`, or none of them; NaN is none.
@@ -194,7 +193,7 @@ UNIQUE = Samples(
         for dtype in ANY
     ],
 )
-SETS: dict[str, Any] = {"onnx": OWN, "samples": UNIQUE, "tolerance": EXACT}
+SETS: dict[str, Any] = {"samples": UNIQUE, "tolerance": EXACT}
 OF_SETS = Refusal("which elements are equal does not change smoothly; sort has a derivative")
 
 

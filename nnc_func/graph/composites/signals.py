@@ -10,7 +10,7 @@ from nnc_func.errors import DTypeError, OperatorError, ShapeError
 from nnc_func.facets.derivatives import Constant
 from nnc_func.facets.dims import same_extent
 from nnc_func.facets.dtypes import as_dtype, kind_of
-from nnc_func.facets.samples import FLOATS, Refused, Samples, Tolerance
+from nnc_func.facets.samples import FLOATS, Samples, Tolerance
 from nnc_func.facets.shapes import normalise_axis
 from nnc_func.graph.composite import composite
 from nnc_func.graph.functions import Functions
@@ -18,11 +18,10 @@ from nnc_func.graph.ops.families import DType, Tensor
 
 FLOAT64 = np.dtype("float64")
 COSINES = {"hann": (0.5, -0.5), "hamming": (0.54, -0.46), "blackman": (0.42, -0.5, 0.08), "boxcar": (1.0,)}
-OF_PARTS = Refused("it is exported as the operators that it is made of")
 
 
 @composite(
-    derivative=Constant("it depends on no tensor"), onnx=OF_PARTS, tolerance=Tolerance(4.0),
+    derivative=Constant("it depends on no tensor"), tolerance=Tolerance(4.0),
     samples=Samples(relation="cases", cases=tuple(
         ((), {"size": size, "kind": kind, "periodic": periodic, "dtype": dtype})
         for size in (0, 1, 5) for kind in COSINES for periodic in (True, False) for dtype in FLOATS
@@ -67,7 +66,7 @@ _POSITIVE = (0.1, 2.0)
 
 
 @composite(
-    derivative=Constant("whole numbers have no derivative"), onnx="QuantizeLinear", tolerance=Tolerance(0.0),
+    derivative=Constant("whole numbers have no derivative"), tolerance=Tolerance(0.0),
     samples=Samples(relation="cases", cases=tuple(
         (((shape, "float32"), (scale, "float32", _POSITIVE), (scale, dtype, (0, 9)))[: 2 + given],
          {"dtype": dtype, "axis": -1})
@@ -95,7 +94,7 @@ def quantize_linear(
 
 
 @composite(
-    onnx="DequantizeLinear", tolerance=Tolerance(4.0),
+    tolerance=Tolerance(4.0),
     samples=Samples(relation="cases", cases=tuple(
         (((shape, dtype, (0, 99)), (scale, floating, _POSITIVE), (scale, dtype, (0, 9)))[: 2 + given], {"axis": -1})
         for shape, scale in (((2, 3), ()), ((2, 3), (3,)), ((0,), ()), ((), ()))

@@ -11,7 +11,7 @@ from nnc_func.errors import DTypeError, OperatorError, ShapeError
 from nnc_func.facets import dtypes
 from nnc_func.facets.derivatives import Constant
 from nnc_func.facets.dims import known, product
-from nnc_func.facets.samples import EXACT, FLOATS, INTEGERS, NUMBERS, REALS, Refused, Samples, Tolerance
+from nnc_func.facets.samples import EXACT, FLOATS, INTEGERS, NUMBERS, REALS, Samples, Tolerance
 from nnc_func.facets.shapes import normalise_axes, reduced
 from nnc_func.graph.composite import composite
 from nnc_func.graph.composites.extents import value_of
@@ -20,7 +20,6 @@ from nnc_func.graph.ops.families import Axes, Extent, Nested, Tensor
 from nnc_func.graph.ops.move import part
 from nnc_func.graph.ops.reduce import reduced_count
 
-OWN = Refused("ONNX has it as a function of its own operators")
 CLOSE = Tolerance(256.0)  # of differences that may be small beside what they are of
 INT64, FLOAT16 = np.dtype("int64"), np.dtype("float16")
 
@@ -34,7 +33,7 @@ def _some_axes(shapes_: Any, draw: Any) -> dict[str, Any]:
 # --- spread -------------------------------------------------------------------------------------------------
 
 
-@composite(onnx=OWN, samples=Samples(dtypes=NUMBERS, params=_some_axes), tolerance=CLOSE)
+@composite(samples=Samples(dtypes=NUMBERS, params=_some_axes), tolerance=CLOSE)
 def var(
     o: Functions, x: Tensor, /, *, axis: Axes | None = None, correction: float = 0.0, keepdims: bool = False
 ) -> Tensor:
@@ -66,7 +65,7 @@ def _number_of(x: Any, axis: Any) -> Any:
     return product(tuple(x.shape[i] for i in normalise_axes(axis, len(x.shape))))
 
 
-@composite(onnx=OWN, samples=Samples(dtypes=NUMBERS, params=_some_axes, distinct=True), tolerance=CLOSE)
+@composite(samples=Samples(dtypes=NUMBERS, params=_some_axes, distinct=True), tolerance=CLOSE)
 def std(
     o: Functions, x: Tensor, /, *, axis: Axes | None = None, correction: float = 0.0, keepdims: bool = False
 ) -> Tensor:
@@ -88,7 +87,7 @@ def _some_quantiles(shapes_: Any, draw: Any) -> dict[str, Any]:
     return {**found, "q": draw((0.0, 0.5, 0.3, 1.0, (0.25, 0.9), ())), "method": draw(METHODS)}
 
 
-@composite(onnx=OWN, samples=Samples(dtypes=REALS, params=_some_quantiles, distinct=True), tolerance=CLOSE)
+@composite(samples=Samples(dtypes=REALS, params=_some_quantiles, distinct=True), tolerance=CLOSE)
 def quantile(
     o: Functions, x: Tensor, /, *, q: Nested, axis: Axes | None = None, keepdims: bool = False, method: str = "linear"
 ) -> Tensor:
@@ -147,7 +146,7 @@ def _no_correction(shapes_: Any, draw: Any) -> dict[str, Any]:
     return {name: value for name, value in _some_axes(shapes_, draw).items() if name != "correction"}
 
 
-@composite(onnx=OWN, samples=Samples(dtypes=REALS, params=_no_correction, distinct=True), tolerance=CLOSE)
+@composite(samples=Samples(dtypes=REALS, params=_no_correction, distinct=True), tolerance=CLOSE)
 def median(o: Functions, x: Tensor, /, *, axis: Axes | None = None, keepdims: bool = False) -> Tensor:
     """The middle element, or the mean of the two: the quantile 0.5. NaN among them gives NaN, and so do none."""
     return quantile.over(o, x, q=0.5, axis=axis, keepdims=keepdims)
@@ -164,7 +163,7 @@ def _bins() -> Any:
                 yield ((shape, dtype, (0, 4)), (shape, weight)), {"length": 6}
 
 
-@composite(onnx=OWN, samples=Samples(relation="cases", cases=_bins()), tolerance=Tolerance(64.0))
+@composite(samples=Samples(relation="cases", cases=_bins()), tolerance=Tolerance(64.0))
 def bincount(o: Functions, x: Tensor, weights: Tensor | None = None, /, *, length: Extent | None = None) -> Tensor:
     """How often each number from 0 occurs among integers: a vector; or the sum of the weights of each.
 
@@ -195,7 +194,7 @@ def _histograms() -> Any:
                 yield ((shape, dtype),), {"bins": bins, "range": range_}
 
 
-@composite(derivative=Constant("counts are integers, and edges are said"), onnx=OWN, tolerance=EXACT,
+@composite(derivative=Constant("counts are integers, and edges are said"), tolerance=EXACT,
            samples=Samples(relation="cases", cases=_histograms()))  # fmt: skip
 def histogram(
     o: Functions, x: Tensor, weights: Tensor | None = None, /, *, bins: int = 10, range: Nested | None = None
