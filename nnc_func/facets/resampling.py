@@ -13,6 +13,7 @@ import numpy as np
 from attrs import frozen
 
 from nnc_func.errors import OperatorError
+from nnc_func.facets.dims import known
 
 Array = Any
 METHODS = ("nearest", "linear", "cubic")
@@ -96,6 +97,41 @@ class Resampling:
         """
         return np.clip(ROUNDINGS[self.rounding](positions), 0, n - 1).astype(np.int64)
 
+    def copies(self, scale: float) -> int:
+        """How many times each element is taken, side by side, where that is all there is to do; else 0.
+
+        Examples
+        --------
+        >>> Resampling("nearest").copies(2.0), Resampling("nearest").copies(1.5), Resampling("linear").copies(2.0)
+        (2, 0, 0)
+        """
+        times = int(scale)
+        if self.method != "nearest" or self.coordinates in ("align_corners", "tf_crop_and_resize") or times != scale:
+            return 0
+        few = min(times, 4)  # more are as four are
+        found = self.nearest(self.positions(4, 4 * few, few, (0.0, 1.0)), 4) if few else None
+        return times if found is not None and np.array_equal(found, np.arange(4 * few) // few) else 0
+
+    def neighbours(self, positions: Array, n: int, scale: float) -> tuple[Array, Array]:
+        """Which of n elements each position takes, and what they weigh: a row for each position.
+
+        Examples
+        --------
+        >>> places, weights = Resampling().neighbours(np.array([-0.25, 0.25]), 2, 2.0)
+        >>> places.tolist(), weights.tolist()
+        ([[0, 0], [0, 1]], [[0.25, 0.75], [0.75, 0.25]])
+        """
+        reach = 2 if self.method == "cubic" else 1
+        narrow = min(scale, 1.0) if self.antialias else 1.0
+        taps = math.ceil(reach / narrow)
+        first = np.floor(positions).astype(np.int64)
+        places = first[:, None] + np.arange(1 - taps, taps + 1)
+        found = self._kernel(np.abs(places - positions[:, None]) * narrow)
+        if self.exclude_outside:
+            found = np.where((places < 0) | (places >= n), 0.0, found)
+        total = found.sum(axis=1, keepdims=True)
+        return np.clip(places, 0, n - 1), found / np.where(total == 0, 1.0, total)
+
     def weights(self, positions: Array, n: int, scale: float) -> Array:
         """What each position weighs each of n elements by: a matrix whose rows add up to one.
 
@@ -105,17 +141,9 @@ class Resampling:
         array([[1.  , 0.  ],
                [0.75, 0.25]])
         """
-        reach = 2 if self.method == "cubic" else 1
-        narrow = min(scale, 1.0) if self.antialias else 1.0
-        taps = math.ceil(reach / narrow)
-        first = np.floor(positions).astype(np.int64)
-        neighbours = first[:, None] + np.arange(1 - taps, taps + 1)
-        found = self._kernel(np.abs(neighbours - positions[:, None]) * narrow)
-        if self.exclude_outside:
-            found = np.where((neighbours < 0) | (neighbours >= n), 0.0, found)
-        found /= found.sum(axis=1, keepdims=True)
+        places, found = self.neighbours(positions, n, scale)
         matrix = np.zeros((len(positions), n))
-        np.add.at(matrix, (np.arange(len(positions))[:, None], np.clip(neighbours, 0, n - 1)), found)
+        np.add.at(matrix, (np.arange(len(positions))[:, None], places), found)
         return matrix
 
     def _kernel(self, far: Array) -> Array:
@@ -128,9 +156,9 @@ class Resampling:
 
 
 def resampled_extents(
-    extents: tuple[int, ...], size: tuple[int, ...] | None, scale: tuple[float, ...] | None, aspect: str
-) -> tuple[tuple[int, ...], tuple[float, ...]]:
-    """The extents after resampling, and the scales: either is given.
+    extents: tuple[Any, ...], size: tuple[int, ...] | None, scale: tuple[float, ...] | None, aspect: str
+) -> tuple[tuple[Any, ...], tuple[float, ...]]:
+    """The extents after resampling, and the scales: either is given; unknown extents are scaled by whole numbers.
 
     Examples
     --------
@@ -142,7 +170,8 @@ def resampled_extents(
     if aspect not in ("stretch", "not_larger", "not_smaller"):
         raise OperatorError(f"aspect is 'stretch', 'not_larger' or 'not_smaller', given {aspect!r}")
     if scale is not None:
-        return tuple(math.floor(n * s) for n, s in zip(extents, scale, strict=True)), scale
+        pairs = zip(extents, scale, strict=True)
+        return tuple(math.floor(n * s) if known(n) else n * int(s) for n, s in pairs), scale
     assert size is not None
     scales = tuple(m / n for n, m in zip(extents, size, strict=True))
     if aspect == "stretch":

@@ -2219,7 +2219,8 @@ class Ops(Generic[T]):
         with `antialias` as many more as an axis shrinks. Beyond the ends the outermost elements are repeated, or, with
         `exclude_outside`, not counted.
 
-        Refused: unknown extents along the axes, integers to be weighed.
+        Refused: integers to be weighed, and unknown extents along the axes, unless each element is copied a whole number
+        of times.
         """
         return self._compose(
             "resample", x, axes=axes, size=size, scale=scale, method=method, coordinates=coordinates,
@@ -2715,7 +2716,8 @@ class Ops(Generic[T]):
     ) -> T:
         """``round(x / scale) + zero`` as integers of a dtype, the nearest that it has; halves are rounded to even.
 
-        Scale and zero point (0 unless given) are numbers, or vectors of one for each place of an axis. A NaN is zero.
+        Scale and zero point (0 unless given) are numbers, vectors of one for each place of an axis, or tensors of rank 2
+        or more that broadcast against `x`. A NaN is zero.
         Source: Jacob et al., CVPR 2018; the rule is that of ONNX.
         """
         return self._compose("quantize_linear", x, scale, zero, dtype=dtype, axis=axis)

@@ -13,7 +13,8 @@ from onnx.reference import ReferenceEvaluator
 
 import nnc_func as nnc
 from nnc_func.errors import DTypeError, NncError, OperatorError, ShapeError
-from nnc_func.facets.resampling import COORDINATES, METHODS, ROUNDINGS
+from nnc_func.facets.resampling import COORDINATES, METHODS, ROUNDINGS, Resampling
+from nnc_func.graph.composites.resampling import NARROW
 
 EAGER, LAZY = nnc.eager(), nnc.lazy()
 extents = st.lists(st.integers(1, 6), min_size=1, max_size=3).map(tuple)
@@ -53,7 +54,7 @@ def reference(x: np.ndarray, p: dict[str, Any]) -> np.ndarray:
 @st.composite
 def resamplings(draw: Any) -> tuple[np.ndarray, dict[str, Any]]:
     shape = draw(extents)
-    axes = tuple(sorted(draw(st.sets(st.sampled_from(range(len(shape))), min_size=1))))
+    axes = tuple(draw(st.lists(st.sampled_from(range(len(shape))), min_size=1, unique=True)))
     by_scale = draw(st.booleans())
     coordinates = draw(st.sampled_from(COORDINATES))
     method = draw(st.sampled_from(METHODS))
@@ -132,6 +133,44 @@ def test_other_axes_may_be_unknown() -> None:
     value = np.random.default_rng(0).normal(size=(2, 4, 3)).astype("float32")
     wanted = EAGER.ops.resample(EAGER.asarray(value), axes=1, size=7, method="cubic")
     np.testing.assert_allclose(program(value), wanted.numpy(), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("method", ["linear", "cubic"])
+@pytest.mark.parametrize("outside", [False, True])
+def test_along_wide_axes_a_few_neighbours_are_weighed(method: str, outside: bool) -> None:
+    x, n = np.random.default_rng(0).normal(size=(3, NARROW + 1, 2)), NARROW + 1
+    how = Resampling(method, exclude_outside=outside)
+    for m in (40, n, 2 * n):
+        matrix = how.weights(how.positions(n, m, m / n, (0.0, 1.0)), n, m / n)
+        found = EAGER.ops.resample(EAGER.asarray(x), axes=1, size=m, method=method, exclude_outside=outside)
+        np.testing.assert_allclose(found.numpy(), np.einsum("mn,anb->amb", matrix, x), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("coordinates", "rounding"), [("half_pixel", "round_prefer_floor"), ("asymmetric", "floor"), ("asymmetric", "ceil")]
+)
+def test_elements_along_unknown_axes_are_copied_or_refused(coordinates: str, rounding: str) -> None:
+    x, params = LAZY.input("x", (None, 3), "int32"), {"method": "nearest", "axes": (1, 0), "scale": (2, 3)}
+    params |= {"coordinates": coordinates, "rounding": rounding}
+    if rounding == "ceil":
+        with pytest.raises(ShapeError, match="a whole number of times"):
+            LAZY.ops.resample(x, **params)
+    else:
+        value = np.arange(12, dtype="int32").reshape(4, 3)
+        found = LAZY.compile([x], LAZY.ops.resample(x, **params))(value)
+        np.testing.assert_array_equal(found, value.repeat(3, 0).repeat(2, 1))
+
+
+def test_positions_none_of_whose_neighbours_counts_are_filled_and_pass_nothing_back() -> None:
+    def filled(x: Any) -> Any:
+        return LAZY.ops.resample(
+            x, axes=0, size=3, method="linear", coordinates="tf_crop_and_resize", region=((0.0, 3.0),), fill=7.0,
+            exclude_outside=True,
+        )  # fmt: skip
+
+    x = LAZY.asarray(np.arange(4.0))
+    assert filled(x).numpy().tolist() == [0, 7, 7]
+    assert LAZY.grad(lambda x: LAZY.ops.sum(filled(x)))(x).numpy().tolist() == [1, 0, 0, 0]
 
 
 def test_the_nearest_elements_of_integers_are_taken() -> None:

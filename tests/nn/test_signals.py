@@ -61,6 +61,26 @@ def test_quantisation_is_that_of_onnxruntime(stack: Any, x: Any, scale: Any, zer
     np.testing.assert_array_equal(given.numpy(), back)
 
 
+def test_scales_of_blocks_broadcast_from_rank_2_on() -> None:
+    x, scale = EAGER.asarray(np.arange(12.0).reshape(2, 3, 2) * 10), np.array([[1.0], [2.0], [4.0]])
+    found = EAGER.ops.quantize_linear(x, EAGER.asarray(scale), dtype="uint8")
+    np.testing.assert_array_equal(found.numpy(), np.round(x.numpy() / scale))
+    np.testing.assert_array_equal(
+        EAGER.ops.dequantize_linear(found, EAGER.asarray(scale)).numpy(), found.numpy() * scale
+    )
+    with pytest.raises(ShapeError, match="of rank 2 or more that broadcasts"):
+        EAGER.ops.quantize_linear(x, EAGER.asarray(np.ones((2, 2))))
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int16", "uint32", "int32"])
+def test_what_is_beyond_integers_is_their_end(dtype: str) -> None:
+    x, ends = np.array([-np.inf, -3e38, 3e38, np.inf, np.nan], "float32"), np.iinfo(dtype)
+    found = EAGER.ops.quantize_linear(EAGER.asarray(x), np.float32(0.5), np.array(3, dtype), dtype=dtype)
+    assert found.numpy().tolist() == [ends.min, ends.min, ends.max, ends.max, 0]
+    back = EAGER.ops.dequantize_linear(found, np.float32(0.5), np.array(3, dtype))
+    np.testing.assert_allclose(back.numpy()[:4], (found.numpy()[:4].astype("int64") - 3) * 0.5, rtol=1e-6)
+
+
 @given(x=arrays(np.float64, (4,), elements=st.floats(allow_nan=True)), y=arrays(np.float64, (4,), elements=st.floats()))
 def test_fmod_is_that_of_numpy(x: np.ndarray, y: np.ndarray) -> None:
     np.testing.assert_array_equal(EAGER.ops.fmod(EAGER.asarray(x), EAGER.asarray(y)).numpy(), np.fmod(x, y))

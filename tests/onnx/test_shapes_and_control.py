@@ -32,6 +32,21 @@ def test_shapes_are_symbolic_where_extents_are(stack: Any) -> None:
         np.testing.assert_array_equal(model(x), x.reshape(shape[0], -1))
 
 
+@pytest.mark.parametrize("given", ["scales", "sizes"])
+def test_images_of_unknown_extents_become_whole_times_as_large(stack: Any, given: str) -> None:
+    body = """f (float[n, 2, h, w] x) => (float[n, 2, a, b] y) {
+        scales = Constant<value_floats = [1.0, 1.0, 2.0, 3.0]>()
+        factors = Constant<value_ints = [1, 1, 2, 3]>()
+        shape = Shape(x)
+        sizes = Mul(shape, factors)
+        y = Resize<mode = "nearest">(x, , GIVEN)
+    }"""
+    model = nnc.from_onnx(parsed(body.replace("GIVEN", "scales" if given == "scales" else ", sizes")), stack)
+    assert str(model.graph.outputs[0].aval.shape) == str(stack.input("x", ("n", 2, "2*h", "3*w")).shape)
+    x = np.arange(24, dtype="float32").reshape(1, 2, 3, 4)
+    np.testing.assert_array_equal(model(x), x.repeat(2, 2).repeat(3, 3))
+
+
 def test_an_extent_as_a_number_is_that_of_the_call(stack: Any) -> None:
     body = """f (float[n] x) => (float y) {
         shape = Shape(x)

@@ -47,7 +47,10 @@ def rad2deg(o: Functions, x: Tensor, /) -> Tensor:
 )  # fmt: skip
 def fmod(o: Functions, a: Tensor, b: Tensor, /) -> Tensor:
     """What a leaves when divided by b, the quotient cut to a whole number: of the sign of a; `remainder` has b's."""
-    if kind_of(dtypes.promote(o.dtype(a), o.dtype(b))) == "f":
+    kind = kind_of(dtypes.promote(o.dtype(a), o.dtype(b)))
+    if kind == "u":
+        return o.remainder(a, b)
+    if kind == "f":
         return o.copysign(o.remainder(o.abs(a), o.abs(b)), a)
     left = o.remainder(a, b)
     zero = o.number(0, left)

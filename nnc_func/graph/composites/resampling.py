@@ -1,4 +1,4 @@
-"""Tensors resampled along any axes by any rule in use: a matrix of weights an axis, or the nearest elements."""
+"""Tensors resampled along any axes by any rule in use: the nearest elements, or some weighed along each axis."""
 
 from __future__ import annotations
 
@@ -11,10 +11,15 @@ from nnc_func.facets.dims import known, product
 from nnc_func.facets.dtypes import kind_of
 from nnc_func.facets.resampling import Resampling, resampled_extents
 from nnc_func.facets.samples import FLOATS, Samples, Tolerance
-from nnc_func.facets.shapes import normalise_axes
+from nnc_func.facets.shapes import normalise_axes, normalise_axis
 from nnc_func.graph.composite import composite
 from nnc_func.graph.functions import Functions
 from nnc_func.graph.ops.families import Axes, Nested, Tensor
+
+FEW = 8
+"""So many neighbours are weighed one by one; more are a product with a matrix."""
+NARROW = 96
+"""A product with a matrix is faster along axes up to that extent: half as long at 32, twice as long at 224."""
 
 
 def constant(o: Functions, array: Any, x: Tensor) -> Any:
@@ -32,17 +37,20 @@ def _listed(name: str, value: Any, count: int, kinds: Any) -> tuple[Any, ...] | 
     raise OperatorError(f"{name} is a number, not negative, or one for each of {count} axes, given {value!r}")
 
 
-def _wanted(extents: Any, size: Any, scale: Any, aspect: str) -> Any:
+def _wanted(how: Resampling, extents: Any, size: Any, scale: Any, aspect: str) -> Any:
     """The extents that are asked for, and by what these are scaled."""
     if (size is None) == (scale is None):
         raise OperatorError(f"either size or scale says how large it becomes; given size={size}, scale={scale}")
-    if not all(map(known, extents)):
-        raise ShapeError(f"resample wants extents that are known, given {extents}; resize takes unknown ones")
-    if not all(extents):
+    if any(known(n) and n == 0 for n in extents):
         raise ShapeError(f"an axis without elements is not resampled, given the extents {extents}")
     scales = _listed("scale", scale, len(extents), (int, float))
     if scales is not None and not all(0 < s < float("inf") for s in scales):
         raise OperatorError(f"a scale is a positive number, given {scale!r}")
+    if not all(known(n) or (scales and how.copies(scales[i])) for i, n in enumerate(extents)):
+        raise ShapeError(
+            f"resample wants extents that are known, or to copy elements a whole number of times, given {extents}; "
+            "resize takes unknown ones"
+        )
     return resampled_extents(extents, _listed("size", size, len(extents), int), scales, aspect)
 
 
@@ -55,12 +63,39 @@ def _regions(region: Any, count: int) -> tuple[tuple[float, float], ...]:
     return found
 
 
+def _copied(o: Functions, x: Tensor, times: dict[int, int]) -> Tensor:
+    """Each element so many times along axes."""
+    if all(t == 1 for t in times.values()):
+        return x
+    apart: list[Any] = []
+    wide: list[Any] = []
+    for axis, n in enumerate(x.shape):
+        t = times.get(axis, 1)
+        apart += [n] if t == 1 else [n, 1]
+        wide += [n] if t == 1 else [n, t]
+    copied = o.broadcast_to(o.reshape(x, shape=tuple(apart)), shape=tuple(wide))
+    return o.reshape(copied, shape=tuple(n * times.get(axis, 1) for axis, n in enumerate(x.shape)))
+
+
+def _weighed(o: Functions, x: Tensor, axis: int, places: Any, weights: Any) -> Tensor:
+    """The sum of a few neighbours."""
+    shape, total = (len(places), *(1,) * (len(x.shape) - axis - 1)), None
+    for place, weight in zip(places.T, weights.T, strict=True):
+        share = constant(o, weight.reshape(shape).astype(o.dtype(x)), x)
+        part = o.multiply(o.take(x, constant(o, place, x), axis=axis), share)
+        total = part if total is None else o.add(total, part)
+    return total
+
+
 def _along(o: Functions, x: Tensor, axis: int, how: Resampling, positions: Any, scale: float) -> Tensor:
     n = x.shape[axis]
-    if how.method == "nearest":
-        return o.take(x, constant(o, how.nearest(positions, n), x), axis=axis)
     if np.array_equal(positions, np.arange(n)):
         return x
+    if how.method == "nearest":
+        return o.take(x, constant(o, how.nearest(positions, n), x), axis=axis)
+    places, shares = how.neighbours(positions, n, scale)
+    if n > NARROW and places.shape[1] <= FEW:
+        return _weighed(o, x, axis, places, shares)
     weights = constant(o, how.weights(positions, n, scale).astype(o.dtype(x)), x)
     if axis == len(x.shape) - 1:
         return o.tensordot(x, weights, axes=((axis,), (1,)))
@@ -120,18 +155,24 @@ def resample(
     with `antialias` as many more as an axis shrinks. Beyond the ends the outermost elements are repeated, or, with
     `exclude_outside`, not counted.
 
-    Refused: unknown extents along the axes, integers to be weighed.
+    Refused: integers to be weighed, and unknown extents along the axes, unless each element is copied a whole number
+    of times.
     """
     how = Resampling(method, coordinates, rounding, coefficient, antialias, exclude_outside)
     if method != "nearest" and kind_of(o.dtype(x)) not in "fc":
         raise DTypeError(
             f"{method} resampling weighs floating numbers, given {o.dtype(x)}; cast them, or use 'nearest'"
         )
-    at = normalise_axes(axes, len(x.shape))
+    ordered = normalise_axes(axes, len(x.shape))
+    at = tuple(normalise_axis(a, len(x.shape)) for a in axes) if isinstance(axes, tuple) else ordered
     extents = tuple(x.shape[a] for a in at)
-    sizes, scales = _wanted(extents, size, scale, aspect)
+    sizes, scales = _wanted(how, extents, size, scale, aspect)
+    times = {axis: how.copies(s) for axis, s in zip(at, scales, strict=True)}
+    x = _copied(o, x, {axis: t for axis, t in times.items() if t})
     outside = []
     for axis, n, m, s, pair in zip(at, extents, sizes, scales, _regions(region, len(at)), strict=True):
+        if times[axis]:
+            continue
         positions = how.positions(n, m, s, pair) if m else np.zeros(0)
         if coordinates == "tf_crop_and_resize":
             missing = (positions < 0) | (positions > n - 1)

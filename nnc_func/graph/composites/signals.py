@@ -9,14 +9,14 @@ import numpy as np
 from nnc_func.errors import DTypeError, OperatorError, ShapeError
 from nnc_func.facets.derivatives import Constant
 from nnc_func.facets.dims import same_extent
-from nnc_func.facets.dtypes import as_dtype, kind_of
+from nnc_func.facets.dtypes import as_dtype, kind_of, promote
 from nnc_func.facets.samples import FLOATS, Samples, Tolerance
 from nnc_func.facets.shapes import normalise_axis
 from nnc_func.graph.composite import composite
 from nnc_func.graph.functions import Functions
 from nnc_func.graph.ops.families import DType, Tensor
 
-FLOAT64 = np.dtype("float64")
+FLOAT32, FLOAT64, INT32, INT64 = map(np.dtype, ("float32", "float64", "int32", "int64"))
 COSINES = {"hann": (0.5, -0.5), "hamming": (0.54, -0.46), "blackman": (0.42, -0.5, 0.08), "boxcar": (1.0,)}
 
 
@@ -48,12 +48,17 @@ def window(
 
 
 def _spread(o: Functions, values: Tensor, x: Tensor, axis: int) -> Tensor:
-    """One number, or one for each place of an axis, so that it broadcasts against `x`."""
-    if not values.shape:
+    """One number, one for each place of an axis, or a tensor of rank 2 or more: so that it broadcasts against `x`."""
+    pairs = zip(reversed(values.shape), reversed(x.shape), strict=False)
+    fits = len(values.shape) <= len(x.shape) and all(same_extent(n, 1) or same_extent(n, m) for n, m in pairs)
+    if len(values.shape) != 1 and fits:
         return values
     at = normalise_axis(axis, len(x.shape))
     if len(values.shape) != 1 or not same_extent(values.shape[0], x.shape[at]):
-        raise ShapeError(f"wanted one number, or one for each place of axis {axis} of {x.shape}; given {values.shape}")
+        raise ShapeError(
+            f"wanted one number, one for each place of axis {axis} of {x.shape}, or a tensor of rank 2 or more that "
+            f"broadcasts against it; given {values.shape}"
+        )
     return o.reshape(values, shape=(values.shape[0], *(1,) * (len(x.shape) - at - 1)))
 
 
@@ -79,15 +84,18 @@ def quantize_linear(
 ) -> Tensor:
     """``round(x / scale) + zero`` as integers of a dtype, the nearest that it has; halves are rounded to even.
 
-    Scale and zero point (0 unless given) are numbers, or vectors of one for each place of an axis. A NaN is zero.
+    Scale and zero point (0 unless given) are numbers, vectors of one for each place of an axis, or tensors of rank 2
+    or more that broadcast against `x`. A NaN is zero.
     Source: Jacob et al., CVPR 2018; the rule is that of ONNX.
     """
     wanted = as_dtype(dtype)
     _scaled(o, scale)
     if wanted.kind not in "iu" or wanted.itemsize > 4:
         raise DTypeError(f"quantised numbers are integers of at most 32 bits, given {wanted}")
-    over = o.cast(o.round(o.divide(x, _spread(o, scale, x, axis))), dtype=FLOAT64)  # which has all these integers
-    over = over if zero is None else o.add(over, o.cast(_spread(o, zero, x, axis), dtype=FLOAT64))
+    over = o.round(o.divide(x, _spread(o, scale, x, axis)))
+    wide = promote(o.dtype(over), FLOAT64 if wanted.itemsize > 2 else FLOAT32)  # which has all these integers
+    over = o.cast(over, dtype=wide)
+    over = over if zero is None else o.add(over, o.cast(_spread(o, zero, x, axis), dtype=wide))
     bounds = np.iinfo(wanted)
     over = o.where(o.isnan(over), o.number(0, over), over)
     return o.cast(o.clip(over, min=int(bounds.min), max=int(bounds.max)), dtype=wanted)
@@ -108,6 +116,8 @@ def dequantize_linear(
     _scaled(o, scale)
     if o.dtype(x).kind not in "iu" or o.dtype(x).itemsize > 4:
         raise DTypeError(f"quantised numbers are integers of at most 32 bits, given {o.dtype(x)}")
-    away: Any = o.cast(x, dtype="int64")
-    away = away if zero is None else o.subtract(away, o.cast(_spread(o, zero, x, axis), dtype="int64"))
+    away: Any = x
+    if zero is not None:
+        wide = INT64 if max(o.dtype(x).itemsize, o.dtype(zero).itemsize) > 2 else INT32
+        away = o.subtract(o.cast(x, dtype=wide), o.cast(_spread(o, zero, x, axis), dtype=wide))
     return o.multiply(o.cast(away, dtype=o.dtype(scale)), _spread(o, scale, x, axis))

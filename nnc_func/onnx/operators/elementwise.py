@@ -99,16 +99,7 @@ def mod(o: Any, a: Any, b: Any, *, fmod: int = 0) -> Any:
     """The remainder: of the divisor's sign, or with `fmod` of the dividend's."""
     if not fmod and kind_of(a.dtype) == "f" and o.since < 28:
         raise OnnxError("Mod of floating numbers wants fmod=1")
-    rest = o.remainder(a, b)
-    if not fmod or kind_of(a.dtype) == "u":
-        return rest
-    opposite = (
-        o.logical_and(o.not_equal(rest, 0), o.not_equal(o.signbit(rest), o.signbit(a)))
-        if kind_of(a.dtype) == "f"
-        else o.logical_and(o.not_equal(rest, 0), o.less(o.bitwise_xor(rest, a), 0))
-    )
-    found = o.where(opposite, o.subtract(rest, b), rest)
-    return o.copysign(found, a) if kind_of(a.dtype) == "f" else found
+    return o.fmod(a, b) if fmod else o.remainder(a, b)
 
 
 @onnx_operator("Pow", since=(7, 12, 13, 15))

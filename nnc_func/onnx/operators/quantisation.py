@@ -1,13 +1,12 @@
-"""Quantisation of ONNX: whole numbers that stand for ``(x - zero point) * scale``; of NumPy's own dtypes."""
+"""Quantisation of ONNX: whole numbers that stand for ``(x - zero point) * scale``; those of `quantize_linear`."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from nnc_func.errors import DTypeError, ShapeError
+from nnc_func.errors import ShapeError
 from nnc_func.facets.dims import known
+from nnc_func.facets.dtypes import kind_of
 from nnc_func.facets.shapes import normalise_axis
 from nnc_func.graph.ops.families import Tensor
 from nnc_func.onnx.context import Context
@@ -21,32 +20,22 @@ FLOAT32, INT32, UINT8 = np.dtype("float32"), np.dtype("int32"), np.dtype("uint8"
 # --- parts -----------------------------------------------------------------------------------------------
 
 
+def _single(values: Tensor) -> bool:
+    return all(known(n) and n == 1 for n in values.shape)
+
+
 def _spread(o: Context, values: Tensor, x: Tensor, axis: int, block_size: int) -> Tensor:
     """Scales or zero points of the whole, of an axis or of blocks along one, so that they broadcast against `x`."""
-    if all(known(n) and n == 1 for n in values.shape) and len(values.shape) <= 1:
+    if len(values.shape) <= 1 and _single(values):
         return o.reshape(values, shape=())
+    if not block_size:
+        return values
     at = normalise_axis(axis, len(x.shape))
-    if len(values.shape) == 1 and not block_size:
-        return per_channel(o, values, len(x.shape), at)
-    if len(values.shape) != len(x.shape) or not block_size:
-        raise ShapeError(f"scales have one element, a rank of 1, or blocks and block_size; given shape {values.shape}")
+    if len(values.shape) != len(x.shape):
+        raise ShapeError(f"blocks of {x.shape} have scales of the same rank, given shape {values.shape}")
     whole = o.repeat(values, repeats=block_size, axis=at)
     bounds = tuple(whole.shape[i] if i != at else x.shape[at] for i in range(len(x.shape)))
     return o.slice(whole, starts=(0,) * len(bounds), stops=bounds, steps=(1,) * len(bounds))
-
-
-def _saturated(o: Context, x: Tensor, dtype: Any) -> Tensor:
-    """Numbers as an integer dtype, the nearest that it has."""
-    if dtype.kind not in "iu":
-        raise DTypeError(f"quantisation to integers of NumPy is there, given {dtype}")
-    bounds = np.iinfo(dtype)
-    return o.cast(o.clip(x, min=int(bounds.min), max=int(bounds.max)), dtype=dtype)
-
-
-def quantised(o: Context, x: Tensor, zero: Tensor | None, dtype: Any) -> Tensor:
-    """Rounded to even, plus the zero point, saturated."""
-    x = o.round(x)
-    return _saturated(o, x if zero is None else o.add(x, o.cast(zero, dtype=x.dtype)), dtype)
 
 
 # --- there and back --------------------------------------------------------------------------------------
@@ -60,10 +49,10 @@ def quantize_linear(
     """``saturate(round(x / scale) + zero)``, with the zero point's dtype, else uint8."""
     dtype = zero.dtype if zero is not None else dtype_of(output_dtype) if output_dtype else UINT8
     wide = dtype_of(precision) if precision else scale.dtype
-    wide = wide if wide.kind == "f" else FLOAT32
-    over = o.divide(o.cast(x, dtype=wide), o.cast(_spread(o, scale, x, axis, block_size), dtype=wide))
+    wide = wide if kind_of(wide) == "f" else FLOAT32
+    by = o.cast(_spread(o, scale, x, axis, block_size), dtype=wide)
     shift = None if zero is None else _spread(o, zero, x, axis, block_size)
-    return quantised(o, o.cast(over, dtype=FLOAT32) if wide.itemsize < 4 else over, shift, dtype)
+    return o.quantize_linear(o.cast(x, dtype=wide), by, shift, dtype=dtype, axis=axis)
 
 
 @onnx_operator("DequantizeLinear", since=(10, 13, 19, 21, 23, 24, 25, 28))
@@ -73,10 +62,8 @@ def dequantize_linear(
 ) -> Tensor:  # fmt: skip
     """``(x - zero) * scale``, with the scale's dtype."""
     dtype = dtype_of(output_dtype) if output_dtype else scale.dtype
-    away = o.cast(x, dtype=INT32)
-    if zero is not None:
-        away = o.subtract(away, o.cast(_spread(o, zero, x, axis, block_size), dtype=INT32))
-    return o.multiply(o.cast(away, dtype=dtype), o.cast(_spread(o, scale, x, axis, block_size), dtype=dtype))
+    by = o.cast(_spread(o, scale, x, axis, block_size), dtype=dtype)
+    return o.dequantize_linear(x, by, None if zero is None else _spread(o, zero, x, axis, block_size), axis=axis)
 
 
 @onnx_operator("DynamicQuantizeLinear", since=11, several=True)
@@ -86,8 +73,8 @@ def dynamic_quantize_linear(o: Context, x: Tensor, /) -> tuple[Tensor, Tensor, T
     low, high = o.minimum(o.min(x, axis=None), zero), o.maximum(o.max(x, axis=None), zero)
     scale = o.divide(o.subtract(high, low), o.scalar(255, x))
     scale = o.where(o.equal(scale, zero), o.scalar(1, x), scale)
-    shift = quantised(o, o.divide(o.negative(low), scale), None, UINT8)
-    return quantised(o, o.divide(x, scale), shift, UINT8), scale, shift
+    shift = o.quantize_linear(o.negative(low), scale, dtype=UINT8)
+    return o.quantize_linear(x, scale, shift, dtype=UINT8), scale, shift
 
 
 # --- products --------------------------------------------------------------------------------------------
@@ -95,6 +82,8 @@ def dynamic_quantize_linear(o: Context, x: Tensor, /) -> tuple[Tensor, Tensor, T
 
 def _rows(o: Context, values: Tensor, rank: int) -> Tensor:
     """Scales or zero points of rows of matrices, if there are several."""
+    if _single(values):
+        return o.reshape(values, shape=())
     return o.reshape(values, shape=(values.shape[0], 1)) if len(values.shape) == 1 and rank > 1 else values
 
 
@@ -125,7 +114,8 @@ def qlinear_matmul(
     y, rank = _product(o, a, b, a_zero, b_zero), len(a.shape)
     scales = [o.cast(s, dtype=FLOAT32) for s in (_rows(o, a_scale, rank), b_scale, _rows(o, y_scale, rank))]
     factor = o.divide(o.multiply(scales[0], scales[1]), scales[2])
-    return quantised(o, o.multiply(o.cast(y, dtype=FLOAT32), factor), _rows(o, y_zero, rank), y_zero.dtype)
+    y = o.multiply(o.cast(y, dtype=FLOAT32), factor)
+    return o.quantize_linear(y, o.scalar(1, y), _rows(o, y_zero, rank), dtype=y_zero.dtype)
 
 
 @onnx_operator("QLinearConv", since=10)
@@ -143,4 +133,5 @@ def qlinear_conv(
     rank = len(x.shape)
     y = y if b is None else o.add(y, per_channel(o, b, rank))
     factor = o.divide(o.multiply(x_scale, per_channel(o, w_scale, rank)), y_scale)
-    return quantised(o, o.multiply(o.cast(y, dtype=FLOAT32), factor), y_zero, y_zero.dtype)
+    y = o.multiply(o.cast(y, dtype=FLOAT32), factor)
+    return o.quantize_linear(y, o.scalar(1, y), o.reshape(y_zero, shape=()), dtype=y_zero.dtype)
