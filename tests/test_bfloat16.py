@@ -9,12 +9,15 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+import onnx
 import pytest
+from attrs import evolve
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import nnc_func as nnc
-from nnc_func import nn
+from nnc_func import models, nn
+from nnc_func.cli.run import drawn
 from nnc_func.errors import DTypeError, NncError
 from nnc_func.facets.dtypes import kind_of, weak
 from nnc_func.graph.composites import COMPOSITES
@@ -275,3 +278,55 @@ def test_models_train_in_bfloat16(update: Any, rate: float) -> None:
         losses.append(done.losses)
     assert np.mean(losses[0][-4:]) < losses[0][0] / 2
     np.testing.assert_allclose(*np.asarray(losses, np.float64), rtol=0.2, atol=0.1)
+
+
+# --- functions of NumPy and models ----------------------------------------------------------------------------
+
+MISSING = np.array([[1, 2, np.nan], [-4, np.inf, 6]])
+WHOLE = np.array([[1, 2, 3.5], [-4, 5, 6]])
+OF_MISSING = (
+    "nansum", "nanprod", "nanmax", "nanmin", "nancumsum", "nancumprod", "nanmedian", "isposinf", "isneginf", "unique",
+)  # fmt: skip
+OF_WHOLE = ("nanmean", "nanvar", "nanstd", "average", "angle", "gradient", "modf")
+
+
+@pytest.mark.parametrize(("name", "given"), [(n, MISSING) for n in OF_MISSING] + [(n, WHOLE) for n in OF_WHOLE])
+def test_functions_of_numpy_take_it_for_a_floating_dtype(name: str, given: Any) -> None:
+    function = getattr(np, name)
+    wide, narrow = (function(EAGER.asarray(given.astype(dtype))) for dtype in (F, B))
+    for one, other in zip(*(x if isinstance(x, tuple) else (x,) for x in (wide, narrow)), strict=True):
+        assert other.dtype == (B if one.dtype == F else one.dtype)
+        np.testing.assert_allclose(other.numpy().astype("float64"), one.numpy(), rtol=2**-7)
+
+
+def test_positions_of_extremes_pass_over_what_is_missing() -> None:
+    x = EAGER.asarray(MISSING.astype(B))
+    assert np.nanargmax(x, axis=1).numpy().tolist() == [1, 1]
+    assert np.nanargmin(x, axis=1).numpy().tolist() == [0, 0]
+
+
+def test_numbers_of_a_wider_dtype_are_written_into_it() -> None:
+    x = EAGER.asarray(WHOLE.astype(B))
+    found = EAGER.ops.index_update(x, EAGER.asarray(np.float32(7)), key=(0, 1))
+    assert found.dtype == B
+    assert found.numpy()[0, 1] == 7
+
+
+def test_onnx_models_hold_parameters_of_it_and_pool_it() -> None:
+    helper, kind = onnx.helper, onnx.TensorProto.BFLOAT16
+    weights = helper.make_tensor("w", kind, (2,), [1.5, -2.0])
+    nodes = [helper.make_node("Mul", ["x", "w"], ["y"]), helper.make_node("MaxPool", ["y"], ["z"], kernel_shape=[2])]
+    ends = [helper.make_tensor_value_info(n, kind, s) for n, s in (("x", (1, 1, 2)), ("z", (1, 1, 1)))]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], [weights])
+    model = nnc.from_onnx(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 22)]), LAZY, variables=True)
+    assert [v.dtype for v in model.variables.values()] == [B]
+    found = np.asarray(model(np.array([[[2, 3]]], B)))
+    assert found.dtype == B
+    assert found.tolist() == [[[3]]]
+
+
+def test_examples_of_a_model_of_it_are_normal_numbers() -> None:
+    x, _ = evolve(models.get("lenet-5"), dtype="bfloat16").examples(batch=2)
+    assert x.dtype == B
+    assert 0.8 < x.astype("float32").std() < 1.2
+    assert set(np.unique(drawn(nnc.Aval((50,), B), np.random.default_rng(0)))) - {0, 1}

@@ -14,6 +14,7 @@ from nnc_func.cli import subjects
 from nnc_func.cli.answers import Answer, facts
 from nnc_func.engine.inspecting.summary import summarised
 from nnc_func.errors import GraphError
+from nnc_func.facets.dtypes import kind_of
 from nnc_func.tree import flatten
 
 
@@ -101,6 +102,6 @@ def drawn(aval: Any, generator: Any) -> Any:
     """
     if not aval.shape:
         return np.array(0.01).astype(aval.dtype)
-    if aval.dtype.kind in "fc":
+    if kind_of(aval.dtype) in "fc":
         return np.asarray(generator.standard_normal(aval.shape)).astype(aval.dtype)
     return np.asarray(generator.integers(0, 2, aval.shape)).astype(aval.dtype)

@@ -10,6 +10,7 @@ import numpy as np
 from attrs import evolve, field, frozen
 
 from nnc_func.errors import NncError, OperatorError, ShapeError
+from nnc_func.facets.dtypes import as_dtype, kind_of
 
 Task = Literal["classification", "segmentation", "language", "detection"]
 
@@ -211,8 +212,9 @@ class Model:
         """
         generator = np.random.default_rng(seed)
         shape = (counted(batch), *self.shape)
-        if np.dtype(self.dtype).kind == "f":
-            x = generator.standard_normal(shape).astype(self.dtype)
+        dtype = as_dtype(self.dtype)
+        if kind_of(dtype) == "f":
+            x = generator.standard_normal(shape).astype(dtype)
         else:
             x = generator.integers(0, dict(self.options).get("vocabulary", self.classes), shape)
         return x, generator.integers(0, self.classes, (batch, *self._targets()))

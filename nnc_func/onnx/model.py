@@ -15,6 +15,7 @@ from attrs import evolve, frozen
 
 from nnc_func.errors import OnnxError, ShapeError
 from nnc_func.facets.dims import Dim
+from nnc_func.facets.dtypes import kind_of
 from nnc_func.graph.exporting.metadata import embedded, restored
 from nnc_func.graph.tensor import Tensor
 from nnc_func.onnx.implementations import unsupported
@@ -264,7 +265,7 @@ class OnnxModel:
         found = {}
         for tensor in self._source.proto.graph.initializer:
             array = array_of(tensor, self._source.external)
-            if array.dtype.kind in "fc" and array.ndim:
+            if kind_of(array.dtype) in "fc" and array.ndim:
                 found[tensor.name] = self.stack.variable(tensor.name, array)
         return found
 

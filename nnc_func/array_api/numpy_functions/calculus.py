@@ -12,6 +12,7 @@ import numpy as np
 
 from nnc_func.array_api.numpy_functions.shapes import flat, part
 from nnc_func.errors import OperatorError, ShapeError
+from nnc_func.facets.dtypes import kind_of
 from nnc_func.facets.shapes import normalise_axes, normalise_axis
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 def _floating(xp: ArrayNamespace, x: Any) -> Any:
     x = xp.asarray(x)
-    return x if x.dtype.kind in "fc" else xp.astype(x, np.float64)
+    return x if kind_of(x.dtype) in "fc" else xp.astype(x, np.float64)
 
 
 def _ediff1d(xp: ArrayNamespace, /, *, ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
@@ -219,7 +220,7 @@ def _vander(xp: ArrayNamespace, /, *, x: Any, N: int | None = None, increasing: 
     x = xp.asarray(x)
     if x.ndim != 1:
         raise ShapeError(f"vander wants a vector, given shape {x.shape}")
-    x = x if x.dtype.kind in "fc" else xp.astype(x, np.result_type(x.dtype, np.int64))
+    x = x if kind_of(x.dtype) in "fc" else xp.astype(x, np.result_type(x.dtype, np.int64))
     count = x.shape[0] if N is None else N
     powers = [xp.ones_like(x)] if count else []
     for _ in range(1, count):

@@ -22,6 +22,7 @@ from nnc_func.array_api.numpy_functions.names import (
     rows,
 )
 from nnc_func.array_api.numpy_functions.refusals import refused
+from nnc_func.facets.dtypes import kind_of
 from nnc_func.graph.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -126,11 +127,11 @@ def _divmod(xp: ArrayNamespace, x: Any, y: Any) -> Any:
 def _fmod(xp: ArrayNamespace, x: Any, y: Any) -> Any:
     """The remainder with the sign of the dividend, which is exact of magnitudes."""
     rest = xp.remainder(xp.abs(x), xp.abs(y))
-    return xp.copysign(rest, x) if rest.dtype.kind == "f" else xp.where(xp.less(x, 0), xp.negative(rest), rest)
+    return xp.copysign(rest, x) if kind_of(rest.dtype) == "f" else xp.where(xp.less(x, 0), xp.negative(rest), rest)
 
 
 def _modf(xp: ArrayNamespace, x: Any) -> Any:
-    x = x if x.dtype.kind == "f" else xp.astype(x, np.float64)
+    x = x if kind_of(x.dtype) == "f" else xp.astype(x, np.float64)
     whole = xp.trunc(x)
     rest = xp.where(xp.isinf(x), 0.0, xp.subtract(x, xp.where(xp.isinf(x), 0.0, whole)))
     return xp.copysign(rest, x), whole

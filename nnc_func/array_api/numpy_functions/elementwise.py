@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nnc_func.errors import DTypeError
+from nnc_func.facets.dtypes import kind_of
 from nnc_func.graph.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def _round(xp: ArrayNamespace, /, *, a: Any, decimals: int = 0) -> Any:
 
 def _angle(xp: ArrayNamespace, /, *, z: Any, deg: bool = False) -> Any:
     z = xp.asarray(z)
-    real = z if z.dtype.kind in "cf" else xp.astype(z, np.float64)
+    real = z if kind_of(z.dtype) in "cf" else xp.astype(z, np.float64)
     found = xp.ops.angle(real)
     return xp.ops.rad2deg(found) if deg else found
 
@@ -69,7 +70,9 @@ def _infinite(sign: float) -> Callable[..., Any]:
         if x.dtype.kind == "c":
             raise DTypeError(f"infinities with a sign are told of real numbers, given {x.dtype}")
         found = xp.isinf(x)
-        return xp.logical_and(found, xp.less(x, 0) if sign < 0 else xp.greater(x, 0)) if x.dtype.kind == "f" else found
+        return (
+            xp.logical_and(found, xp.less(x, 0) if sign < 0 else xp.greater(x, 0)) if kind_of(x.dtype) == "f" else found
+        )
 
     return infinite
 

@@ -13,6 +13,7 @@ from nnc_func.array_api.numpy_functions.shapes import flat
 from nnc_func.array_api.numpy_functions.statistics import fractions
 from nnc_func.errors import OperatorError
 from nnc_func.facets.dims import known
+from nnc_func.facets.dtypes import kind_of
 from nnc_func.facets.shapes import normalise_axes, reduced
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 def _missing(xp: ArrayNamespace, a: Any, dtype: Any) -> tuple[Any, Any]:
     """The tensor, and where it is NaN; integers and booleans are so nowhere."""
     x = xp.asarray(a) if dtype is None else xp.astype(a, dtype)
-    return x, xp.isnan(x) if x.dtype.kind in "fc" else xp.zeros_like(x, dtype=xp.bool)
+    return x, xp.isnan(x) if kind_of(x.dtype) in "fc" else xp.zeros_like(x, dtype=xp.bool)
 
 
 def _filled(name: str, fill: float) -> Callable[..., Any]:
@@ -30,7 +31,7 @@ def _filled(name: str, fill: float) -> Callable[..., Any]:
 
     def reduced(xp: ArrayNamespace, /, *, a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
         x, missing = _missing(xp, a, dtype)
-        given = xp.where(missing, x.dtype.type(fill).item(), x) if x.dtype.kind in "fc" else x
+        given = xp.where(missing, x.dtype.type(fill).item(), x) if kind_of(x.dtype) in "fc" else x
         return getattr(xp, name)(given, axis=axis, keepdims=keepdims)
 
     return reduced
@@ -41,7 +42,7 @@ def _extreme(name: str, fill: float) -> Callable[..., Any]:
 
     def reduced(xp: ArrayNamespace, /, *, a: Any, axis: Any = None, keepdims: bool = False) -> Any:
         x, missing = _missing(xp, a, None)
-        if x.dtype.kind not in "fc":
+        if kind_of(x.dtype) not in "fc":
             return getattr(xp, name)(x, axis=axis, keepdims=keepdims)
         found = getattr(xp, name)(xp.where(missing, fill, x), axis=axis, keepdims=keepdims)
         return xp.where(xp.all(missing, axis=axis, keepdims=keepdims), xp.nan, found)
@@ -57,7 +58,7 @@ def _mean(xp: ArrayNamespace, /, *, a: Any, axis: Any = None, dtype: Any = None,
 
 def _count(xp: ArrayNamespace, missing: Any, like: Any, axis: Any, keepdims: bool) -> Any:
     count = xp.count_nonzero(xp.logical_not(missing), axis=axis, keepdims=keepdims)
-    return xp.astype(count, like.dtype) if like.dtype.kind in "fc" else count
+    return xp.astype(count, like.dtype) if kind_of(like.dtype) in "fc" else count
 
 
 def _variance(
@@ -76,7 +77,7 @@ def _deviation(xp: ArrayNamespace, /, **params: Any) -> Any:
 def _running(name: str, fill: float) -> Callable[..., Any]:
     def running(xp: ArrayNamespace, /, *, a: Any, axis: int | None = None, dtype: Any = None) -> Any:
         x, missing = _missing(xp, a, dtype)
-        given = xp.where(missing, x.dtype.type(fill).item(), x) if x.dtype.kind in "fc" else x
+        given = xp.where(missing, x.dtype.type(fill).item(), x) if kind_of(x.dtype) in "fc" else x
         return getattr(xp, name)(flat(xp, given) if axis is None else given, axis=0 if axis is None else axis)
 
     return running
@@ -87,7 +88,7 @@ def _position(name: str, fill: float) -> Callable[..., Any]:
 
     def position(xp: ArrayNamespace, /, *, a: Any, axis: int | None = None, keepdims: bool = False) -> Any:
         x, missing = _missing(xp, a, None)
-        if x.dtype.kind == "f":
+        if kind_of(x.dtype) == "f":
             empty = xp.any(xp.all(missing, axis=axis))
             if xp.owner.concrete(empty) is not None and bool(empty):
                 raise ValueError("All-NaN slice encountered")
@@ -108,7 +109,7 @@ def _quantiles(whole: float) -> Callable[..., Any]:
     ) -> Any:
         x = xp.asarray(a)
         parts, shape = fractions(q, whole)
-        if x.dtype.kind != "f" or not known(x.size) or not x.size:
+        if kind_of(x.dtype) != "f" or not known(x.size) or not x.size:
             found = [xp.ops.quantile(x, q=each, axis=axis, method=method, keepdims=keepdims) for each in parts]
         else:
             found = _ordered_parts(xp, x, axis, parts, method)

@@ -13,6 +13,7 @@ import numpy as np
 from nnc_func.array_api.numpy_functions.shapes import flat
 from nnc_func.errors import OperatorError, ShapeError
 from nnc_func.facets.dims import product
+from nnc_func.facets.dtypes import kind_of
 
 if TYPE_CHECKING:
     from nnc_func.array_api.namespace import ArrayNamespace
@@ -110,7 +111,7 @@ def _lstsq(xp: ArrayNamespace, /, *, a: Any, b: Any, rcond: Any = None) -> Any:
     a, b = xp.asarray(a), xp.asarray(b)
     if a.ndim != 2:
         raise ShapeError(f"numpy.linalg.lstsq wants a matrix, given shape {a.shape}; stack.ops.lstsq takes batches")
-    rtol = float(np.finfo(a.dtype if a.dtype.kind in "fc" else np.float64).eps)
+    rtol = float(np.finfo(a.dtype if kind_of(a.dtype) in "fc" else np.float64).eps)
     rtol = rtol * max(a.shape) if rcond is None else rtol if rcond == -1 else rcond
     found = xp.ops.lstsq(a, b, rtol=rtol)
     s = xp.linalg.svdvals(a)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from nnc_func.array_api.numpy_functions.shapes import flat
+from nnc_func.facets.dtypes import kind_of
 
 if TYPE_CHECKING:
     from nnc_func.array_api.namespace import ArrayNamespace
@@ -18,7 +19,7 @@ def _unique(
     return_counts: bool = False, equal_nan: bool = True, sorted: bool = True,
 ) -> Any:  # fmt: skip
     values, indices, inverse, counts = xp.unique_all(ar)
-    missing = int(xp.count_nonzero(xp.isnan(values))) if values.dtype.kind in "fc" and equal_nan else 0
+    missing = int(xp.count_nonzero(xp.isnan(values))) if kind_of(values.dtype) in "fc" and equal_nan else 0
     if missing > 1:  # they are last, and one for NumPy
         kept = values.shape[0] - missing + 1
         values, indices = values[:kept], indices[:kept]

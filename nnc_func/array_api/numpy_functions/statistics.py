@@ -11,6 +11,7 @@ import numpy as np
 
 from nnc_func.array_api.numpy_functions.shapes import flat
 from nnc_func.errors import OperatorError, ShapeError
+from nnc_func.facets.dtypes import kind_of
 from nnc_func.facets.shapes import normalise_axis
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def _average(
     keepdims: bool = False,
 ) -> Any:  # fmt: skip
     x = xp.asarray(a)
-    x = x if x.dtype.kind in "fc" else xp.astype(x, np.float64)
+    x = x if kind_of(x.dtype) in "fc" else xp.astype(x, np.float64)
     if weights is None:
         found = xp.mean(x, axis=axis, keepdims=keepdims)
         count = x.size // found.size if found.size else 0

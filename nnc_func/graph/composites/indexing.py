@@ -10,6 +10,7 @@ from typing import Any
 
 from nnc_func.errors import OperatorError, ShapeError
 from nnc_func.facets.dims import product
+from nnc_func.facets.dtypes import kind_of
 from nnc_func.facets.indexing import ARRAY, Reading, read
 from nnc_func.facets.movement import sliced
 from nnc_func.facets.samples import Samples, Tolerance
@@ -147,7 +148,7 @@ def _fitting(o: Functions, values: Any, x: Any, shape: Any) -> Any:
     if (
         values.shape == ()
         and o.dtype(values) != o.dtype(x)
-        and "biufc".find(o.dtype(values).kind) <= "biufc".find(o.dtype(x).kind)
+        and "biufc".find(kind_of(o.dtype(values))) <= "biufc".find(kind_of(o.dtype(x)))
     ):
         values = o.cast(values, dtype=o.dtype(x))
     extra = len(values.shape) - len(shape)

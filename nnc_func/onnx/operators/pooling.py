@@ -9,6 +9,7 @@ import numpy as np
 
 from nnc_func.errors import OperatorError, ShapeError
 from nnc_func.facets.dims import Extent, known, product
+from nnc_func.facets.dtypes import kind_of
 from nnc_func.graph.ops.families import Tensor
 from nnc_func.onnx.context import Context
 from nnc_func.onnx.operators.windows import Ints, Pairs, amounts_of, channels_first, spatial
@@ -85,7 +86,7 @@ def _padded(o: Context, x: Tensor, padding: Any, value: Any) -> Tensor:
 
 
 def _least(dtype: Any) -> Any:
-    return -np.inf if dtype.kind == "f" else int(np.iinfo(dtype).min)
+    return -np.inf if kind_of(dtype) == "f" else int(np.iinfo(dtype).min)
 
 
 def _positions(o: Context, x: Tensor, storage_order: int) -> Tensor:
