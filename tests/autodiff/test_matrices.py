@@ -9,6 +9,7 @@ import pytest
 from attrs import frozen
 
 import nnc_func as nnc
+from nnc_func.autodiff.matrices import Matrices
 from nnc_func.errors import DerivativeError
 
 LAZY, EAGER = nnc.lazy(), nnc.eager()
@@ -178,3 +179,36 @@ def test_unknown_extents_are_refused() -> None:
     for f in (LAZY.jacobian(lambda t: t * t), LAZY.laplacian(lambda t: LAZY.ops.sum(t * t))):
         with pytest.raises(DerivativeError, match="known extents"):
             f(x)
+
+
+@every
+def test_what_a_complex_result_does_not_depend_on_is_complex_zero(stack: Any) -> None:
+    found = stack.jacobian(lambda x: stack.asarray(np.array([1j, 2j])))(X)
+    assert (found.dtype, found.shape) == (np.complex128, (2, 3))
+    assert not found.numpy().any()
+
+
+@pytest.mark.parametrize(("count", "wanted"), [(2, "reverse"), (3, "forward"), (4, "forward")])
+def test_the_mode_is_that_of_fewer_passes(count: int, wanted: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    stack, modes = nnc.eager(), []
+    original = Matrices._blocks
+
+    def blocks(self: Any, found: Any, mode: str) -> Any:
+        modes.append(mode)
+        return original(self, found, mode)
+
+    monkeypatch.setattr(Matrices, "_blocks", blocks)
+    stack.jacobian(lambda x: stack.ops.full(shape=(count,), value=1.0, dtype="float64") * stack.ops.sum(x))(X)
+    assert modes == [wanted]
+
+
+@every
+def test_a_product_with_no_updates_has_a_derivative(stack: Any) -> None:
+    places = stack.asarray(np.zeros(0, "int64"))
+
+    def f(x: Any, updates: Any) -> Any:
+        return stack.ops.sum(stack.ops.scatter_multiply(x, places, updates))
+
+    of_x, of_updates = stack.grad(f, (0, 1))(X, np.zeros(0))
+    np.testing.assert_array_equal(of_x.numpy(), np.ones(3))
+    assert of_updates.shape == (0,)
