@@ -35,11 +35,11 @@ class Formal:
 @cache
 def formals(schema: Any) -> tuple[Formal, ...]:
     """The inputs of a schema."""
+    allowed = {c.type_param_str: c.allowed_type_strs for c in schema.type_constraints}
     found = []
     for each in schema.inputs:
-        dtypes = frozenset(
-            _TYPES.get(t[len("tensor(") : -1], t) if t.startswith("tensor(") else t for t in map(str, each.types)
-        )
+        types = allowed.get(each.type_str, [each.type_str])
+        dtypes = frozenset(_TYPES.get(t[len("tensor(") : -1], t) if t.startswith("tensor(") else t for t in types)
         optional, variadic = each.option.name == "Optional", each.option.name == "Variadic"
         found.append(Formal(each.name, each.type_str, dtypes, optional, variadic, each.is_homogeneous))
     return tuple(found)
