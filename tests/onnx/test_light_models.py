@@ -10,8 +10,10 @@ import numpy as np
 import onnx
 import onnx.backend.test
 import pytest
+from attrs import evolve
 
 import nnc_func as nnc
+from nnc_func.graph.rules.rule import EXACT
 
 FOLDER = os.path.join(os.path.dirname(onnx.backend.test.__file__), "data", "light")
 QUICK = ("densenet121", "inception_v1", "inception_v2", "resnet50", "shufflenet", "squeezenet")
@@ -32,7 +34,10 @@ def agrees(name: str, stack: Any) -> None:
 
 @pytest.mark.parametrize("name", QUICK)
 def test_a_network_gives_what_is_shipped(name: str) -> None:
-    agrees(name, nnc.lazy())
+    """SqueezeNet's scores are about 1.6e10, where float32 steps by 1024: with another order of summation its softmax
+    is another. So it is asked of a stack that keeps every bit of what is written."""
+    lazy = nnc.lazy()
+    agrees(name, lazy if name != "squeezenet" else lazy.swap(optimiser=evolve(lazy.optimiser, numerics=EXACT)))
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from nnc_func.facets.layouts import NCHW
 from nnc_func.graph.node import Node, Value
 from nnc_func.graph.ops import CATALOGUE as OPS
 from nnc_func.graph.rules.fuse import now
-from nnc_func.graph.rules.rule import whole_graph
+from nnc_func.graph.rules.rule import ROUNDING, whole_graph
 
 INNERMOST = (0, 2, 3, 1)  # images of the format NCHW, channels innermost in memory
 FEW = 4  # convolutions, at least; and one for each relayout, which reads and writes all images
@@ -75,9 +75,12 @@ class _Laying:
         return choose(conv2d, (x.having(layout=INNERMOST), w), node.items).layouts is not None
 
 
-@whole_graph()
+@whole_graph(numerics=ROUNDING)
 def lay_channels_innermost(roots: tuple[Value, ...], order: list[Node], builder: Any) -> Any:
-    """Images of the format NCHW are laid out with channels innermost where many convolutions follow each other."""
+    """Images of the format NCHW are laid out with channels innermost where many convolutions follow each other.
+
+    Sums over windows are taken in another order there.
+    """
     if sum(n.op is conv2d and n.params["data_format"] == NCHW for n in order) < FEW:
         return roots, 0
     laying = _Laying(builder)
