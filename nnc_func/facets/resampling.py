@@ -90,12 +90,16 @@ class Resampling:
     def nearest(self, positions: Array, n: int) -> Array:
         """The element nearest to each position: int64.
 
+        Positions are fractions that were rounded: one beside a whole or a half number is that number.
+
         Examples
         --------
         >>> Resampling(rounding="ceil").nearest(np.array([-0.25, 0.25, 0.75, 1.25]), 2)
         array([0, 1, 1, 1])
         """
-        return np.clip(ROUNDINGS[self.rounding](positions), 0, n - 1).astype(np.int64)
+        halves = np.rint(2 * positions) / 2
+        exact = np.where(np.abs(positions - halves) < 1e-9, halves, positions)
+        return np.clip(ROUNDINGS[self.rounding](exact), 0, n - 1).astype(np.int64)
 
     def copies(self, scale: float) -> int:
         """How many times each element is taken, side by side, where that is all there is to do; else 0.
