@@ -85,3 +85,17 @@ def test_what_has_no_such_gradient_is_refused(stack: Any) -> None:
         stack.jacobian(lambda x: x * 1j, mode="reverse")(X)
     with pytest.raises(DerivativeError, match="a tangent of a real primal is real"):
         stack.jvp(lambda x: x * 2, (X,), (Z,))
+
+
+@every
+def test_the_variance_of_equal_numbers_has_its_second_derivative(stack: Any) -> None:
+    """The magnitude of a distance of zero has none; the variance is a square all the same."""
+
+    def gradient(x: Any) -> Any:
+        return stack.grad(lambda v: stack.ops.var(v))(x)
+
+    x, step = np.zeros(2, "complex128"), np.array([0.3 - 0.5j, -0.2 + 0.1j])
+    _, found = stack.jvp(gradient, (x,), (step,))
+    wanted = np.asarray(gradient(step)) - np.asarray(gradient(x))  # a square's gradient is linear
+    assert abs(wanted).max() > 0.1
+    np.testing.assert_allclose(np.asarray(found), wanted, rtol=1e-12)

@@ -47,9 +47,11 @@ def var(
         return o.cast(wide, dtype=FLOAT16)
     count = reduced_count(o, x, axis) if _unknown(x, axis) else _number_of(x, axis)
     distance = o.subtract(x, o.mean(x, axis=axis, keepdims=True))
-    if o.dtype(x).kind == "c":
-        distance = o.abs(distance)
-    total = o.sum(o.square(distance), axis=axis, keepdims=keepdims)
+    if o.dtype(x).kind == "c":  # by parts: a magnitude has no second derivative at zero
+        squares = o.add(o.square(o.real(distance)), o.square(o.imag(distance)))
+    else:
+        squares = o.square(distance)
+    total = o.sum(squares, axis=axis, keepdims=keepdims)
     if not isinstance(count, int):
         return o.divide(total, o.subtract(o.cast(count, dtype=o.dtype(total)), correction))
     if count - correction <= 0:
