@@ -62,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return DONE
     except KeyboardInterrupt:
         return INTERRUPTED
-    except (NncError, OSError) as error:
+    except (NncError, OSError, MemoryError) as error:
         if given.traceback:
             raise
         _tell(error, given.json)

@@ -24,7 +24,7 @@ def answer(given: argparse.Namespace) -> Answer:
     """What this environment has."""
     machine = Machine.here()
     data: dict[str, Any] = {
-        "nnc_func": nnc_func.__version__,
+        "version": nnc_func.__version__,
         "python": platform.python_version(),
         "platform": platform.platform(),
         "processor": machine.processor,

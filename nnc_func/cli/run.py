@@ -6,6 +6,7 @@ import argparse
 import statistics
 import time
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -23,7 +24,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     subjects.arguments(parser)
     parser.add_argument("--inputs", metavar="FILE", help="an .npz file of inputs by name; random ones unless given")
     parser.add_argument("--save", metavar="FILE", help="write the outputs to an .npz file")
-    parser.add_argument("--seed", type=int, default=0, help="of random inputs (default 0)")
+    parser.add_argument("--seed", type=subjects.seed, default=0, help="of random inputs (default 0)")
     parser.add_argument("--repeat", type=subjects.positive, default=3, metavar="N", help="timed runs (default 3)")
     parser.add_argument("--profile", action="store_true", help="where the time goes, by operator")
 
@@ -80,9 +81,9 @@ def _inputs(found: subjects.Subject, given: argparse.Namespace) -> list[Any]:
 
 def _read(path: str, wanted: Any) -> list[Any]:
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
-    except ValueError as error:
+    except (ValueError, TypeError, EOFError, BadZipFile) as error:
         raise GraphError(f"{path} is no .npz file of arrays: {error}") from error
     missing = [node.data for node in wanted if node.data not in arrays]
     if missing:

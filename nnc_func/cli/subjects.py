@@ -85,8 +85,9 @@ def _file(given: argparse.Namespace, stack: Any) -> Subject:
         option = "--training" if given.training else "--batch"
         raise GraphError(f"{option} is for models of the zoo; {given.model} is a file: its extents are set by --dim")
     from nnc_func.onnx import from_onnx
+    from nnc_func.stacks import lazy
 
-    graph = from_onnx(Path(given.model), stack).program.source
+    graph = from_onnx(Path(given.model), lazy()).program.source.to(stack)  # what is known of shapes is computed there
     sizes = dict(given.dim)
     unknown = [name for name in sizes if name not in graph.symbols]
     if unknown:
@@ -116,6 +117,13 @@ def positive(text: str) -> int:
     """A number of at least 1."""
     if not text.isdigit() or not int(text):
         raise argparse.ArgumentTypeError(f"wanted a number of at least 1, given {text!r}")
+    return int(text)
+
+
+def seed(text: str) -> int:
+    """A number of at least 0."""
+    if not text.isdigit():
+        raise argparse.ArgumentTypeError(f"wanted a number of at least 0, given {text!r}")
     return int(text)
 
 

@@ -48,9 +48,16 @@ def refusal(capsys: pytest.CaptureFixture[str]) -> Any:
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    """A file: y = relu(x @ w) for a number of rows that is not known."""
+    """A file: y = relu(reshape(x @ w)) for a number of rows that is not known, in a shape that is computed of it."""
     w = onnx.numpy_helper.from_array(np.eye(3, dtype="float32") - 0.5, "w")
-    nodes = [helper.make_node("MatMul", ["x", "w"], ["h"]), helper.make_node("Relu", ["h"], ["y"])]
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["h"]),
+        helper.make_node("Constant", [], ["rest"], value_ints=[-1, 3]),
+        helper.make_node("Neg", ["rest"], ["against"]),
+        helper.make_node("Neg", ["against"], ["shape"]),
+        helper.make_node("Reshape", ["h", "shape"], ["r"]),
+        helper.make_node("Relu", ["r"], ["y"]),
+    ]
     graph = helper.make_graph(
         nodes, "small",
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 3])],
@@ -74,7 +81,7 @@ def test_text_and_json_tell_the_same(answer: Any, command: list[str]) -> None:
 
 def test_info_tells_versions_and_devices(answer: Any) -> None:
     found = json.loads(answer("info", "--json"))
-    assert found["nnc_func"] == nnc.__version__
+    assert found["version"] == nnc.__version__
     assert found["packages"]["numpy"] == np.__version__
     assert found["devices"]["NumPy"] == "available"
 
@@ -164,15 +171,22 @@ def test_refusals_about_files(refusal: Any, model: Path, tmp_path: Path) -> None
     assert "set by --dim" in refusal("plan", str(model), "--batch", "3")
     (tmp_path / "torn.onnx").write_bytes(model.read_bytes()[:40])
     assert "torn.onnx" in refusal("show", str(tmp_path / "torn.onnx"))
-    (tmp_path / "in.npz").write_bytes(b"nothing")
-    assert "in.npz" in refusal("run", str(model), "--dim", "n=2", "--inputs", str(tmp_path / "in.npz"))
+    np.save(tmp_path / "array.npy", np.zeros(3))
+    for name, content in (("text.npz", b"nothing"), ("empty.npz", b""), ("torn.npz", b"PK\x03\x04torn")):
+        (tmp_path / name).write_bytes(content)
+    for name in ("text.npz", "empty.npz", "torn.npz", "array.npy"):
+        assert name in refusal("run", str(model), "--dim", "n=2", "--inputs", str(tmp_path / name))
     np.savez(tmp_path / "other.npz", z=np.zeros(3))
     assert "no input 'x'" in refusal("run", str(model), "--dim", "n=2", "--inputs", str(tmp_path / "other.npz"))
 
 
-@pytest.mark.parametrize(
-    "argv", [[], ["nothing"], ["plan"], ["run", "lenet-5", "--repeat", "0"], ["show", "a", "--dim", "n"]]
-)
+WRONG = [
+    [], ["nothing"], ["plan"], ["run", "lenet-5", "--repeat", "0"], ["run", "lenet-5", "--seed", "-1"],
+    ["show", "a", "--dim", "n"],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("argv", WRONG, ids=" ".join)
 def test_a_wrong_command_line_is_exit_code_2(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as found:
         main(argv)

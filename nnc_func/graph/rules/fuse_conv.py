@@ -63,12 +63,9 @@ def _groups(order: list[Node], roots: tuple[Value, ...]) -> dict[Node, list[Node
     return found
 
 
-@whole_graph(numerics=ROUNDING)
+@whole_graph(numerics=ROUNDING)  # products of blocks are rounded otherwise than those of the convolution's kernel
 def fuse_convolution(roots: tuple[Value, ...], order: list[Node], builder: Any) -> Any:
-    """Elementwise operators that follow a convolution, and that alone, are computed with it, in the caches.
-
-    Products of blocks are rounded otherwise than those that the convolution's own kernel makes.
-    """
+    """Elementwise operators that follow a convolution, and that alone, are computed with it, in the caches."""
     if builder.operator.type.ops.get(conv2d_blockwise.name) is not conv2d_blockwise:
         return roots, 0
     groups = _groups(order, roots) if any(n.op is conv2d for n in order) else {}
