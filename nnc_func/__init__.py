@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from nnc_func.engine.plan import Plan
     from nnc_func.engine.planning.kernel_table import KernelTable
     from nnc_func.engine.running.cancelling import Cancellation
+    from nnc_func.graph.asking import counted
     from nnc_func.graph.files import load_graph
     from nnc_func.loading import load_program
     from nnc_func.onnx.model import from_onnx
@@ -41,6 +42,7 @@ else:
             "Plan": "nnc_func.engine.plan",
             "KernelTable": "nnc_func.engine.planning.kernel_table",
             "Cancellation": "nnc_func.engine.running.cancelling",
+            "counted": "nnc_func.graph.asking",
             "load_graph": "nnc_func.graph.files",
             "load_program": "nnc_func.loading",
             "from_onnx": "nnc_func.onnx.model",
@@ -52,6 +54,6 @@ arrivals.on_arrival("einops._backends", arrivals.einops)
 __version__ = "0.1.0"
 __all__ = [
     "Aval", "Batching", "Cancellation", "Catalogue", "CuPy", "KernelTable", "Null", "NumPy", "Op", "Places", "Plan",
-    "Stack", "Strict", "Tensor", "custom_jvp", "custom_vjp", "eager", "from_onnx", "lazy", "load_graph", "load_program",
-    "operator", "rewrite", "rule", "vmap",
+    "Stack", "Strict", "Tensor", "counted", "custom_jvp", "custom_vjp", "eager", "from_onnx", "lazy", "load_graph",
+    "load_program", "operator", "rewrite", "rule", "vmap",
 ]  # fmt: skip

@@ -175,9 +175,11 @@ class InternTable:
     walking
         A lock. Who reads several attributes of nodes holds it, or changes one: a graph that is rewritten or planned
         in one thread sees each node as it was before another thread settled it, or after.
+    asked
+        Counts the applications that were asked for, see `counted`.
     """
 
-    __slots__ = ("__weakref__", "_lock", "_results", "literals", "nodes", "walking")
+    __slots__ = ("__weakref__", "_lock", "_results", "asked", "literals", "nodes", "walking")
 
     def __init__(self) -> None:
         self.nodes: WeakValueDictionary[Any, Node] = WeakValueDictionary()
@@ -186,6 +188,7 @@ class InternTable:
         self.literals: WeakKeyDictionary[Node, Any] = WeakKeyDictionary()
         self._lock = threading.RLock()  # a collector's callback may come in while it is held
         self.walking = threading.RLock()
+        self.asked = 0
 
     def kept(self, key: Any, node: Node) -> Node:
         """The node of that key: this one, unless another thread has made one meanwhile."""

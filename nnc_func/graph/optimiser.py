@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from attrs import field
 
 from nnc_func.errors import GraphError, RuleError
 from nnc_func.graph.node import Value
-from nnc_func.graph.rules import RULES
+from nnc_func.graph.rules import PHASES
 from nnc_func.graph.rules.driver import Table, rewritten
 from nnc_func.graph.rules.match import Builder, compiled
+from nnc_func.graph.rules.phases import Phase, as_phases, with_rules
 from nnc_func.graph.rules.report import Rewritten
 from nnc_func.graph.rules.rule import ROUNDING, AnyRule, Numerics, Pass
 from nnc_func.layer import Layer, forwards, layer
@@ -22,11 +23,11 @@ __all__ = ["Optimiser", "Rewritten"]
 A = TypeVar("A")
 
 
-def _unique(layer: Any, attribute: Any, rules: tuple[AnyRule, ...]) -> None:
-    names = [r.name for r in rules]
-    twice = sorted({n for n in names if names.count(n) > 1})
-    if twice:
-        raise RuleError(f"two rules named {', '.join(twice)} in one optimiser; names tell them apart")
+def _unique(layer: Any, attribute: Any, phases: tuple[Phase, ...]) -> None:
+    for what, names in (("phases", [p.name for p in phases]), ("rules", [r.name for p in phases for r in p.rules])):
+        twice = sorted({n for n in names if names.count(n) > 1})
+        if twice:
+            raise RuleError(f"two {what} named {', '.join(twice)} in one optimiser; names tell them apart")
 
 
 @layer(on="operator", needs=("bind", "lift"))
@@ -37,9 +38,10 @@ class Optimiser(Layer, Generic[A]):
     ----------
     operator
         The layer below.
-    rules
-        Rules, families of rules, rewriters and passes; names are unique. A rule that names an operator which
-        the catalogue lacks has nothing to fire on and is left out, see `dormant`.
+    phases
+        Rules, families of rules, rewriters and passes, in phases that come into force one after the other; rules
+        alone are one phase. Names are unique. A rule that names an operator which the catalogue lacks has nothing
+        to fire on and is left out, see `dormant`.
     numerics
         Rules whose numerics are weaker do not fire.
     fast_math
@@ -58,10 +60,10 @@ class Optimiser(Layer, Generic[A]):
 
     operator: OperatorSignature[A]
     bind: Callable[..., Any] = forwards()
-    rules: tuple[AnyRule, ...] = field(default=RULES, converter=tuple, repr=False, validator=_unique)
+    phases: tuple[Phase, ...] = field(default=PHASES, converter=as_phases, repr=False, validator=_unique)
     numerics: Numerics = field(default=ROUNDING, converter=Numerics)
     fast_math: bool = False
-    _table: list[Table] = field(init=False, factory=list, eq=False, repr=False)
+    _tables: list[Table] = field(init=False, factory=list, eq=False, repr=False)
 
     role: ClassVar[Literal["optimiser"]] = "optimiser"
 
@@ -75,22 +77,36 @@ class Optimiser(Layer, Generic[A]):
         RuleError
             Rules undo each other, or grow a graph for ever.
         """
+        tables = self.tables
+        interned = self.operator.symbol.table  # type: ignore[attr-defined]
         for root in roots:
-            if not isinstance(root, Value) or root.table is not self.table.builder.table:
+            if not isinstance(root, Value) or root.table is not interned:
                 raise GraphError(f"{root!r} is no node of this stack; move its graph here with graph.to(stack)")
-        with self.table.builder.table.walking:
-            return rewritten(self.table, roots, trace)
+        with interned.walking:
+            return rewritten(tables, roots, trace)
 
     @property
-    def table(self) -> Table:
-        """The rules that may fire here, compiled: once, when they are first needed."""
-        if not self._table:
+    def rules(self) -> tuple[AnyRule, ...]:
+        """The rules of all phases, in their order."""
+        return tuple(rule for phase in self.phases for rule in phase.rules)
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        """The rules that may fire here, compiled, a table for each phase: once, when they are first needed."""
+        if not self._tables:
             builder = Builder(self.operator)
-            ops = self.operator.type.ops  # type: ignore[attr-defined]
-            made = [i for rule in self.rules for i in rule.instances(ops) if self._allows(i)]
-            rules = [compiled(i, builder) for i in made if not isinstance(i, Pass)]
-            self._table.append(Table(builder, rules, [i for i in made if isinstance(i, Pass)]))
-        return self._table[0]
+            earlier: Table | None = None
+            for phase in self.phases or (Phase("simplify"),):
+                earlier = Table(builder, *self._compiled(phase, builder), earlier)
+                self._tables.append(earlier)
+        return tuple(self._tables)
+
+    def _compiled(self, phase: Phase, builder: Builder) -> tuple[list[Any], list[Pass]]:
+        """Its rules, compiled, and its passes: those that are allowed here."""
+        ops = self.operator.type.ops  # type: ignore[attr-defined]
+        made = [i for rule in phase.rules for i in rule.instances(ops) if self._allows(i)]
+        rules = [compiled(i, builder) for i in made if not isinstance(i, Pass)]
+        return rules, [i for i in made if isinstance(i, Pass)]
 
     def _allows(self, rule: Any) -> bool:
         return rule.numerics <= self.numerics and (self.fast_math or not rule.fast_math)
@@ -98,18 +114,19 @@ class Optimiser(Layer, Generic[A]):
     @property
     def dormant(self) -> tuple[str, ...]:
         """Names of the rules that cannot fire in this stack: weaker numerics, or operators that it has not."""
-        live = {r.name for r in self.table.rules} | {r.name for r in self.table.passes}
+        last = self.tables[-1]
+        live = {r.name for r in last.rules} | {r.name for r in last.passes}
         return tuple(r.name for r in self.rules if r.name not in live)
 
-    def with_rules(self, *rules: AnyRule) -> Optimiser[A]:
-        """This layer with more rules, tried after those that it has.
+    def with_rules(self, *rules: AnyRule, phase: str = "simplify") -> Optimiser[A]:
+        """This layer with more rules, tried after those that the phase has.
 
         Raises
         ------
         RuleError
-            It has a rule of that name.
+            It has a rule of that name, or no phase of that one.
         """
-        return self._with((*self.rules, *rules))
+        return self._with(with_rules(self.phases, rules, phase))
 
     def without_rules(self, *names: str) -> Optimiser[A]:
         """This layer without the rules of these names.
@@ -122,11 +139,30 @@ class Optimiser(Layer, Generic[A]):
         unknown = sorted(set(names) - {r.name for r in self.rules})
         if unknown:
             raise RuleError(f"there is no rule {', '.join(unknown)}; the rules are {[r.name for r in self.rules]}")
-        return self._with(tuple(r for r in self.rules if r.name not in names))
+        return self._with(Phase(p.name, (r for r in p.rules if r.name not in names)) for p in self.phases)
+
+    def up_to_phase(self, name: str) -> Optimiser[A]:
+        """This layer with the phases up to the one of that name.
+
+        Raises
+        ------
+        RuleError
+            It has no phase of that name.
+
+        Examples
+        --------
+        >>> import nnc_func as nnc
+        >>> nnc.lazy().optimiser.up_to_phase("recognise").phases[-1].name
+        'recognise'
+        """
+        names = [p.name for p in self.phases]
+        if name not in names:
+            raise RuleError(f"there is no phase {name!r}; the phases are {', '.join(names)}")
+        return self._with(self.phases[: names.index(name) + 1])
 
     def with_numerics(self, level: Numerics, *, fast_math: bool | None = None) -> Optimiser[A]:
         """This layer, allowing rules up to that level."""
-        return Optimiser(self.operator, self.rules, level, self.fast_math if fast_math is None else fast_math)
+        return Optimiser(self.operator, self.phases, level, self.fast_math if fast_math is None else fast_math)
 
-    def _with(self, rules: tuple[AnyRule, ...]) -> Optimiser[A]:
-        return Optimiser(self.operator, rules, self.numerics, self.fast_math)
+    def _with(self, phases: Iterable[Phase]) -> Optimiser[A]:
+        return Optimiser(self.operator, phases, self.numerics, self.fast_math)  # type: ignore[arg-type]

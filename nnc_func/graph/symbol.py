@@ -68,6 +68,8 @@ class Symbol(Layer, Generic[A]):
     def apply(self, op: Op, values: tuple[Value, ...], items: Items, where: Origin | None = None) -> Any:
         """As `bind`, of canonical parameters: interned if the operator is pure. `where` is a node's that is rebuilt."""
         table = self.table
+        if where is None:
+            table.asked += 1
         key = (op, values, op.key(items))
         node = table.nodes.get(key)
         if node is None:

@@ -14,7 +14,7 @@ from nnc_func.declaration import REQUIRED
 from nnc_func.errors import NncError
 from nnc_func.facets import places, shapes
 from nnc_func.graph.node import Node, Value
-from nnc_func.graph.rules.pattern import Apply, Full, Param, Scalar, Tensor, parts
+from nnc_func.graph.rules.pattern import Apply, Constant, Full, Param, Scalar, Tensor, parts
 from nnc_func.graph.rules.rule import Rewriter, Rule
 from nnc_func.op import Op
 
@@ -108,6 +108,8 @@ class Making:
             return self.made[id(part)]
         if isinstance(part, Tensor):
             found = self.tensor(hint, dtype)
+        elif isinstance(part, Constant):
+            found = self.constant(hint, dtype)
         elif isinstance(part, Scalar):
             found = self.number(self.pick(NUMBERS), hint)
         elif isinstance(part, Full):
@@ -223,6 +225,15 @@ class Making:
         step = self.draw(st.integers(0, 3))
         size = int(np.prod(shape))
         return listed[(start + step * np.arange(size)) % len(listed)].reshape(shape)
+
+    def constant(self, hint: Shape | None, wanted: str | None = None) -> Value:
+        """A constant, or a number in its place."""
+        if self.chance(4):
+            return self.number(self.pick(NUMBERS), hint)
+        feeds, self.feeds = self.feeds, {}
+        node = self.tensor(hint, wanted)
+        (made,), self.feeds = self.feeds.values(), feeds
+        return self.operator.symbol.constant(made)  # type: ignore[no-any-return]
 
     def number(self, number: Any, hint: Shape | None) -> Value:
         """A constant with one repeated value, mostly of rank 0 and of the common dtype."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from types import ModuleType
-
 from nnc_func.graph.rules import algebra, channels, fold, fuse, fuse_conv, memory, move, parts, train
+from nnc_func.graph.rules.phases import Phase, rules_in
 from nnc_func.graph.rules.rule import (
     EXACT,
     REASSOCIATION,
@@ -26,6 +25,7 @@ from nnc_func.graph.rules.rule import (
 
 __all__ = [
     "EXACT",
+    "PHASES",
     "REASSOCIATION",
     "ROUNDING",
     "RULES",
@@ -34,6 +34,7 @@ __all__ = [
     "Family",
     "Numerics",
     "Pass",
+    "Phase",
     "Rewriter",
     "Rule",
     "for_each",
@@ -45,14 +46,11 @@ __all__ = [
 ]
 
 
-def rules_in(*modules: ModuleType) -> tuple[AnyRule, ...]:
-    """All rules that these modules define, in their order: the order in which they are tried."""
-    return tuple(
-        found
-        for module in modules
-        for found in vars(module).values()
-        if isinstance(found, AnyRule) and found.module == module.__name__
-    )
-
-
-RULES = rules_in(fold, algebra, move, memory, parts, train, channels, fuse_conv, fuse)
+# A module's rules are tried in the order in which they stand there. What hides structure comes after what looks for it.
+PHASES = (
+    Phase("simplify", rules_in(fold, algebra, move, memory, parts)),
+    Phase("recognise", rules_in(train)),
+    Phase("layout", rules_in(channels)),
+    Phase("fuse", rules_in(fuse_conv, fuse)),
+)
+RULES = tuple(each for phase in PHASES for each in phase.rules)

@@ -26,25 +26,48 @@ BOUND = 1000  # rewrites of one root, one after the other, and sweeps over a gra
 
 
 class Table:
-    """Compiled rules, indexed by the operators of a node and of its operands; entries are made when first needed."""
+    """Compiled rules, indexed by the operators of a node and of its operands; entries are made when first needed.
 
-    __slots__ = ("_found", "builder", "counts_users", "passes", "rules")
+    Attributes
+    ----------
+    rules, passes
+        Of the phase and of those before it.
+    own, own_passes
+        What the phase itself brings in.
+    own_roots
+        Operators of the nodes that its own rules can match; None where that is not known.
+    """
 
-    def __init__(self, builder: Builder, rules: Iterable[Compiled], passes: Iterable[Pass]) -> None:
+    __slots__ = ("_found", "_own", "builder", "counts_users", "own", "own_passes", "own_roots", "passes", "rules")
+
+    def __init__(
+        self, builder: Builder, rules: Iterable[Compiled], passes: Iterable[Pass], earlier: Table | None = None
+    ) -> None:
         self.builder = builder
-        self.rules = tuple(rules)
-        self.passes = tuple(passes)
+        self.own, self.own_passes = tuple(rules), tuple(passes)
+        self.rules = (*(earlier.rules if earlier else ()), *self.own)
+        self.passes = (*(earlier.passes if earlier else ()), *self.own_passes)
         self.counts_users = any(r.counts_users for r in self.rules)
+        roots = [r.roots for r in self.own]
+        self.own_roots = None if None in roots else frozenset().union(*roots)  # type: ignore[arg-type]
         self._found: dict[tuple[Op, ...], tuple[Compiled, ...]] = {}
+        self._own: dict[tuple[Op, ...], tuple[Compiled, ...]] = {}
 
     def at(self, heads: tuple[Op, ...]) -> tuple[Compiled, ...]:
         """Rules that may match a node whose operator, and whose operands' operators, are these."""
         found = self._found.get(heads)
-        if found is None:
-            op, *operands = heads
-            found = tuple(r for r in self.rules if r.wants(op, tuple(operands)))
-            self._found[heads] = found
-        return found
+        return _entered(self._found, heads, self.rules) if found is None else found
+
+    def own_at(self, heads: tuple[Op, ...]) -> tuple[Compiled, ...]:
+        """As `at`, of the phase's own rules."""
+        found = self._own.get(heads)
+        return _entered(self._own, heads, self.own) if found is None else found
+
+
+def _entered(table: dict[tuple[Op, ...], Any], heads: tuple[Op, ...], rules: tuple[Compiled, ...]) -> Any:
+    op, *operands = heads
+    found = table[heads] = tuple(r for r in rules if r.wants(op, tuple(operands)))
+    return found
 
 
 class _Link:
@@ -65,35 +88,46 @@ class Sweep:
     ----------
     done
         Node to what it has become: a value, or of a node with several results the new node.
-    fired, asked_users
-        Whether a rule fired, and whether one did not because of a number of users.
+    settled
+        Nodes on which no rule fires but perhaps the phase's own, unless `again`.
+    own
+        Whether the phase's own rules are to be tried on those.
+    again
+        Nodes on which a rule did not fire because of a number of users.
+    fired
+        Whether a rule fired.
     """
 
     def __init__(
-        self,
-        table: Table,
-        roots: Iterable[Value],
-        counts: dict[str, list[Any]],
-        trace: list[Any] | None,
-        sides: Sides | None = None,
+        self, of: Rewriting, table: Table, order: list[Node], settled: set[Node], own: bool, again: set[Node]
     ) -> None:
-        self.sides = sides
+        self.sides, self.counts, self.trace = of.sides, of.counts, of.trace
         self.table = table
         self.builder = table.builder
-        self.counts = counts
-        self.trace = trace
-        self.roots = tuple(roots)
-        self.order = topological(self.roots)
+        self.settled, self.own, self.again = settled, own, again
+        self.root: Any = None
+        self.asked_users: set[Node] = set()
+        self.roots = of.roots
+        self.order = order
         self.done: dict[Node, Any] = {}
         self.waiting: dict[Node, Value] = {}  # rewritten to something that is not settled yet
         self.twins: dict[Node, Node] = {}  # of those, on which new operands a rule fired
         self.links: dict[Node, _Link] = {}
         self.uses = _uses(self.order, self.roots) if table.counts_users else {}
-        self.fired = self.asked_users = False
+        self.fired = False
 
     def run(self) -> tuple[Value, ...]:
         """The new roots."""
-        done, at, result = self.done, self.table.at, self.result
+        done, result = self.done, self.result
+        settled, again, at, own_at, own = (
+            self.settled,
+            self.again,
+            self.table.at,
+            self.table.own_at,
+            self.table.own_roots,
+        )
+        own = own if self.own else frozenset()
+        changed = False  # whether some node has become another
         for node in self.order:
             if node in done:
                 continue
@@ -101,18 +135,27 @@ class Sweep:
             if not old and not node.op.pure:
                 done[node] = node
                 continue
+            known = node in settled and node not in again
+            if known and not changed and own is not None and node.op not in own:
+                done[node] = node
+                continue
             args = tuple([done[a] if type(a) is Node else result(a) for a in old])
             new = node if args == old else self.rebuilt(node, args)
             if new is not node and (new in done or new in self.waiting):
                 self.settle(node)
+                changed = True
                 continue
             rules = at((new.op, *[a.op if type(a) is Node else a.node.op for a in args]))
+            if rules and (known if new is node else new in settled and new not in again):
+                rules = own_at((new.op, *[a.op if type(a) is Node else a.node.op for a in args])) if self.own else ()
             found = self.fire(new, rules) if rules else None
             if found is None:
                 done[new] = new
                 if new is not node:
+                    changed = True
                     self.becomes(node, new)
             else:
+                changed = True
                 self.wait(node, new, found)
                 self.settle(node)
         return tuple(map(self.final, self.roots))
@@ -136,6 +179,7 @@ class Sweep:
         if not node.op.pure or node.op.several:
             return None
         self.builder.where = node.origin
+        self.root = node
         for rule in rules:
             count = self.counts.get(rule.name)
             if count is None:
@@ -259,7 +303,7 @@ class Sweep:
         """How often a value is used, as an operand or a root; never too few, but for nodes that become equal later."""
         found = self.uses.get(value.node, 0)
         if found != 1:
-            self.asked_users = True
+            self.asked_users.add(self.root)
         return found
 
 
@@ -282,8 +326,95 @@ def _names(*links: _Link | None) -> str:
     return " and ".join(sorted(names)) or "a rule"
 
 
-def rewritten(table: Table, roots: Iterable[Value], trace: bool = False) -> Rewritten:
-    """The roots with every rule applied until none fires, then the passes.
+class Rewriting:
+    """A graph that is being rewritten.
+
+    Attributes
+    ----------
+    roots
+        As they are so far.
+    settled
+        Nodes on which no rule fires that has been in force so far.
+    asked_users
+        Of those, the ones on which a rule might fire if they, or what they use, had fewer users.
+    counts, trace
+        See `rewritten`.
+    """
+
+    def __init__(self, roots: tuple[Value, ...], sides: Sides | None, trace: bool) -> None:
+        self.roots = roots
+        self.sides = sides
+        self.counts: dict[str, list[Any]] = {}
+        self.trace: list[tuple[str, str]] | None = [] if trace else None
+        self.settled: set[Node] = set()
+        self.asked_users: set[Node] = set()
+        self.order: list[Node] | None = None
+        self.before = self.nodes()
+
+    def nodes(self) -> list[Node]:
+        """The nodes as they are so far, operands first."""
+        if self.order is None:
+            self.order = topological(self.roots)
+        return self.order
+
+    def phase(self, table: Table) -> None:
+        """Bring the roots to the form in which no rule of the phase fires, or of those before it."""
+        fired = bool(table.own) and self.settle(table, own=True)
+        for _ in range(BOUND):
+            passed = False
+            for each in table.passes if fired else table.own_passes:
+                passed |= self.passed(each, table)
+            if not passed:
+                return
+            fired = True
+            self.settle(table, own=False)
+        raise RuleError(f"rewriting does not end: after {BOUND} rounds {self._busiest()} still fire")
+
+    def settle(self, table: Table, own: bool) -> bool:
+        """Sweep over the graph until no rule fires any more; whether one did."""
+        fired = False
+        for _ in range(BOUND):
+            sweep = Sweep(self, table, self.nodes(), self.settled, own, self.asked_users)
+            roots = sweep.run()
+            self.order = self.order if roots == self.roots else None
+            self.roots = roots
+            self.settled.update(node for node, found in sweep.done.items() if found is node)
+            self.asked_users = self.asked_users | sweep.asked_users if own else sweep.asked_users
+            fired |= sweep.fired
+            if not sweep.fired or not self.asked_users:
+                return fired
+            own = False
+        raise RuleError(f"rewriting does not end: after {BOUND} sweeps {self._busiest()} still fire")
+
+    def passed(self, each: Pass, table: Table) -> bool:
+        """One pass over the graph; whether it found something."""
+        start = perf_counter()
+        roots = self.roots
+        found, times = each.function(roots, self.nodes(), table.builder)
+        found = tuple(found)
+        refused = sum(new.aval != old.aval for new, old in zip(found, roots, strict=True))
+        times = 0 if found == roots else times
+        count = self.counts.setdefault(each.name, [0, 0, 0, 0.0])
+        count[0] += 1
+        count[1] += 0 if refused else times
+        count[2] += refused
+        count[3] += perf_counter() - start
+        if refused or not times:
+            return False
+        for old, new in zip(roots, found, strict=True):
+            if self.sides is not None and new is not old:
+                self.sides.check(each.name, each.numerics, each.fast_math, old, new)
+        self.roots, self.order = found, None
+        return True
+
+    def _busiest(self) -> str:
+        """Names of the rules that fired most."""
+        most = max(c[1] for c in self.counts.values())
+        return " and ".join(sorted(n for n, c in self.counts.items() if 2 * c[1] > most))
+
+
+def rewritten(tables: Iterable[Table], roots: Iterable[Value], trace: bool = False) -> Rewritten:
+    """The roots with every rule applied until none fires, phase after phase.
 
     Raises
     ------
@@ -291,73 +422,28 @@ def rewritten(table: Table, roots: Iterable[Value], trace: bool = False) -> Rewr
         It does not end; names the rules that go on for ever. With ``NNC_SPEC=2``: a rule changes values by more than
         it says.
     """
-    given = tuple(roots)
-    counts: dict[str, list[Any]] = {}
-    told_of: list[tuple[str, str]] | None = [] if trace else None
-    sides = _sides(table)
-    now, before, after = _settled(table, given, counts, told_of, sides)
-    for each in table.passes:
-        found = _passed(each, table, now, after, counts, sides)
-        if found is not now:
-            now, after = found, topological(found)
-    table.builder.numbers.clear()
+    listed = tuple(tables)
+    builder = listed[0].builder
+    of = Rewriting(tuple(roots), _sides(builder), trace)
+    for table in listed:
+        of.phase(table)
+    builder.numbers.clear()
+    before, after = of.before, of.nodes()
     return Rewritten(
-        now,
-        {name: Count(*c) for name, c in counts.items()},
+        of.roots,
+        {name: Count(*c) for name, c in of.counts.items()},
         len(before),
         len(after),
         sum(len(n.args) for n in before),
         sum(len(n.args) for n in after),
-        tuple(told_of or ()),
+        tuple(of.trace or ()),
     )
 
 
-def _sides(table: Table) -> Sides | None:
+def _sides(builder: Builder) -> Sides | None:
     """What compares both sides of each rewrite, where the settings ask for it."""
     if config.spec < 2:
         return None
     from nnc_func.graph.rules.evaluating import Sides  # few ask for it
 
-    return Sides(table.builder.operator.device)
-
-
-def _settled(
-    table: Table,
-    roots: tuple[Value, ...],
-    counts: dict[str, list[Any]],
-    trace: list[Any] | None,
-    sides: Sides | None,
-) -> tuple[tuple[Value, ...], list[Node], list[Node]]:
-    """The roots in which no rule fires any more; the nodes before and after."""
-    before: list[Node] | None = None
-    for _ in range(BOUND):
-        earlier = {name: c[1] for name, c in counts.items()}
-        sweep = Sweep(table, roots, counts, trace, sides)
-        before = sweep.order if before is None else before
-        roots = sweep.run()
-        if not sweep.fired:
-            return roots, before, sweep.order
-        if not sweep.asked_users:
-            return roots, before, topological(roots)
-    names = " and ".join(sorted(n for n, c in counts.items() if c[1] > earlier.get(n, 0)))
-    raise RuleError(f"rewriting does not end: after {BOUND} sweeps {names} still fire")
-
-
-def _passed(
-    each: Pass,
-    table: Table,
-    roots: tuple[Value, ...],
-    order: list[Node],
-    counts: dict[str, list[Any]],
-    sides: Sides | None,
-) -> tuple[Value, ...]:
-    start = perf_counter()
-    found, times = each.function(roots, order, table.builder)
-    refused = sum(new.aval != old.aval for new, old in zip(found, roots, strict=True))
-    counts[each.name] = [1, 0 if refused else times, refused, perf_counter() - start]
-    if refused or not times:
-        return roots
-    for old, new in zip(roots, found, strict=True):
-        if sides is not None and new is not old:
-            sides.check(each.name, each.numerics, each.fast_math, old, new)
-    return tuple(found)
+    return Sides(builder.operator.device)

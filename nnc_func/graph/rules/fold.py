@@ -10,11 +10,11 @@ import numpy as np
 
 from nnc_func.errors import NncError
 from nnc_func.facets import shapes
-from nnc_func.facets.dims import known, mentions_unknown
 from nnc_func.facets.dtypes import kind_of, limits_of
 from nnc_func.graph.leaves import CONSTANT
 from nnc_func.graph.ops import CATALOGUE as OPS
 from nnc_func.graph.rules.conditions import same_aval, same_shape, that
+from nnc_func.graph.rules.folding import FOLD_LIMIT, elements, folded, folding
 from nnc_func.graph.rules.pattern import Param, apply, computed, dtype_of, shape_of
 from nnc_func.graph.rules.rule import (
     EXACT,
@@ -28,8 +28,6 @@ from nnc_func.graph.rules.rule import (
     rule,
 )
 from nnc_func.op import Op
-
-FOLD_LIMIT = 1 << 16  # bytes of a result that is computed while optimising, and of a fill that takes part
 
 cast, full, reshape, permute_dims = OPS["cast"], OPS["full"], OPS["reshape"], OPS["permute_dims"]
 broadcast_to, expand_dims, squeeze = OPS["broadcast_to"], OPS["expand_dims"], OPS["squeeze"]
@@ -47,11 +45,6 @@ def _constant_operands(op: Op, operands: tuple[Op, ...]) -> bool:
     return all(o is CONSTANT or o is full for o in operands)
 
 
-def _small(node: Any) -> bool:
-    size = node.aval.nbytes
-    return bool(known(size) and size <= FOLD_LIMIT)
-
-
 def _filled_operands(op: Op, operands: tuple[Op, ...]) -> bool:
     elementwise = op.shape is shapes.broadcast and op.pure and not op.several
     return elementwise and full in operands and all(o is CONSTANT or o is full for o in operands)
@@ -63,10 +56,10 @@ def fold_fills(node: Any, builder: Any) -> Any:
     numbers = [builder.number_of(a) for a in node.args]
     if None in numbers or node.aval.shape == () or node.dtype.kind == "c":
         return None
-    constant, fold = builder.symbol.constant, _folding(builder)
+    constant, fold = builder.symbol.constant, folding(builder)
     try:
         with np.errstate(all="ignore"):
-            operands = [_elements(builder, constant(n, a.dtype)) for n, a in zip(numbers, node.args, strict=True)]
+            operands = [elements(builder, constant(n, a.dtype)) for n, a in zip(numbers, node.args, strict=True)]
             found = builder.number_of(constant(fold(node.op, *operands, **node.params)))
     except NncError:
         return None  # it fails when the program runs, and says where
@@ -80,39 +73,13 @@ def _filled(node: Any, number: Any, builder: Any) -> Any:
 @rewriter(_constant_operands)
 def fold_constants(node: Any, builder: Any) -> Any:
     """A pure operator of constants is computed now, unless the result would be large; one number stays a fill."""
-    if node.aval.layout is not None or node.aval.place is not None:
-        return None  # constants lie row by row, in the device's own place
-    if any(mentions_unknown(v) for n in (node, *node.args) for _, v in n.node.items):
-        return None
     if not node.args and node.aval.shape != ():
         return None  # a fill is smaller than what it makes
-    if not _small(node) or not all(_small(a.node) for a in node.args if a.node.op is full):
-        return None
-    if node.op in MOVES and (number := builder.number_of(node.args[0])) is not None:
+    if node.op in MOVES and (number := builder.number_of(node.args[0])) is not None and node.aval.place is None:
         return _filled(node, number, builder)
-    fold = _folding(builder)
-    try:
-        with np.errstate(all="ignore"):
-            operands = [
-                _elements(builder, a) if a.node.op is CONSTANT else fold(full, **a.node.params) for a in node.args
-            ]
-            found = fold(node.op, *operands, **node.params)
-    except NncError:
-        return None  # it fails when the program runs, and says where
-    if isinstance(found, np.ndarray) and kind_of(found.dtype) in "fc" and not np.isfinite(found).all():
-        return None  # where NaN is looked for, the operator that makes it is to be named
-    return builder.symbol.constant(found, place=node.aval.place)
-
-
-def _folding(builder: Any) -> Any:
-    """How the device computes constants: one that has no elements does it on the host."""
-    device = builder.operator.device
-    return getattr(device, "fold_constant", device.bind)
-
-
-def _elements(builder: Any, value: Any) -> Any:
-    found = builder.symbol.host_of(value)
-    return value.node.data if found is None else found
+    if node.op.view is not None and node.aval.nbytes > FOLD_LIMIT:
+        return None  # it costs nothing when the program runs
+    return folded(node, builder)
 
 
 # --- casts ---------------------------------------------------------------------------------------------

@@ -11,11 +11,12 @@ from collections.abc import Callable
 from typing import Any
 
 from nnc_func.declaration import Items
-from nnc_func.errors import RuleError
+from nnc_func.errors import OperatorError, RuleError
 from nnc_func.facets.dims import known
 from nnc_func.graph.leaves import CONSTANT
 from nnc_func.graph.node import Node, Value
-from nnc_func.graph.rules.pattern import Apply, Computed, Full, Param, Scalar, Tensor, parts
+from nnc_func.graph.rules.folding import folded
+from nnc_func.graph.rules.pattern import Apply, Computed, Constant, Folded, Full, Param, Scalar, Tensor, parts
 from nnc_func.graph.rules.rule import Numerics, Rewriter, Rule
 from nnc_func.op import Op
 
@@ -112,18 +113,21 @@ class Compiled:
         The rule, and the name under which it is counted.
     wants
         ``wants(op, operand_ops)``: whether it can match a node of that operator on operands of those.
+    roots
+        The operators of the nodes that it can match; None where only `wants` tells.
     attempt
         ``attempt(node, users)``: the replacement, or None.
     counts_users
         Some condition depends on numbers of users.
     """
 
-    __slots__ = ("attempt", "counts_users", "name", "rule", "wants")
+    __slots__ = ("attempt", "counts_users", "name", "roots", "rule", "wants")
 
-    def __init__(self, rule: Any, wants: Any, attempt: Any, counts_users: bool) -> None:
+    def __init__(self, rule: Any, wants: Any, roots: Any, attempt: Any, counts_users: bool) -> None:
         self.rule = rule
         self.name: str = rule.name
         self.wants: Callable[[Op, tuple[Op, ...]], bool] = wants
+        self.roots: frozenset[Op] | None = roots
         self.attempt: Callable[[Node, Users], Value | None] = attempt
         self.counts_users = counts_users
 
@@ -132,7 +136,7 @@ def compiled(rule: Any, builder: Builder) -> Compiled:
     """The rule, or the rewriter, as a function of a node."""
     if isinstance(rule, Rewriter):
         function = rule.function
-        return Compiled(rule, rule.wants, lambda node, users: function(node, builder), False)
+        return Compiled(rule, rule.wants, rule.roots, lambda node, users: function(node, builder), False)
     assert isinstance(rule, Rule), rule
     places = {id(part): i for i, part in enumerate(parts(rule.lhs))}
     build = _built(rule.rhs, places, builder)
@@ -155,7 +159,7 @@ def compiled(rule: Any, builder: Builder) -> Compiled:
         slots[first] = users
         return slots[first + 1] if step(node, slots) else None
 
-    return Compiled(rule, _filter(rule.lhs), attempt, any(c.counts_users for c in conditions))
+    return Compiled(rule, _filter(rule.lhs), frozenset({rule.lhs.op}), attempt, any(c.counts_users for c in conditions))
 
 
 # --- what is known from the operators alone ------------------------------------------------------------
@@ -178,7 +182,7 @@ def _filter(lhs: Apply) -> Callable[[Op, tuple[Op, ...]], bool]:
 def _head(part: Any) -> Callable[[Op], bool]:
     if isinstance(part, Apply):
         return lambda op: op is part.op
-    if isinstance(part, (Full, Scalar)):
+    if isinstance(part, (Full, Scalar, Constant)):
         return lambda op: op is CONSTANT or op.name == "full"
     return lambda op: True
 
@@ -207,6 +211,8 @@ class _Steps:
             return lambda value, slots: slots[place] is value and then(slots)
         if isinstance(part, Tensor):
             return _bound(place, then)
+        if isinstance(part, Constant):
+            return _constant(place, then)
         if isinstance(part, Full):
             return self._full(part.value, place, then)
         if isinstance(part, Apply):
@@ -282,6 +288,17 @@ def _bound(place: int, then: Then) -> Step:
     return bind
 
 
+def _constant(place: int, then: Then) -> Step:
+    def constant(value: Value, slots: Slots) -> bool:
+        op = value.node.op
+        if op is not CONSTANT and op.name != "full":
+            return False
+        slots[place] = value
+        return then(slots)
+
+    return constant
+
+
 def _operand(i: int, waiting: int, step: Step) -> Then:
     return lambda slots: step(slots[waiting][i], slots)
 
@@ -325,6 +342,8 @@ def _built(part: Any, places: dict[int, int], builder: Builder) -> Build:
     if isinstance(part, Full):
         number = part.value
         return lambda slots: number
+    if isinstance(part, Folded):
+        return _folding(part, _built(part.part, places, builder), builder)
     place = places.get(id(part))
     if place is not None:
         return _operand_of(place) if isinstance(part, Scalar) else lambda slots: slots[place]
@@ -340,6 +359,16 @@ def _built(part: Any, places: dict[int, int], builder: Builder) -> Build:
     return build
 
 
+def _folding(part: Folded, build: Build, builder: Builder) -> Build:
+    def fold(slots: Slots) -> Any:
+        found = folded(build(slots), builder)
+        if found is None:
+            raise OperatorError(f"{part} is large, not finite, or depends on an unknown extent: it is not folded")
+        return found
+
+    return fold
+
+
 def _operand_of(place: int) -> Build:
     return lambda slots: slots[place][1]
 
@@ -347,7 +376,7 @@ def _operand_of(place: int) -> Build:
 def _parameter(value: Any, places: dict[int, int]) -> Build:
     if isinstance(value, Computed):
         return _computing(value, places)
-    if isinstance(value, (Param, Scalar, Tensor, Apply, Full)):
+    if isinstance(value, (Param, Scalar, Constant, Tensor, Apply, Full)):
         place = places[id(value)]
         return (lambda slots: slots[place][0]) if isinstance(value, Scalar) else (lambda slots: slots[place])
     return lambda slots: value

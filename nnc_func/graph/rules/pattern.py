@@ -50,6 +50,16 @@ class Scalar(Pattern):
 
 
 @frozen(eq=False, slots=True)
+class Constant(Pattern):
+    """Matches a constant of any shape and dtype, or a fill: a tensor whose elements are known while rewriting."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@frozen(eq=False, slots=True)
 class Full(Pattern):
     """Matches a constant every element of which is this number; built, it is that number beside the other operands.
 
@@ -81,6 +91,16 @@ class Computed:
 
     def __str__(self) -> str:
         return f"{self.function.__name__.lstrip('_')}({', '.join(map(str, self.of))})"
+
+
+@frozen(eq=False, slots=True)
+class Folded(Pattern):
+    """On the right side, a part made of constants only: computed when the rule fires, see `folded`."""
+
+    part: Any
+
+    def __str__(self) -> str:
+        return f"folded({self.part})"
 
 
 @frozen(eq=False, slots=True)
@@ -169,6 +189,25 @@ def computed(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+def folded(part: Any) -> Folded:
+    """The constant that a part of the right side is: operators of `Constant` and `Scalar` variables and of numbers.
+
+    The device computes it when the rule fires. The rule does not fire where that is not to be done: where it would be
+    larger than the constants in it and than 64 KiB, or not finite, or depends on an unknown extent.
+
+    Examples
+    --------
+    >>> import nnc_func as nnc
+    >>> @nnc.rule
+    ... def gather_factors(x, a: Constant, b: Constant):
+    ...     '''Two constant factors are one.'''
+    ...     return nnc.rewrite(x * a * b).to(x * folded(a * b)).up_to("rounding")
+    >>> print(gather_factors)
+    gather_factors: ((x * a) * b) -> (x * folded((a * b)))
+    """
+    return Folded(_operand(part))
+
+
 @computed
 def shape_of(x: Any) -> Any:
     """The shape of what x matches."""
@@ -183,7 +222,7 @@ def dtype_of(x: Any) -> Any:
 
 def variables(function: Callable[..., Any], skip: int = 0) -> dict[str, Any]:
     """The variables of a rule: the function's parameters, of the kind that their annotation says."""
-    kinds: dict[str, Any] = {"Scalar": Scalar, "Param": Param}
+    kinds: dict[str, Any] = {"Scalar": Scalar, "Constant": Constant, "Param": Param}
     found = list(inspect.signature(function).parameters.values())[skip:]
     return {p.name: _kind(kinds, p)(p.name) for p in found}
 
@@ -196,7 +235,7 @@ def _kind(kinds: dict[str, Any], parameter: inspect.Parameter) -> Any:
         return kinds[name.rpartition(".")[2]]
     except KeyError:
         raise RuleError(
-            f"the variable {parameter.name} is annotated {name}; it is a Scalar, a Param, or bare for any tensor"
+            f"the variable {parameter.name} is annotated {name}; it is a Scalar, a Constant, a Param, or bare for any tensor"
         ) from None
 
 
@@ -213,5 +252,7 @@ def parts(pattern: Any) -> Iterator[Any]:
         if isinstance(part, Apply):
             stack += [v for _, v in reversed(part.params) if isinstance(v, (Param, Computed, Scalar))]
             stack += reversed(part.args)
+        elif isinstance(part, Folded):
+            stack.append(part.part)
         elif isinstance(part, Computed):
             stack += [a for a in reversed(part.of) if isinstance(a, (Pattern, Param, Computed))]

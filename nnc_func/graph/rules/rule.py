@@ -12,7 +12,7 @@ from attrs import evolve, field, frozen
 
 from nnc_func.errors import RuleError
 from nnc_func.graph.rules.conditions import Condition
-from nnc_func.graph.rules.pattern import Apply, Param, Scalar, Tensor, apply, parts, variables
+from nnc_func.graph.rules.pattern import Apply, Constant, Param, Scalar, Tensor, apply, parts, variables
 from nnc_func.op import Catalogue, Op
 
 
@@ -139,7 +139,7 @@ def _restored(module: str, name: str, dropped: tuple[str, ...]) -> Any:
 
 
 def rule(function: Callable[..., rewrite]) -> Rule:
-    """A rule from a function of its variables: bare ones match any tensor, others are a `Scalar` or a `Param`.
+    """A rule from a function of its variables: bare ones match any tensor, others are a `Scalar`, `Constant` or `Param`.
 
     Raises
     ------
@@ -161,7 +161,7 @@ def _checked(function: Callable[..., Any], made: rewrite, name: str) -> Rule:
         if isinstance(p, Apply) and (p.op.several or not p.op.pure):
             why = "has several results" if p.op.several else "is an effect, which is never merged or dropped"
             raise RuleError(f"rule {name}: {p.op.name} {why}, so no pattern can have it")
-    loose = [p for p in parts(made.rhs) if isinstance(p, (Tensor, Scalar, Param)) and id(p) not in bound]
+    loose = [p for p in parts(made.rhs) if isinstance(p, (Tensor, Scalar, Constant, Param)) and id(p) not in bound]
     if loose:
         raise RuleError(f"rule {name}: {', '.join(map(str, loose))} on the right side is not bound by the left")
     return Rule(name, doc, made.lhs, made.rhs, made.conditions, made.numerics, made.fast_math, function.__module__)
@@ -267,6 +267,8 @@ class Rewriter:
     ----------
     wants
         ``wants(op, operand_ops)``: whether such a node is worth a look; asked once for each combination.
+    roots
+        The operators of such nodes; None where only `wants` tells.
     """
 
     name: str
@@ -276,6 +278,7 @@ class Rewriter:
     numerics: Numerics
     fast_math: bool
     module: str
+    roots: frozenset[Op] | None = None
 
     def instances(self, ops: Catalogue) -> Iterator[Rewriter]:
         """Itself."""
@@ -302,13 +305,14 @@ def rewriter(
     fast_math: bool = False,
 ) -> Callable[[Callable[..., Any]], Rewriter]:
     """A rule from a function that computes the replacement, of nodes of these operators or for which `wants` holds."""
+    roots = None if callable(wants) else frozenset(wants)
     chosen = wants if callable(wants) else _root_in(frozenset(wants))
 
     def decorate(function: Callable[..., Any]) -> Rewriter:
         doc = inspect.getdoc(function)
         if not doc:
             raise RuleError(f"rule {function.__name__} has no docstring: one sentence that says what it does")
-        return Rewriter(function.__name__, doc, function, chosen, numerics, fast_math, function.__module__)
+        return Rewriter(function.__name__, doc, function, chosen, numerics, fast_math, function.__module__, roots)
 
     return decorate
 

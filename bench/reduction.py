@@ -1,0 +1,61 @@
+"""Operator applications asked for, built, and left after rewriting without general fusion, beside Owl's counts.
+
+python bench/reduction.py: prints a table, writes bench/results/reduction.json. Asked for is every application that was
+bound while the graph was built; built are those that interning keeps apart; constants, inputs and variables are none.
+Bars: MNIST and the long short-term memory <= 0.55, Mask R-CNN <= 0.80 of what was asked for.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from measure import report
+
+import nnc_func as nnc
+from nnc_func import models, nn
+from nnc_func.graph.rules import fuse
+
+SUBJECTS = ("MNIST, training", "LSTM of 375 steps, training", "Mask R-CNN, inference", "Mask R-CNN reduced, inference")
+OWL = ((201, 103), (15_105, 8_224), (4_095, 3_765), None)  # nodes before and after, as its article tells
+
+
+def graph_of(subject: str, stack: Any) -> Any:
+    """The closed graph, as it is built."""
+    if subject.startswith("MNIST"):
+        return models.get("mnist").training(stack, 100, seed=None, update=nn.Adagrad())
+    if subject.startswith("LSTM"):
+        long = models.get("char-lstm").with_options(shape=(375,))
+        return long.training(stack, 100, seed=None, update=nn.Adagrad())
+    network = models.get("mask-rcnn")
+    return (network.reduced() if "reduced" in subject else network).inference(stack, 1, seed=None)
+
+
+def counts(subject: str) -> dict[str, Any]:
+    """Applications asked for, built, and left."""
+    stack = nnc.lazy(nnc.Null())
+    general = [rule.name for rule in stack.optimiser.rules if rule.module == fuse.__name__]
+    stack = stack.swap(optimiser=stack.optimiser.without_rules(*general))
+    with nnc.counted(stack) as asked:
+        graph = graph_of(subject, stack)
+    optimised, _ = stack.graph.optimised(graph)
+    left = optimised.statistics["applications"]
+    return {
+        "graph": subject,
+        "asked for": asked.applications,
+        "built": graph.statistics["applications"],
+        "left": left,
+        "left/asked": left / asked.applications,
+    }
+
+
+def main() -> None:
+    """Print and write the table."""
+    rows = []
+    for subject, owl in zip(SUBJECTS, OWL, strict=True):
+        beside = {"Owl": f"{owl[0]:,} to {owl[1]:,}", "Owl's ratio": owl[1] / owl[0]} if owl else {}
+        rows.append(counts(subject) | beside)
+    report("reduction", rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+"""Constants computed while a graph is rewritten, by the device that will run it; one without elements has their avals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nnc_func.errors import NncError
+from nnc_func.facets.dims import known, mentions_unknown
+from nnc_func.facets.dtypes import kind_of
+from nnc_func.graph.leaves import CONSTANT
+from nnc_func.graph.node import Node, Value, topological
+
+FOLD_LIMIT = 1 << 16  # bytes that a folded result may always have; it may have those of the constants in it, too
+
+
+def folding(builder: Any) -> Any:
+    """How the device computes constants: one that has no elements does it on the host."""
+    device = builder.operator.device
+    return getattr(device, "fold_constant", device.bind)
+
+
+def elements(builder: Any, value: Value) -> Any:
+    """The elements of a constant: of the host where they are there without work, else of the device."""
+    found = builder.symbol.host_of(value)
+    return value.node.data if found is None else found
+
+
+def folded(value: Value, builder: Any) -> Value | None:
+    """The constant that a pure expression of constants and fills is; None where it is to be left to a run.
+
+    That is where a result on the way is larger than `FOLD_LIMIT` and than the constants together, depends on an
+    unknown extent, is not finite, is laid out or placed otherwise than constants are, or cannot be computed.
+
+    Examples
+    --------
+    >>> import nnc_func as nnc
+    >>> from nnc_func.graph.rules.match import Builder
+    >>> lazy = nnc.lazy()
+    >>> two, three = (lazy.operator.lift(float(n)) for n in (2, 3))
+    >>> folded(lazy.operator.bind(lazy.type.ops["add"], two, three), Builder(lazy.operator)).data
+    array(5.)
+    """
+    order = topological([value])
+    limit = max(FOLD_LIMIT, sum(n.aval.nbytes for n in order if n.op is CONSTANT))
+    if value.node.op.several or not all(n.op is CONSTANT or _computable(n, limit) for n in order):
+        return None
+    fold, made = folding(builder), {}
+    try:
+        with np.errstate(all="ignore"):
+            for node in order:
+                made[node] = (
+                    elements(builder, node)
+                    if node.op is CONSTANT
+                    else fold(node.op, *(made[a.node] for a in node.args), **node.params)
+                )
+    except NncError:
+        return None  # it fails when the program runs, and says where
+    found = made[value.node]
+    if isinstance(found, np.ndarray) and kind_of(found.dtype) in "fc" and not np.isfinite(found).all():
+        return None  # where NaN is looked for, the operator that makes it is to be named
+    return builder.symbol.constant(found)  # type: ignore[no-any-return]
+
+
+def _computable(node: Node, limit: int) -> bool:
+    op, aval = node.op, node.aval
+    if op.several or not op.pure or op.name.startswith("random") or (not node.args and op.name != "full"):
+        return False
+    if aval.layout is not None or aval.place is not None or any(mentions_unknown(v) for _, v in node.items):
+        return False  # constants lie row by row, in the device's own place
+    return bool(known(aval.nbytes) and aval.nbytes <= limit)
