@@ -10,10 +10,11 @@ from attrs import field
 from nnc_func.errors import GraphError, RuleError
 from nnc_func.graph.node import Value
 from nnc_func.graph.rules import PHASES
-from nnc_func.graph.rules.driver import Table, rewritten
+from nnc_func.graph.rules.driver import Table
 from nnc_func.graph.rules.match import Builder, compiled
 from nnc_func.graph.rules.phases import Phase, as_phases, with_rules
 from nnc_func.graph.rules.report import Rewritten
+from nnc_func.graph.rules.rewriting import rewritten
 from nnc_func.graph.rules.rule import ROUNDING, AnyRule, Numerics, Pass
 from nnc_func.layer import Layer, forwards, layer
 from nnc_func.signatures import OperatorSignature
@@ -139,7 +140,7 @@ class Optimiser(Layer, Generic[A]):
         unknown = sorted(set(names) - {r.name for r in self.rules})
         if unknown:
             raise RuleError(f"there is no rule {', '.join(unknown)}; the rules are {[r.name for r in self.rules]}")
-        return self._with(Phase(p.name, (r for r in p.rules if r.name not in names)) for p in self.phases)
+        return self._with(Phase(p.name, tuple(r for r in p.rules if r.name not in names)) for p in self.phases)
 
     def up_to_phase(self, name: str) -> Optimiser[A]:
         """This layer with the phases up to the one of that name.

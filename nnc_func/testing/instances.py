@@ -231,7 +231,7 @@ class Making:
         if self.chance(4):
             return self.number(self.pick(NUMBERS), hint)
         feeds, self.feeds = self.feeds, {}
-        node = self.tensor(hint, wanted)
+        self.tensor(hint, wanted)
         (made,), self.feeds = self.feeds.values(), feeds
         return self.operator.symbol.constant(made)  # type: ignore[no-any-return]
 

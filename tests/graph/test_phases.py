@@ -22,19 +22,19 @@ from tests.graph.rewriting import OPTIMISER, bind, names, variable
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 BENCH = Path(__file__).parents[2] / "bench"
-exp, tanh, absolute = OPS["exp"], OPS["tanh"], OPS["abs"]
+exp, tanh, absolute, negative = OPS["exp"], OPS["tanh"], OPS["abs"], OPS["negative"]
 
 
 @rule
 def lower(x):
     """What exp is made of, as it were."""
-    return rewrite(exp(tanh(x))).to(absolute(-(-x)))
+    return rewrite(exp(tanh(x))).to(absolute(negative(-x)))
 
 
 @rule
 def hide(x):
     """Hides an absolute value, and makes something that the first phase simplifies."""
-    return rewrite(absolute(x)).to(tanh(-(-x)))
+    return rewrite(absolute(x)).to(tanh(negative(-x)))
 
 
 def phased(*phases: Phase) -> Any:
@@ -90,7 +90,7 @@ def test_a_pass_that_never_ends_is_named() -> None:
         """A wrong pass: it finds something each time."""
         return [builder.apply(OPS["exp"], (roots[0],), {})], 1
 
-    with pytest.raises(RuleError, match="rewriting does not end: .* deeper still fire"):
+    with pytest.raises(RuleError, match=r"rewriting does not end: .* deeper still fire"):
         phased(Phase("first", [deeper])).optimise([variable("x")])
 
 
@@ -104,7 +104,7 @@ def test_rules_join_a_phase_and_leave_it() -> None:
     assert Optimiser(OPTIMISER.operator, RULES).phases == (Phase("simplify", RULES),)
     assert Optimiser(OPTIMISER.operator, ()).optimise([bind("add", variable("x"), 0)]).statistics == {}
     assert pickle.loads(pickle.dumps(OPTIMISER)).phases == OPTIMISER.phases
-    assert RULES == OPTIMISER.rules
+    assert OPTIMISER.rules == RULES
     with pytest.raises(RuleError, match="no phase 'later'; the phases are simplify"):
         OPTIMISER.with_rules(hide, phase="later")
     with pytest.raises(RuleError, match="no phase 'later'"):
@@ -171,18 +171,8 @@ def test_rules_of_constants_are_checked_as_others() -> None:
         """A constant that is added is subtracted."""
         return rewrite(x + a).to(x - folded(a * 1))
 
-    with pytest.raises(RuleError, match="wrong is not sound|it is not sound"):
+    with pytest.raises(RuleError, match="it is not sound"):
         check_rule(wrong, nnc.eager(), examples=100)
-
-
-def test_large_constants_are_folded_into_no_more_memory() -> None:
-    lazy = nnc.lazy()
-    large = np.ones((200, 200), "float32")
-    total = lazy.asarray(large) + lazy.asarray(large)
-    wide = lazy.ops.cast(lazy.asarray(large), dtype="complex128")
-    turned = lazy.asarray(large).T
-    found = lazy.optimiser.optimise([total.value, wide.value, turned.value]).roots
-    assert [f.node.op.name for f in found] == ["constant", "cast", "permute_dims"]
 
 
 # --- what was asked for ----------------------------------------------------------------------------------

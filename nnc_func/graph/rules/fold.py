@@ -14,7 +14,7 @@ from nnc_func.facets.dtypes import kind_of, limits_of
 from nnc_func.graph.leaves import CONSTANT
 from nnc_func.graph.ops import CATALOGUE as OPS
 from nnc_func.graph.rules.conditions import same_aval, same_shape, that
-from nnc_func.graph.rules.folding import FOLD_LIMIT, elements, folded, folding
+from nnc_func.graph.rules.folding import elements, folded, folding
 from nnc_func.graph.rules.pattern import Param, apply, computed, dtype_of, shape_of
 from nnc_func.graph.rules.rule import (
     EXACT,
@@ -77,9 +77,7 @@ def fold_constants(node: Any, builder: Any) -> Any:
         return None  # a fill is smaller than what it makes
     if node.op in MOVES and (number := builder.number_of(node.args[0])) is not None and node.aval.place is None:
         return _filled(node, number, builder)
-    if node.op.view is not None and node.aval.nbytes > FOLD_LIMIT:
-        return None  # it costs nothing when the program runs
-    return folded(node, builder)
+    return folded(node, builder, as_large=False)
 
 
 # --- casts ---------------------------------------------------------------------------------------------

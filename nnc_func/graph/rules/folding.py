@@ -1,4 +1,4 @@
-"""Constants computed while a graph is rewritten, by the device that will run it; one without elements has their avals."""
+"""Constants computed while a graph is rewritten, by the device that will run it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nnc_func.facets.dtypes import kind_of
 from nnc_func.graph.leaves import CONSTANT
 from nnc_func.graph.node import Node, Value, topological
 
-FOLD_LIMIT = 1 << 16  # bytes that a folded result may always have; it may have those of the constants in it, too
+FOLD_LIMIT = 1 << 16  # bytes that a folded result may always have
 
 
 def folding(builder: Any) -> Any:
@@ -27,11 +27,12 @@ def elements(builder: Any, value: Value) -> Any:
     return value.node.data if found is None else found
 
 
-def folded(value: Value, builder: Any) -> Value | None:
+def folded(value: Value, builder: Any, as_large: bool = True) -> Value | None:
     """The constant that a pure expression of constants and fills is; None where it is to be left to a run.
 
-    That is where a result on the way is larger than `FOLD_LIMIT` and than the constants together, depends on an
-    unknown extent, is not finite, is laid out or placed otherwise than constants are, or cannot be computed.
+    That is where a result on the way is larger than `FOLD_LIMIT` (where `as_large` also than the constants together),
+    depends on an unknown extent, is not finite, is laid out or placed otherwise than constants are, or cannot be
+    computed.
 
     Examples
     --------
@@ -43,10 +44,11 @@ def folded(value: Value, builder: Any) -> Value | None:
     array(5.)
     """
     order = topological([value])
-    limit = max(FOLD_LIMIT, sum(n.aval.nbytes for n in order if n.op is CONSTANT))
+    limit = max(FOLD_LIMIT, sum(n.aval.nbytes for n in order if n.op is CONSTANT)) if as_large else FOLD_LIMIT
     if value.node.op.several or not all(n.op is CONSTANT or _computable(n, limit) for n in order):
         return None
-    fold, made = folding(builder), {}
+    fold = folding(builder)
+    made: dict[Node, Any] = {}
     try:
         with np.errstate(all="ignore"):
             for node in order:

@@ -235,7 +235,8 @@ def _kind(kinds: dict[str, Any], parameter: inspect.Parameter) -> Any:
         return kinds[name.rpartition(".")[2]]
     except KeyError:
         raise RuleError(
-            f"the variable {parameter.name} is annotated {name}; it is a Scalar, a Constant, a Param, or bare for any tensor"
+            f"the variable {parameter.name} is annotated {name}; "
+            "it is a Scalar, a Constant, a Param, or bare for any tensor"
         ) from None
 
 

@@ -11,6 +11,10 @@ from nnc_func.errors import RuleError
 from nnc_func.graph.rules.rule import AnyRule
 
 
+def _listed(rules: Iterable[AnyRule]) -> tuple[AnyRule, ...]:
+    return tuple(rules)
+
+
 @frozen(repr=False)
 class Phase:
     """Rules that come into force together.
@@ -33,7 +37,7 @@ class Phase:
     """
 
     name: str
-    rules: tuple[AnyRule, ...] = field(default=(), converter=tuple)
+    rules: tuple[AnyRule, ...] = field(default=(), converter=_listed)
 
     def __repr__(self) -> str:
         return f"<phase {self.name!r}: {len(self.rules)} rules>"
@@ -64,11 +68,11 @@ def as_phases(given: Iterable[Phase | AnyRule]) -> tuple[Phase, ...]:
     (<phase 'simplify': 1 rules>,)
     """
     listed = tuple(given)
-    if all(isinstance(each, Phase) for each in listed):
-        return listed  # type: ignore[return-value]
-    if any(isinstance(each, Phase) for each in listed):
+    phases = tuple(each for each in listed if isinstance(each, Phase))
+    rules = tuple(each for each in listed if not isinstance(each, Phase))
+    if phases and rules:
         raise RuleError("an Optimiser is given phases, or rules that are one phase, not both: put the rules in a Phase")
-    return (Phase("simplify", listed),)
+    return phases if phases or not rules else (Phase("simplify", rules),)
 
 
 def with_rules(phases: tuple[Phase, ...], rules: tuple[AnyRule, ...], name: str) -> tuple[Phase, ...]:

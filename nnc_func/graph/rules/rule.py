@@ -139,7 +139,7 @@ def _restored(module: str, name: str, dropped: tuple[str, ...]) -> Any:
 
 
 def rule(function: Callable[..., rewrite]) -> Rule:
-    """A rule from a function of its variables: bare ones match any tensor, others are a `Scalar`, `Constant` or `Param`.
+    """A rule from a function of its variables: bare for any tensor, or a `Scalar`, a `Constant`, a `Param`.
 
     Raises
     ------
