@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -13,15 +15,18 @@ from nnc_func.aval import Aval
 from nnc_func.declaration import REQUIRED
 from nnc_func.errors import NncError
 from nnc_func.facets import places, shapes
+from nnc_func.graph.leaves import CONSTANT, INPUT
 from nnc_func.graph.node import Node, Value
-from nnc_func.graph.rules.pattern import Apply, Constant, Full, Param, Scalar, Tensor, parts
-from nnc_func.graph.rules.rule import Rewriter, Rule
-from nnc_func.op import Op
+from nnc_func.graph.rules.pattern import Apply, Constant, Full, Param, Scalar, Tensor, parts, variables
+from nnc_func.graph.rules.rule import Pass, Rewriter, Rule
+from nnc_func.op import Catalogue, Op
 
-SIDES = (1, 1, 2, 3)
+SIDES = (1, 1, 2, 3, 1, 2, 1, 2, 3, 0)
 DTYPES = ("float32", "float32", "float32", "float64", "int32", "int64", "uint8", "bool", "complex64")
-NUMBERS = (0.0, 1.0, 2.0, -1.0, 0.5, 0.25, -0.0, 3.0, -0.125, 10.0, 0.1)
-FINITE = (0.0, 1.0, -1.0, 2.0, 3.0, 0.5, -0.0, -2.5, 0.1)
+NUMBERS = (0.0, 1.0, 2.0, -1.0, 0.5, 0.25, -0.0, 3.0, -0.125, 10.0, 0.1, 0.3, -0.7)
+FINITE = (0.0, 1.0, -1.0, 2.0, 3.0, 0.5, -0.0, -2.5, 0.1, 0.7)
+ODD = 3  # one in so many graphs has elements where arithmetic ends
+FIRST = (len(DTYPES), ODD)  # counts of the first choices: the dtype, and whether elements are odd
 LABELS = ("x", "y", "z", "u", "v", "w")
 TRIES = 8  # shapes and parameters that are tried so that an operator gives a wanted shape
 
@@ -37,7 +42,7 @@ class Instance:
 
 
 @st.composite
-def instances(draw: Any, family: tuple[Rule | Rewriter, ...], operator: Any) -> Any:
+def instances(draw: Any, family: tuple[Rule | Rewriter | Pass, ...], operator: Any) -> Any:
     """A rule of the family and a graph for it; None where what was drawn does not go together.
 
     Examples
@@ -49,10 +54,17 @@ def instances(draw: Any, family: tuple[Rule | Rewriter, ...], operator: Any) -> 
     >>> found.root.op.name
     'power'
     """
-    rule = family[draw(st.integers(0, len(family) - 1))]
-    making = Making(draw, operator, fast_math=rule.fast_math)
+    return made(family, operator, lambda count: draw(st.integers(0, count - 1)))
+
+
+def made(
+    family: tuple[Rule | Rewriter | Pass, ...], operator: Any, choose: Callable[[int], int]
+) -> tuple[Rule | Rewriter | Pass, Instance] | None:
+    """As `instances`, of a source of whole numbers: ``choose(count)`` is one from zero to below `count`."""
+    making = Making(choose, operator)
+    rule = making.pick(family)
     try:
-        root = making.operation() if isinstance(rule, Rewriter) else making.instance(rule.lhs)
+        root = making.rooted(rule)
     except (NncError, MisfitError):
         return None
     return (rule, Instance(root.node, making.feeds)) if root.node.args or root.node.op.pure else None
@@ -65,8 +77,8 @@ class MisfitError(Exception):
 class Making:
     """One graph in the making: a part of the pattern that occurs twice is one node, but for near misses."""
 
-    def __init__(self, draw: Any, operator: Any, fast_math: bool) -> None:
-        self.draw = draw
+    def __init__(self, choose: Callable[[int], int], operator: Any) -> None:
+        self.choose = choose
         self.operator = operator
         self.feeds: dict[Node, Any] = {}
         self.made: dict[int, Value] = {}
@@ -74,16 +86,31 @@ class Making:
         self.base: Shape | None = None  # what shapes of operands broadcast to
         self.above: set[int] = set()  # parts whose shape follows from one that has been made
         self.dtype = self.pick(DTYPES)
-        self.special = not fast_math and self.chance(3)
+        self.special = self.chance(ODD)
 
     def pick(self, options: Any) -> Any:
         """One of a sequence; failures shrink towards the first."""
         listed = tuple(options)
-        return listed[self.draw(st.integers(0, len(listed) - 1))] if len(listed) > 1 else listed[0]
+        return listed[self.choose(len(listed))] if len(listed) > 1 else listed[0]
 
     def chance(self, one_in: int) -> bool:
         """True one time in so many."""
-        return bool(self.draw(st.integers(0, one_in - 1)) == one_in - 1)
+        return self.choose(one_in) == one_in - 1
+
+    def permutation(self, rank: int) -> tuple[int, ...]:
+        """The axes in some order; that which they have is the simplest."""
+        left = list(range(rank))
+        return tuple(left.pop(self.choose(len(left))) for _ in range(rank))
+
+    def rooted(self, rule: Rule | Rewriter | Pass) -> Value:
+        """A graph to the root of which the rule may be applied."""
+        if isinstance(rule, Rule):
+            return self.instance(rule.lhs)
+        if rule.samples and not (isinstance(rule, Rewriter) and self.chance(8)):
+            return self.instance(_sampled(self.pick(rule.samples)))
+        if isinstance(rule, Pass):
+            raise MisfitError
+        return self.operation(_wanted(rule, self.operator.type.ops))
 
     # --- from a pattern
 
@@ -179,7 +206,7 @@ class Making:
         """Parameters that the operator takes with operands of these shapes."""
         every = {n: d for n, d in op.params.items() if d is not REQUIRED}
         if op.name == "permute_dims":
-            return {"axes": self.draw(st.permutations(range(len(given[0]))).map(tuple)) if given[0] else None}
+            return {"axes": self.permutation(len(given[0])) if given[0] else None}
         if op.name == "sum" and self.chance(2):
             ones = tuple(i for i, n in enumerate(given[0]) if n == 1)
             return {"axis": self.pick((ones, -1)) if given[0] else None, "keepdims": self.chance(2)}
@@ -197,14 +224,14 @@ class Making:
     def based(self) -> Shape:
         """The shape to which operands broadcast: drawn once."""
         if self.base is None:
-            self.base = tuple(self.pick(SIDES) for _ in range(self.draw(st.integers(0, 3))))
+            self.base = tuple(self.pick(SIDES) for _ in range(self.choose(4)))
         return self.base
 
     def shrunk(self, shape: Shape) -> Shape:
         """The shape, or one that broadcasts to it."""
         if not self.chance(3):
             return shape
-        kept = shape[self.draw(st.integers(0, len(shape))) :]
+        kept = shape[self.choose(len(shape) + 1) :]
         return tuple(1 if self.chance(3) else n for n in kept)
 
     # --- leaves
@@ -219,17 +246,24 @@ class Making:
         return node
 
     def elements(self, shape: Shape, dtype: np.dtype[Any]) -> Any:
-        """An array: a run of a list of interesting elements."""
-        listed = elements_of(dtype, self.special)
-        start = self.draw(st.integers(0, len(listed) - 1))
-        step = self.draw(st.integers(0, 3))
+        """An array: a run of a list of interesting elements; or of small numbers, one of which is odd."""
         size = int(np.prod(shape))
-        return listed[(start + step * np.arange(size)) % len(listed)].reshape(shape)
+        odd = self.special and size > 0 and self.chance(2)
+        listed = elements_of(dtype, self.special and not odd)
+        start = self.choose(len(listed))
+        found = listed[(start + self.choose(4) * np.arange(size)) % len(listed)]
+        if odd:
+            found[self.choose(size)] = self.pick(elements_of(dtype, True))
+        return found.reshape(shape)
 
     def constant(self, hint: Shape | None, wanted: str | None = None) -> Value:
         """A constant, or a number in its place."""
         if self.chance(4):
             return self.number(self.pick(NUMBERS), hint)
+        return self.stored(hint, wanted)
+
+    def stored(self, hint: Shape | None, wanted: str | None = None) -> Value:
+        """A constant."""
         feeds, self.feeds = self.feeds, {}
         self.tensor(hint, wanted)
         (made,), self.feeds = self.feeds.values(), feeds
@@ -252,16 +286,26 @@ class Making:
 
     # --- for rules without a left side
 
-    def operation(self) -> Value:
-        """Any operator of the catalogue, mostly on constants."""
-        ops = [op for op in self.operator.type.ops.values() if op.pure and not op.several and op.args]
-        op = self.pick(ops)
-        hints, params = self.fitting(op, len(op.args), None)
-        args = [self.tensor(h) for h in hints]
-        if not self.chance(8):
-            feeds, self.feeds = self.feeds, {}
-            args = [self.operator.symbol.constant(feeds[a.node]) for a in args]
+    def operation(self, wanted: dict[Op, list[tuple[Op, ...]]]) -> Value:
+        """An operator on operands of operators, such as a rule wants to look at."""
+        op = self.pick(wanted)
+        heads = self.pick(wanted[op])
+        hints, params = self.fitting(op, len(heads), None)
+        args = [self.headed(head, hint) for head, hint in zip(heads, hints, strict=True)]
         return self.bound(op, args, params)
+
+    def headed(self, head: Op, hint: Shape | None) -> Value:
+        """A leaf, or an operator on inputs."""
+        if head is INPUT:
+            return self.tensor(hint)
+        if head is CONSTANT:
+            return self.stored(hint)
+        if head.name == "full":
+            shape = self.based() if hint is None else hint
+            dtype = np.dtype(self.dtype if self.dtype not in ("bool", "complex64") else "float32")
+            return self.bound(head, [], {"shape": shape, "value": self.pick((1, 0, 2)), "dtype": dtype})
+        hints, params = self.fitting(head, len(head.args), hint)
+        return self.bound(head, [self.tensor(h) for h in hints], params)
 
 
 def elements_of(dtype: np.dtype[Any], special: bool) -> Any:
@@ -303,3 +347,24 @@ def _gives(op: Op, given: tuple[Shape, ...], params: dict[str, Any], wanted: Sha
         return bool(op.shape(*given, **dict(op.canonical(params))) == wanted)
     except NncError:
         return False
+
+
+@cache
+def _sampled(function: Callable[..., Any]) -> Apply:
+    found: Apply = function(**variables(function))
+    return found
+
+
+@cache
+def _wanted(rule: Rewriter, ops: Catalogue) -> dict[Op, list[tuple[Op, ...]]]:
+    """Of each operator the operators of operands on which the rule wants to look at it."""
+    found: dict[Op, list[tuple[Op, ...]]] = {}
+    usable = [op for op in ops.values() if op.pure and not op.several and op.args]
+    for op in usable:
+        arity = len(op.args) + op.variadic
+        mixed = itertools.product((CONSTANT, ops["full"], INPUT), repeat=arity) if arity < 4 else ()
+        above = ((*(INPUT,) * i, inner, *(INPUT,) * (arity - 1 - i)) for inner in usable for i in range(arity))
+        heads = [h for h in itertools.chain(mixed, above) if rule.wants(op, h)]
+        if heads:
+            found[op] = heads
+    return found

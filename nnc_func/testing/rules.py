@@ -1,79 +1,39 @@
-"""Whether a rewrite rule is sound: graphs are drawn from its left side, rewritten, and both computed.
+"""Whether a rewrite rule is sound and worth having: graphs are drawn from its left side, rewritten, and both computed.
 
-`check_rule` says within seconds, with a smallest counterexample, whether a rule keeps avals and values, whether it
-fires at all, and whether each of its conditions is needed.
+`check_rule` says within seconds, with a smallest counterexample as code, whether a rule keeps avals and values,
+whether it fires at all, saves anything and comes to an end, and whether its conditions and its numerics are needed.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 from attrs import evolve, frozen
-from hypothesis import HealthCheck, Phase, find, settings
-from hypothesis.errors import NoSuchExample, UnsatisfiedAssumption
 
-from nnc_func.errors import NncError, RuleError
-from nnc_func.graph.node import Node, Value
+from nnc_func.errors import RuleError
+from nnc_func.facets.samples import EXACT as BITWISE
+from nnc_func.graph.node import topological
 from nnc_func.graph.rules.conditions import SOUNDNESS
-from nnc_func.graph.rules.evaluating import differs, evaluated, short, told
-from nnc_func.graph.rules.match import Builder, compiled
-from nnc_func.graph.rules.rule import SIGNED_ZERO, Family, Numerics, Pass, Rewriter, Rule
-from nnc_func.testing.instances import Instance, instances
+from nnc_func.graph.rules.rule import EXACT, SIGNED_ZERO, AnyRule, Numerics, Pass, Rewriter, Rule
+from nnc_func.testing.choices import Choices, Found, search, shrunk
+from nnc_func.testing.instances import FIRST, Instance, made
+from nnc_func.testing.rewrites import Outcome, Trial, quiet, size_of, told_of
+from nnc_func.testing.together import ends_and_agrees
+from nnc_func.testing.worth import never_saves, repeats_work
 
 FIRES = 0.05  # of its own instances, at least
+KEPT = 30  # graphs on which it fired that are looked at again
+THOROUGH = 1200  # graphs at least that are drawn to learn whether something is needed, or four times the examples
+PROGRAMS = 6  # times fewer random programs than graphs: they are larger
+OPTIMISED = 6  # of the graphs kept, with all rules
+EITHER_ZERO = frozenset(("maximum", "minimum", "max", "min", "relu", "clip", "max_pool2d", "max_pool2d_gradient"))
+"""Operators of which it depends on the kernel whether 0.0 or -0.0 is the larger."""
+
+Drawn = tuple[Any, Instance, Outcome]
 
 
-# --- one instance --------------------------------------------------------------------------------------
-
-
-def _attempted(rule: Rule | Rewriter, root: Node, operator: Any) -> Value | None:
-    return compiled(rule, Builder(operator)).attempt(root, lambda value: 1)
-
-
-def _fault(rule: Rule | Rewriter, instance: Instance, operator: Any) -> tuple[bool, str]:
-    """Whether the rule fires there, and what is wrong then."""
-    root, device = instance.root, operator.device
-    try:
-        new = _attempted(rule, root, operator)
-    except Exception as error:
-        return True, f"the right side cannot be built: {type(error).__name__}: {error}"
-    if new is None or new is root:
-        return False, ""
-    if new.aval != root.aval:
-        return True, f"{root.aval} became {new.aval}\nafter:  {told(new)}"
-    old_value, new_value, oracle, scale = _values(root, new, instance.feeds, device, rule.numerics)
-    if old_value is None:
-        return False, ""
-    if new_value is None:
-        return True, f"after:  {told(new)}\nwhich fails"
-    why = differs(old_value, new_value, rule.numerics, rule.fast_math, oracle, scale)
-    return True, why and f"{why}\nafter:  {told(new)}\nwas:    {short(old_value)}\nis:     {short(new_value)}"
-
-
-def _values(root: Value, new: Value, feeds: Any, device: Any, numerics: Numerics) -> tuple[Any, Any, Any, float]:
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
-        try:
-            (old_value,), scale = evaluated([root], feeds, device)
-        except NncError:
-            return None, None, None, 0.0  # not a legal graph after all
-        try:
-            (new_value,), _ = evaluated([new], feeds, device)
-        except NncError:
-            return old_value, None, None, 0.0
-        oracle = None
-        if numerics > SIGNED_ZERO and root.dtype.kind == "f":
-            try:
-                (oracle,), _ = evaluated([root], feeds, device, np.float64)
-            except NncError:
-                oracle = None
-    return old_value, new_value, oracle, scale
-
-
-# --- all of them ---------------------------------------------------------------------------------------
+# --- what is found -------------------------------------------------------------------------------------
 
 
 @frozen(repr=False)
@@ -87,16 +47,22 @@ class Report:
     instances, fired
         Graphs drawn, and on how many of them it fired.
     counterexample
-        A smallest graph of which it changes the value, as text; empty if none was found.
+        A smallest graph of which it changes the value, as text and code; empty if none was found.
+    nodes
+        Applications in that graph.
     needless
         Conditions without which no counterexample was found either.
+    others
+        What else is wrong: numerics weaker than needed, work never saved or repeated, rules that go on for ever.
     """
 
     name: str
     instances: int
     fired: int
-    counterexample: str
-    needless: tuple[str, ...]
+    counterexample: str = ""
+    nodes: int = 0
+    needless: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
 
     @property
     def faults(self) -> tuple[str, ...]:
@@ -107,26 +73,27 @@ class Report:
         elif self.fired < FIRES * self.instances or not self.fired:
             found.append(f"it fires on {self.fired} of {self.instances} graphs made from its own left side")
         found += [f"the condition {text!r} is not needed: without it nothing is wrong" for text in self.needless]
-        return tuple(found)
+        return (*found, *self.others)
 
     def __str__(self) -> str:
-        told_of = f"{self.name}: fires on {self.fired} of {self.instances} graphs"
-        return "\n".join([told_of, *self.faults]) if self.faults else f"{told_of}; sound, every condition needed"
+        told = f"{self.name}: fires on {self.fired} of {self.instances} graphs"
+        return "\n".join([told, *self.faults]) if self.faults else f"{told}; sound, every condition needed"
 
     __repr__ = __str__
 
 
-def check_rule(rule: Rule | Family | Rewriter, stack: Any, *, examples: int = 300) -> Report:
+def check_rule(rule: AnyRule, stack: Any, *, examples: int = 300) -> Report:
     """Draw graphs from a rule's left side, near misses included, and compare values before and after.
 
     Parameters
     ----------
     rule
-        Of a family each operator's rule is drawn.
+        Of a family each operator's rule is drawn. A pass is also held against random programs, of which it need change
+        none; what a function finds by itself (a rewriter, a pass) is drawn from its samples, where it declares them.
     stack
         A stack, or a layer above Operator: its device computes, its catalogue has the operators.
     examples
-        Graphs to draw, for the rule and again for each of its soundness conditions.
+        Graphs to draw for the rule; up to four times as many, and 1200, for each of its soundness conditions.
 
     Returns
     -------
@@ -135,8 +102,10 @@ def check_rule(rule: Rule | Family | Rewriter, stack: Any, *, examples: int = 30
     Raises
     ------
     RuleError
-        It changes an aval, or a value by more than its numerics; or fires on less than 5 % of its own instances; or
-        has a condition that is not needed. The message has a minimal counterexample.
+        It changes an aval, or a value by more than its numerics; fires on less than 5 % of its own instances; has a
+        condition that is not needed, or numerics weaker than needed; never saves work, or repeats some; does not end,
+        alone or with the rules of the library, or has another value with these. The message has a minimal
+        counterexample.
 
     Examples
     --------
@@ -156,22 +125,157 @@ def check_rule(rule: Rule | Family | Rewriter, stack: Any, *, examples: int = 30
     return report
 
 
-def examined(rule: Rule | Family | Rewriter, stack: Any, *, examples: int = 300) -> Report:
+def examined(rule: AnyRule, stack: Any, *, examples: int = 300) -> Report:
     """As `check_rule`, but what is wrong is in the report."""
-    if isinstance(rule, Pass):
-        raise RuleError(f"{rule.name} is a pass over whole graphs, not a rule: it has no left side to draw graphs from")
     operator = getattr(stack, "operator", stack)
-    family = [_sound_part(r) for r in rule.instances(operator.type.ops)]
-    if not family:
-        raise RuleError(f"{rule.name} has no instance: the stack's catalogue lacks its operators")
-    seen, fired, counterexample = _searched(family, operator, examples)
-    needless = []
-    if not counterexample:
-        for i in range(max(len(_conditions(r)) for r in family)):
-            weaker = [r.without(r.conditions[i]) for r in family if isinstance(r, Rule) and len(r.conditions) > i]
-            if not _searched(weaker, operator, 4 * examples)[2]:
-                needless.append(str(_conditions(family[0])[i]))
-    return Report(rule.name, seen, fired, counterexample, tuple(needless))
+    checking = Checking(rule, operator, examples)
+    with quiet():
+        fault = checking.fault() or (checking.fault_on_programs() if isinstance(rule, Pass) else None)
+        if fault is not None:
+            return checking.report(*fault)
+        return checking.report(needless=checking.needless(), others=tuple(checking.others()))
+
+
+# --- finding it ----------------------------------------------------------------------------------------
+
+
+class Checking:
+    """One rule under examination.
+
+    Attributes
+    ----------
+    family
+        The rule, or one for each operator, without conditions of profit: a single instance cannot fulfil these.
+    whole
+        Each of these to the rule with all conditions.
+    seen, fired
+        Graphs drawn, and on how many it fired.
+    kept
+        Some of these.
+    levels
+        Numerics that were made use of; "fast math" if NaN or infinity moved.
+    """
+
+    def __init__(self, rule: Any, operator: Any, examples: int) -> None:
+        self.rule = rule
+        self.operator = operator
+        self.examples = examples
+        self.thorough = max(THOROUGH, 4 * examples)
+        self.trial = Trial(operator)
+        self.whole = {_sound_part(r): r for r in rule.instances(operator.type.ops)}
+        self.family = tuple(self.whole)
+        if not self.family:
+            raise RuleError(f"{rule.name} has no instance: the stack's catalogue lacks its operators")
+        self.seen = self.fired = 0
+        self.kept: list[Drawn] = []
+        self.levels: set[Numerics | str] = set()
+
+    def report(self, counterexample: str = "", nodes: int = 0, **found: Any) -> Report:
+        """What was found."""
+        return Report(self.rule.name, self.seen, self.fired, counterexample, nodes, **found)
+
+    def fault(self) -> tuple[str, int] | None:
+        """A smallest graph on which the rule is wrong, and its size."""
+        found = search(self._counted, self.examples, first=FIRST)
+        if found is None:
+            return None
+        rule, instance, outcome = shrunk(self.wrong(self.family), found).value
+        return told_of(rule, instance, outcome), size_of(instance)[0]
+
+    def fault_on_programs(self) -> tuple[str, int] | None:
+        """A smallest random program that a pass breaks, and its size."""
+        from nnc_func.testing.passes import on_programs  # Hypothesis draws these
+
+        found = on_programs(self.rule, self.trial.builder, max(1, self.examples // PROGRAMS))
+        return (found.counterexample, found.nodes) if found.counterexample else None
+
+    def drawn(self, family: Sequence[Any], choose: Choices) -> Drawn | None:
+        """A rule, a graph for it and what becomes of that; None where what was drawn does not go together."""
+        drawn = made(tuple(family), self.operator, choose)
+        return None if drawn is None else (*drawn, self.trial.outcome(*drawn))
+
+    def wrong(self, family: Sequence[Any]) -> Any:
+        """What finds graphs on which a rule of the family is wrong."""
+
+        def test(choose: Choices) -> tuple[Drawn, tuple[int, ...]] | None:
+            drawn = self.drawn(family, choose)
+            return (drawn, size_of(drawn[1])) if drawn is not None and drawn[2].why else None
+
+        return test
+
+    def _counted(self, choose: Choices) -> tuple[Drawn, tuple[int, ...]] | None:
+        drawn = self.drawn(self.family, choose)
+        if drawn is None:
+            return None
+        rule, instance, outcome = drawn
+        self.seen += 1
+        self._noted(rule, outcome)
+        if outcome.fires:
+            self.fired += 1
+            if len(self.kept) < KEPT and instance.root.aval.size:
+                self.kept.append(drawn)
+        return (drawn, size_of(instance)) if outcome.why else None
+
+    def _noted(self, rule: Any, outcome: Outcome) -> None:
+        if outcome.fires:
+            self.levels.add(outcome.level)
+            if outcome.changes_nonfinite:
+                self.levels.add("fast math")
+
+    # --- what is needed
+
+    def needless(self) -> tuple[str, ...]:
+        """Soundness conditions that may be taken away."""
+        found = []
+        for i in range(max(len(_conditions(r)) for r in self.family)):
+            weaker = [r.without(r.conditions[i]) for r in self.family if len(_conditions(r)) > i]
+            if search(self.wrong(weaker), self.thorough, first=FIRST) is None:
+                found.append(str(_conditions(self.family[0])[i]))
+        return tuple(found)
+
+    def loose(self) -> list[str]:
+        """Numerics that are weaker than what the rule was seen to do."""
+        found = []
+        for level in sorted({r.numerics for r in self.family} - {EXACT}):
+            family = [r for r in self.family if r.numerics == level]
+            told = level in self.levels or self._depends_on_kernels(level)
+            if not told and self._witness(family, lambda o, level=level: o.level == level) is None:
+                stricter = SIGNED_ZERO if level > SIGNED_ZERO else EXACT
+                found.append(f"it says {level}, but keeps to {stricter}: say that")
+        family = [r for r in self.family if r.fast_math]
+        if family and "fast math" not in self.levels and self._witness(family, _moves) is None:
+            found.append("it says fast math, but keeps NaN and infinity where they are")
+        return found
+
+    def _depends_on_kernels(self, level: Numerics) -> bool:
+        """Whether what an operator does at that level is its kernel's affair, and may differ elsewhere."""
+        met = {n.op for _, i, o in self.kept for n in topological([i.root, o.new or i.root]) if n.args}
+        if level == SIGNED_ZERO:
+            return any(op.name in EITHER_ZERO for op in met)
+        return any(op.tolerance != BITWISE for op in met)
+
+    def _witness(self, family: Sequence[Any], wanted: Any) -> Found[Any] | None:
+        def test(choose: Choices) -> tuple[Drawn, tuple[int, ...]] | None:
+            drawn = self.drawn(family, choose)
+            return (drawn, ()) if drawn is not None and drawn[2].fires and wanted(drawn[2]) else None
+
+        return search(test, self.thorough, seed=1, first=FIRST)
+
+    # --- what else is asked
+
+    def others(self) -> list[str]:
+        """What is wrong with a rule that keeps values."""
+        if not self.kept:
+            return []
+        found = self.loose()
+        found += never_saves(self.trial, [(self.whole[r], i, o) for r, i, o in self.kept])
+        found += repeats_work(self.trial, [(self.whole[r], i) for r, i, _ in self.kept])
+        found += ends_and_agrees(self.rule, self.operator, [(i, o) for _, i, o in self.kept[:OPTIMISED]])
+        return found
+
+
+def _moves(outcome: Outcome) -> bool:
+    return outcome.changes_nonfinite
 
 
 def _conditions(rule: Rule | Rewriter) -> tuple[Any, ...]:
@@ -179,45 +283,7 @@ def _conditions(rule: Rule | Rewriter) -> tuple[Any, ...]:
 
 
 def _sound_part(rule: Any) -> Any:
-    """Without conditions of profit, which a single instance cannot fulfil."""
+    """Without conditions of profit."""
     if not isinstance(rule, Rule):
         return rule
     return evolve(rule, conditions=tuple(c for c in rule.conditions if c.kind == SOUNDNESS))
-
-
-def _searched(family: Sequence[Rule | Rewriter], operator: Any, examples: int) -> tuple[int, int, str]:
-    """How many graphs were drawn, on how many a rule fired, and the smallest on which it was wrong."""
-    seen = fired = 0
-    faults: dict[int, str] = {}
-
-    def wrong(drawn: tuple[Rule | Rewriter, Instance] | None) -> bool:
-        nonlocal seen, fired
-        if drawn is None:
-            return False
-        rule, instance = drawn
-        fires, why = _fault(rule, instance, operator)
-        seen += 1
-        fired += fires
-        if why:
-            faults[id(instance)] = f"{rule}\nbefore: {told(instance.root)}\n{_inputs(instance)}{why}"
-            held.append(instance)  # so that its id is not given away
-        return bool(why)
-
-    held: list[Instance] = []
-    chosen = settings(
-        max_examples=examples,
-        derandomize=True,
-        database=None,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
-        phases=(Phase.generate, Phase.shrink),
-    )
-    try:
-        _, smallest = find(instances(tuple(family), operator), wrong, settings=chosen)
-    except (NoSuchExample, UnsatisfiedAssumption):
-        return seen, fired, ""
-    return seen, fired, faults[id(smallest)] if id(smallest) in faults else next(reversed(faults.values()))
-
-
-def _inputs(instance: Instance) -> str:
-    return "".join(f"  {n.data} = {n.aval!r} {short(a)}\n" for n, a in instance.feeds.items())

@@ -121,7 +121,8 @@ def differs(
             return "a zero has another sign"
         return ""
     true = old if oracle is None else np.where(np.isfinite(oracle), oracle, old)
-    spare = ULPS[numerics] * float(limits_of(old.dtype).eps) * max(scale, _largest(old))
+    limits = limits_of(old.dtype)
+    spare = ULPS[numerics] * (float(limits.eps) * max(scale, _largest(old)) + float(limits.tiny))
     own = np.abs(old[bounded].astype(true.dtype) - true[bounded])
     if np.any(np.abs(new[bounded].astype(true.dtype) - true[bounded]) > 2 * own + spare):
         return f"elements differ by more than rounding, about {spare:.2g}"

@@ -269,6 +269,8 @@ class Rewriter:
         ``wants(op, operand_ops)``: whether such a node is worth a look; asked once for each combination.
     roots
         The operators of such nodes; None where only `wants` tells.
+    samples
+        Functions of variables, as those of rules, that give graphs on which it may fire: what the test kit draws from.
     """
 
     name: str
@@ -279,6 +281,7 @@ class Rewriter:
     fast_math: bool
     module: str
     roots: frozenset[Op] | None = None
+    samples: tuple[Callable[..., Any], ...] = ()
 
     def instances(self, ops: Catalogue) -> Iterator[Rewriter]:
         """Itself."""
@@ -303,6 +306,7 @@ def rewriter(
     *,
     numerics: Numerics = EXACT,
     fast_math: bool = False,
+    samples: tuple[Callable[..., Any], ...] = (),
 ) -> Callable[[Callable[..., Any]], Rewriter]:
     """A rule from a function that computes the replacement, of nodes of these operators or for which `wants` holds."""
     roots = None if callable(wants) else frozenset(wants)
@@ -312,7 +316,8 @@ def rewriter(
         doc = inspect.getdoc(function)
         if not doc:
             raise RuleError(f"rule {function.__name__} has no docstring: one sentence that says what it does")
-        return Rewriter(function.__name__, doc, function, chosen, numerics, fast_math, function.__module__, roots)
+        module = function.__module__
+        return Rewriter(function.__name__, doc, function, chosen, numerics, fast_math, module, roots, samples)
 
     return decorate
 
@@ -329,7 +334,8 @@ class Pass:
     """A rewrite of a whole graph, made once no rule fires any more.
 
     ``function(roots, order, builder)`` gives new roots, and how often it found something; `order` has the nodes,
-    operands first. It must keep avals, and values up to its numerics, and find nothing the second time.
+    operands first. It must keep avals, and values up to its numerics, and find nothing the second time. `samples` are
+    functions of variables, as those of rules, that give graphs on which it finds something: for the test kit.
     """
 
     name: str
@@ -338,6 +344,7 @@ class Pass:
     numerics: Numerics
     fast_math: bool
     module: str
+    samples: tuple[Callable[..., Any], ...] = ()
 
     def instances(self, ops: Catalogue) -> Iterator[Pass]:
         """Itself."""
@@ -352,14 +359,16 @@ class Pass:
         return _restored, (self.module, self.name, ())
 
 
-def whole_graph(*, numerics: Numerics = EXACT, fast_math: bool = False) -> Callable[[Callable[..., Any]], Pass]:
+def whole_graph(
+    *, numerics: Numerics = EXACT, fast_math: bool = False, samples: tuple[Callable[..., Any], ...] = ()
+) -> Callable[[Callable[..., Any]], Pass]:
     """A `Pass` from a function."""
 
     def decorate(function: Callable[..., Any]) -> Pass:
         doc = inspect.getdoc(function)
         if not doc:
             raise RuleError(f"pass {function.__name__} has no docstring: one sentence that says what it does")
-        return Pass(function.__name__, doc, function, numerics, fast_math, function.__module__)
+        return Pass(function.__name__, doc, function, numerics, fast_math, function.__module__, samples)
 
     return decorate
 

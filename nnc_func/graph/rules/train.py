@@ -56,7 +56,7 @@ def rectify_after_pooling(x, w: Param, s: Param, p: Param, d: Param, c: Param):
 
 @rule
 def rectify_gradient_after_pooling(x, g, w: Param, s: Param, p: Param, d: Param, c: Param):
-    """The gradient of pooled rectified elements is masked where it is small, but for windows with a NaN."""
+    """The gradient of pooled rectified elements is masked where it is small."""
     rectified = relu(x)
     routed = max_pool2d_gradient(rectified, g, window=w, stride=s, padding=p, dilation=d, data_format=c)
     pooled = relu(max_pool2d(x, window=w, stride=s, padding=p, dilation=d, data_format=c))
@@ -67,7 +67,6 @@ def rectify_gradient_after_pooling(x, g, w: Param, s: Param, p: Param, d: Param,
         .to(max_pool2d_gradient(x, masked, window=w, stride=s, padding=p, dilation=d, data_format=c))
         .when(same_dtype(g, chosen), _only_pooled(rectified), used_once(routed))
         .up_to(SIGNED_ZERO)
-        .with_fast_math()  # of a window with a NaN, pooling's gradient goes to the first element, which may be positive
     )
 
 
@@ -123,8 +122,8 @@ def merge_scales(x, a: Scalar, b: Scalar):
 
 @computed
 def _opposite(s):
-    """A number with its sign changed."""
-    return -s
+    """A number with its sign changed; zero of integers has none."""
+    return -float(s)
 
 
 @rule
@@ -149,7 +148,7 @@ def cross_entropy_of_parts(x, y, a: Param, k: Param):
     return (
         rewrite(-total(y * log_softmax(x, axis=k), axis=a))
         .to(softmax_cross_entropy(x, y, axis=k))
-        .when(real(y), same_shape(x, y), that(_one_axis, a, k, x, says=f"{a} is the axis {k}"))
+        .when(floating(x), real(y), same_shape(x, y), that(_one_axis, a, k, x, says=f"{a} is the axis {k}"))
         .up_to(ROUNDING)
         .with_fast_math()
     )

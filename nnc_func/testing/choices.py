@@ -1,0 +1,143 @@
+"""Choices: what is drawn is a function of a row of whole numbers, so it can be drawn again, and made smaller.
+
+Hypothesis draws and shrinks alike, but a draw of it costs many times what a small graph does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from random import Random
+from typing import Any, Generic, TypeVar
+
+from attrs import frozen
+
+T = TypeVar("T")
+ATTEMPTS = 600  # at making a thing smaller
+
+
+class Choices:
+    """A source of whole numbers: given ones first, then drawn ones, or zeros where there is no randomness.
+
+    Attributes
+    ----------
+    taken
+        What was chosen so far.
+
+    Examples
+    --------
+    >>> choices = Choices((2, 9))
+    >>> choices(4), choices(4), choices(4), choices.taken
+    (2, 3, 0, [2, 3, 0])
+    """
+
+    def __init__(self, given: Sequence[int] = (), random: Random | None = None) -> None:
+        self.given = given
+        self.random = random
+        self.taken: list[int] = []
+
+    def __call__(self, count: int) -> int:
+        """A number from zero to below `count`; the least is the simplest."""
+        place = len(self.taken)
+        if place < len(self.given):
+            found = min(self.given[place], count - 1)
+        else:
+            found = int(self.random.random() * count) if self.random is not None else 0
+        self.taken.append(found)
+        return found
+
+
+@frozen
+class Found(Generic[T]):
+    """Something that was looked for.
+
+    Attributes
+    ----------
+    value
+        What it is.
+    size
+        How large it is: smaller ones are preferred.
+    choices
+        What it was made of.
+    """
+
+    value: T
+    size: tuple[Any, ...]
+    choices: tuple[int, ...]
+
+
+Test = Callable[[Choices], tuple[T, tuple[Any, ...]] | None]
+
+
+def met(test: Test[T], choices: Choices) -> Found[T] | None:
+    """What the test finds of these choices."""
+    found = test(choices)
+    return None if found is None else Found(found[0], found[1], tuple(choices.taken))
+
+
+def search(test: Test[T], examples: int, seed: int = 0, first: Sequence[int] = ()) -> Found[T] | None:
+    """The first that a test finds in so many draws; the simplest choices, all zeros, come first.
+
+    Parameters
+    ----------
+    test
+        Is given choices; gives what it made of them and its size where that is looked for, else None.
+    first
+        The counts of the first choices, of which all combinations are met in turn.
+
+    Examples
+    --------
+    >>> found = search(lambda choose: ("large", ()) if choose(100) > 90 else None, 1000)
+    >>> found.value, shrunk(lambda choose: ("large", ()) if choose(100) > 90 else None, found).choices
+    ('large', (91,))
+    """
+    for i in range(examples):
+        found = met(test, Choices(_digits(i, first), Random(seed * 1_000_003 + i) if i else None))
+        if found is not None:
+            return found
+    return None
+
+
+def _digits(number: int, counts: Sequence[int]) -> list[int]:
+    """A number in a system of these bases, the first digit changing fastest."""
+    found = []
+    for count in counts:
+        number, digit = divmod(number, count)
+        found.append(digit)
+    return found
+
+
+def shrunk(test: Test[T], found: Found[T], attempts: int = ATTEMPTS) -> Found[T]:
+    """The smallest that is met on the way from one to simpler ones, by leaving out and lowering choices."""
+    left = attempts
+    better = True
+    while better and left > 0:
+        better = False
+        for given in _simpler(found.choices):
+            if left <= 0:
+                break
+            left -= 1
+            smaller = met(test, Choices(given))
+            if smaller is not None and _rank(smaller) < _rank(found):
+                found, better = smaller, True
+                break
+    return found
+
+
+def _rank(found: Found[Any]) -> Any:
+    return (found.size, len(found.choices), found.choices)
+
+
+def _simpler(choices: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """Simpler rows, the boldest first."""
+    length = len(choices)
+    for keep in (0, length // 4, length // 2, 3 * length // 4):
+        yield choices[:keep]
+    for width in (8, 4, 2, 1):
+        for start in range(0, length - width + 1, max(1, width // 2)):
+            yield choices[:start] + choices[start + width :]
+            if any(choices[start : start + width]):
+                yield (*choices[:start], *(0,) * width, *choices[start + width :])
+    for i, chosen in enumerate(choices):
+        for lower in dict.fromkeys((chosen // 2, chosen - 1)):
+            if 0 < lower < chosen:
+                yield (*choices[:i], lower, *choices[i + 1 :])

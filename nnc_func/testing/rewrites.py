@@ -1,0 +1,199 @@
+"""One rewrite, by itself: a rule applied to the root of a small graph, and both sides computed."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from attrs import frozen
+
+from nnc_func.errors import NncError
+from nnc_func.facets.dtypes import kind_of
+from nnc_func.graph.leaves import CONSTANT, INPUT
+from nnc_func.graph.node import Node, Value, topological
+from nnc_func.graph.rules.evaluating import differs, evaluated, short
+from nnc_func.graph.rules.match import Builder, Compiled, compiled
+from nnc_func.graph.rules.rule import EXACT, SIGNED_ZERO, AnyRule, Numerics, Pass
+from nnc_func.testing.counterexamples import code
+from nnc_func.testing.instances import Instance
+
+Users = Callable[[Value], int]
+
+
+@frozen(eq=False)
+class Outcome:
+    """What a rule makes of one graph.
+
+    Attributes
+    ----------
+    new
+        The replacement; None where it does not fire, or cannot be built.
+    why
+        What is wrong with it; empty if nothing is.
+    level
+        The strictest numerics that it keeps to there, as far as was looked: one below the rule's own, or that.
+    changes_nonfinite
+        NaN or infinity is elsewhere.
+    """
+
+    new: Value | None = None
+    why: str = ""
+    level: Numerics = EXACT
+    changes_nonfinite: bool = False
+
+    @property
+    def fires(self) -> bool:
+        """Whether the rule does something."""
+        return self.new is not None or bool(self.why)
+
+
+class Trial:
+    """Rules tried on a stack, each compiled once.
+
+    Examples
+    --------
+    >>> import nnc_func as nnc
+    >>> from nnc_func.aval import Aval
+    >>> from nnc_func.graph.rules.algebra import subtract_negative
+    >>> operator = nnc.eager().operator
+    >>> x = operator.symbol.input("x", Aval((1,), "float32"))
+    >>> root = operator.bind(operator.type.ops["subtract"], x, operator.bind(operator.type.ops["negative"], x))
+    >>> Trial(operator).outcome(subtract_negative, Instance(root, {x: np.float32([1])})).new.op
+    add
+    """
+
+    def __init__(self, operator: Any) -> None:
+        self.operator = operator
+        self.device = operator.device
+        self.builder = Builder(operator)
+        self._compiled: dict[Any, Compiled] = {}
+
+    def attempt(self, rule: AnyRule, root: Node, users: Users = lambda value: 1) -> Value | None:
+        """What the rule makes of the root; None where it does not fire."""
+        if isinstance(rule, Pass):
+            roots = applied(rule, self.builder, (root,))
+            return None if roots is None else roots[0]
+        found = self._compiled.get(rule)
+        if found is None:
+            found = self._compiled[rule] = compiled(rule, self.builder)
+        if not found.wants(root.op, tuple([a.node.op for a in root.args])):
+            return None
+        self.builder.numbers.clear()
+        new = found.attempt(root, users)
+        return None if new is root else new
+
+    def outcome(self, rule: AnyRule, instance: Instance) -> Outcome:
+        """The rule applied to the graph's root, and what is wrong with that."""
+        root = instance.root
+        try:
+            new = self.attempt(rule, root)
+        except Exception as error:
+            return Outcome(why=f"the right side cannot be built: {type(error).__name__}: {error}")
+        if new is None:
+            return Outcome()
+        if new.aval != root.aval:
+            return Outcome(new, f"{root.aval} became {new.aval}")
+        return self.compared(rule, instance, new)
+
+    def compared(self, rule: Any, instance: Instance, new: Value) -> Outcome:
+        """Both values, computed and compared as the rule's numerics ask."""
+        both = values(instance.root, new, instance.feeds, self.device)
+        if both is None:
+            return Outcome()  # not a legal graph after all
+        numerics, fast = rule.numerics, rule.fast_math
+        why = both.difference(numerics, fast)
+        if why:
+            return Outcome(new, why)
+        moves = fast and bool(both.difference(numerics))
+        stricter = SIGNED_ZERO if numerics > SIGNED_ZERO else EXACT  # how far it rounds tells not why
+        level = numerics if numerics and both.difference(stricter, fast) else stricter
+        return Outcome(new, "", level, moves)
+
+
+def applied(rule: Pass, builder: Any, roots: tuple[Value, ...]) -> tuple[Value, ...] | None:
+    """What a pass makes of these roots; None where it finds nothing."""
+    builder.numbers.clear()
+    found, times = rule.function(roots, topological(roots), builder)
+    return tuple(found) if times else None
+
+
+# --- both values ---------------------------------------------------------------------------------------
+
+
+@frozen(eq=False)
+class Values:
+    """The value of a graph and of what it became, computed.
+
+    Attributes
+    ----------
+    was, now
+        The arrays; `now` is None where computing it failed, as `failure` says.
+    scale
+        The largest number on the way.
+    """
+
+    was: Any
+    now: Any
+    scale: float
+    oracle: Callable[[], Any]
+    failure: str = ""
+
+    def difference(self, numerics: Numerics, fast_math: bool = False) -> str:
+        """How they differ by more than that; empty where they do not."""
+        if self.failure:
+            return f"after it the program fails: {self.failure}"
+        why = differs(self.was, self.now, numerics, fast_math, None, self.scale)
+        if why and numerics > SIGNED_ZERO:
+            why = differs(self.was, self.now, numerics, fast_math, self.oracle(), self.scale)
+        return f"{why}\nwas: {short(self.was)}\nis:  {short(self.now)}" if why else ""
+
+
+def values(old: Value, new: Value, feeds: Any, device: Any) -> Values | None:
+    """Of a graph and of what it became; None where the first cannot be computed."""
+
+    def oracle() -> Any:
+        if kind_of(old.dtype) != "f":
+            return None
+        finer = np.longdouble if old.dtype.itemsize == 8 else np.float64
+        try:
+            (found,), _ = evaluated([old], feeds, device, finer)
+        except NncError:
+            return None
+        return found
+
+    try:
+        (was,), scale = evaluated([old], feeds, device)
+    except NncError:
+        return None
+    try:
+        (now,), _ = evaluated([new], feeds, device)
+    except NncError as error:
+        return Values(was, None, scale, oracle, str(error))
+    return Values(was, now, scale, oracle)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Warnings of arithmetic at the edges of floating point are no faults."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        yield
+
+
+def size_of(instance: Instance) -> tuple[int, int]:
+    """Applications of a graph, and elements of its inputs: the smallest counterexample is shown."""
+    return nodes_of([instance.root]), sum(a.size for a in instance.feeds.values())
+
+
+def nodes_of(roots: list[Value]) -> int:
+    """How many applications of operators there are."""
+    return sum(n.op not in (INPUT, CONSTANT) for n in topological(roots))
+
+
+def told_of(rule: Any, instance: Instance, outcome: Outcome) -> str:
+    """The rule, what is wrong, and code that shows it."""
+    values = {"before": instance.root} | ({} if outcome.new is None else {"after": outcome.new})
+    return f"{rule}\n{outcome.why}\n{code(values, instance.feeds)}"
