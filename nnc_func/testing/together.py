@@ -22,11 +22,13 @@ def with_shipped(rule: Any, operator: Any) -> Any:
     """The Optimiser with all rules of the library and this one; those that change NaN only where this one does."""
     fast_math = any(r.fast_math for r in rule.instances(operator.type.ops))
     if rule not in RULES:
-        others = tuple(r for r in RULES if r.name != rule.name)
-        return Optimiser(operator, (rule, *others), REASSOCIATION, fast_math)
+        others = Optimiser(operator, numerics=REASSOCIATION, fast_math=fast_math)
+        if rule.name in {r.name for r in RULES}:
+            others = others.without_rules(rule.name)
+        return others.with_rules(rule)
     made = _shipped.setdefault(operator, {})
     if fast_math not in made:
-        made[fast_math] = Optimiser(operator, RULES, REASSOCIATION, fast_math)
+        made[fast_math] = Optimiser(operator, numerics=REASSOCIATION, fast_math=fast_math)
     return made[fast_math]
 
 
