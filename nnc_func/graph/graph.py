@@ -20,7 +20,7 @@ from nnc_func.signatures import DeviceSignature, OperatorSignature, OptimiserSig
 from nnc_func.tree import ONE_LEAF, Structure
 
 A = TypeVar("A")
-EXTERNAL_ABOVE = (1 << 31) - (1 << 20)  # bytes: a message of Protocol Buffers holds less than two gigabytes
+EXTERNAL_ABOVE = 1 << 29  # bytes; writing takes three times the memory of arrays in the model, once that of others
 
 
 @layer(on="optimiser", needs=("bind", "optimise"))
@@ -250,12 +250,13 @@ class ComputationGraph(Unpickled):
         opset
             The version of ONNX's operators, 18 to 22.
         external_above
-            Bytes of constants and variables above which they go to a file of their own beside it, ``<path>.data``.
+            Bytes of constants and variables above which they go to a file of their own beside it, ``<path>.data``;
+            above two gigabytes they always do. A model that is not written holds all of them.
 
         Raises
         ------
         OnnxError
-            An application has no form in ONNX: names the operator, the user's line and the reason. The package
+            Applications have no form in ONNX: names the operators, the user's lines and the reasons. The package
             ``onnx`` is not installed, or the opset is none that is written.
 
         Examples

@@ -162,6 +162,32 @@ def test_a_model_in_memory_holds_its_arrays_whatever_the_limit() -> None:
     assert all(not tensor.external_data for tensor in model.graph.initializer)
 
 
+@pytest.mark.slow
+def test_more_than_two_gigabytes_are_written_checked_and_loaded(tmp_path: Path) -> None:
+    """Three tables of which a few rows are used; asked to be in the model's own file, where they cannot be."""
+    count, width = 180_000, 1024
+    tables = [
+        LAZY.variable(f"table_{i}", np.random.default_rng(i).standard_normal((count, width), "float32"))
+        for i in range(3)
+    ]
+    x, o = LAZY.input("x", ("n",), "int64"), LAZY.ops
+    y = sum(o.tanh(o.take(table, x, axis=0)) for table in tables)
+    program, path = LAZY.compile([x], y), tmp_path / "large.onnx"
+    text, rows = str(program.source), np.array([0, 7, count - 1])
+    wanted = program(rows)
+    program.source.to_onnx(path, external_above=1 << 40)
+    del program, tables, y
+    assert (tmp_path / "large.onnx.data").stat().st_size > 1 << 31
+    onnx.checker.check_model(str(path), full_check=True)
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    np.testing.assert_allclose(session.run(None, {"x": rows})[0], wanted, rtol=1e-5, atol=1e-6)
+    del session
+    found = nnc.from_onnx(path, LAZY)
+    assert str(found.original) == text
+    np.testing.assert_array_equal(found(rows), wanted)
+    (tmp_path / "large.onnx.data").unlink()
+
+
 @pytest.mark.parametrize("opset", range(18, 23))
 def test_every_opset_that_is_offered(opset: int) -> None:
     program = large()
@@ -263,6 +289,16 @@ def test_refusals_name_the_operator_the_line_and_the_reason() -> None:
     with pytest.raises(OnnxError, match="has effects"):
         LAZY.compile([x], x, effects=[LAZY.ops.print(x, after=LAZY.token())]).source.to_onnx()
     assert issubclass(OnnxError, GraphError)
+
+
+def test_all_refusals_are_told_at_once() -> None:
+    x, z = LAZY.input("x", (3, 3), "float32"), LAZY.input("z", (3,), "complex64")
+    o = LAZY.ops
+    both = LAZY.compile([x, z], [o.exp(o.cholesky(x)), o.abs(o.exp(z)), o.inv(x + 1), o.tanh(x)]).source
+    with pytest.raises(OnnxError) as found:
+        both.to_onnx()
+    told = str(found.value)
+    assert [told.count(name) for name in ("cholesky", "inv (", "complex numbers", "tanh", "abs")] == [1, 1, 1, 0, 0]
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from nnc_func.facets.dims import known
 from nnc_func.facets.onnx import told
 
-FLOAT32 = np.dtype("float32")
+FLOAT32, INT64 = np.dtype("float32"), np.dtype("int64")
 
 
 def _is_whole(x: Any) -> bool:
@@ -61,8 +61,31 @@ def negative(g: Any, x: Any) -> Any:
 
 
 def sign(g: Any, x: Any) -> Any:
-    """Runtimes differ in the sign of NaN, which is NaN."""
+    """Runtimes differ in the sign of NaN, which is NaN; of int64 it is made of comparisons, see `extremum`."""
+    if x.dtype == INT64:
+        return g.Sub(g.converted(g.Greater(x, 0), INT64), g.converted(g.Less(x, 0), INT64))
     return g.Sign(x) if _is_whole(x) else g.Where(g.IsNaN(x), x, g.Sign(x))
+
+
+def extremum(g: Any, name: str, a: Any, b: Any) -> Any:
+    """The larger of two, ``"Max"``, or the smaller, ``"Min"``, of one dtype.
+
+    Of int64 by a comparison: onnxruntime compares the lower halves of them as if they had signs
+    (https://github.com/microsoft/onnxruntime/pull/25280).
+    """
+    if a.dtype != INT64:
+        return g.node(name, a, b)
+    return g.Where(g.Greater(a, b) if name == "Max" else g.Less(a, b), a, b)
+
+
+def extreme_of_two(name: str) -> Any:
+    """The larger of two, ``"Max"``, or the smaller, ``"Min"``."""
+
+    @told(f"{name}; of int64 a comparison.")
+    def export(g: Any, *xs: Any) -> Any:
+        return extremum(g, name, *(g.converted(x, g.result.dtype) for x in xs))
+
+    return export
 
 
 def signbit(g: Any, x: Any) -> Any:
@@ -82,12 +105,14 @@ def clip(g: Any, x: Any, *, min: Any, max: Any) -> Any:
     """As maximum, then minimum: that settles what happens where the bounds cross."""
     found = g.converted(x, g.result.dtype)
     if min is not None:
-        found = g.Max(found, g.scalar(min, found.dtype))
-    return found if max is None else g.Min(found, g.scalar(max, found.dtype))
+        found = extremum(g, "Max", found, g.scalar(min, found.dtype))
+    return found if max is None else extremum(g, "Min", found, g.scalar(max, found.dtype))
 
 
 def relu(g: Any, x: Any) -> Any:
     """An unsigned integer is never negative."""
+    if x.dtype == INT64:
+        return extremum(g, "Max", x, g.scalar(0, INT64))
     return x if x.dtype.kind == "u" else g.Relu(x)
 
 
@@ -262,6 +287,12 @@ def logaddexp(g: Any, a: Any, b: Any) -> Any:
     return g.Add(g.Max(a, b), _log1p(g, g.Exp(apart)))
 
 
+def softplus(g: Any, x: Any) -> Any:
+    """Softplus; of float64 as `logaddexp`, since onnxruntime's is infinite where the exponential is."""
+    (x,) = _wide(g, x)
+    return g.logaddexp(x, 0) if x.dtype == np.float64 else g.Softplus(x)
+
+
 def cbrt(g: Any, x: Any) -> Any:
     """A power of the magnitude, with the sign."""
     (x,) = _wide(g, x)
@@ -313,7 +344,7 @@ def left_shift(g: Any, a: Any, b: Any) -> Any:
     a, b = (g.converted(x, g.result.dtype) for x in (a, b))
     bits = 8 * a.dtype.itemsize
     powers = np.array([1 << i for i in range(bits)] + [0], "uint64").astype(a.dtype)
-    at = g.Min(g.converted(b, np.dtype("int64")), g.scalar(bits, np.dtype("int64")))
+    at = extremum(g, "Min", g.converted(b, INT64), g.scalar(bits, INT64))
     return g.Mul(a, g.Gather(g.constant(powers), at, axis=0))
 
 
@@ -328,11 +359,12 @@ def right_shift(g: Any, a: Any, b: Any) -> Any:
     last = g.scalar(bits - 1, b.dtype)
     below = None if a.dtype.kind == "u" else g.Less(a, 0)
     size = a if below is None else g.Where(below, g.BitwiseNot(a), a)
+    by = extremum(g, "Min", b, last)
     if below is None:
-        moved = g.BitShift(size, g.Min(b, last), direction="RIGHT")
+        moved = g.BitShift(size, by, direction="RIGHT")
     else:
         powers = g.constant(np.array([1 << i for i in range(bits)], "uint64").astype(a.dtype))
-        moved = g.Div(size, g.Gather(powers, g.converted(g.Min(b, last), np.dtype("int64")), axis=0))
+        moved = g.Div(size, g.Gather(powers, g.converted(by, INT64), axis=0))
     if places is None or (places >= bits).any():
         moved = g.Mul(moved, g.converted(g.LessOrEqual(b, last), a.dtype))
     return moved if below is None else g.Where(below, g.BitwiseNot(moved), moved)
@@ -354,10 +386,9 @@ def full(g: Any, *, shape: Any, value: Any, dtype: Any) -> Any:
 def arange(g: Any, *, start: Any, stop: Any, step: Any, dtype: Any) -> Any:
     """Positions, times the step, from the start; of floats the step is the one that NumPy rounds to."""
     (count,) = g.result.shape
-    whole = np.dtype("int64")
-    places = g.Range(g.scalar(0, whole), g.extent(count), g.scalar(1, whole))
+    places = g.Range(g.scalar(0, INT64), g.extent(count), g.scalar(1, INT64))
     if dtype.kind not in "iu":
         first = np.asarray(start, dtype)
         slope = np.asarray(start + step, dtype) - first
         return g.Add(g.Mul(g.converted(places, dtype), g.constant(slope)), g.constant(first))
-    return g.Add(g.Mul(places, g.scalar(step, whole)), g.scalar(start, whole))
+    return g.Add(g.Mul(places, g.scalar(step, INT64)), g.scalar(start, INT64))

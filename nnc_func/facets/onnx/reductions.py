@@ -39,18 +39,31 @@ def reduced(name: str, of_none: float | None = None) -> Any:
     return export
 
 
+LONG = tuple(map(np.dtype, ("int64", "uint32")))  # dtypes of which onnxruntime's extremes are wrong, see `extremum`
+
+
 def extreme(name: str) -> Any:
     """The largest or smallest; NaN if there is one, of which runtimes know nothing."""
 
-    @told(f"{name}, and NaN where there is one.")
+    @told(f"{name}, and NaN where there is one; of large integers Arg{name.removeprefix('Reduce')}.")
     def export(g: Any, x: Any, *, axis: Any, keepdims: bool) -> Any:
         axes = _axes(x, axis)
         if not axes:
             return x
+        if x.dtype in LONG:
+            return g.having(_picked(g, x, axes, name.replace("Reduce", "Arg")), g.result.shape)
         found = g.node(name, x, g.integers(axes), keepdims=int(keepdims))
         return found if x.dtype.kind in "iu" else _nan_wins(g, x, found, axes, keepdims)
 
     return export
+
+
+def _picked(g: Any, x: Any, axes: tuple[int, ...], position: str) -> Any:
+    """The extreme elements, axis by axis, from where they are."""
+    x = g.converted(x, INT64)
+    for axis in axes:
+        x = g.GatherElements(x, g.node(position, x, axis=axis, keepdims=1), axis=axis)
+    return g.Reshape(x, g.extents(g.result.shape))
 
 
 def _nan_wins(g: Any, x: Any, found: Any, axes: tuple[int, ...], keepdims: bool) -> Any:

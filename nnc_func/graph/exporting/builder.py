@@ -6,6 +6,7 @@ composites, ``g.multiply(x, 2)``, which is written by its own facet in turn. Res
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -200,7 +201,7 @@ class Builder:
     def constant(self, array: Any, name: str = "constant") -> Written:
         """An array, as an initialiser; equal ones are one."""
         array = np.asarray(array)
-        key = (array.dtype, array.shape, array.tobytes())
+        key = (array.dtype, array.shape, hashlib.sha256(array.tobytes()).digest())
         found = self._constants.get(key)
         if found is None:
             found = self._constants[key] = Written(self.fresh(name), array.dtype, array.shape)

@@ -16,6 +16,7 @@ from nnc_func.graph.origin import told
 from nnc_func.graph.text import IN_FULL, digest, host_arrays
 from nnc_func.tree import LEAF, Structure
 
+TOLD = 20  # so many refusals are told in full
 NEXT = ".next"  # behind a variable's name: the output that is its next value
 
 
@@ -25,13 +26,17 @@ def drafted(graph: Any, opset: int) -> Draft:
     Raises
     ------
     OnnxError
-        An application has no form in ONNX: names the operator, the user's line and the reason.
+        Applications have no form in ONNX: names the operators, the user's lines and the reasons.
     """
     if graph.effects:
         raise OnnxError(f"{graph.name!r} has effects, and a model of ONNX computes values and nothing else; drop them")
     writing = _Writing(graph, Builder(graph.layer, opset))
     for node in graph.nodes:
-        writing.write(node)
+        writing.tried(node)
+    if writing.refused:
+        told = list(dict.fromkeys(filter(None, writing.refused.values())))
+        more = f"; and {len(told) - TOLD} more" if len(told) > TOLD else ""
+        raise OnnxError("; ".join(told[:TOLD]) + more)
     return writing.draft()
 
 
@@ -44,6 +49,7 @@ class _Writing:
         self.inputs: list[Written] = []
         self.arrays: dict[str, dict[str, str]] = {"variables": {}, "constants": {}}  # what they are called
         self.updated = {variable for variable, _ in graph.updates}
+        self.refused: dict[Node, str] = {}  # why nodes are not written; nothing of those that are made of such
         for node in graph.inputs:
             self._input(node, node.data)
         for axis_first in (True, False):
@@ -69,6 +75,16 @@ class _Writing:
         found = g.Gather(g.Shape(self.values[node, 0]), g.scalar(axis, INT64), axis=0)
         found = g.Sub(found, g.scalar(offset, INT64)) if offset else found
         return g.having(g.Div(found, g.scalar(factor, INT64)) if factor != 1 else found, ())
+
+    def tried(self, node: Node) -> None:
+        """Write a node, or remember why it cannot be written."""
+        try:
+            self.write(node)
+        except OnnxError as error:
+            follows = any(a.node in self.refused for a in node.args)
+            self.refused[node] = "" if follows else str(error)
+            for index, aval in enumerate(node.avals):
+                self.values.setdefault((node, index), Written(self.builder.fresh("refused"), aval.dtype, aval.shape))
 
     def write(self, node: Node) -> None:
         """Write a node whose operands are written."""

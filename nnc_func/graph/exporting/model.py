@@ -14,6 +14,7 @@ from nnc_func.graph.exporting.schemas import called, package
 from nnc_func.graph.exporting.scopes import Record, Scope, Written
 
 PRODUCER = "nnc_func"
+SMALL = 1024  # bytes: smaller arrays, shapes among them, stay in the model's own file
 
 
 @define(eq=False)
@@ -55,18 +56,32 @@ class Draft:
         return [Written(name, value.dtype, value.known_shape) for value, name in self.outputs]
 
     def message(self) -> Any:
-        """The model, as the package `onnx` has it."""
-        helper, opset = package("onnx.helper"), self.builder.opset
-        outputs = self.settled()
-        arrays = [_tensor(name, array) for name, array in self.builder.arrays.items()]
+        """The model, as the package `onnx` has it, checked; the draft's arrays are in it and no longer here.
+
+        It is checked before large arrays are put in, with inputs of their shapes in their place: the checker copies all
+        that it is given, and takes no more than two gigabytes.
+        """
+        helper, outputs, arrays = package("onnx.helper"), self.settled(), self.builder.arrays
+        large = {name for name, array in arrays.items() if array.nbytes > SMALL}
+        given = {value.name for value in self.inputs}
+        instead = [Written(n, arrays[n].dtype, arrays[n].shape) for n in arrays if n in large - given]
         graph = helper.make_graph(
-            _nodes(self.builder.scope), self.name, list(map(_info, self.inputs)), list(map(_info, outputs)), arrays
-        )
-        versions = [helper.make_opsetid("", opset)]
-        return helper.make_model(
+            _nodes(self.builder.scope), self.name, [_info(v) for v in (*self.inputs, *instead)],
+            list(map(_info, outputs)),
+        )  # fmt: skip
+        versions = [helper.make_opsetid("", self.builder.opset)]
+        model = helper.make_model(
             graph, opset_imports=versions, ir_version=min(10, helper.find_min_ir_version_for(versions)),
             producer_name=PRODUCER,
         )  # fmt: skip
+        for name, array in arrays.items():
+            if name not in large:
+                _fill(model.graph.initializer.add(), name, array)
+        package("onnx.checker").check_model(model, full_check=True)
+        del model.graph.input[len(self.inputs) :], model.graph.initializer[:]
+        for name in list(arrays):
+            _fill(model.graph.initializer.add(), name, arrays.pop(name))
+        return model
 
 
 # --- messages ---------------------------------------------------------------------------------------------
@@ -94,17 +109,24 @@ def _attribute(name: str, value: Any) -> Any:
     if isinstance(value, np.dtype):
         return helper.make_attribute(name, called(value))
     if isinstance(value, np.ndarray):
-        return helper.make_attribute(name, _tensor("", value))
+        return helper.make_attribute(name, _tensor(value))
     if isinstance(value, tuple):
         ints = package().AttributeProto.INTS
         return helper.make_attribute(name, list(value), attr_type=ints)
     return helper.make_attribute(name, value)
 
 
-def _tensor(name: str, array: Any) -> Any:
-    message = package().TensorProto(name=name, dims=array.shape, data_type=called(array.dtype))
-    message.raw_data = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes()
+def _tensor(array: Any) -> Any:
+    message = package().TensorProto()
+    _fill(message, "", array)
     return message
+
+
+def _fill(message: Any, name: str, array: Any) -> None:
+    """Make a message of an array."""
+    message.name, message.data_type = name, called(array.dtype)
+    message.dims.extend(array.shape)
+    message.raw_data = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes()
 
 
 def _info(value: Written) -> Any:

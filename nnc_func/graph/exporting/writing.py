@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,11 @@ from typing import Any
 from nnc_func.errors import OnnxError
 from nnc_func.graph.exporting.graphs import drafted
 from nnc_func.graph.exporting.metadata import described
+from nnc_func.graph.exporting.model import SMALL
 from nnc_func.graph.exporting.schemas import package
 
 OPSETS = range(18, 23)
-SMALL = 1024  # bytes: smaller arrays, shapes among them, stay in the model
+LARGEST = (1 << 31) - (1 << 20)  # bytes: a message of Protocol Buffers holds less than two gigabytes
 ALIGNED = 4096  # bytes: where arrays begin in a file of their own, so that it can be mapped into memory
 
 
@@ -29,16 +31,12 @@ def to_onnx(graph: Any, path: Any, opset: int, external_above: int) -> Any:
     draft = drafted(graph, opset)
     model = draft.message()
     described(model, graph, draft.arrays)
-    size = sum(len(each.raw_data) for each in model.graph.initializer)
     if path is None:
-        if size <= external_above:
-            package("onnx.checker").check_model(model, full_check=True)
         return model
     target = Path(path)
-    if size > external_above:
+    if sum(map(_size, model.graph.initializer)) > min(external_above, LARGEST):
         _external(model, target.with_name(f"{target.name}.data"))
     _written(target, model.SerializeToString())
-    package("onnx.checker").check_model(str(target), full_check=True)
     return None
 
 
@@ -48,10 +46,10 @@ def _external(model: Any, target: Path) -> None:
     try:
         with beside.open("wb") as stream:
             for tensor in model.graph.initializer:
-                if len(tensor.raw_data) <= SMALL:
+                if _size(tensor) <= SMALL:
                     continue
                 stream.write(b"\0" * (-stream.tell() % ALIGNED))
-                _moved(tensor, target.name, stream.tell())
+                _refer(tensor, target.name, stream.tell())
                 stream.write(tensor.raw_data)
                 tensor.ClearField("raw_data")
         beside.replace(target)
@@ -59,9 +57,15 @@ def _external(model: Any, target: Path) -> None:
         beside.unlink(missing_ok=True)
 
 
-def _moved(tensor: Any, location: str, offset: int) -> None:
+def _size(tensor: Any) -> int:
+    """Bytes of its elements."""
+    width: int = package("onnx.helper").tensor_dtype_to_np_dtype(tensor.data_type).itemsize
+    return width * math.prod(int(n) for n in tensor.dims)
+
+
+def _refer(tensor: Any, location: str, offset: int) -> None:
     tensor.data_location = package().TensorProto.EXTERNAL
-    for key, value in (("location", location), ("offset", offset), ("length", len(tensor.raw_data))):
+    for key, value in (("location", location), ("offset", offset), ("length", _size(tensor))):
         tensor.external_data.add(key=key, value=str(value))
 
 

@@ -106,7 +106,7 @@ def _softplus_into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays) -> No
         *in_blocks(_softplus_into, dtype=real_floating, inner=real_floating),
         reference(_softplus, infallible=True),
     ),
-    onnx="Softplus",
+    onnx=onnx_elementwise.softplus,
     cost=per_element(16),
 )
 def softplus(x: Tensor, /) -> Tensor:

@@ -163,7 +163,7 @@ def _winner(wins: str) -> Custom:
     kernel=_by_keyword("maximum"),
     dtype=real,
     laws=(commutative, associative, idempotent),
-    onnx="Max",
+    onnx=onnx_elementwise.extreme_of_two("Max"),
     tolerance=EXACT,
     samples=Samples(dtypes=NUMBERS, distinct=True),
 )
@@ -176,7 +176,7 @@ def maximum(a: Tensor, b: Tensor, /) -> Tensor:
     kernel=_by_keyword("minimum"),
     dtype=real,
     laws=(commutative, associative, idempotent),
-    onnx="Min",
+    onnx=onnx_elementwise.extreme_of_two("Min"),
     tolerance=EXACT,
     samples=Samples(dtypes=NUMBERS, distinct=True),
 )
