@@ -58,11 +58,11 @@ class Declaration:
 
     @is_sized.default
     def _any_sizes(self) -> bool:
-        return any(c in (sizes, extent, number, nested) for c in self.converters.values())
+        return any(c in (sizes, extent, number, nested, literal) for c in self.converters.values())
 
     @compares_bits.default
     def _any_float(self) -> bool:
-        return any(c in (float, number) for c in self.converters.values())
+        return any(c in (float, number, literal) for c in self.converters.values())
 
     def __repr__(self) -> str:
         return self.name
@@ -170,6 +170,11 @@ def nested(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
+def literal(value: Any) -> Any:
+    """As `nested`, with numbers that are compared by type and bits."""
+    return nested(value)
+
+
 def function(value: Any) -> Any:
     """A function of the host."""
     if not callable(value):
@@ -189,6 +194,7 @@ CONVERTERS: Mapping[str, Callable[[Any], Any]] = {
     "Extent": extent,
     "DType": as_dtype,
     "Nested": nested,
+    "Literal": literal,
     "Function": function,
 }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from attrs import frozen
@@ -40,7 +40,8 @@ class Kernel:
         With it `compute` and `into` are not needed.
     overwrites
         Positions of arguments whose memory `into` (or the ufunc) may write the result over, while it still
-        reads them; ``ALL`` for elementwise kernels. Only arguments of the result's own shape and dtype count.
+        reads them; ``ALL`` for elementwise kernels. Only arguments of the result's own shape and dtype count. Of an
+        operator with several results, ``overwrites(number of arguments, **params)``: the positions for each of them.
     scratch
         ``scratch(avals, **params)`` gives the scratch arrays that `into` wants, as a tuple of (shape, dtype).
     accepts
@@ -66,7 +67,7 @@ class Kernel:
     compute: Callable[..., Any] | None = None
     into: Callable[..., Any] | None = None
     ufunc: str | None = None
-    overwrites: tuple[int, ...] | str = ()
+    overwrites: tuple[int, ...] | str | Callable[..., tuple[tuple[int, ...], ...]] = ()
     scratch: Callable[..., tuple[tuple[tuple[int, ...], Any], ...]] | None = None
     accepts: Callable[..., bool] = always
     by_shape: bool = False
@@ -88,6 +89,21 @@ class Kernel:
         What only computes makes an array first, for which there may be no memory.
         """
         return self.infallible and (self.ufunc is not None or self.into is not None)
+
+
+def overwritten(kernel: Kernel, count: int, items: Any, results: int) -> list[Collection[int]]:
+    """For each result the positions of those of `count` arguments that the kernel may write it over.
+
+    Examples
+    --------
+    >>> overwritten(ufunc("add"), 2, (), 1)
+    [range(0, 2)]
+    """
+    if callable(kernel.overwrites):
+        return [*kernel.overwrites(count, **dict(items))]
+    if results != 1:
+        return [()] * results
+    return [range(count) if kernel.overwrites == ALL else [int(i) for i in kernel.overwrites]]
 
 
 def ufunc(name: str) -> Kernel:

@@ -189,6 +189,7 @@ _RANDOM_NORMAL = CATALOGUE["random_normal"]
 _RANDOM_BERNOULLI = CATALOGUE["random_bernoulli"]
 _MASKED = CATALOGUE["masked"]
 _BLOCKWISE = CATALOGUE["blockwise"]
+_BLOCKWISE_SEVERAL = CATALOGUE["blockwise_several"]
 _CONV2D_BLOCKWISE = CATALOGUE["conv2d_blockwise"]
 _TOKEN = CATALOGUE["token"]
 _PRINT = CATALOGUE["print"]
@@ -1280,11 +1281,19 @@ class Ops(Generic[T]):
     def blockwise(self, *xs: T | Scalar, steps: Any) -> T:
         """Elementwise operators, one after another, computed block by block so that no intermediate goes to memory.
 
-        A step is ``(operator's name, position of an operand, ...)``; positions count the arguments, then the steps. The
-        last step is the result, and has the shape to which all arguments broadcast. It has the bits that the operators
-        have one by one.
+        A step is ``(operator's name, position of an operand, ..., (parameter, value), ...)``; positions count the
+        arguments, then the steps. The last step is the result, and has the shape to which all arguments broadcast. It has
+        the bits that the operators have one by one.
         """
         return self._bind(_BLOCKWISE, *xs, steps=steps)
+
+    def blockwise_several(self, *xs: T | Scalar, steps: Any, outputs: Sizes) -> tuple[T, ...]:
+        """As `blockwise`, with the results that are named by their positions, and with reductions among the steps.
+
+        A reduction is over axes of the whole that do not include the first one, of a value that has the whole's shape; with
+        ``keepdims=True`` later steps may read it. It has the bits that the operators have one by one.
+        """
+        return self._bind(_BLOCKWISE_SEVERAL, *xs, steps=steps, outputs=outputs)
 
     def conv2d_blockwise(
         self,
@@ -1301,7 +1310,7 @@ class Ops(Generic[T]):
     ) -> T:
         """`conv2d` and the elementwise operators that follow it, finished block by block before a block leaves the caches.
 
-        A step is ``(operator's name, position of an operand, ...)``; positions count the convolution's result, the other
+        A step is ``(operator's name, position of an operand, ..., (parameter, value), ...)``; positions count the convolution's result, the other
         arguments, then the steps. The last step is the result. Other arguments broadcast to the convolution's result. The
         other parameters are those of `conv2d`.
         """

@@ -12,7 +12,7 @@ import numpy as np
 
 from nnc_func.aval import Aval
 from nnc_func.device.namespace import fresh, writing
-from nnc_func.facets.kernels import ALL, Kernel, takes_layouts
+from nnc_func.facets.kernels import Kernel, overwritten, takes_layouts
 from nnc_func.graph.ops.memory import relayout
 from nnc_func.op import Op
 from nnc_func.testing.comparing import at_once, equal, results
@@ -166,23 +166,23 @@ def layouts_do_not_matter(stack: Any, op: Op, given: Sequence[Any], params: Mapp
 
 def in_place_is_safe(stack: Any, op: Op, given: Sequence[Any], params: Mapping[str, Any]) -> None:
     """A kernel that may overwrite an argument gives the same when it does, also where the argument occurs twice."""
-    avals = _avals(stack, op, given, params)
-    if len(avals) != 1:
-        return
+    avals, items = _avals(stack, op, given, params), op.canonical(params)
     for kernel in kernels(stack, op, given, params):
-        allowed = range(len(given)) if kernel.overwrites == ALL else [int(i) for i in kernel.overwrites]
-        for position in allowed:
-            if position >= len(given) or stack.device.aval(given[position]) != avals[0]:
-                continue
-            mine = given[position]
-            alike = [i for i in allowed if given[i].shape == mine.shape and given[i].dtype == mine.dtype]
-            for together in dict.fromkeys([(position,), tuple(alike)]):
-                args = [given[position] if i in together else x for i, x in enumerate(given)]
-                wanted = fresh(stack.device.xp, kernel, op.canonical(params))(*args)
-                shared = given[position].copy()
-                args = [shared if i in together else x for i, x in enumerate(args)]
-                _written(stack, op, kernel, args, params, (shared,))
-                equal(shared, wanted, 0.0, f"{op}, kernel {kernel.name!r} over argument {together}")
+        for result, allowed in enumerate(overwritten(kernel, len(given), items, len(avals))):
+            for position in allowed:
+                if position >= len(given) or stack.device.aval(given[position]) != avals[result]:
+                    continue
+                mine = given[position]
+                alike = [i for i in allowed if given[i].shape == mine.shape and given[i].dtype == mine.dtype]
+                for together in dict.fromkeys([(position,), tuple(alike)]):
+                    args = [mine if i in together else x for i, x in enumerate(given)]
+                    wanted = results(op, fresh(stack.device.xp, kernel, items)(*args))
+                    shared = mine.copy()
+                    args = [shared if i in together else x for i, x in enumerate(args)]
+                    outs = [shared if i == result else _poisoned(a.shape, a.dtype) for i, a in enumerate(avals)]
+                    _written(stack, op, kernel, args, params, tuple(outs))
+                    for one, other in zip(outs, wanted, strict=True):
+                        equal(one, other, 0.0, f"{op}, kernel {kernel.name!r} over argument {together}")
 
 
 def views_are_views(stack: Any, op: Op, given: Sequence[Any], params: Mapping[str, Any]) -> None:

@@ -11,13 +11,13 @@ from pathlib import Path
 from tests.throughout import throughout
 
 LIBRARY = Path(__file__).resolve().parents[2] / "nnc_func"
-FUSED = "graph/ops/fused.py"  # an operator made of others: its facets are made of theirs
+FUSED = "graph/ops/steps.py"  # an operator made of others: its facets are made of theirs
 BATCHING = ("batching.py", "facets/batching.py")  # what becomes of the rows of a batch
 BARE = ("device/namespace.py", "device/null.py")  # a bare device refuses what Type and Shape refuse; Null infers
 VERIFIER = "engine/verifying/applications.py"  # a plan that anybody may have written: no layer has looked at it
 READERS = {  # facet: where in the library it may be read
     "moves": ("device/narrow.py",),
-    "dtype": ("graph/type.py", *BARE, "device/narrow.py", *BATCHING, VERIFIER, "testing/"),
+    "dtype": ("graph/type.py", FUSED, *BARE, "device/narrow.py", *BATCHING, VERIFIER, "testing/"),
     # rules and devices ask whether it is `broadcast`: elementwise
     "shape": (
         "graph/shape.py",
@@ -36,6 +36,7 @@ READERS = {  # facet: where in the library it may be read
     "pure": ("graph/symbol.py", "graph/optimiser.py", "graph/rules/", "engine/", FUSED, "testing/"),
     "effect": ("stacks.py", *BATCHING, "engine/effects.py", "graph/graph.py", "testing/"),
     "view": (
+        FUSED,
         "graph/rules/",
         "engine/",
         "device/null.py",
@@ -53,7 +54,7 @@ READERS = {  # facet: where in the library it may be read
     ),
     "place": ("graph/shape.py", "device/places.py", "engine/", "testing/"),
     "derivative": ("autodiff/", "testing/"),
-    "cost": ("graph/rules/", "graph/show.py", "engine/", "device/null.py", "models/summary.py", "testing/"),
+    "cost": (FUSED, "graph/rules/", "graph/show.py", "engine/", "device/null.py", "models/summary.py", "testing/"),
     "onnx": ("graph/exporting/", "testing/"),
     "samples": ("testing/",),
     "tolerance": ("engine/tuning/trials.py", "testing/"),  # what a kernel may differ by before it is chosen

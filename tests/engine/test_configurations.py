@@ -17,6 +17,7 @@ from nnc_func.config import config
 from nnc_func.engine.allocators import ALLOCATORS
 from nnc_func.engine.planning.schedule import ListScheduler
 from nnc_func.errors import NumericsError
+from nnc_func.graph.rules.fuse import fuse_elementwise
 from nnc_func.testing.programs import CONSTANT, INPUT, LARGEST, VARIABLE, Program, programs
 from nnc_func.testing.schedules import RandomScheduler
 
@@ -36,7 +37,7 @@ class Configuration:
     orders: tuple[str, ...]
     checked: bool
     spec: int
-    fused: bool
+    fused: str
     saved: bool
     retain: Any
     donated: tuple[int, ...]
@@ -50,7 +51,10 @@ class Configuration:
         engine = LAZY.engine.with_streams(self.streams, self.scheduler).with_allocator(ALLOCATORS[self.allocator])
         engine = engine.with_orders(*self.orders).checking_numerics(self.checked)
         stack = LAZY.swap(engine=engine)
-        return stack if self.fused else stack.swap(optimiser=stack.optimiser.without_rules("fuse_elementwise"))
+        if self.fused == "large":
+            return stack
+        rest = stack.optimiser.without_rules("fuse_elementwise")
+        return stack.swap(optimiser=rest.with_rules(fuse_elementwise.from_size(0)) if self.fused == "all" else rest)
 
 
 @st.composite
@@ -70,7 +74,7 @@ def configurations(draw: Any, program: Program) -> Configuration:
         orders=draw(st.sampled_from(ORDERS)),
         checked=draw(st.booleans()),
         spec=draw(st.sampled_from([0, 1, 2, 3])),
-        fused=draw(st.booleans()),
+        fused=draw(st.sampled_from(["none", "large", "all"])),
         saved=retain == "none" and draw(st.booleans()),
         retain=retain,
         donated=tuple(donated),

@@ -12,10 +12,13 @@ import nnc_func as nnc
 from nnc_func.config import config
 from nnc_func.engine.allocators import NoReuse
 from nnc_func.graph.ops import CATALOGUE
+from nnc_func.graph.rules.fuse import fuse_elementwise
 from nnc_func.testing.programs import CONSTANT, INPUT, LARGEST, VARIABLE, Leaf, Program, Step, programs
 from nnc_func.testing.schedules import RandomScheduler
 
 EAGER, LAZY = nnc.eager(), nnc.lazy()
+EVERY_SIZE = LAZY.optimiser.without_rules("fuse_elementwise").with_rules(fuse_elementwise.from_size(0))
+FUSED = LAZY.swap(optimiser=EVERY_SIZE)
 STACKS = {
     "eager": EAGER,
     "lazy": LAZY,
@@ -24,6 +27,7 @@ STACKS = {
     "as written": LAZY.swap(engine=LAZY.engine.with_orders("as_written")),
     "streams": LAZY.swap(engine=LAZY.engine.with_streams(3, RandomScheduler(0))),
     "eager over lazy": EAGER.swap(device=LAZY),
+    "fused": FUSED,
 }
 ULPS = 256  # of the largest number on the way: a dozen steps, each a few ulps, and sums of up to 500 elements
 MANY = settings(max_examples=4 * settings().max_examples)

@@ -14,7 +14,8 @@ from nnc_func.errors import NumericsError
 from nnc_func.facets.dtypes import kind_of
 from nnc_func.graph.ops.conv import conv2d
 from nnc_func.graph.ops.conv_fused import conv2d_blockwise
-from nnc_func.graph.ops.fused import blockwise, step_operator
+from nnc_func.graph.ops.fused import blockwise, blockwise_several
+from nnc_func.graph.ops.steps import parsed
 
 
 @frozen(repr=False)
@@ -132,12 +133,12 @@ def _step(found: Application, operands: list[Any], device: Any) -> str:
         values = [device.bind(conv2d, *values[:2], **params), *values[2:]]
         if not _finite(device.to_numpy(values[0])):
             return conv2d.name
-    elif found.op is blockwise:
+    elif found.op in (blockwise, blockwise_several):
         steps = params["steps"]
     else:
         return ""
-    for name, *at in steps:
-        values.append(device.bind(step_operator(name), *(values[i] for i in at)))
+    for op, at, items in map(parsed, steps):
+        values.append(device.bind(op, *(values[i] for i in at), **dict(items)))
         if not _finite(device.to_numpy(values[-1])):
-            return str(name)
+            return op.name
     return ""

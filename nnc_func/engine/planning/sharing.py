@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from itertools import accumulate
 
 from nnc_func.engine.plan import ARENA, DONATED, LENT, NEXT, OUTPUT, VARIABLE
 from nnc_func.engine.planning.lending import borrowers
 from nnc_func.engine.planning.storages import FOREVER, Storages
-from nnc_func.facets.kernels import ALL, Kernel
+from nnc_func.facets.kernels import overwritten
 from nnc_func.graph.node import Node
 
 TOLERATED = 1.1  # so many times the bytes of a plan with a long commit section one with the shortest may need
@@ -65,27 +66,33 @@ def _variable(work: Storages, at: int) -> int:
 
 
 def _share(work: Storages) -> None:
-    for t, (_, kernel, operands, results, _, view) in enumerate(work.instructions):
-        if view or len(results) != 1 or not kernel.overwrites or not work.whole[results[0]]:
+    for t, (node, kernel, operands, results, _, view) in enumerate(work.instructions):
+        if view or not kernel.overwrites:
             continue
-        result = results[0]
-        mine = work.storage[result]
-        kind = work.kind[mine]
-        if kind == OUTPUT or (work.pinned is not None and mine in work.pinned):
-            continue
-        allowed = range(len(operands)) if kernel.overwrites == ALL else kernel.overwrites
-        for position in allowed:
-            slot = operands[position]
-            if (
-                work.whole[slot]
-                and work.avals[slot] == work.avals[result]
-                and _dies(work, t, slot, operands, kind, mine, kernel)
-            ):
-                work.take_over(mine, work.root(work.storage[slot]))
-                break
+        every = overwritten(kernel, len(operands), node.items, len(results))
+        taken: set[int] = set()
+        for result, allowed in zip(results, every, strict=True):
+            mine = work.storage[result]
+            kind = work.kind[mine]
+            if not work.whole[result] or kind == OUTPUT or (work.pinned is not None and mine in work.pinned):
+                continue
+            for position in allowed:
+                slot = operands[position]
+                home = work.root(work.storage[slot])
+                if (
+                    home not in taken
+                    and work.whole[slot]
+                    and work.avals[slot] == work.avals[result]
+                    and _dies(work, t, slot, operands, kind, mine, allowed)
+                ):
+                    work.take_over(mine, home)
+                    taken.add(home)
+                    break
 
 
-def _dies(work: Storages, t: int, slot: int, operands: tuple[int, ...], kind: str, mine: int, kernel: Kernel) -> bool:
+def _dies(
+    work: Storages, t: int, slot: int, operands: tuple[int, ...], kind: str, mine: int, allowed: Collection[int]
+) -> bool:
     storage = work.root(work.storage[slot])
     if work.last[storage] != t or work.nbytes[storage] != work.nbytes[mine]:
         return False
@@ -101,7 +108,6 @@ def _dies(work: Storages, t: int, slot: int, operands: tuple[int, ...], kind: st
     elif work.kind[storage] not in (ARENA, DONATED) or kind == NEXT:
         return False
     # the same memory at another position must be the same elements, and overwriting it there allowed too
-    allowed = range(len(operands)) if kernel.overwrites == ALL else kernel.overwrites
     return all(
         work.root(work.storage[o]) != storage
         or (i in allowed and work.whole[o] and work.avals[o].shape == work.avals[slot].shape)

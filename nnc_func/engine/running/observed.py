@@ -15,11 +15,11 @@ import numpy as np
 from nnc_func.declaration import Items
 from nnc_func.errors import DeviceError
 from nnc_func.graph.ops.conv_fused import conv2d_blockwise
-from nnc_func.graph.ops.fused import blockwise
+from nnc_func.graph.ops.fused import blockwise, blockwise_several
 from nnc_func.graph.origin import PARTS, lines, told
 from nnc_func.op import Op
 
-FUSED = (blockwise, conv2d_blockwise)
+FUSED = (blockwise, blockwise_several, conv2d_blockwise)
 
 
 def called(op: Op, items: Items) -> str:

@@ -29,7 +29,7 @@ def replayed(replay: Any) -> None:
             if t >= until[slot]:
                 replay.reads(t, i)
                 break
-        if i.scratch or len(results) != 1 or not written(t, i, operands, results[0]):
+        if i.scratch or len(results) != 1 or i.op.several or not written(t, i, operands, results[0]):
             replay.kernel(t, i)
 
 

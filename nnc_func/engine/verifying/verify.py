@@ -189,7 +189,7 @@ class _Replay:
                 position and any(home[s] == number and self.meet(self.region[s], region) for s in i.results[:position])
             ):
                 raise PlanError(f"{self.named(t)} writes {self.told(number)} twice: results and scratch must differ")
-            over = number in held and self.in_place(t, i, slot)
+            over = number in held and self.in_place(t, i, position)
             if not region.is_dense and not self.allowed(i)[1]:
                 raise PlanError(f"{self.named(t)} writes slot {slot} in strides, which kernel {i.kernel!r} cannot")
             self.writes(t, slot, over)
@@ -315,14 +315,17 @@ class _Replay:
             self._allowed[i.op, i.kernel] = found
         return found
 
-    def in_place(self, t: int, i: Instruction, result: int) -> bool:
-        """Whether a result is written over an operand, each of which its kernel may then overwrite.
+    def in_place(self, t: int, i: Instruction, position: int) -> bool:
+        """Whether a result, by position, is written over an operand, each of which its kernel may then overwrite.
 
         An operand that is a part of it, or all of it in another order, would be read after other elements of it were
         written.
         """
+        result = i.results[position]
         number, aval, region = self.home[result], self.plan.slots[result].aval, self.region[result]
         allowed, over = self.allowed(i)[0], False
+        if callable(allowed):
+            allowed = allowed(len(i.operands), **dict(i.items))[position]
         for argument, slot in enumerate(i.operands):
             if self.home[slot] != number or not self.meet(self.region[slot], region):
                 continue

@@ -21,8 +21,8 @@ from nnc_func.facets.onnx import windows as onnx_windows
 from nnc_func.facets.samples import Samples
 from nnc_func.facets.views import Cost
 from nnc_func.graph.ops.conv import conv2d, convolved
-from nnc_func.graph.ops.families import Nested, Tensor
-from nnc_func.graph.ops.fused import Steps, call_steps, lowered, one_by_one, step_dtypes, step_operator
+from nnc_func.graph.ops.families import Literal, Nested, Tensor
+from nnc_func.graph.ops.steps import Steps, call_steps, lowered, one_by_one, step_dtypes, step_flops
 from nnc_func.op import operator
 
 CHANNELS_INNERMOST = {NHWC: None, NCHW: (0, 2, 3, 1)}  # the layout of images of a data format
@@ -44,7 +44,7 @@ def _dtype(x: Any, w: Any, *others: Any, steps: Steps, **_: Any) -> Any:
 
 def _cost(args: tuple[Any, ...], results: tuple[Any, ...], *, steps: Steps, **params: Any) -> Cost:
     product = conv2d.cost(args[:2], results, **params).flops
-    return Cost(product + sum(step_operator(name).cost(args, results).flops for name, *_ in steps), threaded=True)
+    return Cost(product + step_flops(steps, (results[0], *args[2:])), threaded=True)
 
 
 # --- one by one, in any namespace ----------------------------------------------------------------
@@ -53,7 +53,7 @@ def _cost(args: tuple[Any, ...], results: tuple[Any, ...], *, steps: Steps, **pa
 def _one_by_one(kernel: Kernel) -> Any:
     def compute(xp: Any, x: Any, w: Any, *others: Any, steps: Steps, **params: Any) -> Any:
         first = kernel.compute(xp, x, w, **params)  # type: ignore[misc]
-        return one_by_one(xp, (first, *others), first.shape, steps)
+        return one_by_one(xp, (first, *others), steps)[-1]
 
     return compute
 
@@ -75,12 +75,12 @@ def accepts(avals: Any, *, steps: Steps, data_format: str, **params: Any) -> boo
 
 
 def _registers(dtypes: tuple[Any, ...], steps: Steps) -> Any:
-    return lowered(steps, dtypes, own=True)
+    return lowered(steps, dtypes, ((True,),) * len(dtypes), own=True)
 
 
 def _scratch(avals: Any, *, steps: Steps, **params: Any) -> Any:
     dtypes = tuple(a.dtype for a in (avals[0], *avals[2:]))
-    return conv_rows.scratch(avals[:2], _registers(dtypes, steps).registers[1:], **params)
+    return conv_rows.scratch(avals[:2], tuple(d for d, _ in _registers(dtypes, steps).registers[1:]), **params)
 
 
 def _into(xp: Any, arrays: Any, outs: Any, scratch: Any, *, steps: Steps, data_format: str, **params: Any) -> None:
@@ -138,12 +138,12 @@ CASES = tuple(
     samples=Samples(relation="cases", cases=CASES),
 )
 def conv2d_blockwise(
-    x: Tensor, w: Tensor, /, *others: Tensor, steps: Nested, stride: Nested = (1, 1), padding: Nested = "VALID",
+    x: Tensor, w: Tensor, /, *others: Tensor, steps: Literal, stride: Nested = (1, 1), padding: Nested = "VALID",
     dilation: Nested = (1, 1), groups: int = 1, data_format: str = "NHWC",
 ) -> Tensor:  # fmt: skip
     """`conv2d` and the elementwise operators that follow it, finished block by block before a block leaves the caches.
 
-    A step is ``(operator's name, position of an operand, ...)``; positions count the convolution's result, the other
-    arguments, then the steps. The last step is the result. Other arguments broadcast to the convolution's result. The
-    other parameters are those of `conv2d`.
+    A step is ``(operator's name, position of an operand, ..., (parameter, value), ...)``; positions count the
+    convolution's result, the other arguments, then the steps. The last step is the result. Other arguments broadcast to
+    the convolution's result. The other parameters are those of `conv2d`.
     """

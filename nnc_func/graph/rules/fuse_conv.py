@@ -7,21 +7,15 @@ from typing import Any
 from nnc_func.graph.node import Node, Value
 from nnc_func.graph.ops.conv import conv2d
 from nnc_func.graph.ops.conv_fused import accepts, conv2d_blockwise
-from nnc_func.graph.ops.fused import is_step, step_kernel
+from nnc_func.graph.ops.steps import is_reduction, told
 from nnc_func.graph.origin import merged
-from nnc_func.graph.rules.fuse import MOST, now
+from nnc_func.graph.rules.fuse import MOST, is_step, now
 from nnc_func.graph.rules.rule import ROUNDING, whole_graph
 
 
 def _is_step(node: Node, like: Any, taken: set[Node]) -> bool:
     """Whether a node can be computed on a block of a convolution's result, and is not taken by another one."""
-    return (
-        node not in taken
-        and bool(node.avals)
-        and node.aval == like
-        and is_step(node.op)
-        and step_kernel(node.op, tuple(a.dtype for a in node.args)) is not None
-    )
+    return node not in taken and bool(node.avals) and node.aval == like and is_step(node) and not is_reduction(node.op)
 
 
 def _followed(
@@ -89,8 +83,8 @@ def _fused(members: list[Node], done: dict[Node, Node], builder: Any) -> Node:
     inside = set(members)
     others = list(dict.fromkeys(a for step in steps for a in step.args if a.node not in inside))
     position: dict[Value, int] = {a: i for i, a in enumerate([first, *others, *steps])}
-    told = tuple((step.op.name, *(position[a] for a in step.args)) for step in steps)
-    items = conv2d_blockwise.canonical({"steps": told, **first.params})
+    written = tuple(told(step.op, tuple(position[a] for a in step.args), step.items) for step in steps)
+    items = conv2d_blockwise.canonical({"steps": written, **first.params})
     args = tuple(now(done, a) for a in (*first.args, *others))
     found: Node = builder.made(conv2d_blockwise, args, items, steps[-1].avals)
     return found

@@ -1,0 +1,172 @@
+"""Work that goes block by block through arrays: how they are cut, and who takes which block.
+
+A block is some rows of what lies side by side, as many as stay in the caches from the first step to the last. Blocks
+are dealt out to as many threads as BLAS may use; which thread takes one does not change its bits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
+from typing import Any
+
+from attrs import frozen
+
+from nnc_func.device import workers
+from nnc_func.device.kernels.move import memory_order
+from nnc_func.facets.dims import product as size_of
+
+REGISTER = 1 << 20  # bytes of a register, for all threads together
+BLOCK = 1 << 19  # of what one thread takes at a time: it fits in the second cache
+WORTH = 1 << 20  # elements times steps that another thread may take: it is some 300 µs
+THREADS = 8
+Pattern = tuple[bool, ...]
+Where = tuple[slice, ...]
+Run = Callable[[list[Any]], None]
+
+
+@frozen
+class Grid:
+    """How a shape is cut: along `axis` so many `rows` at a time, axes before it one by one, axes behind it not at all.
+
+    Examples
+    --------
+    >>> [where[0] for where in Grid((5, 7), 0, 3).blocks()]
+    [slice(0, 3, None), slice(3, 5, None)]
+    """
+
+    shape: tuple[int, ...]
+    axis: int
+    rows: int
+
+    @property
+    def largest(self) -> int:
+        """Elements of the largest block."""
+        return self.rows * math.prod(self.shape[self.axis + 1 :])
+
+    def blocks(self) -> Iterator[Where]:
+        """Where each block is."""
+        behind = tuple(slice(0, n) for n in self.shape[self.axis + 1 :])
+        length = self.shape[self.axis]
+        for at in product(*map(range, self.shape[: self.axis])):
+            before = tuple(slice(i, i + 1) for i in at)
+            for start in range(0, length, self.rows):
+                yield (*before, slice(start, min(start + self.rows, length)), *behind)
+
+
+def grid(shape: tuple[int, ...], elements: int, whole: int, threads: int = 1) -> Grid:
+    """A shape cut into blocks of at most so many elements; the axes from `whole` on stay in one piece.
+
+    Examples
+    --------
+    >>> grid((8, 64, 56, 56), 1 << 17, 4)
+    Grid(shape=(8, 64, 56, 56), axis=1, rows=32)
+    """
+    axis, behind = 0, math.prod(shape[1:])
+    while axis < whole - 1 and behind > elements:
+        axis += 1
+        behind = math.prod(shape[axis + 1 :])
+    length = shape[axis]
+    count = -(-length // max(1, elements // max(1, behind)))
+    if threads > 1 and axis == 0:
+        count = -(-count // threads) * threads
+    return Grid(shape, axis, max(1, -(-length // max(1, count))))
+
+
+def held(shape: Any, itemsize: int, whole: int) -> int:
+    """Elements that a register has for all threads together, of results of that shape whose widest value is given."""
+    most = REGISTER // itemsize
+    size = size_of(shape)
+    if not isinstance(size, int):
+        return most
+    unit = int(math.prod(shape[whole:]))
+    return max(1, min(size, max(most, unit * min(2, size // max(1, unit)))))
+
+
+def register_size(shape: Any, pattern: Pattern, most: int) -> int:
+    """Elements of a register for values of that pattern, where one of full values has `most`."""
+    own, size = size_of(tuple(n for n, has in zip(shape, pattern, strict=True) if has)), size_of(shape)
+    return max(1, min(most, THREADS * own)) if isinstance(own, int) and own != size else most
+
+
+def threads_for(shape: tuple[int, ...], steps: int, register: int, whole: int) -> int:
+    """How many threads share the work."""
+    size = math.prod(shape)
+    if size * steps < 2 * WORTH:
+        return 1
+    unit = max(1, math.prod(shape[whole:]))
+    return max(1, min(THREADS, workers.spare(), size * steps // WORTH, register // unit, size // unit))
+
+
+@frozen
+class Blocks:
+    """Arrays as they are seen, block by block.
+
+    Attributes
+    ----------
+    arrays, count
+        Arguments and results, each of which broadcasts to the shape; how many are arguments.
+    registers, scratch
+        Dtype and pattern of each register, and memory of it for all threads.
+    runs
+        (argument, register): a number of which a register is full.
+    """
+
+    arrays: Sequence[Any]
+    count: int
+    registers: Sequence[tuple[Any, Pattern]]
+    scratch: Sequence[Any]
+    runs: Sequence[tuple[int, int]] = ()
+
+    def run(self, cut: Grid, threads: int, call: Run) -> None:
+        """Call it with the blocks of arguments, registers and results, for each place."""
+        shared = iter([*cut.blocks()])  # that of a list may be shared: each thread takes the next one
+
+        def work(thread: int) -> None:
+            shares = [s.shape[0] // threads for s in self.scratch]
+            mine = [s[thread * n : (thread + 1) * n] for s, n in zip(self.scratch, shares, strict=True)]
+            for number, register in self.runs:
+                mine[register].fill(self.arrays[number].item())
+            views: dict[tuple[int, ...], list[Any]] = {}
+            for where in shared:
+                extents = tuple([w.stop - w.start for w in where])
+                registers = views.get(extents)
+                if registers is None:
+                    registers = views[extents] = self._views(extents, mine)
+                parts = [self._part(a, where) for a in self.arrays]
+                call([*parts[: self.count], *registers, *parts[self.count :]])
+
+        workers.side_by_side(work, threads)
+
+    def _views(self, extents: tuple[int, ...], mine: list[Any]) -> list[Any]:
+        found = []
+        for (_, pattern), memory in zip(self.registers, mine, strict=True):
+            shape = tuple([n if own else 1 for n, own in zip(extents, pattern, strict=True)])
+            found.append(memory[: math.prod(shape)].reshape(shape))
+        return found
+
+    @staticmethod
+    def _part(array: Any, where: Where) -> Any:
+        return array[tuple([w if n != 1 else slice(None) for w, n in zip(where, array.shape, strict=True)])]
+
+
+def wide(array: Any, shape: tuple[int, ...]) -> Any:
+    """The array with as many axes as the shape has."""
+    return array.reshape((1,) * (len(shape) - array.ndim) + array.shape)
+
+
+def few_axes(arrays: Sequence[Any], shape: tuple[int, ...]) -> tuple[tuple[int, ...], list[Any]]:
+    """Arrays that broadcast to the shape, and it, with one axis where all lie side by side in one order.
+
+    Else they have all axes, in the order in which the last of them, a result, lies in memory.
+    """
+    seen = [wide(a, shape or (1,)) for a in arrays]
+    shape = shape or (1,)
+    if not seen[-1].flags.c_contiguous:
+        order = memory_order(seen[-1])
+        seen = [a.transpose(order) for a in seen]
+        shape = tuple(shape[i] for i in order)
+    if all(a.size == 1 or (a.shape == shape and a.flags.c_contiguous) for a in seen):
+        return (math.prod(shape),), [a.reshape(-1) for a in seen]
+    return shape, seen
