@@ -1310,9 +1310,9 @@ class Ops(Generic[T]):
     ) -> T:
         """`conv2d` and the elementwise operators that follow it, finished block by block before a block leaves the caches.
 
-        A step is ``(operator's name, position of an operand, ..., (parameter, value), ...)``; positions count the convolution's result, the other
-        arguments, then the steps. The last step is the result. Other arguments broadcast to the convolution's result. The
-        other parameters are those of `conv2d`.
+        A step is ``(operator's name, position of an operand, ..., (parameter, value), ...)``; positions count the
+        convolution's result, the other arguments, then the steps. The last step is the result. Other arguments broadcast to
+        the convolution's result. The other parameters are those of `conv2d`.
         """
         return self._bind(
             _CONV2D_BLOCKWISE, x, w, *others, steps=steps, stride=stride, padding=padding, dilation=dilation,
