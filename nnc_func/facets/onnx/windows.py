@@ -9,7 +9,7 @@ import numpy as np
 from attrs import frozen
 
 from nnc_func.facets.dims import known, product
-from nnc_func.facets.onnx.elementwise import blockwise
+from nnc_func.facets.onnx.fused import blockwise
 from nnc_func.facets.windows import amounts, image_axes, image_shape, numbers, window_extents
 
 FIRST, LAST = "NCHW", "NHWC"

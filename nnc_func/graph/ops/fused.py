@@ -14,6 +14,7 @@ from nnc_func.facets import layouts, shapes
 from nnc_func.facets.derivatives import NOT_DIFFERENTIABLE, Linear
 from nnc_func.facets.kernels import ALL, Kernel, reference
 from nnc_func.facets.onnx import elementwise as onnx_elementwise
+from nnc_func.facets.onnx import fused as onnx_fused
 from nnc_func.facets.samples import ANY, EXACT, Samples
 from nnc_func.graph.ops.families import Literal, Sizes, Tensor, elementwise, in_steps
 from nnc_func.graph.ops.reduce import SUMMED
@@ -197,7 +198,7 @@ CASES = tuple(
     ),
     derivative=MADE_LATE,
     cost=cost_of,
-    onnx=onnx_elementwise.blockwise,
+    onnx=onnx_fused.blockwise,
     tolerance=EXACT,
     samples=Samples(relation="cases", cases=CASES),
 )
@@ -294,7 +295,7 @@ SEVERAL = tuple(
     ),
     derivative=MADE_LATE,
     cost=cost_of,
-    onnx=onnx_elementwise.blockwise_several,
+    onnx=onnx_fused.blockwise_several,
     tolerance=SUMMED,
     samples=Samples(relation="cases", cases=SEVERAL),
 )
