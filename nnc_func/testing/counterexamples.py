@@ -102,7 +102,7 @@ class Work:
     launches
         Applications that compute something.
     nbytes, flops
-        Read and written by these, and their arithmetic.
+        Read and written by these, constant numbers aside, and their arithmetic.
     """
 
     nodes: int
@@ -137,7 +137,7 @@ def work(roots: Iterable[Value]) -> Work:
     """
     found = [0, 0, 0, 0]
     for node in topological(list(roots)):
-        if node.op in (INPUT, CONSTANT):
+        if node.op in (INPUT, CONSTANT) or _is_number(node):
             continue
         found[0] += 1
         if node.op.view is not None:
@@ -146,9 +146,14 @@ def work(roots: Iterable[Value]) -> Work:
         params = substitute(node.items, dict.fromkeys(symbols_of(node.items), EXTENT))
         cost = node.op.cost(args, results, **dict(params))
         found[1] += 1
-        found[2] += sum(a.nbytes for a in (*args, *results)) + cost.extra_bytes
+        read = [a for a, value in zip(args, node.args, strict=True) if not _is_number(value.node)]
+        found[2] += sum(a.nbytes for a in (*read, *results)) + cost.extra_bytes
         found[3] += cost.flops
     return Work(*found)
+
+
+def _is_number(node: Node) -> bool:
+    return bool(node.op is CONSTANT or (node.op.name == "full" and not node.args)) and node.aval.size == 1
 
 
 def _sized(aval: Any) -> Any:

@@ -31,6 +31,7 @@ LABELS = ("x", "y", "z", "u", "v", "w")
 TRIES = 8  # shapes and parameters that are tried so that an operator gives a wanted shape
 
 Shape = tuple[int, ...]
+Wanted = dict[Op, tuple[list[tuple[Op, ...]], ...]]
 
 
 @frozen(eq=False)
@@ -240,6 +241,9 @@ class Making:
         """An input and its value."""
         shape = self.based() if hint is None else hint
         dtype = np.dtype(self.pick(DTYPES) if self.chance(6) else wanted or self.dtype)
+        alike = [n for n in self.feeds if n.aval == Aval(shape, dtype)]
+        if alike and self.chance(ODD * 4):
+            return self.pick(alike)  # type: ignore[no-any-return]  # two operands may be one
         label = LABELS[len(self.feeds)] if len(self.feeds) < len(LABELS) else f"x{len(self.feeds)}"
         node: Node = self.operator.symbol.input(label, Aval(shape, dtype))
         self.feeds[node] = self.elements(shape, dtype)
@@ -286,10 +290,10 @@ class Making:
 
     # --- for rules without a left side
 
-    def operation(self, wanted: dict[Op, list[tuple[Op, ...]]]) -> Value:
+    def operation(self, wanted: Wanted) -> Value:
         """An operator on operands of operators, such as a rule wants to look at."""
         op = self.pick(wanted)
-        heads = self.pick(wanted[op])
+        heads = self.pick(self.pick([row for row in wanted[op] if row]))
         hints, params = self.fitting(op, len(heads), None)
         args = [self.headed(head, hint) for head, hint in zip(heads, hints, strict=True)]
         return self.bound(op, args, params)
@@ -356,15 +360,20 @@ def _sampled(function: Callable[..., Any]) -> Apply:
 
 
 @cache
-def _wanted(rule: Rewriter, ops: Catalogue) -> dict[Op, list[tuple[Op, ...]]]:
-    """Of each operator the operators of operands on which the rule wants to look at it."""
-    found: dict[Op, list[tuple[Op, ...]]] = {}
-    usable = [op for op in ops.values() if op.pure and not op.several and op.args]
+def _wanted(rule: Rewriter, ops: Catalogue) -> Wanted:
+    """Of each operator the operators of operands on which the rule wants to look at it: leaves, and others."""
+    found: Wanted = {}
+    usable = [op for op in ops.values() if op.pure and not op.several and op.args and not _is_made_of_others(op)]
     for op in usable:
         arity = len(op.args) + op.variadic
-        mixed = itertools.product((CONSTANT, ops["full"], INPUT), repeat=arity) if arity < 4 else ()
+        leaves = itertools.product((CONSTANT, ops["full"], INPUT), repeat=arity) if arity < 4 else ()
         above = ((*(INPUT,) * i, inner, *(INPUT,) * (arity - 1 - i)) for inner in usable for i in range(arity))
-        heads = [h for h in itertools.chain(mixed, above) if rule.wants(op, h)]
-        if heads:
-            found[op] = heads
+        rows = tuple([heads for heads in row if rule.wants(op, heads)] for row in (leaves, above))
+        if any(rows):
+            found[op] = rows
     return found
+
+
+def _is_made_of_others(op: Op) -> bool:
+    """Whether a parameter names operators: nothing is drawn for that."""
+    return "steps" in op.params

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 
 from nnc_func.errors import NncError, OperatorError
 from nnc_func.facets.dtypes import kind_of
@@ -38,12 +38,15 @@ class Outcome:
         The strictest numerics that it keeps to there, as far as was looked: one below the rule's own, or that.
     changes_nonfinite
         NaN or infinity is elsewhere.
+    old
+        What it replaces, where that is not the root.
     """
 
     new: Value | None = None
     why: str = ""
     level: Numerics = EXACT
     changes_nonfinite: bool = False
+    old: Value | None = None
 
     @property
     def fires(self) -> bool:
@@ -88,22 +91,39 @@ class Trial:
 
     def outcome(self, rule: AnyRule, instance: Instance) -> Outcome:
         """The rule applied to the graph's root, and what is wrong with that."""
+        if isinstance(rule, Pass):
+            return self._passed(rule, instance)
         root = instance.root
+        held = {} if isinstance(rule, Rule) else _constants(root)
         try:
             new = self.attempt(rule, root)
         except Exception as error:
             if isinstance(error, OperatorError) and isinstance(rule, Rule) and any(map(_is_folded, parts(rule.rhs))):
                 return Outcome()  # the constant is left to the run
             return Outcome(why=f"the right side cannot be built: {type(error).__name__}: {error}")
-        if new is None:
-            return Outcome()
-        if new.aval != root.aval:
-            return Outcome(new, f"{root.aval} became {new.aval}")
-        return self.compared(rule, instance, new)
+        if any(not np.array_equal(node.data, before, equal_nan=True) for node, before in held.items()):
+            return Outcome(new, "it writes to the memory of a constant")
+        return Outcome() if new is None else self.compared(rule, root, new, instance.feeds)
 
-    def compared(self, rule: Any, instance: Instance, new: Value) -> Outcome:
-        """Both values, computed and compared as the rule's numerics ask."""
-        both = values(instance.root, new, instance.feeds, self.device)
+    def _passed(self, rule: Pass, instance: Instance) -> Outcome:
+        """A pass on the root, and where what is computed on the way is asked for too."""
+        alone = applied(rule, self.builder, (instance.root,))
+        if alone is None:
+            return Outcome()
+        found = self.compared(rule, instance.root, alone[0], instance.feeds)
+        every = tuple(n for n in topological([instance.root]) if n.args and not n.op.several)
+        made = None if found.why else applied(rule, self.builder, every)
+        for old, new in zip(every, made or every, strict=True):
+            shared = self.compared(rule, old, new, instance.feeds)
+            if shared.why:
+                return evolve(shared, old=old, why=f"where others use what is computed on the way:\n{shared.why}")
+        return found
+
+    def compared(self, rule: Any, old: Value, new: Value, feeds: Any) -> Outcome:
+        """Both avals and values, computed and compared as the rule's numerics ask."""
+        if new.aval != old.aval:
+            return Outcome(new, f"{old.aval} became {new.aval}")
+        both = values(old, new, feeds, self.device)
         if both is None:
             return Outcome()  # not a legal graph after all
         numerics, fast = rule.numerics, rule.fast_math
@@ -114,6 +134,11 @@ class Trial:
         stricter = SIGNED_ZERO if numerics > SIGNED_ZERO else EXACT  # how far it rounds tells not why
         level = numerics if numerics and both.difference(stricter, fast) else stricter
         return Outcome(new, "", level, moves)
+
+
+def _constants(root: Node) -> dict[Node, Any]:
+    """Constants of a graph, and copies of their elements."""
+    return {n: n.data.copy() for n in topological([root]) if n.op is CONSTANT}
 
 
 def _is_folded(part: Any) -> bool:
@@ -202,5 +227,5 @@ def nodes_of(roots: list[Value]) -> int:
 
 def told_of(rule: Any, instance: Instance, outcome: Outcome) -> str:
     """The rule, what is wrong, and code that shows it."""
-    values = {"before": instance.root} | ({} if outcome.new is None else {"after": outcome.new})
+    values = {"before": outcome.old or instance.root} | ({} if outcome.new is None else {"after": outcome.new})
     return f"{rule}\n{outcome.why}\n{code(values, instance.feeds)}"

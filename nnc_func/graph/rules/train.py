@@ -157,4 +157,5 @@ def cross_entropy_of_parts(x, y, a: Param, k: Param):
 @rule
 def log_of_softmax(x, k: Param):
     """The logarithm of a softmax is computed at once, and finite where the softmax vanishes."""
-    return rewrite(log(softmax(x, axis=k))).to(log_softmax(x, axis=k)).up_to(ROUNDING).with_fast_math()
+    shares = softmax(x, axis=k)
+    return rewrite(log(shares)).to(log_softmax(x, axis=k)).when(used_once(shares)).up_to(ROUNDING).with_fast_math()

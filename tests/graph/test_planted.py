@@ -1,0 +1,66 @@
+"""Every planted fault is refuted, soon, for what is wrong with it, by a small graph whose code shows it."""
+
+from __future__ import annotations
+
+from time import process_time
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nnc_func.graph.rules.rule import AnyRule
+from nnc_func.testing.rules import Report, examined
+from tests.graph import planted
+from tests.graph.rewriting import stack_with_fused
+
+PLANTED = [r for r in vars(planted).values() if isinstance(r, AnyRule) and r.module == planted.__name__]
+SECONDS, NODES = 10.0, 6
+USELESS = {
+    "never_fires": "it fires on 0 of",
+    "double_by_adding": "never saves anything",
+    "distribute": "never saves anything",
+    "add_and_multiply": "computes again what others use",
+    "needless_condition": "is not needed",
+    "needless_numerics": "it says rounding, but keeps to",
+    "needless_fast_math": "it says fast math, but keeps",
+    "exchange": "does not end",
+    "subtract_by_adding": "does not end: add_negative and subtract_by_adding",
+    "grow": "does not end: grow",
+}
+
+
+@pytest.fixture(scope="module")
+def lazy() -> Any:
+    return stack_with_fused()
+
+
+@pytest.mark.parametrize("each", PLANTED, ids=lambda r: r.name)
+def test_a_planted_fault_is_refuted(each: Any, lazy: Any) -> None:
+    start = process_time()
+    report = examined(each, lazy)
+    assert process_time() - start < SECONDS
+    wanted = USELESS.get(each.name)
+    if wanted is None:
+        assert report.counterexample
+        assert 1 <= report.nodes <= NODES
+        if "stack.compile" not in report.counterexample:
+            shows_a_difference(report)
+    else:
+        assert not report.counterexample
+        assert wanted in "\n".join(report.faults)
+
+
+def shows_a_difference(report: Report) -> None:
+    """The counterexample's own code runs, and what it computes is not the same before and after."""
+    found: dict[str, Any] = {}
+    with np.errstate(all="ignore"):
+        exec(report.counterexample[report.counterexample.index("import nnc_func") :], found)
+    if "after" in found:
+        before, after = (getattr(found[name], "numpy", lambda name=name: found[name])() for name in ("before", "after"))
+        assert (before.dtype, before.shape, before.tobytes()) != (after.dtype, after.shape, after.tobytes()), report
+
+
+def test_there_are_enough_of_them() -> None:
+    assert len(PLANTED) >= 30
+    assert len({r.name for r in PLANTED}) == len(PLANTED)
+    assert USELESS.keys() <= {r.name for r in PLANTED}
