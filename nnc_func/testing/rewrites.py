@@ -183,25 +183,25 @@ class Values:
         return f"{why}\nwas: {short(self.was)}\nis:  {short(self.now)}" if why else ""
 
 
-def values(old: Value, new: Value, feeds: Any, device: Any) -> Values | None:
-    """Of a graph and of what it became; None where the first cannot be computed."""
+def values(old: Value, new: Value, feeds: Any, device: Any, dims: Any = None) -> Values | None:
+    """Of a graph and of what it became, unknown axes being as `dims` says; None where the first cannot be computed."""
 
     def oracle() -> Any:
         if kind_of(old.dtype) != "f":
             return None
         finer = np.longdouble if old.dtype.itemsize == 8 else np.float64
         try:
-            (found,), _ = evaluated([old], feeds, device, finer)
+            (found,), _ = evaluated([old], feeds, device, finer, dims)
         except NncError:
             return None
         return found
 
     try:
-        (was,), scale = evaluated([old], feeds, device)
+        (was,), scale = evaluated([old], feeds, device, None, dims)
     except NncError:
         return None
     try:
-        (now,), _ = evaluated([new], feeds, device)
+        (now,), _ = evaluated([new], feeds, device, None, dims)
     except NncError as error:
         return Values(was, None, scale, oracle, str(error))
     return Values(was, now, scale, oracle)

@@ -20,6 +20,7 @@ from nnc_func.testing.choices import Choices, Found, search, shrunk
 from nnc_func.testing.instances import FIRST, Instance, made
 from nnc_func.testing.rewrites import Outcome, Trial, quiet, size_of, told_of
 from nnc_func.testing.together import ends_and_agrees
+from nnc_func.testing.unknown import wrong_where_unknown
 from nnc_func.testing.worth import never_saves, repeats_work
 
 FIRES = 0.05  # of its own instances, at least
@@ -150,8 +151,8 @@ class Checking:
         Each of these to the rule with all conditions.
     seen, fired
         Graphs drawn, and on how many it fired.
-    kept
-        Some of these.
+    kept, missed
+        Some of these, and some of the others.
     levels
         Numerics that were made use of; "fast math" if NaN or infinity moved.
     """
@@ -168,6 +169,7 @@ class Checking:
             raise RuleError(f"{rule.name} has no instance: the stack's catalogue lacks its operators")
         self.seen = self.fired = 0
         self.kept: list[Drawn] = []
+        self.missed: list[Drawn] = []
         self.levels: set[Numerics | str] = set()
 
     def report(self, counterexample: str = "", nodes: int = 0, **found: Any) -> Report:
@@ -214,6 +216,8 @@ class Checking:
             self.fired += 1
             if len(self.kept) < KEPT and instance.root.aval.size:
                 self.kept.append(drawn)
+        elif len(self.missed) < KEPT:
+            self.missed.append(drawn)
         return (drawn, size_of(instance)) if outcome.why else None
 
     def _noted(self, rule: Any, outcome: Outcome) -> None:
@@ -268,6 +272,7 @@ class Checking:
         if not self.kept:
             return []
         found = self.loose()
+        found += wrong_where_unknown(self.trial, [(r, i) for r, i, _ in (*self.kept, *self.missed)])
         found += never_saves(self.trial, [(self.whole[r], i, o) for r, i, o in self.kept])
         found += repeats_work(self.trial, [(self.whole[r], i) for r, i, _ in self.kept])
         found += ends_and_agrees(self.rule, self.operator, [(i, o) for _, i, o in self.kept[:OPTIMISED]])

@@ -25,12 +25,17 @@ SHOWN = 40  # nodes of a side that are written out
 
 
 def evaluated(
-    roots: Iterable[Value], feeds: Mapping[Node, Any], device: Any, dtype: Any = None
+    roots: Iterable[Value],
+    feeds: Mapping[Node, Any],
+    device: Any,
+    dtype: Any = None,
+    dims: Mapping[str, Extent] | None = None,
 ) -> tuple[list[Any], float]:
     """Values of graph values, computed one node after the other; and the largest finite number on the way.
 
     `feeds` has the values of inputs, or of other nodes, below which nothing is computed then; of a node with several
-    results a tuple. With `dtype` floating feeds and constants are converted to it first.
+    results a tuple. With `dtype` floating feeds and constants are converted to it first; `dims` are the numbers of
+    unknown axes.
 
     Examples
     --------
@@ -47,7 +52,9 @@ def evaluated(
     met = {v.node for v in wanted}.union(a.node for n in order for a in n.args)
     values: dict[Node, Any] = {n: _converted(found, dtype) for n, found in feeds.items() if n in met}
     for node in order:
-        values[node] = _converted(node.data, dtype) if node.op is CONSTANT else _applied(node, values, device, {})
+        values[node] = (
+            _converted(node.data, dtype) if node.op is CONSTANT else _applied(node, values, device, dims or {})
+        )
     largest = max((_largest(each) for v in values.values() for each in _several(v)), default=0.0)
     chosen = [_of(v, values) for v in wanted]
     return [v if isinstance(v, np.ndarray) else device.to_numpy(v) for v in chosen], largest
