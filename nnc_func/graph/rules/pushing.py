@@ -12,7 +12,7 @@ from nnc_func.facets.dims import known, product
 from nnc_func.facets.shapes import broadcast
 from nnc_func.graph.ops import CATALOGUE as OPS
 from nnc_func.graph.rules.conditions import PROFIT, same_shape, that, used_once
-from nnc_func.graph.rules.move import composed, elementwise_of_two, ordered
+from nnc_func.graph.rules.move import composed, elementwise_of_two, order_of, ordered
 from nnc_func.graph.rules.pattern import Param, shape_of
 from nnc_func.graph.rules.rule import EXACT, ROUNDING, Each, Numerics, for_each, rewrite
 from nnc_func.op import Op
@@ -61,20 +61,20 @@ def reshape_both_after_elementwise(f, _, x, y, s: Param):
 # --- transposes ----------------------------------------------------------------------------------------
 
 
+def _alike(x: Any, p: Any, y: Any, q: Any) -> bool:
+    return order_of(p, x) == order_of(q, y)
+
+
 @for_each(_of_two, "is elementwise, of two arguments")
-def transpose_both_after_elementwise(f, _, x, y, p: Param):
+def transpose_both_after_elementwise(f, _, x, y, p: Param, q: Param):
     """Two operands that are transposed alike are transposed together."""
-    left, right = permute_dims(x, axes=p), permute_dims(y, axes=p)
+    left, right = permute_dims(x, axes=p), permute_dims(y, axes=q)
     return (
         rewrite(f(left, right))
         .to(permute_dims(f(x, y), axes=p))
-        .when(that(_one_rank, x, y, says=f"{x} and {y} have one rank"), used_once(left), used_once(right))
+        .when(that(_alike, x, p, y, q, says=f"{p} and {q} put axes in one order"), used_once(left), used_once(right))
         .up_to(_up_to(f.op))
     )
-
-
-def _one_rank(x: Any, y: Any) -> bool:
-    return len(x.shape) == len(y.shape)
 
 
 @for_each(_of_one, "is elementwise, of one argument")

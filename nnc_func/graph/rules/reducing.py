@@ -14,7 +14,7 @@ from nnc_func.facets.dims import known, product
 from nnc_func.facets.dtypes import kind_of, limits_of
 from nnc_func.facets.shapes import normalise_axes, reduced
 from nnc_func.graph.ops import CATALOGUE as OPS
-from nnc_func.graph.rules.conditions import real, same_dtype, that, used_once
+from nnc_func.graph.rules.conditions import same_dtype, that, used_once
 from nnc_func.graph.rules.move import REARRANGING, RESHAPING, apart, order_of, other
 from nnc_func.graph.rules.pattern import Param, apply, computed, shape_of
 from nnc_func.graph.rules.rule import (
@@ -191,7 +191,7 @@ def reduce_before_broadcasting(f, _, x, s: Param):
 
 
 def _countable(axis: Any, x: Any, s: Any, summed: Any) -> bool:
-    if not _some(axis, x, s):
+    if not _some(axis, x, s) or summed.dtype.kind == "c":
         return False
     return kind_of(summed.dtype) in "iu" or _times(axis, x, s) <= 1 << limits_of(summed.dtype).nmant + 1
 
@@ -204,8 +204,7 @@ def sum_before_broadcasting(x, s: Param, a: Param, k: Param):
         rewrite(summed)
         .to(broadcast_to(total(x, axis=_own_axes(a, x, s), keepdims=k) * times(a, x, s), shape=shape_of(summed)))
         .when(
-            real(x),
-            that(_countable, a, x, s, summed, says=f"{x} is repeated as often as its dtype counts, once at least"),
+            that(_countable, a, x, s, summed, says=f"{x} is real and repeated, as often as its dtype counts at most"),
         )
         .up_to(ROUNDING)
     )
