@@ -3,11 +3,9 @@
 Each kind of movement has one direction, so that rules end and do not undo each other:
 
 - broadcasts go towards results: what is computed before one is computed of fewer elements;
-- reshapes go towards results, through elementwise operators, until another undoes them: after a transpose they copy,
-  and what is elementwise does that on the way;
 - slices go towards inputs: what nobody looks at is not computed;
-- transposes stay where they are, unless they meet: another transpose, a product that takes them as a flag, a
-  reduction that names its axes, or an equal one beside them.
+- reshapes and transposes stay where they are, unless they meet another, an equal one beside them, or what has a
+  parameter for them: a product its flags, a reduction its axes. Equal ones go towards results, and become one.
 
 A view costs a call and no memory. So a rule that only exchanges views must leave fewer of them.
 """
@@ -175,29 +173,46 @@ def merge_broadcasts(x, s: Param, t: Param):
     return rewrite(broadcast_to(broadcast_to(x, shape=s), shape=t)).to(broadcast_to(x, shape=t))
 
 
-@computed
-def _shape_before(x, s, wanted):
+def _unbroadcast(x: Any, s: Any, wanted: Any) -> tuple[Any, ...]:
     """The shape from which the broadcast gives what is wanted, where it gave `s`."""
     own = iter([m for m, n in zip((1,) * (len(s) - len(x.shape)) + x.shape, s, strict=True) if not _is_one(n)])
     return tuple(1 if _is_one(n) else next(own) for n in wanted)
 
 
+_shape_before = computed(_unbroadcast)
+
+
+def _differ_in_ones(s: Any, reshaped: Any) -> bool:
+    return [n for n in s if not _is_one(n)] == [n for n in reshaped.shape if not _is_one(n)]
+
+
+def _broadcasts_alone(x: Any, s: Any, reshaped: Any) -> bool:
+    if not _differ_in_ones(s, reshaped) or len(x.shape) > len(reshaped.shape):
+        return False
+    return _from_first(x.shape) == _from_first(_unbroadcast(x, s, reshaped.shape))
+
+
 @for_each(_reshaping, "puts the elements, in their order, in another shape")
-def reshape_before_broadcasting(f, _, x, s: Param):
-    """A reshape that adds or drops axes of extent 1 is done before a broadcast rather than after it."""
+def drop_reshape_of_broadcast(f, _, x, s: Param):
+    """A reshape that adds or drops axes of extent 1 is dropped where the broadcast before it does the same."""
     reshaped = f(broadcast_to(x, shape=s))
     return (
         rewrite(reshaped)
-        .to(broadcast_to(reshape(x, shape=_shape_before(x, s, shape_of(reshaped))), shape=shape_of(reshaped)))
-        .when(that(_differ_in_ones, x, s, reshaped, says=f"{reshaped} and {s} differ in axes of extent 1 only"))
+        .to(broadcast_to(x, shape=shape_of(reshaped)))
+        .when(that(_broadcasts_alone, x, s, reshaped, says=f"{x} broadcasts to the shape of {reshaped} alike"))
     )
 
 
-def _differ_in_ones(x: Any, s: Any, reshaped: Any) -> bool:
-    def wide(shape: Any) -> list[Any]:
-        return [n for n in shape if not _is_one(n)]
-
-    return wide(s) == wide(reshaped.shape)
+@for_each(_reshaping_twice, "puts the elements, in their order, in another shape")
+def merge_reshapes_around_broadcast(f, first, x, s: Param):
+    """Of two reshapes around a broadcast, the last of which adds or drops axes of extent 1, one remains."""
+    reshaped = Each(first, params=apart(first))(x)
+    last = f(broadcast_to(reshaped, shape=s))
+    return (
+        rewrite(last)
+        .to(broadcast_to(reshape(x, shape=_shape_before(reshaped, s, shape_of(last))), shape=shape_of(last)))
+        .when(that(_differ_in_ones, s, last, says=f"{last} and {s} differ in axes of extent 1 only"))
+    )
 
 
 def elementwise_of_two(op: Op) -> Any:

@@ -40,10 +40,17 @@ def _of_two(op: Op) -> Any:
 
 
 @for_each(_of_one, "is elementwise, of one argument")
-def reshape_after_elementwise(f, _, x, s: Param):
-    """A reshape is done after an elementwise operator, whose result lies so that nothing is copied for it."""
-    reshaped = reshape(x, shape=s)
-    return rewrite(f(reshaped)).to(reshape(f(x), shape=s)).when(used_once(reshaped)).up_to(_up_to(f.op))
+def merge_reshapes_around_elementwise(f, _, x, s: Param, t: Param):
+    """Of two reshapes, with an elementwise operator between them, the last remains."""
+    before = reshape(x, shape=s)
+    between = f(before)
+    last = reshape(between, shape=t)
+    return (
+        rewrite(last)
+        .to(reshape(f(x), shape=shape_of(last)))
+        .when(used_once(between), used_once(before))
+        .up_to(_up_to(f.op))
+    )
 
 
 @for_each(_of_two, "is elementwise, of two arguments")
