@@ -35,6 +35,9 @@ class Kernel:
         ``into(xp, arrays, outs, scratch, **params)`` writes the results into the arrays `outs`
         (without gaps, in the layouts that it accepts, uninitialised) and returns nothing. None: the result of
         `compute` is copied.
+    bound
+        ``bound(avals, scratch, **params)``, of operands and results, gives `into` for arrays of NumPy as a function
+        ``f(*arrays, *outs)`` that takes less time to call. None: there is no such, or (from a call) not for these.
     ufunc
         Name of a function of the namespace that is the kernel: called ``f(*arrays)`` and ``f(*arrays, out)``.
         With it `compute` and `into` are not needed.
@@ -66,6 +69,7 @@ class Kernel:
     name: str
     compute: Callable[..., Any] | None = None
     into: Callable[..., Any] | None = None
+    bound: Callable[..., Any] | None = None
     ufunc: str | None = None
     overwrites: tuple[int, ...] | str | Callable[..., tuple[tuple[int, ...], ...]] = ()
     scratch: Callable[..., tuple[tuple[tuple[int, ...], Any], ...]] | None = None

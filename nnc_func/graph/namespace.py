@@ -181,6 +181,7 @@ _NON_MAXIMUM_SUPPRESSION = CATALOGUE["non_maximum_suppression"]
 _SOFTMAX = CATALOGUE["softmax"]
 _LOG_SOFTMAX = CATALOGUE["log_softmax"]
 _SOFTMAX_CROSS_ENTROPY = CATALOGUE["softmax_cross_entropy"]
+_SOFTMAX_CROSS_ENTROPY_GRADIENT = CATALOGUE["softmax_cross_entropy_gradient"]
 _RANDOM_SPLIT = CATALOGUE["random_split"]
 _RANDOM_FOLD_IN = CATALOGUE["random_fold_in"]
 _RANDOM_BITS = CATALOGUE["random_bits"]
@@ -191,6 +192,11 @@ _MASKED = CATALOGUE["masked"]
 _BLOCKWISE = CATALOGUE["blockwise"]
 _BLOCKWISE_SEVERAL = CATALOGUE["blockwise_several"]
 _CONV2D_BLOCKWISE = CATALOGUE["conv2d_blockwise"]
+_MATMUL_BLOCKWISE = CATALOGUE["matmul_blockwise"]
+_SIGMOID_GRADIENT = CATALOGUE["sigmoid_gradient"]
+_TANH_GRADIENT = CATALOGUE["tanh_gradient"]
+_RELU_GRADIENT = CATALOGUE["relu_gradient"]
+_ADAPTIVE_UPDATE = CATALOGUE["adaptive_update"]
 _TOKEN = CATALOGUE["token"]
 _PRINT = CATALOGUE["print"]
 _CHECK = CATALOGUE["check"]
@@ -1222,6 +1228,13 @@ class Ops(Generic[T]):
         """
         return self._bind(_SOFTMAX_CROSS_ENTROPY, logits, labels, axis=axis)
 
+    def softmax_cross_entropy_gradient(self, logits: T | Scalar, labels: T | Scalar, /, *, axis: int = -1) -> T:
+        """The derivative of `softmax_cross_entropy` to its logits: ``softmax(logits) * sum(labels) - labels``.
+
+        Labels have the shape of the logits, as the result has; they need not sum to one along `axis`.
+        """
+        return self._bind(_SOFTMAX_CROSS_ENTROPY_GRADIENT, logits, labels, axis=axis)
+
     def random_split(self, key: T | Scalar, /, *, count: int = 2) -> T:
         """New keys from one, of shape ``(count, 2)``: take key i as ``keys[i]``.
 
@@ -1318,6 +1331,50 @@ class Ops(Generic[T]):
             _CONV2D_BLOCKWISE, x, w, *others, steps=steps, stride=stride, padding=padding, dilation=dilation,
             groups=groups, data_format=data_format
         )
+
+    def matmul_blockwise(
+        self,
+        a: T | Scalar,
+        b: T | Scalar,
+        /,
+        *others: T | Scalar,
+        steps: Any,
+        transpose_a: bool = False,
+        transpose_b: bool = False,
+    ) -> T:
+        """`matmul` and the elementwise operators that follow it, finished where the product is, block by block.
+
+        A step is ``(operator's name, position of an operand, ...)``; positions count the product, the other arguments,
+        then the steps. The last step is the result. Other arguments broadcast to the product. The other parameters are
+        those of `matmul`. Gemm's ``alpha a b + beta c`` are the steps ``multiply, multiply, add``.
+        """
+        return self._bind(
+            _MATMUL_BLOCKWISE, a, b, *others, steps=steps, transpose_a=transpose_a, transpose_b=transpose_b
+        )
+
+    def sigmoid_gradient(self, y: T | Scalar, cotangent: T | Scalar, /, *others: T | Scalar) -> T:
+        """A cotangent times the derivative of `sigmoid`, y (1 - y), where its value is y.
+
+        Others are what the cotangent is multiplied by before.
+        """
+        return self._bind(_SIGMOID_GRADIENT, y, cotangent, *others)
+
+    def tanh_gradient(self, y: T | Scalar, cotangent: T | Scalar, /, *others: T | Scalar) -> T:
+        """A cotangent times the derivative of `tanh`, 1 - y², where its value is y.
+
+        Others are what the cotangent is multiplied by before.
+        """
+        return self._bind(_TANH_GRADIENT, y, cotangent, *others)
+
+    def relu_gradient(self, y: T | Scalar, cotangent: T | Scalar, /) -> T:
+        """The cotangent where y, a value of `relu` or its argument, is positive, and zero elsewhere."""
+        return self._bind(_RELU_GRADIENT, y, cotangent)
+
+    def adaptive_update(
+        self, x: T | Scalar, direction: T | Scalar, squares: T | Scalar, rate: T | Scalar, epsilon: T | Scalar, /
+    ) -> T:
+        """``x - rate * direction / (sqrt(squares) + epsilon)``: what Adagrad, RMSprop and Adam do to a parameter."""
+        return self._bind(_ADAPTIVE_UPDATE, x, direction, squares, rate, epsilon)
 
     def token(self) -> T:
         """The token that comes before every effect of a program."""

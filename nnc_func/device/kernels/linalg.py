@@ -179,17 +179,33 @@ def from_nhwc(xp: Any, x: Any, data_format: str) -> Any:
 # --- matmul ------------------------------------------------------------------------------------------
 
 
-def _matmul_into(
+def multiply_into(
     xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays, *, transpose_a: bool, transpose_b: bool
 ) -> None:
+    """The matrix product into its place, by BLAS."""
     a, b = arrays
     (out,) = outs
-    if b.ndim == 2 and a.ndim > 2 and not transpose_a and a.flags.c_contiguous and out.flags.c_contiguous:
+    if a.ndim > 2 and b.ndim == 2 and not transpose_a and a.flags.c_contiguous and out.flags.c_contiguous:
         # All batches share b: they are rows of one product, which is faster than many small ones.
         a, out = a.reshape(math.prod(a.shape[:-1]), a.shape[-1]), out.reshape(math.prod(out.shape[:-1]), out.shape[-1])
-    a = a.swapaxes(-1, -2) if transpose_a else a
-    b = b.swapaxes(-1, -2) if transpose_b else b
-    xp.matmul(blas_ready(xp, a), blas_ready(xp, b), out=out)
+    a = a if a.flags.forc else blas_ready(xp, a)
+    b = b if b.flags.forc else blas_ready(xp, b)
+    xp.matmul(a.swapaxes(-1, -2) if transpose_a else a, b.swapaxes(-1, -2) if transpose_b else b, out)
+
+
+def product(avals: Any, scratch: Arrays, *, transpose_a: bool, transpose_b: bool) -> Callable[[Any, Any, Any], None]:
+    """As `multiply_into`, of two operands."""
+    matmul, many = np.matmul, avals[0].ndim > 2
+
+    def run(a: Any, b: Any, out: Any) -> None:
+        if many:
+            multiply_into(np, (a, b), (out,), (), transpose_a=transpose_a, transpose_b=transpose_b)
+            return
+        a = a if a.flags.forc else blas_ready(np, a)
+        b = b if b.flags.forc else blas_ready(np, b)
+        matmul(a.swapaxes(-1, -2) if transpose_a else a, b.swapaxes(-1, -2) if transpose_b else b, out)
+
+    return run
 
 
 def _matmul_result(a: Any, b: Any, *, transpose_a: bool, transpose_b: bool) -> tuple[Any, Any]:
@@ -230,7 +246,7 @@ def _packed_into(
             xp.copyto(copy, x.swapaxes(-1, -2))
             x = copy
         given.append(x)
-    _matmul_into(xp, tuple(given), outs, (), transpose_a=False, transpose_b=False)
+    multiply_into(xp, tuple(given), outs, (), transpose_a=False, transpose_b=False)
 
 
 def _products(*kernels: Kernel) -> tuple[Kernel, ...]:
@@ -241,7 +257,9 @@ def _products(*kernels: Kernel) -> tuple[Kernel, ...]:
 
 MATMUL = (
     *_products(
-        Kernel("blas", compute=allocating(_matmul_into, _matmul_result), into=_matmul_into, strided=True),
+        Kernel(
+            "blas", compute=allocating(multiply_into, _matmul_result), into=multiply_into, bound=product, strided=True
+        ),
         # nothing before BLAS: the quickest to call; slow where an operand is broadcast
         Kernel("matmul", ufunc="matmul", accepts=_plain),
         Kernel(

@@ -140,3 +140,37 @@ SOFTMAX_CROSS_ENTROPY = (
     ),
     reference(_cross_entropy_reference),
 )  # fmt: skip
+
+
+# --- its derivative ----------------------------------------------------------------------------------
+
+
+def _both(logits: Any, labels: Any, *, axis: int) -> tuple[Any, Any]:
+    return logits.shape, _float_dtype(logits, labels)
+
+
+def _gradient_scratch(avals: Arrays, *, axis: int) -> Scratch:
+    return ((_kept(avals[0].shape, axis), _float_dtype(*avals)),)
+
+
+def _gradient_into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays, *, axis: int) -> None:
+    (logits, labels), (out,), (row,) = arrays, outs, scratch
+    _softmax_into(xp, (logits,), outs, scratch, axis=axis)
+    xp.sum(labels, axis=axis, keepdims=True, out=row)
+    xp.multiply(out, row, out=out)
+    xp.subtract(out, labels, out=out)
+
+
+def _gradient_reference(xp: Any, logits: Any, labels: Any, *, axis: int) -> Any:
+    logits, labels = _floats(xp, logits, labels)
+    total = xp.sum(labels, axis=axis, keepdims=True)
+    return _softmax_reference(xp, logits, axis=axis) * total - labels
+
+
+CROSS_ENTROPY_GRADIENT = (
+    Kernel(
+        "in place", compute=allocating(_gradient_into, _both, _gradient_scratch), into=_gradient_into,
+        scratch=_gradient_scratch, namespaces=NUMPY_LIKE, overwrites=(0,), infallible=True, strided=True,
+    ),
+    reference(_gradient_reference),
+)  # fmt: skip

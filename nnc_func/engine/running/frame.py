@@ -133,12 +133,14 @@ class Frame:
                 continue
             operands, results = instruction.operands, instruction.results
             if instruction.scratch:
-                call = self._writing(plan, device, instruction)
+                call = self._writing(plan, device, instruction)[0]
             else:  # the same function for all that is applied alike
                 key = (instruction.op, instruction.kernel, id(instruction.items), len(results))
                 call = kernels.get(key)
                 if call is None:
-                    call = kernels[key] = self._writing(plan, device, instruction)
+                    call, alike = self._writing(plan, device, instruction)
+                    if alike:
+                        kernels[key] = call
             slots = operands + results
             args = [arrays[s] for s in slots]
             if not fixed(slots):
@@ -158,10 +160,17 @@ class Frame:
                 if found is not None:
                     self.located[root] = found
 
-    def _writing(self, plan: Plan, device: Any, instruction: Any) -> Any:
+    def _writing(self, plan: Plan, device: Any, instruction: Any) -> tuple[Any, bool]:
+        """The kernel as a function of operands and results, and whether it serves for any of them."""
         kernel = kernel_named(instruction.op, instruction.kernel)
         scratch = tuple([self.arrays[s] for s in instruction.scratch])
-        return device.writing(instruction.op, kernel, instruction.items, len(instruction.results), scratch)
+        results = instruction.results
+        if kernel is not None and kernel.bound is not None and device.array_type is np.ndarray:
+            avals = [plan.slots[s].aval for s in instruction.operands + results]
+            found = kernel.bound(avals, scratch, **dict(instruction.items))
+            if found is not None:
+                return found, False
+        return device.writing(instruction.op, kernel, instruction.items, len(results), scratch), True
 
     def put(self, slot: int, array: Any) -> None:
         """Let a slot be that array."""

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from nnc_func.facets.dims import known, product
+from nnc_func.facets.onnx.fused import blockwise
 from nnc_func.facets.shapes import normalise_axis
 
 INT64 = np.dtype("int64")
@@ -24,6 +25,11 @@ def matmul(g: Any, a: Any, b: Any, *, transpose_a: bool, transpose_b: bool) -> A
         return g.full(shape=g.result.shape, value=0, dtype=g.result.dtype)
     a, b = _turned(g, a) if transpose_a else a, _turned(g, b) if transpose_b else b
     return g.MatMul(*(g.converted(x, g.result.dtype) for x in (a, b)))
+
+
+def matmul_blockwise(g: Any, a: Any, b: Any, *others: Any, steps: Any, **params: Any) -> Any:
+    """The product, and the operators that follow it."""
+    return blockwise(g, g.matmul(a, b, **params), *others, steps=steps)
 
 
 def tensordot(g: Any, a: Any, b: Any, *, axes: Any) -> Any:

@@ -144,6 +144,13 @@ def softmax_cross_entropy(g: Any, logits: Any, labels: Any, *, axis: int) -> Any
     return g.negative(g.sum(g.multiply_no_nan(g.log_softmax(logits, axis=axis), labels), axis=axis))
 
 
+def cross_entropy_gradient(g: Any, logits: Any, labels: Any, *, axis: int) -> Any:
+    """Probabilities, times what the labels sum to, less the labels."""
+    logits, labels = (g.converted(x, g.result.dtype) for x in (logits, labels))
+    total = g.sum(labels, axis=axis, keepdims=True)
+    return g.subtract(g.multiply(g.softmax(logits, axis=axis), total), labels)
+
+
 # --- from one element to the next ---------------------------------------------------------------------------
 
 

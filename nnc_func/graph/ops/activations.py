@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from nnc_func.facets.laws import idempotent
 from nnc_func.facets.onnx import elementwise as onnx_elementwise
 from nnc_func.facets.samples import EXACT, REALS, Samples
 from nnc_func.facets.views import per_element
-from nnc_func.graph.ops.families import Tensor, blocks, elementwise, in_blocks, in_steps, real, real_floating
+from nnc_func.graph.ops.families import Tensor, elementwise, in_blocks, in_steps, real, real_floating
 
 
 def _sigmoid(xp: Any, x: Any) -> Any:
@@ -35,7 +35,10 @@ def _sigmoid_into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays) -> Non
 @elementwise(
     partials(lambda o, y, x: o.multiply(y, o.subtract(1, y))),
     dtype=real_floating,
-    kernel=(in_steps(_sigmoid_into, dtype=real_floating, overwrites=ALL), reference(_sigmoid, infallible=True)),
+    kernel=(
+        in_steps(_sigmoid_into, dtype=real_floating, overwrites=ALL),
+        reference(_sigmoid, infallible=True),
+    ),
     onnx="Sigmoid",
     cost=per_element(12),
 )
@@ -88,22 +91,21 @@ def _softplus(xp: Any, x: Any) -> Any:
     return xp.maximum(x, xp.zeros_like(x)) + xp.log1p(xp.exp(-xp.abs(x)))
 
 
-def _softplus_into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays) -> None:
+def _softplus_calls(xp: Any, count: int, dtype: Any) -> Any:
     """max(x, 0) + log1p(exp(-|x|)): several passes, and yet ten times as fast as NumPy's logaddexp."""
-    for x, out, rest in blocks(xp, arrays, outs[0], scratch[0]):
-        xp.abs(x, rest, dtype=rest.dtype)
-        xp.negative(rest, rest)
-        xp.exp(rest, rest)
-        xp.log1p(rest, rest)
-        xp.maximum(x, 0, out=out)
-        xp.add(out, rest, out)
+    x, out, rest = range(3)
+    zero = xp.zeros((), dtype)
+    return (
+        (partial(xp.abs, dtype=dtype), (x, rest)), (xp.negative, (rest, rest)), (xp.exp, (rest, rest)),
+        (xp.log1p, (rest, rest)), (lambda x, out: xp.maximum(x, zero, out=out), (x, out)), (xp.add, (out, rest, out)),
+    )  # fmt: skip
 
 
 @elementwise(
     partials(lambda o, y, x: o.sigmoid(x)),
     dtype=real_floating,
     kernel=(
-        *in_blocks(_softplus_into, dtype=real_floating, inner=real_floating),
+        *in_blocks(_softplus_calls, dtype=real_floating, inner=real_floating),
         reference(_softplus, infallible=True),
     ),
     onnx=onnx_elementwise.softplus,

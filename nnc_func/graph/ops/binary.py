@@ -17,7 +17,6 @@ from nnc_func.facets.views import per_element
 from nnc_func.graph.ops.families import (
     STEPS,
     Tensor,
-    blocks,
     elementwise,
     in_blocks,
     logical,
@@ -320,11 +319,9 @@ def _fma(xp: Any, a: Any, b: Any, c: Any) -> Any:
     return converted(xp, product, common) + converted(xp, c, common)
 
 
-def _fma_into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays) -> None:
+def _fma_calls(xp: Any, count: int, dtype: Any) -> Any:
     """The product goes into scratch, so that any argument, the addend too, may be written over."""
-    for a, b, c, out, product in blocks(xp, arrays, outs[0], scratch[0]):
-        xp.multiply(a, b, product)
-        xp.add(product, c, out)
+    return (xp.multiply, (0, 1, 4)), (xp.add, (4, 2, 3))
 
 
 def _product(a: dtypes.DType, b: dtypes.DType, c: dtypes.DType) -> dtypes.DType:
@@ -334,7 +331,7 @@ def _product(a: dtypes.DType, b: dtypes.DType, c: dtypes.DType) -> dtypes.DType:
 @elementwise(
     partials(lambda o, y, a, b, c: b, lambda o, y, a, b, c: a, ONE),
     dtype=_after,
-    kernel=(*in_blocks(_fma_into, dtype=_after, inner=_product), reference(_fma, infallible=True)),
+    kernel=(*in_blocks(_fma_calls, dtype=_after, inner=_product), reference(_fma, infallible=True)),
     onnx=onnx_elementwise.fma,
     samples=PAIRS,
     cost=per_element(2),

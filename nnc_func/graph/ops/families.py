@@ -12,6 +12,7 @@ import numpy as np
 from attrs import evolve
 
 from nnc_func.device.kernels.move import NUMPY, Arrays, cast, converted, dtype_of
+from nnc_func.device.straight import straight
 from nnc_func.errors import DTypeError
 from nnc_func.facets import dtypes, layouts, shapes
 from nnc_func.facets.derivatives import Constant, Custom, Derivative, Linear
@@ -155,10 +156,12 @@ BLOCK = 16384  # elements of scratch: a few blocks fit in the innermost caches
 
 
 def block(shape: tuple[Any, ...], dtype: dtypes.DType) -> tuple[tuple[Any, Any], ...]:
-    """Scratch for as many rows (along the first axis) as fit in a block, one at least."""
+    """Scratch for as many rows (along the first axis) as fit in a block, one at least, and no more than there are."""
     shape = shape or (1,)
     row = product(shape[1:])
     rows = max(1, BLOCK // row) if isinstance(row, int) and row else 1
+    if known(shape[0]):
+        rows = max(1, min(rows, shape[0]))
     return (((rows, *shape[1:]), dtype),)
 
 
@@ -171,9 +174,13 @@ def blocks(xp: Any, arrays: Arrays, out: Any, scratch: Any) -> Iterator[Arrays]:
 
 
 def in_blocks(
-    into: Callable[..., None], *, dtype: dtypes.DTypeRule, inner: dtypes.DTypeRule, overwrites: Any = ALL
+    calls: Callable[..., Any], *, dtype: dtypes.DTypeRule, inner: dtypes.DTypeRule, overwrites: Any = ALL
 ) -> tuple[Kernel, ...]:
-    """Elementwise, through scratch of the `inner` dtype: in cache-sized blocks on NumPy, at one go on a GPU."""
+    """Elementwise, through scratch of the `inner` dtype: in cache-sized blocks on NumPy, at one go on a GPU.
+
+    ``calls(xp, count, dtype)`` lists the calls for that many operands and that inner dtype: (function, operands), an
+    operand being a position, where the result and the scratch come after the operands, or an array.
+    """
 
     def some(avals: Any, **_: Any) -> tuple[tuple[Any, Any], ...]:
         return block(shapes.broadcast(*(a.shape for a in avals)), inner(*(a.dtype for a in avals)))
@@ -181,10 +188,24 @@ def in_blocks(
     def whole(avals: Any, **_: Any) -> tuple[tuple[Any, Any], ...]:
         return ((shapes.broadcast(*(a.shape for a in avals)) or (1,), inner(*(a.dtype for a in avals))),)
 
+    def into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays) -> None:
+        listed = calls(xp, len(arrays), scratch[0].dtype)
+        for each in blocks(xp, arrays, outs[0], scratch[0]):
+            for call, operands in listed:
+                call(*[each[i] if isinstance(i, int) else i for i in operands])
+
+    def bound(avals: Any, scratch: Arrays) -> Any:
+        (rest,), (*given, out) = scratch, avals
+        if out.shape != rest.shape:
+            return None
+        listed = calls(np, len(given), rest.dtype)
+        return straight([(f, tuple([rest if i == len(avals) else i for i in at])) for f, at in listed], len(avals))
+
     here = frozenset({"numpy"})
+    facts: dict[str, Any] = {"dtype": dtype, "overwrites": overwrites}
     return (
-        in_steps(into, dtype=dtype, name="in blocks", overwrites=overwrites, scratch=some, namespaces=here),
-        in_steps(into, dtype=dtype, overwrites=overwrites, scratch=whole),
+        in_steps(into, name="in blocks", scratch=some, namespaces=here, bound=bound, **facts),
+        in_steps(into, scratch=whole, **facts),
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from nnc_func.device.kernels import losses as kernels
 from nnc_func.errors import ShapeError
-from nnc_func.facets.derivatives import Custom
+from nnc_func.facets.derivatives import NOT_DIFFERENTIABLE, Custom
 from nnc_func.facets.dims import known, same_extent
 from nnc_func.facets.onnx import reductions as onnx_reductions
 from nnc_func.facets.samples import Samples, Tolerance
@@ -35,6 +35,11 @@ def _per_example(logits: ShapeT, labels: ShapeT, *, axis: int) -> ShapeT:
         )
     at = normalise_axis(axis, len(logits))
     return logits[:at] + logits[at + 1 :]
+
+
+def _alike(logits: ShapeT, labels: ShapeT, *, axis: int) -> ShapeT:
+    _per_example(logits, labels, axis=axis)
+    return logits
 
 
 def _softmax_derivative(o: Any, g: Tensor, y: Tensor, *, axis: int) -> Tensor:
@@ -128,4 +133,21 @@ def softmax_cross_entropy(logits: Tensor, labels: Tensor, /, *, axis: int = -1) 
     ``-sum(labels * log_softmax(logits))`` along `axis`, which the result lacks. Labels have the shape of the logits
     (`one_hot` makes them of class numbers) and are not checked to sum to one. A label of zero contributes nothing,
     even where the logit is minus infinity.
+    """
+
+
+@operator(
+    shape=_alike, dtype=real_floating, kernels=kernels.CROSS_ENTROPY_GRADIENT, cost=per_element(23),
+    derivative=NOT_DIFFERENTIABLE("it is made after derivatives have been taken: differentiate what it was made of"),
+    onnx=onnx_reductions.cross_entropy_gradient,
+    tolerance=Tolerance(32.0),
+    samples=Samples(relation="cases", domain=((-3.0, 3.0), (0.0, 1.0)), cases=(
+        (((4,), (4,)), {}), (((3, 5), (3, 5)), {}), (((3, 5), (3, 5)), {"axis": 0}),
+        (((2, 3, 4), (2, 3, 4)), {"axis": 1}), (((0, 3), (0, 3)), {}), (((2, 1), (2, 1)), {}),
+    )),
+)  # fmt: skip
+def softmax_cross_entropy_gradient(logits: Tensor, labels: Tensor, /, *, axis: int = -1) -> Tensor:
+    """The derivative of `softmax_cross_entropy` to its logits: ``softmax(logits) * sum(labels) - labels``.
+
+    Labels have the shape of the logits, as the result has; they need not sum to one along `axis`.
     """

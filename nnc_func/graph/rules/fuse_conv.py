@@ -1,12 +1,17 @@
-"""Fusion of convolutions: the elementwise operators that follow one are done block by block, as it is computed."""
+"""Fusion of products: the elementwise operators that follow one are done block by block, as it is computed."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from nnc_func.graph.node import Node, Value
 from nnc_func.graph.ops.conv import conv2d
-from nnc_func.graph.ops.conv_fused import accepts, conv2d_blockwise
+from nnc_func.graph.ops.conv_fused import accepts as convolves
+from nnc_func.graph.ops.conv_fused import conv2d_blockwise
+from nnc_func.graph.ops.linalg import matmul
+from nnc_func.graph.ops.matmul_fused import accepts as multiplies
+from nnc_func.graph.ops.matmul_fused import matmul_blockwise
 from nnc_func.graph.ops.steps import is_reduction, told
 from nnc_func.graph.origin import merged
 from nnc_func.graph.rules.fuse import MOST, is_step, now
@@ -14,14 +19,14 @@ from nnc_func.graph.rules.rule import ROUNDING, whole_graph
 
 
 def _is_step(node: Node, like: Any, taken: set[Node]) -> bool:
-    """Whether a node can be computed on a block of a convolution's result, and is not taken by another one."""
+    """Whether a node can be computed on a block of a product, and is not taken by another one."""
     return node not in taken and bool(node.avals) and node.aval == like and is_step(node) and not is_reduction(node.op)
 
 
 def _followed(
     first: Node, users: dict[Node, list[Node]], place: dict[Node, int], asked: set[Node], taken: set[Node]
 ) -> list[Node]:
-    """A convolution and what is computed with it: of all these only the last is used by others.
+    """A product and what is computed with it: of all these only the last is used by others.
 
     What uses a member is taken in the graph's order, so nothing that a member uses depends on an earlier one unseen.
     """
@@ -38,8 +43,28 @@ def _followed(
     return members[:best]
 
 
-def _groups(order: list[Node], roots: tuple[Value, ...]) -> dict[Node, list[Node]]:
-    """Last node of each group to its nodes, operands first."""
+def _feeding(members: list[Node], users: dict[Node, list[Node]], asked: set[Node], taken: set[Node]) -> list[Node]:
+    """What makes operands of members, and nothing else, of one operand of their size each: memory is kept no longer."""
+    like, found = members[0].aval, dict.fromkeys(members[1:])
+    waiting = [a.node for each in members[1:] for a in each.args]
+    while waiting:
+        node = waiting.pop()
+        if node in found or node in taken or node in asked or not node.args or not all(u in found for u in users[node]):
+            continue
+        large = sum(a.shape == like.shape for a in node.args)
+        if large <= 1 and _is_step(node, like.having(dtype=node.aval.dtype), taken):
+            found[node] = None
+            waiting += [a.node for a in node.args]
+    return [members[0], *found]
+
+
+def _groups(
+    order: list[Node], roots: tuple[Value, ...], op: Any, accepts: Callable[..., bool]
+) -> dict[Node, list[Node]]:
+    """Last node of each group to its nodes, operands first.
+
+    Of two products that are added the last is finished with the sum, so none waits for others that come after it.
+    """
     users: dict[Node, list[Node]] = {}
     for node in order:
         for a in node.args:
@@ -47,22 +72,25 @@ def _groups(order: list[Node], roots: tuple[Value, ...]) -> dict[Node, list[Node
     place, asked = {node: i for i, node in enumerate(order)}, {r.node for r in roots}
     taken: set[Node] = set()
     found: dict[Node, list[Node]] = {}
-    for node in order:
-        if node.op is not conv2d:
+    for node in reversed(order):
+        if node.op is not op:
             continue
         members = _followed(node, users, place, asked, taken)
-        if len(members) > 1 and accepts(tuple(a.aval for a in node.args), steps=(("relu", 0),), **node.params):
+        if len(members) > 1 and accepts(tuple(a.aval for a in node.args), steps=(("negative", 0),), **node.params):
             taken.update(members)
             found[members[-1]] = members
+    for last, members in found.items():
+        product, *steps = _feeding(members, users, asked, taken)
+        taken.update(steps)
+        found[last] = [product, *sorted(steps, key=place.__getitem__)]
     return found
 
 
-@whole_graph(numerics=ROUNDING)  # products of blocks are rounded otherwise than those of the convolution's kernel
-def fuse_convolution(roots: tuple[Value, ...], order: list[Node], builder: Any) -> Any:
-    """Elementwise operators that follow a convolution, and that alone, are computed with it, in the caches."""
-    if builder.operator.type.ops.get(conv2d_blockwise.name) is not conv2d_blockwise:
+def _finished(roots: tuple[Value, ...], order: list[Node], builder: Any, op: Any, by: Any, accepts: Any) -> Any:
+    """The graph with what follows each of these products computed with it."""
+    if builder.operator.type.ops.get(by.name) is not by or not any(n.op is op for n in order):
         return roots, 0
-    groups = _groups(order, roots) if any(n.op is conv2d for n in order) else {}
+    groups = _groups(order, roots, op, accepts)
     if not groups:
         return roots, 0
     inside = {node for members in groups.values() for node in members}
@@ -71,20 +99,32 @@ def fuse_convolution(roots: tuple[Value, ...], order: list[Node], builder: Any) 
         builder.where = node.origin
         if node in groups:
             builder.where = merged(step.origin for step in groups[node])
-            done[node] = _fused(groups[node], done, builder)
+            done[node] = _fused(groups[node], done, builder, by)
         elif node not in inside:
             args = tuple(now(done, a) for a in node.args)
             done[node] = node if args == node.args else builder.made(node.op, args, node.items, node.avals)
     return tuple(now(done, r) for r in roots), len(groups)
 
 
-def _fused(members: list[Node], done: dict[Node, Node], builder: Any) -> Node:
+@whole_graph(numerics=ROUNDING)  # products of blocks are rounded otherwise than those of the convolution's kernel
+def fuse_convolution(roots: tuple[Value, ...], order: list[Node], builder: Any) -> Any:
+    """Elementwise operators that follow a convolution, and that alone, are computed with it, in the caches."""
+    return _finished(roots, order, builder, conv2d, conv2d_blockwise, convolves)
+
+
+@whole_graph(numerics=ROUNDING)  # another kernel may be chosen for the product
+def fuse_matrix_product(roots: tuple[Value, ...], order: list[Node], builder: Any) -> Any:
+    """Elementwise operators that follow a matrix product, and that alone, are computed where it is."""
+    return _finished(roots, order, builder, matmul, matmul_blockwise, multiplies)
+
+
+def _fused(members: list[Node], done: dict[Node, Node], builder: Any, by: Any) -> Node:
     first, *steps = members
     inside = set(members)
     others = list(dict.fromkeys(a for step in steps for a in step.args if a.node not in inside))
     position: dict[Value, int] = {a: i for i, a in enumerate([first, *others, *steps])}
     written = tuple(told(step.op, tuple(position[a] for a in step.args), step.items) for step in steps)
-    items = conv2d_blockwise.canonical({"steps": written, **first.params})
+    items = by.canonical({"steps": written, **first.params})
     args = tuple(now(done, a) for a in (*first.args, *others))
-    found: Node = builder.made(conv2d_blockwise, args, items, steps[-1].avals)
+    found: Node = builder.made(by, args, items, steps[-1].avals)
     return found

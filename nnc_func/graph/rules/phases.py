@@ -33,7 +33,7 @@ class Phase:
     --------
     >>> from nnc_func.graph.rules import PHASES
     >>> [phase.name for phase in PHASES]
-    ['simplify', 'recognise', 'layout', 'fuse']
+    ['simplify', 'recognise', 'layout', 'fuse', 'combine']
     """
 
     name: str

@@ -32,7 +32,10 @@ relu, where, greater, total = OPS["relu"], OPS["where"], OPS["greater"], OPS["su
 max_pool2d, max_pool2d_gradient = OPS["max_pool2d"], OPS["max_pool2d_gradient"]
 logical_not = OPS["logical_not"]
 log, softmax, log_softmax = OPS["log"], OPS["softmax"], OPS["log_softmax"]
-softmax_cross_entropy = OPS["softmax_cross_entropy"]
+softmax_cross_entropy, softmax_cross_entropy_gradient = (
+    OPS["softmax_cross_entropy"],
+    OPS["softmax_cross_entropy_gradient"],
+)
 
 # --- rectifiers and pooling ----------------------------------------------------------------------------
 
@@ -151,6 +154,20 @@ def cross_entropy_of_parts(x, y, a: Param, k: Param):
         .when(floating(x), real(y), same_shape(x, y), that(_one_axis, a, k, x, says=f"{a} is the axis {k}"))
         .up_to(ROUNDING)
         .with_fast_math()
+    )
+
+
+@rule
+def cross_entropy_gradient_of_parts(x, y, a: Param, k: Param):
+    """The derivative of cross-entropy to its logits, written out, is one operator."""
+    likely = softmax(x, axis=k)
+    scaled = likely * total(y, axis=a, keepdims=True)
+    gradient = scaled - y
+    return (
+        rewrite(gradient)
+        .to(softmax_cross_entropy_gradient(x, y, axis=k))
+        .when(same_shape(x, y), that(_one_axis, a, k, x, says=f"{a} is the axis {k}"), used_once(likely))
+        .up_to(ROUNDING)
     )
 
 

@@ -1,0 +1,167 @@
+"""Matrix product and the elementwise operators that follow it as one operator: made by rewriting.
+
+It is BLAS's gemm and more: factors, an addend, a bias, an activation, whatever is done to each element, in steps.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nnc_func.device.kernels.linalg import MATMUL, allocating, multiply_into, product
+from nnc_func.device.straight import straight
+from nnc_func.errors import OperatorError, ShapeError
+from nnc_func.facets import dims, shapes
+from nnc_func.facets.derivatives import NOT_DIFFERENTIABLE
+from nnc_func.facets.kernels import Kernel, reference
+from nnc_func.facets.onnx import matrices as onnx_matrices
+from nnc_func.facets.samples import Samples
+from nnc_func.facets.views import Cost
+from nnc_func.graph.ops.families import Literal, Tensor
+from nnc_func.graph.ops.linalg import matmul
+from nnc_func.graph.ops.steps import Lowered, Steps, call_steps, lowered, one_by_one, step_dtypes, step_flops
+from nnc_func.op import operator
+
+
+def _shape(a: Any, b: Any, *others: Any, steps: Steps, **params: Any) -> Any:
+    found = matmul.shape(a, b, **params)
+    if shapes.broadcast(found, *others) != found:
+        raise ShapeError(f"matmul_blockwise wants others that broadcast to the product, {found}, given {others}")
+    return found
+
+
+def _dtype(a: Any, b: Any, *others: Any, steps: Steps, **_: Any) -> Any:
+    if not steps:
+        raise OperatorError("matmul_blockwise needs a step at least")
+    return step_dtypes(steps, (matmul.dtype(a, b), *others))[-1]
+
+
+def _cost(args: tuple[Any, ...], results: tuple[Any, ...], *, steps: Steps, **params: Any) -> Cost:
+    flops = matmul.cost(args[:2], results, **params).flops
+    return Cost(flops + step_flops(steps, (results[0], *args[2:])), threaded=True)
+
+
+def _one_by_one(xp: Any, a: Any, b: Any, *others: Any, steps: Steps, **params: Any) -> Any:
+    first = MATMUL[-1].compute(xp, a, b, **params)  # type: ignore[misc]
+    return one_by_one(xp, (first, *others), steps)[-1]
+
+
+# --- block by block --------------------------------------------------------------------------------------
+
+BLOCK = 1 << 18  # bytes of a block of the product: a few of them fit in the second cache
+
+
+def accepts(avals: Any, *, steps: Steps, **_: Any) -> bool:
+    """Whether the product can be computed where the result is to be: floating, of the result's dtype."""
+    dtypes = [a.dtype for a in avals]
+    return bool(dtypes[0] == dtypes[1] and dtypes[0].kind in "fc" and _dtype(*dtypes, steps=steps) == dtypes[0])
+
+
+def _lowered(steps: Steps, dtype: Any, others: Any) -> Lowered:
+    dtypes = (dtype, *(each.dtype for each in others))
+    return lowered(steps, dtypes, ((True,),) * len(dtypes), own=True)
+
+
+def _scratch(avals: Any, *, steps: Steps, **params: Any) -> Any:
+    """Registers of a block each."""
+    a, b, *others = avals
+    shape = matmul.shape(a.shape, b.shape, **params)
+    size, length = dims.product(shape), BLOCK // a.dtype.itemsize
+    if dims.known(shape[-1]):
+        length = max(length, shape[-1])
+    if dims.known(size):
+        length = min(length, size)
+    found = _lowered(steps, a.dtype, others)
+    return tuple(((length,), d) for d, _ in found.registers[1:])
+
+
+def _bound(avals: Any, scratch: Any, *, steps: Steps, **params: Any) -> Any:
+    """All at once, where the product fits in a cache."""
+    *given, out = avals
+    if out.nbytes > BLOCK:
+        return None
+    found = _lowered(steps, out.dtype, given[2:])
+    at = len(given)
+    registers = [s[: out.size].reshape(out.shape) for s in scratch]
+    values = [at, *range(2, at), at, *registers, at]
+    calls: list[Any] = [(product(avals, (), **params), (0, 1, at))]
+    calls += [(call, tuple(values[i] for i in (*operands, target))) for call, operands, target in found.calls]
+    calls += [(np.copyto, (values[result], values[register])) for register, result in found.copies]
+    return straight(calls, len(avals))
+
+
+def _into(xp: Any, arrays: Any, outs: Any, scratch: Any, *, steps: Steps, **params: Any) -> None:
+    a, b, *others = arrays
+    (out,) = outs
+    multiply_into(xp, (a, b), outs, (), **params)
+    found = _lowered(steps, out.dtype, others)
+    _finish(found, [xp.broadcast_to(each, out.shape) for each in others], out, scratch)
+
+
+def _finish(found: Lowered, others: Any, out: Any, scratch: Any) -> None:
+    """The steps, on blocks of the product that fit in a cache."""
+    if out.nbytes <= BLOCK or out.ndim <= 1:
+        registers = [s[: out.size].reshape(out.shape) for s in scratch]
+        call_steps(found, [out, *others, out, *registers, out])
+        return
+    rows = max(1, BLOCK // out[0].nbytes)
+    for top in range(0, out.shape[0], rows):
+        part: Any = slice(top, top + rows) if rows > 1 else top
+        _finish(found, [each[part] for each in others], out[part], scratch)
+
+
+def _result(a: Any, b: Any, *others: Any, steps: Steps, **params: Any) -> Any:
+    return matmul.shape(a.shape, b.shape, **params), a.dtype
+
+
+GEMM = (("multiply", 0, 1), ("multiply", 3, 2), ("add", 4, 5))  # alpha, beta, C
+DENSE = (("add", 0, 1), ("tanh", 2))
+CASES = tuple(
+    (tuple((shape, dtype) for shape in given), {"steps": steps, **params})
+    for given, steps, params in (
+        (((3, 4), (4, 2), (), (), (3, 2)), GEMM, {}),
+        (((4, 3), (2, 4), (2,)), DENSE, {"transpose_a": True, "transpose_b": True}),
+        (((2, 3, 4), (4, 5), (5,)), DENSE, {}),
+        (((2, 3, 4), (2, 4, 5), (3, 1)), DENSE, {}),
+        (((300, 2), (2, 300), (300,)), DENSE, {}),
+        (((3, 4), (4, 2)), (("sigmoid", 0), ("multiply", 0, 1)), {}),
+        (((0, 3), (3, 2), (2,)), DENSE, {}),
+        (((2, 0), (0, 3), (3,)), DENSE, {}),
+    )
+    for dtype in ("float32", "float64")
+)
+
+
+@operator(
+    shape=_shape,
+    dtype=_dtype,
+    kernels=(
+        Kernel(
+            "in blocks",
+            compute=allocating(_into, _result, _scratch),
+            into=_into,
+            bound=_bound,
+            scratch=_scratch,
+            accepts=accepts,
+            namespaces=frozenset({"numpy"}),
+            infallible=True,
+            copies_strided=True,
+        ),
+        reference(_one_by_one),
+    ),
+    derivative=NOT_DIFFERENTIABLE("it is made after derivatives have been taken: differentiate what it was made of"),
+    cost=_cost,
+    onnx=onnx_matrices.matmul_blockwise,
+    tolerance=matmul.tolerance,
+    samples=Samples(relation="cases", cases=CASES),
+)
+def matmul_blockwise(
+    a: Tensor, b: Tensor, /, *others: Tensor, steps: Literal, transpose_a: bool = False, transpose_b: bool = False
+) -> Tensor:
+    """`matmul` and the elementwise operators that follow it, finished where the product is, block by block.
+
+    A step is ``(operator's name, position of an operand, ...)``; positions count the product, the other arguments,
+    then the steps. The last step is the result. Other arguments broadcast to the product. The other parameters are
+    those of `matmul`. Gemm's ``alpha a b + beta c`` are the steps ``multiply, multiply, add``.
+    """

@@ -1,0 +1,116 @@
+"""Small fusions: what is left beside each other when general fusion is done, as one operator with one launch."""
+# mypy: allow-untyped-defs, allow-incomplete-defs
+# the parameters of a rule are variables of its pattern: a bare one matches any tensor
+
+from __future__ import annotations
+
+from typing import Any
+
+from nnc_func.facets.dims import known
+from nnc_func.graph.ops import CATALOGUE as OPS
+from nnc_func.graph.ops.fused import masked
+from nnc_func.graph.rules.conditions import PROFIT, floating, same_aval, same_dtype, that, used_once
+from nnc_func.graph.rules.rule import ROUNDING, rewrite, rule
+
+fma, square = OPS["fma"], OPS["square"]
+sigmoid_gradient, tanh_gradient = OPS["sigmoid_gradient"], OPS["tanh_gradient"]
+relu_gradient, greater = OPS["relu_gradient"], OPS["greater"]
+adaptive_update, sqrt = OPS["adaptive_update"], OPS["sqrt"]
+
+# --- a product and a sum -------------------------------------------------------------------------------
+
+
+@rule
+def fuse_multiply_add(a, b, c):
+    """A product that only a sum uses is computed with the sum."""
+    product = a * b
+    return rewrite(product + c).to(fma(a, b, c)).when(used_once(product)).up_to(ROUNDING)
+
+
+def _is_number(a: Any, product: Any) -> bool:
+    sizes = a.aval.size, product.aval.size
+    return all(map(known, sizes)) and sizes[0] == 1 < sizes[1]
+
+
+@rule
+def fuse_multiply_subtract(a, b, c):
+    """A scaled tensor that is subtracted is added, scaled by the negated number, as it is computed."""
+    product = a * b
+    scale = that(_is_number, a, product, says=f"{a} is one number, and {product} is more", kind=PROFIT)
+    return rewrite(c - product).to(fma(-a, b, c)).when(floating(a), used_once(product), scale).up_to(ROUNDING)
+
+
+# --- derivatives ---------------------------------------------------------------------------------------
+
+
+@rule
+def fuse_sigmoid_gradient(y, g):
+    """A cotangent times y (1 - y) is one operator."""
+    complement = 1 - y
+    slope = y * complement
+    gradient = g * slope
+    return (
+        rewrite(gradient)
+        .to(sigmoid_gradient(y, g))
+        .when(floating(y), same_dtype(y, gradient), used_once(complement), used_once(slope))
+    )
+
+
+@rule
+def fuse_tanh_gradient(y, g):
+    """A cotangent times 1 - y² is one operator."""
+    power = square(y)
+    slope = 1 - power
+    gradient = g * slope
+    return (
+        rewrite(gradient)
+        .to(tanh_gradient(y, g))
+        .when(floating(y), same_dtype(y, gradient), used_once(power), used_once(slope))
+    )
+
+
+@rule
+def fuse_relu_gradient(y, g):
+    """A cotangent masked by where a tensor is positive is one operator."""
+    positive = greater(y, 0)
+    gradient = masked(g, positive)
+    return rewrite(gradient).to(relu_gradient(y, g)).when(floating(y), same_dtype(y, g), used_once(positive))
+
+
+@rule
+def multiply_in_sigmoid_gradient(y, g, h):
+    """A cotangent that is a product, used by the derivative of a sigmoid alone, is computed with it."""
+    cotangent = g * h
+    gradient = sigmoid_gradient(y, cotangent)
+    return rewrite(gradient).to(sigmoid_gradient(y, g, h)).when(same_aval(cotangent, gradient), used_once(cotangent))
+
+
+@rule
+def multiply_in_tanh_gradient(y, g, h):
+    """A cotangent that is a product, used by the derivative of a tanh alone, is computed with it."""
+    cotangent = g * h
+    gradient = tanh_gradient(y, cotangent)
+    return rewrite(gradient).to(tanh_gradient(y, g, h)).when(same_aval(cotangent, gradient), used_once(cotangent))
+
+
+# --- updates of parameters -----------------------------------------------------------------------------
+
+
+@rule
+def fuse_adaptive_update(x, g, h, r, e):
+    """A step divided by a root, as Adagrad, RMSprop and Adam take it, is one operator."""
+    root = sqrt(h)
+    divisor = root + e
+    scaled = g * r
+    step = scaled / divisor
+    update = x - step
+    return (
+        rewrite(update)
+        .to(adaptive_update(x, g, h, r, e))
+        .when(
+            floating(update),
+            same_dtype(h, update),
+            same_dtype(scaled, update),
+            *map(used_once, (root, divisor, scaled, step)),
+        )
+    )
