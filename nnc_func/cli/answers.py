@@ -45,17 +45,20 @@ def table(rows: Iterable[Sequence[Any]], titles: Sequence[str] = ()) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
-def facts(pairs: Mapping[str, Any]) -> str:
-    """Names and what they are, a line each.
+def facts(pairs: Mapping[str, Any], named: bool = False) -> str:
+    """What is asked, and the answer, a line each; or things that are `named` so, underscores and all.
 
     Examples
     --------
     >>> print(facts({"arena_bytes": 1200, "name": "lenet"}))
     arena bytes  1,200
     name         lenet
+    >>> print(facts({"ml_dtypes": "0.5"}, named=True))
+    ml_dtypes  0.5
     """
     width = max(map(len, pairs), default=0)
-    return "\n".join(f"{name.replace('_', ' '):{width}}  {cell(value)}" for name, value in pairs.items())
+    shown = {name if named else name.replace("_", " "): value for name, value in pairs.items()}
+    return "\n".join(f"{name:{width}}  {cell(value)}" for name, value in shown.items())
 
 
 def cell(value: Any) -> str:
@@ -75,16 +78,18 @@ def cell(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def written(contents: Mapping[str, tuple[str, str]]) -> Answer | None:
-    """Files of text, each by what it is: its path and what to write; None if none is asked for.
+def with_files(found: Answer, contents: Mapping[str, tuple[str, str]]) -> Answer:
+    """An answer, after files of text are written: each by what it is, its path and what to write.
 
-    A path of ``-`` is standard output, for one of them.
+    A path of ``-`` is standard output: that is the text then, for one of them. Else the text tells the files too.
     """
     for path, content in contents.values():
         if path != "-":
             Path(path).write_text(content, encoding="utf-8")
     if not contents:
-        return None
+        return found
     files = {what: path for what, (path, _) in contents.items() if path != "-"}
     shown = [content for path, content in contents.values() if path == "-"]
-    return Answer({"files": files, "text": shown[0]}, shown[0]) if shown else Answer({"files": files}, facts(files))
+    data = found.data | {"files": files} | ({"written": shown[0]} if shown else {})
+    told = "\n\n".join(filter(None, (found.text, facts(files, named=True))))
+    return Answer(data, shown[0] if shown else told)

@@ -35,7 +35,7 @@ def answer(given: argparse.Namespace) -> Answer:
         "packages": {name: found for name in PACKAGES if (found := version(name)) is not None},
     }
     parts = [facts({name: value for name, value in data.items() if not isinstance(value, dict)})]
-    parts += [f"{kind}\n{indent(facts(data[kind]), '  ')}" for kind in ("devices", "packages")]
+    parts += [f"{kind}\n{indent(facts(data[kind], named=True), '  ')}" for kind in ("devices", "packages")]
     return Answer(data, "\n\n".join(parts))
 
 

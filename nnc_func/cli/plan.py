@@ -7,7 +7,7 @@ from typing import Any
 
 import nnc_func as nnc
 from nnc_func.cli import subjects
-from nnc_func.cli.answers import Answer, facts, table, written
+from nnc_func.cli.answers import Answer, facts, table, with_files
 from nnc_func.engine.allocators import ALLOCATORS
 from nnc_func.engine.drawing.memory import tenants
 from nnc_func.engine.planning.order import ORDERS
@@ -30,10 +30,6 @@ def answer(given: argparse.Namespace) -> Answer:
     stack = _stack(given)
     found = subjects.closed(subjects.subject(given, stack))
     plan: Any = found.program().plan
-    asked = {kind: getattr(given, kind) for kind in KINDS if getattr(given, kind) is not None}
-    made = written({kind: (path, getattr(plan, f"to_{kind}")()) for kind, path in asked.items()})
-    if made is not None:
-        return made
     data: dict[str, Any] = {
         "name": found.name,
         "arena_bytes": plan.arena_bytes,
@@ -45,10 +41,16 @@ def answer(given: argparse.Namespace) -> Answer:
         "instructions": len(plan.instructions),
     }
     top = sorted(tenants(plan), key=lambda t: -t.buffer.nbytes)[: given.top]
-    rows = [(t.number, t.buffer.nbytes, t.buffer.offset, t.buffer.lower, t.buffer.upper, t.operator) for t in top]
-    titles = ("buffer", "bytes", "offset", "from", "until", "written_by")
-    text = facts(data) + "\n\n" + table(rows, [t.replace("_", " ") for t in titles])
-    return Answer(data | {"largest": [dict(zip(titles, row, strict=True)) for row in rows]}, text)
+    rows = [
+        (t.number, t.buffer.nbytes, t.buffer.offset, t.buffer.lower, t.buffer.upper, t.operator, t.is_scratch)
+        for t in top
+    ]
+    titles = ("buffer", "bytes", "offset", "from", "until", "written_by", "is_scratch")
+    shown = [(*row[:-2], f"{row[-2]} (scratch)" if row[-1] else row[-2]) for row in rows]
+    text = facts(data) + "\n\n" + table(shown, [t.replace("_", " ") for t in titles[:-1]])
+    answered = Answer(data | {"largest": [dict(zip(titles, row, strict=True)) for row in rows]}, text)
+    asked = {kind: getattr(given, kind) for kind in KINDS if getattr(given, kind) is not None}
+    return with_files(answered, {kind: (path, getattr(plan, f"to_{kind}")()) for kind, path in asked.items()})
 
 
 def _stack(given: argparse.Namespace) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 import nnc_func as nnc
 from nnc_func.cli import subjects
-from nnc_func.cli.answers import Answer, written
+from nnc_func.cli.answers import Answer, with_files
 
 KINDS = ("svg", "html", "dot")
 
@@ -28,9 +28,6 @@ def answer(given: argparse.Namespace) -> Answer:
     if given.optimised:
         graph, _ = stack.graph.optimised(graph)
     asked = {kind: getattr(given, kind) for kind in KINDS if getattr(given, kind) is not None}
-    made = written({kind: (path, getattr(graph, f"to_{kind}")()) for kind, path in asked.items()})
-    if made is not None:
-        return made
     text = str(graph)
     operators = Counter(node.op.name for node in graph.nodes)
     data = {
@@ -41,4 +38,5 @@ def answer(given: argparse.Namespace) -> Answer:
         "operators": dict(operators.most_common()),
         "text": text,
     }
-    return Answer(data, text)
+    answered = Answer(data, "" if asked else text)  # a file is instead of it
+    return with_files(answered, {kind: (path, getattr(graph, f"to_{kind}")()) for kind, path in asked.items()})

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from attrs import frozen
 
-from nnc_func.errors import GraphError, OperatorError
+from nnc_func.errors import GraphError, OnnxError, OperatorError
+from nnc_func.onnx.scopes import Unresolved
 
 
 @frozen
@@ -43,8 +46,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--batch", type=positive, default=None, metavar="N", help="examples at once (zoo; default 1)")
     parser.add_argument("--training", action="store_true", help="a training step instead of inference (zoo)")
     parser.add_argument(
-        "--dim", type=extent, action="append", default=[], metavar="NAME=N", help="an unknown extent of an .onnx file"
-    )
+        "--dim", type=extent, action="append", default=[], metavar="NAME=N",
+        help="an unknown extent of an .onnx file; one without a name is INPUT.AXIS, such as x.0",
+    )  # fmt: skip
+    parser.add_argument(
+        "--value", type=elements, action="append", default=[], metavar="INPUT=N[,N…]",
+        help="the elements of a small input of an .onnx file, which becomes a constant; where they decide shapes",
+    )  # fmt: skip
 
 
 def subject(given: argparse.Namespace, stack: Any, computes: bool = False) -> Subject:
@@ -62,8 +70,9 @@ def subject(given: argparse.Namespace, stack: Any, computes: bool = False) -> Su
     """
     if is_file(given.model):
         return _file(given, stack)
-    if given.dim:
-        raise GraphError(f"--dim is for .onnx files; {given.model} of the zoo takes --batch")
+    if given.dim or given.value:
+        option = "--dim" if given.dim else "--value"
+        raise GraphError(f"{option} is for .onnx files; {given.model} of the zoo takes --batch")
     from nnc_func import models
 
     try:
@@ -87,13 +96,86 @@ def _file(given: argparse.Namespace, stack: Any) -> Subject:
     from nnc_func.onnx import from_onnx
     from nnc_func.stacks import lazy
 
-    graph = from_onnx(Path(given.model), lazy()).program.source.to(stack)  # what is known of shapes is computed there
-    sizes = dict(given.dim)
-    unknown = [name for name in sizes if name not in graph.symbols]
+    model, sizes = from_onnx(Path(given.model), lazy()), dict(given.dim)
+    if given.value or not model.has_program:
+        check_extents(given.model, sizes, extents(model))
+        graph = _specialised(model, sizes, dict(given.value)).to(stack)
+    else:
+        graph = model.program.source.to(stack)  # what is known of shapes is computed where there is a device
+        symbols = {told(graph, symbol): symbol for symbol in graph.symbols}
+        check_extents(given.model, sizes, symbols)
+        graph = graph.specialised({symbols[name]: size for name, size in sizes.items()}) if sizes else graph
+    return Subject(given.model, stack, graph)
+
+
+def check_extents(name: str, given: Iterable[str], known: Iterable[str]) -> None:
+    """Raise where an extent is given that a model does not have.
+
+    Raises
+    ------
+    GraphError
+        Names it, and those that the model has.
+    """
+    unknown = [each for each in given if each not in known]
     if unknown:
-        has = ", ".join(sorted(graph.symbols)) or "none"
-        raise GraphError(f"{given.model} has no unknown extent {unknown[0]!r}; it has: {has}")
-    return Subject(given.model, stack, graph.specialised(sizes) if sizes else graph)
+        raise GraphError(f"{name} has no unknown extent {unknown[0]!r}; it has: {', '.join(sorted(known)) or 'none'}")
+
+
+def _specialised(model: Any, sizes: dict[str, int], values: dict[str, Any]) -> Any:
+    """The graph of a model for those extents and elements; where more must be known, the message says which options."""
+    shapes = {}
+    for each in model.inputs:
+        if each.name not in values and each.shape is not None:
+            named = [(f"{each.name}.{axis}" if n is None else n, n) for axis, n in enumerate(each.shape)]
+            shapes[each.name] = tuple(sizes.get(name, n) for name, n in named)
+    arrays = {name: array(model, name, numbers) for name, numbers in values.items()}
+    try:
+        return model.specialised(arrays, shapes)
+    except OnnxError as error:
+        inputs = error.inputs if isinstance(error, Unresolved) else frozenset()
+        wanted = [f"--value {name}=N" for name in sorted(inputs - set(values))]
+        wanted = wanted or [f"--dim {name}=N" for name in extents(model) if name not in sizes]
+        raise GraphError(f"{error}; say {' '.join(wanted)}" if wanted else str(error)) from error
+
+
+def array(model: Any, name: str, numbers: tuple[float, ...]) -> Any:
+    """Numbers as an array for an input of a model.
+
+    Raises
+    ------
+    GraphError
+        There is no such input, or its dtype has no such numbers.
+    """
+    declared = next((i for i in model.inputs if i.name == name), None)
+    if declared is None:
+        raise GraphError(f"{model.name!r} has no input {name!r}; it has: {', '.join(i.name for i in model.inputs)}")
+    found = np.array(numbers).astype(declared.dtype)
+    if not np.array_equal(found, numbers):
+        raise GraphError(f"input {name!r} is of {declared.dtype}, given {', '.join(map(str, numbers))}")
+    return found.reshape(()) if declared.shape == () and found.size == 1 else found
+
+
+def extents(model: Any) -> list[str]:
+    """What unknown extents of a model's inputs are called here.
+
+    Examples
+    --------
+    >>> import onnx, nnc_func as nnc
+    >>> text = '<ir_version: 8, opset_import: ["": 18]> f (float[?, n, 3] x) => (float[?, n, 3] y) { y = Abs (x) }'
+    >>> extents(nnc.from_onnx(onnx.parser.parse_model(text)))
+    ['x.0', 'n']
+    """
+    shapes = [(i.name, i.shape or ()) for i in model.inputs]
+    named = [f"{name}.{axis}" if n is None else n for name, shape in shapes for axis, n in enumerate(shape)]
+    return list(dict.fromkeys(n for n in named if isinstance(n, str)))
+
+
+def told(graph: Any, symbol: str) -> str:
+    """What an unknown extent of a graph is called here: its name, or the first input and axis that has it."""
+    if not symbol.startswith("?"):
+        return symbol
+    places = ((node.data, axis, n) for node in graph.inputs for axis, n in enumerate(node.aval.shape))
+    return next((f"{name}.{axis}" for name, axis, n in places if str(n) == symbol), symbol)
 
 
 def closed(found: Subject) -> Subject:
@@ -105,7 +187,7 @@ def closed(found: Subject) -> Subject:
         Extents are unknown: says which options give them.
     """
     if found.graph.symbols:
-        options = " ".join(f"--dim {name}=N" for name in sorted(found.graph.symbols))
+        options = " ".join(f"--dim {name}=N" for name in sorted(told(found.graph, s) for s in found.graph.symbols))
         raise GraphError(f"{found.name} has unknown extents; say {options}")
     return found
 
@@ -139,3 +221,21 @@ def extent(text: str) -> tuple[str, int]:
     if not (name and equals and number.isdigit()):
         raise argparse.ArgumentTypeError(f"wanted NAME=N, such as n=4, given {text!r}")
     return name, int(number)
+
+
+def elements(text: str) -> tuple[str, tuple[float, ...]]:
+    """An input and its elements.
+
+    Examples
+    --------
+    >>> elements("sr=16000"), elements("axes=0,-1")
+    (('sr', (16000,)), ('axes', (0, -1)))
+    """
+    name, equals, numbers = text.partition("=")
+    try:
+        found = tuple(float(n) if set(n) & set(".en") else int(n) for n in numbers.split(","))
+    except ValueError:
+        found = ()
+    if not (name and equals and found):
+        raise argparse.ArgumentTypeError(f"wanted INPUT=N[,N…], such as sr=16000, given {text!r}")
+    return name, found

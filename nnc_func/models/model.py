@@ -214,7 +214,8 @@ class Model:
         shape = (counted(batch), *self.shape)
         dtype = as_dtype(self.dtype)
         if kind_of(dtype) == "f":
-            x = generator.standard_normal(shape).astype(dtype)
+            drawn = dtype if dtype in (np.float32, np.float64) else np.dtype("float32")  # what the generator has
+            x = generator.standard_normal(shape, drawn.type).astype(dtype, copy=False)
         else:
             x = generator.integers(0, dict(self.options).get("vocabulary", self.classes), shape)
         return x, generator.integers(0, self.classes, (batch, *self._targets()))

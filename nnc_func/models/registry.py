@@ -13,7 +13,7 @@ HOME = "nnc_func.models"
 
 MODELS = (
     Model(
-        "lenet-5", "LeNet-5, with softmax and no sparse connections",
+        "lenet-5", "LeNet-5 without sparse connections; scores are before softmax",
         "LeCun, Bottou, Bengio and Haffner, Gradient-based learning applied to document recognition, Proc. IEEE 1998",
         (28, 28, 1), 10, f"{HOME}.lenet:lenet", 61_706, small={"classes": 5},
     ),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -11,14 +10,22 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from attrs import evolve, frozen
+from attrs import evolve
 
 from nnc_func.errors import OnnxError, ShapeError
-from nnc_func.facets.dims import Dim
 from nnc_func.facets.dtypes import kind_of
 from nnc_func.graph.exporting.metadata import embedded, restored
 from nnc_func.graph.tensor import Tensor
-from nnc_func.onnx.implementations import unsupported
+from nnc_func.nn.graphs import closed
+from nnc_func.onnx.declarations import (
+    check_agrees,
+    check_declarations,
+    check_fits,
+    check_shape,
+    declaration_of,
+    host,
+    shown,
+)
 from nnc_func.onnx.reading import Source, read
 from nnc_func.onnx.scopes import Frame, Scope, Unresolved
 from nnc_func.onnx.tracing import Trace
@@ -29,15 +36,6 @@ PROGRAMS = 16
 """As many programs are kept for inputs of different shapes, or with different elements where those decide shapes."""
 SMALL = 64
 """Inputs of at most so many elements may be what a program is compiled for; larger ones are data."""
-
-
-@frozen
-class Declared:
-    """An input or output: its name, shape (None: not even the rank is said) and dtype (None: an output may not say)."""
-
-    name: str
-    shape: tuple[Any, ...] | None
-    dtype: np.dtype[Any] | None
 
 
 class OnnxModel:
@@ -69,10 +67,10 @@ class OnnxModel:
         self.stack = stack
         graph = source.proto.graph
         initial = {t.name for t in graph.initializer} | {s.values.name for s in graph.sparse_initializer}
-        self.inputs = tuple(_declared(i) for i in graph.input if i.name not in initial)
-        self.outputs = tuple(_declared(o, is_output=True) for o in graph.output)
+        self.inputs = tuple(declaration_of(i) for i in graph.input if i.name not in initial)
+        self.outputs = tuple(declaration_of(o, is_output=True) for o in graph.output)
         self.name = graph.name or "model"
-        _check(source, self.inputs, self.outputs)
+        check_declarations(source, self.inputs, self.outputs)
         self.variables = self._made() if variables else {}
         self._lock = threading.RLock()
         self._programs: OrderedDict[Any, Any] = OrderedDict()
@@ -85,8 +83,13 @@ class OnnxModel:
         self._begin()
 
     def __repr__(self) -> str:
-        given = ", ".join(f"{i.name}: {i.dtype}{_shown(i.shape)}" for i in self.inputs)
+        given = ", ".join(f"{i.name}: {i.dtype}{shown(i.shape)}" for i in self.inputs)
         return f"<ONNX model {self.name!r} ({given}) -> {', '.join(o.name for o in self.outputs)}>"
+
+    @property
+    def has_program(self) -> bool:
+        """Whether one program serves all calls."""
+        return self._program is not None
 
     @property
     def program(self) -> Any:
@@ -124,7 +127,7 @@ class OnnxModel:
         if any(isinstance(a, Tensor) for a in given):
             found: Sequence[Any] = self.apply(*given)
         else:
-            found = self._run([_host(a, i) for a, i in zip(given, self.inputs, strict=True)])
+            found = self._run([host(a, i) for a, i in zip(given, self.inputs, strict=True)])
         return found[0] if len(found) == 1 else tuple(found)
 
     def apply(self, *values: Any) -> tuple[Any, ...]:
@@ -137,8 +140,43 @@ class OnnxModel:
         """
         tensors = [self.stack.asarray(v) if not isinstance(v, Tensor) else v for v in values]
         for tensor, declared in zip(tensors, self.inputs, strict=True):
-            _fits(declared, tensor)
+            check_fits(declared, tensor)
         return self._traced(dict(zip((i.name for i in self.inputs), tensors, strict=True)))
+
+    def specialised(self, elements: Mapping[str, Any] | None = None, shapes: Mapping[str, Any] | None = None) -> Any:
+        """The computation graph for inputs of which more is known than the model says; not optimised.
+
+        So there is one, to be looked at, planned or exported, where there is no one program for all inputs.
+
+        Parameters
+        ----------
+        elements
+            Arrays by names of inputs: these are constants, and the graph has no such inputs.
+        shapes
+            Shapes of other inputs by name; an extent is a number, a name, or None where it is unknown.
+
+        Raises
+        ------
+        OnnxError
+            There is no such input; what is said contradicts the model; or shapes depend on more than that.
+
+        Examples
+        --------
+        >>> import numpy as np, onnx, nnc_func as nnc
+        >>> head = '<ir_version: 8, opset_import: ["": 18]> take (float[n, m] x, int64[1] axis) => (float[k] y)'
+        >>> model = nnc.from_onnx(onnx.parser.parse_model(head + '{ y = ReduceSum <keepdims = 0> (x, axis) }'))
+        >>> model.specialised({"axis": np.array([1])}, {"x": ("n", 3)}).outputs[0].aval
+        float32[n]
+        """
+        declared = {i.name: i for i in self.inputs}
+        for name in (*(elements or {}), *(shapes or {})):
+            if name not in declared:
+                raise OnnxError(f"{self._told()}; {name!r} is none of them")
+        static = {name: host(value, declared[name]) for name, value in (elements or {}).items()}
+        for name, shape in (shapes or {}).items():
+            check_shape(declared[name], tuple(shape))
+        inputs, outputs = self._applied(static, shapes or {})
+        return closed(self.stack, inputs, outputs, name=self.name)
 
     # --- programs ---------------------------------------------------------------------------------------
 
@@ -220,7 +258,11 @@ class OnnxModel:
             return program
 
     def _compiled(self, static: Mapping[str, Any], shapes: Mapping[str, Any] | None = None) -> Any:
-        shapes = shapes or {}
+        inputs, outputs = self._applied(static, shapes or {})
+        return self.stack.compile(inputs, outputs, name=self.name)
+
+    def _applied(self, static: Mapping[str, Any], shapes: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
+        """Inputs of those shapes, without those whose elements are known; and the outputs."""
         values: dict[str, Any] = {}
         inputs = []
         for declared in self.inputs:
@@ -233,21 +275,20 @@ class OnnxModel:
                 raise Unresolved(f"input {name!r} has no rank that the model says")
             values[name] = self.stack.input(name, shape, declared.dtype)
             inputs.append(values[name])
-        return self.stack.compile(inputs, list(self._traced(values)), name=self.name)
+        return inputs, list(self._traced(values))
 
     def _traced(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
         trace = Trace(self.stack, self._source, self.variables)
         found = trace.graph(self._source.proto.graph, Scope(dict(values)), Frame(self._source.opsets, {}))
         tensors = [trace.tensor(f) for f in found]
         for declared, tensor in zip(self.outputs, tensors, strict=True):
-            _agrees(declared, tensor)
+            check_agrees(declared, tensor)
         return tuple(tensors)
 
     # --- arguments --------------------------------------------------------------------------------------
 
     def _bound(self, arrays: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
-        names = [i.name for i in self.inputs]
-        told = f"inputs of {self.name!r} are {', '.join(map(repr, names)) or 'none'}"
+        names, told = [i.name for i in self.inputs], self._told()
         if len(arrays) > len(names):
             raise OnnxError(f"{told}; given {len(arrays)} arrays")
         given = dict(zip(names, arrays, strict=False))
@@ -259,6 +300,9 @@ class OnnxModel:
         if missing:
             raise OnnxError(f"{told}; {missing[0]!r} is missing")
         return [given[name] for name in names]
+
+    def _told(self) -> str:
+        return f"inputs of {self.name!r} are {', '.join(repr(i.name) for i in self.inputs) or 'none'}"
 
     def _made(self) -> dict[str, Any]:
         """The floating initialisers of rank 1 and more, as variables."""
@@ -317,81 +361,8 @@ def _content(source: Source, tensor: Any) -> bytes:
     return source.external(tensor, size)
 
 
-# --- what models say --------------------------------------------------------------------------------------
-
-
-def _declared(info: Any, is_output: bool = False) -> Declared:
-    kind = info.type.WhichOneof("value")
-    if kind is None and is_output:
-        return Declared(info.name, None, None)
-    if kind != "tensor_type":
-        what = "no type" if kind is None else kind.removesuffix("_type")
-        raise OnnxError(f"{info.name!r} is of {what}: supported are tensors; sequences, maps, optional values are not")
-    tensor = info.type.tensor_type
-    try:
-        dtype = dtype_of(tensor.elem_type)
-    except OnnxError as error:
-        raise OnnxError(f"{info.name!r}: {error}") from None
-    shape = tuple(_extent(info.name, d) for d in tensor.shape.dim) if tensor.HasField("shape") else None
-    return Declared(info.name, shape, dtype)
-
-
-def _extent(name: str, dim: Any) -> Any:
-    kind = dim.WhichOneof("value")
-    if kind == "dim_value":
-        return dim.dim_value if dim.dim_value >= 0 else None
-    if kind is None or not re.search(r"\w", dim.dim_param):
-        return None  # "?" and the like are no names
-    cleaned = re.sub(r"\W", "_", dim.dim_param)
-    return cleaned if cleaned[0].isalpha() or cleaned[0] == "_" else f"_{cleaned}"
-
-
-def _check(source: Source, inputs: Sequence[Declared], outputs: Sequence[Declared]) -> None:
-    graph = source.proto.graph
-    for what, listed in (("input", [i.name for i in graph.input]), ("output", [o.name for o in outputs])):
-        twice = next((n for n in listed if listed.count(n) > 1 or not n), None)
-        if twice is not None:
-            raise OnnxError(f"{what}s have names, each its own, given {twice!r}")
-    if not outputs:
-        raise OnnxError("the model's graph has no outputs")
-    refused = unsupported(graph, source.opsets, source.functions)
-    if refused:
-        raise OnnxError("not supported: " + "; ".join(refused))
-
-
 def _root(error: BaseException) -> BaseException:
     """What an error was raised from, first of all."""
     while error.__cause__ is not None:
         error = error.__cause__
     return error
-
-
-def _shown(shape: tuple[Any, ...] | None) -> str:
-    return "[…]" if shape is None else f"[{', '.join('?' if n is None else str(n) for n in shape)}]"
-
-
-def _host(value: Any, declared: Declared) -> Any:
-    array = np.asarray(value)
-    _fits(declared, array)
-    return array
-
-
-def _fits(declared: Declared, value: Any) -> None:
-    shape = declared.shape
-    fits = shape is None or (
-        len(shape) == len(value.shape)
-        and all(not isinstance(n, int) or isinstance(m, Dim) or n == m for n, m in zip(shape, value.shape, strict=True))
-    )
-    if value.dtype != declared.dtype or not fits:
-        wanted = f"{declared.dtype}{_shown(shape)}"
-        raise OnnxError(f"input {declared.name!r} is {wanted}, given {value.dtype}{_shown(tuple(value.shape))}")
-
-
-def _agrees(declared: Declared, tensor: Any) -> None:
-    """Raise where an output is not what the model says of it."""
-    shape = declared.shape
-    if declared.dtype is not None and tensor.dtype != declared.dtype:
-        raise OnnxError(f"output {declared.name!r} is {tensor.dtype}, and the model says {declared.dtype}")
-    if shape is not None and len(shape) != len(tensor.shape):
-        given = tuple(map(str, tensor.shape))
-        raise OnnxError(f"output {declared.name!r} has shape {given}, and the model says {_shown(shape)}")

@@ -86,7 +86,7 @@ def read(model: Any, directory: Any = None) -> Source:
         try:
             content = path.read_bytes()
         except OSError as error:
-            raise OnnxError(f"the model {str(path)!r} cannot be read: {error}") from None
+            raise OnnxError(f"the model {str(path)!r} cannot be read: {error.strerror or error}") from None
         proto = _parsed(onnx, content, str(path))
         directory = path.parent if directory is None else Path(directory)
         name = path.name

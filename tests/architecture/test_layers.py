@@ -57,7 +57,8 @@ READERS = {  # facet: where in the library it may be read
     "cost": (FUSED, "graph/rules/", "graph/show.py", "engine/", "device/null.py", "models/summary.py", "testing/"),
     "onnx": ("graph/exporting/", "testing/"),
     "samples": ("testing/",),
-    "tolerance": ("engine/tuning/trials.py", "testing/"),  # what a kernel may differ by before it is chosen
+    # what a kernel may differ by before it is chosen, and what a rule may claim that gives it other strides
+    "tolerance": ("engine/tuning/trials.py", "graph/rules/pushing.py", "testing/"),
 }
 FILES = sorted(path.relative_to(LIBRARY).as_posix() for path in LIBRARY.rglob("*.py"))
 

@@ -69,6 +69,21 @@ def model(tmp_path: Path) -> Path:
     return path
 
 
+CHOOSES = """<ir_version: 10, opset_import: ["": 18]> chooses (float[?, 3] x, int64 rate) => (float[m, 3] y) {
+    one = Constant <value_int = 1> ()
+    known = Equal(rate, one)
+    y = If (known) <then_branch = yes () => (float[m, 3] a) { a = Neg(x) },
+                    else_branch = no () => (float[m, 3] b) { b = Add(x, x) }>
+}"""
+
+
+@pytest.fixture
+def chooses(tmp_path: Path) -> str:
+    """A file of which a scalar input decides what is computed, and of which an extent has no name."""
+    onnx.save(onnx.parser.parse_model(CHOOSES), tmp_path / "chooses.onnx")
+    return str(tmp_path / "chooses.onnx")
+
+
 COMMANDS = [["info"], ["models", "lenet-5"], ["show", "lenet-5"], ["run", "lenet-5"], ["plan", "lenet-5"]]
 
 
@@ -84,6 +99,7 @@ def test_info_tells_versions_and_devices(answer: Any) -> None:
     assert found["version"] == nnc.__version__
     assert found["packages"]["numpy"] == np.__version__
     assert found["devices"]["NumPy"] == "available"
+    assert "ml_dtypes" in answer("info")
 
 
 def test_models_lists_what_the_zoo_counts(answer: Any) -> None:
@@ -127,6 +143,33 @@ def test_a_file_is_shown_run_and_planned(answer: Any, model: Path, tmp_path: Pat
     assert json.loads(answer("plan", str(model), "--dim", "n=1000", "--json"))["kernels"] == 2
 
 
+def test_an_input_that_decides_is_given_as_an_option(answer: Any, chooses: str, tmp_path: Path) -> None:
+    assert "negative" in answer("show", chooses, "--value", "rate=1")
+    assert json.loads(answer("plan", chooses, "--value", "rate=2", "--dim", "x.0=4", "--json"))["kernels"] == 1
+    np.savez(tmp_path / "in.npz", x=np.ones((2, 3), "float32"))
+    given = ("--inputs", str(tmp_path / "in.npz"), "--save", str(tmp_path / "out.npz"))
+    for rate, wanted in ((1, -1), (5, 2)):
+        answer("run", chooses, "--value", f"rate={rate}", "--dim", "x.0=2", *given)
+        np.testing.assert_array_equal(np.load(tmp_path / "out.npz")["output_0"], np.full((2, 3), wanted))
+
+
+def test_what_is_wanted_of_such_a_file_is_told(refusal: Any, chooses: str) -> None:
+    assert "depend on 'rate'; say --value rate=N" in refusal("show", chooses)
+    assert "say --dim x.0=N" in refusal("plan", chooses, "--value", "rate=1")
+    assert "has no unknown extent 'y.0'; it has: x.0" in refusal("plan", chooses, "--value", "rate=1", "--dim", "y.0=2")
+    assert "no input 'rte'; it has: x, rate" in refusal("show", chooses, "--value", "rte=1")
+    assert "'rate' is of int64, given 1.5" in refusal("show", chooses, "--value", "rate=1.5")
+    assert "'rate' is int64[], given int64[2]" in refusal("show", chooses, "--value", "rate=1,2")
+    assert "--value is for .onnx files" in refusal("show", "lenet-5", "--value", "x=1")
+
+
+def test_an_extent_without_a_name_is_that_of_an_input(answer: Any, refusal: Any, tmp_path: Path) -> None:
+    head = '<ir_version: 10, opset_import: ["": 18]> f (float[?, 3] x) => (float[?, 3] y)'
+    onnx.save(onnx.parser.parse_model(head + "{ y = Abs(x) }"), tmp_path / "f.onnx")
+    assert "say --dim x.0=N" in refusal("plan", str(tmp_path / "f.onnx"))
+    assert json.loads(answer("plan", str(tmp_path / "f.onnx"), "--dim", "x.0=5", "--json"))["kernels"] == 1
+
+
 def test_a_plan_is_that_of_the_stack(answer: Any) -> None:
     stack = nnc.lazy(nnc.Null())
     plan = stack.engine.compile(models.get("lenet-5").make(stack, 4, seed=None)).plan
@@ -138,7 +181,13 @@ def test_a_plan_is_that_of_the_stack(answer: Any) -> None:
 
 
 def test_a_plan_is_written(answer: Any, tmp_path: Path) -> None:
-    answer("plan", "lenet-5", "--html", str(tmp_path / "plan.html"))
+    found = json.loads(answer("plan", "lenet-5", "--html", str(tmp_path / "plan.html"), "--json"))
+    assert found["files"] == {"html": str(tmp_path / "plan.html")}
+    assert found["arena_bytes"] > 0
+    assert any(row["is_scratch"] for row in found["largest"])
+    text = answer("plan", "lenet-5", "--html", str(tmp_path / "plan.html"))
+    assert "arena bytes" in text
+    assert "conv2d (scratch)" in text
     assert "largest buffers" in (tmp_path / "plan.html").read_text(encoding="utf-8")
     assert answer("plan", "lenet-5", "--csv", "-").startswith("id,lower,upper,size,offset")
 
@@ -147,6 +196,7 @@ def test_a_training_step_runs(answer: Any) -> None:
     found = json.loads(answer("run", "lenet-5", "--training", "--repeat", "1", "--profile", "--json"))
     assert found["outputs"]["output_0"].startswith("float32[]")
     assert any(row["operator"] == "conv2d" for row in found["profile"])
+    assert all(name.isidentifier() for row in found["profile"] for name in row)
 
 
 @pytest.mark.parametrize(

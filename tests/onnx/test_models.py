@@ -9,6 +9,7 @@ import pytest
 
 import nnc_func as nnc
 from nnc_func.errors import OnnxError
+from nnc_func.tree import flatten
 from tests.onnx.models import parsed
 
 
@@ -74,3 +75,23 @@ def test_a_question_mark_is_no_name_of_an_extent(stack: Any) -> None:
         for dim in value.type.tensor_type.shape.dim:
             dim.dim_param = "?"
     assert nnc.from_onnx(model, stack)(np.ones((2, 3), "float32")).shape == (2, 3)
+
+
+def test_a_graph_for_what_is_known_of_inputs(stack: Any) -> None:
+    body = "f (float[n, m] x, int64[1] axis) => (float[k] y) { y = ReduceSum <keepdims = 0> (x, axis) }"
+    model = nnc.from_onnx(parsed(body), stack)
+    assert not model.has_program
+    graph = model.specialised({"axis": np.array([1])}, {"x": ("n", 3)})
+    assert [i.data for i in graph.inputs] == ["x"]
+    assert str(graph.outputs[0].aval) == "float32[n]"
+    (found,) = flatten(stack.engine.compile(graph)(np.ones((2, 3), "float32")))[0]
+    np.testing.assert_array_equal(found, [3, 3])
+    for elements, shapes, told in (
+        ({"axis": np.array([1], "int32")}, {}, r"input 'axis' is int64\[1\], given int32"),
+        ({"axes": np.array([1])}, {}, "'axes' is none of them"),
+        ({"axis": np.array([1])}, {"x": (3,)}, r"input 'x' has shape \[n, m\], given \[3\]"),
+        ({"axis": np.array([5])}, {}, "axis 5"),
+        ({}, {}, "decide a shape"),
+    ):
+        with pytest.raises(OnnxError, match=told):
+            model.specialised(elements, shapes)

@@ -51,6 +51,8 @@ class Tenant:
         Name of the operator that writes it first; empty where the plan has no instructions, as one read from a trace.
     writes
         What is told of each write, in order.
+    is_scratch
+        Whether that operator works in it, and none of its results is there.
     base
         Where its arena begins, in bytes: those of other places are drawn above the first.
     """
@@ -60,6 +62,7 @@ class Tenant:
     operator: str
     writes: tuple[str, ...]
     base: int = 0
+    is_scratch: bool = False
 
     @property
     def told(self) -> str:
@@ -77,21 +80,22 @@ class Tenant:
 def tenants(plan: Plan) -> list[Tenant]:
     """The arena's buffers, with the slots that live in them."""
     writes: dict[int, list[str]] = {}
-    first: dict[int, str] = {}
+    first: dict[int, tuple[str, bool]] = {}
     for t, i in enumerate(plan.instructions):
         where = told(i.origin)
         for slot in (*i.results, *i.scratch):
             s = plan.slots[slot]
             what = "scratch of " if slot in i.scratch else "shown by " if i.view else ""
-            first.setdefault(s.buffer, i.op.name)
+            first.setdefault(s.buffer, (i.op.name, slot in i.scratch))
             writes.setdefault(s.buffer, []).append(
                 f"step {t}: %{slot} {s.aval!r}, {what}{i.op.name}" + (f" at {where}" if where else "")
             )
     bases = _bases(plan)
     return [
-        Tenant(n, b, first.get(n, ""), tuple(writes.get(n, ())), bases[b.place])
+        Tenant(n, b, operator, tuple(writes.get(n, ())), bases[b.place], is_scratch)
         for n, b in enumerate(plan.buffers)
         if b.kind == ARENA
+        for operator, is_scratch in (first.get(n, ("", False)),)
     ]
 
 

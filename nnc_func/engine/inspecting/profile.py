@@ -87,8 +87,8 @@ class Profile:
             seconds = sum(m.seconds for m in members)
             rows.append({
                 "operator": name, "calls": len(members), "seconds": seconds, "share": seconds / whole,
-                "gigaflops": sum(m.flops for m in members) / seconds / 1e9 if seconds else 0.0,
-                "gigabytes a second": sum(m.nbytes for m in members) / seconds / 1e9 if seconds else 0.0,
+                "gigaflops_per_second": sum(m.flops for m in members) / seconds / 1e9 if seconds else 0.0,
+                "gigabytes_per_second": sum(m.nbytes for m in members) / seconds / 1e9 if seconds else 0.0,
             })  # fmt: skip
         return sorted(rows, key=lambda row: (-row["seconds"], row["operator"]))
 
@@ -135,7 +135,7 @@ class Profile:
             return lines[0]
         rows = [
             (r["operator"], str(r["calls"]), f"{r['seconds'] * MICRO:.1f}", f"{100 * r['share']:.1f}",
-             f"{r['gigaflops']:.2f}", f"{r['gigabytes a second']:.2f}")
+             f"{r['gigaflops_per_second']:.2f}", f"{r['gigabytes_per_second']:.2f}")
             for r in self.by_operator
         ]  # fmt: skip
         rows.insert(0, ("operator", "calls", "µs", "%", "GFLOP/s", "GB/s"))

@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
-from nnc_func.graph.rules import algebra, channels, combine, fold, fuse, fuse_conv, memory, move, parts, train
+from nnc_func.graph.rules import (
+    algebra,
+    channels,
+    combine,
+    fold,
+    fuse,
+    fuse_conv,
+    memory,
+    move,
+    parts,
+    products,
+    pushing,
+    reducing,
+    train,
+)
 from nnc_func.graph.rules.phases import Phase, rules_in
 from nnc_func.graph.rules.rule import (
     EXACT,
@@ -48,7 +62,7 @@ __all__ = [
 
 # A module's rules are tried in the order in which they stand there. What hides structure comes after what looks for it.
 PHASES = (
-    Phase("simplify", rules_in(fold, algebra, move, memory, parts)),
+    Phase("simplify", rules_in(fold, algebra, move, reducing, products, pushing, memory, parts)),
     Phase("recognise", rules_in(train)),
     Phase("layout", rules_in(channels)),
     Phase("fuse", rules_in(fuse_conv, fuse)),

@@ -36,7 +36,18 @@ class Table:
         Operators of the nodes that its own rules can match; None where that is not known.
     """
 
-    __slots__ = ("_found", "_own", "builder", "counts_users", "own", "own_passes", "own_roots", "passes", "rules")
+    __slots__ = (
+        "_found",
+        "_own",
+        "_rooted",
+        "builder",
+        "counts_users",
+        "own",
+        "own_passes",
+        "own_roots",
+        "passes",
+        "rules",
+    )
 
     def __init__(
         self, builder: Builder, rules: Iterable[Compiled], passes: Iterable[Pass], earlier: Table | None = None
@@ -50,22 +61,26 @@ class Table:
         self.own_roots = None if None in roots else frozenset().union(*roots)  # type: ignore[arg-type]
         self._found: dict[tuple[Op, ...], tuple[Compiled, ...]] = {}
         self._own: dict[tuple[Op, ...], tuple[Compiled, ...]] = {}
+        self._rooted: dict[tuple[Op, bool], tuple[Compiled, ...]] = {}
 
     def at(self, heads: tuple[Op, ...]) -> tuple[Compiled, ...]:
         """Rules that may match a node whose operator, and whose operands' operators, are these."""
         found = self._found.get(heads)
-        return _entered(self._found, heads, self.rules) if found is None else found
+        return self._entered(self._found, heads, False) if found is None else found
 
     def own_at(self, heads: tuple[Op, ...]) -> tuple[Compiled, ...]:
         """As `at`, of the phase's own rules."""
         found = self._own.get(heads)
-        return _entered(self._own, heads, self.own) if found is None else found
+        return self._entered(self._own, heads, True) if found is None else found
 
-
-def _entered(table: dict[tuple[Op, ...], Any], heads: tuple[Op, ...], rules: tuple[Compiled, ...]) -> Any:
-    op, *operands = heads
-    found = table[heads] = tuple(r for r in rules if r.wants(op, tuple(operands)))
-    return found
+    def _entered(self, table: dict[tuple[Op, ...], Any], heads: tuple[Op, ...], own: bool) -> Any:
+        op, operands = heads[0], heads[1:]
+        rooted = self._rooted.get((op, own))
+        if rooted is None:
+            every = self.own if own else self.rules
+            rooted = self._rooted[op, own] = tuple(r for r in every if r.roots is None or op in r.roots)
+        found = table[heads] = tuple(r for r in rooted if r.wants(op, operands))
+        return found
 
 
 class _Link:

@@ -133,11 +133,22 @@ class Compiled:
 
 
 def compiled(rule: Any, builder: Builder) -> Compiled:
-    """The rule, or the rewriter, as a function of a node."""
+    """The rule, or the rewriter, as a function of a node; a rule is compiled when it first meets one."""
     if isinstance(rule, Rewriter):
         function = rule.function
         return Compiled(rule, rule.wants, rule.roots, lambda node, users: function(node, builder), False)
     assert isinstance(rule, Rule), rule
+
+    def attempt(node: Node, users: Users) -> Value | None:  # few of all rules meet a node that they may match
+        found.attempt = _attempting(rule, builder)
+        return found.attempt(node, users)
+
+    counts_users = any(c.counts_users for c in rule.conditions)
+    found = Compiled(rule, _filter(rule.lhs), frozenset({rule.lhs.op}), attempt, counts_users)
+    return found
+
+
+def _attempting(rule: Rule, builder: Builder) -> Callable[[Node, Users], Value | None]:
     places = {id(part): i for i, part in enumerate(parts(rule.lhs))}
     build = _built(rule.rhs, places, builder)
     conditions = rule.conditions
@@ -159,7 +170,7 @@ def compiled(rule: Any, builder: Builder) -> Compiled:
         slots[first] = users
         return slots[first + 1] if step(node, slots) else None
 
-    return Compiled(rule, _filter(rule.lhs), frozenset({rule.lhs.op}), attempt, any(c.counts_users for c in conditions))
+    return attempt
 
 
 # --- what is known from the operators alone ------------------------------------------------------------

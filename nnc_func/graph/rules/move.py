@@ -1,4 +1,14 @@
-"""Rules of movement: reshapes, transposes and broadcasts that do nothing, or are done by what comes after."""
+"""Rules of movement: reshapes, transposes and broadcasts that do nothing, or are done by what comes after.
+
+Each kind of movement has one direction, so that rules end and do not undo each other:
+
+- broadcasts go towards results: what is computed before one is computed of fewer elements;
+- slices go towards inputs: what nobody looks at is not computed;
+- reshapes and transposes stay where they are, unless they meet another, an equal one beside them, or what has a
+  parameter for them: a product its flags, a reduction its axes. Equal ones go towards results, and become one.
+
+A view costs a call and no memory. So a rule that only exchanges views must leave fewer of them.
+"""
 # mypy: allow-untyped-defs, allow-incomplete-defs
 # the parameters of a rule are variables of its pattern: a bare one matches any tensor
 
@@ -7,30 +17,24 @@ from __future__ import annotations
 from typing import Any
 
 from nnc_func.facets import shapes
+from nnc_func.facets.dims import known
 from nnc_func.facets.shapes import normalise_axes, normalise_axis
 from nnc_func.graph.ops import CATALOGUE as OPS
-from nnc_func.graph.rules.conditions import broadcasts, same_aval, same_dtype, that
+from nnc_func.graph.rules.conditions import broadcasts, same_aval, that
 from nnc_func.graph.rules.pattern import Param, computed, shape_of
-from nnc_func.graph.rules.rule import (
-    EXACT,
-    REASSOCIATION,
-    ROUNDING,
-    SIGNED_ZERO,
-    Each,
-    for_each,
-    rewrite,
-    rule,
-)
+from nnc_func.graph.rules.rule import EXACT, SIGNED_ZERO, Each, Numerics, for_each, rewrite, rule
 from nnc_func.op import Op
 
 reshape, permute_dims, broadcast_to = OPS["reshape"], OPS["permute_dims"], OPS["broadcast_to"]
-expand_dims, squeeze, matmul, total = OPS["expand_dims"], OPS["squeeze"], OPS["matmul"], OPS["sum"]
+expand_dims, squeeze, flip = OPS["expand_dims"], OPS["squeeze"], OPS["flip"]
+RESHAPING = (reshape, expand_dims, squeeze)
+REARRANGING = (*RESHAPING, permute_dims, flip)  # every element once
 
 # --- reshapes ------------------------------------------------------------------------------------------
 
 
 def _reshaping(op: Op) -> Any:
-    if op in (reshape, expand_dims, squeeze):
+    if op in RESHAPING:
         yield Each(op), None
 
 
@@ -42,42 +46,49 @@ def drop_reshape(f, _, x):
 
 
 def _reshaping_twice(op: Op) -> Any:
-    for other in (reshape, expand_dims, squeeze):
-        if op in (reshape, expand_dims, squeeze):
-            yield Each(op), other
+    for first in RESHAPING:
+        if op in RESHAPING:
+            yield Each(op), first
 
 
 @for_each(_reshaping_twice, "puts the elements, in their order, in another shape")
 def merge_reshapes(f, first, x):
     """Of two reshapes in a row one remains."""
-    last = f(Each(first, params=_apart(first))(x))
+    last = f(Each(first, params=apart(first))(x))
     return rewrite(last).to(reshape(x, shape=shape_of(last)))
 
 
-def _apart(op: Op) -> dict[str, Param]:
+def apart(op: Op) -> dict[str, Param]:
+    """Variables for the parameters of an operator that occurs beside another with the same names."""
     return {name: Param(f"{name} before") for name in op.params}
+
+
+@computed
+def other(flag):
+    """The opposite of a flag."""
+    return not flag
 
 
 # --- transposes ----------------------------------------------------------------------------------------
 
 
-@computed
-def _order(axes, x):
+def order_of(axes: Any, x: Any) -> tuple[int, ...]:
+    """The order of axes that a parameter of `permute_dims` names."""
     rank = len(x.shape)
     return tuple(range(rank))[::-1] if axes is None else tuple(normalise_axis(a, rank) for a in axes)
 
 
 @computed
-def _composed(first, then, x):
+def composed(first, then, x):
     """The order of axes that has the effect of two orders, one after the other."""
-    before, after = _order(first, x), _order(then, x)
+    before, after = order_of(first, x), order_of(then, x)
     return tuple(before[a] for a in after)
 
 
 @rule
 def merge_transposes(x, p: Param, q: Param):
     """Two transposes in a row are one."""
-    return rewrite(permute_dims(permute_dims(x, axes=p), axes=q)).to(permute_dims(x, axes=_composed(p, q, x)))
+    return rewrite(permute_dims(permute_dims(x, axes=p), axes=q)).to(permute_dims(x, axes=composed(p, q, x)))
 
 
 @rule
@@ -86,43 +97,64 @@ def drop_transpose(x, p: Param):
     return (
         rewrite(permute_dims(x, axes=p))
         .to(x)
-        .when(that(lambda p, x: _order(p, x) == tuple(range(len(x.shape))), p, x, says=f"{p} changes nothing"))
+        .when(that(lambda p, x: order_of(p, x) == tuple(range(len(x.shape))), p, x, says=f"{p} changes nothing"))
     )
 
 
-def _swaps_last(p: Any, x: Any) -> bool:
-    rank = len(x.shape)
-    return rank >= 2 and _order(p, x) == (*range(rank - 2), rank - 1, rank - 2)
+def _is_one(n: Any) -> bool:
+    return bool(known(n) and n == 1)
+
+
+def _moves_ones(p: Any, x: Any) -> bool:
+    """Whether only axes of extent 1 change their places among the others."""
+    kept = [a for a in order_of(p, x) if not _is_one(x.shape[a])]
+    return kept == sorted(kept)
+
+
+@for_each(_reshaping, "puts the elements, in their order, in another shape")
+def drop_transpose_of_ones(f, _, x, p: Param):
+    """A transpose that moves axes of extent 1 only, before a reshape, is part of it."""
+    reshaped = f(permute_dims(x, axes=p))
+    return (
+        rewrite(reshaped)
+        .to(reshape(x, shape=shape_of(reshaped)))
+        .when(that(_moves_ones, p, x, says=f"{p} moves only axes of extent 1"))
+    )
+
+
+@for_each(_reshaping, "puts the elements, in their order, in another shape")
+def drop_transpose_to_ones(f, _, x, p: Param):
+    """A transpose that moves axes of extent 1 only, after a reshape, is part of it."""
+    reshaped = f(x)
+    turned = permute_dims(reshaped, axes=p)
+    return (
+        rewrite(turned)
+        .to(reshape(x, shape=shape_of(turned)))
+        .when(that(_moves_ones, p, reshaped, says=f"{p} moves only axes of extent 1"))
+    )
 
 
 @computed
-def _other(flag):
-    """The opposite of a flag."""
-    return not flag
+def _either(a, b, x):
+    """The axes that one of two flips turns, not both."""
+    rank = len(x.shape)
+    return tuple(sorted({*normalise_axes(a, rank)} ^ {*normalise_axes(b, rank)}))
 
 
 @rule
-def transpose_left(x, y, p: Param, a: Param, b: Param):
-    """A transpose of a matrix product's left operand becomes its flag, and nothing is copied for it."""
-    product = matmul(permute_dims(x, axes=p), y, transpose_a=a, transpose_b=b)
-    return (
-        rewrite(product)
-        .to(matmul(x, y, transpose_a=_other(a), transpose_b=b))
-        .when(that(_swaps_last, p, x, says=f"{p} exchanges the last two axes"))
-        .up_to(ROUNDING)
-    )
+def merge_flips(x, a: Param, b: Param):
+    """Of two flips in a row one remains, of the axes that only one of them turns."""
+    return rewrite(flip(flip(x, axis=a), axis=b)).to(flip(x, axis=_either(a, b, x)))
+
+
+def _no_more_than_one(axis: Any, x: Any) -> bool:
+    return all(known(x.shape[a]) and x.shape[a] <= 1 for a in normalise_axes(axis, len(x.shape)))
 
 
 @rule
-def transpose_right(x, y, p: Param, a: Param, b: Param):
-    """A transpose of a matrix product's right operand becomes its flag, and nothing is copied for it."""
-    product = matmul(x, permute_dims(y, axes=p), transpose_a=a, transpose_b=b)
-    return (
-        rewrite(product)
-        .to(matmul(x, y, transpose_a=a, transpose_b=_other(b)))
-        .when(that(_swaps_last, p, y, says=f"{p} exchanges the last two axes"))
-        .up_to(ROUNDING)
-    )
+def drop_flip(x, a: Param):
+    """A flip of axes with one element each, or of none, is dropped."""
+    return rewrite(flip(x, axis=a)).to(x).when(that(_no_more_than_one, a, x, says=f"{x} has no two elements along {a}"))
 
 
 # --- broadcasts ----------------------------------------------------------------------------------------
@@ -141,50 +173,93 @@ def merge_broadcasts(x, s: Param, t: Param):
     return rewrite(broadcast_to(broadcast_to(x, shape=s), shape=t)).to(broadcast_to(x, shape=t))
 
 
-def _elementwise_of_two(op: Op) -> Any:
+def _unbroadcast(x: Any, s: Any, wanted: Any) -> tuple[Any, ...]:
+    """The shape from which the broadcast gives what is wanted, where it gave `s`."""
+    own = iter([m for m, n in zip((1,) * (len(s) - len(x.shape)) + x.shape, s, strict=True) if not _is_one(n)])
+    return tuple(1 if _is_one(n) else next(own) for n in wanted)
+
+
+_shape_before = computed(_unbroadcast)
+
+
+def _differ_in_ones(s: Any, reshaped: Any) -> bool:
+    return [n for n in s if not _is_one(n)] == [n for n in reshaped.shape if not _is_one(n)]
+
+
+def _broadcasts_alone(x: Any, s: Any, reshaped: Any) -> bool:
+    if not _differ_in_ones(s, reshaped) or len(x.shape) > len(reshaped.shape):
+        return False
+    return _from_first(x.shape) == _from_first(_unbroadcast(x, s, reshaped.shape))
+
+
+@for_each(_reshaping, "puts the elements, in their order, in another shape")
+def drop_reshape_of_broadcast(f, _, x, s: Param):
+    """A reshape that adds or drops axes of extent 1 is dropped where the broadcast before it does the same."""
+    reshaped = f(broadcast_to(x, shape=s))
+    return (
+        rewrite(reshaped)
+        .to(broadcast_to(x, shape=shape_of(reshaped)))
+        .when(that(_broadcasts_alone, x, s, reshaped, says=f"{x} broadcasts to the shape of {reshaped} alike"))
+    )
+
+
+@for_each(_reshaping_twice, "puts the elements, in their order, in another shape")
+def merge_reshapes_around_broadcast(f, first, x, s: Param):
+    """Of two reshapes around a broadcast, the last of which adds or drops axes of extent 1, one remains."""
+    reshaped = Each(first, params=apart(first))(x)
+    last = f(broadcast_to(reshaped, shape=s))
+    return (
+        rewrite(last)
+        .to(broadcast_to(reshape(x, shape=_shape_before(reshaped, s, shape_of(last))), shape=shape_of(last)))
+        .when(that(_differ_in_ones, s, last, says=f"{last} and {s} differ in axes of extent 1 only"))
+    )
+
+
+def elementwise_of_two(op: Op) -> Any:
+    """The operator, and where it does not commute also with its operands exchanged."""
     if op.shape is shapes.broadcast and len(op.args) == 2:
         yield Each(op), None
         if not op.has("commutative"):
             yield Each(op, flipped=True), None
 
 
-@for_each(_elementwise_of_two, "is elementwise, of two arguments")
+def ordered(op: Op) -> Numerics:
+    """What it costs to broadcast operands otherwise: of 0.0 and -0.0 the first may be taken for the larger."""
+    return SIGNED_ZERO if op.has("idempotent") else EXACT
+
+
+@for_each(elementwise_of_two, "is elementwise, of two arguments")
 def rely_on_broadcasting(f, _, x, y, s: Param):
     """A broadcast whose only effect is what the operator's own broadcasting does is dropped."""
     applied = f(broadcast_to(x, shape=s), y)
-    up_to = SIGNED_ZERO if f.op.has("idempotent") else EXACT  # of 0.0 and -0.0 the first may be taken for the larger
-    return rewrite(applied).to(f(x, y)).when(broadcasts(x, y, to=applied)).up_to(up_to)
+    return rewrite(applied).to(f(x, y)).when(broadcasts(x, y, to=applied)).up_to(ordered(f.op))
 
 
-# --- sums ----------------------------------------------------------------------------------------------
+def _reshaping_beside(op: Op) -> Any:
+    for each, _ in elementwise_of_two(op):
+        for reshaping in RESHAPING:
+            yield each, reshaping
 
 
-def _of_one(axis: Any, x: Any) -> bool:
-    return all(x.shape[a] == 1 for a in normalise_axes(axis, len(x.shape)))
+def _leads(x: Any, reshaped: Any, y: Any, applied: Any) -> bool:
+    if _from_first(x.shape) != _from_first(reshaped.shape):
+        return False
+    return bool(shapes.broadcast(x.shape, y.shape) == applied.shape)
 
 
-@rule
-def drop_sum_of_one(x, a: Param, k: Param):
-    """A sum over axes with one element each is a reshape."""
-    summed = total(x, axis=a, keepdims=k)
+@for_each(_reshaping_beside, "is elementwise, of two arguments")
+def rely_on_leading_axes(f, reshaping, x, y):
+    """Axes of extent 1 that are put in front, or dropped there, are what the operator's own broadcasting does."""
+    reshaped = Each(reshaping, params=apart(reshaping))(x)
+    applied = f(reshaped, y)
     return (
-        rewrite(summed)
-        .to(reshape(x, shape=shape_of(summed)))
-        .when(that(_of_one, a, x, says=f"{x} has extent 1 along {a}"), same_dtype(x, summed))
-        .up_to(SIGNED_ZERO)
+        rewrite(applied)
+        .to(f(x, y))
+        .when(that(_leads, x, reshaped, y, applied, says=f"{x} differs in leading axes of 1 only, which {y} has"))
+        .up_to(ordered(f.op))
     )
 
 
-@computed
-def _both_axes(first, then, x):
-    """Axes of x that are summed by two sums, one after the other, that drop them."""
-    rank = len(x.shape)
-    gone = normalise_axes(first, rank)
-    kept = [i for i in range(rank) if i not in gone]
-    return tuple(sorted((*gone, *(kept[i] for i in normalise_axes(then, len(kept))))))
-
-
-@rule
-def merge_sums(x, a: Param, b: Param):
-    """Two sums in a row are one, in another order of additions."""
-    return rewrite(total(total(x, axis=a), axis=b)).to(total(x, axis=_both_axes(a, b, x))).up_to(REASSOCIATION)
+def _from_first(shape: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Without leading axes of extent 1."""
+    return shape[next((i for i, n in enumerate(shape) if not _is_one(n)), len(shape)) :]

@@ -6,6 +6,7 @@ import enum
 import importlib
 import inspect
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache, lru_cache
 from typing import Any
 
 from attrs import evolve, field, frozen
@@ -151,20 +152,24 @@ def rule(function: Callable[..., rewrite]) -> Rule:
 
 
 def _checked(function: Callable[..., Any], made: rewrite, name: str) -> Rule:
-    doc = inspect.getdoc(function)
+    doc = _doc(function)
     if not doc:
         raise RuleError(f"rule {name} has no docstring: one sentence that says what it does")
     if not isinstance(made, rewrite) or not isinstance(made.lhs, Apply) or made.rhs is None:
         raise RuleError(f"rule {name} must return rewrite(lhs).to(rhs), its left side an application of an operator")
-    bound = {id(p) for p in parts(made.lhs)}
-    for p in parts(made.lhs):
+    left = list(parts(made.lhs))
+    for p in left:
         if isinstance(p, Apply) and (p.op.several or not p.op.pure):
             why = "has several results" if p.op.several else "is an effect, which is never merged or dropped"
             raise RuleError(f"rule {name}: {p.op.name} {why}, so no pattern can have it")
+    bound = set(map(id, left))
     loose = [p for p in parts(made.rhs) if isinstance(p, (Tensor, Scalar, Constant, Param)) and id(p) not in bound]
     if loose:
         raise RuleError(f"rule {name}: {', '.join(map(str, loose))} on the right side is not bound by the left")
     return Rule(name, doc, made.lhs, made.rhs, made.conditions, made.numerics, made.fast_math, function.__module__)
+
+
+_doc = cache(inspect.getdoc)
 
 
 # --- rules that quantify over operators ---------------------------------------------------------------
@@ -202,14 +207,7 @@ class Family:
 
     def instances(self, ops: Catalogue) -> Iterator[Rule]:
         """The rule for each operator of the catalogue that it is about."""
-        for op in ops.values():
-            if op.several or not op.pure:
-                continue
-            for each, value in self.select(op):
-                own = variables(self.function, 2)
-                made = _checked(self.function, self.function(each, value, **own), self.name)
-                if all(ops.get(o.name) is o for o in made.operators()):
-                    yield made
+        return iter(_instances(self, ops))
 
     @property
     def numerics(self) -> str:
@@ -223,6 +221,14 @@ class Family:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (self.module, self.name, ())
+
+
+@lru_cache(maxsize=512)
+def _instances(family: Family, ops: Catalogue) -> tuple[Rule, ...]:
+    own = variables(family.function, 2)  # the same in all: a variable is bound anew by each match
+    picked = ((each, value) for op in ops.values() if op.pure and not op.several for each, value in family.select(op))
+    made = (_checked(family.function, family.function(each, value, **own), family.name) for each, value in picked)
+    return tuple(rule for rule in made if all(ops.get(op.name) is op for op in rule.operators()))
 
 
 def for_each(select: Callable[[Op], Selected], over: str) -> Callable[[Callable[..., rewrite]], Family]:

@@ -1,0 +1,153 @@
+"""What a model says of its inputs and outputs, and what is checked of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from attrs import frozen
+
+from nnc_func.errors import OnnxError
+from nnc_func.facets.dims import Dim
+from nnc_func.onnx.implementations import unsupported
+from nnc_func.onnx.reading import Source
+from nnc_func.onnx.types import dtype_of
+
+
+@frozen
+class Declared:
+    """An input or output: its name, shape (None: not even the rank is said) and dtype (None: an output may not say)."""
+
+    name: str
+    shape: tuple[Any, ...] | None
+    dtype: np.dtype[Any] | None
+
+
+def declaration_of(info: Any, is_output: bool = False) -> Declared:
+    """An input or output as the model declares it; only an output may leave its type out.
+
+    Raises
+    ------
+    OnnxError
+        It is no tensor, or of a dtype that is not supported.
+    """
+    kind = info.type.WhichOneof("value")
+    if kind is None and is_output:
+        return Declared(info.name, None, None)
+    if kind != "tensor_type":
+        what = "no type" if kind is None else kind.removesuffix("_type")
+        raise OnnxError(f"{info.name!r} is of {what}: supported are tensors; sequences, maps, optional values are not")
+    tensor = info.type.tensor_type
+    try:
+        dtype = dtype_of(tensor.elem_type)
+    except OnnxError as error:
+        raise OnnxError(f"{info.name!r}: {error}") from None
+    shape = tuple(_extent(info.name, d) for d in tensor.shape.dim) if tensor.HasField("shape") else None
+    return Declared(info.name, shape, dtype)
+
+
+def _extent(name: str, dim: Any) -> Any:
+    kind = dim.WhichOneof("value")
+    if kind == "dim_value":
+        return dim.dim_value if dim.dim_value >= 0 else None
+    if kind is None or not re.search(r"\w", dim.dim_param):
+        return None  # "?" and the like are no names
+    cleaned = re.sub(r"\W", "_", dim.dim_param)
+    return cleaned if cleaned[0].isalpha() or cleaned[0] == "_" else f"_{cleaned}"
+
+
+def check_declarations(source: Source, inputs: Sequence[Declared], outputs: Sequence[Declared]) -> None:
+    """Raise where names are missing or given twice, there are no outputs, or nodes are not supported.
+
+    Raises
+    ------
+    OnnxError
+        One of these; it names all nodes that are not supported.
+    """
+    graph = source.proto.graph
+    for what, listed in (("input", [i.name for i in graph.input]), ("output", [o.name for o in outputs])):
+        twice = next((n for n in listed if listed.count(n) > 1 or not n), None)
+        if twice is not None:
+            raise OnnxError(f"{what}s have names, each its own, given {twice!r}")
+    if not outputs:
+        raise OnnxError("the model's graph has no outputs")
+    refused = unsupported(graph, source.opsets, source.functions)
+    if refused:
+        raise OnnxError("not supported: " + "; ".join(refused))
+
+
+def shown(shape: tuple[Any, ...] | None) -> str:
+    """A shape as text.
+
+    Examples
+    --------
+    >>> shown((None, "n", 3)), shown(None)
+    ('[?, n, 3]', '[…]')
+    """
+    return "[…]" if shape is None else f"[{', '.join('?' if n is None else str(n) for n in shape)}]"
+
+
+def host(value: Any, declared: Declared) -> Any:
+    """An array for an input.
+
+    Raises
+    ------
+    OnnxError
+        Its dtype or shape is not what the model declares.
+    """
+    array = np.asarray(value)
+    check_fits(declared, array)
+    return array
+
+
+def check_fits(declared: Declared, value: Any) -> None:
+    """Raise where an array or tensor is not what the model declares of an input.
+
+    Raises
+    ------
+    OnnxError
+        It is not.
+    """
+    shape = declared.shape
+    fits = shape is None or (
+        len(shape) == len(value.shape)
+        and all(not isinstance(n, int) or isinstance(m, Dim) or n == m for n, m in zip(shape, value.shape, strict=True))
+    )
+    if value.dtype != declared.dtype or not fits:
+        wanted = f"{declared.dtype}{shown(shape)}"
+        raise OnnxError(f"input {declared.name!r} is {wanted}, given {value.dtype}{shown(tuple(value.shape))}")
+
+
+def check_shape(declared: Declared, shape: tuple[Any, ...]) -> None:
+    """Raise where a shape, which may have names and None in it, contradicts what the model declares of an input.
+
+    Raises
+    ------
+    OnnxError
+        It does.
+    """
+    said = declared.shape
+    agree = said is None or (
+        len(said) == len(shape)
+        and all(not (isinstance(n, int) and isinstance(m, int)) or n == m for n, m in zip(said, shape, strict=True))
+    )
+    if not agree:
+        raise OnnxError(f"input {declared.name!r} has shape {shown(said)}, given {shown(shape)}")
+
+
+def check_agrees(declared: Declared, tensor: Any) -> None:
+    """Raise where an output is not what the model says of it.
+
+    Raises
+    ------
+    OnnxError
+        Its dtype or rank is another.
+    """
+    shape = declared.shape
+    if declared.dtype is not None and tensor.dtype != declared.dtype:
+        raise OnnxError(f"output {declared.name!r} is {tensor.dtype}, and the model says {declared.dtype}")
+    if shape is not None and len(shape) != len(tensor.shape):
+        given = tuple(map(str, tensor.shape))
+        raise OnnxError(f"output {declared.name!r} has shape {given}, and the model says {shown(shape)}")

@@ -1,0 +1,166 @@
+"""Movement that is merged, cancelled, and moved past other operators: what is left, and that values are the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import nnc_func as nnc
+from nnc_func.errors import NncError
+from nnc_func.graph.rules import REASSOCIATION
+
+LAZY, EAGER = nnc.lazy(), nnc.eager()
+FREELY = LAZY.swap(optimiser=LAZY.optimiser.with_numerics(REASSOCIATION))
+
+
+def ran(f: Any, *shapes: Any, dtype: str = "float64", lazy: Any = LAZY) -> list[str]:
+    """Operators of the optimised graph, once its values are those of the eager stack."""
+    given_ = [np.random.default_rng(i).normal(size=s).astype(dtype) for i, s in enumerate(shapes)]
+    programs = []
+    for stack in (lazy, EAGER):
+        inputs = [stack.input(f"x{i}", s, dtype) for i, s in enumerate(shapes)]
+        programs.append(stack.compile(inputs, f(stack.ops, *inputs)))
+    np.testing.assert_allclose(*(p(*given_) for p in programs), rtol=1e-9, atol=1e-9)
+    programs[0].plan.verify()
+    return [n.op.name for n in programs[0].graph.nodes if n.args]
+
+
+@pytest.mark.parametrize(
+    ("f", "shapes", "left"),
+    [
+        # reshapes and transposes
+        (lambda o, x: o.squeeze(o.expand_dims(x, axis=1), axis=1), [(2, 3)], []),
+        (lambda o, x: o.reshape(o.permute_dims(o.reshape(x, shape=(2, 1, 3)), axes=(1, 0, 2)), shape=(2, 3)), [(6,)],
+         ["reshape"]),
+        (lambda o, x: o.permute_dims(o.sin(o.permute_dims(x, axes=(1, 0, 2))), axes=(1, 0, 2)), [(2, 3, 4)], ["sin"]),
+        (lambda o, x, y: o.permute_dims(x) * o.permute_dims(y, axes=(1, 0)), [(2, 3), (2, 3)],
+         ["multiply", "permute_dims"]),
+        (lambda o, x: o.reshape(o.sin(o.reshape(x, shape=(6,))), shape=(2, 3)), [(2, 3)], ["sin"]),
+        (lambda o, x: o.flip(o.flip(x, axis=0), axis=(0, 1)), [(2, 3)], ["flip"]),
+        # broadcasts
+        (lambda o, x: o.sin(o.broadcast_to(x, shape=(5, 3))), [(3,)], ["sin", "broadcast_to"]),
+        (lambda o, x, y: o.broadcast_to(x, shape=(5, 3)) * o.broadcast_to(y, shape=(5, 3)), [(3,), (3,)],
+         ["multiply", "broadcast_to"]),
+        (lambda o, x, y: o.expand_dims(x, axis=(0, 1)) + y, [(3,), (2, 2, 3)], ["add"]),
+        (lambda o, x, y: o.repeat(x, repeats=4, axis=0) + y, [(1, 3), (4, 3)], ["add"]),
+        (lambda o, x, y: o.repeat(x, repeats=4, axis=0) + o.repeat(y, repeats=4, axis=0), [(1, 3), (1, 3)],
+         ["add", "broadcast_to"]),
+        # reductions
+        (lambda o, x: o.sum(o.permute_dims(x, axes=(2, 0, 1)), axis=0), [(2, 3, 4)], ["sum"]),
+        (lambda o, x: o.mean(o.permute_dims(o.reshape(x, shape=(3, 8)))), [(2, 3, 4)], ["mean"]),
+        (lambda o, x: o.reshape(o.sum(x, axis=(0, 1)), shape=(1, 1, 4)), [(2, 3, 4)], ["sum"]),
+        (lambda o, x: o.squeeze(o.max(x, axis=1, keepdims=True), axis=1), [(2, 3, 4)], ["max"]),
+        (lambda o, x: o.max(o.broadcast_to(x, shape=(5, 2, 3)), axis=(0, 2)), [(2, 3)], ["max"]),
+        (lambda o, x: o.sum(o.broadcast_to(x, shape=(5, 2, 3)), axis=(0, 2)), [(2, 3)], ["sum", "multiply"]),
+        # products
+        (lambda o, x, y: o.matmul(o.permute_dims(x), o.permute_dims(y)), [(3, 2), (4, 3)], ["matmul"]),
+        (lambda o, x, y: o.permute_dims(o.matmul(o.permute_dims(x), y)), [(3, 2), (3, 4)], ["matmul"]),
+        (lambda o, x, y: o.tensordot(o.permute_dims(x, axes=(0, 2, 1)), y, axes=((2,), (0,))), [(2, 3, 4), (3, 5)],
+         ["tensordot"]),
+        # slices
+        (lambda o, x: o.sin(x)[1:3], [(5, 4)], ["slice", "sin"]),
+        (lambda o, x, y: (x * y)[:, 1], [(5, 4), (5, 4)], ["slice", "slice", "multiply", "reshape"]),
+    ],
+)  # fmt: skip
+def test_what_is_left(f: Any, shapes: Any, left: list[str]) -> None:
+    assert sorted(ran(f, *shapes)) == sorted(left)
+
+
+def test_reductions_in_a_row_are_one_where_sums_may_be_taken_in_another_order() -> None:
+    assert ran(lambda o, x: o.max(o.max(x, axis=0), axis=1), (2, 3, 4)) == ["max"]
+    assert ran(lambda o, x: o.sum(o.sum(x, axis=0), axis=1), (2, 3, 4)) == ["sum", "sum"]
+    assert ran(lambda o, x: o.sum(o.sum(x, axis=0), axis=1), (2, 3, 4), lazy=FREELY) == ["sum"]
+
+
+def test_what_others_use_is_not_computed_twice() -> None:
+    x = LAZY.input("x", (4, 4), "float64")
+    o = LAZY.ops
+    whole, product = o.sin(x), o.matmul(x, o.cos(x))
+    program = LAZY.compile([x], [whole, whole[1], product, o.permute_dims(product), o.sum(whole, axis=0)[None]])
+    found = [n.op.name for n in program.graph.nodes]
+    assert found.count("sin") == found.count("matmul") == found.count("sum") == 1
+
+
+@pytest.mark.parametrize("extent", [0, 1, 3])
+def test_unknown_extents(extent: int) -> None:
+    """Movement of tensors whose first extent is known only when the program runs."""
+
+    def f(o: Any, x: Any) -> list[Any]:
+        n = x.shape[0]
+        wide = o.broadcast_to(o.expand_dims(x, axis=0), shape=(2, n, 3))
+        turned = o.permute_dims(x)
+        return [
+            o.sum(wide, axis=0), o.sum(wide, axis=(0, 1)), o.sin(wide), o.matmul(turned, x), o.sum(turned, axis=1),
+            o.reshape(o.sum(x, axis=0), shape=(1, 3)), o.sin(o.reshape(x, shape=(n * 3,))), o.flip(x, axis=0),
+        ]  # fmt: skip
+
+    array = np.random.default_rng(0).normal(size=(extent, 3))
+    x = LAZY.input("x", ("n", 3), "float64")
+    program = LAZY.compile([x], f(LAZY.ops, x))
+    wanted = f(EAGER.ops, EAGER.asarray(array))
+    for found, each in zip(program(array), wanted, strict=True):
+        np.testing.assert_allclose(found, np.asarray(each), rtol=1e-12)
+
+
+# --- any graph -------------------------------------------------------------------------------------------
+
+
+def _moved(o: Any, draw: Any, x: Any) -> Any:
+    rank = len(x.shape)
+    axis = draw(st.integers(0, max(rank - 1, 0)))
+    order = tuple(draw(st.permutations(range(rank))))
+    kinds = [
+        lambda: o.permute_dims(x, axes=order),
+        lambda: o.reshape(x, shape=draw(st.sampled_from([(-1,), x.shape[::-1], (1, *x.shape), (*x.shape, 1)]))),
+        lambda: o.expand_dims(x, axis=axis),
+        lambda: o.squeeze(x, axis=axis),
+        lambda: o.broadcast_to(x, shape=tuple(3 if n == 1 else n for n in x.shape)),
+        lambda: o.flip(x, axis=axis),
+        lambda: x[tuple(slice(*sorted(draw(st.tuples(st.integers(0, n), st.integers(0, n))))) for n in x.shape)],
+        lambda: getattr(o, draw(st.sampled_from(("sum", "max", "mean"))))(x, axis=axis, keepdims=draw(st.booleans())),
+        lambda: getattr(o, draw(st.sampled_from(("negative", "tanh", "relu"))))(x),
+        lambda: o.matmul(x, o.permute_dims(x, axes=(*range(rank - 2), rank - 1, rank - 2))),
+    ]
+    return kinds[draw(st.integers(0, len(kinds) - 1))]()
+
+
+def _chain(o: Any, draw: Any, x: Any, y: Any) -> Any:
+    found = [x, y]
+    for _ in range(draw(st.integers(2, 9))):
+        a = found[draw(st.integers(0, len(found) - 1))]
+        try:
+            if draw(st.integers(0, 3)):
+                made = _moved(o, draw, a)
+            else:
+                b = found[draw(st.integers(0, len(found) - 1))]
+                made = getattr(o, draw(st.sampled_from(("add", "multiply", "maximum"))))(a, b)
+        except NncError:
+            continue
+        if np.prod(made.shape) <= 500:
+            found.append(made)
+    return found[-1]
+
+
+@given(data=st.data())
+def test_any_chain_of_movement(data: Any) -> None:
+    """Optimised, at every level of numerics, it has the values of the eager stack."""
+    shapes = [data.draw(st.sampled_from([(2, 3), (3, 2), (1, 3), (3,), (2, 1, 3), ()])) for _ in range(2)]
+    arrays = [np.random.default_rng(i).normal(size=s) for i, s in enumerate(shapes)]
+    inputs = [FREELY.input(f"x{i}", s, "float64") for i, s in enumerate(shapes)]
+    drawn: list[Any] = []
+
+    def draw(strategy: Any) -> Any:
+        drawn.append(data.draw(strategy))
+        return drawn[-1]
+
+    root = _chain(FREELY.ops, draw, *inputs)
+    again = iter(drawn)
+    wanted = _chain(EAGER.ops, lambda _: next(again), *map(EAGER.asarray, arrays))
+    program = FREELY.compile(inputs, root)
+    np.testing.assert_allclose(program(*arrays), np.asarray(wanted), rtol=1e-9, atol=1e-9)
+    optimised, _ = FREELY.graph.optimised(program.graph)
+    assert optimised.roots == program.graph.roots
