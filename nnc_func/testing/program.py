@@ -21,13 +21,23 @@ from nnc_func.op import Op
 INPUT, VARIABLE, CONSTANT = "input", "variable", "constant"
 FILLS = {"zeros": 0, "ones": 1, "halves": 0.5, "twos": 2}  # what else a constant may be made of: drawn numbers
 KEY = "key"
+DEFINITE = "definite"  # elements of matrices that have inverses, roots, and eigenvectors one can compare
 PLACES = ("one", "two")  # as programs name places
 SHAPES = Shape(Type(Places([(place, NumPy()) for place in PLACES])))
 
 
 @frozen(eq=False)
 class Leaf:
-    """An input, a variable or a constant: what it is made of is a number, or drawn from a seed."""
+    """An input, a variable or a constant: what it is made of is a number, or drawn from a seed.
+
+    Attributes
+    ----------
+    fill
+        A seed, or a name of `FILLS`.
+    elements
+        Least and largest of what is drawn, for integers that are indices; or `DEFINITE`: symmetric matrices with
+        positive eigenvalues that are apart.
+    """
 
     kind: str
     name: str
@@ -35,6 +45,7 @@ class Leaf:
     dtype: str
     fill: str | int = 0
     place: str | None = None
+    elements: Any = None
 
     @property
     def aval(self) -> Aval:
@@ -54,11 +65,28 @@ class Leaf:
         if isinstance(self.fill, str):
             return np.full(self.shape, FILLS[self.fill]).astype(self.dtype)
         random = np.random.default_rng([seed, self.fill])
+        if self.elements == DEFINITE:
+            return definite(self.shape, random).astype(self.dtype)
+        if self.elements is not None:
+            low, high = self.elements
+            return np.asarray(random.integers(low, high + 1, self.shape).astype(self.dtype))
         if self.dtype == "bool":
             return np.asarray(random.integers(0, 2, self.shape, "int8").astype("bool"))
         if self.dtype.startswith("float"):
             return np.asarray((random.integers(-128, 129, self.shape) / 64).astype(self.dtype))
         return np.asarray(random.integers(-2, 4, self.shape).astype(self.dtype))
+
+
+def definite(shape: tuple[int, ...], random: np.random.Generator) -> Any:
+    """Symmetric matrices whose eigenvalues are about 1.5, 2.5, 3.5 …
+
+    Examples
+    --------
+    >>> np.linalg.eigvalsh(definite((2, 2), np.random.default_rng(0))).round(1)
+    array([1.6, 2.4])
+    """
+    drawn = random.integers(-8, 9, shape) / 64
+    return (drawn + np.swapaxes(drawn, -1, -2)) / 2 + np.diag(np.arange(shape[-1]) + 1.5)
 
 
 @frozen(eq=False)

@@ -5,10 +5,11 @@ They share, repeat and alias operands, return inputs, constants and what lies be
 
 from __future__ import annotations
 
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
-from attrs import define, field
+from attrs import define, field, frozen
 from hypothesis import strategies as st
 
 from nnc_func.aval import Aval
@@ -16,8 +17,20 @@ from nnc_func.declaration import REQUIRED
 from nnc_func.errors import NncError
 from nnc_func.facets.derivatives import Refusal
 from nnc_func.graph.ops import CATALOGUE
-from nnc_func.op import Op
-from nnc_func.testing.program import CONSTANT, FILLS, INPUT, KEY, VARIABLE, Built, Leaf, Program, Step, inferred
+from nnc_func.op import Catalogue, Op
+from nnc_func.testing.program import (
+    CONSTANT,
+    DEFINITE,
+    FILLS,
+    INPUT,
+    KEY,
+    VARIABLE,
+    Built,
+    Leaf,
+    Program,
+    Step,
+    inferred,
+)
 
 __all__ = ["CONSTANT", "INPUT", "LARGEST", "VARIABLE", "Built", "Leaf", "Program", "Step", "programs"]
 
@@ -42,16 +55,8 @@ EXACT = frozenset((
     "stop_gradient", "real", "imag", "conj", "full", "arange", "one_hot", "relu", "clip", "maximum", "minimum",
     "max", "min",
 ))  # fmt: skip
-FITTED = tuple(
-    op for op in CATALOGUE.values()
-    if op.samples.cases and all(all(isinstance(n, int) for n in s) for specs, _ in op.samples.cases for s in specs)
-    and op.args and not op.effect and op.samples.prepare is None
-)  # fmt: skip
 KEYED = ("random_uniform", "random_normal", "random_bernoulli", "random_bits", "random_split", "random_fold_in")
-OPERATORS = tuple(
-    op for op in CATALOGUE.values()
-    if op.name not in KEYED and not op.effect and op.name != "token" and op.samples.prepare is None
-)  # fmt: skip
+INDEXED = ("take", "scatter", "put", "ravel_multi_index")  # indices are in range: they have leaves of their own
 LIKELY_NAMES = (
     "add",
     "multiply",
@@ -81,7 +86,72 @@ LIKELY_NAMES = (
     "where",
     "mean",
 )
-LIKELY = tuple(CATALOGUE[n] for n in LIKELY_NAMES)
+
+
+@frozen
+class Vocabulary:
+    """The operators of a catalogue by how programs draw them; effects are left out, since they need an order.
+
+    Attributes
+    ----------
+    operators, likely
+        Applied to any values that fit; the likely ones more often.
+    fitted
+        Their arguments must fit each other: they are first steps, on leaves of their own.
+    keyed
+        Random ones, by name.
+    foreign
+        Names of those that the default catalogue lacks: they may be discontinuous.
+    """
+
+    operators: tuple[Op, ...]
+    likely: tuple[Op, ...]
+    fitted: tuple[Op, ...]
+    keyed: dict[str, Op]
+    foreign: frozenset[str]
+
+
+@lru_cache(maxsize=16)
+def vocabulary(catalogue: Catalogue) -> Vocabulary:
+    """Of a catalogue.
+
+    Examples
+    --------
+    >>> from nnc_func.graph.ops import CATALOGUE
+    >>> sorted(vocabulary(CATALOGUE).keyed)[0]
+    'random_bernoulli'
+    """
+    ops = [op for op in catalogue.values() if not op.effect and op.name != "token"]
+    free = [op for op in ops if op.name not in KEYED and op.samples.prepare is None]
+    return Vocabulary(
+        tuple(op for op in free if not op.name.startswith(INDEXED)),
+        tuple(catalogue[name] for name in LIKELY_NAMES if name in catalogue),
+        tuple(op for op in ops if op.samples.cases and op.args),
+        {op.name: op for op in ops if op.name in KEYED},
+        frozenset(op.name for op in ops if CATALOGUE.get(op.name) is not op),
+    )
+
+
+@cache
+def _cases(op: Op, smooth: bool) -> list[tuple[list[tuple[Any, str, Any]], dict[str, Any]]]:
+    """The operator's cases: shape, dtype (or none, where any will do) and elements of each argument."""
+    found = []
+    for specs, params in op.samples.cases:
+        listed = [_leaf(op, spec, smooth) for spec in specs]
+        if all(dtype in (("float64",) if smooth else (*DTYPES, "")) for _, dtype, _ in listed):
+            found.append((listed, params))
+    return found
+
+
+def _leaf(op: Op, spec: Any, smooth: bool) -> tuple[Any, str, Any]:
+    told = len(spec) > 1 and isinstance(spec[0], tuple)
+    shape, dtype = (spec[0], spec[1]) if told else (spec, "float64" if smooth else "")
+    if not told and not {*WIDE} & {*op.samples.dtypes}:
+        dtype = op.samples.dtypes[-1]
+    elements = spec[2] if told and len(spec) > 2 and np.dtype(dtype).kind in "iu" else None
+    if op.samples.prepare is not None and len(shape) > 1 and shape[-1] == shape[-2]:
+        elements = DEFINITE
+    return shape, dtype, elements
 
 
 # --- drawing ---------------------------------------------------------------------------------------------
@@ -94,6 +164,7 @@ class _Drawing:
     draw: Any
     dtypes: tuple[str, ...]
     smooth: bool
+    vocabulary: Vocabulary
     leaves: list[Leaf] = field(factory=list)
     avals: list[Aval] = field(factory=list)  # of the leaves
     steps: list[Step] = field(factory=list)
@@ -107,12 +178,12 @@ class _Drawing:
     def chance(self, one_in: int) -> bool:
         return bool(self.draw(st.integers(0, one_in - 1)) == one_in - 1)
 
-    def leaf(self, kind: str, shape: Any, dtype: str, fill: Any = None) -> None:
+    def leaf(self, kind: str, shape: Any, dtype: str, fill: Any = None, elements: Any = None) -> None:
         """Leaves are all made before the first step, so that values keep their numbers."""
         count = len(self.leaves)
         name = {INPUT: "x", VARIABLE: "w", CONSTANT: "c"}[kind] + str(count)
         fill = count if fill is None else fill
-        self.leaves.append(Leaf(kind, name, tuple(shape), dtype, fill))
+        self.leaves.append(Leaf(kind, name, tuple(shape), dtype, fill, elements=elements))
         self.avals.append(Aval(shape, dtype))
 
     def start(self) -> None:
@@ -126,20 +197,24 @@ class _Drawing:
             shape = tuple(1 if self.chance(6) else n for n in kept)
             fill = self.pick(FILLS) if kind == CONSTANT and self.chance(2) else None
             self.leaf(kind, shape, self.pick(self.dtypes), fill)
-        if not self.smooth and self.chance(4):
+        if not self.smooth and self.vocabulary.keyed and self.chance(4):
             self.leaf(CONSTANT, (2,), "uint64", KEY)
-        case = self.case() if self.chance(3) else None
+        case = self.case() if self.vocabulary.fitted and self.chance(3) else None
         self.exact = [True] * len(self.leaves)
         if case is not None:
             self.append(*case)
 
-    def case(self) -> tuple[Op, tuple[int, ...], dict[str, Any]]:
+    def case(self) -> tuple[Op, tuple[int, ...], dict[str, Any]] | None:
         """A first step on leaves of its own, for operators whose arguments must fit each other: convolutions …"""
-        op = self.pick(FITTED)
-        specs, params = self.pick(op.samples.cases)
+        op = self.pick(self.vocabulary.fitted)
+        cases = _cases(op, self.smooth)
+        if not cases:
+            return None
+        specs, params = self.pick(cases)
         first = len(self.leaves)
-        for shape in specs:
-            self.leaf(self.pick((INPUT, CONSTANT, VARIABLE)), shape, "float64" if self.smooth else self.pick(WIDE))
+        for shape, dtype, elements in specs:
+            kinds = (INPUT, CONSTANT) if elements else (INPUT, CONSTANT, VARIABLE)  # an update may be anything
+            self.leaf(self.pick(kinds), shape, dtype or self.pick(WIDE), elements=elements)
         return op, tuple(range(first, len(self.leaves))), dict(params)
 
     @property
@@ -149,15 +224,20 @@ class _Drawing:
     def step(self) -> None:
         """An application that fits what there is, if one is met in a few tries."""
         keys = [i for i, n in enumerate(self.leaves) if n.fill == KEY]
-        op = CATALOGUE[self.pick(KEYED)] if keys and self.chance(4) else self.pick(LIKELY + LIKELY + OPERATORS)
+        words = self.vocabulary
+        random = keys and self.chance(4)
+        op = words.keyed[self.pick(words.keyed)] if random else self.pick(words.likely * 2 + words.operators)
         if self.smooth and isinstance(op.derivative, Refusal):
             return
         count = len(op.args) + (self.draw(st.integers(0, 2)) if op.variadic else 0)
         known = self.known
+        edged = op.name in EDGED or op.name in words.foreign
         usable = [
             i for i, a in enumerate(known)
-            if a.dtype != np.uint64 and (self.exact[i] or op.name not in EDGED or a.dtype.kind not in "fc")
+            if a.dtype != np.uint64 and (self.exact[i] or not edged or a.dtype.kind not in "fc")
         ]  # fmt: skip
+        if not {"float32", "complex128"} & {*op.samples.dtypes}:  # truth values, or integers
+            usable = [i for i in usable if known[i].dtype.name in op.samples.dtypes] or usable
         for _ in range(4):
             args = tuple(self.pick(reversed(usable)) for _ in range(count))
             if op.name in KEYED and count:
@@ -173,10 +253,6 @@ class _Drawing:
             return False
         if any(a.size > 512 for a in found) or (op.name == "power" and found[0].dtype.kind not in "fc"):
             return False
-        if op.name.startswith(("take", "scatter", "put")) and self.known[args[1]].size:
-            return False  # indices would have to be in range: laws draw those
-        if op.name == "ravel_multi_index":
-            return False  # as above
         self.steps.append(Step(op, args, params))
         exact = all(self.exact[a] for a in args) and op.name in EXACT
         self.exact += [exact or a.dtype.kind not in "fc" for a in found]
@@ -222,8 +298,8 @@ class _Drawing:
 
 
 @st.composite
-def programs(draw: Any, *, smooth: bool = False, most_steps: int = 12) -> Program:
-    """Programs over the catalogue.
+def programs(draw: Any, *, smooth: bool = False, most_steps: int = 12, operators: Catalogue = CATALOGUE) -> Program:
+    """Programs over a catalogue: they share, repeat and alias operands, and have several results and random operators.
 
     Parameters
     ----------
@@ -231,6 +307,9 @@ def programs(draw: Any, *, smooth: bool = False, most_steps: int = 12) -> Progra
         All leaves are float64 and nothing is updated: for derivatives.
     most_steps
         How many applications there are at most.
+    operators
+        What is applied: the default catalogue, or a stack's ``stack.type.ops``. Those of one's own are applied to
+        leaves and to what moves their elements, since nobody knows where they are steep.
 
     Examples
     --------
@@ -238,7 +317,7 @@ def programs(draw: Any, *, smooth: bool = False, most_steps: int = 12) -> Progra
     >>> len(find(programs(), lambda program: len(program.steps) == 1).steps)
     1
     """
-    making = _Drawing(draw, ("float64",) if smooth else DTYPES, smooth)
+    making = _Drawing(draw, ("float64",) if smooth else DTYPES, smooth, vocabulary(operators))
     making.start()
     for _ in range(draw(st.integers(0, most_steps))):
         making.step()

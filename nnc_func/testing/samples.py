@@ -5,7 +5,6 @@ Whatever is drawn fits the operator: shapes and dtypes pass its rules, elements 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from functools import cache, lru_cache
 from typing import Any
@@ -23,138 +22,14 @@ from nnc_func.graph.composite import Composite
 from nnc_func.graph.functions import Functions
 from nnc_func.graph.ops import CATALOGUE
 from nnc_func.op import Op
+from nnc_func.testing.strategies import MARGIN, arrays, broadcastable_shapes, shapes
 
 Arguments = tuple[list[np.ndarray], dict[str, Any]]
 Shape = tuple[int, ...]
 
-MARGIN = 0.05  # elements keep this far from where there is a kink, and from one another where they are distinct
-GRID = 1 / 64  # floating elements are multiples of it, so that they print short and are exact in float32
-MOST_SIDE = 3
-MOST_RANK = 3
-MOST_LISTED = 12  # elements of an array that are drawn, and shrink, one by one; of a larger one a seed is drawn
 REMEMBERED = 1024  # strategies that are kept: making one costs more than a draw
 PRECISE = ("float64", "complex128")  # what derivatives are checked in
 VARIADIC = 3  # most tensors that a variadic operator is given
-
-
-# --- arrays ----------------------------------------------------------------------------------------------
-
-
-def arrays(
-    shape: Shape,
-    dtype: Any,
-    domain: tuple[float, float] = (-3.0, 3.0),
-    *,
-    avoid: Sequence[float] = (),
-    distinct: bool = False,
-) -> st.SearchStrategy[np.ndarray]:
-    """C-contiguous arrays of one shape and dtype.
-
-    Parameters
-    ----------
-    shape, dtype
-        Of the array.
-    domain
-        Least and largest element, both included; integers are drawn from it, too, unsigned ones from zero.
-        Booleans have no domain. Both parts of a complex number lie in it.
-    avoid
-        Floating elements keep 0.05 away from these.
-    distinct
-        Floating elements differ pairwise by 0.05 at least, for which the domain is widened if it has no room.
-
-    Examples
-    --------
-    >>> from hypothesis import find
-    >>> find(arrays((2,), "int64", (1, 5)), lambda x: x.sum() > 9)
-    array([5, 5])
-    """
-    return _arrays(tuple(shape), np.dtype(dtype), tuple(domain), tuple(avoid), distinct)
-
-
-@cache
-def _arrays(
-    shape: Shape, wanted: np.dtype[Any], domain: tuple[float, float], avoid: tuple[float, ...], distinct: bool
-) -> st.SearchStrategy[np.ndarray]:
-    size = math.prod(shape)
-    if wanted.kind == "c":
-        part = arrays(shape, wanted.type(0).real.dtype, domain, avoid=avoid, distinct=distinct)
-        return st.tuples(part, part).map(lambda parts: np.asarray(parts[0] + 1j * parts[1], wanted))
-    unique = distinct and wanted.kind == "f"
-    if wanted.kind == "b":
-        elements: st.SearchStrategy[Any] = st.booleans()
-    elif wanted.kind in "iu":
-        low, high = math.ceil(domain[0]), math.floor(domain[1])
-        elements = st.integers(max(low, 0) if wanted.kind == "u" else low, high)
-    else:
-        options = _floats(domain, avoid, size if unique else 0)
-        elements = st.sampled_from(options)
-    if size <= MOST_LISTED:
-        many = st.lists(elements, min_size=size, max_size=size, unique=unique)
-        return many.map(lambda listed: np.array(listed, wanted).reshape(shape))
-    if wanted.kind != "f":
-        options = sorted({0, 1} if wanted.kind == "b" else {low, (low + high) // 2, high})
-    seeds = st.integers(0, 2**32 - 1).map(np.random.default_rng)
-    return seeds.map(lambda random: random.choice(options, size, replace=not unique).astype(wanted).reshape(shape))
-
-
-@cache
-def _floats(domain: tuple[float, float], avoid: tuple[float, ...], apart: int) -> list[float]:
-    """What floating elements are drawn from, those next to zero first: failures shrink towards it.
-
-    With `apart` there are that many at least, each 0.05 from the others.
-    """
-    (low, high), step = domain, GRID * math.ceil(MARGIN / GRID) if apart else GRID
-    while True:
-        grid = [i * step for i in range(math.ceil(low / step), math.floor(high / step) + 1)]
-        ends = [] if apart else [float(low), float(high)]
-        found = [x for x in dict.fromkeys([*grid, *ends]) if all(abs(x - a) >= MARGIN for a in avoid)]
-        if found and len(found) >= apart:
-            return sorted(found, key=lambda x: (abs(x), x))
-        low, high = low - 1, high + 1
-
-
-def shapes(
-    count: int, *, relation: str = "broadcast", min_rank: int = 0, max_rank: int = MOST_RANK, max_side: int = MOST_SIDE
-) -> st.SearchStrategy[tuple[Shape, ...]]:
-    """Shapes of several arrays that go together; extents of 0 and 1 are among them.
-
-    Parameters
-    ----------
-    count
-        How many.
-    relation
-        ``"broadcast"``: mutually broadcastable; ``"equal"``: all the same.
-    min_rank, max_rank, max_side
-        Bounds, all included.
-
-    Examples
-    --------
-    >>> from hypothesis import find
-    >>> find(shapes(2, relation="equal", min_rank=1, max_rank=1), lambda pair: 3 in pair[0])
-    ((3,), (3,))
-    """
-    return _shapes(count, relation, min_rank, max_rank, max_side)
-
-
-@cache
-def _shapes(
-    count: int, relation: str, min_rank: int, max_rank: int, max_side: int
-) -> st.SearchStrategy[tuple[Shape, ...]]:
-    side = st.integers(0, max_side)
-
-    @cache
-    def related(result: Shape) -> st.SearchStrategy[tuple[Shape, ...]]:
-        if relation == "equal" or count == 1:
-            return st.just((result,) * count)
-        return st.tuples(*[_broadcasting(result, min_rank)] * count)
-
-    return st.lists(side, min_size=min_rank, max_size=max_rank).map(tuple).flatmap(related)
-
-
-@st.composite
-def _broadcasting(draw: Any, result: Shape, min_rank: int) -> Shape:
-    rank = draw(st.integers(min_rank, len(result)))
-    return tuple(draw(st.sampled_from((1, n))) for n in result[len(result) - rank :])
 
 
 # --- arguments of an operator ----------------------------------------------------------------------------
@@ -246,7 +121,7 @@ def _domain(samples: Samples, position: int) -> tuple[float, float]:
 def _related(draw: Any, op: Op | Composite, dtype: Any, differentiable: bool) -> Arguments:
     samples = op.samples
     count = draw(st.integers(1, VARIADIC)) + len(op.args) - 1 if op.variadic else len(op.args)
-    sides = draw(shapes(count, relation=samples.relation, min_rank=samples.min_rank))
+    sides = draw(_sides(count, samples.relation, samples.min_rank))
     kinds = _dtypes(draw, op, count, dtype, differentiable)
     if not _mixes(op, kinds):
         kinds = [kinds[0]] * count
@@ -259,6 +134,13 @@ def _related(draw: Any, op: Op | Composite, dtype: Any, differentiable: bool) ->
     if samples.distinct and count > 1:
         assume(_apart(given))
     return given, params
+
+
+@cache
+def _sides(count: int, relation: str, min_rank: int) -> st.SearchStrategy[tuple[Shape, ...]]:
+    if relation == "equal":
+        return shapes(min_rank=min_rank).map(lambda shape: (shape,) * count)
+    return broadcastable_shapes(count, min_rank=min_rank) if count else st.just(())
 
 
 def _mixes(op: Op | Composite, kinds: list[Any]) -> bool:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import nnc_func as nnc
 from nnc_func.errors import DTypeError, NncError, OperatorError, ShapeError
-from nnc_func.testing.samples import arrays
+from nnc_func.testing.strategies import arrays
 
 EAGER, LAZY = nnc.eager(), nnc.lazy()
 FEW = settings(max_examples=max(8, settings().max_examples // 2))

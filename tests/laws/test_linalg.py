@@ -13,7 +13,7 @@ import nnc_func as nnc
 from nnc_func.errors import DerivativeError, DTypeError, OperatorError, RunError, ShapeError
 from nnc_func.graph.ops import CATALOGUE
 from nnc_func.testing.comparing import results
-from nnc_func.testing.samples import arrays
+from nnc_func.testing.strategies import arrays
 
 EAGER, LAZY = nnc.eager(), nnc.lazy()
 FEW = settings(max_examples=max(4, settings().max_examples // 4))
