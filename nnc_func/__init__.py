@@ -8,29 +8,39 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nnc_func import arrivals
-from nnc_func.aval import Aval
 from nnc_func.deferred import deferred
-from nnc_func.device import NumPy
-from nnc_func.graph.rules import rewrite, rule
-from nnc_func.graph.tensor import Tensor
-from nnc_func.op import Catalogue, Op, operator
-from nnc_func.stacks import Stack, eager, lazy
 
 if TYPE_CHECKING:
     from nnc_func.autodiff.custom import custom_jvp, custom_vjp
+    from nnc_func.aval import Aval
     from nnc_func.batching import Batching, vmap
-    from nnc_func.device import CuPy, Null, Places, Strict
+    from nnc_func.device import CuPy, Null, NumPy, Places, Strict
     from nnc_func.engine.plan import Plan
     from nnc_func.engine.planning.kernel_table import KernelTable
     from nnc_func.engine.running.cancelling import Cancellation
     from nnc_func.graph.asking import counted
     from nnc_func.graph.files import load_graph
+    from nnc_func.graph.rules import rewrite, rule
+    from nnc_func.graph.tensor import Tensor
     from nnc_func.loading import load_program
     from nnc_func.onnx.model import from_onnx
+    from nnc_func.op import Catalogue, Op, operator
+    from nnc_func.stacks import Stack, eager, lazy
 else:
     __getattr__, __dir__ = deferred(
         __name__,
         {
+            "Aval": "nnc_func.aval",
+            "NumPy": "nnc_func.device",
+            "rewrite": "nnc_func.graph.rules",
+            "rule": "nnc_func.graph.rules",
+            "Tensor": "nnc_func.graph.tensor",
+            "Catalogue": "nnc_func.op",
+            "Op": "nnc_func.op",
+            "operator": "nnc_func.op",
+            "Stack": "nnc_func.stacks",
+            "eager": "nnc_func.stacks",
+            "lazy": "nnc_func.stacks",
             "custom_jvp": "nnc_func.autodiff.custom",
             "custom_vjp": "nnc_func.autodiff.custom",
             "Batching": "nnc_func.batching",

@@ -5,11 +5,14 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from typing import Any
 
 
 def deferred(package: str, members: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """A package's ``__getattr__`` and ``__dir__`` (PEP 562), from the names that it shows and their modules.
+
+    The package's own modules are found too, whether or not somebody has imported them.
 
     Examples
     --------
@@ -20,7 +23,9 @@ def deferred(package: str, members: Mapping[str, str]) -> tuple[Callable[[str], 
 
     def find(name: str) -> Any:
         if name not in members:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            if name.startswith("_") or not _has_module(package, name):
+                raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            return importlib.import_module(f"{package}.{name}")
         found = getattr(importlib.import_module(members[name]), name)
         setattr(sys.modules[package], name, found)
         return found
@@ -29,3 +34,7 @@ def deferred(package: str, members: Mapping[str, str]) -> tuple[Callable[[str], 
         return sorted({*vars(sys.modules[package]), *members})
 
     return find, names
+
+
+def _has_module(package: str, name: str) -> bool:
+    return hasattr(sys.modules[package], "__path__") and find_spec(f"{package}.{name}") is not None

@@ -28,7 +28,7 @@ def graphs_for(rule: AnyRule, stack: Any) -> st.SearchStrategy[Instance]:
     Raises
     ------
     RuleError
-        It is a pass over whole graphs, which has no left side; or the stack lacks its operators.
+        The stack lacks its operators; or what it finds is computed, and it declares no samples of that.
 
     Examples
     --------
@@ -38,10 +38,10 @@ def graphs_for(rule: AnyRule, stack: Any) -> st.SearchStrategy[Instance]:
     >>> find(graphs_for(square_by_product, nnc.eager()), lambda drawn: True).root.op.name
     'power'
     """
-    if isinstance(rule, Pass):
-        raise RuleError(f"{rule.name} is a pass over whole graphs: it has no left side to draw graphs from")
     family: Any = tuple(rule.instances(stack.type.ops))
     if not family:
         raise RuleError(f"{rule.name} has no instance: the stack's catalogue lacks its operators")
+    if isinstance(rule, Pass) and not rule.samples:
+        raise RuleError(f"{rule.name} rewrites whole graphs and declares no samples: draw programs instead")
     drawn = instances(family, stack.operator)
     return drawn.filter(lambda found: found is not None).map(lambda found: found[1])

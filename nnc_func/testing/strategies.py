@@ -21,6 +21,8 @@ from nnc_func.errors import ShapeError
 from nnc_func.facets.dtypes import as_dtype, kind_of, limits_of
 
 if TYPE_CHECKING:
+    from nnc_func.op import Op
+    from nnc_func.stacks import Stack
     from nnc_func.testing.programs import programs
     from nnc_func.testing.rule_graphs import graphs_for
     from nnc_func.testing.samples import arguments
@@ -34,7 +36,18 @@ else:
         },
     )
 
-__all__ = ["arguments", "arrays", "avals", "broadcastable_shapes", "dtypes", "graphs_for", "programs", "shapes"]
+__all__ = [
+    "arguments",
+    "arrays",
+    "avals",
+    "broadcastable_shapes",
+    "dtypes",
+    "graphs_for",
+    "operators",
+    "programs",
+    "shapes",
+    "stacks",
+]
 
 Shape = tuple[int, ...]
 
@@ -297,3 +310,35 @@ def avals(
 
 def _named(shape: Shape) -> st.SearchStrategy[tuple[Any, ...]]:
     return st.tuples(*(st.sampled_from((n, *NAMES)) for n in shape))
+
+
+# --- operators and stacks --------------------------------------------------------------------------------
+
+
+def operators() -> st.SearchStrategy[Op]:
+    """Operators of the default catalogue.
+
+    Examples
+    --------
+    >>> from hypothesis import find
+    >>> find(operators(), lambda op: op.name == 'add')
+    add
+    """
+    from nnc_func.graph.ops import CATALOGUE
+
+    return st.sampled_from(tuple(CATALOGUE.values()))
+
+
+def stacks() -> st.SearchStrategy[Stack]:
+    """Stacks on the host: eager; lazy with each allocator, each order, and without rules; eager over lazy.
+
+    Examples
+    --------
+    >>> from hypothesis import find
+    >>> find(stacks(), lambda stack: True).engine
+    Eager(...)
+    """
+    from nnc_func.stacks import eager, lazy
+    from nnc_func.testing.agreement import variations
+
+    return st.sampled_from([eager(), *variations(lazy()).values(), eager(lazy())])

@@ -21,8 +21,8 @@ from nnc_func.facets import dtypes, layouts, shapes
 from nnc_func.facets.derivatives import NOT_DIFFERENTIABLE
 from nnc_func.facets.kernels import Kernel
 from nnc_func.graph.leaves import LEAVES
+from nnc_func.testing.agreement import follow
 from nnc_func.testing.programs import programs
-from tests.engine.test_programs import followed
 
 PAUSE = 2e-3  # seconds: many times what the machine's noise is
 
@@ -244,7 +244,7 @@ def test_programs_with_any_table_of_kernels_are_right(program: Any, number: int)
             entry = Entry.of(node.op, node.items, avals, able[number % len(able)].name)
             entries[entry.operator, entry.parameters, entry.operands] = entry
     tuned = lazy.swap(engine=lazy.engine.with_kernels(KernelTable(entries.values())))
-    followed(program, tuned, f"{len(entries)} kernels from a table")
+    follow(program, tuned)
 
 
 @settings(max_examples=max(5, settings().max_examples // 5))

@@ -15,9 +15,10 @@ from nnc_func.errors import GraphError, ShapeError
 from nnc_func.facets.layouts import permutation, strides
 from nnc_func.graph.parsing import parsed
 from nnc_func.graph.text import large_constants, printed
+from nnc_func.testing.agreement import agree, follow
 from nnc_func.testing.conversions import relaid
 from nnc_func.testing.programs import INPUT, LARGEST, Leaf, Program
-from tests.engine.test_programs import MANY, STACKS, agree, followed, step
+from tests.engine.test_programs import MANY, STACKS, step
 
 LAZY = STACKS["lazy"]
 X = Leaf(INPUT, "x", (2, 3), "float64")
@@ -50,7 +51,7 @@ def test_relayouts_at_random_edges_change_nothing(name: str, both: tuple[Program
     found, after, _ = laid.run_numpy(laid.feeds(), state)
     agree(found, wanted, plain, largest, "reference")
     agree(after, following, plain, largest, "reference: updates")
-    followed(laid, STACKS[name], name)
+    follow(laid, STACKS[name])
 
 
 @given(relaid())
@@ -60,7 +61,7 @@ def test_nor_in_poisoned_memory(both: tuple[Program, Program]) -> None:
     before = config.spec
     config.spec = 3
     try:
-        followed(both[1], LAZY, "poisoned")
+        follow(both[1], LAZY)
     finally:
         config.spec = before
 

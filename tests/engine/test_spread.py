@@ -10,11 +10,11 @@ from hypothesis import assume, given, settings
 
 import nnc_func as nnc
 from nnc_func.errors import NncError, PlaceError
+from nnc_func.testing.agreement import agree, follow
 from nnc_func.testing.conversions import spread
 from nnc_func.testing.program import Program, Step, inferred
 from nnc_func.testing.programs import LARGEST
 from tests.device.test_places import DEVICES, EAGER, PLANNED, PRETENDED, STACKS, TWO
-from tests.engine.test_programs import agree, followed
 
 FEW = settings(max_examples=max(5, settings().max_examples // 2))
 
@@ -28,7 +28,7 @@ def test_values_at_random_places_are_those_of_one_place(name: str, both: tuple[P
     assume(largest < LARGEST)
     found, after, _ = moved.run_numpy(moved.feeds(), state)
     agree([*found, *after], [*wanted, *following], plain, largest, "reference")
-    followed(moved, STACKS[name], name)
+    follow(moved, STACKS[name])
     with np.errstate(all="ignore"):
         found, after = moved.immediate(STACKS[name], moved.feeds(), state)
     agree([*found, *after], [*wanted, *following], plain, largest, f"{name}, at once")

@@ -1,0 +1,197 @@
+"""check_stack passes what is right, and refutes a wrong allocator, rule, kernel or layer in words, with a graph."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import strategies as st
+
+import nnc_func as nnc
+from nnc_func.autodiff import Autodiff
+from nnc_func.engine.allocators import ALLOCATORS
+from nnc_func.errors import DeviceError, OperatorError
+from nnc_func.graph.ops import CATALOGUE
+from nnc_func.layer import PassThrough, layer
+from nnc_func.nn import NN
+from nnc_func.testing import check_stack, differential, strategies, variations
+from nnc_func.testing import stacks as checking
+from nnc_func.testing.agreement import drawn
+
+EAGER, LAZY = nnc.eager(), nnc.lazy()
+NAMES = ("add", "multiply", "negative", "tanh", "sum", "exp", "subtract", "full", "reshape")
+FEW = type(CATALOGUE)([CATALOGUE[name] for name in NAMES])
+
+
+def small(stack: Any) -> Any:
+    """The same stack of few operators: what is wrong with it is wrong with them."""
+    return stack.swap(type=type(stack.type)(stack.device, FEW))
+
+
+@pytest.fixture(autouse=True)
+def _quickly(monkeypatch: pytest.MonkeyPatch) -> None:
+    few = checking.Profile(arguments=3, programs=40, gradients=5, graphs=60, everything=False)
+    monkeypatch.setitem(checking.PROFILES, "quick", few)
+
+
+# --- what is right ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stack", [EAGER, LAZY, EAGER.swap(device=LAZY)], ids=["eager", "lazy", "eager over lazy"])
+def test_stacks_of_the_library_hold(stack: Any) -> None:
+    found = check_stack(small(stack))
+    assert [law.split(":")[0] for law in found.laws[:7]] == [
+        "stack", "device", "type", "shape", "symbol", "operator", "optimiser",
+    ]  # fmt: skip
+    assert any("40 programs" in law for law in found.laws)
+    assert any(what.startswith("gradients: there is no") for what in found.left_out)
+
+
+def test_what_has_no_elements_or_no_engine_is_left_out_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "values: the device computes nothing" in check_stack(small(nnc.lazy(nnc.Null()))).left_out
+    bare = nnc.Stack(NN(Autodiff(nnc.NumPy())))
+    monkeypatch.setattr(checking, "CATALOGUE", FEW)
+    assert any("no engine layer" in what for what in check_stack(bare).left_out)
+
+
+@layer()
+class Meagre(nnc.NumPy):
+    """A device that has no exponential function."""
+
+    def bind(self, op: Any, *args: Any, **params: Any) -> Any:
+        """As NumPy's, but for exp."""
+        if op.name == "exp":
+            raise DeviceError("exp is not for this device")
+        return nnc.NumPy.bind(self, op, *args, **params)
+
+
+def test_what_a_device_has_not_is_left_out_by_name() -> None:
+    found = check_stack(small(nnc.eager(Meagre())))
+    assert "exp: the device refuses it: exp is not for this device" in found.left_out
+
+
+def test_a_profile_is_quick_or_full() -> None:
+    with pytest.raises(OperatorError, match="'quick' or 'full', given 'slow'"):
+        check_stack(LAZY, profile="slow")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "stack",
+    [EAGER, *(LAZY.swap(engine=LAZY.engine.with_allocator(a)) for a in ALLOCATORS.values())],
+    ids=["eager", *ALLOCATORS],
+)
+def test_stacks_of_the_library_hold_in_full(stack: Any) -> None:
+    check_stack(stack, profile="full")
+
+
+# --- what is wrong ---------------------------------------------------------------------------------------
+
+
+def all_at_once(problem: Any) -> list[int]:
+    """An allocator that puts every buffer in the same place."""
+    return [0] * len(problem)
+
+
+def refuted(stack: Any, *said: str) -> str:
+    with pytest.raises(AssertionError) as caught:
+        check_stack(stack)
+    for words in said:
+        assert words in str(caught.value), str(caught.value)
+    return str(caught.value)
+
+
+def steps(message: str) -> int:
+    return message.count("= ops.")
+
+
+def test_an_allocator_that_overlaps_buffers() -> None:
+    wrong = small(LAZY.swap(engine=LAZY.engine.with_allocator(all_at_once)))
+    assert steps(refuted(wrong, "engine:", "overlap", "program = stack.compile")) <= 3
+
+
+def test_a_rule_that_changes_values() -> None:
+    @nnc.rule
+    def drop_sum(x, y):  # type: ignore[no-untyped-def]
+        """A sum is its first operand."""
+        return nnc.rewrite(x + y).to(x)
+
+    refuted(small(LAZY.swap(optimiser=LAZY.optimiser.with_rules(drop_sum))), "optimiser: drop_sum", "not sound", "add(")
+
+
+@layer()
+class Askew(nnc.NumPy):
+    """A device whose tanh is wrong."""
+
+    def bind(self, op: Any, *args: Any, **params: Any) -> Any:
+        """As NumPy's, but for tanh."""
+        found = nnc.NumPy.bind(self, op, *args, **params)
+        return found + 1 if op.name == "tanh" else found
+
+
+def test_a_kernel_that_is_wrong_when_it_is_bound() -> None:
+    refuted(small(nnc.eager(Askew())), "device: the device gives", "the call: ops.tanh(")
+
+
+@layer()
+class AskewInPrograms(nnc.NumPy):
+    """A device whose tanh is wrong in compiled programs."""
+
+    def writing(self, op: Any, kernel: Any, items: Any, outs: int, scratch: Any) -> Any:
+        """As NumPy's, but for tanh."""
+        call = nnc.NumPy.writing(self, op, kernel, items, outs, scratch)
+
+        def wrong(*arrays: Any) -> None:
+            call(*arrays)
+            if op.name == "tanh":
+                arrays[-1][...] += 1
+
+        return wrong
+
+
+def test_a_kernel_that_is_wrong_in_programs() -> None:
+    assert steps(refuted(small(nnc.lazy(AskewInPrograms())), "engine: ", "output 0 is", "ops.tanh")) == 1
+
+
+@layer(on="engine")
+class Forgetful(PassThrough):
+    """An engine above another that multiplies when it is told to add."""
+
+    engine: Any
+
+    def bind(self, op: Any, *args: Any, **params: Any) -> Any:
+        """As the engine's, but for add."""
+        return self.engine.bind(CATALOGUE["multiply"] if op.name == "add" else op, *args, **params)
+
+
+def test_a_layer_that_binds_another_operator() -> None:
+    refuted(small(EAGER.insert(Forgetful)), "engine: ", "ops.add")
+
+
+# --- differential testing --------------------------------------------------------------------------------
+
+
+def test_one_program_on_many_stacks() -> None:
+    program = strategies.programs()
+    assert differential(program, variations(LAZY), examples=10) == 10
+    assert differential(strategies.programs(smooth=True, most_steps=3), [EAGER, LAZY], examples=3, gradients=True) == 3
+
+
+def test_the_stack_that_differs_is_named() -> None:
+    wrong = LAZY.swap(engine=LAZY.engine.with_allocator(all_at_once))
+    with pytest.raises(AssertionError, match=r"(?s)^wrong: compiled, PlanError: .*the program:\nx0 = "):
+        differential(strategies.programs(operators=FEW), {"right": LAZY, "wrong": wrong})
+
+
+def test_what_is_drawn_is_always_the_same() -> None:
+    listed: list[list[int]] = [[], []]
+    for found in listed:
+        drawn(st.integers(0, 10**9), found.append, 20)
+    assert listed[0] == listed[1]
+    assert len(set(listed[0])) > 5
+
+
+def test_a_failure_that_is_an_error_is_raised_as_it_is() -> None:
+    with pytest.raises(ZeroDivisionError):
+        drawn(st.just(np.zeros(())), lambda x: 1 / int(x), 3)
