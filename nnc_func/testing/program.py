@@ -152,6 +152,31 @@ class Program:
             found += inferred(step.op, [found[a] for a in step.args], step.params)
         return found
 
+    def results(self) -> list[range]:
+        """The numbers of each step's results."""
+        known, found = [leaf.aval for leaf in self.leaves], []
+        for step in self.steps:
+            made = inferred(step.op, [known[a] for a in step.args], step.params)
+            found.append(range(len(known), len(known) + len(made)))
+            known += made
+        return found
+
+    def needed(self) -> Program:
+        """The program of those leaves and steps alone of which its outputs and updates are made."""
+        wanted = {*self.outputs, *(n for pair in self.updates for n in pair)}
+        results = self.results()
+        for step, own in zip(reversed(self.steps), reversed(results), strict=True):
+            if wanted.intersection(own):
+                wanted.update(own, step.args)
+        numbers = {old: new for new, old in enumerate(sorted(wanted))}
+        kept = (step for step, own in zip(self.steps, results, strict=True) if own[0] in wanted)
+        return Program(
+            tuple(leaf for n, leaf in enumerate(self.leaves) if n in wanted),
+            tuple(Step(step.op, tuple(numbers[a] for a in step.args), step.params) for step in kept),
+            tuple(numbers[o] for o in self.outputs),
+            tuple((numbers[v], numbers[u]) for v, u in self.updates),
+        )
+
     # --- running it
 
     def applied(self, stack: Any, leaves: Sequence[Any]) -> list[Any]:

@@ -6,7 +6,6 @@ They share, repeat and alias operands, return inputs, constants and what lies be
 from __future__ import annotations
 
 from functools import cache, lru_cache
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -170,7 +169,6 @@ class _Drawing:
     avals: list[Aval] = field(factory=list)  # of the leaves
     steps: list[Step] = field(factory=list)
     made: list[Aval] = field(factory=list)  # of the steps' results
-    counts: list[int] = field(factory=list)  # how many results each step has
     exact: list[bool] = field(factory=list)
 
     def pick(self, options: Any) -> Any:
@@ -256,7 +254,6 @@ class _Drawing:
         if any(a.size > 512 for a in found) or (op.name == "power" and found[0].dtype.kind not in "fc"):
             return False
         self.steps.append(Step(op, args, params))
-        self.counts.append(len(found))
         exact = all(self.exact[a] for a in args) and op.name in EXACT
         self.exact += [exact or a.dtype.kind not in "fc" for a in found]
         self.made += found
@@ -337,29 +334,5 @@ def programs(draw: Any, *, smooth: bool = False, most_steps: int = 12, operators
         alike = [j for j in range(last, -1, -1) if known[j] == making.avals[i]]
         if leaf.kind == VARIABLE and not smooth and making.chance(2):
             updates.append((i, making.pick(alike)))
-    if making.chance(3):  # some have what nobody asks for
-        return Program(tuple(making.leaves), tuple(making.steps), outputs, tuple(updates))
-    return _needed(making, outputs, tuple(updates))
-
-
-def _needed(making: _Drawing, outputs: tuple[int, ...], updates: tuple[tuple[int, int], ...]) -> Program:
-    """The leaves and steps of which outputs and updates are made: so failures shrink to what they need."""
-    wanted = {*outputs, *(n for pair in updates for n in pair)}
-    first = len(making.leaves)
-    ends = accumulate(making.counts, initial=first)
-    results = [range(start, start + count) for start, count in zip(ends, making.counts, strict=False)]
-    for step, own in zip(reversed(making.steps), reversed(results), strict=True):
-        if wanted.intersection(own):
-            wanted.update(own, step.args)
-    numbers = {old: new for new, old in enumerate(sorted(wanted))}
-    steps = (
-        Step(step.op, tuple(numbers[a] for a in step.args), step.params)
-        for step, own in zip(making.steps, results, strict=True)
-        if own[0] in wanted
-    )
-    return Program(
-        tuple(leaf for n, leaf in enumerate(making.leaves) if n in wanted),
-        tuple(steps),
-        tuple(numbers[o] for o in outputs),
-        tuple((numbers[v], numbers[u]) for v, u in updates),
-    )
+    program = Program(tuple(making.leaves), tuple(making.steps), outputs, tuple(updates))
+    return program if making.chance(3) else program.needed()  # some have what nobody asks for

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -307,17 +308,13 @@ def _refuses(error: BaseException) -> bool:
     )
 
 
-class _blaming:  # noqa: N801 - it reads as a phrase
-    """What breaks in the body is that layer's."""
-
-    def __init__(self, layer: str) -> None:
-        self.layer = layer
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if isinstance(error, (AssertionError, NncError)):
-            raise AssertionError(f"{self.layer}: {error}") from error
+@contextmanager
+def _blaming(layer: str) -> Iterator[None]:
+    """What breaks meanwhile is that layer's."""
+    try:
+        yield
+    except (AssertionError, NncError) as error:
+        raise AssertionError(f"{layer}: {error}") from error
 
 
 def _losses(stack: Any) -> list[float]:
