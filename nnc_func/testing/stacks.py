@@ -37,7 +37,7 @@ class Profile:
 
 
 PROFILES = {
-    "quick": Profile(arguments=6, programs=120, gradients=30, graphs=200, everything=False),
+    "quick": Profile(arguments=5, programs=100, gradients=20, graphs=200, everything=False),
     "full": Profile(arguments=25, programs=500, gradients=200, graphs=300, everything=True),
 }
 
@@ -100,7 +100,7 @@ def check_stack(stack: Any, *, profile: str = "quick") -> Checked:
     >>> lazy = nnc.lazy()
     >>> small = lazy.swap(type=type(lazy.type)(lazy.device, few))
     >>> print(check_stack(small).laws[2])
-    type: the dtype rule says the dtype of what the device gives; 5 operators, 30 argument lists
+    type: the dtype rule says the dtype of what the device gives; 5 operators, 25 argument lists
     """
     if profile not in PROFILES:
         raise OperatorError(f"profile is {' or '.join(map(repr, PROFILES))}, given {profile!r}")
