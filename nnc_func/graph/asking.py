@@ -40,7 +40,8 @@ def counted(stack: Any) -> Iterator[Asked]:
     """Count the operator applications that are asked for meanwhile, of a stack or one of an equal Symbol layer.
 
     Each is counted that anyone binds, in any thread: also what interning makes one with an earlier node. Nodes that
-    are built anew of others, by rewriting, substitution or moving, are not.
+    are built anew of others, by rewriting, substitution or moving, are not. Meanwhile it is recorded where else nodes
+    were asked for that were there already: a graph's `history` tells that.
 
     Examples
     --------
@@ -52,8 +53,10 @@ def counted(stack: Any) -> Iterator[Asked]:
     >>> asked.applications, lazy.graph.close([x.value], [y.value]).statistics["applications"]
     (3, 2)
     """
-    asked = Asked(stack)
+    asked, table = Asked(stack), stack.symbol.table
+    table.recording += 1
     try:
         yield asked
     finally:
+        table.recording -= 1
         asked.ended()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from nnc_func.errors import GraphError
 from nnc_func.graph.leaves import CONSTANT, INPUT, LEAVES, VARIABLE, check_names
@@ -18,6 +18,9 @@ from nnc_func.graph.unpickled import Unpickled
 from nnc_func.layer import Layer, forwards, layer, opens
 from nnc_func.signatures import DeviceSignature, OperatorSignature, OptimiserSignature, SymbolSignature
 from nnc_func.tree import ONE_LEAF, Structure
+
+if TYPE_CHECKING:
+    from nnc_func.graph.history import History
 
 A = TypeVar("A")
 EXTERNAL_ABOVE = 1 << 29  # bytes; writing takes three times the memory of arrays in the model, once that of others
@@ -85,11 +88,7 @@ class Graph(Layer, Generic[A]):
     def optimised(self, graph: ComputationGraph) -> tuple[ComputationGraph, Any]:
         """The graph after rewriting, and the Optimiser's report."""
         done = self.optimiser.optimise(graph.roots)
-        roots = iter(done.roots)
-        outputs = tuple([next(roots) for _ in graph.outputs])
-        pairs = tuple([(v, next(roots)) for v, _ in graph.updates])
-        found = ComputationGraph(graph.inputs, outputs, pairs, graph.name, graph.structure, self, tuple(roots))
-        return found, done
+        return graph.with_roots(done.roots, source=graph), done
 
 
 @frozen(eq=False, repr=False, slots=False)
@@ -97,7 +96,7 @@ class ComputationGraph(Unpickled):
     """A closed graph as a value: named inputs, outputs, and feedback pairs (variable ← value).
 
     It prints as text (`str`), draws itself (`to_dot`, `to_svg`, in notebooks), is saved without code
-    (`save`), and moves to another stack (`to`).
+    (`save`), and moves to another stack (`to`). An optimised one knows its `source`, and its `history`.
     """
 
     inputs: tuple[Node, ...]
@@ -107,11 +106,55 @@ class ComputationGraph(Unpickled):
     structure: Structure
     layer: Graph[Any] = field(repr=False)
     effects: tuple[Value, ...] = ()
+    source: ComputationGraph | None = field(default=None, repr=False)
 
     @property
     def roots(self) -> tuple[Value, ...]:
         """All that is wanted: outputs, updates, and the tokens of effects."""
         return (*self.outputs, *(u for _, u in self.updates), *self.effects)
+
+    def with_roots(self, roots: Sequence[Value], source: ComputationGraph | None = None) -> ComputationGraph:
+        """The same graph with other values in the places of its roots, made of `source` by rewriting."""
+        rest = iter(roots)
+        outputs = tuple([next(rest) for _ in self.outputs])
+        updates = tuple([(v, next(rest)) for v, _ in self.updates])
+        return evolve(self, outputs=outputs, updates=updates, effects=tuple(rest), source=source)
+
+    @cached_property
+    def history(self) -> History:
+        """How an optimised graph came to be, rewrite by rewrite: see `History`.
+
+        Raises
+        ------
+        GraphError
+            It was not made by rewriting.
+        """
+        from nnc_func.graph.history import history
+
+        return history(self)
+
+    def simplify(self, numerics: Any = None, *, fast_math: bool | None = None) -> ComputationGraph:
+        """The graph simplified by the rules of algebra alone, for reading; numerics as of the Optimiser.
+
+        Examples
+        --------
+        >>> import nnc_func as nnc
+        >>> lazy = nnc.lazy()
+        >>> x = lazy.input("x", (), "float64")
+        >>> print(lazy.graph.close([x.value], [(x * x - -(-x * 1)).value]).simplify().to_latex())
+        \\begin{aligned}
+        y &= x^{2} - x
+        \\end{aligned}
+        """
+        from nnc_func.graph.symbolic import simplified
+
+        return self.with_roots(simplified(self.layer.optimiser, self.roots, numerics, fast_math), source=self)
+
+    def to_latex(self) -> str:
+        """Its outputs and updates as equations in LaTeX; for small graphs."""
+        from nnc_func.graph.symbolic import latex_of
+
+        return latex_of(self)
 
     @cached_property
     def nodes(self) -> tuple[Node, ...]:

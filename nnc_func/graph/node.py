@@ -9,6 +9,7 @@ from typing import Any
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from nnc_func.aval import Aval
+from nnc_func.config import config
 from nnc_func.declaration import Items
 from nnc_func.errors import GraphError
 from nnc_func.graph.origin import Origin
@@ -177,9 +178,11 @@ class InternTable:
         in one thread sees each node as it was before another thread settled it, or after.
     asked
         Counts the applications that were asked for, see `counted`.
+    merged
+        Nodes to where else they were asked for; recorded only while `recording` is not 0.
     """
 
-    __slots__ = ("__weakref__", "_lock", "_results", "asked", "literals", "nodes", "walking")
+    __slots__ = ("__weakref__", "_lock", "_results", "asked", "literals", "merged", "nodes", "recording", "walking")
 
     def __init__(self) -> None:
         self.nodes: WeakValueDictionary[Any, Node] = WeakValueDictionary()
@@ -189,6 +192,8 @@ class InternTable:
         self._lock = threading.RLock()  # a collector's callback may come in while it is held
         self.walking = threading.RLock()
         self.asked = 0
+        self.recording = min(config.spec, 1)
+        self.merged: WeakKeyDictionary[Node, list[Origin]] = WeakKeyDictionary()
 
     def kept(self, key: Any, node: Node) -> Node:
         """The node of that key: this one, unless another thread has made one meanwhile."""
@@ -197,6 +202,12 @@ class InternTable:
             if found is None:
                 found = self.nodes[key] = node
         return found
+
+    def merge(self, node: Node, where: Origin) -> None:
+        """Record that a node that there is was asked for once more."""
+        found = self.merged.setdefault(node, [])
+        if where and where != node.origin and where not in found:
+            found.append(where)
 
     def result(self, node: Node, index: int) -> Result:
         """The value of that result: the same object while it lives."""
@@ -239,9 +250,12 @@ def topological(roots: Iterable[Value], stop: Any = ()) -> list[Node]:
         while stack:
             node, rest = stack[-1]
             for value in rest:
-                operand = value.node
+                operand = value if type(value) is Node else value.node
                 if operand not in seen:
                     seen.add(operand)
+                    if not operand.args:
+                        order.append(operand)
+                        continue
                     stack.append((operand, iter(operand.args)))
                     break
             else:

@@ -10,8 +10,9 @@ from attrs import field
 from nnc_func.errors import GraphError, RuleError
 from nnc_func.graph.node import Value
 from nnc_func.graph.rules import PHASES
+from nnc_func.graph.rules.building import Builder
 from nnc_func.graph.rules.driver import Table
-from nnc_func.graph.rules.match import Builder, compiled
+from nnc_func.graph.rules.match import compiled
 from nnc_func.graph.rules.phases import Phase, as_phases, with_rules
 from nnc_func.graph.rules.report import Rewritten
 from nnc_func.graph.rules.rewriting import rewritten
@@ -65,11 +66,20 @@ class Optimiser(Layer, Generic[A]):
     numerics: Numerics = field(default=ROUNDING, converter=Numerics)
     fast_math: bool = False
     _tables: list[Table] = field(init=False, factory=list, eq=False, repr=False)
+    _algebras: dict[Any, Any] = field(init=False, factory=dict, eq=False, repr=False)
 
     role: ClassVar[Literal["optimiser"]] = "optimiser"
 
-    def optimise(self, roots: Sequence[Value], *, trace: bool = False) -> Rewritten:
+    def optimise(self, roots: Sequence[Value], *, trace: bool = False, measure: bool = False) -> Rewritten:
         """The roots rewritten until no rule fires; nodes are made anew, never changed.
+
+        Parameters
+        ----------
+        trace
+            Record each rewrite.
+        measure
+            Record each rewrite, and measure the rules: how often each was tried, for how long, what stood against it,
+            and what it saved.
 
         Raises
         ------
@@ -84,7 +94,7 @@ class Optimiser(Layer, Generic[A]):
             if not isinstance(root, Value) or root.table is not interned:
                 raise GraphError(f"{root!r} is no node of this stack; move its graph here with graph.to(stack)")
         with interned.walking:
-            return rewritten(tables, roots, trace)
+            return rewritten(tables, roots, trace, measure)
 
     @property
     def rules(self) -> tuple[AnyRule, ...]:
@@ -98,7 +108,7 @@ class Optimiser(Layer, Generic[A]):
             builder = Builder(self.operator)
             earlier: Table | None = None
             for phase in self.phases or (Phase("simplify"),):
-                earlier = Table(builder, *self._compiled(phase, builder), earlier)
+                earlier = Table(phase.name, builder, *self._compiled(phase, builder), earlier)
                 self._tables.append(earlier)
         return tuple(self._tables)
 
@@ -115,8 +125,7 @@ class Optimiser(Layer, Generic[A]):
     @property
     def dormant(self) -> tuple[str, ...]:
         """Names of the rules that cannot fire in this stack: weaker numerics, or operators that it has not."""
-        last = self.tables[-1]
-        live = {r.name for r in last.rules} | {r.name for r in last.passes}
+        live = {r.name for table in self.tables for each in (table.own, table.own_passes) for r in each}
         return tuple(r.name for r in self.rules if r.name not in live)
 
     def with_rules(self, *rules: AnyRule, phase: str = "simplify") -> Optimiser[A]:
@@ -160,6 +169,20 @@ class Optimiser(Layer, Generic[A]):
         if name not in names:
             raise RuleError(f"there is no phase {name!r}; the phases are {', '.join(names)}")
         return self._with(self.phases[: names.index(name) + 1])
+
+    def algebra(self, numerics: Numerics | str | None = None, fast_math: bool | None = None) -> Optimiser[A]:
+        """This layer with its first phase alone, up to that level: what `simplify` uses; made once.
+
+        Examples
+        --------
+        >>> import nnc_func as nnc
+        >>> nnc.lazy().optimiser.algebra("exact").phases
+        (<phase 'simplify': ...>,)
+        """
+        key = (self.numerics if numerics is None else Numerics(numerics), fast_math)  # type: ignore[arg-type]
+        if key not in self._algebras:
+            self._algebras[key] = self._with(self.phases[:1]).with_numerics(key[0], fast_math=fast_math)
+        return self._algebras[key]  # type: ignore[no-any-return]
 
     def with_numerics(self, level: Numerics, *, fast_math: bool | None = None) -> Optimiser[A]:
         """This layer, allowing rules up to that level."""

@@ -79,6 +79,8 @@ class Symbol(Layer, Generic[A]):
             node = Node(table, op, values, items, avals, origin() if where is None else where)
             if op.pure:
                 node = table.kept(key, node)
+        elif table.recording and where is None:
+            table.merge(node, origin())
         return node.results if op.several else node
 
     def owns(self, value: Value) -> bool:

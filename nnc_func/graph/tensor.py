@@ -261,6 +261,44 @@ class Tensor(Methods):
     def __contains__(self, value: Any) -> bool:
         return bool(self._bind(OPS["any"], self == value))
 
+    # --- as an expression -----------------------------------------------------------------------------
+
+    def simplify(self, numerics: Any = None, *, fast_math: bool | None = None) -> Tensor:
+        """The expression simplified by the rules of algebra; the numerics are those of the stack unless given.
+
+        Examples
+        --------
+        >>> import nnc_func as nnc
+        >>> x = nnc.lazy().input("x", (), "float64")
+        >>> print((-(-x) * 1 + x).simplify().to_formula())
+        2*x
+        """
+        if type(self.value) not in (Node, Result):
+            return self
+        from nnc_func.graph.symbolic import simplified
+
+        (found,) = simplified(self.stack.optimiser, [self.value], numerics, fast_math)
+        return Tensor(self.stack, found)
+
+    def to_formula(self) -> Any:
+        """The expression as it is read: `str` of it is text, ``to_latex()`` LaTeX.
+
+        Raises
+        ------
+        GraphError
+            It is an array, not an expression.
+        """
+        from nnc_func.graph.formulas import formula
+
+        if type(self.value) not in (Node, Result):
+            raise GraphError(f"{self!r} is a value, not an expression; a lazy stack builds expressions of its inputs")
+        return formula(self.value)
+
+    def _repr_latex_(self) -> str | None:
+        from nnc_func.graph.symbolic import is_small
+
+        return self.to_formula()._repr_latex_() if is_small(self.value) else None
+
     def __repr__(self) -> str:
         return f"Tensor({self.aval!r}{_shown(self)})"
 

@@ -29,6 +29,8 @@ class Condition:
         repeated or memory lost.
     counts_users
         It depends on how many use a node, which other rewrites change.
+    of_result
+        It speaks of the right side, too, which is made before it is asked: ``match[rhs]``.
 
     Examples
     --------
@@ -41,6 +43,7 @@ class Condition:
     text: str
     kind: str = SOUNDNESS
     counts_users: bool = False
+    of_result: bool = False
 
     def __str__(self) -> str:
         return self.text

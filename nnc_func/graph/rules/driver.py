@@ -7,20 +7,20 @@ stay, only its number of users can still make a rule fire, so one sweep is enoug
 from __future__ import annotations
 
 from collections.abc import Iterable
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from nnc_func.errors import DTypeError, OperatorError, PlaceError, RuleError, ShapeError
 from nnc_func.graph.node import Node, Value
-from nnc_func.graph.origin import told
-from nnc_func.graph.rules.match import Builder, Compiled
+from nnc_func.graph.rules.building import Builder
+from nnc_func.graph.rules.ending import BOUND, Link, cycle, growth
+from nnc_func.graph.rules.match import Compiled
 from nnc_func.graph.rules.rule import Pass
 from nnc_func.op import Op
 
 if TYPE_CHECKING:
     from nnc_func.graph.rules.rewriting import Rewriting
 
-BOUND = 1000  # rewrites of one root, one after the other, and sweeps over a graph
+REFUSALS = (ShapeError, DTypeError, OperatorError, PlaceError)
 
 
 class Table:
@@ -28,20 +28,25 @@ class Table:
 
     Attributes
     ----------
+    name
+        Of the phase.
     rules, passes
         Of the phase and of those before it.
     own, own_passes
         What the phase itself brings in.
     own_roots
         Operators of the nodes that its own rules can match; None where that is not known.
+    found, found_own
+        Entries so far.
     """
 
     __slots__ = (
-        "_found",
-        "_own",
         "_rooted",
         "builder",
         "counts_users",
+        "found",
+        "found_own",
+        "name",
         "own",
         "own_passes",
         "own_roots",
@@ -50,8 +55,14 @@ class Table:
     )
 
     def __init__(
-        self, builder: Builder, rules: Iterable[Compiled], passes: Iterable[Pass], earlier: Table | None = None
+        self,
+        name: str,
+        builder: Builder,
+        rules: Iterable[Compiled],
+        passes: Iterable[Pass],
+        earlier: Table | None = None,
     ) -> None:
+        self.name = name
         self.builder = builder
         self.own, self.own_passes = tuple(rules), tuple(passes)
         self.rules: tuple[Compiled, ...] = (*(earlier.rules if earlier else ()), *self.own)
@@ -59,19 +70,19 @@ class Table:
         self.counts_users = any(r.counts_users for r in self.rules)
         roots = [r.roots for r in self.own]
         self.own_roots = None if None in roots else frozenset().union(*roots)  # type: ignore[arg-type]
-        self._found: dict[tuple[Op, ...], tuple[Compiled, ...]] = {}
-        self._own: dict[tuple[Op, ...], tuple[Compiled, ...]] = {}
+        self.found: dict[tuple[Op, ...], tuple[Compiled, ...]] = {}
+        self.found_own: dict[tuple[Op, ...], tuple[Compiled, ...]] = {}
         self._rooted: dict[tuple[Op, bool], tuple[Compiled, ...]] = {}
 
     def at(self, heads: tuple[Op, ...]) -> tuple[Compiled, ...]:
         """Rules that may match a node whose operator, and whose operands' operators, are these."""
-        found = self._found.get(heads)
-        return self._entered(self._found, heads, False) if found is None else found
+        found = self.found.get(heads)
+        return self._entered(self.found, heads, False) if found is None else found
 
     def own_at(self, heads: tuple[Op, ...]) -> tuple[Compiled, ...]:
         """As `at`, of the phase's own rules."""
-        found = self._own.get(heads)
-        return self._entered(self._own, heads, True) if found is None else found
+        found = self.found_own.get(heads)
+        return self._entered(self.found_own, heads, True) if found is None else found
 
     def _entered(self, table: dict[tuple[Op, ...], Any], heads: tuple[Op, ...], own: bool) -> Any:
         op, operands = heads[0], heads[1:]
@@ -83,17 +94,6 @@ class Table:
         return found
 
 
-class _Link:
-    """What introduced a node: the rule, and what introduced the node that the rule was applied to."""
-
-    __slots__ = ("depth", "name", "of")
-
-    def __init__(self, name: str, of: _Link | None) -> None:
-        self.name = name
-        self.of = of
-        self.depth: int = 1 if of is None else of.depth + 1
-
-
 class Sweep:
     """One sweep over a graph.
 
@@ -101,77 +101,82 @@ class Sweep:
     ----------
     done
         Node to what it has become: a value, or of a node with several results the new node.
-    settled
-        Nodes on which no rule fires but perhaps the phase's own, unless `again`.
     own
-        Whether the phase's own rules are to be tried on those.
-    again
-        Nodes on which a rule did not fire because of a number of users.
+        Whether the phase's own rules are to be tried on nodes that were settled before.
+    asked
+        (node, what it uses, users): a rule did not fire on the node, perhaps because of that number of users.
     fired
         Whether a rule fired.
     """
 
-    def __init__(
-        self, of: Rewriting, table: Table, order: list[Node], settled: set[Node], own: bool, again: set[Node]
-    ) -> None:
-        self.sides, self.counts, self.trace = of.sides, of.counts, of.trace
+    def __init__(self, of: Rewriting, table: Table, own: bool) -> None:
+        self.of = of
+        self.watch, self.sides = of.watch, of.sides
         self.table = table
         self.builder = table.builder
-        self.settled, self.own, self.again = settled, own, again
-        self.root: Any = None
-        self.asked_users: set[Node] = set()
-        self.roots = of.roots
-        self.order = order
+        self.own = own
+        self.counts_users = table.counts_users or of.measures
+        self.uses: dict[Node, int] = dict(of.uses()) if self.counts_users else {}
         self.done: dict[Node, Any] = {}
         self.waiting: dict[Node, Value] = {}  # rewritten to something that is not settled yet
         self.twins: dict[Node, Node] = {}  # of those, on which new operands a rule fired
-        self.links: dict[Node, _Link] = {}
-        self.uses = _uses(self.order, self.roots) if table.counts_users else {}
+        self.links: dict[Node, Link] = {}  # by what they made
+        self.going: dict[Node, Link] = {}  # of those that are waiting
+        self.last: Any = None
+        self.asked: list[tuple[Node, Node, int]] = []
+        self.root: Any = None
         self.fired = False
 
     def run(self) -> tuple[Value, ...]:
         """The new roots."""
-        done, result = self.done, self.result
-        settled, again, at, own_at, own = (
-            self.settled,
-            self.again,
-            self.table.at,
-            self.table.own_at,
-            self.table.own_roots,
-        )
-        own = own if self.own else frozenset()
+        done, waiting, result, table = self.done, self.waiting, self.result, self.table
+        settled, again, found_at = self.of.settled, self.of.again, table.found
+        own = table.own_roots if self.own else frozenset()
         changed = False  # whether some node has become another
-        for node in self.order:
+        for node in self.of.nodes():
             if node in done:
                 continue
             old = node.args
-            if not old and not node.op.pure:
-                done[node] = node
-                continue
             known = node in settled and node not in again
             if known and not changed and own is not None and node.op not in own:
                 done[node] = node
                 continue
+            if not old and not node.op.pure:
+                done[node] = node
+                continue
             args = tuple([done[a] if type(a) is Node else result(a) for a in old])
             new = node if args == old else self.rebuilt(node, args)
-            if new is not node and (new in done or new in self.waiting):
-                self.settle(node)
+            if new is not node:
                 changed = True
-                continue
-            rules = at((new.op, *[a.op if type(a) is Node else a.node.op for a in args]))
-            if rules and (known if new is node else new in settled and new not in again):
-                rules = own_at((new.op, *[a.op if type(a) is Node else a.node.op for a in args])) if self.own else ()
+                if new in done or new in waiting:
+                    self.settle(node)  # it is one that there is already
+                    continue
+                known = new in settled and new not in again
+            heads = (new.op, *[a.op if type(a) is Node else a.node.op for a in args])
+            rules = found_at.get(heads)
+            if rules is None:
+                rules = table.at(heads)
+            if rules and known:
+                rules = table.own_at(heads) if self.own else ()
             found = self.fire(new, rules) if rules else None
             if found is None:
                 done[new] = new
                 if new is not node:
-                    changed = True
                     self.becomes(node, new)
             else:
                 changed = True
-                self.wait(node, new, found)
-                self.settle(node)
-        return tuple(map(self.final, self.roots))
+                self.replace(node, new, found)
+        return tuple(map(self.final, self.of.roots))
+
+    def replace(self, node: Node, new: Node, found: Value) -> None:
+        """A rule made something of a node on its new operands: bring that to the form in which none fires."""
+        if found.node in self.done:
+            value = self.final(found)
+            self.becomes(node, value)
+            self.done[new] = value
+        else:
+            self.wait(node, new, found)
+            self.settle(node)
 
     def final(self, value: Value) -> Value:
         """What a value has become."""
@@ -193,47 +198,41 @@ class Sweep:
             return None
         self.builder.where = node.origin
         self.root = node
+        users, watch, measures = self.users, self.watch, self.of.measures
         for rule in rules:
-            count = self.counts.get(rule.name)
-            if count is None:
-                count = self.counts[rule.name] = [0, 0, 0, 0.0]
-            start = perf_counter()
             try:
-                found = rule.attempt(node, self.users)
-            except (
-                ShapeError,
-                DTypeError,
-                OperatorError,
-                PlaceError,
-            ):  # the right side does not exist for these operands
-                count[2] += 1
-                found = None
+                if measures:
+                    found = watch.attempt(rule, node, users, self.of.tally(rule.name))  # type: ignore[union-attr]
+                else:
+                    found = rule.attempt(node, users)
+            except REFUSALS as error:  # the right side does not exist for these operands
+                self.of.tally(rule.name).refuse(f"it cannot be built: {error}")
+                continue
             except Exception as error:
                 raise RuleError(f"rule {rule.name} failed on {node!r}: {type(error).__name__}: {error}") from error
-            count[0] += 1
-            count[3] += perf_counter() - start
-            if found is None or found is node:
-                continue
-            if found.aval != node.aval:
-                count[2] += 1
-                continue
-            if self.sides is not None:
-                self.sides.check(rule.name, rule.rule.numerics, rule.rule.fast_math, node, found)
-            count[1] += 1
-            self.fired = True
-            if self.trace is not None:
-                self.trace.append((rule.name, told(node.origin)))
-            self.introduce(found.node, rule.name, node)
-            return found
+            if found is not None and found is not node and self.accepted(rule, node, found):
+                return found
         return None
 
-    def introduce(self, made: Node, name: str, root: Node) -> None:
-        """Remember which rules led to a node; a node to which too many led will never settle."""
-        link = _Link(name, self.links.get(root))
+    def accepted(self, rule: Compiled, node: Node, found: Value) -> bool:
+        """Whether what a rule made of a node may take its place; if so, it is counted."""
+        name, tally = rule.name, self.of.tally(rule.name)
+        if found.aval != node.aval:
+            tally.refuse(f"{node.aval!r} became {found.aval!r}")
+            return False
+        if self.sides is not None:
+            self.sides.check(name, rule.rule.numerics, rule.rule.fast_math, node, found)
+        tally.matched += 1
+        self.fired = True
+        if self.watch is not None:
+            self.watch.fired(name, node, found, tally, self.done, self.uses)
+        link = Link(name, node, found, self.links.get(node))
         if link.depth > BOUND:
-            raise RuleError(f"rewriting does not end: {_names(link)} fired {link.depth} times one after the other")
-        if made not in self.done:
-            self.links.setdefault(made, link)
+            raise growth(link)
+        self.last = link
+        if found.node not in self.done:
+            self.links.setdefault(found.node, link)
+        return True
 
     def settle(self, first: Node) -> None:
         """Bring a node, and whatever rules make of it, to the form in which no rule fires."""
@@ -266,8 +265,7 @@ class Sweep:
     def enter(self, stack: list[Node], node: Node, after: Node) -> None:
         """Go on with a node, which must not be waiting itself."""
         if node in self.waiting:
-            names = _names(self.links.get(node), self.links.get(after))
-            raise RuleError(f"rewriting does not end: {names} lead back to {node!r}")
+            raise cycle(self.going.get(after) or self.links.get(after), self.twins.get(node, node))
         link = self.links.get(after)
         if link is not None:
             self.links.setdefault(node, link)
@@ -279,8 +277,10 @@ class Sweep:
         new = node if args == node.args else self.rebuilt(node, args)
         if new is not node:
             if new in self.waiting:
-                raise RuleError(f"rewriting does not end: {_names(self.links.get(node))} lead back to {new!r}")
+                raise cycle(self.links.get(node), new)
             if new in self.done:
+                if self.watch is not None:
+                    self.watch.merged(node, new)
                 self.becomes(node, self.done[new])
                 return
             if node in self.links:
@@ -296,6 +296,7 @@ class Sweep:
     def wait(self, node: Node, new: Node, found: Value) -> None:
         """A rule made `found` of the node on its new operands; it is not settled yet."""
         self.waiting[node] = found
+        self.going[node] = self.last
         if new is not node:
             self.waiting[new] = found
             self.twins[node] = new
@@ -303,7 +304,7 @@ class Sweep:
     def becomes(self, node: Node, value: Any) -> None:
         """Record what a node has become; its users use that."""
         self.done[node] = value
-        if self.table.counts_users:
+        if self.counts_users:
             uses = self.uses
             if node not in uses:  # a rule made it: what it uses is used once more
                 uses[node] = 0
@@ -314,26 +315,19 @@ class Sweep:
 
     def users(self, value: Value) -> int:
         """How often a value is used, as an operand or a root; never too few, but for nodes that become equal later."""
-        found = self.uses.get(value.node, 0)
+        node = value.node
+        found = self.uses.get(node, 0)
         if found != 1:
-            self.asked_users.add(self.root)
+            self.asked.append((self.root, node, found))
         return found
 
 
-def _uses(order: list[Node], roots: tuple[Value, ...]) -> dict[Node, int]:
-    uses: dict[Node, int] = dict.fromkeys(order, 0)
+def uses_of(order: list[Node], roots: tuple[Value, ...]) -> dict[Node, int]:
+    """How often each node is used, as an operand or a root."""
+    found = dict.fromkeys(order, 0)
     for node in order:
         for a in node.args:
-            uses[a.node] += 1
+            found[a if type(a) is Node else a.node] += 1
     for root in roots:
-        uses[root.node] += 1
-    return uses
-
-
-def _names(*links: _Link | None) -> str:
-    names: set[str] = set()
-    for link in links:
-        while link is not None:
-            names.add(link.name)
-            link = link.of
-    return " and ".join(sorted(names)) or "a rule"
+        found[root.node] += 1
+    return found

@@ -37,7 +37,7 @@ def folded(value: Value, builder: Any, as_large: bool = True) -> Value | None:
     Examples
     --------
     >>> import nnc_func as nnc
-    >>> from nnc_func.graph.rules.match import Builder
+    >>> from nnc_func.graph.rules.building import Builder
     >>> lazy = nnc.lazy()
     >>> two, three = (lazy.operator.lift(float(n)) for n in (2, 3))
     >>> folded(lazy.operator.bind(lazy.type.ops["add"], two, three), Builder(lazy.operator)).data

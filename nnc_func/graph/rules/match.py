@@ -10,25 +10,30 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from nnc_func.declaration import Items
 from nnc_func.errors import OperatorError, RuleError
-from nnc_func.facets.dims import known
 from nnc_func.graph.leaves import CONSTANT
 from nnc_func.graph.node import Node, Value
+from nnc_func.graph.rules.building import Builder
+from nnc_func.graph.rules.conditions import Condition
 from nnc_func.graph.rules.folding import folded
 from nnc_func.graph.rules.pattern import Apply, Computed, Constant, Folded, Full, Param, Scalar, Tensor, parts
 from nnc_func.graph.rules.rule import Numerics, Rewriter, Rule
 from nnc_func.op import Op
 
-REAL = (bool, int, float)
+__all__ = ["Builder", "Compiled", "Match", "compiled"]
+
+AFTER_PARTS = 3  # slots
 Slots = list[Any]
 Step = Callable[[Any, Slots], bool]
 Then = Callable[[Slots], bool]
+Build = Callable[[Slots], Any]
 Users = Callable[[Value], int]
+Attempt = Callable[[Node, Users], Value | None]
+Explained = Callable[[Node, Users], tuple[Value | None, Condition | None]]
 
 
 class Match:
-    """What the parts of a left side stand for."""
+    """What the parts of a left side stand for, and for conditions of the result what was made of them."""
 
     __slots__ = ("_places", "_slots", "users")
 
@@ -42,66 +47,11 @@ class Match:
         found = self._slots[self._places[id(part)]]
         return found[0] if type(part) is Scalar else found
 
-
-class Builder:
-    """Makes nodes for right sides: interned like any, but with the origin of what they replace.
-
-    Attributes
-    ----------
-    where
-        The origin of the node that is being rewritten.
-    numbers
-        Of constants, what `number_of` found; forgotten after each graph.
-    """
-
-    __slots__ = ("numbers", "operator", "shape", "symbol", "table", "where")
-
-    def __init__(self, operator: Any) -> None:
-        self.operator = operator
-        self.symbol = operator.symbol
-        self.shape = operator.symbol.shape
-        self.table = operator.symbol.table
-        self.where: Any = ()
-        self.numbers: dict[Node, Any] = {}
-
-    def made(self, op: Op, args: tuple[Value, ...], items: Items, avals: tuple[Any, ...] | None) -> Node:
-        """The node of that application, `avals` being what is known of its results already.
-
-        It is `Symbol.apply` but for the origin, which would be a line of this library.
-        """
-        key = (op, args, op.key(items))
-        node = self.table.nodes.get(key) if op.pure else None
-        if node is None:
-            if avals is None:
-                found = self.shape.infer(op, tuple([a.aval for a in args]), items)
-                avals = found if op.several else (found,)
-            node = Node(self.table, op, args, items, avals, self.where)
-            if op.pure:
-                node = self.table.kept(key, node)
-        return node
-
-    def number_of(self, value: Value) -> Any:
-        """The real number that every element of a constant is, whether it is stored or filled; else None."""
-        node = value.node
-        if node in self.numbers:
-            return self.numbers[node]
-        found = None
-        if node.op is CONSTANT:
-            found = self.symbol.scalar_of(value)
-        elif node.op.name == "full" and not node.args:
-            filled = node.params["value"]
-            found = value.dtype.type(filled).item() if known(filled) else None
-        number = self.numbers[node] = found if type(found) in REAL else None
-        return number
-
-    def apply(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        """The value of the application, or a tuple of values; numbers among the arguments are lifted."""
-        for arg in args:
-            if not isinstance(arg, Value):
-                args = self.operator.lifted(op, args)
-                break
-        node = self.made(op, args, op.canonical(params), None)
-        return node.results if op.several else node
+    def nodes(self) -> set[Node]:
+        """All nodes that the left side has met."""
+        met = self._slots[: len(self._places)]
+        numbers = (each[1] for each in met if type(each) is tuple and len(each) == 2)  # of a `Scalar`
+        return {each.node for each in (*met, *numbers) if isinstance(each, Value)}
 
 
 class Compiled:
@@ -119,17 +69,22 @@ class Compiled:
         ``attempt(node, users)``: the replacement, or None.
     counts_users
         Some condition depends on numbers of users.
+    explained
+        ``explained(node, users)``: the replacement, and where there is none the last condition that did not hold.
     """
 
-    __slots__ = ("attempt", "counts_users", "name", "roots", "rule", "wants")
+    __slots__ = ("attempt", "counts_users", "explained", "name", "roots", "rule", "wants")
 
-    def __init__(self, rule: Any, wants: Any, roots: Any, attempt: Any, counts_users: bool) -> None:
+    def __init__(
+        self, rule: Any, wants: Any, roots: Any, attempt: Any, counts_users: bool, explained: Any = None
+    ) -> None:
         self.rule = rule
         self.name: str = rule.name
         self.wants: Callable[[Op, tuple[Op, ...]], bool] = wants
         self.roots: frozenset[Op] | None = roots
-        self.attempt: Callable[[Node, Users], Value | None] = attempt
+        self.attempt: Attempt = attempt
         self.counts_users = counts_users
+        self.explained: Explained = explained or (lambda node, users: (attempt(node, users), None))
 
 
 def compiled(rule: Any, builder: Builder) -> Compiled:
@@ -140,37 +95,60 @@ def compiled(rule: Any, builder: Builder) -> Compiled:
     assert isinstance(rule, Rule), rule
 
     def attempt(node: Node, users: Users) -> Value | None:  # few of all rules meet a node that they may match
-        found.attempt = _attempting(rule, builder)
+        found.attempt, found.explained = _attempting(rule, builder)
         return found.attempt(node, users)
 
+    def explained(node: Node, users: Users) -> tuple[Value | None, Condition | None]:
+        found.attempt, found.explained = _attempting(rule, builder)
+        return found.explained(node, users)
+
     counts_users = any(c.counts_users for c in rule.conditions)
-    found = Compiled(rule, _filter(rule.lhs), frozenset({rule.lhs.op}), attempt, counts_users)
+    found = Compiled(rule, _filter(rule.lhs), frozenset({rule.lhs.op}), attempt, counts_users, explained)
     return found
 
 
-def _attempting(rule: Rule, builder: Builder) -> Callable[[Node, Users], Value | None]:
+def _attempting(rule: Rule, builder: Builder) -> tuple[Attempt, Explained]:
+    """The rule as a function of a node, and as one that tells what stands against it."""
     places = {id(part): i for i, part in enumerate(parts(rule.lhs))}
-    build = _built(rule.rhs, places, builder)
-    conditions = rule.conditions
-    first = len(places)  # the slots after the parts: users, result
-
-    def finish(slots: Slots) -> bool:
-        match = Match(slots, places, slots[first])
-        for condition in conditions:
-            if not condition.holds(match):
-                return False
-        slots[first + 1] = build(slots)
-        return True
-
+    first = len(places)  # the slots after the parts: users, result, the condition that did not hold
+    finish = _finishing(rule, places, _built(rule.rhs, places, builder))
     step = _Steps(places, builder, rule.numerics).step(rule.lhs, finish)
-    size = 2 * first + 2  # and the operands of each application
+    size = 2 * first + AFTER_PARTS  # and the operands of each application
 
     def attempt(node: Node, users: Users) -> Value | None:
         slots: Slots = [None] * size
         slots[first] = users
         return slots[first + 1] if step(node, slots) else None
 
-    return attempt
+    def explained(node: Node, users: Users) -> tuple[Value | None, Condition | None]:
+        slots: Slots = [None] * size
+        slots[first] = users
+        return (slots[first + 1], None) if step(node, slots) else (None, slots[first + 2])
+
+    return attempt, explained
+
+
+def _finishing(rule: Rule, places: dict[int, int], build: Build) -> Then:
+    """What comes after the left side: conditions of the match, the right side, conditions of what was made."""
+    first = len(places)
+    before = tuple(c for c in rule.conditions if not c.of_result)
+    after = tuple(c for c in rule.conditions if c.of_result)
+    with_result = {**places, id(rule.rhs): first + 1} if id(rule.rhs) not in places else places
+
+    def hold(conditions: tuple[Condition, ...], match: Match, slots: Slots) -> bool:
+        for condition in conditions:
+            if not condition.holds(match):
+                slots[first + 2] = condition
+                return False
+        return True
+
+    def finish(slots: Slots) -> bool:
+        if before and not hold(before, Match(slots, places, slots[first]), slots):
+            return False
+        slots[first + 1] = build(slots)
+        return not after or hold(after, Match(slots, with_result, slots[first]), slots)
+
+    return finish
 
 
 # --- what is known from the operators alone ------------------------------------------------------------
@@ -261,7 +239,9 @@ class _Steps:
         op, arity, swaps = part.op, len(part.args), _swaps(part)
         check = _params_check(part, self.places, met)
         met |= {id(value) for _, value in part.params}
-        waiting = place + len(self.places) + 2  # where the operands are kept, in the order that is being tried
+        waiting = (
+            place + len(self.places) + AFTER_PARTS
+        )  # where the operands are kept, in the order that is being tried
         inner = self._operands(part.args, waiting, then, met)
 
         def application(value: Value, slots: Slots) -> bool:
@@ -342,8 +322,6 @@ def _params_check(part: Apply, places: dict[int, int], met: frozenset[int]) -> C
 
 
 # --- the right side ------------------------------------------------------------------------------------
-
-Build = Callable[[Slots], Any]
 
 
 def _built(part: Any, places: dict[int, int], builder: Builder) -> Build:

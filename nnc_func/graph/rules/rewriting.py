@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 from nnc_func.config import config
 from nnc_func.errors import RuleError
 from nnc_func.graph.node import Node, Value, topological
-from nnc_func.graph.rules.driver import BOUND, Sweep, Table
-from nnc_func.graph.rules.match import Builder
-from nnc_func.graph.rules.report import Count, Rewritten
+from nnc_func.graph.rules.driver import Sweep, Table, uses_of
+from nnc_func.graph.rules.ending import BOUND
+from nnc_func.graph.rules.report import Rewritten
 from nnc_func.graph.rules.rule import Pass
+from nnc_func.graph.rules.watching import Merge, Tally, Watch
 
 if TYPE_CHECKING:
     from nnc_func.graph.rules.evaluating import Sides
@@ -27,27 +28,45 @@ class Rewriting:
         As they are so far.
     settled
         Nodes on which no rule fires that has been in force so far.
-    asked_users
-        Of those, the ones on which a rule might fire if they, or what they use, had fewer users.
-    counts, trace
-        See `rewritten`.
+    asked, again
+        Of those, the ones on which a rule might fire if what they use had other numbers of users, see `Sweep.asked`;
+        and those for which that has come true.
+    watch, measures
+        What records each rewrite, where that is asked for; whether it measures attempts as well.
+    tallies
+        Rule name to its counts.
     """
 
-    def __init__(self, roots: tuple[Value, ...], sides: Sides | None, trace: bool) -> None:
+    def __init__(self, roots: tuple[Value, ...], sides: Sides | None, watch: Watch | None) -> None:
         self.roots = roots
-        self.sides = sides
-        self.counts: dict[str, list[Any]] = {}
-        self.trace: list[tuple[str, str]] | None = [] if trace else None
+        self.sides, self.watch = sides, watch
+        self.measures = watch is not None and watch.measures
+        self.tallies: dict[str, Tally] = {}
         self.settled: set[Node] = set()
-        self.asked_users: set[Node] = set()
-        self.order: list[Node] | None = None
+        self.asked: list[tuple[Node, Node, int]] = []
+        self.again: set[Node] = set()
+        self._order: list[Node] | None = None
+        self._uses: dict[Node, int] | None = None
         self.before = self.nodes()
 
     def nodes(self) -> list[Node]:
         """The nodes as they are so far, operands first."""
-        if self.order is None:
-            self.order = topological(self.roots)
-        return self.order
+        if self._order is None:
+            self._order = topological(self.roots)
+        return self._order
+
+    def uses(self) -> dict[Node, int]:
+        """How often each node is used so far."""
+        if self._uses is None:
+            self._uses = uses_of(self.nodes(), self.roots)
+        return self._uses
+
+    def tally(self, name: str) -> Tally:
+        """The counts of a rule."""
+        found = self.tallies.get(name)
+        if found is None:
+            found = self.tallies[name] = Tally()
+        return found
 
     def phase(self, table: Table) -> None:
         """Bring the roots to the form in which no rule of the phase fires, or of those before it."""
@@ -66,73 +85,111 @@ class Rewriting:
         """Sweep over the graph until no rule fires any more; whether one did."""
         fired = False
         for _ in range(BOUND):
-            sweep = Sweep(self, table, self.nodes(), self.settled, own, self.asked_users)
+            if self.watch is not None:
+                self.watch.sweep += 1
+            sweep = Sweep(self, table, own)
             roots = sweep.run()
-            self.order = self.order if roots == self.roots else None
-            self.roots = roots
-            self.settled.update(node for node, found in sweep.done.items() if found is node)
-            self.asked_users = self.asked_users | sweep.asked_users if own else sweep.asked_users
+            self.settled.update([node for node, found in sweep.done.items() if found is node])
+            self.again = set()
+            self.asked += sweep.asked
             fired |= sweep.fired
-            if not sweep.fired or not self.asked_users:
+            self.move(roots)
+            if not self.again:
                 return fired
             own = False
         raise RuleError(f"rewriting does not end: after {BOUND} sweeps {self._busiest()} still fire")
+
+    def move(self, roots: tuple[Value, ...]) -> None:
+        """Go on with other roots; on what has other numbers of users in them rules are tried again."""
+        if roots == self.roots:
+            return
+        self.roots = roots
+        self._order = self._uses = None
+        if self.asked:
+            uses, settled = self.uses(), self.settled
+            self.asked = [each for each in self.asked if each[0] in settled and each[0] in uses]
+            self.again = {root for root, node, count in self.asked if uses.get(node, 0) != count}
+            self.asked = [each for each in self.asked if each[0] not in self.again]
 
     def passed(self, each: Pass, table: Table) -> bool:
         """One pass over the graph; whether it found something."""
         start = perf_counter()
         roots = self.roots
-        found, times = each.function(roots, self.nodes(), table.builder)
-        found = tuple(found)
-        refused = sum(new.aval != old.aval for new, old in zip(found, roots, strict=True))
-        times = 0 if found == roots else times
-        count = self.counts.setdefault(each.name, [0, 0, 0, 0.0])
-        count[0] += 1
-        count[1] += 0 if refused else times
-        count[2] += refused
-        count[3] += perf_counter() - start
-        if refused or not times:
+        given, times = each.function(roots, self.nodes(), table.builder)
+        found = tuple(given)
+        tally = self.tally(each.name)
+        tally.tried += 1
+        tally.seconds += perf_counter() - start
+        if found == roots or not times:
             return False
+        if any(new.aval != old.aval for new, old in zip(found, roots, strict=True)):
+            tally.refuse("a root has another aval")
+            return False
+        tally.matched += times
         for old, new in zip(roots, found, strict=True):
             if self.sides is not None and new is not old:
                 self.sides.check(each.name, each.numerics, each.fast_math, old, new)
-        self.roots, self.order = found, None
+        if self.watch is not None:
+            self.watch.passed(each.name, roots, found)
+        self.move(found)
         return True
+
+    def verify(self, builder: Any) -> None:
+        """Infer new nodes again: they must be what rewriting took them for."""
+        known = set(self.before)
+        for node in self.nodes():
+            if node in known or not node.args:
+                continue
+            inferred = builder.shape.infer(node.op, tuple([a.aval for a in node.args]), node.items)
+            if (inferred if node.op.several else (inferred,)) != node.avals:
+                raise RuleError(f"rewriting made {node!r}, whose operands give {inferred!r}")
 
     def _busiest(self) -> str:
         """Names of the rules that fired most."""
-        most = max(c[1] for c in self.counts.values())
-        return " and ".join(sorted(n for n, c in self.counts.items() if 2 * c[1] > most))
+        most = max(c.matched for c in self.tallies.values())
+        return " and ".join(sorted(n for n, c in self.tallies.items() if 2 * c.matched > most))
 
 
-def rewritten(tables: Iterable[Table], roots: Iterable[Value], trace: bool = False) -> Rewritten:
+def rewritten(tables: Iterable[Table], roots: Iterable[Value], trace: bool = False, measure: bool = False) -> Rewritten:
     """The roots with every rule applied until none fires, phase after phase.
 
     Raises
     ------
     RuleError
-        It does not end; names the rules that go on for ever. With ``NNC_SPEC=2``: a rule changes values by more than
-        it says.
+        It does not end; names the rules that go on for ever, in their order, and what they make. With ``NNC_SPEC=1``:
+        a node has not the aval that its operands give; with ``NNC_SPEC=2``: a rule changes values by more than it says.
     """
     listed = tuple(tables)
     builder = listed[0].builder
-    of = Rewriting(tuple(roots), _sides(builder), trace)
+    watch = Watch(measure) if trace or measure else None
+    of = Rewriting(tuple(roots), _sides(builder), watch)
     for table in listed:
+        if watch is not None:
+            watch.phase = table.name
         of.phase(table)
+    if config.spec:
+        of.verify(builder)
     builder.numbers.clear()
     before, after = of.before, of.nodes()
     return Rewritten(
         of.roots,
-        {name: Count(*c) for name, c in of.counts.items()},
+        {name: each.count for name, each in of.tallies.items()},
         len(before),
         len(after),
-        sum(len(n.args) for n in before),
-        sum(len(n.args) for n in after),
-        tuple(of.trace or ()),
+        sum([len(n.args) for n in before]),
+        sum([len(n.args) for n in after]),
+        tuple(watch.steps) if watch else (),
+        (*_built_as_one(before, builder), *watch.merges) if watch else (),
     )
 
 
-def _sides(builder: Builder) -> Sides | None:
+def _built_as_one(order: list[Node], builder: Any) -> list[Merge]:
+    """Applications that were one node as they were built, where that was recorded."""
+    recorded = builder.table.merged
+    return [Merge(0, n, (n.origin, *recorded[n])) for n in order if n in recorded] if recorded else []
+
+
+def _sides(builder: Any) -> Sides | None:
     """What compares both sides of each rewrite, where the settings ask for it."""
     if config.spec < 2:
         return None

@@ -1,0 +1,74 @@
+"""The builder: what right sides of rules are made with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nnc_func.declaration import Items
+from nnc_func.facets.dims import known
+from nnc_func.graph.leaves import CONSTANT
+from nnc_func.graph.node import Node, Value
+from nnc_func.op import Op
+
+REAL = (bool, int, float)
+
+
+class Builder:
+    """Makes nodes for right sides: interned like any, but with the origin of what they replace.
+
+    Attributes
+    ----------
+    where
+        The origin of the node that is being rewritten.
+    numbers
+        Of constants, what `number_of` found; forgotten after each graph.
+    """
+
+    __slots__ = ("numbers", "operator", "shape", "symbol", "table", "where")
+
+    def __init__(self, operator: Any) -> None:
+        self.operator = operator
+        self.symbol = operator.symbol
+        self.shape = operator.symbol.shape
+        self.table = operator.symbol.table
+        self.where: Any = ()
+        self.numbers: dict[Node, Any] = {}
+
+    def made(self, op: Op, args: tuple[Value, ...], items: Items, avals: tuple[Any, ...] | None) -> Node:
+        """The node of that application, `avals` being what is known of its results already.
+
+        It is `Symbol.apply` but for the origin, which would be a line of this library.
+        """
+        key = (op, args, op.key(items))
+        node = self.table.nodes.get(key) if op.pure else None
+        if node is None:
+            if avals is None:
+                found = self.shape.infer(op, tuple([a.aval for a in args]), items)
+                avals = found if op.several else (found,)
+            node = Node(self.table, op, args, items, avals, self.where)
+            if op.pure:
+                node = self.table.kept(key, node)
+        return node
+
+    def number_of(self, value: Value) -> Any:
+        """The real number that every element of a constant is, whether it is stored or filled; else None."""
+        node = value.node
+        if node in self.numbers:
+            return self.numbers[node]
+        found = None
+        if node.op is CONSTANT:
+            found = self.symbol.scalar_of(value)
+        elif node.op.name == "full" and not node.args:
+            filled = node.params["value"]
+            found = value.dtype.type(filled).item() if known(filled) else None
+        number = self.numbers[node] = found if type(found) in REAL else None
+        return number
+
+    def apply(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        """The value of the application, or a tuple of values; numbers among the arguments are lifted."""
+        for arg in args:
+            if not isinstance(arg, Value):
+                args = self.operator.lifted(op, args)
+                break
+        node = self.made(op, args, op.canonical(params), None)
+        return node.results if op.several else node

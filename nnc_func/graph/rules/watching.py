@@ -1,0 +1,159 @@
+"""What is recorded while a graph is rewritten, where that is asked for: each rewrite, and what it costs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any
+
+from attrs import frozen
+
+from nnc_func.graph.node import Node, Value
+from nnc_func.graph.origin import Origin, told
+from nnc_func.graph.rules.cost import NOTHING, Work, freed, made, total
+from nnc_func.graph.rules.match import Compiled
+from nnc_func.graph.rules.report import Count
+
+NEAR = 3  # applications within each other that a rule is taken to look at
+Users = Callable[[Value], int]
+
+
+class Tally:
+    """Counts of one rule, as they grow."""
+
+    __slots__ = ("matched", "refused", "saved", "seconds", "tried", "why")
+
+    def __init__(self) -> None:
+        self.tried = self.matched = self.refused = 0
+        self.seconds = 0.0
+        self.saved: Work = NOTHING
+        self.why: Counter[str] = Counter()
+
+    def refuse(self, why: str) -> None:
+        """A replacement was made, or could not be, and is not taken."""
+        self.refused += 1
+        self.why[why] += 1
+
+    @property
+    def count(self) -> Count:
+        """The counts as they are."""
+        return Count(self.tried, self.matched, self.refused, self.seconds, dict(self.why.most_common()), self.saved)
+
+
+@frozen(repr=False)
+class Step:
+    """One rewrite.
+
+    Attributes
+    ----------
+    rule, phase
+        Names.
+    before, after
+        Values: what was replaced, on operands as they were then, and by what. Of a pass all roots.
+    where
+        The origin of what was replaced.
+    sweep
+        In which walk over the graph it was made.
+    """
+
+    rule: str
+    phase: str
+    before: tuple[Value, ...]
+    after: tuple[Value, ...]
+    where: Origin
+    sweep: int = 0
+
+    def __repr__(self) -> str:
+        from nnc_func.graph.fragments import sides
+
+        where = told(self.where)
+        pairs = list(zip(self.before, self.after, strict=True))
+        said = " -> ".join(sides(*pairs[0])) if len(pairs) == 1 else f"the graph of {len(pairs)} values"
+        return f"{self.rule}: {said}" + (f" (built at {where})" if where else "")
+
+
+@frozen(repr=False)
+class Merge:
+    """Applications that became one node.
+
+    Attributes
+    ----------
+    at
+        How many rewrites had been made: 0 for those that were equal as they were built.
+    value
+        The node.
+    origins
+        Where each was asked for.
+    """
+
+    at: int
+    value: Value
+    origins: tuple[Origin, ...]
+
+    def __repr__(self) -> str:
+        from nnc_func.graph.rules.ending import said
+
+        return f"{said(self.value)} is one node, asked for at {', '.join(map(told, self.origins))}"
+
+
+class Watch:
+    """What is recorded of one rewriting.
+
+    Attributes
+    ----------
+    measures
+        Whether attempts are counted and timed, their refusals explained, and savings estimated.
+    steps, merges
+        So far.
+    phase, sweep
+        What `Step` tells, of the steps to come.
+    """
+
+    def __init__(self, measures: bool) -> None:
+        self.measures = measures
+        self.steps: list[Step] = []
+        self.merges: list[Merge] = []
+        self.phase, self.sweep = "", 0
+
+    def attempt(self, rule: Compiled, node: Node, users: Users, tally: Tally) -> Value | None:
+        """The rule tried, counted, timed and explained."""
+        start = perf_counter()
+        tally.tried += 1
+        try:
+            found, why = rule.explained(node, users)
+        finally:
+            tally.seconds += perf_counter() - start
+        if why is not None:
+            tally.why[why.text] += 1
+        return found
+
+    def fired(self, name: str, node: Node, found: Value, tally: Tally, done: Any, uses: dict[Node, int]) -> None:
+        """A rule fired: what it made, what it saved, and with what that is one."""
+        if found.node in done and found.node not in _near(node):
+            self.merged(node, found.node, len(self.steps) + 1)
+        self.steps.append(Step(name, self.phase, (node,), (found,), node.origin, self.sweep))
+        if self.measures:
+            new = made(found, done.__contains__)
+            gone = freed(node, found, new, lambda n: uses.get(n, 0))
+            tally.saved = tally.saved + total(gone) - total(new)
+
+    def merged(self, node: Node, other: Node, at: int | None = None) -> None:
+        """A node has become another one that was there."""
+        if node.origin != other.origin and node.origin and other.origin:
+            self.merges.append(Merge(len(self.steps) if at is None else at, other, (other.origin, node.origin)))
+
+    def passed(self, name: str, before: tuple[Value, ...], after: tuple[Value, ...]) -> None:
+        """A pass changed the roots."""
+        changed = [(b, a) for b, a in zip(before, after, strict=True) if a is not b]
+        self.steps.append(
+            Step(name, self.phase, tuple(b for b, _ in changed), tuple(a for _, a in changed), (), self.sweep)
+        )
+
+
+def _near(node: Node) -> set[Node]:
+    """A node and what a left side can have met below it."""
+    found = {node}
+    for _ in range(NEAR):
+        found.update([a.node for n in found for a in n.args])
+    return found

@@ -1,0 +1,111 @@
+"""Formulas in text and LaTeX, and symbolic mathematics with them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nnc_func as nnc
+from nnc_func.errors import GraphError
+from nnc_func.graph.formulas import MOST, formula
+
+LAZY = nnc.lazy()
+O = LAZY.ops  # noqa: E741
+x, y = (LAZY.input(name, (), "float64") for name in "xy")
+w = LAZY.input("w", (3, 3), "float64")
+
+READ: list[tuple[Any, str, str]] = [
+    (O.sin(x) ** 2 - x * 3, "sin(x)**2 - 3*x", r"\sin^{2}\left(x\right) - 3 x"),
+    (
+        (x + 1) * (y - 2) / (x * y), "(x + 1)*(y - 2)/(x*y)",
+        r"\frac{\left(x + 1\right) \left(y - 2\right)}{x y}",
+    ),
+    (-(x + y) * 2, "-2*(x + y)", r"-2 \left(x + y\right)"),
+    (x ** (y + 1), "x**(y + 1)", "x^{y + 1}"),
+    ((x + y) ** 2, "(x + y)**2", r"\left(x + y\right)^{2}"),
+    (O.exp(-(x**2) / 2), "exp(-x**2/2)", r"e^{-\frac{x^{2}}{2}}"),
+    (O.sqrt(1 - x * x), "sqrt(1 - x**2)", r"\sqrt{1 - x^{2}}"),
+    (x - (y - x), "x - (y - x)", r"x - \left(y - x\right)"),
+    (x - -y, "x + y", "x + y"),
+    (2 / x / y, "2/x/y", r"\frac{\frac{2}{x}}{y}"),
+    (2 / (x / y), "2/(x/y)", r"\frac{2}{\frac{x}{y}}"),
+    (x * -3 + 1e-7, "-3*x + 1e-07", "-3 x + 10^{-7}"),
+    (x * (2 * y) * x, "2*x**2*y", "2 x^{2} y"),
+    (O.abs(x) * O.maximum(x, 0.5), "abs(x)*maximum(x, 0.5)", r"\left|x\right| \max\left(x, 0.5\right)"),
+    ((w.T @ w).sum(), "sum(permute_dims(w) @ w)", r"\sum \left(w^{\mathsf{T}} w\right)"),
+    (O.where(x >= 0, x, O.expm1(x)), "where(x >= 0, x, expm1(x))",
+     r"\operatorname{where}\left(x \geq 0, x, \operatorname{expm1}\left(x\right)\right)"),
+    (w.sum(axis=0), "sum(w, axis=0)", r"\sum w"),
+    (O.split(w, sections=3)[1], "split(w, sections=3)[1]", r"\operatorname{split}\left(w\right)_{1}"),
+    (x * np.float64("inf"), "inf*x", r"\infty x"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("tensor", "text", "latex"), READ, ids=[text for _, text, _ in READ])
+def test_formulas_read_well(tensor: Any, text: str, latex: str) -> None:
+    found = tensor.to_formula()
+    assert str(found) == text
+    assert found.to_latex() == latex
+    assert found._repr_latex_() == f"$\\displaystyle {latex}$"
+
+
+def test_text_of_arithmetic_computes_what_it_says() -> None:
+    """Python reads the text back to the same number: brackets are where they must be."""
+    a, b = 0.7, -1.9
+    names = {"x": a, "y": b, "sin": np.sin, "exp": np.exp, "sqrt": np.sqrt, "abs": np.abs, "maximum": np.maximum}
+    for tensor, text, _ in READ:
+        if not set(text) & set("w[=") and "inf" not in text:
+            program = LAZY.compile([x, y], tensor)
+            np.testing.assert_allclose(program(np.float64(a), np.float64(b)), eval(text, {}, names), rtol=1e-12)
+
+
+def test_grouped_formulas_tell_the_order_of_evaluation() -> None:
+    assert str(formula((x + (y + x)).value, grouped=True)) == "x + (y + x)"
+    assert str(formula((x + (y + x)).value)) == "2*x + y"
+    assert str(formula((x * 2 - (y - x * 3)).value)) == "2*x - (y - 3*x)"
+    assert str(formula((x - x).value)) == "x - x"
+    assert str(formula((x * (y * 2)).value, grouped=True)) == "x*(y*2)"
+    assert str(formula(O.negative(-x).value, grouped=True)) == "-(-x)"
+
+
+def test_what_is_deep_or_long_is_an_ellipsis() -> None:
+    deep = x
+    for _ in range(3000):
+        deep = O.sin(deep) + deep  # shared: it would be written 2**3000 times
+    assert len(str(formula(deep.value))) < 20 * MOST
+    assert str(formula(O.sin(O.sin(O.sin(x))).value, deep=2)) == "sin(sin(…))"
+
+
+def test_derivatives_are_simplified_and_read_well() -> None:
+    def derivative(function: Any) -> str:
+        return str(LAZY.grad(function)(x).simplify().to_formula())
+
+    assert derivative(lambda v: O.sin(v) * O.sin(v)) == "2*sin(x)*cos(x)"
+    assert derivative(lambda v: O.tanh(v) * v) == "tanh(x) + x*(1 - tanh(x)**2)"
+    assert derivative(lambda v: O.exp(2 * v)) == "2*exp(2*x)"
+    assert derivative(lambda v: O.exp(-v * v / 2)) == "-x*exp(-0.5*x**2)"
+
+
+def test_graphs_are_simplified_and_printed() -> None:
+    state = LAZY.variable("rate_1", np.zeros(()))
+    graph = LAZY.graph.close([x.value], [(O.negative(-x) * 1).value], [(LAZY.carrier(state), (state + x * 0.5).value)])
+    simple = graph.simplify()
+    assert simple.statistics["applications"] == 2
+    assert simple.source is graph
+    assert (
+        simple.to_latex()
+        == "\\begin{aligned}\ny &= x \\\\\n\\mathrm{rate}_{1} &= \\mathrm{rate}_{1} + 0.5 x\n\\end{aligned}"
+    )
+    assert LAZY.compile([x], LAZY.ops.exp(x)).source.simplify("exact").outputs[0].node.op.name == "exp"
+
+
+def test_values_are_no_expressions() -> None:
+    eager = nnc.eager().asarray([1.0])
+    assert eager.simplify() is eager
+    assert eager._repr_latex_() is None
+    with pytest.raises(GraphError, match="is a value, not an expression"):
+        eager.to_formula()
+    assert x._repr_latex_() is None, "a bare input prints as others do"
+    assert (x + 1)._repr_latex_() == "$\\displaystyle x + 1$"
