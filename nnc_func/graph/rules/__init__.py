@@ -16,6 +16,7 @@ from nnc_func.graph.rules import (
     pushing,
     reducing,
     train,
+    weights,
 )
 from nnc_func.graph.rules.phases import Phase, rules_in
 from nnc_func.graph.rules.rule import (
@@ -63,7 +64,7 @@ __all__ = [
 # A module's rules are tried in the order in which they stand there. What hides structure comes after what looks for it.
 PHASES = (
     Phase("simplify", rules_in(fold, algebra, move, reducing, products, pushing, memory, parts)),
-    Phase("recognise", rules_in(train)),
+    Phase("recognise", rules_in(train, weights)),
     Phase("layout", rules_in(channels)),
     Phase("fuse", rules_in(fuse_conv, fuse)),
     Phase("combine", rules_in(combine)),
