@@ -43,7 +43,7 @@ def programs() -> dict[str, Any]:
     for name, stack in stacks().items():
         both = Both(stack, 1)
         result, _ = both.resnet()
-        found[name] = stack.compile([both.input], [result])
+        found[name] = stack.compile([both.input], result)
     return found
 
 

@@ -14,6 +14,7 @@ from nnc_func.graph.rules import (
     parts,
     products,
     pushing,
+    recognise,
     reducing,
     train,
     weights,
@@ -64,7 +65,7 @@ __all__ = [
 # A module's rules are tried in the order in which they stand there. What hides structure comes after what looks for it.
 PHASES = (
     Phase("simplify", rules_in(fold, algebra, move, reducing, products, pushing, memory, parts)),
-    Phase("recognise", rules_in(train, weights)),
+    Phase("recognise", rules_in(recognise, train, weights)),
     Phase("layout", rules_in(channels)),
     Phase("fuse", rules_in(fuse_conv, fuse)),
     Phase("combine", rules_in(combine)),

@@ -1,0 +1,133 @@
+"""Functions written out are recognised; scales and batch norms after products with constant weights are folded."""
+# mypy: allow-untyped-defs, allow-incomplete-defs
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nnc_func as nnc
+from nnc_func.graph.node import topological
+from nnc_func.graph.rules import ROUNDING
+
+LAZY = nnc.lazy()
+FAST = LAZY.swap(optimiser=LAZY.optimiser.with_numerics(ROUNDING, fast_math=True))
+OPS = FAST.ops
+RNG = np.random.default_rng(0)
+
+
+def array(*shape: int) -> Any:
+    return RNG.standard_normal(shape).astype("float32")
+
+
+def names(tensor: Any, on: Any = FAST) -> list[str]:
+    (root,) = on.optimiser.optimise([tensor.value]).roots
+    return sorted(n.op.name for n in topological([root]) if n.args)
+
+
+def check_equal(inputs: Any, output: Any) -> None:
+    """The program, compared with the eager engine on the graph as it was written."""
+    given = [array(*i.shape) for i in inputs]
+    eager = nnc.eager().swap(type=FAST.type)
+    wanted = FAST.graph.close([i.value for i in inputs], [output.value], (), "wanted").to(eager)
+    found, like = FAST.compile(inputs, output)(*given), eager.engine.compile(wanted)(*given)
+    np.testing.assert_allclose(found, like[0] if isinstance(like, list) else like, rtol=1e-4, atol=1e-4)
+
+
+# --- written out -----------------------------------------------------------------------------------------
+
+WRITTEN: dict[str, Any] = {
+    "softmax": lambda o, x: (
+        o.exp(x - o.max(x, axis=-1, keepdims=True))
+        / o.sum(o.exp(x - o.max(x, axis=-1, keepdims=True)), axis=-1, keepdims=True)
+    ),
+    "log_softmax": lambda o, x: (
+        (x - o.max(x, axis=(1,), keepdims=True))
+        - o.log(o.sum(o.exp(x - o.max(x, axis=(1,), keepdims=True)), axis=(1,), keepdims=True))
+    ),
+    "sigmoid": lambda o, x: 1 / (1 + o.exp(-x)),
+    "softplus": lambda o, x: o.log(1 + o.exp(x)),
+}
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_a_function_that_is_written_out_is_recognised(name: str) -> None:
+    x = FAST.input("x", (3, 5))
+    y = WRITTEN[name](OPS, x)
+    assert names(y) == [name]
+    check_equal([x], y)
+
+
+def test_softmax_without_its_largest_is_recognised_by_fast_math_only() -> None:
+    x = FAST.input("x", (3, 5))
+    y = OPS.exp(x) / OPS.sum(OPS.exp(x), axis=-1, keepdims=True)
+    assert names(y) == ["softmax"]
+    assert "softmax" not in names(y, LAZY)
+
+
+def test_silu_and_gelu_as_files_write_them() -> None:
+    x = FAST.input("x", (3, 5))
+    silu, gelu = x / (1 + OPS.exp(-x)), x * 0.5 * (1 + OPS.erf(x * float(np.sqrt(0.5))))
+    assert "erfc" in names(gelu)
+    for each in (silu, gelu):
+        check_equal([x], each)
+
+
+def test_binary_cross_entropy_of_a_sigmoid_is_computed_from_scores() -> None:
+    x, y = FAST.input("x", (3, 5)), FAST.input("y", (3, 5))
+    s = OPS.sigmoid(x)
+    said = y * OPS.log(s) + (1 - y) * OPS.log(1 - s)
+    assert names(said) == ["multiply", "softplus", "subtract"]
+    check_equal([x, y], said)
+
+
+def test_the_gradient_of_cross_entropy_is_one_operator() -> None:
+    x, y = FAST.input("x", (3, 5)), FAST.input("y", (3, 5))
+    found = FAST.grad(lambda x: OPS.softmax_cross_entropy(x, y).sum())(x)
+    assert "softmax_cross_entropy_gradient" in names(found)
+    check_equal([x, y], found)
+
+
+# --- folded into weights ---------------------------------------------------------------------------------
+
+PRODUCTS: dict[str, Any] = {
+    "NHWC": ((1, 6, 6, 4), -1, lambda x: OPS.conv2d(x, FAST.asarray(array(3, 3, 4, 5)))),
+    "NCHW": ((1, 4, 6, 6), 1, lambda x: OPS.conv2d(x, FAST.asarray(array(3, 3, 4, 5)), data_format="NCHW")),
+    "groups": ((1, 6, 6, 10), -1, lambda x: OPS.conv2d(x, FAST.asarray(array(3, 3, 2, 5)), groups=5)),
+    "transposed": (
+        (1, 6, 6, 4), -1,
+        lambda x: OPS.conv2d_input_gradient(x, FAST.asarray(array(3, 3, 5, 4)), input_shape=(1, 8, 8, 5)),
+    ),
+    "matmul": ((3, 4), -1, lambda x: x @ FAST.asarray(array(4, 5))),
+    "matmul transposed": ((3, 4), -1, lambda x: OPS.matmul(x, FAST.asarray(array(5, 4)), transpose_b=True)),
+}  # fmt: skip
+
+
+def scales(tensor: Any, on: Any) -> bool:
+    """Whether a program multiplies elements by a factor."""
+    nodes = topological(on.optimiser.optimise([tensor.value]).roots)
+    return any(n.op.name in ("multiply", "fma") or "multiply" in str(n.items) for n in nodes)
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_a_batch_norm_is_folded_into_constant_weights(name: str) -> None:
+    shape, axis, product = PRODUCTS[name]
+    x = FAST.input("x", shape)
+    y = product(x)
+    statistics = (array(5), abs(array(5)) + 1, array(5), array(5))
+    y = OPS.batch_norm(y, *map(FAST.asarray, statistics), axis=axis)
+    assert not scales(y, FAST)
+    assert scales(y, LAZY)  # infinity may be elsewhere when it is folded
+    check_equal([x], y)
+
+
+def test_what_is_not_constant_or_not_by_channel_is_not_folded() -> None:
+    x, s = FAST.input("x", (3, 4)), FAST.input("s", (5,))
+    w = FAST.asarray(array(4, 5))
+    for scale in (s, FAST.asarray(array(3, 1)), FAST.asarray(array(3, 5))):
+        inputs = [x, s] if scale is s else [x]
+        (root,) = FAST.optimiser.optimise([(x @ w * scale).value]).roots
+        assert "multiply" in str(root.node.items)
+        check_equal(inputs, x @ w * scale)
