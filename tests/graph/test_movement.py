@@ -164,3 +164,114 @@ def test_any_chain_of_movement(data: Any) -> None:
     np.testing.assert_allclose(program(*arrays), np.asarray(wanted), rtol=1e-9, atol=1e-9)
     optimised, _ = FREELY.graph.optimised(program.graph)
     assert optimised.roots == program.graph.roots
+
+
+# --- joins -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("f", "shapes", "left"),
+    [
+        (lambda o, x: o.concat(x[:2], x[2:], axis=0), [(5, 3)], []),
+        (lambda o, x: o.concat(*o.split(x, sections=(1, 2, 2), axis=0), axis=0), [(5, 3)], []),
+        (lambda o, x: o.stack(*(x[:, i] for i in range(3)), axis=1), [(5, 3)], []),
+        (lambda o, x: o.concat(*(x[i] for i in range(1, 4)), axis=0), [(5, 2, 3)], ["slice", "reshape"]),
+        (lambda o, x, y: o.concat(x[:, :1], x[:, 1:3], y, axis=1), [(2, 4), (2, 2)], ["slice", "concat"]),
+        (lambda o, x, y: o.concat(o.concat(x, y, axis=1), x, axis=1), [(2, 4), (2, 2)], ["concat"]),
+        (lambda o, x, y: o.concat(o.expand_dims(x, axis=1), o.reshape(y, shape=(2, 1, 3)), axis=1), [(2, 3), (2, 3)],
+         ["stack"]),
+        (lambda o, x: [o.reshape(p, shape=(2, 3)) for p in o.split(x, sections=4, axis=1)], [(2, 4, 3)],
+         ["reshape", "split"]),
+        (lambda o, x, y: o.concat(x[:2], y, x[2:], axis=0), [(5, 3), (1, 3)], ["slice", "slice", "concat"]),
+        (lambda o, x: o.concat(x[2:], x[:2], axis=0), [(5, 3)], ["slice", "slice", "concat"]),
+    ],
+)  # fmt: skip
+def test_joins_of_parts(f: Any, shapes: Any, left: list[str]) -> None:
+    assert sorted(ran(f, *shapes)) == sorted(left)
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=5), st.integers(0, 1))
+def test_any_join_of_slices(bounds: list[tuple[int, int]], axis: int) -> None:
+    def f(o: Any, x: Any) -> Any:
+        key = [slice(None)] * 2
+        parts = []
+        for bound in bounds:
+            key[axis] = slice(min(bound), max(bound))
+            parts.append(x[tuple(key)])
+        return o.concat(*parts, axis=axis)
+
+    ran(f, (5, 5))
+
+
+# --- products made together ------------------------------------------------------------------------------
+
+
+def _recurrence(o: Any, x: Any, w: Any, u: Any, steps: int = 6) -> Any:
+    h = o.matmul(x[0], w)
+    for t in range(1, steps):
+        h = o.tanh(o.matmul(x[t], w) + o.matmul(h, u))
+    return h
+
+
+def test_products_with_one_matrix_are_one_but_for_those_that_need_each_other() -> None:
+    left = ran(_recurrence, (6, 3, 8), (8, 16), (16, 16))
+    assert left.count("matmul") == 1 + 5
+    assert left.count("slice") == left.count("concat") == 0
+
+
+def test_gradients_of_a_recurrence_are_one_product_each() -> None:
+    shapes = ((6, 3, 8), (8, 16), (16, 16))
+
+    def gradients(stack: Any, x: Any, w: Any, u: Any) -> Any:
+        return stack.grad(lambda w, u: _recurrence(stack.ops, x, w, u).sum(), argnums=(0, 1))(w, u)
+
+    arrays = [np.random.default_rng(i).normal(size=s) for i, s in enumerate(shapes)]
+    programs = []
+    for stack in (FREELY, EAGER):
+        inputs = [stack.input(f"x{i}", s, "float64") for i, s in enumerate(shapes)]
+        programs.append(stack.compile(inputs, gradients(stack, *inputs)))
+    for a, b in zip(*(p(*arrays) for p in programs), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
+    # forward: one, and one a step; backward: one a step, and one for each matrix
+    assert [n.op.name for n in programs[0].graph.nodes].count("matmul") == (1 + 5) + 5 + 2
+
+
+def test_groups_of_products_that_need_each_other_are_not_both_made_together() -> None:
+    """Four products by one matrix need four by another, and the other way round."""
+
+    def f(o: Any, x: Any, y: Any, v: Any, w: Any) -> Any:
+        one = [o.matmul(o.tanh(x + i), v) for i in range(4)]
+        two = [o.matmul(o.tanh(y + i), w) for i in range(4)]
+        later = [o.matmul(o.sin(b), v) for b in two]
+        last = [o.matmul(o.sin(a), w) for a in one]
+        total = 0.0
+        for each in (*later, *last):
+            total = total + each
+        return total
+
+    ran(f, (3, 8), (3, 8), (8, 8), (8, 8))
+    ran(f, (3, 8), (3, 8), (8, 8), (8, 8), lazy=FREELY)
+
+
+@given(data=st.data())
+def test_any_sum_of_products(data: Any) -> None:
+    """With flags, batches, and terms that are no products or no sums over the same axes."""
+    draw = data.draw
+    count, depth = draw(st.integers(2, 6)), [draw(st.integers(1, 3)) for _ in range(6)]
+    flags = [draw(st.sampled_from([(False, False), (True, False), (False, True), (True, True)])) for _ in range(2)]
+    which = [draw(st.integers(0, 3)) for _ in range(count)]
+    batch = draw(st.sampled_from([(), (2,)]))
+
+    def f(o: Any, x: Any, y: Any) -> Any:
+        total = None
+        for i, kind in enumerate(which):
+            a, b = o.sin(x[..., : depth[i]] * i), o.cos(y[: depth[i]] * (i % 3))
+            left, right = flags[kind % 2]
+            a = o.permute_dims(a, axes=(*range(len(batch)), len(batch) + 1, len(batch))) if left else a
+            term = o.matmul(a, o.permute_dims(b) if right else b, transpose_a=left, transpose_b=right)
+            if kind == 3:
+                term = o.broadcast_to(o.sum(b, axis=0), shape=term.shape)
+            total = term if total is None else total + term
+        return total
+
+    ran(f, (*batch, 8, 3), (3, 16), lazy=FREELY)

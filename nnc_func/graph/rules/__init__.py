@@ -9,6 +9,8 @@ from nnc_func.graph.rules import (
     fold,
     fuse,
     fuse_conv,
+    joined_products,
+    joining,
     memory,
     move,
     parts,
@@ -64,7 +66,9 @@ __all__ = [
 
 # A module's rules are tried in the order in which they stand there. What hides structure comes after what looks for it.
 PHASES = (
-    Phase("simplify", rules_in(fold, algebra, move, reducing, products, pushing, memory, parts)),
+    Phase(
+        "simplify", rules_in(fold, algebra, move, reducing, products, pushing, memory, parts, joining, joined_products)
+    ),
     Phase("recognise", rules_in(recognise, train, weights)),
     Phase("layout", rules_in(channels)),
     Phase("fuse", rules_in(fuse_conv, fuse)),

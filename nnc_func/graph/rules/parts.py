@@ -184,7 +184,7 @@ def _range(box: Box) -> tuple[tuple[int, int], ...]:
     return tuple((first, first + (n - 1) * step) for first, step, n in rows)
 
 
-def _terms(node: Node, chain: set[Node]) -> list[Value]:
+def terms(node: Node, chain: set[Node]) -> list[Value]:
     """What a chain of additions adds, in its order."""
     found: list[Value] = []
     while True:
@@ -244,8 +244,8 @@ def join_added_parts(roots: tuple[Value, ...], order: list[Node], builder: Any) 
     for node in order:
         found[node], _ = _rebuilt(node, found, builder)
         if node in adds and node not in chain:
-            terms = _terms(node, chain)
-            groups = _grouped(terms, node.aval.shape, uses)
-            if len(groups) < len(terms):
+            listed = terms(node, chain)
+            groups = _grouped(listed, node.aval.shape, uses)
+            if len(groups) < len(listed):
                 found[node], times = _summed(groups, node, found, builder), times + 1
     return tuple(_now(found, r) for r in roots), times

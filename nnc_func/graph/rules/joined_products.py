@@ -1,0 +1,258 @@
+"""Matrix products made together: those that share an operand, and those that are added up.
+
+Both need their operands side by side. An engine computes them there where it can, and where it must copy, that costs
+little beside the products: it is done where each copied number is multiplied often.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nnc_func.facets.dims import known
+from nnc_func.facets.shapes import normalise_axes
+from nnc_func.graph.node import Node, Value
+from nnc_func.graph.ops import CATALOGUE as OPS
+from nnc_func.graph.rules.joining import adjacent, joined, piece_of
+from nnc_func.graph.rules.parts import terms
+from nnc_func.graph.rules.rule import REASSOCIATION, ROUNDING, whole_graph
+from nnc_func.graph.rules.substituting import substituted, users_of
+
+matmul, add, total, split = OPS["matmul"], OPS["add"], OPS["sum"], OPS["split"]
+LEAST = 3  # terms: two products and one sum are no more than one product and two joins
+WORTH = 4  # multiplications for each number that is copied, at least
+
+Users = dict[Value, list[Any]]
+
+
+def _plain(node: Node) -> bool:
+    """A product of known extents in one dtype."""
+    a, b = node.args
+    return (
+        node.op is matmul
+        and a.dtype == b.dtype == node.dtype
+        and all(v.aval.layout is None and all(map(known, v.shape)) for v in (a, b))
+    )
+
+
+def _inner(node: Node) -> tuple[int, int]:
+    """The axes that are summed, of both operands."""
+    a, b = (len(v.shape) for v in node.args)
+    params = node.params
+    return (a - 2 if params["transpose_a"] else a - 1), (b - 1 if params["transpose_b"] else b - 2)
+
+
+def _outer(node: Node) -> tuple[int, int]:
+    """The axes that the result has, of both operands."""
+    return tuple(2 * len(v.shape) - 3 - k for v, k in zip(node.args, _inner(node), strict=True))  # type: ignore[return-value]
+
+
+def _without(shape: tuple[Any, ...], axis: int) -> tuple[Any, ...]:
+    return (*shape[:axis], *shape[axis + 1 :])
+
+
+# --- products that are added up ------------------------------------------------------------------------
+
+
+def _chains(order: list[Node], users: Users) -> list[list[Value]]:
+    """What is added up, of each sum of tensors of one shape."""
+    adds = {n for n in order if n.op is add and all(a.aval == n.aval for a in n.args)}
+    inside = {a.node for n in adds for a in n.args if a.node in adds and len(users[a]) == 1}
+    return [[n, *terms(n, inside)] for n in order if n in adds and n not in inside]
+
+
+def _is_worth(node: Node) -> bool:
+    m, n = node.aval.shape[-2:]
+    return bool(m * n >= WORTH * (m + n))
+
+
+def _by_place(node: Node) -> tuple[Any, Any]:
+    """Where an operand lies, if it is a part of another tensor; else in the order of the backward pass."""
+    for value, axis in zip(node.args, _inner(node), strict=True):
+        piece = piece_of(value, axis)
+        if piece is not None and known(piece.start):
+            return 0, piece.start
+    return 1, -node.args[1].node.serial
+
+
+def _products(listed: list[Value], users: Users) -> list[list[Node]]:
+    """Those terms that can be one product."""
+    groups: dict[Any, list[Node]] = {}
+    for value in listed:
+        node = value.node
+        if node.op is matmul and len(users[node]) == 1 and _plain(node) and _is_worth(node):
+            (a, b), (i, j) = node.args, _inner(node)
+            key = node.items, _without(a.shape, i), _without(b.shape, j)
+            groups.setdefault(key, []).append(node)
+    return [sorted(g, key=_by_place) for g in groups.values() if len(g) >= LEAST]
+
+
+def _sums(listed: list[Value], users: Users, sides: dict[Any, Any]) -> list[tuple[list[Node], Value]]:
+    """Those terms that are sums, over the same axis, of tensors that lie side by side for a product."""
+    groups: dict[Any, list[Node]] = {}
+    for value in listed:
+        node = value.node
+        if node.op is total and len(users[node]) == 1 and node.args[0].dtype == node.dtype:
+            groups.setdefault((node.items, len(node.args[0].shape)), []).append(node)
+    found = []
+    for (_, rank), group in groups.items():
+        for axis in range(rank):
+            side = sides.get((frozenset(n.args[0] for n in group), axis))
+            if side is not None and len(group) >= LEAST and axis in normalise_axes(group[0].params["axis"], rank):
+                found.append((group, side))
+                break
+    return found
+
+
+@whole_graph(numerics=REASSOCIATION)
+def multiply_added_products_at_once(roots: tuple[Value, ...], order: list[Node], builder: Any) -> Any:
+    """Matrix products that are added up are one product, of their operands side by side."""
+    if sum(n.op is matmul for n in order) < LEAST:
+        return roots, 0
+    users = users_of(roots, order)
+    chains = _chains(order, users)
+    found: dict[int, list[tuple[list[Node], Value]]] = {}
+    sides: dict[Any, Value] = {}
+    for i, (_, *listed) in enumerate(chains):
+        found[i] = [(group, _at_once(group, sides, builder)) for group in _products(listed, users)]
+    for i, (_, *listed) in enumerate(chains):
+        for group, side in _sums(listed, users, sides):
+            builder.where = group[0].origin
+            found[i].append((group, builder.apply(total, (side,), group[0].params)))
+    replaced: dict[Value, Value] = {}
+    for i, groups in found.items():
+        root, *listed = chains[i]
+        if groups:
+            replaced[root] = _added(root, listed, groups, builder)
+    return (substituted(roots, replaced, builder), len(replaced)) if replaced else (roots, 0)
+
+
+def _at_once(group: list[Node], sides: dict[Any, Value], builder: Any) -> Value:
+    builder.where = group[0].origin
+    made = []
+    for side, axis in enumerate(_inner(group[0])):
+        values = tuple(n.args[side] for n in group)
+        made.append(joined(values, axis, builder))
+        sides[frozenset(values), axis] = made[-1]
+    return builder.apply(matmul, tuple(made), group[0].params)  # type: ignore[no-any-return]
+
+
+def _added(root: Value, listed: list[Value], groups: list[tuple[list[Node], Value]], builder: Any) -> Value:
+    taken = {node for group, _ in groups for node in group}
+    builder.where = root.node.origin
+    rest = [value for value in listed if value.node not in taken] + [value for _, value in groups]
+    found = rest[0]
+    for value in rest[1:]:
+        found = builder.apply(add, (found, value), {})
+    return found
+
+
+# --- products that share an operand --------------------------------------------------------------------
+
+
+def _sharing(order: list[Node]) -> list[tuple[list[Node], int]]:
+    """Products of two matrices that share an operand, by what they share, and which operand they do not share."""
+    groups: dict[Any, list[Node]] = {}
+    for node in order:
+        if node.op is matmul and _plain(node) and all(len(a.shape) == 2 for a in node.args):
+            for own in (0, 1):
+                groups.setdefault((node.args[1 - own], own, node.items), []).append(node)
+    return [(group, own) for (_, own, _), group in groups.items() if len(group) > 1]
+
+
+def _independent(groups: list[tuple[list[Node], int]], order: list[Node]) -> list[tuple[list[Node], int]]:
+    """The groups of which no member needs what another gives, nor does one group need another that needs it."""
+    numbers: dict[Node, int] = {}
+    for i, (group, _) in enumerate(groups):
+        for node in group:
+            numbers[node] = numbers.get(node, 0) | 1 << i
+    needs: dict[Node, int] = {}  # the groups on which a node depends, as bits
+    wanted = [0] * len(groups)
+    members: list[list[Node]] = [[] for _ in groups]
+    for node in order:
+        below = 0
+        for a in node.args:
+            below |= needs[a.node]
+        own = numbers.get(node, 0)
+        for i in _bits(own):
+            if below >> i & 1:
+                own &= ~(1 << i)  # it needs another member: it stays alone
+            else:
+                members[i].append(node)
+                wanted[i] |= below
+        needs[node] = below | own
+    return _ordered(members, wanted, groups)
+
+
+def _bits(number: int) -> list[int]:
+    found = []
+    while number:
+        low = number & -number
+        found.append(low.bit_length() - 1)
+        number ^= low
+    return found
+
+
+def _ordered(members: list[list[Node]], wanted: list[int], groups: Any) -> list[tuple[list[Node], int]]:
+    """Groups one after another, each unless a product is in one before, or it and those before need each other."""
+    kept: list[int] = []
+    taken: set[Node] = set()
+    reached = [0] * len(groups)  # of those kept, what they need by way of each other
+    for i in sorted(range(len(groups)), key=lambda i: -len(members[i])):
+        free = [n for n in members[i] if n not in taken]
+        if not _gains(free, groups[i][1]):
+            continue
+        needs = wanted[i]
+        for j in kept:
+            if needs >> j & 1:
+                needs |= reached[j]
+        if needs >> i & 1:
+            continue
+        kept.append(i)
+        taken |= set(free)
+        members[i] = free
+        for j in (*kept[:-1], i):
+            reached[j] = needs if j == i else reached[j] | (needs if reached[j] >> i & 1 else 0)
+    return [(members[i], groups[i][1]) for i in kept]
+
+
+def _gains(group: list[Node], own: int) -> bool:
+    """Whether one product, one join and one split are fewer; and what is copied is little beside what is computed."""
+    if len(group) < 2:
+        return False
+    at = _outer(group[0])[own]
+    if adjacent(_own(group, own), at) is not None:
+        return True
+    return len(group) > LEAST and group[0].aval.shape[1 - own] >= 2 * WORTH
+
+
+def _own(group: list[Node], own: int) -> tuple[Value, ...]:
+    return tuple(n.args[own] for n in group)
+
+
+def _by_start(group: list[Node], own: int) -> list[Node]:
+    at = _outer(group[0])[own]
+    pieces = [piece_of(n.args[own], at) for n in group]
+    if any(p is None or not known(p.start) for p in pieces):
+        return group
+    return [n for _, n in sorted(zip(pieces, group, strict=True), key=lambda pair: pair[0].start)]  # type: ignore[union-attr]
+
+
+@whole_graph(numerics=ROUNDING)
+def multiply_by_shared_operand_at_once(roots: tuple[Value, ...], order: list[Node], builder: Any) -> Any:
+    """Matrix products that share an operand are parts of one product, of the other operands side by side."""
+    groups = [(_by_start(group, own), own) for group, own in _sharing(order)]
+    if not groups:
+        return roots, 0
+    replaced: dict[Value, Value] = {}
+    kept = _independent(groups, order)
+    for members, own in kept:
+        group = _by_start(members, own)
+        at = _outer(group[0])[own]
+        builder.where = group[0].origin
+        whole = joined(_own(group, own), at, builder)
+        shared = group[0].args[1 - own]
+        found = builder.apply(matmul, (whole, shared) if own == 0 else (shared, whole), group[0].params)
+        sections = tuple(n.args[own].shape[at] for n in group)
+        parts = builder.apply(split, (found,), {"sections": sections, "axis": own})
+        replaced |= dict(zip(group, parts, strict=True))
+    return (substituted(roots, replaced, builder), len(kept)) if replaced else (roots, 0)
