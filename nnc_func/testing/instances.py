@@ -180,10 +180,10 @@ class Making:
             return {n: drawn[n] if isinstance(w, Param) else params[n] for n, w in part.params}
 
     def bound(self, op: Op, args: list[Value], params: dict[str, Any]) -> Value:
-        """The application; what has several results is not drawn."""
+        """The application; one of several results."""
         found = self.operator.symbol.apply(op, tuple(args), op.canonical(params))
         if isinstance(found, tuple):
-            raise MisfitError
+            return self.pick(found)  # type: ignore[no-any-return]
         return found  # type: ignore[no-any-return]
 
     def fitting(self, op: Op, arity: int, hint: Shape | None) -> tuple[list[Any], dict[str, Any]]:
@@ -292,6 +292,8 @@ class Making:
 
     def operation(self, wanted: Wanted) -> Value:
         """An operator on operands of operators, such as a rule wants to look at."""
+        if not wanted:
+            raise MisfitError
         op = self.pick(wanted)
         heads = self.pick(self.pick([row for row in wanted[op] if row]))
         hints, params = self.fitting(op, len(heads), None)

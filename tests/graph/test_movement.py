@@ -176,8 +176,10 @@ def test_any_chain_of_movement(data: Any) -> None:
         (lambda o, x: o.concat(*o.split(x, sections=(1, 2, 2), axis=0), axis=0), [(5, 3)], []),
         (lambda o, x: o.stack(*(x[:, i] for i in range(3)), axis=1), [(5, 3)], []),
         (lambda o, x: o.concat(*(x[i] for i in range(1, 4)), axis=0), [(5, 2, 3)], ["slice", "reshape"]),
-        (lambda o, x, y: o.concat(x[:, :1], x[:, 1:3], y, axis=1), [(2, 4), (2, 2)], ["slice", "concat"]),
-        (lambda o, x, y: o.concat(o.concat(x, y, axis=1), x, axis=1), [(2, 4), (2, 2)], ["concat"]),
+        (lambda o, x: o.tile(x, repetitions=(4, 1)) + 1, [(1, 3)], ["add", "broadcast_to"]),
+        (lambda o, x: o.tile(o.tile(x, repetitions=(2,)), repetitions=(2, 1)), [(2, 3)], ["tile"]),
+        (lambda o, x: o.pad(o.pad(x, widths=((1, 0),)), widths=((0, 2),)), [(3,)], ["pad"]),
+        (lambda o, x: o.concat(o.pad(x, widths=((0, 0),)), axis=0), [(3,)], []),
         (lambda o, x, y: o.concat(o.expand_dims(x, axis=1), o.reshape(y, shape=(2, 1, 3)), axis=1), [(2, 3), (2, 3)],
          ["stack"]),
         (lambda o, x: [o.reshape(p, shape=(2, 3)) for p in o.split(x, sections=4, axis=1)], [(2, 4, 3)],
@@ -215,7 +217,7 @@ def _recurrence(o: Any, x: Any, w: Any, u: Any, steps: int = 6) -> Any:
 
 def test_products_with_one_matrix_are_one_but_for_those_that_need_each_other() -> None:
     left = ran(_recurrence, (6, 3, 8), (8, 16), (16, 16))
-    assert left.count("matmul") == 1 + 5
+    assert sum(name.startswith("matmul") for name in left) == 1 + 5
     assert left.count("slice") == left.count("concat") == 0
 
 
@@ -233,7 +235,7 @@ def test_gradients_of_a_recurrence_are_one_product_each() -> None:
     for a, b in zip(*(p(*arrays) for p in programs), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
     # forward: one, and one a step; backward: one a step, and one for each matrix
-    assert [n.op.name for n in programs[0].graph.nodes].count("matmul") == (1 + 5) + 5 + 2
+    assert sum(n.op.name.startswith("matmul") for n in programs[0].graph.nodes) == (1 + 5) + 5 + 2
 
 
 def test_groups_of_products_that_need_each_other_are_not_both_made_together() -> None:

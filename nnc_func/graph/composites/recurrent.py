@@ -49,7 +49,7 @@ def _steps(o: Functions, x: Tensor) -> list[Tensor]:
     n, steps, features = x.shape
     if not known(steps) or steps == 0:
         raise ShapeError(f"wanted sequences of a known number of steps, at least one: (samples, steps, …), {x.shape}")
-    return [o.reshape(each, shape=(n, features)) for each in o.split(x, sections=(1,) * steps, axis=1)]
+    return [o.reshape(each, shape=(n, features)) for each in o.split(x, sections=steps, axis=1)]
 
 
 def _inputs(o: Functions, x: Tensor, w: Tensor, bias: Tensor | None) -> Tensor:

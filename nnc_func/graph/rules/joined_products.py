@@ -19,6 +19,7 @@ from nnc_func.graph.rules.substituting import substituted, users_of
 
 matmul, add, total, split = OPS["matmul"], OPS["add"], OPS["sum"], OPS["split"]
 LEAST = 3  # terms: two products and one sum are no more than one product and two joins
+NEAR = 32  # nodes among which one looks for what makes a product wait for another
 WORTH = 4  # multiplications for each number that is copied, at least
 
 Users = dict[Value, list[Any]]
@@ -106,7 +107,7 @@ def _sums(listed: list[Value], users: Users, sides: dict[Any, Any]) -> list[tupl
 @whole_graph(numerics=REASSOCIATION)
 def multiply_added_products_at_once(roots: tuple[Value, ...], order: list[Node], builder: Any) -> Any:
     """Matrix products that are added up are one product, of their operands side by side."""
-    if sum(n.op is matmul for n in order) < LEAST:
+    if sum(n.op is add and any(a.node.op is matmul for a in n.args) for n in order) < LEAST - 1:
         return roots, 0
     users = users_of(roots, order)
     chains = _chains(order, users)
@@ -157,6 +158,28 @@ def _sharing(order: list[Node]) -> list[tuple[list[Node], int]]:
             for own in (0, 1):
                 groups.setdefault((node.args[1 - own], own, node.items), []).append(node)
     return [(group, own) for (_, own, _), group in groups.items() if len(group) > 1]
+
+
+def _apart(group: list[Node]) -> list[Node]:
+    """The group without members that obviously need another one; without any where it is a recurrence's."""
+    members = set(group)
+    if len(group) > LEAST and all(_needs(node, members) for node in (*group[1:LEAST], group[-1])):
+        return []
+    return [node for node in group if not _needs(node, members)]
+
+
+def _needs(node: Node, members: set[Node]) -> bool:
+    """Whether one of the nearest nodes on which it depends is a member."""
+    seen: dict[Node, None] = dict.fromkeys(a.node for a in node.args)
+    for below in (near := list(seen)):
+        if below in members:
+            return True
+        if len(near) > NEAR:
+            return False
+        fresh = [a.node for a in below.args if a.node not in seen]
+        seen.update(dict.fromkeys(fresh))
+        near += fresh
+    return False
 
 
 def _independent(groups: list[tuple[list[Node], int]], order: list[Node]) -> list[tuple[list[Node], int]]:
@@ -240,7 +263,8 @@ def _by_start(group: list[Node], own: int) -> list[Node]:
 @whole_graph(numerics=ROUNDING)
 def multiply_by_shared_operand_at_once(roots: tuple[Value, ...], order: list[Node], builder: Any) -> Any:
     """Matrix products that share an operand are parts of one product, of the other operands side by side."""
-    groups = [(_by_start(group, own), own) for group, own in _sharing(order)]
+    groups = [(_apart(_by_start(group, own)), own) for group, own in _sharing(order)]
+    groups = [(group, own) for group, own in groups if _gains(group, own)]
     if not groups:
         return roots, 0
     replaced: dict[Value, Value] = {}

@@ -1,22 +1,30 @@
-"""Rules of joins: what is put together of parts of one tensor, of joins, or of parts that are reshaped alike."""
+"""Rules of joins: what is put together of parts of one tensor, or of what got an axis for it; repetitions, padding."""
+# mypy: allow-untyped-defs, allow-incomplete-defs
+# the parameters of a rule are variables of its pattern: a bare one matches any tensor
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from attrs import frozen
 
 from nnc_func.facets.dims import known
-from nnc_func.facets.movement import part_sizes
+from nnc_func.facets.movement import aligned_left, part_sizes
 from nnc_func.facets.shapes import normalise_axis
 from nnc_func.graph.node import Node, Value
 from nnc_func.graph.ops import CATALOGUE as OPS
-from nnc_func.graph.rules.rule import whole_graph
-from nnc_func.graph.rules.substituting import substituted, users_of
+from nnc_func.graph.rules.conditions import same_aval, that
+from nnc_func.graph.rules.pattern import Param, computed, shape_of
+from nnc_func.graph.rules.rule import rewrite, rewriter, rule, whole_graph
+from nnc_func.graph.rules.substituting import substituted
+from nnc_func.op import Op
 
 concat, stack, split, slice_, reshape = OPS["concat"], OPS["stack"], OPS["split"], OPS["slice"], OPS["reshape"]
 expand_dims, squeeze = OPS["expand_dims"], OPS["squeeze"]
 RESHAPING = frozenset((reshape, expand_dims, squeeze))
+PARTS = RESHAPING | {split, slice_}
+tile, pad, broadcast_to = OPS["tile"], OPS["pad"], OPS["broadcast_to"]
 
 # --- parts of one tensor -------------------------------------------------------------------------------
 
@@ -98,129 +106,141 @@ def joined(values: tuple[Value, ...], at: int, builder: Any) -> Value:
     return builder.apply(reshape, (value,), {"shape": wanted})  # type: ignore[no-any-return]
 
 
-def _flat(node: Node, at: int, users: dict[Value, list[Any]]) -> tuple[Value, ...]:
-    """What is put together, that of a join inside of it too, which nobody else uses."""
-    found: list[Value] = []
-    for a in node.args:
-        inner = a.node
-        nested = inner.op is concat and normalise_axis(inner.params["axis"], len(a.shape)) == at
-        same = nested and all(b.dtype == a.dtype for b in inner.args) and len(users[a]) == 1
-        found += inner.args if same else (a,)
-    return tuple(found)
+def _is_join_of_parts(op: Op, operands: tuple[Op, ...]) -> bool:
+    return (op is concat or op is stack) and len(operands) > 1 and all(o in PARTS for o in operands)
 
 
-def _runs(values: tuple[Value, ...], at: int) -> list[tuple[Value, ...]]:
-    """The values, those together that are parts of one tensor, one after another."""
-    runs: list[list[Value]] = []
-    for value in values:
-        if runs and adjacent((*runs[-1], value), at) is not None:
-            runs[-1].append(value)
-        else:
-            runs.append([value])
-    return [tuple(run) for run in runs]
+def _halves(x):
+    first = slice_(x, starts=(0,), stops=(1,), steps=(1,))
+    return concat(first, slice_(x, starts=(1,), stops=(2,), steps=(1,)), axis=0)
 
 
-def _merged(node: Node, users: dict[Value, list[Any]], builder: Any) -> Value:
+def _elements(x):
+    first, second = (slice_(x, starts=(i, 0), stops=(i + 1, 2), steps=(1, 1)) for i in range(2))
+    return stack(reshape(first, shape=(2,)), squeeze(second, axis=0), axis=0)
+
+
+@rule
+def drop_concat_of_one(x, a: Param):
+    """One tensor, put together with nothing, is dropped."""
+    return rewrite(concat(x, axis=a)).to(x)
+
+
+@rewriter(_is_join_of_parts, samples=(_halves, _elements))
+def show_adjacent_parts(node: Node, builder: Any) -> Any:
+    """What is put together of adjacent parts of one tensor is that part of it."""
     at = normalise_axis(node.params["axis"], len(node.aval.shape))
-    values = _flat(node, at, users)
-    if any(v.dtype != node.dtype or v.aval.layout is not None for v in values):
-        return node
-    runs = _runs(values, at)
-    if len(runs) > 1 and not all(len(run) == 1 or _disappears(run, users) for run in runs):
-        runs = [(value,) for value in values]
-    if len(runs) == len(node.args) and len(runs) > 1:
-        return node
-    return joined(tuple(joined(run, at, builder) for run in runs), at, builder)
+    found = adjacent(node.args, at)
+    if found is None or (node.op is stack and not found.without_axis):
+        return None
+    value = shown(found, at, builder)
+    if node.op is stack or not found.without_axis:
+        return value
+    return builder.apply(reshape, (value,), {"shape": node.aval.shape})
 
 
-def _disappears(run: tuple[Value, ...], users: dict[Value, list[Any]]) -> bool:
-    """Whether nobody else uses the parts, so that one of all of them is less."""
-    return all(value.node.op is not split and len(users.get(value, ())) == 1 for value in run)
+def _is_concat_of_reshaped(op: Op, operands: tuple[Op, ...]) -> bool:
+    return op is concat and len(operands) > 0 and all(o in RESHAPING for o in operands)
 
 
-def _stacked(node: Node, users: dict[Value, list[Any]], builder: Any) -> Value:
-    """A concatenation of what got an axis for it."""
+def _with_axes(x, y):
+    return concat(expand_dims(x, axis=0), expand_dims(y, axis=0), axis=0)
+
+
+@rewriter(_is_concat_of_reshaped, samples=(_with_axes,))
+def stack_what_gets_an_axis(node: Node, builder: Any) -> Any:
+    """What is put together along an axis that all of it got for that is stacked."""
     at = normalise_axis(node.params["axis"], len(node.aval.shape))
     for a in node.args:
-        if a.node.op not in RESHAPING or len(users[a]) > 1:
-            return node
         inner = a.node.args[0].shape
         if (*inner[:at], 1, *inner[at:]) != a.shape:
-            return node
-    return builder.apply(stack, tuple(a.node.args[0] for a in node.args), {"axis": at})  # type: ignore[no-any-return]
+            return None
+    return builder.apply(stack, tuple(a.node.args[0] for a in node.args), {"axis": at})
 
 
-def _unstacked(node: Node, users: dict[Value, list[Any]], builder: Any) -> Value:
-    """A stack of parts of one tensor without the axis along which they lie."""
-    at = normalise_axis(node.params["axis"], len(node.aval.shape))
-    if any(a.dtype != node.dtype or a.aval.layout is not None for a in node.args):
-        return node
-    found = adjacent(node.args, at)
-    return shown(found, at, builder) if found is not None and found.without_axis else node
+# --- parts that are reshaped ---------------------------------------------------------------------------
 
 
-@whole_graph()
-def merge_joins(roots: tuple[Value, ...], order: list[Node], builder: Any) -> Any:
-    """What is put together of adjacent parts of one tensor is that part of it, and joins of joins are one."""
-    joins = [n for n in order if n.op is concat or n.op is stack]
-    if not joins:
-        return roots, 0
-    users = users_of(roots, order)
-    replaced: dict[Value, Value] = {}
-    for node in joins:
-        builder.where = node.origin
-        for find in (_merged, _stacked) if node.op is concat else (_unstacked,):
-            found = find(node, users, builder)
-            if found is not node and found.aval == node.aval:
-                replaced[node] = found
-                break
-    return (substituted(roots, replaced, builder), len(replaced)) if replaced else (roots, 0)
-
-
-# --- parts that are reshaped alike ---------------------------------------------------------------------
-
-
-def _reshaped_parts(node: Node, users: dict[Value, list[Any]]) -> list[tuple[Value, Node]] | None:
-    """Parts and their reshapes, if all parts that are used are used by one that joins the axis with the next."""
+def _reshaped_before(part: Value, reshaped: Node, made: dict[Node, Node], builder: Any) -> Value | None:
+    """The part of a tensor that is reshaped before it is split; None unless the axis is joined with the next."""
+    node = part.node
     (x,) = node.args
     at = normalise_axis(node.params["axis"], len(x.shape))
     if at + 1 >= len(x.shape) or not all(map(known, x.shape)) or x.aval.layout is not None:
         return None
-    found = []
-    for value in node.results:
-        using = users.get(value, [])
-        if not using:
-            continue
-        reshaped = using[0]
-        m, n = value.shape[at : at + 2]
-        if len(using) != 1 or reshaped is None or reshaped.op not in RESHAPING:
-            return None
-        if reshaped.aval.shape != (*value.shape[:at], m * n, *value.shape[at + 2 :]):
-            return None
-        found.append((value, reshaped))
-    return found if len(found) > 1 else None
+    (m, n), rest = x.shape[at : at + 2], x.shape[at + 2 :]
+    if reshaped.aval.shape != (*x.shape[:at], part.shape[at] * n, *rest):
+        return None
+    if node not in made:
+        sections = node.params["sections"]
+        scaled = tuple(size * n for size in sections) if isinstance(sections, tuple) else sections
+        wide = builder.apply(reshape, (x,), {"shape": (*x.shape[:at], m * n, *rest)})
+        made[node] = builder.made(split, (wide,), split.canonical({"sections": scaled, "axis": at}), None)
+    return made[node].result(part.index)
 
 
 @whole_graph()
 def reshape_before_split(roots: tuple[Value, ...], order: list[Node], builder: Any) -> Any:
-    """A tensor is reshaped before it is split, where all its parts are reshaped alike."""
-    splits = [n for n in order if n.op is split]
-    if not splits:
-        return roots, 0
-    users = users_of(roots, order)
+    """A tensor, parts of which are reshaped alike, is reshaped before it is split: no part is copied for it then."""
+    reshaped = [n for n in order if n.op in RESHAPING and n.args[0].node.op is split]
+    times = Counter(n.args[0].node for n in reshaped)
+    made: dict[Node, Node] = {}
     replaced: dict[Value, Value] = {}
-    times = 0
-    for node in splits:
-        pairs = _reshaped_parts(node, users)
-        if pairs is None:
-            continue
-        (x,) = node.args
-        at = normalise_axis(node.params["axis"], len(x.shape))
-        m, n = x.shape[at : at + 2]
-        builder.where = node.origin
-        wide = builder.apply(reshape, (x,), {"shape": (*x.shape[:at], m * n, *x.shape[at + 2 :])})
-        sections = tuple(size * n for size in part_sizes(m, node.params["sections"]))
-        made = builder.apply(split, (wide,), {"sections": sections, "axis": at})
-        replaced |= {reshaped: made[value.index] for value, reshaped in pairs}
-        times += 1
-    return (substituted(roots, replaced, builder), times) if times else (roots, 0)
+    for node in reshaped:
+        (part,) = node.args
+        builder.where = part.node.origin
+        if times[part.node] > 1 and (found := _reshaped_before(part, node, made, builder)) is not None:
+            replaced[node] = found
+    return (substituted(roots, replaced, builder), len(made)) if replaced else (roots, 0)
+
+
+# --- repetitions and padding ---------------------------------------------------------------------------
+
+
+def _repeats_ones(r: Any, x: Any) -> bool:
+    return all(
+        (known(times) and times == 1) or (known(n) and n == 1)
+        for times, n in zip(*aligned_left(r, x.shape), strict=True)
+    )
+
+
+@rule
+def broadcast_instead_of_tiling(x, r: Param):
+    """What is repeated along axes of extent 1 is broadcast, and nothing is copied."""
+    repeated = tile(x, repetitions=r)
+    return (
+        rewrite(repeated)
+        .to(broadcast_to(x, shape=shape_of(repeated)))
+        .when(that(_repeats_ones, r, x, says=f"{x} has extent 1 along axes that {r} repeats"))
+    )
+
+
+@computed
+def _times(first, then):
+    """How often two repetitions, one after the other, repeat each axis."""
+    return tuple(a * b for a, b in zip(*aligned_left(first, then), strict=True))
+
+
+@rule
+def merge_tiles(x, r: Param, q: Param):
+    """Two repetitions in a row are one."""
+    return rewrite(tile(tile(x, repetitions=r), repetitions=q)).to(tile(x, repetitions=_times(r, q)))
+
+
+@rule
+def drop_pad(x, w: Param, v: Param):
+    """Nothing that is put around a tensor is dropped."""
+    padded = pad(x, widths=w, value=v)
+    return rewrite(padded).to(x).when(same_aval(x, padded))
+
+
+@computed
+def _widths(first, then):
+    """What two paddings put around together."""
+    return tuple((a + c, b + d) for (a, b), (c, d) in zip(first, then, strict=True))
+
+
+@rule
+def merge_pads(x, w: Param, u: Param, v: Param):
+    """Two paddings in a row with one value are one."""
+    return rewrite(pad(pad(x, widths=w, value=v), widths=u, value=v)).to(pad(x, widths=_widths(w, u), value=v))
