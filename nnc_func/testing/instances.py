@@ -17,7 +17,7 @@ from nnc_func.errors import NncError
 from nnc_func.facets import places, shapes
 from nnc_func.graph.leaves import CONSTANT, INPUT
 from nnc_func.graph.node import Node, Value
-from nnc_func.graph.rules.pattern import Apply, Constant, Full, Param, Scalar, Tensor, parts, variables
+from nnc_func.graph.rules.pattern import Apply, Constant, Full, Nonnegative, Param, Scalar, Tensor, parts, variables
 from nnc_func.graph.rules.rule import Pass, Rewriter, Rule
 from nnc_func.op import Catalogue, Op
 
@@ -138,6 +138,10 @@ class Making:
             found = self.tensor(hint, dtype)
         elif isinstance(part, Constant):
             found = self.constant(hint, dtype)
+        elif isinstance(part, Nonnegative):
+            drawn = self.tensor(hint, dtype)
+            made = self.operator.type.ops[self.pick(("abs", "sqrt", "relu", "exp"))]
+            found = drawn if self.chance(8) else self.bound(made, [drawn], {})
         elif isinstance(part, Scalar):
             found = self.number(self.pick(NUMBERS), hint)
         elif isinstance(part, Full):
@@ -271,6 +275,7 @@ class Making:
         feeds, self.feeds = self.feeds, {}
         self.tensor(hint, wanted)
         (made,), self.feeds = self.feeds.values(), feeds
+        made = made if self.chance(3) else np.nan_to_num(made)  # what is not finite is not folded
         return self.operator.symbol.constant(made)  # type: ignore[no-any-return]
 
     def number(self, number: Any, hint: Shape | None) -> Value:

@@ -15,6 +15,7 @@ from nnc_func.device.namespace import fresh, writing
 from nnc_func.facets.kernels import Kernel, overwritten, takes_layouts
 from nnc_func.graph.ops.memory import relayout
 from nnc_func.op import Op
+from nnc_func.testing.algebra import check_law
 from nnc_func.testing.comparing import at_once, equal, results
 from nnc_func.testing.samples import Arguments
 
@@ -204,85 +205,7 @@ def views_are_views(stack: Any, op: Op, given: Sequence[Any], params: Mapping[st
 def declared_laws_hold(stack: Any, op: Op, given: Sequence[Any], params: Mapping[str, Any]) -> None:
     """Commutative bit by bit, associative up to rounding; units, absorbers, inverses and the rest as declared."""
     for law in op.laws:
-        LAWS_OF_ALGEBRA[law.name](_Algebra(stack, op, params), law, given)
-
-
-class _Algebra:
-    """An operator as a function of arrays, and words about it."""
-
-    def __init__(self, stack: Any, op: Op, params: Mapping[str, Any]) -> None:
-        self.stack, self.op, self.params = stack, op, params
-        self.ulps = 8 + op.tolerance.ulps
-
-    def __call__(self, *args: Any) -> Any:
-        return self.stack.device.bind(self.op, *args, **self.params)
-
-    def same(self, found: Any, wanted: Any, law: Any, ulps: float = 0.0) -> None:
-        wanted = np.asarray(wanted)
-        equal(np.asarray(found, wanted.dtype), wanted, ulps, f"{self.op} is not {law}")
-
-
-def _commutes(f: _Algebra, law: Any, given: Sequence[Any]) -> None:
-    a, b = given[:2]
-    found, wanted = f(a, b), f(b, a)
-    assert found.tobytes() == wanted.tobytes(), f"{f.op} is not commutative: {found!r}, {wanted!r}"
-
-
-def _associates(f: _Algebra, law: Any, given: Sequence[Any]) -> None:
-    a, b = given[:2]
-    scale = max((float(np.abs(x).max()) for x in (a, b) if x.size), default=1.0)
-    found, wanted = f(f(a, b), a), f(a, f(b, a))
-    if found.dtype.kind in "fc":  # rounding is of what occurs on the way, which a sum may cancel
-        allowed = f.ulps * float(np.finfo(found.dtype).eps) * max(1.0, scale) ** 3
-        assert np.all(np.abs(found - wanted) <= allowed), f"{f.op} is not associative: {found!r}, {wanted!r}"
-    else:
-        f.same(found, wanted, law)
-
-
-def _repeats(f: _Algebra, law: Any, given: Sequence[Any]) -> None:
-    once = given[0] if len(f.op.args) == 2 else f(given[0])
-    f.same(f(once, once) if len(f.op.args) == 2 else f(once), once, law)
-
-
-def _undoes_itself(f: _Algebra, law: Any, given: Sequence[Any]) -> None:
-    f.same(f(f(given[0])), given[0], law)
-
-
-def _number(f: _Algebra, law: Any, given: Sequence[Any], wanted: Callable[[Any, Any], Any]) -> None:
-    for x in given:
-        e = np.full((), law.value).astype(x.dtype)
-        full = np.full(x.shape, e)
-        if law.side in ("both", "right"):
-            f.same(f(x, e), wanted(x, full), law)
-        if law.side in ("both", "left"):
-            f.same(f(e, x), wanted(x, full), law)
-
-
-def _has_unit(f: _Algebra, law: Any, given: Sequence[Any]) -> None:
-    _number(f, law, given, lambda x, _: x)
-
-
-def _absorbs(f: _Algebra, law: Any, given: Sequence[Any]) -> None:
-    _number(f, law, given, lambda _, full: full)
-
-
-def _inverts(f: _Algebra, law: Any, given: Sequence[Any]) -> None:
-    x = given[0]
-    inner = f.stack.type.ops[law.value]
-    low, high = inner.samples.domain if not isinstance(inner.samples.domain[0], tuple) else inner.samples.domain[0]
-    inside = np.clip(x.real.astype("float64"), low, high)
-    f.same(f(f.stack.device.bind(inner, inside)), inside, law, f.ulps * 4)
-
-
-LAWS_OF_ALGEBRA: Mapping[str, Callable[[_Algebra, Any, Sequence[Any]], None]] = {
-    "commutative": _commutes,
-    "associative": _associates,
-    "idempotent": _repeats,
-    "involution": _undoes_itself,
-    "unit": _has_unit,
-    "absorbs": _absorbs,
-    "inverse_of": _inverts,
-}
+        check_law(stack, op, law, given, params)
 
 
 # --- nodes and engines -----------------------------------------------------------------------------------

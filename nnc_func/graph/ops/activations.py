@@ -10,7 +10,7 @@ import numpy as np
 from nnc_func.device.kernels.move import Arrays, converted, dtype_of
 from nnc_func.facets.derivatives import Custom, partials
 from nnc_func.facets.kernels import ALL, reference
-from nnc_func.facets.laws import idempotent
+from nnc_func.facets.laws import idempotent, identity, increasing, nonnegative
 from nnc_func.facets.onnx import elementwise as onnx_elementwise
 from nnc_func.facets.samples import EXACT, REALS, Samples
 from nnc_func.facets.views import per_element
@@ -41,6 +41,7 @@ def _sigmoid_into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays) -> Non
     ),
     onnx="Sigmoid",
     cost=per_element(12),
+    laws=(nonnegative, increasing.rounded),
 )
 def sigmoid(x: Tensor, /) -> Tensor:
     """1 / (1 + exp(-x)): between 0 and 1, without overflow however large the argument."""
@@ -77,7 +78,7 @@ def _relu_into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays) -> None:
     ),
     dtype=real,
     kernel=(in_steps(_relu_into, dtype=real, overwrites=ALL), reference(_relu, infallible=True)),
-    laws=(idempotent,),
+    laws=(idempotent, nonnegative, increasing, identity.of("u")),
     onnx=onnx_elementwise.relu,
     samples=Samples(avoid=(0.0,), dtypes=REALS),
     tolerance=EXACT,
@@ -110,6 +111,7 @@ def _softplus_calls(xp: Any, count: int, dtype: Any) -> Any:
     ),
     onnx=onnx_elementwise.softplus,
     cost=per_element(16),
+    laws=(nonnegative, increasing.rounded),
 )
 def softplus(x: Tensor, /) -> Tensor:
     """log(1 + exp(x)), the smooth relu, without overflow however large the argument."""

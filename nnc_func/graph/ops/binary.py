@@ -10,7 +10,23 @@ from nnc_func.facets import dtypes
 from nnc_func.facets.derivatives import ONE, Custom, Linear, partials
 from nnc_func.facets.dtypes import kind_of
 from nnc_func.facets.kernels import ALL, Kernel, reference
-from nnc_func.facets.laws import absorbs, associative, commutative, idempotent, unit
+from nnc_func.facets.laws import (
+    Law,
+    absorbs,
+    absorption,
+    associative,
+    boolean_algebra,
+    cancels,
+    commutative,
+    complements,
+    distributes_over,
+    dual,
+    idempotent,
+    keeps_nonnegative,
+    odd,
+    undone_by,
+    unit,
+)
 from nnc_func.facets.onnx import elementwise as onnx_elementwise
 from nnc_func.facets.samples import ANY, EXACT, NUMBERS, Samples
 from nnc_func.facets.views import per_element
@@ -32,7 +48,7 @@ PAIRS = Samples(dtypes=NUMBERS)
 @elementwise(
     partials(ONE, ONE),
     dtype=dtypes.numeric,
-    laws=(commutative, associative, unit(0)),
+    laws=(commutative, associative.of("iu", nearly="fc"), unit(0), undone_by("subtract"), keeps_nonnegative),
     onnx="Add",
     samples=PAIRS,
     tolerance=EXACT,
@@ -44,7 +60,7 @@ def add(a: Tensor, b: Tensor, /) -> Tensor:
 @elementwise(
     partials(ONE, lambda o, y, a, b: -1),
     dtype=dtypes.numeric,
-    laws=(unit(0, "right"),),
+    laws=(unit(0, "right"), cancels(0).of("iu", nearly="fc"), undone_by("add")),
     onnx="Sub",
     samples=PAIRS,
     tolerance=EXACT,
@@ -53,10 +69,22 @@ def subtract(a: Tensor, b: Tensor, /) -> Tensor:
     """Difference, element by element."""
 
 
+PRODUCT = (
+    *(commutative, associative.of("iu", nearly="fc"), unit(1).of("iuf", nearly="c"), absorbs(0).of("iu", nearly="fc")),
+    *(odd, keeps_nonnegative, undone_by("divide").of("", nearly="fc")),
+    *(distributes_over(name).of("iu", nearly="fc") for name in ("add", "subtract")),
+)
+QUOTIENT = (
+    *(unit(1, "right").of("iuf", nearly="c"), cancels(1).of("", nearly="biufc")),
+    *(odd.of("f", nearly="c"), undone_by("multiply").of("", nearly="fc")),
+    *(distributes_over(name, "left").of("", nearly="fc") for name in ("add", "subtract")),
+)
+
+
 @elementwise(
     partials(lambda o, y, a, b: b, lambda o, y, a, b: a),
     dtype=dtypes.numeric,
-    laws=(commutative, associative, unit(1), absorbs(0)),
+    laws=PRODUCT,
     onnx="Mul",
     samples=PAIRS,
     tolerance=EXACT,
@@ -67,7 +95,7 @@ def multiply(a: Tensor, b: Tensor, /) -> Tensor:
 
 @elementwise(
     partials(lambda o, y, a, b: o.reciprocal(b), lambda o, y, a, b: o.negative(o.multiply(y, o.reciprocal(b)))),
-    laws=(unit(1, "right"),),
+    laws=QUOTIENT,
     onnx="Div",
     samples=Samples(domain=((-3.0, 3.0), (0.5, 4.0))),
     tolerance=EXACT,
@@ -111,7 +139,7 @@ def _power_into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays) -> None:
         ),
         *pointwise("power", "pow", dtypes.numeric, widens=False),
     ),
-    laws=(unit(1, "right"), absorbs(1, "left")),
+    laws=(unit(1, "right").of("iuf", nearly="c"), absorbs(1, "left").of("iuf", nearly="c")),
     onnx="Pow",
     cost=per_element(16),
     samples=Samples(domain=((0.3, 2.5), (-2.0, 3.0))),
@@ -157,11 +185,18 @@ def _winner(wins: str) -> Custom:
     )
 
 
+def _extremum(other: str) -> tuple[Law, ...]:
+    return (
+        *(commutative, associative, idempotent, absorption(other).of("iu", nearly="f")),
+        *(dual(other, "negative").of("f"), keeps_nonnegative),
+    )
+
+
 @elementwise(
     _winner("greater"),
     kernel=_by_keyword("maximum"),
     dtype=real,
-    laws=(commutative, associative, idempotent),
+    laws=_extremum("minimum"),
     onnx=onnx_elementwise.extreme_of_two("Max"),
     tolerance=EXACT,
     samples=Samples(dtypes=NUMBERS, distinct=True),
@@ -174,7 +209,7 @@ def maximum(a: Tensor, b: Tensor, /) -> Tensor:
     _winner("less"),
     kernel=_by_keyword("minimum"),
     dtype=real,
-    laws=(commutative, associative, idempotent),
+    laws=_extremum("maximum"),
     onnx=onnx_elementwise.extreme_of_two("Min"),
     tolerance=EXACT,
     samples=Samples(dtypes=NUMBERS, distinct=True),
@@ -188,7 +223,14 @@ def minimum(a: Tensor, b: Tensor, /) -> Tensor:
 WITHIN_ONE = Samples(domain=((-3.0, 3.0), (3.5, 6.0)), avoid=(0.0,))
 
 
-@elementwise(STEPS, dtype=real, onnx=onnx_elementwise.floor_divide, samples=WITHIN_ONE, tolerance=EXACT)
+@elementwise(
+    STEPS,
+    dtype=real,
+    onnx=onnx_elementwise.floor_divide,
+    samples=WITHIN_ONE,
+    tolerance=EXACT,
+    laws=(unit(1, "right").of("iu"),),
+)
 def floor_divide(a: Tensor, b: Tensor, /) -> Tensor:
     """The largest integer not above the quotient, in the promoted dtype; integers divided by zero give 0."""
 
@@ -199,6 +241,7 @@ def floor_divide(a: Tensor, b: Tensor, /) -> Tensor:
     onnx=onnx_elementwise.remainder,
     samples=WITHIN_ONE,
     tolerance=EXACT,
+    laws=(cancels(0).of("iu", nearly="f"),),
 )
 def remainder(a: Tensor, b: Tensor, /) -> Tensor:
     """What the floored division leaves: it has the sign of `b`."""
@@ -226,20 +269,31 @@ TRUTH: dict[str, Any] = {"common": logical, "dtype": logical, "samples": Samples
 
 
 @predicate(
-    "booleans have no derivative", laws=(commutative, associative, idempotent, unit(1), absorbs(0)), onnx="And", **TRUTH
+    "booleans have no derivative",
+    laws=boolean_algebra("logical_or", "logical_not", neutral=1, zero=0),
+    onnx="And",
+    **TRUTH,
 )
 def logical_and(a: Tensor, b: Tensor, /) -> Tensor:
     """Whether both are true, of booleans only."""
 
 
 @predicate(
-    "booleans have no derivative", laws=(commutative, associative, idempotent, unit(0), absorbs(1)), onnx="Or", **TRUTH
+    "booleans have no derivative",
+    laws=boolean_algebra("logical_and", "logical_not", neutral=0, zero=1),
+    onnx="Or",
+    **TRUTH,
 )
 def logical_or(a: Tensor, b: Tensor, /) -> Tensor:
     """Whether either is true, of booleans only."""
 
 
-@predicate("booleans have no derivative", laws=(commutative, associative, unit(0)), onnx="Xor", **TRUTH)
+@predicate(
+    "booleans have no derivative",
+    laws=(commutative, associative, unit(0), cancels(0), undone_by("logical_xor"), complements(1, "logical_not")),
+    onnx="Xor",
+    **TRUTH,
+)
 def logical_xor(a: Tensor, b: Tensor, /) -> Tensor:
     """Whether exactly one is true, of booleans only."""
 

@@ -7,7 +7,20 @@ from typing import Any
 from nnc_func.errors import DTypeError
 from nnc_func.facets import dtypes
 from nnc_func.facets.derivatives import NOT_DIFFERENTIABLE, Constant, partials
-from nnc_func.facets.laws import absorbs, associative, commutative, idempotent, involution, unit
+from nnc_func.facets.laws import (
+    absorbs,
+    absorption,
+    associative,
+    cancels,
+    commutative,
+    complements,
+    distributes_over,
+    dual,
+    idempotent,
+    involution,
+    undone_by,
+    unit,
+)
 from nnc_func.facets.onnx import elementwise as onnx_elementwise
 from nnc_func.facets.samples import EXACT, FLOATS, INTEGERS, REALS, Refused, Samples
 from nnc_func.graph.ops.families import Tensor, elementwise, pointwise, predicate, real_floating
@@ -40,7 +53,18 @@ SHIFTS: dict[str, Any] = {
 
 @elementwise(
     WHOLE,
-    laws=(commutative, associative, idempotent, absorbs(0)),
+    laws=(
+        commutative,
+        associative,
+        idempotent,
+        unit(-1).of("i"),
+        unit(1).of("b"),
+        absorbs(0),
+        absorption("bitwise_or"),
+        dual("bitwise_or", "bitwise_invert"),
+        complements(0, "bitwise_invert"),
+        distributes_over("bitwise_or"),
+    ),
     kernel=pointwise("bitwise_and", "bitwise_and", _bits, widens=False),
     onnx=onnx_elementwise.bitwise("BitwiseAnd", "And"),
     **BITS,
@@ -51,7 +75,17 @@ def bitwise_and(a: Tensor, b: Tensor, /) -> Tensor:
 
 @elementwise(
     WHOLE,
-    laws=(commutative, associative, idempotent, unit(0)),
+    laws=(
+        commutative,
+        associative,
+        idempotent,
+        unit(0),
+        absorbs(-1).of("i"),
+        absorbs(1).of("b"),
+        absorption("bitwise_and"),
+        dual("bitwise_and", "bitwise_invert"),
+        distributes_over("bitwise_and"),
+    ),
     kernel=pointwise("bitwise_or", "bitwise_or", _bits, widens=False),
     onnx=onnx_elementwise.bitwise("BitwiseOr", "Or"),
     **BITS,
@@ -62,7 +96,7 @@ def bitwise_or(a: Tensor, b: Tensor, /) -> Tensor:
 
 @elementwise(
     WHOLE,
-    laws=(commutative, associative, unit(0)),
+    laws=(commutative, associative, unit(0), cancels(0), undone_by("bitwise_xor")),
     kernel=pointwise("bitwise_xor", "bitwise_xor", _bits, widens=False),
     onnx=onnx_elementwise.bitwise("BitwiseXor", "Xor"),
     **BITS,

@@ -6,7 +6,7 @@ from typing import Any
 
 from nnc_func.errors import DTypeError
 from nnc_func.facets import dtypes
-from nnc_func.facets.laws import commutative
+from nnc_func.facets.laws import cancels, commutative, opposite, unit
 from nnc_func.facets.onnx import elementwise as onnx_elementwise
 from nnc_func.facets.samples import ANY, EXACT, Samples
 from nnc_func.graph.ops.families import Tensor, comparable, predicate
@@ -21,35 +21,45 @@ def _orderable(a: dtypes.DType, b: dtypes.DType, **_: Any) -> dtypes.DType:
 
 
 BOTH: dict[str, Any] = {"samples": Samples(dtypes=ANY), "tolerance": EXACT}
-EQUALITY: dict[str, Any] = {**BOTH, "common": dtypes.promote, "laws": (commutative,)}
+EQUALITY: dict[str, Any] = {**BOTH, "common": dtypes.promote}
 ORDER: dict[str, Any] = {**BOTH, "common": comparable, "dtype": _orderable}
 
 
-@predicate(WHY, onnx="Equal", **EQUALITY)
+@predicate(
+    WHY,
+    onnx="Equal",
+    laws=(commutative, cancels(1).of("biu"), unit(1).of("b"), opposite("not_equal")),
+    **EQUALITY,
+)
 def equal(a: Tensor, b: Tensor, /) -> Tensor:
     """Whether two elements are equal; NaN equals nothing, and 0.0 equals -0.0."""
 
 
-@predicate(WHY, onnx=onnx_elementwise.not_equal, **EQUALITY)
+@predicate(
+    WHY,
+    onnx=onnx_elementwise.not_equal,
+    laws=(commutative, cancels(0).of("biu"), unit(0).of("b"), opposite("equal")),
+    **EQUALITY,
+)
 def not_equal(a: Tensor, b: Tensor, /) -> Tensor:
     """Whether two elements differ; NaN differs from everything."""
 
 
-@predicate(WHY, onnx="Less", **ORDER)
+@predicate(WHY, onnx="Less", laws=(cancels(0), opposite("greater_equal").of("biu")), **ORDER)
 def less(a: Tensor, b: Tensor, /) -> Tensor:
     """Whether the first element is smaller; false if either is NaN."""
 
 
-@predicate(WHY, onnx="LessOrEqual", **ORDER)
+@predicate(WHY, onnx="LessOrEqual", laws=(cancels(1).of("biu"), opposite("greater").of("biu")), **ORDER)
 def less_equal(a: Tensor, b: Tensor, /) -> Tensor:
     """Whether the first element is smaller or equal; false if either is NaN."""
 
 
-@predicate(WHY, onnx="Greater", **ORDER)
+@predicate(WHY, onnx="Greater", laws=(cancels(0), opposite("less_equal").of("biu")), **ORDER)
 def greater(a: Tensor, b: Tensor, /) -> Tensor:
     """Whether the first element is larger; false if either is NaN."""
 
 
-@predicate(WHY, onnx="GreaterOrEqual", **ORDER)
+@predicate(WHY, onnx="GreaterOrEqual", laws=(cancels(1).of("biu"), opposite("less").of("biu")), **ORDER)
 def greater_equal(a: Tensor, b: Tensor, /) -> Tensor:
     """Whether the first element is larger or equal; false if either is NaN."""

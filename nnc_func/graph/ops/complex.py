@@ -13,7 +13,7 @@ from nnc_func.device.kernels.move import NUMPY, converted, dtype_of
 from nnc_func.facets import dtypes
 from nnc_func.facets.derivatives import Custom, Linear
 from nnc_func.facets.kernels import Kernel, reference, ufunc
-from nnc_func.facets.laws import idempotent, involution
+from nnc_func.facets.laws import always, idempotent, identity, ignores, involution, odd
 from nnc_func.facets.onnx import elementwise as onnx_elementwise
 from nnc_func.facets.samples import EXACT, NUMBERS, Samples
 from nnc_func.facets.views import per_element
@@ -55,7 +55,7 @@ def _imaginary(o: Any, g: Any, x: Any) -> Any:
     Linear(lambda o, g, x: o.cast(g, dtype=o.dtype(x))),
     dtype=dtypes.real_part,
     kernel=_part("real"),
-    laws=(idempotent,),
+    laws=(idempotent, identity.of("iuf"), ignores("conj"), odd),
     onnx=onnx_elementwise.unchanged,
     samples=EVERY,
     tolerance=EXACT,
@@ -71,6 +71,7 @@ def real(x: Tensor, /) -> Tensor:
     onnx=onnx_elementwise.imag,
     samples=EVERY,
     tolerance=EXACT,
+    laws=(always(0).of("iuf"), odd),
 )
 def imag(x: Tensor, /) -> Tensor:
     """The imaginary part, in the real dtype of the same precision; of a real number it is zero."""
@@ -84,7 +85,7 @@ def _conjugated(xp: Any, x: Any) -> Any:
     Linear(lambda o, g, x: o.conj(g)),
     dtype=dtypes.numeric,
     kernel=(evolve(ufunc("conjugate"), namespaces=NUMPY), reference(_conjugated, infallible=True)),
-    laws=(involution,),
+    laws=(involution, identity.of("iuf"), odd),
     onnx=onnx_elementwise.unchanged,
     samples=EVERY,
     tolerance=EXACT,

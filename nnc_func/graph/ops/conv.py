@@ -13,6 +13,7 @@ from nnc_func.errors import ShapeError
 from nnc_func.facets import dtypes, layouts
 from nnc_func.facets.derivatives import Bilinear
 from nnc_func.facets.dims import Extent, known, same_extent
+from nnc_func.facets.laws import odd
 from nnc_func.facets.onnx import windows as onnx_windows
 from nnc_func.facets.samples import FLOATS, Samples, Tolerance
 from nnc_func.facets.shapes import ShapeT
@@ -142,6 +143,7 @@ _TOLERANCE = Tolerance(64.0)
     kernels=kernels.CONV2D, cost=_conv_cost, onnx=onnx_windows.conv2d,
     tolerance=_TOLERANCE,
     samples=Samples(relation="cases", dtypes=FLOATS, cases=tuple(((x, w), params) for x, w, params in _CASES)),
+    laws=(odd.rounded,),
 )  # fmt: skip
 def conv2d(
     x: Tensor, w: Tensor, /, *, stride: Nested = (1, 1), padding: Nested = "VALID", dilation: Nested = (1, 1),
@@ -169,6 +171,7 @@ def conv2d(
     samples=Samples(relation="cases", dtypes=FLOATS, cases=tuple(
         ((_result(x, w, params), w), {"input_shape": x, **params}) for x, w, params in _CASES
     )),
+    laws=(odd.rounded,),
 )  # fmt: skip
 def conv2d_input_gradient(
     g: Tensor, w: Tensor, /, *, input_shape: Sizes, stride: Nested = (1, 1), padding: Nested = "VALID",
@@ -188,6 +191,7 @@ def conv2d_input_gradient(
     samples=Samples(relation="cases", dtypes=FLOATS, cases=tuple(
         ((x, _result(x, w, params)), {"kernel_shape": w, **params}) for x, w, params in _CASES
     )),
+    laws=(odd.rounded,),
 )  # fmt: skip
 def conv2d_kernel_gradient(
     x: Tensor, g: Tensor, /, *, kernel_shape: Sizes, stride: Nested = (1, 1), padding: Nested = "VALID",

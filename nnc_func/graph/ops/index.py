@@ -13,6 +13,7 @@ from nnc_func.errors import DTypeError
 from nnc_func.facets import dtypes, movement
 from nnc_func.facets.derivatives import Constant, Linear
 from nnc_func.facets.kernels import Kernel, reference
+from nnc_func.facets.laws import keeps_nonnegative, odd
 from nnc_func.facets.onnx import indexing as onnx_indexing
 from nnc_func.facets.onnx import movement as onnx_movement
 from nnc_func.facets.samples import ANY, EXACT, NUMBERS, Samples, Tolerance
@@ -103,6 +104,7 @@ def _bounds_within(n: int) -> list[tuple[int, int, int]]:
     onnx=onnx_movement.slice_,
     tolerance=EXACT,
     samples=Samples(dtypes=ANY, params=_some_bounds),
+    laws=(odd, keeps_nonnegative),
 )
 def slice_(x: Tensor, /, *, starts: Sizes, stops: Sizes, steps: Sizes) -> Tensor:
     """A strided part, as a view: one start, stop and step for each axis, counted from the front, never clipped.

@@ -16,6 +16,7 @@ from nnc_func.facets import dtypes
 from nnc_func.facets.derivatives import Bilinear, Linear
 from nnc_func.facets.dims import known, product, same_extent
 from nnc_func.facets.kernels import Kernel, reference
+from nnc_func.facets.laws import distributes_over, keeps_nonnegative, odd
 from nnc_func.facets.onnx import matrices as onnx_matrices
 from nnc_func.facets.samples import ANY, EXACT, FLOATS, Samples, Tolerance
 from nnc_func.facets.shapes import ShapeT, broadcast
@@ -86,6 +87,7 @@ def _matmul_cost(args: tuple[Any, ...], results: tuple[Any, ...], *, transpose_a
         (((3, 0), (0, 2)), {}),
         (((1, 1), (1, 1)), {}),
     )),
+    laws=(odd.rounded, keeps_nonnegative, *(distributes_over(n).of("", nearly="fc") for n in ("add", "subtract"))),
 )  # fmt: skip
 def matmul(a: Tensor, b: Tensor, /, *, transpose_a: bool = False, transpose_b: bool = False) -> Tensor:
     """Matrix product of the last two axes; axes before them are batches and broadcast.

@@ -11,6 +11,7 @@ from nnc_func.device.kernels import losses as kernels
 from nnc_func.errors import ShapeError
 from nnc_func.facets.derivatives import NOT_DIFFERENTIABLE, Custom
 from nnc_func.facets.dims import known, same_extent
+from nnc_func.facets.laws import nonnegative
 from nnc_func.facets.onnx import reductions as onnx_reductions
 from nnc_func.facets.samples import Samples, Tolerance
 from nnc_func.facets.shapes import ShapeT, normalise_axis
@@ -60,6 +61,7 @@ def _softmax_derivative(o: Any, g: Tensor, y: Tensor, *, axis: int) -> Tensor:
         (((4,),), {}), (((3, 5),), {}), (((3, 5),), {"axis": 0}), (((2, 3, 4),), {"axis": 1}), (((2, 1),), {}),
         (((0, 3),), {}),
     )),
+    laws=(nonnegative,),
 )  # fmt: skip
 def softmax(x: Tensor, /, *, axis: int = -1) -> Tensor:
     """Exponentials along an axis, divided by their sum: probabilities from scores.

@@ -13,7 +13,7 @@ from nnc_func.facets.boxes import Box
 from nnc_func.facets.derivatives import Custom, Linear
 from nnc_func.facets.dims import product
 from nnc_func.facets.kernels import Kernel, reference
-from nnc_func.facets.laws import involution
+from nnc_func.facets.laws import involution, keeps_nonnegative, odd
 from nnc_func.facets.onnx import movement as onnx_movement
 from nnc_func.facets.samples import ANY, EXACT, NUMBERS, Samples
 from nnc_func.facets.views import Parts, View, free
@@ -34,7 +34,8 @@ def movement_of(
     **facets: Any,
 ) -> Decorator:
     """An operator without arithmetic: exact on every device."""
-    facets = {"samples": Samples(dtypes=ANY, params=params, min_rank=min_rank), **facets}
+    laws = (odd, keeps_nonnegative)
+    facets = {"samples": Samples(dtypes=ANY, params=params, min_rank=min_rank), "laws": laws, **facets}
     return operator(
         shape=shape,
         dtype=dtype,
@@ -161,7 +162,7 @@ def _some_axes(shapes_: Any, draw: Any) -> dict[str, Any]:
     params=_some_axes,
     kernels=view(kernels.flip),
     view=View(),
-    laws=(involution,),
+    laws=(involution, odd, keeps_nonnegative),
     onnx=onnx_movement.flip,
 )
 def flip(x: Tensor, /, *, axis: Axes | None = None) -> Tensor:
@@ -260,6 +261,7 @@ STACKS = tuple(
     Linear(_concat_transpose),
     dtype=_together,
     layout=layouts.shared,
+    laws=(keeps_nonnegative,),
     onnx=onnx_movement.concat,
     kernels=copy(kernels.concat, kernels.concatenate_into, kernels.concatenate),
     parts=Parts(_concat_boxes, _nothing),
@@ -278,6 +280,7 @@ def _stack_transpose(o: Any, g: Any, *xs: Any, axis: int) -> tuple[Any, ...]:
     movement.stacked,
     Linear(_stack_transpose),
     dtype=_together,
+    laws=(keeps_nonnegative,),
     onnx=onnx_movement.stack,
     kernels=copy(kernels.stack, kernels.stack_into, lambda xp, *xs, axis: xp.stack(xs, axis=axis)),
     parts=Parts(_stack_boxes, _nothing),
@@ -313,6 +316,7 @@ def _some_parts(shapes_: Any, draw: Any) -> dict[str, Any]:
     several=True,
     params=_some_parts,
     min_rank=1,
+    laws=(),
     onnx=onnx_movement.split,
     kernels=reference(kernels.split, kernels.split_into, infallible=True, strided=True),
 )
@@ -334,6 +338,7 @@ def _some_widths(shapes_: Any, draw: Any) -> dict[str, Any]:
     movement.padded,
     Custom(lambda o, ts, y, x, *, widths, value: o.pad(ts[0], widths=widths, value=0), (_unpad,)),
     dtype=lambda x, *, widths, value: holding(x, value, "value"),
+    laws=(),
     onnx=onnx_movement.pad,
     kernels=copy(kernels.pad, kernels.pad_into),
     parts=Parts(
@@ -372,6 +377,7 @@ ASSEMBLIES = tuple(
     boxes.assembled,
     Linear(_assemble_transpose, homogeneous=lambda **params: {**params, "fill": 0}),
     dtype=lambda *given, shape, offsets, strides, fill: holding(_together(*given), fill, "fill"),
+    laws=(),
     onnx=onnx_movement.assemble,
     kernels=copy(kernels.assemble, kernels.assemble_into),
     parts=Parts(

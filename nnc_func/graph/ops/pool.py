@@ -15,6 +15,7 @@ from nnc_func.facets import dtypes, layouts
 from nnc_func.facets.derivatives import Custom, Linear
 from nnc_func.facets.dims import known, same_extent
 from nnc_func.facets.dtypes import kind_of
+from nnc_func.facets.laws import keeps_nonnegative, odd
 from nnc_func.facets.onnx import windows as onnx_windows
 from nnc_func.facets.samples import FLOATS, Samples, Tolerance
 from nnc_func.facets.shapes import ShapeT
@@ -202,6 +203,7 @@ def max_pool2d_tangent(
     derivative=Linear(lambda o, g, x, **params: o.average_pool2d_gradient(g, input_shape=x.shape, **params)),
     tolerance=Tolerance(16.0),
     samples=Samples(relation="cases", dtypes=FLOATS, cases=tuple(((x,), params) for x, params in _AVERAGES)),
+    laws=(odd.rounded, keeps_nonnegative),
 )  # fmt: skip
 def average_pool2d(
     x: Tensor, /, *, window: Nested, stride: Nested | None = None, padding: Nested = "VALID",
@@ -222,6 +224,7 @@ def average_pool2d(
     samples=Samples(relation="cases", dtypes=FLOATS, cases=tuple(
         ((_result(x, params),), {"input_shape": x, **params}) for x, params in _AVERAGES
     )),
+    laws=(odd.rounded,),
 )  # fmt: skip
 def average_pool2d_gradient(
     g: Tensor, /, *, input_shape: Sizes, window: Nested, stride: Nested | None = None, padding: Nested = "VALID",

@@ -15,6 +15,7 @@ from nnc_func.facets import dtypes, movement, shapes
 from nnc_func.facets.derivatives import Constant, Custom, Derivative, Linear
 from nnc_func.facets.dims import known, product
 from nnc_func.facets.kernels import Kernel, reference
+from nnc_func.facets.laws import keeps_nonnegative, odd
 from nnc_func.facets.onnx import reductions as onnx_reductions
 from nnc_func.facets.samples import ANY, EXACT, FLOATS, NUMBERS, Samples, Tolerance
 from nnc_func.facets.views import per_input_element
@@ -86,6 +87,7 @@ def reduced_count(o: Any, x: Any, axis: Any) -> Any:
     dtype=dtypes.accumulated,
     onnx=onnx_reductions.reduced("ReduceSum", 0),
     tolerance=SUMMED,
+    laws=(odd.rounded, keeps_nonnegative),
 )
 def sum_(x: Tensor, /, *, axis: Axes | None = None, keepdims: bool = False) -> Tensor:
     """Sum; booleans and small integers are summed in 64 bits, floats in their own dtype."""
@@ -110,6 +112,7 @@ def _mean_compute(xp: Any, x: Any, *, axis: Any, keepdims: bool) -> Any:
     dtype=dtypes.floating,
     onnx=onnx_reductions.reduced("ReduceMean", float("nan")),
     tolerance=SUMMED,
+    laws=(odd.rounded, keeps_nonnegative),
 )
 def mean(x: Tensor, /, *, axis: Axes | None = None, keepdims: bool = False) -> Tensor:
     """Arithmetic mean; integers give float64, and no elements give NaN."""
@@ -145,6 +148,7 @@ DISTINCT = Samples(dtypes=NUMBERS, params=_axes, distinct=True)
     samples=DISTINCT,
     onnx=onnx_reductions.extreme("ReduceMax"),
     tolerance=EXACT,
+    laws=(keeps_nonnegative,),
 )
 def max_(x: Tensor, /, *, axis: Axes | None = None, keepdims: bool = False) -> Tensor:
     """Largest element, NaN if there is one; several largest share the derivative equally."""
@@ -158,6 +162,7 @@ def max_(x: Tensor, /, *, axis: Axes | None = None, keepdims: bool = False) -> T
     samples=DISTINCT,
     onnx=onnx_reductions.extreme("ReduceMin"),
     tolerance=EXACT,
+    laws=(keeps_nonnegative,),
 )
 def min_(x: Tensor, /, *, axis: Axes | None = None, keepdims: bool = False) -> Tensor:
     """Smallest element, NaN if there is one; several smallest share the derivative equally."""
@@ -250,6 +255,7 @@ def _cofactors(o: Any, x: Any, axis: Any) -> Any:
     dtype=dtypes.accumulated,
     onnx=onnx_reductions.reduced("ReduceProd", 1),
     tolerance=SUMMED,
+    laws=(keeps_nonnegative,),
 )
 def prod(x: Tensor, /, *, axis: Axes | None = None, keepdims: bool = False) -> Tensor:
     """Product; its derivative is right where elements are zero, too."""
@@ -346,6 +352,7 @@ def _axis_only(shapes_: Any, draw: Any) -> dict[str, Any]:
     cost=per_input_element(),
     tolerance=SUMMED,
     samples=Samples(dtypes=NUMBERS, params=_axis_only, min_rank=1),
+    laws=(odd.rounded, keeps_nonnegative),
 )
 def cumulative_sum(x: Tensor, /, *, axis: int) -> Tensor:
     """Sum of each element and all before it along an axis, in the dtype of a sum."""

@@ -9,6 +9,7 @@ from nnc_func.device.kernels import special as kernels
 from nnc_func.errors import OperatorError
 from nnc_func.facets import dtypes
 from nnc_func.facets.derivatives import partials
+from nnc_func.facets.laws import increasing, nonnegative, odd
 from nnc_func.facets.onnx import elementwise as onnx_elementwise
 from nnc_func.facets.samples import FLOATS, Refused, Samples, Tolerance
 from nnc_func.facets.views import per_element
@@ -31,6 +32,7 @@ def _bell(o: Any, x: Any, height: float) -> Any:
     samples=Samples(dtypes=FLOATS),
     tolerance=CLOSE,
     cost=per_element(60),
+    laws=(odd.rounded, increasing.rounded),
 )
 def erf(x: Tensor, /) -> Tensor:
     """The error function: the integral of exp(-t²) from 0 to x, times two over the square root of pi."""
@@ -44,6 +46,7 @@ def erf(x: Tensor, /) -> Tensor:
     samples=Samples(dtypes=FLOATS),
     tolerance=CLOSE,
     cost=per_element(60),
+    laws=(nonnegative,),
 )
 def erfc(x: Tensor, /) -> Tensor:
     """1 - erf(x), with all its digits where that is tiny."""
@@ -57,6 +60,7 @@ def erfc(x: Tensor, /) -> Tensor:
     samples=Samples(domain=(-0.9, 0.9), dtypes=FLOATS),
     tolerance=CLOSE,
     cost=per_element(300),
+    laws=(odd.rounded,),
 )
 def erfinv(x: Tensor, /) -> Tensor:
     """The number of which erf is `x`; 1 and -1 give the infinities, what lies outside NaN."""
@@ -70,6 +74,7 @@ def erfinv(x: Tensor, /) -> Tensor:
     samples=Samples(dtypes=FLOATS),
     tolerance=CLOSE,
     cost=per_element(100),
+    laws=(odd.rounded,),
 )
 def dawsn(x: Tensor, /) -> Tensor:
     """Dawson's integral: exp(-x²) times the integral of exp(t²) from 0 to x."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from nnc_func.facets.derivatives import partials
-from nnc_func.facets.laws import inverse_of
+from nnc_func.facets.laws import ignores, increasing, inverse_of, nonnegative, odd, turns
 from nnc_func.facets.onnx import elementwise as onnx_elementwise
 from nnc_func.facets.samples import FLOATS, INEXACT, Samples, Tolerance
 from nnc_func.facets.views import per_element
@@ -20,12 +20,20 @@ ABOVE_ONE = Samples(domain=(1.1, 4.0), dtypes=INEXACT)
 SLOW = per_element(8)
 LN2 = 0.6931471805599453
 LN10 = 2.302585092994046
+EVEN = (ignores("negative").of("f").rounded, ignores("abs").of("f").rounded)
+ODD = odd.of("f").rounded
+OF_PRODUCTS = turns("multiply", "add").of("", nearly="f")
 
 
 # --- exponentials and logarithms --------------------------------------------------------------------------
 
 
-@elementwise(partials(lambda o, y, x: y), laws=(inverse_of("log"),), onnx="Exp", cost=SLOW)
+@elementwise(
+    partials(lambda o, y, x: y),
+    laws=(inverse_of("log"), nonnegative, increasing.rounded, turns("add", "multiply")),
+    onnx="Exp",
+    cost=SLOW,
+)
 def exp(x: Tensor, /) -> Tensor:
     """e to the power of each element."""
 
@@ -34,7 +42,7 @@ def exp(x: Tensor, /) -> Tensor:
     partials(lambda o, y, x: o.multiply(y, LN2)),
     dtype=real_floating,
     kernel=standing_in("exp2", lambda xp, x: xp.pow(xp.full_like(x, 2), x), real_floating),
-    laws=(inverse_of("log2"),),
+    laws=(inverse_of("log2"), nonnegative, increasing.rounded, turns("add", "multiply").of("", nearly="f")),
     onnx=onnx_elementwise.exp2,
     samples=Samples(dtypes=FLOATS),
     cost=SLOW,
@@ -43,12 +51,23 @@ def exp2(x: Tensor, /) -> Tensor:
     """Two to the power of each element."""
 
 
-@elementwise(partials(lambda o, y, x: o.add(y, 1)), laws=(inverse_of("log1p"),), onnx=onnx_elementwise.expm1, cost=SLOW)
+@elementwise(
+    partials(lambda o, y, x: o.add(y, 1)),
+    laws=(inverse_of("log1p"), increasing.rounded),
+    onnx=onnx_elementwise.expm1,
+    cost=SLOW,
+)
 def expm1(x: Tensor, /) -> Tensor:
     """exp(x) - 1, exact also where x is small."""
 
 
-@elementwise(partials(lambda o, y, x: o.reciprocal(x), singular=True), onnx="Log", samples=POSITIVE, cost=SLOW)
+@elementwise(
+    partials(lambda o, y, x: o.reciprocal(x), singular=True),
+    onnx="Log",
+    samples=POSITIVE,
+    cost=SLOW,
+    laws=(inverse_of("exp").of("", nearly="f"), OF_PRODUCTS),
+)
 def log(x: Tensor, /) -> Tensor:
     """Natural logarithm; negative real numbers give NaN, zero gives -inf."""
 
@@ -58,6 +77,7 @@ def log(x: Tensor, /) -> Tensor:
     onnx=onnx_elementwise.logarithm(2),
     samples=POSITIVE,
     cost=SLOW,
+    laws=(inverse_of("exp2").of("", nearly="f"), OF_PRODUCTS),
 )
 def log2(x: Tensor, /) -> Tensor:
     """Logarithm to base two; its derivative is 1 / (x ln 2)."""
@@ -68,6 +88,7 @@ def log2(x: Tensor, /) -> Tensor:
     onnx=onnx_elementwise.logarithm(10),
     samples=POSITIVE,
     cost=SLOW,
+    laws=(OF_PRODUCTS,),
 )
 def log10(x: Tensor, /) -> Tensor:
     """Logarithm to base ten; its derivative is 1 / (x ln 10)."""
@@ -78,6 +99,7 @@ def log10(x: Tensor, /) -> Tensor:
     onnx=onnx_elementwise.log1p,
     samples=Samples(domain=(-0.9, 4.0)),
     cost=SLOW,
+    laws=(inverse_of("expm1").of("", nearly="f"),),
 )
 def log1p(x: Tensor, /) -> Tensor:
     """log(1 + x), exact also where x is small."""
@@ -103,18 +125,27 @@ def logaddexp(a: Tensor, b: Tensor, /) -> Tensor:
 # --- trigonometric ----------------------------------------------------------------------------------------
 
 
-@elementwise(partials(lambda o, y, x: o.cos(x)), onnx="Sin", cost=SLOW)
+@elementwise(partials(lambda o, y, x: o.cos(x)), onnx="Sin", cost=SLOW, laws=(ODD, inverse_of("asin")))
 def sin(x: Tensor, /) -> Tensor:
     """Sine of an angle in radians."""
 
 
-@elementwise(partials(lambda o, y, x: o.negative(o.sin(x))), onnx="Cos", cost=SLOW)
+@elementwise(
+    partials(lambda o, y, x: o.negative(o.sin(x))),
+    onnx="Cos",
+    cost=SLOW,
+    laws=(*EVEN, inverse_of("acos")),
+)
 def cos(x: Tensor, /) -> Tensor:
     """Cosine of an angle in radians."""
 
 
 @elementwise(
-    partials(lambda o, y, x: o.add(o.square(y), 1)), onnx="Tan", samples=Samples(domain=(-1.2, 1.2)), cost=SLOW
+    partials(lambda o, y, x: o.add(o.square(y), 1)),
+    onnx="Tan",
+    samples=Samples(domain=(-1.2, 1.2)),
+    cost=SLOW,
+    laws=(ODD,),
 )
 def tan(x: Tensor, /) -> Tensor:
     """Tangent of an angle in radians."""
@@ -132,6 +163,7 @@ def _circle(o: Any, x: Any) -> Any:
     onnx="Asin",
     samples=WITHIN_ONE,
     cost=SLOW,
+    laws=(ODD,),
 )
 def asin(x: Tensor, /) -> Tensor:
     """The angle with that sine, between -pi/2 and pi/2; real numbers outside of [-1, 1] give NaN."""
@@ -156,6 +188,7 @@ def acos(x: Tensor, /) -> Tensor:
     onnx="Atan",
     samples=WITHIN_ONE,
     cost=SLOW,
+    laws=(ODD, increasing.rounded),
 )
 def atan(x: Tensor, /) -> Tensor:
     """The angle with that tangent, between -pi/2 and pi/2."""
@@ -164,18 +197,29 @@ def atan(x: Tensor, /) -> Tensor:
 # --- hyperbolic -------------------------------------------------------------------------------------------
 
 
-@elementwise(partials(lambda o, y, x: o.cosh(x)), onnx="Sinh", cost=SLOW)
+@elementwise(
+    partials(lambda o, y, x: o.cosh(x)), onnx="Sinh", cost=SLOW, laws=(ODD, increasing.rounded, inverse_of("asinh"))
+)
 def sinh(x: Tensor, /) -> Tensor:
     """Hyperbolic sine."""
 
 
-@elementwise(partials(lambda o, y, x: o.sinh(x)), onnx="Cosh", cost=SLOW)
+@elementwise(
+    partials(lambda o, y, x: o.sinh(x)),
+    onnx="Cosh",
+    cost=SLOW,
+    laws=(*EVEN, nonnegative, inverse_of("acosh")),
+)
 def cosh(x: Tensor, /) -> Tensor:
     """Hyperbolic cosine."""
 
 
 @elementwise(
-    partials(lambda o, y, x: o.subtract(1, o.square(y))), onnx="Tanh", samples=Samples(domain=(-1.2, 1.2)), cost=SLOW
+    partials(lambda o, y, x: o.subtract(1, o.square(y))),
+    onnx="Tanh",
+    samples=Samples(domain=(-1.2, 1.2)),
+    cost=SLOW,
+    laws=(ODD, increasing.rounded, inverse_of("atanh")),
 )
 def tanh(x: Tensor, /) -> Tensor:
     """Hyperbolic tangent, of real numbers between -1 and 1."""
@@ -186,7 +230,15 @@ def _hyperbola(o: Any, y: Any, x: Any) -> Any:
     return o.reciprocal(o.sqrt(o.add(o.square(x), 1)) if o.dtype(y).kind == "c" else o.hypot(x, 1))
 
 
-@elementwise(partials(_hyperbola), kernel="arcsinh", standard="asinh", onnx="Asinh", samples=WITHIN_ONE, cost=SLOW)
+@elementwise(
+    partials(_hyperbola),
+    kernel="arcsinh",
+    standard="asinh",
+    onnx="Asinh",
+    samples=WITHIN_ONE,
+    cost=SLOW,
+    laws=(ODD, increasing.rounded, inverse_of("sinh").of("", nearly="f")),
+)
 def asinh(x: Tensor, /) -> Tensor:
     """The number with that hyperbolic sine."""
 
@@ -210,6 +262,7 @@ def acosh(x: Tensor, /) -> Tensor:
     onnx="Atanh",
     samples=WITHIN_ONE,
     cost=SLOW,
+    laws=(ODD, inverse_of("tanh").of("", nearly="f")),
 )
 def atanh(x: Tensor, /) -> Tensor:
     """The number with that hyperbolic tangent; real numbers outside of [-1, 1] give NaN."""
@@ -236,6 +289,7 @@ def _cube_root(xp: Any, x: Any) -> Any:
     samples=Samples(avoid=(0.0,), dtypes=FLOATS),
     tolerance=Tolerance(8.0),
     cost=per_element(16),
+    laws=(ODD, increasing.rounded),
 )
 def cbrt(x: Tensor, /) -> Tensor:
     """The real cube root, of negative numbers too."""
@@ -253,6 +307,7 @@ def _over(o: Any, part: Any, y: Any) -> Any:
     onnx=onnx_elementwise.hypot,
     samples=Samples(avoid=(0.0,), dtypes=FLOATS),
     cost=per_element(8),
+    laws=(*EVEN, nonnegative),
 )
 def hypot(a: Tensor, b: Tensor, /) -> Tensor:
     """sqrt(a² + b²) without overflow; its derivative at the origin is taken to be zero."""

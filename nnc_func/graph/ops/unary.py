@@ -11,7 +11,20 @@ from nnc_func.device.kernels.move import Arrays
 from nnc_func.facets import dtypes, layouts, shapes
 from nnc_func.facets.derivatives import Constant, Custom, Linear, partials
 from nnc_func.facets.kernels import ALL, Kernel, reference
-from nnc_func.facets.laws import idempotent, inverse_of, involution
+from nnc_func.facets.laws import (
+    always,
+    idempotent,
+    identity,
+    ignores,
+    increasing,
+    inverse_of,
+    involution,
+    keeps_nonnegative,
+    nonnegative,
+    odd,
+    turns,
+    whole,
+)
 from nnc_func.facets.onnx import elementwise as onnx_elementwise
 from nnc_func.facets.samples import ANY, EXACT, INEXACT, NUMBERS, Samples
 from nnc_func.facets.views import View, free
@@ -54,7 +67,14 @@ def negative(x: Tensor, /) -> Tensor:
     ),
     dtype=dtypes.real_part,
     kernel=pointwise("abs", "abs", dtypes.numeric, widens=False),
-    laws=(idempotent,),
+    laws=(
+        idempotent,
+        identity.of("u"),
+        ignores("negative").of("ifc"),
+        ignores("conj"),
+        nonnegative,
+        turns("multiply", "multiply").of("f", nearly="c"),
+    ),
     onnx="Abs",
     samples=Samples(avoid=(0.0,), dtypes=NUMBERS),
 )
@@ -87,6 +107,7 @@ def _sign_vjp(o: Any, g: Any, y: Any, x: Any) -> Any:
     dtype=dtypes.numeric,
     onnx=onnx_elementwise.sign,
     samples=Samples(avoid=(0.0,), dtypes=NUMBERS),
+    laws=(odd,),
 )
 def sign(x: Tensor, /) -> Tensor:
     """-1, 0 or 1, of a complex number x / |x|; NaN stays NaN, and the derivative at zero is taken to be zero."""
@@ -97,6 +118,7 @@ def sign(x: Tensor, /) -> Tensor:
     onnx="Sqrt",
     samples=POSITIVE,
     tolerance=EXACT,
+    laws=(nonnegative, turns("multiply", "multiply").of("", nearly="f")),
 )
 def sqrt(x: Tensor, /) -> Tensor:
     """Square root; negative numbers give NaN."""
@@ -105,7 +127,13 @@ def sqrt(x: Tensor, /) -> Tensor:
 @elementwise(
     partials(lambda o, y, x: o.multiply(x, 2)),
     dtype=dtypes.numeric,
-    laws=(inverse_of("sqrt"),),
+    laws=(
+        inverse_of("sqrt"),
+        ignores("negative"),
+        ignores("abs").of("iuf"),
+        nonnegative,
+        turns("multiply", "multiply").of("iu", nearly="fc"),
+    ),
     onnx=onnx_elementwise.square,
     samples=Samples(dtypes=NUMBERS),
     tolerance=EXACT,
@@ -119,6 +147,7 @@ def square(x: Tensor, /) -> Tensor:
     onnx="Reciprocal",
     samples=Samples(avoid=(0.0,)),
     tolerance=EXACT,
+    laws=(odd, inverse_of("reciprocal"), turns("multiply", "multiply").of("", nearly="fc")),
 )
 def reciprocal(x: Tensor, /) -> Tensor:
     """One over the number; unlike NumPy's, that of an integer is a float64."""
@@ -163,7 +192,7 @@ def _bounds(shapes_: Any, draw: Any) -> dict[str, Any]:
     ),
     dtype=_holds_bounds,
     kernel=(in_steps(_clip_into, dtype=_holds_bounds, overwrites=ALL), reference(_clip, infallible=True)),
-    laws=(idempotent,),
+    laws=(idempotent, increasing),
     onnx=onnx_elementwise.clip,
     tolerance=EXACT,
     samples=Samples(avoid=(-2.0, -1.0, 1.0, 2.0), dtypes=NUMBERS, params=_bounds),
@@ -183,7 +212,7 @@ HALVES = Samples(avoid=(-2.5, -1.5, -0.5, 0.5, 1.5, 2.5), dtypes=NUMBERS)
     STEPS,
     dtype=real,
     kernel=rounding("floor", "floor"),
-    laws=(idempotent,),
+    laws=(idempotent, identity.of("iu"), whole.of("f"), increasing, keeps_nonnegative),
     onnx=onnx_elementwise.rounded("Floor"),
     samples=WHOLE,
     tolerance=EXACT,
@@ -196,7 +225,7 @@ def floor(x: Tensor, /) -> Tensor:
     STEPS,
     dtype=real,
     kernel=rounding("ceil", "ceil"),
-    laws=(idempotent,),
+    laws=(idempotent, identity.of("iu"), whole.of("f"), increasing, keeps_nonnegative),
     onnx=onnx_elementwise.rounded("Ceil"),
     samples=WHOLE,
     tolerance=EXACT,
@@ -209,7 +238,7 @@ def ceil(x: Tensor, /) -> Tensor:
     STEPS,
     dtype=dtypes.numeric,
     kernel=rounding("rint", "round"),
-    laws=(idempotent,),
+    laws=(idempotent, identity.of("iu"), whole.of("f"), increasing, keeps_nonnegative, odd),
     onnx=onnx_elementwise.rounded("Round"),
     samples=HALVES,
     tolerance=EXACT,
@@ -222,7 +251,7 @@ def round_(x: Tensor, /) -> Tensor:
     STEPS,
     dtype=real,
     kernel=rounding("trunc", "trunc"),
-    laws=(idempotent,),
+    laws=(idempotent, identity.of("iu"), whole.of("f"), increasing, keeps_nonnegative, odd),
     onnx=onnx_elementwise.truncated,
     samples=WHOLE,
     tolerance=EXACT,
@@ -231,17 +260,35 @@ def trunc(x: Tensor, /) -> Tensor:
     """The nearest integer that is not farther from zero, in the dtype of the number."""
 
 
-@predicate("a question has no derivative", common=comparable, onnx=onnx_elementwise.of_floats("IsNaN"), **QUESTION)
+@predicate(
+    "a question has no derivative",
+    common=comparable,
+    onnx=onnx_elementwise.of_floats("IsNaN"),
+    **QUESTION,
+    laws=(always(0).of("biu"), ignores("negative").of("fc")),
+)
 def isnan(x: Tensor, /) -> Tensor:
     """Whether it is NaN; nothing but a float ever is."""
 
 
-@predicate("a question has no derivative", common=comparable, onnx=onnx_elementwise.of_floats("IsInf"), **QUESTION)
+@predicate(
+    "a question has no derivative",
+    common=comparable,
+    onnx=onnx_elementwise.of_floats("IsInf"),
+    **QUESTION,
+    laws=(always(0).of("biu"), ignores("negative").of("fc")),
+)
 def isinf(x: Tensor, /) -> Tensor:
     """Whether it is infinite, of either sign."""
 
 
-@predicate("a question has no derivative", common=comparable, onnx=onnx_elementwise.isfinite, **QUESTION)
+@predicate(
+    "a question has no derivative",
+    common=comparable,
+    onnx=onnx_elementwise.isfinite,
+    **QUESTION,
+    laws=(always(1).of("biu"), ignores("negative").of("fc")),
+)
 def isfinite(x: Tensor, /) -> Tensor:
     """Whether it is neither infinite nor NaN."""
 
@@ -285,7 +332,7 @@ def cast(x: Tensor, /, *, dtype: DType) -> Tensor:
     layout=layouts.common,
     kernels=Kernel("view", compute=move.whole, infallible=True),
     derivative=Constant("stopping the gradient is its purpose"),
-    laws=(idempotent,),
+    laws=(idempotent, identity, odd, keeps_nonnegative),
     view=View(contiguous=True),
     onnx=onnx_elementwise.unchanged,
     cost=free,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from nnc_func.graph.rules import (
     algebra,
+    chains,
     channels,
     combine,
     fold,
@@ -11,13 +12,16 @@ from nnc_func.graph.rules import (
     fuse_conv,
     joined_products,
     joining,
+    logic,
     memory,
     move,
     parts,
+    powers,
     products,
     pushing,
     recognise,
     reducing,
+    signs,
     train,
     weights,
 )
@@ -67,7 +71,11 @@ __all__ = [
 # A module's rules are tried in the order in which they stand there. What hides structure comes after what looks for it.
 PHASES = (
     Phase(
-        "simplify", rules_in(fold, algebra, move, reducing, products, pushing, memory, parts, joining, joined_products)
+        "simplify",
+        rules_in(
+            *(fold, algebra, signs, powers, logic, chains),
+            *(move, reducing, products, pushing, memory, parts, joining, joined_products),
+        ),
     ),
     Phase("recognise", rules_in(recognise, train, weights)),
     Phase("layout", rules_in(channels)),

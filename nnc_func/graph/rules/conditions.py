@@ -8,6 +8,7 @@ from typing import Any
 from attrs import frozen
 
 from nnc_func.errors import ShapeError
+from nnc_func.facets.dims import known
 from nnc_func.facets.dtypes import kind_of
 from nnc_func.facets.shapes import broadcast
 
@@ -79,6 +80,31 @@ def real(x: Any) -> Condition:
 def discrete(x: Any) -> Condition:
     """Integers or booleans: there is neither NaN, nor infinity, nor a signed zero."""
     return Condition(lambda m: m[x].dtype.kind in "biu", f"{x} is made of integers or booleans")
+
+
+def of_kinds(x: Any, kinds: str) -> Condition:
+    """Its dtype is of one of these kinds, as a `Law` tells them."""
+    return Condition(lambda m: kind_of(m[x].dtype) in kinds, f"{x} is of a kind in {kinds}")
+
+
+def alike(*of: Any, kinds: str) -> Condition:
+    """They have one dtype, of one of these kinds, as a `Law` tells them."""
+
+    def holds(m: Any) -> bool:
+        first, *others = (m[x].dtype for x in of)
+        return kind_of(first) in kinds and all(d == first for d in others)
+
+    return Condition(holds, f"{', '.join(map(str, of))} have one dtype, of a kind in {kinds}")
+
+
+def no_larger(x: Any, y: Any) -> Condition:
+    """The first has at most as many elements as the second, as far as that is known."""
+
+    def holds(m: Any) -> bool:
+        one, other = m[x].aval.size, m[y].aval.size
+        return m[x].shape == m[y].shape or (known(one) and known(other) and one <= other)
+
+    return Condition(holds, f"{x} is no larger than {y}", PROFIT)
 
 
 def broadcasts(x: Any, y: Any, *, to: Any) -> Condition:

@@ -16,13 +16,26 @@ from nnc_func.graph.node import Node, Value
 from nnc_func.graph.rules.building import Builder
 from nnc_func.graph.rules.conditions import Condition
 from nnc_func.graph.rules.folding import folded
-from nnc_func.graph.rules.pattern import Apply, Computed, Constant, Folded, Full, Param, Scalar, Tensor, parts
+from nnc_func.graph.rules.pattern import (
+    Apply,
+    Computed,
+    Constant,
+    Folded,
+    Full,
+    Nonnegative,
+    Param,
+    Scalar,
+    Tensor,
+    parts,
+)
+from nnc_func.graph.rules.ranges import is_constant, is_nonnegative
 from nnc_func.graph.rules.rule import Numerics, Rewriter, Rule
 from nnc_func.op import Op
 
 __all__ = ["Builder", "Compiled", "Match", "compiled"]
 
 AFTER_PARTS = 3  # slots
+KNOWN = {Constant: is_constant, Nonnegative: is_nonnegative}  # kinds of variables that match some values only
 Slots = list[Any]
 Step = Callable[[Any, Slots], bool]
 Then = Callable[[Slots], bool]
@@ -200,8 +213,8 @@ class _Steps:
             return lambda value, slots: slots[place] is value and then(slots)
         if isinstance(part, Tensor):
             return _bound(place, then)
-        if isinstance(part, Constant):
-            return _constant(place, then)
+        if type(part) in KNOWN:
+            return _known(place, then, KNOWN[type(part)])
         if isinstance(part, Full):
             return self._full(part.value, place, then)
         if isinstance(part, Apply):
@@ -279,15 +292,14 @@ def _bound(place: int, then: Then) -> Step:
     return bind
 
 
-def _constant(place: int, then: Then) -> Step:
-    def constant(value: Value, slots: Slots) -> bool:
-        op = value.node.op
-        if op is not CONSTANT and op.name != "full":
+def _known(place: int, then: Then, holds: Callable[[Value], bool]) -> Step:
+    def bind(value: Value, slots: Slots) -> bool:
+        if not holds(value):
             return False
         slots[place] = value
         return then(slots)
 
-    return constant
+    return bind
 
 
 def _operand(i: int, waiting: int, step: Step) -> Then:
@@ -365,7 +377,7 @@ def _operand_of(place: int) -> Build:
 def _parameter(value: Any, places: dict[int, int]) -> Build:
     if isinstance(value, Computed):
         return _computing(value, places)
-    if isinstance(value, (Param, Scalar, Constant, Tensor, Apply, Full)):
+    if isinstance(value, (Param, Scalar, Constant, Nonnegative, Tensor, Apply, Full)):
         place = places[id(value)]
         return (lambda slots: slots[place][0]) if isinstance(value, Scalar) else (lambda slots: slots[place])
     return lambda slots: value

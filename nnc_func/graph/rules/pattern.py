@@ -60,6 +60,16 @@ class Constant(Pattern):
 
 
 @frozen(eq=False, slots=True)
+class Nonnegative(Pattern):
+    """Matches a floating tensor that is not below zero anywhere, as its operators tell; NaN may be in it."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@frozen(eq=False, slots=True)
 class Full(Pattern):
     """Matches a constant every element of which is this number; built, it is that number beside the other operands.
 
@@ -222,7 +232,7 @@ def dtype_of(x: Any) -> Any:
 
 def variables(function: Callable[..., Any], skip: int = 0) -> dict[str, Any]:
     """The variables of a rule: the function's parameters, of the kind that their annotation says."""
-    kinds: dict[str, Any] = {"Scalar": Scalar, "Constant": Constant, "Param": Param}
+    kinds: dict[str, Any] = {each.__name__: each for each in (Scalar, Constant, Nonnegative, Param)}
     found = list(inspect.signature(function).parameters.values())[skip:]
     return {p.name: _kind(kinds, p)(p.name) for p in found}
 
@@ -236,7 +246,7 @@ def _kind(kinds: dict[str, Any], parameter: inspect.Parameter) -> Any:
     except KeyError:
         raise RuleError(
             f"the variable {parameter.name} is annotated {name}; "
-            "it is a Scalar, a Constant, a Param, or bare for any tensor"
+            "it is a Scalar, a Constant, a Nonnegative, a Param, or bare for any tensor"
         ) from None
 
 

@@ -13,7 +13,7 @@ from attrs import evolve, field, frozen
 
 from nnc_func.errors import RuleError
 from nnc_func.graph.rules.conditions import Condition
-from nnc_func.graph.rules.pattern import Apply, Constant, Param, Scalar, Tensor, apply, parts, variables
+from nnc_func.graph.rules.pattern import Apply, Constant, Nonnegative, Param, Scalar, Tensor, apply, parts, variables
 from nnc_func.op import Catalogue, Op
 
 
@@ -140,7 +140,7 @@ def _restored(module: str, name: str, dropped: tuple[str, ...]) -> Any:
 
 
 def rule(function: Callable[..., rewrite]) -> Rule:
-    """A rule from a function of its variables: bare for any tensor, or a `Scalar`, a `Constant`, a `Param`.
+    """A rule from a function of its variables: bare for any tensor, or a `Scalar`, `Constant`, `Nonnegative`, `Param`.
 
     Raises
     ------
@@ -163,7 +163,8 @@ def _checked(function: Callable[..., Any], made: rewrite, name: str) -> Rule:
             why = "has several results" if p.op.several else "is an effect, which is never merged or dropped"
             raise RuleError(f"rule {name}: {p.op.name} {why}, so no pattern can have it")
     bound = set(map(id, left))
-    loose = [p for p in parts(made.rhs) if isinstance(p, (Tensor, Scalar, Constant, Param)) and id(p) not in bound]
+    free = (Tensor, Scalar, Constant, Nonnegative, Param)
+    loose = [p for p in parts(made.rhs) if isinstance(p, free) and id(p) not in bound]
     if loose:
         raise RuleError(f"rule {name}: {', '.join(map(str, loose))} on the right side is not bound by the left")
     return Rule(name, doc, made.lhs, made.rhs, made.conditions, made.numerics, made.fast_math, function.__module__)
@@ -243,23 +244,34 @@ def for_each(select: Callable[[Op], Selected], over: str) -> Callable[[Callable[
     return decorate
 
 
-def for_law(law: str, arity: int) -> Callable[[Callable[..., rewrite]], Family]:
-    """A rule for each operator of that many arguments that declares the law; the value given is the law's.
+def for_law(
+    law: str, arity: int, *, nearly: bool = False, flips: bool = True
+) -> Callable[[Callable[..., rewrite]], Family]:
+    """A rule for each operator of that many arguments that declares the law; the value given is the law.
 
     Where the law holds on the left, or on both sides of an operator that does not commute, the operator is
     given flipped as well.
+
+    Parameters
+    ----------
+    nearly
+        Only laws that hold for finite numbers, of some kinds of dtype; else only those that hold for all of some.
+    flips
+        Whether flipped operators are given: a law without a number is mostly told with its operands in order.
     """
 
     def select(op: Op) -> Iterator[tuple[Each, Any]]:
         if len(op.args) != arity or op.variadic:
             return
         for each in sorted((each for each in op.laws if each.name == law), key=str):
-            if each.side != "left":
-                yield Each(op), each.value
-            if each.side == "left" or (each.side == "both" and arity == 2 and not op.has("commutative")):
-                yield Each(op, flipped=True), each.value
+            if not (each.nearly if nearly else each.kinds):
+                continue
+            if each.side != "left" or not flips:
+                yield Each(op), each
+            if flips and (each.side == "left" or (each.side == "both" and arity == 2 and not op.has("commutative"))):
+                yield Each(op, flipped=True), each
 
-    return for_each(select, f"has the law {law}")
+    return for_each(select, f"has the law {law}" + (", but for NaN and infinities" if nearly else ""))
 
 
 # --- rules that compute -------------------------------------------------------------------------------
