@@ -48,7 +48,7 @@ def follow(program: Program, stack: Any) -> None:
             feeds = [np.repeat(f.T.copy().T, 2, axis=-1)[..., ::2] if f.ndim else f for f in feeds]
         before = [f.copy() for f in feeds]
         outputs, state, largest = program.run_numpy(feeds, state)
-        _comparable(largest, LARGEST)
+        comparable(largest, LARGEST)
         with np.errstate(all="ignore"):
             kept.append(built(*feeds))
         wanted.append((outputs, largest))
@@ -64,15 +64,23 @@ def apply_at_once(program: Program, stack: Any) -> None:
     """Operator by operator, without a compiled program: computed at once, or forced together; NumPy's values."""
     state = [v.value() for v in program.variables]
     outputs, following, largest = program.run_numpy(program.feeds(), state)
-    _comparable(largest, LARGEST)
+    comparable(largest, LARGEST)
     with np.errstate(all="ignore"):
         found, after = program.immediate(stack, program.feeds(), state)
     agree(found, outputs, program, largest, "output")
     agree(after, following, program, largest, "update")
 
 
-def gradients(program: Program, stack: Any) -> list[list[Any]]:
-    """Of the sum of squares of the outputs' hyperbolic tangents, by every leaf: at once, and compiled."""
+def gradients(program: Program, stack: Any, *, how: str = "both") -> list[list[Any]]:
+    """Of the sum of squares of the outputs' hyperbolic tangents, by every leaf: ``"at once"``, ``"compiled"``, or both.
+
+    Examples
+    --------
+    >>> import nnc_func as nnc
+    >>> from nnc_func.testing.program import Leaf
+    >>> gradients(Program((Leaf("input", "x", (), "float64", "zeros"),), (), (0,), ()), nnc.eager(), how="compiled")
+    [[array(0.)]]
+    """
 
     def loss(*tensors: Any) -> Any:
         values = program.applied(stack, tensors)
@@ -85,7 +93,9 @@ def gradients(program: Program, stack: Any) -> list[list[Any]]:
     leaves = [leaf.value() for leaf in program.leaves]
     gradient = stack.grad(loss, tuple(range(len(leaves))))
     with np.errstate(all="ignore"):
-        made = (gradient(*leaves), stack.jit(lambda *tensors: gradient(*tensors))(*leaves))
+        made = [] if how == "compiled" else [gradient(*leaves)]
+        if how != "at once":
+            made.append(stack.jit(lambda *tensors: gradient(*tensors))(*leaves))
     return [[g.numpy() for g in each] for each in made]
 
 
@@ -94,14 +104,14 @@ def differentiate(program: Program, stack: Any) -> None:
     from nnc_func.stacks import eager
 
     _, _, largest = program.run_numpy(program.feeds(), [v.value() for v in program.variables])
-    _comparable(largest, SLOPE)
+    comparable(largest, SLOPE)
     wanted = gradients(program, eager())[0]
     largest = max([largest, *(float(np.abs(g).max()) for g in wanted if g.size and np.isfinite(g).all())])
     for found in gradients(program, stack):
         agree(found, wanted, program, largest * 10, "gradient")
 
 
-def _comparable(largest: float, most: float) -> None:
+def comparable(largest: float, most: float) -> None:
     """Leave out a program with larger numbers on the way: rounding is amplified too much to tell it from faults."""
     if not largest < most:
         raise UnsatisfiedAssumption(f"a number on the way is {largest:g}, too large to compare what is made of it")

@@ -135,7 +135,9 @@ def vocabulary(catalogue: Catalogue) -> Vocabulary:
 @cache
 def _cases(op: Op, smooth: bool) -> list[tuple[list[tuple[Any, str, Any]], dict[str, Any]]]:
     """The operator's cases: shape, dtype (or none, where any will do) and elements of each argument."""
-    found = []
+    found: list[tuple[list[tuple[Any, str, Any]], dict[str, Any]]] = []
+    if smooth and isinstance(op.derivative, Refusal):
+        return found
     for specs, params in op.samples.cases:
         listed = [_leaf(op, spec, smooth) for spec in specs]
         if all(dtype in (("float64",) if smooth else (*DTYPES, "")) for _, dtype, _ in listed):

@@ -1,0 +1,52 @@
+"""Optimised, unoptimised and eager are equal: values and gradients of random programs, up to the rules' numerics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from hypothesis import given
+
+import nnc_func as nnc
+from nnc_func.graph.rules import REASSOCIATION
+from nnc_func.graph.rules.fuse import fuse_elementwise
+from nnc_func.testing import Program
+from nnc_func.testing.agreement import SLOPE, agree, comparable, gradients
+from nnc_func.testing.programs import LARGEST, programs
+from tests.profiles import examples
+
+EAGER, LAZY = nnc.eager(), nnc.lazy()
+EVERY_RULE = LAZY.optimiser.without_rules("fuse_elementwise").with_rules(fuse_elementwise.from_size(0))
+STACKS = {
+    "unoptimised": LAZY.swap(optimiser=LAZY.optimiser.without_rules(*(r.name for r in LAZY.optimiser.rules))),
+    "optimised": LAZY,
+    "every rule": LAZY.swap(optimiser=EVERY_RULE.with_numerics(REASSOCIATION)),
+}
+
+
+@examples(few=300, nightly=10_000)
+@given(programs())
+def test_values_of_random_programs_are_equal(program: Program) -> None:
+    feeds, state = program.feeds(), [v.value() for v in program.variables]
+    _, _, largest = program.run_numpy(feeds, state)
+    comparable(largest, LARGEST)
+    wanted, following = program.immediate(EAGER, feeds, state)
+    for name, stack in STACKS.items():
+        built = program.build(stack)
+        agree(built(*feeds), wanted, program, largest, f"{name}: output")
+        agree(built.state(), following, program, largest, f"{name}: variable")
+
+
+@examples(few=300, nightly=10_000)
+@given(programs(smooth=True, most_steps=8))
+def test_gradients_of_random_programs_are_equal(program: Program) -> None:
+    _, _, largest = program.run_numpy(program.feeds(), [v.value() for v in program.variables])
+    comparable(largest, SLOPE)
+    (wanted,) = gradients(program, EAGER, how="at once")
+    largest = max([largest, *(_largest(g) for g in wanted)]) * 10
+    for name in ("unoptimised", "every rule"):
+        agree(gradients(program, STACKS[name], how="compiled")[0], wanted, program, largest, f"{name}: gradient")
+
+
+def _largest(gradient: Any) -> float:
+    return float(np.abs(gradient).max()) if gradient.size and np.isfinite(gradient).all() else 0.0
