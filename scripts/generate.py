@@ -1,4 +1,4 @@
-"""Writes what is derived from operators: the typed namespace `Ops`, docs/operators.md, docs/numpy.md, docs/onnx.md.
+"""Writes what is derived from operators: the typed namespace `Ops`, docs/{operators,numpy,onnx,rules}.md.
 
 Run it after an operator has been added or changed. With ``--check`` nothing is written; it exits 1 if a file is stale.
 """
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import onnx_table
+import rules_page
 from numpy_table import numpy_table
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -386,9 +387,8 @@ def main(given: list[str]) -> int:
         return 2
     ops, composites = catalogues()
     files = {NAMESPACE: namespace(ops, composites), TABLE: table(ops, composites), NUMPY: numpy_table(ops, composites)}
-    files |= {onnx_table.PAGE: onnx_table.page()}
-    changed = [*stale(files)]
-    for path in changed:
+    files |= {onnx_table.PAGE: onnx_table.page(), rules_page.PAGE: rules_page.page()}
+    for path in (changed := [*stale(files)]):
         print(f"{'stale' if given else 'wrote'} {path.relative_to(ROOT)}")
         if not given:
             path.parent.mkdir(exist_ok=True)

@@ -26,18 +26,24 @@ def test_examples_in_docstrings_give_what_they_show(name: str) -> None:
     assert found.failed == 0, f"{found.failed} of {found.attempted} examples in {name} failed: see above"
 
 
-def test_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)  # it writes a file
-    scope = {"__name__": "readme"}
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
+@pytest.mark.parametrize("name", ["README.md", pytest.param("docs/testing.md", marks=pytest.mark.slow)])
+def test_the_pages_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # one writes a file
+    scope = {"__name__": "page"}
+    blocks = re.findall(r"```python\n(?!# \S+\.py)(.*?)```", (ROOT / name).read_text(), re.S)  # not those of files
     assert blocks
     for block in blocks:
-        exec(compile(block, "README.md", "exec"), scope)
+        exec(compile(block, name, "exec"), scope)
 
 
 @pytest.mark.parametrize(
     ("name", "said"),
-    [("tour.py", "arena"), ("execution.py", "[1.       3.718282]"), ("derivatives.py", "differences say 2")],
+    [
+        ("tour.py", "arena"),
+        ("execution.py", "[1.       3.718282]"),
+        ("derivatives.py", "differences say 2"),
+        ("rules_tutorial.py", "cancel_integers: fires on"),
+    ],
 )
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
 def test_the_tours_run(name: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:

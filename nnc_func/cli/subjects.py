@@ -43,6 +43,11 @@ class Subject:
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Which model, and how large."""
     parser.add_argument("model", metavar="MODEL", help="a name that `models` lists, or an .onnx file")
+    options(parser)
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """What there is to choose of a model."""
     parser.add_argument("--batch", type=positive, default=None, metavar="N", help="examples at once (zoo; default 1)")
     parser.add_argument("--training", action="store_true", help="a training step instead of inference (zoo)")
     parser.add_argument(
