@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from hypothesis import given
+from hypothesis import example, given
 
 import nnc_func as nnc
+from nnc_func.graph.ops import CATALOGUE
 from nnc_func.graph.rules import REASSOCIATION
 from nnc_func.graph.rules.fuse import fuse_elementwise
-from nnc_func.testing import Program
 from nnc_func.testing.agreement import SLOPE, agree, comparable, gradients
+from nnc_func.testing.program import INPUT, Leaf, Program, Step
 from nnc_func.testing.programs import LARGEST, programs
 from tests.profiles import examples
 
@@ -24,8 +25,20 @@ STACKS = {
 }
 
 
+X, Y = Leaf(INPUT, "x", (), "float64", 0), Leaf(INPUT, "y", (2,), "float64", 1)
+
+
+def step(name: str, *args: int, **params: Any) -> Step:
+    return Step(CATALOGUE[name], args, params)
+
+
+MASKED = Program((Y,), (step("equal", 0, 0), step("multiply_no_nan", 1, 0), step("add", 2, 2)), (3,), ())
+ANGLE = Program((X,), (step("equal", 0, 0), step("atan2", 1, 0)), (2,), ())
+
+
 @examples(few=300, nightly=10_000)
 @given(programs())
+@example(MASKED)
 def test_values_of_random_programs_are_equal(program: Program) -> None:
     feeds, state = program.feeds(), [v.value() for v in program.variables]
     _, _, largest = program.run_numpy(feeds, state)
@@ -39,6 +52,7 @@ def test_values_of_random_programs_are_equal(program: Program) -> None:
 
 @examples(few=300, nightly=10_000)
 @given(programs(smooth=True, most_steps=8))
+@example(ANGLE)
 def test_gradients_of_random_programs_are_equal(program: Program) -> None:
     _, _, largest = program.run_numpy(program.feeds(), [v.value() for v in program.variables])
     comparable(largest, SLOPE)

@@ -249,8 +249,8 @@ def remainder(a: Tensor, b: Tensor, /) -> Tensor:
 
 @elementwise(
     partials(
-        lambda o, y, a, b: o.divide(b, o.add(o.square(a), o.square(b))),
-        lambda o, y, a, b: o.negative(o.divide(a, o.add(o.square(a), o.square(b)))),
+        lambda o, y, a, b: o.divide(b, o.square(o.hypot(a, b))),  # of truth values there is no square
+        lambda o, y, a, b: o.negative(o.divide(a, o.square(o.hypot(a, b)))),
     ),
     kernel="arctan2",
     standard="atan2",

@@ -256,6 +256,7 @@ class _Lowering:
         reduces = is_reduction(op)
         self.patterns.append(_reduced(self.patterns[at[0]], items) if reduces else _joined(self.patterns, at))
         kind = self.dtypes[value], self.patterns[value]
+        scratch = [registers.take((d, self.patterns[value])) for d in _scratch_dtypes(kernel, self.dtypes, at, items)]
         dying = sorted({self.held[i] for i in at if i in self.held and self.last[i] == n and i not in self.results})
         in_place = kernel.overwrites == ALL and not reduces
         result = self.results.get(value)
@@ -270,7 +271,6 @@ class _Lowering:
             self.held[value] = target
             if result is not None:
                 self.copies.append((target, result))
-        scratch = [registers.take((d, self.patterns[value])) for d in _scratch_dtypes(kernel, self.dtypes, at, items)]
         operands = tuple(self.run(i, kind[1]) if op.name in SLOW_OF_NUMBERS else self.at(i) for i in at)
         registers.free += [*dying, *scratch]
         if value not in self.last and result is None:
