@@ -193,6 +193,7 @@ _BLOCKWISE = CATALOGUE["blockwise"]
 _BLOCKWISE_SEVERAL = CATALOGUE["blockwise_several"]
 _CONV2D_BLOCKWISE = CATALOGUE["conv2d_blockwise"]
 _MATMUL_BLOCKWISE = CATALOGUE["matmul_blockwise"]
+_ATTENTION_BLOCKWISE = CATALOGUE["attention_blockwise"]
 _SIGMOID_GRADIENT = CATALOGUE["sigmoid_gradient"]
 _TANH_GRADIENT = CATALOGUE["tanh_gradient"]
 _RELU_GRADIENT = CATALOGUE["relu_gradient"]
@@ -1351,6 +1352,24 @@ class Ops(Generic[T]):
         return self._bind(
             _MATMUL_BLOCKWISE, a, b, *others, steps=steps, transpose_a=transpose_a, transpose_b=transpose_b
         )
+
+    def attention_blockwise(
+        self,
+        q: T | Scalar,
+        k: T | Scalar,
+        v: T | Scalar,
+        /,
+        *others: T | Scalar,
+        steps: Any = (),
+        transpose_k: bool = False,
+    ) -> T:
+        """``softmax(q @ k) @ v`` along the last axis of the scores, which are computed some rows at a time.
+
+        Shapes: ``(…, n, d)``, ``(…, d, m)`` (with `transpose_k` ``(…, m, d)``) and ``(…, m, e)`` give ``(…, n, e)``.
+        Between the first product and the softmax come steps, as those of `matmul_blockwise`: a scale, a mask that is added
+        or chooses. Source: Rabe and Staats, "Self-attention does not need O(n²) memory", 2021; here a row is done at once.
+        """
+        return self._bind(_ATTENTION_BLOCKWISE, q, k, v, *others, steps=steps, transpose_k=transpose_k)
 
     def sigmoid_gradient(self, y: T | Scalar, cotangent: T | Scalar, /, *others: T | Scalar) -> T:
         """A cotangent times the derivative of `sigmoid`, y (1 - y), where its value is y.

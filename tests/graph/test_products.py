@@ -91,6 +91,33 @@ def test_what_makes_an_operand_joins_if_nothing_else_uses_it() -> None:
     check_equal([g, w, y], [masked])
 
 
+# --- attention -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_attention_never_has_all_scores_in_memory(causal: bool) -> None:
+    q, k, v = inputs((2, 700, 8), (2, 700, 8), (2, 700, 8))
+    y = OPS.scaled_dot_product_attention(*(OPS.expand_dims(each, axis=0) for each in (q, k, v)), causal=causal)
+    assert "attention_blockwise" in names([y])
+    assert sum(LAZY.compile([q, k, v], [y]).plan.arenas.values()) < 700 * 700 * 4
+    check_equal([q, k, v], [y])
+
+
+def test_attention_with_a_mask_that_is_added_to_transposed_keys() -> None:
+    q, k, v, mask = inputs((2, 1, 280, 4), (3, 4, 280), (3, 280, 4), (280,))
+    y = OPS.softmax(q @ k * 0.5 + mask, axis=-1) @ v
+    assert names([y]) == ["attention_blockwise"]
+    check_equal([q, k, v, mask], [y])
+
+
+def test_weights_that_are_used_elsewhere_are_kept() -> None:
+    q, k, v = inputs((300, 8), (8, 300), (300, 8))
+    weights = OPS.softmax(q @ k, axis=-1)
+    assert "attention_blockwise" not in names([weights @ v, weights])
+    assert "attention_blockwise" not in names([OPS.softmax(q @ k, axis=0) @ v])
+    check_equal([q, k, v], [weights @ v, weights])
+
+
 # --- small tensors ---------------------------------------------------------------------------------------
 
 

@@ -32,6 +32,17 @@ def matmul_blockwise(g: Any, a: Any, b: Any, *others: Any, steps: Any, **params:
     return blockwise(g, g.matmul(a, b, **params), *others, steps=steps)
 
 
+def attention_blockwise(
+    g: Any, q: Any, k: Any, v: Any, *others: Any, steps: Any, transpose_k: bool
+) -> Any:  # fmt: skip
+    """Two products, and what lies between them."""
+    scores = g.matmul(q, k, transpose_b=transpose_k)
+    values = [scores, *others]
+    if steps:
+        scores = g.blockwise(*values, steps=steps)
+    return g.matmul(g.softmax(scores, axis=-1), v)
+
+
 def tensordot(g: Any, a: Any, b: Any, *, axes: Any) -> Any:
     """A product of matrices, the axes that are summed over brought together."""
     left, right = _contracted(len(a.shape), len(b.shape), axes)

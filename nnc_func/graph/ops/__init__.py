@@ -5,6 +5,7 @@ from __future__ import annotations
 from nnc_func.graph.ops import (
     absorbing,
     activations,
+    attention_fused,
     binary,
     bitwise,
     compare,
@@ -65,6 +66,7 @@ CATALOGUE = members(
     fused,
     conv_fused,
     matmul_fused,
+    attention_fused,
     gradients,
     effects,
     scatter,

@@ -58,7 +58,8 @@ def accepts(avals: Any, *, steps: Steps, **_: Any) -> bool:
     return bool(dtypes[0] == dtypes[1] and dtypes[0].kind in "fc" and _dtype(*dtypes, steps=steps) == dtypes[0])
 
 
-def _lowered(steps: Steps, dtype: Any, others: Any) -> Lowered:
+def lowered_after(steps: Steps, dtype: Any, others: Any) -> Lowered:
+    """Steps on a product of that dtype, which lies in a register of its own, and other arguments."""
     dtypes = (dtype, *(each.dtype for each in others))
     return lowered(steps, dtypes, ((True,),) * len(dtypes), own=True)
 
@@ -72,7 +73,7 @@ def _scratch(avals: Any, *, steps: Steps, **params: Any) -> Any:
         length = max(length, shape[-1])
     if dims.known(size):
         length = min(length, size)
-    found = _lowered(steps, a.dtype, others)
+    found = lowered_after(steps, a.dtype, others)
     return tuple(((length,), d) for d, _ in found.registers[1:])
 
 
@@ -81,7 +82,7 @@ def _bound(avals: Any, scratch: Any, *, steps: Steps, **params: Any) -> Any:
     *given, out = avals
     if out.nbytes > BLOCK:
         return None
-    found = _lowered(steps, out.dtype, given[2:])
+    found = lowered_after(steps, out.dtype, given[2:])
     at = len(given)
     registers = [s[: out.size].reshape(out.shape) for s in scratch]
     values = [at, *range(2, at), at, *registers, at]
@@ -95,7 +96,7 @@ def _into(xp: Any, arrays: Any, outs: Any, scratch: Any, *, steps: Steps, **para
     a, b, *others = arrays
     (out,) = outs
     multiply_into(xp, (a, b), outs, (), **params)
-    found = _lowered(steps, out.dtype, others)
+    found = lowered_after(steps, out.dtype, others)
     _finish(found, [xp.broadcast_to(each, out.shape) for each in others], out, scratch)
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from nnc_func.graph.rules import (
     algebra,
+    centred,
     chains,
     channels,
     combine,
     fold,
     fuse,
+    fuse_attention,
     fuse_conv,
     joined_products,
     joining,
@@ -78,8 +80,8 @@ PHASES = (
         ),
     ),
     Phase("recognise", rules_in(recognise, train, weights)),
-    Phase("layout", rules_in(channels)),
-    Phase("fuse", rules_in(fuse_conv, fuse)),
+    Phase("layout", rules_in(centred, channels)),
+    Phase("fuse", rules_in(fuse_conv, fuse_attention, fuse)),
     Phase("combine", rules_in(combine)),
 )
 RULES = tuple(each for phase in PHASES for each in phase.rules)

@@ -52,12 +52,14 @@ def _beside_weights(s, product):
     return (count,) if _along_weights(product) == -1 else (count, 1)
 
 
-def _on_weights(op: Op, w: Any, s: Any, product: Any) -> Any:
+def on_weights(op: Op, w: Any, s: Any, product: Any) -> Any:
+    """The right side's constant: weights times, or over, a factor of each channel of their product."""
     whole = cast(w, dtype=dtype_of(product))
     return folded(Each(op)(whole, reshape(s, shape=_beside_weights(s, product))))
 
 
-def _each_channel(s: Any, product: Any) -> Condition:
+def each_channel(s: Any, product: Any) -> Condition:
+    """It has one number for each channel of the product, or one in all."""
     return that(_by_channel, s, product, says=f"{s} is a number for each channel of {product}")
 
 
@@ -70,7 +72,8 @@ def _products(op: Op) -> Iterator[tuple[Each, Op]]:
         yield Each(op), divide
 
 
-def _shifted_products(op: Op) -> Iterator[tuple[Each, Op]]:
+def shifted_products(op: Op) -> Iterator[tuple[Each, Op]]:
+    """Operators that multiply by weights, and how a constant is added to, or taken from, what they give."""
     if op in (conv2d, transposed, matmul):
         yield Each(op), add
         yield Each(op), subtract
@@ -83,25 +86,27 @@ def fold_scale_into_weights(f, by, x, w: Constant, s: Constant):
     scaled = Each(by)(product, s)
     return (
         rewrite(scaled)
-        .to(f(x, _on_weights(by, w, s, product)))
-        .when(same_aval(product, scaled), _each_channel(s, product), used_once(product))
+        .to(f(x, on_weights(by, w, s, product)))
+        .when(same_aval(product, scaled), each_channel(s, product), used_once(product))
         .up_to(ROUNDING)
         .with_fast_math()
     )
 
 
-@for_each(_shifted_products, "multiplies by weights")
-def fold_batch_norm_into_weights(f, shift, x, w: Constant, m: Constant, s: Constant):
-    """The scale of a batch norm after a product with constant weights is folded into these and into its mean."""
+@for_each(shifted_products, "multiplies by weights")
+def fold_batch_norm_into_weights(f, shift, x, w: Constant, m: Constant, s: Constant, b: Constant):
+    """A batch norm of constants after a product with constant weights is folded into these and one constant."""
     product = f(x, w)
     shifted = Each(shift)(product, m)
     scaled = shifted * s
+    whole = scaled + b
+    offset = folded(b + m * s if shift is add else b - m * s)
     return (
-        rewrite(scaled)
-        .to(Each(shift)(f(x, _on_weights(multiply, w, s, product)), folded(m * s)))
+        rewrite(whole)
+        .to(f(x, on_weights(multiply, w, s, product)) + offset)
         .when(
-            same_aval(product, scaled), same_dtype(m, product), _each_channel(s, product), used_once(product),
-            used_once(shifted),
+            same_aval(product, whole), same_dtype(m, product), each_channel(s, product),
+            *map(used_once, (product, shifted, scaled)),
         )
         .up_to(ROUNDING)
         .with_fast_math()

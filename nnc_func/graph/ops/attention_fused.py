@@ -1,0 +1,164 @@
+"""Attention as one operator, made by rewriting: scores are never all in memory at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nnc_func.device.kernels.linalg import MATMUL, allocating, blas_ready
+from nnc_func.device.kernels.losses import SOFTMAX
+from nnc_func.errors import ShapeError
+from nnc_func.facets import dims, shapes
+from nnc_func.facets.derivatives import NOT_DIFFERENTIABLE
+from nnc_func.facets.kernels import Kernel, reference
+from nnc_func.facets.onnx import matrices as onnx_matrices
+from nnc_func.facets.samples import Samples, Tolerance
+from nnc_func.facets.views import Cost
+from nnc_func.graph.ops.families import Literal, Tensor
+from nnc_func.graph.ops.linalg import matmul
+from nnc_func.graph.ops.losses import softmax
+from nnc_func.graph.ops.matmul_fused import lowered_after
+from nnc_func.graph.ops.steps import Steps, call_steps, one_by_one, step_dtypes, step_flops
+from nnc_func.op import operator
+
+BLOCK = 1 << 19  # bytes of scores at a time: they fit in the second cache
+LEAST = 64  # queries at a time, at least, so that products stay efficient
+
+
+def _scores(q: Any, k: Any, transpose_k: bool) -> Any:
+    return matmul.shape(q, k, transpose_a=False, transpose_b=transpose_k)
+
+
+def _shape(q: Any, k: Any, v: Any, *others: Any, steps: Steps, transpose_k: bool) -> Any:
+    scores = _scores(q, k, transpose_k)
+    if shapes.broadcast(scores, *others) != scores:
+        raise ShapeError(f"attention_blockwise wants others that broadcast to the scores, {scores}, given {others}")
+    softmax.shape(scores, axis=-1)
+    return matmul.shape(scores, v, transpose_a=False, transpose_b=False)
+
+
+def _dtype(q: Any, k: Any, v: Any, *others: Any, steps: Steps, **_: Any) -> Any:
+    scores = matmul.dtype(q, k)
+    if steps:
+        scores = step_dtypes(steps, (scores, *others))[-1]
+    return matmul.dtype(softmax.dtype(scores), v)
+
+
+def _cost(args: tuple[Any, ...], results: tuple[Any, ...], *, steps: Steps, transpose_k: bool) -> Cost:
+    q, k, v, *others = args
+    scores = q.having(shape=_scores(q.shape, k.shape, transpose_k))
+    flops = matmul.cost((q, k), (scores,), transpose_a=False, transpose_b=transpose_k).flops
+    flops += softmax.cost((scores,), (scores,), axis=-1).flops + step_flops(steps, (scores, *others))
+    flops += matmul.cost((scores, v), results, transpose_a=False, transpose_b=False).flops
+    return Cost(flops, threaded=True)
+
+
+def _one_by_one(xp: Any, q: Any, k: Any, v: Any, *others: Any, steps: Steps, transpose_k: bool) -> Any:
+    product = MATMUL[-1].compute
+    assert product is not None
+    assert SOFTMAX[-1].compute is not None
+    scores = product(xp, q, k, transpose_a=False, transpose_b=transpose_k)
+    scores = one_by_one(xp, (scores, *others), steps)[-1]
+    weights = SOFTMAX[-1].compute(xp, scores, axis=-1)
+    return product(xp, weights, v, transpose_a=False, transpose_b=False)
+
+
+# --- block by block --------------------------------------------------------------------------------------
+
+
+def accepts(avals: Any, *, steps: Steps, **params: Any) -> bool:
+    """Whether all of it is of one floating dtype, but for other operands of steps."""
+    dtypes = [a.dtype for a in avals]
+    alike = dtypes[0] == dtypes[1] == dtypes[2] and dtypes[0].kind == "f"
+    return bool(alike and (not steps or step_dtypes(steps, (dtypes[0], *dtypes[3:]))[-1] == dtypes[0]))
+
+
+def _rows(queries: Any, keys: Any, itemsize: int) -> Any:
+    rows = max(LEAST, BLOCK // (keys * itemsize)) if dims.known(keys) and keys else LEAST
+    return min(rows, max(queries, 1)) if dims.known(queries) else rows
+
+
+def _scratch(avals: Any, *, steps: Steps, transpose_k: bool) -> Any:
+    """A block of scores, one number a row, registers of the steps."""
+    q, k, _, *others = avals
+    *_, queries, keys = _scores(q.shape, k.shape, transpose_k)
+    rows = _rows(queries, keys, q.dtype.itemsize)
+    registers = lowered_after(steps, q.dtype, others).registers[1:] if steps else ()
+    return ((rows, keys), q.dtype), ((rows, 1), q.dtype), *(((rows, keys), d) for d, _ in registers)
+
+
+def _into(xp: Any, arrays: Any, outs: Any, scratch: Any, *, steps: Steps, transpose_k: bool) -> None:
+    q, k, v, *others = arrays
+    (out,) = outs
+    whole = _scores(q.shape, k.shape, transpose_k)
+    found = lowered_after(steps, q.dtype, others) if steps else None
+    k = k.swapaxes(-1, -2) if transpose_k else k
+    q, k, v = (blas_ready(xp, xp.broadcast_to(a, (*out.shape[:-2], *a.shape[-2:]))) for a in (q, k, v))
+    beside = [xp.broadcast_to(a, (*out.shape[:-2], *whole[-2:])) for a in others]
+    rows = scratch[0].shape[0]
+    for at in np.ndindex(*out.shape[:-2]):
+        seen = [a[at] for a in beside]
+        for top in range(0, out.shape[-2], rows):
+            part = slice(top, top + rows)
+            block, row, *registers = (s[: min(rows, out.shape[-2] - top)] for s in scratch)
+            xp.matmul(q[at][part], k[at], out=block)
+            if found is not None:
+                call_steps(found, [block, *[a[part] for a in seen], block, *registers, block])
+            assert SOFTMAX[0].into is not None
+            SOFTMAX[0].into(xp, (block,), (block,), (row,), axis=-1)
+            xp.matmul(block, v[at], out=out[at][part])
+
+
+def _result(q: Any, k: Any, v: Any, *others: Any, steps: Steps, transpose_k: bool) -> Any:
+    return _shape(q.shape, k.shape, v.shape, *(a.shape for a in others), steps=steps, transpose_k=transpose_k), q.dtype
+
+
+SCALED = (("multiply", 0, 1),)
+MASKED = (("multiply", 0, 1), ("add", 3, 2))
+CASES = tuple(
+    (tuple((shape, dtype) for shape in given), {"steps": steps, **params})
+    for given, steps, params in (
+        (((3, 4), (4, 5), (5, 2)), (), {}),
+        (((2, 3, 4), (2, 5, 4), (2, 5, 2), ()), SCALED, {"transpose_k": True}),
+        (((2, 2, 3, 4), (2, 1, 5, 4), (2, 1, 5, 6), (), (3, 5)), MASKED, {"transpose_k": True}),
+        (((1, 150, 2), (1, 700, 2), (1, 700, 3), (), (1, 150, 1)), MASKED, {"transpose_k": True}),
+        (((0, 3, 4), (0, 4, 5), (0, 5, 2)), (), {}),
+        (((2, 0, 4), (2, 4, 5), (2, 5, 2)), (), {}),
+        (((3, 4), (4, 5), (2, 5, 2)), (), {}),
+    )
+    for dtype in ("float32", "float64")
+)
+
+
+@operator(
+    shape=_shape,
+    dtype=_dtype,
+    kernels=(
+        Kernel(
+            "rows of scores",
+            compute=allocating(_into, _result, _scratch),
+            into=_into,
+            scratch=_scratch,
+            accepts=accepts,
+            namespaces=frozenset({"numpy"}),
+            infallible=True,
+            copies_strided=True,
+        ),
+        reference(_one_by_one),
+    ),
+    derivative=NOT_DIFFERENTIABLE("it is made after derivatives have been taken: differentiate what it was made of"),
+    cost=_cost,
+    onnx=onnx_matrices.attention_blockwise,
+    tolerance=Tolerance(64.0),
+    samples=Samples(relation="cases", cases=CASES),
+)
+def attention_blockwise(
+    q: Tensor, k: Tensor, v: Tensor, /, *others: Tensor, steps: Literal = (), transpose_k: bool = False
+) -> Tensor:
+    """``softmax(q @ k) @ v`` along the last axis of the scores, which are computed some rows at a time.
+
+    Shapes: ``(…, n, d)``, ``(…, d, m)`` (with `transpose_k` ``(…, m, d)``) and ``(…, m, e)`` give ``(…, n, e)``.
+    Between the first product and the softmax come steps, as those of `matmul_blockwise`: a scale, a mask that is added
+    or chooses. Source: Rabe and Staats, "Self-attention does not need O(n²) memory", 2021; here a row is done at once.
+    """

@@ -1,0 +1,75 @@
+"""Fusion of attention: two products with a softmax between them, some rows of the scores at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nnc_func.facets.dims import known
+from nnc_func.facets.shapes import normalise_axis
+from nnc_func.graph.node import Node, Value
+from nnc_func.graph.ops.attention_fused import accepts, attention_blockwise
+from nnc_func.graph.ops.linalg import matmul
+from nnc_func.graph.ops.losses import softmax
+from nnc_func.graph.ops.matmul_fused import matmul_blockwise
+from nnc_func.graph.origin import merged
+from nnc_func.graph.rules.fuse import now
+from nnc_func.graph.rules.rule import ROUNDING, whole_graph
+
+LEAST = 1 << 18  # bytes of the scores of one head: fewer stay in the caches anyway
+
+
+def _large(scores: Any) -> bool:
+    return all(map(known, scores.shape)) and scores.shape[-2] * scores.shape[-1] * scores.dtype.itemsize >= LEAST
+
+
+def _parts(node: Node, uses: dict[Node, int]) -> tuple[Node, Node] | None:
+    """The softmax and the scores that only this product leads to, if it is attention that is worth it."""
+    if node.op is not matmul or node.params["transpose_a"] or node.params["transpose_b"]:
+        return None
+    weights = node.args[0].node
+    if weights.op is not softmax or uses[weights] != 1 or weights.aval.layout is not None:
+        return None
+    scores = weights.args[0].node
+    if scores.op not in (matmul, matmul_blockwise) or uses[scores] != 1 or scores.params["transpose_a"]:
+        return None
+    along = normalise_axis(weights.params["axis"], weights.aval.ndim) == weights.aval.ndim - 1
+    if not along or weights.aval != scores.aval or not _large(scores.aval):
+        return None
+    q, k, *others = (a.aval for a in scores.args)
+    return (weights, scores) if accepts((q, k, node.args[1].aval, *others), **_params(scores)) else None
+
+
+def _params(scores: Node) -> dict[str, Any]:
+    return {"steps": scores.params.get("steps", ()), "transpose_k": scores.params["transpose_b"]}
+
+
+@whole_graph(numerics=ROUNDING)  # products of some rows are rounded otherwise than those of all
+def fuse_attention(roots: tuple[Value, ...], order: list[Node], builder: Any) -> Any:
+    """Products with softmaxes of products, which nothing else uses, never have all scores in memory."""
+    if builder.operator.type.ops.get(attention_blockwise.name) is not attention_blockwise:
+        return roots, 0
+    if not any(n.op is softmax for n in order):
+        return roots, 0
+    uses: dict[Node, int] = {}
+    for value in (*roots, *(a for n in order for a in n.args)):
+        uses[value.node] = uses.get(value.node, 0) + 1
+    found = {node: parts for node in order if (parts := _parts(node, uses)) is not None}
+    inside = {each for parts in found.values() for each in parts}
+    done: dict[Node, Node] = {}
+    for node in order if found else ():
+        builder.where = node.origin
+        if node in found:
+            done[node] = _fused(node, *found[node], done, builder)
+        elif node not in inside:
+            args = tuple(now(done, a) for a in node.args)
+            done[node] = node if args == node.args else builder.made(node.op, args, node.items, node.avals)
+    return (tuple(now(done, r) for r in roots) if found else roots), len(found)
+
+
+def _fused(node: Node, weights: Node, scores: Node, done: dict[Node, Node], builder: Any) -> Node:
+    builder.where = merged(each.origin for each in (scores, weights, node))
+    q, k, *others = scores.args
+    args = tuple(now(done, a) for a in (q, k, node.args[1], *others))
+    items = attention_blockwise.canonical(_params(scores))
+    made: Node = builder.made(attention_blockwise, args, items, node.avals)
+    return made
