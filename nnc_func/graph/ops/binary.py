@@ -75,7 +75,8 @@ PRODUCT = (
     *(distributes_over(name).of("iu", nearly="fc") for name in ("add", "subtract")),
 )
 QUOTIENT = (
-    *(unit(1, "right").of("iuf", nearly="c"), cancels(1).of("", nearly="biufc")),
+    *(unit(1, "right").of("iuf", nearly="c"), absorbs(0, "left").of("", nearly="biufc")),
+    *(cancels(1).of("", nearly="biufc"),),
     *(odd.of("f", nearly="c"), undone_by("multiply").of("", nearly="fc")),
     *(distributes_over(name, "left").of("", nearly="fc") for name in ("add", "subtract")),
 )
