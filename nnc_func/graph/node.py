@@ -6,7 +6,7 @@ import itertools
 import threading
 from collections.abc import Iterable
 from typing import Any
-from weakref import WeakKeyDictionary, WeakValueDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary, ref
 
 from nnc_func.aval import Aval
 from nnc_func.config import config
@@ -17,6 +17,7 @@ from nnc_func.graph.unpickled import Unpickled
 from nnc_func.op import Op
 
 _serials = itertools.count()
+LEAST_KEYS = 20_000  # of a table that is never swept
 
 
 class Value(Unpickled):
@@ -171,8 +172,13 @@ def _brief(value: Value) -> str:
 class InternTable:
     """The nodes of one Symbol recipe, weakly held: equal pure applications are one node while it lives.
 
+    An application's key has the identities of its operands, not these: whoever is equal to it holds them, and a key
+    keeps nothing alive. Keys of nodes that are gone are swept out when they are as many as those of others.
+
     Attributes
     ----------
+    nodes
+        Keys to weak references; one may be dead.
     walking
         A lock. Who reads several attributes of nodes holds it, or changes one: a graph that is rewritten or planned
         in one thread sees each node as it was before another thread settled it, or after.
@@ -182,10 +188,13 @@ class InternTable:
         Nodes to where else they were asked for; recorded only while `recording` is not 0.
     """
 
-    __slots__ = ("__weakref__", "_lock", "_results", "asked", "literals", "merged", "nodes", "recording", "walking")
+    __slots__ = (
+        "__weakref__", "_lock", "_most", "_results", "asked", "literals", "merged", "nodes", "recording", "walking",
+    )  # fmt: skip
 
     def __init__(self) -> None:
-        self.nodes: WeakValueDictionary[Any, Node] = WeakValueDictionary()
+        self.nodes: dict[Any, ref[Node]] = {}
+        self._most = LEAST_KEYS
         self._results: WeakValueDictionary[Any, Result] = WeakValueDictionary()
         # small constants, equal by their bytes, and their elements on the host: known whatever the device is
         self.literals: WeakKeyDictionary[Node, Any] = WeakKeyDictionary()
@@ -195,13 +204,32 @@ class InternTable:
         self.recording = min(config.spec, 1)
         self.merged: WeakKeyDictionary[Node, list[Origin]] = WeakKeyDictionary()
 
+    def get(self, key: Any) -> Node | None:
+        """The node of that key, while it lives."""
+        found = self.nodes.get(key)
+        return None if found is None else found()
+
     def kept(self, key: Any, node: Node) -> Node:
         """The node of that key: this one, unless another thread has made one meanwhile."""
-        with self._lock:
-            found = self.nodes.get(key)
-            if found is None:
-                found = self.nodes[key] = node
-        return found
+        nodes, mine = self.nodes, ref(node)
+        found = nodes.setdefault(key, mine)  # which nobody can interrupt
+        if found is not mine:
+            with self._lock:
+                other = nodes.get(key, mine)()
+                if other is not None:
+                    return other
+                nodes[key] = mine
+        if len(nodes) > self._most:
+            with self._lock:
+                self._sweep()
+        return node
+
+    def _sweep(self) -> None:
+        """Forget the keys of nodes that are gone."""
+        for key, found in list(self.nodes.items()):
+            if found() is None:
+                del self.nodes[key]
+        self._most = max(LEAST_KEYS, 3 * len(self.nodes))
 
     def merge(self, node: Node, where: Origin) -> None:
         """Record that a node that there is was asked for once more."""
@@ -221,11 +249,13 @@ class InternTable:
     def settle(self, node: Node, op: Op, data: Any) -> None:
         """Make a computed node a leaf that holds its value, so that it may forget its operands."""
         with self.walking:
-            self.nodes.pop((node.op, node.args, node.op.key(node.items)), None)
+            self.nodes.pop((node.op, node.op.key(node.items), *map(id, node.args)), None)
             node.data, node.op, node.args, node.items, node.origin = data, op, (), (), ()
 
     def __len__(self) -> int:
-        return len(self.nodes)
+        with self._lock:
+            self._sweep()
+            return len(self.nodes)
 
 
 def topological(roots: Iterable[Value], stop: Any = ()) -> list[Node]:

@@ -70,8 +70,8 @@ class Symbol(Layer, Generic[A]):
         table = self.table
         if where is None:
             table.asked += 1
-        key = (op, values, op.key(items))
-        node = table.nodes.get(key)
+        key = (op, op.key(items), *map(id, values))
+        node = table.get(key)
         if node is None:
             avals = self.shape.infer(op, tuple([v.aval for v in values]), items)
             if not op.several:
@@ -100,7 +100,7 @@ class Symbol(Layer, Generic[A]):
     def variable(self, variable: Variable) -> Node:
         """The node that stands for a variable's value: one for each variable."""
         key = (VARIABLE, id(variable))
-        node = self.table.nodes.get(key)
+        node = self.table.get(key)
         if node is None:
             node = self.table.kept(key, Node(self.table, VARIABLE, (), (), (variable.aval,), origin(), variable))
         return node
@@ -125,7 +125,7 @@ class Symbol(Layer, Generic[A]):
             mine = array if fresh else np.array(array)
             return self.held(brought(self.device, mine, dtype, place))
         key = (CONSTANT, array.dtype, array.shape, array.tobytes(), place)
-        node = self.table.nodes.get(key)
+        node = self.table.get(key)
         if node is None:
             mine = array.copy()
             mine.flags.writeable = False  # it is shared by all that are equal to it

@@ -24,7 +24,7 @@ class Builder:
         Of constants, what `number_of` found; forgotten after each graph.
     """
 
-    __slots__ = ("numbers", "operator", "shape", "symbol", "table", "where")
+    __slots__ = ("_order", "_users", "numbers", "operator", "shape", "symbol", "table", "where")
 
     def __init__(self, operator: Any) -> None:
         self.operator = operator
@@ -32,15 +32,36 @@ class Builder:
         self.shape = operator.symbol.shape
         self.table = operator.symbol.table
         self.where: Any = ()
+        self.forget()
+
+    def forget(self) -> None:
+        """Forget what was found of a graph."""
         self.numbers: dict[Node, Any] = {}
+        self._order: list[Node] | None = None
+        self._users: dict[Node, list[Node]] = {}
+
+    def users(self, order: list[Node]) -> dict[Node, list[Node]]:
+        """Node to the nodes that use it, as often as they do, of a graph: found once for all passes over it."""
+        if self._order is not order:
+            found: dict[Node, list[Node]] = {}
+            for node in order:
+                for a in node.args:
+                    used = a if type(a) is Node else a.node
+                    listed = found.get(used)
+                    if listed is None:
+                        found[used] = [node]
+                    else:
+                        listed.append(node)
+            self._order, self._users = order, found
+        return self._users
 
     def made(self, op: Op, args: tuple[Value, ...], items: Items, avals: tuple[Any, ...] | None) -> Node:
         """The node of that application, `avals` being what is known of its results already.
 
         It is `Symbol.apply` but for the origin, which would be a line of this library.
         """
-        key = (op, args, op.key(items))
-        node = self.table.nodes.get(key) if op.pure else None
+        key = (op, op.key(items), *map(id, args))
+        node = self.table.get(key) if op.pure else None
         if node is None:
             if avals is None:
                 found = self.shape.infer(op, tuple([a.aval for a in args]), items)

@@ -129,7 +129,7 @@ class Sweep:
 
     def run(self) -> tuple[Value, ...]:
         """The new roots."""
-        done, waiting, result, table = self.done, self.waiting, self.result, self.table
+        done, waiting, result, table, uses = self.done, self.waiting, self.result, self.table, self.uses
         settled, again, found_at = self.of.settled, self.of.again, table.found
         own = table.own_roots if self.own else frozenset()
         changed = False  # whether some node has become another
@@ -162,7 +162,9 @@ class Sweep:
             if found is None:
                 done[new] = new
                 if new is not node:
-                    self.becomes(node, new)
+                    done[node] = new
+                    if uses:
+                        uses[new] = uses.get(new, 0) + uses[node]
             else:
                 changed = True
                 self.replace(node, new, found)
@@ -170,13 +172,34 @@ class Sweep:
 
     def replace(self, node: Node, new: Node, found: Value) -> None:
         """A rule made something of a node on its new operands: bring that to the form in which none fires."""
-        if found.node in self.done:
-            value = self.final(found)
-            self.becomes(node, value)
-            self.done[new] = value
-        else:
-            self.wait(node, new, found)
-            self.settle(node)
+        done = self.done
+        chain: list[tuple[Node, Value, Link]] = []
+        value: Any = found
+        link = self.last
+        while value.node not in done:
+            made = value.node
+            met = made in self.waiting or made is node or made is new or made in [each for each, _, _ in chain]
+            if met or not all(map(self.is_settled, made.args)):
+                self.wait(node, new, found, link)  # it is there already, or what lies below it is not settled
+                for each, after, why in chain:
+                    self.wait(each, each, after, why)
+                self.settle(node, *(each for each, _, _ in chain))
+                return
+            fired = self.fire(made, self.table.at((made.op, *[a.node.op for a in made.args])))
+            if fired is None:
+                self.becomes(made, made)
+                break
+            chain.append((made, fired, self.last))
+            value = fired
+        final = self.final(value)
+        for each, _, _ in chain:
+            done[each] = final
+        self.becomes(node, final)
+        done[new] = final
+
+    def is_settled(self, value: Value) -> bool:
+        """Whether a value is what it will stay."""
+        return self.done.get(value.node) is value.node
 
     def final(self, value: Value) -> Value:
         """What a value has become."""
@@ -234,10 +257,10 @@ class Sweep:
             self.links.setdefault(found.node, link)
         return True
 
-    def settle(self, first: Node) -> None:
-        """Bring a node, and whatever rules make of it, to the form in which no rule fires."""
+    def settle(self, *nodes: Node) -> None:
+        """Bring a node, and whatever rules make of it, to the form in which no rule fires; each waits for the next."""
         done, waiting = self.done, self.waiting
-        stack = [first]
+        stack = [*nodes]
         while stack:
             node = stack[-1]
             if node in done:
@@ -291,12 +314,12 @@ class Sweep:
             self.done[new] = new
             self.becomes(node, new)
         else:
-            self.wait(node, new, found)
+            self.wait(node, new, found, self.last)
 
-    def wait(self, node: Node, new: Node, found: Value) -> None:
+    def wait(self, node: Node, new: Node, found: Value, link: Link) -> None:
         """A rule made `found` of the node on its new operands; it is not settled yet."""
         self.waiting[node] = found
-        self.going[node] = self.last
+        self.going[node] = link
         if new is not node:
             self.waiting[new] = found
             self.twins[node] = new

@@ -89,14 +89,13 @@ Unit = Group | Node
 class _Grouping:
     """The groups of a graph."""
 
-    def __init__(self, order: list[Node], roots: tuple[Value, ...], least: int, several: bool) -> None:
+    def __init__(
+        self, order: list[Node], roots: tuple[Value, ...], users: dict[Node, list[Node]], least: int, several: bool
+    ) -> None:
         self.order, self.least, self.several = order, least, several
         self.asked = {r.node for r in roots}
         self.position = {node: i for i, node in enumerate(order)}
-        self.users: dict[Node, list[Node]] = {}
-        for node in order:
-            for a in node.args:
-                self.users.setdefault(a.node, []).append(node)
+        self.users = users
         self.of: dict[Node, Group] = {}
 
     def made(self) -> dict[Node, Group]:
@@ -180,9 +179,14 @@ def _broadcasts(shape: Any, whole: Any) -> bool:
 
 def _fused(roots: tuple[Value, ...], order: list[Node], builder: Any, least: int) -> Any:
     ops = builder.operator.type.ops
-    if ops.get(blockwise.name) is not blockwise or not any(a.nbytes >= least for n in order for a in _sized(n)):
+    sizes = {id(n.avals): n.avals for n in order}  # few are different
+    if ops.get(blockwise.name) is not blockwise or not any(
+        known(a.nbytes) and a.nbytes >= least for avals in sizes.values() for a in avals
+    ):
         return roots, 0
-    grouping = _Grouping(order, roots, least, ops.get(blockwise_several.name) is blockwise_several)
+    grouping = _Grouping(
+        order, roots, builder.users(order), least, ops.get(blockwise_several.name) is blockwise_several
+    )
     groups = grouping.made()
     if not groups:
         return roots, 0
@@ -190,10 +194,6 @@ def _fused(roots: tuple[Value, ...], order: list[Node], builder: Any, least: int
     for root in roots:
         rebuilding.reach(root.node)
     return tuple(now(rebuilding.done, r) for r in roots), len({id(g) for g in groups.values()})
-
-
-def _sized(node: Node) -> Iterator[Any]:
-    return (a for a in node.avals if known(a.nbytes))
 
 
 def now(done: dict[Node, Any], value: Value) -> Value:

@@ -59,16 +59,12 @@ def _feeding(members: list[Node], users: dict[Node, list[Node]], asked: set[Node
 
 
 def _groups(
-    order: list[Node], roots: tuple[Value, ...], op: Any, accepts: Callable[..., bool]
+    order: list[Node], roots: tuple[Value, ...], users: dict[Node, list[Node]], op: Any, accepts: Callable[..., bool]
 ) -> dict[Node, list[Node]]:
     """Last node of each group to its nodes, operands first.
 
     Of two products that are added the last is finished with the sum, so none waits for others that come after it.
     """
-    users: dict[Node, list[Node]] = {}
-    for node in order:
-        for a in node.args:
-            users.setdefault(a.node, []).append(node)
     place, asked = {node: i for i, node in enumerate(order)}, {r.node for r in roots}
     taken: set[Node] = set()
     found: dict[Node, list[Node]] = {}
@@ -90,7 +86,7 @@ def _finished(roots: tuple[Value, ...], order: list[Node], builder: Any, op: Any
     """The graph with what follows each of these products computed with it."""
     if builder.operator.type.ops.get(by.name) is not by or not any(n.op is op for n in order):
         return roots, 0
-    groups = _groups(order, roots, op, accepts)
+    groups = _groups(order, roots, builder.users(order), op, accepts)
     if not groups:
         return roots, 0
     inside = {node for members in groups.values() for node in members}
@@ -101,7 +97,7 @@ def _finished(roots: tuple[Value, ...], order: list[Node], builder: Any, op: Any
             builder.where = merged(step.origin for step in groups[node])
             done[node] = _fused(groups[node], done, builder, by)
         elif node not in inside:
-            args = tuple(now(done, a) for a in node.args)
+            args = tuple([done[a] if type(a) is Node else now(done, a) for a in node.args])
             done[node] = node if args == node.args else builder.made(node.op, args, node.items, node.avals)
     return tuple(now(done, r) for r in roots), len(groups)
 

@@ -35,6 +35,8 @@ class Rewriting:
         What records each rewrite, where that is asked for; whether it measures attempts as well.
     tallies
         Rule name to its counts.
+    version, seen
+        Counts the graphs on the way; names of passes to the one that each has seen last.
     """
 
     def __init__(self, roots: tuple[Value, ...], sides: Sides | None, watch: Watch | None) -> None:
@@ -45,6 +47,8 @@ class Rewriting:
         self.settled: set[Node] = set()
         self.asked: list[tuple[Node, Node, int]] = []
         self.again: set[Node] = set()
+        self.version = 0
+        self.seen: dict[str, int] = {}
         self._order: list[Node] | None = None
         self._uses: dict[Node, int] | None = None
         self.before = self.nodes()
@@ -70,16 +74,22 @@ class Rewriting:
 
     def phase(self, table: Table) -> None:
         """Bring the roots to the form in which no rule of the phase fires, or of those before it."""
-        fired = bool(table.own) and self.settle(table, own=True)
+        if table.own:
+            self.settle(table, own=True)
         for _ in range(BOUND):
-            passed = False
-            for each in table.passes if fired else table.own_passes:
-                passed |= self.passed(each, table)
-            if not passed:
+            passed = [each for each in table.own_passes if self.passed(each, table)]
+            if not passed or not self.settle(table, own=False):
                 return
-            fired = True
+        raise self._endless("rounds")
+
+    def close(self, table: Table) -> None:
+        """Bring the roots to the form in which no pass finds anything that rewriting after it has made possible."""
+        for _ in range(BOUND):
+            late = [each for each in table.passes if self.seen.get(each.name) != self.version]
+            if not [each for each in late if self.passed(each, table)]:
+                return
             self.settle(table, own=False)
-        raise RuleError(f"rewriting does not end: after {BOUND} rounds {self._busiest()} still fire")
+        raise self._endless("rounds")
 
     def settle(self, table: Table, own: bool) -> bool:
         """Sweep over the graph until no rule fires any more; whether one did."""
@@ -97,13 +107,14 @@ class Rewriting:
             if not self.again:
                 return fired
             own = False
-        raise RuleError(f"rewriting does not end: after {BOUND} sweeps {self._busiest()} still fire")
+        raise self._endless("sweeps")
 
     def move(self, roots: tuple[Value, ...]) -> None:
         """Go on with other roots; on what has other numbers of users in them rules are tried again."""
         if roots == self.roots:
             return
         self.roots = roots
+        self.version += 1
         self._order = self._uses = None
         if self.asked:
             uses, settled = self.uses(), self.settled
@@ -113,6 +124,7 @@ class Rewriting:
 
     def passed(self, each: Pass, table: Table) -> bool:
         """One pass over the graph; whether it found something."""
+        self.seen[each.name] = self.version
         start = perf_counter()
         roots = self.roots
         given, times = each.function(roots, self.nodes(), table.builder)
@@ -144,10 +156,11 @@ class Rewriting:
             if (inferred if node.op.several else (inferred,)) != node.avals:
                 raise RuleError(f"rewriting made {node!r}, whose operands give {inferred!r}")
 
-    def _busiest(self) -> str:
-        """Names of the rules that fired most."""
+    def _endless(self, what: str) -> RuleError:
+        """Names the rules that fired most."""
         most = max(c.matched for c in self.tallies.values())
-        return " and ".join(sorted(n for n, c in self.tallies.items() if 2 * c.matched > most))
+        names = " and ".join(sorted(n for n, c in self.tallies.items() if 2 * c.matched > most))
+        return RuleError(f"rewriting does not end: after {BOUND} {what} {names} still fire")
 
 
 def rewritten(tables: Iterable[Table], roots: Iterable[Value], trace: bool = False, measure: bool = False) -> Rewritten:
@@ -167,9 +180,10 @@ def rewritten(tables: Iterable[Table], roots: Iterable[Value], trace: bool = Fal
         if watch is not None:
             watch.phase = table.name
         of.phase(table)
+    of.close(listed[-1])
     if config.spec:
         of.verify(builder)
-    builder.numbers.clear()
+    builder.forget()
     before, after = of.before, of.nodes()
     return Rewritten(
         of.roots,
