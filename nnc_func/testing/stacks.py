@@ -137,11 +137,24 @@ class _Checking:
         return bool(missing)
 
     def lacks_operators(self, what: str) -> bool:
-        """Whether there is not all of which derivatives and updates are made; then `what` is left out."""
-        missing = sorted({*CATALOGUE} - {*self._available()})
+        """Whether the catalogue has not all of which derivatives and updates are made; then `what` is left out."""
+        missing = sorted({*CATALOGUE} - {*self.catalogue})
         if missing:
             self.left_out.append(f"{what}: there is no {', '.join(missing[:4])}{' …' if len(missing) > 4 else ''}")
         return bool(missing)
+
+    def asked(self, layer: str, what: str, check: Callable[[], Any]) -> bool:
+        """Whether a check was made; where the device has not what it takes, that is left out."""
+        try:
+            with _blaming(layer):
+                check()
+        except AssertionError as error:
+            why = next((each for each in _causes(error) if _refuses(each)), None)
+            if why is None:
+                raise
+            self.left_out.append(f"{what}: the device refuses what it takes: {why}")
+            return False
+        return True
 
     def computes(self) -> bool:
         """Whether the device has elements: one that infers and counts has none."""
@@ -268,9 +281,11 @@ class _Checking:
         if self.lacks_operators("gradients"):
             return
         drawing = programs(smooth=True, most_steps=8, operators=self._available())
-        with _blaming("autodiff"):
-            differential(drawing, self._stacks(), examples=self.profile.gradients, gradients=True)
-        self.holds("autodiff", "gradients are those of the eager stack", self._count("gradients"))
+        examples = self.profile.gradients
+        if self.asked(
+            "autodiff", "gradients", lambda: differential(drawing, self._stacks(), examples=examples, gradients=True)
+        ):
+            self.holds("autodiff", "gradients are those of the eager stack", self._count("gradients"))
 
     def training(self) -> None:
         """A few steps of a small network give the losses that they give on the eager stack."""
@@ -278,12 +293,8 @@ class _Checking:
             return
         if self.lacks_operators("training"):
             return
-        from nnc_func.stacks import eager
-
-        with _blaming("nn"):
-            found, wanted = _losses(self.stack), _losses(eager())
-            assert np.allclose(found, wanted, rtol=1e-4), f"losses are {found}, on the eager stack {wanted}"
-        self.holds("nn", "a training step is the eager stack's", f"{STEPS} steps of a small network")
+        if self.asked("nn", "training", lambda: _trains(self.stack)):
+            self.holds("nn", "a training step is the eager stack's", f"{STEPS} steps of a small network")
 
     def errors(self) -> None:
         """Misuse is refused with the same kinds of errors as on the eager stack."""
@@ -315,6 +326,19 @@ def _blaming(layer: str) -> Iterator[None]:
         yield
     except (AssertionError, NncError) as error:
         raise AssertionError(f"{layer}: {error}") from error
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__
+
+
+def _trains(stack: Any) -> None:
+    from nnc_func.stacks import eager
+
+    found, wanted = _losses(stack), _losses(eager())
+    assert np.allclose(found, wanted, rtol=1e-4), f"losses are {found}, on the eager stack {wanted}"
 
 
 def _losses(stack: Any) -> list[float]:

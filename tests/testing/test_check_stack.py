@@ -71,6 +71,19 @@ def test_what_a_device_has_not_is_left_out_by_name() -> None:
     assert "exp: the device refuses it: exp is not for this device" in found.left_out
 
 
+def test_gradients_that_take_what_a_device_has_not_are_left_out() -> None:
+    gradients = checking._Checking(small(EAGER), checking.PROFILES["quick"])
+    assert not gradients.asked("autodiff", "gradients", _no_exponential)
+    assert gradients.left_out == ["gradients: the device refuses what it takes: exp is not for this device"]
+
+
+def _no_exponential() -> None:
+    try:
+        Meagre().bind(CATALOGUE["exp"], 1.0)
+    except DeviceError as error:
+        raise AssertionError("differentiated") from error
+
+
 def test_a_profile_is_quick_or_full() -> None:
     with pytest.raises(OperatorError, match="'quick' or 'full', given 'slow'"):
         check_stack(LAZY, profile="slow")
