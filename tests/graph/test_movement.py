@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -61,7 +62,12 @@ def ran(f: Any, *shapes: Any, dtype: str = "float64", lazy: Any = LAZY) -> list[
         (lambda o, x, y: o.permute_dims(o.matmul(o.permute_dims(x), y)), [(3, 2), (3, 4)], ["matmul"]),
         (lambda o, x, y: o.tensordot(o.permute_dims(x, axes=(0, 2, 1)), y, axes=((2,), (0,))), [(2, 3, 4), (3, 5)],
          ["tensordot"]),
-        # slices
+        # slices and gathers
+        (lambda o, x: o.take(x, np.array([3, 1, -5]), axis=0), [(5, 4)], ["take"]),
+        (lambda o, x: o.take(x, np.array([3, 1, -6]), axis=0), [(6, 4)], ["take"]),
+        (lambda o, x: o.take(x, np.array([4, 2, -6]), axis=0), [(6, 4)], ["slice"]),
+        (lambda o, x: o.take(x, np.array(1), axis=1), [(5, 4)], ["slice", "reshape"]),
+        (lambda o, x: o.take(o.stack(o.sin(x), x, axis=0), np.array(1), axis=0), [(5, 4)], []),
         (lambda o, x: o.sin(x)[1:3], [(5, 4)], ["slice", "sin"]),
         (lambda o, x, y: (x * y)[:, 1], [(5, 4), (5, 4)], ["slice", "slice", "multiply", "reshape"]),
     ],
@@ -277,3 +283,44 @@ def test_any_sum_of_products(data: Any) -> None:
         return total
 
     ran(f, (*batch, 8, 3), (3, 16), lazy=FREELY)
+
+
+# --- chains of products ----------------------------------------------------------------------------------
+
+
+def _multiplications(lazy: Any, root: Any) -> int:
+    nodes = lazy.graph.optimised(lazy.graph.close([], [root.value]))[0].nodes
+    return sum(
+        n.aval.size * n.args[0].shape[0 if n.params["transpose_a"] else 1] for n in nodes if n.op.name == "matmul"
+    )
+
+
+def test_a_chain_of_products_takes_the_fewest_multiplications() -> None:
+    o = FREELY.ops
+    # the example of Cormen, Leiserson, Rivest and Stein, Introduction to Algorithms, 15.2
+    extents = (30, 35, 15, 5, 10, 20, 25)
+    matrices = [FREELY.variable(f"m{i}", np.ones(pair)) for i, pair in enumerate(itertools.pairwise(extents))]
+    root = matrices[0]
+    for each in matrices[1:]:
+        root = o.matmul(root, each)
+    assert _multiplications(FREELY, root) == 15_125
+
+
+@given(data=st.data())
+def test_any_chain_of_products(data: Any) -> None:
+    draw = data.draw
+    count = draw(st.integers(2, 6))
+    extents = [draw(st.sampled_from([1, 2, 3, 7])) for _ in range(count + 1)]
+    flags = [draw(st.booleans()) for _ in range(count)]
+    shapes = [(n, m) if flag else (m, n) for m, n, flag in zip(extents, extents[1:], flags, strict=False)]
+    cuts = [draw(st.integers(0, 5)) for _ in range(count)]
+
+    def f(o: Any, *xs: Any) -> Any:
+        listed = [(x, flag) for x, flag in zip(xs, flags, strict=True)]
+        for cut in cuts[1:]:
+            k = cut % (len(listed) - 1)
+            (a, left), (b, right) = listed[k : k + 2]
+            listed[k : k + 2] = [(o.matmul(a, b, transpose_a=left, transpose_b=right), False)]
+        return listed[0][0]
+
+    ran(f, *shapes, lazy=FREELY)
