@@ -6,6 +6,7 @@ whether it fires at all, saves anything and comes to an end, and whether its con
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -252,11 +253,10 @@ class Checking:
         return found
 
     def _depends_on_kernels(self, level: Numerics) -> bool:
-        """Whether what an operator does at that level is its kernel's affair, and may differ elsewhere."""
-        met = {n.op for _, i, o in self.kept for n in topological([i.root, o.new or i.root]) if n.args}
+        """Whether what the rule does at that level is the affair of operators' kernels, and may differ elsewhere."""
         if level == SIGNED_ZERO:
-            return any(op.name in EITHER_ZERO for op in met)
-        return any(op.tolerance != BITWISE for op in met)
+            return any(n.op.name in EITHER_ZERO for _, i, _ in self.kept for n in topological([i.root]))
+        return any(_rounding(i.root) != _rounding(o.new or i.root) for _, i, o in self.kept)
 
     def _witness(self, family: Sequence[Any], wanted: Any) -> Found[Any] | None:
         def test(choose: Choices) -> tuple[Drawn, tuple[int, ...]] | None:
@@ -277,6 +277,12 @@ class Checking:
         found += repeats_work(self.trial, [(self.whole[r], i) for r, i, _ in self.kept])
         found += ends_and_agrees(self.rule, self.operator, [(i, o) for _, i, o in self.kept[:OPTIMISED]])
         return found
+
+
+def _rounding(root: Any) -> Counter[Any]:
+    """Applications in a graph whose kernels round by themselves."""
+    nodes = [n for n in topological([root]) if n.args and n.op.tolerance != BITWISE]
+    return Counter((n.op, n.items, tuple(a.dtype for a in n.args)) for n in nodes)
 
 
 def _moves(outcome: Outcome) -> bool:
