@@ -8,6 +8,7 @@ from nnc_func.deferred import deferred
 from nnc_func.device.cpu import NumPy
 
 if TYPE_CHECKING:
+    from nnc_func.device.exact import Exact
     from nnc_func.device.gpu import CuPy
     from nnc_func.device.null import Null
     from nnc_func.device.places import Placed, Places
@@ -17,6 +18,7 @@ else:
         __name__,
         {
             "CuPy": "nnc_func.device.gpu",
+            "Exact": "nnc_func.device.exact",
             "Null": "nnc_func.device.null",
             "Placed": "nnc_func.device.places",
             "Places": "nnc_func.device.places",
@@ -24,4 +26,4 @@ else:
         },
     )
 
-__all__ = ["CuPy", "Null", "NumPy", "Placed", "Places", "Strict"]
+__all__ = ["CuPy", "Exact", "Null", "NumPy", "Placed", "Places", "Strict"]

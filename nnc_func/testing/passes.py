@@ -63,7 +63,7 @@ def on_programs(rule: Pass, builder: Any, examples: int) -> OnPrograms:
 def difference(rule: Pass, builder: Any, program: Program) -> tuple[str, bool]:
     """What the pass does wrong to a program, and whether it did something."""
     feeds: dict[Node, Any] = {}
-    roots = _built(program, builder.operator, feeds)
+    roots = roots_of(program, builder.operator, feeds)
     found = applied(rule, builder, roots)
     if found is None:
         return "", False
@@ -76,7 +76,8 @@ def difference(rule: Pass, builder: Any, program: Program) -> tuple[str, bool]:
     return why or ("it finds something the second time" if applied(rule, builder, found) else ""), True
 
 
-def _built(program: Program, operator: Any, feeds: dict[Node, Any]) -> tuple[Value, ...]:
+def roots_of(program: Program, operator: Any, feeds: dict[Node, Any]) -> tuple[Value, ...]:
+    """A program as a graph of that stack: its outputs and the variables' next values; `feeds` is given the leaves'."""
     leaves = []
     for leaf in program.leaves:
         if leaf.kind in (INPUT, VARIABLE):

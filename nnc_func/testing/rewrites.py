@@ -19,8 +19,10 @@ from nnc_func.graph.rules.match import Builder, Compiled, compiled
 from nnc_func.graph.rules.pattern import Folded, parts
 from nnc_func.graph.rules.rule import EXACT, SIGNED_ZERO, AnyRule, Numerics, Pass, Rule
 from nnc_func.testing.counterexamples import code
+from nnc_func.testing.exactly import without_rounding
 from nnc_func.testing.instances import Instance
 
+FAILS = "after it the program fails"
 Users = Callable[[Value], int]
 
 
@@ -128,6 +130,8 @@ class Trial:
             return Outcome()  # not a legal graph after all
         numerics, fast = rule.numerics, rule.fast_math
         why = both.difference(numerics, fast)
+        if not why and numerics > SIGNED_ZERO:
+            why = without_rounding(old, new, feeds)
         if why:
             return Outcome(new, why)
         moves = fast and bool(both.difference(numerics))
@@ -176,7 +180,7 @@ class Values:
     def difference(self, numerics: Numerics, fast_math: bool = False) -> str:
         """How they differ by more than that; empty where they do not."""
         if self.failure:
-            return f"after it the program fails: {self.failure}"
+            return f"{FAILS}: {self.failure}"
         why = differs(self.was, self.now, numerics, fast_math, None, self.scale)
         if why and numerics > SIGNED_ZERO:
             why = differs(self.was, self.now, numerics, fast_math, self.oracle(), self.scale)

@@ -6,7 +6,6 @@ whether it fires at all, saves anything and comes to an end, and whether its con
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,7 +18,7 @@ from nnc_func.graph.rules.conditions import SOUNDNESS
 from nnc_func.graph.rules.rule import EXACT, SIGNED_ZERO, AnyRule, Numerics, Pass, Rewriter, Rule
 from nnc_func.testing.choices import Choices, Found, search, shrunk
 from nnc_func.testing.instances import FIRST, Instance, made
-from nnc_func.testing.rewrites import Outcome, Trial, quiet, size_of, told_of
+from nnc_func.testing.rewrites import FAILS, Outcome, Trial, quiet, size_of, told_of
 from nnc_func.testing.together import ends_and_agrees
 from nnc_func.testing.unknown import wrong_where_unknown
 from nnc_func.testing.worth import never_saves, repeats_work
@@ -195,7 +194,13 @@ class Checking:
     def drawn(self, family: Sequence[Any], choose: Choices) -> Drawn | None:
         """A rule, a graph for it and what becomes of that; None where what was drawn does not go together."""
         drawn = made(tuple(family), self.operator, choose)
-        return None if drawn is None else (*drawn, self.trial.outcome(*drawn))
+        if drawn is None:
+            return None
+        rule, instance = drawn
+        outcome, whole = self.trial.outcome(rule, instance), self.whole.get(rule)
+        if outcome.why.startswith(FAILS) and whole and self.trial.attempt(whole, instance.root) is None:
+            outcome = Outcome()  # an empty result, say, of which nothing need be computed
+        return rule, instance, outcome
 
     def wrong(self, family: Sequence[Any]) -> Any:
         """What finds graphs on which a rule of the family is wrong."""
@@ -256,7 +261,7 @@ class Checking:
         """Whether what the rule does at that level is the affair of operators' kernels, and may differ elsewhere."""
         if level == SIGNED_ZERO:
             return any(n.op.name in EITHER_ZERO for _, i, _ in self.kept for n in topological([i.root]))
-        return any(_rounding(i.root) != _rounding(o.new or i.root) for _, i, o in self.kept)
+        return any(n.op.tolerance != BITWISE for _, i, o in self.kept for n in topological([i.root, o.new or i.root]))
 
     def _witness(self, family: Sequence[Any], wanted: Any) -> Found[Any] | None:
         def test(choose: Choices) -> tuple[Drawn, tuple[int, ...]] | None:
@@ -277,12 +282,6 @@ class Checking:
         found += repeats_work(self.trial, [(self.whole[r], i) for r, i, _ in self.kept])
         found += ends_and_agrees(self.rule, self.operator, [(i, o) for _, i, o in self.kept[:OPTIMISED]])
         return found
-
-
-def _rounding(root: Any) -> Counter[Any]:
-    """Applications in a graph whose kernels round by themselves."""
-    nodes = [n for n in topological([root]) if n.args and n.op.tolerance != BITWISE]
-    return Counter((n.op, n.items, tuple(a.dtype for a in n.args)) for n in nodes)
 
 
 def _moves(outcome: Outcome) -> bool:

@@ -380,3 +380,14 @@ def position_of_smallest(x, a: Param):
 def cumulate_backwards(x, a: Param):
     """A running sum of what is turned around is the running sum, turned around."""
     return rewrite(cumulative_sum(flip(x, axis=a), axis=a)).to(flip(cumulative_sum(x, axis=a), axis=a))
+
+
+def _is_narrowly_stored(x: Any) -> bool:
+    return bool(x.dtype == "float32")
+
+
+@rule
+def third_of_few_digits(x):
+    """A third is written with few digits, so that narrow numbers are about what they were."""
+    third = x / 3.0
+    return rewrite(third).to(x * 0.333333).when(that(_is_narrowly_stored, x), same_aval(x, third)).up_to(ROUNDING)

@@ -67,6 +67,10 @@ def shows_a_difference(report: Report) -> None:
         assert (before.dtype, before.shape, before.tobytes()) != (after.dtype, after.shape, after.tobytes()), report
 
 
+def test_what_tolerance_hides_is_seen_without_rounding(lazy: Any) -> None:
+    assert "differs without rounding" in examined(planted.third_of_few_digits, lazy).counterexample
+
+
 def test_there_are_enough_of_them() -> None:
     assert len(PLANTED) >= 30
     assert len({r.name for r in PLANTED}) == len(PLANTED)
