@@ -18,6 +18,7 @@ from attrs import field
 
 from nnc_func.aval import Aval
 from nnc_func.device.arrays import ArrayDevice
+from nnc_func.device.namespace import check_dtypes
 from nnc_func.errors import DeviceError
 from nnc_func.facets.dtypes import kind_of
 from nnc_func.layer import layer
@@ -334,7 +335,7 @@ class Exact(ArrayDevice):
         """
         found = super().bind(op, *args, **params)
         arrays = self.arrays(op, args)
-        dtypes = op.dtype(*(a.dtype for a in arrays), **dict(op.canonical(params)))
+        dtypes = check_dtypes(op, tuple(map(self.aval, arrays)), op.canonical(params))
         if op.several:
             return tuple(self.xp.array(f.elements, d) for f, d in zip(found, dtypes, strict=True))
         return self.xp.array(found.elements, dtypes)

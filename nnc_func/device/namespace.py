@@ -122,8 +122,8 @@ def by_shape(op: Op) -> bool:
     return any(k.by_shape for k in op.kernels)
 
 
-def check_dtypes(op: Op, avals: tuple[Aval, ...], items: Items) -> None:
-    """Refuse what the operator's dtype rule refuses: a bare device is as strict as a stack.
+def check_dtypes(op: Op, avals: tuple[Aval, ...], items: Items) -> Any:
+    """The dtypes of the results; what the operator's dtype rule refuses is: a bare device is as strict as a stack.
 
     Raises
     ------
@@ -131,7 +131,7 @@ def check_dtypes(op: Op, avals: tuple[Aval, ...], items: Items) -> None:
         The operator does not take these dtypes.
     """
     try:
-        op.dtype(*(a.dtype for a in avals), **dict(items))
+        return op.dtype(*(a.dtype for a in avals), **dict(items))
     except TypeError as error:
         raise DTypeError(f"{op.name}({', '.join(map(repr, avals))}): {error}") from None
 
