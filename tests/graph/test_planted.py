@@ -50,7 +50,7 @@ def test_a_planted_fault_is_refuted(each: Any, lazy: Any) -> None:
     if wanted is None:
         assert report.counterexample
         assert 1 <= report.nodes <= NODES
-        if "stack.compile" not in report.counterexample:
+        if "stack.compile" not in report.counterexample and "without rounding" not in report.counterexample:
             shows_a_difference(report)
     else:
         assert not report.counterexample
