@@ -261,7 +261,8 @@ class Checking:
         """Whether what the rule does at that level is the affair of operators' kernels, and may differ elsewhere."""
         if level == SIGNED_ZERO:
             return any(n.op.name in EITHER_ZERO for _, i, _ in self.kept for n in topological([i.root]))
-        return any(n.op.tolerance != BITWISE for _, i, o in self.kept for n in topological([i.root, o.new or i.root]))
+        met = {n.op for _, i, o in self.kept for n in topological([i.root, o.new or i.root]) if n.args}
+        return any(op.tolerance != BITWISE for op in met)
 
     def _witness(self, family: Sequence[Any], wanted: Any) -> Found[Any] | None:
         def test(choose: Choices) -> tuple[Drawn, tuple[int, ...]] | None:
