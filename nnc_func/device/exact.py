@@ -245,8 +245,11 @@ class ExactNamespace:
         wanted = np.dtype(wanted or "float64")
         if kind_of(wanted) != "f":
             return ExactArray(host, wanted, self)
+        numbers = host.ravel().tolist()
+        if host.dtype == object and any(type(n) is float for n in numbers):
+            raise DeviceError("what was computed is not rational: a root, or a power with a broken exponent")
         elements = np.empty(host.shape, object)
-        elements.ravel()[...] = [self.number(n) for n in host.ravel().tolist()]
+        elements.ravel()[...] = [self.number(n) for n in numbers]
         return ExactArray(elements, wanted, self)
 
 

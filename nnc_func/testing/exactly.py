@@ -15,6 +15,7 @@ from nnc_func.graph.leaves import CONSTANT, INPUT
 from nnc_func.graph.node import Node, Value, topological
 
 RESIDUES, RATIONALS = Exact(modular=True), Exact()
+SIMPLE = (1e-3, 1e3)  # constants: smaller and larger ones vanish beside each other
 MOST = 4096  # elements of a value on the way: the numbers are Python's
 
 
@@ -36,13 +37,24 @@ def without_rounding(old: Value, new: Value, feeds: Mapping[Node, Any]) -> str:
     >>> without_rounding(((x + y) * (x - y)).value, (x * x - y).value, feeds)
     'it differs without rounding: modulo a prime, at a random point'
     """
-    if kind_of(old.dtype) != "f" or any(a.size > MOST for n in topological([old, new]) for a in n.avals):
+    order = topological([old, new])
+    if kind_of(old.dtype) != "f" or any(a.size > MOST for n in order for a in n.avals):
         return ""
+    if not all(_is_simple(n.data) for n in order if n.op is CONSTANT):
+        return ""  # what is made of such a constant is rounded while rewriting
     for device, where in ((RESIDUES, "modulo a prime, at a random point"), (RATIONALS, "as rationals")):
         found = _computed(device, old, new, feeds)
         if found is not None:
             return "" if _alike(*found) else f"it differs without rounding: {where}"
     return ""
+
+
+def _is_simple(constant: Any) -> bool:
+    """Whether what numbers are made of such ones, rounded, are still near to simple fractions."""
+    if kind_of(constant.dtype) != "f":
+        return True
+    numbers = np.abs(constant[constant != 0].astype("float64"))
+    return bool(np.all((numbers >= SIMPLE[0]) & (numbers <= SIMPLE[1])))
 
 
 def _computed(device: Exact, old: Value, new: Value, feeds: Mapping[Node, Any]) -> tuple[Any, Any] | None:

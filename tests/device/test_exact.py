@@ -78,6 +78,8 @@ def test_what_is_not_rational_is_refused(modular: bool) -> None:
         with pytest.raises(NncError, match=name):
             getattr(stack(modular).ops, name)(np.float32([2]))
     with pytest.raises(NncError):
+        stack(modular).ops.power(np.float32([2]), 0.1)
+    with pytest.raises(NncError):
         stack(modular).ops.divide(1.0, np.float32([0]))
     with pytest.raises(NncError, match="does not cut off"):
         stack(modular).ops.cast(np.float32([2]), dtype="int32")
