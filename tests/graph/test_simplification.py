@@ -11,7 +11,7 @@ import pytest
 import nnc_func as nnc
 from nnc_func.aval import Aval
 from nnc_func.graph.node import topological
-from tests.graph.rewriting import OPTIMISER, bind, check_equal, names, variable
+from tests.graph.rewriting import OPTIMISER, bind, check_equal, names, values, variable
 
 SEED, OTHER = np.array([1, 2], np.uint64), np.array([1, 3], np.uint64)
 
@@ -116,3 +116,39 @@ def test_sums_and_differences_of_floats_are_not_regrouped_without_fast_math() ->
     whole = [variable(n, (2, 3), "int32") for n in "nm"]
     wrapping = bind("subtract", bind("add", *whole), whole[1])
     assert OPTIMISER.optimise([wrapping]).roots == (whole[0],)
+
+
+# --- fills ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("op", "value", "dtype", "wanted"),
+    [
+        ("sum", 3, "float32", 3.0 * 2**20),
+        ("mean", 3, "float32", 3.0),
+        ("max", 0.1, "float32", float(np.float32(0.1))),
+        ("sum", 7, "int32", 7 * 2**20),
+        ("min", -1, "int64", -1),
+    ],
+)
+def test_reductions_of_large_fills_are_numbers(op: str, value: Any, dtype: str, wanted: Any) -> None:
+    root = bind(op, bind("full", shape=(1024, 1024), value=value, dtype=dtype))
+    (found,) = OPTIMISER.optimise([root]).roots
+    assert found.node.op.name in ("full", "constant")
+    assert values([found], {})[0] == np.asarray(wanted, found.dtype)
+
+
+def test_sums_of_fills_that_round_are_computed() -> None:
+    root = bind("sum", bind("full", shape=(1024, 1024), value=0.1, dtype="float32"))
+    assert OPTIMISER.optimise([root]).roots == (root,)
+
+
+def test_fills_stay_fills_when_they_are_cast_or_cut() -> None:
+    filled = bind("full", shape=(1024, 64), value=2, dtype="int32")
+    (found,) = OPTIMISER.optimise([bind("cast", filled, dtype="float32")]).roots
+    assert found is bind("full", shape=(1024, 64), value=2.0, dtype="float32")
+    (found,) = OPTIMISER.optimise(
+        [bind("flip", bind("slice", filled, starts=(1, 0), stops=(9, 4), steps=(2, 1)))]
+    ).roots
+    assert found.node.op.name == "full"
+    assert found.shape == (4, 4)

@@ -4,12 +4,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from nnc_func.errors import NncError
 from nnc_func.facets import shapes
+from nnc_func.facets.dims import known
 from nnc_func.facets.dtypes import kind_of, limits_of
 from nnc_func.graph.leaves import CONSTANT
 from nnc_func.graph.ops import CATALOGUE as OPS
@@ -31,7 +33,9 @@ from nnc_func.op import Op
 
 cast, full, reshape, permute_dims = OPS["cast"], OPS["full"], OPS["reshape"], OPS["permute_dims"]
 broadcast_to, expand_dims, squeeze = OPS["broadcast_to"], OPS["expand_dims"], OPS["squeeze"]
-MOVES = frozenset((reshape, permute_dims, broadcast_to, expand_dims, squeeze))
+MOVES = frozenset(
+    (reshape, permute_dims, broadcast_to, expand_dims, squeeze, *(OPS[n] for n in ("flip", "slice", "tile")))
+)
 
 
 # --- constants -----------------------------------------------------------------------------------------
@@ -46,7 +50,7 @@ def _constant_operands(op: Op, operands: tuple[Op, ...]) -> bool:
 
 
 def _filled_operands(op: Op, operands: tuple[Op, ...]) -> bool:
-    elementwise = op.shape is shapes.broadcast and op.pure and not op.several
+    elementwise = (op.shape is shapes.broadcast and op.pure and not op.several) or op is cast
     return elementwise and full in operands and all(o is CONSTANT or o is full for o in operands)
 
 
@@ -124,6 +128,46 @@ def move_full(f, _, s: Param, v: Param, d: Param):
     """A fill in another shape is a fill of that shape."""
     moved = f(apply(full, shape=s, value=v, dtype=d))
     return rewrite(moved).to(apply(full, shape=shape_of(moved), value=v, dtype=dtype_of(moved)))
+
+
+def _reductions(op: Op) -> Iterator[tuple[Each, bool]]:
+    """Reductions of which the result, for equal elements, is that element; or their sum."""
+    if op.name in ("max", "min", "mean", "sum"):
+        yield Each(op), op.name == "sum"
+
+
+@computed
+def _reduced(value: Any, x: Any, result: Any, adds: bool) -> Any:
+    """What the elements of a fill are reduced to."""
+    return value * (x.aval.size // result.aval.size) if adds else value
+
+
+def _is_exact(value: Any, x: Any, result: Any, adds: bool, rounds: bool) -> bool:
+    """Whether there are elements, and every sum of them is one that the dtype holds."""
+    one, other = x.aval.size, result.aval.size
+    if not (known(one) and known(other) and one and other and known(value)) or result.dtype.kind in "cb":
+        return False
+    if not rounds:
+        return True
+    total = abs(value) * (one // other)
+    if kind_of(result.dtype) != "f":
+        return bool(total <= np.iinfo(result.dtype).max)
+    return value == int(value) and total < 2.0 ** limits_of(result.dtype).nmant if np.isfinite(value) else False
+
+
+@for_each(_reductions, "reduces equal elements to a number that is known")
+def reduce_full(f, adds, s: Param, v: Param, d: Param):
+    """A sum, a mean or an extremum of a fill is a fill, where no sum of its elements is rounded."""
+    x = apply(full, shape=s, value=v, dtype=d)
+    result = f(x)
+    rounds = adds or f.op.name == "mean"
+    exact = that(
+        lambda v, x, result: _is_exact(v, x, result, adds, rounds),
+        *(v, x, result),
+        says=f"{x} has elements, and their sums are held exactly",
+    )
+    total = _reduced(v, x, result, adds)
+    return rewrite(result).to(apply(full, shape=shape_of(result), value=total, dtype=dtype_of(result))).when(exact)
 
 
 def _elementwise_of_two(op: Op) -> Any:
