@@ -44,18 +44,18 @@ def _followed(
 
 
 def _feeding(members: list[Node], users: dict[Node, list[Node]], asked: set[Node], taken: set[Node]) -> list[Node]:
-    """What makes operands of members, and nothing else, of one operand of their size each: memory is kept no longer."""
-    like, found = members[0].aval, dict.fromkeys(members[1:])
-    waiting = [a.node for each in members[1:] for a in each.args]
-    while waiting:
-        node = waiting.pop()
-        if node in found or node in taken or node in asked or not node.args or not all(u in found for u in users[node]):
+    """With what makes an operand of a member, and nothing else, of one operand of its size: memory is kept no longer.
+
+    One such: each holds a block in scratch.
+    """
+    like = members[0].aval
+    for node in (a.node for each in members[1:] for a in each.args):
+        if node in taken or node in asked or not node.args or not all(u in members[1:] for u in users[node]):
             continue
         large = sum(a.shape == like.shape for a in node.args)
         if large <= 1 and _is_step(node, like.having(dtype=node.aval.dtype), taken):
-            found[node] = None
-            waiting += [a.node for a in node.args]
-    return [members[0], *found]
+            return [*members, node]
+    return members
 
 
 def _groups(
