@@ -171,15 +171,15 @@ def plain(value: Any) -> Any:
     return value.numpy() if isinstance(value, nnc.Tensor) else value
 
 
-def same(ours: Any, theirs: Any) -> None:
+def same(ours: Any, theirs: Any, rtol: float = 1e-12) -> None:
     if isinstance(theirs, list):
         assert len(ours) == len(theirs)
         for a, b in zip(ours, theirs, strict=True):
-            same(a, b)
+            same(a, b, rtol)
     elif isinstance(theirs, (np.ndarray, np.generic)):
         assert isinstance(ours, np.ndarray) or np.isscalar(ours)
         assert (np.shape(ours), np.asarray(ours).dtype) == (theirs.shape, theirs.dtype)
-        np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(ours, theirs, rtol=rtol, atol=1e-12)
     else:
         assert ours == theirs
 
@@ -244,6 +244,23 @@ def test_ufuncs_have_numpys_values(stack: nnc.Stack, name: str) -> None:
         found = function(*map(stack.asarray, arrays))
         assert type(found) is nnc.Tensor
         same(plain(found), theirs)
+
+
+MIXED = (
+    "add", "copysign", "divide", "divmod", "float_power", "floor_divide", "fmax", "fmin", "fmod", "hypot", "logaddexp",
+    "logaddexp2", "maximum", "power", "remainder", "subtract",
+)  # fmt: skip
+
+
+@BOTH
+@pytest.mark.parametrize("name", MIXED)
+def test_a_number_of_pythons_gives_way_to_the_dtype_of_a_tensor(stack: nnc.Stack, name: str) -> None:
+    for dtype in ("float32", "float64", "int64"):
+        x = np.array([5, -3, 1], dtype)
+        for number in (2, 2.5):
+            for pair in ((x, number), (number, np.abs(x))):
+                found = getattr(np, name)(*(stack.asarray(a) if a is not number else a for a in pair))
+                same(plain(found), plain(getattr(np, name)(*pair)), rtol=1e-6 if dtype == "float32" else 1e-12)
 
 
 @BOTH

@@ -14,6 +14,12 @@ from tests.models.networks import networks
 
 RATES = {"inception-v3": 0.003}
 
+# How far the losses of two stacks may be apart. Measured, they are equal to the bit on all networks. A rule that rounds
+# elsewhere moves them as a change of the images by one rounding (2e-7) does: by less than 2e-6 on most networks, and on
+# those that normalise over these few examples, layer upon layer, by 5e-6, 1.4e-5 and 1.5e-4. Ten times that is allowed.
+CLOSE = 2e-5
+LESS_CLOSE = {"resnet-50": 5e-5, "inception-v3": 1.5e-4, "randomly-wired": 1.5e-3}
+
 
 def _results(stack: Any, model: Any, x: Any) -> list[Any]:
     program = stack.engine.compile(model.make(stack, batch=len(x), seed=1))
@@ -38,8 +44,8 @@ def test_a_step_is_equal_on_both_and_makes_the_loss_fall(name: str) -> None:
     before = flatten(lazy.state.model)[0]
     losses = [_loss(lazy, batch, rate) for _ in range(4)]
     assert losses[-1] < losses[0]
-    np.testing.assert_allclose(losses[0], _loss(eager, batch, rate), rtol=1e-4)
-    np.testing.assert_allclose(losses[1], _loss(eager, batch, rate), rtol=1e-2)
+    wanted = [_loss(eager, batch, rate) for _ in range(2)]
+    np.testing.assert_allclose(losses[:2], wanted, rtol=LESS_CLOSE.get(name, CLOSE))
     after = flatten(lazy.state.model)[0]
     still = [a.shape for a, b in zip(before, after, strict=True) if np.array_equal(a, b)]
     assert len(still) <= 0.1 * len(after), "what a step does not change"

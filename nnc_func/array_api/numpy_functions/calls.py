@@ -28,6 +28,7 @@ from nnc_func.graph.tensor import Tensor
 if TYPE_CHECKING:
     from nnc_func.array_api.namespace import ArrayNamespace
 
+SCALARS = (bool, int, float, complex)
 _signature = cache(inspect.signature)  # of functions, of which there are few
 
 
@@ -110,8 +111,8 @@ def numpy_ufunc(xp: ArrayNamespace, ufunc: Any, method: str, inputs: tuple[Any, 
 
 def _applied(xp: ArrayNamespace, name: str, *inputs: Any) -> Any:
     composed = COMPOSED.get(name)
-    if composed is not None:
-        return composed(xp, *map(xp.asarray, inputs))
+    if composed is not None:  # Python's numbers stay weak: a float32 and 2 give a float32
+        return composed(xp, *(x if type(x) in SCALARS else xp.asarray(x) for x in inputs))
     if name in LOGICAL and all(x.dtype.kind == "b" for x in map(xp.asarray, inputs)):
         return getattr(xp.ops, LOGICAL[name])(*inputs)
     operator = getattr(xp.ops, UFUNCS.get(name, name), None)
@@ -124,10 +125,8 @@ def _divmod(xp: ArrayNamespace, x: Any, y: Any) -> Any:
     return xp.floor_divide(x, y), xp.remainder(x, y)
 
 
-def _fmod(xp: ArrayNamespace, x: Any, y: Any) -> Any:
-    """The remainder with the sign of the dividend, which is exact of magnitudes."""
-    rest = xp.remainder(xp.abs(x), xp.abs(y))
-    return xp.copysign(rest, x) if kind_of(rest.dtype) == "f" else xp.where(xp.less(x, 0), xp.negative(rest), rest)
+def _float_power(xp: ArrayNamespace, x: Any, y: Any) -> Any:
+    return xp.pow(*(xp.astype(a, np.result_type(a.dtype, np.float64)) for a in map(xp.asarray, (x, y))))
 
 
 def _modf(xp: ArrayNamespace, x: Any) -> Any:
@@ -139,7 +138,7 @@ def _modf(xp: ArrayNamespace, x: Any) -> Any:
 
 def _logaddexp2(xp: ArrayNamespace, x: Any, y: Any) -> Any:
     ln2 = float(np.log(2.0))
-    return xp.divide(xp.logaddexp(xp.multiply(x, ln2), xp.multiply(y, ln2)), ln2)
+    return xp.divide(xp.logaddexp(x * ln2, y * ln2), ln2)
 
 
 def _matvec(xp: ArrayNamespace, a: Any, x: Any) -> Any:
@@ -153,7 +152,7 @@ def _vecmat(xp: ArrayNamespace, x: Any, a: Any) -> Any:
 
 COMPOSED: Mapping[str, Callable[..., Any]] = {  # ufuncs that are no single operator
     "positive": lambda xp, x: xp.positive(x), "matmul": lambda xp, a, b: xp.matmul(a, b), "divmod": _divmod,
-    "fmod": _fmod, "modf": _modf, "logaddexp2": _logaddexp2, "matvec": _matvec, "vecmat": _vecmat,
+    "float_power": _float_power, "modf": _modf, "logaddexp2": _logaddexp2, "matvec": _matvec, "vecmat": _vecmat,
 }  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from functools import cache
 UFUNCS = {
     "absolute": "abs", "arccos": "acos", "arccosh": "acosh", "arcsin": "asin", "arcsinh": "asinh", "arctan": "atan",
     "arctan2": "atan2", "arctanh": "atanh", "conjugate": "conj", "degrees": "rad2deg", "fabs": "abs",
-    "float_power": "power", "invert": "bitwise_invert", "left_shift": "bitwise_left_shift", "radians": "deg2rad",
+    "invert": "bitwise_invert", "left_shift": "bitwise_left_shift", "radians": "deg2rad",
     "right_shift": "bitwise_right_shift", "rint": "round", "true_divide": "divide",
 }  # fmt: skip
 REDUCED = {
