@@ -100,6 +100,7 @@ _BITWISE_RIGHT_SHIFT = CATALOGUE["bitwise_right_shift"]
 _SIGNBIT = CATALOGUE["signbit"]
 _COPYSIGN = CATALOGUE["copysign"]
 _NEXTAFTER = CATALOGUE["nextafter"]
+_BIT_CAST = CATALOGUE["bit_cast"]
 _REAL = CATALOGUE["real"]
 _IMAG = CATALOGUE["imag"]
 _CONJ = CATALOGUE["conj"]
@@ -599,6 +600,10 @@ class Ops(Generic[T]):
     def nextafter(self, a: T | Scalar, b: T | Scalar, /) -> T:
         """The floating number next to `a` on the way to `b`."""
         return self._bind(_NEXTAFTER, a, b)
+
+    def bit_cast(self, x: T | Scalar, /, *, dtype: npt.DTypeLike) -> T:
+        """The same bits as elements of another dtype of as many bytes; numbers change, unlike those of `cast`."""
+        return self._bind(_BIT_CAST, x, dtype=dtype)
 
     def real(self, x: T | Scalar, /) -> T:
         """The real part, in the real dtype of the same precision; a real number is its own."""

@@ -15,6 +15,8 @@ from nnc_func.onnx.implementations import unsupported
 from nnc_func.onnx.reading import Source
 from nnc_func.onnx.types import dtype_of
 
+OLDEST = 7  # operator set
+
 
 @frozen
 class Declared:
@@ -75,7 +77,9 @@ def check_declarations(source: Source, inputs: Sequence[Declared], outputs: Sequ
         raise OnnxError("the model's graph has no outputs")
     refused = unsupported(graph, source.opsets, source.functions)
     if refused:
-        raise OnnxError("not supported: " + "; ".join(refused))
+        old = source.opsets.get("", OLDEST) < OLDEST
+        hint = f"; operators are read from set {OLDEST} on: onnx.version_converter rewrites older models" if old else ""
+        raise OnnxError(f"not supported: {'; '.join(refused)}{hint}")
 
 
 def shown(shape: tuple[Any, ...] | None) -> str:
@@ -90,7 +94,7 @@ def shown(shape: tuple[Any, ...] | None) -> str:
 
 
 def host(value: Any, declared: Declared) -> Any:
-    """An array for an input.
+    """An array for an input: Python's numbers, and lists of them, in its dtype if that has them.
 
     Raises
     ------
@@ -98,6 +102,8 @@ def host(value: Any, declared: Declared) -> Any:
         Its dtype or shape is not what the model declares.
     """
     array = np.asarray(value)
+    if isinstance(value, (bool, int, float, complex, list, tuple)) and declared.dtype is not None:
+        array = array.astype(declared.dtype) if np.can_cast(array.dtype, declared.dtype, "same_kind") else array
     check_fits(declared, array)
     return array
 
@@ -129,10 +135,7 @@ def check_shape(declared: Declared, shape: tuple[Any, ...]) -> None:
         It does.
     """
     said = declared.shape
-    agree = said is None or (
-        len(said) == len(shape)
-        and all(not (isinstance(n, int) and isinstance(m, int)) or n == m for n, m in zip(said, shape, strict=True))
-    )
+    agree = said is None or (len(said) == len(shape) and not any(map(_differ, said, shape)))
     if not agree:
         raise OnnxError(f"input {declared.name!r} has shape {shown(said)}, given {shown(shape)}")
 
@@ -143,11 +146,15 @@ def check_agrees(declared: Declared, tensor: Any) -> None:
     Raises
     ------
     OnnxError
-        Its dtype or rank is another.
+        Its dtype or shape is another.
     """
-    shape = declared.shape
+    shape, given = declared.shape, tuple(tensor.shape)
     if declared.dtype is not None and tensor.dtype != declared.dtype:
         raise OnnxError(f"output {declared.name!r} is {tensor.dtype}, and the model says {declared.dtype}")
-    if shape is not None and len(shape) != len(tensor.shape):
-        given = tuple(map(str, tensor.shape))
-        raise OnnxError(f"output {declared.name!r} has shape {given}, and the model says {shown(shape)}")
+    if shape is not None and (len(shape) != len(given) or any(map(_differ, shape, given))):
+        raise OnnxError(f"output {declared.name!r} has shape {shown(given)}, and the model says {shown(shape)}")
+
+
+def _differ(one: Any, other: Any) -> bool:
+    """Whether two extents are known, and not the same."""
+    return isinstance(one, int) and isinstance(other, int) and one != other

@@ -153,5 +153,5 @@ def _check_text(node: Any) -> None:
 def described(node: Any, opsets: Mapping[str, int], path: str = "") -> str:
     """A node for messages: its operator, domain, operator set and name."""
     domain = domain_of(node.domain)
-    name = f"{path}{node.name}" if node.name else f"{path}(no name; gives {', '.join(node.output)})"
-    return f"{node.op_type} (domain {domain or 'ai.onnx'}, opset {opsets.get(domain, 'not imported')}), node {name!r}"
+    named = repr(f"{path}{node.name}") if node.name else f"{path}(no name; gives {', '.join(node.output)})"
+    return f"{node.op_type} (domain {domain or 'ai.onnx'}, opset {opsets.get(domain, 'not imported')}), node {named}"

@@ -32,6 +32,8 @@ from nnc_func.onnx.tracing import Trace
 from nnc_func.onnx.types import array_of, dtype_of
 from nnc_func.tree import flatten
 
+HOPELESS = (OnnxError, AttributeError, NameError)
+"""Of what numbers in place of unknown extents would not mend: the model or an entry is at fault."""
 PROGRAMS = 16
 """As many programs are kept for inputs of different shapes, or with different elements where those decide shapes."""
 SMALL = 64
@@ -56,7 +58,8 @@ class OnnxModel:
     stack
         That it was imported into.
     variables
-        Its initialisers by name, where they were asked to be variables.
+        Its initialisers by name, where they were asked to be variables; ``variables[name].value.assign(array)`` gives
+        one another value.
     original
         The graph from which ``graph.to_onnx`` wrote the model, with its updates, if nothing in it has changed since;
         else None.
@@ -193,7 +196,7 @@ class OnnxModel:
             self._why = error
             self._settle(error)
         except OnnxError as error:
-            if self._is_fixed() or isinstance(_root(error), OnnxError):  # numbers in place of extents would not help
+            if self._is_fixed() or isinstance(_root(error), HOPELESS):
                 raise
             self._why = error
             self._by_shape = True
@@ -350,6 +353,8 @@ def from_onnx(model: Any, stack: Any = None, *, variables: bool = False, directo
         from nnc_func.stacks import lazy
 
         stack = lazy()
+    if not (hasattr(stack, "compile") and hasattr(stack, "engine")):
+        raise OnnxError(f"a model is read into a stack, such as nnc_func.lazy(), given {type(stack).__name__}")
     return OnnxModel(read(model, directory), stack, variables)
 
 

@@ -60,8 +60,9 @@ def check_inputs(schema: Any, given: Sequence[np.dtype[Any] | None]) -> None:
     """
     declared = formals(schema)
     if not schema.min_input <= len(given) <= schema.max_input:
-        most = "" if schema.max_input > 1000 else f" to {schema.max_input}"
-        raise OnnxError(f"wants {schema.min_input}{most} inputs, given {len(given)}")
+        least, most = schema.min_input, schema.max_input
+        wanted = f"at least {least}" if most > 1000 else str(least) if least == most else f"{least} to {most}"
+        raise OnnxError(f"wants {wanted} inputs, given {len(given)}")
     variables: dict[str, tuple[str, np.dtype[Any]]] = {}
     for i, dtype in enumerate(given):
         formal = declared[min(i, len(declared) - 1)]

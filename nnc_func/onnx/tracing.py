@@ -235,8 +235,7 @@ class Trace:
                 given.append(value)
             else:
                 given.append(self.known(value) if name in entry.known else self.tensor(value))
-        results: Any = entry.function(context, *given, **attributes)
-        return tuple(results) if entry.several else [results]
+        return _results(entry, entry.function(context, *given, **attributes))
 
     def _attributes(self, node: Any, scope: Scope, frame: Frame) -> dict[str, Any]:
         found = {}
@@ -310,6 +309,18 @@ class Trace:
             return onnx.TypeProto()
         shape = [str(n) if isinstance(n, Dim) else int(n) for n in value.shape]
         return onnx.helper.make_tensor_type_proto(element_of(self.dtype(value)), shape)
+
+
+def _results(entry: Any, made: Any) -> Sequence[Any]:
+    """What an entry's function returns, as a sequence, checked to be tensors and arrays."""
+    if isinstance(made, (tuple, list)) is not entry.several:
+        how = "several results, which wants several=True" if not entry.several else "one result, and says several=True"
+        raise OnnxError(f"its entry {entry.function.__name__} returns {how}")
+    found = made if entry.several else [made]
+    for each in found:
+        if each is not None and not hasattr(each, "dtype"):
+            raise OnnxError(f"its entry {entry.function.__name__} returns {each!r}, which is no tensor or array")
+    return found
 
 
 def _result(scope: Scope, name: str) -> Any:

@@ -11,7 +11,6 @@ from attrs import frozen
 
 REASONS = {
     "bernoulli|training_dropout": "it compares with the numbers that another generator draws",
-    "bitcast": "there is no operator that shows a tensor's bits as another dtype",
     "image_decoder": "decoding of image files is left to packages for images",
     "tree_ensemble": "ensembles of trees are not supported",
     "gradient": "derivatives are asked of the stack, not of a node of the graph",

@@ -140,7 +140,7 @@ def test_a_file_is_shown_run_and_planned(answer: Any, model: Path, tmp_path: Pat
     answer("run", str(model), "--dim", "n=2", "--inputs", str(tmp_path / "in.npz"), "--save", str(tmp_path / "out.npz"))
     wanted = np.maximum(x @ (np.eye(3, dtype="float32") - 0.5), 0)
     np.testing.assert_allclose(np.load(tmp_path / "out.npz")["output_0"], wanted, rtol=1e-6)
-    assert json.loads(answer("plan", str(model), "--dim", "n=1000", "--json"))["kernels"] == 2
+    assert json.loads(answer("plan", str(model), "--dim", "n=1000", "--json"))["kernels"] <= 2
 
 
 def test_an_input_that_decides_is_given_as_an_option(answer: Any, chooses: str, tmp_path: Path) -> None:

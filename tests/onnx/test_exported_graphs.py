@@ -286,6 +286,10 @@ def test_refusals_name_the_operator_the_line_and_the_reason() -> None:
         closed(z, LAZY.ops.exp(z)).to_onnx()
     with pytest.raises(OnnxError, match="18 to 22"):
         closed(x, x).to_onnx(opset=17)
+    with pytest.raises(OnnxError, match="written to a path, or is returned where that is None; given 18"):
+        closed(x, x).to_onnx(18)
+    with pytest.raises(OnnxError, match=r"cannot be written to '/nowhere/x.onnx': No such file"):
+        closed(x, x).to_onnx("/nowhere/x.onnx")
     with pytest.raises(OnnxError, match="has effects"):
         LAZY.compile([x], x, effects=[LAZY.ops.print(x, after=LAZY.token())]).source.to_onnx()
     assert issubclass(OnnxError, GraphError)

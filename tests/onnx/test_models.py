@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 import nnc_func as nnc
 from nnc_func.errors import OnnxError
+from nnc_func.onnx import OnnxOperator, table
 from nnc_func.tree import flatten
 from tests.onnx.models import parsed
 
@@ -95,3 +99,67 @@ def test_a_graph_for_what_is_known_of_inputs(stack: Any) -> None:
     ):
         with pytest.raises(OnnxError, match=told):
             model.specialised(elements, shapes)
+
+
+def test_lists_and_numbers_are_arrays_of_the_inputs_dtype(stack: Any) -> None:
+    model = nnc.from_onnx(
+        parsed("f (float[n] x, int64 k) => (float[n] y) { c = Cast<to = 1>(k) y = Mul(x, c) }"), stack
+    )
+    np.testing.assert_array_equal(model([1, 2.5], 2), np.float32([2, 5]))
+    with pytest.raises(OnnxError, match=r"'k' is int64.*given float64"):
+        model([1.0], 2.5)
+    with pytest.raises(OnnxError, match=r"'x' is float32.*given float64"):
+        model(np.ones(2), 2)
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ("f (float[2] x) => (float[2] y) { y = Add(x) }", "wants 2 inputs, given 1"),
+        ("f (float[2] x) => (float[3] y) { y = Abs(x) }", r"output 'y' has shape \[2\], and the model says \[3\]"),
+        (
+            "f (float[2] x) => (float[1, 2] y) { y = Abs(x) }",
+            r"output 'y' has shape \[2\], and the model says \[1, 2\]",
+        ),
+    ],
+)
+def test_what_contradicts_itself_is_refused(body: str, told: str) -> None:
+    with pytest.raises(OnnxError, match=told):
+        nnc.from_onnx(parsed(body))
+
+
+def test_what_is_no_stack_is_told() -> None:
+    for given in ("lazy", nnc.lazy):
+        with pytest.raises(OnnxError, match=r"a model is read into a stack, such as nnc_func.lazy\(\), given"):
+            nnc.from_onnx(parsed("f (float[2] x) => (float[2] y) { y = Abs(x) }"), given)
+
+
+@pytest.mark.parametrize(
+    ("name", "function", "several", "told"),
+    [
+        ("Two", lambda o, x: (x, x), False, "returns several results, which wants several=True"),
+        ("One", lambda o, x: x, True, "returns one result, and says several=True"),
+        ("Text", lambda o, x: "text", False, "returns 'text', which is no tensor"),
+        ("Absent", lambda o, x: o.nothing(x), False, "no operator 'nothing'"),
+    ],
+)
+def test_entries_that_are_wrong_are_told_when_a_model_is_read(
+    monkeypatch: pytest.MonkeyPatch, name: str, function: Any, several: bool, told: str
+) -> None:
+    entry = OnnxOperator(name, "example.org", (1,), function, several=several)
+    monkeypatch.setitem(table._ENTRIES, ("example.org", name), {1: entry})
+    node = onnx.helper.make_node(name, ["x"], ["y"], domain="example.org")
+    x, y = (onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["n"]) for name in "xy")
+    versions = [onnx.helper.make_opsetid("", 18), onnx.helper.make_opsetid("example.org", 1)]
+    graph = onnx.helper.make_graph([node], "f", [x], [y])
+    with pytest.raises(OnnxError, match=f"in {name} .*{told}"):
+        nnc.from_onnx(onnx.helper.make_model(graph, opset_imports=versions, ir_version=10))
+
+
+def test_the_code_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "onnx.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    assert len(blocks) == 3
+    monkeypatch.chdir(tmp_path)
+    exec("\n".join(blocks), {})
+    table._ENTRIES.pop(("com.example", "Scaled"))

@@ -49,6 +49,8 @@ def _softmax_scratch(avals: Arrays, *, axis: int) -> Scratch:
 
 def _softmax_into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays, *, axis: int) -> None:
     (x,), (out,), (row,) = arrays, outs, scratch
+    if not x.size:  # the largest of no elements is refused
+        return
     xp.max(x, axis=axis, keepdims=True, out=row)
     xp.subtract(x, row, out=out)
     xp.exp(out, out=out)
@@ -58,6 +60,8 @@ def _softmax_into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays, *, axi
 
 def _softmax_reference(xp: Any, x: Any, *, axis: int) -> Any:
     (x,) = _floats(xp, x)
+    if 0 in x.shape:
+        return x
     powers = xp.exp(x - xp.max(x, axis=axis, keepdims=True))
     return powers / xp.sum(powers, axis=axis, keepdims=True)
 
@@ -81,6 +85,8 @@ def _log_softmax_scratch(avals: Arrays, *, axis: int) -> Scratch:
 
 def _log_softmax_into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays, *, axis: int) -> None:
     (x,), (out,), (row, powers) = arrays, outs, scratch
+    if not x.size:
+        return
     xp.max(x, axis=axis, keepdims=True, out=row)
     xp.subtract(x, row, out=out)
     xp.exp(out, out=powers)
@@ -91,6 +97,8 @@ def _log_softmax_into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays, *,
 
 def _log_softmax_reference(xp: Any, x: Any, *, axis: int) -> Any:
     (x,) = _floats(xp, x)
+    if 0 in x.shape:
+        return x
     shifted = x - xp.max(x, axis=axis, keepdims=True)
     return shifted - xp.log(xp.sum(xp.exp(shifted), axis=axis, keepdims=True))
 

@@ -52,6 +52,18 @@ def cast_into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays, *, dtype: 
     xp.copyto(outs[0], arrays[0], casting="unsafe")
 
 
+def bit_cast(xp: Any, x: Any, *, dtype: Any) -> Any:
+    """A copy, seen in another dtype: on the host, where a namespace has no views of that kind."""
+    if xp.__name__ in NUMPY:
+        return x.copy().view(dtype)
+    return xp.asarray(np.array(x).view(dtype))
+
+
+def bit_cast_into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays, *, dtype: Any) -> None:
+    """The result is seen in the argument's dtype."""
+    xp.copyto(outs[0].view(arrays[0].dtype), arrays[0])
+
+
 # --- views -----------------------------------------------------------------------------------------------
 
 

@@ -27,17 +27,26 @@ def to_onnx(graph: Any, path: Any, opset: int, external_above: int) -> Any:
         An application has no form in ONNX, or the opset is none that is written.
     """
     if opset not in OPSETS:
-        raise OnnxError(f"opset {opset}: models are written for opsets {OPSETS[0]} to {OPSETS[-1]}")
+        raise OnnxError(f"opset {opset!r}: models are written for opsets {OPSETS[0]} to {OPSETS[-1]}")
     draft = drafted(graph, opset)
     model = draft.message()
     described(model, graph, draft.arrays)
     if path is None:
         return model
+    if not isinstance(path, (str, os.PathLike)):
+        raise OnnxError(f"a model is written to a path, or is returned where that is None; given {path!r}")
     target = Path(path)
-    if sum(map(_size, model.graph.initializer)) > min(external_above, LARGEST):
+    try:
+        _to_files(model, target, min(external_above, LARGEST))
+    except OSError as error:
+        raise OnnxError(f"the model cannot be written to {str(target)!r}: {error.strerror or error}") from error
+    return None
+
+
+def _to_files(model: Any, target: Path, external_above: int) -> None:
+    if sum(map(_size, model.graph.initializer)) > external_above:
         _external(model, target.with_name(f"{target.name}.data"))
     _written(target, model.SerializeToString())
-    return None
 
 
 def _external(model: Any, target: Path) -> None:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from nnc_func.device.kernels import move
 from nnc_func.errors import DTypeError
-from nnc_func.facets import dtypes
+from nnc_func.facets import dtypes, layouts, shapes
 from nnc_func.facets.derivatives import NOT_DIFFERENTIABLE, Constant, partials
+from nnc_func.facets.kernels import reference
 from nnc_func.facets.laws import (
     absorbs,
     absorption,
@@ -23,7 +27,9 @@ from nnc_func.facets.laws import (
 )
 from nnc_func.facets.onnx import elementwise as onnx_elementwise
 from nnc_func.facets.samples import EXACT, FLOATS, INTEGERS, REALS, Refused, Samples
-from nnc_func.graph.ops.families import Tensor, elementwise, pointwise, predicate, real_floating
+from nnc_func.facets.views import free
+from nnc_func.graph.ops.families import DType, Tensor, elementwise, pointwise, predicate, real_floating
+from nnc_func.op import operator
 
 
 def _bits(*given: dtypes.DType, **_: Any) -> dtypes.DType:
@@ -183,3 +189,33 @@ def copysign(a: Tensor, b: Tensor, /) -> Tensor:
 )
 def nextafter(a: Tensor, b: Tensor, /) -> Tensor:
     """The floating number next to `a` on the way to `b`."""
+
+
+def _as_wide(x: DType, *, dtype: Any) -> DType:
+    """That of the parameter ``dtype``, of as many bytes."""
+    found = dtypes.as_dtype(dtype)
+    dtypes.check_held(found)
+    if found.itemsize != x.itemsize:
+        raise DTypeError(f"wanted a dtype of {x.itemsize} bytes, as {x.name} has, given {found.name}")
+    if found.kind == "b" and x.kind != "b":
+        raise DTypeError(f"bits of {x.name} are no booleans, which are 0 or 1; compare with 0 instead")
+    return found
+
+
+WORDS = ("float32", "int32", "uint32")
+
+
+@operator(
+    shape=shapes.same,
+    dtype=_as_wide,
+    layout=layouts.common,
+    kernels=reference(move.bit_cast, move.bit_cast_into, infallible=True, strided=True),
+    derivative=NOT_DIFFERENTIABLE("bits of a number do not change smoothly with it"),
+    onnx=Refused("ONNX has BitCast from operator set 26 on, and models are written for sets up to 22"),
+    cost=free,
+    tolerance=EXACT,
+    samples=Samples(dtypes=WORDS, params=lambda shapes_, draw: {"dtype": np.dtype(draw(WORDS))}),
+    moves=True,
+)
+def bit_cast(x: Tensor, /, *, dtype: DType) -> Tensor:
+    """The same bits as elements of another dtype of as many bytes; numbers change, unlike those of `cast`."""

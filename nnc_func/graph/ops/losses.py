@@ -21,14 +21,14 @@ from nnc_func.op import operator
 
 
 def _scores(x: ShapeT, *, axis: int) -> ShapeT:
-    extent = x[normalise_axis(axis, len(x))]
-    if known(extent) and extent == 0:
-        raise ShapeError(f"axis {axis} of shape {x} has no elements, so nothing can be normalised over it")
+    normalise_axis(axis, len(x))
     return x
 
 
 def _per_example(logits: ShapeT, labels: ShapeT, *, axis: int) -> ShapeT:
-    _scores(logits, axis=axis)
+    extent = logits[normalise_axis(axis, len(logits))]
+    if known(extent) and extent == 0:
+        raise ShapeError(f"axis {axis} of shape {logits} has no elements: an example without classes has no loss")
     if len(logits) != len(labels) or not all(same_extent(m, n) for m, n in zip(logits, labels, strict=True)):
         raise ShapeError(
             f"softmax_cross_entropy wants labels of the logits' shape {logits}, given {labels}; "
@@ -59,7 +59,7 @@ def _softmax_derivative(o: Any, g: Tensor, y: Tensor, *, axis: int) -> Tensor:
     tolerance=Tolerance(16.0),
     samples=Samples(relation="cases", cases=(
         (((4,),), {}), (((3, 5),), {}), (((3, 5),), {"axis": 0}), (((2, 3, 4),), {"axis": 1}), (((2, 1),), {}),
-        (((0, 3),), {}),
+        (((0, 3),), {}), (((3, 0),), {}),
     )),
     laws=(nonnegative,),
 )  # fmt: skip
@@ -84,7 +84,7 @@ def softmax(x: Tensor, /, *, axis: int = -1) -> Tensor:
     tolerance=Tolerance(16.0),
     samples=Samples(relation="cases", cases=(
         (((4,),), {}), (((3, 5),), {}), (((3, 5),), {"axis": 0}), (((2, 3, 4),), {"axis": 1}), (((2, 1),), {}),
-        (((0, 3),), {}),
+        (((0, 3),), {}), (((3, 0),), {}),
     )),
 )  # fmt: skip
 def log_softmax(x: Tensor, /, *, axis: int = -1) -> Tensor:

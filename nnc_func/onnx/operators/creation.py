@@ -58,6 +58,12 @@ def cast(o: Any, x: Any, *, to: int, saturate: int = 1, round_mode: str = "up") 
     return o.cast(x, dtype=o.dtype(to))
 
 
+@onnx_operator("BitCast", since=(26,))
+def bit_cast(o: Any, x: Any, *, to: int) -> Any:
+    """The same bits as elements of a dtype of as many bytes."""
+    return o.bit_cast(x, dtype=o.dtype(to))
+
+
 @onnx_operator("CastLike", since=(15, 19, 21, 23, 24, 25))
 def cast_like(o: Any, x: Any, target: Any, *, saturate: int = 1, round_mode: str = "up") -> Any:
     """The same numbers in the dtype of another tensor."""
