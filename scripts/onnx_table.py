@@ -31,12 +31,12 @@ from nnc_func import models
 
 lazy = nnc.lazy()
 lenet = models.get("lenet-5")
-graph = lenet.inference(lazy, batch="n")     # any closed graph: program.source too
-graph.to_onnx("lenet.onnx")                  # or graph.to_onnx(), which returns the onnx.ModelProto
+graph = lenet.inference(lazy, batch="n")  # any closed graph: program.source too
+graph.to_onnx("lenet.onnx")  # or graph.to_onnx(), which returns the onnx.ModelProto
 
-model = nnc.from_onnx("lenet.onnx", lazy)    # a function; of models from elsewhere too
+model = nnc.from_onnx("lenet.onnx", lazy)  # a function; of models from elsewhere too
 scores = model(np.ones((3, 28, 28, 1), "float32"))
-assert str(model.original) == str(graph)     # what to_onnx wrote comes back as it was
+assert str(model.original) == str(graph)  # what to_onnx wrote comes back as it was
 ```
 
 Weights are constants; with `variables=True` they are variables: `model.variables[name].value.assign(array)`. Called
@@ -50,9 +50,11 @@ A graph is written for operator sets 18 to 22. Operators that have no form in ON
 ```python
 from nnc_func.onnx import onnx_operator
 
+
 @onnx_operator("Scaled", since=1, domain="com.example")
-def scaled(o, x, *, factor=2.0):             # inputs are positional, attributes are keywords
-    return o.multiply(x, factor)             # all of the stack's operators
+def scaled(o, x, *, factor=2.0):  # inputs are positional, attributes are keywords
+    return o.multiply(x, factor)  # all of the stack's operators
+
 
 node = onnx.helper.make_node("Scaled", ["x"], ["y"], domain="com.example", factor=3.0)
 x, y = (onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["n"]) for name in "xy")
@@ -68,7 +70,7 @@ assert nnc.from_onnx(proto)(np.float32([1, 2])).tolist() == [3, 6]
 ```python
 from nnc_func.testing.onnx_backend import backend
 
-on_eager = backend(nnc.eager())              # what onnx.backend.test.BackendTest(…, __name__) takes
+on_eager = backend(nnc.eager())  # what onnx.backend.test.BackendTest(…, __name__) takes
 assert on_eager.run_node(onnx.helper.make_node("Neg", ["x"], ["y"]), [np.float32([1])])[0] == -1
 ```
 """
