@@ -299,9 +299,10 @@ class Allocated(Observer):
 @pytest.mark.parametrize("layers", [1, 4])
 @pytest.mark.parametrize("update", UPDATES, ids=lambda u: type(u).__name__)
 def test_what_writes_variables_needs_no_memory(update: Any, layers: int) -> None:
-    """Of several layers the section is long: gradients are multiplied in it."""
+    """Of several layers the section is long: gradients are multiplied in it, without fusion."""
+    plain = LAZY.swap(optimiser=LAZY.optimiser.up_to_phase("layout"))
     model = nn.Sequential(*[nn.Dense(500) for _ in range(layers)]).init(1, (None, 500))
-    step = nn.Step(LAZY, model, nn.quadratic, update)
+    step = nn.Step(plain, model, nn.quadratic, update)
     x = np.ones((4, 500), "float32")
     program = step.program(x, x)
     feeds = [x, x, np.array(3, np.int64), np.array(0.01, "float32")]

@@ -9,9 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from nnc_func.device.arrays import PlannedDevice
 from nnc_func.device.narrow import kernel_named
 from nnc_func.engine.plan import ARENA, CONSTANT, DONATED, LENT, NEXT, OUTPUT, Plan, Slot
 from nnc_func.engine.running import located
+
+
+def _writes_plainly(device: Any) -> bool:
+    """Whether it calls kernels on arrays of NumPy with nothing around it: one that does more is asked for each call."""
+    return device.array_type is np.ndarray and getattr(type(device), "writing", None) is PlannedDevice.writing
 
 
 def part(device: Any, slot: Slot, memory: Any, offset: int = 0) -> Any:
@@ -165,7 +171,7 @@ class Frame:
         kernel = kernel_named(instruction.op, instruction.kernel)
         scratch = tuple([self.arrays[s] for s in instruction.scratch])
         results = instruction.results
-        if kernel is not None and kernel.bound is not None and device.array_type is np.ndarray:
+        if kernel is not None and kernel.bound is not None and _writes_plainly(device):
             avals = [plan.slots[s].aval for s in instruction.operands + results]
             found = kernel.bound(avals, scratch, **dict(instruction.items))
             if found is not None:
