@@ -210,6 +210,8 @@ class ExactNamespace:
         floating = [a.dtype for a in _arrays((args, named)) if kind_of(a.dtype) == "f"]
         if name in ALWAYS and floating:
             return ExactArray(np.full(args[0].shape, ALWAYS[name]), bool, self)
+        if not floating and getattr(function, "__name__", name) in OPAQUE:  # integers and booleans too are exact there
+            args = tuple(self.array(a.elements.astype("float64")) if isinstance(a, ExactArray) else a for a in args)
         wanted = np.dtype(dtype) if dtype is not None else reduce(np.promote_types, floating) if floating else None
         if dtype is not None and kind_of(np.dtype(dtype)) != "f":
             named["dtype"] = dtype

@@ -95,7 +95,7 @@ class Lazy(Layer, Generic[A]):
     >>> lazy = nnc.lazy()
     >>> x = lazy.input("x", (2,), "float32")
     >>> lazy.compile(inputs=[x], outputs=[x * 2 + 1]).plan.verify()
-    <plan: 2 kernels, arena 64 bytes, ratio 1.0000>
+    <plan: 1 kernels, arena 64 bytes, ratio 1.0000>
     """
 
     graph: GraphSignature[A]

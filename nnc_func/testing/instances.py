@@ -50,7 +50,7 @@ def instances(draw: Any, family: tuple[Rule | Rewriter | Pass, ...], operator: A
     --------
     >>> import nnc_func as nnc
     >>> from hypothesis import find
-    >>> from nnc_func.graph.rules.algebra import square_by_product
+    >>> from nnc_func.graph.rules.powers import square_by_product
     >>> _, found = find(instances((square_by_product,), nnc.eager().operator), lambda drawn: drawn is not None)
     >>> found.root.op.name
     'power'

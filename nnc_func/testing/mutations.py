@@ -93,7 +93,7 @@ def mutations(rule: AnyRule, ops: Catalogue, members: int | None = None) -> Iter
     Examples
     --------
     >>> from nnc_func.graph.ops import CATALOGUE
-    >>> from nnc_func.graph.rules.algebra import subtract_negative
+    >>> from nnc_func.graph.rules.signs import subtract_negative
     >>> for each in mutations(subtract_negative, CATALOGUE):
     ...     print(each)
     subtract_negative: signed zero for exact
@@ -327,7 +327,7 @@ def judged(mutation: Mutation, operator: Any, examples: int = 1000) -> Verdict |
     Examples
     --------
     >>> import nnc_func as nnc
-    >>> from nnc_func.graph.rules.algebra import subtract_negative
+    >>> from nnc_func.graph.rules.signs import subtract_negative
     >>> operator = nnc.eager().operator
     >>> dropped = next(m for m in mutations(subtract_negative, operator.type.ops) if m.kind == "condition")
     >>> judged(dropped, operator).nodes

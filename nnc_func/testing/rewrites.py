@@ -63,7 +63,7 @@ class Trial:
     --------
     >>> import nnc_func as nnc
     >>> from nnc_func.aval import Aval
-    >>> from nnc_func.graph.rules.algebra import subtract_negative
+    >>> from nnc_func.graph.rules.signs import subtract_negative
     >>> operator = nnc.eager().operator
     >>> x = operator.symbol.input("x", Aval((1,), "float32"))
     >>> root = operator.bind(operator.type.ops["subtract"], x, operator.bind(operator.type.ops["negative"], x))

@@ -34,7 +34,7 @@ def graphs_for(rule: AnyRule, stack: Any) -> st.SearchStrategy[Instance]:
     --------
     >>> import nnc_func as nnc
     >>> from hypothesis import find
-    >>> from nnc_func.graph.rules.algebra import square_by_product
+    >>> from nnc_func.graph.rules.powers import square_by_product
     >>> find(graphs_for(square_by_product, nnc.eager()), lambda drawn: True).root.op.name
     'power'
     """

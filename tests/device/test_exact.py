@@ -117,3 +117,8 @@ def test_a_false_identity_is_seen_whatever_its_degree(degree: int) -> None:
         product = product * x
     assert without_rounding(power.value, product.value, feeds)
     assert not without_rounding((x**degree).value, product.value, feeds)
+
+
+def test_functions_that_are_not_rational_are_refused_of_booleans_too() -> None:
+    with pytest.raises(NncError):
+        nnc.eager(Exact()).ops.sin(np.array([True, False]))

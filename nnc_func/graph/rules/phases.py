@@ -63,7 +63,7 @@ def as_phases(given: Iterable[Phase | AnyRule]) -> tuple[Phase, ...]:
 
     Examples
     --------
-    >>> from nnc_func.graph.rules.algebra import add_negative
+    >>> from nnc_func.graph.rules.signs import add_negative
     >>> as_phases([add_negative])
     (<phase 'simplify': 1 rules>,)
     """

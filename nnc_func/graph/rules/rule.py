@@ -85,7 +85,7 @@ class Rule:
 
     Examples
     --------
-    >>> from nnc_func.graph.rules.algebra import subtract_negative
+    >>> from nnc_func.graph.rules.signs import subtract_negative
     >>> print(subtract_negative)
     subtract_negative: (x - -y) -> (x + y)   when -y and all of it have one dtype
     """
