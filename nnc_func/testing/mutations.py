@@ -100,8 +100,8 @@ def mutations(rule: AnyRule, ops: Catalogue, members: int | None = None) -> Iter
     subtract_negative: with fast math
     subtract_negative: without -y and all of it have one dtype
     subtract_negative: subtract for add in (x + y)
-    subtract_negative: x for y in (x + y)
     subtract_negative: y for x in (x + y)
+    subtract_negative: x for y in (x + y)
     """
     found: list[Any] = list(rule.instances(ops))
     for kind, text, made in (*_numerics(found), *_conditions(found)):
