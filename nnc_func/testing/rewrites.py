@@ -18,6 +18,7 @@ from nnc_func.graph.rules.evaluating import differs, evaluated, short
 from nnc_func.graph.rules.match import Builder, Compiled, compiled
 from nnc_func.graph.rules.pattern import Folded, parts
 from nnc_func.graph.rules.rule import EXACT, SIGNED_ZERO, AnyRule, Numerics, Pass, Rule
+from nnc_func.graph.rules.substituting import substituted
 from nnc_func.testing.counterexamples import code
 from nnc_func.testing.exactly import without_rounding
 from nnc_func.testing.instances import Instance
@@ -153,6 +154,8 @@ def applied(rule: Pass, builder: Any, roots: tuple[Value, ...]) -> tuple[Value, 
     """What a pass makes of these roots; None where it finds nothing."""
     builder.numbers.clear()
     found, times = rule.function(roots, topological(roots), builder)
+    if isinstance(found, dict):
+        found = substituted(roots, found, builder)
     return tuple(found) if times else None
 
 

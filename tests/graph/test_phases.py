@@ -201,3 +201,46 @@ def test_asked_for_golden(monkeypatch: pytest.MonkeyPatch) -> None:
     counted = [reduction.counts(subject) for subject in reduction.SUBJECTS]
     compare("asked", "\n".join(f"{c['graph']}: {c['asked for']}" for c in counted))
     assert all(c["left"] <= c["built"] <= c["asked for"] for c in counted)
+
+
+def test_what_a_pass_has_replaced_comes_in_with_the_rules_of_the_next_phase() -> None:
+    asked = []
+
+    @whole_graph()
+    def lowered(roots, order, builder):
+        """Each exp of what is no tanh is a tanh of an exp."""
+        asked.append(len(order))
+        found = {}
+        for node in order:
+            if node.op is exp and node.args[0].node.op is not tanh:
+                inner = builder.apply(exp, (bind("tanh", node.args[0]),), {})
+                found[node] = builder.apply(tanh, (inner,), {})
+        return found, len(found)
+
+    x = variable("x")
+    first = bind("exp", x)
+    phases = Phase("first", [lowered]), Phase("later", [lower])
+    found = phased(*phases).optimise([bind("add", first, bind("sin", first)), first])
+    made = bind("tanh", bind("abs", bind("negative", bind("negative", x))))
+    assert found.roots == (bind("add", made, bind("sin", made)), made)
+    assert asked == [4, 7]
+
+
+def test_what_becomes_equal_to_a_node_that_a_pass_has_replaced_is_replaced_too() -> None:
+    @whole_graph()
+    def lowered(roots, order, builder):
+        """The exp of an absolute value is a tanh."""
+        found = {
+            n: bind("tanh", n.args[0].node.args[0]) for n in order if n.op is exp and n.args[0].node.op is absolute
+        }
+        return found, len(found)
+
+    @rule
+    def absolute_instead(x):
+        """Takes absolute values where sines were."""
+        return rewrite(OPS["sin"](x)).to(absolute(x))
+
+    x = variable("x")
+    phases = Phase("first", [lowered]), Phase("later", [absolute_instead])
+    found = phased(*phases).optimise([bind("exp", bind("sin", x)), bind("exp", bind("abs", x))])
+    assert found.roots == (bind("tanh", x), bind("tanh", x))

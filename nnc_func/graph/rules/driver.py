@@ -6,7 +6,7 @@ stay, only its number of users can still make a rule fire, so one sweep is enoug
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from nnc_func.errors import DTypeError, OperatorError, PlaceError, RuleError, ShapeError
@@ -105,23 +105,30 @@ class Sweep:
         Whether the phase's own rules are to be tried on nodes that were settled before.
     asked
         (node, what it uses, users): a rule did not fire on the node, perhaps because of that number of users.
+    replaced
+        Nodes that a pass has replaced, and by what, as long as they have not been met.
     fired
         Whether a rule fired.
     """
 
-    def __init__(self, of: Rewriting, table: Table, own: bool) -> None:
+    def __init__(self, of: Rewriting, table: Table, own: bool, replaced: Mapping[Node, Value]) -> None:
         self.of = of
         self.watch, self.sides = of.watch, of.sides
         self.table = table
         self.builder = table.builder
         self.own = own
         self.counts_users = table.counts_users or of.measures
-        self.uses: dict[Node, int] = dict(of.uses()) if self.counts_users else {}
+        self.uses: dict[Node, int] = {}
+        if replaced:
+            self.uses = uses_with(replaced, of.roots)
+        elif self.counts_users:
+            self.uses = dict(of.uses())
         self.done: dict[Node, Any] = {}
+        self.replaced = dict(replaced)
         self.waiting: dict[Node, Value] = {}  # rewritten to something that is not settled yet
         self.twins: dict[Node, Node] = {}  # of those, on which new operands a rule fired
         self.links: dict[Node, Link] = {}  # by what they made
-        self.going: dict[Node, Link] = {}  # of those that are waiting
+        self.going: dict[Node, Link | None] = {}  # of those that are waiting
         self.last: Any = None
         self.asked: list[tuple[Node, Node, int]] = []
         self.root: Any = None
@@ -130,11 +137,18 @@ class Sweep:
     def run(self) -> tuple[Value, ...]:
         """The new roots."""
         done, waiting, result, table, uses = self.done, self.waiting, self.result, self.table, self.uses
-        settled, again, found_at = self.of.settled, self.of.again, table.found
+        settled, again, found_at, replaced = self.of.settled, self.of.again, table.found, self.replaced
         own = table.own_roots if self.own else frozenset()
+        live = set(self.uses) if replaced else None
         changed = False  # whether some node has become another
         for node in self.of.nodes():
             if node in done:
+                continue
+            if live is not None and node not in live:
+                continue  # only what a pass has replaced used it
+            if node in replaced:
+                changed = True
+                self.settle(node)
                 continue
             old = node.args
             known = node in settled and node not in again
@@ -148,7 +162,7 @@ class Sweep:
             new = node if args == old else self.rebuilt(node, args)
             if new is not node:
                 changed = True
-                if new in done or new in waiting:
+                if new in done or new in waiting or new in replaced:
                     self.settle(node)  # it is one that there is already
                     continue
                 known = new in settled and new not in again
@@ -178,7 +192,8 @@ class Sweep:
         link = self.last
         while value.node not in done:
             made = value.node
-            met = made in self.waiting or made is node or made is new or made in [each for each, _, _ in chain]
+            met = made in self.waiting or made in self.replaced or made is node or made is new
+            met = met or made in [each for each, _, _ in chain]
             if met or not all(map(self.is_settled, made.args)):
                 self.wait(node, new, found, link)  # it is there already, or what lies below it is not settled
                 for each, after, why in chain:
@@ -267,6 +282,8 @@ class Sweep:
                 stack.pop()
                 continue
             value = waiting.get(node)
+            if value is None and node in self.replaced:
+                value = waiting[node] = self.replaced.pop(node)
             if value is not None:
                 if value.node in done:
                     self.becomes(node, self.final(value))
@@ -306,6 +323,9 @@ class Sweep:
                     self.watch.merged(node, new)
                 self.becomes(node, self.done[new])
                 return
+            if new in self.replaced:
+                self.wait(node, new, self.replaced.pop(new), self.links.get(node))
+                return
             if node in self.links:
                 self.links.setdefault(new, self.links[node])
         heads = (new.op, *[a.node.op for a in new.args])
@@ -316,7 +336,7 @@ class Sweep:
         else:
             self.wait(node, new, found, self.last)
 
-    def wait(self, node: Node, new: Node, found: Value, link: Link) -> None:
+    def wait(self, node: Node, new: Node, found: Value, link: Link | None) -> None:
         """A rule made `found` of the node on its new operands; it is not settled yet."""
         self.waiting[node] = found
         self.going[node] = link
@@ -343,6 +363,26 @@ class Sweep:
         if found != 1:
             self.asked.append((self.root, node, found))
         return found
+
+
+def uses_with(replaced: Mapping[Node, Value], roots: tuple[Value, ...]) -> dict[Node, int]:
+    """How often each node is used, of those that are left when some are replaced; these are used no more."""
+
+    def target(node: Node) -> Node:
+        while node in replaced:
+            node = replaced[node].node
+        return node
+
+    found = dict.fromkeys(replaced, 0)
+    waiting = [roots]
+    while waiting:
+        for value in waiting.pop():
+            node = target(value.node)
+            if node not in found:
+                found[node] = 0
+                waiting.append(node.args)
+            found[node] += 1
+    return found
 
 
 def uses_of(order: list[Node], roots: tuple[Value, ...]) -> dict[Node, int]:

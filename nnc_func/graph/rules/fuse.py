@@ -177,12 +177,16 @@ def _broadcasts(shape: Any, whole: Any) -> bool:
 # --- the pass ---------------------------------------------------------------------------------------------
 
 
+def _wants(order: list[Node], builder: Any, least: int) -> bool:
+    sizes = {id(n.avals): n.avals for n in order}  # few are different
+    return builder.operator.type.ops.get(blockwise.name) is blockwise and any(
+        known(a.nbytes) and a.nbytes >= least for avals in sizes.values() for a in avals
+    )
+
+
 def _fused(roots: tuple[Value, ...], order: list[Node], builder: Any, least: int) -> Any:
     ops = builder.operator.type.ops
-    sizes = {id(n.avals): n.avals for n in order}  # few are different
-    if ops.get(blockwise.name) is not blockwise or not any(
-        known(a.nbytes) and a.nbytes >= least for avals in sizes.values() for a in avals
-    ):
+    if ops.get(blockwise.name) is not blockwise:
         return roots, 0
     grouping = _Grouping(
         order, roots, builder.users(order), least, ops.get(blockwise_several.name) is blockwise_several
@@ -287,7 +291,7 @@ class Fusion(Pass):
 
     def from_size(self, least: int) -> Fusion:
         """The pass for values of so many bytes or more."""
-        return evolve(self, least=least, function=partial(_fused, least=least))
+        return evolve(self, least=least, function=partial(_fused, least=least), wants=partial(_wants, least=least))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (self.least,)
@@ -304,4 +308,5 @@ fuse_elementwise = Fusion(
     EXACT,
     False,
     __name__,
+    wants=partial(_wants, least=LEAST),
 )

@@ -43,13 +43,14 @@ def _params(scores: Node) -> dict[str, Any]:
     return {"steps": scores.params.get("steps", ()), "transpose_k": scores.params["transpose_b"]}
 
 
-@whole_graph(numerics=ROUNDING)  # products of some rows are rounded otherwise than those of all
+def _wants(order: list[Node], builder: Any) -> bool:
+    ops = builder.operator.type.ops
+    return ops.get(attention_blockwise.name) is attention_blockwise and any(n.op is softmax for n in order)
+
+
+@whole_graph(numerics=ROUNDING, wants=_wants)  # products of some rows are rounded otherwise than those of all
 def fuse_attention(roots: tuple[Value, ...], order: list[Node], builder: Any) -> Any:
     """Products with softmaxes of products, which nothing else uses, never have all scores in memory."""
-    if builder.operator.type.ops.get(attention_blockwise.name) is not attention_blockwise:
-        return roots, 0
-    if not any(n.op is softmax for n in order):
-        return roots, 0
     uses: dict[Node, int] = {}
     for value in (*roots, *(a for n in order for a in n.args)):
         uses[value.node] = uses.get(value.node, 0) + 1

@@ -14,7 +14,7 @@ from nnc_func.graph.ops.matmul_fused import accepts as multiplies
 from nnc_func.graph.ops.matmul_fused import matmul_blockwise
 from nnc_func.graph.ops.steps import is_reduction, told
 from nnc_func.graph.origin import merged
-from nnc_func.graph.rules.fuse import MOST, is_step, now
+from nnc_func.graph.rules.fuse import MOST, is_step
 from nnc_func.graph.rules.rule import ROUNDING, whole_graph
 
 
@@ -83,23 +83,11 @@ def _groups(
 
 
 def _finished(roots: tuple[Value, ...], order: list[Node], builder: Any, op: Any, by: Any, accepts: Any) -> Any:
-    """The graph with what follows each of these products computed with it."""
+    """What follows each of these products, computed with it."""
     if builder.operator.type.ops.get(by.name) is not by or not any(n.op is op for n in order):
         return roots, 0
     groups = _groups(order, roots, builder.users(order), op, accepts)
-    if not groups:
-        return roots, 0
-    inside = {node for members in groups.values() for node in members}
-    done: dict[Node, Node] = {}
-    for node in order:
-        builder.where = node.origin
-        if node in groups:
-            builder.where = merged(step.origin for step in groups[node])
-            done[node] = _fused(groups[node], done, builder, by)
-        elif node not in inside:
-            args = tuple([done[a] if type(a) is Node else now(done, a) for a in node.args])
-            done[node] = node if args == node.args else builder.made(node.op, args, node.items, node.avals)
-    return tuple(now(done, r) for r in roots), len(groups)
+    return {last: _fused(members, builder, by) for last, members in groups.items()}, len(groups)
 
 
 @whole_graph(numerics=ROUNDING)  # products of blocks are rounded otherwise than those of the convolution's kernel
@@ -114,13 +102,13 @@ def fuse_matrix_product(roots: tuple[Value, ...], order: list[Node], builder: An
     return _finished(roots, order, builder, matmul, matmul_blockwise, multiplies)
 
 
-def _fused(members: list[Node], done: dict[Node, Node], builder: Any, by: Any) -> Node:
+def _fused(members: list[Node], builder: Any, by: Any) -> Node:
     first, *steps = members
+    builder.where = merged(step.origin for step in members)
     inside = set(members)
     others = list(dict.fromkeys(a for step in steps for a in step.args if a.node not in inside))
     position: dict[Value, int] = {a: i for i, a in enumerate([first, *others, *steps])}
     written = tuple(told(step.op, tuple(position[a] for a in step.args), step.items) for step in steps)
     items = by.canonical({"steps": written, **first.params})
-    args = tuple(now(done, a) for a in (*first.args, *others))
-    found: Node = builder.made(by, args, items, steps[-1].avals)
+    found: Node = builder.made(by, (*first.args, *others), items, steps[-1].avals)
     return found

@@ -15,7 +15,7 @@ from nnc_func.graph.ops import CATALOGUE as OPS
 from nnc_func.graph.rules.joining import adjacent, joined, piece_of
 from nnc_func.graph.rules.parts import terms
 from nnc_func.graph.rules.rule import REASSOCIATION, ROUNDING, whole_graph
-from nnc_func.graph.rules.substituting import substituted, users_of
+from nnc_func.graph.rules.substituting import users_of
 
 matmul, add, total, split = OPS["matmul"], OPS["add"], OPS["sum"], OPS["split"]
 LEAST = 3  # terms: two products and one sum are no more than one product and two joins
@@ -124,7 +124,7 @@ def multiply_added_products_at_once(roots: tuple[Value, ...], order: list[Node],
         root, *listed = chains[i]
         if groups:
             replaced[root] = _added(root, listed, groups, builder)
-    return (substituted(roots, replaced, builder), len(replaced)) if replaced else (roots, 0)
+    return replaced, len(replaced)
 
 
 def _at_once(group: list[Node], sides: dict[Any, Value], builder: Any) -> Value:
@@ -279,4 +279,4 @@ def multiply_by_shared_operand_at_once(roots: tuple[Value, ...], order: list[Nod
         sections = tuple(n.args[own].shape[at] for n in group)
         parts = builder.apply(split, (found,), {"sections": sections, "axis": own})
         replaced |= dict(zip(group, parts, strict=True))
-    return (substituted(roots, replaced, builder), len(kept)) if replaced else (roots, 0)
+    return replaced, len(kept)

@@ -17,7 +17,6 @@ from nnc_func.graph.ops import CATALOGUE as OPS
 from nnc_func.graph.rules.conditions import same_aval, that
 from nnc_func.graph.rules.pattern import Param, computed, shape_of
 from nnc_func.graph.rules.rule import rewrite, rewriter, rule, whole_graph
-from nnc_func.graph.rules.substituting import substituted
 from nnc_func.op import Op
 
 concat, stack, split, slice_, reshape = OPS["concat"], OPS["stack"], OPS["split"], OPS["slice"], OPS["reshape"]
@@ -191,7 +190,7 @@ def reshape_before_split(roots: tuple[Value, ...], order: list[Node], builder: A
         builder.where = part.node.origin
         if times[part.node] > 1 and (found := _reshaped_before(part, node, made, builder)) is not None:
             replaced[node] = found
-    return (substituted(roots, replaced, builder), len(made)) if replaced else (roots, 0)
+    return replaced, len(made)
 
 
 # --- repetitions and padding ---------------------------------------------------------------------------

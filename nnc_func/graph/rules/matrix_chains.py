@@ -8,7 +8,7 @@ from nnc_func.facets.dims import known
 from nnc_func.graph.node import Node, Value
 from nnc_func.graph.ops import CATALOGUE as OPS
 from nnc_func.graph.rules.rule import REASSOCIATION, whole_graph
-from nnc_func.graph.rules.substituting import substituted, users_of
+from nnc_func.graph.rules.substituting import users_of
 
 MOST = 64  # factors of a chain: the search for their order takes time with the third power
 
@@ -111,4 +111,4 @@ def order_matrix_chain(roots: tuple[Value, ...], order: list[Node], builder: Any
                 if best[0, len(factors)][0] < _given(node, inside):
                     builder.where = node.origin
                     replaced[node] = _multiplied(factors, best, builder)
-    return (substituted(roots, replaced, builder), len(replaced)) if replaced else (roots, 0)
+    return replaced, len(replaced)

@@ -13,6 +13,7 @@ from nnc_func.graph.rules.driver import Sweep, Table, uses_of
 from nnc_func.graph.rules.ending import BOUND
 from nnc_func.graph.rules.report import Rewritten
 from nnc_func.graph.rules.rule import Pass
+from nnc_func.graph.rules.substituting import substituted
 from nnc_func.graph.rules.watching import Merge, Tally, Watch
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ class Rewriting:
         What records each rewrite, where that is asked for; whether it measures attempts as well.
     tallies
         Rule name to its counts.
+    replaced
+        Nodes that a pass has replaced in the roots as they are so far, and by what: the next sweep puts it there.
     version, seen
         Counts the graphs on the way; names of passes to the one that each has seen last.
     """
@@ -47,6 +50,7 @@ class Rewriting:
         self.settled: set[Node] = set()
         self.asked: list[tuple[Node, Node, int]] = []
         self.again: set[Node] = set()
+        self.replaced: dict[Node, Value] = {}
         self.version = 0
         self.seen: dict[str, int] = {}
         self._order: list[Node] | None = None
@@ -73,17 +77,22 @@ class Rewriting:
         return found
 
     def phase(self, table: Table) -> None:
-        """Bring the roots to the form in which no rule of the phase fires, or of those before it."""
-        if table.own:
+        """Bring the roots to the form in which no rule of the phase fires, or of those before it.
+
+        What a pass has replaced, and none after it had to see, comes in with the next sweep: a node is made anew once.
+        """
+        if table.own or self.replaced:
             self.settle(table, own=True)
         for _ in range(BOUND):
             passed = [each for each in table.own_passes if self.passed(each, table)]
-            if not passed or not self.settle(table, own=False):
+            if not passed or self.replaced or not self.settle(table, own=False):
                 return
         raise self._endless("rounds")
 
     def close(self, table: Table) -> None:
         """Bring the roots to the form in which no pass finds anything that rewriting after it has made possible."""
+        if self.replaced:
+            self.settle(table, own=False)
         for _ in range(BOUND):
             late = [each for each in table.passes if self.seen.get(each.name) != self.version]
             if not [each for each in late if self.passed(each, table)]:
@@ -97,7 +106,8 @@ class Rewriting:
         for _ in range(BOUND):
             if self.watch is not None:
                 self.watch.sweep += 1
-            sweep = Sweep(self, table, own)
+            sweep = Sweep(self, table, own, self.replaced)
+            self.replaced = {}
             roots = sweep.run()
             self.settled.update([node for node, found in sweep.done.items() if found is node])
             self.again = set()
@@ -124,15 +134,27 @@ class Rewriting:
 
     def passed(self, each: Pass, table: Table) -> bool:
         """One pass over the graph; whether it found something."""
-        self.seen[each.name] = self.version
         start = perf_counter()
+        if not each.wants(self.nodes(), table.builder):
+            self.seen[each.name] = self.version
+            return False
+        self.substitute(table.builder)
+        self.seen[each.name] = self.version
         roots = self.roots
         given, times = each.function(roots, self.nodes(), table.builder)
-        found = tuple(given)
         tally = self.tally(each.name)
         tally.tried += 1
         tally.seconds += perf_counter() - start
-        if found == roots or not times:
+        if not times:
+            return False
+        if isinstance(given, dict):
+            if self.watch is None and self.sides is None and all(b.aval == a.aval for a, b in given.items()):
+                self.replaced = given
+                tally.matched += times
+                return True
+            given = substituted(roots, given, table.builder)
+        found = tuple(given)
+        if found == roots:
             return False
         if any(new.aval != old.aval for new, old in zip(found, roots, strict=True)):
             tally.refuse("a root has another aval")
@@ -145,6 +167,12 @@ class Rewriting:
             self.watch.passed(each.name, roots, found)
         self.move(found)
         return True
+
+    def substitute(self, builder: Any) -> None:
+        """Put what a pass has found in its place, as the next one is to see it."""
+        if self.replaced:
+            found, self.replaced = substituted(self.roots, self.replaced, builder), {}
+            self.move(found)
 
     def verify(self, builder: Any) -> None:
         """Infer new nodes again: they must be what rewriting took them for."""

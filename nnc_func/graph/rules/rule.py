@@ -314,8 +314,8 @@ class Rewriter:
         return _restored, (self.module, self.name, ())
 
 
-def ANY(op: Op, operands: tuple[Op, ...]) -> bool:  # noqa: N802 - it is given where a collection of operators may stand
-    """Every node."""
+def ANY(*given: Any) -> bool:  # noqa: N802 - it is given where a collection of operators may stand
+    """Every node, and every graph."""
     return True
 
 
@@ -351,9 +351,11 @@ def _root_in(ops: frozenset[Op]) -> Callable[[Op, tuple[Op, ...]], bool]:
 class Pass:
     """A rewrite of a whole graph, made once no rule fires any more.
 
-    ``function(roots, order, builder)`` gives new roots, and how often it found something; `order` has the nodes,
-    operands first. It must keep avals, and values up to its numerics, and find nothing the second time. `samples` are
-    functions of variables, as those of rules, that give graphs on which it finds something: for the test kit.
+    ``function(roots, order, builder)`` gives how often it found something, after new roots, or nodes with what replaces
+    each, made of nodes as they were; `order` has the nodes, operands first. It must keep avals, and values up to its
+    numerics, and find nothing the second time. `samples` are functions of variables, as those of rules, that give
+    graphs on which it finds something. ``wants(order, builder)`` tells quickly whether it may find something, also
+    where passes before it in its phase have replaced some nodes.
     """
 
     name: str
@@ -363,6 +365,7 @@ class Pass:
     fast_math: bool
     module: str
     samples: tuple[Callable[..., Any], ...] = ()
+    wants: Callable[..., bool] = ANY
 
     def instances(self, ops: Catalogue) -> Iterator[Pass]:
         """Itself."""
@@ -378,7 +381,7 @@ class Pass:
 
 
 def whole_graph(
-    *, numerics: Numerics = EXACT, fast_math: bool = False, samples: tuple[Callable[..., Any], ...] = ()
+    *, numerics: Numerics = EXACT, fast_math: bool = False, samples: tuple[Any, ...] = (), wants: Any = ANY
 ) -> Callable[[Callable[..., Any]], Pass]:
     """A `Pass` from a function."""
 
@@ -386,7 +389,7 @@ def whole_graph(
         doc = inspect.getdoc(function)
         if not doc:
             raise RuleError(f"pass {function.__name__} has no docstring: one sentence that says what it does")
-        return Pass(function.__name__, doc, function, numerics, fast_math, function.__module__, samples)
+        return Pass(function.__name__, doc, function, numerics, fast_math, function.__module__, samples, wants)
 
     return decorate
 

@@ -19,15 +19,15 @@ def users_of(roots: tuple[Value, ...], order: list[Node]) -> dict[Value, list[No
     return found
 
 
-def substituted(roots: tuple[Value, ...], replaced: Mapping[Value, Value], builder: Any) -> tuple[Value, ...]:
-    """The roots, with values replaced wherever they are used: by what is made of old values, which become new ones.
+def substituted(roots: tuple[Value, ...], replaced: Mapping[Node, Value], builder: Any) -> tuple[Value, ...]:
+    """The roots, with nodes replaced wherever they are used: by what is made of old values, which become new ones.
 
     A replacement must not depend on what it replaces.
     """
 
     def target(value: Value) -> Value:
-        while value in replaced:
-            value = replaced[value]
+        while value.node in replaced:
+            value = replaced[value.node]
         return value
 
     done: dict[Node, Node] = {}
