@@ -64,7 +64,7 @@ def configurations(draw: Any, program: Program) -> Configuration:
     number = st.integers(0, count - 1)
     retain = draw(st.one_of(st.sampled_from(["none", "frontier", "all"]), st.lists(number, max_size=2).map(tuple)))
     places = range(len(program.inputs))
-    donated = draw(st.lists(st.sampled_from(places), unique=True)) if retain == "none" else []
+    donated = draw(st.lists(st.sampled_from(places), unique=True)) if places and retain == "none" else []
     scheduler = draw(st.one_of(st.just(ListScheduler()), st.integers(0, 9).map(RandomScheduler)))
     return Configuration(
         eager=draw(st.integers(0, 7)) == 7,
