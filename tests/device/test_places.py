@@ -202,7 +202,7 @@ def test_each_places_arena_is_verified_apart() -> None:
 
 def test_a_kernel_that_works_in_two_places_is_no_plan() -> None:
     found = plan()
-    t = next(t for t, i in enumerate(found.instructions) if i.op.name == "matmul")
+    t = next(t for t, i in enumerate(found.instructions) if i.op.name.startswith("matmul"))
     i = found.instructions[t]
     moved = evolve(i, operands=(found.inputs[0], i.operands[1]))
     with pytest.raises(PlanError, match=r"matmul.*different places"):

@@ -22,7 +22,7 @@ from nnc_func.testing.programs import LARGEST, Program, programs
 from nnc_func.testing.schedules import RandomScheduler, Replay, legal_orders
 
 LAZY = nnc.lazy()
-NO_FUSION = LAZY.swap(optimiser=LAZY.optimiser.without_rules("fuse_elementwise"))
+NO_FUSION = LAZY.swap(optimiser=LAZY.optimiser.up_to_phase("layout"))
 ULPS = 256
 EXAMPLES, ORDERS = 90, 120
 

@@ -172,3 +172,17 @@ def test_the_pass_pickles_with_its_size() -> None:
         again = pickle.loads(pickle.dumps(each))
         assert (again.name, again.least) == (each.name, each.least)
     assert pickle.loads(pickle.dumps(fuse_elementwise)) is fuse_elementwise
+
+
+def test_a_reduction_is_not_written_over_what_later_blocks_read() -> None:
+    arrays = [np.random.default_rng(0).random((n, 1024), "float32") for n in (1024, 4)]
+
+    def program(on: Any) -> Any:
+        x, w = (on.input(name, a.shape, "float32") for name, a in zip("xw", arrays, strict=True))
+        scale = on.ops.cumulative_sum(on.ops.sum(w, axis=0), axis=-1)
+        found = on.ops.sum(on.ops.exp(x * scale * 1e-4), axis=1)
+        return on.compile(inputs=[x, w], outputs=[on.ops.sort(found, axis=-1)])
+
+    fused = program(FUSED)
+    assert "blockwise_several" in [i.op.name for i in fused.plan.instructions]
+    np.testing.assert_array_equal(np.asarray(fused(*arrays)), np.asarray(program(PLAIN)(*arrays)))

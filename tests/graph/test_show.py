@@ -114,7 +114,7 @@ def test_the_graph_that_was_compiled_shares_what_is_the_same() -> None:
 
 
 def test_the_line_of_the_user_is_told() -> None:
-    told = [words for words, *_ in boxes(svg(training_step().graph)) if " = tanh(" in words]
+    told = [words for words, *_ in boxes(svg(training_step().source)) if " = tanh(" in words]
     assert told
     assert all("\nat test_show.py:" in words and "in loss" in words for words in told)
 

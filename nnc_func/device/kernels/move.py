@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from nnc_func.device.kernels.effects import host
 from nnc_func.facets.boxes import part_boxes
 from nnc_func.facets.layouts import permutation
 from nnc_func.facets.movement import aligned_left, padded, part_sizes, slices
@@ -56,7 +57,7 @@ def bit_cast(xp: Any, x: Any, *, dtype: Any) -> Any:
     """A copy, seen in another dtype: on the host, where a namespace has no views of that kind."""
     if xp.__name__ in NUMPY:
         return x.copy().view(dtype)
-    return xp.asarray(np.array(x).view(dtype))
+    return xp.asarray(host(x).copy().view(dtype), device=x.device)
 
 
 def bit_cast_into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays, *, dtype: Any) -> None:

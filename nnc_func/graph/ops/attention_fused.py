@@ -8,7 +8,7 @@ import numpy as np
 
 from nnc_func.device.kernels.linalg import MATMUL, allocating, blas_ready
 from nnc_func.device.kernels.losses import SOFTMAX
-from nnc_func.errors import ShapeError
+from nnc_func.errors import OperatorError, ShapeError
 from nnc_func.facets import dims, shapes
 from nnc_func.facets.derivatives import NOT_DIFFERENTIABLE
 from nnc_func.facets.kernels import Kernel, reference
@@ -40,6 +40,8 @@ def _shape(q: Any, k: Any, v: Any, *others: Any, steps: Steps, transpose_k: bool
 
 def _dtype(q: Any, k: Any, v: Any, *others: Any, steps: Steps, **_: Any) -> Any:
     scores = matmul.dtype(q, k)
+    if others and not steps:
+        raise OperatorError("attention_blockwise has no step, and so nothing that reads its other arguments")
     if steps:
         scores = step_dtypes(steps, (scores, *others))[-1]
     return matmul.dtype(softmax.dtype(scores), v)

@@ -250,9 +250,18 @@ def _several_compute(xp: Any, *arrays: Any, steps: Steps, outputs: tuple[int, ..
 
 
 def _overwrites(count: int, *, steps: Steps, outputs: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
-    """Of each result the arguments that no step reads once it is written."""
+    """Of each result the arguments that no step reads once it is written.
+
+    A reduction's lie over none: it is written with a block, and other blocks read all of an argument of its shape.
+    """
     last = last_uses(steps)
-    return tuple(tuple(i for i in range(count) if last.get(i, -1) <= position - count) for position in outputs)
+
+    def over(position: int) -> tuple[int, ...]:
+        if is_reduction(parsed(steps[position - count])[0]):
+            return ()
+        return tuple(i for i in range(count) if last.get(i, -1) <= position - count)
+
+    return tuple(map(over, outputs))
 
 
 SQUARES = (

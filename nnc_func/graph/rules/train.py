@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from nnc_func.facets.dims import known
 from nnc_func.facets.dtypes import kind_of, limits_of
 from nnc_func.facets.shapes import normalise_axis
 from nnc_func.graph.ops import CATALOGUE as OPS
@@ -145,13 +146,24 @@ def _one_axis(a: Any, k: Any, x: Any) -> bool:
     return None not in given and [normalise_axis(n, rank) for n in given] == [normalise_axis(k, rank)]
 
 
+def _has_classes(k: Any, x: Any) -> bool:
+    extent = x.shape[normalise_axis(k, len(x.shape))]
+    return bool(known(extent) and extent > 0)
+
+
 @rule
 def cross_entropy_of_parts(x, y, a: Param, k: Param):
     """Cross-entropy written out is one operator; labels of zero then count for nothing where the logit is -inf."""
     return (
         rewrite(-total(y * log_softmax(x, axis=k), axis=a))
         .to(softmax_cross_entropy(x, y, axis=k))
-        .when(floating(x), real(y), same_shape(x, y), that(_one_axis, a, k, x, says=f"{a} is the axis {k}"))
+        .when(
+            floating(x),
+            real(y),
+            same_shape(x, y),
+            that(_one_axis, a, k, x, says=f"{a} is the axis {k}"),
+            that(_has_classes, k, x, says=f"{x} has elements along {k}"),
+        )
         .up_to(ROUNDING)
         .with_fast_math()
     )
@@ -166,7 +178,12 @@ def cross_entropy_gradient_of_parts(x, y, k: Param):
     return (
         rewrite(gradient)
         .to(softmax_cross_entropy_gradient(x, y, axis=k))
-        .when(same_aval(x, y), used_once(likely))
+        .when(
+            floating(x),
+            same_aval(x, y),
+            that(_has_classes, k, x, says=f"{x} has elements along {k}"),
+            used_once(likely),
+        )
         .up_to(ROUNDING)
     )
 
