@@ -70,6 +70,9 @@ def owned(device: Any, value: Any, dtype: Any = None, place: Place = None) -> An
         dtype = as_dtype(dtype) if type(dtype) is str else dtype
         check_conversion(value, dtype)
         kept = value if getattr(device, "forgets_elements", False) else np.array(value, dtype, order="C")
+        held = getattr(device, "held", None)
+        if held is not None and place is None:  # a stack: a value that will change is no number of its graph
+            return held(owned(device.device, kept, dtype))
         return brought(device, kept, dtype, place)
     array = brought(device, value, dtype, place)
     copy = getattr(array, "copy", None)

@@ -68,5 +68,5 @@ def _is_known(node: Node) -> bool:
         return bool(known(value) and value >= 0)
     if node.op is not CONSTANT:
         return False
-    data = node.table.literals.get(node, node.data)
-    return isinstance(data, np.ndarray) and data.size <= ELEMENTS and bool(np.all(data >= 0))
+    data = node.table.literals.get(node)  # what was computed, or is a variable's, may be other numbers next time
+    return data is not None and data.size <= ELEMENTS and bool(np.all(data >= 0))
