@@ -205,7 +205,8 @@ def _is_opposite(f: Application, given: Sequence[Any]) -> None:
 
 
 def _has_dual(f: Application, given: Sequence[Any]) -> None:
-    (other, through), (a, b) = _names(f), given[:2]
+    (other, through), dtype = _names(f), np.result_type(*given[:2])
+    a, b = (x.astype(dtype) for x in given[:2])  # bits of a narrower dtype are not those of the result
     f.same(f(f.other(through, a), f.other(through, b)), f.other(through, f.other(other, a, b)))
 
 

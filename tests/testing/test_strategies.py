@@ -109,7 +109,7 @@ def test_programs_are_made_of_the_catalogue() -> None:
 
 def test_programs_have_several_results_random_operators_sharing_aliases_and_updates() -> None:
     found: list[Program] = []
-    drawn(strategies.programs(), found.append, 100)
+    drawn(strategies.programs(), found.append, 300)
     for has in (
         lambda p: any(s.op.several for s in p.steps),
         lambda p: any(s.op.name.startswith("random") for s in p.steps),
