@@ -52,9 +52,7 @@ def test_softmax_is_computed_over_the_convolution_and_unused_symbols_have_no_mem
 
 def test_bound_tensors_take_no_memory_of_the_arena() -> None:
     """e = (a @ b) * d: a, d and e are bound, so the arena has b and c, to the byte."""
-    apart = LAZY.swap(
-        optimiser=type(LAZY.optimiser)(LAZY.operator, ())
-    )  # with rules there is no arena
+    apart = LAZY.swap(optimiser=type(LAZY.optimiser)(LAZY.operator, ()))  # with rules there is no arena
     a, given, d = apart.input("a", (1, 2)), apart.input("given", (2, 1)), apart.input("d", (1, 1))
     b = apart.ops.negative(given)
     program = apart.compile([a, given, d], (a @ b) * d)
