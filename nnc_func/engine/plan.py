@@ -11,7 +11,7 @@ from attrs import define, field, frozen
 
 from nnc_func.aval import Aval
 from nnc_func.declaration import Items
-from nnc_func.engine.allocators.base import Problem, max_load
+from nnc_func.engine.allocators.base import Problem
 from nnc_func.facets.places import Place
 from nnc_func.graph.origin import Origin
 from nnc_func.graph.unpickled import Unpickled
@@ -245,7 +245,7 @@ class Plan(Unpickled):
     def max_load(self) -> int:
         """The most arena bytes alive at one time, sizes rounded up to the alignment, summed over places: no plan is
         smaller."""
-        return sum(max_load(p.rounded, p.lower, p.upper) for p in self.problems.values())
+        return sum(p.max_load for p in self.problems.values())
 
     @cached_property
     def bytes_alive(self) -> tuple[int, ...]:
@@ -266,7 +266,7 @@ class Plan(Unpickled):
     @property
     def unshared_bytes(self) -> int:
         """What the arenas would be if no buffer shared its place with another."""
-        return sum(sum(p.rounded) for p in self.problems.values())
+        return sum(int(p.rounded.sum()) for p in self.problems.values())
 
     @property
     def kernels(self) -> int:

@@ -31,7 +31,6 @@ def check(problem: Problem, offsets: Sequence[int]) -> None:
     assert len(offsets) == len(problem)
     rows = list(zip(offsets, problem.sizes, problem.lower, problem.upper, strict=True))
     for offset, *_ in rows:
-        assert isinstance(offset, int)
         assert offset >= 0
         assert offset % problem.alignment == 0
     for i, (a, size, low, up) in enumerate(rows):

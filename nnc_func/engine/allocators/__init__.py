@@ -2,17 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from importlib import import_module
 
-from nnc_func.engine.allocators.base import Allocator, Problem, Uses, arena_size, max_load
+from nnc_func.engine.allocators.base import (
+    FREE,
+    Allocator,
+    Gap,
+    Problem,
+    Uses,
+    answered,
+    arena_size,
+    max_load,
+)
 from nnc_func.engine.allocators.best_fit import BestFit
 from nnc_func.engine.allocators.greedy_by_size import GreedyBySize
 from nnc_func.engine.allocators.no_reuse import NoReuse
 
-ALLOCATORS: Mapping[str, Allocator] = {
-    "best_fit": BestFit(),
-    "greedy_by_size": GreedyBySize(),
-    "no_reuse": NoReuse(),
-}
 
-__all__ = ["ALLOCATORS", "Allocator", "BestFit", "GreedyBySize", "NoReuse", "Problem", "Uses", "arena_size", "max_load"]
+class Registry(Mapping[str, Allocator]):
+    """Allocators by name, each of the module of that name, imported when it is asked for.
+
+    Examples
+    --------
+    >>> ALLOCATORS["best_fit"]
+    BestFit()
+    """
+
+    def __init__(self, classes: Mapping[str, str]) -> None:
+        self._classes = dict(classes)
+
+    def __getitem__(self, name: str) -> Allocator:
+        found: Allocator = getattr(import_module(f"{__name__}.{name}"), self._classes[name])()
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._classes)
+
+    def __len__(self) -> int:
+        return len(self._classes)
+
+
+ALLOCATORS: Mapping[str, Allocator] = Registry(  # module of this package -> its class
+    {
+        "best_fit": "BestFit",
+        "greedy_by_size": "GreedyBySize",
+        "no_reuse": "NoReuse",
+    }
+)
+
+__all__ = [
+    "ALLOCATORS",
+    "FREE",
+    "Allocator",
+    "BestFit",
+    "Gap",
+    "GreedyBySize",
+    "NoReuse",
+    "Problem",
+    "Uses",
+    "answered",
+    "arena_size",
+    "max_load",
+]

@@ -28,17 +28,17 @@ class BestFit:
     [0, 64, 0]
     """
 
-    partial: ClassVar[bool] = True
+    handles: ClassVar[frozenset[str]] = frozenset({"uses"})
 
     def __call__(self, problem: Problem) -> Sequence[int]:
         """The offsets, in bytes."""
         if problem.uses is not None:
             return GreedyBySize()(problem)
-        sizes = problem.rounded
-        forward = in_order(sizes, problem.lower, problem.upper)
+        sizes, lower, upper = problem.rounded.tolist(), problem.lower.tolist(), problem.upper.tolist()
+        forward = in_order(sizes, lower, upper)
         if arena_size(problem, forward) == problem.max_load:
             return forward
-        backward = in_order(sizes, [-u for u in problem.upper], [-v for v in problem.lower])
+        backward = in_order(sizes, [-u for u in upper], [-v for v in lower])
         return min(forward, backward, key=lambda offsets: arena_size(problem, offsets))
 
 

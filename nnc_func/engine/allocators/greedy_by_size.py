@@ -28,15 +28,15 @@ class GreedyBySize:
     [128, 0, 128]
     """
 
-    partial: ClassVar[bool] = True
+    handles: ClassVar[frozenset[str]] = frozenset({"uses"})
 
     def __call__(self, problem: Problem) -> Sequence[int]:
         """The offsets, in bytes."""
-        sizes = problem.rounded
+        sizes, lower = problem.rounded.tolist(), problem.lower.tolist()
         offsets = np.zeros(len(sizes), np.int64)
         placed = np.zeros(0, np.int64)  # in the order of their offsets
         ends = np.asarray(sizes, np.int64)  # of those placed
-        for i in sorted((i for i in range(len(sizes)) if sizes[i]), key=lambda i: (-sizes[i], problem.lower[i], i)):
+        for i in sorted((i for i in range(len(sizes)) if sizes[i]), key=lambda i: (-sizes[i], lower[i], i)):
             there = placed[problem.conflicting(i)[placed]]
             offsets[i] = _tightest(offsets[there], ends[there], sizes[i])
             ends[i] = offsets[i] + sizes[i]

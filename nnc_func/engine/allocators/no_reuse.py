@@ -21,8 +21,8 @@ class NoReuse:
     [0, 16]
     """
 
-    partial: ClassVar[bool] = True
+    handles: ClassVar[frozenset[str]] = frozenset({"uses"})
 
     def __call__(self, problem: Problem) -> Sequence[int]:
         """The offsets, in bytes."""
-        return [0, *accumulate(problem.rounded)][: len(problem)]
+        return [0, *accumulate(problem.rounded.tolist())][: len(problem)]

@@ -1,0 +1,324 @@
+"""The allocation problem as data: buffers that want a place, as arrays. Nothing here knows of graphs, or of answers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from attrs import evolve, field, frozen
+from numpy.typing import NDArray
+
+from nnc_func.errors import PlanError
+
+ALIGNMENT = 64  # bytes
+FREE = -1  # the pin of a buffer that may lie anywhere
+ALONE = -1  # the group of a buffer that shares its offset with no other
+MOST_BYTES = (1 << 62) - 1  # of all buffers together, so that sums of offsets and sizes are 64-bit integers
+
+Integers = NDArray[np.int64]
+
+
+def integers(given: Any) -> Integers:
+    """A read-only array of 64-bit integers with one axis.
+
+    Raises
+    ------
+    PlanError
+        Something else was given, or an integer that has no room in 64 bits.
+    """
+    found = np.asarray(given)
+    if not found.size:
+        found = found.astype(np.int64)
+    fits = found.dtype.kind in "iu" and (found.dtype.kind == "i" or found.dtype.itemsize < 8 or not (found >> 63).any())
+    if not fits or found.ndim != 1:
+        wide = found.dtype == object and found.ndim == 1 and all(isinstance(v, int) for v in found)
+        why = f"{max(found, key=abs)} has no room in 64 bits" if wide or found.dtype == np.uint64 else f"{given!r:.60}"
+        raise PlanError(f"wanted integers below 2**63, one a buffer, given {why}")
+    made = np.array(found, np.int64)
+    made.setflags(write=False)
+    return made
+
+
+def optional_integers(given: Any) -> Integers | None:
+    """None, or as `integers`."""
+    return None if given is None else integers(given)
+
+
+def alignments(given: Any) -> int | Integers:
+    """One integer, or as `integers`."""
+    return given if isinstance(given, int) else integers(given)
+
+
+def rows_of_gaps(given: Iterable[Gap]) -> tuple[Gap, ...]:
+    """As a tuple."""
+    return tuple(given)
+
+
+def words(given: Iterable[str]) -> tuple[str, ...]:
+    """As a tuple."""
+    return tuple(given)
+
+
+@frozen(eq=False)
+class Uses:
+    """When buffers are used where streams run side by side: one row a buffer, one column a stream.
+
+    Attributes
+    ----------
+    before
+        How many tasks of each stream have surely run before the first use of the buffer.
+    until
+        How many tasks of each stream there are up to the last one that uses it; 0 where none does.
+
+    Examples
+    --------
+    Two buffers of stream 0, one after the other, and one of stream 1, which waits for nothing:
+
+    >>> Uses(np.array([[0, 0], [1, 0], [0, 0]]), np.array([[1, 0], [2, 0], [0, 1]])).apart(0)
+    array([False,  True, False])
+    """
+
+    before: NDArray[np.int64] = field(converter=np.asfortranarray)
+    until: NDArray[np.int64] = field(converter=np.asfortranarray)
+
+    def apart(self, i: int) -> NDArray[np.bool_]:
+        """For each buffer, whether all its uses are surely before all of buffer i's, or after them."""
+        earlier = later = np.ones(len(self.before), np.bool_)
+        for before, until in zip(self.before.T, self.until.T, strict=True):  # a column at a time: they are few
+            earlier = earlier & (until <= before[i])
+            later = later & (before >= until[i])
+        return earlier | later
+
+    def of(self, buffers: Any) -> Uses:
+        """The uses of some of the buffers."""
+        return Uses(self.before[buffers], self.until[buffers])
+
+
+@frozen
+class Gap:
+    """A part of a buffer's life in which it is not alive, or in which only some of its bytes are.
+
+    Attributes
+    ----------
+    buffer
+        Its number.
+    lower, upper
+        Steps, half open, within the buffer's life.
+    window
+        The bytes ``(low, high)`` of the buffer that are alive in the gap, half open; None: none is.
+    """
+
+    buffer: int
+    lower: int
+    upper: int
+    window: tuple[int, int] | None = None
+
+
+@frozen(eq=False)
+class Pieces:
+    """Rectangles of time and of bytes that buffers take, each with the offset of its buffer as its origin.
+
+    Attributes
+    ----------
+    buffer
+        The buffer of each piece; those of one buffer stand side by side, in the order of time.
+    lower, upper
+        Steps, half open.
+    low, high
+        Bytes from the buffer's offset on, half open.
+    """
+
+    buffer: Integers
+    lower: Integers
+    upper: Integers
+    low: Integers
+    high: Integers
+
+
+@frozen(eq=False, slots=False)
+class Problem:
+    """Buffers that want a place in one arena, as arrays with one element a buffer.
+
+    Attributes
+    ----------
+    sizes
+        Bytes.
+    lower, upper
+        Lifetimes in steps, half open: a buffer is alive at ``lower <= t < upper``.
+    alignment
+        Every offset is a multiple of it, in bytes; or one alignment a buffer.
+    uses
+        Where streams run side by side, lifetimes are of one order of many, and two buffers may share a place only if
+        they do not overlap in that order, and are apart by their uses.
+    pins
+        The offset that a buffer must have, in bytes, or `FREE`; None: all are free.
+    gaps
+        Parts of lives in which buffers are not alive, or only some of their bytes.
+    groups
+        Buffers with the same number lie at the same offset, and do not hurt each other (aliases; XLA calls them
+        colocations); `ALONE` is no group. None: there are none.
+    spaces
+        The memory space of each buffer, by number: those of different spaces have nothing to do with each other, and
+        offsets count from the start of the space. None: there is one.
+    capacity
+        The bytes that there are, of each space; None: as many as are needed. It is a wish to the allocator, which
+        `answered` checks.
+    names
+        What to call the buffers; empty: by their numbers.
+
+    Raises
+    ------
+    PlanError
+        Arrays of different lengths, what is no 64-bit integer, a negative size, a lifetime that ends before it
+        starts, an alignment below one, more than 2**62 bytes in all, a pin that is no multiple of the alignment, pins
+        that differ in a group, a group in two spaces, a gap outside its buffer's life or one that overlaps another,
+        a window outside its buffer, or a name that two buffers have.
+
+    Examples
+    --------
+    >>> Problem([64, 64, 64], [0, 1, 2], [2, 3, 4]).max_load
+    128
+
+    The second buffer rests while the third is alive:
+
+    >>> Problem([64, 64, 64], [0, 1, 2], [1, 4, 3], gaps=[Gap(1, 2, 3)]).max_load
+    64
+    """
+
+    sizes: Integers = field(converter=integers)
+    lower: Integers = field(converter=integers)
+    upper: Integers = field(converter=integers)
+    alignment: int | Integers = field(default=ALIGNMENT, converter=alignments)
+    uses: Uses | None = None
+    pins: Integers | None = field(default=None, converter=optional_integers)
+    gaps: tuple[Gap, ...] = field(default=(), converter=rows_of_gaps)
+    groups: Integers | None = field(default=None, converter=optional_integers)
+    spaces: Integers | None = field(default=None, converter=optional_integers)
+    capacity: int | None = None
+    names: tuple[str, ...] = field(default=(), converter=words)
+
+    def __attrs_post_init__(self) -> None:
+        from nnc_func.engine.allocators.checking import check_problem
+
+        check_problem(self)
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def name(self, i: int) -> str:
+        """A buffer, as messages name it."""
+        return repr(self.names[i]) if self.names else str(i)
+
+    @property
+    def alignments(self) -> Integers:
+        """One alignment a buffer."""
+        if isinstance(self.alignment, int):
+            return np.full(len(self), self.alignment, np.int64)
+        return self.alignment
+
+    @cached_property
+    def granularity(self) -> int:
+        """Bytes of which every offset is a multiple, the largest number of that kind."""
+        return self.alignment if isinstance(self.alignment, int) else math.gcd(*self.alignment.tolist()) or 1
+
+    @cached_property
+    def rounded(self) -> Integers:
+        """Sizes rounded up to the `granularity`: what they take in any plan whose offsets are aligned."""
+        g = self.granularity
+        return self.sizes if g == 1 else -(-self.sizes // g) * g
+
+    @cached_property
+    def max_load(self) -> int:
+        """The most bytes alive at one time, sizes rounded up, summed over spaces: no plan is smaller.
+
+        Buffers of one group count once.
+        """
+        from nnc_func.engine.allocators.reducing import merged
+
+        if self.groups is not None:
+            return merged(self).problem.max_load
+        pieces = self.pieces
+        of = np.zeros(len(pieces.buffer), np.int64) if self.spaces is None else self.spaces[pieces.buffer]
+        loads = [
+            max_load((pieces.high - pieces.low)[of == s], pieces.lower[of == s], pieces.upper[of == s])
+            for s in np.unique(of)
+        ]
+        return sum(loads)
+
+    @cached_property
+    def pieces(self) -> Pieces:
+        """What each buffer takes: itself, or, where it has gaps, what is alive of it from time to time."""
+        if not self.gaps:
+            zero = np.zeros(len(self), np.int64)
+            return Pieces(np.arange(len(self)), self.lower, self.upper, zero, self.rounded)
+        from nnc_func.engine.allocators.reducing import cut
+
+        return cut(self)
+
+    def conflicting(self, i: int) -> NDArray[np.bool_]:
+        """For each buffer, whether it may not share a place with buffer i; so it is with i itself.
+
+        By whole lives: gaps, groups and spaces are not looked at.
+        """
+        found: NDArray[np.bool_] = (self.lower < self.upper[i]) & (self.upper > self.lower[i])
+        return found if self.uses is None else found | ~self.uses.apart(i)
+
+    @property
+    def areas(self) -> Sequence[int]:
+        """Bytes times steps of each buffer, as integers that do not overflow."""
+        lives = self.upper - self.lower
+        if len(self) and int(self.sizes.max()) * int(lives.max()) >> 63:
+            return [s * t for s, t in zip(self.sizes.tolist(), lives.tolist(), strict=True)]
+        return (self.sizes * lives).tolist()  # type: ignore[no-any-return]
+
+    @property
+    def widened(self) -> Problem:
+        """The problem by lifetimes alone: those of buffers that conflict overlap, being longer than they need be."""
+        if self.uses is None:
+            return self
+        lower = self.lower.copy()
+        for i in range(len(self)):
+            lower[i] = min(lower[i], self.upper[self.conflicting(i)].min() - 1)
+        return evolve(self, lower=lower, uses=None)
+
+    def of(self, buffers: Any) -> Problem:
+        """The problem of some of the buffers, in that order."""
+        chosen = np.asarray(buffers, np.int64)
+        position = {int(b): i for i, b in enumerate(chosen)} if self.gaps else {}
+        each = {
+            name: None if (given := getattr(self, name)) is None else given[chosen]
+            for name in ("sizes", "lower", "upper", "pins", "groups", "spaces")
+        }
+        return Problem(
+            **each,
+            alignment=self.alignment if isinstance(self.alignment, int) else self.alignment[chosen],
+            uses=None if self.uses is None else self.uses.of(chosen),
+            gaps=[evolve(gap, buffer=position[gap.buffer]) for gap in self.gaps if gap.buffer in position],
+            capacity=self.capacity,
+            names=[self.names[b] for b in chosen] if self.names else (),
+        )
+
+
+def max_load(sizes: Any, lower: Any, upper: Any) -> int:
+    """The most bytes alive at one time.
+
+    Examples
+    --------
+    >>> max_load([10, 20], [0, 1], [1, 2])
+    20
+    """
+    if not len(sizes):
+        return 0
+    size, low, up = (np.asarray(v, np.int64) for v in (sizes, lower, upper))
+    first = int(low.min())
+    if int(up.max()) - first <= 4 * len(size) + 1024:  # by counting
+        change = np.zeros(int(up.max()) - first + 1, np.int64)
+        np.add.at(change, low - first, size)
+        np.subtract.at(change, up - first, size)
+        return int(np.cumsum(change).max())
+    times = np.concatenate((up, low))  # ends before starts where they meet
+    order = np.argsort(times, kind="stable")
+    return int(np.cumsum(np.concatenate((-size, size))[order]).max())
