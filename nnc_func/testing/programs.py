@@ -5,6 +5,7 @@ They share, repeat and alias operands, return inputs, constants and what lies be
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache, lru_cache
 from typing import Any
 
@@ -180,6 +181,11 @@ class _Drawing:
     def chance(self, one_in: int) -> bool:
         return bool(self.draw(st.integers(0, one_in - 1)) == one_in - 1)
 
+    def several(self, most: int, make: Callable[[], None]) -> None:
+        """Make up to so many: what each is drawn from is one part of the choices, which shrinking deletes."""
+        for _ in range(self.draw(st.integers(0, most))):
+            self.draw(st.builds(make))
+
     def leaf(self, kind: str, shape: Any, dtype: str, fill: Any = None, elements: Any = None) -> None:
         """Leaves are all made before the first step, so that values keep their numbers."""
         count = len(self.leaves)
@@ -193,18 +199,21 @@ class _Drawing:
         rank = self.draw(st.integers(0, 3))
         base = tuple(self.pick((2, 3, 1, 0) if self.chance(8) else (2, 3, 1)) for _ in range(rank))
         self.leaf(INPUT, base, self.pick(self.dtypes))
-        for _ in range(self.draw(st.integers(0, 4))):
-            kind = self.pick((INPUT, CONSTANT, VARIABLE, VARIABLE))
-            kept = base[self.draw(st.integers(0, len(base))) :] if self.chance(3) else base
-            shape = tuple(1 if self.chance(6) else n for n in kept)
-            fill = self.pick(FILLS) if kind == CONSTANT and self.chance(2) else None
-            self.leaf(kind, shape, self.pick(self.dtypes), fill)
+        self.several(4, lambda: self.another(base))
         if not self.smooth and self.vocabulary.keyed and self.chance(4):
             self.leaf(CONSTANT, (2,), "uint64", KEY)
         case = self.case() if self.vocabulary.fitted and self.chance(3) else None
         self.exact = [True] * len(self.leaves)
         if case is not None:
             self.append(*case)
+
+    def another(self, base: tuple[int, ...]) -> None:
+        """A leaf whose shape broadcasts to that."""
+        kind = self.pick((INPUT, CONSTANT, VARIABLE, VARIABLE))
+        kept = base[self.draw(st.integers(0, len(base))) :] if self.chance(3) else base
+        shape = tuple(1 if self.chance(6) else n for n in kept)
+        fill = self.pick(FILLS) if kind == CONSTANT and self.chance(2) else None
+        self.leaf(kind, shape, self.pick(self.dtypes), fill)
 
     def case(self) -> tuple[Op, tuple[int, ...], dict[str, Any]] | None:
         """A first step on leaves of its own, for operators whose arguments must fit each other: convolutions …"""
@@ -321,8 +330,7 @@ def programs(draw: Any, *, smooth: bool = False, most_steps: int = 12, operators
     """
     making = _Drawing(draw, ("float64",) if smooth else DTYPES, smooth, vocabulary(operators))
     making.start()
-    for _ in range(draw(st.integers(0, most_steps))):
-        making.step()
+    making.several(most_steps, making.step)
     known = making.known
     last = len(known) - 1
     number = st.integers(0, last).map(lambda n: last - n)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import find, given, settings
+from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 
 import nnc_func as nnc
@@ -120,8 +121,14 @@ def test_programs_have_several_results_random_operators_sharing_aliases_and_upda
         assert sum(map(has, found)) >= 2
 
 
-def test_programs_shrink_to_small_ones() -> None:
-    smallest = find(strategies.programs(), lambda p: any(s.op.name == "sum" for s in p.steps))
+@pytest.mark.parametrize("seed", range(1, 21 if NIGHTLY else 3))
+def test_programs_shrink_to_small_ones(seed: int) -> None:
+    smallest = find(
+        strategies.programs(),
+        lambda p: any(s.op.name == "sum" for s in p.steps),
+        settings=settings(max_examples=2000, database=None, phases=[Phase.generate, Phase.shrink]),
+        random=Random(seed),
+    )
     assert (len(smallest.leaves), len(smallest.steps), len(smallest.outputs)) == (1, 1, 1)
 
 
