@@ -17,7 +17,7 @@ from nnc_func.testing.programs import CONSTANT, INPUT, VARIABLE, Leaf, Program, 
 from nnc_func.testing.schedules import RandomScheduler
 
 EAGER, LAZY = nnc.eager(), nnc.lazy()
-EVERY_SIZE = LAZY.optimiser.without_rules("fuse_elementwise").with_rules(fuse_elementwise.from_size(0))
+EVERY_SIZE = LAZY.optimiser.without_rules("fuse_elementwise").with_rules(fuse_elementwise.from_size(0), phase="fuse")
 FUSED = LAZY.swap(optimiser=EVERY_SIZE)
 STACKS = {
     "eager": EAGER,

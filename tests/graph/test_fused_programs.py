@@ -20,7 +20,7 @@ from nnc_func.graph.rules.fuse import LEAST, fuse_elementwise
 from nnc_func.testing.programs import INPUT, Leaf, Program, Step, programs
 
 PLAIN = nnc.lazy().swap(optimiser=nnc.lazy().optimiser.without_rules("fuse_elementwise"))
-FUSED = PLAIN.swap(optimiser=PLAIN.optimiser.with_rules(fuse_elementwise.from_size(0)))
+FUSED = PLAIN.swap(optimiser=PLAIN.optimiser.with_rules(fuse_elementwise.from_size(0), phase="fuse"))
 OPS = {
     name: CATALOGUE[name] for name in ("add", "multiply", "subtract", "divide", "maximum", "where", "greater", "clip")
 }

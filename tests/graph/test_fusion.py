@@ -14,7 +14,7 @@ from nnc_func.graph.rules import EXACT
 from nnc_func.graph.rules.fuse import fuse_elementwise
 from tests.graph.rewriting import OPTIMISER, bind, check_equal, fills, names, variable
 
-ANY_SIZE = OPTIMISER.without_rules("fuse_elementwise").with_rules(fuse_elementwise.from_size(0))
+ANY_SIZE = OPTIMISER.without_rules("fuse_elementwise").with_rules(fuse_elementwise.from_size(0), phase="fuse")
 
 
 def adagrad(on: Any, shape: Any) -> list[Any]:

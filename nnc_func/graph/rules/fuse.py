@@ -280,7 +280,7 @@ class Fusion(Pass):
     --------
     >>> import nnc_func as nnc
     >>> lazy = nnc.lazy()
-    >>> everywhere = lazy.optimiser.without_rules("fuse_elementwise").with_rules(fuse_elementwise.from_size(0))
+    >>> everywhere = lazy.optimiser.without_rules("fuse_elementwise").with_rules(fuse_elementwise.from_size(0), phase="fuse")
     >>> lazy = lazy.swap(optimiser=everywhere)
     >>> x = lazy.input("x", (3,), "float32")
     >>> lazy.compile(inputs=[x], outputs=[lazy.ops.sqrt(x * x + 1)]).plan.kernels
