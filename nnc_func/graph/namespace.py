@@ -1309,8 +1309,9 @@ class Ops(Generic[T]):
     def blockwise_several(self, *xs: T | Scalar, steps: Any, outputs: Sizes) -> tuple[T, ...]:
         """As `blockwise`, with the results that are named by their positions, and with reductions among the steps.
 
-        A reduction is over axes of the whole that do not include the first one, of a value that has the whole's shape; with
-        ``keepdims=True`` later steps may read it. It has the bits that the operators have one by one.
+        A reduction is of a value that has the shape of the whole. One over axes that do not include the first is of rows:
+        later steps may read it, with ``keepdims=True``. One over the first axes, but not over all, gathers blocks: a sum, a
+        mean, a maximum or a minimum, which no step reads. All have the bits that the operators have one by one.
         """
         return self._bind(_BLOCKWISE_SEVERAL, *xs, steps=steps, outputs=outputs)
 

@@ -54,7 +54,9 @@ class Configuration:
         if self.fused == "large":
             return stack
         rest = stack.optimiser.without_rules("fuse_elementwise")
-        return stack.swap(optimiser=rest.with_rules(fuse_elementwise.from_size(0), phase="fuse") if self.fused == "all" else rest)
+        return stack.swap(
+            optimiser=rest.with_rules(fuse_elementwise.from_size(0), phase="fuse") if self.fused == "all" else rest
+        )
 
 
 @st.composite

@@ -7,6 +7,7 @@ are dealt out to as many threads as BLAS may use; which thread takes one does no
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from typing import Any
@@ -17,13 +18,14 @@ from nnc_func.device import workers
 from nnc_func.device.kernels.move import memory_order
 from nnc_func.facets.dims import product as size_of
 
-REGISTER = 1 << 20  # bytes of a register, for all threads together
-BLOCK = 1 << 19  # of what one thread takes at a time: it fits in the second cache
+REGISTER = 1 << 21  # bytes of a register, for all threads together
+BLOCK = 1 << 20  # of what one thread takes at a time: smaller ones leave threads waiting for each other
 WORTH = 1 << 20  # elements times steps that another thread may take: it is some 300 µs
 THREADS = 8
 Pattern = tuple[bool, ...]
 Where = tuple[slice, ...]
 Run = Callable[[list[Any]], None]
+InOrder = Callable[[list[Any], bool], None]
 
 
 @frozen
@@ -119,9 +121,17 @@ class Blocks:
     scratch: Sequence[Any]
     runs: Sequence[tuple[int, int]] = ()
 
-    def run(self, cut: Grid, threads: int, call: Run) -> None:
-        """Call it with the blocks of arguments, registers and results, for each place."""
-        shared = iter([*cut.blocks()])  # that of a list may be shared: each thread takes the next one
+    def run(self, cut: Grid, threads: int, call: Run, in_order: InOrder | None = None) -> None:
+        """Call it with the blocks of arguments, registers and results, for each place.
+
+        What is `in_order` is called with them afterwards, and with whether they are the first: for one block after the
+        other, whoever has computed them.
+        """
+        places = [*enumerate(cut.blocks())]
+        shared = iter(places)  # that of a list may be shared: each thread takes the next one
+        turns = [threading.Lock() for _ in places] if in_order is not None and threads > 1 else []
+        for turn in turns[1:]:
+            turn.acquire()
 
         def work(thread: int) -> None:
             shares = [s.shape[0] // threads for s in self.scratch]
@@ -129,15 +139,28 @@ class Blocks:
             for number, register in self.runs:
                 mine[register].fill(self.arrays[number].item())
             views: dict[tuple[int, ...], list[Any]] = {}
-            for where in shared:
-                extents = tuple([w.stop - w.start for w in where])
-                registers = views.get(extents)
-                if registers is None:
-                    registers = views[extents] = self._views(extents, mine)
-                parts = [self._part(a, where) for a in self.arrays]
-                call([*parts[: self.count], *registers, *parts[self.count :]])
+            for i, where in shared:
+                try:
+                    seen = self._seen(where, mine, views)
+                    call(seen)
+                    if turns:
+                        turns[i].acquire()
+                    if in_order is not None:
+                        in_order(seen, i == 0)
+                finally:
+                    if i + 1 < len(turns):
+                        turns[i + 1].release()  # after a failure, too: nobody waits for ever
 
         workers.side_by_side(work, threads)
+
+    def _seen(self, where: Where, mine: list[Any], views: dict[tuple[int, ...], list[Any]]) -> list[Any]:
+        """The blocks of arguments, registers and results at a place."""
+        extents = tuple([w.stop - w.start for w in where])
+        registers = views.get(extents)
+        if registers is None:
+            registers = views[extents] = self._views(extents, mine)
+        parts = [self._part(a, where) for a in self.arrays]
+        return [*parts[: self.count], *registers, *parts[self.count :]]
 
     def _views(self, extents: tuple[int, ...], mine: list[Any]) -> list[Any]:
         found = []

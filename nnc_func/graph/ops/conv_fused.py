@@ -22,7 +22,8 @@ from nnc_func.facets.samples import Samples
 from nnc_func.facets.views import Cost
 from nnc_func.graph.ops.conv import conv2d, convolved
 from nnc_func.graph.ops.families import Literal, Nested, Tensor
-from nnc_func.graph.ops.steps import Steps, call_steps, lowered, one_by_one, step_dtypes, step_flops
+from nnc_func.graph.ops.lowering import call_steps, lowered
+from nnc_func.graph.ops.steps import Steps, one_by_one, step_dtypes, step_flops
 from nnc_func.op import operator
 
 CHANNELS_INNERMOST = {NHWC: None, NCHW: (0, 2, 3, 1)}  # the layout of images of a data format

@@ -5,31 +5,29 @@ A block stays in the caches from the first step to the last, so memory is read o
 
 from __future__ import annotations
 
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
 from nnc_func.device.kernels import blocks
 from nnc_func.errors import DTypeError, OperatorError, ShapeError
 from nnc_func.facets import layouts, shapes
 from nnc_func.facets.derivatives import NOT_DIFFERENTIABLE, Linear
+from nnc_func.facets.dims import product
 from nnc_func.facets.kernels import ALL, Kernel, reference
 from nnc_func.facets.onnx import elementwise as onnx_elementwise
 from nnc_func.facets.onnx import fused as onnx_fused
 from nnc_func.facets.samples import ANY, EXACT, Samples
 from nnc_func.graph.ops.families import Literal, Sizes, Tensor, elementwise, in_steps
+from nnc_func.graph.ops.lowering import Lowered, call_steps, finish_steps, gather_steps, last_uses, lowered, pattern_of
 from nnc_func.graph.ops.reduce import SUMMED
 from nnc_func.graph.ops.steps import (
-    Lowered,
     Steps,
-    call_steps,
     check_readable,
     cost_of,
     is_reduction,
-    last_uses,
-    lowered,
     one_by_one,
+    over_blocks,
     parsed,
-    pattern_of,
     step_dtypes,
     step_shapes,
 )
@@ -89,17 +87,16 @@ def masked(x: Tensor, condition: Tensor, /) -> Tensor:
 
 
 def _whole(steps: Steps, rank: int) -> int:
-    """The first axis that some step reduces: it and all behind it stay in one piece."""
+    """The first axis that stays in one piece with all behind it.
+
+    It is the first one that a reduction of rows reduces, or that one over blocks leaves.
+    """
     found = rank
     for op, _, items in map(parsed, steps):
         if is_reduction(op):
-            found = min([found, *shapes.normalise_axes(dict(items)["axis"], rank)])
+            axes = shapes.normalise_axes(dict(items)["axis"], rank)
+            found = min([found, over_blocks(op, items, rank) or min(axes, default=rank)])
     return found
-
-
-@lru_cache(4096)
-def _widest(steps: Steps, given: tuple[Any, ...]) -> int:
-    return int(max(d.itemsize for d in step_dtypes(steps, given)))
 
 
 def _lowered(steps: Steps, arrays: Any, shape: Any, outputs: tuple[int, ...]) -> Lowered:
@@ -109,15 +106,17 @@ def _lowered(steps: Steps, arrays: Any, shape: Any, outputs: tuple[int, ...]) ->
 
 def _scratch(avals: Any, *, steps: Steps, outputs: tuple[int, ...] = ()) -> tuple[tuple[tuple[int, ...], Any], ...]:
     shape = shapes.broadcast(*(a.shape for a in avals)) or (1,)
-    most = blocks.held(shape, _widest(steps, tuple(a.dtype for a in avals)), _whole(steps, len(shape)))
     found = _lowered(steps, avals, shape, outputs)
+    most = blocks.held(shape, found.itemsize, _whole(steps, len(shape)))
     return tuple(((blocks.register_size(shape, pattern, most),), dtype) for dtype, pattern in found.registers)
 
 
 def _into(xp: Any, arrays: Any, outs: Any, scratch: Any, *, steps: Steps, outputs: tuple[int, ...] = ()) -> None:
     shape: Any = shapes.broadcast(*(a.shape for a in arrays))
-    count = len(arrays)
-    whole, itemsize = _whole(steps, len(shape)), _widest(steps, tuple([a.dtype for a in arrays]))
+    count, whole = len(arrays), _whole(steps, len(shape))
+    if not product(shape):
+        _of_nothing(xp, arrays, outs, steps, outputs)
+        return
     if whole == len(shape):
         shape, seen = blocks.few_axes((*arrays, *outs), shape)
         whole = len(shape)
@@ -126,10 +125,20 @@ def _into(xp: Any, arrays: Any, outs: Any, scratch: Any, *, steps: Steps, output
         kept = [tuple(map(_extent, shape, pattern)) for pattern in patterns]
         seen = [*(blocks.wide(a, shape) for a in arrays), *(o.reshape(k) for o, k in zip(outs, kept, strict=True))]
     found = _lowered(steps, seen[:count], shape, outputs)
-    register = blocks.held(shape, itemsize, whole)
+    register = blocks.held(shape, found.itemsize, whole)
     threads = blocks.threads_for(shape, len(found.calls), register, whole)
-    cut = blocks.grid(shape, min(register // threads, blocks.BLOCK // itemsize), whole, threads)
-    blocks.Blocks(seen, count, found.registers, scratch, found.runs).run(cut, threads, partial(call_steps, found))
+    cut = blocks.grid(shape, min(register // threads, blocks.BLOCK // found.itemsize), whole, threads)
+    in_order = partial(gather_steps, found) if found.gathered else None
+    work = blocks.Blocks(seen, count, found.registers, scratch, found.runs)
+    work.run(cut, threads, partial(call_steps, found), in_order)
+    finish_steps(found, [*seen[:count], *scratch, *seen[count:]], shape)
+
+
+def _of_nothing(xp: Any, arrays: Any, outs: Any, steps: Steps, outputs: tuple[int, ...]) -> None:
+    """Without elements there are no blocks, though a sum of none is zero."""
+    values = one_by_one(xp, arrays, steps)
+    for out, position in zip(outs, outputs or (-1,), strict=True):
+        out[...] = values[position]
 
 
 def _extent(extent: int, own: bool) -> int:
@@ -215,11 +224,17 @@ def blockwise(*xs: Tensor, steps: Literal) -> Tensor:
 
 
 def _shapes(*given: Any, steps: Steps, outputs: tuple[int, ...]) -> Any:
-    whole, found = shapes.broadcast(*given), step_shapes(steps, given)
+    whole, found, read = shapes.broadcast(*given), step_shapes(steps, given), last_uses(steps)
     _check(steps, len(given), outputs)
-    for op, at, _ in map(parsed, steps):
-        if is_reduction(op) and found[at[0]] != whole:
-            raise ShapeError(f"blockwise_several: {op.name} of {found[at[0]]}, where all that is computed has {whole}")
+    for n, (op, at, items) in enumerate(map(parsed, steps), len(given)):
+        if is_reduction(op):
+            axes = shapes.normalise_axes(dict(items)["axis"], len(found[at[0]]))
+            gathers = bool(over_blocks(op, items, len(whole)))
+            if found[at[0]] != whole or not axes or (not axes[0] and (not gathers or n in read or n not in outputs)):
+                raise ShapeError(
+                    f"blockwise_several: {op.name} of {found[at[0]]} over the axes {axes}, where all that is computed "
+                    f"has {whole}: it reduces rows of that, or it reduces all but rows of it and is a result"
+                )
     return tuple(found[position] for position in outputs)
 
 
@@ -273,6 +288,7 @@ SOFTMAX = (
     ("sum", 3, ("axis", -1), ("keepdims", True)), ("divide", 3, 4),
 )  # fmt: skip
 MEANS = (("multiply", 0, 1), ("mean", 2, ("axis", (1, 2))), ("relu", 2))
+SUMS = (("multiply", 0, 1), ("sum", 2, ("axis", (0,))), ("mean", 2, ("axis", (0, 1)), ("keepdims", True)))
 SEVERAL = tuple(
     (tuple((shape, dtype, (0.1, 3.0)) for shape in given), {"steps": steps, "outputs": outputs})
     for given, steps, outputs in (
@@ -280,6 +296,8 @@ SEVERAL = tuple(
         (((5, 3),), SOFTMAX, (5,)),
         (((2, 3, 4, 5), (5,)), MEANS, (3, 4)),
         (((0, 3, 1), (3, 1)), MEANS, (4, 3)),
+        (((5, 2, 3), (5, 1, 3)), SUMS, (2, 3, 4)),
+        (((0, 3), (3,)), SUMS[:2], (3,)),
     )
     for dtype in ("float32", "float64")
 )
@@ -311,6 +329,7 @@ SEVERAL = tuple(
 def blockwise_several(*xs: Tensor, steps: Literal, outputs: Sizes) -> Tensor:
     """As `blockwise`, with the results that are named by their positions, and with reductions among the steps.
 
-    A reduction is over axes of the whole that do not include the first one, of a value that has the whole's shape; with
-    ``keepdims=True`` later steps may read it. It has the bits that the operators have one by one.
+    A reduction is of a value that has the shape of the whole. One over axes that do not include the first is of rows:
+    later steps may read it, with ``keepdims=True``. One over the first axes, but not over all, gathers blocks: a sum, a
+    mean, a maximum or a minimum, which no step reads. All have the bits that the operators have one by one.
     """

@@ -20,7 +20,8 @@ from nnc_func.facets.samples import Samples
 from nnc_func.facets.views import Cost
 from nnc_func.graph.ops.families import Literal, Tensor
 from nnc_func.graph.ops.linalg import matmul
-from nnc_func.graph.ops.steps import Lowered, Steps, call_steps, lowered, one_by_one, step_dtypes, step_flops
+from nnc_func.graph.ops.lowering import Lowered, call_steps, lowered
+from nnc_func.graph.ops.steps import Steps, one_by_one, step_dtypes, step_flops
 from nnc_func.op import operator
 
 

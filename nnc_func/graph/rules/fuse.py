@@ -18,7 +18,7 @@ from nnc_func.facets.dims import known, product
 from nnc_func.facets.shapes import normalise_axes
 from nnc_func.graph.node import Node, Value
 from nnc_func.graph.ops.fused import blockwise, blockwise_several
-from nnc_func.graph.ops.steps import is_own, is_reduction, step_kernel, told
+from nnc_func.graph.ops.steps import is_own, is_reduction, over_blocks, step_kernel, told
 from nnc_func.graph.origin import merged
 from nnc_func.graph.rules.rule import EXACT, Pass
 from nnc_func.op import Op
@@ -51,12 +51,21 @@ def is_step(node: Node) -> bool:
 
 
 def _keeps_rows(node: Node) -> bool:
-    """Whether a reduction is of rows, a few of which fit in the caches."""
+    """Whether a reduction is of rows, or leaves rows, a few of which fit in the caches."""
     x = node.args[0].aval
     axes = normalise_axes(node.params["axis"], x.ndim)
-    if not axes or not axes[0] or not known(x.size):
+    first = _gathers(node) or (axes[0] if axes else 0)
+    if not first or not known(x.size):
         return False
-    return bool(0 < product(x.shape[axes[0] :]) * x.dtype.itemsize <= UNIT)
+    row = product(x.shape[first:])
+    return bool(0 < row * x.dtype.itemsize <= UNIT and (axes[0] or row > 1))
+
+
+def _gathers(node: Node) -> int:
+    """Of a reduction over blocks, its number of axes; nothing in its group reads it."""
+    if not is_reduction(node.op) or node.aval.dtype != node.args[0].dtype:
+        return 0
+    return over_blocks(node.op, node.items, node.args[0].aval.ndim)
 
 
 def _shape(node: Node) -> Any:
@@ -120,7 +129,7 @@ class _Grouping:
 
     def _fits(self, node: Node, group: Group) -> bool:
         if is_reduction(node.op):
-            return self.several and _shape(node) == group.shape and bool(node.params["keepdims"]) and group.plain
+            return self.several and _is_readable(node) and _shape(node) == group.shape and group.plain
         if node.aval.shape == group.shape:
             return True
         return bool(node.aval.size * SMALL <= product(group.shape) and _broadcasts(node.aval.shape, group.shape))
@@ -129,20 +138,20 @@ class _Grouping:
         """Let groups whose results a node reads join its own."""
         for a in node.args:
             mine, other = self.of[node], self.of.get(a.node)
-            if other is None or other is mine or not self._may_join(a.node, other, mine):
+            if other is None or other is mine or not self._may_join(other, mine):
                 continue
             for member in other.members:
                 self.of[member] = mine
                 mine.add(member, self.least)
 
-    def _may_join(self, read: Node, other: Group, mine: Group) -> bool:
+    def _may_join(self, other: Group, mine: Group) -> bool:
         return (
             other.shape == mine.shape
             and other.plain
             and mine.plain
             and (other.large or mine.large)
             and len(other.members) + len(mine.members) <= MOST
-            and (not is_reduction(read.op) or bool(read.params["keepdims"]))
+            and all(_is_readable(a.node) for m in mine.members for a in m.args if self.of.get(a.node) is other)
             and not self._leads(other, mine)
         )
 
@@ -166,6 +175,11 @@ class _Grouping:
                 found = self.of.get(user, user)
                 if found is not unit:
                     yield found
+
+
+def _is_readable(node: Node) -> bool:
+    """Whether other steps of its group may read it."""
+    return not is_reduction(node.op) or (bool(node.params["keepdims"]) and not _gathers(node))
 
 
 def _broadcasts(shape: Any, whole: Any) -> bool:
@@ -280,8 +294,8 @@ class Fusion(Pass):
     --------
     >>> import nnc_func as nnc
     >>> lazy = nnc.lazy()
-    >>> everywhere = lazy.optimiser.without_rules("fuse_elementwise").with_rules(fuse_elementwise.from_size(0), phase="fuse")
-    >>> lazy = lazy.swap(optimiser=everywhere)
+    >>> rest = lazy.optimiser.without_rules("fuse_elementwise")
+    >>> lazy = lazy.swap(optimiser=rest.with_rules(fuse_elementwise.from_size(0), phase="fuse"))
     >>> x = lazy.input("x", (3,), "float32")
     >>> lazy.compile(inputs=[x], outputs=[lazy.ops.sqrt(x * x + 1)]).plan.kernels
     1
