@@ -15,6 +15,7 @@ from nnc_func.declaration import Items
 from nnc_func.device.namespace import writing
 from nnc_func.errors import OperatorError
 from nnc_func.facets import shapes
+from nnc_func.facets.dims import known
 from nnc_func.facets.kernels import ALL, Kernel
 from nnc_func.graph.ops.steps import (
     GATHERED,
