@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from nnc_func.device.kernels import blocks
+from nnc_func.device.straight import straight
 from nnc_func.errors import DTypeError, OperatorError, ShapeError
 from nnc_func.facets import layouts, shapes
 from nnc_func.facets.derivatives import NOT_DIFFERENTIABLE, Linear
@@ -18,7 +19,16 @@ from nnc_func.facets.onnx import elementwise as onnx_elementwise
 from nnc_func.facets.onnx import fused as onnx_fused
 from nnc_func.facets.samples import ANY, EXACT, Samples
 from nnc_func.graph.ops.families import Literal, Sizes, Tensor, elementwise, in_steps
-from nnc_func.graph.ops.lowering import Lowered, call_steps, finish_steps, gather_steps, last_uses, lowered, pattern_of
+from nnc_func.graph.ops.lowering import (
+    Lowered,
+    call_steps,
+    copied,
+    finish_steps,
+    gather_steps,
+    last_uses,
+    lowered,
+    pattern_of,
+)
 from nnc_func.graph.ops.reduce import SUMMED
 from nnc_func.graph.ops.steps import (
     Steps,
@@ -35,6 +45,7 @@ from nnc_func.op import operator
 
 MADE_LATE = NOT_DIFFERENTIABLE("it is made after derivatives have been taken: differentiate what it was made of")
 NUMPY = frozenset({"numpy"})
+STRAIGHT = 1 << 18  # bytes of a value of what is bound as calls one after the other: one block, in one thread
 
 
 # --- masks -----------------------------------------------------------------------------------------------
@@ -134,6 +145,34 @@ def _into(xp: Any, arrays: Any, outs: Any, scratch: Any, *, steps: Steps, output
     finish_steps(found, [*seen[:count], *scratch, *seen[count:]], shape)
 
 
+def _bound(avals: Any, scratch: Any, *, steps: Steps, outputs: tuple[int, ...] = ()) -> Any:
+    """What is one block as calls one after the other; operands are arrays, registers, and results."""
+    count = len(avals) - max(1, len(outputs))
+    given, outs = avals[:count], avals[count:]
+    shape: Any = shapes.broadcast(*(a.shape for a in given))
+    found = _lowered(steps, given, shape, outputs)
+    size = product(shape)
+    most = min(STRAIGHT, blocks.REGISTER)
+    if not isinstance(size, int) or not 0 < size * found.itemsize <= most or found.gathered:
+        return None
+    kept = [tuple(map(_extent, shape, pattern)) for pattern in found.patterns]
+    if any(out.shape != k for out, k in zip(outs, kept, strict=True)) or any(a.layout is not None for a in avals):
+        return None
+    held = []
+    for memory, (_, pattern) in zip(scratch, found.registers, strict=True):
+        own = tuple(map(_extent, shape, pattern))
+        held.append(memory[: product(own)].reshape(own))
+
+    def at(number: int) -> Any:
+        within = 0 <= number - count < len(held)
+        return held[number - count] if within else number if number < count else number - len(held)
+
+    calls = [(copied, (argument, at(count + register))) for argument, register in found.runs]
+    calls += [(call, (*map(at, operands), at(target))) for call, operands, target in found.calls]
+    calls += [(copied, (at(register), at(result))) for register, result in found.copies]
+    return straight(calls, len(avals))
+
+
 def _of_nothing(xp: Any, arrays: Any, outs: Any, steps: Steps, outputs: tuple[int, ...]) -> None:
     """Without elements there are no blocks, though a sum of none is zero."""
     values = one_by_one(xp, arrays, steps)
@@ -196,6 +235,7 @@ CASES = tuple(
         Kernel(
             "in blocks",
             compute=_compute,
+            bound=_bound,
             into=_into,
             overwrites=ALL,
             scratch=_scratch,
@@ -311,6 +351,7 @@ SEVERAL = tuple(
         Kernel(
             "in blocks",
             compute=_several_compute,
+            bound=_bound,
             into=_into,
             overwrites=_overwrites,
             scratch=_scratch,

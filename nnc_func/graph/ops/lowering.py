@@ -149,7 +149,7 @@ class _Lowering:
     def gather(self, n: int, function: str, of: int, axes: int, is_mean: bool) -> None:
         """Lower a reduction over blocks: of a register of its own, whose first row is added to."""
         register = self.registers.own((self.dtypes[self.count + n], self.patterns[of]))
-        self.calls.append((_copied, (self.at(of),), self.count + register))
+        self.calls.append((copied, (self.at(of),), self.count + register))
         if of in self.held and self.last[of] == n and of not in self.results:
             self.registers.free.append(self.held[of])
         result = -1 - self.results[self.count + n]
@@ -214,7 +214,8 @@ def lowered(
     return lowering.done()
 
 
-def _copied(x: Any, out: Any) -> None:
+def copied(x: Any, out: Any) -> None:
+    """Write one array, broadcast, into another."""
     out[...] = x
 
 

@@ -23,7 +23,7 @@ from nnc_func.graph.origin import merged
 from nnc_func.graph.rules.rule import EXACT, Pass
 from nnc_func.op import Op
 
-LEAST = 1 << 21  # bytes of a result: one that fits in the caches gains nothing
+LEAST = 1 << 17  # bytes of a result: one that fits in the innermost caches gains little
 MOST = 64  # steps of a group
 FAR = 64  # groups and nodes looked at to learn that one group does not lead to another
 UNIT = 1 << 21  # bytes of what a reduction keeps in one piece
@@ -132,7 +132,9 @@ class _Grouping:
             return self.several and _is_readable(node) and _shape(node) == group.shape and group.plain
         if node.aval.shape == group.shape:
             return True
-        return bool(node.aval.size * SMALL <= product(group.shape) and _broadcasts(node.aval.shape, group.shape))
+        shape, whole = node.aval.shape, group.shape
+        cut = len(shape) == len(whole) and shape[:1] == whole[:1]  # as blocks are, so each element is computed once
+        return _broadcasts(shape, whole) and bool(cut or node.aval.size * SMALL <= product(whole))
 
     def _widen(self, node: Node) -> None:
         """Let groups whose results a node reads join its own."""
