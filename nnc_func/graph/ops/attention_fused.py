@@ -18,8 +18,9 @@ from nnc_func.facets.views import Cost
 from nnc_func.graph.ops.families import Literal, Tensor
 from nnc_func.graph.ops.linalg import matmul
 from nnc_func.graph.ops.losses import softmax
+from nnc_func.graph.ops.lowering import call_steps
 from nnc_func.graph.ops.matmul_fused import lowered_after
-from nnc_func.graph.ops.steps import Steps, call_steps, one_by_one, step_dtypes, step_flops
+from nnc_func.graph.ops.steps import Steps, one_by_one, step_dtypes, step_flops
 from nnc_func.op import operator
 
 BLOCK = 1 << 19  # bytes of scores at a time: they fit in the second cache
