@@ -161,14 +161,16 @@ def test_bound_kernels_write_what_the_others_do(op: Any) -> None:
         kernel = choose(op, avals, dict(items), "numpy")
         if kernel.bound is None:
             continue
-        wanted = np.asarray(LAZY.device.bind(op, *given, **params))
-        out, into = np.empty_like(wanted), np.empty_like(wanted)
+        found = LAZY.device.bind(op, *given, **params)
+        outs = tuple(np.empty_like(w) for w in (found if isinstance(found, tuple) else (found,)))
+        into = tuple(map(np.empty_like, outs))
         shapes = kernel.scratch(avals, **dict(items)) if kernel.scratch else ()
         scratch = tuple(np.empty(s, d) for s, d in shapes)
-        call = kernel.bound((*avals, Aval(out.shape, out.dtype)), scratch, **dict(items))
+        call = kernel.bound((*avals, *(Aval(o.shape, o.dtype) for o in outs)), scratch, **dict(items))
         if call is not None:
-            call(*given, out)
-            writing(np, kernel, items, 1, scratch)(*given, into)
-            np.testing.assert_array_equal(out, into)
+            call(*given, *outs)
+            writing(np, kernel, items, len(outs), scratch)(*given, *into)
+            for out, other in zip(outs, into, strict=True):
+                np.testing.assert_array_equal(out, other)
             tried += 1
     assert tried
