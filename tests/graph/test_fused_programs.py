@@ -183,13 +183,14 @@ def test_the_pass_pickles_with_its_size() -> None:
     assert pickle.loads(pickle.dumps(fuse_elementwise)) is fuse_elementwise
 
 
-def test_a_reduction_is_not_written_over_what_later_blocks_read() -> None:
-    arrays = [np.random.default_rng(0).random((n, 1024), "float32") for n in (1024, 4)]
+@pytest.mark.parametrize(("rows", "axis", "keepdims"), [(3000, 0, True), (3000, 0, False), (1024, 1, False)])
+def test_a_reduction_is_not_written_over_what_later_blocks_read(rows: int, axis: int, keepdims: bool) -> None:
+    arrays = [np.random.default_rng(0).random((n, 1024), "float32") for n in (rows, 4)]
 
     def program(on: Any) -> Any:
         x, w = (on.input(name, a.shape, "float32") for name, a in zip("xw", arrays, strict=True))
-        scale = on.ops.cumulative_sum(on.ops.sum(w, axis=0), axis=-1)
-        found = on.ops.sum(on.ops.exp(x * scale * 1e-4), axis=1)
+        scale = on.ops.cumulative_sum(on.ops.sum(w, axis=0, keepdims=keepdims), axis=-1)
+        found = on.ops.sum(on.ops.exp(x * scale * 1e-4), axis=axis, keepdims=keepdims)
         return on.compile(inputs=[x, w], outputs=[on.ops.sort(found, axis=-1)])
 
     fused = program(FUSED)
