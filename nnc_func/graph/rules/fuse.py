@@ -23,7 +23,7 @@ from nnc_func.graph.origin import merged
 from nnc_func.graph.rules.rule import EXACT, Pass
 from nnc_func.op import Op
 
-LEAST = 1 << 17  # bytes of a result: one that fits in the innermost caches gains little
+LEAST = 1 << 21  # bytes of a result: one that fits in the caches gains nothing
 MOST = 64  # steps of a group
 FAR = 64  # groups and nodes looked at to learn that one group does not lead to another
 UNIT = 1 << 21  # bytes of what a reduction keeps in one piece
