@@ -2,7 +2,8 @@
 
 What a user holds and the computation passes anyway is kept too: its node becomes a leaf and forgets its operands, so
 that a loop of forced values does not grow. So is what depends on no variable and is read by what does: after a variable
-changed, only what depends on it runs again. What depends on variables is remembered with their versions.
+changed, only what depends on it runs again. What depends on variables is remembered with their versions. What has no
+operands, a fill or a range, stays what it is: its elements are known to rules before and after it was asked for.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ def _between(nodes: list[Node], changing: Mapping[Node, Any], known: Mapping[Nod
                 base = a.node
                 while base.op.view is not None:
                     base = base.args[base.op.view.argument].node
-                if base not in changing and base.op not in LEAVES:
+                if base not in changing and base.args:
                     found.add(base)
     return found
 
@@ -101,7 +102,8 @@ def _held(node: Node) -> bool:
 
 
 def _lasting(node: Node) -> bool:
-    return node.op.view is None  # a view is shown again from its base for nothing
+    """Whether its value is worth keeping: a view is shown again from its base for nothing."""
+    return node.op.view is None and bool(node.args)
 
 
 def _data(value: Value) -> Any:
@@ -135,7 +137,11 @@ def _settled(
         if node in changing:
             passing[node] = arrays
             _remember(engine.known, node, (arrays, changing[node]))
-        elif node.op not in LEAVES:
+        elif node.op in LEAVES:
+            continue
+        elif not node.args:
+            passing[node] = arrays
+        else:
             several = node.op.several
             node.table.settle(node, HELD if several else CONSTANT, arrays if several else arrays[0])
     return passing

@@ -145,3 +145,17 @@ def test_nor_with_the_base_of_a_read_only_view(make: Any) -> None:
     tensor = stack.asarray(view)
     base[0] = 7
     np.testing.assert_array_equal(tensor.numpy(), 0.0)
+
+
+def test_a_fill_stays_one_for_the_rules_when_it_is_asked_for() -> None:
+    """A number that rules know before it was computed, and not after, makes a step that resumes another program."""
+    lazy = nnc.lazy()
+    x = lazy.input("x", (3,), "float32")
+    eps, steps = lazy.ops.full(shape=(), value=1e-5, dtype="float32"), lazy.ops.arange(start=0, stop=3, dtype="float32")
+    y = lazy.ops.square(lazy.ops.sqrt(lazy.ops.square(x) + eps)) * steps
+    before = str(lazy.compile([x], y).graph)
+    for _ in range(2):
+        np.testing.assert_array_equal(eps.numpy(), np.float32(1e-5))
+        np.testing.assert_array_equal((steps + eps).numpy(), np.arange(3, dtype="float32") + np.float32(1e-5))
+    assert str(lazy.compile([x], y).graph) == before
+    assert "sqrt" not in before

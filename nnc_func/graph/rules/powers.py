@@ -97,6 +97,12 @@ def reciprocal_root_of_power(x):
 
 
 @rule
+def square_of_root(x: Nonnegative):
+    """The square of the root of what is not negative is that."""
+    return rewrite(square(sqrt(x))).to(x).up_to(ROUNDING)
+
+
+@rule
 def root_of_square(x):
     """The root of a square is the magnitude, unless the square overflows or vanishes."""
     return rewrite(sqrt(square(x))).to(absolute(x)).when(floating(x)).up_to(ROUNDING).with_fast_math()

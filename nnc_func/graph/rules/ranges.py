@@ -13,7 +13,6 @@ from nnc_func.graph.node import Node, Value
 from nnc_func.op import Op
 
 MOST = 32  # nodes that are looked at
-ELEMENTS = 4096  # of a constant that is looked at
 
 
 def is_constant(value: Value) -> bool:
@@ -69,4 +68,4 @@ def _is_known(node: Node) -> bool:
     if node.op is not CONSTANT:
         return False
     data = node.table.literals.get(node)  # what was computed, or is a variable's, may be other numbers next time
-    return data is not None and data.size <= ELEMENTS and bool(np.all(data >= 0))
+    return data is not None and bool(np.all(data >= 0))
