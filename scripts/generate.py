@@ -387,8 +387,7 @@ def main(given: list[str]) -> int:
         return 2
     ops, composites = catalogues()
     files = {NAMESPACE: namespace(ops, composites), TABLE: table(ops, composites), NUMPY: numpy_table(ops, composites)}
-    files |= {onnx_table.PAGE: onnx_table.page(), rules_page.PAGE: rules_page.page()}
-    files[rules_page.GOLDEN] = rules_page.golden()
+    files |= {onnx_table.PAGE: onnx_table.page(), **rules_page.files()}
     for path in (changed := [*stale(files)]):
         print(f"{'stale' if given else 'wrote'} {path.relative_to(ROOT)}")
         if not given:

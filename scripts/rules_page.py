@@ -26,6 +26,11 @@ Examples are the smallest that were found, of the rule alone; what stands in bra
 """
 
 
+def files() -> dict[Path, str]:
+    """Both files and their texts."""
+    return {PAGE: page(), GOLDEN: golden()}
+
+
 def page() -> str:
     """The text."""
     from nnc_func.graph.rules import PHASES, RULES
