@@ -143,6 +143,7 @@ _PUT_ALONG_AXIS_ADD = CATALOGUE["put_along_axis_add"]
 _ONE_HOT = CATALOGUE["one_hot"]
 _RELAYOUT = CATALOGUE["relayout"]
 _TRANSFER = CATALOGUE["transfer"]
+_AFTER = CATALOGUE["after"]
 _FULL = CATALOGUE["full"]
 _ARANGE = CATALOGUE["arange"]
 _MATMUL = CATALOGUE["matmul"]
@@ -790,6 +791,14 @@ class Ops(Generic[T]):
     def transfer(self, x: T | Scalar, /, *, place: str | None) -> T:
         """The same tensor in another place of the device: copied there. None is the first place, the device's own."""
         return self._bind(_TRANSFER, x, place=place)
+
+    def after(self, x: T | Scalar, event: T | Scalar, /) -> T:
+        """The same tensor, which is there once `event`, any tensor, is: what is computed of it is not computed before.
+
+        No rule looks through it, so that ``f(after(x, event))`` is another application than ``f(x)``: this is how values are
+        computed again. XLA calls it an optimization barrier. A plan has no trace of it but the order of its instructions.
+        """
+        return self._bind(_AFTER, x, event)
 
     def full(self, *, shape: Sizes, value: Scalar, dtype: npt.DTypeLike) -> T:
         """A tensor that holds one number everywhere; the number must exist in the dtype."""

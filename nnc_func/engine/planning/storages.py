@@ -15,6 +15,7 @@ from nnc_func.facets.places import Place
 from nnc_func.graph import leaves
 from nnc_func.graph.graph import ComputationGraph
 from nnc_func.graph.node import Node, Value
+from nnc_func.graph.ops.memory import after
 
 FOREVER = 1 << 60
 
@@ -132,7 +133,10 @@ class Storages:
                 self.variable_at[node] = counts[VARIABLE] - 1
 
     def define(self, node: Node) -> None:
-        """Slots and the instruction of one application."""
+        """Slots and the instruction of one application; a barrier has told its place in the sequence, and is none."""
+        if node.op is after:
+            self.slot_of[node] = self.slot_of[node.args[0]]
+            return
         operands = tuple([self.slot_of[a] for a in node.args])
         results = node.results
         if node.op.several:

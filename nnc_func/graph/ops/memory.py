@@ -1,6 +1,6 @@
-"""Conversions of how and where a tensor lies in memory: the order of its axes there, and the place. Its elements stay.
+"""How, where and when a tensor lies in memory: conversions of layout and of place, and a barrier. Its elements stay.
 
-With `cast`, which converts the dtype, these are all conversions that there are: none happens unseen.
+With `cast`, which converts the dtype, `relayout` and `transfer` are all conversions there are: none happens unseen.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from typing import Any
 from nnc_func.device.kernels import move as kernels
 from nnc_func.facets import dtypes, layouts, places, shapes
 from nnc_func.facets.derivatives import Linear
-from nnc_func.facets.kernels import reference
+from nnc_func.facets.kernels import Kernel, reference
 from nnc_func.facets.laws import idempotent
 from nnc_func.facets.onnx import elementwise as onnx_elementwise
 from nnc_func.facets.samples import ANY, EXACT, Samples
 from nnc_func.facets.shapes import ShapeT
-from nnc_func.facets.views import free
+from nnc_func.facets.views import View, free
 from nnc_func.graph.ops.families import Nested, Tensor
 from nnc_func.op import operator
 
@@ -68,3 +68,29 @@ def relayout(x: Tensor, /, *, layout: Nested, data_format: str = "NHWC") -> Tens
 )
 def transfer(x: Tensor, /, *, place: str | None) -> Tensor:
     """The same tensor in another place of the device: copied there. None is the first place, the device's own."""
+
+
+@operator(
+    shape=shapes.same,
+    dtype=dtypes.first,
+    layout=layouts.first,
+    place=lambda places, **_: places[0],
+    kernels=Kernel("view", compute=lambda xp, x, event: kernels.whole(xp, x), infallible=True),
+    derivative=Linear(lambda o, g, x, event: g, (0,)),
+    view=View(contiguous=True),
+    onnx=onnx_elementwise.unchanged,
+    cost=free,
+    tolerance=EXACT,
+    samples=Samples(
+        relation="cases",
+        dtypes=ANY,
+        cases=((((2, 3), (4,)), {}), ((((0,), "int32"), ((), "bool")), {}), (((), ()), {})),
+    ),
+    moves=True,
+)
+def after(x: Tensor, event: Tensor, /) -> Tensor:
+    """The same tensor, which is there once `event`, any tensor, is: what is computed of it is not computed before.
+
+    No rule looks through it, so that ``f(after(x, event))`` is another application than ``f(x)``: so values are
+    computed again. XLA calls it an optimization barrier. A plan has no trace of it but the order of instructions.
+    """
