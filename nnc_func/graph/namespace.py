@@ -795,8 +795,8 @@ class Ops(Generic[T]):
     def after(self, x: T | Scalar, event: T | Scalar, /) -> T:
         """The same tensor, which is there once `event`, any tensor, is: what is computed of it is not computed before.
 
-        No rule looks through it, so that ``f(after(x, event))`` is another application than ``f(x)``: this is how values are
-        computed again. XLA calls it an optimization barrier. A plan has no trace of it but the order of its instructions.
+        No rule looks through it, so that ``f(after(x, event))`` is another application than ``f(x)``: so values are
+        computed again. XLA calls it an optimization barrier. A plan has no trace of it but the order of instructions.
         """
         return self._bind(_AFTER, x, event)
 
