@@ -7,7 +7,7 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Any, ClassVar, TypeVar
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from nnc_func.aval import Aval
 from nnc_func.declaration import Items
@@ -342,6 +342,5 @@ class Plan(Unpickled):
 
     def to_csv(self, place: Place = None) -> str:
         """The allocation problem and its answer in minimalloc's format: id,lower,upper,size,offset. Of one place."""
-        found = [b for b in self.planned if b.place == place]
-        rows = [f"{i},{b.lower},{b.upper},{b.nbytes},{b.offset}" for i, b in enumerate(found)]
-        return "\n".join(["id,lower,upper,size,offset", *rows, ""])
+        offsets = [b.offset for b in self.planned if b.place == place]
+        return evolve(self.problems[place], uses=None, alignment=1).to_csv(offsets)

@@ -5,38 +5,23 @@ A new allocator is tested by being in `ALLOCATORS`.
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
-from hypothesis import given
+from attrs import evolve
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from nnc_func.engine.allocators import ALLOCATORS, BestFit, NoReuse, Problem, arena_size, max_load
+from nnc_func.engine.allocators import ALLOCATORS, BestFit, NoReuse, Problem, answered, arena_size, max_load
+from nnc_func.engine.allocators.fitting import first_fit, tightest_fit
 from nnc_func.errors import PlanError
+from tests.engine.problems import check, featured, taken
+from tests.engine.problems import plain as problems
 
 TRACES = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "traces"
 KNOWN_RATIO = {"G_1": 1.012, "pangu_2.6B": 1.119, "resnet50": 1.004}  # best fit may not get worse than these
-
-problems = st.builds(
-    lambda rows, alignment: Problem([r[0] for r in rows], [r[1] for r in rows], [r[1] + r[2] for r in rows], alignment),
-    st.lists(st.tuples(st.integers(0, 300), st.integers(0, 12), st.integers(1, 6)), max_size=24),
-    st.sampled_from((1, 16, 64)),
-)
-
-
-def check(problem: Problem, offsets: Sequence[int]) -> None:
-    """Look at every pair: quadratic, and independent of how anybody allocates."""
-    assert len(offsets) == len(problem)
-    rows = list(zip(offsets, problem.sizes, problem.lower, problem.upper, strict=True))
-    for offset, *_ in rows:
-        assert offset >= 0
-        assert offset % problem.alignment == 0
-    for i, (a, size, low, up) in enumerate(rows):
-        for b, other, begin, end in rows[:i]:
-            together = low < end and begin < up
-            assert not (together and size and other and a < b + other and b < a + size), (a, size, b, other)
 
 
 @pytest.mark.parametrize("name", ALLOCATORS)
@@ -93,34 +78,143 @@ def test_max_load_is_what_is_alive_at_the_worst_step(problem: Problem) -> None:
     assert problem.max_load == worst == max_load(sizes, problem.lower, problem.upper)
 
 
-def test_a_problem_that_is_none_is_refused() -> None:
-    for sizes, lower, upper, words in (
-        ([1], [0], [0], "a lifetime of 1 step"),
-        ([-1], [0], [1], "size >= 0"),
-        ([1, 2], [0], [1], "wanted as many"),
-    ):
-        with pytest.raises(PlanError, match=words):
-            Problem(sizes, lower, upper)
-    with pytest.raises(PlanError, match="alignment is at least 1"):
-        Problem([1], [0], [1], 0)
-
-
-def read(path: Path) -> Problem:
-    """A problem in minimalloc's format: its lifetimes are half open, as ours are."""
-    with path.open(newline="") as file:
-        rows = [{k: int(v) for k, v in row.items()} for row in csv.DictReader(file)]
-    return Problem([r["size"] for r in rows], [r["lower"] for r in rows], [r["upper"] for r in rows], alignment=1)
-
-
 @pytest.mark.parametrize("name", KNOWN_RATIO)
 def test_best_fit_on_traces_of_real_programs(name: str) -> None:
     path = TRACES / f"{name}.csv"
     if not path.exists():
         pytest.skip(f"the trace {name} is not beside this repository: its place is shared/data/traces")
-    problem = read(path)
+    problem = Problem.from_csv(path)
     offsets = BestFit()(problem)
     size = arena_size(problem, offsets)
     print(f"{name}: {len(problem)} buffers, max load {problem.max_load}, ratio {size / problem.max_load:.4f}")
-    if len(problem) < 2000:
-        check(problem, offsets)
+    low, high = np.array(offsets), np.array(offsets) + problem.sizes
+    for i in range(len(problem)):
+        together = (problem.lower < problem.upper[i]) & (problem.upper > problem.lower[i])
+        assert (together & (low < high[i]) & (high > low[i])).sum() == 1
     assert size <= KNOWN_RATIO[name] * problem.max_load
+
+
+@pytest.mark.parametrize("name", ALLOCATORS)
+@given(problem=featured())
+@settings(max_examples=20)
+def test_whatever_a_problem_says_is_answered(name: str, problem: Problem) -> None:
+    offsets = answered(ALLOCATORS[name], problem)
+    check(problem, offsets)
+    assert answered(ALLOCATORS[name], problem) == offsets
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ALLOCATORS)
+@given(problem=featured(30))
+@settings(max_examples=1000)
+def test_whatever_a_larger_problem_says_is_answered(name: str, problem: Problem) -> None:
+    check(problem, answered(ALLOCATORS[name], problem))
+
+
+def size(problem: Problem, offsets: list[int]) -> int:
+    """The bytes of all spaces together."""
+    spaces = np.zeros(len(problem), int) if problem.spaces is None else problem.spaces
+    return sum(arena_size(problem.of(np.flatnonzero(spaces == s)), np.array(offsets)[spaces == s]) for s in set(spaces))
+
+
+@given(problem=featured())
+@example(Problem([0, 1], [0, 0], [1, 1], [1, 2], groups=[0, 0]))
+@settings(max_examples=25)
+def test_no_plan_is_smaller_than_the_max_load(problem: Problem) -> None:
+    steps = range(int(problem.lower.min(initial=0)), int(problem.upper.max(initial=0)))
+    spaces = np.zeros(len(problem), int) if problem.spaces is None else problem.spaces
+    groups = np.full(len(problem), -1) if problem.groups is None else problem.groups
+    least = 0
+    for space in set(spaces.tolist()):
+        loads = [0]
+        for t in steps:
+            bytes_: dict[tuple[bool, int], tuple[int, int]] = {}
+            for i in np.flatnonzero(spaces == space).tolist():
+                key = (True, i) if groups[i] == -1 else (False, int(groups[i]))
+                (low, high), was = taken(problem, i, t), bytes_.get(key)
+                if low < high:
+                    bytes_[key] = (low, high) if was is None else (min(low, was[0]), max(high, was[1]))
+            loads.append(sum(high - low for low, high in bytes_.values()))
+        least += max(loads)
+    offsets = answered(BestFit(), problem)
+    assert least <= problem.max_load <= size(problem, offsets)
+
+
+@given(problem=featured(), seed=st.integers(0, 99))
+@settings(max_examples=25)
+def test_fitting_in_any_order_is_first_fit(problem: Problem, seed: int) -> None:
+    pins = problem.pins if problem.groups is None else None  # those of a group are pinned at one place
+    problem = evolve(problem, groups=None, spaces=None, pins=pins)
+    order = np.random.default_rng(seed).permutation(len(problem)).tolist()
+    offsets = first_fit(problem, order)
+    check(problem, offsets)
+    check(problem, tightest_fit(problem, order))
+    pinned = [] if problem.pins is None else np.flatnonzero(problem.pins >= 0).tolist()
+    for n, i in list(enumerate(order))[-3:]:  # nothing lower would do: as `check` tells, of those before it
+        if problem.sizes[i] == 0 or i in pinned:
+            continue
+        before = sorted({*order[:n], *pinned})
+        part, step = problem.of([*before, i]), int(problem.alignments[i])
+        ends = {offsets[b] + edge for b in before for edge in (0, *_edges(problem, b))}
+        tops = {0, *(-(-(end - low) // step) * step for end in ends for low in (0, *_edges(problem, i)))}
+        for lower in (at for at in tops if 0 <= at < offsets[i]):
+            with pytest.raises(AssertionError):
+                check(part, [*(offsets[b] for b in before), lower])
+
+
+def _edges(problem: Problem, i: int) -> set[int]:
+    windows = [gap.window for gap in problem.gaps if gap.buffer == i and gap.window]
+    return {int(problem.sizes[i]), int(problem.rounded[i]), *(edge for window in windows for edge in window)}
+
+
+@given(problem=problems)
+def test_the_tightest_gap_is_taken(problem: Problem) -> None:
+    order = list(range(len(problem)))[::-1]
+    offsets = tightest_fit(problem, order)
+    for n, i in enumerate(order):
+        size = int(problem.rounded[i])
+        others = [j for j in order[:n] if problem.lower[j] < problem.upper[i] and problem.lower[i] < problem.upper[j]]
+        held = sorted((offsets[j], offsets[j] + int(problem.rounded[j])) for j in others if problem.sizes[j])
+        top, gaps = 0, []
+        for low, high in held:
+            gaps.append((low - top, top))
+            top = max(top, high)
+        fits = sorted(gap for gap in gaps if gap[0] >= size)
+        assert not size or offsets[i] == (fits[0][1] if fits else top)
+
+
+def test_two_buffers_that_are_pinned_over_one_another() -> None:
+    problem = Problem([8, 64, 64], [0, 0, 1], [1, 2, 3], pins=[-1, 0, 32 * 2], alignment=32)
+    check(problem, first_fit(problem, [0, 1, 2]))
+    for names, said in (((), "1 and 2"), (("a", "b", "c"), "'b' and 'c'")):
+        with pytest.raises(PlanError, match=rf"buffers {said} are alive together, .* pinned: bytes \[0, 64\) and"):
+            answered(BestFit(), evolve(problem, pins=[-1, 0, 32], names=names))
+
+
+def test_more_bytes_than_there_are() -> None:
+    problem = Problem([64, 64], [0, 1], [2, 3], capacity=100)
+    with pytest.raises(PlanError, match=r"capacity is 100 bytes, .* BestFit needs 128; no plan needs less than 128"):
+        answered(BestFit(), problem)
+    apart = Problem([64, 64], [0, 1], [1, 2], capacity=64)
+    assert answered(BestFit(), apart) == [0, 0]
+    with pytest.raises(PlanError, match="the plan of NoReuse needs 128; another allocator may do with less"):
+        answered(NoReuse(), apart)
+
+
+def test_answers_that_are_none() -> None:
+    problem = Problem([64, 64], [0, 1], [2, 3])
+    answers: list[tuple[Any, str]] = [
+        ([0], "gave 1 offsets for 2 buffers"),
+        ([0, -64], "gave a negative offset, -64"),
+        ([0, 64.0], "gave no integers"),
+        (None, "gave no integers"),
+    ]
+    for answer, words in answers:
+        with pytest.raises(PlanError, match=rf"the allocator <lambda> {words}"):
+            answered(lambda problem, answer=answer: answer, problem)
+
+    class Boasting(NoReuse):
+        handles = frozenset({"everything"})
+
+    with pytest.raises(PlanError, match="says it handles 'everything'"):
+        answered(Boasting(), problem)

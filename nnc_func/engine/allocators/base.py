@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from operator import index
 from typing import Any, Protocol
@@ -9,8 +10,9 @@ from typing import Any, Protocol
 import numpy as np
 from attrs import evolve
 
+from nnc_func.engine.allocators.converting import Integers
 from nnc_func.engine.allocators.fitting import first_fit
-from nnc_func.engine.allocators.problem import ALIGNMENT, FREE, Gap, Integers, Pieces, Problem, Uses, max_load
+from nnc_func.engine.allocators.problem import ALIGNMENT, FREE, Gap, Pieces, Problem, Uses, max_load
 from nnc_func.engine.allocators.reducing import by_space, merged
 from nnc_func.errors import PlanError
 
@@ -66,7 +68,7 @@ def _answer(allocator: Allocator, problem: Problem) -> list[int]:
     if problem.gaps and "gaps" not in handled:
         lost["gaps"] = ()
     if not isinstance(problem.alignment, int) and "alignments" not in handled:
-        lost["alignment"] = int(np.lcm.reduce(problem.alignment)) if len(problem) else ALIGNMENT
+        lost["alignment"] = math.lcm(*problem.alignment.tolist())
     if not lost:
         return _checked(allocator, easier)
     offsets = _checked(allocator, evolve(easier, **lost, capacity=None))

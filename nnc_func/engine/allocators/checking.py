@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import math
+from typing import Any
 
 import numpy as np
 
+from nnc_func.engine.allocators.converting import Integers
+from nnc_func.engine.allocators.problem import ALONE, FREE, MOST_BYTES, Problem
 from nnc_func.errors import PlanError
-
-if TYPE_CHECKING:
-    from nnc_func.engine.allocators.problem import Integers, Problem
 
 
 def check_problem(problem: Problem) -> None:
@@ -23,6 +23,7 @@ def check_problem(problem: Problem) -> None:
     _lengths(problem)
     _lives(problem)
     _alignment(problem)
+    _bytes(problem)
     if problem.pins is not None:
         _pins(problem, problem.pins)
     if problem.groups is not None:
@@ -44,7 +45,8 @@ def _lengths(problem: Problem) -> None:
     others: dict[str, Any] = {name: getattr(problem, name) for name in ("pins", "groups", "spaces")}
     others["alignments"] = None if isinstance(problem.alignment, int) else problem.alignment
     others["names"] = problem.names or None
-    others["rows of uses"] = None if problem.uses is None else problem.uses.before
+    if problem.uses is not None:
+        others["rows of uses"], others["rows of last uses"] = problem.uses.before, problem.uses.until
     for name, given in others.items():
         if given is not None and len(given) != sizes:
             raise PlanError(f"{sizes} sizes, but {len(given)} {name}: wanted as many")
@@ -58,10 +60,21 @@ def _lives(problem: Problem) -> None:
         raise PlanError(
             f"buffer {problem.name(i)}: {size} bytes alive in [{low}, {up}); wanted size >= 0 and a lifetime of 1 step"
         )
-    if problem.sizes.sum(dtype=np.float64) > 2.0**61 and sum(problem.sizes.tolist()) + int(
-        problem.alignments.max()
-    ) * len(problem) > (1 << 62):
-        raise PlanError(f"{sum(problem.sizes.tolist())} bytes in all, aligned: wanted less than 2**62")
+    if len(problem) and max(abs(int(problem.lower.min())), abs(int(problem.upper.max()))) > 1 << 62:
+        raise PlanError(f"steps are from {problem.lower.min()} to {problem.upper.max()}; wanted them within 2**62 of 0")
+
+
+def _bytes(problem: Problem) -> None:
+    """All bytes together, each buffer rounded up to what all offsets may have to be multiples of."""
+    step = problem.alignment if isinstance(problem.alignment, int) else math.lcm(*problem.alignment.tolist())
+    if problem.sizes.sum(dtype=np.float64) + step * len(problem) < 2.0**61:
+        return
+    total = sum(problem.sizes.tolist())
+    if total + step * len(problem) > MOST_BYTES:
+        raise PlanError(
+            f"{total} bytes in all, in {len(problem)} buffers whose offsets are multiples of up to {step}: "
+            "wanted less than 2**62 bytes, aligned"
+        )
 
 
 def _alignment(problem: Problem) -> None:
@@ -79,7 +92,7 @@ def _pins(problem: Problem, pins: Integers) -> None:
         i = int(wrong.argmax())
         raise PlanError(
             f"buffer {problem.name(i)} is pinned at {pins[i]}; wanted a multiple of its alignment, "
-            f"{problem.alignments[i]}, below 2**62, or {-1} for a buffer that is free"
+            f"{problem.alignments[i]}, below 2**62, or {FREE} for a buffer that is free"
         )
 
 
@@ -88,7 +101,7 @@ def _groups(problem: Problem, groups: Integers) -> None:
         if values is None:
             continue
         said: dict[int, int] = {}  # group -> the first of its buffers that says something
-        for i in np.flatnonzero(groups != -1).tolist():
+        for i in np.flatnonzero(groups != ALONE).tolist():
             if name == "pins" and values[i] < 0:
                 continue
             first = said.setdefault(int(groups[i]), i)

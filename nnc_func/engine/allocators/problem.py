@@ -5,61 +5,26 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from functools import cached_property
+from os import PathLike
 from typing import Any
 
 import numpy as np
 from attrs import evolve, field, frozen
 from numpy.typing import NDArray
 
-from nnc_func.errors import PlanError
+from nnc_func.engine.allocators.converting import (
+    Integers,
+    alignments,
+    integers,
+    optional_integer,
+    optional_integers,
+    words,
+)
 
 ALIGNMENT = 64  # bytes
 FREE = -1  # the pin of a buffer that may lie anywhere
 ALONE = -1  # the group of a buffer that shares its offset with no other
 MOST_BYTES = (1 << 62) - 1  # of all buffers together, so that sums of offsets and sizes are 64-bit integers
-
-Integers = NDArray[np.int64]
-
-
-def integers(given: Any) -> Integers:
-    """A read-only array of 64-bit integers with one axis.
-
-    Raises
-    ------
-    PlanError
-        Something else was given, or an integer that has no room in 64 bits.
-    """
-    found = np.asarray(given)
-    if not found.size:
-        found = found.astype(np.int64)
-    fits = found.dtype.kind in "iu" and (found.dtype.kind == "i" or found.dtype.itemsize < 8 or not (found >> 63).any())
-    if not fits or found.ndim != 1:
-        wide = found.dtype == object and found.ndim == 1 and all(isinstance(v, int) for v in found)
-        why = f"{max(found, key=abs)} has no room in 64 bits" if wide or found.dtype == np.uint64 else f"{given!r:.60}"
-        raise PlanError(f"wanted integers below 2**63, one a buffer, given {why}")
-    made = np.array(found, np.int64)
-    made.setflags(write=False)
-    return made
-
-
-def optional_integers(given: Any) -> Integers | None:
-    """None, or as `integers`."""
-    return None if given is None else integers(given)
-
-
-def alignments(given: Any) -> int | Integers:
-    """One integer, or as `integers`."""
-    return given if isinstance(given, int) else integers(given)
-
-
-def rows_of_gaps(given: Iterable[Gap]) -> tuple[Gap, ...]:
-    """As a tuple."""
-    return tuple(given)
-
-
-def words(given: Iterable[str]) -> tuple[str, ...]:
-    """As a tuple."""
-    return tuple(given)
 
 
 @frozen(eq=False)
@@ -115,6 +80,11 @@ class Gap:
     lower: int
     upper: int
     window: tuple[int, int] | None = None
+
+
+def rows_of_gaps(given: Iterable[Gap]) -> tuple[Gap, ...]:
+    """As a tuple."""
+    return tuple(given)
 
 
 @frozen(eq=False)
@@ -173,9 +143,9 @@ class Problem:
     ------
     PlanError
         Arrays of different lengths, what is no 64-bit integer, a negative size, a lifetime that ends before it
-        starts, an alignment below one, more than 2**62 bytes in all, a pin that is no multiple of the alignment, pins
-        that differ in a group, a group in two spaces, a gap outside its buffer's life or one that overlaps another,
-        a window outside its buffer, or a name that two buffers have.
+        starts, steps outside of ±2**62, an alignment below one, more than 2**62 bytes in all, a pin that is no
+        multiple of the alignment, pins that differ in a group, a group in two spaces, a gap outside its buffer's life
+        or one that overlaps another, a window outside its buffer, or a name that two buffers have.
 
     Examples
     --------
@@ -197,7 +167,7 @@ class Problem:
     gaps: tuple[Gap, ...] = field(default=(), converter=rows_of_gaps)
     groups: Integers | None = field(default=None, converter=optional_integers)
     spaces: Integers | None = field(default=None, converter=optional_integers)
-    capacity: int | None = None
+    capacity: int | None = field(default=None, converter=optional_integer)
     names: tuple[str, ...] = field(default=(), converter=words)
 
     def __attrs_post_init__(self) -> None:
@@ -234,12 +204,12 @@ class Problem:
     def max_load(self) -> int:
         """The most bytes alive at one time, sizes rounded up, summed over spaces: no plan is smaller.
 
-        Buffers of one group count once.
+        Buffers of one group count once. Where streams run side by side, of one order of many.
         """
         from nnc_func.engine.allocators.reducing import merged
 
         if self.groups is not None:
-            return merged(self).problem.max_load
+            return evolve(merged(self).problem, alignment=self.granularity, pins=None).max_load
         pieces = self.pieces
         of = np.zeros(len(pieces.buffer), np.int64) if self.spaces is None else self.spaces[pieces.buffer]
         loads = [
@@ -257,6 +227,81 @@ class Problem:
         from nnc_func.engine.allocators.reducing import cut
 
         return cut(self)
+
+    @classmethod
+    def from_csv(cls, source: str | PathLike[str], *, alignment: int = 1, capacity: int | None = None) -> Problem:
+        """A problem in minimalloc's format, of a text, or of a file whose `Path` is given.
+
+        A first row names the columns, in any order: ``id`` (or ``buffer``, ``buffer_id``), ``lower`` (``begin``,
+        ``start``), ``upper`` or ``end``, which is alive too, and ``size``; and as may be ``alignment``, ``gaps``,
+        ``offset``, which is a pin, and ``hint``, which is warned of and ignored.
+
+        Parameters
+        ----------
+        source
+            Text of several lines, or a path.
+        alignment
+            Where there is no column of that name.
+        capacity
+            Bytes that there are.
+
+        Raises
+        ------
+        PlanError
+            Names the line and the column; or as `Problem` does.
+
+        Examples
+        --------
+        >>> Problem.from_csv("id,begin,end,size\\na,0,1,64\\nb,2,3,32\\n").max_load
+        64
+        """
+        from nnc_func.engine.allocators.csv_text import parsed
+
+        return parsed(source, alignment, capacity)
+
+    def to_csv(self, offsets: Sequence[int] | Integers | None = None) -> str:
+        """In minimalloc's format, with the offsets of a plan, or with the pins.
+
+        Raises
+        ------
+        PlanError
+            The format has no column for groups, spaces or uses: `to_json` has.
+
+        Examples
+        --------
+        >>> print(Problem([64, 32], [0, 2], [2, 4], 1, gaps=[Gap(0, 1, 2, (0, 16))]).to_csv([0, 16]), end="")
+        id,lower,upper,size,gaps,offset
+        0,0,2,64,1-2@0:16,0
+        1,2,4,32,,16
+        """
+        from nnc_func.engine.allocators.csv_text import printed
+
+        return printed(self, offsets)
+
+    @classmethod
+    def from_json(cls, source: str | PathLike[str]) -> Problem:
+        """A problem as `to_json` writes it, of a text, or of a file whose `Path` is given.
+
+        Raises
+        ------
+        PlanError
+            Says what is wrong with the text; or as `Problem` does.
+        """
+        from nnc_func.engine.allocators.json_text import parsed
+
+        return parsed(source)
+
+    def to_json(self) -> str:
+        """All of it, as an object with a list a field.
+
+        Examples
+        --------
+        >>> print(Problem([64], [0], [2], pins=[FREE]).to_json())
+        {"sizes": [64], "lower": [0], "upper": [2], "alignment": 64, "pins": [-1]}
+        """
+        from nnc_func.engine.allocators.json_text import printed
+
+        return printed(self)
 
     def conflicting(self, i: int) -> NDArray[np.bool_]:
         """For each buffer, whether it may not share a place with buffer i; so it is with i itself.

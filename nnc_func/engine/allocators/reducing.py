@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
 from attrs import evolve, frozen
 
-from nnc_func.engine.allocators.problem import ALONE, FREE, Gap, Integers, Pieces, Problem
+from nnc_func.engine.allocators.converting import Integers
+from nnc_func.engine.allocators.problem import ALONE, FREE, Gap, Pieces, Problem
 
 
 def cut(problem: Problem) -> Pieces:
-    """What each buffer of a problem takes from time to time, its gaps taken out."""
+    """What each buffer of a problem takes from time to time, its gaps taken out.
+
+    Ends are rounded up to the granularity where all pieces start at multiples of it: nothing else fits in between.
+    """
     gaps: dict[int, list[Gap]] = {}
     for gap in problem.gaps:
         gaps.setdefault(gap.buffer, []).append(gap)
     rows: list[tuple[int, int, int, int, int]] = []
-    sizes, lower, upper = problem.rounded.tolist(), problem.lower.tolist(), problem.upper.tolist()
+    windows = [gap.window for gap in problem.gaps if gap.window is not None]
+    step = 1 if any(low % problem.granularity for low, _ in windows) else problem.granularity
+    sizes, lower, upper = (-(-problem.sizes // step) * step).tolist(), problem.lower.tolist(), problem.upper.tolist()
     for i in range(len(problem)):
         at = lower[i]
         for gap in sorted(gaps.get(i, ()), key=lambda g: g.lower):
             if at < gap.lower:
                 rows.append((i, at, gap.lower, 0, sizes[i]))
             if gap.window is not None:
-                rows.append((i, gap.lower, gap.upper, *gap.window))
+                rows.append((i, gap.lower, gap.upper, gap.window[0], -(-gap.window[1] // step) * step))
             at = gap.upper
         if at < upper[i]:
             rows.append((i, at, upper[i], 0, sizes[i]))
@@ -71,7 +78,7 @@ def merged(problem: Problem) -> Merged:
         if pins is not None and problem.pins is not None:
             pins[new] = max((p for p in problem.pins[old].tolist() if p != FREE), default=FREE)
         if alignments is not None:
-            alignments[new] = np.lcm.reduce(problem.alignments[old])
+            alignments[new] = math.lcm(*problem.alignments[old].tolist())
         gaps += _gaps(new, [_pieces(problem, i) for i in old], int(sizes[new]))
     uses = problem.uses
     if uses is not None:
@@ -107,9 +114,9 @@ def _gaps(buffer: int, members: Sequence[Sequence[tuple[int, int, int, int]]], s
     times = sorted({t for row in rows for t in row[:2]})
     found: list[Gap] = []
     for lower, upper in pairwise(times):
-        alive = [row for row in rows if row[0] <= lower and upper <= row[1]]
+        alive = [row for row in rows if row[0] <= lower and upper <= row[1] and row[2] < row[3]]
         window = (min(r[2] for r in alive), min(size, max(r[3] for r in alive))) if alive else None
-        if window == (0, size) or (window is not None and window[0] >= window[1]):
+        if window == (0, size):
             continue
         if found and found[-1].upper == lower and found[-1].window == window:
             found[-1] = evolve(found[-1], upper=upper)
