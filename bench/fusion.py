@@ -125,7 +125,7 @@ def updating(stack: Any, update: Any, shapes: list[Any]) -> tuple[Callable[[], A
     pairs = [*zip(parameters, new, strict=True)]
     pairs += [p for name, own in slots.items() for p in zip(own, kept[name], strict=True)]
     program = stack.compile([*given, rate, step], [], pairs)
-    return partial(program, *drawn, np.float32(1e-3), np.int64(3)), program
+    return partial(program, *drawn, np.asarray(1e-3, "float32"), np.asarray(3)), program
 
 
 def immediate(update: Any, shapes: list[Any]) -> Callable[[], Any]:

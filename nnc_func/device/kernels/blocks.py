@@ -101,47 +101,64 @@ def threads_for(shape: tuple[int, ...], steps: int, register: int, whole: int) -
     return max(1, min(THREADS, workers.spare(), size * steps // WORTH, register // unit, size // unit))
 
 
-@frozen
 class Blocks:
-    """Arrays as they are seen, block by block.
+    """How arrays of these shapes are seen, block by block: found once, for all calls.
 
-    Attributes
+    Parameters
     ----------
-    arrays, count
-        Arguments and results, each of which broadcasts to the shape; how many are arguments.
+    shapes, count
+        Of arguments and results, each of which broadcasts to the grid's; how many are arguments.
     registers, scratch
         Dtype and pattern of each register, and memory of it for all threads.
+    cut, threads
+        The blocks, and how many threads share them.
     runs
         (argument, register): a number of which a register is full.
     """
 
-    arrays: Sequence[Any]
-    count: int
-    registers: Sequence[tuple[Any, Pattern]]
-    scratch: Sequence[Any]
-    runs: Sequence[tuple[int, int]] = ()
+    def __init__(
+        self,
+        shapes: Sequence[tuple[int, ...]],
+        count: int,
+        registers: Sequence[tuple[Any, Pattern]],
+        scratch: Sequence[Any],
+        cut: Grid,
+        threads: int,
+        runs: Sequence[tuple[int, int]] = (),
+    ) -> None:
+        self._count, self._threads, self._runs = count, threads, runs
+        self._kinds = [pattern for _, pattern in registers]
+        shares = [s.shape[0] // threads for s in scratch]
+        self._memory = [
+            [s[thread * n : (thread + 1) * n] for s, n in zip(scratch, shares, strict=True)]
+            for thread in range(threads)
+        ]
+        self._views: list[dict[tuple[int, ...], list[Any]]] = [{} for _ in range(threads)]
+        self._places = [_place(where, shapes) for where in cut.blocks()]
 
-    def run(self, cut: Grid, threads: int, call: Run, in_order: InOrder | None = None) -> None:
+    def run(self, arrays: Sequence[Any], call: Run, in_order: InOrder | None = None) -> None:
         """Call it with the blocks of arguments, registers and results, for each place.
 
         What is `in_order` is called with them afterwards, and with whether they are the first: for one block after the
         other, whoever has computed them.
         """
-        places = [*enumerate(cut.blocks())]
-        shared = iter(places)  # that of a list may be shared: each thread takes the next one
-        turns = [threading.Lock() for _ in places] if in_order is not None and threads > 1 else []
+        count, threads = self._count, self._threads
+        shared = iter([*enumerate(self._places)])  # that of a list may be shared: each thread takes the next one
+        turns = [threading.Lock() for _ in self._places] if in_order is not None and threads > 1 else []
         for turn in turns[1:]:
             turn.acquire()
 
         def work(thread: int) -> None:
-            shares = [s.shape[0] // threads for s in self.scratch]
-            mine = [s[thread * n : (thread + 1) * n] for s, n in zip(self.scratch, shares, strict=True)]
-            for number, register in self.runs:
-                mine[register].fill(self.arrays[number].item())
-            views: dict[tuple[int, ...], list[Any]] = {}
-            for i, where in shared:
+            for number, register in self._runs:
+                self._memory[thread][register].fill(arrays[number].item())
+            views = self._views[thread]
+            for i, (extents, at) in shared:
                 try:
-                    seen = self._seen(where, mine, views)
+                    registers = views.get(extents)
+                    if registers is None:
+                        registers = views[extents] = self._registers(extents, self._memory[thread])
+                    parts = [a[where] for a, where in zip(arrays, at, strict=True)]
+                    seen = [*parts[:count], *registers, *parts[count:]]
                     call(seen)
                     if turns:
                         turns[i].acquire()
@@ -153,25 +170,20 @@ class Blocks:
 
         workers.side_by_side(work, threads)
 
-    def _seen(self, where: Where, mine: list[Any], views: dict[tuple[int, ...], list[Any]]) -> list[Any]:
-        """The blocks of arguments, registers and results at a place."""
-        extents = tuple([w.stop - w.start for w in where])
-        registers = views.get(extents)
-        if registers is None:
-            registers = views[extents] = self._views(extents, mine)
-        parts = [self._part(a, where) for a in self.arrays]
-        return [*parts[: self.count], *registers, *parts[self.count :]]
-
-    def _views(self, extents: tuple[int, ...], mine: list[Any]) -> list[Any]:
+    def _registers(self, extents: tuple[int, ...], memory: list[Any]) -> list[Any]:
+        """Registers of one thread for a block of these extents."""
         found = []
-        for (_, pattern), memory in zip(self.registers, mine, strict=True):
-            shape = tuple([n if own else 1 for n, own in zip(extents, pattern, strict=True)])
-            found.append(memory[: math.prod(shape)].reshape(shape))
+        for pattern, own in zip(self._kinds, memory, strict=True):
+            shape = tuple([n if has else 1 for n, has in zip(extents, pattern, strict=True)])
+            found.append(own[: math.prod(shape)].reshape(shape))
         return found
 
-    @staticmethod
-    def _part(array: Any, where: Where) -> Any:
-        return array[tuple([w if n != 1 else slice(None) for w, n in zip(where, array.shape, strict=True)])]
+
+def _place(where: Where, shapes: Sequence[tuple[int, ...]]) -> tuple[tuple[int, ...], list[Where]]:
+    """The extents of a block, and where it lies in arrays of these shapes."""
+    every = slice(None)
+    at = [tuple([w if n != 1 else every for w, n in zip(where, shape, strict=True)]) for shape in shapes]
+    return tuple([w.stop - w.start for w in where]), at
 
 
 def wide(array: Any, shape: tuple[int, ...]) -> Any:

@@ -5,30 +5,18 @@ A block stays in the caches from the first step to the last, so memory is read o
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
-from nnc_func.device.kernels import blocks
-from nnc_func.device.straight import straight
 from nnc_func.errors import DTypeError, OperatorError, ShapeError
 from nnc_func.facets import layouts, shapes
 from nnc_func.facets.derivatives import NOT_DIFFERENTIABLE, Linear
-from nnc_func.facets.dims import product
 from nnc_func.facets.kernels import ALL, Kernel, reference
 from nnc_func.facets.onnx import elementwise as onnx_elementwise
 from nnc_func.facets.onnx import fused as onnx_fused
 from nnc_func.facets.samples import ANY, EXACT, Samples
+from nnc_func.graph.ops import in_blocks
 from nnc_func.graph.ops.families import Literal, Sizes, Tensor, elementwise, in_steps
-from nnc_func.graph.ops.lowering import (
-    Lowered,
-    call_steps,
-    copied,
-    finish_steps,
-    gather_steps,
-    last_uses,
-    lowered,
-    pattern_of,
-)
+from nnc_func.graph.ops.lowering import last_uses
 from nnc_func.graph.ops.reduce import SUMMED
 from nnc_func.graph.ops.steps import (
     Steps,
@@ -45,7 +33,6 @@ from nnc_func.op import operator
 
 MADE_LATE = NOT_DIFFERENTIABLE("it is made after derivatives have been taken: differentiate what it was made of")
 NUMPY = frozenset({"numpy"})
-STRAIGHT = 1 << 18  # bytes of a value of what is bound as calls one after the other: one block, in one thread
 
 
 # --- masks -----------------------------------------------------------------------------------------------
@@ -94,103 +81,13 @@ def masked(x: Tensor, condition: Tensor, /) -> Tensor:
     """`x` where the condition is true, and zero elsewhere, whatever stands in `x` there."""
 
 
-# --- in blocks -------------------------------------------------------------------------------------------
-
-
-def _whole(steps: Steps, rank: int) -> int:
-    """The first axis that stays in one piece with all behind it.
-
-    It is the first one that a reduction of rows reduces, or that one over blocks leaves.
-    """
-    found = rank
-    for op, _, items in map(parsed, steps):
-        if is_reduction(op):
-            axes = shapes.normalise_axes(dict(items)["axis"], rank)
-            found = min([found, over_blocks(op, items, rank) or min(axes, default=rank)])
-    return found
-
-
-def _lowered(steps: Steps, arrays: Any, shape: Any, outputs: tuple[int, ...]) -> Lowered:
-    given = tuple([a.dtype for a in arrays])
-    return lowered(steps, given, tuple([pattern_of(a.shape, shape) for a in arrays]), outputs)
-
-
-def _scratch(avals: Any, *, steps: Steps, outputs: tuple[int, ...] = ()) -> tuple[tuple[tuple[int, ...], Any], ...]:
-    shape = shapes.broadcast(*(a.shape for a in avals)) or (1,)
-    found = _lowered(steps, avals, shape, outputs)
-    most = blocks.held(shape, found.itemsize, _whole(steps, len(shape)))
-    return tuple(((blocks.register_size(shape, pattern, most),), dtype) for dtype, pattern in found.registers)
-
-
-def _into(xp: Any, arrays: Any, outs: Any, scratch: Any, *, steps: Steps, outputs: tuple[int, ...] = ()) -> None:
-    shape: Any = shapes.broadcast(*(a.shape for a in arrays))
-    count, whole = len(arrays), _whole(steps, len(shape))
-    if not product(shape):
-        _of_nothing(xp, arrays, outs, steps, outputs)
-        return
-    if whole == len(shape):
-        shape, seen = blocks.few_axes((*arrays, *outs), shape)
-        whole = len(shape)
-    else:
-        patterns = _lowered(steps, arrays, shape, outputs).patterns
-        kept = [tuple(map(_extent, shape, pattern)) for pattern in patterns]
-        seen = [*(blocks.wide(a, shape) for a in arrays), *(o.reshape(k) for o, k in zip(outs, kept, strict=True))]
-    found = _lowered(steps, seen[:count], shape, outputs)
-    register = blocks.held(shape, found.itemsize, whole)
-    threads = blocks.threads_for(shape, len(found.calls), register, whole)
-    cut = blocks.grid(shape, min(register // threads, blocks.BLOCK // found.itemsize), whole, threads)
-    in_order = partial(gather_steps, found) if found.gathered else None
-    work = blocks.Blocks(seen, count, found.registers, scratch, found.runs)
-    work.run(cut, threads, partial(call_steps, found), in_order)
-    finish_steps(found, [*seen[:count], *scratch, *seen[count:]], shape)
-
-
-def _bound(avals: Any, scratch: Any, *, steps: Steps, outputs: tuple[int, ...] = ()) -> Any:
-    """What is one block as calls one after the other; operands are arrays, registers, and results."""
-    count = len(avals) - max(1, len(outputs))
-    given, outs = avals[:count], avals[count:]
-    shape: Any = shapes.broadcast(*(a.shape for a in given))
-    found = _lowered(steps, given, shape, outputs)
-    size = product(shape)
-    most = min(STRAIGHT, blocks.REGISTER)
-    if not isinstance(size, int) or not 0 < size * found.itemsize <= most or found.gathered:
-        return None
-    kept = [tuple(map(_extent, shape, pattern)) for pattern in found.patterns]
-    if any(out.shape != k for out, k in zip(outs, kept, strict=True)) or any(a.layout is not None for a in avals):
-        return None
-    held = []
-    for memory, (_, pattern) in zip(scratch, found.registers, strict=True):
-        own = tuple(map(_extent, shape, pattern))
-        held.append(memory[: product(own)].reshape(own))
-
-    def at(number: int) -> Any:
-        within = 0 <= number - count < len(held)
-        return held[number - count] if within else number if number < count else number - len(held)
-
-    calls = [(copied, (argument, at(count + register))) for argument, register in found.runs]
-    calls += [(call, (*map(at, operands), at(target))) for call, operands, target in found.calls]
-    calls += [(copied, (at(register), at(result))) for register, result in found.copies]
-    return straight(calls, len(avals))
-
-
-def _of_nothing(xp: Any, arrays: Any, outs: Any, steps: Steps, outputs: tuple[int, ...]) -> None:
-    """Without elements there are no blocks, though a sum of none is zero."""
-    values = one_by_one(xp, arrays, steps)
-    for out, position in zip(outs, outputs or (-1,), strict=True):
-        out[...] = values[position]
-
-
-def _extent(extent: int, own: bool) -> int:
-    return extent if own else 1
+# --- one result ------------------------------------------------------------------------------------------
 
 
 def _computed(xp: Any, arrays: Any, outs: Any, steps: Steps, **params: Any) -> Any:
-    scratch = tuple(xp.empty(*each) for each in _scratch(arrays, steps=steps, **params))
-    _into(xp, arrays, outs, scratch, steps=steps, **params)
+    scratch = tuple(xp.empty(*each) for each in in_blocks.scratch_of(arrays, steps=steps, **params))
+    in_blocks.write(xp, arrays, outs, scratch, steps=steps, **params)
     return outs
-
-
-# --- one result ------------------------------------------------------------------------------------------
 
 
 def _dtype(*given: Any, steps: Steps) -> Any:
@@ -235,10 +132,10 @@ CASES = tuple(
         Kernel(
             "in blocks",
             compute=_compute,
-            bound=_bound,
-            into=_into,
+            bound=in_blocks.bound,
+            into=in_blocks.write,
             overwrites=ALL,
-            scratch=_scratch,
+            scratch=in_blocks.scratch_of,
             namespaces=NUMPY,
             infallible=True,
             strided=True,
@@ -351,10 +248,10 @@ SEVERAL = tuple(
         Kernel(
             "in blocks",
             compute=_several_compute,
-            bound=_bound,
-            into=_into,
+            bound=in_blocks.bound,
+            into=in_blocks.write,
             overwrites=_overwrites,
-            scratch=_scratch,
+            scratch=in_blocks.scratch_of,
             namespaces=NUMPY,
             infallible=True,
             strided=True,

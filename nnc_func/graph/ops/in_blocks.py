@@ -1,0 +1,186 @@
+"""Groups of steps run block by block: the kernels of what fusion makes.
+
+What does not change from call to call is found once: how the shape is cut, and where the blocks of each array lie.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from nnc_func.device.kernels import blocks
+from nnc_func.device.straight import straight
+from nnc_func.facets import shapes
+from nnc_func.facets.dims import product
+from nnc_func.graph.ops.lowering import (
+    Lowered,
+    call_steps,
+    copied,
+    finish_steps,
+    gather_steps,
+    lowered,
+    pattern_of,
+)
+from nnc_func.graph.ops.steps import Steps, is_reduction, one_by_one, over_blocks, parsed
+
+STRAIGHT = 1 << 18  # bytes of a value of what is bound as calls one after the other: one block, in one thread
+Shape = tuple[int, ...]
+
+
+def scratch_of(avals: Any, *, steps: Steps, outputs: Shape = ()) -> tuple[tuple[Shape, Any], ...]:
+    """Shape and dtype of each register, for all threads together."""
+    shape = shapes.broadcast(*(a.shape for a in avals)) or (1,)
+    found = _lowered(steps, avals, shape, outputs)
+    most = blocks.held(shape, found.itemsize, _whole(steps, len(shape)))
+    return tuple(((blocks.register_size(shape, pattern, most),), dtype) for dtype, pattern in found.registers)
+
+
+def write(xp: Any, arrays: Any, outs: Any, scratch: Any, *, steps: Steps, outputs: Shape = ()) -> None:
+    """Compute a group into `outs`."""
+    shape: Any = shapes.broadcast(*(a.shape for a in arrays))
+    whole = _whole(steps, len(shape))
+    if not product(shape):
+        _of_nothing(xp, arrays, outs, steps, outputs)
+        return
+    if whole == len(shape):
+        shape, seen = blocks.few_axes((*arrays, *outs), shape)
+        whole = len(shape)
+    else:
+        kept = _kept(_lowered(steps, arrays, shape, outputs), shape)
+        seen = [*(blocks.wide(a, shape) for a in arrays), *(o.reshape(k) for o, k in zip(outs, kept, strict=True))]
+    _Work(_lowered(steps, seen[: len(arrays)], shape, outputs), shape, whole, len(arrays), scratch).run(seen)
+
+
+def bound(avals: Any, scratch: Any, *, steps: Steps, outputs: Shape = ()) -> Any:
+    """A group as a function of arrays of these avals."""
+    count = len(avals) - max(1, len(outputs))
+    given, outs = avals[:count], avals[count:]
+    shape: Any = shapes.broadcast(*(a.shape for a in given))
+    size = product(shape)
+    if not isinstance(size, int) or not size or any(a.layout is not None for a in avals):
+        return None
+    found = _lowered(steps, given, shape, outputs)
+    kept = _kept(found, shape)
+    if (
+        size * found.itemsize <= min(STRAIGHT, blocks.REGISTER)
+        and kept == [out.shape for out in outs]
+        and not found.gathered
+    ):
+        return _in_one_piece(found, shape, count, len(avals), scratch)
+    whole = _whole(steps, len(shape))
+    flat = whole == len(shape) and all(a.shape == shape or product(a.shape) == 1 for a in avals)
+    if flat:
+        seen: list[Any] = [(product(a.shape),) for a in avals]
+        shape, whole = (size,), 1
+        found = lowered(steps, tuple(a.dtype for a in given), tuple((n != (1,),) for n in seen[:count]), outputs)
+    else:
+        seen = [*((1,) * (len(shape) - len(a.shape)) + a.shape for a in given), *kept]
+    work = _Work(found, shape, whole, count, scratch)
+    return partial(_called, work, seen, flat, partial(_written, count, scratch, steps, outputs))
+
+
+def _called(work: _Work, seen: list[Shape], flat: bool, otherwise: Any, *arrays: Any) -> None:
+    """Run bound work: arrays with gaps between their elements cannot be seen with one axis."""
+    if flat and not all(a.flags.c_contiguous for a in arrays):
+        otherwise(arrays)
+    else:
+        work.run([a if a.shape == s else a.reshape(s) for a, s in zip(arrays, seen, strict=True)])
+
+
+def _written(count: int, scratch: Any, steps: Steps, outputs: Shape, arrays: Any) -> None:
+    write(np, arrays[:count], arrays[count:], scratch, steps=steps, outputs=outputs)
+
+
+class _Work:
+    """A group on arrays of known shapes.
+
+    Parameters
+    ----------
+    found
+        The steps.
+    shape, whole
+        What all arrays broadcast to; the first axis that stays in one piece with all behind it.
+    count
+        How many of the arrays are arguments.
+    scratch
+        Memory of the registers, for all threads.
+    """
+
+    def __init__(self, found: Lowered, shape: Shape, whole: int, count: int, scratch: Any) -> None:
+        self._found, self._shape, self._whole, self._count = found, shape, whole, count
+        self._scratch = scratch
+        self._register = blocks.held(shape, found.itemsize, whole)
+        self._cuts: dict[int, blocks.Blocks] = {}
+        self._call = partial(call_steps, found)
+        self._in_order = partial(gather_steps, found) if found.gathered else None
+
+    def run(self, seen: Any) -> None:
+        """Compute results of arguments: arrays with as many axes as the shape."""
+        found = self._found
+        threads = blocks.threads_for(self._shape, len(found.calls), self._register, self._whole)
+        cut = self._cuts.get(threads)
+        if cut is None:
+            cut = self._cuts[threads] = self._cut(seen, threads)
+        cut.run(seen, self._call, self._in_order)
+        if found.gathered:
+            finish_steps(found, [*seen[: self._count], *self._scratch, *seen[self._count :]], self._shape)
+
+    def _cut(self, seen: Any, threads: int) -> blocks.Blocks:
+        found, register = self._found, self._register
+        most = min(register // threads, blocks.BLOCK // found.itemsize)
+        grid = blocks.grid(self._shape, most, self._whole, threads)
+        shapes_seen = [a.shape for a in seen]
+        return blocks.Blocks(shapes_seen, self._count, found.registers, self._scratch, grid, threads, found.runs)
+
+
+def _in_one_piece(found: Lowered, shape: Shape, count: int, arrays: int, scratch: Any) -> Any:
+    """What is one block as calls one after the other; operands are arrays, registers, and results."""
+    held = []
+    for memory, (_, pattern) in zip(scratch, found.registers, strict=True):
+        own = tuple(map(_extent, shape, pattern))
+        held.append(memory[: product(own)].reshape(own))
+
+    def at(number: int) -> Any:
+        within = 0 <= number - count < len(held)
+        return held[number - count] if within else number if number < count else number - len(held)
+
+    calls = [(copied, (argument, at(count + register))) for argument, register in found.runs]
+    calls += [(call, (*map(at, operands), at(target))) for call, operands, target in found.calls]
+    calls += [(copied, (at(register), at(result))) for register, result in found.copies]
+    return straight(calls, arrays)
+
+
+def _of_nothing(xp: Any, arrays: Any, outs: Any, steps: Steps, outputs: Shape) -> None:
+    """Without elements there are no blocks, though a sum of none is zero."""
+    values = one_by_one(xp, arrays, steps)
+    for out, position in zip(outs, outputs or (-1,), strict=True):
+        out[...] = values[position]
+
+
+def _whole(steps: Steps, rank: int) -> int:
+    """The first axis that stays in one piece with all behind it.
+
+    It is the first one that a reduction of rows reduces, or that one over blocks leaves.
+    """
+    found = rank
+    for op, _, items in map(parsed, steps):
+        if is_reduction(op):
+            axes = shapes.normalise_axes(dict(items)["axis"], rank)
+            found = min([found, over_blocks(op, items, rank) or min(axes, default=rank)])
+    return found
+
+
+def _lowered(steps: Steps, arrays: Any, shape: Any, outputs: Shape) -> Lowered:
+    given = tuple([a.dtype for a in arrays])
+    return lowered(steps, given, tuple([pattern_of(a.shape, shape) for a in arrays]), outputs)
+
+
+def _kept(found: Lowered, shape: Any) -> list[Shape]:
+    """The shapes of results, with the axes that were reduced."""
+    return [tuple(map(_extent, shape, pattern)) for pattern in found.patterns]
+
+
+def _extent(extent: int, own: bool) -> int:
+    return extent if own else 1
