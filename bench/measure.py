@@ -51,8 +51,11 @@ def fresh() -> None:
     gc.collect()
 
 
-def report(name: str, rows: list[dict[str, Any]]) -> None:
-    """Print the rows as a table and write them to ``bench/results/<name>.json`` with what they were measured on."""
+def report(name: str, rows: list[dict[str, Any]], **beside: Any) -> None:
+    """Print the rows as a table and write them to ``bench/results/<name>.json`` with what they were measured on.
+
+    What is given `beside` is told with the machine: versions of what it is compared with.
+    """
     columns = list(dict.fromkeys(k for row in rows for k in row))
     cells = [[_shown(row.get(c, "")) for c in columns] for row in rows]
     widths = [max(len(c), *(len(r[i]) for r in cells)) for i, c in enumerate(columns)]
@@ -68,6 +71,7 @@ def report(name: str, rows: list[dict[str, Any]]) -> None:
         "numpy": np.__version__,
         "machine": platform.machine(),
         "cores": os.cpu_count(),
+        **beside,
     }
     (RESULTS / f"{name}.json").write_text(json.dumps({"machine": machine, "rows": rows}, indent=1) + "\n")
 

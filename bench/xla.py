@@ -1,9 +1,12 @@
 """The zoo with fusion on beside XLA: kernels, bytes moved and arithmetic of one graph. It needs JAX, which is optional.
 
-python bench/xla.py [NETWORK ...] [--batch 1]: prints a table, writes bench/results/xla.json. A name that ends with + is
-the training step. Ours are counted by cost facets in the optimised graph, by default and with groups of any size; XLA's
-by its own cost analysis of the compiled program, whose kernels are the instructions of the entry computation that do
-something. JAX is given the graph as it was built: each operator's reference kernel, or XLA's own convolution.
+python bench/xla.py [NETWORK ...] [--batch 8] [--seconds 600]: prints a table, writes bench/results/xla.json. A name
+that ends with + is the training step; without names it is the whole zoo, each network in a process of its own.
+python bench/xla.py --check [NETWORK ...]: computes reduced networks in JAX and here, and prints how far apart they are.
+
+Ours are counted by cost facets in the optimised graph, by default and with groups of any size; XLA's by its own cost
+analysis of the compiled program, whose kernels are the instructions of the entry computation that do something. JAX is
+given the graph as it was built, node by node: `jax_operators`, or else the operator's reference kernel.
 """
 
 from __future__ import annotations
@@ -13,9 +16,13 @@ import os
 os.environ.setdefault("XLA_FLAGS", "--xla_cpu_experimental_ynn_fusion_type=")  # products are not in libraries' fusions
 
 import argparse
+import json
 import re
+import subprocess
 import sys
 from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,11 +31,11 @@ from measure import report
 
 import nnc_func as nnc
 from nnc_func import models
-from nnc_func.device.namespace import fresh
 from nnc_func.graph.leaves import CONSTANT, INPUT, VARIABLE
 from nnc_func.graph.rules.fuse import fuse_elementwise
+from nnc_func.tree import flatten
 
-NETWORKS = ("mnist", "mnist+", "resnet-50", "resnet-18+", "char-lstm", "transformer-encoder", "u-net")
+SINGLE = ("mask-rcnn", "mask-rcnn-768")  # of one image, and for inference
 NOTHING = {"parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all"}
 
 
@@ -43,79 +50,10 @@ def stacks() -> dict[str, Any]:
 # --- what XLA is given ------------------------------------------------------------------------------------
 
 
-def convolution(x: Any, w: Any, *, stride: Any, padding: Any, dilation: Any, groups: int, data_format: str) -> Any:
-    """XLA's own."""
-    from jax import lax
-
-    return lax.conv_general_dilated(
-        x, w, stride, padding, rhs_dilation=dilation, dimension_numbers=(data_format, "HWIO", data_format),
-        feature_group_count=groups,
-    )  # fmt: skip
-
-
-def _input_gradient(g: Any, w: Any, *, input_shape: Any, **params: Any) -> Any:
-    import jax
-
-    x = jax.ShapeDtypeStruct(input_shape, g.dtype)
-    return jax.linear_transpose(lambda x: convolution(x, w, **params), x)(g)[0]
-
-
-def _kernel_gradient(x: Any, g: Any, *, kernel_shape: Any, **params: Any) -> Any:
-    import jax
-
-    w = jax.ShapeDtypeStruct(kernel_shape, g.dtype)
-    return jax.linear_transpose(lambda w: convolution(x, w, **params), w)(g)[0]
-
-
-def _pool(x: Any, *, window: Any, stride: Any, padding: Any, dilation: Any, data_format: str) -> Any:
-    from jax import lax
-
-    def wide(pair: Any, other: Any) -> Any:
-        return (other, *pair, other) if data_format == "NHWC" else (other, other, *pair)
-
-    around = padding if isinstance(padding, str) else wide(padding, (0, 0))
-    return lax.reduce_window(
-        x, -np.inf, lax.max, wide(window, 1), wide(stride or window, 1), around, window_dilation=wide(dilation, 1)
-    )
-
-
-def _pool_gradient(x: Any, g: Any, **params: Any) -> Any:
-    import jax
-
-    return jax.vjp(lambda x: _pool(x, **params), x)[1](g)[0]
-
-
-def _take(x: Any, indices: Any, *, axis: int) -> Any:
-    import jax.numpy as jnp
-
-    return jnp.take(x, indices, axis=axis, mode="clip")
-
-
-def _scatter_add(x: Any, indices: Any, updates: Any, *, axis: int) -> Any:
-    return x.at[(slice(None),) * (axis % x.ndim) + (indices,)].add(updates)
-
-
-def _one_hot(indices: Any, *, depth: int, dtype: Any, **_: Any) -> Any:
-    import jax
-
-    return jax.nn.one_hot(indices, depth, dtype=dtype)
-
-
-OWN: dict[str, Callable[..., Any]] = {
-    "conv2d": convolution,
-    "conv2d_input_gradient": _input_gradient,
-    "conv2d_kernel_gradient": _kernel_gradient,
-    "take": _take,
-    "scatter_add": _scatter_add,
-    "one_hot": _one_hot,
-    "max_pool2d": _pool,
-    "max_pool2d_gradient": _pool_gradient,
-}
-
-
 def function_of(graph: Any) -> tuple[Callable[..., Any], list[Any]]:
     """The graph as a function of its inputs' and variables' arrays, and these."""
     import jax.numpy as jnp
+    from jax_operators import translated, words
 
     leaves = [n for n in graph.nodes if n.op in (INPUT, VARIABLE)]
 
@@ -127,9 +65,11 @@ def function_of(graph: Any) -> tuple[Callable[..., Any], list[Any]]:
             if node in values:
                 continue
             args = [values[a.node][a.index] if a.node.op.several else values[a.node] for a in node.args]
-            own = OWN.get(node.op.name)
-            found = own(*args, **node.params) if own else fresh(jnp, node.op.kernels[-1], node.items)(*args)
-            values[node] = found
+            try:
+                with words():
+                    values[node] = translated(node.op, node.items)(*args)
+            except Exception as error:
+                raise TypeError(f"no translation of {node.op.name}: {error}") from error
         wanted = [*graph.outputs, *(u for _, u in graph.updates)]
         return [values[v.node][v.index] if v.node.op.several else values[v.node] for v in wanted]
 
@@ -158,37 +98,99 @@ def compiled(graph: Any) -> dict[str, Any]:
     }
 
 
-def told(text: str) -> None:
-    """Say how far it is."""
-    print(text, file=sys.stderr, flush=True)
+def apart(name: str) -> float:
+    """How far JAX's results are from ours, of the largest of each, on the reduced network."""
+    import jax
+
+    jax.config.update("jax_enable_x64", True)
+    model, training = models.get(name.rstrip("+")).reduced(), name.endswith("+")
+    stack = nnc.lazy()
+    graph = model.make(stack, 2, training)
+    run, leaves = function_of(graph)
+    random = np.random.default_rng(0)
+    values = {v: np.array(v.data.array) for v in graph.variables}
+    given = {}
+    for leaf in leaves:
+        drawn = (
+            random.random(leaf.aval.shape) if leaf.aval.dtype.kind == "f" else random.integers(0, 2, leaf.aval.shape)
+        )
+        given[leaf] = np.asarray(values.get(leaf, drawn), leaf.aval.dtype)
+    wanted = flatten(stack.engine.compile(graph)(*[given[i] for i in graph.inputs]))[0]
+    wanted += [np.asarray(v.data.array) for v, _ in graph.updates]
+    found = jax.jit(run)(*given.values())
+    return max(
+        float(np.abs(np.asarray(a, "float64") - np.asarray(b, "float64")).max() / (np.abs(a).max() or 1))
+        for a, b in zip(wanted, found, strict=True)
+    )
 
 
 def row(name: str, batch: int) -> dict[str, Any]:
     """One network, in all stacks and in XLA."""
     model, training = models.get(name.rstrip("+")), name.endswith("+")
-    line: dict[str, Any] = {"network": f"{name.rstrip('+')}{', training' * training}", "batch": batch}
-    told(f"{line['network']} …")
-    graphs = {what: model.make(stack, batch, training, seed=None) for what, stack in stacks().items()}
-    for (what, graph), stack in zip(graphs.items(), stacks().values(), strict=True):
-        found = costs(stack.engine.compile(graph).graph)
+    batch = 1 if model.name in SINGLE else batch
+    line: dict[str, Any] = {"network": f"{model.name}{', training' * training}", "batch": batch}
+    for what, stack in stacks().items():
+        found = costs(stack.engine.compile(model.make(stack, batch, training, seed=None)).graph)
         line[f"kernels {what}"], line[f"MB {what}"] = found["kernels"], found["bytes"] / 1e6
         line["GFLOP ours"] = found["flops"] / 1e9
     try:
-        line |= compiled(model.make(nnc.lazy(), batch, training, seed=None))
+        return line | compiled(model.make(nnc.lazy(), batch, training, seed=None))
     except ImportError:
         return line
-    except Exception as error:  # an operator that JAX has no reference kernel for: told beside the row
-        line["kernels XLA"] = f"{type(error).__name__}: {error}"[:60]
-    return line
+    except TypeError as error:  # an operator that has no translation: told beside the row
+        return line | {"kernels XLA": str(error).partition("\n")[0][:80]}
+
+
+def alone(name: str, batch: int, seconds: int) -> dict[str, Any]:
+    """That row, computed in a process of its own."""
+    print(f"{name} …", file=sys.stderr, flush=True)
+    command = [sys.executable, __file__, name, "--batch", str(batch), "--row"]
+    try:
+        run = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=True)
+    except subprocess.TimeoutExpired:
+        return {"network": name, "batch": batch, "kernels XLA": f"not compiled within {seconds} seconds"}
+    except subprocess.CalledProcessError as error:
+        return {"network": name, "batch": batch, "kernels XLA": error.stderr.strip().rpartition("\n")[2][:80]}
+    found: dict[str, Any] = json.loads(run.stdout.strip().rpartition("\n")[2])
+    return found
+
+
+def zoo() -> list[str]:
+    """All networks, and their training steps."""
+    return [name + end for name in models.names() for end in ("", "+") if not end or name not in SINGLE]
+
+
+def processor() -> str:
+    """What the machine calls its processor."""
+    path = Path("/proc/cpuinfo")
+    found = re.search(r"model name\s*: (.*)", path.read_text(encoding="utf-8")) if path.exists() else None
+    return found[1] if found else ""
 
 
 def main() -> None:
     """Print and write the table."""
     parser = argparse.ArgumentParser(description="The zoo with fusion on beside XLA.")
-    parser.add_argument("networks", nargs="*", default=NETWORKS)
+    parser.add_argument("networks", nargs="*")
     parser.add_argument("--batch", type=int, default=8)
+    parser.add_argument("--seconds", type=int, default=600)
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--row", action="store_true", help="one network, printed as JSON")
     chosen = parser.parse_args()
-    report("xla", [row(name, chosen.batch) for name in chosen.networks or NETWORKS])
+    names = chosen.networks or zoo()
+    if chosen.row:
+        print(json.dumps(row(names[0], chosen.batch)))
+    elif chosen.check:
+        for name in names:
+            print(f"{name}: {apart(name):.1e}", flush=True)
+    else:
+        versions = {}
+        for package in ("jax", "jaxlib"):
+            try:
+                versions[package] = version(package)
+            except PackageNotFoundError:
+                versions[package] = "not installed"
+        rows = [alone(name, chosen.batch, chosen.seconds) for name in names]
+        report("xla", rows, processor=processor(), **versions)
 
 
 if __name__ == "__main__":

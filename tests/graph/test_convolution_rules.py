@@ -51,6 +51,18 @@ def test_what_follows_a_convolution_is_done_with_it() -> None:
     equal_to_eager([x, shortcut], [y])
 
 
+@pytest.mark.parametrize("biased", [False, True])
+def test_what_is_pooled_is_rectified_where_it_is_computed(biased: bool) -> None:
+    x, b = image(), LAZY.input("b", (16,))
+    kernel = LAZY.asarray(array(3, 3, 16, 16))
+    y = OPS.conv2d(x, kernel) + b if biased else OPS.conv2d(x, kernel)
+    pooled = OPS.max_pool2d(OPS.relu(y), window=2)
+    inputs = [x, b] if biased else [x]
+    assert names([pooled]) == ["conv2d_blockwise", "max_pool2d"]
+    equal_to_eager(inputs, [pooled])
+    assert "relu" in names([pooled, OPS.max_pool2d(y, window=2)])  # what is pooled is read by others
+
+
 def test_an_operand_that_is_used_twice_joins() -> None:
     x = image()
     y = OPS.conv2d(x, LAZY.asarray(array(1, 1, 16, 4)))

@@ -76,7 +76,10 @@ def bound(avals: Any, scratch: Any, *, steps: Steps, outputs: Shape = ()) -> Any
         shape, whole = (size,), 1
         found = lowered(steps, tuple(a.dtype for a in given), tuple((n != (1,),) for n in seen[:count]), outputs)
     else:
-        seen = [*((1,) * (len(shape) - len(a.shape)) + a.shape for a in given), *kept]
+        results = (
+            [out.shape for out in outs] if whole == len(shape) else kept
+        )  # a value that broadcasts fills the whole
+        seen = [*((1,) * (len(shape) - len(a.shape)) + a.shape for a in given), *results]
     work = _Work(found, shape, whole, count, scratch)
     return partial(_called, work, seen, flat, partial(_written, count, scratch, steps, outputs))
 

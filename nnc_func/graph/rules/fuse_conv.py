@@ -6,12 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 from nnc_func.graph.node import Node, Value
+from nnc_func.graph.ops.activations import relu
 from nnc_func.graph.ops.conv import conv2d
 from nnc_func.graph.ops.conv_fused import accepts as convolves
 from nnc_func.graph.ops.conv_fused import conv2d_blockwise
 from nnc_func.graph.ops.linalg import matmul
 from nnc_func.graph.ops.matmul_fused import accepts as multiplies
 from nnc_func.graph.ops.matmul_fused import matmul_blockwise
+from nnc_func.graph.ops.pool import max_pool2d
 from nnc_func.graph.ops.steps import is_reduction, told
 from nnc_func.graph.origin import merged
 from nnc_func.graph.rules.fuse import MOST, is_step
@@ -58,27 +60,44 @@ def _feeding(members: list[Node], users: dict[Node, list[Node]], asked: set[Node
     return members
 
 
+def _pooled(last: Node, users: dict[Node, list[Node]], asked: set[Node]) -> tuple[Node, ...]:
+    """The pooling that alone reads a result, and the rectifier that alone reads what is pooled; or nothing.
+
+    Where a kernel finishes the result, rectifying it there costs no kernel; `rectify_after_pooling` is for the others.
+    """
+    found = last
+    way = []
+    for op in (max_pool2d, relu):
+        if found in asked or len(users.get(found, ())) != 1 or users[found][0].op is not op:
+            return ()
+        found = users[found][0]
+        way.append(found)
+    return tuple(way)
+
+
 def _groups(
     order: list[Node], roots: tuple[Value, ...], users: dict[Node, list[Node]], op: Any, accepts: Callable[..., bool]
-) -> dict[Node, list[Node]]:
-    """Last node of each group to its nodes, operands first.
+) -> dict[Node, tuple[list[Node], tuple[Node, ...]]]:
+    """Last node of each group to its nodes, operands first, and to what pools and rectifies its result.
 
     Of two products that are added the last is finished with the sum, so none waits for others that come after it.
     """
     place, asked = {node: i for i, node in enumerate(order)}, {r.node for r in roots}
     taken: set[Node] = set()
-    found: dict[Node, list[Node]] = {}
+    found: dict[Node, tuple[list[Node], tuple[Node, ...]]] = {}
     for node in reversed(order):
         if node.op is not op:
             continue
         members = _followed(node, users, place, asked, taken)
-        if len(members) > 1 and accepts(tuple(a.aval for a in node.args), steps=(("negative", 0),), **node.params):
-            taken.update(members)
-            found[members[-1]] = members
-    for last, members in found.items():
+        pooled = _pooled(members[-1], users, asked)
+        more = len(members) > 1 or pooled
+        if more and accepts(tuple(a.aval for a in node.args), steps=(("negative", 0),), **node.params):
+            taken.update(members, pooled)
+            found[(*members, *pooled)[-1]] = members, pooled
+    for last, (members, pooled) in found.items():
         product, *steps = _feeding(members, users, asked, taken)
         taken.update(steps)
-        found[last] = [product, *sorted(steps, key=place.__getitem__)]
+        found[last] = [product, *sorted(steps, key=place.__getitem__)], pooled
     return found
 
 
@@ -87,7 +106,7 @@ def _finished(roots: tuple[Value, ...], order: list[Node], builder: Any, op: Any
     if builder.operator.type.ops.get(by.name) is not by or not any(n.op is op for n in order):
         return roots, 0
     groups = _groups(order, roots, builder.users(order), op, accepts)
-    return {last: _fused(members, builder, by) for last, members in groups.items()}, len(groups)
+    return {last: _fused(*group, builder, by) for last, group in groups.items()}, len(groups)
 
 
 @whole_graph(numerics=ROUNDING)  # products of blocks are rounded otherwise than those of the convolution's kernel
@@ -102,13 +121,16 @@ def fuse_matrix_product(roots: tuple[Value, ...], order: list[Node], builder: An
     return _finished(roots, order, builder, matmul, matmul_blockwise, multiplies)
 
 
-def _fused(members: list[Node], builder: Any, by: Any) -> Node:
+def _fused(members: list[Node], pooled: tuple[Node, ...], builder: Any, by: Any) -> Node:
     first, *steps = members
-    builder.where = merged(step.origin for step in members)
+    builder.where = merged(step.origin for step in (*members, *pooled))
     inside = set(members)
     others = list(dict.fromkeys(a for step in steps for a in step.args if a.node not in inside))
     position: dict[Value, int] = {a: i for i, a in enumerate([first, *others, *steps])}
     written = tuple(told(step.op, tuple(position[a] for a in step.args), step.items) for step in steps)
+    if pooled:
+        pooling, rectifier = pooled
+        written += (told(rectifier.op, (position[members[-1]],), rectifier.items),)
     items = by.canonical({"steps": written, **first.params})
-    found: Node = builder.made(by, (*first.args, *others), items, steps[-1].avals)
-    return found
+    found: Node = builder.made(by, (*first.args, *others), items, members[-1].avals)
+    return builder.made(pooling.op, (found,), pooling.items, pooling.avals) if pooled else found
