@@ -174,3 +174,18 @@ def test_bound_kernels_write_what_the_others_do(op: Any) -> None:
                 np.testing.assert_array_equal(out, other)
             tried += 1
     assert tried
+
+
+@pytest.mark.parametrize("shapes", [((70000,),) * 3, ((5, 30000), (30000,), (5, 1)), ((1, 70000), (3, 1), ())])
+def test_a_bound_kernel_goes_through_many_blocks(shapes: Any) -> None:
+    fma = CATALOGUE["fma"]
+    given = [RNG.uniform(0.1, 1, s).astype("float32") for s in shapes]
+    avals = tuple(Aval(a.shape, a.dtype) for a in given)
+    out = np.empty(np.broadcast_shapes(*shapes), "float32")
+    kernel = choose(fma, avals, {}, "numpy")
+    assert kernel.bound is not None
+    assert kernel.scratch is not None
+    scratch = tuple(np.empty(s, d) for s, d in kernel.scratch(avals))
+    kernel.bound((*avals, Aval(out.shape, out.dtype)), scratch)(*given, out)
+    assert scratch[0].size < out.size
+    np.testing.assert_array_equal(out, given[0] * given[1] + given[2])

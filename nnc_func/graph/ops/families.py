@@ -6,6 +6,7 @@ Operators are declared one a function; what all of a family share (shapes, casts
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -152,7 +153,7 @@ def in_steps(
     return Kernel(compute=compute, into=into, **facts)
 
 
-BLOCK = 16384  # elements of scratch: a few blocks fit in the innermost caches
+BLOCK = 65536  # elements of scratch: a few blocks fit in the innermost caches
 
 
 def block(shape: tuple[Any, ...], dtype: dtypes.DType) -> tuple[tuple[Any, Any], ...]:
@@ -196,10 +197,13 @@ def in_blocks(
 
     def bound(avals: Any, scratch: Arrays) -> Any:
         (rest,), (*given, out) = scratch, avals
-        if out.shape != rest.shape:
-            return None
         listed = calls(np, len(given), rest.dtype)
-        return straight([(f, tuple([rest if i == len(avals) else i for i in at])) for f, at in listed], len(avals))
+        if out.shape == rest.shape:
+            return straight([(f, tuple([rest if i == len(avals) else i for i in at])) for f, at in listed], len(avals))
+        if not out.shape or not all(map(known, out.shape)) or not out.size:
+            return None
+        cut = [a.ndim == out.ndim and a.shape[0] != 1 for a in avals]
+        return partial(_each_block, straight(listed, len(avals) + 1), cut, out.shape[0], rest)
 
     here = frozenset({"numpy"})
     facts: dict[str, Any] = {"dtype": dtype, "overwrites": overwrites}
@@ -207,6 +211,14 @@ def in_blocks(
         in_steps(into, name="in blocks", scratch=some, namespaces=here, bound=bound, **facts),
         in_steps(into, scratch=whole, **facts),
     )
+
+
+def _each_block(call: Any, cut: list[bool], length: int, rest: Any, *arrays: Any) -> None:
+    """Call it with rows of those arrays that are cut, of all of the others, and with as many rows of `rest`."""
+    rows = rest.shape[0]
+    for start in range(0, length, rows):
+        where = slice(start, min(start + rows, length))
+        call(*[a[where] if c else a for a, c in zip(arrays, cut, strict=True)], rest[: where.stop - start])
 
 
 def floats_only(avals: Any, **_: Any) -> bool:
