@@ -12,6 +12,7 @@ import nnc_func as nnc
 from nnc_func import nn
 from nnc_func.aval import Aval
 from nnc_func.device.namespace import choose, writing
+from nnc_func.errors import ShapeError
 from nnc_func.graph.node import topological
 from nnc_func.graph.ops import CATALOGUE
 from nnc_func.tree import flatten
@@ -189,3 +190,11 @@ def test_a_bound_kernel_goes_through_many_blocks(shapes: Any) -> None:
     kernel.bound((*avals, Aval(out.shape, out.dtype)), scratch)(*given, out)
     assert scratch[0].size < out.size
     np.testing.assert_array_equal(out, given[0] * given[1] + given[2])
+
+
+def test_a_last_step_that_is_not_made_of_the_product_is_refused() -> None:
+    """Its shape would be another one than the product's, which the result is written over."""
+    a, other = LAZY.input("a", (2, 2), "float64"), LAZY.input("other", (2, 1), "float64")
+    for name, given in (("matmul_blockwise", (a, a, a, other)), ("attention_blockwise", (a, a, a, a, other))):
+        with pytest.raises(ShapeError, match="wants a last step that is made of the"):
+            getattr(LAZY.ops, name)(*given, steps=(("add", 0, 1), ("tanh", 2)))

@@ -20,7 +20,7 @@ from nnc_func.graph.ops.linalg import matmul
 from nnc_func.graph.ops.losses import softmax
 from nnc_func.graph.ops.lowering import call_steps
 from nnc_func.graph.ops.matmul_fused import lowered_after
-from nnc_func.graph.ops.steps import Steps, one_by_one, step_dtypes, step_flops
+from nnc_func.graph.ops.steps import Steps, one_by_one, rests_on_first, step_dtypes, step_flops
 from nnc_func.op import operator
 
 BLOCK = 1 << 19  # bytes of scores at a time: they fit in the second cache
@@ -35,6 +35,8 @@ def _shape(q: Any, k: Any, v: Any, *others: Any, steps: Steps, transpose_k: bool
     scores = _scores(q, k, transpose_k)
     if shapes.broadcast(scores, *others) != scores:
         raise ShapeError(f"attention_blockwise wants others that broadcast to the scores, {scores}, given {others}")
+    if not rests_on_first(steps, 1 + len(others)):
+        raise ShapeError(f"attention_blockwise wants a last step that is made of the scores, {scores}, given {steps}")
     softmax.shape(scores, axis=-1)
     return matmul.shape(scores, v, transpose_a=False, transpose_b=False)
 

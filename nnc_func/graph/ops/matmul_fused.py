@@ -21,7 +21,7 @@ from nnc_func.facets.views import Cost
 from nnc_func.graph.ops.families import Literal, Tensor
 from nnc_func.graph.ops.linalg import matmul
 from nnc_func.graph.ops.lowering import Lowered, call_steps, lowered
-from nnc_func.graph.ops.steps import Steps, one_by_one, step_dtypes, step_flops
+from nnc_func.graph.ops.steps import Steps, one_by_one, rests_on_first, step_dtypes, step_flops
 from nnc_func.op import operator
 
 
@@ -29,6 +29,8 @@ def _shape(a: Any, b: Any, *others: Any, steps: Steps, **params: Any) -> Any:
     found = matmul.shape(a, b, **params)
     if shapes.broadcast(found, *others) != found:
         raise ShapeError(f"matmul_blockwise wants others that broadcast to the product, {found}, given {others}")
+    if not rests_on_first(steps, 1 + len(others)):
+        raise ShapeError(f"matmul_blockwise wants a last step that is made of the product, {found}, given {steps}")
     return found
 
 

@@ -55,6 +55,21 @@ def parsed(step: Step) -> tuple[Op, tuple[int, ...], Items]:
     return op, at, op.canonical(dict(each for each in step[1:] if isinstance(each, tuple)))
 
 
+def rests_on_first(steps: Steps, given: int) -> bool:
+    """Whether the last step's value is made of the first argument, directly or not, of so many.
+
+    Examples
+    --------
+    >>> rests_on_first((("add", 0, 1), ("tanh", 2)), 2), rests_on_first((("add", 0, 1), ("tanh", 1)), 2)
+    (True, False)
+    """
+    made = {0}
+    for number, step in enumerate(steps, given):
+        if not made.isdisjoint(parsed(step)[1]):
+            made.add(number)
+    return given + len(steps) - 1 in made if steps else True
+
+
 def told(op: Op, at: tuple[int, ...], items: Items) -> Step:
     """The step that applies an operator to values at these positions."""
     params = tuple((name, value.name if isinstance(value, np.dtype) else value) for name, value in items)
