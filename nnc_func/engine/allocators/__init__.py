@@ -47,7 +47,10 @@ ALLOCATORS: Mapping[str, Allocator] = Registry(  # module of this package -> its
     {
         "best_fit": "BestFit",
         "greedy_by_size": "GreedyBySize",
+        "local_search": "LocalSearch",
+        "lowest_first": "LowestFirst",
         "no_reuse": "NoReuse",
+        "portfolio": "Portfolio",
     }
 )
 

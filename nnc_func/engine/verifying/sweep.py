@@ -35,15 +35,30 @@ def _refuse(plan: Plan, n: int) -> None:
 
 
 def _sweep(buffers: Sequence[Buffer], numbers: list[int]) -> None:
-    """Walk through time with those alive in the order of their offsets: a newcomer can only meet its neighbours."""
-    offsets = [buffers[n].offset for n in numbers]
-    by_offset = [numbers[at] for at in sorted(range(len(numbers)), key=offsets.__getitem__)]
-    found = [buffers[n] for n in by_offset]
-    low, high = [b.offset for b in found], [b.offset + b.nbytes for b in found]
-    lower, upper = [b.lower for b in found], [b.upper for b in found]
-    starts = sorted(range(len(found)), key=lower.__getitem__)
-    ends = sorted(range(len(found)), key=upper.__getitem__)
-    alive = _Ranks(len(found))
+    found = [buffers[n] for n in numbers]
+    rectangles = [(b.offset, b.offset + b.nbytes, b.lower, b.upper) for b in found]
+    hurt = meeting(*zip(*rectangles, strict=True)) if rectangles else None
+    if hurt is not None:
+        raise _overlap(buffers, numbers[hurt[0]], numbers[hurt[1]])
+
+
+def meeting(
+    lows: Sequence[int], highs: Sequence[int], lowers: Sequence[int], uppers: Sequence[int]
+) -> tuple[int, int] | None:
+    """Two rectangles of bytes ``[low, high)`` and steps ``[lower, upper)`` that overlap; None: no two do.
+
+    It walks through time with those alive in the order of their offsets: a newcomer can only meet its neighbours.
+
+    Examples
+    --------
+    >>> meeting([0, 32, 0], [64, 96, 64], [0, 1, 2], [2, 3, 4])
+    (0, 1)
+    """
+    by_offset = sorted(range(len(lows)), key=lows.__getitem__)
+    low, high, lower, upper = ([each[n] for n in by_offset] for each in (lows, highs, lowers, uppers))
+    starts = sorted(range(len(by_offset)), key=lower.__getitem__)
+    ends = sorted(range(len(by_offset)), key=upper.__getitem__)
+    alive = _Ranks(len(by_offset))
     gone, first = 0, upper[ends[0]] if ends else 0
     for rank in starts:
         start = lower[rank]
@@ -53,9 +68,10 @@ def _sweep(buffers: Sequence[Buffer], numbers: list[int]) -> None:
             first = upper[ends[gone]]
         before, after = alive.add(rank)
         if before >= 0 and high[before] > low[rank]:
-            raise _overlap(buffers, by_offset[before], by_offset[rank])
+            return by_offset[before], by_offset[rank]
         if after >= 0 and high[rank] > low[after]:
-            raise _overlap(buffers, by_offset[after], by_offset[rank])
+            return by_offset[rank], by_offset[after]
+    return None
 
 
 def _overlap(buffers: Sequence[Buffer], one: int, other: int) -> PlanError:

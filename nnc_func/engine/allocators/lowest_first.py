@@ -1,0 +1,55 @@
+"""Lowest offset first, by three static orders, of which the best is kept.
+
+Source: the first descent of Moffitt, "MiniMalloc: a lightweight memory allocator for hardware-accelerated machine
+learning", 2023, without backtracking and without a capacity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+from attrs import field, frozen
+
+from nnc_func.engine.allocators.base import Problem
+from nnc_func.engine.allocators.descending import ORDERS, Descents, static_ranks, tops, whole
+from nnc_func.engine.allocators.greedy_by_size import GreedyBySize
+
+SMALL = 1024  # buffers up to which the orders are tried side by side
+
+
+@frozen
+class LowestFirst:
+    """Whichever buffer may lie lowest goes there; ties by the busiest step of its life, its length, its area.
+
+    The three are taken in three orders, and the least arena is kept, the first of equals; further ties go by index.
+    Deterministic; O(n²) in whole arrays.
+
+    Attributes
+    ----------
+    orders
+        Letters of what decides ties, one after the other: T for the most bytes alive in its life, W for its length,
+        A for its area.
+
+    Examples
+    --------
+    >>> LowestFirst()(Problem([64, 128, 64], [0, 1, 2], [2, 3, 4]))
+    [0, 64, 0]
+    """
+
+    handles: ClassVar[frozenset[str]] = frozenset({"uses"})
+
+    orders: tuple[str, ...] = field(default=ORDERS, kw_only=True)
+
+    def __call__(self, problem: Problem) -> Sequence[int]:
+        """The offsets, in bytes."""
+        some = np.flatnonzero(problem.sizes)
+        descents = Descents(problem.of(some))
+        if not descents.is_possible:  # more bytes than a rank leaves room for
+            return GreedyBySize()(problem)
+        ranks = static_ranks(descents.problem, self.orders)
+        small = len(some) <= SMALL
+        found = descents.together(ranks) if small else np.array([descents.one(rank) for rank in ranks])
+        best = found[tops(descents.sizes, found).argmin()]
+        return whole(problem, some, best * descents.unit)
