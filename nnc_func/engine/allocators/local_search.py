@@ -44,7 +44,7 @@ class LocalSearch:
     Examples
     --------
     >>> LocalSearch(steps=100)(Problem([64, 128, 64], [0, 1, 2], [2, 3, 4]))
-    [0, 64, 0]
+    [128, 0, 128]
     """
 
     handles: ClassVar[frozenset[str]] = frozenset({"uses"})
