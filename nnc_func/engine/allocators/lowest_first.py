@@ -35,7 +35,7 @@ class LowestFirst:
     Examples
     --------
     >>> LowestFirst()(Problem([64, 128, 64], [0, 1, 2], [2, 3, 4]))
-    [0, 64, 0]
+    [128, 0, 128]
     """
 
     handles: ClassVar[frozenset[str]] = frozenset({"uses"})
