@@ -29,13 +29,13 @@ def parser() -> argparse.ArgumentParser:
     >>> parser().parse_args(["models", "--json"]).command
     'models'
     """
-    from nnc_func.cli import info, models, plan, rules, run, show
+    from nnc_func.cli import bench, info, models, plan, rules, run, show
 
     top = argparse.ArgumentParser(
         prog="python -m nnc_func", description="Look into tensor graphs from the command line."
     )
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (info, models, show, run, plan, rules):
+    for module in (info, models, show, run, plan, rules, bench):
         said = (module.__doc__ or "").strip().splitlines()[0]
         command = commands.add_parser(module.__name__.rpartition(".")[2], help=said, description=said)
         command.add_argument("--json", action="store_true", help="print one JSON document instead of text")

@@ -1,16 +1,17 @@
-"""A model's memory plan: its arena, the max load that no plan is smaller than, and the largest buffers."""
+"""A memory plan: its arena, the max load that no plan is smaller than, the largest buffers; or many plans compared."""
 
 from __future__ import annotations
 
 import argparse
 from typing import Any
 
-import nnc_func as nnc
-from nnc_func.cli import subjects
+from nnc_func.cli import plans, subjects
 from nnc_func.cli.answers import Answer, facts, table, with_files
 from nnc_func.engine.allocators import ALLOCATORS
+from nnc_func.engine.comparing import Trial, compare
 from nnc_func.engine.drawing.memory import tenants
 from nnc_func.engine.planning.order import ORDERS
+from nnc_func.errors import PlanError
 
 KINDS = ("html", "svg", "csv")
 
@@ -18,8 +19,18 @@ KINDS = ("html", "svg", "csv")
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Which plan, and in which form."""
     subjects.arguments(parser)
-    parser.add_argument("--allocator", choices=sorted(ALLOCATORS), help="how offsets are found")
-    parser.add_argument("--order", choices=sorted(ORDERS), help="the order of instructions; the best unless given")
+    parser.add_argument(
+        "--allocator", choices=(*sorted(ALLOCATORS), plans.ALL), metavar="NAME|all",
+        help=f"how offsets are found: {', '.join(sorted(ALLOCATORS))}; or all of them, compared",
+    )  # fmt: skip
+    parser.add_argument(
+        "--order", choices=(*sorted(ORDERS), plans.ALL), metavar="NAME|all",
+        help=f"the order of instructions: {', '.join(sorted(ORDERS))}; the best unless given; or all, compared",
+    )  # fmt: skip
+    parser.add_argument("--budget", type=plans.budget, default={}, metavar="3s|N", help="of a search: time, or steps")
+    parser.add_argument(
+        "--alignment", type=subjects.positive, default=1, metavar="BYTES", help="of a problem in a .csv file"
+    )
     parser.add_argument("--top", type=subjects.positive, default=10, metavar="N", help="buffers listed (default 10)")
     for kind in KINDS:
         parser.add_argument(f"--{kind}", metavar="FILE", help=f"write it as {kind}; - is standard output")
@@ -27,6 +38,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def answer(given: argparse.Namespace) -> Answer:
     """The plan in numbers, made on the device `Null`: nothing is computed."""
+    if plans.is_problem(given.model) or plans.ALL in (given.allocator, given.order):
+        return _compared(given)
     stack = _stack(given)
     found = subjects.closed(subjects.subject(given, stack))
     plan: Any = found.program().plan
@@ -54,10 +67,59 @@ def answer(given: argparse.Namespace) -> Answer:
 
 
 def _stack(given: argparse.Namespace) -> Any:
-    stack = nnc.lazy(nnc.Null())
-    engine: Any = stack.engine
+    stack = plans.planning(given.order)
     if given.allocator:
-        engine = engine.with_allocator(ALLOCATORS[given.allocator])
-    if given.order:
-        engine = engine.with_orders(given.order)
-    return stack.swap(engine=engine)
+        (allocator,) = plans.allocators([given.allocator], given.budget).values()
+        return stack.swap(engine=stack.engine.with_allocator(allocator))
+    if given.budget:
+        engine = stack.engine
+        return stack.swap(engine=engine.with_allocator(plans.with_budget(engine.allocator, given.budget)))
+    return stack
+
+
+def _compared(given: argparse.Namespace) -> Answer:
+    """Plans of each order with each allocator, the smallest first."""
+    if given.svg is not None:
+        raise PlanError("--svg draws one plan; several, and problems in files, are drawn by --html")
+    from nnc_func.engine.drawing.comparison import Answer as Drawn
+    from nnc_func.engine.drawing.comparison import comparison_page
+
+    named = {n.order: n for n in _problems(given)}
+    chosen = plans.allocators([given.allocator or plans.ALL], given.budget)
+    trials = compare({order: n.problem for order, n in named.items()}, chosen).trials
+    found = sorted((t for t in trials if t.arena is not None), key=lambda t: (t.arena, t.problem, t.allocator))
+    if not found:
+        raise PlanError(trials[0].error)
+    rows = [(t.problem, t.allocator, t.arena, t.bound, t.ratio, 1e3 * t.seconds) for t in found]
+    titles = ("order", "allocator", "arena_bytes", "max_load_bytes", "ratio", "milliseconds")
+    data: dict[str, Any] = {
+        "name": given.model,
+        "buffers": found[0].buffers,
+        "plans": [dict(zip(titles, row, strict=True)) for row in rows],
+    }
+    text = table(rows, [t.replace("_", " ") for t in titles])
+    drawn = [_drawn(t, named[t.problem], Drawn) for t in found]
+    texts = {
+        "html": lambda: comparison_page(f"Plans of {given.model}", drawn),
+        "csv": lambda: named[found[0].problem].problem.to_csv(found[0].offsets),
+    }
+    asked = {kind: getattr(given, kind) for kind in texts if getattr(given, kind) is not None}
+    return with_files(Answer(data, text), {kind: (path, texts[kind]()) for kind, path in asked.items()})
+
+
+def _problems(given: argparse.Namespace) -> list[plans.Named]:
+    if plans.is_problem(given.model):
+        if given.order is not None:
+            raise PlanError(f"{given.model} is a problem with lifetimes: --order is for models")
+        return [plans.read(given.model, given.alignment)]
+    orders = sorted(ORDERS) if given.order == plans.ALL else [given.order]
+    found = []
+    for order in orders:
+        subject = subjects.closed(subjects.subject(given, plans.planning(order)))
+        found.append(plans.of_plan(subject.name, subject.program().plan))
+    return found
+
+
+def _drawn(trial: Trial, named: plans.Named, drawn: Any) -> Any:
+    label = f"{trial.problem}, {trial.allocator}" if trial.problem else trial.allocator
+    return drawn(named.problem, trial.offsets, trial.arena, label, trial.seconds, named.kinds, named.told)

@@ -33,7 +33,8 @@ class Registry(Mapping[str, Allocator]):
         self._classes = dict(classes)
 
     def __getitem__(self, name: str) -> Allocator:
-        found: Allocator = getattr(import_module(f"{__name__}.{name}"), self._classes[name])()
+        kind = self._classes[name]
+        found: Allocator = getattr(import_module(f"{__name__}.{name}"), kind)()
         return found
 
     def __iter__(self) -> Iterator[str]:
@@ -46,11 +47,23 @@ class Registry(Mapping[str, Allocator]):
 ALLOCATORS: Mapping[str, Allocator] = Registry(  # module of this package -> its class
     {
         "best_fit": "BestFit",
+        "block_reuse": "BlockReuse",
+        "boxing": "Boxing",
+        "busiest_first": "BusiestFirst",
+        "decreasing": "Decreasing",
+        "execution_order": "ExecutionOrder",
+        "flow_graph": "FlowGraph",
+        "flow_graph_article": "FlowGraphArticle",
+        "greedy_by_breadth": "GreedyByBreadth",
         "greedy_by_size": "GreedyBySize",
+        "hill_climb": "HillClimb",
         "local_search": "LocalSearch",
         "lowest_first": "LowestFirst",
         "no_reuse": "NoReuse",
+        "parent_reuse": "ParentReuse",
+        "pool_tree": "PoolTree",
         "portfolio": "Portfolio",
+        "segregated_fit": "SegregatedFit",
     }
 )
 

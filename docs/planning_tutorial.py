@@ -1,0 +1,82 @@
+# # An allocator and an order of one's own
+#
+# This file runs (`python docs/planning_tutorial.py`). It writes an allocator and an order, twenty lines each, runs a
+# network with them, and sets them beside all that are here, on the plans of networks and on instances that others use.
+#
+# ## The problem
+#
+# A plan's buffers are an allocation problem: sizes in bytes, and lifetimes in steps, half open. No plan is smaller than
+# the most bytes alive at one time. What else a problem may say (pins, gaps, groups, spaces, alignments, partial orders)
+# an allocator need not know: it is taken out before, unless the allocator says that it handles it.
+
+from pathlib import Path
+
+import numpy as np
+
+import nnc_func as nnc
+from nnc_func import models
+from nnc_func.engine.allocators import ALLOCATORS, Problem, arena_size
+from nnc_func.engine.comparing import compare
+
+problem = Problem(sizes=[400, 200, 200, 300], lower=[0, 1, 2, 3], upper=[2, 4, 5, 5], alignment=1)
+print(problem.max_load)
+
+# ## An allocator
+#
+# It is a function of a problem, and returns an offset for each buffer. This one takes the buffers by the end of their
+# lives, the last first, and puts each under what is there already or on top, whichever it fits into first.
+
+
+def last_first(problem):
+    """Each buffer, the one that lives to the last first, at the lowest offset that is free all its life."""
+    offsets, sizes = np.zeros(len(problem), np.int64), problem.rounded
+    placed = np.zeros(len(problem), bool)
+    for i in np.lexsort((np.arange(len(problem)), -sizes, -problem.upper)):
+        beside = np.flatnonzero(placed & problem.conflicting(i) & (sizes > 0))
+        at = 0
+        for j in beside[np.argsort(offsets[beside], kind="stable")]:
+            if at + sizes[i] <= offsets[j]:
+                break
+            at = max(at, offsets[j] + sizes[j])
+        offsets[i], placed[i] = at, True
+    return offsets
+
+
+print(last_first(problem), arena_size(problem, last_first(problem)))
+
+# An engine takes it as it is. Its answer is checked before anything runs: offsets that overlap are refused, with words.
+
+lazy = nnc.lazy()
+mine = lazy.swap(engine=lazy.engine.with_allocator(last_first))
+x = mine.input("x", (64, 64), "float32")
+program = mine.compile([x], [mine.ops.softmax(mine.ops.tanh(x @ x) @ x)])
+print(program.plan)
+assert np.allclose(program(np.eye(64, dtype="float32"))[0].numpy().sum(), 64)
+
+# ## Beside all others
+#
+# `compare` asks every allocator about every problem, checks each answer by code that shares nothing with any of them,
+# and tells ratios to the lower bound. The problems are those of networks' plans, which cost nothing to make: the device
+# `Null` computes nothing.
+
+plans = nnc.lazy(nnc.Null())
+networks = {
+    f"{name}{' training' if training else ''}": plans.engine.compile(
+        models.get(name).reduced().make(plans, 2, training, seed=None)
+    ).plan.problem
+    for name in ("lenet-5", "resnet-18", "u-net", "inception-v3")
+    for training in (False, True)
+}
+quick = {name: ALLOCATORS[name] for name in ("best_fit", "block_reuse", "greedy_by_size", "flow_graph", "no_reuse")}
+found = compare(networks, {"last_first": last_first, **quick})
+for row in found.summary():
+    print(f"{row['allocator']:16} {row['mean_ratio']:.3f}  worst {row['worst_ratio']:.3f}")
+
+# The plans of real networks are easy. Instances that are hard by design are what tells allocators apart; a directory of
+# them in minimalloc's format is read with `Problem.from_csv`.
+
+instances = Path(__file__).resolve().parents[2] / "shared" / "data" / "minimalloc" / "challenging"
+hard = {path.name[0]: Problem.from_csv(path) for path in sorted(instances.glob("*.csv"))}
+if hard:
+    for row in compare(hard, {"last_first": last_first, **quick}).summary():
+        print(f"{row['allocator']:16} {row['mean_ratio']:.3f}  worst {row['worst_ratio']:.3f}")

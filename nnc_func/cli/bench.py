@@ -1,0 +1,77 @@
+"""Measurements that one can repeat: allocators beside each other, on files of problems or on the zoo."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from nnc_func import models
+from nnc_func.cli import plans, subjects
+from nnc_func.cli.answers import Answer, table
+from nnc_func.engine.allocators import ALLOCATORS
+from nnc_func.engine.comparing import compare
+from nnc_func.errors import PlanError
+
+SUBJECTS = ("allocators",)
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """What is measured, and on what."""
+    parser.add_argument("subject", choices=SUBJECTS, metavar="SUBJECT", help=f"one of: {', '.join(SUBJECTS)}")
+    parser.add_argument("where", metavar="DIR|FILE|zoo", help="problems as .csv or .json, or `zoo`: all of its plans")
+    parser.add_argument(
+        "--allocator", action="append", default=[], metavar="NAME", help=f"all unless given: {', '.join(ALLOCATORS)}"
+    )
+    parser.add_argument(
+        "--budget", type=plans.budget, default={}, metavar="3s|N", help="of each search: time, or steps"
+    )
+    parser.add_argument("--repeat", type=subjects.positive, default=1, metavar="N", help="times each; medians are told")
+    parser.add_argument("--alignment", type=subjects.positive, default=1, metavar="BYTES", help="of problems in files")
+    parser.add_argument("--reduced", action="store_true", help="the zoo's models in small")
+
+
+def answer(given: argparse.Namespace) -> Answer:
+    """A row an allocator, the best first."""
+    found = compare(
+        _problems(given), plans.allocators(given.allocator or [plans.ALL], given.budget), repeat=given.repeat
+    )
+    rows = [
+        (
+            row["allocator"], row["mean_ratio"], row["worst_ratio"],
+            f"{row['proven_optimal']} of {row['problems']}", f"{row['within_1_percent']:.0%}",
+            row["microseconds_a_buffer"],
+        )
+        for row in found.summary()
+    ]  # fmt: skip
+    titles = ("allocator", "mean of arena / bound", "worst", "proven optimal", "within 1 % of the best", "µs a buffer")
+    failed = [f"{t.allocator} on {t.problem}: {t.error}" for t in found.trials if t.error]
+    counts = f"{len(found.problems)} problems, {sum(t.buffers for t in found.of(found.allocators[0])):,} buffers"
+    return Answer(_data(found), "\n".join([counts, "", table(rows, titles), *failed]))
+
+
+def _data(found: Any) -> Any:
+    import json
+
+    return json.loads(found.to_json())
+
+
+def _problems(given: argparse.Namespace) -> dict[str, Any]:
+    if given.where == "zoo":
+        return _zoo(given.reduced)
+    path = Path(given.where)
+    files = sorted(p for p in path.iterdir() if plans.is_problem(str(p))) if path.is_dir() else [path]
+    if not files:
+        raise PlanError(f"no problem in {given.where}: wanted .csv or .json files")
+    return {p.stem: plans.read(p, given.alignment).problem for p in files}
+
+
+def _zoo(reduced: bool) -> dict[str, Any]:
+    """Every model's plans: inference of one example, and a training step of eight where it trains."""
+    stack, found = plans.planning(), {}
+    for name in models.names():
+        model = models.get(name).reduced() if reduced else models.get(name)
+        for training in (False, True)[: 1 + model.trains]:
+            graph = model.make(stack, 8 if training else 1, training, seed=None)
+            found[f"{name}{' training' if training else ''}"] = stack.engine.compile(graph).plan.problem
+    return found
