@@ -6,7 +6,7 @@ import sys
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 from attrs import field, frozen
 
@@ -18,17 +18,23 @@ from nnc_func.engine.collecting import uncollected
 from nnc_func.engine.force import forced
 from nnc_func.engine.interpreted import Interpreted
 from nnc_func.engine.planning.kernel_table import NO_TABLE, KernelTable
-from nnc_func.engine.planning.planner import planned
+from nnc_func.engine.planning.planner import arranged, offset
 from nnc_func.engine.planning.relaid import relaid
 from nnc_func.engine.planning.schedule import ListScheduler, Scheduler
+from nnc_func.engine.planning.storages import Storages
 from nnc_func.engine.running.program import Program
 from nnc_func.engine.symbolic import SymbolicProgram
+from nnc_func.errors import PlanError
 from nnc_func.facets.places import Place
 from nnc_func.graph.graph import ComputationGraph
 from nnc_func.graph.leaves import Variable
 from nnc_func.graph.node import Value
 from nnc_func.layer import Layer, chain, evolved, forwards, layer, opens
 from nnc_func.signatures import DeviceSignature, GraphSignature, OperatorSignature, SymbolSignature
+
+if TYPE_CHECKING:
+    from nnc_func.engine.planning.budgets import Budget, Recomputation
+    from nnc_func.engine.rematerialising import Strategy
 
 A = TypeVar("A")
 
@@ -45,6 +51,8 @@ class Stats:
         The optimiser's report.
     optimise_seconds, plan_seconds
         How long it took, in seconds.
+    recomputation
+        What is computed again, of an engine with a budget; None: it has none.
     """
 
     before: Any
@@ -52,6 +60,7 @@ class Stats:
     optimiser: Any = field(repr=False)
     optimise_seconds: float
     plan_seconds: float
+    recomputation: Recomputation | None = None
 
 
 def plannable(device: Any) -> bool:
@@ -89,6 +98,8 @@ class Lazy(Layer, Generic[A]):
         How many kernels may run at the same time, where the device can; see `with_streams`.
     scheduler
         Maps tasks to streams and an order of issue; any function from `Tasks` and a number of streams.
+    budget
+        What a program may take, see `with_memory_budget` and `with_time_budget`; None: as it is planned.
 
     Examples
     --------
@@ -108,6 +119,7 @@ class Lazy(Layer, Generic[A]):
     kernels: KernelTable = field(default=NO_TABLE, validator=settings.kernels)
     streams: int = field(default=1, validator=settings.streams)
     scheduler: Scheduler = field(default=ListScheduler(), validator=settings.callable_)
+    budget: Budget | None = field(default=None, validator=settings.budget)
     operator: OperatorSignature[A] = opens("graph.optimiser.operator")
     symbol: SymbolSignature[A] = opens("graph.optimiser.operator.symbol")
     device: DeviceSignature[A] = opens("graph.optimiser.operator.symbol.shape.type.device")
@@ -168,24 +180,31 @@ class Lazy(Layer, Generic[A]):
     ) -> Any:
         start = time.perf_counter()
         if not plannable(self.device):
+            if self.budget is not None:
+                raise PlanError(
+                    f"{self.device!r} has no memory to plan, so that no budget can be kept; compile without"
+                )
             stats = Stats(source.statistics, graph.statistics, report, seconds, 0.0)
             return Interpreted(graph, source, self.device, stats, self.check_numerics)
         graph = relaid(graph, self.kernels)
-        plan, blocks, constants = planned(
-            graph,
-            self.device,
-            self.allocator,
-            self.orders,
-            self.alignment,
-            self.check_numerics,
-            self.kernels,
-            self.streams,
-            self.scheduler,
-            donated=donated,
-        )
+
+        def arrange(graph: ComputationGraph, sequence: Any = None) -> Storages:
+            return arranged(
+                graph, self.device, self.orders, self.alignment, self.check_numerics, self.kernels, self.streams,
+                self.scheduler, donated=donated, sequence=sequence,
+            )  # fmt: skip
+
+        recomputation = None
+        if self.budget is None:
+            plan, blocks, constants = offset(arrange(graph), self.allocator)
+        else:
+            from nnc_func.engine.planning.budgets import fitted
+
+            found = fitted(self.budget, graph, arrange, lambda work: offset(work, self.allocator))
+            graph, (plan, blocks, constants), recomputation = found.graph, found.planned, found.recomputation
         if plan.streams > 1 or config.spec >= 1 or not is_ours(self.allocator):
             plan.verify()  # a user's own allocator is never believed
-        stats = Stats(source.statistics, graph.statistics, report, seconds, time.perf_counter() - start)
+        stats = Stats(source.statistics, graph.statistics, report, seconds, time.perf_counter() - start, recomputation)
         if config.debug >= 1:
             print(f"{graph.name}: {stats}, {plan!r}", file=sys.stderr)
         if config.debug >= 3:
@@ -263,6 +282,61 @@ class Lazy(Layer, Generic[A]):
         [2.7183, 0.8415]
         """
         return evolved(self, streams=streams, scheduler=self.scheduler if scheduler is None else scheduler)
+
+    def with_memory_budget(self, nbytes: int | str | None, strategy: Strategy | str = "greedy") -> Lazy[A]:
+        """This engine with programs that take so much memory: values are computed again where they would take more.
+
+        What counts are a run's arenas and fresh results; inputs, variables and constants are there before. Values,
+        gradients and random numbers are the same to the bit.
+
+        Parameters
+        ----------
+        nbytes
+            Bytes, or a number with a unit: ``"500MB"`` (10⁶), ``"1.5 GiB"`` (2³⁰). None: no budget.
+        strategy
+            What is computed again: a name of `nnc_func.engine.rematerialising.STRATEGIES`, or any function like them.
+
+        Raises
+        ------
+        PlanError
+            That is no number of bytes, or there is no such strategy. Compiling: there is no plan that takes as little;
+            says the least that the strategy found.
+
+        Examples
+        --------
+        >>> import nnc_func as nnc
+        >>> lazy = nnc.lazy()
+        >>> small = lazy.swap(engine=lazy.engine.with_memory_budget("48 KiB"))
+        >>> x = small.input("x", (1000,), "float64")
+        >>> layers = [x]
+        >>> for _ in range(12):
+        ...     layers.append(small.ops.sort(layers[-1] * 0.5))
+        >>> total = sum(small.ops.sum(layer * layers[-1]) for layer in reversed(layers[:-1]))
+        >>> print(small.compile([x], total).stats.recomputation)
+        46.9 KiB instead of 93.8 KiB: 12 of 71 computed again, 40.9% more arithmetic
+        """
+        from nnc_func.engine.planning.budgets import Budget, as_bytes
+
+        return evolved(self, budget=None if nbytes is None else Budget(as_bytes(nbytes), None, strategy))
+
+    def with_time_budget(self, factor: float | None, strategy: Strategy | str = "greedy") -> Lazy[A]:
+        """This engine with programs that take as little memory as computing values again gives within that time.
+
+        Parameters
+        ----------
+        factor
+            How many times longer a run may take, as estimated from arithmetic and bytes: 1.2. None: no budget.
+        strategy
+            As of `with_memory_budget`.
+
+        Raises
+        ------
+        PlanError
+            The factor is below 1, or there is no such strategy.
+        """
+        from nnc_func.engine.planning.budgets import Budget
+
+        return evolved(self, budget=None if factor is None else Budget(None, factor, strategy))
 
     def checking_numerics(self, on: bool = True) -> Lazy[A]:
         """This engine with a check of every kernel's results for NaN and infinity."""

@@ -30,3 +30,14 @@ def callable_(engine: Any, attribute: Any, value: Any) -> None:
     """A function: an allocator or a scheduler."""
     if not callable(value):
         raise PlanError(f"{attribute.name} is a function, as those of nnc_func.engine are, given {value!r}")
+
+
+def budget(engine: Any, attribute: Any, value: Any) -> None:
+    """None, or a `Budget`: of bytes or of time, with a strategy that there is."""
+    if value is None:
+        return
+    from nnc_func.engine.planning.budgets import Budget, check_budget
+
+    if not isinstance(value, Budget):
+        raise PlanError(f"budget is a Budget, given {value!r}; with_memory_budget('500MB') makes one")
+    check_budget(value)

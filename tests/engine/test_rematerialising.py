@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from nnc_func.engine.rematerialising import STRATEGIES, RematerialisationProblem, answered, simulated
 from nnc_func.engine.rematerialising.binomial import forward_steps
 from nnc_func.engine.rematerialising.generators import chain, layers, random_problem
+from nnc_func.engine.rematerialising.hastening import hastened, reordered
 from nnc_func.errors import PlanError
 
 problems = st.builds(random_problem, st.integers(0, 10**6), st.integers(0, 24))
@@ -144,3 +145,12 @@ def test_problems_that_are_none(given_: dict[str, object], words: str) -> None:
 @example(RematerialisationProblem([], [], []))
 def test_the_base_sequence_is_measured_as_it_is(problem: RematerialisationProblem) -> None:
     assert simulated(problem, range(len(problem))).loads == looked_at(problem, range(len(problem)))
+
+
+@given(problems, st.integers(0, 24))
+def test_hastening_is_a_valid_order_of_the_same_tasks(problem: RematerialisationProblem, late: int) -> None:
+    order = hastened(problem, late)
+    assert sorted(order) == [*range(len(problem))]
+    assert [t for t in order if t >= late] == [*range(late, len(problem))]
+    soon = reordered(problem, order)  # which refuses tasks that come before what they need
+    assert soon.base.cost == problem.base.cost

@@ -15,7 +15,7 @@ from nnc_func.engine.incremental.symbolic import IncrementalSymbolicProgram
 from nnc_func.engine.lazy import Stats, plannable
 from nnc_func.engine.planning.planner import planned
 from nnc_func.engine.planning.relaid import relaid
-from nnc_func.errors import GraphError
+from nnc_func.errors import GraphError, PlanError
 from nnc_func.graph.graph import ComputationGraph
 from nnc_func.tree import ONE_LEAF, Structure
 
@@ -34,7 +34,15 @@ def interpreted(engine: Any, graph: ComputationGraph, retain: Any, lift: Any) ->
 
 
 def compiled(engine: Any, graph: ComputationGraph, retain: Any, lift: Any) -> Any:
-    """An incremental program, optimised and planned; interpreted on a device without memory: for a lazy engine."""
+    """An incremental program, optimised and planned; interpreted on a device without memory: for a lazy engine.
+
+    Raises
+    ------
+    PlanError
+        The engine has a budget, by which values are computed again that are to be kept.
+    """
+    if engine.budget is not None:
+        raise PlanError("a program that keeps values from run to run computes none again: its engine has no budget")
 
     def make(graph: ComputationGraph, source: ComputationGraph) -> IncrementalProgram:
         start = time.perf_counter()

@@ -37,13 +37,29 @@ from nnc_func.graph.graph import ComputationGraph
 from nnc_func.graph.node import Node
 
 DEARER = 1.25  # parts are copied after all where computing them in place would raise the peak by more than this
+RECOMPUTING = "recomputing"  # the name of an order that comes with a graph in which values are computed again
 TRIES = 3  # times that wholes are looked for whose parts are copied after all
 
 
 def planned(
+    graph: ComputationGraph, device: Any, allocator: Allocator, orders: Sequence[str], *settings: Any, **more: Any
+) -> tuple[Plan, dict[Node, int], list[Any]]:
+    """The plan of a graph whose shapes are known, the buffer of each node's first result, and the constants' arrays.
+
+    Parameters and errors are those of `arranged`, and the allocator.
+    """
+    return offset(arranged(graph, device, orders, *settings, **more), allocator)
+
+
+def offset(work: Storages, allocator: Allocator) -> tuple[Plan, dict[Node, int], list[Any]]:
+    """As `planned`, of what is arranged."""
+    plan, blocks = placed(work, allocator, work.alignment, work.order)
+    return plan, blocks, work.constant_values
+
+
+def arranged(
     graph: ComputationGraph,
     device: Any,
-    allocator: Allocator,
     orders: Sequence[str],
     alignment: int = 64,
     checked: bool = False,
@@ -53,14 +69,15 @@ def planned(
     retain: str | None = None,
     donated: Collection[int] = (),
     careless: bool = False,
-) -> tuple[Plan, dict[Node, int], list[Any]]:
-    """The plan of a graph whose shapes are known, the buffer of each node's first result, and the constants' arrays.
+    sequence: Sequence[Node] | None = None,
+) -> Storages:
+    """Everything of a plan but offsets: instructions in their order, storages, who takes over whose memory.
 
     With `checked` every kernel may be found to have failed, so that none writes over a variable. The table names
     kernels; what it does not name is the device's choice. With a `retain` policy, as `incremental` names them, values
     outlive a run, and nothing writes over a variable either. Inputs that are
     `donated`, by position, may be written over. A `careless` plan writes over variables as soon as it can: what one
-    costs that does not, is measured against it.
+    costs that does not, is measured against it. A `sequence` of all nodes is kept, and no order is chosen.
 
     Raises
     ------
@@ -68,7 +85,7 @@ def planned(
         An operator has no kernel on the device.
     """
     kernels, recorded = kernels_of(graph, device, table)
-    nodes, order = chosen(graph.roots, orders)
+    nodes, order = chosen(graph.roots, orders) if sequence is None else (sequence, RECOMPUTING)
     sequence = [n for n in nodes if n in kernels]
 
     def laid_out(arranged: Arrangement, parts: Windows) -> Storages:
@@ -104,8 +121,8 @@ def planned(
         work = laid(Arrangement(sequence, 0 if careless else len(sequence)))
     else:
         work = _committing(laid, graph, kernels, sequence)
-    plan, blocks = placed(work, allocator, alignment, order)
-    return plan, blocks, work.constant_values
+    work.order = order
+    return work
 
 
 def _committing(

@@ -11,6 +11,7 @@ from nnc_func.engine.rematerialising.problem import (
     Strategy,
     answered,
     best,
+    name_of,
     simulated,
 )
 
@@ -40,8 +41,9 @@ class Registry(Mapping[str, Strategy]):
         return len(self._names)
 
 
-STRATEGIES: Mapping[str, Strategy] = Registry(("square_root", "binomial"))
+STRATEGIES: Mapping[str, Strategy] = Registry(("square_root", "binomial", "greedy"))
 
 __all__ = [
-    "STRATEGIES", "RematerialisationProblem", "Simulation", "Strategy", "answered", "best", "simulated",
+    "STRATEGIES", "RematerialisationProblem", "Simulation", "Strategy", "answered", "best", "name_of",
+    "simulated",
 ]  # fmt: skip

@@ -110,6 +110,23 @@ class RematerialisationProblem:
         return simulated(self, range(len(self)))
 
     @cached_property
+    def floor(self) -> int:
+        """Bytes that every sequence takes: those of the one task that reads and makes the most.
+
+        Examples
+        --------
+        >>> RematerialisationProblem([(), (0,), (1,)], [8, 16, 4], [1] * 3).floor
+        24
+        """
+        return max((self._alone(task) for task in range(len(self))), default=0)
+
+    def _alone(self, task: int) -> int:
+        sizes, needs = self.sizes, dict.fromkeys(self.needs[task])
+        over = any(sizes[o] == sizes[task] for o in self.overwrites.get(task, ()))
+        own = (0 if over else sizes[task]) + (self.scratch[task] if self.scratch else 0)
+        return own + sum(sizes[n] for n in needs)
+
+    @cached_property
     def turn(self) -> int:
         """The task at which the most bytes are alive in the base sequence, the first: here a program turns back.
 

@@ -1,0 +1,248 @@
+"""Budgets of programs: of memory, kept by computing values again, or of time, for as little memory as that gives."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+from attrs import frozen
+
+from nnc_func.engine.plan import NEXT, OUTPUT, Plan
+from nnc_func.engine.planning.recomputed import Recomputable, rebuilt, recomputable
+from nnc_func.engine.planning.storages import Storages
+from nnc_func.engine.rematerialising import STRATEGIES, Simulation, Strategy, answered, name_of
+from nnc_func.errors import PlanError
+from nnc_func.graph.drawing import sized
+from nnc_func.graph.graph import ComputationGraph
+from nnc_func.graph.node import Node
+from nnc_func.graph.rules.cost import total
+
+TRIES = 5  # plans that are made for one budget, each after a stricter answer than the last
+HALVINGS = 8  # of the range of peaks, for a budget of time
+
+
+@frozen
+class Budget:
+    """What a program may take.
+
+    Attributes
+    ----------
+    nbytes
+        Of memory: its arenas and its fresh results, in bytes. None: as little as there is time for.
+    work
+        Of time, as a multiple of what it takes when nothing is computed twice, both as estimated. None: any.
+    strategy
+        What is computed again: one of `STRATEGIES`, by name, or any function like them.
+    """
+
+    nbytes: int | None = None
+    work: float | None = None
+    strategy: Strategy | str = "greedy"
+
+    @property
+    def chooses(self) -> Strategy:
+        """The strategy itself."""
+        return STRATEGIES[self.strategy] if isinstance(self.strategy, str) else self.strategy
+
+
+UNITS = {"": 1, "B": 1} | {
+    f"{letter}{infix}B": base**power
+    for power, letter in enumerate("KMGT", 1)
+    for infix, base in (("", 1000), ("i", 1024))
+}  # of bytes
+
+
+def as_bytes(given: int | str) -> int:
+    """A number of bytes.
+
+    Raises
+    ------
+    PlanError
+        It is none.
+
+    Examples
+    --------
+    >>> as_bytes("500MB"), as_bytes("1.5 GiB"), as_bytes(64)
+    (500000000, 1610612736, 64)
+    """
+    if type(given) is int and given >= 0:
+        return given
+    said = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([A-Za-z]*)\s*", given) if isinstance(given, str) else None
+    factor = said and {u.lower(): f for u, f in UNITS.items()}.get(said[2].lower())
+    if said is None or not factor:
+        raise PlanError(f"a memory budget is a number of bytes, or as '500MB' or '1.5 GiB', given {given!r}")
+    return int(Fraction(said[1]) * factor)
+
+
+def check_budget(budget: Budget) -> None:
+    """Refuse a budget that is none.
+
+    Raises
+    ------
+    PlanError
+        Bytes, factor or strategy are no such thing.
+    """
+    if (budget.nbytes is None) == (budget.work is None):
+        raise PlanError(f"a budget is one of memory or one of time, given {budget!r}")
+    if budget.nbytes is not None and (type(budget.nbytes) is not int or budget.nbytes < 0):
+        raise PlanError(f"a memory budget is a number of bytes, given {budget.nbytes!r}")
+    if budget.work is not None and not (isinstance(budget.work, (int, float)) and 1 <= budget.work < float("inf")):
+        raise PlanError(f"a time budget is 1 or more, times what a run takes as it is; given {budget.work!r}")
+    if isinstance(budget.strategy, str) and budget.strategy not in STRATEGIES:
+        raise PlanError(f"there is no strategy {budget.strategy!r}; there are {', '.join(STRATEGIES)}")
+    if not isinstance(budget.strategy, str) and not callable(budget.strategy):
+        raise PlanError(f"a strategy is a name or a function, given {budget.strategy!r}")
+
+
+@frozen
+class Recomputation:
+    """What is computed again in a program.
+
+    Attributes
+    ----------
+    nodes
+        Nodes that are computed, of those the ones that are computed again.
+    flops, extra_flops
+        Arithmetic without, and what comes on top.
+    seconds, extra_seconds
+        The same as estimated time.
+    nbytes, nbytes_without
+        What it takes, arenas and fresh results, and what it would take if nothing were computed twice.
+    strategy
+        The name of what chose.
+    """
+
+    nodes: int
+    again: int
+    flops: int
+    extra_flops: int
+    seconds: float
+    extra_seconds: float
+    nbytes: int
+    nbytes_without: int
+    strategy: str
+
+    def __str__(self) -> str:
+        saved = f"{sized(self.nbytes)} instead of {sized(self.nbytes_without)}"
+        extra = self.extra_flops / self.flops if self.flops else 0.0
+        return f"{saved}: {self.again} of {self.nodes} computed again, {extra:.1%} more arithmetic"
+
+
+Planned = tuple[Plan, dict[Node, int], list[Any]]
+
+
+@frozen(eq=False)
+class Fitted:
+    """A program that keeps a budget: its graph, what `planned` says of it, and what it computes again."""
+
+    graph: ComputationGraph
+    planned: Planned
+    recomputation: Recomputation
+
+
+def fitted(
+    budget: Budget,
+    graph: ComputationGraph,
+    arranged: Callable[..., Storages],
+    offset: Callable[[Storages], Planned],
+) -> Fitted:
+    """A graph's plan within a budget: values are computed again where it takes more as it is.
+
+    Parameters
+    ----------
+    arranged, offset
+        ``arranged(graph, sequence=None)`` lays a graph out, ``offset(work)`` makes the plan of that.
+
+    Raises
+    ------
+    PlanError
+        The strategy finds no plan that takes as little: says the least that it found.
+    """
+    work = arranged(graph)
+    found = offset(work)
+    trial = _Trial(budget, graph, recomputable(work), footprint(found[0]), arranged, offset)
+    plain = trial.made(range(len(trial.tasks.problem)), found)
+    if budget.work is not None:
+        return trial.in_time(budget.work, plain)
+    assert budget.nbytes is not None
+    return plain if footprint(found[0]) <= budget.nbytes else trial.in_memory(budget.nbytes)
+
+
+def footprint(plan: Plan) -> int:
+    """The bytes that a plan takes besides what is there before the run: arenas, and fresh results."""
+    return sum(plan.arenas.values()) + sum(b.nbytes for b in plan.buffers if b.kind in (OUTPUT, NEXT))
+
+
+class _Trial:
+    """Plans for one budget."""
+
+    def __init__(
+        self, budget: Budget, graph: ComputationGraph, tasks: Recomputable, nbytes: int, arranged: Any, offset: Any
+    ) -> None:
+        self.strategy, self.graph, self.tasks, self.nbytes = budget.chooses, graph, tasks, nbytes
+        self.arranged, self.offset = arranged, offset
+
+    def in_memory(self, nbytes: int) -> Fitted:
+        """Answers for smaller and smaller budgets until a plan keeps the one that there is.
+
+        What a plan takes differs from what was simulated: by the allocator's gaps, and by what is put together in
+        place.
+        """
+        least, target, met = self.nbytes, nbytes, -1
+        for attempt in range(TRIES):
+            answer = self._answer(0 if attempt == TRIES - 1 else max(0, target))
+            if answer.peak != met:
+                found = self._planned(answer)
+                if found.recomputation.nbytes <= nbytes:
+                    return found
+                least = min(least, found.recomputation.nbytes)
+                target = min(target, answer.peak) - (found.recomputation.nbytes - nbytes)
+            met = answer.peak
+        raise PlanError(
+            f"the memory budget of {self.graph.name!r} is {nbytes} bytes ({sized(nbytes)}); with values computed again "
+            f"as {name_of(self.strategy)} chooses it takes at least {least} ({sized(least)}), without {self.nbytes}"
+        )
+
+    def in_time(self, factor: float, plain: Fitted) -> Fitted:
+        """The answer with the least peak that costs at most so many times what it costs as it is."""
+        problem = self.tasks.problem
+        low, high, best = 0, problem.base.peak, problem.base
+        for _ in range(HALVINGS):
+            middle = (low + high) // 2
+            answer = self._answer(middle)
+            if answer.cost <= factor * problem.base.cost:
+                best = min(best, answer, key=lambda a: (a.peak, a.cost))
+                high = min(middle, answer.peak)
+            else:
+                low = middle
+        if best is problem.base:
+            return plain
+        found = self._planned(best)
+        return found if found.recomputation.nbytes < self.nbytes else plain
+
+    def _answer(self, nbytes: int) -> Simulation:
+        return answered(self.strategy, self.tasks.problem, nbytes)
+
+    def _planned(self, answer: Simulation) -> Fitted:
+        graph, nodes = rebuilt(self.graph, self.tasks, answer.sequence)
+        return self.made(answer.sequence, self.offset(self.arranged(graph, nodes)), graph)
+
+    def made(self, sequence: Any, found: Planned, graph: ComputationGraph | None = None) -> Fitted:
+        """What a sequence of tasks has become."""
+        again = _repeated(sequence)
+        nodes = [n for n in self.tasks.nodes if n is not None]
+        everything = total(nodes)
+        extra = total(n for task in again if (n := self.tasks.nodes[task]) is not None)
+        recomputation = Recomputation(
+            len(nodes) + len(again), len(again), everything.flops, extra.flops, everything.seconds, extra.seconds,
+            footprint(found[0]), self.nbytes, name_of(self.strategy),
+        )  # fmt: skip
+        return Fitted(self.graph if graph is None else graph, found, recomputation)
+
+
+def _repeated(sequence: Any) -> list[int]:
+    """The tasks of a sequence that have been run before, as often as they are."""
+    ran: set[int] = set()
+    return [task for task in sequence if task in ran or ran.add(task)]  # type: ignore[func-returns-value]

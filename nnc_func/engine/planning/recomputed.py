@@ -1,0 +1,192 @@
+"""A planned graph as a problem of rematerialisation, and the graph that an answer to it makes: still one in single
+assignment, in which what is computed again is another application, of operands behind a barrier.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from attrs import evolve, frozen
+
+from nnc_func.engine.plan import ARENA, LENT, NEXT, OUTPUT
+from nnc_func.engine.planning.storages import Storages
+from nnc_func.engine.rematerialising import RematerialisationProblem
+from nnc_func.engine.rematerialising.hastening import hastened, reordered
+from nnc_func.facets.kernels import overwritten
+from nnc_func.graph.graph import ComputationGraph
+from nnc_func.graph.node import Node, Value
+from nnc_func.graph.ops.memory import after
+from nnc_func.graph.rules.cost import work_of
+
+FRESH = (ARENA, OUTPUT, NEXT, LENT)  # what a run takes memory for
+
+
+@frozen(eq=False)
+class Recomputable:
+    """A planned graph as a problem.
+
+    Attributes
+    ----------
+    problem
+        Its tasks are the instructions that compute something, in the plan's order, or a hastened one where that takes
+        no more; costs are estimated seconds.
+    nodes
+        The node that each task computes; None where the engine copies or fills something.
+    """
+
+    problem: RematerialisationProblem
+    nodes: list[Node | None]
+
+
+def recomputable(work: Storages) -> Recomputable:
+    """What a planning's instructions are, as tasks. Views are free, and keep alive what they show.
+
+    A tensor that is put together in place is a view of its parts. What the commit section does is not done again, nor
+    are effects, copies that the engine makes, and what has no operand that a barrier could stand before.
+    """
+    problem = _Problem(work)
+    for position, row in enumerate(work.instructions):
+        problem.add(row, position >= work.commit)
+    wanted = [*work.outputs, *(slot for _, slot in work.updates)]
+    lasting = {t for slot in wanted for t in problem.shown.get(slot, ())}
+    made = RematerialisationProblem(
+        problem.needs, problem.sizes, problem.costs, problem.scratch, problem.overwrites, lasting, problem.once
+    )
+    order = hastened(made, problem.late if problem.late is not None else len(made))
+    soon = reordered(made, order)
+    if soon.base.peak > made.base.peak:
+        return Recomputable(made, problem.nodes)
+    return Recomputable(soon, [problem.nodes[task] for task in order])
+
+
+class _Problem:
+    """The lists of a problem, while instructions are read."""
+
+    def __init__(self, work: Storages) -> None:
+        self.work = work
+        self.shown: dict[int, tuple[int, ...]] = {}  # slot -> the tasks whose results it shows
+        self.needs: list[tuple[int, ...]] = []
+        self.sizes: list[int] = []
+        self.costs: list[float] = []
+        self.scratch: list[int] = []
+        self.overwrites: dict[int, tuple[int, ...]] = {}
+        self.once: set[int] = set()
+        self.nodes: list[Node | None] = []
+        self.late: int | None = None  # the first task of the commit section
+
+    def add(self, row: tuple[Any, ...], late: bool) -> None:
+        """Read one instruction."""
+        node, kernel, operands, results, scratch, view = row
+        read = tuple(dict.fromkeys(t for slot in operands for t in self.shown.get(slot, ())))
+        if view:
+            self.shown.update(dict.fromkeys(results, read))
+            return
+        task, own = len(self.needs), type(node) is Node
+        self.needs.append(read)
+        self.sizes.append(sum(map(self._bytes, results)))
+        self.scratch.append(sum(self._rounded(aval.nbytes) for aval, _ in scratch))
+        self.costs.append(work_of(node).seconds if own else 0.0)
+        self.nodes.append(node if own else None)
+        if late and self.late is None:
+            self.late = task
+        if late or not own or not node.op.pure or not node.args:
+            self.once.add(task)
+        over = self._overwritten(node, kernel, operands, results)
+        if over:
+            self.overwrites[task] = over
+        self.shown.update(dict.fromkeys(results, (task,)))
+
+    def _overwritten(self, node: Any, kernel: Any, operands: Any, results: Any) -> tuple[int, ...]:
+        """The tasks whose results' memory the one result may take over."""
+        if not kernel.overwrites or len(results) != 1:
+            return ()
+        (allowed,), avals = overwritten(kernel, len(operands), node.items, 1), self.work.avals
+        slots = [operands[i] for i in allowed if self.work.whole[operands[i]]]
+        return tuple(t for s in slots if avals[s] == avals[results[0]] for t in self.shown.get(s, ()))
+
+    def _bytes(self, slot: int) -> int:
+        work = self.work
+        fresh = work.kind[work.root(work.storage[slot])] in FRESH
+        return self._rounded(work.avals[slot].nbytes) if fresh else 0
+
+    def _rounded(self, nbytes: int) -> int:
+        return -(-nbytes // self.work.alignment) * self.work.alignment
+
+
+def rebuilt(
+    graph: ComputationGraph, found: Recomputable, sequence: Sequence[int]
+) -> tuple[ComputationGraph, list[Node]]:
+    """The graph in which tasks are run as a sequence says, and its nodes in that order."""
+    making = _Graph(graph.layer.symbol, {n for n in found.nodes if n is not None})
+    for task in sequence:
+        node = found.nodes[task]
+        if node is not None:
+            making.run(node)
+    outputs = tuple(making.at(v) for v in graph.outputs)
+    updates = tuple((v, making.at(u)) for v, u in graph.updates)
+    effects = tuple(making.at(t) for t in graph.effects)
+    return evolve(graph, outputs=outputs, updates=updates, effects=effects), list(making.made)
+
+
+class _Graph:
+    """Nodes that are made one after another.
+
+    Attributes
+    ----------
+    latest
+        What stands for each node that was run, the last time.
+    made
+        All nodes, in order.
+    """
+
+    def __init__(self, symbol: Any, computed: set[Node]) -> None:
+        self.symbol, self.computed = symbol, computed
+        self.latest: dict[Node, Node] = {}
+        self.made: dict[Node, None] = {}
+        self.event: Value | None = None
+
+    def run(self, node: Node) -> None:
+        """Apply a node's operator to what stands for its operands, behind a barrier if it is not the first time."""
+        args = [self.at(a) for a in node.args]
+        if node in self.latest:
+            args[0] = self._apply(after, (args[0], self.event), (), node.origin)
+        self.latest[node] = self._again(node, args)
+        self.event = self.latest[node].result(0)
+
+    def at(self, value: Value) -> Value:
+        """What stands for a value: views are shown again of what stands for what they show."""
+        stack = [value.node]
+        views: list[Node] = []
+        shown: dict[Node, Node] = {}
+        while stack:  # the views between it and what is computed, or a leaf
+            node = stack.pop()
+            if node not in self.computed and node.args and node not in shown:
+                shown[node] = node
+                views.append(node)
+                stack += [a.node for a in node.args]
+        for node in sorted(views, key=_serial):
+            args = [self._shown(a, shown) for a in node.args]
+            shown[node] = self._again(node, args)
+        return self._shown(value, shown)
+
+    def _shown(self, value: Value, shown: dict[Node, Node]) -> Value:
+        node = value.node
+        return shown.get(node, self.latest.get(node, node)).result(value.index)
+
+    def _again(self, node: Node, args: Sequence[Value]) -> Node:
+        """The application of a node's operator to these: the node itself where they are its own operands."""
+        if all(a is b for a, b in zip(args, node.args, strict=True)):
+            self.made[node] = None
+            return node
+        return self._apply(node.op, tuple(args), node.items, node.origin)
+
+    def _apply(self, op: Any, args: tuple[Any, ...], items: Any, origin: Any) -> Node:
+        found = self.symbol.apply(op, args, items, origin)
+        node: Node = (found[0] if op.several else found).node
+        self.made[node] = None
+        return node
+
+
+def _serial(node: Node) -> int:
+    return node.serial
