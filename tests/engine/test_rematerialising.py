@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from importlib.util import find_spec
 
 import pytest
 from hypothesis import example, given
@@ -17,6 +18,8 @@ from nnc_func.engine.rematerialising.binomial import forward_steps
 from nnc_func.engine.rematerialising.generators import chain, layers, random_problem
 from nnc_func.engine.rematerialising.hastening import hastened, reordered
 from nnc_func.errors import PlanError
+
+NAMES = [name for name in STRATEGIES if name != "optimal"]  # which takes its time, and is an extra
 
 problems = st.builds(random_problem, st.integers(0, 10**6), st.integers(0, 24))
 
@@ -40,7 +43,7 @@ def looked_at(problem: RematerialisationProblem, sequence: Sequence[int]) -> lis
     return loads
 
 
-@pytest.mark.parametrize("name", STRATEGIES)
+@pytest.mark.parametrize("name", NAMES)
 @given(problems, st.integers(0, 600))
 def test_answers_are_valid_and_take_what_they_say(name: str, problem: RematerialisationProblem, budget: int) -> None:
     found = answered(STRATEGIES[name], problem, budget)
@@ -90,7 +93,7 @@ def test_sixty_four_layers_in_segments_take_a_third_of_the_tape() -> None:
     assert found.cost <= 1.4 * problem.base.cost
 
 
-@pytest.mark.parametrize("name", STRATEGIES)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_chain_is_turned_back_within_budgets_that_are_generous(name: str) -> None:
     problem = layers(64)
     for budget in (20, 30, 40, 50, 60):
@@ -154,3 +157,28 @@ def test_hastening_is_a_valid_order_of_the_same_tasks(problem: Rematerialisation
     assert [t for t in order if t >= late] == [*range(late, len(problem))]
     soon = reordered(problem, order)  # which refuses tasks that come before what they need
     assert soon.base.cost == problem.base.cost
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not find_spec("ortools"), reason="the extra exact")
+def test_no_strategy_is_better_than_what_is_proven_optimal() -> None:
+    from nnc_func.engine.rematerialising.optimal import Optimal
+
+    for problem in (layers(8), layers(12), layers(12, skips=3)):
+        for part in (0.5, 0.7):
+            budget = int(part * problem.base.peak)
+            found = Optimal(30.0).solved(problem, budget)
+            told = answered(lambda *_, found=found: found.sequence, problem, budget)
+            assert found.optimal
+            assert told.peak <= budget
+            assert told.cost == pytest.approx(found.bound, rel=1e-3)
+            for name in NAMES:
+                other = answered(STRATEGIES[name], problem, budget)
+                assert other.peak > budget or other.cost >= told.cost
+                assert name != "greedy" or other.cost <= 1.1 * told.cost
+
+
+@pytest.mark.skipif(bool(find_spec("ortools")), reason="it is installed")
+def test_without_its_solver_the_optimal_strategy_says_what_to_install() -> None:
+    with pytest.raises(PlanError, match=r"pip install nnc_func\[exact\]"):
+        STRATEGIES["optimal"](layers(8), 4)

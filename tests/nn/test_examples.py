@@ -13,6 +13,7 @@ SHOWN = {
     "own_operator.py": "softplus",
     "own_rule.py": "100.693",
     "own_allocator.py": "largest_first",
+    "own_strategy.py": "keep_the_dearest",
 }
 
 

@@ -1,5 +1,6 @@
-"""A planned graph as a problem of rematerialisation, and the graph that an answer to it makes: still one in single
-assignment, in which what is computed again is another application, of operands behind a barrier.
+"""A planned graph as a problem of rematerialisation, and the graph that an answer to it makes.
+
+That graph is in single assignment too: what is computed again is another application, of operands behind a barrier.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class Registry(Mapping[str, Strategy]):
         return len(self._names)
 
 
-STRATEGIES: Mapping[str, Strategy] = Registry(("square_root", "binomial", "greedy"))
+STRATEGIES: Mapping[str, Strategy] = Registry(("square_root", "binomial", "greedy", "optimal"))
 
 __all__ = [
     "STRATEGIES", "RematerialisationProblem", "Simulation", "Strategy", "answered", "best", "name_of",

@@ -1,0 +1,106 @@
+"""What computing values again saves, and what it costs: planned on the device Null, by the default strategy.
+
+python bench/rematerialisation.py [--networks]: attention and a chain of layers, or three networks over five budgets.
+Prints a table, writes bench/results/rematerialisation.json, or rematerialisation_networks.json. FLOPs are those of the
+operators' facet `cost`; bytes are a program's arena and fresh results.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import Any
+
+from measure import report
+
+import nnc_func as nnc
+from nnc_func import models
+from nnc_func.engine.planning.budgets import footprint
+from nnc_func.errors import PlanError
+
+NETWORKS = (("mobilenet-v2", 16), ("resnet-50", 16), ("u-net", 2))
+PARTS = (0.9, 0.8, 0.7, 0.6, 0.5)  # of the bytes without a budget
+
+
+def attention(stack: Any, steps: int = 2048, width: int = 512, heads: int = 8, blocks: int = 4) -> Any:
+    """A loss and the gradients of blocks of self-attention, with projections, of one sequence."""
+    ops = stack.ops
+    shapes = [(width, width)] * (4 * blocks)
+    weights = [stack.input(f"w{i}", s, "float32") for i, s in enumerate(shapes)]
+
+    def loss(x: Any, *weights: Any) -> Any:
+        for b in range(blocks):
+            q, k, v = (
+                ops.permute_dims(ops.reshape(x @ w, shape=(steps, heads, -1)), axes=(1, 0, 2))
+                for w in weights[4 * b : 4 * b + 3]
+            )
+            scores = ops.softmax(q @ ops.permute_dims(k, axes=(0, 2, 1)) * (width // heads) ** -0.5, axis=-1)
+            x = x + ops.reshape(ops.permute_dims(scores @ v, axes=(1, 0, 2)), shape=(steps, width)) @ weights[4 * b + 3]
+        return ops.sum(x * x)
+
+    x = stack.input("x", (steps, width), "float32")
+    value, grads = stack.value_and_grad(loss, tuple(range(1, 1 + len(weights))))(x, *weights)
+    return stack.graph.close([x.value, *(w.value for w in weights)], [value.value, *(g.value for g in grads)])
+
+
+def layers(stack: Any, count: int = 64, rows: int = 256, width: int = 64) -> Any:
+    """A loss of a chain of layers, and the gradients of its weights."""
+    ops = stack.ops
+    weights = [stack.input(f"w{i}", (width, width), "float32") for i in range(count)]
+
+    def loss(x: Any, *weights: Any) -> Any:
+        for w in weights:
+            x = ops.tanh(x @ w)
+        return ops.sum(x * x)
+
+    x = stack.input("x", (rows, width), "float32")
+    value, grads = stack.value_and_grad(loss, tuple(range(1, 1 + count)))(x, *weights)
+    return stack.graph.close([x.value, *(w.value for w in weights)], [value.value, *(g.value for g in grads)])
+
+
+def row(name: str, make: Any, part: float, strategy: str = "greedy") -> dict[str, Any]:
+    """One graph within a part of the bytes that it takes as it is."""
+    stack = nnc.lazy(nnc.Null())
+    graph = make(stack)
+    takes = footprint(stack.engine.compile(graph).plan)
+    engine = stack.engine.with_memory_budget(int(part * takes), strategy)
+    start = time.process_time()
+    try:
+        plan = engine.compile(graph)
+    except PlanError as error:
+        return {"graph": name, "strategy": strategy, "budget": part, "refused": str(error)}
+    told = plan.stats.recomputation
+    return {
+        "graph": name,
+        "strategy": strategy,
+        "budget": part,
+        "MB without": takes / 1e6,
+        "MB": told.nbytes / 1e6,
+        "bytes": told.nbytes / takes,
+        "FLOPs": 1 + told.extra_flops / told.flops,
+        "seconds, estimated": 1 + told.extra_seconds / told.seconds,
+        "again": told.again,
+        "nodes": told.nodes,
+        "planning, s": time.process_time() - start,
+    }
+
+
+def main() -> None:
+    """Print and write the table."""
+    parser = argparse.ArgumentParser(description="Measure what computing values again saves and costs.")
+    parser.add_argument("--networks", action="store_true", help="three networks over five budgets")
+    if parser.parse_args().networks:
+        rows = [
+            row(f"{name}, {batch}", lambda s, n=name, b=batch: models.get(n).training(s, b, seed=None), part)
+            for name, batch in NETWORKS
+            for part in PARTS
+        ]
+        report("rematerialisation_networks", rows)
+        return
+    rows = [row("attention, T = 2,048", attention, part) for part in (0.6, 0.45)]
+    rows += [row("64 layers", layers, part, strategy) for part in (0.5, 0.35) for strategy in ("square_root", "greedy")]
+    report("rematerialisation", rows)
+
+
+if __name__ == "__main__":
+    main()
