@@ -10,11 +10,9 @@ from attrs import field, frozen
 from nnc_func.errors import GraphError
 from nnc_func.graph.node import Node, Value
 from nnc_func.graph.origin import told
-from nnc_func.graph.rules.driver import Table
-from nnc_func.graph.rules.match import Compiled
 from nnc_func.graph.rules.report import Count, table
-from nnc_func.graph.rules.rewriting import Rewriting
 from nnc_func.graph.rules.rule import Pass
+from nnc_func.graph.rules.substituting import substituted
 from nnc_func.graph.rules.watching import Merge, Step
 from nnc_func.graph.unpickled import Unpickled
 
@@ -133,30 +131,13 @@ def _replayed(graph: Any, steps: tuple[Step, ...]) -> Any:
     with builder.table.walking:
         for i, step in enumerate(steps):
             if step.rule in passes or (i and step.sweep != steps[i - 1].sweep):
-                roots, segment = _settled(roots, segment, builder), {}
+                roots, segment = substituted(roots, segment, builder), {}
             if step.rule in passes:
                 changed = dict(zip(step.before, step.after, strict=True))
                 roots = tuple([changed.get(r, r) for r in roots])
             else:
                 segment[step.before[0].node] = step.after[0]
-        return graph.with_roots(_settled(roots, segment, builder), source=graph)
-
-
-def _settled(roots: tuple[Value, ...], replaced: Mapping[Node, Value], builder: Any) -> tuple[Value, ...]:
-    """The roots with nodes replaced, and nodes of what replaces them."""
-    if not replaced:
-        return roots
-    again = Compiled(_Recorded(), lambda op, operands: True, None, lambda node, users: replaced.get(node), False)
-    of = Rewriting(roots, None, None)
-    of.settle(Table("replay", builder, [again], []), own=True)
-    return of.roots
-
-
-@frozen
-class _Recorded:
-    """What stands for the rules of recorded rewrites."""
-
-    name: str = "replay"
+        return graph.with_roots(substituted(roots, segment, builder), source=graph)
 
 
 def lines_of(merge: Merge) -> list[str]:

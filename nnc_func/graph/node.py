@@ -72,9 +72,11 @@ class Node(Value):
         Of a leaf: the array of a constant, the `Variable`, the name of an input. None otherwise.
     serial
         Counts nodes as they are made: operands have lower ones.
+    users, uses, place, source
+        While a graph is rewritten, see `Workspace`; `users` is None of what is no part of it.
     """
 
-    __slots__ = ("args", "avals", "data", "items", "op", "origin", "serial")
+    __slots__ = ("args", "avals", "data", "items", "op", "origin", "place", "serial", "source", "users", "uses")
     op: Op
     args: tuple[Value, ...]
     items: Items
@@ -82,6 +84,10 @@ class Node(Value):
     origin: Origin
     data: Any
     serial: int
+    users: dict[Node, int] | None
+    uses: int
+    place: int
+    source: Node | None
     index = 0
 
     def __init__(
@@ -103,7 +109,15 @@ class Node(Value):
         self.origin = origin
         self.data = data
         self.serial = next(_serials)
-        self.handle = None
+        self.handle = self.users = None
+
+    def on(self, args: tuple[Value, ...]) -> Node:
+        """A copy of other operands, which is interned nowhere."""
+        made = Node.__new__(Node)
+        made.table, made.op, made.args, made.items = self.table, self.op, args, self.items
+        made.avals, made.aval, made.origin, made.data = self.avals, self.aval, self.origin, self.data
+        made.serial, made.handle, made.source = self.serial, None, self
+        return made
 
     @property
     def node(self) -> Node:  # type: ignore[override]

@@ -35,6 +35,7 @@ from nnc_func.op import Op
 __all__ = ["Builder", "Compiled", "Match", "compiled"]
 
 AFTER_PARTS = 3  # slots
+LOOK = 2  # applications within each other that a rewriter looks at
 KNOWN = {Constant: is_constant, Nonnegative: is_nonnegative}  # kinds of variables that match some values only
 Slots = list[Any]
 Step = Callable[[Any, Slots], bool]
@@ -80,23 +81,24 @@ class Compiled:
         The operators of the nodes that it can match; None where only `wants` tells.
     attempt
         ``attempt(node, users)``: the replacement, or None.
-    counts_users
-        Some condition depends on numbers of users.
+    depth
+        How many applications within each other it looks at.
+    inside
+        The operators that it knows below the node, and how far below.
     explained
         ``explained(node, users)``: the replacement, and where there is none the last condition that did not hold.
     """
 
-    __slots__ = ("attempt", "counts_users", "explained", "name", "roots", "rule", "wants")
+    __slots__ = ("attempt", "depth", "explained", "inside", "name", "roots", "rule", "wants")
 
-    def __init__(
-        self, rule: Any, wants: Any, roots: Any, attempt: Any, counts_users: bool, explained: Any = None
-    ) -> None:
+    def __init__(self, rule: Any, wants: Any, roots: Any, attempt: Any, depth: int, explained: Any = None) -> None:
         self.rule = rule
         self.name: str = rule.name
         self.wants: Callable[[Op, tuple[Op, ...]], bool] = wants
         self.roots: frozenset[Op] | None = roots
         self.attempt: Attempt = attempt
-        self.counts_users = counts_users
+        self.depth = depth
+        self.inside: dict[Op, int] = _inside(rule.lhs) if isinstance(rule, Rule) else {}
         self.explained: Explained = explained or (lambda node, users: (attempt(node, users), None))
 
 
@@ -104,7 +106,7 @@ def compiled(rule: Any, builder: Builder) -> Compiled:
     """The rule, or the rewriter, as a function of a node; a rule is compiled when it first meets one."""
     if isinstance(rule, Rewriter):
         function = rule.function
-        return Compiled(rule, rule.wants, rule.roots, lambda node, users: function(node, builder), False)
+        return Compiled(rule, rule.wants, rule.roots, lambda node, users: function(node, builder), LOOK)
     assert isinstance(rule, Rule), rule
 
     def attempt(node: Node, users: Users) -> Value | None:  # few of all rules meet a node that they may match
@@ -115,8 +117,24 @@ def compiled(rule: Any, builder: Builder) -> Compiled:
         found.attempt, found.explained = _attempting(rule, builder)
         return found.explained(node, users)
 
-    counts_users = any(c.counts_users for c in rule.conditions)
-    found = Compiled(rule, _filter(rule.lhs), frozenset({rule.lhs.op}), attempt, counts_users, explained)
+    found = Compiled(rule, _filter(rule.lhs), frozenset({rule.lhs.op}), attempt, _depth(rule.lhs), explained)
+    return found
+
+
+def _depth(part: Any) -> int:
+    """How many applications within each other a pattern looks at."""
+    if isinstance(part, Apply):
+        return 1 + max(map(_depth, part.args), default=0)
+    return LOOK if isinstance(part, Nonnegative) else 0
+
+
+def _inside(lhs: Apply) -> dict[Op, int]:
+    """Operators below the root of a pattern, and how far below it they are at most."""
+    found: dict[Op, int] = {}
+    level, distance = [lhs], 0
+    while level:
+        level, distance = [a for part in level for a in part.args if isinstance(a, Apply)], distance + 1
+        found |= {part.op: distance for part in level}
     return found
 
 

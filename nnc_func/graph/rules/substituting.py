@@ -22,32 +22,42 @@ def users_of(roots: tuple[Value, ...], order: list[Node]) -> dict[Value, list[No
 def substituted(roots: tuple[Value, ...], replaced: Mapping[Node, Value], builder: Any) -> tuple[Value, ...]:
     """The roots, with nodes replaced wherever they are used: by what is made of old values, which become new ones.
 
-    A replacement must not depend on what it replaces.
+    So is what a node is on new operands. A replacement must not depend on what it replaces.
     """
 
+    given = dict(replaced)
+
     def target(value: Value) -> Value:
-        while value.node in replaced:
-            value = replaced[value.node]
+        while value.node in given:
+            value = given[value.node]
         return value
 
-    done: dict[Node, Node] = {}
+    done: dict[Node, Value] = {}
 
     def now(value: Value) -> Value:
-        value = target(value)
         found = done[value.node]
-        return found.result(value.index) if found.op.several else found
+        return found.node.result(value.index) if value.node.op.several else found
 
-    stack = [target(r).node for r in roots]
+    stack = [r.node for r in roots]
     while stack:
         node = stack[-1]
         if node in done:
             stack.pop()
             continue
-        pending = [t for a in node.args if (t := target(a).node) not in done]
+        of = target(node) if node in given else None
+        pending = [of.node] if of is not None else [a.node for a in node.args]
+        pending = [each for each in pending if each not in done]
         if pending:
             stack += pending
             continue
+        if of is not None:
+            done[node] = now(of)
+            continue
         args = tuple(map(now, node.args))
         builder.where = node.origin
-        done[node] = node if args == node.args else builder.made(node.op, args, node.items, node.avals)
+        made = node if args == node.args else builder.made(node.op, args, node.items, node.avals)
+        if made is not node and made in given:
+            given[node] = made
+        else:
+            done[node] = made
     return tuple(map(now, roots))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
 
@@ -14,6 +14,9 @@ from nnc_func.graph.origin import Origin, told
 from nnc_func.graph.rules.cost import NOTHING, Work, freed, made, total
 from nnc_func.graph.rules.match import Compiled
 from nnc_func.graph.rules.report import Count
+
+if TYPE_CHECKING:
+    from nnc_func.graph.rules.workspace import Workspace
 
 NEAR = 3  # applications within each other that a rule is taken to look at
 Users = Callable[[Value], int]
@@ -128,20 +131,22 @@ class Watch:
             tally.why[why.text] += 1
         return found
 
-    def fired(self, name: str, node: Node, found: Value, tally: Tally, done: Any, uses: dict[Node, int]) -> None:
+    def fired(self, name: str, node: Node, found: Value, tally: Tally, work: Workspace) -> None:
         """A rule fired: what it made, what it saved, and with what that is one."""
-        if found.node in done and found.node not in _near(node):
-            self.merged(node, found.node, len(self.steps) + 1)
-        self.steps.append(Step(name, self.phase, (node,), (found,), node.origin, self.sweep))
+        if found.node.users is not None and found.node not in _near(node):
+            self.merged(node, work.shown(found), len(self.steps) + 1)
+        before, after = work.shown(node), work.shown(found)
+        self.steps.append(Step(name, self.phase, (before,), (after,), node.origin, self.sweep))
         if self.measures:
-            new = made(found, done.__contains__)
-            gone = freed(node, found, new, lambda n: uses.get(n, 0))
+            new = made(found, lambda n: n.users is not None)
+            gone = freed(node, found, new, lambda n: n.uses)
             tally.saved = tally.saved + total(gone) - total(new)
 
-    def merged(self, node: Node, other: Node, at: int | None = None) -> None:
+    def merged(self, node: Node, other: Value, at: int | None = None) -> None:
         """A node has become another one that was there."""
-        if node.origin != other.origin and node.origin and other.origin:
-            self.merges.append(Merge(len(self.steps) if at is None else at, other, (other.origin, node.origin)))
+        mine, theirs = node.origin, other.node.origin
+        if mine != theirs and mine and theirs:
+            self.merges.append(Merge(len(self.steps) if at is None else at, other.node, (theirs, mine)))
 
     def passed(self, name: str, before: tuple[Value, ...], after: tuple[Value, ...]) -> None:
         """A pass changed the roots."""

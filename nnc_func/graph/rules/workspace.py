@@ -1,0 +1,355 @@
+"""The graph that is being rewritten: nodes of its own, which change in place where what they use is replaced.
+
+So a rewrite costs as much as what uses the replaced value, not as much as all that lies above it. The nodes that are
+left in the end are made anew, once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from nnc_func.declaration import Items
+from nnc_func.errors import RuleError
+from nnc_func.graph.node import Node, Value, topological
+from nnc_func.graph.rules.building import Builder
+from nnc_func.op import Op
+
+
+class Workspace:
+    """A graph of nodes that belong to one rewriting: equal pure ones are one node, see `made`.
+
+    Leaves, and all that has no operands, are the stack's own: they never change. Each node has, besides what all have:
+
+    - `users`: the nodes that use it, and how often each does; None if it is no part of the graph;
+    - `uses`: how often it is used, as an operand or a root;
+    - `place`: where it is in the order, or before which node it came in;
+    - `source`: the node of the stack that it is a copy of.
+
+    Attributes
+    ----------
+    before
+        The nodes of the stack that it was made of, operands first.
+    roots
+        As they are so far.
+    pending
+        Nodes on which some rule that is in force may fire, if they are still part of the graph.
+    """
+
+    def __init__(self, roots: tuple[Value, ...], builder: Builder) -> None:
+        self.builder = builder
+        self.before = topological(roots)
+        self._equal: dict[Any, Node] = {}  # operator, parameters and operands to the node
+        self._shown: dict[Node, Node] = {}  # nodes to what they are in the stack, where that has been asked
+        self._asked: dict[Node, set[Node]] = {}
+        self._held: set[Node] = set()
+        self._leaves: list[Node] = []
+        own = self._copied()
+        self.roots = [own[r] if type(r) is Node else own[r.node].result(r.index) for r in roots]
+        self._rooted: dict[Node, list[int]] = {}
+        for i, root in enumerate(self.roots):
+            self._rooted.setdefault(root.node, []).append(i)
+            root.node.uses += 1
+        self._order = list(own.values())
+        self._moved: dict[int, list[Node]] = {}  # place to what was put before the node that was there
+        self._changed = False
+        self.pending = set(self._order)
+
+    def _copied(self) -> dict[Node, Node]:
+        """Each node of the stack, and its copy."""
+        equal, own = self._equal, dict[Node, Node]()
+        for i, node in enumerate(self.before):
+            if not node.args:
+                copy = node
+                self._leaves.append(node)
+            else:
+                args = tuple([own[a] if type(a) is Node else own[a.node].result(a.index) for a in node.args])
+                copy, op = node.on(args), node.op
+                if op.pure:
+                    equal[op, op.key(node.items), args] = copy
+                for a in args:
+                    used = a if type(a) is Node else a.node
+                    users = used.users
+                    users[copy] = users.get(copy, 0) + 1
+                    used.uses += 1
+            own[node] = copy
+            copy.users, copy.uses, copy.place = {}, 0, i
+        return own
+
+    def close(self) -> None:
+        """Leave the nodes of the stack as they were, and no circles of its own."""
+        for node in (*self._leaves, *self._order):
+            node.users = None
+
+    # --- what there is ------------------------------------------------------------------------------------
+
+    def order(self) -> list[Node]:
+        """The nodes, operands first."""
+        if self._changed:
+            moved, found = self._moved, list[Node]()
+            for i, node in enumerate(self._order):
+                if i in moved:
+                    found += _sorted([*moved[i], node], i)
+                elif node.place == i and node.users is not None:
+                    found.append(node)
+            last = len(self._order)
+            found += _sorted(moved.get(last, []), last)
+            self._order, self._moved, self._changed = found, {}, False
+            for i, node in enumerate(found):
+                node.place = i
+        return self._order
+
+    def ask(self, node: Node, root: Node) -> None:
+        """The root is pending again once that node has another number of users."""
+        self._asked.setdefault(node, set()).add(root)
+
+    # --- making -------------------------------------------------------------------------------------------
+
+    def made(self, op: Op, args: tuple[Value, ...], items: Items, avals: tuple[Any, ...] | None) -> Node:
+        """The node of that application; it is no part of the graph until it enters it."""
+        for a in args:
+            if _is_foreign(a.node):
+                args = tuple(map(self.own, args))
+                break
+        key = (op, op.key(items), args)
+        node = self._equal.get(key) if op.pure else None
+        if node is None:
+            builder = self.builder
+            node = Node(builder.table, op, args, items, avals or builder.inferred(op, args, items), builder.where)
+            node.source = None
+            if op.pure:
+                self._equal[key] = node
+        return node
+
+    def own(self, value: Value) -> Value:
+        """A value that a rule gives: where it was made by the stack, not by the builder, the same made here."""
+        if not _is_foreign(value.node):
+            return value
+        done: dict[Node, Node] = {}
+
+        def now(value: Value) -> Value:
+            node = done.get(value.node, value.node)
+            return node.result(value.index) if node.op.several else node
+
+        stack = [value.node]
+        while stack:
+            node = stack[-1]
+            missing = [a.node for a in node.args if _is_foreign(a.node) and a.node not in done]
+            if missing:
+                stack += missing
+                continue
+            stack.pop()
+            done[node] = self.made(node.op, tuple(map(now, node.args)), node.items, node.avals)
+        return now(value)
+
+    def enter(self, value: Value, at: Node) -> list[Node] | None:
+        """Make a value part of the graph where a node is: what is new in it; None if it depends on that node."""
+        return self._entered(value, at.place, at)
+
+    def _entered(self, value: Value, here: int, at: Node | None) -> list[Node] | None:
+        fresh: list[Node] = []
+        seen: set[Node] = set()
+        self._changed = True
+        stack = [value.node]
+        while stack:
+            node = stack[-1]
+            if node in seen or (node.users is not None and node.place < here):
+                stack.pop()
+                continue
+            if node is at:
+                return None
+            below = [a if type(a) is Node else a.node for a in node.args]
+            missing = [b for b in below if (b.users is None or b.place >= here) and b not in seen]
+            if missing:
+                stack += reversed(missing)
+                continue
+            seen.add(stack.pop())
+            if node.users is None:
+                self._register(node, below)
+                fresh.append(node)
+            elif node.place == here:
+                continue
+            node.place = here
+            self._moved.setdefault(here, []).append(node)
+        return fresh
+
+    def _register(self, node: Node, below: list[Node]) -> None:
+        node.users, node.uses = {}, 0
+        self.pending.add(node)
+        if not below:
+            self._leaves.append(node)
+        for used in below:
+            users = used.users
+            users[node] = users.get(node, 0) + 1
+            self._count(used, 1)
+
+    def _count(self, node: Node, more: int) -> None:
+        """Note that a node is used so many times more."""
+        node.uses += more
+        if node in self._asked:
+            self.pending |= self._asked.pop(node)
+
+    # --- replacing ----------------------------------------------------------------------------------------
+
+    def replace(self, pairs: Iterable[tuple[Node, Value]]) -> tuple[list[Node], list[tuple[Node, Node]]]:
+        """Use values, which have entered, where nodes are used: what changes so, and what becomes one with another."""
+        changed: list[Node] = []
+        merged: list[tuple[Node, Node]] = []
+        gone: dict[Node, Value] = {}
+        todo = list(pairs)[::-1]
+        self._held = {new.node for _, new in todo}
+        while todo:
+            old, new = todo.pop()
+            while new.node in gone:
+                new = self._instead(new, new.node, gone[new.node])
+            users, into = old.users, new.node.users
+            if old in gone or users is None or into is None:
+                continue
+            gone[old] = new
+            for user, times in users.items():
+                one = self._turned(user, old, new)
+                if one is not None:
+                    todo.append(one)
+                    merged.append(one)
+                into[user] = into.get(user, 0) + times
+                changed.append(user)
+            self._take_uses(old, new)
+        held, self._held = self._held, set()
+        for node in held:
+            if node.users is not None and not node.uses:
+                self._drop(node)
+        return changed, merged
+
+    def _turned(self, user: Node, old: Node, new: Value) -> tuple[Node, Node] | None:
+        """Let a node use one value instead of another: if it is equal to a node then, which to replace by which."""
+        equal, op, before = self._equal, user.op, user.args
+        if old.op.several:
+            args = tuple([self._instead(a, old, new) for a in before])
+        else:
+            args = tuple([new if a is old else a for a in before])
+        user.args = args
+        if self._shown:
+            self._hide(user)
+        if not op.pure:
+            return None
+        key = op.key(user.items)
+        if equal.get((op, key, before)) is user:
+            del equal[op, key, before]
+        other = equal.get((op, key, args))
+        if other is not None and other.users is not None:
+            if other.place <= user.place:
+                return user, other
+            equal[op, key, args] = user
+            return other, user
+        equal[op, key, args] = user
+        return None
+
+    def _instead(self, value: Value, old: Node, new: Value) -> Value:
+        if value.node is not old:
+            return value
+        return new.node.result(value.index) if old.op.several else new
+
+    def _take_uses(self, old: Node, new: Value) -> None:
+        at = self._rooted.pop(old, None)
+        if at is not None:
+            for i in at:
+                self.roots[i] = self._instead(self.roots[i], old, new)
+            self._rooted.setdefault(new.node, []).extend(at)
+        self._count(new.node, old.uses)
+        self._drop(old)
+
+    def _drop(self, node: Node) -> None:
+        """Take out a node, and what only it has used."""
+        todo = [node]
+        while todo:
+            node = todo.pop()
+            node.users = None
+            self._shown.pop(node, None)
+            for a in node.args:
+                used = a if type(a) is Node else a.node
+                used.users.pop(node, None)  # type: ignore[union-attr]
+                self._count(used, -1)
+                if not used.uses and used not in self._held:
+                    todo.append(used)
+
+    def turn(self, roots: tuple[Value, ...]) -> None:
+        """Go on with other roots."""
+        for root in roots:
+            self._entered(root, len(self._order), None)
+            self._count(root.node, 1)
+        before, self.roots, self._rooted = self.roots, list(roots), {}
+        for i, root in enumerate(roots):
+            self._rooted.setdefault(root.node, []).append(i)
+        for root in before:
+            self._count(root.node, -1)
+            if not root.node.uses:
+                self._drop(root.node)
+
+    # --- as nodes of the stack ----------------------------------------------------------------------------
+
+    def finished(self) -> tuple[tuple[Value, ...], list[Node]]:
+        """The roots as values of the stack, and the nodes that these depend on, operands first."""
+        shown, order = self._shown, self.order()
+        for node in order:
+            if node not in shown:
+                self._show(node)
+        return tuple(map(self._shown_value, self.roots)), [shown[node] for node in order]
+
+    def shown(self, value: Value) -> Value:
+        """A value as it is, as one of the stack."""
+        shown, stack = self._shown, [value.node]
+        while stack:
+            node = stack[-1]
+            missing = [a.node for a in node.args if a.node not in shown]
+            if missing:
+                stack += missing
+                continue
+            stack.pop()
+            if node not in shown:
+                self._show(node)
+        return self._shown_value(value)
+
+    def _shown_value(self, value: Value) -> Value:
+        found = self._shown[value.node]
+        return found if type(value) is Node else found.result(value.index)
+
+    def _show(self, node: Node) -> None:
+        shown, found = self._shown, node
+        if node.args:
+            args = tuple([shown[a] if type(a) is Node else shown[a.node].result(a.index) for a in node.args])
+            source = node.source
+            if source is not None and source.args == args:
+                found = source
+            else:
+                found = self.builder.interned(node.op, args, node.items, node.avals, node.origin)
+        shown[node] = found
+
+    def _hide(self, node: Node) -> None:
+        """Forget what a node, and all that depends on it, was in the stack."""
+        todo = [node]
+        while todo:
+            node = todo.pop()
+            if self._shown.pop(node, None) is not None:
+                todo += node.users or ()
+
+
+def _is_foreign(node: Node) -> bool:
+    """Whether it is an application that no workspace has made."""
+    return node.users is None and bool(node.args) and not hasattr(node, "source")
+
+
+def _sorted(nodes: list[Node], here: int) -> list[Node]:
+    """Nodes of one place that are part of the graph, operands first."""
+    done: dict[Node, None] = {}
+    stack = nodes[::-1]
+    while stack:
+        node = stack[-1]
+        if node in done or node.users is None or node.place != here:
+            stack.pop()
+            continue
+        missing = [b for a in node.args if (b := a.node).place == here and b not in done]
+        if missing:
+            stack += missing
+        else:
+            done[stack.pop()] = None
+    return list(done)
