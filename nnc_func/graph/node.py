@@ -84,7 +84,7 @@ class Node(Value):
     origin: Origin
     data: Any
     serial: int
-    users: dict[Node, int] | None
+    users: Any
     uses: int
     place: int
     source: Node | None

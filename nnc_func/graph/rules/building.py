@@ -89,7 +89,7 @@ class Builder:
     def inferred(self, op: Op, args: tuple[Value, ...], items: Items) -> tuple[Any, ...]:
         """The avals of the results."""
         found = self.shape.infer(op, tuple([a.aval for a in args]), items)
-        return found if op.several else (found,)  # type: ignore[no-any-return]
+        return found if op.several else (found,)
 
     def number_of(self, value: Value) -> Any:
         """The real number that every element of a constant is, whether it is stored or filled; else None."""

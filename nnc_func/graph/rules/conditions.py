@@ -28,8 +28,6 @@ class Condition:
     kind
         ``"soundness"``: without it a value, a shape or a dtype may change. ``"profit"``: without it only work may be
         repeated or memory lost.
-    counts_users
-        It depends on how many use a node, which other rewrites change.
     of_result
         It speaks of the right side, too, which is made before it is asked: ``match[rhs]``.
 
@@ -43,7 +41,6 @@ class Condition:
     holds: Callable[[Any], bool]
     text: str
     kind: str = SOUNDNESS
-    counts_users: bool = False
     of_result: bool = False
 
     def __str__(self) -> str:
@@ -121,7 +118,7 @@ def broadcasts(x: Any, y: Any, *, to: Any) -> Condition:
 
 def used_once(x: Any) -> Condition:
     """Only the match uses it, so that it need not be computed any more."""
-    return Condition(lambda m: m.users(m[x]) == 1, f"only this uses {x}", PROFIT, counts_users=True)
+    return Condition(lambda m: m.users(m[x]) == 1, f"only this uses {x}", PROFIT)
 
 
 def that(predicate: Callable[..., bool], *of: Any, says: str = "", kind: str = SOUNDNESS) -> Condition:

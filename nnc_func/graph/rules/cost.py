@@ -146,4 +146,4 @@ def cheaper(lhs: Any, rhs: Any) -> Condition:
         gone = freed(match[lhs], after, new, lambda node: match.users(node) if node in applied else 0)
         return total(new).seconds < total(gone).seconds
 
-    return Condition(holds, f"{rhs} is cheaper than {lhs}", PROFIT, counts_users=True, of_result=True)
+    return Condition(holds, f"{rhs} is cheaper than {lhs}", PROFIT, of_result=True)

@@ -194,9 +194,9 @@ def _broadcasts(shape: Any, whole: Any) -> bool:
 
 
 def _wants(order: list[Node], builder: Any, least: int) -> bool:
-    sizes = {id(n.avals): n.avals for n in order}  # few are different
+    different = {id(a): a for n in order for a in n.avals}  # few are
     return builder.operator.type.ops.get(blockwise.name) is blockwise and any(
-        known(a.nbytes) and a.nbytes >= least for avals in sizes.values() for a in avals
+        known(a.nbytes) and a.nbytes >= least for a in different.values()
     )
 
 

@@ -26,6 +26,8 @@ from nnc_func.graph.rules.pattern import (
     Param,
     Scalar,
     Tensor,
+    depth,
+    inside,
     parts,
 )
 from nnc_func.graph.rules.ranges import is_constant, is_nonnegative
@@ -98,7 +100,7 @@ class Compiled:
         self.roots: frozenset[Op] | None = roots
         self.attempt: Attempt = attempt
         self.depth = depth
-        self.inside: dict[Op, int] = _inside(rule.lhs) if isinstance(rule, Rule) else {}
+        self.inside: dict[Op, int] = inside(rule.lhs) if isinstance(rule, Rule) else {}
         self.explained: Explained = explained or (lambda node, users: (attempt(node, users), None))
 
 
@@ -117,24 +119,7 @@ def compiled(rule: Any, builder: Builder) -> Compiled:
         found.attempt, found.explained = _attempting(rule, builder)
         return found.explained(node, users)
 
-    found = Compiled(rule, _filter(rule.lhs), frozenset({rule.lhs.op}), attempt, _depth(rule.lhs), explained)
-    return found
-
-
-def _depth(part: Any) -> int:
-    """How many applications within each other a pattern looks at."""
-    if isinstance(part, Apply):
-        return 1 + max(map(_depth, part.args), default=0)
-    return LOOK if isinstance(part, Nonnegative) else 0
-
-
-def _inside(lhs: Apply) -> dict[Op, int]:
-    """Operators below the root of a pattern, and how far below it they are at most."""
-    found: dict[Op, int] = {}
-    level, distance = [lhs], 0
-    while level:
-        level, distance = [a for part in level for a in part.args if isinstance(a, Apply)], distance + 1
-        found |= {part.op: distance for part in level}
+    found = Compiled(rule, _filter(rule.lhs), frozenset({rule.lhs.op}), attempt, depth(rule.lhs), explained)
     return found
 
 
@@ -229,8 +214,6 @@ class _Steps:
             return self._scalar(place, then, id(part) in met)
         if id(part) in met:
             return lambda value, slots: slots[place] is value and then(slots)
-        if isinstance(part, Tensor):
-            return _bound(place, then)
         if type(part) in KNOWN:
             return _known(place, then, KNOWN[type(part)])
         if isinstance(part, Full):
@@ -270,9 +253,7 @@ class _Steps:
         op, arity, swaps = part.op, len(part.args), _swaps(part)
         check = _params_check(part, self.places, met)
         met |= {id(value) for _, value in part.params}
-        waiting = (
-            place + len(self.places) + AFTER_PARTS
-        )  # where the operands are kept, in the order that is being tried
+        waiting = place + len(self.places) + AFTER_PARTS  # where the operands are, in the order that is being tried
         inner = self._operands(part.args, waiting, then, met)
 
         def application(value: Value, slots: Slots) -> bool:
@@ -298,13 +279,16 @@ class _Steps:
         for arg in args[:-1]:
             before.append(before[-1] | {id(p) for p in parts(arg)})
         for i in reversed(range(len(args))):
-            then = _operand(i, waiting, self.step(args[i], then, before[i]))
+            if isinstance(args[i], Tensor) and id(args[i]) not in before[i]:
+                then = _bound(i, waiting, self.places[id(args[i])], then)
+            else:
+                then = _operand(i, waiting, self.step(args[i], then, before[i]))
         return then
 
 
-def _bound(place: int, then: Then) -> Step:
-    def bind(value: Value, slots: Slots) -> bool:
-        slots[place] = value
+def _bound(i: int, waiting: int, place: int, then: Then) -> Then:
+    def bind(slots: Slots) -> bool:
+        slots[place] = slots[waiting][i]
         return then(slots)
 
     return bind

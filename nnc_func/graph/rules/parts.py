@@ -114,7 +114,7 @@ def _shown(value: Value, box: Box, found: Box, builder: Any) -> Any:
 @whole_graph()
 def read_parts(roots: tuple[Value, ...], order: list[Node], builder: Any) -> Any:
     """A slice that lies in one part of what is put together is a slice of that part."""
-    if not any(n.op is slice_ and n.args[0].node.op.parts is not None for n in order):
+    if not any(n.op is slice_ and _part_shown(n, builder) is not None for n in order):
         return roots, 0
     found: dict[Node, Value] = {}
     times = 0

@@ -267,3 +267,32 @@ def parts(pattern: Any) -> Iterator[Any]:
             stack.append(part.part)
         elif isinstance(part, Computed):
             stack += [a for a in reversed(part.of) if isinstance(a, (Pattern, Param, Computed))]
+
+
+def depth(part: Any) -> int:
+    """How many applications within each other a pattern has.
+
+    Examples
+    --------
+    >>> from nnc_func.graph.rules.signs import subtract_negative
+    >>> depth(subtract_negative.lhs)
+    2
+    """
+    return 1 + max(map(depth, part.args), default=0) if isinstance(part, Apply) else 0
+
+
+def inside(lhs: Apply) -> dict[Op, int]:
+    """The operators below the root of a pattern, and how far below it each is at most.
+
+    Examples
+    --------
+    >>> from nnc_func.graph.rules.signs import subtract_negative
+    >>> inside(subtract_negative.lhs)
+    {<operator negative>: 1}
+    """
+    found: dict[Op, int] = {}
+    level, distance = [lhs], 0
+    while level:
+        level, distance = [a for part in level for a in part.args if isinstance(a, Apply)], distance + 1
+        found |= {part.op: distance for part in level}
+    return found

@@ -98,8 +98,8 @@ class Rewriting:
         tally = self.tally(each.name)
         tally.tried += 1
         tally.seconds += perf_counter() - start
-        pairs = given.items() if isinstance(given, dict) else zip(roots, given, strict=True)
-        pairs = [(old, work.own(new)) for old, new in pairs if new is not old]
+        both = given.items() if isinstance(given, dict) else zip(roots, given, strict=True)
+        pairs: list[Any] = [(old, work.own(new)) for old, new in both if new is not old]
         if not times or not pairs:
             return False
         if any(new.aval != old.aval for old, new in pairs):

@@ -43,7 +43,7 @@ softmax_cross_entropy, softmax_cross_entropy_gradient = (
 
 def _only_pooled(x: Any) -> Condition:
     """Used by its pooling, that one's gradient, and the mask: once the gradient is rewritten, by its pooling alone."""
-    return Condition(lambda m: m.users(m[x]) == 3, f"only pooling and this use {x}", PROFIT, counts_users=True)
+    return Condition(lambda m: m.users(m[x]) == 3, f"only pooling and this use {x}", PROFIT)
 
 
 @rule

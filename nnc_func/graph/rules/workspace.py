@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from nnc_func.declaration import Items
-from nnc_func.errors import RuleError
 from nnc_func.graph.node import Node, Value, topological
 from nnc_func.graph.rules.building import Builder
 from nnc_func.op import Op
@@ -267,7 +266,7 @@ class Workspace:
             self._shown.pop(node, None)
             for a in node.args:
                 used = a if type(a) is Node else a.node
-                used.users.pop(node, None)  # type: ignore[union-attr]
+                used.users.pop(node, None)
                 self._count(used, -1)
                 if not used.uses and used not in self._held:
                     todo.append(used)

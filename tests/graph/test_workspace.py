@@ -1,0 +1,134 @@
+"""The graph that is being rewritten: who uses what, the order, what is equal, and what becomes of it in the stack."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from nnc_func.errors import RuleError
+from nnc_func.graph.node import Node, Value, topological
+from nnc_func.graph.ops import CATALOGUE as OPS
+from nnc_func.graph.rules.building import Builder
+from nnc_func.graph.rules.rule import whole_graph
+from nnc_func.graph.rules.workspace import Workspace
+from tests.graph.rewriting import OPTIMISER, bind, variable
+
+UNARY, BINARY = ("exp", "tanh", "sin"), ("add", "multiply")
+NUMBERS = st.lists(st.tuples(*[st.integers(0, 20)] * 3), min_size=1, max_size=12)
+
+
+def applied(pool: list[Value], kind: int, one: int, other: int, make: Any) -> Value:
+    """An application of some operator to some of these values."""
+    a, b = pool[one % len(pool)], pool[other % len(pool)]
+    name = (*UNARY, *BINARY)[kind % 5]
+    return make(name, a) if name in UNARY else make(name, a, b)  # type: ignore[no-any-return]
+
+
+def on(numbers: list[tuple[int, int, int]]) -> tuple[Workspace, Builder]:
+    """A workspace of a random graph, whose roots are the last values."""
+    pool: list[Value] = [variable("x"), variable("y")]
+    for each in numbers:
+        pool.append(applied(pool, *each, make=bind))
+    builder = Builder(OPTIMISER.operator)
+    work = builder.workspace = Workspace((pool[-1], pool[-1 - len(pool) // 2], pool[-1]), builder)
+    return work, builder
+
+
+def check(work: Workspace) -> None:
+    """Everything that a workspace keeps of its graph is what one finds by going through it."""
+    order = work.order()
+    assert set(order) == set(topological(work.roots))
+    assert len(set(order)) == len(order)
+    place = {node: i for i, node in enumerate(order)}
+    users: dict[Node, Counter[Node]] = {node: Counter() for node in order}
+    for node in order:
+        assert node.place == place[node]
+        for a in node.args:
+            assert place[a.node] < place[node]
+            users[a.node][node] += 1
+    roots = Counter(r.node for r in work.roots)
+    for node in order:
+        assert node.users == users[node]
+        assert node.uses == users[node].total() + roots[node]
+    keys = [(n.op, n.items, n.args) for n in order if n.args]
+    assert len(set(keys)) == len(keys)
+
+
+@given(NUMBERS, NUMBERS)
+@example([(0, 0, 0), (0, 2, 0), (1, 3, 0)], [(0, 2, 3)])  # by what depends on it
+@example([(0, 0, 0), (1, 0, 0), (3, 2, 3), (3, 3, 2)], [(1, 2, 0)])  # two become one
+def test_what_is_replaced_leaves_a_graph(numbers: Any, changes: Any) -> None:
+    work, builder = on(numbers)
+    for at, kind, other in changes:
+        order = [n for n in work.order() if n.args]
+        if not order:
+            break
+        old = order[at % len(order)]
+        new: Value = applied(
+            list(work.order()), kind, other, at, lambda name, *args: builder.apply(OPS[name], args, {})
+        )
+        if kind % 3 == 0:
+            new = work.order()[other % len(work.order())]
+        if new is old:
+            continue
+        depends = old in topological([new])
+        fresh = work.enter(new, old)
+        assert (fresh is None) == depends
+        if fresh is None:
+            return
+        work.replace([(old, new)])
+        check(work)
+        assert old.users is None
+    roots, shown = work.finished()
+    assert [n.op for n in shown] == [n.op for n in work.order()]
+    assert all(r.table.get((n.op, n.items, *map(id, n.args))) is n for r in roots for n in shown if n.args)
+    leaves = [n for n in shown if not n.args]
+    work.close()
+    assert all(n.users is None for n in leaves)
+
+
+@given(NUMBERS)
+def test_what_is_left_as_it_was_is_what_it_was(numbers: Any) -> None:
+    work, _ = on(numbers)
+    before = topological(work.shown(r) for r in work.roots)
+    check(work)
+    roots, shown = work.finished()
+    assert set(before) == set(shown) == set(work.before)
+    assert roots == tuple(work.shown(r) for r in work.roots)
+
+
+@given(NUMBERS, st.integers(0, 20))
+def test_other_roots_leave_a_graph(numbers: Any, which: int) -> None:
+    work, builder = on(numbers)
+    some = work.order()[which % len(work.order())]
+    new = builder.apply(OPS["abs"], (builder.apply(OPS["sin"], (some,), {}),), {})
+    work.turn((new, some, new))
+    assert work.roots == [new, some, new]
+    check(work)
+
+
+def test_what_is_shown_follows_what_is_replaced() -> None:
+    x = variable("x")
+    inner = bind("sin", x)
+    builder = Builder(OPTIMISER.operator)
+    work = builder.workspace = Workspace((bind("exp", bind("tanh", inner)),), builder)
+    (root,) = work.roots
+    assert work.shown(root) is bind("exp", bind("tanh", inner))
+    own = next(n for n in work.order() if n.op.name == "sin")
+    work.enter(x, own)
+    work.replace([(own, x)])
+    assert work.shown(root) is bind("exp", bind("tanh", x))
+
+
+def test_a_pass_may_not_use_what_it_replaces() -> None:
+    @whole_graph()
+    def around(roots, order, builder):
+        """A wrong pass."""
+        return {roots[0]: builder.apply(OPS["tanh"], (roots[0],), {})}, 1
+
+    with pytest.raises(RuleError, match=r"pass around replaces exp.* by what depends on it"):
+        OPTIMISER.with_rules(around).optimise([bind("exp", variable("x"))])
