@@ -288,7 +288,7 @@ def inside(lhs: Apply) -> dict[Op, int]:
     --------
     >>> from nnc_func.graph.rules.signs import subtract_negative
     >>> inside(subtract_negative.lhs)
-    {<operator negative>: 1}
+    {negative: 1}
     """
     found: dict[Op, int] = {}
     level, distance = [lhs], 0

@@ -116,12 +116,14 @@ class Rewriting:
         return True
 
     def _replace(self, each: Pass, pairs: list[tuple[Node, Value]], table: Table) -> None:
-        work = self.work
+        work, fresh = self.work, list[Node]()
         for old, new in pairs:
-            if work.enter(new, old) is None:
+            entered = work.enter(new, old)
+            if entered is None:
                 raise RuleError(f"pass {each.name} replaces {old!r} by what depends on it")
-        changed, _ = work.replace(pairs)
-        Sweep(self, table, own=False).touch(changed, ())
+            fresh += entered
+        changed, merged = work.replace(pairs)
+        Sweep(self, table, own=False).touch(changed, () if merged else fresh)
 
     def _shown_roots(self) -> tuple[Value, ...]:
         """The roots as values of the stack, where somebody wants to see them."""
