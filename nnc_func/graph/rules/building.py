@@ -45,12 +45,13 @@ class Builder:
         self.workspace: Workspace | None = None
         self.numbers: dict[Node, Any] = {}
         self._order: list[Node] | None = None
-        self._users: dict[Node, Any] = {}
+        self._users: dict[Node, list[Node]] = {}
 
-    def users(self, order: list[Node]) -> dict[Node, Any]:
-        """Node to the nodes that use it, of a graph: found once for all passes over it."""
+    def users(self, order: list[Node]) -> dict[Node, list[Node]]:
+        """Node to the nodes that use it, as often as they do, of a graph: found once for all passes over it."""
         if self._order is not order and self.workspace is not None:
-            self._order, self._users = order, {node: node.users for node in order}
+            self._order = order
+            self._users = {n: [user for user, times in n.users.items() for _ in range(times)] for n in order}
         if self._order is not order:
             found: dict[Node, list[Node]] = {}
             for node in order:
