@@ -8,7 +8,7 @@ from nnc_func.device.kernels.move import Arrays, converted, dtype_of
 from nnc_func.facets import dtypes, shapes
 from nnc_func.facets.derivatives import Custom
 from nnc_func.facets.kernels import ALL, reference
-from nnc_func.facets.laws import keeps_nonnegative, odd
+from nnc_func.facets.laws import absorbs, keeps_nonnegative, odd, unit
 from nnc_func.facets.onnx import elementwise as onnx_elementwise
 from nnc_func.facets.samples import EXACT, FLOATS, Samples
 from nnc_func.facets.views import per_element
@@ -56,7 +56,7 @@ def _tangent(o: Any, ts: Any, y: Any, a: Any, b: Any) -> Any:
     onnx=onnx_elementwise.multiply_no_nan,
     samples=Samples(dtypes=FLOATS),
     tolerance=EXACT,
-    laws=(odd, keeps_nonnegative),
+    laws=(odd, keeps_nonnegative, unit(1, "right").of("iuf", nearly="c"), absorbs(0, "right")),
 )
 def multiply_no_nan(a: Tensor, b: Tensor, /) -> Tensor:
     """Product, element by element, and 0 where `b` is 0, even if `a` is infinite or NaN there.

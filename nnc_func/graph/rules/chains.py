@@ -51,6 +51,16 @@ SHIFTS: tuple[tuple[Side, Side], ...] = (
 )
 
 
+DISTANT_SHIFTS: tuple[tuple[Side, Side], ...] = (
+    (lambda x, y, c, d: (x + c) + (y - d), lambda x, y, c, d: (x + y) + folded(c - d)),
+    (lambda x, y, c, d: (x - c) + (y - d), lambda x, y, c, d: (x + y) - folded(c + d)),
+    (lambda x, y, c, d: (x + c) - (y + d), lambda x, y, c, d: (x - y) + folded(c - d)),
+    (lambda x, y, c, d: (x - c) - (y - d), lambda x, y, c, d: (x - y) + folded(d - c)),
+    (lambda x, y, c, d: (x + c) - (y - d), lambda x, y, c, d: (x - y) + folded(c + d)),
+    (lambda x, y, c, d: (x - c) - (y + d), lambda x, y, c, d: (x - y) - folded(c + d)),
+)
+
+
 def _chains(op: Op) -> Iterator[tuple[Each, Chain]]:
     """Chains of one associative operator."""
     law = op.has("associative")
@@ -104,6 +114,12 @@ def gather_shifts(f, chain, x, c: Constant, d: Constant):
     return _gathered(chain, chain[2].kinds, x, c, d)
 
 
+@for_each(_shifts, "adds or subtracts")
+def gather_shifts_finite(f, chain, x, c: Constant, d: Constant):
+    """Two constants that are added and subtracted one after the other are one, which rounds otherwise."""
+    return _gathered(chain, chain[2].nearly, x, c, d).up_to(REASSOCIATION)
+
+
 # --- two constants among variables ---------------------------------------------------------------------
 
 
@@ -134,3 +150,17 @@ def gather_distant_constants(f, chain, x, y, c: Constant, d: Constant):
 def gather_distant_constants_finite(f, chain, x, y, c: Constant, d: Constant):
     """Two constants on two branches, or apart in one, are one, which rounds otherwise."""
     return _gathered(chain, chain[2].nearly, x, y, c, d).up_to(_regrouped(f.op)).with_fast_math()
+
+
+def _shifted_branches(op: Op) -> Iterator[tuple[Each, Chain]]:
+    """Constants added to, and taken from, two branches of a sum or a difference."""
+    law = add.has("associative")
+    for before, after in DISTANT_SHIFTS:
+        if law is not None and before(*map(Tensor, "xycd")).op is op:
+            yield Each(op), (before, after, law)
+
+
+@for_each(_shifted_branches, "adds or subtracts")
+def gather_distant_shifts_finite(f, chain, x, y, c: Constant, d: Constant):
+    """Two constants added to, and taken from, the branches of a sum or a difference are one, which rounds otherwise."""
+    return _gathered(chain, chain[2].nearly, x, y, c, d).up_to(REASSOCIATION)

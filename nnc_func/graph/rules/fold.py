@@ -37,6 +37,8 @@ MOVES = frozenset(
     (reshape, permute_dims, broadcast_to, expand_dims, squeeze, *(OPS[n] for n in ("flip", "slice", "tile")))
 )
 
+JOINS = frozenset((OPS["concat"], OPS["stack"], OPS["pad"]))
+KINDS = {"f": float, "i": int, "u": int, "b": bool}  # of dtypes, and of the numbers of fills
 
 # --- constants -----------------------------------------------------------------------------------------
 
@@ -72,6 +74,29 @@ def fold_fills(node: Any, builder: Any) -> Any:
 
 def _filled(node: Any, number: Any, builder: Any) -> Any:
     return builder.apply(full, (), {"shape": node.aval.shape, "value": number, "dtype": node.dtype})
+
+
+def _any_fill(s: Param, v: Param, d: Param) -> Any:
+    return apply(full, shape=s, value=v, dtype=d)
+
+
+def _joined_fills(op: Op, operands: tuple[Op, ...]) -> bool:
+    return op in JOINS and len(operands) > 0 and all(o is full for o in operands)
+
+
+def _side_by_side(s: Param, v: Param, d: Param) -> Any:
+    return OPS["concat"](_any_fill(s, v, d), _any_fill(s, v, d), axis=0)
+
+
+@rewriter(_joined_fills, samples=(_side_by_side,))
+def join_fills(node: Any, builder: Any) -> Any:
+    """Fills with one number that are put together, or get borders of that number, are one fill."""
+    first, *others = (builder.number_of(a) for a in node.args)
+    others += [node.params["value"]] if node.op is OPS["pad"] else []
+    if first is None or node.dtype.kind not in KINDS or any(a.dtype != node.dtype for a in node.args):
+        return None
+    held = {repr(node.dtype.type(n).item()) for n in (first, *others) if known(n)}
+    return _filled(node, first, builder) if len(held) == 1 and None not in others and all(map(known, others)) else None
 
 
 @rewriter(_constant_operands)

@@ -165,6 +165,14 @@ def clip_rectified(x, s: Scalar):
 
 
 @rule
+def clip_rectified_above(x, h: Param):
+    """A clip from above of what is rectified is a clip from both sides."""
+    inner = relu(x)
+    bounded = clip(inner, min=None, max=h)
+    return rewrite(bounded).to(clip(x, min=0, max=h)).when(used_once(inner)).up_to(SIGNED_ZERO)
+
+
+@rule
 def rectify_by_maximum(x):
     """The larger of a number and zero is what relu computes, faster."""
     bounded = maximum(x, 0)

@@ -25,6 +25,7 @@ from nnc_func.graph.rules.rule import ROUNDING, Each, for_each, rewrite, rule
 from nnc_func.op import Op
 
 sqrt, square, power_, reciprocal, absolute = (OPS[n] for n in ("sqrt", "square", "power", "reciprocal", "abs"))
+sign, multiply_no_nan = OPS["sign"], OPS["multiply_no_nan"]
 
 # --- powers --------------------------------------------------------------------------------------------
 
@@ -166,6 +167,32 @@ def multiply_by_reciprocal(x, y):
     """A quotient by a reciprocal is a product, unless the reciprocal overflows."""
     quotient = x / reciprocal(y)
     return rewrite(quotient).to(x * y).when(same_dtype(y, quotient)).up_to(ROUNDING).with_fast_math()
+
+
+@rule
+def divide_by_magnitude(x):
+    """A real number over its magnitude is its sign, unless it is zero or infinite."""
+    return rewrite(x / absolute(x)).to(sign(x)).when(floating(x)).with_fast_math()
+
+
+@rule
+def multiply_by_own_reciprocal(x):
+    """A number times its reciprocal is one, unless it is zero or infinite."""
+    product = x * reciprocal(x)
+    return rewrite(product).to(filled(product, 1)).when(floating(x)).up_to(ROUNDING).with_fast_math()
+
+
+@rule
+def cancel_factor(x, y):
+    """A factor over its product with another leaves the other's reciprocal, unless it is zero or infinite."""
+    quotient = x / (x * y)
+    return rewrite(quotient).to(reciprocal(y)).when(same_aval(y, quotient)).up_to(ROUNDING).with_fast_math()
+
+
+@rule
+def multiply_by_known_factor(x, s: Scalar):
+    """A product in which zero absorbs what is not finite is a plain one with a number that is not zero."""
+    return rewrite(multiply_no_nan(x, s)).to(x * s).when(that(bool, s, says=f"{s} is not zero"))
 
 
 def _keeps_within(a: Any, b: Any, quotient: Any) -> bool:

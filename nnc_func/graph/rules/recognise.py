@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from nnc_func.facets.dtypes import kind_of, limits_of
 from nnc_func.graph.ops import CATALOGUE as OPS
 from nnc_func.graph.rules.conditions import floating, same_aval, that, used_once
 from nnc_func.graph.rules.pattern import Param, Scalar, computed
@@ -15,6 +16,7 @@ exp, log, log1p, total, largest = OPS["exp"], OPS["log"], OPS["log1p"], OPS["sum
 softmax, log_softmax = OPS["softmax"], OPS["log_softmax"]
 sigmoid, softplus, reciprocal = OPS["sigmoid"], OPS["softplus"], OPS["reciprocal"]
 multiply, divide, erf, erfc = OPS["multiply"], OPS["divide"], OPS["erf"], OPS["erfc"]
+tanh = OPS["tanh"]
 
 # --- softmax -------------------------------------------------------------------------------------------
 
@@ -83,6 +85,41 @@ def sigmoid_by_reciprocal(x):
     powers = exp(-x)
     share = reciprocal(1 + powers)
     return rewrite(share).to(sigmoid(x)).when(floating(x), same_aval(x, share)).up_to(ROUNDING)
+
+
+@rule
+def sigmoid_of_share(x):
+    """An exponential over one plus itself is a sigmoid, which does not overflow."""
+    powers = exp(x)
+    share = powers / (1 + powers)
+    return rewrite(share).to(sigmoid(x)).when(floating(x), same_aval(x, share)).up_to(ROUNDING).with_fast_math()
+
+
+@rule
+def sigmoid_of_tanh(x):
+    """Half of one plus a hyperbolic tangent is a sigmoid of the double."""
+    said = (1 + tanh(x)) * 0.5
+    return rewrite(said).to(sigmoid(x * 2)).when(floating(x), same_aval(x, said)).up_to(ROUNDING)
+
+
+@computed
+def _double(s):
+    """Twice a number."""
+    return s * 2
+
+
+def _holds_double(s: Any, x: Any) -> bool:
+    return kind_of(x.dtype) == "f" and bool(abs(2 * s) <= limits_of(x.dtype).max)
+
+
+@rule
+def weigh_by_sigmoid(x, y, s: Scalar, c: Scalar):
+    """A scaled tensor times one plus a hyperbolic tangent, as gelu is written, is weighed by a sigmoid."""
+    scaled, share = x * s, 1 + tanh(y * c)
+    said = scaled * share
+    doubles = (that(_holds_double, n, z, says=f"{z} is floating and holds twice {n}") for n, z in ((s, x), (c, y)))
+    made = rewrite(said).to((x * _double(s)) * sigmoid(y * _double(c))).when(*doubles, same_aval(y, said))
+    return made.when(used_once(scaled), used_once(share)).up_to(ROUNDING)
 
 
 @rule
