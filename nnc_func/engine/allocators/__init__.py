@@ -49,6 +49,7 @@ ALLOCATORS: Mapping[str, Allocator] = Registry(  # module of this package -> its
         "best_fit": "BestFit",
         "block_reuse": "BlockReuse",
         "boxing": "Boxing",
+        "branch_and_bound": "BranchAndBound",
         "busiest_first": "BusiestFirst",
         "decreasing": "Decreasing",
         "execution_order": "ExecutionOrder",
@@ -67,9 +68,17 @@ ALLOCATORS: Mapping[str, Allocator] = Registry(  # module of this package -> its
     }
 )
 
+OPTIONAL: Mapping[str, Allocator] = Registry(  # those that need a package: pip install nnc_func[exact]
+    {
+        "cp_sat": "CpSat",
+        "omnimalloc": "OmniMalloc",
+    }
+)
+
 __all__ = [
     "ALLOCATORS",
     "FREE",
+    "OPTIONAL",
     "Allocator",
     "BestFit",
     "Gap",
