@@ -41,7 +41,7 @@ class BranchAndBound:
     (128, 0, 128)
     """
 
-    steps: int = 20_000
+    steps: int = 1_000
     seconds: float | None = None
     handles: ClassVar[frozenset[str]] = frozenset({"uses", "pins", "gaps", "alignments"})
 

@@ -30,7 +30,8 @@ class Conflicts:
     pins
         In units, or `FREE`.
     alive
-        A row a section, which is a longest span of time in which the same buffers are alive; a column a buffer.
+        A row a section, which is a longest span of time in which the same buffers are alive, or, with streams, some
+        buffers that all conflict; a column a buffer.
     conflicting
         For each pair of buffers, whether they may not share a place; not so for a buffer with itself.
     separable
@@ -121,6 +122,8 @@ def conflicts(problem: Problem) -> Conflicts:
             conflicting[row] |= problem.conflicting(b)[buffers]
         conflicting |= conflicting.T
     np.fill_diagonal(conflicting, False)
+    if problem.uses is not None:
+        alive = np.vstack((alive, _cliques(conflicting, sizes)))
     return Conflicts(
         buffers,
         unit,
@@ -131,6 +134,18 @@ def conflicts(problem: Problem) -> Conflicts:
         conflicting,
         problem.uses is None,
     )
+
+
+def _cliques(conflicting: NDArray[np.bool_], sizes: Integers) -> NDArray[np.bool_]:
+    """A row a buffer: itself and those that conflict with all in the row, the largest first. As good as a section."""
+    rows = np.eye(len(sizes), dtype=np.bool_)
+    for i, row in enumerate(rows):
+        others = conflicting[i].copy()
+        while others.any():
+            j = int(np.where(others, sizes, -1).argmax())
+            row[j] = True
+            others &= conflicting[j]
+    return rows
 
 
 def _alive(problem: Problem) -> NDArray[np.bool_]:

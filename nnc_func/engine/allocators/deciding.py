@@ -225,7 +225,7 @@ class _Ladder:
 
     def climb(self, steps: int, seconds: float | None) -> Result:
         deadline = None if seconds is None else perf_counter() + seconds
-        share, below = max(steps // 4, 1), self.lower
+        share, below = max(steps // 2, 1), self.lower
         while self.lower < self.size and self.nodes < steps and (deadline is None or perf_counter() < deadline):
             left = None if deadline is None else max(deadline - perf_counter(), 0.0) / 2
             at = below if below == self.lower and not self.nodes else (below + self.size - 1) // 2
