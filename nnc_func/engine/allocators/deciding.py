@@ -14,8 +14,9 @@ from attrs import evolve, frozen
 
 from nnc_func.engine.allocators.base import arena_size
 from nnc_func.engine.allocators.conflicts import Conflicts, conflicts
+from nnc_func.engine.allocators.converting import Integers
 from nnc_func.engine.allocators.fitting import first_fit
-from nnc_func.engine.allocators.problem import FREE, Integers, Problem
+from nnc_func.engine.allocators.problem import FREE, Problem
 from nnc_func.engine.allocators.reducing import by_space, merged
 from nnc_func.engine.allocators.search import Search, fewest_candidates, least_slack, lowest_floor, ranks
 from nnc_func.errors import PlanError

@@ -20,7 +20,8 @@ from attrs import define, field, frozen
 from numpy.typing import NDArray
 
 from nnc_func.engine.allocators.conflicts import Conflicts
-from nnc_func.engine.allocators.problem import FREE, Integers
+from nnc_func.engine.allocators.converting import Integers
+from nnc_func.engine.allocators.problem import FREE
 
 FAR = 1 << 62  # above all offsets; no overflow with a size added
 Choose = Callable[[Integers, Integers, Integers], int]
