@@ -76,7 +76,7 @@ def optimum(problem: Problem) -> int | None:
     """The least arena: of all orders, each buffer on top of those before it that it conflicts with; None: no plan."""
     n, sizes, steps = len(problem), problem.rounded.tolist(), problem.alignments.tolist()
     pairs = {(i, j): conflict(problem, i, j) for i in range(n) for j in range(n) if i != j}
-    least = 0 if problem.pins is None else max(problem.pins.tolist())
+    least = 0 if problem.pins is None else max(0, *problem.pins.tolist())
     best: int | None = None
     for order in permutations(i for i in range(n) if sizes[i]):
         tops: dict[int, int] = {}
@@ -136,6 +136,8 @@ def agrees(problem: Problem) -> None:
 @given(problem=small())
 @settings(max_examples=60, deadline=None)
 @example(Problem([5, 3, 4, 2], [0, 1, 0, 2], [2, 4, 1, 3], alignment=1, pins=[FREE, 0, FREE, FREE]))
+@example(Problem([0], [0], [1], alignment=1, pins=[FREE]))
+@example(Problem([0, 2, 2], [0, 0, 0], [1, 1, 1], alignment=[1, 3, 3]))
 @example(Problem([4, 2, 2, 4, 3], [0, 0, 1, 2, 3], [1, 2, 3, 4, 4], alignment=1))
 def test_all_permutations_of_few_buffers_agree(problem: Problem) -> None:
     agrees(problem)

@@ -113,8 +113,9 @@ def conflicts(problem: Problem) -> Conflicts:
     buffers = np.flatnonzero((problem.rounded > 0) & alive.any(axis=0))
     pins = np.full(len(buffers), FREE) if problem.pins is None else problem.pins[buffers]
     sizes, steps = problem.rounded[buffers], problem.alignments[buffers]
-    aligned = steps if len(set(steps.tolist())) > 1 else ()  # sizes are multiples of the only alignment
-    unit = math.gcd(*sizes.tolist(), *pins[pins != FREE].tolist(), *np.asarray(aligned, np.int64).tolist()) or 1
+    unit = math.gcd(*sizes.tolist(), *pins[pins != FREE].tolist()) or 1
+    if (unit % steps).any():  # else sums of sizes are aligned
+        unit = math.gcd(unit, *steps.tolist())
     alive = alive[:, buffers]
     alive = alive[alive.any(axis=1)]
     conflicting = together(alive)
