@@ -43,6 +43,7 @@ def test_the_pages_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         ("execution.py", "[1.       3.718282]"),
         ("derivatives.py", "differences say 2"),
         ("rules_tutorial.py", "cancel_integers: fires on"),
+        ("planning_tutorial.py", "of HTML, the smallest arena by"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")

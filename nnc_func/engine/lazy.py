@@ -12,8 +12,9 @@ from attrs import field, frozen
 
 from nnc_func.config import config
 from nnc_func.engine import settings
-from nnc_func.engine.allocators import Allocator, BestFit
+from nnc_func.engine.allocators import Allocator
 from nnc_func.engine.allocators.base import is_ours
+from nnc_func.engine.allocators.portfolio import Portfolio
 from nnc_func.engine.collecting import uncollected
 from nnc_func.engine.force import forced
 from nnc_func.engine.interpreted import Interpreted
@@ -112,7 +113,7 @@ class Lazy(Layer, Generic[A]):
 
     graph: GraphSignature[A]
     bind: Callable[..., Any] = forwards()  # nothing is computed
-    allocator: Allocator = field(default=BestFit(), validator=settings.callable_)
+    allocator: Allocator = field(default=Portfolio(), validator=settings.callable_)
     orders: tuple[str, ...] = ("depth_first", "as_written")
     check_numerics: bool = False
     alignment: int = field(default=64, validator=settings.alignment)

@@ -59,7 +59,7 @@ def test_the_page_needs_nothing_else(plan: Plan) -> None:
     for outside in ("src=", "href=", "@import", "url(http", "<link", "fetch("):
         assert outside not in page
     assert page.count("http") == page.count('xmlns="http://www.w3.org/2000/svg"')
-    assert "BestFit" in page
+    assert "Portfolio" in page
     assert "max load" in page
     assert page.count("<tr") == 1 + min(20, len(plan.planned))
 

@@ -42,7 +42,7 @@ def printed(plan: Plan) -> str:
     >>> lazy = nnc.lazy()
     >>> x = lazy.input("x", (2,), "float32")
     >>> print(printed(lazy.compile(inputs=[x], outputs=lazy.ops.exp(x)).plan).partition("  #")[0])
-    plan "program" arena 0 align 64 order "depth_first" allocator "BestFit"
+    plan "program" arena 0 align 64 order "depth_first" allocator "Portfolio"
     @0 = input 0 : 8 bytes
     @1 = output 0 : 8 bytes
     %0 = input "x" : float32[2] in @0
