@@ -32,6 +32,7 @@ OF_MATRICES = (  # whatever axes are in front
     "cofactors", "slogdet", "expm",
 )  # fmt: skip
 BY_NAME: Mapping[str, Rule] = {
+    "after": rules.after,
     "argmax": rules.positions,
     "argmin": rules.positions,
     "matmul": rules.product_of_matrices,

@@ -187,6 +187,11 @@ def _scattered(call: Application) -> Any:
     return call.bind(call.spread(0), call.args[1], call.spread(2), axis=call.axis())
 
 
+def after(call: Application) -> Any:
+    """Rows of the first tensor, after whatever the second one is: all of it, or its rows."""
+    return call.bind(call.spread(0), call.args[1])
+
+
 def as_is(call: Application) -> Any:
     """Axes are added after those that are there."""
     return call.bind(*call.args)

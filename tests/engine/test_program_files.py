@@ -78,7 +78,7 @@ def test_nothing_is_optimised_planned_or_chosen(path: Path, monkeypatch: pytest.
     def never(*_: Any, **__: Any) -> Any:
         raise AssertionError("a file needs none of this")
 
-    monkeypatch.setattr("nnc_func.engine.lazy.planned", never)
+    monkeypatch.setattr("nnc_func.engine.lazy.arranged", never)
     monkeypatch.setattr("nnc_func.graph.optimiser.Optimiser.optimise", never)
     monkeypatch.setattr("nnc_func.device.arrays.ArrayDevice.choose", never)
     program = nnc.load_program(path)
@@ -170,7 +170,7 @@ def test_unknown_extents_come_back_with_the_bindings_that_were_met(path: Path, m
     read = nnc.load_program(path)
     assert list(read.programs) == list(program.programs)
     with monkeypatch.context() as patch:
-        patch.setattr("nnc_func.engine.lazy.planned", None)
+        patch.setattr("nnc_func.engine.lazy.arranged", None)
         assert bits([read(a) for a in given_]) == bits([program(a) for a in given_])
     more = np.ones((7, 3), "float32")  # a binding that is planned here
     assert bits([read(more)]) == bits([program(more)])

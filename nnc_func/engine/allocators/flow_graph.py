@@ -33,7 +33,7 @@ class FlowGraph:
     Where it misses the optimum, which is 256, with the fewest buffers:
 
     >>> FlowGraph()(Problem([128, 192, 128], [0, 2, 0], [1, 3, 2]))
-    [192, 0, 0]
+    [0, 0, 192]
     """
 
     handles: ClassVar[frozenset[str]] = frozenset({"uses"})

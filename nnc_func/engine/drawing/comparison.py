@@ -64,7 +64,7 @@ def comparison_page(title: str, answers: Sequence[Answer]) -> str:
     >>> problem = Problem([64, 64, 64], [0, 1, 2], [2, 3, 4])
     >>> shown = [Answer(problem, [0, 64, 0], 128, "best fit"), Answer(problem, [0, 64, 128], 192, "no reuse")]
     >>> comparison_page("three", shown).count("best fit")
-    2
+    3
     """
     problems: list[Problem] = []
     described: list[dict[str, Any]] = []

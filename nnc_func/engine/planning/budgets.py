@@ -192,13 +192,14 @@ class _Trial:
         """
         least, target, met = self.nbytes, nbytes, -1
         for attempt in range(TRIES):
-            answer = self._answer(0 if attempt == TRIES - 1 else max(0, target))
-            if answer.peak != met:
+            last = attempt == TRIES - 1
+            answer = self._answer(0 if last else max(0, target))
+            if last or answer.peak != met:
                 found = self._planned(answer)
-                if found.recomputation.nbytes <= nbytes:
+                least = found.recomputation.nbytes  # in the end that of the least peak, which any budget falls back on
+                if least <= nbytes:
                     return found
-                least = min(least, found.recomputation.nbytes)
-                target = min(target, answer.peak) - (found.recomputation.nbytes - nbytes)
+                target = min(target, answer.peak) - (least - nbytes)
             met = answer.peak
         raise PlanError(
             f"the memory budget of {self.graph.name!r} is {nbytes} bytes ({sized(nbytes)}); with values computed again "

@@ -168,6 +168,7 @@ def block(shape: tuple[Any, ...], dtype: dtypes.DType) -> tuple[tuple[Any, Any],
 
 def blocks(xp: Any, arrays: Arrays, out: Any, scratch: Any) -> Iterator[Arrays]:
     """Rows of each array, broadcast, of the result and of the scratch, block by block."""
+    scratch = scratch if scratch.ndim else scratch.reshape(1)
     shape, rows = out.shape or (1,), max(scratch.shape[0], 1)
     seen = [*(xp.broadcast_to(a, shape) for a in arrays), out.reshape(shape)]
     for i in range(0, shape[0], rows):
