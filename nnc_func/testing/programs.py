@@ -224,7 +224,8 @@ class _Drawing:
         specs, params = self.pick(cases)
         first = len(self.leaves)
         for shape, dtype, elements in specs:
-            kinds = (INPUT, CONSTANT) if elements else (INPUT, CONSTANT, VARIABLE)  # an update may be anything
+            updated = not elements and op.kernels[-1].infallible  # an update may be anything: NaN, too
+            kinds = (INPUT, CONSTANT, VARIABLE) if updated else (INPUT, CONSTANT)
             self.leaf(self.pick(kinds), shape, dtype or self.pick(WIDE), elements=elements)
         return op, tuple(range(first, len(self.leaves))), dict(params)
 
