@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import subprocess
 import sys
 from itertools import permutations
 from pathlib import Path
@@ -340,3 +341,20 @@ def test_peers() -> None:
         OmniMalloc("fastest")(problem)
     assert isinstance(cp_sat.race(problem, 4096), Feasible)
     assert isinstance(cp_sat.race(problem, 4095), Infeasible)
+
+
+def test_an_interrupt_is_still_an_exception_after_the_solver_ran() -> None:
+    """OR-tools puts the operating system's default in place of Python's handler, which ends the process."""
+    pytest.importorskip("ortools")
+    code = """
+import signal
+from nnc_func.engine.allocators import Problem
+from nnc_func.engine.allocators.cp_sat import CpSat
+CpSat()(Problem([64, 128, 64], [0, 1, 2], [2, 3, 4]))
+try:
+    signal.raise_signal(signal.SIGINT)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == "interrupted\n", done

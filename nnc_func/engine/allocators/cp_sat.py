@@ -85,6 +85,7 @@ def _solved(problem: Problem, capacity: int, steps: int, seconds: float | None) 
         offsets.append(offset)
     _apart(model, problem, offsets, unit)
     solver = cp.CpSolver()
+    solver.parameters.catch_sigint_signal = False  # it would leave interrupts fatal to the process
     solver.parameters.num_workers, solver.parameters.random_seed = 1, 0
     solver.parameters.max_deterministic_time = steps * STEP
     if seconds is not None:

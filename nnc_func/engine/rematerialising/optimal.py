@@ -175,6 +175,7 @@ class _Model:
     def solved(self, start: Sequence[int], seconds: float, workers: int) -> Solution:
         """The best of what is found and of what there was."""
         solver, problem = self.cp.CpSolver(), self.problem
+        solver.parameters.catch_sigint_signal = False  # it would leave interrupts fatal to the process
         solver.parameters.max_time_in_seconds = seconds
         solver.parameters.num_workers = workers
         state = solver.solve(self.model)
