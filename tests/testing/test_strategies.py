@@ -103,9 +103,9 @@ PURE = {op.name for op in CATALOGUE.values() if not op.effect and op.name != "to
 
 
 def test_programs_are_made_of_the_catalogue() -> None:
-    found = operators_drawn(10_000 if NIGHTLY else 100)
+    found = operators_drawn(10_000 if NIGHTLY else 300)  # which ones depends on the seed: 0.55 to 0.69 over ten
     assert set(found) <= PURE
-    assert len(found) >= (1.0 if NIGHTLY else 0.3) * len(PURE), sorted(PURE - set(found))
+    assert len(found) >= (1.0 if NIGHTLY else 0.4) * len(PURE), sorted(PURE - set(found))
 
 
 def test_programs_have_several_results_random_operators_sharing_aliases_and_updates() -> None:
