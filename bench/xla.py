@@ -189,8 +189,10 @@ def main() -> None:
                 versions[package] = version(package)
             except PackageNotFoundError:
                 versions[package] = "not installed"
-        rows = [alone(name, chosen.batch, chosen.seconds) for name in names]
-        report("xla", rows, processor=processor(), **versions)
+        rows: list[dict[str, Any]] = []
+        for name in names:  # written after each: it takes hours
+            rows.append(alone(name, chosen.batch, chosen.seconds))
+            report("xla", rows, processor=processor(), **versions)
 
 
 if __name__ == "__main__":
