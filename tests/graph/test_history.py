@@ -128,6 +128,16 @@ def test_statistics_tell_what_stood_against_a_rule_and_what_it_saved() -> None:
     assert plain.steps == ()
 
 
+def test_a_pass_saves_what_the_whole_graph_costs_less() -> None:
+    a, b, c = variable("a", (8, 8)), variable("b", (8, 8)), variable("c", (8,))
+    root = bind("tanh", bind("add", bind("matmul", a, b), c))
+    found = LAZY.optimiser.optimise([root, bind("exp", a)], measure=True)
+    count = found.statistics["fuse_matrix_product"]
+    assert found.roots[0].node.op.name == "matmul_blockwise"
+    assert count.saved.launches == 2
+    assert count.saved.bytes == 4 * (8 * 8 * 4)  # the product and the sum are neither written nor read
+
+
 def test_what_others_use_is_not_saved() -> None:
     @rule
     def from_the_right(a, b, c):

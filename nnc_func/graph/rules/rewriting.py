@@ -135,7 +135,7 @@ class Rewriting:
             if self.sides is not None and new is not old:
                 self.sides.check(each.name, each.numerics, each.fast_math, old, new)
         if self.watch is not None:
-            self.watch.passed(each.name, before, after)
+            self.watch.passed(each.name, before, after, self.tally(each.name))
 
     def _endless(self, what: str) -> RuleError:
         """Names the rules that fired most."""

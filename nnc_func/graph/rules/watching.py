@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from attrs import frozen
 
-from nnc_func.graph.node import Node, Value
+from nnc_func.graph.node import Node, Value, topological
 from nnc_func.graph.origin import Origin, told
 from nnc_func.graph.rules.cost import NOTHING, Work, freed, made, total
 from nnc_func.graph.rules.match import Compiled
@@ -148,8 +148,10 @@ class Watch:
         if mine != theirs and mine and theirs:
             self.merges.append(Merge(len(self.steps) if at is None else at, other.node, (theirs, mine)))
 
-    def passed(self, name: str, before: tuple[Value, ...], after: tuple[Value, ...]) -> None:
-        """A pass changed the roots."""
+    def passed(self, name: str, before: tuple[Value, ...], after: tuple[Value, ...], tally: Tally) -> None:
+        """A pass changed the roots: which, and what the whole graph costs less."""
+        if self.measures:
+            tally.saved = tally.saved + total(topological(before)) - total(topological(after))
         changed = [(b, a) for b, a in zip(before, after, strict=True) if a is not b]
         self.steps.append(
             Step(name, self.phase, tuple(b for b, _ in changed), tuple(a for _, a in changed), (), self.sweep)
