@@ -18,6 +18,7 @@ from nnc_func.errors import PlanError
 UNITS = {"ms": 1e-3, "s": 1.0, "min": 60.0}
 SUFFIXES = (".csv", ".json")
 ALL = "all"
+ENDLESS = 1 << 40  # steps of a search that a clock ends
 
 
 @frozen
@@ -58,16 +59,20 @@ def budget(words: str) -> dict[str, Any]:
 
 
 def with_budget(allocator: Allocator, given: Mapping[str, Any]) -> Allocator:
-    """An allocator that searches for so long; one that does not search is as it was.
+    """An allocator that searches for so long, as many steps as it can; one that does not search is as it was.
 
     Examples
     --------
     >>> with_budget(ALLOCATORS["best_fit"], {"seconds": 1.0})
     BestFit()
+    >>> with_budget(ALLOCATORS["portfolio"], {"seconds": 1.0}).seconds
+    1.0
     """
     kind: Any = type(allocator)
     known = {a.name for a in fields(kind)} if has(kind) else set()
     chosen = {name: value for name, value in given.items() if name in known}
+    if "seconds" in chosen and "steps" in known:
+        chosen["steps"] = ENDLESS
     return evolve(allocator, **chosen) if chosen else allocator  # type: ignore[misc]
 
 

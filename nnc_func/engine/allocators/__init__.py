@@ -62,6 +62,7 @@ ALLOCATORS: Mapping[str, Allocator] = Registry(  # module of this package -> its
         "lowest_first": "LowestFirst",
         "no_reuse": "NoReuse",
         "parent_reuse": "ParentReuse",
+        "peak_shaving": "PeakShaving",
         "pool_tree": "PoolTree",
         "portfolio": "Portfolio",
         "segregated_fit": "SegregatedFit",

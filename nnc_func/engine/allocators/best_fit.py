@@ -9,9 +9,11 @@ from bisect import bisect_left, insort
 from collections.abc import Sequence
 from typing import ClassVar
 
+import numpy as np
 from attrs import frozen
 
 from nnc_func.engine.allocators.base import Problem, arena_size
+from nnc_func.engine.allocators.converting import Integers
 from nnc_func.engine.allocators.greedy_by_size import GreedyBySize
 
 
@@ -34,78 +36,88 @@ class BestFit:
         """The offsets, in bytes."""
         if problem.uses is not None:
             return GreedyBySize()(problem)
-        sizes, lower, upper = problem.rounded.tolist(), problem.lower.tolist(), problem.upper.tolist()
-        forward = in_order(sizes, lower, upper)
-        if arena_size(problem, forward) == problem.max_load:
+        forward = in_order(problem.rounded, problem.lower, problem.upper)
+        needed = arena_size(problem, forward)
+        if needed == problem.max_load:
             return forward
-        backward = in_order(sizes, [-u for u in upper], [-v for v in lower])
-        return min(forward, backward, key=lambda offsets: arena_size(problem, offsets))
+        backward = in_order(problem.rounded, -problem.upper, -problem.lower)
+        return backward if arena_size(problem, backward) < needed else forward
 
 
-def in_order(sizes: Sequence[int], lower: Sequence[int], upper: Sequence[int]) -> list[int]:
-    """Offsets by best fit in the order of `lower`."""
-    offsets = [0] * len(sizes)
-    order = sorted((i for i in range(len(sizes)) if sizes[i]), key=lambda i: (lower[i], -sizes[i], i))
-    ends = sorted(order, key=lambda i: (upper[i], i))
-    holes = _Holes()
+def in_order(sizes: Integers, lower: Integers, upper: Integers) -> list[int]:
+    """Offsets by best fit in the order of `lower`.
+
+    Examples
+    --------
+    >>> in_order(np.array([64, 64, 32]), np.array([0, 0, 1]), np.array([9, 1, 2]))
+    [0, 64, 64]
+    """
+    some = np.flatnonzero(sizes)
+    order = some[np.lexsort((-sizes[some], lower[some]))]
+    ends = some[np.argsort(upper[some], kind="stable")]
+    gone, until = ends.tolist(), upper[ends].tolist()
+    size, offsets = sizes.tolist(), [0] * len(sizes)
+    holes = _Holes(int(sizes.sum()))
     freed = 0
-    for i in order:
-        while upper[ends[freed]] <= lower[i]:
-            gone = ends[freed]
-            holes.free(offsets[gone], sizes[gone])
+    for i, start in zip(order.tolist(), lower[order].tolist(), strict=True):
+        while until[freed] <= start:
+            holes.free(offsets[gone[freed]], size[gone[freed]])
             freed += 1
-        offsets[i] = holes.take(sizes[i])
+        offsets[i] = holes.take(size[i])
     return offsets
 
 
 class _Holes:
     """Free ranges below the top, by size and by both ends."""
 
-    __slots__ = ("_ends", "_sizes", "_starts", "top")
+    __slots__ = ("_mask", "_shift", "_sizes", "_starts", "_stops", "top")
 
-    def __init__(self) -> None:
+    def __init__(self, most: int) -> None:
         self.top = 0
-        self._sizes: list[tuple[int, int]] = []  # (size, start), sorted
-        self._starts: dict[int, int] = {}  # start -> size
-        self._ends: dict[int, int] = {}  # end -> start
+        self._shift = most.bit_length()
+        self._mask = (1 << self._shift) - 1
+        self._sizes: list[int] = []  # size << shift | start, sorted
+        self._starts: dict[int, int] = {}  # start -> stop
+        self._stops: dict[int, int] = {}  # stop -> start
 
     def take(self, size: int) -> int:
-        """The start of a range of that size: the smallest hole that holds it, else the top."""
-        at = bisect_left(self._sizes, (size, 0))
-        if at < len(self._sizes):
-            found, start = self._sizes[at]
-            self._remove(start, found)
-            if found > size:
-                self._add(start + size, found - size)
-            return start
-        last = self._ends.get(self.top)
-        if last is not None:  # the hole under the top grows, rather than the arena by a whole buffer
-            self._remove(last, self.top - last)
-            self.top = last + size
-            return last
-        start = self.top
-        self.top += size
+        """The start of a range of that size: the low end of the smallest hole that holds it, else the top."""
+        sizes, shift = self._sizes, self._shift
+        at = bisect_left(sizes, size << shift)
+        if at == len(sizes):
+            return self._on_top(size)
+        start = sizes.pop(at) & self._mask
+        stop, rest = self._starts.pop(start), start + size
+        if rest == stop:
+            del self._stops[stop]
+        else:
+            self._starts[rest], self._stops[stop] = stop, rest
+            insort(sizes, stop - rest << shift | rest)
+        return start
+
+    def _on_top(self, size: int) -> int:
+        """The hole under the top grows, rather than the arena by a whole buffer."""
+        start = self._stops.pop(self.top, self.top)
+        if start < self.top:
+            del self._starts[start]
+            self._remove(start, self.top)
+        self.top = start + size
         return start
 
     def free(self, start: int, size: int) -> None:
         """Give a range back, joined with the holes beside it."""
-        after = self._starts.get(start + size)
-        if after is not None:
-            self._remove(start + size, after)
-            size += after
-        before = self._ends.get(start)
-        if before is not None:
-            self._remove(before, start - before)
-            size += start - before
+        stop = start + size
+        after = self._starts.pop(stop, 0)
+        if after:
+            self._remove(stop, after)
+            stop = after
+        before = self._stops.pop(start, start)
+        if before < start:
+            self._remove(before, start)
             start = before
-        self._add(start, size)
+        self._starts[start], self._stops[stop] = stop, start
+        insort(self._sizes, stop - start << self._shift | start)
 
-    def _add(self, start: int, size: int) -> None:
-        insort(self._sizes, (size, start))
-        self._starts[start] = size
-        self._ends[start + size] = start
-
-    def _remove(self, start: int, size: int) -> None:
-        del self._sizes[bisect_left(self._sizes, (size, start))]
-        del self._starts[start]
-        del self._ends[start + size]
+    def _remove(self, start: int, stop: int) -> None:
+        sizes = self._sizes
+        del sizes[bisect_left(sizes, stop - start << self._shift | start)]

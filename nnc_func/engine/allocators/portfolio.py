@@ -13,26 +13,29 @@ from nnc_func.engine.allocators.best_fit import BestFit
 from nnc_func.engine.allocators.converting import Integers
 from nnc_func.engine.allocators.fitting import first_fit, tightest_fit
 
-SMALL, LARGE = 1024, 30_000  # buffers up to which orders are searched; and more than one pass is made
-ENOUGH = 1.01  # of the bound: of more than `SMALL` buffers, what is left is not worth what looking costs
-TOLERATED = 1.15  # of the bound, of more than `LARGE` buffers
+SMALL, LARGE = 1024, 30_000  # buffers up to which orders are searched; and lowest first is tried
+ENOUGH = 1.01  # of the bound, of more than `SMALL` buffers: what is left is not worth the slower ones
+
+Attempt = Callable[[Problem], Sequence[int]]
 
 
 @frozen
 class Portfolio:
-    """Best fit, lowest first, greedy by size, local search: whichever needs least, the first of equals.
+    """Best fit, lowest first, greedy by size, searches: whichever needs least, the first of equals.
 
-    It stops at the lower bound. Lowest first is tried up to 30,000 buffers, the search up to 1,024. Deterministic:
-    it counts steps, and looks at the clock only where `seconds` says so.
+    It stops at the lower bound. Up to 1,024 buffers a local search spends the steps; where there are three a buffer or
+    more, a branch and bound has the first half of them. Up to 30,000 lowest first is tried in two orders, then greedy
+    by size, if more than 1 % is wasted; of more, it is peak shaving alone. Deterministic: it counts steps, and looks
+    at the clock only where `seconds` says so.
 
     Attributes
     ----------
     steps
-        Orders that the local search tries, where all else leaves something to gain.
+        That searches may take, where all else leaves something to gain: orders that are tried, or buffers placed.
     seed
-        Of that search.
+        Of the local search.
     seconds
-        The search stops after so long, whatever the steps; None: never.
+        The searches stop after so long, whatever the steps; None: never.
 
     Examples
     --------
@@ -49,32 +52,50 @@ class Portfolio:
     def __call__(self, problem: Problem) -> Sequence[int]:
         """The offsets, in bytes."""
         bound = problem.max_load
-        best: Sequence[int] = BestFit()(problem)
+        best = self._first(len(problem))(problem)
         least = arena_size(problem, best)
-        for attempt in self._attempts(len(problem)):
-            if least <= bound or (len(problem) > LARGE and least <= TOLERATED * bound):
+        for above, attempt in self._attempts(len(problem)):
+            if least <= bound:
                 break
+            if least <= above * bound:
+                continue
             found = attempt(problem)
             needed = arena_size(problem, found)
             if needed < least:
                 best, least = found, needed
-            if len(problem) > SMALL and least <= ENOUGH * bound:
-                break
         return best
 
-    def _attempts(self, count: int) -> Iterator[Callable[[Problem], Sequence[int]]]:
-        from nnc_func.engine.allocators.local_search import LocalSearch
+    def _first(self, count: int) -> Attempt:
+        if count <= LARGE:
+            return BestFit()
+        from nnc_func.engine.allocators.peak_shaving import PeakShaving
+
+        return PeakShaving()
+
+    def _attempts(self, count: int) -> Iterator[tuple[float, Attempt]]:
+        """What else to try, each where the arena is more than so many times the bound."""
         from nnc_func.engine.allocators.lowest_first import LowestFirst
 
         if count <= SMALL:
-            yield LowestFirst()
+            for search in self._searches(count):
+                yield 1.0, search
         elif count <= LARGE:
-            yield LowestFirst(orders=("TWA",))
-        yield lambda problem: first_fit(problem, by_size(problem).tolist())
-        if count <= LARGE:
-            yield lambda problem: tightest_fit(problem, by_size(problem).tolist())
-        if count <= SMALL and self.steps:
-            yield LocalSearch(steps=self.steps, seed=self.seed, seconds=self.seconds)
+            for order in ("TAW", "TWA"):
+                yield 1.0, LowestFirst(orders=(order,))
+            yield ENOUGH, lambda problem: first_fit(problem, by_size(problem).tolist())
+            yield ENOUGH, lambda problem: tightest_fit(problem, by_size(problem).tolist())
+
+    def _searches(self, count: int) -> Iterator[Attempt]:
+        from nnc_func.engine.allocators.branch_and_bound import BranchAndBound
+        from nnc_func.engine.allocators.local_search import LocalSearch
+        from nnc_func.engine.allocators.lowest_first import LowestFirst
+
+        steps, seconds = self.steps, self.seconds
+        if steps >= 3 * count:
+            steps, seconds = steps // 2, seconds and seconds / 2
+            yield LowestFirst()
+            yield BranchAndBound(steps, seconds)
+        yield LocalSearch(steps=steps, seed=self.seed, seconds=seconds)
 
 
 def by_size(problem: Problem) -> Integers:

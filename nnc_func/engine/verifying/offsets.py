@@ -2,17 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from attrs import frozen
+from numpy.typing import NDArray
 
 from nnc_func.engine.allocators.problem import ALONE, FREE, Problem
 from nnc_func.engine.verifying.sweep import meeting
 from nnc_func.errors import PlanError
 
-Rectangle = tuple[int, int, int, int, int]  # low, high, lower, upper, and the buffer
+FAR = 1 << 62  # bytes: more than any arena has
+Numbers = NDArray[np.int64]
+Row = tuple[int, int, int, int, int]  # low, high, lower, upper, and the buffer
+
+
+@frozen(eq=False)
+class Rectangles:
+    """Bytes ``[low, high)`` that are taken in steps ``[lower, upper)``, and by which buffer."""
+
+    low: Numbers
+    high: Numbers
+    lower: Numbers
+    upper: Numbers
+    buffer: Numbers
+
+    def of(self, some: Any) -> Rectangles:
+        """Some of them."""
+        return Rectangles(self.low[some], self.high[some], self.lower[some], self.upper[some], self.buffer[some])
+
+    def row(self, n: int) -> Row:
+        """One of them."""
+        low, high, lower, upper, buffer = (
+            int(each[n]) for each in (self.low, self.high, self.lower, self.upper, self.buffer)
+        )
+        return low, high, lower, upper, buffer
 
 
 def verify_offsets(problem: Problem, offsets: Sequence[int] | Any) -> None:
@@ -37,34 +63,43 @@ def verify_offsets(problem: Problem, offsets: Sequence[int] | Any) -> None:
     found = np.asarray(offsets)
     if found.shape != (len(problem),) or (len(problem) and found.dtype.kind not in "iu"):
         raise PlanError(f"wanted {len(problem)} integers, one offset a buffer, given {offsets!r:.60}")
-    at = [*map(int, found.tolist())]
+    if len(found) and int(found.max()) > FAR:
+        i = int(found.argmax())
+        raise PlanError(f"buffer {problem.name(i)} is at offset {found[i]}; wanted less than 2**62")
+    at = found.astype(np.int64)
     _each(problem, at)
-    spaces = [0] * len(problem) if problem.spaces is None else problem.spaces.tolist()
-    by_space: dict[int, list[Rectangle]] = {}
-    for rectangle in _rectangles(problem, at):
-        by_space.setdefault(spaces[rectangle[4]], []).append(rectangle)
-    for rectangles in by_space.values():
-        hurt = meeting(*list(zip(*rectangles, strict=True))[:4])
+    _groups(problem, at)
+    rectangles = _rectangles(problem, at)
+    for one in _by_space(problem, rectangles):
+        hurt = meeting(one.low, one.high, one.lower, one.upper)
         if hurt is not None:
-            raise _overlap(problem, rectangles[hurt[0]], rectangles[hurt[1]])
+            raise _overlap(problem, one.row(hurt[0]), one.row(hurt[1]))
         if problem.uses is not None:
-            _side_by_side(problem, rectangles)
+            _side_by_side(problem, one)
 
 
-def _each(problem: Problem, offsets: Sequence[int]) -> None:
-    """What is to be said of buffers one by one, and of groups."""
-    alignment = problem.alignment
-    steps = [alignment] * len(offsets) if isinstance(alignment, int) else alignment.tolist()
-    sizes = problem.sizes.tolist()
-    pins = [FREE] * len(offsets) if problem.pins is None else problem.pins.tolist()
-    capacity = problem.capacity
-    for i, (offset, step, size, pin) in enumerate(zip(offsets, steps, sizes, pins, strict=True)):
-        if offset < 0 or offset % step:
-            raise PlanError(f"buffer {problem.name(i)} is at offset {offset}; wanted a multiple of {step}, 0 or more")
-        if pin not in (FREE, offset):
-            raise PlanError(f"buffer {problem.name(i)} is at offset {offset}, but pinned at {pin}")
-        if capacity is not None and offset + size > capacity:
-            raise PlanError(f"buffer {problem.name(i)} takes [{offset}, {offset + size}) of {capacity} bytes")
+def _each(problem: Problem, offsets: Numbers) -> None:
+    """What is to be said of buffers one by one."""
+    steps = problem.alignments
+    wrong = (offsets < 0) | (offsets % steps != 0)
+    if wrong.any():
+        i = int(wrong.argmax())
+        raise PlanError(
+            f"buffer {problem.name(i)} is at offset {offsets[i]}; wanted a multiple of {steps[i]}, 0 or more"
+        )
+    if problem.pins is not None:
+        wrong = (problem.pins != FREE) & (problem.pins != offsets)
+        if wrong.any():
+            i = int(wrong.argmax())
+            raise PlanError(f"buffer {problem.name(i)} is at offset {offsets[i]}, but pinned at {problem.pins[i]}")
+    if problem.capacity is not None and (offsets + problem.sizes > problem.capacity).any():
+        i = int((offsets + problem.sizes).argmax())
+        end = offsets[i] + problem.sizes[i]
+        raise PlanError(f"buffer {problem.name(i)} takes [{offsets[i]}, {end}) of {problem.capacity} bytes")
+
+
+def _groups(problem: Problem, offsets: Numbers) -> None:
+    """Those of a group are at one offset."""
     first: dict[int, int] = {}
     for i, group in enumerate(() if problem.groups is None else problem.groups.tolist()):
         other = first.setdefault(group, i)
@@ -75,30 +110,51 @@ def _each(problem: Problem, offsets: Sequence[int]) -> None:
             )
 
 
-def _rectangles(problem: Problem, offsets: Sequence[int]) -> list[Rectangle]:
+def _rectangles(problem: Problem, offsets: Numbers) -> Rectangles:
     """What is taken, gaps left out, each group as one."""
-    columns = (problem.sizes.tolist(), problem.lower.tolist(), problem.upper.tolist())
-    parts: dict[int, list[Rectangle]] = {}
+    special = np.zeros(len(problem), np.bool_)
+    special[[gap.buffer for gap in problem.gaps]] = True
+    if problem.groups is not None:
+        special |= problem.groups != ALONE
+    rows = np.array(_rows(problem, offsets, np.flatnonzero(special).tolist()), np.int64).reshape(-1, 5).T
+    plain = np.flatnonzero(~special & (problem.sizes > 0))
+    low = offsets[plain]
+    columns = (low, low + problem.sizes[plain], problem.lower[plain], problem.upper[plain], plain)
+    return Rectangles(*(np.concatenate(pair) for pair in zip(columns, rows, strict=True)))
+
+
+def _rows(problem: Problem, offsets: Numbers, buffers: Sequence[int]) -> list[Row]:
+    """The same of buffers that have gaps, or are of groups."""
     gaps: dict[int, list[Any]] = {}
     for gap in problem.gaps:
         gaps.setdefault(gap.buffer, []).append(gap)
-    found: list[Rectangle] = []
-    groups = None if problem.groups is None else problem.groups.tolist()
-    for i, (size, lower, upper) in enumerate(zip(*columns, strict=True)):
-        own = found if groups is None or groups[i] == ALONE else parts.setdefault(groups[i], [])
-        at, begin = offsets[i], lower
+    parts: dict[int, list[Row]] = {}
+    found: list[Row] = []
+    for i in buffers:
+        group = ALONE if problem.groups is None else int(problem.groups[i])
+        own = found if group == ALONE else parts.setdefault(group, [])
+        at, size, begin = int(offsets[i]), int(problem.sizes[i]), int(problem.lower[i])
         for gap in sorted(gaps.get(i, ()), key=lambda gap: gap.lower):
             own.append((at, at + size, begin, gap.lower, i))
             low, high = gap.window or (0, 0)
             own.append((at + low, at + high, gap.lower, gap.upper, i))
             begin = gap.upper
-        own.append((at, at + size, begin, upper, i))
+        own.append((at, at + size, begin, int(problem.upper[i]), i))
     for members in parts.values():
         found += _together(members)
     return [r for r in found if r[0] < r[1] and r[2] < r[3]]
 
 
-def _together(members: Sequence[Rectangle]) -> list[Rectangle]:
+def _by_space(problem: Problem, rectangles: Rectangles) -> Iterator[Rectangles]:
+    if problem.spaces is None:
+        yield rectangles
+        return
+    spaces = problem.spaces[rectangles.buffer]
+    for space in np.unique(spaces):
+        yield rectangles.of(spaces == space)
+
+
+def _together(members: Sequence[Row]) -> list[Row]:
     """From step to step all bytes between the lowest and the highest that are alive of a group."""
     found = []
     for lower, upper in pairwise(sorted({t for r in members for t in r[2:4]})):
@@ -108,22 +164,22 @@ def _together(members: Sequence[Rectangle]) -> list[Rectangle]:
     return found
 
 
-def _side_by_side(problem: Problem, rectangles: Sequence[Rectangle]) -> None:
+def _side_by_side(problem: Problem, rectangles: Rectangles) -> None:
     """No two that may run at one time overlap, at whatever steps of one order they stand."""
     uses = problem.uses
     assert uses is not None
-    low, high, _, _, buffer = np.array(rectangles, np.int64).T
+    low, high, buffer = rectangles.low, rectangles.high, rectangles.buffer
     groups = np.arange(len(problem)) - len(problem) if problem.groups is None else problem.groups
-    for n, (begin, end, _, _, i) in enumerate(rectangles):
+    for n, i in enumerate(buffer.tolist()):
         earlier = (uses.until[buffer] <= uses.before[i]).all(axis=1)
         later = (uses.until[i] <= uses.before[buffer]).all(axis=1)
         same = (buffer == i) | ((groups[buffer] == groups[i]) & (groups[i] != ALONE))
-        hurt = (low < end) & (high > begin) & ~earlier & ~later & ~same
+        hurt = (low < high[n]) & (high > low[n]) & ~earlier & ~later & ~same
         if hurt.any():
-            raise _overlap(problem, rectangles[n], rectangles[int(hurt.argmax())])
+            raise _overlap(problem, rectangles.row(n), rectangles.row(int(hurt.argmax())))
 
 
-def _overlap(problem: Problem, one: Rectangle, other: Rectangle) -> PlanError:
+def _overlap(problem: Problem, one: Row, other: Row) -> PlanError:
     first, second = sorted((one, other), key=lambda r: r[4])
     when = max(one[2], other[2])
     alive = f"both alive from step {when} on" if when < min(one[3], other[3]) else "which may be alive at one time"

@@ -7,10 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from nnc_func.engine.plan import ARENA, Buffer, Plan
 from nnc_func.errors import PlanError
 
 WORD = 512  # bits
+Numbers = Sequence[int] | NDArray[np.int64]
 
 
 def check_arena(plan: Plan) -> None:
@@ -42,9 +46,7 @@ def _sweep(buffers: Sequence[Buffer], numbers: list[int]) -> None:
         raise _overlap(buffers, numbers[hurt[0]], numbers[hurt[1]])
 
 
-def meeting(
-    lows: Sequence[int], highs: Sequence[int], lowers: Sequence[int], uppers: Sequence[int]
-) -> tuple[int, int] | None:
+def meeting(lows: Numbers, highs: Numbers, lowers: Numbers, uppers: Numbers) -> tuple[int, int] | None:
     """Two rectangles of bytes ``[low, high)`` and steps ``[lower, upper)`` that overlap; None: no two do.
 
     It walks through time with those alive in the order of their offsets: a newcomer can only meet its neighbours.
@@ -54,10 +56,11 @@ def meeting(
     >>> meeting([0, 32, 0], [64, 96, 64], [0, 1, 2], [2, 3, 4])
     (0, 1)
     """
-    by_offset = sorted(range(len(lows)), key=lows.__getitem__)
-    low, high, lower, upper = ([each[n] for n in by_offset] for each in (lows, highs, lowers, uppers))
-    starts = sorted(range(len(by_offset)), key=lower.__getitem__)
-    ends = sorted(range(len(by_offset)), key=upper.__getitem__)
+    order = np.argsort(lows, kind="stable")
+    columns = [np.asarray(each, np.int64)[order] for each in (lows, highs, lowers, uppers)]
+    starts, ends = (np.argsort(each, kind="stable").tolist() for each in columns[2:])
+    low, high, lower, upper = (each.tolist() for each in columns)
+    by_offset = order.tolist()
     alive = _Ranks(len(by_offset))
     gone, first = 0, upper[ends[0]] if ends else 0
     for rank in starts:
