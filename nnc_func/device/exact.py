@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from fractions import Fraction
-from functools import partial, reduce
+from functools import lru_cache, partial, reduce
 from operator import attrgetter
 from random import Random
 from typing import Any, ClassVar
@@ -35,6 +35,7 @@ OPAQUE = (
 )  # fmt: skip
 
 
+@lru_cache(4096)
 def fraction_of(number: float) -> Fraction:
     """The number; or the simplest fraction that rounds to it, since 0.1 stands for a tenth.
 
@@ -250,9 +251,8 @@ class ExactNamespace:
         numbers = host.ravel().tolist()
         if host.dtype == object and any(type(n) is float for n in numbers):
             raise DeviceError("what was computed is not rational: a root, or a power with a broken exponent")
-        elements = np.empty(host.shape, object)
-        elements.ravel()[...] = [self.number(n) for n in numbers]
-        return ExactArray(elements, wanted, self)
+        elements = np.fromiter(map(self.number, numbers), object, len(numbers))
+        return ExactArray(elements.reshape(host.shape), wanted, self)
 
 
 def _unwrapped(value: Any) -> Any:
@@ -317,14 +317,14 @@ class Exact(ArrayDevice):
         DeviceError
             It is NaN or infinite.
         """
+        if type(value) is (Residue if self.modular else Fraction):
+            return value
         if isinstance(value, float):
             if not np.isfinite(value):
                 raise DeviceError(f"{value} is no exact number")
             value = fraction_of(value)
         if not self.modular:
             return Fraction(value)
-        if isinstance(value, Residue):
-            return value
         exact = Fraction(value)
         return Residue(exact.numerator * pow(exact.denominator, -1, PRIME), self.opaque)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,18 @@ from nnc_func.errors import NncError
 from nnc_func.facets import places, shapes
 from nnc_func.graph.leaves import CONSTANT, INPUT
 from nnc_func.graph.node import Node, Value
-from nnc_func.graph.rules.pattern import Apply, Constant, Full, Nonnegative, Param, Scalar, Tensor, parts, variables
+from nnc_func.graph.rules.pattern import (
+    Apply,
+    Constant,
+    Full,
+    Nonnegative,
+    Param,
+    Scalar,
+    Shaped,
+    Tensor,
+    parts,
+    variables,
+)
 from nnc_func.graph.rules.rule import Pass, Rewriter, Rule
 from nnc_func.op import Catalogue, Op
 
@@ -27,6 +38,7 @@ NUMBERS = (0.0, 1.0, 2.0, -1.0, 0.5, 0.25, -0.0, 3.0, -0.125, 10.0, 0.1, 0.3, -0
 FINITE = (0.0, 1.0, -1.0, 2.0, 3.0, 0.5, -0.0, -2.5, 0.1, 0.7)
 ODD = 3  # one in so many graphs has elements where arithmetic ends
 FIRST = (len(DTYPES), ODD)  # counts of the first choices: the dtype, and whether elements are odd
+ODD_ONES = 7  # of the floating elements where arithmetic ends, which come first
 LABELS = ("x", "y", "z", "u", "v", "w")
 TRIES = 8  # shapes and parameters that are tried so that an operator gives a wanted shape
 
@@ -85,7 +97,7 @@ class Making:
         self.made: dict[int, Value] = {}
         self.params: dict[int, Any] = {}
         self.base: Shape | None = None  # what shapes of operands broadcast to
-        self.above: set[int] = set()  # parts whose shape follows from one that has been made
+        self.above: frozenset[int] = frozenset()  # parts whose shape follows from one that has been made
         self.dtype = self.pick(DTYPES)
         self.special = self.chance(ODD)
 
@@ -117,17 +129,10 @@ class Making:
 
     def instance(self, lhs: Apply) -> Value:
         """A graph that the pattern may match."""
-        leading = next(
-            (
-                p
-                for p in parts(lhs)
-                if isinstance(p, Apply) and p.op.samples.relation == "cases" and p.op.shape is not shapes.broadcast
-            ),
-            None,
-        )
+        leading, above = _leading(lhs)
         if leading is not None:
             self.base = self.part(leading, None).shape
-            self.above = {id(p) for p in parts(lhs) if p is not leading and any(q is leading for q in parts(p))}
+            self.above = above
         return self.part(lhs, None)
 
     def part(self, part: Any, hint: Shape | None, dtype: str | None = None) -> Value:
@@ -135,7 +140,7 @@ class Making:
         if id(part) in self.made and not self.chance(12):
             return self.made[id(part)]
         if isinstance(part, Tensor):
-            found = self.tensor(hint, dtype)
+            found = self.tensor(part.shape if isinstance(part, Shaped) else hint, dtype)
         elif isinstance(part, Constant):
             found = self.constant(hint, dtype)
         elif isinstance(part, Nonnegative):
@@ -258,10 +263,10 @@ class Making:
         size = int(np.prod(shape))
         odd = self.special and size > 0 and self.chance(2)
         listed = elements_of(dtype, self.special and not odd)
-        start = self.choose(len(listed))
+        start = self.choose(ODD_ONES if self.special and not odd and dtype.kind in "fc" else len(listed))
         found = listed[(start + self.choose(4) * np.arange(size)) % len(listed)]
         if odd:
-            found[self.choose(size)] = self.pick(elements_of(dtype, True))
+            found[self.choose(size)] = self.pick(elements_of(dtype, True)[: ODD_ONES if dtype.kind in "fc" else None])
         return found.reshape(shape)
 
     def constant(self, hint: Shape | None, wanted: str | None = None) -> Value:
@@ -333,6 +338,15 @@ def elements_of(dtype: np.dtype[Any], special: bool) -> Any:
         bounds = [float(n) for n in (limits_of.max, limits_of.tiny, limits_of.smallest_subnormal)]
         listed = [np.nan, np.inf, -np.inf, -0.0, *bounds, *FINITE]
     return np.array(listed, dtype)
+
+
+@lru_cache(1024)
+def _leading(lhs: Apply) -> tuple[Apply | None, frozenset[int]]:
+    """A part whose operands must fit each other, if there is one, and the parts above it."""
+    applied = (p for p in parts(lhs) if isinstance(p, Apply) and p.op.samples.relation == "cases")
+    leading = next((p for p in applied if p.op.shape is not shapes.broadcast), None)
+    above = (id(p) for p in parts(lhs) if p is not leading and any(q is leading for q in parts(p)))
+    return leading, frozenset(above)
 
 
 @cache

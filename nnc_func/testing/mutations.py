@@ -35,6 +35,9 @@ PAIRS = (
 )  # fmt: skip
 
 
+SYMMETRIC = frozenset(("hypot", "logaddexp"))  # though they do not say that they commute
+
+
 def neighbours(op: Op, ops: Catalogue) -> Iterator[Op]:
     """Operators that are easily taken for this one.
 
@@ -71,7 +74,8 @@ class Mutation:
     of
         The rule's name; of one of a family with its operator.
     kind
-        ``"condition"``, ``"operands"``, ``"parameter"``, ``"constant"``, ``"numerics"`` or ``"operator"``.
+        ``"condition"``, ``"operands"``, ``"parameter"``, ``"constant"``, ``"operator"``; ``"numerics"``: it says that
+        it keeps to more than it does; ``"claim"``: it says that it keeps to less.
     text
         What was done.
     rule
@@ -104,6 +108,7 @@ def mutations(rule: AnyRule, ops: Catalogue, members: int | None = None) -> Iter
     subtract_negative: x for y in (x + y)
     """
     found: list[Any] = list(rule.instances(ops))
+    own = set(map(str, found))  # another one of a family is no mutation
     for kind, text, made in (*_numerics(found), *_conditions(found)):
         yield Mutation(rule.name, kind, text, _family(rule, made))
     every = max(1, len(found) // members) if members else 1
@@ -111,7 +116,7 @@ def mutations(rule: AnyRule, ops: Catalogue, members: int | None = None) -> Iter
         name = f"{rule.name}[{each.lhs.op.name}]" if len(found) > 1 else rule.name
         told = set()
         for kind, text, one in _altered(each, ops):
-            if text not in told:
+            if text not in told and (not isinstance(one, Rule) or str(one) not in own):
                 told.add(text)
                 yield Mutation(name, kind, text, _family(rule, [one]))
 
@@ -143,10 +148,14 @@ def _numerics(family: list[Any]) -> Iterator[tuple[str, str, list[Any]]]:
         own = [r for r in family if r.numerics == level]
         others = {EXACT: (SIGNED_ZERO,), SIGNED_ZERO: (EXACT, ROUNDING)}.get(level, (SIGNED_ZERO,))
         for other in others:
-            yield "numerics", f"{other} for {level}", [evolve(r, numerics=other) for r in own]
+            yield (
+                "claim" if other > level else "numerics",
+                f"{other} for {level}",
+                [evolve(r, numerics=other) for r in own],
+            )
     for fast in sorted({r.fast_math for r in family}):
         changed = [evolve(r, fast_math=not fast) for r in family if r.fast_math is fast]
-        yield "numerics", "without fast math" if fast else "with fast math", changed
+        yield "numerics" if fast else "claim", "without fast math" if fast else "with fast math", changed
 
 
 def _altered(rule: Any, ops: Catalogue) -> Iterator[Made]:
@@ -164,7 +173,8 @@ def _altered(rule: Any, ops: Catalogue) -> Iterator[Made]:
 def _sides(rule: Rule, ops: Catalogue) -> Iterator[Made]:
     """Other right sides; other left sides where the right one is only a variable."""
     bound = {id(p) for p in parts(rule.lhs)}
-    own = [p for p in parts(rule.rhs) if id(p) not in bound and isinstance(p, (Apply, Full, Computed))]
+    inside = {id(q) for p in parts(rule.rhs) if isinstance(p, Computed) for q in p.of}  # seen by its function alone
+    own = [p for p in parts(rule.rhs) if id(p) not in bound | inside and isinstance(p, (Apply, Full, Computed))]
     if own:
         for part in own:
             for kind, text, other in _parts(part, ops, rule):
@@ -205,7 +215,7 @@ def _operators(part: Apply, ops: Catalogue) -> Iterator[Made]:
 
 def _operands(part: Apply, rule: Rule) -> Iterator[Made]:
     args = part.args
-    if not part.op.has("commutative"):
+    if not part.op.has("commutative") and part.op.name not in SYMMETRIC:
         for i in range(len(args) - 1):
             if args[i] is not args[i + 1]:
                 swapped = (*args[:i], args[i + 1], args[i], *args[i + 2 :])

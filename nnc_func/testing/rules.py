@@ -6,7 +6,7 @@ whether it fires at all, saves anything and comes to an end, and whether its con
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attrs import evolve, frozen
@@ -14,6 +14,7 @@ from attrs import evolve, frozen
 from nnc_func.errors import RuleError
 from nnc_func.facets.samples import EXACT as BITWISE
 from nnc_func.graph.node import topological
+from nnc_func.graph.origin import attributed, origin
 from nnc_func.graph.rules.conditions import SOUNDNESS
 from nnc_func.graph.rules.rule import EXACT, SIGNED_ZERO, AnyRule, Numerics, Pass, Rewriter, Rule
 from nnc_func.testing.choices import Choices, Found, search, shrunk
@@ -32,6 +33,7 @@ EITHER_ZERO = frozenset(("maximum", "minimum", "max", "min", "relu", "clip", "ma
 """Operators of which it depends on the kernel whether 0.0 or -0.0 is the larger."""
 
 Drawn = tuple[Any, Instance, Outcome]
+_NONE: Mapping[Any, Any] = {}
 
 
 # --- what is found -------------------------------------------------------------------------------------
@@ -130,7 +132,7 @@ def examined(rule: AnyRule, stack: Any, *, examples: int = 300) -> Report:
     """As `check_rule`, but what is wrong is in the report."""
     operator = getattr(stack, "operator", stack)
     checking = Checking(rule, operator, examples)
-    with quiet():
+    with quiet(), attributed(origin()):
         fault = checking.fault() or (checking.fault_on_programs() if isinstance(rule, Pass) else None)
         if fault is not None:
             return checking.report(*fault)
@@ -191,22 +193,27 @@ class Checking:
         found = on_programs(self.rule, self.trial.builder, max(1, self.examples // PROGRAMS))
         return (found.counterexample, found.nodes) if found.counterexample else None
 
-    def drawn(self, family: Sequence[Any], choose: Choices) -> Drawn | None:
-        """A rule, a graph for it and what becomes of that; None where what was drawn does not go together."""
+    def drawn(self, family: Sequence[Any], choose: Choices, stricter: Mapping[Any, Any] = _NONE) -> Drawn | None:
+        """A rule, a graph for it and what becomes of that; None where what was drawn does not go together.
+
+        Where a stricter rule fires too, that is told nowhere: of the graph nothing is learned about the difference.
+        """
         drawn = made(tuple(family), self.operator, choose)
         if drawn is None:
             return None
         rule, instance = drawn
+        if rule in stricter and self.trial.fires(stricter[rule], instance.root):
+            return rule, instance, Outcome()
         outcome, whole = self.trial.outcome(rule, instance), self.whole.get(rule)
         if outcome.why.startswith(FAILS) and whole and self.trial.attempt(whole, instance.root) is None:
             outcome = Outcome()  # an empty result, say, of which nothing need be computed
         return rule, instance, outcome
 
-    def wrong(self, family: Sequence[Any]) -> Any:
-        """What finds graphs on which a rule of the family is wrong."""
+    def wrong(self, family: Sequence[Any], stricter: Mapping[Any, Any] = _NONE) -> Any:
+        """What finds graphs on which a rule of the family is wrong, and the stricter one does not fire."""
 
         def test(choose: Choices) -> tuple[Drawn, tuple[int, ...]] | None:
-            drawn = self.drawn(family, choose)
+            drawn = self.drawn(family, choose, stricter)
             return (drawn, size_of(drawn[1])) if drawn is not None and drawn[2].why else None
 
         return test
@@ -238,8 +245,8 @@ class Checking:
         """Soundness conditions that may be taken away."""
         found = []
         for i in range(max(len(_conditions(r)) for r in self.family)):
-            weaker = [r.without(r.conditions[i]) for r in self.family if len(_conditions(r)) > i]
-            if search(self.wrong(weaker), self.thorough, first=FIRST) is None:
+            weaker = {r.without(r.conditions[i]): r for r in self.family if len(_conditions(r)) > i}
+            if search(self.wrong(tuple(weaker), weaker), self.thorough, first=FIRST) is None:
                 found.append(str(_conditions(self.family[0])[i]))
         return tuple(found)
 

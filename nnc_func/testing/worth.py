@@ -7,8 +7,10 @@ from typing import Any
 
 from nnc_func.graph.leaves import CONSTANT, INPUT
 from nnc_func.graph.node import Node, topological
+from nnc_func.graph.rules.rule import Pass
 from nnc_func.testing.counterexamples import Work, code, work
 from nnc_func.testing.instances import Instance
+from nnc_func.testing.rewrites import applied
 
 
 def never_saves(trial: Any, drawn: Sequence[tuple[Any, Instance, Any]]) -> list[str]:
@@ -34,10 +36,10 @@ def repeats_work(trial: Any, drawn: Iterable[tuple[Any, Instance]]) -> list[str]
     found: list[tuple[Instance, Node, Any, Work, Work]] = []
     for rule, instance in drawn:
         for inner in _inner(instance.root):
-            new = trial.attempt(rule, instance.root, lambda value, inner=inner: 1 + (value.node is inner))
+            new, shared = _beside(trial, rule, instance.root, inner)
             if new is None or inner.aval.size == 0:
                 continue
-            before, after = work([instance.root, inner]), work([new, inner])
+            before, after = work([instance.root, inner]), work([new, shared])
             if after.launches < before.launches or after.flops <= before.flops:
                 return []
             found.append((instance, inner, new, before, after))
@@ -50,6 +52,15 @@ def repeats_work(trial: Any, drawn: Iterable[tuple[Any, Instance]]) -> list[str]
     ]
 
 
+def _beside(trial: Any, rule: Any, root: Node, inner: Node) -> tuple[Any, Any]:
+    """What the root becomes where a node on the way to it is used by others too, and what becomes of that."""
+    if isinstance(rule, Pass):
+        found: Any = applied(rule, trial.builder, (root, inner))
+        return found or (None, inner)
+    return trial.attempt(rule, root, lambda value: 1 + (value.node is inner)), inner
+
+
 def _inner(root: Node) -> list[Node]:
     """What is computed on the way to the root."""
-    return [n for n in topological([root]) if n is not root and n.op not in (INPUT, CONSTANT) and n.args]
+    met = topological([root])
+    return [n for n in met if n is not root and n.op not in (INPUT, CONSTANT) and n.args and not n.op.several]

@@ -140,7 +140,7 @@ def fuse_what_is_asked_for(roots, order, builder):
 
 @whole_graph(samples=(_product_added,))
 def exchange_all(roots, order, builder):
-    """Operands of sums are exchanged, each time anew."""
+    """Operands of products are exchanged, each time anew."""
     done: dict[Any, Any] = {}
     times = 0
     for node in order:

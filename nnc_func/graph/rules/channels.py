@@ -52,7 +52,7 @@ class _Laying:
         """The node on what its operands have become."""
         args = tuple(now(self.done, a) for a in node.args)
         if node.op is conv2d and self._is_laid(node, args):
-            self.convolutions += 1
+            self.convolutions += node.args[0].aval.layout != INNERMOST
             args = (self.ordered(args[0], INNERMOST), *args[1:])
         elif node.op.layout in (layouts.common, layouts.shared) and not node.op.several:
             full = {a for a in args if node.op is concat or a.aval.shape == node.aval.shape}

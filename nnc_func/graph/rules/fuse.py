@@ -17,9 +17,11 @@ from nnc_func.declaration import Items
 from nnc_func.facets.dims import known, product
 from nnc_func.facets.shapes import normalise_axes
 from nnc_func.graph.node import Node, Value
+from nnc_func.graph.ops import CATALOGUE as OPS
 from nnc_func.graph.ops.fused import blockwise, blockwise_several
 from nnc_func.graph.ops.steps import is_own, is_reduction, over_blocks, step_kernel, told
 from nnc_func.graph.origin import merged
+from nnc_func.graph.rules.pattern import Shaped, Tensor
 from nnc_func.graph.rules.rule import EXACT, Pass
 from nnc_func.op import Op
 
@@ -307,7 +309,8 @@ class Fusion(Pass):
 
     def from_size(self, least: int) -> Fusion:
         """The pass for values of so many bytes or more."""
-        return evolve(self, least=least, function=partial(_fused, least=least), wants=partial(_wants, least=least))
+        function, wants = partial(_fused, least=least), partial(_wants, least=least)
+        return evolve(self, least=least, function=function, wants=wants, samples=(_chain, _centred_rows))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (self.least,)
@@ -317,6 +320,20 @@ def _restored(least: int) -> Fusion:
     return fuse_elementwise if least == LEAST else fuse_elementwise.from_size(least)
 
 
+def _chain() -> Any:
+    x, y = Tensor("x"), Tensor("y")
+    return OPS["sqrt"](OPS["maximum"]((x * y + x) * x - y / 2, 0)) + y
+
+
+def _centred_rows() -> Any:
+    x = Tensor("x")
+    return OPS["exp"](x - OPS["max"](x, axis=-1, keepdims=True)) * 2
+
+
+def _large_chain() -> Any:
+    return OPS["abs"](Shaped("x", (1 << 19,)) + 1)
+
+
 fuse_elementwise = Fusion(
     "fuse_elementwise",
     "Large results of elementwise operators, and reductions of rows of them, are computed together, block by block.",
@@ -324,5 +341,6 @@ fuse_elementwise = Fusion(
     EXACT,
     False,
     __name__,
-    wants=partial(_wants, least=LEAST),
+    (_large_chain,),
+    partial(_wants, least=LEAST),
 )

@@ -13,6 +13,7 @@ from nnc_func.graph.ops.losses import softmax
 from nnc_func.graph.ops.matmul_fused import matmul_blockwise
 from nnc_func.graph.origin import merged
 from nnc_func.graph.rules.fuse import now
+from nnc_func.graph.rules.pattern import Shaped
 from nnc_func.graph.rules.rule import ROUNDING, whole_graph
 
 LEAST = 1 << 18  # bytes of the scores of one head: fewer stay in the caches anyway
@@ -48,7 +49,14 @@ def _wants(order: list[Node], builder: Any) -> bool:
     return ops.get(attention_blockwise.name) is attention_blockwise and any(n.op is softmax for n in order)
 
 
-@whole_graph(numerics=ROUNDING, wants=_wants)  # products of some rows are rounded otherwise than those of all
+def _attention() -> Any:
+    scores = Shaped("q", (256, 2)) @ Shaped("k", (2, 256))
+    return softmax(scores, axis=-1) @ Shaped("v", (256, 1))
+
+
+@whole_graph(
+    numerics=ROUNDING, wants=_wants, samples=(_attention,)
+)  # products of some rows are rounded otherwise than those of all
 def fuse_attention(roots: tuple[Value, ...], order: list[Node], builder: Any) -> Any:
     """Products with softmaxes of products, which nothing else uses, never have all scores in memory."""
     uses: dict[Node, int] = {}

@@ -15,8 +15,10 @@ from nnc_func.graph.ops.matmul_fused import accepts as multiplies
 from nnc_func.graph.ops.matmul_fused import matmul_blockwise
 from nnc_func.graph.ops.pool import max_pool2d
 from nnc_func.graph.ops.steps import is_reduction, told
+from nnc_func.graph.ops.transcendental import tanh
 from nnc_func.graph.origin import merged
 from nnc_func.graph.rules.fuse import MOST, is_step
+from nnc_func.graph.rules.pattern import Shaped
 from nnc_func.graph.rules.rule import ROUNDING, whole_graph
 
 
@@ -109,13 +111,23 @@ def _finished(roots: tuple[Value, ...], order: list[Node], builder: Any, op: Any
     return {last: _fused(*group, builder, by) for last, group in groups.items()}, len(groups)
 
 
-@whole_graph(numerics=ROUNDING)  # products of blocks are rounded otherwise than those of the convolution's kernel
+def _rectified_convolution() -> Any:
+    return relu(conv2d(Shaped("x", (1, 3, 4, 8)), Shaped("w", (2, 2, 8, 2))) + Shaped("b", (2,)))
+
+
+def _squashed_product() -> Any:
+    return tanh(Shaped("x", (3, 2)) @ Shaped("w", (2, 4)) + Shaped("b", (4,)))
+
+
+@whole_graph(
+    numerics=ROUNDING, samples=(_rectified_convolution,)
+)  # products of blocks are rounded otherwise than those of the convolution's kernel
 def fuse_convolution(roots: tuple[Value, ...], order: list[Node], builder: Any) -> Any:
     """Elementwise operators that follow a convolution, and that alone, are computed with it, in the caches."""
     return _finished(roots, order, builder, conv2d, conv2d_blockwise, convolves)
 
 
-@whole_graph(numerics=ROUNDING)  # another kernel may be chosen for the product
+@whole_graph(numerics=ROUNDING, samples=(_squashed_product,))  # another kernel may be chosen for the product
 def fuse_matrix_product(roots: tuple[Value, ...], order: list[Node], builder: Any) -> Any:
     """Elementwise operators that follow a matrix product, and that alone, are computed where it is."""
     return _finished(roots, order, builder, matmul, matmul_blockwise, multiplies)

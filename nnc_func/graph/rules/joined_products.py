@@ -14,10 +14,11 @@ from nnc_func.graph.node import Node, Value
 from nnc_func.graph.ops import CATALOGUE as OPS
 from nnc_func.graph.rules.joining import adjacent, joined, piece_of
 from nnc_func.graph.rules.parts import terms
+from nnc_func.graph.rules.pattern import Shaped
 from nnc_func.graph.rules.rule import REASSOCIATION, ROUNDING, whole_graph
 from nnc_func.graph.rules.substituting import users_of
 
-matmul, add, total, split = OPS["matmul"], OPS["add"], OPS["sum"], OPS["split"]
+matmul, add, total, split, slice_ = OPS["matmul"], OPS["add"], OPS["sum"], OPS["split"], OPS["slice"]
 LEAST = 3  # terms: two products and one sum are no more than one product and two joins
 NEAR = 32  # nodes among which one looks for what makes a product wait for another
 WORTH = 4  # multiplications for each number that is copied, at least
@@ -104,7 +105,12 @@ def _sums(listed: list[Value], users: Users, sides: dict[Any, Any]) -> list[tupl
     return found
 
 
-@whole_graph(numerics=REASSOCIATION)
+def _added_products() -> Any:
+    first, second, third = (Shaped(f"x{i}", (8, 2)) @ Shaped(f"w{i}", (2, 8)) for i in range(3))
+    return (first + second) + third
+
+
+@whole_graph(numerics=REASSOCIATION, samples=(_added_products,))
 def multiply_added_products_at_once(roots: tuple[Value, ...], order: list[Node], builder: Any) -> Any:
     """Matrix products that are added up are one product, of their operands side by side."""
     if sum(n.op is add and any(a.node.op is matmul for a in n.args) for n in order) < LEAST - 1:
@@ -260,7 +266,19 @@ def _by_start(group: list[Node], own: int) -> list[Node]:
     return [n for _, n in sorted(zip(pieces, group, strict=True), key=lambda pair: pair[0].start)]  # type: ignore[union-attr]
 
 
-@whole_graph(numerics=ROUNDING)
+def _products_with_one() -> Any:
+    x = Shaped("x", (8, 2))
+    first, second, third, fourth = (x @ Shaped(f"w{i}", (2, 3)) for i in range(4))
+    return (first - second) * (third - fourth)
+
+
+def _products_of_halves() -> Any:
+    x, w = Shaped("x", (4, 2)), Shaped("w", (2, 3))
+    first, second = (slice_(x, starts=(i, 0), stops=(i + 2, 2), steps=(1, 1)) for i in (0, 2))
+    return (first @ w) - (second @ w)
+
+
+@whole_graph(numerics=ROUNDING, samples=(_products_with_one, _products_of_halves))
 def multiply_by_shared_operand_at_once(roots: tuple[Value, ...], order: list[Node], builder: Any) -> Any:
     """Matrix products that share an operand are parts of one product, of the other operands side by side."""
     groups = [(_apart(_by_start(group, own)), own) for group, own in _sharing(order)]

@@ -15,7 +15,7 @@ from nnc_func.facets.shapes import normalise_axis
 from nnc_func.graph.node import Node, Value
 from nnc_func.graph.ops import CATALOGUE as OPS
 from nnc_func.graph.rules.conditions import same_aval, that
-from nnc_func.graph.rules.pattern import Param, computed, shape_of
+from nnc_func.graph.rules.pattern import Param, Shaped, computed, shape_of
 from nnc_func.graph.rules.rule import rewrite, rewriter, rule, whole_graph
 from nnc_func.op import Op
 
@@ -178,7 +178,13 @@ def _reshaped_before(part: Value, reshaped: Node, made: dict[Node, Node], builde
     return made[node].result(part.index)
 
 
-@whole_graph()
+def _reshaped_parts():
+    x = Shaped("x", (2, 4, 3))
+    first, second = (reshape(split(x, sections=2, axis=1), shape=(2, 6)) for _ in range(2))
+    return first - second
+
+
+@whole_graph(samples=(_reshaped_parts,))
 def reshape_before_split(roots: tuple[Value, ...], order: list[Node], builder: Any) -> Any:
     """A tensor, parts of which are reshaped alike, is reshaped before it is split: no part is copied for it then."""
     reshaped = [n for n in order if n.op in RESHAPING and n.args[0].node.op is split]

@@ -7,6 +7,7 @@ from typing import Any
 from nnc_func.facets.dims import known
 from nnc_func.graph.node import Node, Value
 from nnc_func.graph.ops import CATALOGUE as OPS
+from nnc_func.graph.rules.pattern import Shaped
 from nnc_func.graph.rules.rule import REASSOCIATION, whole_graph
 from nnc_func.graph.rules.substituting import users_of
 
@@ -90,7 +91,16 @@ def _multiplied(factors: list[Factor], best: dict[tuple[int, int], Plan], builde
     return made[0, len(factors)][0]
 
 
-@whole_graph(numerics=REASSOCIATION)
+def _three_factors() -> Any:
+    return (Shaped("x", (4, 2)) @ Shaped("y", (2, 4))) @ Shaped("z", (4, 1))
+
+
+def _four_factors() -> Any:
+    inner = matmul(Shaped("y", (5, 2)), Shaped("z", (5, 3)), transpose_a=True)
+    return Shaped("x", (4, 2)) @ (inner @ Shaped("w", (3, 1)))
+
+
+@whole_graph(numerics=REASSOCIATION, fast_math=True, samples=(_three_factors, _four_factors))
 def order_matrix_chain(roots: tuple[Value, ...], order: list[Node], builder: Any) -> Any:
     """Matrix products that follow each other are done in the order that takes the fewest multiplications."""
     if not any(n.op is matmul and any(a.node.op is matmul for a in n.args) for n in order):

@@ -11,10 +11,11 @@ from nnc_func.facets.dims import known
 from nnc_func.graph.node import Node, Value
 from nnc_func.graph.ops import CATALOGUE as OPS
 from nnc_func.graph.rules.conditions import same_aval, that
-from nnc_func.graph.rules.pattern import Param, computed
+from nnc_func.graph.rules.pattern import Param, Shaped, computed
 from nnc_func.graph.rules.rule import SIGNED_ZERO, rewrite, rule, whole_graph
 
 slice_, assemble, add, expand_dims = OPS["slice"], OPS["assemble"], OPS["add"], OPS["expand_dims"]
+concat, stack = OPS["concat"], OPS["stack"]
 
 # --- slices of slices ----------------------------------------------------------------------------------
 
@@ -111,7 +112,17 @@ def _shown(value: Value, box: Box, found: Box, builder: Any) -> Any:
     return builder.apply(expand_dims, (value,), {"axis": dropped}) if dropped else value
 
 
-@whole_graph()
+def _parts_of_joined():
+    joined = concat(Shaped("x", (2, 3)), Shaped("y", (2, 3)), axis=0)
+    inside, across = (slice_(joined, starts=(i, 1), stops=(i + 2, 3), steps=(1, 1)) for i in (2, 1))
+    return inside - across
+
+
+def _part_of_stacked():
+    return slice_(stack(Shaped("x", (3,)), Shaped("y", (3,)), axis=1), starts=(0, 1), stops=(2, 2), steps=(1, 1))
+
+
+@whole_graph(samples=(_parts_of_joined, _part_of_stacked))
 def read_parts(roots: tuple[Value, ...], order: list[Node], builder: Any) -> Any:
     """A slice that lies in one part of what is put together is a slice of that part."""
     if not any(n.op is slice_ and _part_shown(n, builder) is not None for n in order):
@@ -229,7 +240,19 @@ def _summed(groups: list[Any], node: Node, found: dict[Node, Any], builder: Any)
     return total
 
 
-@whole_graph(numerics=SIGNED_ZERO)
+def _placed(name: str, n: int, offset: int, stride: int = 1) -> Any:
+    return assemble(Shaped(name, (n,)), shape=(5,), offsets=((offset,),), strides=((stride,),), fill=0)
+
+
+def _apart_and_added(z):
+    return (_placed("x", 2, 0) + _placed("y", 2, 3)) + z
+
+
+def _interleaved_and_added():
+    return _placed("x", 2, 1, 2) + (_placed("y", 3, 0, 2) + _placed("z", 3, 1))
+
+
+@whole_graph(numerics=SIGNED_ZERO, samples=(_apart_and_added, _interleaved_and_added))
 def join_added_parts(roots: tuple[Value, ...], order: list[Node], builder: Any) -> Any:
     """Tensors that are zero but for parts, which are apart, and that are added up, are put together at once."""
     if sum(n.op is assemble for n in order) < 2:

@@ -40,6 +40,13 @@ class Tensor(Pattern):
 
 
 @frozen(eq=False, slots=True)
+class Shaped(Tensor):
+    """A tensor of a given shape, in the samples of a rule: graphs that are drawn from them have it so."""
+
+    shape: tuple[int, ...]
+
+
+@frozen(eq=False, slots=True)
 class Scalar(Pattern):
     """Matches a constant all of whose elements are one real number; as a parameter it is that number."""
 
