@@ -38,7 +38,7 @@ NUMBERS = (0.0, 1.0, 2.0, -1.0, 0.5, 0.25, -0.0, 3.0, -0.125, 10.0, 0.1, 0.3, -0
 FINITE = (0.0, 1.0, -1.0, 2.0, 3.0, 0.5, -0.0, -2.5, 0.1, 0.7)
 ODD = 3  # one in so many graphs has elements where arithmetic ends
 FIRST = (len(DTYPES), ODD)  # counts of the first choices: the dtype, and whether elements are odd
-ODD_ONES = 7  # of the floating elements where arithmetic ends, which come first
+ODD_ONES = 7  # of the floating elements where arithmetic ends: `elements_of` has them first
 LABELS = ("x", "y", "z", "u", "v", "w")
 TRIES = 8  # shapes and parameters that are tried so that an operator gives a wanted shape
 

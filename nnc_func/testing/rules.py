@@ -26,7 +26,7 @@ from nnc_func.testing.worth import never_saves, repeats_work
 
 FIRES = 0.05  # of its own instances, at least
 KEPT = 30  # graphs on which it fired that are looked at again
-THOROUGH = 1200  # graphs at least that are drawn to learn whether something is needed, or four times the examples
+THOROUGH = 2400  # graphs at least that are drawn to learn whether something is needed, or four times the examples
 PROGRAMS = 6  # times fewer random programs than graphs: they are larger
 OPTIMISED = 6  # of the graphs kept, with all rules
 EITHER_ZERO = frozenset(("maximum", "minimum", "max", "min", "relu", "clip", "max_pool2d", "max_pool2d_gradient"))
@@ -96,7 +96,7 @@ def check_rule(rule: AnyRule, stack: Any, *, examples: int = 300) -> Report:
     stack
         A stack, or a layer above Operator: its device computes, its catalogue has the operators.
     examples
-        Graphs to draw for the rule; up to four times as many, and 1200, for each of its soundness conditions.
+        Graphs to draw for the rule; up to four times as many, and 2400, for each of its soundness conditions.
 
     Returns
     -------

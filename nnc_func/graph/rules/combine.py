@@ -52,7 +52,7 @@ def fuse_sigmoid_gradient(y, g):
     return (
         rewrite(gradient)
         .to(sigmoid_gradient(y, g))
-        .when(floating(y), same_dtype(y, gradient), used_once(complement), used_once(slope))
+        .when(floating(y), same_aval(y, slope), same_dtype(y, gradient), used_once(complement), used_once(slope))
     )
 
 
@@ -65,7 +65,7 @@ def fuse_tanh_gradient(y, g):
     return (
         rewrite(gradient)
         .to(tanh_gradient(y, g))
-        .when(floating(y), same_dtype(y, gradient), used_once(power), used_once(slope))
+        .when(floating(y), same_aval(y, slope), same_dtype(y, gradient), used_once(power), used_once(slope))
     )
 
 

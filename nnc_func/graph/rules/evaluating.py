@@ -34,8 +34,8 @@ def evaluated(
     """Values of graph values, computed one node after the other; and the largest finite number on the way.
 
     `feeds` has the values of inputs, or of other nodes, below which nothing is computed then; of a node with several
-    results a tuple. With `dtype` floating feeds and constants are converted to it first; `dims` are the numbers of
-    unknown axes.
+    results a tuple. With `dtype` floating feeds and constants are converted to it first, complex ones to the one with
+    such parts; `dims` are the numbers of unknown axes.
 
     Examples
     --------
@@ -48,20 +48,42 @@ def evaluated(
     ([array([2., 3.], dtype=float32)], 3.0)
     """
     wanted = list(roots)
+    values = computed(wanted, feeds, device, dtype, dims)
+    return [on_host(v, values, device) for v in wanted], largest_of(values)
+
+
+def computed(
+    roots: Iterable[Value],
+    feeds: Mapping[Node, Any],
+    device: Any,
+    dtype: Any = None,
+    dims: Mapping[str, Extent] | None = None,
+) -> dict[Node, Any]:
+    """As `evaluated`, but the values of all nodes on the way, where the device has them."""
+    wanted = list(roots)
     order = topological(wanted, feeds)
     met = {v.node for v in wanted}.union(a.node for n in order for a in n.args)
-    values: dict[Node, Any] = {n: _converted(found, dtype) for n, found in feeds.items() if n in met}
+    values: dict[Node, Any] = {n: converted(found, dtype) for n, found in feeds.items() if n in met}
     for node in order:
-        values[node] = (
-            _converted(node.data, dtype) if node.op is CONSTANT else _applied(node, values, device, dims or {})
-        )
-    largest = max((_largest(each) for v in values.values() for each in _several(v)), default=0.0)
-    chosen = [_of(v, values) for v in wanted]
-    return [v if isinstance(v, np.ndarray) else device.to_numpy(v) for v in chosen], largest
+        values[node] = converted(node.data, dtype) if node.op is CONSTANT else applied(node, values, device, dims)
+    return values
 
 
-def _applied(node: Node, values: Mapping[Node, Any], device: Any, dims: Mapping[str, Extent]) -> Any:
-    return device.bind(node.op, *(_of(a, values) for a in node.args), **dict(substitute(node.items, dims)))
+def applied(node: Node, values: Mapping[Node, Any], device: Any, dims: Mapping[str, Extent] | None) -> Any:
+    """The operator of a node, on values of its operands."""
+    items = substitute(node.items, dims) if dims else node.items
+    return device.bind(node.op, *(_of(a, values) for a in node.args), **dict(items))
+
+
+def on_host(value: Value, values: Mapping[Node, Any], device: Any) -> Any:
+    """One of the values of nodes, as a NumPy array."""
+    found = _of(value, values)
+    return found if isinstance(found, np.ndarray) else device.to_numpy(found)
+
+
+def largest_of(values: Mapping[Node, Any]) -> float:
+    """The largest finite number of the values of nodes."""
+    return max((_largest(each) for v in values.values() for each in _several(v)), default=0.0)
 
 
 def _of(value: Value, values: Mapping[Node, Any]) -> Any:
@@ -73,10 +95,14 @@ def _several(found: Any) -> tuple[Any, ...]:
     return found if isinstance(found, tuple) else (found,)
 
 
-def _converted(found: Any, dtype: Any) -> Any:
+def converted(found: Any, dtype: Any) -> Any:
+    """Floating numbers in that dtype, complex ones in the one with such parts."""
     if isinstance(found, tuple):
-        return tuple(_converted(each, dtype) for each in found)
-    return found.astype(dtype) if dtype is not None and kind_of(found.dtype) == "f" else found
+        return tuple(converted(each, dtype) for each in found)
+    kind = kind_of(found.dtype)
+    if dtype is None or kind not in "fc":
+        return found
+    return found.astype(dtype if kind == "f" else np.result_type(dtype, np.complex64))
 
 
 def _largest(array: Any) -> float:
@@ -110,6 +136,8 @@ def differs(
     if kind_of(old.dtype) not in "fc":
         return "" if np.array_equal(old, new) else "elements differ"
     if old.dtype.kind == "c":  # part by part: a part that is NaN says nothing of the other
+        if numerics > SIGNED_ZERO:  # what is not finite is NaN or infinite as the product of parts was written out
+            old, new = (np.where(np.isfinite(a), a, np.nan) for a in (old, new))
         old, new = (np.stack([a.real, a.imag]) for a in (old, new))
         oracle = None
     kept = np.isfinite(old) & np.isfinite(new) if fast_math else np.ones(old.shape, bool)
@@ -254,7 +282,7 @@ class Sides:
         if not node.op.pure or any(self.values[a.node] is None for a in node.args):
             return None
         symbols = symbols_of((tuple(a.shape for a in node.args), tuple(a.shape for a in node.avals), node.items))
-        found = _applied(node, self.values, self.device, dict.fromkeys(symbols, EXTENT))
+        found = applied(node, self.values, self.device, dict.fromkeys(symbols, EXTENT))
         return tuple(found) if node.op.several else found
 
     def _drawn(self, node: Node) -> Any:

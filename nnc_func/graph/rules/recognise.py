@@ -112,13 +112,18 @@ def _holds_double(s: Any, x: Any) -> bool:
     return kind_of(x.dtype) == "f" and bool(abs(2 * s) <= limits_of(x.dtype).max)
 
 
+def _halves(s: Any, x: Any) -> bool:
+    return kind_of(x.dtype) == "f" and abs(s) <= 1 / 2
+
+
 @rule
 def weigh_by_sigmoid(x, y, s: Scalar, c: Scalar):
     """A scaled tensor times one plus a hyperbolic tangent, as gelu is written, is weighed by a sigmoid."""
     scaled, share = x * s, 1 + tanh(y * c)
     said = scaled * share
-    doubles = (that(_holds_double, n, z, says=f"{z} is floating and holds twice {n}") for n, z in ((s, x), (c, y)))
-    made = rewrite(said).to((x * _double(s)) * sigmoid(y * _double(c))).when(*doubles, same_aval(y, said))
+    small = that(_halves, s, x, says=f"{x} is floating and twice {s} does not enlarge it")
+    held = that(_holds_double, c, y, says=f"{y} is floating and holds twice {c}")
+    made = rewrite(said).to((x * _double(s)) * sigmoid(y * _double(c))).when(small, held, same_aval(y, said))
     return made.when(used_once(scaled), used_once(share)).up_to(ROUNDING)
 
 

@@ -18,7 +18,11 @@ from nnc_func.op import Catalogue, Op
 
 
 class Numerics(enum.IntEnum):
-    """How far a replacement's value may be from what it replaces; NaN and infinity stay where they are."""
+    """How far a replacement's value may be from what it replaces; NaN and infinity stay where they are.
+
+    Two things are nobody's: a sum inside of a kernel, or one that is regrouped, may overflow in one order and not in
+    another; and of a complex number that is not finite, rounding may leave NaN where another form leaves infinity.
+    """
 
     EXACT = 0  # the same bits
     SIGNED_ZERO = 1  # but for the sign of a zero

@@ -1,0 +1,92 @@
+"""Sums that overflow in one order of their terms and not in another: no fault of a rule that leaves the order open."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from nnc_func.errors import NncError
+from nnc_func.facets.dtypes import kind_of, limits_of
+from nnc_func.graph.leaves import CONSTANT
+from nnc_func.graph.node import Node, Value, topological
+from nnc_func.graph.rules.evaluating import applied, converted
+from nnc_func.graph.rules.rule import REASSOCIATION, ROUNDING, Numerics
+
+ADD_UP = frozenset((
+    "sum", "mean", "cumulative_sum", "matmul", "tensordot", "conv2d", "conv2d_input_gradient", "conv2d_kernel_gradient",
+    "average_pool2d", "matmul_blockwise", "conv2d_blockwise",
+))  # fmt: skip
+"""Operators whose kernels add up, in an order of their own: the order changes with shapes and layouts."""
+REGROUPED = ADD_UP | {"add", "subtract"}
+
+
+def sums_alone_overflow(
+    old: Value, new: Value, feeds: Mapping[Node, Any], device: Any, dims: Any, numerics: Numerics
+) -> bool:
+    """Whether NaN and infinity are in the same places if kernels add up in a wider format.
+
+    Each result that is too large for its own dtype is infinite there, so that a product which a rule makes larger than
+    it was is seen; of a rule that regroups sums all but results of sums.
+
+    Examples
+    --------
+    >>> import nnc_func as nnc
+    >>> lazy = nnc.lazy()
+    >>> x = lazy.input("x", (4,), "float32")
+    >>> feeds = {x.value: np.float32([3e38, 3e38, -3e38, -3e38])}
+    >>> sides = lazy.ops.sum(x).value, lazy.ops.sum(lazy.ops.flip(x)).value
+    >>> sums_alone_overflow(*sides, feeds, lazy.device, None, ROUNDING)
+    True
+    >>> sides = lazy.ops.sum(x).value, lazy.ops.divide(lazy.ops.sum(x * 2), 2).value
+    >>> sums_alone_overflow(*sides, feeds, lazy.device, None, ROUNDING)
+    False
+    """
+    order = topological([old, new])
+    open_ = REGROUPED if numerics == REASSOCIATION else ADD_UP
+    if numerics < ROUNDING or kind_of(old.dtype) not in "fc" or not any(n.op.name in open_ for n in order):
+        return False
+    double = any(a.dtype.name in ("float64", "complex128") for n in order for a in n.avals)
+    wide = np.longdouble if double else np.float64
+    values: dict[Node, Any] = {}
+    try:
+        for node in order:
+            values[node] = _widened(node, values, feeds, device, wide, dims)
+            if numerics < REASSOCIATION or node.op.name not in REGROUPED:
+                values[node] = _bounded(values[node], node)
+    except NncError:
+        return False
+    was, now = (values[v.node][v.index] if v.node.op.several else values[v.node] for v in (old, new))
+    return _alike(device.to_numpy(was), device.to_numpy(now))
+
+
+def _widened(node: Node, values: Any, feeds: Mapping[Node, Any], device: Any, wide: Any, dims: Any) -> Any:
+    """A node's value where floating numbers are of a wider format."""
+    if node in feeds or node.op is CONSTANT:
+        return converted(feeds.get(node, node.data), wide)
+    return applied(node, values, device, dims)
+
+
+def _bounded(found: Any, node: Node) -> Any:
+    """Results that are too large for their dtypes are infinite."""
+    if node.op.several:
+        return tuple(_within(each, aval.dtype) for each, aval in zip(found, node.avals, strict=True))
+    return _within(found, node.aval.dtype)
+
+
+def _within(array: Any, dtype: Any) -> Any:
+    if kind_of(dtype) not in "fc" or array.dtype == dtype:
+        return array
+    most, found = float(limits_of(dtype).max), np.array(array)
+    for part in (found.real, found.imag) if found.dtype.kind == "c" else (found,):
+        part[...] = np.where(np.abs(part) > most, np.copysign(np.inf, part), part)
+    return found
+
+
+def _alike(was: Any, now: Any) -> bool:
+    """Whether NaN and infinity are in the same places; of complex numbers, what is not finite."""
+    if was.dtype.kind == "c":
+        return np.array_equal(np.isfinite(was), np.isfinite(now))
+    there = ~(np.isfinite(was) & np.isfinite(now))
+    return np.array_equal(was[there], now[there], equal_nan=True)
