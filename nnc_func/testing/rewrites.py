@@ -22,7 +22,7 @@ from nnc_func.graph.rules.substituting import substituted
 from nnc_func.testing.counterexamples import code
 from nnc_func.testing.exactly import without_rounding
 from nnc_func.testing.instances import Instance
-from nnc_func.testing.overflowing import sums_alone_overflow
+from nnc_func.testing.undetermined import left_to_kernels
 
 FAILS = "after it the program fails"
 Users = Callable[[Value], int]
@@ -185,7 +185,7 @@ class Values:
     oracle
         Gives the value in a wider format, or None.
     excused
-        Of numerics: whether infinities are elsewhere for the order of sums alone.
+        Of numerics: whether kernels alone are why infinities are elsewhere.
     """
 
     was: Any
@@ -229,7 +229,7 @@ def values(old: Value, new: Value, feeds: Any, device: Any, dims: Any = None) ->
         return found
 
     def excused(numerics: Numerics) -> bool:
-        return sums_alone_overflow(old, new, feeds, device, dims, numerics)
+        return left_to_kernels(old, new, feeds, device, dims, numerics)
 
     try:
         way = computed([old], feeds, device, None, dims)

@@ -130,6 +130,14 @@ def test_derivatives_of_gates_are_one_operator_each() -> None:
     check_equal([x, c], list(gradients))
 
 
+@pytest.mark.parametrize("slope", [lambda y, one: 1 * (one - OPS.square(y)), lambda y, one: y * (one - y)])
+def test_a_derivative_that_a_one_of_more_elements_widens_keeps_its_shape(slope: Any) -> None:
+    y, g = inputs((1, 3), (1, 3))
+    gradient = g * slope(y, LAZY.asarray(np.ones((2, 1), "float32")))
+    assert gradient.shape == (2, 3)
+    check_equal([y, g], [gradient])
+
+
 @pytest.mark.parametrize("update", [nn.SGD(momentum=0.9), nn.Adagrad(), nn.RMSprop(), nn.Adam()], ids=str)
 def test_an_update_of_a_small_parameter_has_few_operators(update: Any) -> None:
     g, h, k, p, rate = inputs((3,), (3,), (3,), (3,), ())

@@ -49,6 +49,13 @@ def test_gelu_by_a_tangent_is_weighed_by_a_sigmoid(f: Written) -> None:
     assert len(found) <= 8
 
 
+def test_what_is_weighed_by_a_sigmoid_does_not_overflow() -> None:
+    x = LAZY.input("x", (1,), "float32")
+    y = LAZY.input("y", (1,), "float32")
+    program = LAZY.compile([x, y], (x * -0.7) * (1 + LAZY.ops.tanh(y * 0.3)))
+    assert np.isfinite(program(np.float32([3e38]), np.float32([0]))).all()
+
+
 SWISHES: dict[str, Written] = {
     "clip": lambda o, x: x * o.clip(x + 3, min=0, max=6) / 6,
     "relu": lambda o, x: x * o.minimum(o.relu(x + 3), 6) / 6,

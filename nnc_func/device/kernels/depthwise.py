@@ -31,20 +31,6 @@ def _offsets(over: Windows) -> Iterator[Offset]:
         yield i, j, (slice(None), rows, columns), (slice(None), in_rows, in_columns)
 
 
-def _beyond(over: Windows) -> Iterator[tuple[int, int, Any]]:
-    """Row and column in the window, and which windows have a zero of the border there: NaN, times what is not finite.
-
-    Where every window has an element of the image somewhere, what is not finite has shown itself by then.
-    """
-    inside = {(i, j): (rows, columns) for i, j, (_, rows, columns), _ in _offsets(over)}
-    for i, j in np.ndindex(*over.size):
-        outside = np.ones(over.outputs, bool)
-        if (i, j) in inside:
-            outside[inside[i, j]] = False
-        if outside.any():
-            yield i, j, outside
-
-
 def _images(count: int, over: Windows, channels: int, itemsize: int) -> int:
     """How many images go at a time."""
     return max(1, min(count, LIMIT // max(1, math.prod(over.outputs) * channels * itemsize)))
@@ -79,9 +65,6 @@ def _conv_into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays, **params:
             part = total[windows]
             product = np.multiply(seen[elements], w[i, j, 0], out=products[: part.shape[0]][windows])
             np.add(part, product, out=part)
-    if not np.isfinite(w).all():
-        for i, j, outside in _beyond(over):
-            out[:, outside] += w[i, j, 0] * 0
 
 
 def _input_gradient_scratch(avals: Arrays, *, input_shape: tuple[int, ...], **params: Any) -> Scratch:
@@ -117,9 +100,6 @@ def _kernel_gradient_into(
         for i, j, windows, elements in _offsets(over):
             product = np.multiply(seen[elements], given[windows], out=products[: seen.shape[0]][windows])
             out[i, j, 0] += product.sum(axis=(0, 1, 2), dtype=out.dtype)
-    if not np.isfinite(out).all():
-        for i, j, outside in _beyond(over):
-            out[i, j, 0] += (g[:, outside] * 0).sum(axis=(0, 1), dtype=out.dtype)
 
 
 # --- kernels -----------------------------------------------------------------------------------------

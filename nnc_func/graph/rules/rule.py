@@ -20,8 +20,9 @@ from nnc_func.op import Catalogue, Op
 class Numerics(enum.IntEnum):
     """How far a replacement's value may be from what it replaces; NaN and infinity stay where they are.
 
-    Two things are nobody's: a sum inside of a kernel, or one that is regrouped, may overflow in one order and not in
-    another; and of a complex number that is not finite, rounding may leave NaN where another form leaves infinity.
+    Three things are left to kernels, and to rules that round: a sum inside of a kernel, or one that is regrouped, may
+    overflow in one order and not in another; zeros around an image may be multiplied by an infinite weight or not; and
+    a complex number that is not finite may have NaN where another form of it has infinity.
     """
 
     EXACT = 0  # the same bits

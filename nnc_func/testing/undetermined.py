@@ -1,4 +1,8 @@
-"""Sums that overflow in one order of their terms and not in another: no fault of a rule that leaves the order open."""
+"""Where NaN and infinity are is left to kernels at two places, and no fault of a rule that says it rounds.
+
+A sum may overflow in one order of its terms and not in another; and some kernels of convolutions multiply the zeros
+around images, by which an infinite weight is NaN, while others leave them out.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from nnc_func.device.kernels.linalg import windows_of
 from nnc_func.errors import NncError
 from nnc_func.facets.dtypes import kind_of, limits_of
 from nnc_func.graph.leaves import CONSTANT
@@ -22,10 +27,10 @@ ADD_UP = frozenset((
 REGROUPED = ADD_UP | {"add", "subtract"}
 
 
-def sums_alone_overflow(
+def left_to_kernels(
     old: Value, new: Value, feeds: Mapping[Node, Any], device: Any, dims: Any, numerics: Numerics
 ) -> bool:
-    """Whether NaN and infinity are in the same places if kernels add up in a wider format.
+    """Whether NaN and infinity are in the same places if kernels add up in a wider format, all terms.
 
     Each result that is too large for its own dtype is infinite there, so that a product which a rule makes larger than
     it was is seen; of a rule that regroups sums all but results of sums.
@@ -37,10 +42,10 @@ def sums_alone_overflow(
     >>> x = lazy.input("x", (4,), "float32")
     >>> feeds = {x.value: np.float32([3e38, 3e38, -3e38, -3e38])}
     >>> sides = lazy.ops.sum(x).value, lazy.ops.sum(lazy.ops.flip(x)).value
-    >>> sums_alone_overflow(*sides, feeds, lazy.device, None, ROUNDING)
+    >>> left_to_kernels(*sides, feeds, lazy.device, None, ROUNDING)
     True
     >>> sides = lazy.ops.sum(x).value, lazy.ops.divide(lazy.ops.sum(x * 2), 2).value
-    >>> sums_alone_overflow(*sides, feeds, lazy.device, None, ROUNDING)
+    >>> left_to_kernels(*sides, feeds, lazy.device, None, ROUNDING)
     False
     """
     order = topological([old, new])
@@ -65,7 +70,22 @@ def _widened(node: Node, values: Any, feeds: Mapping[Node, Any], device: Any, wi
     """A node's value where floating numbers are of a wider format."""
     if node in feeds or node.op is CONSTANT:
         return converted(feeds.get(node, node.data), wide)
+    if node.op.name == "conv2d" and node.params["padding"] != "VALID":
+        x, w = (values[a.node] for a in node.args)
+        return _convolved(node, x, w, device)
     return applied(node, values, device, dims)
+
+
+def _convolved(node: Node, x: Any, w: Any, device: Any) -> Any:
+    """A convolution that multiplies the zeros around images."""
+    params, images = node.params, device.to_numpy(x)
+    rows = 1 if params["data_format"] == "NHWC" else 2
+    over = windows_of(
+        images.shape[rows : rows + 2], w.shape[:2], *(params[n] for n in ("stride", "padding", "dilation"))
+    )
+    widths = [(0, 0)] * 4
+    widths[rows : rows + 2] = zip(over.before, over.after, strict=True)
+    return device.bind(node.op, np.pad(images, widths), w, **params | {"padding": "VALID"})
 
 
 def _bounded(found: Any, node: Node) -> Any:
