@@ -20,9 +20,8 @@ from nnc_func.op import Catalogue, Op
 class Numerics(enum.IntEnum):
     """How far a replacement's value may be from what it replaces; NaN and infinity stay where they are.
 
-    Three things are left to kernels, and to rules that round: a sum inside of a kernel, or one that is regrouped, may
-    overflow in one order and not in another; zeros around an image may be multiplied by an infinite weight or not; and
-    a complex number that is not finite may have NaN where another form of it has infinity.
+    Left to kernels are sums that overflow in one order alone, zeros around images times infinite weights, and which
+    part of a complex number that is not finite is NaN.
     """
 
     EXACT = 0  # the same bits
