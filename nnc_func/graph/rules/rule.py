@@ -18,10 +18,9 @@ from nnc_func.op import Catalogue, Op
 
 
 class Numerics(enum.IntEnum):
-    """How far a replacement's value may be from what it replaces; NaN and infinity stay where they are.
+    """How far a value may be from what it replaces; NaN and infinity stay, but for what kernels decide.
 
-    Left to kernels are sums that overflow in one order alone, zeros around images times infinite weights, and which
-    part of a complex number that is not finite is NaN.
+    That is sums that overflow in one order alone, zeros around images times infinite weights, parts of complex NaN.
     """
 
     EXACT = 0  # the same bits
