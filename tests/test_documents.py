@@ -26,7 +26,9 @@ def test_examples_in_docstrings_give_what_they_show(name: str) -> None:
     assert found.failed == 0, f"{found.failed} of {found.attempted} examples in {name} failed: see above"
 
 
-@pytest.mark.parametrize("name", ["README.md", pytest.param("docs/testing.md", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "name", ["README.md", "docs/orders.md", pytest.param("docs/testing.md", marks=pytest.mark.slow)]
+)
 def test_the_pages_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)  # one writes a file
     scope = {"__name__": "page"}

@@ -10,7 +10,7 @@ from nnc_func.cli.answers import Answer, facts, table, with_files
 from nnc_func.engine.allocators import ALLOCATORS
 from nnc_func.engine.comparing import Trial, compare
 from nnc_func.engine.drawing.memory import tenants
-from nnc_func.engine.planning.order import ORDERS
+from nnc_func.engine.orders import ORDERS
 from nnc_func.errors import PlanError
 
 KINDS = ("html", "svg", "csv")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from nnc_func.engine.orders import ORDERS
 from nnc_func.engine.planning.kernel_table import KernelTable
 from nnc_func.errors import PlanError
 
@@ -18,6 +19,14 @@ def streams(engine: Any, attribute: Any, value: Any) -> None:
     """How many there are: an integer, which a bool is not meant as."""
     if type(value) is not int or value < 1:
         raise PlanError(f"a program has 1 stream or more: streams is an integer, given {value!r}")
+
+
+def orders(engine: Any, attribute: Any, value: Any) -> None:
+    """One or more, each a function or the name of a registered one."""
+    unknown = [each for each in value if not callable(each) and each not in ORDERS]
+    if unknown or not value:
+        said = f"no order named {', '.join(map(repr, unknown))}" if unknown else "no order"
+        raise PlanError(f"{said}; an order is a function of an OrderProblem, or one of: {', '.join(ORDERS)}")
 
 
 def kernels(engine: Any, attribute: Any, value: Any) -> None:

@@ -16,7 +16,7 @@ from hypothesis.errors import HypothesisException, UnsatisfiedAssumption
 
 from nnc_func.config import config
 from nnc_func.engine.allocators import ALLOCATORS
-from nnc_func.engine.planning.order import ORDERS
+from nnc_func.engine.orders import ORDERS
 from nnc_func.layer import chain
 from nnc_func.testing.program import Program
 from nnc_func.testing.programs import LARGEST

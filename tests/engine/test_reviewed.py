@@ -170,7 +170,7 @@ def test_an_allocator_of_ones_own_is_not_believed(allocator: Any, said: str) -> 
         arena_program(lazy.swap(engine=lazy.engine.with_allocator(allocator)))
 
 
-@pytest.mark.parametrize("orders", [("mine",), ()])
+@pytest.mark.parametrize("orders", [("mine",), (), (3,)])
 def test_an_unknown_order_names_the_known_ones(orders: Any) -> None:
     lazy = nnc.lazy()
     with pytest.raises(PlanError, match="depth_first"):

@@ -11,10 +11,9 @@ from collections.abc import Mapping
 
 from attrs import frozen
 
-from nnc_func.engine.planning.order import depth_first
 from nnc_func.facets.kernels import Kernel
 from nnc_func.graph.graph import ComputationGraph
-from nnc_func.graph.node import Node, Value
+from nnc_func.graph.node import Node, Value, topological
 
 Kernels = Mapping[Node, Kernel]
 
@@ -74,7 +73,7 @@ def short(graph: ComputationGraph, kernels: Kernels, sequence: list[Node]) -> Ar
                 ready.append(a.node)
     if not late:
         return Arrangement(sequence, len(sequence))
-    inside = depth_first(updates)
+    inside = topological(updates)
     _let_go(late, inside, {u.node for u in updates})
     inside = [n for n in inside if n in late]
     early = [n for n in sequence if n not in late]

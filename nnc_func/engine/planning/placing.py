@@ -30,7 +30,7 @@ from nnc_func.facets.places import Place
 from nnc_func.graph.node import Node
 
 
-def placed(work: Storages, allocator: Allocator, alignment: int, order: str) -> tuple[Plan, dict[Node, int]]:
+def placed(work: Storages, allocator: Allocator, alignment: int) -> tuple[Plan, dict[Node, int]]:
     """Offsets for the arena's storages, and everything as data."""
     roots = [work.root(s) for s in range(len(work.kind))]
     arenas: dict[Place, list[int]] = {None: []}
@@ -89,7 +89,7 @@ def placed(work: Storages, allocator: Allocator, alignment: int, order: str) -> 
         arena_bytes=sizes.pop(None),
         elsewhere=tuple((str(place), nbytes) for place, nbytes in sizes.items()),
         alignment=alignment,
-        order=order,
+        order=work.order,
         allocator=type(allocator).__name__,
         name=graph.name,
         input_names=tuple([n.data for n in graph.inputs]),

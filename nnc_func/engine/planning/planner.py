@@ -10,10 +10,11 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from nnc_func.engine.allocators.base import Allocator
+from nnc_func.engine.orders.base import Order
 from nnc_func.engine.plan import Plan
 from nnc_func.engine.planning.committing import Arrangement, Kernels, long, short
 from nnc_func.engine.planning.kernel_table import NO_TABLE, KernelTable, kernels_of
-from nnc_func.engine.planning.order import chosen
+from nnc_func.engine.planning.ordering import arrange
 from nnc_func.engine.planning.placing import placed
 from nnc_func.engine.planning.retaining import pin
 from nnc_func.engine.planning.schedule import Scheduler, serial
@@ -24,6 +25,7 @@ from nnc_func.engine.planning.sharing import (
     least,
     lend,
     lifetimes,
+    overwritable,
     peak,
     reuse,
     share,
@@ -34,15 +36,19 @@ from nnc_func.engine.planning.storages import Storages
 from nnc_func.engine.planning.streams import scheduled
 from nnc_func.engine.planning.windows import NO_WINDOWS, Windows, windows
 from nnc_func.graph.graph import ComputationGraph
-from nnc_func.graph.node import Node
+from nnc_func.graph.node import Node, topological
 
 DEARER = 1.25  # parts are copied after all where computing them in place would raise the peak by more than this
-RECOMPUTING = "recomputing"  # the name of an order that comes with a graph in which values are computed again
 TRIES = 3  # times that wholes are looked for whose parts are copied after all
 
 
 def planned(
-    graph: ComputationGraph, device: Any, allocator: Allocator, orders: Sequence[str], *settings: Any, **more: Any
+    graph: ComputationGraph,
+    device: Any,
+    allocator: Allocator,
+    orders: Sequence[Order | str],
+    *settings: Any,
+    **more: Any,
 ) -> tuple[Plan, dict[Node, int], list[Any]]:
     """The plan of a graph whose shapes are known, the buffer of each node's first result, and the constants' arrays.
 
@@ -53,14 +59,14 @@ def planned(
 
 def offset(work: Storages, allocator: Allocator) -> tuple[Plan, dict[Node, int], list[Any]]:
     """As `planned`, of what is arranged."""
-    plan, blocks = placed(work, allocator, work.alignment, work.order)
+    plan, blocks = placed(work, allocator, work.alignment)
     return plan, blocks, work.constant_values
 
 
 def arranged(
     graph: ComputationGraph,
     device: Any,
-    orders: Sequence[str],
+    orders: Sequence[Order | str],
     alignment: int = 64,
     checked: bool = False,
     table: KernelTable = NO_TABLE,
@@ -85,8 +91,8 @@ def arranged(
         An operator has no kernel on the device.
     """
     kernels, recorded = kernels_of(graph, device, table)
-    nodes, order = chosen(graph.roots, orders) if sequence is None else (sequence, RECOMPUTING)
-    sequence = [n for n in nodes if n in kernels]
+    is_fixed = sequence is not None
+    sequence = [n for n in (topological(graph.roots) if sequence is None else sequence) if n in kernels]
 
     def laid_out(arranged: Arrangement, parts: Windows) -> Storages:
         work = Storages(graph, kernels, parts, recorded, donated)
@@ -97,7 +103,7 @@ def arranged(
         work.commit = len(work.instructions)
         for node in arranged.sequence[arranged.early :]:
             work.define(node)
-        _shared(work, scheduler, streams, retain)
+        _shared(work, () if is_fixed else orders, scheduler, streams, retain)
         return work
 
     def laid(arranged: Arrangement) -> Storages:
@@ -121,7 +127,6 @@ def arranged(
         work = laid(Arrangement(sequence, 0 if careless else len(sequence)))
     else:
         work = _committing(laid, graph, kernels, sequence)
-    work.order = order
     return work
 
 
@@ -145,15 +150,21 @@ def _committing(
     return work
 
 
-def _shared(work: Storages, scheduler: Scheduler, streams: int, retain: str | None) -> None:
-    """Outputs, streams, lifetimes, and who takes over whose memory."""
+def _shared(
+    work: Storages, orders: Sequence[Order | str], scheduler: Scheduler, streams: int, retain: str | None
+) -> None:
+    """Outputs, the order, streams, lifetimes, and who takes over whose memory."""
     if retain is not None:  # on one stream: what runs is another part of the plan each time
         work.show_outputs()
+        work.overwritable = overwritable(work)
+        arrange(work, orders)
         lifetimes(work)
         pin(work, retain)
         share(work)
         return
     work.finish_outputs()
+    work.overwritable = overwritable(work)
+    arrange(work, orders)
     work.streams = scheduled(work, scheduler, streams)
     lifetimes(work)
     share(work)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from itertools import accumulate
 
 from nnc_func.engine.plan import ARENA, DONATED, LENT, NEXT, OUTPUT, VARIABLE
 from nnc_func.engine.planning.lending import borrowers
-from nnc_func.engine.planning.storages import FOREVER, Storages
+from nnc_func.engine.planning.storages import FOREVER, Overwriting, Storages
 from nnc_func.facets.kernels import overwritten
 from nnc_func.graph.node import Node
 
@@ -65,36 +65,58 @@ def _variable(work: Storages, at: int) -> int:
     return work.storage[work.leaf_slots[VARIABLE][at]]
 
 
-def _share(work: Storages) -> None:
-    for t, (node, kernel, operands, results, _, view) in enumerate(work.instructions):
+def overwritable(work: Storages) -> list[tuple[Overwriting, ...]]:
+    """For each instruction what it may write over, wherever it is in the order, if nothing else wants that any more."""
+    found: list[tuple[Overwriting, ...]] = []
+    for node, kernel, operands, results, _, view in work.instructions:
         if view or not kernel.overwrites:
+            found.append(())
             continue
         every = overwritten(kernel, len(operands), node.items, len(results))
-        taken: set[int] = set()
+        pairs = []
         for result, allowed in zip(results, every, strict=True):
-            mine = work.storage[result]
-            kind = work.kind[mine]
-            if not work.whole[result] or kind == OUTPUT or (work.pinned is not None and mine in work.pinned):
+            if work.whole[result] and work.kind[work.storage[result]] != OUTPUT:
+                slots = [operands[i] for i in allowed if _fits(work, operands, operands[i], result, allowed)]
+                if slots:
+                    pairs.append((work.storage[result], [work.storage[slot] for slot in slots], slots))
+        found.append(tuple(pairs))
+    return found
+
+
+def _fits(work: Storages, operands: Sequence[int], slot: int, result: int, allowed: Collection[int]) -> bool:
+    """Whether a result has the form of an operand that is memory of the plan's own, which nothing else there shows."""
+    storage = work.storage[slot]
+    if (
+        not work.whole[slot]
+        or work.avals[slot] != work.avals[result]
+        or work.nbytes[storage] != work.nbytes[work.storage[result]]
+        or work.kind[storage] not in (ARENA, DONATED, VARIABLE)
+    ):
+        return False
+    # the same memory at another position must be the same elements, and overwriting it there allowed too
+    return all(
+        work.storage[o] != storage or (i in allowed and work.whole[o] and work.avals[o].shape == work.avals[slot].shape)
+        for i, o in enumerate(operands)
+    )
+
+
+def _share(work: Storages) -> None:
+    for t, pairs in enumerate(work.overwritable):
+        taken: set[int] = set()
+        for mine, homes, slots in pairs:
+            if work.pinned is not None and mine in work.pinned:
                 continue
-            for position in allowed:
-                slot = operands[position]
-                home = work.root(work.storage[slot])
-                if (
-                    home not in taken
-                    and work.whole[slot]
-                    and work.avals[slot] == work.avals[result]
-                    and _dies(work, t, slot, operands, kind, mine, allowed)
-                ):
+            for storage, slot in zip(homes, slots, strict=True):
+                home = work.root(storage)
+                if home not in taken and _dies(work, t, home, slot, mine):
                     work.take_over(mine, home)
                     taken.add(home)
                     break
 
 
-def _dies(
-    work: Storages, t: int, slot: int, operands: tuple[int, ...], kind: str, mine: int, allowed: Collection[int]
-) -> bool:
-    storage = work.root(work.storage[slot])
-    if work.last[storage] != t or work.nbytes[storage] != work.nbytes[mine]:
+def _dies(work: Storages, t: int, storage: int, slot: int, mine: int) -> bool:
+    kind = work.kind[mine]
+    if work.last[storage] != t:
         return False
     if work.streams is not None and not work.streams.all_before(work.users[storage], t):
         return False  # another stream may still read it
@@ -103,16 +125,8 @@ def _dies(
             return False
         if work.avals[slot] != work.avals[work.leaf_slots[VARIABLE][work.source[storage]]]:
             return False  # the variable in another shape
-        if kind == NEXT and work.source[storage] != work.source[mine]:
-            return False
-    elif work.kind[storage] not in (ARENA, DONATED) or kind == NEXT:
-        return False
-    # the same memory at another position must be the same elements, and overwriting it there allowed too
-    return all(
-        work.root(work.storage[o]) != storage
-        or (i in allowed and work.whole[o] and work.avals[o].shape == work.avals[slot].shape)
-        for i, o in enumerate(operands)
-    )
+        return kind != NEXT or work.source[storage] == work.source[mine]
+    return kind != NEXT
 
 
 def lend(work: Storages) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from nnc_func.aval import Aval
@@ -18,6 +18,7 @@ from nnc_func.graph.node import Node, Value
 from nnc_func.graph.ops.memory import after
 
 FOREVER = 1 << 60
+Overwriting = tuple[int, list[int], list[int]]  # a storage that is made, and those it may take over, by whose slots
 
 
 class Storages:
@@ -55,6 +56,7 @@ class Storages:
         self.last: list[int] = []
         self.merged: list[int] = []  # storage -> the storage whose memory it took over, or itself
         self.instructions: list[tuple[Any, ...]] = []
+        self.overwritable: list[tuple[Overwriting, ...]] = []  # for each instruction
         self.streams: Streams | None = None  # who runs before whom, where not all is one after another
         self.users: list[list[int]] = []  # storage -> the instructions that use it, and what took over its memory
         self.keep: list[Any] = []  # results of nodes with several are weakly interned: held while we plan
@@ -220,6 +222,7 @@ class Storages:
         early = [c for c in copies if c[2][0] not in made]
         late = [c for c in copies if c[2][0] in made]
         self.instructions[self.commit : self.commit] = early
+        self.finished = {s: t + len(early) * (t >= self.commit) for s, t in self.finished.items()}
         self.commit += len(early)
         self.instructions.extend(late)
 
@@ -228,6 +231,13 @@ class Storages:
         self.outputs = [self.slot_of[v] for v in self.graph.outputs]
         self.updates = [(self.variable_at[v], self.slot_of[u]) for v, u in self.graph.updates]
         self.updated = set()  # nothing is written over a variable
+
+    def reorder(self, order: Sequence[int]) -> None:
+        """Put the instructions in that order of their positions; the commit section still starts at as many."""
+        at = {before: after for after, before in enumerate(order)}
+        self.instructions = [self.instructions[t] for t in order]
+        self.overwritable = [self.overwritable[t] for t in order]
+        self.finished = {s: at[t] for s, t in self.finished.items()}
 
     def root(self, storage: int) -> int:
         """The storage whose memory it took over, at the end."""

@@ -163,8 +163,8 @@ def _dealt(work: Any, order: list[tuple[int, int]], early: int, makers: dict[int
     keys.sort()
     work.commit = sum(p < early for p, *_ in keys)
     place = {t: p for p, (_, _, t) in enumerate(keys)}
-    rows = [work.instructions[t] for _, _, t in keys]
-    work.instructions = rows
+    work.reorder([t for *_, t in keys])
+    rows = work.instructions
     needs = [{place[m] for o in row[2] for m in makers.get(o, ())} if not row[5] else set() for row in rows]
     _barrier([stream[t] for *_, t in keys], rows, work.commit, needs)
     return Streams([stream[t] for *_, t in keys], [row[5] for row in rows], needs)

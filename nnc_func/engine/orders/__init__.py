@@ -1,0 +1,63 @@
+"""Orders: one a file, one registry. Each maps a problem to a sequence of its tasks and knows nothing else.
+
+``ORDERS`` has them by name; a module is imported when its order is asked for. ``SEARCHES`` names those that take time
+of their own: `Exact`, `LocalSearch` and `Portfolio`, whose budgets are their attributes.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from nnc_func.deferred import deferred
+from nnc_func.engine.orders.base import Order, OrderProblem, loads, simulated_peak
+
+SEARCHES = ("exact", "local_search", "portfolio")
+_CLASSES = {"exact": "Exact", "local_search": "LocalSearch", "portfolio": "Portfolio"}
+_NAMES = (
+    "depth_first", "as_written", "breadth_first", "by_predecessors", "by_size", "by_users", "post_order",
+    "sethi_ullman", "list_scheduling", "least_peak", *SEARCHES,
+)  # fmt: skip
+
+
+class _Orders(Mapping[str, Order]):
+    """The registered orders: each is in the module of its name, under that name or as an instance of its class."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, Order] = {}
+
+    def __getitem__(self, name: str) -> Order:
+        found = self._found.get(name)
+        if found is None:
+            if name not in _NAMES:
+                raise KeyError(name)
+            module = importlib.import_module(f"{__name__}.{name}")
+            found = getattr(module, _CLASSES[name])() if name in _CLASSES else getattr(module, name)
+            self._found[name] = found
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_NAMES)
+
+    def __len__(self) -> int:
+        return len(_NAMES)
+
+    def __contains__(self, name: object) -> bool:
+        return name in _NAMES
+
+
+ORDERS: Mapping[str, Order] = _Orders()
+
+if TYPE_CHECKING:
+    from nnc_func.engine.orders.exact import Exact, Solution
+    from nnc_func.engine.orders.local_search import LocalSearch
+    from nnc_func.engine.orders.portfolio import Portfolio
+else:
+    _shown = {each: f"{__name__}.{module}" for module, each in _CLASSES.items()}
+    __getattr__, __dir__ = deferred(__name__, _shown | {"Solution": f"{__name__}.exact"})
+
+__all__ = [
+    "ORDERS", "SEARCHES", "Exact", "LocalSearch", "Order", "OrderProblem", "Portfolio", "Solution", "loads",
+    "simulated_peak",
+]  # fmt: skip

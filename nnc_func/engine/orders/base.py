@@ -1,0 +1,226 @@
+"""The ordering problem as data, what an order is, and the peak that one has. Nothing here knows of graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import chain
+from operator import index
+from types import MappingProxyType
+from typing import Any, Protocol
+
+from attrs import frozen
+
+from nnc_func.errors import PlanError
+
+NOTHING: Mapping[int, Any] = MappingProxyType({})
+
+
+@frozen(eq=False, slots=False)
+class OrderProblem:
+    """Tasks that are to be run one after another, and the buffers that they use.
+
+    Tasks have numbers, and need lower ones only: running them by number is one valid order, which an engine makes the
+    depth-first one. A buffer is alive from the
+    first task that uses it, whichever that is, to the last one. So scratch memory is a buffer that one task uses; views
+    are no buffers, who uses one uses what it shows; and a tensor that is put together in place is used by the tasks
+    that compute its parts.
+
+    Attributes
+    ----------
+    needs
+        For each task, those that must have run before it.
+    uses
+        For each task, the buffers that it writes or reads, each once.
+    sizes
+        Bytes of each buffer.
+    lasting
+        Buffers that stay alive to the end, once they are used.
+    overwrites
+        For tasks that may write over what they read: pairs of a buffer that the task is the first to use, and others of
+        that size, the one it takes over being the first of them that no other task uses any more.
+    written
+        For each task its rank in the program as its author wrote it; the numbers unless given.
+
+    Raises
+    ------
+    PlanError
+        A task needs one that is not before it, uses a buffer that there is not, or would overwrite one of another size;
+        a negative size; lists of different lengths.
+
+    Examples
+    --------
+    One task makes 8 bytes, two read them to make 4 and 2 bytes, the last reads these:
+
+    >>> problem = OrderProblem([(), (0,), (0,), (1, 2)], [(0,), (0, 1), (0, 2), (1, 2, 3)], [8, 4, 2, 1])
+    >>> simulated_peak(problem, [0, 1, 2, 3])
+    14
+    """
+
+    needs: Sequence[Sequence[int]]
+    uses: Sequence[Sequence[int]]
+    sizes: Sequence[int]
+    lasting: Collection[int] = ()
+    overwrites: Mapping[int, Sequence[tuple[int, Sequence[int]]]] = NOTHING
+    written: Sequence[int] | None = None
+
+    def __attrs_post_init__(self) -> None:
+        count, buffers = len(self.needs), len(self.sizes)
+        if len(self.uses) != count or (self.written is not None and len(self.written) != count):
+            ranks = "" if self.written is None else f", {len(self.written)} ranks"
+            raise PlanError(f"{count} tasks' needs, {len(self.uses)} tasks' uses{ranks}: wanted as many")
+        wrong = [
+            task for task, needed in enumerate(self.needs) if needed and not -1 < min(needed) <= max(needed) < task
+        ]
+        if wrong:
+            needed = [*self.needs[wrong[0]]]
+            raise PlanError(f"task {wrong[0]} needs {needed}; tasks are numbered so that they need lower ones")
+        named = {*chain.from_iterable(self.uses), *self.lasting}
+        if named and not (min(named) >= 0 and max(named) < buffers):
+            raise PlanError(f"buffers {min(named)} to {max(named)} are used; there are {buffers}")
+        if buffers and min(self.sizes) < 0:
+            raise PlanError(f"buffer {self.sizes.index(min(self.sizes))} has {min(self.sizes)} bytes; wanted 0 or more")
+        for task, pairs in self.overwrites.items():
+            here = self.uses[task]
+            for made, others in pairs:
+                if made in others or not self._may_overwrite(here, made, others):
+                    raise PlanError(
+                        f"task {task} would write buffer {made} over one of {list(others)}: it uses {list(here)}, and "
+                        "a buffer is overwritten by another one of its own size"
+                    )
+
+    def _may_overwrite(self, here: Sequence[int], made: int, others: Sequence[int]) -> bool:
+        size = self.sizes[made]
+        return made in here and all(b in here and self.sizes[b] == size for b in others)
+
+    def __len__(self) -> int:
+        return len(self.needs)
+
+    @cached_property
+    def followers(self) -> list[list[int]]:
+        """For each task, those that need it, by number."""
+        found: list[list[int]] = [[] for _ in self.needs]
+        for task, needed in enumerate(self.needs):
+            for one in needed:
+                found[one].append(task)
+        return found
+
+    @cached_property
+    def counts(self) -> list[int]:
+        """For each buffer, how many tasks use it; one more where it lasts."""
+        found = [0] * len(self.sizes)
+        for buffer in chain.from_iterable(self.uses):
+            found[buffer] += 1
+        for buffer in self.lasting:
+            found[buffer] += 1
+        return found
+
+    @cached_property
+    def users(self) -> list[list[int]]:
+        """For each buffer, the tasks that use it, by number."""
+        found: list[list[int]] = [[] for _ in self.sizes]
+        for task, used in enumerate(self.uses):
+            for buffer in used:
+                found[buffer].append(task)
+        return found
+
+    @cached_property
+    def sinks(self) -> list[int]:
+        """The tasks that no other needs, by number."""
+        needed = set(chain.from_iterable(self.needs))
+        return [task for task in range(len(self)) if task not in needed]
+
+
+class Order(Protocol):
+    """Maps a problem to the numbers of its tasks in a valid sequence. It knows nothing else, and is deterministic."""
+
+    def __call__(self, problem: OrderProblem) -> Sequence[int]: ...
+
+
+def loads(problem: OrderProblem, order: Sequence[int]) -> Iterator[int]:
+    """The bytes alive while each task runs, in that order: what it uses included, what it overwrites counted once.
+
+    Examples
+    --------
+    >>> list(loads(OrderProblem([(), (0,)], [(0,), (0, 1)], [8, 8], overwrites={1: [(1, (0,))]}), [0, 1]))
+    [8, 8]
+    """
+    uses, sizes, counts, overwrites = problem.uses, problem.sizes, problem.counts, problem.overwrites
+    left = counts.copy()
+    alive = 0
+    for task in order:
+        freed = 0
+        for buffer in uses[task]:
+            more = left[buffer]
+            if more == counts[buffer]:
+                alive += sizes[buffer]
+            left[buffer] = more = more - 1
+            if not more:
+                freed += sizes[buffer]
+        yield alive if task not in overwrites else alive - taken_over(problem, task, left)
+        alive -= freed
+
+
+def taken_over(problem: OrderProblem, task: int, left: Sequence[int]) -> int:
+    """The bytes that a task writes over others, where nobody else uses the buffers that have 0 `left`."""
+    found, taken = 0, set()
+    for made, others in problem.overwrites[task]:
+        for buffer in others:
+            if not left[buffer] and buffer not in taken:
+                taken.add(buffer)
+                found += problem.sizes[made]
+                break
+    return found
+
+
+def simulated_peak(problem: OrderProblem, order: Sequence[int]) -> int:
+    """The most bytes alive at one time in that order."""
+    return max(loads(problem, order), default=0)
+
+
+def named(order: Order | str) -> str:
+    """What an order is called."""
+    return order if isinstance(order, str) else getattr(order, "__name__", None) or type(order).__name__
+
+
+def answered(order: Order, problem: OrderProblem) -> list[int]:
+    """The order's sequence.
+
+    Raises
+    ------
+    PlanError
+        It is not all tasks, each once, what they need before them; names the order.
+
+    Examples
+    --------
+    >>> answered(lambda problem: [1, 0], OrderProblem([(), (0,)], [(0,), (0,)], [8]))
+    Traceback (most recent call last):
+    nnc_func.errors.PlanError: the order <lambda> runs task 1 before task 0, which it needs
+    """
+    given = order(problem)
+    try:
+        found = [index(task) for task in given]
+    except TypeError as error:
+        raise PlanError(f"the order {named(order)} gave no numbers of tasks, but {given!r:.80}: {error}") from None
+    at = {task: i for i, task in enumerate(found)}
+    if len(found) != len(problem) or at.keys() != set(range(len(problem))):
+        raise PlanError(f"the order {named(order)} gave {len(found)} tasks, not each of {len(problem)} once")
+    for task, needed in enumerate(problem.needs):
+        for one in needed:
+            if at[one] > at[task]:
+                raise PlanError(f"the order {named(order)} runs task {task} before task {one}, which it needs")
+    return found
+
+
+def best_of(problem: OrderProblem, orders: Mapping[str, Sequence[int]]) -> str:
+    """The one with the least simulated peak, the first of those.
+
+    Examples
+    --------
+    >>> problem = OrderProblem([(), (), (0,)], [(0,), (1,), (0,)], [8, 4])
+    >>> best_of(problem, {"by number": [0, 1, 2], "in pairs": [0, 2, 1]})
+    'in pairs'
+    """
+    if len(orders) == 1:
+        return next(iter(orders))
+    return min(orders, key=lambda name: simulated_peak(problem, orders[name]))

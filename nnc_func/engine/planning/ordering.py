@@ -1,0 +1,116 @@
+"""The instructions of a planning as an ordering problem, and the order that is chosen for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any
+
+from nnc_func.engine.copying import Inserted
+from nnc_func.engine.orders import ORDERS
+from nnc_func.engine.orders.base import Order, OrderProblem, answered, best_of, named
+from nnc_func.engine.plan import ARENA, NEXT, VARIABLE
+from nnc_func.engine.planning.storages import Storages
+
+GIVEN = "recomputing"  # the name of a sequence that comes with a graph in which values are computed again
+LAST = 1 << 60
+
+
+def arrange(work: Storages, orders: Sequence[Order | str]) -> None:
+    """Put the instructions in the order that has the least simulated peak, of those.
+
+    What is before the commit section stays before it. With no order they stay as they are, in a sequence that was given.
+    """
+    if not orders:
+        work.order = GIVEN
+        return
+    problem = order_problem(work)
+    found: dict[str, Sequence[int]] = {}
+    for order in orders:
+        if isinstance(order, str):
+            found[order] = ORDERS[order](problem)
+        else:  # a user's own is never believed
+            found[named(order)] = answered(order, problem)
+    work.order = best_of(problem, found)
+    best = found[work.order]
+    if best == range(len(problem)):
+        return
+    if len(best) > len(work.instructions):  # without the task that stands before the section
+        best = [task - (task > work.commit) for task in best if task != work.commit]
+    work.reorder(best)
+
+
+def order_problem(work: Storages) -> OrderProblem:
+    """Instructions as tasks, storages as buffers: those of the arena have bytes.
+
+    A task that uses nothing stands between what is before the commit section and what is in it, if there is both.
+    """
+    alignment, storage = work.alignment, work.storage
+    sizes = [-(-n // alignment) * alignment if k == ARENA else 0 for n, k in zip(work.nbytes, work.kind, strict=True)]
+    producer = [-1] * len(storage)
+    needs: list[Sequence[int]] = []
+    uses: list[Sequence[int]] = []
+    overwrites: dict[int, Any] = {}
+    section = _Section(work) if 0 < work.commit < len(work.instructions) else None
+    for at, (_, _, operands, results, scratch, _) in enumerate(work.instructions):
+        if section is not None and at == work.commit:
+            needs.append(section.start(needs))
+            uses.append(())
+        task = len(needs)
+        needed = dict.fromkeys([producer[slot] for slot in operands])
+        needed.pop(-1, None)
+        used = {storage[slot] for slot in operands}
+        for slot in results:
+            producer[slot] = task
+            used.add(storage[slot])
+        for _, s in scratch:
+            used.add(s)
+        needs.append([*needed] if section is None else section.needs(task, needed, operands, results))
+        uses.append([s for s in used if sizes[s]])
+        if work.overwritable[at]:
+            pairs = [(made, [s for s in homes if sizes[s]]) for made, homes, _ in work.overwritable[at] if sizes[made]]
+            if pairs:
+                overwrites[task] = pairs
+    return OrderProblem(needs, uses, sizes, (), overwrites, _ranks(work, section is not None))
+
+
+class _Section:
+    """What a commit section adds to needs: it comes behind all else, and a variable is read before it is written."""
+
+    def __init__(self, work: Storages) -> None:
+        self.work = work
+        self.at = LAST  # the number of the task that stands before it
+        self.readers: dict[int, dict[int, None]] = {}  # storage of a variable -> tasks of the section that read it
+
+    def start(self, needs: Sequence[Sequence[int]]) -> list[int]:
+        """What the task needs that stands before the section: the tasks that no other needs."""
+        self.at = len(needs)
+        needed = set(chain.from_iterable(needs))
+        return [task for task in range(len(needs)) if task not in needed]
+
+    def needs(self, task: int, needed: dict[int, None], operands: Sequence[int], results: Sequence[int]) -> list[int]:
+        """What a task needs, of which all but what is in the section goes without saying."""
+        if task < self.at:
+            return [*needed]
+        work = self.work
+        for slot in results:
+            storage = work.storage[slot]
+            if work.kind[storage] == NEXT:
+                variable = work.storage[work.leaf_slots[VARIABLE][work.source[storage]]]
+                needed = needed | self.readers.get(variable, {})
+        for slot in operands:
+            self.readers.setdefault(work.storage[slot], {})[task] = None
+        return [one for one in needed if one > self.at] or [self.at]
+
+
+def _ranks(work: Storages, has_section: bool) -> list[int]:
+    """When the nodes of instructions were made: what the engine inserted goes with what it is inserted for."""
+    ranks = []
+    rank = LAST
+    for node, *_ in reversed(work.instructions):
+        rank = rank if isinstance(node, Inserted) else node.serial
+        ranks.append(rank)
+    ranks.reverse()
+    if has_section:
+        ranks.insert(work.commit, LAST)
+    return ranks
