@@ -18,9 +18,9 @@ from nnc_func.engine.allocators.portfolio import Portfolio
 from nnc_func.engine.collecting import uncollected
 from nnc_func.engine.force import forced
 from nnc_func.engine.interpreted import Interpreted
-from nnc_func.engine.orders import Order
+from nnc_func.engine.orders import DEFAULT, Order
 from nnc_func.engine.planning.kernel_table import NO_TABLE, KernelTable
-from nnc_func.engine.planning.planner import arranged, offset
+from nnc_func.engine.planning.planner import arranged, offset, smallest
 from nnc_func.engine.planning.relaid import relaid
 from nnc_func.engine.planning.schedule import ListScheduler, Scheduler
 from nnc_func.engine.planning.storages import Storages
@@ -90,7 +90,7 @@ class Lazy(Layer, Generic[A]):
         Maps lifetimes to offsets; any function from a `Problem` to offsets.
     orders
         The orders that are tried, by name or as functions from an `OrderProblem` to a sequence of its tasks; the one
-        with the least simulated peak is run.
+        with the least simulated peak is run, or the first one if that takes less memory after all.
     check_numerics
         Raise NumericsError where a kernel gives a NaN or an infinity.
     alignment
@@ -116,7 +116,7 @@ class Lazy(Layer, Generic[A]):
     graph: GraphSignature[A]
     bind: Callable[..., Any] = forwards()  # nothing is computed
     allocator: Allocator = field(default=Portfolio(), validator=settings.callable_)
-    orders: tuple[Order | str, ...] = field(default=("depth_first", "as_written"), validator=settings.orders)
+    orders: tuple[Order | str, ...] = field(default=DEFAULT, validator=settings.orders)
     check_numerics: bool = False
     alignment: int = field(default=64, validator=settings.alignment)
     kernels: KernelTable = field(default=NO_TABLE, validator=settings.kernels)
@@ -191,15 +191,15 @@ class Lazy(Layer, Generic[A]):
             return Interpreted(graph, source, self.device, stats, self.check_numerics)
         graph = relaid(graph, self.kernels)
 
-        def arrange(graph: ComputationGraph, sequence: Any = None) -> Storages:
+        def arrange(graph: ComputationGraph, sequence: Any = None, orders: Any = None) -> Storages:
             return arranged(
-                graph, self.device, self.orders, self.alignment, self.check_numerics, self.kernels, self.streams,
-                self.scheduler, donated=donated, sequence=sequence,
+                graph, self.device, orders or self.orders, self.alignment, self.check_numerics, self.kernels,
+                self.streams, self.scheduler, donated=donated, sequence=sequence,
             )  # fmt: skip
 
         recomputation = None
         if self.budget is None:
-            plan, blocks, constants = offset(arrange(graph), self.allocator)
+            plan, blocks, constants = smallest(lambda orders: arrange(graph, None, orders), self.orders, self.allocator)
         else:
             from nnc_func.engine.planning.budgets import fitted
 
@@ -245,8 +245,9 @@ class Lazy(Layer, Generic[A]):
     def with_orders(self, *orders: Order | str) -> Lazy[A]:
         """This engine with other orders to choose among: names of `nnc_func.engine.orders.ORDERS`, or functions.
 
-        Programs take as many bytes as with the best of them by simulated peak; values are the same in any order. The
-        orders that search ("exact", "local_search", "portfolio") take seconds where graphs have thousands of nodes.
+        Programs take as many bytes as with the best of them by simulated peak, and no more than with the first one;
+        values are the same in any order. The orders that search ("exact", "local_search", "portfolio") take seconds
+        where graphs have thousands of nodes.
 
         Raises
         ------

@@ -9,6 +9,8 @@ from typing import Any
 
 from attrs import field, frozen
 
+from nnc_func.engine.orders.base import OrderProblem
+from nnc_func.engine.orders.walks import by_rank
 from nnc_func.engine.plan import ARENA, Plan
 from nnc_func.engine.planning.schedule import Tasks
 from nnc_func.engine.running.frame import Frame
@@ -49,6 +51,30 @@ class RandomScheduler:
                 if not missing[after]:
                     ready.append(after)
         return found
+
+
+@frozen
+class RandomOrder:
+    """Any task that is ready, one after another: an order that keeps nothing but what it must.
+
+    Attributes
+    ----------
+    seed
+        Of the choices.
+
+    Examples
+    --------
+    >>> from nnc_func.engine.orders import OrderProblem
+    >>> sorted(RandomOrder(3)(OrderProblem([(), (), (0,)], [(), (), ()], [])))
+    [0, 1, 2]
+    """
+
+    seed: int = field(default=0)
+
+    def __call__(self, problem: OrderProblem) -> list[int]:
+        """Tasks in that order."""
+        draw = random.Random(self.seed)
+        return by_rank(problem, lambda _: draw.random())
 
 
 def legal_orders(plan: Plan, count: int, seed: int = 0) -> Iterator[list[int]]:

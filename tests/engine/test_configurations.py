@@ -15,14 +15,15 @@ from hypothesis import strategies as st
 import nnc_func as nnc
 from nnc_func.config import config
 from nnc_func.engine.allocators import ALLOCATORS
+from nnc_func.engine.orders import DEFAULT
 from nnc_func.engine.planning.schedule import ListScheduler
 from nnc_func.errors import NumericsError
 from nnc_func.graph.rules.fuse import fuse_elementwise
 from nnc_func.testing.programs import CONSTANT, INPUT, LARGEST, VARIABLE, Program, programs
-from nnc_func.testing.schedules import RandomScheduler
+from nnc_func.testing.schedules import RandomOrder, RandomScheduler
 
 EAGER, LAZY = nnc.eager(), nnc.lazy()
-ORDERS = (("depth_first",), ("as_written",), ("depth_first", "as_written"))
+ORDERS = (("depth_first",), ("as_written",), DEFAULT, *((RandomOrder(seed),) for seed in range(5)))
 ULPS = 256
 
 
@@ -34,7 +35,7 @@ class Configuration:
     streams: int
     scheduler: Any
     allocator: str
-    orders: tuple[str, ...]
+    orders: tuple[Any, ...]
     checked: bool
     spec: int
     fused: str

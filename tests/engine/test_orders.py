@@ -18,12 +18,27 @@ from hypothesis import strategies as st
 
 import nnc_func as nnc
 from nnc_func import models
-from nnc_func.engine.orders import ORDERS, Exact, LocalSearch, OrderProblem, Portfolio, loads, simulated_peak
+from nnc_func.engine.orders import (
+    DEFAULT,
+    ORDERS,
+    Exact,
+    LocalSearch,
+    OrderProblem,
+    Portfolio,
+    bound_at,
+    loads,
+    lower_bound,
+    simulated_peak,
+)
 from nnc_func.engine.orders.base import answered
 from nnc_func.engine.orders.segments import condensed, cuts, expanded, segments
 from nnc_func.engine.orders.spans import Span
 from nnc_func.errors import PlanError
+from nnc_func.testing.program import Program
+from nnc_func.testing.programs import programs
+from nnc_func.tree import flatten
 
+REST = tuple(name for name in models.names() if name not in ("lenet-5", "u-net", "darts"))
 SIZES = (0, 1, 1, 2, 3, 4, 8)
 
 
@@ -113,6 +128,7 @@ def test_exact_search_finds_the_least_peak_of_all_orders(problem: OrderProblem) 
     found = Exact().solved(problem)
     assert found.is_optimal
     assert found.peak == simulated_peak(problem, answered(lambda _: found.order, problem)) == least
+    assert lower_bound(problem) <= least
     assert Portfolio().solved(problem).peak == least
 
 
@@ -129,8 +145,20 @@ def test_no_order_is_below_the_exact_one_and_the_portfolio_is_never_above_one(pr
     peaks = {name: simulated_peak(problem, order(problem)) for name, order in QUICK.items()}
     assert peaks["portfolio"] == min(peaks.values())
     assert peaks["local_search"] <= peaks["depth_first"]
+    assert lower_bound(problem) <= peaks["portfolio"]
     if Exact(1_000).solved(problem).is_optimal:
         assert peaks["exact"] == min(peaks.values())
+
+
+@given(problems(20))
+@settings(max_examples=30, deadline=None)
+def test_the_lower_bound_is_that_of_one_of_the_tasks_and_each_is_met_in_every_order(problem: OrderProblem) -> None:
+    bounds = [bound_at(problem, task) for task in range(len(problem))]
+    assert lower_bound(problem) == max(bounds, default=0)
+    for name in ("depth_first", "breadth_first", "list_scheduling", "sethi_ullman"):
+        order = ORDERS[name](problem)
+        for task, load in zip(order, loads(problem, order), strict=True):
+            assert bounds[task] <= load
 
 
 def test_a_greedy_choice_is_not_always_right() -> None:
@@ -280,9 +308,38 @@ def test_programs_compute_the_same_in_any_order_and_a_portfolio_takes_the_least(
         graph = model.training(stack, 2, seed=0) if training else model.make(stack, batch=2)
         program = stack.engine.compile(graph)
         program.plan.verify()
-        found = program(*given_[: len(graph.inputs)])
-        seen[program.plan.order] = np.concatenate([np.ravel(np.asarray(f)) for f in nnc.tree.leaves(found)])
+        found = program(*given_, *(1, 0.01) * training) if training else program(given_[0])
+        seen[program.plan.order] = np.concatenate([np.ravel(np.asarray(f)) for f in flatten(found)[0]])
         peaks[program.plan.order] = program.plan.max_load
     for values in seen.values():
         np.testing.assert_allclose(values, seen["depth_first"], rtol=1e-5, atol=1e-6)
     assert peaks["Portfolio"] == min(peaks.values())
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize(
+    "name", ["lenet-5", "u-net", "darts", *(pytest.param(n, marks=pytest.mark.slow) for n in REST)]
+)
+def test_the_orders_that_are_tried_by_default_take_no_more_than_depth_first(name: str, training: bool) -> None:
+    model = models.get(name)
+    if training and not model.trains:
+        return
+    for each in (model.reduced(),) if name not in REST else (model.reduced(), model):
+        taken = {}
+        for orders in (DEFAULT, ("depth_first",)):
+            stack = nnc.lazy(nnc.Null())
+            stack = stack.swap(engine=stack.engine.with_orders(*orders))
+            plan = stack.engine.compile(each.make(stack, 1, training, seed=None)).plan
+            taken[orders] = (plan.max_load, plan.arena_bytes)
+        assert taken[DEFAULT][0] <= taken[("depth_first",)][0]
+        assert taken[DEFAULT][1] <= taken[("depth_first",)][1]
+
+
+@given(programs())
+@settings(max_examples=10, deadline=None)
+def test_random_programs_take_no_more_than_depth_first(program: Program) -> None:
+    taken = []
+    for orders in (DEFAULT, ("depth_first",)):
+        engine = nnc.lazy().engine.with_orders(*orders)
+        taken.append(program.build(nnc.lazy().swap(engine=engine)).program.plan.arena_bytes)
+    assert taken[0] <= taken[1]

@@ -1,7 +1,8 @@
 """Orders: one a file, one registry. Each maps a problem to a sequence of its tasks and knows nothing else.
 
-``ORDERS`` has them by name; a module is imported when its order is asked for. ``SEARCHES`` names those that take time
-of their own: `Exact`, `LocalSearch` and `Portfolio`, whose budgets are their attributes.
+``ORDERS`` has them by name; a module is imported when its order is asked for. ``DEFAULT`` are those that an
+engine tries: they take microseconds a buffer. ``SEARCHES`` names those that take time of their own: `Exact`,
+`LocalSearch` and `Portfolio`, whose budgets are their attributes.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 from nnc_func.deferred import deferred
 from nnc_func.engine.orders.base import Order, OrderProblem, loads, simulated_peak
 
+DEFAULT = ("depth_first", "list_scheduling")  # what an engine tries
 SEARCHES = ("exact", "local_search", "portfolio")
 _CLASSES = {"exact": "Exact", "local_search": "LocalSearch", "portfolio": "Portfolio"}
 _NAMES = (
@@ -50,14 +52,18 @@ class _Orders(Mapping[str, Order]):
 ORDERS: Mapping[str, Order] = _Orders()
 
 if TYPE_CHECKING:
+    from nnc_func.engine.orders.bounds import bound_at, lower_bound
     from nnc_func.engine.orders.exact import Exact, Solution
     from nnc_func.engine.orders.local_search import LocalSearch
     from nnc_func.engine.orders.portfolio import Portfolio
 else:
     _shown = {each: f"{__name__}.{module}" for module, each in _CLASSES.items()}
-    __getattr__, __dir__ = deferred(__name__, _shown | {"Solution": f"{__name__}.exact"})
+    __getattr__, __dir__ = deferred(
+        __name__,
+        _shown | {"Solution": f"{__name__}.exact"} | dict.fromkeys(("bound_at", "lower_bound"), f"{__name__}.bounds"),
+    )
 
 __all__ = [
-    "ORDERS", "SEARCHES", "Exact", "LocalSearch", "Order", "OrderProblem", "Portfolio", "Solution", "loads",
-    "simulated_peak",
+    "DEFAULT", "ORDERS", "SEARCHES", "Exact", "LocalSearch", "Order", "OrderProblem", "Portfolio", "Solution",
+    "bound_at", "loads", "lower_bound", "simulated_peak",
 ]  # fmt: skip

@@ -210,17 +210,3 @@ def answered(order: Order, problem: OrderProblem) -> list[int]:
             if at[one] > at[task]:
                 raise PlanError(f"the order {named(order)} runs task {task} before task {one}, which it needs")
     return found
-
-
-def best_of(problem: OrderProblem, orders: Mapping[str, Sequence[int]]) -> str:
-    """The one with the least simulated peak, the first of those.
-
-    Examples
-    --------
-    >>> problem = OrderProblem([(), (), (0,)], [(0,), (1,), (0,)], [8, 4])
-    >>> best_of(problem, {"by number": [0, 1, 2], "in pairs": [0, 2, 1]})
-    'in pairs'
-    """
-    if len(orders) == 1:
-        return next(iter(orders))
-    return min(orders, key=lambda name: simulated_peak(problem, orders[name]))

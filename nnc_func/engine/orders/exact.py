@@ -1,4 +1,7 @@
-"""Exact search for the least peak: stretch by stretch between cuts, each by dynamic programming over what has run."""
+"""Exact search for the least peak: stretch by stretch between cuts, each by dynamic programming over what has run.
+
+There is nothing to search where the lower bound is reached.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from collections.abc import Callable, Sequence
 from attrs import frozen
 
 from nnc_func.engine.orders.base import OrderProblem, loads, simulated_peak
+from nnc_func.engine.orders.bounds import lower_bound
 from nnc_func.engine.orders.depth_first import depth_first
 from nnc_func.engine.orders.least_peak import least_peak
 from nnc_func.engine.orders.list_scheduling import list_scheduling
@@ -66,7 +70,10 @@ class Exact:
         else:
             number = {task: i for i, task in enumerate(tasks)}
             order = [number[task] for task in start if task in number]
-        order, is_optimal, states = _improved(small, list(order), self.states)
+        order, states = list(order), 0
+        is_optimal = simulated_peak(small, order) == lower_bound(small)
+        if not is_optimal:
+            order, is_optimal, states = _improved(small, order, self.states)
         whole = expanded(problem, [tasks[i] for i in order])
         return Solution(whole, simulated_peak(problem, whole), is_optimal, states)
 

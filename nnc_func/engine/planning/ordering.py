@@ -8,7 +8,8 @@ from typing import Any
 
 from nnc_func.engine.copying import Inserted
 from nnc_func.engine.orders import ORDERS
-from nnc_func.engine.orders.base import Order, OrderProblem, answered, best_of, named
+from nnc_func.engine.orders.base import Order, OrderProblem, answered, loads, named
+from nnc_func.engine.orders.bounds import bound_at
 from nnc_func.engine.plan import ARENA, NEXT, VARIABLE
 from nnc_func.engine.planning.storages import Storages
 
@@ -19,25 +20,44 @@ LAST = 1 << 60
 def arrange(work: Storages, orders: Sequence[Order | str]) -> None:
     """Put the instructions in the order that has the least simulated peak, of those.
 
-    What is before the commit section stays before it. With no order they stay as they are, in a sequence that was given.
+    What is before the commit section stays before it. With no orders they stay as they are: that was asked for.
     """
     if not orders:
         work.order = GIVEN
         return
     problem = order_problem(work)
-    found: dict[str, Sequence[int]] = {}
-    for order in orders:
-        if isinstance(order, str):
-            found[order] = ORDERS[order](problem)
-        else:  # a user's own is never believed
-            found[named(order)] = answered(order, problem)
-    work.order = best_of(problem, found)
-    best = found[work.order]
+    work.order, best, work.usual_peak = chosen(problem, orders)
     if best == range(len(problem)):
         return
     if len(best) > len(work.instructions):  # without the task that stands before the section
         best = [task - (task > work.commit) for task in best if task != work.commit]
     work.reorder(best)
+
+
+def chosen(problem: OrderProblem, orders: Sequence[Order | str]) -> tuple[str, Sequence[int], int]:
+    """The first of the orders with the least simulated peak: its name and sequence, and the peak of the first of all.
+
+    Those that are known by name are not asked once nothing can be better; a user's own are, and are never believed.
+    """
+    usual, least, name = 0, 0, ""
+    best: Sequence[int] = ()
+    is_best = False
+    for order in orders:
+        if not isinstance(order, str):
+            found: Sequence[int] = answered(order, problem)
+        elif is_best:
+            continue
+        else:
+            found = ORDERS[order](problem)
+        if len(orders) == 1:
+            return named(order), found, 0
+        high = [*loads(problem, found)]
+        peak = max(high, default=0)
+        usual = usual if name else peak
+        if not name or peak < least:
+            least, name, best = peak, named(order), found
+            is_best = not high or bound_at(problem, found[high.index(peak)]) == peak
+    return name, best, usual
 
 
 def order_problem(work: Storages) -> OrderProblem:
@@ -57,16 +77,22 @@ def order_problem(work: Storages) -> OrderProblem:
             needs.append(section.start(needs))
             uses.append(())
         task = len(needs)
-        needed = dict.fromkeys([producer[slot] for slot in operands])
-        needed.pop(-1, None)
-        used = {storage[slot] for slot in operands}
+        needed: dict[int, None] = {}
+        used: dict[int, None] = {}
+        for slot in operands:
+            if producer[slot] >= 0:
+                needed[producer[slot]] = None
+            if sizes[storage[slot]]:
+                used[storage[slot]] = None
         for slot in results:
             producer[slot] = task
-            used.add(storage[slot])
+            if sizes[storage[slot]]:
+                used[storage[slot]] = None
         for _, s in scratch:
-            used.add(s)
+            if sizes[s]:
+                used[s] = None
         needs.append([*needed] if section is None else section.needs(task, needed, operands, results))
-        uses.append([s for s in used if sizes[s]])
+        uses.append([*used])
         if work.overwritable[at]:
             pairs = [(made, [s for s in homes if sizes[s]]) for made, homes, _ in work.overwritable[at] if sizes[made]]
             if pairs:

@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from nnc_func.engine.allocators.base import Allocator
-from nnc_func.engine.orders.base import Order
-from nnc_func.engine.plan import Plan
+from nnc_func.engine.orders.base import Order, named
+from nnc_func.engine.plan import DONATED, LENT, Plan
 from nnc_func.engine.planning.committing import Arrangement, Kernels, long, short
 from nnc_func.engine.planning.kernel_table import NO_TABLE, KernelTable, kernels_of
 from nnc_func.engine.planning.ordering import arrange
@@ -61,6 +61,23 @@ def offset(work: Storages, allocator: Allocator) -> tuple[Plan, dict[Node, int],
     """As `planned`, of what is arranged."""
     plan, blocks = placed(work, allocator, work.alignment)
     return plan, blocks, work.constant_values
+
+
+def smallest(
+    arrange: Callable[[Sequence[Order | str]], Storages], orders: Sequence[Order | str], allocator: Allocator
+) -> tuple[Plan, dict[Node, int], list[Any]]:
+    """As `offset`, of the best of the orders; of the first one where that takes less after all.
+
+    It may: where the best one leaves gaps between buffers, or values find less room in what outputs and inputs have.
+    """
+    work = arrange(orders)
+    found = offset(work, allocator)
+    plan = found[0]
+    if work.order == named(orders[0]) or (
+        sum(plan.arenas.values()) <= work.usual_peak and not any(b.kind in (LENT, DONATED) for b in plan.buffers)
+    ):
+        return found
+    return min(found, offset(arrange(orders[:1]), allocator), key=lambda each: sum(each[0].arenas.values()))
 
 
 def arranged(

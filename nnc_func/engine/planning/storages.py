@@ -65,6 +65,7 @@ class Storages:
         self.variable_at: dict[Node, int] = {}
         self.wanted: dict[int, tuple[str, int]] = {}  # slot -> the output or update that it becomes
         self.order = ""  # the name of the one that instructions are in
+        self.usual_peak = 0  # bytes alive at most in the first order that was tried, as simulated
         self.alignment = 1  # of offsets in the arena
         self.peak: int | None = None  # the most bytes of the arena alive at one time, once that is known
         self.pinned: set[int] | None = None  # storages that outlive a run; None where nothing does
