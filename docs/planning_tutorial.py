@@ -1,7 +1,8 @@
-# # An allocator of one's own
+# # An allocator and an order of one's own
 #
 # This file runs (`python docs/planning_tutorial.py`). It writes an allocator in twenty lines, runs a program with it,
-# and sets it beside others, on the plans of networks and on instances that are hard by design.
+# and sets it beside others, on the plans of networks and on instances that are hard by design. Then it does the same
+# with an order: which instruction runs next decides how many bytes are alive before any allocator is asked.
 #
 # ## The problem
 #
@@ -18,6 +19,9 @@ from nnc_func import models
 from nnc_func.engine.allocators import ALLOCATORS, Problem, arena_size
 from nnc_func.engine.comparing import compare
 from nnc_func.engine.drawing.comparison import Answer, comparison_page
+from nnc_func.engine.orders import ORDERS, SEARCHES, Exact, OrderProblem, lower_bound, simulated_peak
+from nnc_func.engine.orders.comparing import compare_orders
+from nnc_func.engine.orders.progress import Progress
 
 problem = Problem(sizes=[400, 200, 200, 300], lower=[0, 1, 2, 3], upper=[2, 4, 5, 5], alignment=1)
 print(problem.max_load)
@@ -91,3 +95,48 @@ name = "u-net training"
 trials = [t for t in found.trials if t.problem == name]
 page = comparison_page(name, [Answer(networks[name], t.offsets, t.arena, t.allocator, t.seconds) for t in trials])
 print(f"{len(page) // 1024} KiB of HTML, the smallest arena by {found.best(name).allocator}")
+
+# ## An order
+#
+# An order is a function of tasks: what each needs before it, which buffers it uses, and how many bytes these have. A
+# buffer is alive from the first task that uses it to the last. It returns the numbers of the tasks in a valid sequence.
+# Here two tasks make much of which two others keep little: it is better to finish one before the other is begun.
+
+pairs = OrderProblem(
+    needs=[(), (), (0,), (1,), (2, 3)], uses=[(0,), (1,), (0, 2), (1, 3), (2, 3)], sizes=[900, 900, 100, 100]
+)
+print(simulated_peak(pairs, [0, 1, 2, 3, 4]), simulated_peak(pairs, [0, 2, 1, 3, 4]), lower_bound(pairs))
+
+
+def largest_relief(problem):
+    """Of the ready tasks the one that frees most; ties: what needs least while it runs, then number."""
+    progress = Progress(problem)
+    while progress.ready:
+        progress.run(min(progress.ready, key=lambda task: (-progress.freed(task), progress.needed(task), task)))
+    return progress.order
+
+
+print(largest_relief(pairs))
+
+# An engine takes it beside others, and runs what has the least peak. A sequence that is not valid is refused, with
+# words. Values are the same in any order.
+
+mine = lazy.swap(engine=lazy.engine.with_orders("depth_first", largest_relief))
+print(mine.engine.compile(models.get("darts").reduced().make(mine)).plan.order)
+
+# `order_problem` tells what an engine asks about a graph, and `compare_orders` asks every order. Peaks are told as
+# ratios to the depth-first order's; where one is the lower bound, it is proven that no order takes less.
+
+asked = {
+    f"{name}{' training' if training else ''}": plans.engine.order_problem(
+        models.get(name).reduced().make(plans, 2, training, seed=None)
+    )
+    for name in ("lenet-5", "u-net", "randomly-wired", "darts")
+    for training in (False, True)
+}
+known = {name: order for name, order in ORDERS.items() if name not in SEARCHES}
+ordered = compare_orders(asked, {"largest_relief": largest_relief, **known, "exact": Exact(states=500)})
+for row in ordered.summary():
+    print(f"{row['order']:16} {row['mean_ratio']:.3f}  best {row['best_ratio']:.3f}  worst {row['worst_ratio']:.3f}")
+
+# On the command line: `python -m nnc_func plan darts --order all --html orders.html`, a page with a slider over orders.

@@ -10,7 +10,7 @@ from nnc_func.cli.answers import Answer, facts, table, with_files
 from nnc_func.engine.allocators import ALLOCATORS
 from nnc_func.engine.comparing import Trial, compare
 from nnc_func.engine.drawing.memory import tenants
-from nnc_func.engine.orders import ORDERS
+from nnc_func.engine.orders import DEFAULT, ORDERS, lower_bound, simulated_peak
 from nnc_func.errors import PlanError
 
 KINDS = ("html", "svg", "csv")
@@ -25,7 +25,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--order", choices=(*sorted(ORDERS), plans.ALL), metavar="NAME|all",
-        help=f"the order of instructions: {', '.join(sorted(ORDERS))}; the best unless given; or all, compared",
+        help=f"the order of instructions: {', '.join(sorted(ORDERS))}; the best of {' and '.join(DEFAULT)} unless "
+        "given; or all of them, compared",
     )  # fmt: skip
     parser.add_argument("--budget", type=plans.budget, default={}, metavar="3s|N", help="of a search: time, or steps")
     parser.add_argument(
@@ -48,6 +49,7 @@ def answer(given: argparse.Namespace) -> Answer:
         "arena_bytes": plan.arena_bytes,
         "max_load_bytes": plan.max_load,
         "ratio": plan.ratio,
+        **_ordered(found, plan),
         "bytes_without_sharing": plan.unshared_bytes,
         "buffers": len(plan.planned),
         "kernels": plan.kernels,
@@ -64,6 +66,13 @@ def answer(given: argparse.Namespace) -> Answer:
     answered = Answer(data | {"largest": [dict(zip(titles, row, strict=True)) for row in rows]}, text)
     asked = {kind: getattr(given, kind) for kind in KINDS if getattr(given, kind) is not None}
     return with_files(answered, {kind: (path, getattr(plan, f"to_{kind}")()) for kind, path in asked.items()})
+
+
+def _ordered(found: subjects.Subject, plan: Any) -> dict[str, Any]:
+    """The order, its peak, and what no order goes below; of both is left out what outputs and inputs have room for."""
+    problem = found.stack.engine.order_problem(found.graph)
+    peak = simulated_peak(problem, ORDERS[plan.order](problem))
+    return {"order": plan.order, "order_peak_bytes": peak, "order_bound_bytes": lower_bound(problem)}
 
 
 def _stack(given: argparse.Namespace) -> Any:

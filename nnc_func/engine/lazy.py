@@ -6,6 +6,7 @@ import sys
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 from attrs import field, frozen
@@ -18,12 +19,11 @@ from nnc_func.engine.allocators.portfolio import Portfolio
 from nnc_func.engine.collecting import uncollected
 from nnc_func.engine.force import forced
 from nnc_func.engine.interpreted import Interpreted
-from nnc_func.engine.orders import DEFAULT, Order
+from nnc_func.engine.orders import DEFAULT, Order, OrderProblem
 from nnc_func.engine.planning.kernel_table import NO_TABLE, KernelTable
 from nnc_func.engine.planning.planner import arranged, offset, smallest
 from nnc_func.engine.planning.relaid import relaid
 from nnc_func.engine.planning.schedule import ListScheduler, Scheduler
-from nnc_func.engine.planning.storages import Storages
 from nnc_func.engine.running.program import Program
 from nnc_func.engine.symbolic import SymbolicProgram
 from nnc_func.errors import PlanError
@@ -190,16 +190,10 @@ class Lazy(Layer, Generic[A]):
             stats = Stats(source.statistics, graph.statistics, report, seconds, 0.0)
             return Interpreted(graph, source, self.device, stats, self.check_numerics)
         graph = relaid(graph, self.kernels)
-
-        def arrange(graph: ComputationGraph, sequence: Any = None, orders: Any = None) -> Storages:
-            return arranged(
-                graph, self.device, orders or self.orders, self.alignment, self.check_numerics, self.kernels,
-                self.streams, self.scheduler, donated=donated, sequence=sequence,
-            )  # fmt: skip
-
+        arrange = partial(self._arranged, donated)
         recomputation = None
         if self.budget is None:
-            plan, blocks, constants = smallest(lambda orders: arrange(graph, None, orders), self.orders, self.allocator)
+            plan, blocks, constants = smallest(partial(arrange, graph, None), self.orders, self.allocator)
         else:
             from nnc_func.engine.planning.budgets import fitted
 
@@ -225,6 +219,31 @@ class Lazy(Layer, Generic[A]):
             arenas=arenas,
             engine=self,
         )
+
+    def _arranged(
+        self, donated: Sequence[int], graph: ComputationGraph, sequence: Any = None, orders: Any = None
+    ) -> Any:
+        return arranged(
+            graph, self.device, orders or self.orders, self.alignment, self.check_numerics, self.kernels, self.streams,
+            self.scheduler, donated=donated, sequence=sequence,
+        )  # fmt: skip
+
+    def order_problem(self, graph: ComputationGraph) -> OrderProblem:
+        """What orders are asked of a graph whose shapes are known: the instructions of its program, and their buffers.
+
+        Examples
+        --------
+        >>> import nnc_func as nnc
+        >>> from nnc_func import models
+        >>> from nnc_func.engine.orders import lower_bound, simulated_peak
+        >>> stack = nnc.lazy(nnc.Null())
+        >>> problem = stack.engine.order_problem(models.get("lenet-5").make(stack, seed=None))
+        >>> len(problem), simulated_peak(problem, range(len(problem))), lower_bound(problem)
+        (10, 101312, 101312)
+        """
+        with self.symbol.table.walking, uncollected():  # type: ignore[attr-defined]
+            optimised, _ = self.graph.optimised(graph)  # type: ignore[attr-defined]
+            return self._arranged((), relaid(optimised, self.kernels)).ordering  # type: ignore[no-any-return]
 
     def force(self, values: Sequence[Any]) -> list[Any]:
         """Device arrays with the values of these: computed together, and kept by their nodes.

@@ -197,16 +197,20 @@ def answered(order: Order, problem: OrderProblem) -> list[int]:
     Traceback (most recent call last):
     nnc_func.errors.PlanError: the order <lambda> runs task 1 before task 0, which it needs
     """
-    given = order(problem)
+    return checked(order(problem), problem, named(order))
+
+
+def checked(given: Any, problem: OrderProblem, name: str) -> list[int]:
+    """What an order of that name gave, if it is a valid sequence; raises as `answered`."""
     try:
         found = [index(task) for task in given]
     except TypeError as error:
-        raise PlanError(f"the order {named(order)} gave no numbers of tasks, but {given!r:.80}: {error}") from None
+        raise PlanError(f"the order {name} gave no numbers of tasks, but {given!r:.80}: {error}") from None
     at = {task: i for i, task in enumerate(found)}
     if len(found) != len(problem) or at.keys() != set(range(len(problem))):
-        raise PlanError(f"the order {named(order)} gave {len(found)} tasks, not each of {len(problem)} once")
+        raise PlanError(f"the order {name} gave {len(found)} tasks, not each of {len(problem)} once")
     for task, needed in enumerate(problem.needs):
         for one in needed:
             if at[one] > at[task]:
-                raise PlanError(f"the order {named(order)} runs task {task} before task {one}, which it needs")
+                raise PlanError(f"the order {name} runs task {task} before task {one}, which it needs")
     return found

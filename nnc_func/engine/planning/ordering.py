@@ -25,7 +25,7 @@ def arrange(work: Storages, orders: Sequence[Order | str]) -> None:
     if not orders:
         work.order = GIVEN
         return
-    problem = order_problem(work)
+    work.ordering = problem = order_problem(work)
     work.order, best, work.usual_peak = chosen(problem, orders)
     if best == range(len(problem)):
         return

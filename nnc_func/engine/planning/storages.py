@@ -7,6 +7,7 @@ from typing import Any
 
 from nnc_func.aval import Aval
 from nnc_func.engine.copying import copying, filling
+from nnc_func.engine.orders.base import OrderProblem
 from nnc_func.engine.plan import ARENA, CONSTANT, DONATED, INPUT, NEXT, OUTPUT, VARIABLE
 from nnc_func.engine.planning.streams import Streams
 from nnc_func.engine.planning.windows import Window, Windows
@@ -65,6 +66,7 @@ class Storages:
         self.variable_at: dict[Node, int] = {}
         self.wanted: dict[int, tuple[str, int]] = {}  # slot -> the output or update that it becomes
         self.order = ""  # the name of the one that instructions are in
+        self.ordering: OrderProblem | None = None  # what orders were asked
         self.usual_peak = 0  # bytes alive at most in the first order that was tried, as simulated
         self.alignment = 1  # of offsets in the arena
         self.peak: int | None = None  # the most bytes of the arena alive at one time, once that is known
