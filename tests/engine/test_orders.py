@@ -21,6 +21,7 @@ from nnc_func import models
 from nnc_func.engine.orders import (
     DEFAULT,
     ORDERS,
+    SEARCHES,
     Exact,
     LocalSearch,
     OrderProblem,
@@ -141,11 +142,11 @@ def test_exact_search_finds_the_least_peak_of_nine_tasks(problem: OrderProblem) 
 
 @given(problems(40))
 @settings(max_examples=10, deadline=None)
-def test_no_order_is_below_the_exact_one_and_the_portfolio_is_never_above_one(problem: OrderProblem) -> None:
+def test_no_order_is_below_a_proven_one_nor_the_portfolio_above_one_without_a_search(problem: OrderProblem) -> None:
     peaks = {name: simulated_peak(problem, order(problem)) for name, order in QUICK.items()}
-    assert peaks["portfolio"] == min(peaks.values())
+    assert all(peaks["portfolio"] <= peak for name, peak in peaks.items() if name not in SEARCHES)
     assert peaks["local_search"] <= peaks["depth_first"]
-    assert lower_bound(problem) <= peaks["portfolio"]
+    assert lower_bound(problem) <= min(peaks.values())
     if Exact(1_000).solved(problem).is_optimal:
         assert peaks["exact"] == min(peaks.values())
 

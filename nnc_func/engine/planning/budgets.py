@@ -201,6 +201,7 @@ class _Trial:
                     return found
                 target = min(target, answer.peak) - (least - nbytes)
             met = answer.peak
+        least = min(least, self.nbytes)  # another order may have spared more than a sequence of the strategy's own
         raise PlanError(
             f"the memory budget of {self.graph.name!r} is {nbytes} bytes ({sized(nbytes)}); with values computed again "
             f"as {name_of(self.strategy)} chooses it takes at least {least} ({sized(least)}), without {self.nbytes}"
