@@ -218,7 +218,7 @@ class Null(Layer):
         arrays, items, view = self._arrays(op, args), op.canonical(params), op.view
         found = self._work(op, tuple(map(self.aval, arrays)), items)[0]
         if view is not None and (arrays[view.argument].contiguous or not view.needs_contiguous):
-            return self._shown(arrays[view.argument], found[0], view.contiguous)
+            return self._views(op, arrays[view.argument], found)
         self._count(op, arrays, items)
         results = tuple(NullArray(a.shape, a.dtype, self.counts, contiguous=a.layout is None) for a in found)
         return results if op.several else results[0]
@@ -259,9 +259,13 @@ class Null(Layer):
         cost = op.cost(avals, results, **params)
         return results, cost.flops, sum(a.nbytes for a in (*avals, *results)) + cost.extra_bytes
 
-    def _shown(self, base: NullArray, aval: Aval, whole: bool) -> NullArray:
-        self.counts.views += 1
-        return NullArray(aval.shape, aval.dtype, base=base, contiguous=base.contiguous and whole)
+    def _views(self, op: Op, base: NullArray, avals: tuple[Aval, ...]) -> Any:
+        """What a view operator gives, of these avals."""
+        assert op.view is not None, op
+        self.counts.views += len(avals)
+        whole = base.contiguous and op.view.contiguous
+        found = tuple([NullArray(a.shape, a.dtype, base=base, contiguous=whole) for a in avals])
+        return found if op.several else found[0]
 
     def _count(self, op: Op, arrays: tuple[Any, ...], items: Items) -> None:
         _, flops, moved = self._work(op, tuple(map(self.aval, arrays)), items)
@@ -296,10 +300,9 @@ class Null(Layer):
     def viewing(self, op: Op, items: Items) -> Callable[..., Any]:
         """A view operator as a function of its operand."""
         assert op.view is not None, op
-        whole = op.view.contiguous
 
-        def shown(array: NullArray) -> NullArray:
-            return self._shown(array, self._work(op, (self.aval(array),), items)[0][0], whole)
+        def shown(array: NullArray) -> Any:
+            return self._views(op, array, self._work(op, (self.aval(array),), items)[0])
 
         return shown
 

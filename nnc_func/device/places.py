@@ -243,8 +243,11 @@ class Places(Layer):
     def viewing(self, op: Op, items: Items) -> Callable[..., Any]:
         """A view operator as a function of its operand."""
 
-        def view(array: Placed) -> Placed:
-            return Placed(self, array.place, self._by_place[array.place].viewing(op, items)(array._array), array)
+        def view(array: Placed) -> Any:
+            found = self._by_place[array.place].viewing(op, items)(array._array)
+            if op.several:
+                return tuple([Placed(self, array.place, each, array) for each in found])
+            return Placed(self, array.place, found, array)
 
         return view
 

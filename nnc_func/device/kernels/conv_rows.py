@@ -228,10 +228,16 @@ def _by_channel(rows: Rows, seen: Any, w: Any, products: Any, block: Any) -> Non
 
 
 def _product(rows: Rows, left: Any, kernel: Any, block: Any) -> None:
+    """The products of a block; beside it, and then copied, where its pixels do not lie one after another."""
+    beside = block.strides[-1] != block.itemsize  # BLAS wants a pixel's channels without gaps
+    pixels = np.empty(block.shape, block.dtype) if beside else block
+    found = pixels.reshape(-1, rows.out)
     if rows.groups == 1:
-        np.matmul(left[0], kernel[0], block.reshape(-1, rows.out))
+        np.matmul(left[0], kernel[0], found)
     else:
-        np.matmul(left, kernel, out=block.reshape(-1, rows.groups, rows.out // rows.groups).transpose(1, 0, 2))
+        np.matmul(left, kernel, out=found.reshape(-1, rows.groups, rows.out // rows.groups).transpose(1, 0, 2))
+    if not np.may_share_memory(found, block):
+        np.copyto(block, found.reshape(block.shape))
 
 
 # --- the convolution ----------------------------------------------------------------------------------
@@ -240,7 +246,7 @@ def _product(rows: Rows, left: Any, kernel: Any, block: Any) -> None:
 def write(rows: Rows, x: Any, w: Any, out: Any, given: Arrays, finish: Finish | None = None) -> None:
     """The convolution of images into `out`, both with channels last; `finish` is called of each block.
 
-    `given` is as `scratch` says. Results lie without gaps.
+    `given` is as `scratch` says. Results may lie in any strides; pixels one after another are written where they are.
     """
     if not out.size:
         return
@@ -286,7 +292,7 @@ def conv2d(result: Callable[..., Any]) -> Kernel:
     """Of `conv2d`; ``result(*arrays, **params)`` gives the result's shape and dtype."""
     return Kernel(
         "rows of windows", compute=allocating(_into, result, scratch), into=_into, scratch=scratch, accepts=_last,
-        by_shape=True, layouts=("row-major",), namespaces=frozenset({"numpy"}),
+        by_shape=True, layouts=("row-major",), namespaces=frozenset({"numpy"}), strided=True,
     )  # fmt: skip
 
 

@@ -147,17 +147,8 @@ class Storages:
         results = node.results
         if node.op.several:
             self.keep.append(results)
-        view = node.op.view
-        if view is not None:
-            base = operands[view.argument]
-            plain = self.plain[base]
-            if plain or not view.needs_contiguous:
-                ordered = self.avals[base].layout is None or node.aval == self.avals[base]
-                whole = self.whole[base] and view.contiguous and ordered
-                slot = self._slot(node.aval, self.storage[base], whole, True, plain and view.contiguous)
-                self.slot_of[node] = slot
-                self.instructions.append((node, None, operands, (slot,), (), True))
-                return
+        if node.op.view is not None and self._shows(node, operands):
+            return
         if node in self.windows.parts:
             self._assemble(node, operands)
             return
@@ -171,6 +162,25 @@ class Storages:
             needed = [Aval(s, d, None, results[0].aval.place) for s, d in wanted]
             scratch = tuple([(aval, self._storage(ARENA, aval)) for aval in needed])
         self.instructions.append((node, kernel, operands, slots, scratch, False))
+
+    def _shows(self, node: Node, operands: tuple[int, ...]) -> bool:
+        """Make its results views of an operand, unless they are to be copied: at once if so one by one later."""
+        view, results = node.op.view, node.results
+        assert view is not None
+        base = operands[view.argument]
+        plain = self.plain[base]
+        if not plain and view.needs_contiguous:
+            return False
+        if len(results) > 1 and not self.windows.gapless.isdisjoint(results):
+            return False
+        slots = []
+        for value in results:
+            ordered = self.avals[base].layout is None or value.aval == self.avals[base]
+            whole = self.whole[base] and view.contiguous and ordered
+            slots.append(self._slot(value.aval, self.storage[base], whole, True, plain and view.contiguous))
+            self.slot_of[value] = slots[-1]
+        self.instructions.append((node, None, operands, tuple(slots), (), True))
+        return True
 
     def _assemble(self, node: Node, operands: tuple[int, ...]) -> None:
         """What is computed in place stays there, the rest is copied and filled in; then the whole is there."""

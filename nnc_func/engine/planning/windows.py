@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from attrs import frozen
+from attrs import Factory, frozen
 
 from nnc_func.facets.boxes import Box, gaps
 from nnc_func.facets.kernels import Kernel
@@ -45,10 +45,13 @@ class Windows:
         The window of each value that is computed as a part of another.
     parts
         For each node that is put together in this way: where its arguments go, and what no argument covers.
+    gapless
+        Values that are copied where they lie with gaps, since what shows them cannot show those.
     """
 
     of: dict[Value, Window]
     parts: dict[Node, tuple[list[Window], list[tuple[Box, Window]]]]
+    gapless: set[Value] = Factory(set)
 
 
 NO_WINDOWS = Windows({}, {})
@@ -85,12 +88,16 @@ def windows(
 
     The parts of nodes in `apart` are copied into them. Values that are to be `contiguous` lie in no window with gaps.
     """
+    joins = any(node.op.parts is not None for node in sequence)
+    if not joins and not any(node.op.several and node.op.view is not None for node in sequence):
+        return NO_WINDOWS
     found = Windows({}, {})
-    if not any(node.op.parts is not None for node in sequence):
+    gapless = found.gapless
+    gapless.update(a for n in sequence if n.op.view is not None and n.op.view.needs_contiguous for a in n.args)
+    if not joins:
         return found
     wanted = {*graph.outputs, *(u for _, u in graph.updates)}
-    gapless = {a for n in sequence if n.op.view is not None and n.op.view.needs_contiguous for a in n.args}
-    gapless.update(contiguous)
+    gapless = gapless.union(contiguous)
     for node in reversed(sequence):
         if node.op.parts is not None and node.aval.size and node not in apart:
             _assemble(node, found, kernels, wanted, gapless)

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from nnc_func.config import config
-from nnc_func.engine.plan import ARENA
+from nnc_func.engine.plan import ARENA, LENT, NEXT, OUTPUT
 from nnc_func.engine.running.cancelling import Cancellation
 from nnc_func.engine.running.observed import Application, Observer
 from nnc_func.errors import NumericsError
 from nnc_func.facets.dtypes import kind_of
 from nnc_func.graph.origin import told
 
+NOTHING: Mapping[Any, Any] = MappingProxyType({})
 POISON = 0xFF  # all bits set: NaN in every floating dtype, -1 in signed integers
 
 
@@ -64,16 +67,36 @@ class Cancelling(Observer):
 
 
 class Poison(Observer):
-    """Before each instruction, whatever memory no buffer is alive in is filled; so is a buffer that begins."""
+    """Before each instruction, whatever memory no buffer is alive in is filled; so is a buffer that begins.
 
-    def __init__(self, plan: Any, device: Any, frame: Any) -> None:
+    Fresh memory of results is filled before the first one: what was used before has right numbers from the last run.
+
+    Parameters
+    ----------
+    plan, device, frame
+        What runs.
+    fresh
+        The arrays of outputs and of next values, and of inputs that were given up, by kind and number.
+    """
+
+    def __init__(self, plan: Any, device: Any, frame: Any, fresh: Mapping[tuple[str, int], Any] = NOTHING) -> None:
         self.starts: dict[int, list[Any]] = {}
         self.ends: dict[int, list[Any]] = {}
         retained = set(plan.retained or ())
+        given_up = {plan.slots[s].buffer for s in plan.inputs}
         for number, b in enumerate(plan.buffers):
-            if b.kind == ARENA and b.nbytes and number not in retained:
-                array = device.view(frame.arenas[b.place], b.offset, (b.nbytes,), "uint8")
+            if not b.nbytes or number in retained:
+                continue
+            if b.kind == ARENA:
+                memory = frame.arenas[b.place]
+            else:
+                memory = fresh.get((OUTPUT if b.kind == LENT else b.kind, b.source))
+            if memory is None:
+                continue
+            array = device.view(memory, b.offset, (b.nbytes,), "uint8")
+            if number not in given_up:
                 self.starts.setdefault(b.lower, []).append(array)
+            if b.kind not in (OUTPUT, NEXT):
                 self.ends.setdefault(b.upper, []).append(array)
         self.at = 0
 

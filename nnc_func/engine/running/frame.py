@@ -42,6 +42,7 @@ class Frame:
         "calls",
         "donated",
         "early",
+        "given_up",
         "home",
         "late",
         "lent",
@@ -60,10 +61,11 @@ class Frame:
         self.order: list[int] = []  # position in calls -> instruction
         self.patches: dict[int, list[tuple[list[Any], int]]] = {}
         self.located: dict[int, list[located.View]] = {}  # the same views, of arrays that lie row-major
-        self.views: dict[int, list[tuple[Any, int, int]]] = {}  # slot -> views of it: (kernel, operand, result)
+        self.views: dict[int, list[located.Shown]] = {}  # slot -> views of it
         self.bound: dict[int, Any] = {}  # slot -> the variable's array that is patched in now
         self.lent: dict[int, list[int]] = {}  # output -> slots that live in its memory before it is written
         self.donated: dict[int, list[int]] = {}  # input that was given up -> it, and slots that live in its memory
+        self.given_up: dict[int, Any] = {}  # such an input -> its array in this call
         self._lend(plan)
         self._kernels: dict[Any, Any] = {}
         self.sections: dict[int, Any] = {}  # position in calls -> the calls from there dealt out to threads
@@ -121,14 +123,16 @@ class Frame:
     def _bind_view(self, plan: Plan, device: Any, instruction: Any, moving: dict[int, int]) -> None:
         if instruction.op.view is None:  # put together of parts that are there
             return
-        operand, result = instruction.operands[instruction.op.view.argument], instruction.results[0]
-        call = device.viewing(instruction.op, instruction.items)
+        op, results = instruction.op, instruction.results
+        operand, result = instruction.operands[op.view.argument], results if op.several else results[0]
+        call = device.viewing(op, instruction.items)
         if operand in moving:
             root = moving[operand]
-            moving[result] = root
+            moving.update(dict.fromkeys(results, root))
             self.views.setdefault(root, []).append((call, operand, result))
         else:
-            self.arrays[result] = call(self.arrays[operand])
+            for slot, array in located.paired(result, call(self.arrays[operand])):
+                self.arrays[slot] = array
 
     def _bind(self, plan: Plan, device: Any, moving: dict[int, int]) -> None:
         arrays, patches, kernels = self.arrays, self.patches, self._kernels
@@ -161,7 +165,8 @@ class Frame:
         for root, views in self.views.items():
             aval = plan.slots[root].aval
             if aval.layout is None and aval.size:
-                wanted = (r for _, _, r in views if plan.retained is not None or r in self.patches)
+                slots = (slot for *_, result in views for slot in located.slots(result))
+                wanted = (slot for slot in slots if plan.retained is not None or slot in self.patches)
                 found = located.places(aval, root, views, [*wanted])
                 if found is not None:
                     self.located[root] = found
@@ -191,7 +196,8 @@ class Frame:
                     self._show(result, np.ndarray(shape, dtype, array, offset, strides))
             else:
                 for call, operand, result in self.views[slot]:
-                    self._show(result, call(arrays[operand]))
+                    for shown, found in located.paired(result, call(arrays[operand])):
+                        self._show(shown, found)
 
     def _show(self, slot: int, array: Any) -> None:
         self.arrays[slot] = array
@@ -211,9 +217,11 @@ class Frame:
             args[position] = None
         for slot in self._shown:
             self.arrays[slot] = None
+        self.given_up.clear()
 
     def passing(self, slots: list[int]) -> None:
         """Name the slots that `drop` forgets: inputs and fresh results."""
-        shown = [*slots, *(result for s in slots for _, _, result in self.views.get(s, ()))]
+        views = (result for s in slots for *_, result in self.views.get(s, ()))
+        shown = [*slots, *(slot for result in views for slot in located.slots(result))]
         self._passing = [pair for s in shown for pair in self.patches.get(s, ())]
         self._shown = [s for s in shown if s in self.views or s not in slots]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,9 +33,21 @@ def empty(device: Any, aval: Aval) -> Any:
 
 View = tuple[int, tuple[int, ...], Any, int, tuple[int, ...]]
 """A slot, and the shape, dtype, offset and strides (in bytes) of its array in the memory of another."""
+Shown = tuple[Any, int, int | tuple[int, ...]]
+"""A function, the slot of what it shows, and the slot of the view; a tuple of slots where it gives a tuple of views."""
 
 
-def places(aval: Aval, root: int, views: Sequence[tuple[Any, int, int]], wanted: Sequence[int]) -> list[View] | None:
+def slots(result: int | tuple[int, ...]) -> tuple[int, ...]:
+    """The slots of views that are made together."""
+    return result if type(result) is tuple else (result,)  # type: ignore[return-value]
+
+
+def paired(result: int | tuple[int, ...], found: Any) -> Iterable[tuple[int, Any]]:
+    """The same, each with its array."""
+    return zip(result, found, strict=True) if type(result) is tuple else ((result, found),)  # type: ignore[return-value]
+
+
+def places(aval: Aval, root: int, views: Sequence[Shown], wanted: Sequence[int]) -> list[View] | None:
     """Where views of a NumPy array lie in it, given that it is row-major; None where one of them is no view.
 
     Parameters
@@ -45,7 +57,7 @@ def places(aval: Aval, root: int, views: Sequence[tuple[Any, int, int]], wanted:
     root
         Its slot.
     views
-        (function, slot of what it shows, slot of the view), in order: views of views come after them.
+        In order: views of views come after them.
     wanted
         Slots of the views that are asked for.
 
@@ -63,10 +75,11 @@ def places(aval: Aval, root: int, views: Sequence[tuple[Any, int, int]], wanted:
     shown = {root: whole}
     found: dict[int, View] = {}
     for call, operand, result in views:
-        array = shown[result] = call(shown[operand])
-        if not _shows(array, whole):
-            return None
-        found[result] = result, array.shape, array.dtype, array.__array_interface__["data"][0] - start, array.strides
+        for slot, array in paired(result, call(shown[operand])):
+            shown[slot] = array
+            if not _shows(array, whole):
+                return None
+            found[slot] = slot, array.shape, array.dtype, array.__array_interface__["data"][0] - start, array.strides
     return [found[slot] for slot in wanted]
 
 

@@ -204,7 +204,7 @@ class Program(Tunable, Inspected):
                 results, following = self._put(frame, inputs, out)
                 seeing = [*watching, *observers(self._device, self._check, asked())]
                 if config.spec >= 3:
-                    seeing.append(Poison(self.plan, self._device, frame))
+                    seeing.append(Poison(self.plan, self._device, frame, self._homes(frame, results, following)))
                 commit, end = len(frame.early), len(frame.calls)
                 yield from self._section(frame, 0, commit, seeing, wait)
                 saved, done = Saved(self._device, self._written, self._overwritten), False
@@ -277,7 +277,7 @@ class Program(Tunable, Inspected):
         for slot, variable in self._variables:
             frame.keep(slot, variable.array)
         for position, slots in frame.donated.items():
-            array = self._given_up(position, inputs, out)
+            array = frame.given_up[position] = self._given_up(position, inputs, out)
             for slot in slots:
                 put(slot, part(self._device, self.plan.slots[slot], array))
         results = self._fresh(put) if out is None else self._into(out, inputs, put)
@@ -299,6 +299,15 @@ class Program(Tunable, Inspected):
         if out is not None:
             others += out if isinstance(out, (list, tuple)) else [out]
         return array if expendable(array, others) else owned(self._device, array)
+
+    def _homes(self, frame: Frame, results: list[Any], following: list[Any]) -> dict[tuple[str, int], Any]:
+        """Memory that is another for each call, of what lies there without gaps: by kind and number."""
+        found = [(slot, array) for (slot, _), array in zip(self._results, results, strict=True)]
+        found += [(slot, array) for _, array, slot in following]
+        found += [(self.plan.inputs[position], array) for position, array in frame.given_up.items()]
+        slots = [(self.plan.slots[slot], array) for slot, array in found]
+        buffers = [(self.plan.buffers[s.buffer], array) for s, array in slots if s.aval.layout is None]
+        return {(buffer.kind, buffer.source): array for buffer, array in buffers}
 
     def _spoil(self, frame: Frame, inputs: Any, out: Any) -> None:
         """Let it be seen where an input that was given up is read after the run."""

@@ -128,6 +128,7 @@ CASES = tuple(
             accepts=accepts,
             by_shape=True,
             namespaces=frozenset({"numpy"}),
+            strided=True,
         ),
         Kernel("one by one on cupy", compute=_one_by_one(_CUPY), namespaces=_CUPY.namespaces),
         reference(_one_by_one(conv2d.kernels[-1])),

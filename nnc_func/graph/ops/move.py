@@ -319,9 +319,10 @@ def _some_parts(shapes_: Any, draw: Any) -> dict[str, Any]:
     laws=(),
     onnx=onnx_movement.split,
     kernels=reference(kernels.split, kernels.split_into, infallible=True, strided=True),
+    view=View(),
 )
 def split(x: Tensor, /, *, sections: Nested, axis: int = 0) -> Any:
-    """Parts of an axis: `sections` equal ones, or parts of the extents listed in a tuple (extents, not positions)."""
+    """Parts of an axis, as views: `sections` equal ones, or parts of the extents listed in a tuple (not positions)."""
 
 
 def _unpad(o: Any, g: Any, y: Any, x: Any, *, widths: Any, value: Any) -> Any:
