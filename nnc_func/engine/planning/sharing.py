@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from itertools import accumulate
 
 from nnc_func.engine.plan import ARENA, DONATED, LENT, NEXT, OUTPUT, VARIABLE
+from nnc_func.engine.planning.committing import is_certain
 from nnc_func.engine.planning.lending import borrowers
 from nnc_func.engine.planning.storages import FOREVER, Overwriting, Storages
 from nnc_func.facets.kernels import overwritten
@@ -125,6 +126,8 @@ def _dies(work: Storages, t: int, storage: int, slot: int, mine: int) -> bool:
             return False
         if work.avals[slot] != work.avals[work.leaf_slots[VARIABLE][work.source[storage]]]:
             return False  # the variable in another shape
+        if not is_certain(*work.instructions[t][:2]):
+            return False  # it would leave the variable half written
         return kind != NEXT or work.source[storage] == work.source[mine]
     return kind != NEXT
 

@@ -62,7 +62,7 @@ def _writer(replay: Any) -> Any:
                 shown = slots[operand].aval
                 if lies[operand] is region and plain[operand] and (shown is aval or shown == aval):
                     may = allowed(i)[0]
-                    if may != ALL and position not in may:
+                    if may != ALL and (callable(may) or position not in may):
                         return False
                 elif meet(lies[operand], region):
                     return False

@@ -166,45 +166,48 @@ def block(shape: tuple[Any, ...], dtype: dtypes.DType) -> tuple[tuple[Any, Any],
     return (((rows, *shape[1:]), dtype),)
 
 
-def blocks(xp: Any, arrays: Arrays, out: Any, scratch: Any) -> Iterator[Arrays]:
+def blocks(xp: Any, arrays: Arrays, out: Any, scratch: Arrays) -> Iterator[Arrays]:
     """Rows of each array, broadcast, of the result and of the scratch, block by block."""
-    scratch = scratch if scratch.ndim else scratch.reshape(1)
-    shape, rows = out.shape or (1,), max(scratch.shape[0], 1)
+    scratch = tuple([s if s.ndim else s.reshape(1) for s in scratch])
+    shape, rows = out.shape or (1,), max(scratch[0].shape[0], 1)
     seen = [*(xp.broadcast_to(a, shape) for a in arrays), out.reshape(shape)]
     for i in range(0, shape[0], rows):
-        yield *(a[i : i + rows] for a in seen), scratch[: min(rows, shape[0] - i)]
+        yield *(a[i : i + rows] for a in seen), *(s[: min(rows, shape[0] - i)] for s in scratch)
 
 
 def in_blocks(
-    calls: Callable[..., Any], *, dtype: dtypes.DTypeRule, inner: dtypes.DTypeRule, overwrites: Any = ALL
-) -> tuple[Kernel, ...]:
+    calls: Callable[..., Any], *, dtype: dtypes.DTypeRule, inner: dtypes.DTypeRule, overwrites: Any = ALL,
+    registers: int = 1,
+) -> tuple[Kernel, ...]:  # fmt: skip
     """Elementwise, through scratch of the `inner` dtype: in cache-sized blocks on NumPy, at one go on a GPU.
 
     ``calls(xp, count, dtype)`` lists the calls for that many operands and that inner dtype: (function, operands), an
-    operand being a position, where the result and the scratch come after the operands, or an array.
+    operand being a position, where the result and the `registers` of scratch come after the operands, or an array.
     """
 
     def some(avals: Any, **_: Any) -> tuple[tuple[Any, Any], ...]:
-        return block(shapes.broadcast(*(a.shape for a in avals)), inner(*(a.dtype for a in avals)))
+        return registers * block(shapes.broadcast(*(a.shape for a in avals)), inner(*(a.dtype for a in avals)))
 
     def whole(avals: Any, **_: Any) -> tuple[tuple[Any, Any], ...]:
-        return ((shapes.broadcast(*(a.shape for a in avals)) or (1,), inner(*(a.dtype for a in avals))),)
+        return registers * ((shapes.broadcast(*(a.shape for a in avals)) or (1,), inner(*(a.dtype for a in avals))),)
 
     def into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays) -> None:
         listed = calls(xp, len(arrays), scratch[0].dtype)
-        for each in blocks(xp, arrays, outs[0], scratch[0]):
+        for each in blocks(xp, arrays, outs[0], scratch):
             for call, operands in listed:
                 call(*[each[i] if isinstance(i, int) else i for i in operands])
 
     def bound(avals: Any, scratch: Arrays) -> Any:
-        (rest,), (*given, out) = scratch, avals
+        rest, (*given, out) = scratch[0], avals
         listed = calls(np, len(given), rest.dtype)
         if out.shape == rest.shape:
-            return straight([(f, tuple([rest if i == len(avals) else i for i in at])) for f, at in listed], len(avals))
+            here = dict(enumerate(scratch, len(avals)))
+            held = [(f, tuple([here.get(i, i) if isinstance(i, int) else i for i in at])) for f, at in listed]
+            return straight(held, len(avals))
         if not out.shape or not all(map(known, out.shape)) or not out.size:
             return None
         cut = [a.ndim == out.ndim and a.shape[0] != 1 for a in avals]
-        return partial(_each_block, straight(listed, len(avals) + 1), cut, out.shape[0], rest)
+        return partial(_each_block, straight(listed, len(avals) + len(scratch)), cut, out.shape[0], scratch)
 
     here = frozenset({"numpy"})
     facts: dict[str, Any] = {"dtype": dtype, "overwrites": overwrites}
@@ -214,12 +217,13 @@ def in_blocks(
     )
 
 
-def _each_block(call: Any, cut: list[bool], length: int, rest: Any, *arrays: Any) -> None:
-    """Call it with rows of those arrays that are cut, of all of the others, and with as many rows of `rest`."""
-    rows = rest.shape[0]
+def _each_block(call: Any, cut: list[bool], length: int, scratch: Arrays, *arrays: Any) -> None:
+    """Call it with rows of those arrays that are cut, of all of the others, and with as many rows of the scratch."""
+    rows = scratch[0].shape[0]
     for start in range(0, length, rows):
         where = slice(start, min(start + rows, length))
-        call(*[a[where] if c else a for a, c in zip(arrays, cut, strict=True)], rest[: where.stop - start])
+        rest = [s[: where.stop - start] for s in scratch]
+        call(*[a[where] if c else a for a, c in zip(arrays, cut, strict=True)], *rest)
 
 
 def floats_only(avals: Any, **_: Any) -> bool:

@@ -13,7 +13,7 @@ from nnc_func.device.kernels.move import converted, dtype_of
 from nnc_func.facets import dtypes
 from nnc_func.facets.derivatives import NOT_DIFFERENTIABLE
 from nnc_func.facets.dtypes import BOOL, kind_of
-from nnc_func.facets.kernels import reference
+from nnc_func.facets.kernels import ALL, reference
 from nnc_func.facets.onnx import gradients as onnx_gradients
 from nnc_func.facets.samples import FLOATS, Samples
 from nnc_func.facets.views import Cost, per_element
@@ -64,16 +64,16 @@ def _relu_mask(xp: Any, count: int, dtype: Any) -> Any:
 
 
 def _stepped(xp: Any, count: int, dtype: Any) -> Any:
-    x, g, squares, rate, epsilon, out, root = range(7)
+    x, g, squares, rate, epsilon, out, root, step = range(8)
     return (
-        (xp.sqrt, (squares, root)), (xp.add, (root, epsilon, root)), (xp.multiply, (g, rate, out)),
-        (xp.divide, (out, root, root)), (xp.subtract, (x, root, out)),
+        (xp.sqrt, (squares, root)), (xp.add, (root, epsilon, root)), (xp.multiply, (g, rate, step)),
+        (xp.divide, (step, root, step)), (xp.subtract, (x, step, out)),
     )  # fmt: skip
 
 
 def _gradient(
     calls: Callable[..., Any], compute: Callable[..., Any], export: Any, samples: Samples,
-    inner: dtypes.DTypeRule = real_floating, overwrites: Any = (0, 1),
+    inner: dtypes.DTypeRule = real_floating, overwrites: Any = (0, 1), registers: int = 1,
 ) -> Callable[[Callable[..., Any]], Any]:  # fmt: skip
     """What makes an operator of the calls that compute it, of real floating numbers."""
 
@@ -81,7 +81,7 @@ def _gradient(
         dtype = real_floating(*map(dtype_of, arrays))
         return compute(xp, *(converted(xp, a, dtype) for a in arrays))
 
-    same = in_blocks(calls, dtype=real_floating, inner=inner, overwrites=overwrites)
+    same = in_blocks(calls, dtype=real_floating, inner=inner, overwrites=overwrites, registers=registers)
     return elementwise(
         FUSED, dtype=real_floating, cost=_cost, samples=samples, onnx=export,
         kernel=(*(evolve(k, accepts=_of_one_dtype) for k in same), reference(standard, infallible=True)),
@@ -130,7 +130,7 @@ def relu_gradient(y: Tensor, cotangent: Tensor, /) -> Tensor:
     _stepped, lambda xp, x, g, h, rate, epsilon: x - g * rate / (xp.sqrt(h) + epsilon),
     onnx_gradients.adaptive_update,
     _cases(((3, 4), (3, 4), (3, 4), (), ()), ((), (), (), (), ()), ((2, 3), (3,), (2, 1), (2, 3), (3,)), positive=2),
-    overwrites=(1, 2),
+    overwrites=ALL, registers=2,
 )  # fmt: skip
 def adaptive_update(
     x: Tensor, direction: Tensor, squares: Tensor, rate: Tensor, epsilon: Tensor, /

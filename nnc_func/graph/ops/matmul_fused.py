@@ -53,6 +53,8 @@ def _one_by_one(xp: Any, a: Any, b: Any, *others: Any, steps: Steps, **params: A
 # --- block by block --------------------------------------------------------------------------------------
 
 BLOCK = 1 << 18  # bytes of a block of the product: a few of them fit in the second cache
+BESIDE = 1 << 22  # bytes of the product that are made at a time where the result may lie over an argument
+ROWS = 256  # of it, at least, so that products stay efficient
 
 
 def accepts(avals: Any, *, steps: Steps, **_: Any) -> bool:
@@ -67,17 +69,32 @@ def lowered_after(steps: Steps, dtype: Any, others: Any) -> Lowered:
     return lowered(steps, dtypes, ((True,),) * len(dtypes), own=True)
 
 
+def _overwrites(count: int, **_: Any) -> tuple[tuple[int, ...], ...]:
+    """What is added to the product, or multiplied with it."""
+    return (tuple(range(2, count)),)
+
+
+def _is_beside(shape: Any, dtype: Any, others: Any) -> bool:
+    """Whether the result may lie over an argument: then the product is made beside it, wherever the result lies."""
+    return any(each.shape == shape and each.dtype == dtype for each in others)
+
+
 def _scratch(avals: Any, *, steps: Steps, **params: Any) -> Any:
-    """Registers of a block each."""
+    """Registers of a block each, behind some rows of the product where that is made beside the result."""
     a, b, *others = avals
     shape = matmul.shape(a.shape, b.shape, **params)
-    size, length = dims.product(shape), BLOCK // a.dtype.itemsize
-    if dims.known(shape[-1]):
-        length = max(length, shape[-1])
-    if dims.known(size):
-        length = min(length, size)
     found = lowered_after(steps, a.dtype, others)
-    return tuple(((length,), d) for d, _ in found.registers[1:])
+    registers = [((_length(shape, BLOCK // a.dtype.itemsize, 1),), d) for d, _ in found.registers[1:]]
+    if _is_beside(shape, a.dtype, others):
+        return ((_length(shape, BESIDE // a.dtype.itemsize, ROWS),), a.dtype), *registers
+    return tuple(registers)
+
+
+def _length(shape: Any, most: int, rows: int) -> int:
+    """So many elements of a product, or so many of its rows where that is more; but no more than it has."""
+    size = dims.product(shape)
+    length = max(most, rows * shape[-1]) if dims.known(shape[-1]) else most
+    return min(length, size) if dims.known(size) else length
 
 
 def _bound(avals: Any, scratch: Any, *, steps: Steps, **params: Any) -> Any:
@@ -88,8 +105,9 @@ def _bound(avals: Any, scratch: Any, *, steps: Steps, **params: Any) -> Any:
     found = lowered_after(steps, out.dtype, given[2:])
     at = len(given)
     registers = [s[: out.size].reshape(out.shape) for s in scratch]
-    values = [at, *range(2, at), at, *registers, at]
-    calls: list[Any] = [(product(avals, (), **params), (0, 1, at))]
+    first = registers.pop(0) if _is_beside(out.shape, out.dtype, given[2:]) else at
+    values = [first, *range(2, at), first, *registers, at]
+    calls: list[Any] = [(product(avals, (), **params), (0, 1, first))]
     calls += [(call, tuple(values[i] for i in (*operands, target))) for call, operands, target in found.calls]
     calls += [(np.copyto, (values[result], values[register])) for register, result in found.copies]
     return straight(calls, len(avals))
@@ -98,21 +116,50 @@ def _bound(avals: Any, scratch: Any, *, steps: Steps, **params: Any) -> Any:
 def _into(xp: Any, arrays: Any, outs: Any, scratch: Any, *, steps: Steps, **params: Any) -> None:
     a, b, *others = arrays
     (out,) = outs
-    multiply_into(xp, (a, b), outs, (), **params)
     found = lowered_after(steps, out.dtype, others)
-    _finish(found, [xp.broadcast_to(each, out.shape) for each in others], out, scratch)
+    whole = [xp.broadcast_to(each, out.shape) for each in others]
+    if _is_beside(out.shape, out.dtype, others):
+        _beside(found, a, b, whole, out, scratch, params)
+        return
+    multiply_into(xp, (a, b), outs, (), **params)
+    _finish(found, whole, out, out, scratch)
 
 
-def _finish(found: Lowered, others: Any, out: Any, scratch: Any) -> None:
-    """The steps, on blocks of the product that fit in a cache."""
+def _beside(found: Lowered, a: Any, b: Any, others: Any, out: Any, scratch: Any, params: Any) -> None:
+    """The product and the steps, as much of the product at a time as there is scratch for."""
+    product, *registers = scratch
+    if out.size <= product.size:
+        made = product[: out.size].reshape(out.shape)
+        multiply_into(np, (a, b), (made,), (), **params)
+        _finish(found, others, made, out, registers)
+        return
+    count = product.size // out[0].size
+    for top in range(0, out.shape[0], count or 1):
+        part = slice(top, top + count) if count else top
+        if out.ndim == 2:
+            left, right = a[:, part] if params["transpose_a"] else a[part], b
+        else:
+            left, right = _leading(a, part, out.ndim), _leading(b, part, out.ndim)
+        _beside(found, left, right, [each[part] for each in others], out[part], scratch, params)
+
+
+def _leading(x: Any, part: Any, ndim: int) -> Any:
+    """A part of the first axis of an operand that is broadcast to that rank."""
+    if x.ndim < ndim:
+        return x
+    return x[slice(None) if isinstance(part, slice) else 0] if x.shape[0] == 1 else x[part]
+
+
+def _finish(found: Lowered, others: Any, product: Any, out: Any, scratch: Any) -> None:
+    """The steps, on blocks of the product that fit in a cache; it may lie where the result is to be."""
     if out.nbytes <= BLOCK or out.ndim <= 1:
         registers = [s[: out.size].reshape(out.shape) for s in scratch]
-        call_steps(found, [out, *others, out, *registers, out])
+        call_steps(found, [product, *others, product, *registers, out])
         return
     rows = max(1, BLOCK // out[0].nbytes)
     for top in range(0, out.shape[0], rows):
         part: Any = slice(top, top + rows) if rows > 1 else top
-        _finish(found, [each[part] for each in others], out[part], scratch)
+        _finish(found, [each[part] for each in others], product[part], out[part], scratch)
 
 
 def _result(a: Any, b: Any, *others: Any, steps: Steps, **params: Any) -> Any:
@@ -125,6 +172,8 @@ CASES = tuple(
     (tuple((shape, dtype) for shape in given), {"steps": steps, **params})
     for given, steps, params in (
         (((3, 4), (4, 2), (), (), (3, 2)), GEMM, {}),
+        (((4, 300), (4, 2000), (), (), (300, 2000)), GEMM, {"transpose_a": True}),
+        (((2, 3, 4), (1, 4, 5), (2, 3, 5), (3, 5)), (("add", 0, 1), ("multiply", 2, 3), ("add", 4, 1)), {}),
         (((4, 3), (2, 4), (2,)), DENSE, {"transpose_a": True, "transpose_b": True}),
         (((2, 3, 4), (4, 5), (5,)), DENSE, {}),
         (((2, 3, 4), (2, 4, 5), (3, 1)), DENSE, {}),
@@ -146,6 +195,7 @@ CASES = tuple(
             compute=allocating(_into, _result, _scratch),
             into=_into,
             bound=_bound,
+            overwrites=_overwrites,
             scratch=_scratch,
             accepts=accepts,
             namespaces=frozenset({"numpy"}),
