@@ -174,6 +174,7 @@ class _Lowering:
     def done(self) -> Lowered:
         """All of it."""
         first = self.count + len(self.registers.kinds)
+        pairs = zip(self.dtypes, self.patterns, strict=True)  # none is whole where an argument that no step reads is
 
         def placed(number: int) -> int:
             return number if number >= 0 else first - 1 - number
@@ -185,7 +186,7 @@ class _Lowering:
             tuple((self.count + register, first + result) for register, result in self.copies),
             tuple((f, register, placed(result), *rest) for f, register, result, *rest in self.gathered),
             tuple(self.patterns[position] for position in self.results),
-            max(int(d.itemsize) for d, p in zip(self.dtypes, self.patterns, strict=True) if p == self.whole),
+            max((int(d.itemsize) for d, p in pairs if p == self.whole), default=int(self.dtypes[-1].itemsize)),
         )
 
 
