@@ -10,7 +10,6 @@ from attrs import evolve
 
 import nnc_func as nnc
 from nnc_func import models
-from nnc_func.engine.plan import ARENA
 from nnc_func.errors import PlanError
 
 LAZY, EAGER, NULL = nnc.lazy(), nnc.eager(), nnc.lazy(nnc.Null())
