@@ -183,6 +183,7 @@ class _Trial:
     ) -> None:
         self.strategy, self.graph, self.tasks, self.nbytes = budget.chooses, graph, tasks, nbytes
         self.arranged, self.offset = arranged, offset
+        self.answers: dict[int, Simulation] = {}
 
     def in_memory(self, nbytes: int) -> Fitted:
         """Answers for smaller and smaller budgets until a plan keeps the one that there is.
@@ -225,7 +226,9 @@ class _Trial:
         return found if found.recomputation.nbytes < self.nbytes else plain
 
     def _answer(self, nbytes: int) -> Simulation:
-        return answered(self.strategy, self.tasks.problem, nbytes)
+        if nbytes not in self.answers:
+            self.answers[nbytes] = answered(self.strategy, self.tasks.problem, nbytes)
+        return self.answers[nbytes]
 
     def _planned(self, answer: Simulation) -> Fitted:
         graph, nodes = rebuilt(self.graph, self.tasks, answer.sequence)

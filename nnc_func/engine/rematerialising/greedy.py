@@ -1,5 +1,7 @@
 """Eviction: what costs least for each byte and step that it frees is dropped when memory is full, and run again later.
 
+Where there are few tasks, peaks are taken down one by one as well (`shaving`), and the better answer is given.
+
 M. Kirisame and others, Dynamic Tensor Rematerialization, ICLR 2021: there it happens while a program runs, and how
 stale a result is is told by its last use. Here the program is known, and its next use tells (L. Belady, 1966).
 """
@@ -8,20 +10,24 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from math import inf
 
 from nnc_func.engine.rematerialising.problem import RematerialisationProblem, best, simulated
 from nnc_func.engine.rematerialising.replay import Replay
+from nnc_func.engine.rematerialising.shaving import shaved
 
 POWERS = (1.0, 0.5, 0.0)  # of the steps until the next use, that are tried
 TIGHTER = (1.0, 0.97, 0.93, 0.87)  # parts of the budget within which results are evicted
 LOOSER = 1.15  # steps in which a budget that cannot be kept is raised
 LONGEST = 5  # times as many tasks as there are may be run; more is no answer
 STEPS = 1 << 20  # that finding what need not be run again may take: tasks that are simulated
+FEW = 500  # tasks, up to which peaks are taken down one by one as well
+GOOD = 1.02  # times the cost without recomputation, within which eviction's answer is good enough
 NEVER = 1 << 60
 
 
 def greedy(problem: RematerialisationProblem, budget: int) -> Sequence[int]:
-    """The cheapest that fits, of evicting by cost / (size × steps until the next use) and by two like it.
+    """The cheapest that fits, of evicting by cost / (size × steps until the next use), by two like it, and of shaving.
 
     What need not have been run again is then kept after all, the dearest first. About n log n for each result that is
     evicted. Of equals the lowest number is evicted.
@@ -36,10 +42,20 @@ def greedy(problem: RematerialisationProblem, budget: int) -> Sequence[int]:
     >>> simulated(problem, greedy(problem, 8)).peak
     8
     """
-    return pruned(problem, best(problem, budget, _tried(problem, budget)), budget)
+    return pruned(problem, best(problem, budget, _answers(problem, budget)), budget)
 
 
-def _tried(problem: RematerialisationProblem, budget: int) -> Iterator[list[int]]:
+def _answers(problem: RematerialisationProblem, budget: int) -> Iterator[Sequence[int]]:
+    """Of eviction, and of shaving where there are few tasks and that may be cheaper."""
+    found = simulated(problem, best(problem, budget, _evicted(problem, budget)))
+    yield found.sequence
+    if len(problem) <= FEW and problem.floor <= budget:
+        most = found.cost if found.peak <= budget else inf
+        if most > GOOD * problem.base.cost:
+            yield shaved(problem, budget, most)
+
+
+def _evicted(problem: RematerialisationProblem, budget: int) -> Iterator[list[int]]:
     """Sequences for the budget; where none keeps it, for larger and larger ones until they do."""
     for power in POWERS:
         within = float(max(budget, problem.floor))

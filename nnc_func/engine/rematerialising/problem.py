@@ -182,26 +182,27 @@ def simulated(problem: RematerialisationProblem, sequence: Sequence[int]) -> Sim
     >>> simulated(RematerialisationProblem([(), (0,)], [8, 8], [1, 2], overwrites={1: (0,)}), [0, 1]).loads
     [8, 8]
     """
-    needs, sizes = problem.needs, problem.sizes
+    needs, sizes, overwrites = problem.needs, problem.sizes, problem.overwrites
     made = [-1] * len(problem)  # of each task, when it was last run
     last = list(range(len(sequence)))
+    over: list[tuple[int, int]] = []  # runs, and those whose results they may write over
     for step, task in enumerate(sequence):
         for needed in needs[task]:
             last[made[needed]] = step
+        if task in overwrites:
+            over += [(step, made[o]) for o in overwrites[task] if sizes[o] == sizes[task]]
         made[task] = step
     for task in problem.lasting:
         last[made[task]] = len(sequence)
-    made = [-1] * len(problem)
-    change = [0] * (len(sequence) + 2)
-    for step, task in enumerate(sequence):
-        size = sizes[task]
-        change[step] += size
-        change[last[step] + 1] -= size
-        made[task] = step
-        # what is taken over is not there twice while the task runs
-        if any(last[made[o]] == step and sizes[o] == size for o in problem.overwrites.get(task, ())):
-            change[step] -= size
-            change[step + 1] += size
+    change = [sizes[task] for task in sequence]
+    change += (0, 0)
+    for end, task in zip(last, sequence, strict=True):
+        change[end + 1] -= sizes[task]
+    # what is taken over is not there twice while the task runs
+    for step in {step for step, written in over if last[written] == step}:
+        size = sizes[sequence[step]]
+        change[step] -= size
+        change[step + 1] += size
     loads = list(accumulate(change))[: len(sequence)]
     if problem.scratch:
         loads = [load + problem.scratch[task] for load, task in zip(loads, sequence, strict=True)]

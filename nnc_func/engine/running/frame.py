@@ -195,8 +195,8 @@ class Frame:
                 for result, shape, dtype, offset, strides in places:
                     self._show(result, np.ndarray(shape, dtype, array, offset, strides))
             else:
-                for call, operand, result in self.views[slot]:
-                    for shown, found in located.paired(result, call(arrays[operand])):
+                for call, operand, made in self.views[slot]:
+                    for shown, found in located.paired(made, call(arrays[operand])):
                         self._show(shown, found)
 
     def _show(self, slot: int, array: Any) -> None:
