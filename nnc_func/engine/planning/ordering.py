@@ -71,9 +71,10 @@ def order_problem(work: Storages) -> OrderProblem:
     needs: list[Sequence[int]] = []
     uses: list[Sequence[int]] = []
     overwrites: dict[int, Any] = {}
-    section = _Section(work) if 0 < work.commit < len(work.instructions) else None
+    section = _Section(work) if work.commit < len(work.instructions) else None
+    bounded = section is not None and work.commit > 0
     for at, (_, _, operands, results, scratch, _) in enumerate(work.instructions):
-        if section is not None and at == work.commit:
+        if section is not None and at == work.commit and bounded:
             needs.append(section.start(needs))
             uses.append(())
         task = len(needs)
@@ -97,7 +98,7 @@ def order_problem(work: Storages) -> OrderProblem:
             pairs = [(made, [s for s in homes if sizes[s]]) for made, homes, _ in work.overwritable[at] if sizes[made]]
             if pairs:
                 overwrites[task] = pairs
-    return OrderProblem(needs, uses, sizes, (), overwrites, _ranks(work, section is not None))
+    return OrderProblem(needs, uses, sizes, (), overwrites, _ranks(work, bounded))
 
 
 class _Section:
@@ -105,7 +106,7 @@ class _Section:
 
     def __init__(self, work: Storages) -> None:
         self.work = work
-        self.at = LAST  # the number of the task that stands before it
+        self.at = LAST if work.commit else -1  # the number of the task that stands before it, if one does
         self.readers: dict[int, dict[int, None]] = {}  # storage of a variable -> tasks of the section that read it
 
     def start(self, needs: Sequence[Sequence[int]]) -> list[int]:
@@ -126,7 +127,7 @@ class _Section:
                 needed = needed | self.readers.get(variable, {})
         for slot in operands:
             self.readers.setdefault(work.storage[slot], {})[task] = None
-        return [one for one in needed if one > self.at] or [self.at]
+        return [one for one in needed if one > self.at] or ([self.at] if self.at >= 0 else [])
 
 
 def _ranks(work: Storages, has_section: bool) -> list[int]:
