@@ -727,7 +727,7 @@ class Ops(Generic[T]):
         return self._bind(_STACK, *xs, axis=axis)
 
     def split(self, x: T | Scalar, /, *, sections: Any, axis: int = 0) -> tuple[T, ...]:
-        """Parts of an axis: `sections` equal ones, or parts of the extents listed in a tuple (extents, not positions)."""
+        """Parts of an axis, as views: `sections` equal ones, or parts of the extents listed in a tuple (not positions)."""
         return self._bind(_SPLIT, x, sections=sections, axis=axis)
 
     def pad(self, x: T | Scalar, /, *, widths: Any, value: Scalar = 0) -> T:
