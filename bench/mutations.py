@@ -24,7 +24,7 @@ from nnc_func.graph.rules.fuse import fuse_elementwise
 from nnc_func.testing.mutations import judged, mutations
 
 MEMBERS = 3  # of a family of rules, spread over it
-EXAMPLES = (60, 300)  # a mutation that survives the first is looked at again
+EXAMPLES = (60, 1000, 4000)  # a mutation that survives is looked at again, longer; one that is explained, twice
 LIMIT = 90  # seconds of processor time a mutation: one of which nothing is known then counts as a survivor
 RECORD, SURVIVORS = RESULTS / "mutations_of_rules.json", Path(__file__).parent / "survivors.json"
 
@@ -51,9 +51,11 @@ def timed(mutation: Any, operator: Any) -> dict[str, Any] | None:
     signal.signal(signal.SIGPROF, _stop)
     signal.setitimer(signal.ITIMER_PROF, LIMIT)
     try:
-        found = [judged(mutation, operator, examples) for examples in EXAMPLES[:1]]
-        if found[-1] is not None and not found[-1].how:
-            found.append(judged(mutation, operator, EXAMPLES[1]))
+        found = []
+        for examples in EXAMPLES[: 2 if str(mutation) in explained() else None]:
+            found.append(judged(mutation, operator, examples))
+            if found[-1] is None or found[-1].how:
+                break
     except OutOfTime:
         return told | {"how": "", "nodes": 0, "seconds": LIMIT, "stopped": True}
     finally:

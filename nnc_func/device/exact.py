@@ -224,6 +224,8 @@ class ExactNamespace:
         )
 
     def _made(self, found: Any, wanted: Any) -> Any:
+        if type(found) is float and wanted is not None:  # of one element NumPy gives what Python computed
+            found = np.array(found, object)
         return self.array(found, wanted) if isinstance(found, (np.ndarray, np.generic, Residue, Fraction)) else found
 
     def astype(self, x: ExactArray, dtype: Any, copy: bool = True) -> ExactArray:

@@ -72,7 +72,10 @@ def altered_function(rule: Rewriter | Pass, alter: Alter) -> Callable[..., Any]:
         found = inner(*given)
         if isinstance(rule, Rewriter):
             return None if found is None else other(found, given[-1])
-        (first, *rest), times = found
+        made, times = found
+        if isinstance(made, dict):  # nodes, and what replaces them
+            return {old: other(new, given[-1]) for old, new in made.items()}, times
+        first, *rest = made
         return (other(first, given[-1]) if times else first, *rest), times
 
     function.altered = altered  # type: ignore[attr-defined]

@@ -83,6 +83,8 @@ def test_what_is_not_rational_is_refused(modular: bool) -> None:
         stack(modular).ops.divide(1.0, np.float32([0]))
     with pytest.raises(NncError, match="does not cut off"):
         stack(modular).ops.cast(np.float32([2]), dtype="int32")
+    with pytest.raises(DeviceError, match="a broken exponent"):  # of one element, too
+        stack(False).ops.exp2(np.float32(3.5))
     with pytest.raises(DeviceError, match="no complex numbers"):
         stack(modular).asarray(1j)
 
