@@ -119,6 +119,11 @@ class Node(Value):
         made.serial, made.handle, made.source = self.serial, None, self
         return made
 
+    def move(self, args: tuple[Value, ...]) -> None:
+        """Make a copy the stack's own, of operands that are."""
+        self.args, self.serial, self.users = args, next(_serials), None
+        del self.source
+
     @property
     def node(self) -> Node:  # type: ignore[override]
         """Itself."""

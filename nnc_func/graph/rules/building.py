@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from nnc_func.declaration import Items
@@ -17,6 +19,55 @@ if TYPE_CHECKING:
 REAL = (bool, int, float)
 
 
+class Seen:
+    """A graph as passes look at it.
+
+    Attributes
+    ----------
+    order
+        The nodes, operands first.
+    applied
+        Operators to their applications, in that order.
+    users
+        ``users(node)``: the nodes that use it, each once.
+    place
+        ``place(node)``: where it is in the order.
+    """
+
+    __slots__ = ("applied", "order", "place", "users")
+
+    def __init__(self, order: list[Node], own: bool) -> None:
+        self.order = order
+        self.applied: dict[Op, list[Node]] = {}
+        for node in order:
+            listed = self.applied.get(node.op)
+            if listed is None:
+                self.applied[node.op] = [node]
+            else:
+                listed.append(node)
+        self.place: Callable[[Node], int] = _own_place if own else _places(order).__getitem__
+        self.users: Callable[[Node], Collection[Node]] = _own_users if own else _users(order).__getitem__
+
+    def of(self, op: Op) -> Sequence[Node]:
+        """The applications of an operator."""
+        return self.applied.get(op, ())
+
+
+_own_place, _own_users = attrgetter("place"), attrgetter("users")
+
+
+def _places(order: list[Node]) -> dict[Node, int]:
+    return {node: i for i, node in enumerate(order)}
+
+
+def _users(order: list[Node]) -> dict[Node, dict[Node, None]]:
+    found: dict[Node, dict[Node, None]] = {node: {} for node in order}
+    for node in order:
+        for a in node.args:
+            found[a.node][node] = None
+    return found
+
+
 class Builder:
     """Makes nodes for right sides: interned like any, but with the origin of what they replace.
 
@@ -30,7 +81,7 @@ class Builder:
         The graph that is being rewritten, of which the nodes are then; None where they are the stack's.
     """
 
-    __slots__ = ("_order", "_users", "numbers", "operator", "shape", "symbol", "table", "where", "workspace")
+    __slots__ = ("_seen", "numbers", "operator", "shape", "symbol", "table", "where", "workspace")
 
     def __init__(self, operator: Any) -> None:
         self.operator = operator
@@ -44,26 +95,14 @@ class Builder:
         """Forget what was found of a graph."""
         self.workspace: Workspace | None = None
         self.numbers: dict[Node, Any] = {}
-        self._order: list[Node] | None = None
-        self._users: dict[Node, list[Node]] = {}
+        self._seen: Seen | None = None
 
-    def users(self, order: list[Node]) -> dict[Node, list[Node]]:
-        """Node to the nodes that use it, as often as they do, of a graph: found once for all passes over it."""
-        if self._order is not order and self.workspace is not None:
-            self._order = order
-            self._users = {n: [user for user, times in n.users.items() for _ in range(times)] for n in order}
-        if self._order is not order:
-            found: dict[Node, list[Node]] = {}
-            for node in order:
-                for a in node.args:
-                    used = a if type(a) is Node else a.node
-                    listed = found.get(used)
-                    if listed is None:
-                        found[used] = [node]
-                    else:
-                        listed.append(node)
-            self._order, self._users = order, found
-        return self._users
+    def seen(self, order: list[Node]) -> Seen:
+        """What passes ask of a graph, of which these are the nodes: found once for all passes over it."""
+        found = self._seen
+        if found is None or found.order is not order:
+            found = self._seen = Seen(order, self.workspace is not None)
+        return found
 
     def made(self, op: Op, args: tuple[Value, ...], items: Items, avals: tuple[Any, ...] | None) -> Node:
         """The node of that application, `avals` being what is known of its results already."""
@@ -86,6 +125,16 @@ class Builder:
             if op.pure:
                 node = self.table.kept(key, node)
         return node
+
+    def settled(self, node: Node, args: tuple[Value, ...]) -> Node:
+        """The stack's node that is a workspace's on these operands, which are the stack's: that one, or one it has."""
+        op = node.op
+        key = (op, op.key(node.items), *map(id, args))
+        found = self.table.get(key) if op.pure else None
+        if found is None:
+            node.move(args)
+            found = self.table.kept(key, node) if op.pure else node
+        return found
 
     def inferred(self, op: Op, args: tuple[Value, ...], items: Items) -> tuple[Any, ...]:
         """The avals of the results."""

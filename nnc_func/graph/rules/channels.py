@@ -75,10 +75,10 @@ class _Laying:
         return choose(conv2d, (x.having(layout=INNERMOST), w), node.items).layouts is not None
 
 
-@whole_graph(numerics=ROUNDING)  # sums over windows are taken in another order there
+@whole_graph(of=(conv2d,), numerics=ROUNDING)  # sums over windows are taken in another order there
 def lay_channels_innermost(roots: tuple[Value, ...], order: list[Node], builder: Any) -> Any:
     """Images of the format NCHW are laid out with channels innermost where many convolutions follow each other."""
-    if sum(n.op is conv2d and n.params["data_format"] == NCHW for n in order) < FEW:
+    if sum(n.params["data_format"] == NCHW for n in builder.seen(order).of(conv2d)) < FEW:
         return roots, 0
     laying = _Laying(builder)
     for node in order:

@@ -13,6 +13,7 @@ from nnc_func.facets.dtypes import kind_of
 from nnc_func.facets.shapes import broadcast
 
 SOUNDNESS, PROFIT = "soundness", "profit"
+USERS = "users"  # beside parts of a pattern: the function that tells how often a value is used
 
 
 @frozen(eq=False, repr=False)
@@ -49,79 +50,115 @@ class Condition:
     __repr__ = __str__
 
 
+@frozen(eq=False)
+class Asked:
+    """``holds`` of a condition that asks a plain function of what some parts match.
+
+    Attributes
+    ----------
+    test
+        The function.
+    of
+        The parts that it is given; where one of them is `USERS`, it is given the function that counts uses.
+    """
+
+    test: Callable[..., Any]
+    of: tuple[Any, ...]
+
+    def __call__(self, match: Any) -> bool:
+        """Whether it holds of the match."""
+        return bool(self.test(*[match.users if p is USERS else match[p] for p in self.of]))
+
+
+def asking(test: Callable[..., Any], of: tuple[Any, ...], text: str, kind: str = SOUNDNESS) -> Condition:
+    """A plain function holds of what these parts match.
+
+    Examples
+    --------
+    >>> from nnc_func.graph.rules.pattern import Tensor
+    >>> asking(lambda users, x: users(x) == 2, (USERS, Tensor("x")), "two use x", PROFIT)
+    two use x
+    """
+    return Condition(Asked(test, of), text, kind)
+
+
 def same_aval(x: Any, y: Any) -> Condition:
     """They have one shape and dtype."""
-    return Condition(lambda m: m[x].aval == m[y].aval, f"{x} and {y} have one shape and dtype")
+    return asking(lambda x, y: x.aval == y.aval, (x, y), f"{x} and {y} have one shape and dtype")
 
 
 def same_dtype(x: Any, y: Any) -> Condition:
     """They have one dtype."""
-    return Condition(lambda m: m[x].dtype == m[y].dtype, f"{x} and {y} have one dtype")
+    return asking(lambda x, y: x.aval.dtype == y.aval.dtype, (x, y), f"{x} and {y} have one dtype")
 
 
 def same_shape(x: Any, y: Any) -> Condition:
     """They have one shape."""
-    return Condition(lambda m: m[x].shape == m[y].shape, f"{x} and {y} have one shape")
+    return asking(lambda x, y: x.shape == y.shape, (x, y), f"{x} and {y} have one shape")
 
 
 def floating(x: Any) -> Condition:
     """Its dtype is a real floating one."""
-    return Condition(lambda m: kind_of(m[x].dtype) == "f", f"{x} is floating")
+    return asking(lambda x: kind_of(x.dtype) == "f", (x,), f"{x} is floating")
 
 
 def real(x: Any) -> Condition:
     """Its dtype is not complex."""
-    return Condition(lambda m: m[x].dtype.kind != "c", f"{x} is not complex")
+    return asking(lambda x: x.dtype.kind != "c", (x,), f"{x} is not complex")
 
 
 def discrete(x: Any) -> Condition:
     """Integers or booleans: there is neither NaN, nor infinity, nor a signed zero."""
-    return Condition(lambda m: m[x].dtype.kind in "biu", f"{x} is made of integers or booleans")
+    return asking(lambda x: x.dtype.kind in "biu", (x,), f"{x} is made of integers or booleans")
 
 
 def of_kinds(x: Any, kinds: str) -> Condition:
     """Its dtype is of one of these kinds, as a `Law` tells them."""
-    return Condition(lambda m: kind_of(m[x].dtype) in kinds, f"{x} is of a kind in {kinds}")
+    return asking(lambda x: kind_of(x.dtype) in kinds, (x,), f"{x} is of a kind in {kinds}")
 
 
 def alike(*of: Any, kinds: str) -> Condition:
     """They have one dtype, of one of these kinds, as a `Law` tells them."""
 
-    def holds(m: Any) -> bool:
-        first, *others = (m[x].dtype for x in of)
+    def holds(*values: Any) -> bool:
+        first, *others = (x.dtype for x in values)
         return kind_of(first) in kinds and all(d == first for d in others)
 
-    return Condition(holds, f"{', '.join(map(str, of))} have one dtype, of a kind in {kinds}")
+    return asking(holds, of, f"{', '.join(map(str, of))} have one dtype, of a kind in {kinds}")
 
 
 def no_larger(x: Any, y: Any) -> Condition:
     """The first has at most as many elements as the second, as far as that is known."""
 
-    def holds(m: Any) -> bool:
-        one, other = m[x].aval.size, m[y].aval.size
-        return m[x].shape == m[y].shape or (known(one) and known(other) and one <= other)
+    def holds(x: Any, y: Any) -> bool:
+        one, other = x.aval.size, y.aval.size
+        return x.shape == y.shape or (known(one) and known(other) and one <= other)
 
-    return Condition(holds, f"{x} is no larger than {y}", PROFIT)
+    return asking(holds, (x, y), f"{x} is no larger than {y}", PROFIT)
 
 
 def broadcasts(x: Any, y: Any, *, to: Any) -> Condition:
     """Together their shapes broadcast to a third, by extents that are known."""
 
-    def holds(m: Any) -> bool:
+    def holds(x: Any, y: Any, to: Any) -> bool:
         try:
-            return bool(broadcast(m[x].shape, m[y].shape) == m[to].shape)
+            return bool(broadcast(x.shape, y.shape) == to.shape)
         except ShapeError:
             return False
 
-    return Condition(holds, f"{x} and {y} broadcast to the shape of {to}")
+    return asking(holds, (x, y, to), f"{x} and {y} broadcast to the shape of {to}")
 
 
 def used_once(x: Any) -> Condition:
     """Only the match uses it, so that it need not be computed any more."""
-    return Condition(lambda m: m.users(m[x]) == 1, f"only this uses {x}", PROFIT)
+    return asking(_is_used_once, (USERS, x), f"only this uses {x}", PROFIT)
+
+
+def _is_used_once(users: Any, x: Any) -> bool:
+    return bool(users(x) == 1)
 
 
 def that(predicate: Callable[..., bool], *of: Any, says: str = "", kind: str = SOUNDNESS) -> Condition:
     """Whatever a plain function says of what these patterns match."""
     text = says or f"{predicate.__name__.replace('_', ' ').strip()}({', '.join(map(str, of))})"
-    return Condition(lambda m: bool(predicate(*(m[p] for p in of))), text, kind)
+    return asking(predicate, of, text, kind)

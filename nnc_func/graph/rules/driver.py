@@ -6,7 +6,7 @@ which, as far down as rules look, something is replaced later, or that were aske
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
 from nnc_func.errors import DTypeError, OperatorError, PlaceError, RuleError, ShapeError
@@ -14,13 +14,25 @@ from nnc_func.graph.node import Node, Value
 from nnc_func.graph.rules.building import Builder
 from nnc_func.graph.rules.ending import BOUND, Link, cycle, growth
 from nnc_func.graph.rules.match import Compiled
+from nnc_func.graph.rules.ranges import sign_of
 from nnc_func.graph.rules.rule import Pass
 from nnc_func.op import Op
+
+Heads = tuple[Any, ...]  # operators, and perhaps `TWICE`
 
 if TYPE_CHECKING:
     from nnc_func.graph.rules.rewriting import Rewriting
 
+SIGNS = 2  # applications within each other, of which rules ask whether the result may be negative
+TWICE = "twice"
 REFUSALS = (ShapeError, DTypeError, OperatorError, PlaceError)
+
+
+def heads_of(node: Node) -> Heads:
+    """The operators of a node and of its operands, and whether it has two operands that are one value."""
+    args = node.args
+    heads = (node.op, *[a.op if type(a) is Node else a.node.op for a in args])
+    return (*heads, TWICE) if len(args) == 2 and args[0] is args[1] else heads
 
 
 class Table:
@@ -38,8 +50,6 @@ class Table:
         Operators of the nodes that its own rules can match; None where that is not known.
     depths
         Operators to how far below nodes of them rules look; `depth` of the others.
-    reach
-        Operators to how far above nodes of them rules see which operator it is; `depth` of the others.
     depth, deepest
         How far rewriters look, and how far all do at most.
     found, found_own
@@ -47,6 +57,8 @@ class Table:
     """
 
     __slots__ = (
+        "_far",
+        "_inside",
         "_rooted",
         "builder",
         "deepest",
@@ -59,7 +71,6 @@ class Table:
         "own_passes",
         "own_roots",
         "passes",
-        "reach",
         "rules",
     )
 
@@ -80,34 +91,44 @@ class Table:
         self.own_roots = None if None in roots else frozenset().union(*roots)  # type: ignore[arg-type]
         self.depth = max((r.depth for r in self.rules if r.roots is None), default=0)
         self.depths: dict[Op, int] = {}
-        self.reach: dict[Op, int] = {}
+        self._inside: dict[Op, int] = {}
+        self._far: dict[Op, int] = {}
         for each in self.rules:
             for op in each.roots or ():
                 self.depths[op] = max(self.depths.get(op, self.depth), each.depth)
             for op, distance in each.inside.items():
-                self.reach[op] = max(self.reach.get(op, self.depth), distance)
+                self._inside[op] = max(self._inside.get(op, 0), distance)
         self.deepest = max((self.depth, *self.depths.values()))
-        self.found: dict[tuple[Op, ...], tuple[Compiled, ...]] = {}
-        self.found_own: dict[tuple[Op, ...], tuple[Compiled, ...]] = {}
+        self.found: dict[Heads, tuple[Compiled, ...]] = {}
+        self.found_own: dict[Heads, tuple[Compiled, ...]] = {}
         self._rooted: dict[tuple[Op, bool], tuple[Compiled, ...]] = {}
 
-    def at(self, heads: tuple[Op, ...]) -> tuple[Compiled, ...]:
-        """Rules that may match a node whose operator, and whose operands' operators, are these."""
+    def at(self, heads: Heads) -> tuple[Compiled, ...]:
+        """Rules that may match a node of these heads, see `heads_of`."""
         found = self.found.get(heads)
         return self._entered(self.found, heads, False) if found is None else found
 
-    def own_at(self, heads: tuple[Op, ...]) -> tuple[Compiled, ...]:
+    def own_at(self, heads: Heads) -> tuple[Compiled, ...]:
         """As `at`, of the phase's own rules."""
         found = self.found_own.get(heads)
         return self._entered(self.found_own, heads, True) if found is None else found
 
-    def _entered(self, table: dict[tuple[Op, ...], Any], heads: tuple[Op, ...], own: bool) -> Any:
-        op, operands = heads[0], heads[1:]
+    def far(self, op: Op) -> int:
+        """How far above a node of that operator rules see that it is one."""
+        found = self._far.get(op)
+        if found is None:
+            sign = SIGNS if sign_of(op) else 0
+            found = self._far[op] = max(self.depth, self._inside.get(op, 0), sign)
+        return found
+
+    def _entered(self, table: dict[Heads, Any], heads: Heads, own: bool) -> Any:
+        twice = heads[-1] is TWICE
+        op, *operands = heads[:-1] if twice else heads
         rooted = self._rooted.get((op, own))
         if rooted is None:
             every = self.own if own else self.rules
             rooted = self._rooted[op, own] = tuple(r for r in every if r.roots is None or op in r.roots)
-        found = table[heads] = tuple(r for r in rooted if r.wants(op, operands))
+        found = table[heads] = tuple(r for r in rooted if r.wants(op, tuple(operands)) and (twice or not r.twice))
         return found
 
 
@@ -136,9 +157,13 @@ class Sweep:
 
     def run(self) -> None:
         """Meet each node once, operands first; and what rules make of it."""
-        table, pending, found_at = self.table, self.work.pending, self.table.found
+        table, pending = self.table, self.work.pending
+        found_at, own_at = table.found, table.found_own
         own = table.own_roots if self.own else frozenset()
-        for node in self.work.order():
+        order = self.work.order()
+        if not pending and own is not None and own.isdisjoint(self.builder.seen(order).applied):
+            return
+        for node in order if own is None or own else filter(pending.__contains__, order):
             op = node.op
             known = node not in pending
             if known and own is not None and op not in own:
@@ -146,32 +171,27 @@ class Sweep:
             pending.discard(node)
             if node.users is None or not op.pure or op.several:
                 continue
-            heads = (op, *[a.op if type(a) is Node else a.node.op for a in node.args])
-            if known:
-                rules = table.own_at(heads)
-            else:
-                rules = found_at.get(heads)  # type: ignore[assignment]
-                if rules is None:
-                    rules = table.at(heads)
-            if rules:
-                self.meet(node, rules)
+            heads = heads_of(node)
+            found = (own_at if known else found_at).get(heads)
+            rules = found if found is not None else table.own_at(heads) if known else table.at(heads)
+            if rules and (made := self.step(node, rules)):
+                self.meet(made)
 
-    def meet(self, node: Node, rules: tuple[Compiled, ...]) -> None:
-        """Try rules on a node, and all rules on what these make, and so on."""
+    def meet(self, made: list[Node]) -> None:
+        """Try all rules on what rules have made, and on what these make, and so on."""
         pending = self.work.pending
-        made = self.step(node, rules)
         while made:
             node = made.pop()
             if node in pending and node.users is not None:
                 pending.discard(node)
-                if node.op.pure and not node.op.several:
-                    made += self.step(node, self.table.at((node.op, *[a.node.op for a in node.args])))
+                if node.op.pure and not node.op.several and (rules := self.table.at(heads_of(node))):
+                    made += self.step(node, rules) or ()
 
-    def step(self, node: Node, rules: tuple[Compiled, ...]) -> list[Node]:
+    def step(self, node: Node, rules: tuple[Compiled, ...]) -> list[Node] | None:
         """What is new, operands last, where one of the rules fires on the node and what it makes takes its place."""
         found = self.fire(node, rules)
         if found is None:
-            return []
+            return None
         link, work = self.link, self.work
         fresh = work.enter(found, node)
         if fresh is None:
@@ -188,22 +208,20 @@ class Sweep:
         fresh.reverse()
         return fresh
 
-    def touch(self, changed: Iterable[Node], fresh: Iterable[Node]) -> None:
+    def touch(self, changed: Iterable[Node], fresh: Collection[Node]) -> None:
         """All rules are tried again on what has changed, and on what is above, as far as they look down.
 
         What is `fresh` is seen as far as rules know its operators; other values also where rules compare them.
         """
         table, pending = self.table, self.work.pending
         depth, depths = table.depth, table.depths
-        far = max([table.reach.get(node.op, depth) for node in fresh], default=table.deepest)
+        far = max([table.far(node.op) for node in fresh]) if fresh else table.deepest
         for distance in range(1, far + 1):
-            level, changed = changed, set[Node]()
-            for node in level:
-                if node.users is not None:
-                    if depths.get(node.op, depth) >= distance:
-                        pending.add(node)
-                    if distance < far:
-                        changed.update(node.users)
+            for node in changed:
+                if node.users is not None and depths.get(node.op, depth) >= distance:
+                    pending.add(node)
+            if distance < far:
+                changed = {user for node in changed if node.users is not None for user in node.users}
 
     def fire(self, node: Node, rules: tuple[Compiled, ...]) -> Value | None:
         """What the first rule that fires makes of the node."""

@@ -56,7 +56,7 @@ def _filled_operands(op: Op, operands: tuple[Op, ...]) -> bool:
     return elementwise and full in operands and all(o is CONSTANT or o is full for o in operands)
 
 
-@rewriter(_filled_operands, numerics=ROUNDING)
+@rewriter(_filled_operands, numerics=ROUNDING, looks=1)
 def fold_fills(node: Any, builder: Any) -> Any:
     """An elementwise operator of fills is a fill, of a number that is computed now."""
     numbers = [builder.number_of(a) for a in node.args]
@@ -88,7 +88,7 @@ def _side_by_side(s: Param, v: Param, d: Param) -> Any:
     return OPS["concat"](_any_fill(s, v, d), _any_fill(s, v, d), axis=0)
 
 
-@rewriter(_joined_fills, samples=(_side_by_side,))
+@rewriter(_joined_fills, of=JOINS, samples=(_side_by_side,))
 def join_fills(node: Any, builder: Any) -> Any:
     """Fills with one number that are put together, or get borders of that number, are one fill."""
     first, *others = (builder.number_of(a) for a in node.args)
@@ -99,7 +99,7 @@ def join_fills(node: Any, builder: Any) -> Any:
     return _filled(node, first, builder) if len(held) == 1 and None not in others and all(map(known, others)) else None
 
 
-@rewriter(_constant_operands)
+@rewriter(_constant_operands, looks=1)
 def fold_constants(node: Any, builder: Any) -> Any:
     """A pure operator of constants is computed now, unless the result would be large; one number stays a fill."""
     if not node.args and node.aval.shape != ():

@@ -21,6 +21,7 @@ from nnc_func.graph.ops import CATALOGUE as OPS
 from nnc_func.graph.ops.fused import blockwise, blockwise_several
 from nnc_func.graph.ops.steps import is_own, is_reduction, over_blocks, step_kernel, told
 from nnc_func.graph.origin import merged
+from nnc_func.graph.rules.building import Seen
 from nnc_func.graph.rules.pattern import Shaped, Tensor
 from nnc_func.graph.rules.rule import EXACT, Pass
 from nnc_func.op import Op
@@ -100,13 +101,10 @@ Unit = Group | Node
 class _Grouping:
     """The groups of a graph."""
 
-    def __init__(
-        self, order: list[Node], roots: tuple[Value, ...], users: dict[Node, list[Node]], least: int, several: bool
-    ) -> None:
+    def __init__(self, order: list[Node], roots: tuple[Value, ...], seen: Seen, least: int, several: bool) -> None:
         self.order, self.least, self.several = order, least, several
         self.asked = {r.node for r in roots}
-        self.position = {node: i for i, node in enumerate(order)}
-        self.users = users
+        self.position, self.users = seen.place, seen.users
         self.of: dict[Node, Group] = {}
 
     def made(self) -> dict[Node, Group]:
@@ -120,7 +118,7 @@ class _Grouping:
         return {node: g for node, g in self.of.items() if len(g.members) > 1 and g.large}
 
     def _place(self, node: Node) -> None:
-        found = {self.of.get(u) for u in self.users.get(node, ())}
+        found = {self.of.get(u) for u in self.users(node)}
         group = found.pop() if len(found) == 1 and node not in self.asked else None
         if group is None or len(group.members) >= MOST or not self._fits(node, group):
             if is_reduction(node.op) and not self.several:
@@ -175,7 +173,7 @@ class _Grouping:
 
     def _after(self, unit: Unit) -> Iterator[Unit]:
         for node in unit.members if isinstance(unit, Group) else (unit,):
-            for user in self.users.get(node, ()):
+            for user in self.users(node):
                 found = self.of.get(user, user)
                 if found is not unit:
                     yield found
@@ -195,20 +193,17 @@ def _broadcasts(shape: Any, whole: Any) -> bool:
 # --- the pass ---------------------------------------------------------------------------------------------
 
 
-def _wants(order: list[Node], builder: Any, least: int) -> bool:
+def _is_large(order: list[Node], least: int) -> bool:
+    """Whether some value in it is worth it."""
     different = {id(a): a for n in order for a in n.avals}  # few are
-    return builder.operator.type.ops.get(blockwise.name) is blockwise and any(
-        known(a.nbytes) and a.nbytes >= least for a in different.values()
-    )
+    return any(known(a.nbytes) and a.nbytes >= least for a in different.values())
 
 
 def _fused(roots: tuple[Value, ...], order: list[Node], builder: Any, least: int) -> Any:
     ops = builder.operator.type.ops
-    if ops.get(blockwise.name) is not blockwise:
+    if ops.get(blockwise.name) is not blockwise or not _is_large(order, least):
         return roots, 0
-    grouping = _Grouping(
-        order, roots, builder.users(order), least, ops.get(blockwise_several.name) is blockwise_several
-    )
+    grouping = _Grouping(order, roots, builder.seen(order), least, ops.get(blockwise_several.name) is blockwise_several)
     groups = grouping.made()
     if not groups:
         return roots, 0
@@ -247,7 +242,7 @@ class _Rebuilding:
             elif group is None:
                 self._one(node)
             else:
-                self._together(sorted(members, key=self.grouping.position.__getitem__))
+                self._together(sorted(members, key=self.grouping.position))
 
     def _one(self, node: Node) -> None:
         args = tuple(now(self.done, a) for a in node.args)
@@ -278,7 +273,7 @@ class _Rebuilding:
 
     def _is_seen(self, node: Node, inside: set[Node]) -> bool:
         grouping = self.grouping
-        return node in grouping.asked or any(u not in inside for u in grouping.users.get(node, ()))
+        return node in grouping.asked or any(u not in inside for u in grouping.users(node))
 
     def _keeps_layout(self, args: tuple[Value, ...], items: Items, aval: Any) -> bool:
         """Whether none gets lost on the way."""
@@ -309,8 +304,8 @@ class Fusion(Pass):
 
     def from_size(self, least: int) -> Fusion:
         """The pass for values of so many bytes or more."""
-        function, wants = partial(_fused, least=least), partial(_wants, least=least)
-        return evolve(self, least=least, function=function, wants=wants, samples=(_chain, _centred_rows))
+        function = partial(_fused, least=least)
+        return evolve(self, least=least, function=function, samples=(_chain, _centred_rows))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (self.least,)
@@ -342,5 +337,4 @@ fuse_elementwise = Fusion(
     False,
     __name__,
     (_large_chain,),
-    partial(_wants, least=LEAST),
 )

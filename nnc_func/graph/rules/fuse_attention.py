@@ -44,25 +44,22 @@ def _params(scores: Node) -> dict[str, Any]:
     return {"steps": scores.params.get("steps", ()), "transpose_k": scores.params["transpose_b"]}
 
 
-def _wants(order: list[Node], builder: Any) -> bool:
-    ops = builder.operator.type.ops
-    return ops.get(attention_blockwise.name) is attention_blockwise and any(n.op is softmax for n in order)
-
-
 def _attention() -> Any:
     scores = Shaped("q", (256, 2)) @ Shaped("k", (2, 256))
     return softmax(scores, axis=-1) @ Shaped("v", (256, 1))
 
 
 @whole_graph(
-    numerics=ROUNDING, wants=_wants, samples=(_attention,)
+    of=(softmax,), numerics=ROUNDING, samples=(_attention,)
 )  # products of some rows are rounded otherwise than those of all
 def fuse_attention(roots: tuple[Value, ...], order: list[Node], builder: Any) -> Any:
     """Products with softmaxes of products, which nothing else uses, never have all scores in memory."""
+    if builder.operator.type.ops.get(attention_blockwise.name) is not attention_blockwise:
+        return roots, 0
     uses: dict[Node, int] = {}
     for value in (*roots, *(a for n in order for a in n.args)):
         uses[value.node] = uses.get(value.node, 0) + 1
-    found = {node: parts for node in order if (parts := _parts(node, uses)) is not None}
+    found = {node: parts for node in builder.seen(order).of(matmul) if (parts := _parts(node, uses)) is not None}
     inside = {each for parts in found.values() for each in parts}
     done: dict[Node, Node] = {}
     for node in order if found else ():

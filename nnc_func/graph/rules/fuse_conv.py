@@ -17,6 +17,7 @@ from nnc_func.graph.ops.pool import max_pool2d
 from nnc_func.graph.ops.steps import is_reduction, told
 from nnc_func.graph.ops.transcendental import tanh
 from nnc_func.graph.origin import merged
+from nnc_func.graph.rules.building import Seen
 from nnc_func.graph.rules.fuse import MOST, is_step
 from nnc_func.graph.rules.pattern import Shaped
 from nnc_func.graph.rules.rule import ROUNDING, whole_graph
@@ -27,42 +28,42 @@ def _is_step(node: Node, like: Any, taken: set[Node]) -> bool:
     return node not in taken and bool(node.avals) and node.aval == like and is_step(node) and not is_reduction(node.op)
 
 
-def _followed(
-    first: Node, users: dict[Node, list[Node]], place: dict[Node, int], asked: set[Node], taken: set[Node]
-) -> list[Node]:
+def _followed(first: Node, seen: Seen, asked: set[Node], taken: set[Node]) -> list[Node]:
     """A product and what is computed with it: of all these only the last is used by others.
 
     What uses a member is taken in the graph's order, so nothing that a member uses depends on an earlier one unseen.
     """
-    members, best, outside = [first], 1, set(users.get(first, ()))
+    members, best, outside = [first], 1, set(seen.users(first))
     while outside and len(members) <= MOST and members[-1] not in asked:
-        found = min(outside, key=place.__getitem__)
+        found = min(outside, key=seen.place)
         if not _is_step(found, first.aval, taken):
             break
         outside.remove(found)
         members.append(found)
         if not outside:
             best = len(members)
-        outside |= set(users.get(found, ()))
+        outside.update(seen.users(found))
     return members[:best]
 
 
-def _feeding(members: list[Node], users: dict[Node, list[Node]], asked: set[Node], taken: set[Node]) -> list[Node]:
+def _feeding(members: list[Node], seen: Seen, asked: set[Node], taken: set[Node]) -> list[Node]:
     """With what makes an operand of a member, and nothing else, of one operand of its size: memory is kept no longer.
 
     One such: each holds a block in scratch.
     """
     like = members[0].aval
+    inside = set(members[1:])
     for node in (a.node for each in members[1:] for a in each.args):
-        if node in taken or node in asked or not node.args or not all(u in members[1:] for u in users[node]):
+        if not node.args or node in taken or node in asked or not inside.issuperset(seen.users(node)):
             continue
-        large = sum(a.shape == like.shape for a in node.args)
-        if large <= 1 and _is_step(node, like.having(dtype=node.aval.dtype), taken):
+        large, aval = sum(a.shape == like.shape for a in node.args), node.aval
+        alike = like if aval is None or aval.dtype == like.dtype else like.having(dtype=aval.dtype)
+        if large <= 1 and _is_step(node, alike, taken):
             return [*members, node]
     return members
 
 
-def _pooled(last: Node, users: dict[Node, list[Node]], asked: set[Node]) -> tuple[Node, ...]:
+def _pooled(last: Node, seen: Seen, asked: set[Node]) -> tuple[Node, ...]:
     """The pooling that alone reads a result, and the rectifier that alone reads what is pooled; or nothing.
 
     Where a kernel finishes the result, rectifying it there costs no kernel; `rectify_after_pooling` is for the others.
@@ -70,44 +71,45 @@ def _pooled(last: Node, users: dict[Node, list[Node]], asked: set[Node]) -> tupl
     found = last
     way = []
     for op in (max_pool2d, relu):
-        if found in asked or len(users.get(found, ())) != 1 or users[found][0].op is not op:
+        users = seen.users(found)
+        if found in asked or len(users) != 1:
             return ()
-        found = users[found][0]
+        (found,) = users
+        if found.op is not op:
+            return ()
         way.append(found)
     return tuple(way)
 
 
 def _groups(
-    order: list[Node], roots: tuple[Value, ...], users: dict[Node, list[Node]], op: Any, accepts: Callable[..., bool]
+    roots: tuple[Value, ...], seen: Seen, op: Any, accepts: Callable[..., bool]
 ) -> dict[Node, tuple[list[Node], tuple[Node, ...]]]:
     """Last node of each group to its nodes, operands first, and to what pools and rectifies its result.
 
     Of two products that are added the last is finished with the sum, so none waits for others that come after it.
     """
-    place, asked = {node: i for i, node in enumerate(order)}, {r.node for r in roots}
+    asked = {r.node for r in roots}
     taken: set[Node] = set()
     found: dict[Node, tuple[list[Node], tuple[Node, ...]]] = {}
-    for node in reversed(order):
-        if node.op is not op:
-            continue
-        members = _followed(node, users, place, asked, taken)
-        pooled = _pooled(members[-1], users, asked)
+    for node in reversed(seen.of(op)):
+        members = _followed(node, seen, asked, taken)
+        pooled = _pooled(members[-1], seen, asked)
         more = len(members) > 1 or pooled
         if more and accepts(tuple(a.aval for a in node.args), steps=(("negative", 0),), **node.params):
             taken.update(members, pooled)
             found[(*members, *pooled)[-1]] = members, pooled
     for last, (members, pooled) in found.items():
-        product, *steps = _feeding(members, users, asked, taken)
+        product, *steps = _feeding(members, seen, asked, taken)
         taken.update(steps)
-        found[last] = [product, *sorted(steps, key=place.__getitem__)], pooled
+        found[last] = [product, *sorted(steps, key=seen.place)], pooled
     return found
 
 
-def _finished(roots: tuple[Value, ...], order: list[Node], builder: Any, op: Any, by: Any, accepts: Any) -> Any:
+def _finished(roots: tuple[Value, ...], seen: Seen, builder: Any, op: Any, by: Any, accepts: Any) -> Any:
     """What follows each of these products, computed with it."""
-    if builder.operator.type.ops.get(by.name) is not by or not any(n.op is op for n in order):
+    if builder.operator.type.ops.get(by.name) is not by:
         return roots, 0
-    groups = _groups(order, roots, builder.users(order), op, accepts)
+    groups = _groups(roots, seen, op, accepts)
     return {last: _fused(*group, builder, by) for last, group in groups.items()}, len(groups)
 
 
@@ -120,17 +122,19 @@ def _squashed_product() -> Any:
 
 
 @whole_graph(
-    numerics=ROUNDING, samples=(_rectified_convolution,)
+    of=(conv2d,), numerics=ROUNDING, samples=(_rectified_convolution,)
 )  # products of blocks are rounded otherwise than those of the convolution's kernel
 def fuse_convolution(roots: tuple[Value, ...], order: list[Node], builder: Any) -> Any:
     """Elementwise operators that follow a convolution, and that alone, are computed with it, in the caches."""
-    return _finished(roots, order, builder, conv2d, conv2d_blockwise, convolves)
+    return _finished(roots, builder.seen(order), builder, conv2d, conv2d_blockwise, convolves)
 
 
-@whole_graph(numerics=ROUNDING, samples=(_squashed_product,))  # another kernel may be chosen for the product
+@whole_graph(
+    of=(matmul,), numerics=ROUNDING, samples=(_squashed_product,)
+)  # another kernel may be chosen for the product
 def fuse_matrix_product(roots: tuple[Value, ...], order: list[Node], builder: Any) -> Any:
     """Elementwise operators that follow a matrix product, and that alone, are computed where it is."""
-    return _finished(roots, order, builder, matmul, matmul_blockwise, multiplies)
+    return _finished(roots, builder.seen(order), builder, matmul, matmul_blockwise, multiplies)
 
 
 def _fused(members: list[Node], pooled: tuple[Node, ...], builder: Any, by: Any) -> Node:

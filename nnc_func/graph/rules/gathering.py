@@ -39,7 +39,7 @@ def _progression(indices: Any, extent: int) -> tuple[int, int, int] | None:
     return int(places[0]), int(places[-1]) + (1 if step > 0 else -1), step
 
 
-@rewriter(_by_constant, samples=(_by_some_constant,))
+@rewriter(_by_constant, of=(take,), samples=(_by_some_constant,))
 def slice_instead_of_gathering(node: Node, builder: Any) -> Any:
     """A gather by constant indices in regular steps is a slice, which copies nothing."""
     x, indices = node.args

@@ -6,13 +6,15 @@ little beside the products: it is done where each copied number is multiplied of
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from operator import itemgetter
 from typing import Any
 
 from nnc_func.facets.dims import known
 from nnc_func.facets.shapes import normalise_axes
 from nnc_func.graph.node import Node, Value
 from nnc_func.graph.ops import CATALOGUE as OPS
-from nnc_func.graph.rules.joining import adjacent, joined, piece_of
+from nnc_func.graph.rules.joining import adjacent, joined, other_axes, piece_of
 from nnc_func.graph.rules.parts import terms
 from nnc_func.graph.rules.pattern import Shaped
 from nnc_func.graph.rules.rule import REASSOCIATION, ROUNDING, whole_graph
@@ -48,10 +50,6 @@ def _outer(node: Node) -> tuple[int, int]:
     return tuple(2 * len(v.shape) - 3 - k for v, k in zip(node.args, _inner(node), strict=True))  # type: ignore[return-value]
 
 
-def _without(shape: tuple[Any, ...], axis: int) -> tuple[Any, ...]:
-    return (*shape[:axis], *shape[axis + 1 :])
-
-
 # --- products that are added up ------------------------------------------------------------------------
 
 
@@ -83,7 +81,7 @@ def _products(listed: list[Value], users: Users) -> list[list[Node]]:
         node = value.node
         if node.op is matmul and len(users[node]) == 1 and _plain(node) and _is_worth(node):
             (a, b), (i, j) = node.args, _inner(node)
-            key = node.items, _without(a.shape, i), _without(b.shape, j)
+            key = node.items, other_axes(a.shape, i), other_axes(b.shape, j)
             groups.setdefault(key, []).append(node)
     return [sorted(g, key=_by_place) for g in groups.values() if len(g) >= LEAST]
 
@@ -110,10 +108,10 @@ def _added_products() -> Any:
     return (first + second) + third
 
 
-@whole_graph(numerics=REASSOCIATION, samples=(_added_products,))
+@whole_graph(of=(matmul,), numerics=REASSOCIATION, samples=(_added_products,))
 def multiply_added_products_at_once(roots: tuple[Value, ...], order: list[Node], builder: Any) -> Any:
     """Matrix products that are added up are one product, of their operands side by side."""
-    if sum(n.op is add and any(a.node.op is matmul for a in n.args) for n in order) < LEAST - 1:
+    if sum(any(a.node.op is matmul for a in n.args) for n in builder.seen(order).of(add)) < LEAST - 1:
         return roots, 0
     users = users_of(roots, order)
     chains = _chains(order, users)
@@ -156,11 +154,11 @@ def _added(root: Value, listed: list[Value], groups: list[tuple[list[Node], Valu
 # --- products that share an operand --------------------------------------------------------------------
 
 
-def _sharing(order: list[Node]) -> list[tuple[list[Node], int]]:
+def _sharing(products: Iterable[Node]) -> list[tuple[list[Node], int]]:
     """Products of two matrices that share an operand, by what they share, and which operand they do not share."""
     groups: dict[Any, list[Node]] = {}
-    for node in order:
-        if node.op is matmul and _plain(node) and all(len(a.shape) == 2 for a in node.args):
+    for node in products:
+        if all(len(a.shape) == 2 for a in node.args) and _plain(node):
             for own in (0, 1):
                 groups.setdefault((node.args[1 - own], own, node.items), []).append(node)
     return [(group, own) for (_, own, _), group in groups.items() if len(group) > 1]
@@ -189,7 +187,10 @@ def _needs(node: Node, members: set[Node]) -> bool:
 
 
 def _independent(groups: list[tuple[list[Node], int]], order: list[Node]) -> list[tuple[list[Node], int]]:
-    """The groups of which no member needs what another gives, nor does one group need another that needs it."""
+    """The groups of which no member needs what another gives, nor does one group need another that needs it.
+
+    The order begins with their first member and ends with their last.
+    """
     numbers: dict[Node, int] = {}
     for i, (group, _) in enumerate(groups):
         for node in group:
@@ -200,7 +201,7 @@ def _independent(groups: list[tuple[list[Node], int]], order: list[Node]) -> lis
     for node in order:
         below = 0
         for a in node.args:
-            below |= needs[a.node]
+            below |= needs.get(a.node, 0)
         own = numbers.get(node, 0)
         for i in _bits(own):
             if below >> i & 1:
@@ -248,10 +249,17 @@ def _gains(group: list[Node], own: int) -> bool:
     """Whether one product, one join and one split are fewer; and what is copied is little beside what is computed."""
     if len(group) < 2:
         return False
+    return _is_worth_copying(group, own) or adjacent(_own(group, own), _outer(group[0])[own]) is not None
+
+
+def _is_worth_copying(group: list[Node], own: int) -> bool:
+    return len(group) > LEAST and bool(group[0].aval.shape[1 - own] >= 2 * WORTH)
+
+
+def _may_gain(group: list[Node], own: int) -> bool:
+    """Whether it may gain, or a part of it."""
     at = _outer(group[0])[own]
-    if adjacent(_own(group, own), at) is not None:
-        return True
-    return len(group) > LEAST and group[0].aval.shape[1 - own] >= 2 * WORTH
+    return _is_worth_copying(group, own) or sum(piece_of(a, at) is not None for a in _own(group, own)) > 1
 
 
 def _own(group: list[Node], own: int) -> tuple[Value, ...]:
@@ -260,10 +268,13 @@ def _own(group: list[Node], own: int) -> tuple[Value, ...]:
 
 def _by_start(group: list[Node], own: int) -> list[Node]:
     at = _outer(group[0])[own]
-    pieces = [piece_of(n.args[own], at) for n in group]
-    if any(p is None or not known(p.start) for p in pieces):
-        return group
-    return [n for _, n in sorted(zip(pieces, group, strict=True), key=lambda pair: pair[0].start)]  # type: ignore[union-attr]
+    starts = []
+    for node in group:
+        piece = piece_of(node.args[own], at)
+        if piece is None or not known(piece.start):
+            return group
+        starts.append(piece.start)
+    return [n for _, n in sorted(zip(starts, group, strict=True), key=itemgetter(0))]
 
 
 def _products_with_one() -> Any:
@@ -278,22 +289,25 @@ def _products_of_halves() -> Any:
     return (first @ w) - (second @ w)
 
 
-@whole_graph(numerics=ROUNDING, samples=(_products_with_one, _products_of_halves))
+@whole_graph(of=(matmul,), numerics=ROUNDING, samples=(_products_with_one, _products_of_halves))
 def multiply_by_shared_operand_at_once(roots: tuple[Value, ...], order: list[Node], builder: Any) -> Any:
     """Matrix products that share an operand are parts of one product, of the other operands side by side."""
-    groups = [(_apart(_by_start(group, own)), own) for group, own in _sharing(order)]
+    shared = [(group, own) for group, own in _sharing(builder.seen(order).of(matmul)) if _may_gain(group, own)]
+    groups = [(_apart(_by_start(group, own)), own) for group, own in shared]
     groups = [(group, own) for group, own in groups if _gains(group, own)]
     if not groups:
         return roots, 0
     replaced: dict[Value, Value] = {}
-    kept = _independent(groups, order)
+    place = builder.seen(order).place
+    places = [place(node) for group, _ in groups for node in group]
+    kept = _independent(groups, order[min(places) : max(places) + 1])
     for members, own in kept:
         group = _by_start(members, own)
         at = _outer(group[0])[own]
         builder.where = group[0].origin
         whole = joined(_own(group, own), at, builder)
-        shared = group[0].args[1 - own]
-        found = builder.apply(matmul, (whole, shared) if own == 0 else (shared, whole), group[0].params)
+        other = group[0].args[1 - own]
+        found = builder.apply(matmul, (whole, other) if own == 0 else (other, whole), group[0].params)
         sections = tuple(n.args[own].shape[at] for n in group)
         parts = builder.apply(split, (found,), {"sections": sections, "axis": own})
         replaced |= dict(zip(group, parts, strict=True))

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from attrs import frozen
+from attrs import define
 
 from nnc_func.facets.dims import known
 from nnc_func.facets.movement import aligned_left, part_sizes
@@ -28,7 +28,7 @@ tile, pad, broadcast_to = OPS["tile"], OPS["pad"], OPS["broadcast_to"]
 # --- parts of one tensor -------------------------------------------------------------------------------
 
 
-@frozen
+@define(eq=False)
 class Piece:
     """A range of one axis of a tensor; `without_axis` where it has one element there, and the axis is dropped."""
 
@@ -36,6 +36,11 @@ class Piece:
     start: Any
     count: Any
     without_axis: bool = False
+
+
+def other_axes(listed: tuple[Any, ...], at: int) -> tuple[Any, ...]:
+    """What is said of each axis but one."""
+    return (*listed[:at], *listed[at + 1 :])
 
 
 def piece_of(value: Value, at: int) -> Piece | None:
@@ -46,11 +51,9 @@ def piece_of(value: Value, at: int) -> Piece | None:
         return Piece(node.args[0], sum(sizes[: value.index]), sizes[value.index])
     if node.op is slice_:
         (source,) = node.args
-        starts, stops, steps = (node.params[name] for name in ("starts", "stops", "steps"))
-        whole = all(
-            i == at or (a == 0 and b == n) for i, (a, b, n) in enumerate(zip(starts, stops, source.shape, strict=True))
-        )
-        if whole and all(s == 1 for s in steps):
+        starts, stops, steps = (value for _, value in node.items)
+        whole = other_axes(starts, at) == (0,) * (len(starts) - 1)
+        if whole and other_axes(stops, at) == other_axes(source.shape, at) and all(s == 1 for s in steps):
             return Piece(source, starts[at], value.shape[at])
     if node.op in RESHAPING and len(node.args[0].shape) == len(value.shape) + 1:
         (inner,) = node.args
@@ -125,7 +128,7 @@ def drop_concat_of_one(x, a: Param):
     return rewrite(concat(x, axis=a)).to(x)
 
 
-@rewriter(_is_join_of_parts, samples=(_halves, _elements))
+@rewriter(_is_join_of_parts, of=(concat, stack), looks=3, samples=(_halves, _elements))
 def show_adjacent_parts(node: Node, builder: Any) -> Any:
     """What is put together of adjacent parts of one tensor is that part of it."""
     at = normalise_axis(node.params["axis"], len(node.aval.shape))
@@ -146,7 +149,7 @@ def _with_axes(x, y):
     return concat(expand_dims(x, axis=0), expand_dims(y, axis=0), axis=0)
 
 
-@rewriter(_is_concat_of_reshaped, samples=(_with_axes,))
+@rewriter(_is_concat_of_reshaped, of=(concat,), samples=(_with_axes,))
 def stack_what_gets_an_axis(node: Node, builder: Any) -> Any:
     """What is put together along an axis that all of it got for that is stacked."""
     at = normalise_axis(node.params["axis"], len(node.aval.shape))
@@ -184,7 +187,7 @@ def _reshaped_parts():
     return first - second
 
 
-@whole_graph(samples=(_reshaped_parts,))
+@whole_graph(of=RESHAPING, samples=(_reshaped_parts,))
 def reshape_before_split(roots: tuple[Value, ...], order: list[Node], builder: Any) -> Any:
     """A tensor, parts of which are reshaped alike, is reshaped before it is split: no part is copied for it then."""
     reshaped = [n for n in order if n.op in RESHAPING and n.args[0].node.op is split]

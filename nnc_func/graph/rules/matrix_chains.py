@@ -100,10 +100,10 @@ def _four_factors() -> Any:
     return Shaped("x", (4, 2)) @ (inner @ Shaped("w", (3, 1)))
 
 
-@whole_graph(numerics=REASSOCIATION, fast_math=True, samples=(_three_factors, _four_factors))
+@whole_graph(of=(matmul,), numerics=REASSOCIATION, fast_math=True, samples=(_three_factors, _four_factors))
 def order_matrix_chain(roots: tuple[Value, ...], order: list[Node], builder: Any) -> Any:
     """Matrix products that follow each other are done in the order that takes the fewest multiplications."""
-    if not any(n.op is matmul and any(a.node.op is matmul for a in n.args) for n in order):
+    if not any(a.node.op is matmul for n in builder.seen(order).of(matmul) for a in n.args):
         return roots, 0
     users = users_of(roots, order)
     products = {n for n in order if _is_product(n)}

@@ -90,8 +90,11 @@ def _relative(box: Box, wanted: Box) -> Box | None:
 def _part_shown(node: Node, builder: Any) -> Any:
     """A slice of the one part that it lies in; None if there is no such."""
     (whole,) = node.args
-    op, params = whole.node.op, node.params
-    if op.parts is None or not node.aval.size or not _known(params["starts"], params["stops"], whole.shape):
+    op = whole.node.op
+    if op.parts is None or not node.aval.size:
+        return None
+    params = node.params
+    if not _known(params["starts"], params["stops"], whole.shape):
         return None
     wanted = _box(whole.shape, params["starts"], params["stops"], params["steps"])
     boxes = op.parts.boxes(tuple(a.shape for a in whole.node.args), whole.shape, **whole.node.params)
@@ -122,10 +125,10 @@ def _part_of_stacked():
     return slice_(stack(Shaped("x", (3,)), Shaped("y", (3,)), axis=1), starts=(0, 1), stops=(2, 2), steps=(1, 1))
 
 
-@whole_graph(samples=(_parts_of_joined, _part_of_stacked))
+@whole_graph(of=(slice_,), samples=(_parts_of_joined, _part_of_stacked))
 def read_parts(roots: tuple[Value, ...], order: list[Node], builder: Any) -> Any:
     """A slice that lies in one part of what is put together is a slice of that part."""
-    if not any(n.op is slice_ and _part_shown(n, builder) is not None for n in order):
+    if all(_part_shown(n, builder) is None for n in builder.seen(order).of(slice_)):
         return roots, 0
     found: dict[Node, Value] = {}
     times = 0
@@ -252,10 +255,10 @@ def _interleaved_and_added():
     return _placed("x", 2, 1, 2) + (_placed("y", 3, 0, 2) + _placed("z", 3, 1))
 
 
-@whole_graph(numerics=SIGNED_ZERO, samples=(_apart_and_added, _interleaved_and_added))
+@whole_graph(of=(assemble,), numerics=SIGNED_ZERO, samples=(_apart_and_added, _interleaved_and_added))
 def join_added_parts(roots: tuple[Value, ...], order: list[Node], builder: Any) -> Any:
     """Tensors that are zero but for parts, which are apart, and that are added up, are put together at once."""
-    if sum(n.op is assemble for n in order) < 2:
+    if len(builder.seen(order).of(assemble)) < 2:
         return roots, 0
     uses: dict[Node, int] = {}
     for value in (*roots, *(a for n in order for a in n.args)):

@@ -44,7 +44,7 @@ def is_nonnegative(value: Value) -> bool:
         node, seen = todo.pop(), seen + 1
         if seen > MOST or node.op.several or kind_of(node.aval.dtype) != "f":
             return False
-        told = _sign(node.op)
+        told = sign_of(node.op)
         if told == "kept" and not (node.op.name == "multiply" and node.args[0] is node.args[1]):
             todo += [a.node for a in node.args]
         elif not told and not _is_known(node):
@@ -53,7 +53,7 @@ def is_nonnegative(value: Value) -> bool:
 
 
 @cache
-def _sign(op: Op) -> str:
+def sign_of(op: Op) -> str:
     """What the operator's laws say of the sign of its result: it is "plus", or "kept" from its arguments."""
     if op.has("nonnegative"):
         return "plus"

@@ -128,6 +128,13 @@ class Rule:
         if all(ops.get(op.name) is op for op in self.operators()):
             yield self
 
+    @property
+    def source(self) -> str:
+        """The function to which it is compiled."""
+        from nnc_func.graph.rules.writing import written
+
+        return written(self).source
+
     def operators(self) -> set[Op]:
         """Operators that occur in it."""
         return {p.op for side in (self.lhs, self.rhs) for p in parts(side) if isinstance(p, Apply)}
@@ -156,8 +163,6 @@ def rule(function: Callable[..., rewrite]) -> Rule:
 
 def _checked(function: Callable[..., Any], made: rewrite, name: str) -> Rule:
     doc = _doc(function)
-    if not doc:
-        raise RuleError(f"rule {name} has no docstring: one sentence that says what it does")
     if not isinstance(made, rewrite) or not isinstance(made.lhs, Apply) or made.rhs is None:
         raise RuleError(f"rule {name} must return rewrite(lhs).to(rhs), its left side an application of an operator")
     left = list(parts(made.lhs))
@@ -173,7 +178,12 @@ def _checked(function: Callable[..., Any], made: rewrite, name: str) -> Rule:
     return Rule(name, doc, made.lhs, made.rhs, made.conditions, made.numerics, made.fast_math, function.__module__)
 
 
-_doc = cache(inspect.getdoc)
+@cache
+def _doc(function: Any, what: str = "rule") -> str:
+    found = inspect.getdoc(function)
+    if not found:
+        raise RuleError(f"{what} {function.__name__} has no docstring: one sentence that says what it does")
+    return found
 
 
 # --- rules that quantify over operators ---------------------------------------------------------------
@@ -239,10 +249,7 @@ def for_each(select: Callable[[Op], Selected], over: str) -> Callable[[Callable[
     """A rule for each operator that `select` picks; its function is given the operator, a value, then variables."""
 
     def decorate(function: Callable[..., rewrite]) -> Family:
-        doc = inspect.getdoc(function)
-        if not doc:
-            raise RuleError(f"rule {function.__name__} has no docstring: one sentence that says what it does")
-        return Family(function.__name__, doc, function, select, over, function.__module__)
+        return Family(function.__name__, _doc(function), function, select, over, function.__module__)
 
     return decorate
 
@@ -280,8 +287,29 @@ def for_law(
 # --- rules that compute -------------------------------------------------------------------------------
 
 
+class _Computing:
+    """A rule that is a function."""
+
+    __slots__ = ()
+    name: str
+    doc: str
+    module: str
+
+    def instances(self, ops: Catalogue) -> Iterator[Any]:
+        """Itself."""
+        yield self
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.doc}"
+
+    __repr__ = __str__
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (self.module, self.name, ())
+
+
 @frozen(eq=False, repr=False)
-class Rewriter:
+class Rewriter(_Computing):
     """A rule whose right side a function computes: ``function(node, builder)`` gives a value, or None.
 
     Attributes
@@ -292,6 +320,8 @@ class Rewriter:
         The operators of such nodes; None where only `wants` tells.
     samples
         Functions of variables, as those of rules, that give graphs on which it may fire: what the test kit draws from.
+    looks
+        How many applications within each other it looks at.
     """
 
     name: str
@@ -303,62 +333,46 @@ class Rewriter:
     module: str
     roots: frozenset[Op] | None = None
     samples: tuple[Callable[..., Any], ...] = ()
-
-    def instances(self, ops: Catalogue) -> Iterator[Rewriter]:
-        """Itself."""
-        yield self
-
-    def __str__(self) -> str:
-        return f"{self.name}: {self.doc}"
-
-    __repr__ = __str__
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (self.module, self.name, ())
+    looks: int = 2
 
 
 def ANY(*given: Any) -> bool:  # noqa: N802 - it is given where a collection of operators may stand
-    """Every node, and every graph."""
+    """Every node."""
     return True
 
 
 def rewriter(
     wants: Callable[[Op, tuple[Op, ...]], bool] | Iterable[Op] = ANY,
     *,
+    of: Iterable[Op] | None = None,
     numerics: Numerics = EXACT,
     fast_math: bool = False,
     samples: tuple[Callable[..., Any], ...] = (),
+    looks: int = 2,
 ) -> Callable[[Callable[..., Any]], Rewriter]:
     """A rule from a function that computes the replacement, of nodes of these operators or for which `wants` holds."""
-    roots = None if callable(wants) else frozenset(wants)
-    chosen = wants if callable(wants) else _root_in(frozenset(wants))
+    given = of if callable(wants) else wants
+    roots = None if given is None else frozenset(given)
+    chosen = wants if callable(wants) else lambda op, operands, among=frozenset(wants): op in among
 
     def decorate(function: Callable[..., Any]) -> Rewriter:
-        doc = inspect.getdoc(function)
-        if not doc:
-            raise RuleError(f"rule {function.__name__} has no docstring: one sentence that says what it does")
-        module = function.__module__
-        return Rewriter(function.__name__, doc, function, chosen, numerics, fast_math, module, roots, samples)
+        name, doc, module = function.__name__, _doc(function), function.__module__
+        return Rewriter(name, doc, function, chosen, numerics, fast_math, module, roots, samples, looks)
 
     return decorate
-
-
-def _root_in(ops: frozenset[Op]) -> Callable[[Op, tuple[Op, ...]], bool]:
-    return lambda op, operands: op in ops
 
 
 # --- passes -------------------------------------------------------------------------------------------
 
 
 @frozen(eq=False, repr=False)
-class Pass:
+class Pass(_Computing):
     """A rewrite of a whole graph, made once no rule fires any more.
 
     ``function(roots, order, builder)`` gives how often it found something, after new roots, or nodes with what replaces
     each, made of nodes as they were; `order` has the nodes, operands first. It must keep avals, and values up to its
     numerics, and find nothing the second time. `samples` are functions of variables, as those of rules, that give
-    graphs on which it finds something. ``wants(order, builder)`` tells quickly whether it may find something, also
-    where passes before it in its phase have replaced some nodes.
+    graphs on which it finds something. Where there is an operator in `of`, it is given graphs with one of these only.
     """
 
     name: str
@@ -368,31 +382,17 @@ class Pass:
     fast_math: bool
     module: str
     samples: tuple[Callable[..., Any], ...] = ()
-    wants: Callable[..., bool] = ANY
-
-    def instances(self, ops: Catalogue) -> Iterator[Pass]:
-        """Itself."""
-        yield self
-
-    def __str__(self) -> str:
-        return f"{self.name}: {self.doc}"
-
-    __repr__ = __str__
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (self.module, self.name, ())
+    of: frozenset[Op] = frozenset()
 
 
 def whole_graph(
-    *, numerics: Numerics = EXACT, fast_math: bool = False, samples: tuple[Any, ...] = (), wants: Any = ANY
+    *, of: Iterable[Op] = (), numerics: Numerics = EXACT, fast_math: bool = False, samples: tuple[Any, ...] = ()
 ) -> Callable[[Callable[..., Any]], Pass]:
     """A `Pass` from a function."""
 
     def decorate(function: Callable[..., Any]) -> Pass:
-        doc = inspect.getdoc(function)
-        if not doc:
-            raise RuleError(f"pass {function.__name__} has no docstring: one sentence that says what it does")
-        return Pass(function.__name__, doc, function, numerics, fast_math, function.__module__, samples, wants)
+        doc = _doc(function, "pass")
+        return Pass(function.__name__, doc, function, numerics, fast_math, function.__module__, samples, frozenset(of))
 
     return decorate
 

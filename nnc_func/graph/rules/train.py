@@ -16,7 +16,9 @@ from nnc_func.graph.ops import CATALOGUE as OPS
 from nnc_func.graph.ops.fused import masked
 from nnc_func.graph.rules.conditions import (
     PROFIT,
+    USERS,
     Condition,
+    asking,
     broadcasts,
     floating,
     real,
@@ -43,7 +45,7 @@ softmax_cross_entropy, softmax_cross_entropy_gradient = (
 
 def _only_pooled(x: Any) -> Condition:
     """Used by its pooling, that one's gradient, and the mask: once the gradient is rewritten, by its pooling alone."""
-    return Condition(lambda m: m.users(m[x]) == 3, f"only pooling and this use {x}", PROFIT)
+    return asking(lambda users, x: users(x) == 3, (USERS, x), f"only pooling and this use {x}", PROFIT)
 
 
 @rule

@@ -14,6 +14,8 @@ from nnc_func.graph.node import Node, Value, topological
 from nnc_func.graph.rules.building import Builder
 from nnc_func.op import Op
 
+NOWHERE = -1  # the place of a node that is no part of the graph
+
 
 class Workspace:
     """A graph of nodes that belong to one rewriting: equal pure ones are one node, see `made`.
@@ -62,7 +64,7 @@ class Workspace:
                 copy = node
                 self._leaves.append(node)
             else:
-                args = tuple([own[a] if type(a) is Node else own[a.node].result(a.index) for a in node.args])
+                args = _mapped(own, node.args)
                 copy, op = node.on(args), node.op
                 if op.pure:
                     equal[op, op.key(node.items), args] = copy
@@ -85,14 +87,12 @@ class Workspace:
     def order(self) -> list[Node]:
         """The nodes, operands first."""
         if self._changed:
-            moved, found = self._moved, list[Node]()
-            for i, node in enumerate(self._order):
-                if i in moved:
-                    found += _sorted([*moved[i], node], i)
-                elif node.place == i and node.users is not None:
-                    found.append(node)
-            last = len(self._order)
-            found += _sorted(moved.get(last, []), last)
+            before, moved, found, start = self._order, self._moved, list[Node](), 0
+            for place in sorted(moved):
+                found += [node for i, node in enumerate(before[start:place], start) if node.place == i]
+                found += _sorted([*moved[place], *before[place : place + 1]], place)
+                start = place + 1
+            found += [node for i, node in enumerate(before[start:], start) if node.place == i]
             self._order, self._moved, self._changed = found, {}, False
             for i, node in enumerate(found):
                 node.place = i
@@ -107,7 +107,8 @@ class Workspace:
     def made(self, op: Op, args: tuple[Value, ...], items: Items, avals: tuple[Any, ...] | None) -> Node:
         """The node of that application; it is no part of the graph until it enters it."""
         for a in args:
-            if _is_foreign(a.node):
+            used = a if type(a) is Node else a.node
+            if used.users is None and _is_foreign(used):
                 args = tuple(map(self.own, args))
                 break
         key = (op, op.key(items), args)
@@ -143,12 +144,18 @@ class Workspace:
 
     def enter(self, value: Value, at: Node) -> list[Node] | None:
         """Make a value part of the graph where a node is: what is new in it; None if it depends on that node."""
-        return self._entered(value, at.place, at)
+        node, here = value.node, at.place
+        if node.users is None:  # most often it is one node, of what there is
+            below = [a if type(a) is Node else a.node for a in node.args]
+            if all(b.users is not None and b.place < here for b in below):
+                self._register(node, below)
+                self._move(node, here)
+                return [node]
+        return self._entered(value, here, at)
 
     def _entered(self, value: Value, here: int, at: Node | None) -> list[Node] | None:
         fresh: list[Node] = []
         seen: set[Node] = set()
-        self._changed = True
         stack = [value.node]
         while stack:
             node = stack[-1]
@@ -168,19 +175,29 @@ class Workspace:
                 fresh.append(node)
             elif node.place == here:
                 continue
-            node.place = here
-            self._moved.setdefault(here, []).append(node)
+            self._move(node, here)
         return fresh
+
+    def _move(self, node: Node, here: int) -> None:
+        self._changed, node.place = True, here
+        moved = self._moved.get(here)
+        if moved is None:
+            self._moved[here] = [node]
+        else:
+            moved.append(node)
 
     def _register(self, node: Node, below: list[Node]) -> None:
         node.users, node.uses = {}, 0
         self.pending.add(node)
         if not below:
             self._leaves.append(node)
+        asked = self._asked
         for used in below:
             users = used.users
             users[node] = users.get(node, 0) + 1
-            self._count(used, 1)
+            used.uses += 1
+            if used in asked:
+                self.pending |= asked.pop(used)
 
     def _count(self, node: Node, more: int) -> None:
         """Note that a node is used so many times more."""
@@ -232,16 +249,16 @@ class Workspace:
         if not op.pure:
             return None
         key = op.key(user.items)
-        if equal.get((op, key, before)) is user:
-            del equal[op, key, before]
-        other = equal.get((op, key, args))
-        if other is not None and other.users is not None:
-            if other.place <= user.place:
-                return user, other
-            equal[op, key, args] = user
-            return other, user
+        was = equal.pop((op, key, before), user)
+        if was is not user:
+            equal[op, key, before] = was
+        other = equal.setdefault((op, key, args), user)
+        if other is user:
+            return None
+        if other.users is not None and other.place <= user.place:
+            return user, other
         equal[op, key, args] = user
-        return None
+        return None if other.users is None else (other, user)
 
     def _instead(self, value: Value, old: Node, new: Value) -> Value:
         if value.node is not old:
@@ -259,15 +276,19 @@ class Workspace:
 
     def _drop(self, node: Node) -> None:
         """Take out a node, and what only it has used."""
-        todo = [node]
+        todo, shown, asked = [node], self._shown, self._asked
+        self._changed = True
         while todo:
             node = todo.pop()
-            node.users = None
-            self._shown.pop(node, None)
+            node.users, node.place = None, NOWHERE
+            if shown:
+                shown.pop(node, None)
             for a in node.args:
                 used = a if type(a) is Node else a.node
                 used.users.pop(node, None)
-                self._count(used, -1)
+                used.uses -= 1
+                if used in asked:
+                    self.pending |= asked.pop(used)
                 if not used.uses and used not in self._held:
                     todo.append(used)
 
@@ -287,11 +308,14 @@ class Workspace:
     # --- as nodes of the stack ----------------------------------------------------------------------------
 
     def finished(self) -> tuple[tuple[Value, ...], list[Node]]:
-        """The roots as values of the stack, and the nodes that these depend on, operands first."""
+        """The roots as values of the stack, and the nodes that these depend on, operands first.
+
+        Nodes become the stack's own, where it has none that are equal: there is no workspace any more then.
+        """
         shown, order = self._shown, self.order()
         for node in order:
             if node not in shown:
-                self._show(node)
+                self._show(node, last=True)
         return tuple(map(self._shown_value, self.roots)), [shown[node] for node in order]
 
     def shown(self, value: Value) -> Value:
@@ -312,13 +336,15 @@ class Workspace:
         found = self._shown[value.node]
         return found if type(value) is Node else found.result(value.index)
 
-    def _show(self, node: Node) -> None:
+    def _show(self, node: Node, last: bool = False) -> None:
         shown, found = self._shown, node
         if node.args:
-            args = tuple([shown[a] if type(a) is Node else shown[a.node].result(a.index) for a in node.args])
+            args = _mapped(shown, node.args)
             source = node.source
             if source is not None and source.args == args:
                 found = source
+            elif last:
+                found = self.builder.settled(node, args)
             else:
                 found = self.builder.interned(node.op, args, node.items, node.avals, node.origin)
         shown[node] = found
@@ -332,6 +358,14 @@ class Workspace:
                 todo += node.users or ()
 
 
+def _mapped(to: dict[Node, Node], args: tuple[Value, ...]) -> tuple[Value, ...]:
+    """What operands have become."""
+    found: tuple[Any, ...] = tuple(map(to.get, args))  # type: ignore[arg-type]  # other values give None
+    if None in found:  # one of several results
+        return tuple([to[a] if type(a) is Node else to[a.node].result(a.index) for a in args])
+    return found
+
+
 def _is_foreign(node: Node) -> bool:
     """Whether it is an application that no workspace has made."""
     return node.users is None and bool(node.args) and not hasattr(node, "source")
@@ -339,11 +373,14 @@ def _is_foreign(node: Node) -> bool:
 
 def _sorted(nodes: list[Node], here: int) -> list[Node]:
     """Nodes of one place that are part of the graph, operands first."""
+    nodes = [node for node in nodes if node.place == here]
+    if len(nodes) < 2:
+        return nodes
     done: dict[Node, None] = {}
     stack = nodes[::-1]
     while stack:
         node = stack[-1]
-        if node in done or node.users is None or node.place != here:
+        if node in done:
             stack.pop()
             continue
         missing = [b for a in node.args if (b := a.node).place == here and b not in done]
