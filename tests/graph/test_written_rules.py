@@ -1,4 +1,5 @@
 """Rules as the Python that they are compiled to."""
+# mypy: allow-untyped-defs, allow-incomplete-defs
 
 from __future__ import annotations
 

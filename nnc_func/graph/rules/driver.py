@@ -152,6 +152,7 @@ class Sweep:
         self.builder = table.builder
         self.own = own
         self.links: dict[Node, Link] = {}
+        self.attempt = self.measured if of.measures else None
         self.root: Any = None
         self.fired = False
 
@@ -196,9 +197,10 @@ class Sweep:
         fresh = work.enter(found, node)
         if fresh is None:
             raise cycle(link, node)
+        links, of = self.links, link.of
         for each in fresh:
-            self.links[each] = link
-            if link.of is not None and any(before.before is each for before in link):
+            links[each] = link
+            if of is not None and any(before.before is each for before in link):
                 raise cycle(link, each)
         changed, merged = work.replace([(node, found)])
         self.touch(changed, fresh if found.node in fresh and found.node.args and not merged else ())
@@ -225,15 +227,11 @@ class Sweep:
 
     def fire(self, node: Node, rules: tuple[Compiled, ...]) -> Value | None:
         """What the first rule that fires makes of the node."""
-        self.builder.where = node.origin
-        self.root = node
-        users, watch, measures = self.users, self.watch, self.of.measures
+        self.builder.where, self.root = node.origin, node
+        attempt = self.attempt
         for rule in rules:
             try:
-                if measures:
-                    found = watch.attempt(rule, node, users, self.of.tally(rule.name))  # type: ignore[union-attr]
-                else:
-                    found = rule.attempt(node, users)
+                found = attempt(rule, node) if attempt is not None else rule.attempt(node, self.users)
             except REFUSALS as error:  # the right side does not exist for these operands
                 self.of.tally(rule.name).refuse(f"it cannot be built: {error}")
                 continue
@@ -241,16 +239,19 @@ class Sweep:
                 raise RuleError(f"rule {rule.name} failed on {node!r}: {type(error).__name__}: {error}") from error
             if found is not None and found is not node:
                 found = self.work.own(found)
-                if self.accepted(rule, node, found):
+                if found.aval == node.aval:
+                    self.take(rule, node, found)
                     return found
+                self.of.tally(rule.name).refuse(f"{node.aval!r} became {found.aval!r}")
         return None
 
-    def accepted(self, rule: Compiled, node: Node, found: Value) -> bool:
-        """Whether what a rule made of a node may take its place; if so, it is counted."""
+    def measured(self, rule: Compiled, node: Node) -> Value | None:
+        """As `rule.attempt`, counted, timed and explained."""
+        return self.watch.attempt(rule, node, self.users, self.of.tally(rule.name))  # type: ignore[union-attr]
+
+    def take(self, rule: Compiled, node: Node, found: Value) -> None:
+        """Count, check and record what takes the place of a node."""
         name, tally = rule.name, self.of.tally(rule.name)
-        if found.aval != node.aval:
-            tally.refuse(f"{node.aval!r} became {found.aval!r}")
-            return False
         if self.sides is not None:
             both = self.work.shown(node), self.work.shown(found)
             self.sides.check(name, rule.rule.numerics, rule.rule.fast_math, *both)
@@ -261,7 +262,6 @@ class Sweep:
         self.link = Link(name, node, found, self.links.get(node))
         if self.link.depth > BOUND:
             raise growth(self.link)
-        return True
 
     def users(self, value: Value) -> int:
         """How often a value is used, as an operand or a root."""

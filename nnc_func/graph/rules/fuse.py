@@ -37,20 +37,22 @@ SMALL = 64  # values that broadcast are computed again for each block: they have
 
 
 @lru_cache(4096)
-def _is_computed(op: Op, dtypes: tuple[Any, ...], items: Items) -> bool:
-    return is_own(op) and step_kernel(op, dtypes, items) is not None
+def _is_computed(op: Op, avals: tuple[Any, ...], items: Items, result: Any) -> bool:
+    return (
+        bool(avals)
+        and op.pure
+        and not op.several
+        and known(result.nbytes)
+        and is_own(op)
+        and step_kernel(op, tuple([a.dtype for a in avals]), items) is not None
+    )
 
 
 def is_step(node: Node) -> bool:
     """Whether a node can be a step of a group: computed element by element, or a reduction."""
-    return (
-        bool(node.args)
-        and node.op.pure
-        and not node.op.several
-        and known(node.aval.nbytes)
-        and _is_computed(node.op, tuple([a.dtype for a in node.args]), node.items)
-        and (not is_reduction(node.op) or _keeps_rows(node))
-    )
+    op = node.op
+    computed = _is_computed(op, tuple([a.aval for a in node.args]), node.items, node.aval)
+    return computed and (not is_reduction(op) or _keeps_rows(node))
 
 
 def _keeps_rows(node: Node) -> bool:
@@ -193,15 +195,17 @@ def _broadcasts(shape: Any, whole: Any) -> bool:
 # --- the pass ---------------------------------------------------------------------------------------------
 
 
-def _is_large(order: list[Node], least: int) -> bool:
-    """Whether some value in it is worth it."""
-    different = {id(a): a for n in order for a in n.avals}  # few are
-    return any(known(a.nbytes) and a.nbytes >= least for a in different.values())
+def _is_large(seen: Seen, least: int) -> bool:
+    """Whether some value of a graph is worth it."""
+    different = {id(n.aval): n.aval for n in seen.order}  # few are
+    several = [n for op, listed in seen.applied.items() if op.several for n in listed]
+    different |= {id(a): a for n in several for a in n.avals}
+    return any(a is not None and known(a.nbytes) and a.nbytes >= least for a in different.values())
 
 
 def _fused(roots: tuple[Value, ...], order: list[Node], builder: Any, least: int) -> Any:
     ops = builder.operator.type.ops
-    if ops.get(blockwise.name) is not blockwise or not _is_large(order, least):
+    if ops.get(blockwise.name) is not blockwise or not _is_large(builder.seen(order), least):
         return roots, 0
     grouping = _Grouping(order, roots, builder.seen(order), least, ops.get(blockwise_several.name) is blockwise_several)
     groups = grouping.made()

@@ -25,7 +25,7 @@ from nnc_func.graph.rules.rule import ROUNDING, whole_graph
 
 def _is_step(node: Node, like: Any, taken: set[Node]) -> bool:
     """Whether a node can be computed on a block of a product, and is not taken by another one."""
-    return node not in taken and bool(node.avals) and node.aval == like and is_step(node) and not is_reduction(node.op)
+    return node.aval == like and node not in taken and is_step(node) and not is_reduction(node.op)
 
 
 def _followed(first: Node, seen: Seen, asked: set[Node], taken: set[Node]) -> list[Node]:
@@ -33,10 +33,10 @@ def _followed(first: Node, seen: Seen, asked: set[Node], taken: set[Node]) -> li
 
     What uses a member is taken in the graph's order, so nothing that a member uses depends on an earlier one unseen.
     """
-    members, best, outside = [first], 1, set(seen.users(first))
+    members, best, outside, like = [first], 1, set(seen.users(first)), first.aval
     while outside and len(members) <= MOST and members[-1] not in asked:
-        found = min(outside, key=seen.place)
-        if not _is_step(found, first.aval, taken):
+        found = min(outside, key=seen.place) if len(outside) > 1 else next(iter(outside))
+        if not _is_step(found, like, taken):
             break
         outside.remove(found)
         members.append(found)
@@ -139,11 +139,11 @@ def fuse_matrix_product(roots: tuple[Value, ...], order: list[Node], builder: An
 
 def _fused(members: list[Node], pooled: tuple[Node, ...], builder: Any, by: Any) -> Node:
     first, *steps = members
-    builder.where = merged(step.origin for step in (*members, *pooled))
+    builder.where = merged([step.origin for step in (*members, *pooled)])
     inside = set(members)
-    others = list(dict.fromkeys(a for step in steps for a in step.args if a.node not in inside))
+    others = list(dict.fromkeys([a for step in steps for a in step.args if a.node not in inside]))
     position: dict[Value, int] = {a: i for i, a in enumerate([first, *others, *steps])}
-    written = tuple(told(step.op, tuple(position[a] for a in step.args), step.items) for step in steps)
+    written = tuple([told(step.op, tuple([position[a] for a in step.args]), step.items) for step in steps])
     if pooled:
         pooling, rectifier = pooled
         written += (told(rectifier.op, (position[members[-1]],), rectifier.items),)

@@ -123,7 +123,8 @@ class Workspace:
 
     def own(self, value: Value) -> Value:
         """A value that a rule gives: where it was made by the stack, not by the builder, the same made here."""
-        if not _is_foreign(value.node):
+        node = value.node
+        if node.users is not None or not _is_foreign(node):
             return value
         done: dict[Node, Node] = {}
 
@@ -222,13 +223,13 @@ class Workspace:
             if old in gone or users is None or into is None:
                 continue
             gone[old] = new
+            changed += users
             for user, times in users.items():
                 one = self._turned(user, old, new)
                 if one is not None:
                     todo.append(one)
                     merged.append(one)
                 into[user] = into.get(user, 0) + times
-                changed.append(user)
             self._take_uses(old, new)
         held, self._held = self._held, set()
         for node in held:
