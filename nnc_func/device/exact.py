@@ -233,7 +233,9 @@ class ExactNamespace:
         dtype = np.dtype(dtype)
         if kind_of(x.dtype) == "f" and kind_of(dtype) not in "f":
             raise DeviceError(f"an exact device does not cut off {x.dtype.name} to {dtype.name}")
-        return self.array(x.elements if kind_of(dtype) == "f" else x.elements.astype(dtype), dtype)
+        if kind_of(dtype) != "f":
+            return self.array(x.elements.astype(dtype), dtype)
+        return self.array(x.elements.astype("int64") if kind_of(x.dtype) == "b" else x.elements, dtype)
 
     def asarray(self, x: Any, dtype: Any = None, copy: Any = None) -> ExactArray:
         """An array of numbers of the host, or itself."""

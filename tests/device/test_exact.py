@@ -35,6 +35,15 @@ def test_residues_are_a_field(a: int, b: int, c: int) -> None:
 
 
 @KINDS
+def test_truth_that_is_converted_is_a_number(modular: bool) -> None:
+    ops = stack(modular).ops
+    found = ops.conv2d(np.zeros((1, 2, 2, 1), bool), np.zeros((1, 1, 1, 1), "float32")).value
+    assert found.dtype == "float32"
+    assert (found.elements == 0).all()
+    assert (ops.cast(np.array([True]), dtype="float32").value.elements + 1 == 2).all()
+
+
+@KINDS
 def test_sums_in_any_order_are_equal(modular: bool) -> None:
     ops = stack(modular).ops
     x = np.random.default_rng(0).normal(size=20).astype("float32")
