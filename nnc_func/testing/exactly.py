@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from nnc_func.device.exact import PRIME, Exact, ExactArray, Residue
+from nnc_func.device.exact import DENOMINATORS, PRIME, Exact, ExactArray, Residue, fraction_of
 from nnc_func.errors import NncError
 from nnc_func.facets.dtypes import kind_of
 from nnc_func.graph.leaves import CONSTANT, INPUT
@@ -44,6 +44,9 @@ def without_rounding(old: Value, new: Value, feeds: Mapping[Node, Any]) -> str:
         return ""
     if not all(_is_simple(n.data) for n in order if n.op is CONSTANT):
         return ""  # what is made of such a constant is rounded while rewriting
+    given = {n for n in topological([old]) if n.op is CONSTANT}
+    if not all(_is_told(n.data) for n in order if n.op is CONSTANT and n not in given):
+        return ""  # of 0.7 - 0.6, rounded, nobody sees that it stands for a tenth
     for device, where in ((RESIDUES, "modulo a prime, at a random point"), (RATIONALS, "as rationals")):
         found = _computed(device, old, new, feeds)
         if found is not None:
@@ -54,6 +57,13 @@ def without_rounding(old: Value, new: Value, feeds: Mapping[Node, Any]) -> str:
 def _is_simple(constant: Any) -> bool:
     """Whether what numbers are made of such ones, rounded, are still near to simple fractions."""
     return kind_of(constant.dtype) != "f" or bool(np.all(_are_simple(constant)))
+
+
+def _is_told(constant: Any) -> bool:
+    """Whether each number of a constant that a rule has made is near to a simple fraction."""
+    if kind_of(constant.dtype) != "f":
+        return True
+    return all(fraction_of(n).denominator <= DENOMINATORS[-1] for n in constant.ravel().tolist())
 
 
 def _are_simple(array: Any) -> Any:

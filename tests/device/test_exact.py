@@ -133,3 +133,12 @@ def test_a_false_identity_is_seen_whatever_its_degree(degree: int) -> None:
 def test_functions_that_are_not_rational_are_refused_of_booleans_too() -> None:
     with pytest.raises(NncError):
         nnc.eager(Exact()).ops.sin(np.array([True, False]))
+
+
+def test_what_a_rule_rounds_while_it_folds_stands_for_no_fraction() -> None:
+    lazy = nnc.lazy()
+    x = lazy.input("x", (1,), "float32")
+    feeds, more, less = {x.value: np.float32([3])}, np.float32([0.7]), np.float32([0.6])
+    shifted = (x + more - less).value
+    assert not without_rounding(shifted, (x + (more - less)).value, feeds)
+    assert without_rounding(shifted, (x + np.float32([0.3])).value, feeds)
