@@ -1,4 +1,4 @@
-"""Writes what is derived from operators: the typed namespace `Ops`, docs/{operators,numpy,onnx,rules}.md.
+"""Writes what is derived from operators: the typed namespace `Ops`, docs/{operators,numpy,onnx,rules,allocation}.md.
 
 Run it after an operator has been added or changed. With ``--check`` nothing is written; it exits 1 if a file is stale.
 """
@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import allocation_page
 import onnx_table
 import rules_page
 from numpy_table import numpy_table
@@ -387,7 +388,7 @@ def main(given: list[str]) -> int:
         return 2
     ops, composites = catalogues()
     files = {NAMESPACE: namespace(ops, composites), TABLE: table(ops, composites), NUMPY: numpy_table(ops, composites)}
-    files |= {onnx_table.PAGE: onnx_table.page(), **rules_page.files()}
+    files |= {onnx_table.PAGE: onnx_table.page(), **rules_page.files(), **allocation_page.files()}
     for path in (changed := [*stale(files)]):
         print(f"{'stale' if given else 'wrote'} {path.relative_to(ROOT)}")
         if not given:

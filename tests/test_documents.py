@@ -59,3 +59,10 @@ def test_the_examples_run(path: Path, tmp_path: Path) -> None:
     options = ["--help"] if path.name == "mnist.py" else []
     done = subprocess.run([sys.executable, str(path), *options], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_results_that_pages_name_are_there() -> None:
+    pages = [ROOT / "README.md", ROOT / "bench" / "README.md", *(ROOT / "docs").rglob("*.md")]
+    named = {name for page in pages for name in re.findall(r"results/(\w+\.json)", page.read_text())}
+    assert named
+    assert not [name for name in sorted(named) if not (ROOT / "bench" / "results" / name).exists()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,14 @@ from nnc_func import models
 from nnc_func.cli import plans, subjects
 from nnc_func.cli.answers import Answer, table
 from nnc_func.engine.allocators import ALLOCATORS
+from nnc_func.engine.allocators.problem import Problem
 from nnc_func.engine.comparing import compare
 from nnc_func.errors import PlanError
 
 SUBJECTS = ("allocators",)
+SLOW = ("boxing", "branch_and_bound", "flow_graph_article", "hill_climb", "pool_tree")  # their time grows faster than n
+SHOWN = 5  # trials without an answer that are told of
+MOST = 1000  # buffers of the problems that these are asked about, unless they are named
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,7 +39,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def answer(given: argparse.Namespace) -> Answer:
     """A row an allocator, the best first."""
     found = compare(
-        _problems(given), plans.allocators(given.allocator or [plans.ALL], given.budget), repeat=given.repeat
+        problems(given.where, given.alignment, given.reduced),
+        plans.allocators(given.allocator or [plans.ALL], given.budget),
+        repeat=given.repeat,
+        most=limits(given.allocator),
     )
     rows = [
         (
@@ -46,6 +54,8 @@ def answer(given: argparse.Namespace) -> Answer:
     ]  # fmt: skip
     titles = ("allocator", "mean of arena / bound", "worst", "proven optimal", "within 1 % of the best", "µs a buffer")
     failed = [f"{t.allocator} on {t.problem}: {t.error}" for t in found.trials if t.error]
+    if len(failed) > SHOWN:
+        failed[SHOWN:] = [f"and {len(failed) - SHOWN} more: --json tells all"]
     counts = f"{len(found.problems)} problems, {sum(t.buffers for t in found.of(found.allocators[0])):,} buffers"
     return Answer(_data(found), "\n".join([counts, "", table(rows, titles), *failed]))
 
@@ -56,17 +66,35 @@ def _data(found: Any) -> Any:
     return json.loads(found.to_json())
 
 
-def _problems(given: argparse.Namespace) -> dict[str, Any]:
-    if given.where == "zoo":
-        return _zoo(given.reduced)
-    path = Path(given.where)
+def limits(named: Sequence[str]) -> dict[str, int]:
+    """Buffers, by allocator, of the largest problem that it is asked about: those that are named are asked about all.
+
+    Examples
+    --------
+    >>> limits(["boxing"])["pool_tree"]
+    1000
+    """
+    return {name: MOST for name in SLOW if name not in named}
+
+
+def problems(where: str, alignment: int = 1, reduced: bool = False) -> dict[str, Problem]:
+    """The problems of a directory, of a file, or of the zoo's plans, by name.
+
+    Raises
+    ------
+    PlanError
+        There is none, or a file says none.
+    """
+    if where == "zoo":
+        return _zoo(reduced)
+    path = Path(where)
     files = sorted(p for p in path.iterdir() if plans.is_problem(str(p))) if path.is_dir() else [path]
     if not files:
-        raise PlanError(f"no problem in {given.where}: wanted .csv or .json files")
-    return {p.stem: plans.read(p, given.alignment).problem for p in files}
+        raise PlanError(f"no problem in {where}: wanted .csv or .json files")
+    return {p.stem: plans.read(p, alignment).problem for p in files}
 
 
-def _zoo(reduced: bool) -> dict[str, Any]:
+def _zoo(reduced: bool) -> dict[str, Problem]:
     """Every model's plans: inference of one example, and a training step of eight where it trains."""
     stack, found = plans.planning(), {}
     for name in models.names():

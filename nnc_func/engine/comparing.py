@@ -16,6 +16,7 @@ from attrs import asdict, field, frozen
 
 from nnc_func.engine.allocators.base import Allocator, answered, arena_size
 from nnc_func.engine.allocators.problem import Problem
+from nnc_func.engine.plan import Plan
 from nnc_func.errors import PlanError
 
 WITHIN = (1.0, 1.001, 1.01, 1.05, 1.1, 1.2, 1.5, 2.0)  # ratios of which a profile tells the shares
@@ -36,7 +37,7 @@ class Trial:
     arena
         Bytes; None where it gave no answer.
     seconds
-        The median of the repetitions, of this process.
+        Of this process, on processors: the median of the repetitions.
     offsets
         One a buffer, in bytes.
     error
@@ -158,11 +159,30 @@ class Comparison:
         return json.dumps({"summary": self.summary(), "profile": self.profile(), "trials": trials})
 
 
+def bytes_without_reuse(plan: Plan) -> int:
+    """What the results of a plan's instructions take, views left out, and the scratch of each.
+
+    It is the memory of who computes each value into some of its own, and in place nowhere.
+
+    Examples
+    --------
+    >>> import nnc_func as nnc
+    >>> stack = nnc.lazy(nnc.Null())
+    >>> x = stack.input("x", (1000,), "float32")
+    >>> plan = stack.compile([x], [stack.ops.exp(stack.ops.sort(stack.ops.sort(x)[:500]))]).plan
+    >>> bytes_without_reuse(plan), plan.arena_bytes
+    (8000, 6080)
+    """
+    own = [slot for i in plan.instructions for slot in (*(() if i.view else i.results), *i.scratch)]
+    return sum(int(plan.slots[slot].aval.nbytes) for slot in own)
+
+
 def compare(
     problems: Mapping[str, Problem],
     allocators: Mapping[str, Allocator],
     *,
     repeat: int = 1,
+    most: Mapping[str, int] | None = None,
     check: Callable[[Problem, Sequence[int]], Any] | None = None,
 ) -> Comparison:
     """What each allocator makes of each problem.
@@ -173,6 +193,8 @@ def compare(
         By name.
     repeat
         How often each is asked: the median of the seconds is told.
+    most
+        Buffers, by allocator: of larger problems it is not asked, and its trial says so.
     check
         Raises `PlanError` where offsets are wrong; by default the verifier of plans, which shares no code with any.
 
@@ -185,10 +207,14 @@ def compare(
         from nnc_func.engine.verifying.offsets import verify_offsets
 
         check = verify_offsets
-    trials = []
+    trials, most = [], most or {}
     for name, problem in problems.items():
         bound = problem.max_load
         for of, allocator in allocators.items():
+            if len(problem) > most.get(of, len(problem)):
+                why = f"more than {most[of]:,} buffers"
+                trials.append(Trial(name, of, len(problem), bound, None, math.nan, error=why))
+                continue
             try:
                 taken, offsets = _timed(allocator, problem, repeat)
             except PlanError as error:
@@ -202,7 +228,7 @@ def compare(
 def _timed(allocator: Allocator, problem: Problem, repeat: int) -> tuple[float, list[int]]:
     taken = []
     for _ in range(max(repeat, 1)):
-        start = time.perf_counter()
+        start = time.process_time()
         offsets = answered(allocator, problem)
-        taken.append(time.perf_counter() - start)
+        taken.append(time.process_time() - start)
     return sorted(taken)[len(taken) // 2], offsets

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from attrs import evolve
 from hypothesis import strategies as st
 
-from nnc_func.engine.allocators import Gap, Problem
+from nnc_func.engine.allocators import ALLOCATORS, Allocator, Gap, Problem
 from nnc_func.engine.allocators.generating import concurrent
 
 plain = st.builds(
@@ -104,3 +105,15 @@ def check(problem: Problem, offsets: Sequence[int]) -> None:
             for a, b in pairs:
                 meet = max(offsets[i] + a[0], offsets[j] + b[0]) < min(offsets[i] + a[1], offsets[j] + b[1])
                 assert not (meet and a[0] < a[1] and b[0] < b[1]), (i, j, a, b, offsets[i], offsets[j])
+
+
+def hurried() -> dict[str, Allocator]:
+    """All allocators; those that search do not search for long."""
+    little: dict[str, dict[str, Any]] = {
+        "boxing": {"tries": 2},
+        "branch_and_bound": {"steps": 100},
+        "hill_climb": {"attempts": 8},
+        "local_search": {"steps": 40},
+        "peak_shaving": {"around": 3, "enough": 1.0},
+    }
+    return {name: evolve(a, **little.get(name, {})) for name, a in ALLOCATORS.items()}  # type: ignore[misc]

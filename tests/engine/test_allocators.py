@@ -16,9 +16,11 @@ from hypothesis import strategies as st
 
 from nnc_func.engine.allocators import ALLOCATORS, BestFit, NoReuse, Problem, answered, arena_size, max_load
 from nnc_func.engine.allocators.fitting import first_fit, tightest_fit
+from nnc_func.engine.verifying.offsets import verify_offsets
 from nnc_func.errors import PlanError
-from tests.engine.problems import check, featured, taken
+from tests.engine.problems import check, featured, hurried, taken
 from tests.engine.problems import plain as problems
+from tests.profiles import examples
 
 TRACES = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "traces"
 KNOWN_RATIO = {"G_1": 1.012, "pangu_2.6B": 1.119, "resnet50": 1.004}  # best fit may not get worse than these
@@ -98,17 +100,29 @@ def test_best_fit_on_traces_of_real_programs(name: str) -> None:
 @given(problem=featured())
 @settings(max_examples=20)
 def test_whatever_a_problem_says_is_answered(name: str, problem: Problem) -> None:
-    offsets = answered(ALLOCATORS[name], problem)
+    allocator = hurried()[name]
+    offsets = answered(allocator, problem)
     check(problem, offsets)
-    assert answered(ALLOCATORS[name], problem) == offsets
+    assert answered(allocator, problem) == offsets
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ALLOCATORS)
 @given(problem=featured(30))
-@settings(max_examples=1000)
+@settings(max_examples=200)
 def test_whatever_a_larger_problem_says_is_answered(name: str, problem: Problem) -> None:
     check(problem, answered(ALLOCATORS[name], problem))
+
+
+@given(problem=featured(16))
+@examples(60, 20_000)
+def test_no_allocator_has_a_wrong_answer(problem: Problem) -> None:
+    for name, allocator in hurried().items():
+        offsets = answered(allocator, problem)
+        try:
+            verify_offsets(problem, offsets)
+        except PlanError as error:
+            raise AssertionError(f"{name}: {error}") from error
 
 
 def size(problem: Problem, offsets: list[int]) -> int:
@@ -183,12 +197,15 @@ def test_the_tightest_gap_is_taken(problem: Problem) -> None:
         assert not size or offsets[i] == (fits[0][1] if fits else top)
 
 
-def test_two_buffers_that_are_pinned_over_one_another() -> None:
+@pytest.mark.parametrize("name", ALLOCATORS)
+def test_two_buffers_that_are_pinned_over_one_another(name: str) -> None:
     problem = Problem([8, 64, 64], [0, 0, 1], [1, 2, 3], pins=[-1, 0, 32 * 2], alignment=32)
     check(problem, first_fit(problem, [0, 1, 2]))
     for names, said in (((), "1 and 2"), (("a", "b", "c"), "'b' and 'c'")):
         with pytest.raises(PlanError, match=rf"buffers {said} are alive together, .* pinned: bytes \[0, 64\) and"):
-            answered(BestFit(), evolve(problem, pins=[-1, 0, 32], names=names))
+            answered(ALLOCATORS[name], evolve(problem, pins=[-1, 0, 32], names=names))
+    with pytest.raises(PlanError, match=r"capacity is 100 bytes, .* needs 128; no plan needs less than 128"):
+        answered(ALLOCATORS[name], evolve(problem, capacity=100))
 
 
 def test_more_bytes_than_there_are() -> None:

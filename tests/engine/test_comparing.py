@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from nnc_func.engine.allocators import ALLOCATORS, Problem
+from nnc_func.engine.allocators import ALLOCATORS, BestFit, NoReuse, Problem
 from nnc_func.engine.comparing import compare
 from nnc_func.engine.drawing.comparison import Answer, comparison_page
 from nnc_func.errors import PlanError
@@ -72,3 +72,11 @@ def test_a_page_has_each_problem_once() -> None:
     assert [len(p["size"]) for p in data["problems"]] == [3, 3]
     assert [a["problem"] for a in data["answers"]] == [0, 0, 1]
     assert "<b>two</b>" not in page.split("<script")[0]
+
+
+def test_what_is_too_large_for_an_allocator_is_not_asked() -> None:
+    both = {"few": Problem([64, 64], [0, 1], [2, 3]), "more": Problem([64] * 3, [0, 1, 2], [2, 3, 4])}
+    found = compare(both, {"fit": BestFit(), "none": NoReuse()}, most={"none": 2})
+    assert [(t.problem, t.error) for t in found.of("none")] == [("few", ""), ("more", "more than 2 buffers")]
+    assert [t.is_optimal for t in found.of("fit")] == [True, True]
+    assert found.summary()[-1]["answers"] == 1

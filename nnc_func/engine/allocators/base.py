@@ -99,11 +99,25 @@ def _fits(allocator: Allocator, problem: Problem, offsets: Sequence[int]) -> Non
         return
     needed = arena_size(problem, offsets)
     if needed > problem.capacity:
-        least = problem.max_load
+        least = lower_bound(problem)
         can = f"no plan needs less than {least}" if least > problem.capacity else "another allocator may do with less"
         raise PlanError(
             f"the capacity is {problem.capacity} bytes, and the plan of {name_of(allocator)} needs {needed}; {can}"
         )
+
+
+def lower_bound(problem: Problem) -> int:
+    """No plan is smaller than what is alive at once, or than the end of a pinned buffer, of one space.
+
+    Examples
+    --------
+    >>> lower_bound(Problem([64, 64], [0, 1], [1, 2])), lower_bound(Problem([64, 64], [0, 1], [1, 2], pins=[FREE, 192]))
+    (64, 256)
+    """
+    if problem.pins is None:
+        return problem.max_load
+    pinned = problem.pins != FREE
+    return max(problem.max_load, int((problem.pins + problem.rounded)[pinned].max(initial=0)))
 
 
 def name_of(allocator: Any) -> str:

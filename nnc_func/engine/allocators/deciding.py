@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from attrs import evolve, frozen
 
-from nnc_func.engine.allocators.base import arena_size
+from nnc_func.engine.allocators.base import arena_size, lower_bound
 from nnc_func.engine.allocators.conflicts import Conflicts, conflicts
 from nnc_func.engine.allocators.converting import Integers
 from nnc_func.engine.allocators.fitting import first_fit
-from nnc_func.engine.allocators.problem import FREE, Problem
+from nnc_func.engine.allocators.problem import Problem
 from nnc_func.engine.allocators.reducing import by_space, merged
 from nnc_func.engine.allocators.search import Search, fewest_candidates, least_slack, lowest_floor, ranks
 from nnc_func.errors import PlanError
@@ -153,7 +153,7 @@ def _searched(
     known: Conflicts, problem: Problem, capacity: int, steps: int, deadline: float | None
 ) -> tuple[Integers | bool | None, int]:
     """Offsets in bytes, or as of a search; and the nodes."""
-    if _bound(problem) > capacity:
+    if lower_bound(problem) > capacity:
         return False, 0
     if not len(known):
         return _in_bytes(known, problem, known.sizes), 0
@@ -219,7 +219,7 @@ class _Ladder:
 
     def __init__(self, problem: Problem, decide: Decide) -> None:
         self.problem, self.decide = problem, decide
-        self.lower = _bound(problem)
+        self.lower = lower_bound(problem)
         self.offsets = _first(problem)
         self.size = arena_size(problem, list(self.offsets))
         self.nodes = 0
@@ -241,14 +241,6 @@ class _Ladder:
                 elif self.size - below <= self.size // 1000:
                     share, below = 2 * share, self.lower
         return Result(self.offsets, self.size, self.lower, self.lower >= self.size, self.nodes)
-
-
-def _bound(problem: Problem) -> int:
-    """No plan is smaller than what is alive at once, or than the end of a pinned buffer."""
-    if problem.pins is None:
-        return problem.max_load
-    pinned = problem.pins != FREE
-    return max(problem.max_load, int((problem.pins + problem.rounded)[pinned].max(initial=0)))
 
 
 def _first(problem: Problem) -> tuple[int, ...]:

@@ -1,0 +1,51 @@
+"""All registered allocators beside each other: on the zoo's plans, on hard instances, on traces of real programs.
+
+python bench/allocators.py [zoo] [DIRECTORY ...]: prints a table each, and writes its part of
+bench/results/allocators.json by the name of the directory: a row an allocator, and what each made of each problem as
+[arena / max load, milliseconds]. Those whose time grows faster than the buffers are not asked about the largest
+problems: null. The same as ``python -m nnc_func bench allocators``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from measure import RESULTS
+
+from nnc_func.cli import plans
+from nnc_func.cli.answers import table
+from nnc_func.cli.bench import limits, problems
+from nnc_func.engine.comparing import Comparison, compare
+
+FILE = RESULTS / "allocators.json"
+
+
+def told(found: Comparison) -> dict[str, Any]:
+    """What is kept of a comparison."""
+    trials: dict[str, dict[str, Any]] = {name: {} for name in found.allocators}
+    for t in found.trials:
+        trials[t.allocator][t.problem] = None if t.ratio is None else [round(t.ratio, 4), round(1e3 * t.seconds, 2)]
+    sizes = {t.problem: t.buffers for t in found.trials}
+    return {"buffers": sizes, "summary": found.summary(), "profile": found.profile(), "trials": trials}
+
+
+def main() -> None:
+    """Print the tables and write the results."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("where", nargs="+", metavar="zoo|DIRECTORY")
+    parser.add_argument("--repeat", type=int, default=1)
+    given = parser.parse_args()
+    results = json.loads(FILE.read_text()) if FILE.exists() else {}
+    for where in given.where:
+        found = compare(problems(where), plans.allocators([plans.ALL]), repeat=given.repeat, most=limits([]))
+        results[Path(where).name] = told(found)
+        rows = [tuple(row.values()) for row in found.summary()]
+        print(f"{where}: {len(found.problems)} problems\n{table(rows, tuple(found.summary()[0]))}\n", flush=True)
+        FILE.write_text(json.dumps(results) + "\n")
+
+
+if __name__ == "__main__":
+    main()
