@@ -392,7 +392,6 @@ def main(given: list[str]) -> int:
     for path in (changed := [*stale(files)]):
         print(f"{'stale' if given else 'wrote'} {path.relative_to(ROOT)}")
         if not given:
-            path.parent.mkdir(exist_ok=True)
             path.write_text(files[path], encoding="utf-8")
     return 1 if given and changed else 0
 
