@@ -179,7 +179,7 @@ def divide_by_magnitude(x):
 def multiply_by_own_reciprocal(x):
     """A number times its reciprocal is one, unless it is zero or infinite."""
     product = x * reciprocal(x)
-    return rewrite(product).to(filled(product, 1)).when(floating(x)).up_to(ROUNDING).with_fast_math()
+    return rewrite(product).to(filled(product, 1)).up_to(ROUNDING).with_fast_math()
 
 
 @rule
