@@ -32,7 +32,7 @@ from nnc_func.engine.orders import (
     simulated_peak,
 )
 from nnc_func.engine.orders.base import answered
-from nnc_func.engine.orders.segments import condensed, cuts, expanded, segments
+from nnc_func.engine.orders.segments import coarsened, condensed, cuts, expanded, segments
 from nnc_func.engine.orders.spans import Span
 from nnc_func.errors import PlanError
 from nnc_func.testing.program import Program
@@ -160,6 +160,68 @@ def test_the_lower_bound_is_that_of_one_of_the_tasks_and_each_is_met_in_every_or
         order = ORDERS[name](problem)
         for task, load in zip(order, loads(problem, order), strict=True):
             assert bounds[task] <= load
+
+
+def over_antichains(problem: OrderProblem, most: int = 1_000) -> int | None:
+    """The least peak, by plain dynamic programming over the sets of tasks that may have run; None: too many."""
+    needs = [sum(1 << one for one in needed) for needed in problem.needs]
+    users = [sum(1 << task for task in each) for each in problem.users]
+    lasting = set(problem.lasting)
+
+    def load(done: int, task: int) -> int:
+        begun, rest = done | 1 << task, ~(done | 1 << task)
+        wanted = [bool(each & rest) or b in lasting for b, each in enumerate(users)]
+        alive = sum(problem.sizes[b] for b, each in enumerate(users)
+                    if each & 1 << task or (each & begun and wanted[b]))  # fmt: skip
+        taken: set[int] = set()
+        for made, others in problem.overwrites.get(task, ()):
+            free = [b for b in others if b not in taken and not wanted[b]]
+            taken.update(free[:1])
+            alive -= problem.sizes[made] * bool(free)
+        return alive
+
+    peaks = {0: 0}
+    for _ in needs:
+        following: dict[int, int] = {}
+        for done, peak in peaks.items():
+            for task, needed in enumerate(needs):
+                if not (done >> task & 1 or needed & ~done):
+                    after, high = done | 1 << task, max(peak, load(done, task))
+                    following[after] = min(high, following.get(after, high))
+        if len(following) > most:
+            return None
+        peaks = following
+    return max(peaks.values())
+
+
+@pytest.mark.slow
+@given(problems(40))
+@settings(max_examples=100, deadline=None)
+def test_the_search_is_optimal_up_to_forty_tasks(problem: OrderProblem) -> None:
+    least = over_antichains(problem)
+    if least is None:
+        return
+    found = Exact().solved(problem)
+    assert found.is_optimal
+    assert found.peak == least
+    assert Portfolio(20_000, 40).solved(problem).peak == least
+
+
+@given(problems(9))
+@settings(max_examples=20, deadline=None)
+def test_the_search_is_that_over_antichains(problem: OrderProblem) -> None:
+    assert over_antichains(problem) == Exact().solved(problem).peak == Portfolio(1_000, 20).solved(problem).peak
+
+
+@given(problems(12), st.integers(0, 9))
+@settings(max_examples=20, deadline=None)
+def test_without_small_buffers_no_order_takes_more(problem: OrderProblem, least: int) -> None:
+    rough = coarsened(problem, least)
+    order = ORDERS["list_scheduling"](rough)
+    assert simulated_peak(rough, answered(lambda _: order, problem)) <= simulated_peak(problem, order)
+    found = Portfolio(1_000, 20).solved(problem)
+    assert found.bound <= found.peak
+    assert Exact(1_000).solved(rough).bound <= found.peak
 
 
 def test_a_greedy_choice_is_not_always_right() -> None:

@@ -31,16 +31,21 @@ class Solution:
         The numbers of the tasks.
     peak
         Bytes.
-    is_optimal
-        Whether it is proven that no order has a lower peak.
+    bound
+        Bytes; it is proven that no order has a lower peak.
     states
         Sets of tasks that were looked at.
     """
 
     order: list[int]
     peak: int
-    is_optimal: bool
+    bound: int
     states: int
+
+    @property
+    def is_optimal(self) -> bool:
+        """Whether no order has a lower peak."""
+        return self.peak == self.bound
 
 
 @frozen
@@ -53,7 +58,7 @@ class Exact:
     --------
     >>> problem = OrderProblem([(), (), (0,), (1,), (2, 3)], [(0,), (1,), (0, 2), (1, 3), (2, 3)], [9, 9, 1, 1])
     >>> Exact().solved(problem)
-    Solution(order=[0, 2, 1, 3, 4], peak=11, is_optimal=True, states=5)
+    Solution(order=[0, 2, 1, 3, 4], peak=11, bound=11, states=5)
     """
 
     states: int = 100_000
@@ -70,12 +75,13 @@ class Exact:
         else:
             number = {task: i for i, task in enumerate(tasks)}
             order = [number[task] for task in start if task in number]
-        order, states = list(order), 0
-        is_optimal = simulated_peak(small, order) == lower_bound(small)
+        order, states, bound = list(order), 0, lower_bound(small)
+        is_optimal = simulated_peak(small, order) == bound
         if not is_optimal:
             order, is_optimal, states = _improved(small, order, self.states)
         whole = expanded(problem, [tasks[i] for i in order])
-        return Solution(whole, simulated_peak(problem, whole), is_optimal, states)
+        peak = simulated_peak(problem, whole)
+        return Solution(whole, peak, peak if is_optimal else bound, states)
 
 
 def _improved(problem: OrderProblem, order: list[int], most: int) -> tuple[list[int], bool, int]:

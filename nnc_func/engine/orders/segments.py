@@ -70,6 +70,24 @@ def condensed(problem: OrderProblem) -> tuple[OrderProblem, list[int]]:
     return small, tasks
 
 
+def coarsened(problem: OrderProblem, least: int) -> OrderProblem:
+    """The problem of the buffers of `least` bytes or more. No order of it takes more than of the whole problem.
+
+    So what is the least peak here is a lower bound there; and where small buffers are many, far fewer sets of tasks
+    differ.
+
+    Examples
+    --------
+    >>> coarsened(OrderProblem([(), (0,)], [(0,), (0, 1)], [8, 64]), 10).uses
+    [[], [1]]
+    """
+    sizes = [size if size >= least else 0 for size in problem.sizes]
+    uses = [[b for b in used if sizes[b]] for used in problem.uses]
+    over = {task: [pair for pair in pairs if sizes[pair[0]]] for task, pairs in problem.overwrites.items()}
+    kept = {task: pairs for task, pairs in over.items() if pairs}
+    return OrderProblem(problem.needs, uses, sizes, problem.lasting, kept, problem.written)
+
+
 def expanded(problem: OrderProblem, tasks: Sequence[int]) -> list[int]:
     """An order of the tasks that use buffers with all the others: each as late as it may be.
 

@@ -1,0 +1,105 @@
+"""What orders are worth: the most bytes alive in each, beside depth-first's, of the zoo and of irregular cells.
+
+python bench/orders.py [--zoo]: cells of irregular networks alone, as SERENITY measures them, or the whole zoo,
+inference and training, too. Planned on the device Null. Prints a table, writes bench/results/orders.json. Peaks are
+ratios to depth-first, the default without a choice; `as_written` is the program's own order, which SERENITY compares
+with. `bound` is what is proven that no order goes below.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from measure import report
+
+import nnc_func as nnc
+from nnc_func import models
+from nnc_func.engine.orders import ORDERS, SEARCHES, OrderProblem, Portfolio, simulated_peak
+from nnc_func.models.darts import cell
+from nnc_func.models.randomly_wired import stage
+from nnc_func.nn import inference_graph
+from nnc_func.nn.modules import Module, module
+
+IRREGULAR = ("darts", "randomly-wired")
+SEARCH = Portfolio(states=5_000, steps=300)
+BAR = 0.75
+
+
+@module
+class Alone(Module):
+    """A cell of two inputs, given one twice."""
+
+    cell: Module
+
+    def forward(self, x: Any, context: Any = None) -> Any:
+        """Its nodes, side by side."""
+        return self.cell.forward((x, x), context)  # type: ignore[attr-defined]
+
+
+def cells() -> Iterator[tuple[str, Module, tuple[int, ...]]]:
+    """Two cells of DARTS, and nine randomly wired stages: three wirings at three sizes."""
+    yield "darts, normal cell", Alone(cell(36, False, False)), (32, 32, 144)
+    yield "darts, reduction cell", Alone(cell(72, True, False)), (32, 32, 144)
+    for wiring in range(3):
+        for i, side in enumerate((56, 28, 14)):
+            channels = 78 * 2**i
+            wired = stage(channels, 32, 3 * wiring + i)
+            yield f"randomly wired {wiring}, stage {i}", wired, (side, side, channels // 2)
+
+
+def problems(zoo: bool) -> Iterator[tuple[str, bool, OrderProblem]]:
+    """Names, whether they are irregular, and problems."""
+    stack = nnc.lazy(nnc.Null())
+    for name, network, shape in cells():
+        made = inference_graph(stack, network.init(None, (None, *shape), "float32"), (1, *shape), "float32", name)
+        yield name, True, stack.engine.order_problem(made)
+    for name in models.names() if zoo else IRREGULAR:
+        model = models.get(name)
+        for training in (False, True)[: 1 + model.trains]:
+            told = f"{name}, training" if training else name
+            yield told, name in IRREGULAR, stack.engine.order_problem(model.make(stack, 1, training, seed=None))
+
+
+def measured(name: str, is_irregular: bool, problem: OrderProblem) -> dict[str, Any]:
+    """One row."""
+    usual = simulated_peak(problem, range(len(problem)))
+    row: dict[str, Any] = {"graph": name, "irregular": is_irregular, "tasks": len(problem), "MB": usual / 1e6}
+    for each, order in ORDERS.items():
+        if each not in SEARCHES:
+            row[each] = simulated_peak(problem, order(problem)) / usual
+    start = time.process_time()
+    found = SEARCH.solved(problem)
+    return row | {
+        "portfolio": found.peak / usual,
+        "bound": found.bound / usual,
+        "is_optimal": found.is_optimal,
+        "portfolio/as written": found.peak / usual / row["as_written"],
+        "s": time.process_time() - start,
+    }
+
+
+def mean(rows: list[dict[str, Any]], column: str) -> float:
+    """The geometric mean."""
+    return math.exp(sum(math.log(row[column]) for row in rows) / len(rows))
+
+
+def main() -> None:
+    """All rows."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--zoo", action="store_true", help="all networks, not only the irregular ones")
+    rows = []
+    for each in problems(parser.parse_args().zoo):
+        rows.append(measured(*each))
+        print(f"{rows[-1]['graph']}: {rows[-1]['portfolio']:.3f}", flush=True)
+    irregular = [row for row in rows if row["irregular"]]
+    means = {c: mean(irregular, c) for c in ("list_scheduling", "portfolio", "bound", "portfolio/as written")}
+    report("orders", rows, irregular=means, bar=BAR)
+    print(f"irregular graphs, geometric means (bar {BAR}):", {k: round(v, 3) for k, v in means.items()})
+
+
+if __name__ == "__main__":
+    main()
