@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 import nnc_func as nnc
 from nnc_func import nn
+from nnc_func.engine.files.text import repeated
+from nnc_func.engine.plan import Plan
 from nnc_func.engine.planning.budgets import as_bytes, footprint
 from nnc_func.engine.rematerialising import RematerialisationProblem
 from nnc_func.errors import PlanError
@@ -105,6 +107,21 @@ def test_a_chain_takes_half(strategy: str) -> None:
     x = np.arange(500.0)
     np.testing.assert_array_equal(found(x), plain(x))
     assert found.plan.order == "recomputing"
+
+
+def test_a_printed_plan_says_what_is_computed_again() -> None:
+    plain = chained(LAZY, 12)
+    found = chained(within(footprint(plain.plan) // 2), 12).plan
+    again = repeated(found)
+    assert len(again) == len(found.instructions) - len(plain.plan.instructions) > 0
+    for t, first in again.items():
+        one, other = found.instructions[t], found.instructions[first]
+        assert first < t
+        assert (one.op, one.items) == (other.op, other.items)
+    lines = found.text().splitlines()
+    assert sum("# again, as " in line for line in lines) == len(again)
+    assert Plan.parse(found.text()) == found
+    assert "# again" not in plain.plan.text()
 
 
 def test_what_fits_is_left_as_it_is() -> None:

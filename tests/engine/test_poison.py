@@ -11,9 +11,12 @@ from attrs import evolve
 
 import nnc_func as nnc
 from nnc_func.config import config
-from nnc_func.engine.plan import ARENA
+from nnc_func.engine.allocators import ALLOCATORS
+from nnc_func.engine.plan import ARENA, LENT
 from nnc_func.engine.running.program import Program
 from nnc_func.errors import PlanError
+from nnc_func.testing.agreement import differential
+from nnc_func.testing.programs import programs
 
 LAZY = nnc.lazy()
 OPS = LAZY.ops
@@ -67,3 +70,54 @@ def test_a_training_step_gives_the_same() -> None:
         np.testing.assert_allclose(step(given), np.mean((t - 0.5) ** 2), rtol=1e-12)
         wanted = wanted - 0.1 * given.T @ (2 * (t - 0.5) / t.size * (1 - t**2))
         np.testing.assert_allclose(w.numpy(), wanted, rtol=1e-12, atol=1e-13)
+
+
+def test_lent_memory_and_fresh_results_are_poisoned() -> None:
+    """What an output's memory housed before it is written, and what was in it from the run before."""
+    side = 4 * N
+    x = LAZY.input("x", (side, side), "float32")
+    out = x
+    for _ in range(6):
+        out = out @ x
+    program = LAZY.compile([x], out)
+    plan = program.plan
+    lent = [n for n, b in enumerate(plan.buffers) if b.kind == LENT]
+    assert lent
+    given = np.random.default_rng(0).normal(size=(side, side)).astype("float32") / side
+    assert np.isfinite(program(given)).all()
+    buffers = list(plan.buffers)
+    buffers[lent[0]] = evolve(buffers[lent[0]], upper=buffers[lent[0]].lower + 1)
+    broken = Program(evolve(plan, buffers=tuple(buffers)), LAZY.device, program._constants, [])
+    assert np.isnan(broken(given)).any()
+
+
+def test_what_an_instruction_leaves_out_is_no_number_of_the_last_run() -> None:
+    x = LAZY.input("x", (N,), "float64")
+    program = LAZY.compile([x], OPS.concat(OPS.sin(x), OPS.cos(x), axis=0))
+    given = np.linspace(0, 1, N)
+    program(given)
+    instructions = [i for i in program.plan.instructions if i.op.name != "cos"]
+    broken = Program(evolve(program.plan, instructions=tuple(instructions)), LAZY.device, program._constants, [])
+    broken._results = program._results  # fresh memory of its, which has the right numbers
+    found = broken(given)
+    np.testing.assert_array_equal(found[:N], np.sin(given))
+    assert np.isnan(found[N:]).all()
+
+
+STACKS = {"lazy": LAZY, "without reuse": LAZY.swap(engine=LAZY.engine.with_allocator(ALLOCATORS["no_reuse"]))}
+
+
+def test_random_programs_run_poisoned_as_operators_one_by_one() -> None:
+    assert differential(programs(), LAZY, examples=20, spec=3) == 20
+
+
+@pytest.mark.slow
+def test_three_thousand_programs_run_poisoned_as_operators_one_by_one() -> None:
+    assert differential(programs(), STACKS, examples=3000, spec=3) == 3000
+
+
+@pytest.mark.slow
+def test_programs_on_streams_and_within_budgets_run_poisoned() -> None:
+    streams = LAZY.swap(engine=LAZY.engine.with_streams(2))
+    others = {name: LAZY.swap(engine=LAZY.engine.with_orders(name)) for name in ("breadth_first", "least_peak")}
+    assert differential(programs(), {"two streams": streams, **others}, examples=500, spec=3) == 500

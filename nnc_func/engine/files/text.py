@@ -18,7 +18,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from typing import Any
 
+from nnc_func.engine.copying import INSERTED
 from nnc_func.engine.plan import ARENA, CONSTANT, DEFAULT, DONATED, INPUT, LENT, VARIABLE, Buffer, Instruction, Plan
 from nnc_func.graph.literals import Names, quoted
 from nnc_func.graph.nesting import nested_text
@@ -91,11 +93,13 @@ class _Printer:
                 yield f"%{slot} = slot{' view' if s.is_view else ''} : {self.value(slot)}"
 
     def body(self) -> Iterable[str]:
+        again = repeated(self.plan)
         for t, i in enumerate(self.plan.instructions):
             if t == self.plan.commit:
                 yield "commit"
             where = told(i.origin)
-            yield f"{t}: {self.instruction(i)}" + (f"  # {where}" if where else "")
+            mark = f"  # again, as {again[t]}" if t in again else ""
+            yield f"{t}: {self.instruction(i)}{mark}" + (f"  # {where}" if where else "")
 
     def instruction(self, i: Instruction) -> str:
         """``%2 = add(%0, %1) [add] : float32[2] in @2``."""
@@ -127,6 +131,40 @@ class _Printer:
             lines.insert(0, f"retain {', '.join(f'@{b}' for b in plan.retained)}".rstrip())
         outputs = [f"%{slot}" for slot in plan.outputs]
         return "\n".join([*lines, f"return {nested_text(plan.structure, outputs, self.names)}"])
+
+
+def repeated(plan: Plan) -> dict[int, int]:
+    """Instructions that compute again what one before them has computed, and that one, by number.
+
+    Two do if they apply the same operator to equal values: a graph has such a node once, but within a budget of memory.
+
+    Examples
+    --------
+    >>> import nnc_func as nnc
+    >>> lazy = nnc.lazy()
+    >>> lazy = lazy.swap(engine=lazy.engine.with_memory_budget("20 kB"))
+    >>> x = lazy.input("x", (1000,), "float32")
+    >>> layers = [x]
+    >>> for _ in range(6):
+    ...     layers.append(lazy.ops.sort(layers[-1] * 0.5))
+    >>> total = sum(lazy.ops.sum(layer * layers[-1]) for layer in reversed(layers))
+    >>> len(repeated(lazy.compile([x], total).plan)) > 0
+    True
+    """
+    value = [*range(len(plan.slots))]  # of each slot a number that it has in common with its equals
+    known: dict[Any, tuple[int, tuple[int, ...]]] = {}
+    found: dict[int, int] = {}
+    for t, i in enumerate(plan.instructions):
+        if i.op.name in INSERTED or not i.op.pure or not i.operands:
+            continue
+        key = (i.op, i.op.key(i.items), tuple([value[slot] for slot in i.operands]))
+        first, results = known.setdefault(key, (t, i.results))
+        if first != t:
+            for slot, other in zip(i.results, results, strict=True):
+                value[slot] = value[other]
+            if not i.view:
+                found[t] = first
+    return found
 
 
 def place(buffer: Buffer) -> str:
