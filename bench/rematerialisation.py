@@ -1,14 +1,17 @@
 """What computing values again saves, and what it costs: planned on the device Null, by the default strategy.
 
-python bench/rematerialisation.py [--networks]: attention and a chain of layers, or three networks over five budgets.
-Prints a table, writes bench/results/rematerialisation.json, or rematerialisation_networks.json. FLOPs are those of the
-operators' facet `cost`; bytes are a program's arena and fresh results.
+python bench/rematerialisation.py [--networks] [--exact SECONDS]: attention and a chain of layers, or three networks
+over five budgets; or the same five beside the best answer that constraint programming finds in so many seconds each.
+Prints a table, writes bench/results/rematerialisation.json, or rematerialisation_networks.json or _exact.json. FLOPs
+are those of the operators' facet `cost`; bytes are a program's arena and fresh results.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 from measure import report
@@ -16,6 +19,8 @@ from measure import report
 import nnc_func as nnc
 from nnc_func import models
 from nnc_func.engine.planning.budgets import footprint
+from nnc_func.engine.rematerialising import STRATEGIES, RematerialisationProblem, simulated
+from nnc_func.engine.rematerialising.optimal import Optimal
 from nnc_func.errors import PlanError
 
 NETWORKS = (("mobilenet-v2", 16), ("resnet-50", 16), ("u-net", 2))
@@ -85,11 +90,50 @@ def row(name: str, make: Any, part: float, strategy: str = "greedy") -> dict[str
     }
 
 
+def beside_exact(name: str, make: Any, seconds: float) -> Iterator[dict[str, Any]]:
+    """The default's answers beside those of the extra `exact`, of one graph: costs, of that without recomputation."""
+    stack = nnc.lazy(nnc.Null())
+    graph = make(stack)
+    takes = footprint(stack.engine.compile(graph).plan)
+    held: list[RematerialisationProblem] = []
+
+    def looking(problem: RematerialisationProblem, budget: int) -> Any:
+        held.append(problem)
+        return problem.base.sequence
+
+    with suppress(PlanError):
+        stack.engine.with_memory_budget(0, looking).compile(graph)
+    problem = held[0]
+    for part in PARTS:
+        budget = int(part * takes)
+        ours = simulated(problem, STRATEGIES["greedy"](problem, budget))
+        found = Optimal(seconds).solved(problem, budget)
+        best = simulated(problem, found.sequence)
+        yield {
+            "graph": name,
+            "budget": part,
+            "tasks": len(problem),
+            "kept": ours.peak <= budget,
+            "cost": ours.cost / problem.base.cost,
+            "exact's": best.cost / problem.base.cost,
+            "ratio": ours.cost / best.cost,
+            "bound": found.bound / problem.base.cost,
+            "proven": found.optimal,
+        }
+
+
 def main() -> None:
     """Print and write the table."""
     parser = argparse.ArgumentParser(description="Measure what computing values again saves and costs.")
     parser.add_argument("--networks", action="store_true", help="three networks over five budgets")
-    if parser.parse_args().networks:
+    parser.add_argument("--exact", type=float, metavar="SECONDS", help="beside the best found in so many seconds each")
+    given = parser.parse_args()
+    if given.exact is not None:
+        found = (beside_exact(f"{n}, {b}", lambda s, n=n, b=b: models.get(n).training(s, b, seed=None), given.exact)
+                 for n, b in NETWORKS)  # fmt: skip
+        report("rematerialisation_exact", [row for rows in found for row in rows])
+        return
+    if given.networks:
         rows = [
             row(f"{name}, {batch}", lambda s, n=name, b=batch: models.get(n).training(s, b, seed=None), part)
             for name, batch in NETWORKS
