@@ -49,10 +49,9 @@ def _answers(problem: RematerialisationProblem, budget: int) -> Iterator[Sequenc
     """Of eviction, and of shaving where there are few tasks and that may be cheaper."""
     found = simulated(problem, best(problem, budget, _evicted(problem, budget)))
     yield found.sequence
-    if len(problem) <= FEW and problem.floor <= budget:
-        most = found.cost if found.peak <= budget else inf
-        if most > GOOD * problem.base.cost:
-            yield shaved(problem, budget, most)
+    most = found.cost if found.peak <= budget else inf
+    if len(problem) <= FEW and most > GOOD * problem.base.cost:
+        yield shaved(problem, max(budget, problem.floor), most)
 
 
 def _evicted(problem: RematerialisationProblem, budget: int) -> Iterator[list[int]]:
