@@ -98,7 +98,7 @@ class InstructionFields:
     """`Instruction` while it is made: see `sealed`."""
 
     op: Op
-    items: Items
+    items: Items = field(eq=repr)  # a NaN that was read back is another object, and 0.0 is not -0.0
     kernel: str
     operands: tuple[int, ...]
     results: tuple[int, ...]

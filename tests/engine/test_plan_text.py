@@ -310,3 +310,11 @@ def test_an_arena_that_cannot_be_had_is_a_refusal() -> None:
     with pytest.raises(PlanError, match=r"the plan 'good' cannot be bound to NumPy\(\): .*Error"):
         EAGER.program(Plan.parse(GOOD.replace("arena 64", f"arena {1 << 58}")))
     assert isinstance(EAGER.device, NumPy)
+
+
+def test_a_plan_with_a_nan_is_read_back_as_it_was() -> None:
+    x = LAZY.input("x", (2, 2), "int64")
+    zero = LAZY.ops.bitwise_xor(x, x)
+    plan = LAZY.compile([x], LAZY.ops.log(zero) * zero).plan
+    assert "nan" in plan.text()
+    assert Plan.parse(plan.text(), LAZY) == plan
