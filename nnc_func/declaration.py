@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import operator as python
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
@@ -150,11 +151,13 @@ def extent(value: Any) -> Any:
 
 
 def number(value: Any) -> Any:
-    """A Python number, of its own type; a symbolic extent stays as it is."""
+    """A Python number, of its own type, and one NaN for all, as text has it; a symbolic extent stays as it is."""
+    if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0):
+        value = value.item()
+    if isinstance(value, float) and value != value:
+        return math.nan
     if isinstance(value, (bool, int, float, complex)) or getattr(value, "is_symbolic", False):
         return value
-    if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0):
-        return value.item()
     raise TypeError(f"wanted a number, given {type(value).__name__}")
 
 
