@@ -152,12 +152,12 @@ class Workspace:
                 self._register(node, below)
                 self._move(node, here)
                 return [node]
-        return self._entered(value, here, at)
+        return self._entered((value,), here, at)
 
-    def _entered(self, value: Value, here: int, at: Node | None) -> list[Node] | None:
+    def _entered(self, values: Iterable[Value], here: int, at: Node | None) -> list[Node] | None:
         fresh: list[Node] = []
         seen: set[Node] = set()
-        stack = [value.node]
+        stack = [value.node for value in values]
         while stack:
             node = stack[-1]
             if node in seen or (node.users is not None and node.place < here):
@@ -295,8 +295,8 @@ class Workspace:
 
     def turn(self, roots: tuple[Value, ...]) -> None:
         """Go on with other roots."""
+        self._entered(reversed(roots), len(self._order), None)
         for root in roots:
-            self._entered(root, len(self._order), None)
             self._count(root.node, 1)
         before, self.roots, self._rooted = self.roots, list(roots), {}
         for i, root in enumerate(roots):
