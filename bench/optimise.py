@@ -1,4 +1,4 @@
-"""Rewriting alone, µs a node, of the unrolled LSTM training step with all rules on, small and large, and checked.
+"""Rewriting alone, µs a node, with all rules on: training steps of unrolled LSTMs and of networks; and checked.
 
 python bench/optimise.py: prints a table, writes bench/results/optimise.json. Bars: <= 20 µs a node at 15,000 nodes,
 at 100,000 what it is at 1,000, and with NNC_SPEC=1 at most twice that. Times are the processor's, the median of runs;
@@ -9,17 +9,23 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from lstm import APPLICATIONS_A_STEP, lstm_step
 from measure import fresh, report
 
 import nnc_func as nnc
+from nnc_func import models
 from nnc_func.config import config
 from nnc_func.engine.collecting import uncollected
 
 SIZES = (1_000, 5_000, 15_000, 50_000, 100_000)  # operator applications
+NETWORKS = (
+    "resnet-50",
+    "mobilenet-v2",
+    "darts",
+)  # many variables and large values: groups are made
 ROUNDS = 5
 
 
@@ -41,10 +47,18 @@ def seconds(call: Callable[[], Any]) -> float:
         return time.process_time() - start
 
 
-def row_of(size: int) -> dict[str, Any]:
-    """One size: without checks, with them, and plain Python in turn."""
-    stack = nnc.lazy()
-    graph = lstm_step(stack, -(-size // APPLICATIONS_A_STEP))
+def steps() -> Iterator[tuple[str, Any, Any]]:
+    """Names, stacks, and graphs."""
+    for size in SIZES:
+        stack = nnc.lazy()
+        yield "lstm", stack, lstm_step(stack, -(-size // APPLICATIONS_A_STEP))
+    for name in NETWORKS:
+        stack = nnc.lazy(nnc.Null())
+        yield name, stack, models.get(name).training(stack, 8, seed=None)
+
+
+def row_of(name: str, stack: Any, graph: Any) -> dict[str, Any]:
+    """One graph: without checks, with them, and plain Python in turn."""
     nodes, taken = len(graph.nodes), {"rewriting": [], "checked": [], "plain": []}
     left = len(stack.graph.optimised(graph)[0].nodes)
     for _ in range(ROUNDS):
@@ -55,6 +69,7 @@ def row_of(size: int) -> dict[str, Any]:
         taken["plain"].append(seconds(plain))
     rewriting, checked, loop = (statistics.median(taken[k]) for k in ("rewriting", "checked", "plain"))
     return {
+        "graph": name,
         "nodes": nodes,
         "left": left,
         "µs/node": 1e6 * rewriting / nodes,
@@ -65,8 +80,9 @@ def row_of(size: int) -> dict[str, Any]:
 
 def main() -> None:
     """Print and write the table."""
-    row_of(500)
-    report("optimise", [row_of(size) for size in SIZES])
+    stack = nnc.lazy()
+    row_of("first", stack, lstm_step(stack, 4))
+    report("optimise", [row_of(*each) for each in steps()])
 
 
 if __name__ == "__main__":
