@@ -79,13 +79,24 @@ def literal(array: Any) -> str:
     --------
     >>> literal(np.float32(0.5)), literal(np.zeros((0, 2), "int32"))
     ("array(0.5, 'float32')", "array([], 'int32').reshape((0, 2))")
+    >>> literal(np.complex64([1, complex(0, np.inf)]))
+    "array([(1+0j), complex(0.0, inf)], 'complex64')"
     """
     host = np.asarray(array)
     exact = host.astype("float64") if kind_of(host.dtype) == "f" else host
     if host.size > LISTED:
-        return f"array({exact.ravel()[:LISTED].tolist()!r}, {host.dtype.name!r})  # and so on: {host.shape}"
-    flat = f"array({exact.tolist()!r}, {host.dtype.name!r})"
+        return f"array({_listed(exact.ravel()[:LISTED].tolist())}, {host.dtype.name!r})  # and so on: {host.shape}"
+    flat = f"array({_listed(exact.tolist())}, {host.dtype.name!r})"
     return f"array([], {host.dtype.name!r}).reshape({host.shape})" if not host.size else flat
+
+
+def _listed(found: Any) -> str:
+    """As code: of a complex number that is not finite what Python prints is none."""
+    if isinstance(found, list):
+        return f"[{', '.join(map(_listed, found))}]"
+    if isinstance(found, complex) and not np.isfinite(found):
+        return f"complex({found.real}, {found.imag})"
+    return repr(found)
 
 
 # --- work ----------------------------------------------------------------------------------------------

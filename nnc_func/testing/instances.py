@@ -336,7 +336,8 @@ def elements_of(dtype: np.dtype[Any], special: bool) -> Any:
     if special:
         limits_of = np.finfo(dtype)
         bounds = [float(n) for n in (limits_of.max, limits_of.tiny, limits_of.smallest_subnormal)]
-        listed = [np.nan, np.inf, -np.inf, -0.0, *bounds, *FINITE]
+        across = complex(0, np.inf) if dtype.kind == "c" else -np.inf
+        listed = [np.nan, np.inf, across, -0.0, *bounds, *FINITE]
     return np.array(listed, dtype)
 
 
