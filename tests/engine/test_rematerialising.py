@@ -102,6 +102,17 @@ def test_a_chain_is_turned_back_within_budgets_that_are_generous(name: str) -> N
         assert found.cost <= 1.34 * problem.base.cost
 
 
+def test_targets_that_are_computed_first_do_not_hide_a_chain() -> None:
+    plain = layers(64)
+    needs = [(), *(tuple(n + 1 for n in needed) for needed in plain.needs)]
+    needs[64] += (0,)  # the last layer of the forward part reads them
+    problem = RematerialisationProblem(needs, [1, *plain.sizes], [1, *plain.costs])
+    for name in ("binomial", "square_root", "greedy"):
+        found = answered(STRATEGIES[name], problem, 20)
+        assert found.peak <= 20
+        assert found.cost <= 1.34 * problem.base.cost
+
+
 def test_what_may_run_only_once_is_kept() -> None:
     problem = RematerialisationProblem([(), (0,), (1,), (0,)], [8, 8, 8, 8], [1] * 4, once={0})
     with pytest.raises(PlanError, match="again runs task 0 again, which may be run only once"):

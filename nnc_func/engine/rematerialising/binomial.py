@@ -50,7 +50,8 @@ def binomial(problem: RematerialisationProblem, budget: int) -> Sequence[int]:
     """The cheapest that fits, of binomial checkpointing with 1, 2, 3 … states.
 
     The states are the results that alone cross from one part of a forward part to the next: all of them in a chain. So
-    a network whose every layer is crossed by others is one step, in which nothing is run again.
+    a network whose every layer is crossed by others is one step, in which nothing is run again. What needs no other
+    task may cross beside them, as targets do that an order computes first.
 
     Examples
     --------
@@ -72,7 +73,10 @@ def _counts(states: int) -> Iterator[int]:
 
 
 def _states(problem: RematerialisationProblem) -> list[tuple[int, int]]:
-    """Pairs of a task of the forward part after which one result alone is read by what follows there, and that one."""
+    """Pairs of a task of the forward part after which one result alone is read by what follows there, and that one.
+
+    Beside it there may be results that need no other task.
+    """
     turn = problem.turn
     leaves: dict[int, list[int]] = {}
     for task in range(turn + 1):
@@ -86,8 +90,9 @@ def _states(problem: RematerialisationProblem) -> list[tuple[int, int]]:
             crossing.pop(gone, None)
         if any(task < u <= turn for u in problem.users[task]):
             crossing[task] = None
-        if len(crossing) == 1:
-            found.setdefault(next(iter(crossing)), task)
+        alone = [t for t in crossing if problem.needs[t]] or list(crossing)
+        if len(alone) == 1:
+            found.setdefault(alone[0], task)
     states = [(end, state) for state, end in found.items()]
     if not states or states[-1][1] != turn:
         states.append((turn, turn))  # what the forward part ends with
