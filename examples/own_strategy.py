@@ -20,7 +20,9 @@ def keep_the_dearest(problem: RematerialisationProblem, budget: int) -> list[int
         for task in range(len(problem)):
             run.bring(task)
             if task <= problem.turn:
-                run.drop(t for t in (task, *problem.needs[task]) if t in dropped and max(problem.users[t], default=0) > task + 1)
+                run.drop(
+                    t for t in {task, *problem.needs[task]} & dropped if max(problem.users[t], default=0) > task + 1
+                )
         return run.sequence
 
     return [*best(problem, budget, map(without, range(0, len(cheap), max(1, len(cheap) // 16))))]
