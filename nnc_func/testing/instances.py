@@ -336,8 +336,7 @@ def elements_of(dtype: np.dtype[Any], special: bool) -> Any:
     if special:
         limits_of = np.finfo(dtype)
         bounds = [float(n) for n in (limits_of.max, limits_of.tiny, limits_of.smallest_subnormal)]
-        across = complex(0, np.inf) if dtype.kind == "c" else -np.inf
-        listed = [np.nan, np.inf, across, -0.0, *bounds, *FINITE]
+        listed = [np.nan, np.inf, complex(0, np.inf) if dtype.kind == "c" else -np.inf, -0.0, *bounds, *FINITE]
     return np.array(listed, dtype)
 
 
