@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import nnc_func as nnc
 from nnc_func.graph.rules.rule import AnyRule
 from nnc_func.testing.rules import Report, examined
 from tests.graph import planted, planted_useless
@@ -37,9 +38,20 @@ TOLD = {  # those that are refuted not by two values of one graph
 SHOWN_OTHERWISE = ("stack.compile", "without rounding", "finds something the second time")  # not by two values
 
 
+class Apart(nnc.NumPy):
+    """The same device, of another recipe: stacks on it have nodes of their own.
+
+    One planted rule writes over constants, which all stacks of one recipe share.
+    """
+
+
 @pytest.fixture(scope="module")
 def lazy() -> Any:
-    return stack_with_fused()
+    return stack_with_fused().swap(device=Apart())
+
+
+def test_what_is_planted_reaches_no_other_stack(lazy: Any) -> None:
+    assert lazy.symbol.table is not stack_with_fused().symbol.table
 
 
 @pytest.mark.parametrize("each", PLANTED, ids=lambda r: r.name)
