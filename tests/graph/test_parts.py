@@ -85,6 +85,11 @@ def test_parts_that_overlap_are_added() -> None:
     assert sorted(found) == ["add", "assemble", "assemble"]
 
 
+def test_scalars_put_in_one_place_are_added() -> None:
+    found = ran(lambda o, x, y: o.assemble(x, shape=(), offsets=((),)) + o.assemble(y, shape=(), offsets=((),)), (), ())
+    assert found.count("add") == 1
+
+
 @given(st.lists(st.tuples(st.integers(0, 6), st.sampled_from([1, 2])), min_size=2, max_size=6))
 @example([(0, 1), (1, 1), (3, 1), (0, 2), (6, 1), (3, 2)])
 def test_any_sum_of_parts_is_the_same_to_the_bit(places: list[tuple[int, int]]) -> None:

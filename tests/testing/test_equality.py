@@ -33,6 +33,16 @@ def step(name: str, *args: int, **params: Any) -> Step:
 
 
 MASKED = Program((Y,), (step("equal", 0, 0), step("multiply_no_nan", 1, 0), step("add", 2, 2)), (3,), ())
+SCALARS = Program(  # both slices of a scalar have gradients in parts, which lie on each other
+    (X,),
+    (
+        step("slice", 0, starts=(), stops=(), steps=()),
+        step("add", 1, 1),
+        step("slice", 0, starts=(), stops=(), steps=()),
+    ),
+    (3, 2),
+    (),
+)
 ANGLE = Program((X,), (step("equal", 0, 0), step("atan2", 1, 0)), (2,), ())
 
 
@@ -53,6 +63,7 @@ def test_values_of_random_programs_are_equal(program: Program) -> None:
 @examples(few=300, nightly=10_000)
 @given(programs(smooth=True, most_steps=8))
 @example(ANGLE)
+@example(SCALARS)
 def test_gradients_of_random_programs_are_equal(program: Program) -> None:
     _, _, largest = program.run_numpy(program.feeds(), [v.value() for v in program.variables])
     comparable(largest, SLOPE)

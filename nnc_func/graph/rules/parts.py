@@ -188,7 +188,8 @@ class _Group:
         for box in boxes:
             span = _range(box)
             for other, theirs in zip(self.lows, self.boxes, strict=True):
-                if all(a <= d and c <= b for (a, b), (c, d) in zip(span, other, strict=True)) and box.common(theirs):
+                meet = all(a <= d and c <= b for (a, b), (c, d) in zip(span, other, strict=True))
+                if meet and box.common(theirs) is not None:  # of a scalar it is ()
                     return False
         return True
 
