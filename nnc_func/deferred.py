@@ -4,9 +4,49 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class Registry(Mapping[str, T]):
+    """Members of a package by name, each of the module of that name, which is imported when it is asked for.
+
+    Parameters
+    ----------
+    package
+        Its name.
+    members
+        What each module shows: a member by its name, or a class, of which the member is an instance by default.
+
+    Examples
+    --------
+    >>> found = Registry("nnc_func.engine.orders", {"post_order": "post_order", "exact": "Exact"})
+    >>> found["exact"], "nothing" in found, [*found]
+    (Exact(states=100000), False, ['post_order', 'exact'])
+    """
+
+    def __init__(self, package: str, members: Mapping[str, str]) -> None:
+        self._package, self._members = package, dict(members)
+        self._found: dict[str, T] = {}
+
+    def __getitem__(self, name: str) -> T:
+        if name not in self._found:
+            member = self._members[name]
+            found: Any = getattr(importlib.import_module(f"{self._package}.{name}"), member)
+            self._found[name] = found() if isinstance(found, type) else found
+        return self._found[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._members)
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._members
 
 
 def deferred(package: str, members: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:

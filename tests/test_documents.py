@@ -66,3 +66,11 @@ def test_the_results_that_pages_name_are_there() -> None:
     named = {name for page in pages for name in re.findall(r"results/(\w+\.json)", page.read_text())}
     assert named
     assert not [name for name in sorted(named) if not (ROOT / "bench" / "results" / name).exists()]
+
+
+def test_every_benchmark_is_told_of_and_wrote_what_there_is() -> None:
+    told = (ROOT / "bench" / "README.md").read_text()
+    scripts = {path.name: path.read_text() for path in (ROOT / "bench").glob("*.py")}
+    assert not [name for name in sorted(scripts) if f"`{name}`" not in told]
+    written = set(re.findall(r'"(\w+)(?:\.json)?"', "".join(scripts.values())))  # each name in quotes is enough
+    assert {path.stem for path in (ROOT / "bench" / "results").glob("*.json")} <= written

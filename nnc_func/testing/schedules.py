@@ -39,18 +39,8 @@ class RandomScheduler:
     def __call__(self, tasks: Tasks, streams: int) -> Sequence[tuple[int, int]]:
         """Tasks and their streams, in order."""
         draw = random.Random(self.seed)
-        missing = [len(set(n)) for n in tasks.needs]
-        followers = [set(f) for f in tasks.followers]
-        ready = [t for t, m in enumerate(missing) if not m]
-        found = []
-        while ready:
-            task = ready.pop(draw.randrange(len(ready)))
-            found.append((task, 0 if task in tasks.first else draw.randrange(streams)))
-            for after in sorted(followers[task]):
-                missing[after] -= 1
-                if not missing[after]:
-                    ready.append(after)
-        return found
+        order = _drawn(OrderProblem(tasks.needs, [()] * len(tasks), []), draw)
+        return [(task, 0 if task in tasks.first else draw.randrange(streams)) for task in order]
 
 
 @frozen
@@ -73,8 +63,11 @@ class RandomOrder:
 
     def __call__(self, problem: OrderProblem) -> list[int]:
         """Tasks in that order."""
-        draw = random.Random(self.seed)
-        return by_rank(problem, lambda _: draw.random())
+        return _drawn(problem, random.Random(self.seed))
+
+
+def _drawn(problem: OrderProblem, draw: random.Random) -> list[int]:
+    return by_rank(problem, lambda _: draw.random())
 
 
 def legal_orders(plan: Plan, count: int, seed: int = 0) -> Iterator[list[int]]:

@@ -10,6 +10,7 @@ from attrs import evolve
 
 import nnc_func as nnc
 from nnc_func import models
+from nnc_func.engine.plan import Plan
 from nnc_func.errors import PlanError
 
 LAZY, EAGER, NULL = nnc.lazy(), nnc.eager(), nnc.lazy(nnc.Null())
@@ -138,14 +139,18 @@ def test_outputs_that_are_parts_are_copies() -> None:
     assert [a.tolist() for a in found] == [[0, 1], [2, 3]]
 
 
-def test_a_damaged_plan_in_which_parts_lie_elsewhere_does_not_verify() -> None:
-    program = compared(lambda o, x: [o.exp(p) + 1 for p in o.split(o.sin(x), sections=2)], (6, 4))
-    plan = program.plan
-    (split,) = [i for i in plan.instructions if i.op.name == "split"]
+def lying_elsewhere(plan: Plan, slot: int, there: int) -> Plan:
+    """The plan with one slot in the buffer of another."""
     slots = list(plan.slots)
-    slots[split.results[1]] = evolve(slots[split.results[1]], buffer=slots[plan.inputs[0]].buffer)
+    slots[slot] = evolve(slots[slot], buffer=slots[there].buffer)
+    return evolve(plan, slots=tuple(slots))
+
+
+def test_a_damaged_plan_in_which_parts_lie_elsewhere_does_not_verify() -> None:
+    plan = compared(lambda o, x: [o.exp(p) + 1 for p in o.split(o.sin(x), sections=2)], (6, 4)).plan
+    (split,) = [i for i in plan.instructions if i.op.name == "split"]
     with pytest.raises(PlanError, match="is a view of slot"):
-        evolve(plan, slots=tuple(slots)).verify()
+        lying_elsewhere(plan, split.results[1], plan.inputs[0]).verify()
 
 
 # --- what NNC's planner gets wrong ---------------------------------------------------------------------------
@@ -165,10 +170,7 @@ def test_a_slice_beside_another_that_overlaps_it_is_not_written_over() -> None:
 
 
 def test_a_verifier_refuses_a_slice_written_over_beside_another() -> None:
-    program = compared(lambda o, x: [o.sum(o.sort((y := o.sort(x))[1:9] + y[0:8]))], (9,))
-    plan = program.plan
+    plan = compared(lambda o, x: [o.sum(o.sort((y := o.sort(x))[1:9] + y[0:8]))], (9,)).plan
     (added,) = [i for i in plan.instructions if i.op.name == "add"]
-    slots = list(plan.slots)
-    slots[added.results[0]] = evolve(slots[added.results[0]], buffer=slots[added.operands[0]].buffer)
     with pytest.raises(PlanError, match="writes over its operand"):
-        evolve(plan, slots=tuple(slots)).verify()
+        lying_elsewhere(plan, added.results[0], added.operands[0]).verify()

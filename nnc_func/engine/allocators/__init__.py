@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from importlib import import_module
+from collections.abc import Mapping
 
+from nnc_func.deferred import Registry
 from nnc_func.engine.allocators.base import (
     FREE,
     Allocator,
@@ -19,32 +19,8 @@ from nnc_func.engine.allocators.best_fit import BestFit
 from nnc_func.engine.allocators.greedy_by_size import GreedyBySize
 from nnc_func.engine.allocators.no_reuse import NoReuse
 
-
-class Registry(Mapping[str, Allocator]):
-    """Allocators by name, each of the module of that name, imported when it is asked for.
-
-    Examples
-    --------
-    >>> ALLOCATORS["best_fit"]
-    BestFit()
-    """
-
-    def __init__(self, classes: Mapping[str, str]) -> None:
-        self._classes = dict(classes)
-
-    def __getitem__(self, name: str) -> Allocator:
-        kind = self._classes[name]
-        found: Allocator = getattr(import_module(f"{__name__}.{name}"), kind)()
-        return found
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._classes)
-
-    def __len__(self) -> int:
-        return len(self._classes)
-
-
-ALLOCATORS: Mapping[str, Allocator] = Registry(  # module of this package -> its class
+ALLOCATORS: Mapping[str, Allocator] = Registry(
+    __name__,  # modules of this package -> their classes
     {
         "best_fit": "BestFit",
         "block_reuse": "BlockReuse",
@@ -66,14 +42,15 @@ ALLOCATORS: Mapping[str, Allocator] = Registry(  # module of this package -> its
         "pool_tree": "PoolTree",
         "portfolio": "Portfolio",
         "segregated_fit": "SegregatedFit",
-    }
+    },
 )
 
-OPTIONAL: Mapping[str, Allocator] = Registry(  # those that need a package: pip install nnc_func[exact]
+OPTIONAL: Mapping[str, Allocator] = Registry(
+    __name__,  # those that need a package: pip install nnc_func[exact]
     {
         "cp_sat": "CpSat",
         "omnimalloc": "OmniMalloc",
-    }
+    },
 )
 
 __all__ = [

@@ -7,11 +7,10 @@ engine tries: they take microseconds a buffer. ``SEARCHES`` names those that tak
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from nnc_func.deferred import deferred
+from nnc_func.deferred import Registry, deferred
 from nnc_func.engine.orders.base import Order, OrderProblem, loads, simulated_peak
 
 DEFAULT = ("depth_first", "list_scheduling")  # what an engine tries
@@ -22,34 +21,7 @@ _NAMES = (
     "sethi_ullman", "list_scheduling", "least_peak", *SEARCHES,
 )  # fmt: skip
 
-
-class _Orders(Mapping[str, Order]):
-    """The registered orders: each is in the module of its name, under that name or as an instance of its class."""
-
-    def __init__(self) -> None:
-        self._found: dict[str, Order] = {}
-
-    def __getitem__(self, name: str) -> Order:
-        found = self._found.get(name)
-        if found is None:
-            if name not in _NAMES:
-                raise KeyError(name)
-            module = importlib.import_module(f"{__name__}.{name}")
-            found = getattr(module, _CLASSES[name])() if name in _CLASSES else getattr(module, name)
-            self._found[name] = found
-        return found
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(_NAMES)
-
-    def __len__(self) -> int:
-        return len(_NAMES)
-
-    def __contains__(self, name: object) -> bool:
-        return name in _NAMES
-
-
-ORDERS: Mapping[str, Order] = _Orders()
+ORDERS: Mapping[str, Order] = Registry(__name__, {name: name for name in _NAMES} | _CLASSES)
 
 if TYPE_CHECKING:
     from nnc_func.engine.orders.bounds import bound_at, lower_bound

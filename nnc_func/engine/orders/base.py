@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from attrs import frozen
 
+from nnc_func.engine.needs import check_needs, inverted
 from nnc_func.errors import PlanError
 
 NOTHING: Mapping[int, Any] = MappingProxyType({})
@@ -69,12 +70,7 @@ class OrderProblem:
         if len(self.uses) != count or (self.written is not None and len(self.written) != count):
             ranks = "" if self.written is None else f", {len(self.written)} ranks"
             raise PlanError(f"{count} tasks' needs, {len(self.uses)} tasks' uses{ranks}: wanted as many")
-        wrong = [
-            task for task, needed in enumerate(self.needs) if needed and not -1 < min(needed) <= max(needed) < task
-        ]
-        if wrong:
-            needed = [*self.needs[wrong[0]]]
-            raise PlanError(f"task {wrong[0]} needs {needed}; tasks are numbered so that they need lower ones")
+        check_needs(self.needs)
         named = {*chain.from_iterable(self.uses), *self.lasting}
         if named and not (min(named) >= 0 and max(named) < buffers):
             raise PlanError(f"buffers {min(named)} to {max(named)} are used; there are {buffers}")
@@ -99,11 +95,7 @@ class OrderProblem:
     @cached_property
     def followers(self) -> list[list[int]]:
         """For each task, those that need it, by number."""
-        found: list[list[int]] = [[] for _ in self.needs]
-        for task, needed in enumerate(self.needs):
-            for one in needed:
-                found[one].append(task)
-        return found
+        return inverted(self.needs, len(self))
 
     @cached_property
     def counts(self) -> list[int]:
@@ -118,11 +110,7 @@ class OrderProblem:
     @cached_property
     def users(self) -> list[list[int]]:
         """For each buffer, the tasks that use it, by number."""
-        found: list[list[int]] = [[] for _ in self.sizes]
-        for task, used in enumerate(self.uses):
-            for buffer in used:
-                found[buffer].append(task)
-        return found
+        return inverted(self.uses, len(self.sizes))
 
     @cached_property
     def sinks(self) -> list[int]:

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from attrs import field, frozen
 
+from nnc_func.engine.needs import inverted
 from nnc_func.errors import PlanError
 
 WAIT = 100e-6  # seconds until a thread that waits runs again: 20 to 40 µs on idle cores, more on busy ones
@@ -52,11 +53,7 @@ class Tasks:
     @property
     def followers(self) -> list[list[int]]:
         """For each task, those that read its results."""
-        found: list[list[int]] = [[] for _ in self.seconds]
-        for task, needs in enumerate(self.needs):
-            for needed in needs:
-                found[needed].append(task)
-        return found
+        return inverted(self.needs, len(self))
 
     @property
     def rank(self) -> list[float]:

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from attrs import field, frozen
 
+from nnc_func.engine.needs import check_needs, inverted
 from nnc_func.errors import PlanError
 
 NOTHING: Mapping[int, Any] = MappingProxyType({})
@@ -81,9 +82,7 @@ class RematerialisationProblem:
                 f"{count} tasks' needs, {len(self.sizes)} sizes, {len(self.costs)} costs, {len(self.scratch)} scratch "
                 "sizes: wanted as many"
             )
-        for task, needed in enumerate(self.needs):
-            if needed and not (min(needed) >= 0 and max(needed) < task):
-                raise PlanError(f"task {task} needs {list(needed)}; tasks are numbered so that they need lower ones")
+        check_needs(self.needs)
         if min((0, *self.sizes, *self.scratch)) < 0 or not all(c >= 0 for c in self.costs):
             raise PlanError("sizes and costs are 0 or more")
         for task, over in self.overwrites.items():
@@ -98,11 +97,7 @@ class RematerialisationProblem:
     @cached_property
     def users(self) -> list[list[int]]:
         """For each task, those that read its result, by number."""
-        found: list[list[int]] = [[] for _ in self.needs]
-        for task, needed in enumerate(self.needs):
-            for one in dict.fromkeys(needed):
-                found[one].append(task)
-        return found
+        return inverted(map(dict.fromkeys, self.needs), len(self))
 
     @cached_property
     def base(self) -> Simulation:
