@@ -2,7 +2,7 @@
 
 A group is computed at once, so nothing outside of it may lie between two of its members. Groups grow in two ways: a
 node joins when all that use it are in one group; and a group joins another one that reads its result, which then has
-several results, when nothing else that depends on the first leads to the second.
+several results, when nothing else that depends on the first leads to the second. What would hold much is cut then.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from nnc_func.graph.ops.fused import blockwise, blockwise_several
 from nnc_func.graph.ops.steps import is_own, is_reduction, over_blocks, step_kernel, told
 from nnc_func.graph.origin import merged
 from nnc_func.graph.rules.building import Seen
+from nnc_func.graph.rules.cutting import HELD, Cutting
 from nnc_func.graph.rules.pattern import Shaped, Tensor
 from nnc_func.graph.rules.rule import EXACT, Pass
 from nnc_func.op import Op
@@ -117,7 +118,19 @@ class _Grouping:
         for node in self.order if self.several else ():
             if node in self.of:
                 self._widen(node)
+        for group in {id(g): g for g in self.of.values() if g.large and len(g.members) > HELD}.values():
+            self._cut(group)
         return {node: g for node, g in self.of.items() if len(g.members) > 1 and g.large}
+
+    def _cut(self, group: Group) -> None:
+        """Make a group several that hold less."""
+        members = sorted(group.members, key=self.position)
+        pieces = Cutting(members, group.shape, self.users, self.asked, self.least, self.several).pieces()
+        for piece in pieces if len(pieces) > 1 else ():
+            made = Group(group.shape)
+            for node in piece:
+                self.of[node] = made
+                made.add(node, self.least)
 
     def _place(self, node: Node) -> None:
         found = {self.of.get(u) for u in self.users(node)}
@@ -257,6 +270,7 @@ class _Rebuilding:
         self.builder.where = merged(m.origin for m in members)
         inside = set(members)
         outside = list(dict.fromkeys(a for m in members for a in m.args if a.node not in inside))
+        outside.sort(key=lambda a: self.grouping.position(a.node))  # what came first is computed first
         position: dict[Value, int] = {a: i for i, a in enumerate([*outside, *members])}
         steps = tuple(told(m.op, tuple(position[a] for a in m.args), m.items) for m in members)
         args = tuple(now(self.done, a) for a in outside)

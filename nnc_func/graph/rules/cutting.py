@@ -1,0 +1,106 @@
+"""Groups that are computed at once, and would have much in memory for that, are cut into groups that follow each other.
+
+Operators one after another let go of what they have read. A group has all that it reads, and all that it gives, in
+memory together, so that a sum of sixteen products holds sixteen factors. It is cut where one value passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+from nnc_func.facets.dims import known
+from nnc_func.graph.node import Node
+from nnc_func.graph.ops.steps import is_reduction
+
+HELD = 4  # large values that are computed for a group alone, and large results
+
+
+class Cutting:
+    """A group to be cut.
+
+    Parameters
+    ----------
+    members
+        Its nodes, operands first.
+    shape
+        Of all that is computed together.
+    users
+        Node to the nodes that use it.
+    asked
+        Roots of the graph.
+    least
+        Bytes of a large value.
+    several
+        Whether a group may have several results, or one that is not its last.
+    """
+
+    def __init__(
+        self, members: list[Node], shape: Any, users: Callable[[Node], Collection[Node]], asked: set[Node], least: int,
+        several: bool,
+    ) -> None:  # fmt: skip
+        self.members, self.shape, self.users, self.several = members, shape, users, several
+        inside = set(members)
+        self.asked, self.least = asked, least
+        self.seen = {m for m in members if m in asked or not inside.issuperset(users(m))}
+        self.alone = {
+            a
+            for a in dict.fromkeys(a.node for m in members for a in m.args)
+            if a not in inside and a.args and self._is_large(a) and inside.issuperset(users(a))
+        }
+        self.given = {m for m in self.seen - asked if self._is_large(m)}
+
+    def _is_large(self, node: Node) -> bool:
+        return any(known(a.nbytes) and a.nbytes >= self.least for a in node.avals)
+
+    def pieces(self) -> list[list[Node]]:
+        """What is computed together then, in order; all of it where that holds little, or cannot be cut."""
+        if len(self.alone) <= HELD and len(self.given) <= HELD:
+            return [self.members]
+        order = self._ordered()
+        found: list[list[Node]] = []
+        start = 0
+        while start < len(order):
+            end = self._end(order, start)
+            found.append(order[start:end])
+            start = end
+        return found
+
+    def _ordered(self) -> list[Node]:
+        """Operands first, of these what broadcasts last: so it is made where it is read."""
+        inside, done = set(self.members), dict.fromkeys(self.members[:0])
+        stack = [m for m in reversed(self.members) if inside.isdisjoint(self.users(m))]
+        while stack:
+            node = stack[-1]
+            missing = [a.node for a in reversed(node.args) if a.node in inside and a.node not in done]
+            if node in done or not missing:
+                done[stack.pop()] = None
+            else:
+                stack += sorted(missing, key=self._is_whole)
+        return [*done]
+
+    def _is_whole(self, node: Node) -> bool:
+        return bool(node.aval.shape == self.shape)
+
+    def _end(self, order: list[Node], start: int) -> int:
+        """Where a piece ends that begins there."""
+        best, before = 0, set(order[:start])
+        read: set[Node] = set()
+        given = 0
+        for at in range(start, len(order)):
+            node = order[at]
+            read.update(a.node for a in node.args if a.node in self.alone or a.node in before)
+            given += node in self.given
+            if best and max(len(read), given) > HELD:
+                return best
+            if self._may_end(order, start, at + 1):
+                best = at + 1
+        return len(order)
+
+    def _may_end(self, order: list[Node], start: int, end: int) -> bool:
+        """Whether what passes there to later members is one value of the group's shape, or there anyway."""
+        later = set(order[end:])
+        passing = [m for m in order[start:end] if m not in self.seen and not later.isdisjoint(self.users(m))]
+        return len(passing) <= 1 and all(
+            self._is_whole(m) and not is_reduction(m.op) and (self.several or m is order[end - 1]) for m in passing
+        )
