@@ -16,7 +16,7 @@ from nnc_func.errors import NncError
 from nnc_func.facets.dtypes import kind_of, limits_of
 from nnc_func.graph.leaves import CONSTANT
 from nnc_func.graph.node import Node, Value, topological
-from nnc_func.graph.rules.evaluating import applied, converted
+from nnc_func.graph.rules.evaluating import applied, converted, parts_of
 from nnc_func.graph.rules.rule import REASSOCIATION, ROUNDING, Numerics
 
 ADD_UP = frozenset((
@@ -105,8 +105,8 @@ def _within(array: Any, dtype: Any) -> Any:
 
 
 def _alike(was: Any, now: Any) -> bool:
-    """Whether NaN and infinity are in the same places; of complex numbers, what is not finite."""
+    """Whether NaN and infinity are in the same places."""
     if was.dtype.kind == "c":
-        return np.array_equal(np.isfinite(was), np.isfinite(now))
+        was, now = parts_of(was, now, free=True)
     there = ~(np.isfinite(was) & np.isfinite(now))
     return np.array_equal(was[there], now[there], equal_nan=True)

@@ -135,10 +135,8 @@ def differs(
     """
     if kind_of(old.dtype) not in "fc":
         return "" if np.array_equal(old, new) else "elements differ"
-    if old.dtype.kind == "c":  # part by part: a part that is NaN says nothing of the other
-        if numerics > SIGNED_ZERO:  # what is not finite is NaN or infinite as the product of parts was written out
-            old, new = (np.where(np.isfinite(a), a, np.nan) for a in (old, new))
-        old, new = (np.stack([a.real, a.imag]) for a in (old, new))
+    if old.dtype.kind == "c":
+        old, new = parts_of(old, new, numerics > SIGNED_ZERO)
         oracle = None
     kept = np.isfinite(old) & np.isfinite(new) if fast_math else np.ones(old.shape, bool)
     if not np.array_equal(np.isnan(old)[kept], np.isnan(new)[kept]):
@@ -162,6 +160,24 @@ def differs(
     if np.any(np.abs(new[bounded].astype(true.dtype) - true[bounded]) > 2 * own + spare):
         return f"elements differ by more than rounding, about {spare:.2g}"
     return ""
+
+
+def parts_of(old: Any, new: Any, free: bool) -> tuple[Any, Any]:
+    """Real and imaginary parts of complex numbers: a part that is NaN says nothing of the other.
+
+    With `free` parts do not tell where the first has a NaN and the second is not finite: whether they are NaN or
+    infinite depends on how products of parts are written out.
+
+    Examples
+    --------
+    >>> old, new = np.array([complex(np.inf, np.nan), np.inf]), np.array([np.nan, complex(np.inf, np.nan)])
+    >>> [part.tolist() for part in parts_of(old, new, free=True)]
+    [[[nan, inf], [0.0, 0.0]], [[nan, inf], [0.0, nan]]]
+    """
+    if free:
+        beside = np.isnan(old) & ~np.isfinite(new)
+        old, new = (np.where(beside, np.nan, each) for each in (old, new))
+    return np.stack([old.real, old.imag]), np.stack([new.real, new.imag])
 
 
 def _same_signs(a: Any, b: Any) -> bool:
