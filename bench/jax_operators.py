@@ -62,8 +62,9 @@ def max_pool_gradient(x: Any, g: Any, **params: Any) -> Any:
 
 
 def average_pool(x: Any, *, count_padding: bool, **params: Any) -> Any:
-    """Sums, divided by how many elements a window has."""
-    ones = np.ones(x.shape, x.dtype)
+    """Sums, divided by how many elements a window has: counted for one channel, since XLA does it while it compiles."""
+    channels = {0, 3} if params["data_format"] == "NHWC" else {0, 1}
+    ones = np.ones([1 if axis in channels else n for axis, n in enumerate(x.shape)], x.dtype)
     size = float(np.prod(params["window"]))
     return windowed(x, 0.0, lax.add, **params) / (size if count_padding else windowed(ones, 0.0, lax.add, **params))
 

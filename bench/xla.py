@@ -11,12 +11,9 @@ given the graph as it was built, node by node: `jax_operators`, or else the oper
 
 from __future__ import annotations
 
-import os
-
-os.environ.setdefault("XLA_FLAGS", "--xla_cpu_experimental_ynn_fusion_type=")  # products are not in libraries' fusions
-
 import argparse
 import json
+import os
 import re
 import subprocess
 import sys
@@ -35,6 +32,12 @@ from nnc_func.graph.leaves import CONSTANT, INPUT, VARIABLE
 from nnc_func.graph.rules.fuse import fuse_elementwise
 from nnc_func.tree import flatten
 
+FLAGS = (
+    "--xla_cpu_experimental_ynn_fusion_type=",  # products are not in libraries' fusions
+    "--xla_backend_optimization_level=0",  # what is counted is decided before machine code is made, which takes longest
+    "--xla_llvm_disable_expensive_passes=true",
+)
+os.environ.setdefault("XLA_FLAGS", " ".join(FLAGS))
 SINGLE = ("mask-rcnn", "mask-rcnn-768")  # of one image, and for inference
 NOTHING = {"parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all"}
 
