@@ -38,11 +38,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def answer(given: argparse.Namespace) -> Answer:
     """A row an allocator, the best first."""
+    most = limits(given.allocator)
     found = compare(
         problems(given.where, given.alignment, given.reduced),
         plans.allocators(given.allocator or [plans.ALL], given.budget),
         repeat=given.repeat,
-        most=limits(given.allocator),
+        most=most,
     )
     rows = [
         (
@@ -53,11 +54,14 @@ def answer(given: argparse.Namespace) -> Answer:
         for row in found.summary()
     ]  # fmt: skip
     titles = ("allocator", "mean of arena / bound", "worst", "proven optimal", "within 1 % of the best", "µs a buffer")
-    failed = [f"{t.allocator} on {t.problem}: {t.error}" for t in found.trials if t.error]
-    if len(failed) > SHOWN:
-        failed[SHOWN:] = [f"and {len(failed) - SHOWN} more: --json tells all"]
+    slow = [name for name in most if any(t.buffers > MOST for t in found.of(name))]
+    said = [f"{t.allocator} on {t.problem}: {t.error}" for t in found.trials if t.error and t.allocator not in slow]
+    if len(said) > SHOWN:
+        said[SHOWN:] = [f"and {len(said) - SHOWN} more: --json tells all"]
+    if slow:
+        said.append(f"not asked about more than {MOST:,} buffers unless named by --allocator: {', '.join(slow)}")
     counts = f"{len(found.problems)} problems, {sum(t.buffers for t in found.of(found.allocators[0])):,} buffers"
-    return Answer(_data(found), "\n".join([counts, "", table(rows, titles), *failed]))
+    return Answer(_data(found), "\n".join([counts, "", table(rows, titles), *([""] if said else []), *said]))
 
 
 def _data(found: Any) -> Any:

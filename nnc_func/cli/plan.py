@@ -13,6 +13,7 @@ from nnc_func.engine.drawing.memory import tenants
 from nnc_func.engine.orders import DEFAULT, ORDERS, lower_bound, simulated_peak
 from nnc_func.errors import PlanError
 
+USUAL = "portfolio"  # what engines take where no allocator is named
 KINDS = ("html", "svg", "csv")
 
 
@@ -21,7 +22,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     subjects.arguments(parser)
     parser.add_argument(
         "--allocator", choices=(*sorted(ALLOCATORS), plans.ALL), metavar="NAME|all",
-        help=f"how offsets are found: {', '.join(sorted(ALLOCATORS))}; or all of them, compared",
+        help=f"how offsets are found: {', '.join(sorted(ALLOCATORS))}; or all of them, compared. "
+        f"Unless given {USUAL} for models, all for problems in files",
     )  # fmt: skip
     parser.add_argument(
         "--order", choices=(*sorted(ORDERS), plans.ALL), metavar="NAME|all",
@@ -94,7 +96,8 @@ def _compared(given: argparse.Namespace) -> Answer:
     from nnc_func.engine.drawing.comparison import comparison_page
 
     named = {n.order: n for n in _problems(given)}
-    chosen = plans.allocators([given.allocator or plans.ALL], given.budget)
+    usual = plans.ALL if plans.is_problem(given.model) else USUAL
+    chosen = plans.allocators([given.allocator or usual], given.budget)
     trials = compare({order: n.problem for order, n in named.items()}, chosen).trials
     found = sorted((t for t in trials if t.arena is not None), key=lambda t: (t.arena, t.problem, t.allocator))
     if not found:
@@ -106,7 +109,8 @@ def _compared(given: argparse.Namespace) -> Answer:
         "buffers": found[0].buffers,
         "plans": [dict(zip(titles, row, strict=True)) for row in rows],
     }
-    text = table(rows, [t.replace("_", " ") for t in titles])
+    first = 0 if found[0].problem else 1  # a problem in a file has no order
+    text = table([row[first:] for row in rows], [t.replace("_", " ") for t in titles[first:]])
     drawn = [_drawn(t, named[t.problem], Drawn) for t in found]
     texts = {
         "html": lambda: comparison_page(f"Plans of {given.model}", drawn),

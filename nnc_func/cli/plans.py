@@ -34,7 +34,7 @@ class Named:
     problem
         The problem.
     kinds, told
-        One a buffer: the operator that writes it first, and all that is known; empty for a file.
+        One a buffer: the operator that writes it first, and what is told of its writes; empty for a file.
     """
 
     name: str
@@ -103,12 +103,15 @@ def read(path: str | Path, alignment: int = 1) -> Named:
     Raises
     ------
     PlanError
-        It says none.
+        It says none; names the file.
     """
     path = Path(path)
-    if path.suffix == ".json":
-        return Named(path.stem, "", Problem.from_json(path))
-    return Named(path.stem, "", Problem.from_csv(path, alignment=alignment))
+    try:
+        is_json = path.suffix == ".json"
+        found = Problem.from_json(path) if is_json else Problem.from_csv(path, alignment=alignment)
+    except PlanError as error:
+        raise PlanError(f"{path}: {error}") from error
+    return Named(path.stem, "", found)
 
 
 def of_plan(name: str, plan: Any) -> Named:
@@ -116,7 +119,7 @@ def of_plan(name: str, plan: Any) -> Named:
     from nnc_func.engine.drawing.memory import tenants
 
     found = [t for t in tenants(plan) if t.buffer.place is None]
-    return Named(name, plan.order, plan.problem, [t.operator for t in found], [t.told for t in found])
+    return Named(name, plan.order, plan.problem, [t.operator for t in found], [t.written for t in found])
 
 
 def planning(order: str | None = None) -> Any:

@@ -201,7 +201,8 @@ def compare(
     Raises
     ------
     PlanError
-        An answer is wrong: an allocator that gives none is told of in its trial, one that gives a wrong one is a fault.
+        An answer is wrong: an allocator that gives none is told of in its trial, one that gives a wrong one is a fault;
+        names both.
     """
     if check is None:
         from nnc_func.engine.verifying.offsets import verify_offsets
@@ -220,7 +221,10 @@ def compare(
             except PlanError as error:
                 trials.append(Trial(name, of, len(problem), bound, None, math.nan, error=str(error)))
                 continue
-            check(problem, offsets)
+            try:
+                check(problem, offsets)
+            except PlanError as error:
+                raise PlanError(f"the allocator {of} is wrong about {name!r}: {error}") from error
             trials.append(Trial(name, of, len(problem), bound, arena_size(problem, offsets), taken, offsets))
     return Comparison(tuple(trials))
 

@@ -11,6 +11,8 @@ import pytest
 from nnc_func.cli import main
 from nnc_func.cli.plans import allocators, budget, with_budget
 from nnc_func.engine.allocators import ALLOCATORS, Problem, arena_size
+from nnc_func.engine.allocators.generating import uniform
+from nnc_func.engine.orders import ORDERS
 from nnc_func.errors import PlanError
 
 PROBLEM = Problem([5, 4, 4, 3, 4], [10, 3, 7, 5, 1], [11, 5, 12, 11, 8], alignment=1)
@@ -78,11 +80,18 @@ def test_a_model_is_planned_in_all_orders(said: Any) -> None:
     assert orders["depth_first"] == one["arena_bytes"]
 
 
+def test_orders_are_compared_with_the_usual_allocator_alone_unless_more_are_asked_for(said: Any) -> None:
+    text = said("plan", "lenet-5", "--order", "all")
+    assert len(text.strip().splitlines()) == 1 + len(ORDERS)
+    assert text.count(" portfolio ") >= len(ORDERS)
+
+
 def test_buffers_of_a_model_tell_who_made_them(said: Any, tmp_path: Path) -> None:
     said("plan", "lenet-5", "--allocator", "all", "--html", str(tmp_path / "m.html"))
     data = (tmp_path / "m.html").read_text(encoding="utf-8").split('id="data">')[1].split("</script>")[0]
     (problem,) = json.loads(data)["problems"]
     assert all("step " in told for told in problem["told"])
+    assert not any("offset" in told for told in problem["told"])  # which is another one in each plan
     assert problem["legend"]
 
 
@@ -94,6 +103,13 @@ def test_a_bench_tells_a_row_an_allocator(said: Any, file: str) -> None:
     )
     assert [row["allocator"] for row in found["summary"]] == ["best_fit", "no_reuse"]
     assert {t["problem"] for t in found["trials"]} == {"five"}
+
+
+def test_what_is_slow_is_told_of_once(said: Any, tmp_path: Path) -> None:
+    (tmp_path / "many.csv").write_text(uniform(1001, 0).to_csv())
+    text = said("bench", "allocators", str(tmp_path))
+    assert text.splitlines()[-1].startswith("not asked about more than 1,000 buffers unless named")
+    assert "boxing on many" not in text
 
 
 @pytest.mark.slow
@@ -108,6 +124,16 @@ def test_what_cannot_be_is_said(refused: Any, file: str, tmp_path: Path) -> None
     (tmp_path / "empty").mkdir()
     assert "no problem in" in refused("bench", "allocators", str(tmp_path / "empty"))
     assert "no allocator named 'none'" in refused("bench", "allocators", file, "--allocator", "none")
+    for name, content, why in (
+        ("binary.csv", b"\xff\xfe\x00", "no text"),
+        ("wide.csv", b"id,lower,upper,size\n0,0,1," + b"9" * 200_000, "no CSV: field larger"),
+        ("deep.json", b"[" * 200_000, "no JSON"),
+        ("text.csv", b"id,lower,upper,size\n0,0,1,some", "wanted an integer, given 'some'"),
+    ):
+        (tmp_path / name).write_bytes(content)
+        complaint = refused("plan", str(tmp_path / name))
+        assert f"PlanError: {tmp_path / name}: " in complaint
+        assert why in complaint
     assert "No such file" in refused("plan", str(tmp_path / "missing.csv"))
 
 

@@ -138,6 +138,14 @@ def test_a_pass_saves_what_the_whole_graph_costs_less() -> None:
     assert count.saved.bytes == 4 * (8 * 8 * 4)  # the product and the sum are neither written nor read
 
 
+def test_a_pass_tells_operators_where_both_sides_read_alike() -> None:
+    deep = variable("x", (8, 8))
+    for name in "abcde":
+        deep = bind("tanh", bind("add", bind("matmul", deep, variable(name, (8, 8))), variable(name + name, (8,))))
+    (step,) = LAZY.optimiser.optimise([bind("sum", deep), bind("exp", deep)], measure=True).steps
+    assert repr(step) == "fuse_matrix_product: 5 matmul, 5 add, 5 tanh -> 5 matmul_blockwise"
+
+
 def test_what_others_use_is_not_saved() -> None:
     @rule
     def from_the_right(a, b, c):

@@ -28,10 +28,13 @@ def text_of(source: str | PathLike[str]) -> str:
     Raises
     ------
     PlanError
-        A text of one line that names a file: its `Path` is wanted.
+        A text of one line that names a file: its `Path` is wanted; or what is in the file is no text.
     """
     if not isinstance(source, str):
-        return Path(source).read_text(encoding="utf-8")
+        try:
+            return Path(source).read_text(encoding="utf-8")
+        except UnicodeDecodeError as error:
+            raise PlanError(f"this is no text: {error}") from None
     if "\n" not in source and Path(source).suffix in (".csv", ".json"):
         raise PlanError(f"wanted a text, or the path of a file as Path({source!r}); given {source!r}")
     return source
@@ -44,7 +47,10 @@ def parsed(source: str | PathLike[str], alignment: int, capacity: int | None) ->
         del lines[0]
     if lines and lines[0].lstrip().startswith("#"):
         raise PlanError(f"line 1: {lines[0]!r:.60} is of another format; wanted a row that names the columns")
-    rows = [[cell.strip() for cell in row] for row in csv.reader(lines)]
+    try:
+        rows = [[cell.strip() for cell in row] for row in csv.reader(lines)]
+    except csv.Error as error:
+        raise PlanError(f"this is no CSV: {error}") from None
     if not rows:
         raise PlanError(f"no row names the columns; wanted {','.join(REQUIRED)}")
     cells = _cells(rows)

@@ -38,7 +38,7 @@ def parsed(source: str | PathLike[str]) -> Problem:
     """As `Problem.from_json` says."""
     try:
         given = json.loads(text_of(source))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise PlanError(f"this is no JSON: {error}") from None
     if not isinstance(given, dict):
         raise PlanError(f"wanted an object with {', '.join(REQUIRED)}, given {given!r:.60}")

@@ -6,7 +6,6 @@ It needs nothing but itself: the buffers and the offsets are in it as JSON, and 
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,10 +13,10 @@ import numpy as np
 from attrs import field, frozen
 
 from nnc_func.engine.allocators.problem import Problem
+from nnc_func.engine.drawing.memory import OTHERS, coloured
 from nnc_func.graph.drawing import element, escaped, hue, page, sized
 
 MOST = 20_000  # rectangles; of more buffers, those of the largest area are drawn
-COLOURS = 12  # kinds with a colour of their own
 
 
 @frozen
@@ -102,11 +101,11 @@ def comparison_page(title: str, answers: Sequence[Answer]) -> str:
 
 
 def _summary(answers: Sequence[Answer]) -> str:
-    best = min(answers, key=lambda a: (a.arena, a.seconds))
+    best = min(answers, key=lambda a: a.arena)
     count = len({id(a.problem) for a in answers})
-    several = f", {count} orders" if count > 1 else ""
+    plans = f"{len(answers)} plans" + (f", {count} orders" if count > 1 else "") if len(answers) > 1 else "one plan"
     return (
-        f"{len(answers)} plans{several}, of {len(best.problem)} buffers; the smallest arena is that of {best.label}, "
+        f"{plans}, of {len(best.problem)} buffers; the smallest arena is that of {best.label}, "
         f"{sized(best.arena)}, where {sized(best.problem.max_load)} are alive at most."
     )
 
@@ -118,11 +117,7 @@ def _described(answer: Answer) -> dict[str, Any]:
     kept = sorted(range(len(problem)), key=lambda i: (-areas[i], i))[:MOST]
     kept = sorted(i for i in kept if problem.sizes[i])
     kinds = [answer.kinds[i] if answer.kinds else "" for i in kept]
-    area: Counter[str] = Counter()
-    for kind, i in zip(kinds, kept, strict=True):
-        area[kind] += areas[i]
-    named = [k for k, _ in sorted(area.items(), key=lambda pair: (-pair[1], pair[0])) if k][:COLOURS]
-    colours = {kind: hue(n, 0.74, 0.6) for n, kind in enumerate(named)}
+    colours = coloured(zip(kinds, [areas[i] for i in kept], strict=True))
     steps = np.unique(np.concatenate((problem.lower, problem.upper)))
     return {
         "kept": kept,
@@ -133,7 +128,7 @@ def _described(answer: Answer) -> dict[str, Any]:
         "upper": [int(problem.upper[i]) for i in kept],
         "name": [problem.name(i) for i in kept],
         "told": [answer.told[i] if answer.told else "" for i in kept],
-        "colour": [colours.get(k, "#d0d7de") if k else hue(i, 0.74, 0.6) for k, i in zip(kinds, kept, strict=True)],
+        "colour": [colours.get(k, OTHERS) if k else hue(i, 0.74, 0.6) for k, i in zip(kinds, kept, strict=True)],
         "first": int(steps[0]) if len(steps) else 0,
         "last": int(steps[-1]) if len(steps) else 1,
         "legend": list(colours.items()),

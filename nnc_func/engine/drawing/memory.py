@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -72,9 +72,15 @@ class Tenant:
             f"buffer {self.number}: {sized(b.nbytes)} ({b.nbytes} bytes) at offset {b.offset}"
             + ("" if b.place is None else f" on {b.place}"),
             f"alive at steps [{b.lower}, {b.upper})",
-            *self.writes[:6],
+            self.written,
         ]
-        return "\n".join([*rows, f"and {len(self.writes) - 6} more writes"] if len(self.writes) > 6 else rows)
+        return "\n".join(filter(None, rows))
+
+    @property
+    def written(self) -> str:
+        """What of it is the same wherever it lies."""
+        more = [f"and {len(self.writes) - 6} more writes"] if len(self.writes) > 6 else []
+        return "\n".join([*self.writes[:6], *more])
 
 
 def tenants(plan: Plan) -> list[Tenant]:
@@ -223,13 +229,23 @@ def _summary(plan: Plan) -> str:
     )
 
 
-def _colours(found: Sequence[Tenant]) -> dict[str, str]:
-    """The operators that hold the most bytes for the longest time, each with a colour."""
+def coloured(areas: Iterable[tuple[str, int]]) -> dict[str, str]:
+    """A colour for each of the operators that hold the most bytes for the longest time: five hues, then darker ones.
+
+    Examples
+    --------
+    >>> coloured([("exp", 1), ("", 9), ("sort", 2), ("exp", 3)])
+    {'exp': '#e59595', 'sort': '#ce95e5'}
+    """
     area: Counter[str] = Counter()
-    for tenant in found:
-        area[tenant.operator] += tenant.buffer.nbytes * (tenant.buffer.upper - tenant.buffer.lower)
+    for name, each in areas:
+        area[name] += each
     names = sorted(filter(None, area), key=lambda name: (-area[name], name))[:NAMED]
-    return {name: hue(i, 0.74, 0.6) for i, name in enumerate(names)}
+    return {name: hue(i, 0.74 - 0.2 * (i // 5), 0.6) for i, name in enumerate(names)}
+
+
+def _colours(found: Sequence[Tenant]) -> dict[str, str]:
+    return coloured((t.operator, t.buffer.nbytes * (t.buffer.upper - t.buffer.lower)) for t in found)
 
 
 def _head(plan: Plan) -> list[str]:

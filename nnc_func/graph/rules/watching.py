@@ -72,8 +72,16 @@ class Step:
 
         where = told(self.where)
         pairs = list(zip(self.before, self.after, strict=True))
-        said = " -> ".join(sides(*pairs[0])) if len(pairs) == 1 else f"the graph of {len(pairs)} values"
+        before, after = sides(*pairs[0]) if len(pairs) == 1 else ("", "")
+        said = f"{before} -> {after}" if before != after else _exchanged(self.before, self.after)
         return f"{self.rule}: {said}" + (f" (built at {where})" if where else "")
+
+
+def _exchanged(before: tuple[Value, ...], after: tuple[Value, ...]) -> str:
+    """Of how many applications of which operators there are fewer, and of which more."""
+    was, now = (Counter(n.op.name for n in topological(roots) if n.args) for roots in (before, after))
+    gone, come = (", ".join(f"{n} {name}" for name, n in found.items()) for found in (was - now, now - was))
+    return f"{gone or 'nothing'} -> {come or 'nothing'}"
 
 
 @frozen(repr=False)
