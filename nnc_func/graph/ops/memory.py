@@ -28,7 +28,10 @@ def _same(x: ShapeT, *, layout: Any, data_format: str) -> ShapeT:
 
 def _some_layout(shapes_: Any, draw: Any) -> dict[str, Any]:
     axes = tuple(range(len(shapes_[0])))
-    return {"layout": draw([axes[::-1], (*axes[1:], *axes[:1]), (*axes[-1:], *axes[:-1]), "row-major"])}
+    images = ("NHWC", "NCHW")
+    by_letter = images if len(axes) == len(images[0]) else ()
+    chosen = draw([axes[::-1], (*axes[1:], *axes[:1]), (*axes[-1:], *axes[:-1]), "row-major", *by_letter])
+    return {"layout": chosen, "data_format": draw(images)}
 
 
 @operator(
