@@ -37,6 +37,7 @@ ALLOCATORS: Mapping[str, Allocator] = Registry(
         "local_search": "LocalSearch",
         "lowest_first": "LowestFirst",
         "no_reuse": "NoReuse",
+        "outward_fit": "OutwardFit",
         "parent_reuse": "ParentReuse",
         "peak_shaving": "PeakShaving",
         "pool_tree": "PoolTree",

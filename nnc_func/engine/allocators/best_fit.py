@@ -52,19 +52,32 @@ def in_order(sizes: Integers, lower: Integers, upper: Integers) -> list[int]:
     >>> in_order(np.array([64, 64, 32]), np.array([0, 0, 1]), np.array([9, 1, 2]))
     [0, 64, 64]
     """
-    some = np.flatnonzero(sizes)
+    some, offsets = np.flatnonzero(sizes), [0] * len(sizes)
+    fill(offsets, sizes, lower, upper, some, some[:0])
+    return offsets
+
+
+def fill(
+    offsets: list[int], sizes: Integers, lower: Integers, upper: Integers, some: Integers, placed: Integers
+) -> None:
+    """Write the offsets of some buffers by best fit in the order of `lower`, beside those that have a place.
+
+    What is `placed` lies without gaps from 0 on, and is alive when the first of the others comes. Above it these take
+    the high ends of holes, which grow downwards; without it the low ends.
+    """
     order = some[np.lexsort((-sizes[some], lower[some]))]
-    ends = some[np.argsort(upper[some], kind="stable")]
+    both = np.concatenate((placed, some))
+    ends = both[np.argsort(upper[both], kind="stable")]
     gone, until = ends.tolist(), upper[ends].tolist()
-    size, offsets = sizes.tolist(), [0] * len(sizes)
-    holes = _Holes(int(sizes.sum()))
+    size = sizes.tolist()
+    holes = _Holes(int(sizes[both].sum()), int(sizes[placed].sum()))
+    take = holes.take_end if len(placed) else holes.take
     freed = 0
     for i, start in zip(order.tolist(), lower[order].tolist(), strict=True):
         while until[freed] <= start:
             holes.free(offsets[gone[freed]], size[gone[freed]])
             freed += 1
-        offsets[i] = holes.take(size[i])
-    return offsets
+        offsets[i] = take(size[i])
 
 
 class _Holes:
@@ -72,8 +85,8 @@ class _Holes:
 
     __slots__ = ("_mask", "_shift", "_sizes", "_starts", "_stops", "top")
 
-    def __init__(self, most: int) -> None:
-        self.top = 0
+    def __init__(self, most: int, top: int = 0) -> None:
+        self.top = top
         self._shift = most.bit_length()
         self._mask = (1 << self._shift) - 1
         self._sizes: list[int] = []  # size << shift | start, sorted
@@ -94,6 +107,21 @@ class _Holes:
             self._starts[rest], self._stops[stop] = stop, rest
             insort(sizes, stop - rest << shift | rest)
         return start
+
+    def take_end(self, size: int) -> int:
+        """As `take`, the high end of the hole."""
+        sizes, shift = self._sizes, self._shift
+        at = bisect_left(sizes, size << shift)
+        if at == len(sizes):
+            return self._on_top(size)
+        start = sizes.pop(at) & self._mask
+        stop = self._starts.pop(start)
+        del self._stops[stop]
+        rest = stop - size
+        if start < rest:
+            self._starts[start], self._stops[rest] = rest, start
+            insort(sizes, rest - start << self._shift | start)
+        return rest
 
     def _on_top(self, size: int) -> int:
         """The hole under the top grows, rather than the arena by a whole buffer."""

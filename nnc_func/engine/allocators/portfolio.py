@@ -9,24 +9,27 @@ import numpy as np
 from attrs import field, frozen
 
 from nnc_func.engine.allocators.base import Problem, arena_size
-from nnc_func.engine.allocators.best_fit import BestFit
+from nnc_func.engine.allocators.best_fit import in_order
 from nnc_func.engine.allocators.converting import Integers
 from nnc_func.engine.allocators.fitting import first_fit, tightest_fit
+from nnc_func.engine.allocators.greedy_by_size import GreedyBySize
+from nnc_func.engine.allocators.outward_fit import OutwardFit
 
 SMALL, LARGE = 1024, 30_000  # buffers up to which orders are searched; and lowest first is tried
-ENOUGH = 1.01  # of the bound, of more than `SMALL` buffers: what is left is not worth the slower ones
+ENOUGH = 1.01  # of the bound: what is left is not worth the slower ones
+WORTH = 3  # steps a buffer from which on searches may spend them all
 
 Attempt = Callable[[Problem], Sequence[int]]
 
 
 @frozen
 class Portfolio:
-    """Best fit, lowest first, greedy by size, searches: whichever needs least, the first of equals.
+    """Best fit, outward fit, lowest first, greedy by size, searches: whichever needs least, the first of equals.
 
-    It stops at the lower bound. Up to 1,024 buffers a local search spends the steps; where there are three a buffer or
-    more, a branch and bound has the first half of them. Up to 30,000 lowest first is tried in two orders, then greedy
-    by size, if more than 1 % is wasted; of more, it is peak shaving alone. Deterministic: it counts steps, and looks
-    at the clock only where `seconds` says so.
+    It stops at the lower bound; with fewer than three steps a buffer, when best fit, outward fit and one lowest first
+    waste no more than 1 %. Up to 1,024 buffers a local search spends the steps; where there are three a buffer or
+    more, a branch and bound has the first half of them. Up to 30,000 greedy by size comes last; of more buffers, it is
+    peak shaving alone. Deterministic: it counts steps, and looks at the clock only where `seconds` says so.
 
     Attributes
     ----------
@@ -52,36 +55,44 @@ class Portfolio:
     def __call__(self, problem: Problem) -> Sequence[int]:
         """The offsets, in bytes."""
         bound = problem.max_load
-        best = self._first(len(problem))(problem)
-        least = arena_size(problem, best)
-        for above, attempt in self._attempts(len(problem)):
-            if least <= bound:
-                break
-            if least <= above * bound:
+        best: Sequence[int] | None = None
+        least = 0
+        for above, attempt in self._attempts(problem):
+            if best is not None and least <= above * bound:
                 continue
             found = attempt(problem)
             needed = arena_size(problem, found)
-            if needed < least:
+            if best is None or needed < least:
                 best, least = found, needed
+            if least <= bound:
+                break
+        assert best is not None
         return best
 
-    def _first(self, count: int) -> Attempt:
-        if count <= LARGE:
-            return BestFit()
-        from nnc_func.engine.allocators.peak_shaving import PeakShaving
+    def _attempts(self, problem: Problem) -> Iterator[tuple[float, Attempt]]:
+        """What to try, each where the arena is more than so many times the bound."""
+        count = len(problem)
+        if count > LARGE:
+            from nnc_func.engine.allocators.peak_shaving import PeakShaving
 
-        return PeakShaving()
-
-    def _attempts(self, count: int) -> Iterator[tuple[float, Attempt]]:
-        """What else to try, each where the arena is more than so many times the bound."""
+            yield 1.0, PeakShaving()
+            return
         from nnc_func.engine.allocators.lowest_first import LowestFirst
 
+        if problem.uses is None:
+            yield 1.0, lambda problem: in_order(problem.rounded, problem.lower, problem.upper)
+            yield 1.0, OutwardFit()
+        else:
+            yield 1.0, GreedyBySize()
+        yield 1.0, LowestFirst(orders=("TAW",))
+        above = 1.0 if self.steps >= WORTH * count else ENOUGH
+        yield above, LowestFirst(orders=("TWA",))
+        if problem.uses is None:
+            yield above, lambda problem: in_order(problem.rounded, -problem.upper, -problem.lower)
         if count <= SMALL:
             for search in self._searches(count):
-                yield 1.0, search
-        elif count <= LARGE:
-            for order in ("TAW", "TWA"):
-                yield 1.0, LowestFirst(orders=(order,))
+                yield above, search
+        else:
             yield ENOUGH, lambda problem: first_fit(problem, by_size(problem).tolist())
             yield ENOUGH, lambda problem: tightest_fit(problem, by_size(problem).tolist())
 
@@ -91,9 +102,9 @@ class Portfolio:
         from nnc_func.engine.allocators.lowest_first import LowestFirst
 
         steps, seconds = self.steps, self.seconds
-        if steps >= 3 * count:
+        if steps >= WORTH * count:
             steps, seconds = steps // 2, seconds and seconds / 2
-            yield LowestFirst()
+            yield LowestFirst(orders=("WAT",))
             yield BranchAndBound(steps, seconds)
         yield LocalSearch(steps=steps, seed=self.seed, seconds=seconds)
 

@@ -8,6 +8,7 @@ their gradients come.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf
 
 from attrs import frozen
 
@@ -30,20 +31,23 @@ class Arrangement:
         How many of them come before the section.
     contiguous
         Values that must lie without gaps, because a kernel in the section would need memory for a copy of them.
+    spares
+        Bytes that it spares at the most, beside the arrangement that is tried before it.
     """
 
     sequence: list[Node]
     early: int
     contiguous: frozenset[Value] = frozenset()
+    spares: float = inf
 
 
-def arrangement(sequence: list[Node], early: int, kernels: Kernels) -> Arrangement:
+def arrangement(sequence: list[Node], early: int, kernels: Kernels, spares: float = inf) -> Arrangement:
     """The sequence with its section from there on."""
     wanted: set[Value] = set()
     for node in sequence[early:]:
         if kernels[node].copies_strided:
             wanted.update(node.results, map(_shown, node.args))
-    return Arrangement(sequence, early, frozenset(wanted))
+    return Arrangement(sequence, early, frozenset(wanted), spares)
 
 
 def short(graph: ComputationGraph, kernels: Kernels, sequence: list[Node]) -> Arrangement:
@@ -73,7 +77,7 @@ def short(graph: ComputationGraph, kernels: Kernels, sequence: list[Node]) -> Ar
                 ready.append(a.node)
     if not late:
         return Arrangement(sequence, len(sequence))
-    inside = topological(updates)
+    inside = topological(updates, [n for n in sequence if n not in late])
     _let_go(late, inside, {u.node for u in updates})
     inside = [n for n in inside if n in late]
     early = [n for n in sequence if n not in late]
@@ -113,7 +117,9 @@ def long(kernels: Kernels, sequence: list[Node]) -> list[Arrangement]:
             needed.update(a.node for a in node.args)
     first = [n for n in sequence if n in needed]
     if len(first) < last:
-        found.append(arrangement(first + [n for n in sequence if n not in needed], len(first), kernels))
+        later = [n for n in sequence if n not in needed]
+        moved = sum(map(_nbytes, later[: last - len(first)]))
+        found.append(arrangement(first + later, len(first), kernels, moved if found else inf))
     return found
 
 

@@ -231,10 +231,14 @@ def chosen(device: Any, op: Op, items: Items, avals: tuple[Aval, ...], table: Ke
     return device.choose(op, avals, items)  # type: ignore[no-any-return]
 
 
-def kernels_of(graph: ComputationGraph, device: Any, table: KernelTable) -> tuple[dict[Node, Kernel], set[Node]]:
-    """The kernel of each application of a graph, and those that the table names.
+def kernels_of(
+    graph: ComputationGraph, device: Any, table: KernelTable
+) -> tuple[dict[Node, Kernel], set[Node], dict[Node, Node]]:
+    """The kernel of each application of a graph, those that the table names, and whom each application is alike.
 
-    A recorded kernel that is not there, or does not take its operands, is passed over with one warning for the graph.
+    Applications are alike where operator, parameters and operands' avals are the same: a device is asked once about
+    them. The first one stands for all; it is none of the last result's keys. A recorded kernel that is not there, or
+    does not take its operands, is passed over with one warning for the graph.
 
     Raises
     ------
@@ -244,23 +248,33 @@ def kernels_of(graph: ComputationGraph, device: Any, table: KernelTable) -> tupl
     kernels: dict[Node, Kernel] = {}
     recorded: set[Node] = set()
     missing: list[str] = []
+    first: dict[Any, Node] = {}
+    alike: dict[Node, Node] = {}
     for node in graph.nodes:
-        if not node.args and node.op in LEAVES:
+        op, items = node.op, node.items
+        if not node.args and op in LEAVES:
             continue
         avals = tuple([a.aval for a in node.args])
-        name = table.kernel(node.op, node.items, avals) if table.entries else None
-        if name is None:
-            kernels[node] = device.choose(node.op, avals, node.items)
+        one = first.setdefault((op, op.key(items), avals), node)
+        if one is not node:
+            alike[node] = one
+            kernels[node] = kernels[one]
+            if one in recorded:
+                recorded.add(node)
             continue
-        kernels[node] = found = chosen(device, node.op, node.items, avals, table)
+        name = table.kernel(op, items, avals) if table.entries else None
+        if name is None:
+            kernels[node] = device.choose(op, avals, items)
+            continue
+        kernels[node] = found = chosen(device, op, items, avals, table)
         if found.name == name:
             recorded.add(node)
         else:
-            missing.append(f"{node.op.name}: {name!r}")
+            missing.append(f"{op.name}: {name!r}")
     if missing:
         said = ", ".join(dict.fromkeys(missing))
         warnings.warn(
             f"the table of kernels names what {device!r} cannot run, and is passed over there: {said}",
             KernelTableWarning, stacklevel=2,
         )  # fmt: skip
-    return kernels, recorded
+    return kernels, recorded, alike

@@ -10,7 +10,7 @@ from nnc_func.engine.copying import Inserted
 from nnc_func.engine.orders import ORDERS
 from nnc_func.engine.orders.base import Order, OrderProblem, answered, loads, named
 from nnc_func.engine.orders.bounds import bound_at
-from nnc_func.engine.plan import ARENA, NEXT, VARIABLE
+from nnc_func.engine.plan import NEXT, VARIABLE
 from nnc_func.engine.planning.storages import Storages
 
 GIVEN = "recomputing"  # the name of a sequence that comes with a graph in which values are computed again
@@ -65,35 +65,24 @@ def order_problem(work: Storages) -> OrderProblem:
 
     A task that uses nothing stands between what is before the commit section and what is in it, if there is both.
     """
-    alignment, storage = work.alignment, work.storage
-    sizes = [-(-n // alignment) * alignment if k == ARENA else 0 for n, k in zip(work.nbytes, work.kind, strict=True)]
-    producer = [-1] * len(storage)
+    sizes = work.sizes
+    producer = [-1] * len(work.storage)
     needs: list[Sequence[int]] = []
-    uses: list[Sequence[int]] = []
+    uses = work.uses
     overwrites: dict[int, Any] = {}
     section = _Section(work) if work.commit < len(work.instructions) else None
     bounded = section is not None and work.commit > 0
-    for at, (_, _, operands, results, scratch, _) in enumerate(work.instructions):
+    if bounded:
+        uses = [*uses[: work.commit], (), *uses[work.commit :]]
+    for at, (_, _, operands, results, _, _) in enumerate(work.instructions):
         if section is not None and at == work.commit and bounded:
             needs.append(section.start(needs))
-            uses.append(())
         task = len(needs)
-        needed: dict[int, None] = {}
-        used: dict[int, None] = {}
-        for slot in operands:
-            if producer[slot] >= 0:
-                needed[producer[slot]] = None
-            if sizes[storage[slot]]:
-                used[storage[slot]] = None
+        needed = dict.fromkeys([producer[slot] for slot in operands])
+        needed.pop(-1, None)
         for slot in results:
             producer[slot] = task
-            if sizes[storage[slot]]:
-                used[storage[slot]] = None
-        for _, s in scratch:
-            if sizes[s]:
-                used[s] = None
         needs.append([*needed] if section is None else section.needs(task, needed, operands, results))
-        uses.append([*used])
         if work.overwritable[at]:
             pairs = [(made, [s for s in homes if sizes[s]]) for made, homes, _ in work.overwritable[at] if sizes[made]]
             if pairs:

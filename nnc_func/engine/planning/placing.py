@@ -32,7 +32,11 @@ from nnc_func.graph.node import Node
 
 def placed(work: Storages, allocator: Allocator, alignment: int) -> tuple[Plan, dict[Node, int]]:
     """Offsets for the arena's storages, and everything as data."""
-    roots = [work.root(s) for s in range(len(work.kind))]
+    roots = [*work.merged]
+    for s, other in enumerate(roots):
+        while other != work.merged[other]:
+            other = work.merged[other]
+        roots[s] = other
     arenas: dict[Place, list[int]] = {None: []}
     for s in range(len(work.kind)):
         if roots[s] == s and work.kind[s] == ARENA:

@@ -7,6 +7,7 @@ leaves every variable as it was; an update that cannot be written in place gets 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from typing import Any
 
 from nnc_func.engine.allocators.base import Allocator
@@ -14,6 +15,7 @@ from nnc_func.engine.orders.base import Order, named
 from nnc_func.engine.plan import DONATED, LENT, Plan
 from nnc_func.engine.planning.committing import Arrangement, Kernels, long, short
 from nnc_func.engine.planning.kernel_table import NO_TABLE, KernelTable, kernels_of
+from nnc_func.engine.planning.layouts import Layouts
 from nnc_func.engine.planning.ordering import arrange
 from nnc_func.engine.planning.placing import placed
 from nnc_func.engine.planning.retaining import pin
@@ -25,22 +27,13 @@ from nnc_func.engine.planning.sharing import (
     least,
     lend,
     lifetimes,
-    overwritable,
-    peak,
     reuse,
     share,
-    unfinished,
-    unfinished_peak,
 )
 from nnc_func.engine.planning.storages import Storages
 from nnc_func.engine.planning.streams import scheduled
-from nnc_func.engine.planning.windows import NO_WINDOWS, Windows, windows
 from nnc_func.graph.graph import ComputationGraph
 from nnc_func.graph.node import Node, topological
-
-DEARER = 1.25  # parts are copied after all where computing them in place would raise the peak by more than this
-TRIES = 3  # times that wholes are looked for whose parts are copied after all
-
 
 def planned(
     graph: ComputationGraph,
@@ -107,62 +100,40 @@ def arranged(
     DeviceError
         An operator has no kernel on the device.
     """
-    kernels, recorded = kernels_of(graph, device, table)
-    is_fixed = sequence is not None
-    sequence = [n for n in (topological(graph.roots) if sequence is None else sequence) if n in kernels]
-
-    def laid_out(arranged: Arrangement, parts: Windows) -> Storages:
-        work = Storages(graph, kernels, parts, recorded, donated)
-        work.alignment = alignment
-        work.define_leaves()
-        for node in arranged.sequence[: arranged.early]:
-            work.define(node)
-        work.commit = len(work.instructions)
-        for node in arranged.sequence[arranged.early :]:
-            work.define(node)
-        _shared(work, () if is_fixed else orders, scheduler, streams, retain)
-        return work
-
-    def laid(arranged: Arrangement) -> Storages:
-        if retain is not None:  # a value that is kept lies alone
-            return laid_out(arranged, NO_WINDOWS)
-        apart: set[Node] = set()  # what is put together of copies
-        parts = windows(graph, arranged.sequence, kernels, apart, arranged.contiguous)
-        work = laid_out(arranged, parts)
-        for _ in range(TRIES if parts.of else 0):  # a whole's memory is taken from its first part on
-            most = peak(work)
-            dear = unfinished(work) if most > DEARER * (most - unfinished_peak(work)) else set()
-            if not dear:
-                break
-            other = laid_out(arranged, windows(graph, arranged.sequence, kernels, apart | dear, arranged.contiguous))
-            if most <= DEARER * peak(other):
-                break
-            work, apart = other, apart | dear
-        return work
-
+    kernels, recorded, alike = kernels_of(graph, device, table)
+    shared = partial(
+        _shared, orders=() if sequence is not None else orders, scheduler=scheduler, streams=streams, retain=retain
+    )
+    storages = partial(Storages, graph, kernels, recorded=recorded, donated=donated, alike=alike)
+    layouts = Layouts(graph, kernels, storages, alignment, retain, shared)
+    nodes = [n for n in (topological(graph.roots) if sequence is None else sequence) if n in kernels]
     if checked or careless or retain is not None:
-        work = laid(Arrangement(sequence, 0 if careless else len(sequence)))
-    else:
-        work = _committing(laid, graph, kernels, sequence)
-    return work
+        return layouts.laid(Arrangement(nodes, 0 if careless else len(nodes)))
+    return _committing(layouts, kernels, nodes)
 
 
-def _committing(
-    laid: Callable[[Arrangement], Storages], graph: ComputationGraph, kernels: Kernels, sequence: list[Node]
-) -> Storages:
-    """With the shortest commit section; or with a longer one, where that spares more than a tenth of the bytes."""
-    work = laid(short(graph, kernels, sequence))
-    if not graph.updates:
-        return work
-    best = footprint(work)
-    enough = TOLERATED * least(work)
-    for arranged in long(kernels, sequence) if best > enough else ():
-        longer = laid(arranged)
-        most = footprint(longer)
-        if best > TOLERATED * most:
-            best, work = most, longer
-        if best <= enough:
+def _committing(layouts: Layouts, kernels: Kernels, sequence: list[Node]) -> Storages:
+    """With the shortest commit section; or with a longer one, where that spares more than a tenth of the bytes.
+
+    What cannot be as good is not laid out: an update that is done before the section takes a fresh array.
+    """
+    brief = short(layouts.graph, kernels, sequence)
+    if not layouts.graph.updates:
+        return layouts.laid(brief)
+    longer = long(kernels, sequence)
+    fresh, floor = layouts.bounds(brief)
+    work = layouts.laid(longer[0]) if longer and floor else None
+    enough = 0.0
+    if work is None or fresh + floor <= TOLERATED * footprint(work):
+        work = layouts.laid(brief)
+        enough = TOLERATED * least(work)
+    for arranged in longer:
+        best = footprint(work)
+        if best <= enough or best <= TOLERATED * max(floor, best - arranged.spares):
             break
+        other = layouts.laid(arranged)
+        if best > TOLERATED * footprint(other):
+            work = other
     begin(work)
     return work
 
@@ -170,17 +141,13 @@ def _committing(
 def _shared(
     work: Storages, orders: Sequence[Order | str], scheduler: Scheduler, streams: int, retain: str | None
 ) -> None:
-    """Outputs, the order, streams, lifetimes, and who takes over whose memory."""
+    """The order, streams, lifetimes, and who takes over whose memory."""
     if retain is not None:  # on one stream: what runs is another part of the plan each time
-        work.show_outputs()
-        work.overwritable = overwritable(work)
         arrange(work, orders)
         lifetimes(work)
         pin(work, retain)
         share(work)
         return
-    work.finish_outputs()
-    work.overwritable = overwritable(work)
     arrange(work, orders)
     work.streams = scheduled(work, scheduler, streams)
     lifetimes(work)

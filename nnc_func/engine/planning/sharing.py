@@ -12,28 +12,25 @@ from nnc_func.engine.planning.storages import FOREVER, Overwriting, Storages
 from nnc_func.facets.kernels import overwritten
 from nnc_func.graph.node import Node
 
+OWN = (ARENA, DONATED, VARIABLE)  # kinds of memory that a result may be written over
 TOLERATED = 1.1  # so many times the bytes of a plan with a long commit section one with the shortest may need
 
 
 def lifetimes(work: Storages) -> None:
     """First and last use of every storage, views counted for their base; with streams, every use."""
-    if work.streams is not None:
-        work.users = [[] for _ in work.kind]
-        for t, (_, _, operands, results, scratch, _) in enumerate(work.instructions):
-            for s in {*(work.storage[slot] for slot in (*operands, *results)), *(s for _, s in scratch)}:
-                work.users[s].append(t)
-    first, last, storage = work.first, work.last, work.storage
-    for t, (_, _, operands, results, scratch, _) in enumerate(work.instructions):
-        for slot in operands:
-            last[storage[slot]] = t
-        for slot in results:
-            s = storage[slot]
+    count = len(work.kind)
+    first, last = [FOREVER] * count, [-1] * count
+    work.first, work.last, work.merged = first, last, [*range(count)]
+    for t, used in enumerate(work.touched):
+        for s in used:
+            last[s] = t
             if first[s] == FOREVER:
                 first[s] = t
-            if last[s] < t:
-                last[s] = t
-        for _, s in scratch:
-            first[s] = last[s] = t
+    if work.streams is not None:
+        work.users = [[] for _ in work.kind]
+        for t, used in enumerate(work.touched):
+            for s in used:
+                work.users[s].append(t)
     end = len(work.instructions)
     for s, kind in enumerate(work.kind):
         if kind in (OUTPUT, NEXT):
@@ -69,34 +66,40 @@ def _variable(work: Storages, at: int) -> int:
 def overwritable(work: Storages) -> list[tuple[Overwriting, ...]]:
     """For each instruction what it may write over, wherever it is in the order, if nothing else wants that any more."""
     found: list[tuple[Overwriting, ...]] = []
-    for node, kernel, operands, results, _, view in work.instructions:
-        if view or not kernel.overwrites:
+    storage, whole, kind, nbytes, avals = work.storage, work.whole, work.kind, work.nbytes, work.avals
+    for node, kernel, operands, results, _, _ in work.instructions:
+        if kernel is None or not kernel.overwrites:
             found.append(())
             continue
-        every = overwritten(kernel, len(operands), node.items, len(results))
+        homes = [storage[o] for o in operands]
         pairs = []
-        for result, allowed in zip(results, every, strict=True):
-            if work.whole[result] and work.kind[work.storage[result]] != OUTPUT:
-                slots = [operands[i] for i in allowed if _fits(work, operands, operands[i], result, allowed)]
-                if slots:
-                    pairs.append((work.storage[result], [work.storage[slot] for slot in slots], slots))
+        for result, allowed in zip(
+            results, overwritten(kernel, len(operands), node.items, len(results)), strict=True
+        ):
+            made = storage[result]
+            if not whole[result] or kind[made] == OUTPUT:
+                continue
+            size, aval = nbytes[made], avals[result]
+            fit = [
+                i
+                for i in allowed
+                if nbytes[homes[i]] == size
+                and whole[operands[i]]
+                and kind[homes[i]] in OWN
+                and avals[operands[i]] == aval
+                and (homes.count(homes[i]) == 1 or _same_elements(work, operands, operands[i], allowed))
+            ]
+            if fit:
+                pairs.append((made, [homes[i] for i in fit], [operands[i] for i in fit]))
         found.append(tuple(pairs))
     return found
 
 
-def _fits(work: Storages, operands: Sequence[int], slot: int, result: int, allowed: Collection[int]) -> bool:
-    """Whether a result has the form of an operand that is memory of the plan's own, which nothing else there shows."""
-    storage = work.storage[slot]
-    if (
-        not work.whole[slot]
-        or work.avals[slot] != work.avals[result]
-        or work.nbytes[storage] != work.nbytes[work.storage[result]]
-        or work.kind[storage] not in (ARENA, DONATED, VARIABLE)
-    ):
-        return False
-    # the same memory at another position must be the same elements, and overwriting it there allowed too
+def _same_elements(work: Storages, operands: Sequence[int], slot: int, allowed: Collection[int]) -> bool:
+    """Whether memory that several operands show is the same elements in each, and overwriting it is allowed there."""
+    storage, shape = work.storage[slot], work.avals[slot].shape
     return all(
-        work.storage[o] != storage or (i in allowed and work.whole[o] and work.avals[o].shape == work.avals[slot].shape)
+        work.storage[o] != storage or (i in allowed and work.whole[o] and work.avals[o].shape == shape)
         for i, o in enumerate(operands)
     )
 
@@ -185,7 +188,7 @@ def reuse(work: Storages) -> None:
 def peak(work: Storages) -> int:
     """The most bytes of the arena alive at one time."""
     if work.peak is None:
-        work.peak = max(_loads(work, _alive(work)))
+        work.peak, _ = busiest(work)
     return work.peak
 
 
@@ -196,8 +199,7 @@ def unfinished_peak(work: Storages) -> int:
 
 def unfinished(work: Storages) -> set[Node]:
     """The wholes of which a part is there, but not all, when the most bytes are alive."""
-    loads = _loads(work, _alive(work))
-    at = loads.index(max(loads))
+    _, at = busiest(work)
     return {n for n, s in work.assembled.items() if work.kind[s] == ARENA and work.first[s] <= at < work.finished[s]}
 
 
@@ -216,6 +218,34 @@ def least(work: Storages) -> int:
     passing = {s: last for s, last in alive.items() if not first[s] < commit <= last}
     most = peak(work) - sum(work.nbytes[s] + work.alignment for s in alive if s not in passing)
     return most if TOLERATED * most >= footprint(work) else max(_loads(work, passing))
+
+
+def busiest(work: Storages) -> tuple[int, int]:
+    """The most bytes of the arena alive at one time, and the first instruction where they are."""
+    loads = _loads(work, _alive(work))
+    most = max(loads)
+    return most, loads.index(most)
+
+
+def least_at(work: Storages, at: int) -> int:
+    """The least bytes that are alive while an instruction runs, in any order and with any commit section.
+
+    They are what it uses, and what one before it in any order uses as well as one behind it. As
+    `orders.bounds.bound_at`, but without what a section adds.
+    """
+    rows, uses = work.instructions, work.uses
+    operands, begun = set(rows[at][2]), set(uses[at])
+    for t in range(at - 1, -1, -1):
+        if not operands.isdisjoint(rows[t][3]):
+            operands.update(rows[t][2])
+            begun.update(uses[t])
+    results, wanted = set(rows[at][3]), set()
+    for t in range(at + 1, len(rows)):
+        if not results.isdisjoint(rows[t][2]):
+            results.update(rows[t][3])
+            wanted.update(uses[t])
+    alive = sum([work.sizes[s] for s in (begun & wanted).union(uses[at])])
+    return alive - sum([work.sizes[made] for made, homes, _ in work.overwritable[at] if not wanted.issuperset(homes)])
 
 
 def _alive(work: Storages) -> dict[int, int]:

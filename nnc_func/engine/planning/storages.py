@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from copy import copy
+from types import MappingProxyType
 from typing import Any
 
 from nnc_func.aval import Aval
@@ -19,6 +21,8 @@ from nnc_func.graph.node import Node, Value
 from nnc_func.graph.ops.memory import after
 
 FOREVER = 1 << 60
+ROW_MAJOR = (0, None)  # from the start of a storage on, without gaps
+NOBODY: Mapping[Node, Node] = MappingProxyType({})
 Overwriting = tuple[int, list[int], list[int]]  # a storage that is made, and those it may take over, by whose slots
 
 
@@ -32,6 +36,7 @@ class Storages:
         windows: Windows,
         recorded: Collection[Node] = (),
         donated: Collection[int] = (),
+        alike: Mapping[Node, Node] = NOBODY,
     ) -> None:
         self.graph = graph
         self.kernels = kernels
@@ -41,7 +46,8 @@ class Storages:
         self.assembled: dict[Node, int] = {}  # root of windows -> its storage
         self.finished: dict[int, int] = {}  # storage of such a root -> the instruction after which it is whole
         self.commit = 0
-        self.memo: dict[Any, Kernel] = {}
+        self.alike = alike  # applications, and earlier ones of the same form
+        self.scratch: dict[Node, list[Aval]] = {}  # what a kernel needs besides, of the first of each form
         self.slot_of: dict[Value, int] = {}
         self.avals: list[Aval] = []
         self.storage: list[int] = []  # slot -> storage
@@ -49,7 +55,7 @@ class Storages:
         self.plain: list[bool] = []  # slot lies row-major, without gaps
         self.lies: list[tuple[int, tuple[int, ...] | None]] = []  # offset and strides in its storage, in bytes
         self.views: list[bool] = []
-        self.kind: list[str] = []  # storage -> kind, source, bytes, first and last use
+        self.kind: list[str] = []  # storage -> kind, source, bytes, place; then first and last use
         self.source: list[int] = []
         self.nbytes: list[int] = []
         self.place: list[Place] = []
@@ -57,6 +63,11 @@ class Storages:
         self.last: list[int] = []
         self.merged: list[int] = []  # storage -> the storage whose memory it took over, or itself
         self.instructions: list[tuple[Any, ...]] = []
+        self.sequence: Sequence[Node] = ()  # the nodes as they were defined
+        self.ends: list[int] = []  # how many instructions there are up to each of them
+        self.touched: list[Sequence[int]] = []  # for each instruction the storages that it uses
+        self.uses: list[Sequence[int]] = []  # those of them that lie in the arena, and have bytes there
+        self.sizes: list[int] = []  # storage -> its bytes in the arena, as they are aligned
         self.overwritable: list[tuple[Overwriting, ...]] = []  # for each instruction
         self.streams: Streams | None = None  # who runs before whom, where not all is one after another
         self.users: list[list[int]] = []  # storage -> the instructions that use it, and what took over its memory
@@ -79,9 +90,6 @@ class Storages:
         self.source.append(source)
         self.nbytes.append(aval.nbytes)
         self.place.append(aval.place)
-        self.first.append(FOREVER)
-        self.last.append(-1)
-        self.merged.append(len(self.merged))
         return len(self.kind) - 1
 
     def _slot(self, aval: Aval, storage: int, whole: bool, view: bool = False, plain: bool | None = None) -> int:
@@ -90,7 +98,7 @@ class Storages:
         self.whole.append(whole)
         self.plain.append(whole and aval.layout is None if plain is None else plain)
         self.views.append(view)
-        self.lies.append((0, None if view else aval.strides))
+        self.lies.append(ROW_MAJOR if view or aval.layout is None else (0, aval.strides))
         return len(self.avals) - 1
 
     def _window(self, aval: Aval, window: Window) -> int:
@@ -158,10 +166,18 @@ class Storages:
             self.slot_of[value] = slot
         scratch: tuple[Any, ...] = ()
         if kernel.scratch is not None:
-            wanted = kernel.scratch(tuple([a.aval for a in node.args]), **dict(node.items))
-            needed = [Aval(s, d, None, results[0].aval.place) for s, d in wanted]
-            scratch = tuple([(aval, self._storage(ARENA, aval)) for aval in needed])
+            scratch = tuple([(aval, self._storage(ARENA, aval)) for aval in self._scratch_of(node, kernel)])
         self.instructions.append((node, kernel, operands, slots, scratch, False))
+
+    def _scratch_of(self, node: Node, kernel: Kernel) -> list[Aval]:
+        """What its kernel needs besides operands and results."""
+        first = self.alike.get(node, node)
+        found = self.scratch.get(first)
+        if found is None:
+            assert kernel.scratch is not None
+            wanted = kernel.scratch(tuple([a.aval for a in node.args]), **dict(node.items))
+            found = self.scratch[first] = [Aval(s, d, None, node.avals[0].place) for s, d in wanted]
+        return found
 
     def _shows(self, node: Node, operands: tuple[int, ...]) -> bool:
         """Make its results views of an operand, unless they are to be copied: at once if so one by one later."""
@@ -208,7 +224,7 @@ class Storages:
         return made
 
     def finish_outputs(self) -> None:
-        """Outputs and updates get buffers of their own; what is a leaf, a view or wanted twice is copied."""
+        """Outputs and updates get buffers of their own; what is a leaf, a view or wanted twice is copied at the end."""
         taken: set[int] = set()
         wanted: list[tuple[Value, str, int, int]] = [(v, OUTPUT, i, -1) for i, v in enumerate(self.graph.outputs)]
         for i, (variable, value) in enumerate(self.graph.updates):
@@ -230,14 +246,7 @@ class Storages:
             else:
                 self.kind[storage], self.source[storage] = NEXT, at
                 self.updates.append((at, slot))
-        # copies read what is there before the commit section writes, or what an instruction has just made
-        made = {s for ins in self.instructions[self.commit :] for s in ins[3]}
-        early = [c for c in copies if c[2][0] not in made]
-        late = [c for c in copies if c[2][0] in made]
-        self.instructions[self.commit : self.commit] = early
-        self.finished = {s: t + len(early) * (t >= self.commit) for s, t in self.finished.items()}
-        self.commit += len(early)
-        self.instructions.extend(late)
+        self.instructions += copies
 
     def show_outputs(self) -> None:
         """Outputs and updates are where they are made: what runs the plan copies them."""
@@ -245,12 +254,66 @@ class Storages:
         self.updates = [(self.variable_at[v], self.slot_of[u]) for v, u in self.graph.updates]
         self.updated = set()  # nothing is written over a variable
 
+    def define_all(self, sequence: Sequence[Node]) -> None:
+        """Slots and instructions of these nodes, operands first, and of the leaves."""
+        self.sequence = sequence
+        self.define_leaves()
+        for node in sequence:
+            self.define(node)
+            self.ends.append(len(self.instructions))
+
+    def look_up(self) -> None:
+        """Find which storages each instruction uses, once that there are all of them."""
+        storage, alignment = self.storage, self.alignment
+        for _, _, operands, results, scratch, _ in self.instructions:
+            used = dict.fromkeys([storage[slot] for slot in (*operands, *results)])
+            if scratch:
+                used.update(dict.fromkeys([s for _, s in scratch]))
+            self.touched.append([*used])
+        self.sizes = sizes = [
+            -(-n // alignment) * alignment if k == ARENA else 0 for n, k in zip(self.nbytes, self.kind, strict=True)
+        ]
+        self.uses = [[s for s in used if sizes[s]] for used in self.touched]
+
+    def arranged(self, sequence: Sequence[Node], early: int) -> Storages:
+        """One of its own, with the instructions in the order of the nodes, of which so many precede the commit section.
+
+        Copies for outputs come behind the instructions that are before the section, or behind it where they are of what
+        is made there: they read what is there before variables are written.
+        """
+        made = copy(self)
+        made.kind, made.source, made.updated = [*self.kind], [*self.source], {*self.updated}
+        count = self.ends[-1] if self.ends else 0
+        if sequence is self.sequence:
+            made.commit = self.ends[early - 1] if early else 0
+            order = [*range(count)]
+        else:
+            starts = dict(zip(self.sequence, [0, *self.ends], strict=False))
+            stops = dict(zip(self.sequence, self.ends, strict=True))
+            order = [t for node in sequence[:early] for t in range(starts[node], stops[node])]
+            made.commit = len(order)
+            order += [t for node in sequence[early:] for t in range(starts[node], stops[node])]
+        copies = range(count, len(self.instructions))
+        late: set[int] = set()
+        if copies:
+            in_section = {slot for t in order[made.commit :] for slot in self.instructions[t][3]}
+            late = {t for t in copies if self.instructions[t][2][0] in in_section}
+        order[made.commit : made.commit] = soon = [t for t in copies if t not in late]
+        made.commit += len(soon)
+        order += sorted(late)
+        if order != [*range(len(order))]:
+            made.reorder(order)
+        return made
+
     def reorder(self, order: Sequence[int]) -> None:
         """Put the instructions in that order of their positions; the commit section still starts at as many."""
-        at = {before: after for after, before in enumerate(order)}
         self.instructions = [self.instructions[t] for t in order]
+        self.touched = [self.touched[t] for t in order]
+        self.uses = [self.uses[t] for t in order]
         self.overwritable = [self.overwritable[t] for t in order]
-        self.finished = {s: at[t] for s, t in self.finished.items()}
+        if self.finished:
+            at = {before: after for after, before in enumerate(order)}
+            self.finished = {s: at[t] for s, t in self.finished.items()}
 
     def root(self, storage: int) -> int:
         """The storage whose memory it took over, at the end."""
