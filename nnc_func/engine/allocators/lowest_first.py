@@ -49,7 +49,7 @@ class LowestFirst:
         if not descents.is_possible:  # more bytes than a rank leaves room for
             return GreedyBySize()(problem)
         ranks = static_ranks(descents.problem, self.orders)
-        together = 1 < len(ranks) and len(some) <= SMALL
+        together = len(ranks) > 1 and len(some) <= SMALL
         found = descents.together(ranks) if together else np.array([descents.one(rank) for rank in ranks])
         best = found[tops(descents.sizes, found).argmin()]
         return whole(problem, some, best * descents.unit)

@@ -35,6 +35,7 @@ from nnc_func.engine.planning.streams import scheduled
 from nnc_func.graph.graph import ComputationGraph
 from nnc_func.graph.node import Node, topological
 
+
 def planned(
     graph: ComputationGraph,
     device: Any,
@@ -120,13 +121,14 @@ def _committing(layouts: Layouts, kernels: Kernels, sequence: list[Node]) -> Sto
     brief = short(layouts.graph, kernels, sequence)
     if not layouts.graph.updates:
         return layouts.laid(brief)
-    longer = long(kernels, sequence)
     fresh, floor = layouts.bounds(brief)
-    work = layouts.laid(longer[0]) if longer and floor else None
+    longer = long(kernels, sequence) if floor else []
+    work = layouts.laid(longer[0]) if longer else None
     enough = 0.0
     if work is None or fresh + floor <= TOLERATED * footprint(work):
         work = layouts.laid(brief)
         enough = TOLERATED * least(work)
+        longer = longer or (long(kernels, sequence) if footprint(work) > enough else [])
     for arranged in longer:
         best = footprint(work)
         if best <= enough or best <= TOLERATED * max(floor, best - arranged.spares):

@@ -73,9 +73,7 @@ def overwritable(work: Storages) -> list[tuple[Overwriting, ...]]:
             continue
         homes = [storage[o] for o in operands]
         pairs = []
-        for result, allowed in zip(
-            results, overwritten(kernel, len(operands), node.items, len(results)), strict=True
-        ):
+        for result, allowed in zip(results, overwritten(kernel, len(operands), node.items, len(results)), strict=True):
             made = storage[result]
             if not whole[result] or kind[made] == OUTPUT:
                 continue
@@ -234,12 +232,14 @@ def least_at(work: Storages, at: int) -> int:
     `orders.bounds.bound_at`, but without what a section adds.
     """
     rows, uses = work.instructions, work.uses
-    operands, begun = set(rows[at][2]), set(uses[at])
+    operands: set[int] = set(rows[at][2])
+    begun: set[int] = set(uses[at])
     for t in range(at - 1, -1, -1):
         if not operands.isdisjoint(rows[t][3]):
             operands.update(rows[t][2])
             begun.update(uses[t])
-    results, wanted = set(rows[at][3]), set()
+    results: set[int] = set(rows[at][3])
+    wanted: set[int] = set()
     for t in range(at + 1, len(rows)):
         if not results.isdisjoint(rows[t][2]):
             results.update(rows[t][3])

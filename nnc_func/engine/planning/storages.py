@@ -126,7 +126,8 @@ class Storages:
         self.constant_values: list[Any] = []
         for node in (*self.graph.inputs, *self.graph.nodes):
             if (
-                node.op not in leaves.LEAVES
+                node.args
+                or node.op not in leaves.LEAVES
                 or node in self.slot_of
                 or (node.results[:1] and node.results[0] in self.slot_of)
             ):
