@@ -20,13 +20,16 @@ from optimise import plain, seconds
 import nnc_func as nnc
 from nnc_func import models
 from nnc_func.engine.collecting import uncollected
-from nnc_func.engine.planning import placing, planner
+from nnc_func.engine.planning import layouts, placing, planner
 
-ROUNDS = 5
+ROUNDS = 3
 PARTS = {
     "kernels": [(planner, "kernels_of")],
     "ordering": [(planner, "arrange")],
-    "sharing": [(planner, n) for n in ("overwritable", "lifetimes", "share", "lend", "reuse", "footprint", "least")],
+    "sharing": [
+        *((planner, name) for name in ("lifetimes", "share", "lend", "reuse", "footprint", "least")),
+        (layouts, "overwritable"),
+    ],
     "allocation": [(placing, "answered")],
     "as data": [(planner, "placed")],  # without allocation
 }
