@@ -21,13 +21,16 @@ from nnc_func.engine.orders import (
     SEARCHES,
     Exact,
     LocalSearch,
+    MinimumCut,
     OrderProblem,
     Portfolio,
     bound_at,
+    cut_bound,
     loads,
     lower_bound,
     simulated_peak,
 )
+from nnc_func.engine.orders.arranging import arranged
 from nnc_func.engine.orders.base import answered
 from nnc_func.engine.orders.segments import coarsened, condensed, cuts, expanded, segments
 from nnc_func.engine.orders.spans import Span
@@ -153,6 +156,36 @@ def test_the_lower_bound_is_that_of_one_of_the_tasks_and_each_is_met_in_every_or
         order = ORDERS[name](problem)
         for task, load in zip(order, loads(problem, order), strict=True):
             assert bounds[task] <= load
+
+
+@given(problems(7))
+@settings(max_examples=20, deadline=None)
+def test_a_minimum_cut_is_the_least_that_is_alive_while_a_task_runs(problem: OrderProblem) -> None:
+    plain = OrderProblem(problem.needs, problem.uses, problem.sizes, problem.lasting)
+    for each in (plain, problem):
+        least = [1 << 60] * len(each)
+        for order in every_order(each):
+            for task, load in zip(order, loads(each, order), strict=True):
+                least[task] = min(least[task], load)
+        bounds = [cut_bound(each, task) for task in range(len(each))]
+        assert bounds == least if each is plain else all(b <= n for b, n in zip(bounds, least, strict=True))
+
+
+@given(problems(40))
+@settings(max_examples=15, deadline=None)
+def test_dividing_at_minimum_cuts_makes_no_order_worse(problem: OrderProblem) -> None:
+    for name in ("as_written", "breadth_first"):
+        start = ORDERS[name](problem)
+        found = answered(lambda _, start=start: MinimumCut().improved(problem, start), problem)
+        assert simulated_peak(problem, found) <= simulated_peak(problem, start)
+
+
+def test_without_scipy_nothing_is_divided(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = OrderProblem(COUNTEREXAMPLE, USES, [1, 3, 1, 1, 1, 2, 0])
+    monkeypatch.setitem(sys.modules, "scipy.sparse", None)
+    assert MinimumCut().improved(problem, range(7)) == [*range(7)]
+    assert cut_bound(problem, 3) == 0
+    assert Portfolio().solved(problem).is_optimal
 
 
 def over_antichains(problem: OrderProblem, most: int = 1_000) -> int | None:
@@ -281,7 +314,7 @@ def test_a_span_is_rearranged_as_if_it_were_alone(problem: OrderProblem, data: s
     end = data.draw(st.integers(start, len(order)))
     span = Span(problem, order[:start], order[start:end], order[end:])
     now = max([*loads(problem, order)][start:end], default=0)
-    found = span.arranged(now + 1, 10_000)
+    found = arranged(span, now + 1, 10_000)
     assert found.is_complete
     if found.tasks is not None:
         better = [*order[:start], *found.tasks, *order[end:]]

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 
 import nnc_func as nnc
 from nnc_func import models
-from nnc_func.engine.orders import DEFAULT, Portfolio
+from nnc_func.engine.orders import DEFAULT, ORDERS, Portfolio, simulated_peak
 from nnc_func.testing.program import Program
 from nnc_func.testing.programs import programs
 from nnc_func.tree import flatten
@@ -55,6 +55,20 @@ def test_the_orders_that_are_tried_by_default_take_no_more_than_depth_first(name
             taken[orders] = (plan.max_load, plan.arena_bytes)
         assert taken[DEFAULT][0] <= taken[("depth_first",)][0]
         assert taken[DEFAULT][1] <= taken[("depth_first",)][1]
+
+
+@pytest.mark.parametrize("name", ["lenet-5", "mnist"])
+def test_the_simulated_peak_is_the_plans_and_next_values_take_the_same_in_any_order(name: str) -> None:
+    """A next value lies in its variable's memory, or in memory of its own beside the arena: it counts in no order."""
+    beside = set()
+    for order in ("depth_first", "breadth_first", "list_scheduling", "minimum_cut"):
+        stack = nnc.lazy(nnc.Null())
+        stack = stack.swap(engine=stack.engine.with_orders(order))
+        graph = models.get(name).reduced().make(stack, 1, True, seed=None)
+        plan, problem = stack.engine.compile(graph).plan, stack.engine.order_problem(graph)
+        assert plan.max_load == simulated_peak(problem, ORDERS[order](problem))
+        beside.add(sum(b.nbytes for b in plan.buffers if b.kind == "next"))
+    assert len(beside) == 1
 
 
 @given(programs())

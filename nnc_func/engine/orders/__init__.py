@@ -2,7 +2,7 @@
 
 ``ORDERS`` has them by name; a module is imported when its order is asked for. ``DEFAULT`` are those that an
 engine tries: they take microseconds a buffer. ``SEARCHES`` names those that take time of their own: `Exact`,
-`LocalSearch` and `Portfolio`, whose budgets are their attributes.
+`LocalSearch`, `MinimumCut` and `Portfolio`, whose budgets are their attributes.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from nnc_func.deferred import Registry, deferred
 from nnc_func.engine.orders.base import Order, OrderProblem, loads, simulated_peak
 
 DEFAULT = ("depth_first", "list_scheduling")  # what an engine tries
-SEARCHES = ("exact", "local_search", "portfolio")
-_CLASSES = {"exact": "Exact", "local_search": "LocalSearch", "portfolio": "Portfolio"}
+SEARCHES = ("exact", "local_search", "minimum_cut", "portfolio")
+_CLASSES = {"exact": "Exact", "local_search": "LocalSearch", "minimum_cut": "MinimumCut", "portfolio": "Portfolio"}
 _NAMES = (
     "depth_first", "as_written", "breadth_first", "by_predecessors", "by_size", "by_users", "post_order",
     "sethi_ullman", "list_scheduling", "least_peak", *SEARCHES,
@@ -27,15 +27,18 @@ if TYPE_CHECKING:
     from nnc_func.engine.orders.bounds import bound_at, lower_bound
     from nnc_func.engine.orders.exact import Exact, Solution
     from nnc_func.engine.orders.local_search import LocalSearch
+    from nnc_func.engine.orders.minimum_cut import MinimumCut, cut_bound
     from nnc_func.engine.orders.portfolio import Portfolio
 else:
     _shown = {each: f"{__name__}.{module}" for module, each in _CLASSES.items()}
     __getattr__, __dir__ = deferred(
         __name__,
-        _shown | {"Solution": f"{__name__}.exact"} | dict.fromkeys(("bound_at", "lower_bound"), f"{__name__}.bounds"),
+        _shown
+        | {"Solution": f"{__name__}.exact", "cut_bound": f"{__name__}.minimum_cut"}
+        | dict.fromkeys(("bound_at", "lower_bound"), f"{__name__}.bounds"),
     )
 
 __all__ = [
-    "DEFAULT", "ORDERS", "SEARCHES", "Exact", "LocalSearch", "Order", "OrderProblem", "Portfolio", "Solution",
-    "bound_at", "loads", "lower_bound", "simulated_peak",
+    "DEFAULT", "ORDERS", "SEARCHES", "Exact", "LocalSearch", "MinimumCut", "Order", "OrderProblem", "Portfolio",
+    "Solution", "bound_at", "cut_bound", "loads", "lower_bound", "simulated_peak",
 ]  # fmt: skip

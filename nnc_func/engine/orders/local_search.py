@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from attrs import frozen
 
+from nnc_func.engine.orders.arranging import arranged
 from nnc_func.engine.orders.base import OrderProblem, loads, simulated_peak
 from nnc_func.engine.orders.exact import FIRST
 from nnc_func.engine.orders.segments import condensed, expanded
@@ -122,7 +123,7 @@ class _Walk:
         start = max(0, at - self.draw.randrange(WIDTH))
         end = min(len(self.order), start + WIDTH)
         span = Span(self.problem, self.order[:start], self.order[start:end], self.order[end:])
-        found = span.arranged(max(self.high[start:end]), STATES)
+        found = arranged(span, max(self.high[start:end]), STATES)
         if found.tasks is not None:
             self._keep([*self.order[:start], *found.tasks, *self.order[end:]])
 
