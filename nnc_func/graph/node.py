@@ -259,6 +259,9 @@ class InternTable:
     def result(self, node: Node, index: int) -> Result:
         """The value of that result: the same object while it lives."""
         key = (id(node), index)
+        found = self._results.get(key)
+        if found is not None and found.node is node:
+            return found
         with self._lock:  # two threads must not make two of one result: plans tell values apart by identity
             found = self._results.get(key)
             if found is None or found.node is not node:

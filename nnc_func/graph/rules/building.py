@@ -26,31 +26,31 @@ class Seen:
     ----------
     order
         The nodes, operands first.
-    applied
-        Operators to their applications, in that order.
+    operators
+        Those that are applied.
     users
         ``users(node)``: the nodes that use it, each once.
     place
         ``place(node)``: where it is in the order.
     """
 
-    __slots__ = ("applied", "order", "place", "users")
+    __slots__ = ("_applied", "operators", "order", "place", "users")
 
     def __init__(self, order: list[Node], own: bool) -> None:
         self.order = order
-        self.applied: dict[Op, list[Node]] = {}
-        for node in order:
-            listed = self.applied.get(node.op)
-            if listed is None:
-                self.applied[node.op] = [node]
-            else:
-                listed.append(node)
+        self.operators: set[Op] = {node.op for node in order}
+        self._applied: dict[Op, list[Node]] = {}
         self.place: Callable[[Node], int] = _own_place if own else _places(order).__getitem__
         self.users: Callable[[Node], Collection[Node]] = _own_users if own else _users(order).__getitem__
 
     def of(self, op: Op) -> Sequence[Node]:
-        """The applications of an operator."""
-        return self.applied.get(op, ())
+        """The applications of an operator, in the order of the graph."""
+        if op not in self.operators:
+            return ()
+        found = self._applied.get(op)
+        if found is None:
+            found = self._applied[op] = [node for node in self.order if node.op is op]
+        return found
 
 
 _own_place, _own_users = attrgetter("place"), attrgetter("users")
@@ -129,11 +129,14 @@ class Builder:
     def settled(self, node: Node, args: tuple[Value, ...]) -> Node:
         """The stack's node that is a workspace's on these operands, which are the stack's: that one, or one it has."""
         op = node.op
-        key = (op, op.key(node.items), *map(id, args))
-        found = self.table.get(key) if op.pure else None
+        if not op.pure:
+            node.move(args)
+            return node
+        key = (op, op.key(node.items) if op.compares_bits else node.items, *map(id, args))
+        found = self.table.get(key)
         if found is None:
             node.move(args)
-            found = self.table.kept(key, node) if op.pure else node
+            found = self.table.kept(key, node)
         return found
 
     def inferred(self, op: Op, args: tuple[Value, ...], items: Items) -> tuple[Any, ...]:

@@ -11,8 +11,8 @@ from nnc_func.facets import layouts
 from nnc_func.facets.layouts import NCHW
 from nnc_func.graph.node import Node, Value
 from nnc_func.graph.ops import CATALOGUE as OPS
-from nnc_func.graph.rules.fuse import now
 from nnc_func.graph.rules.rule import ROUNDING, whole_graph
+from nnc_func.graph.rules.substituting import now
 
 INNERMOST = (0, 2, 3, 1)  # images of the format NCHW, channels innermost in memory
 FEW = 4  # convolutions, at least; and one for each relayout, which reads and writes all images

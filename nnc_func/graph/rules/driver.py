@@ -31,8 +31,11 @@ REFUSALS = (ShapeError, DTypeError, OperatorError, PlaceError)
 def heads_of(node: Node) -> Heads:
     """The operators of a node and of its operands, and whether it has two operands that are one value."""
     args = node.args
-    heads = (node.op, *[a.op if type(a) is Node else a.node.op for a in args])
-    return (*heads, TWICE) if len(args) == 2 and args[0] is args[1] else heads
+    if len(args) == 2:
+        a, b = args
+        first = a.op if type(a) is Node else a.node.op
+        return (node.op, first, first, TWICE) if a is b else (node.op, first, b.op if type(b) is Node else b.node.op)
+    return (node.op, *[a.op if type(a) is Node else a.node.op for a in args])
 
 
 class Table:
@@ -158,18 +161,19 @@ class Sweep:
 
     def run(self) -> None:
         """Meet each node once, operands first; and what rules make of it."""
-        table, pending = self.table, self.work.pending
-        found_at, own_at = table.found, table.found_own
+        table, work, pending = self.table, self.work, self.work.pending
+        order = work.order()
         own = table.own_roots if self.own else frozenset()
-        order = self.work.order()
-        if not pending and own is not None and own.isdisjoint(self.builder.seen(order).applied):
+        if not pending and own is not None and own.isdisjoint(self.builder.seen(order).operators):
             return
+        found_at, own_at = table.found, table.found_own
         for node in order if own is None or own else filter(pending.__contains__, order):
             op = node.op
             known = node not in pending
-            if known and own is not None and op not in own:
+            if not known:
+                pending.discard(node)
+            elif own is not None and op not in own:
                 continue
-            pending.discard(node)
             if node.users is None or not op.pure or op.several:
                 continue
             heads = heads_of(node)

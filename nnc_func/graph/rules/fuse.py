@@ -74,9 +74,46 @@ def _gathers(node: Node) -> int:
     return over_blocks(node.op, node.items, node.args[0].aval.ndim)
 
 
-def _shape(node: Node) -> Any:
-    """Of all that is computed with a node."""
-    return node.args[0].shape if is_reduction(node.op) else node.aval.shape
+class Step:
+    """What is the same of all steps of one operator on values of one kind.
+
+    Attributes
+    ----------
+    reduces
+        It is a reduction.
+    readable
+        Other steps of its group may read it.
+    shape
+        Of all that is computed with it.
+    nbytes
+        Of the largest value that it reads or makes.
+    plain
+        All these are row-major.
+    """
+
+    __slots__ = ("nbytes", "plain", "readable", "reduces", "shape")
+
+    def __init__(self, node: Node) -> None:
+        avals = [node.aval, *[a.aval for a in node.args]]
+        self.reduces = is_reduction(node.op)
+        self.readable = not self.reduces or (bool(node.params["keepdims"]) and not _gathers(node))
+        self.shape = avals[self.reduces].shape
+        self.nbytes = max([aval.nbytes for aval in avals])
+        self.plain = all([aval.layout is None for aval in avals])
+
+
+class _Steps:
+    """What is known of the steps of a graph: found once for all that are alike."""
+
+    def __init__(self) -> None:
+        self.known: dict[Any, Step | None] = {}
+
+    def of(self, node: Node) -> Step | None:
+        """A node as a step; None where it cannot be one."""
+        key = (node.op, node.items, id(node.aval), *[id(a.aval) for a in node.args])
+        if key not in self.known:
+            self.known[key] = Step(node) if is_step(node) else None
+        return self.known[key]
 
 
 # --- groups -----------------------------------------------------------------------------------------------
@@ -88,14 +125,14 @@ class Group:
 
     shape: Any
     members: list[Node] = field(factory=list)
-    large: bool = False
+    nbytes: int = 0
     plain: bool = True
 
-    def add(self, node: Node, least: int) -> None:
+    def add(self, node: Node, step: Step) -> None:
         """One member more."""
         self.members.append(node)
-        self.large = self.large or max(node.aval.nbytes, *(a.aval.nbytes for a in node.args)) >= least
-        self.plain = self.plain and node.aval.layout is None and all(a.aval.layout is None for a in node.args)
+        self.nbytes = max(self.nbytes, step.nbytes)
+        self.plain = self.plain and step.plain
 
 
 Unit = Group | Node
@@ -104,23 +141,27 @@ Unit = Group | Node
 class _Grouping:
     """The groups of a graph."""
 
-    def __init__(self, order: list[Node], roots: tuple[Value, ...], seen: Seen, least: int, several: bool) -> None:
-        self.order, self.least, self.several = order, least, several
+    def __init__(self, roots: tuple[Value, ...], seen: Seen, least: int, several: bool) -> None:
+        self.order, self.least, self.several = seen.order, least, several
         self.asked = {r.node for r in roots}
         self.position, self.users = seen.place, seen.users
+        self.steps: dict[Node, Step] = {}
         self.of: dict[Node, Group] = {}
 
-    def made(self) -> dict[Node, Group]:
-        """Node to its group, of those that have more than one member."""
+    def made(self) -> list[Group]:
+        """The groups that are worth it, of more than one member, in the order of the first of these."""
+        step_of = _Steps().of
         for node in reversed(self.order):
-            if is_step(node):
-                self._place(node)
+            if node.args and (step := step_of(node)) is not None:
+                self._place(node, step)
         for node in self.order if self.several else ():
             if node in self.of:
                 self._widen(node)
-        for group in {id(g): g for g in self.of.values() if g.large and len(g.members) > HELD}.values():
-            self._cut(group)
-        return {node: g for node, g in self.of.items() if len(g.members) > 1 and g.large}
+        for group in dict.fromkeys(self.of.values()):
+            if group.nbytes >= self.least and len(group.members) > HELD:
+                self._cut(group)
+        groups = dict.fromkeys(self.of[node] for node in self.order if node in self.of)
+        return [g for g in groups if len(g.members) > 1 and g.nbytes >= self.least]
 
     def _cut(self, group: Group) -> None:
         """Make a group several that hold less."""
@@ -130,45 +171,45 @@ class _Grouping:
             made = Group(group.shape)
             for node in piece:
                 self.of[node] = made
-                made.add(node, self.least)
+                made.add(node, self.steps[node])
 
-    def _place(self, node: Node) -> None:
+    def _place(self, node: Node, step: Step) -> None:
         found = {self.of.get(u) for u in self.users(node)}
         group = found.pop() if len(found) == 1 and node not in self.asked else None
-        if group is None or len(group.members) >= MOST or not self._fits(node, group):
-            if is_reduction(node.op) and not self.several:
+        if group is None or len(group.members) >= MOST or not self._fits(node, step, group):
+            if step.reduces and not self.several:
                 return
-            group = Group(_shape(node))
-        self.of[node] = group
-        group.add(node, self.least)
+            group = Group(step.shape)
+        self.of[node], self.steps[node] = group, step
+        group.add(node, step)
 
-    def _fits(self, node: Node, group: Group) -> bool:
-        if is_reduction(node.op):
-            return self.several and _is_readable(node) and _shape(node) == group.shape and group.plain
-        if node.aval.shape == group.shape:
-            return True
+    def _fits(self, node: Node, step: Step, group: Group) -> bool:
+        if step.reduces:
+            return self.several and step.readable and step.shape == group.shape and group.plain
         shape, whole = node.aval.shape, group.shape
+        if shape == whole:
+            return True
         cut = len(shape) == len(whole) and shape[:1] == whole[:1]  # as blocks are, so each element is computed once
         return _broadcasts(shape, whole) and bool(cut or node.aval.size * SMALL <= product(whole))
 
     def _widen(self, node: Node) -> None:
         """Let groups whose results a node reads join its own."""
         for a in node.args:
-            mine, other = self.of[node], self.of.get(a.node)
+            mine, other = self.of[node], self.of.get(a if type(a) is Node else a.node)
             if other is None or other is mine or not self._may_join(other, mine):
                 continue
             for member in other.members:
                 self.of[member] = mine
-                mine.add(member, self.least)
+                mine.add(member, self.steps[member])
 
     def _may_join(self, other: Group, mine: Group) -> bool:
         return (
             other.shape == mine.shape
             and other.plain
             and mine.plain
-            and (other.large or mine.large)
+            and max(other.nbytes, mine.nbytes) >= self.least
             and len(other.members) + len(mine.members) <= MOST
-            and all(_is_readable(a.node) for m in mine.members for a in m.args if self.of.get(a.node) is other)
+            and all(self.steps[a.node].readable for m in mine.members for a in m.args if self.of.get(a.node) is other)
             and not self._leads(other, mine)
         )
 
@@ -194,11 +235,6 @@ class _Grouping:
                     yield found
 
 
-def _is_readable(node: Node) -> bool:
-    """Whether other steps of its group may read it."""
-    return not is_reduction(node.op) or (bool(node.params["keepdims"]) and not _gathers(node))
-
-
 def _broadcasts(shape: Any, whole: Any) -> bool:
     return len(shape) <= len(whole) and all(
         n in (1, extent) for n, extent in zip(shape, whole[len(whole) - len(shape) :], strict=True)
@@ -211,83 +247,46 @@ def _broadcasts(shape: Any, whole: Any) -> bool:
 def _is_large(seen: Seen, least: int) -> bool:
     """Whether some value of a graph is worth it."""
     different = {id(n.aval): n.aval for n in seen.order}  # few are
-    several = [n for op, listed in seen.applied.items() if op.several for n in listed]
-    different |= {id(a): a for n in several for a in n.avals}
+    different |= {id(a): a for op in seen.operators if op.several for n in seen.of(op) for a in n.avals}
     return any(a is not None and known(a.nbytes) and a.nbytes >= least for a in different.values())
 
 
 def _fused(roots: tuple[Value, ...], order: list[Node], builder: Any, least: int) -> Any:
-    ops = builder.operator.type.ops
-    if ops.get(blockwise.name) is not blockwise or not _is_large(builder.seen(order), least):
+    ops, seen = builder.operator.type.ops, builder.seen(order)
+    if ops.get(blockwise.name) is not blockwise or not _is_large(seen, least):
         return roots, 0
-    grouping = _Grouping(order, roots, builder.seen(order), least, ops.get(blockwise_several.name) is blockwise_several)
-    groups = grouping.made()
-    if not groups:
-        return roots, 0
-    rebuilding = _Rebuilding(grouping, groups, builder)
-    for root in roots:
-        rebuilding.reach(root.node)
-    return tuple(now(rebuilding.done, r) for r in roots), len({id(g) for g in groups.values()})
+    grouping = _Grouping(roots, seen, least, ops.get(blockwise_several.name) is blockwise_several)
+    groups, joining, found = grouping.made(), _Joining(grouping, builder), dict[Node, Value]()
+    for group in groups:
+        found |= joining.together(sorted(group.members, key=seen.place))
+    return found, len(groups)
 
 
-def now(done: dict[Node, Any], value: Value) -> Value:
-    """What a value has become."""
-    found = done[value.node]
-    return found.result(value.index) if value.node.op.several else found  # type: ignore[no-any-return]
+class _Joining:
+    """The groups of a graph as one operator each."""
 
+    def __init__(self, grouping: _Grouping, builder: Any) -> None:
+        self.grouping, self.builder = grouping, builder
 
-class _Rebuilding:
-    """A graph made anew with its groups, each once all that its members read is there."""
-
-    def __init__(self, grouping: _Grouping, groups: dict[Node, Group], builder: Any) -> None:
-        self.grouping, self.groups, self.builder = grouping, groups, builder
-        self.done: dict[Node, Any] = {}
-
-    def reach(self, first: Node) -> None:
-        """Make a node, and all that it needs."""
-        stack = [first]
-        while stack:
-            node = stack[-1]
-            group = self.groups.get(node)
-            members = [node] if group is None else group.members
-            inside = set(members)
-            missing = [a.node for m in members for a in m.args if a.node not in self.done and a.node not in inside]
-            if node in self.done:
-                stack.pop()
-            elif missing:
-                stack += missing
-            elif group is None:
-                self._one(node)
-            else:
-                self._together(sorted(members, key=self.grouping.position))
-
-    def _one(self, node: Node) -> None:
-        args = tuple(now(self.done, a) for a in node.args)
-        self.builder.where = node.origin
-        self.done[node] = node if args == node.args else self.builder.made(node.op, args, node.items, node.avals)
-
-    def _together(self, members: list[Node]) -> None:
+    def together(self, members: list[Node]) -> dict[Node, Value]:
+        """What takes the places of those that are seen from outside, of a group in the graph's order."""
         self.builder.where = merged(m.origin for m in members)
         inside = set(members)
         outside = list(dict.fromkeys(a for m in members for a in m.args if a.node not in inside))
         outside.sort(key=lambda a: self.grouping.position(a.node))  # what came first is computed first
         position: dict[Value, int] = {a: i for i, a in enumerate([*outside, *members])}
         steps = tuple(told(m.op, tuple(position[a] for a in m.args), m.items) for m in members)
-        args = tuple(now(self.done, a) for a in outside)
+        args = tuple(outside)
         results = [m for m in members if self._is_seen(m, inside)]
         if len(results) == 1 and results[0] is members[-1] and not any(is_reduction(m.op) for m in members):
             items, avals = blockwise.canonical({"steps": steps}), results[0].avals
             if all(a.aval.layout is None for a in args) or self._keeps_layout(args, items, avals[0]):
-                self.done[members[-1]] = self.builder.made(blockwise, args, items, avals)
-            else:
-                for m in members:
-                    self._one(m)
-            return
+                return {members[-1]: self.builder.made(blockwise, args, items, avals)}
+            return {}
         places = tuple(position[m] for m in results)
         items = blockwise_several.canonical({"steps": steps, "outputs": places})
         found = self.builder.made(blockwise_several, args, items, tuple(m.aval for m in results))
-        for m, value in zip(results, found.results, strict=True):
-            self.done[m] = value
+        return dict(zip(results, found.results, strict=True))
 
     def _is_seen(self, node: Node, inside: set[Node]) -> bool:
         grouping = self.grouping

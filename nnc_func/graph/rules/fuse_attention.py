@@ -12,9 +12,9 @@ from nnc_func.graph.ops.linalg import matmul
 from nnc_func.graph.ops.losses import softmax
 from nnc_func.graph.ops.matmul_fused import matmul_blockwise
 from nnc_func.graph.origin import merged
-from nnc_func.graph.rules.fuse import now
 from nnc_func.graph.rules.pattern import Shaped
 from nnc_func.graph.rules.rule import ROUNDING, whole_graph
+from nnc_func.graph.rules.substituting import now
 
 LEAST = 1 << 18  # bytes of the scores of one head: fewer stay in the caches anyway
 

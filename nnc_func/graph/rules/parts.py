@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from nnc_func.facets.boxes import Box, ascending, part_boxes
@@ -13,6 +14,7 @@ from nnc_func.graph.ops import CATALOGUE as OPS
 from nnc_func.graph.rules.conditions import same_aval, that
 from nnc_func.graph.rules.pattern import Param, Shaped, computed
 from nnc_func.graph.rules.rule import SIGNED_ZERO, rewrite, rule, whole_graph
+from nnc_func.graph.rules.substituting import now
 
 slice_, assemble, add, expand_dims = OPS["slice"], OPS["assemble"], OPS["add"], OPS["expand_dims"]
 concat, stack = OPS["concat"], OPS["stack"]
@@ -138,30 +140,25 @@ def read_parts(roots: tuple[Value, ...], order: list[Node], builder: Any) -> Any
             while new.op is slice_ and (shown := _part_shown(new, builder)) is not None:
                 value, new, times = shown, shown.node, times + 1
         found[node] = value
-    return tuple(_now(found, r) for r in roots), times
+    return tuple(now(found, r) for r in roots), times
 
 
 def _rebuilt(node: Node, found: dict[Node, Any], builder: Any) -> tuple[Any, Node]:
-    args = tuple(_now(found, a) for a in node.args)
+    args = tuple(now(found, a) for a in node.args)
     builder.where = node.origin
     new = node if args == node.args else builder.made(node.op, args, node.items, node.avals)
     return new, new
 
 
-def _now(found: dict[Node, Any], value: Value) -> Value:
-    now: Any = found[value.node]
-    return now.result(value.index) if value.node.op.several else now  # type: ignore[no-any-return]
-
-
 # --- sums of parts -------------------------------------------------------------------------------------
 
 
-def _is_placed(value: Value, shape: Any, uses: dict[Node, int]) -> bool:
+def _is_placed(value: Value, shape: Any, once: Callable[[Node], bool]) -> bool:
     """Whether a value is zero but for parts, and nothing else uses it."""
     node = value.node
     return (
         node.op is assemble
-        and uses[node] == 1
+        and once(node)
         and node.params["fill"] == 0
         and node.aval.shape == shape
         and _known(shape, *node.params["offsets"], *(a.shape for a in node.args))
@@ -212,11 +209,11 @@ def terms(node: Node, chain: set[Node]) -> list[Value]:
         node = inner.node
 
 
-def _grouped(terms: list[Value], shape: Any, uses: dict[Node, int]) -> list[Any]:
+def _grouped(terms: list[Value], shape: Any, once: Callable[[Node], bool]) -> list[Any]:
     """Terms, those that are apart together: each where no element is added in another order than before."""
     groups: list[Any] = []
     for term in terms:
-        if not _is_placed(term, shape, uses):
+        if not _is_placed(term, shape, once):
             groups.append(term)
             continue
         node = term.node
@@ -230,16 +227,16 @@ def _grouped(terms: list[Value], shape: Any, uses: dict[Node, int]) -> list[Any]
     return groups
 
 
-def _summed(groups: list[Any], node: Node, found: dict[Node, Any], builder: Any) -> Any:
+def _summed(groups: list[Any], node: Node, builder: Any) -> Any:
     """The groups put together and added up, in their order."""
     total = None
     for group in groups:
         if isinstance(group, _Group):
             places = tuple(b.starts for b in group.boxes), tuple(b.steps for b in group.boxes)
             params = {"shape": node.aval.shape, "offsets": places[0], "strides": places[1], "fill": 0}
-            term = builder.apply(assemble, tuple(_now(found, a) for a in group.args), params)
+            term = builder.apply(assemble, tuple(group.args), params)
         else:
-            term = _now(found, group)
+            term = group
         total = term if total is None else builder.apply(add, (total, term), {})
     return total
 
@@ -259,20 +256,22 @@ def _interleaved_and_added():
 @whole_graph(of=(assemble,), numerics=SIGNED_ZERO, samples=(_apart_and_added, _interleaved_and_added))
 def join_added_parts(roots: tuple[Value, ...], order: list[Node], builder: Any) -> Any:
     """Tensors that are zero but for parts, which are apart, and that are added up, are put together at once."""
-    if len(builder.seen(order).of(assemble)) < 2:
+    seen, asked = builder.seen(order), {r.node for r in roots}
+    if len(seen.of(assemble)) < 2:
         return roots, 0
-    uses: dict[Node, int] = {}
-    for value in (*roots, *(a for n in order for a in n.args)):
-        uses[value.node] = uses.get(value.node, 0) + 1
-    adds = {n for n in order if n.op is add and all(a.shape == n.aval.shape for a in n.args)}
-    chain = {a.node for n in adds for a in n.args if a.node in adds and uses[a.node] == 1}
-    found: dict[Node, Any] = {}
-    times = 0
+
+    def once(node: Node) -> bool:
+        users = seen.users(node)
+        return len(users) == 1 and node not in asked and sum(a.node is node for u in users for a in u.args) == 1
+
+    adds = {n for n in seen.of(add) if all(a.shape == n.aval.shape for a in n.args)}
+    chain = {a.node for n in adds for a in n.args if a.node in adds and once(a.node)}
+    found: dict[Node, Value] = {}
     for node in order:
-        found[node], _ = _rebuilt(node, found, builder)
         if node in adds and node not in chain:
             listed = terms(node, chain)
-            groups = _grouped(listed, node.aval.shape, uses)
+            groups = _grouped(listed, node.aval.shape, once)
             if len(groups) < len(listed):
-                found[node], times = _summed(groups, node, found, builder), times + 1
-    return tuple(_now(found, r) for r in roots), times
+                builder.where = node.origin
+                found[node] = _summed(groups, node, builder)
+    return found, len(found)

@@ -91,7 +91,7 @@ class Rewriting:
         start, work = perf_counter(), self.work
         self.seen[each.name] = self.version
         order = work.order()
-        if each.of and each.of.isdisjoint(table.builder.seen(order).applied):
+        if each.of and each.of.isdisjoint(table.builder.seen(order).operators):
             return False
         roots = tuple(work.roots)
         given, times = each.function(roots, order, table.builder)

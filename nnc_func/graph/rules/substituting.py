@@ -19,6 +19,12 @@ def users_of(roots: tuple[Value, ...], order: list[Node]) -> dict[Value, list[No
     return found
 
 
+def now(done: Mapping[Node, Value], value: Value) -> Value:
+    """What a value has become."""
+    found = done[value.node]
+    return found.node.result(value.index) if value.node.op.several else found
+
+
 def substituted(roots: tuple[Value, ...], replaced: Mapping[Node, Value], builder: Any) -> tuple[Value, ...]:
     """The roots, with nodes replaced wherever they are used: by what is made of old values, which become new ones.
 
@@ -34,10 +40,6 @@ def substituted(roots: tuple[Value, ...], replaced: Mapping[Node, Value], builde
 
     done: dict[Node, Value] = {}
 
-    def now(value: Value) -> Value:
-        found = done[value.node]
-        return found.node.result(value.index) if value.node.op.several else found
-
     stack = [r.node for r in roots]
     while stack:
         node = stack[-1]
@@ -51,13 +53,13 @@ def substituted(roots: tuple[Value, ...], replaced: Mapping[Node, Value], builde
             stack += pending
             continue
         if of is not None:
-            done[node] = now(of)
+            done[node] = now(done, of)
             continue
-        args = tuple(map(now, node.args))
+        args = tuple([now(done, a) for a in node.args])
         builder.where = node.origin
         made = node if args == node.args else builder.made(node.op, args, node.items, node.avals)
         if made is not node and made in given:
             given[node] = made
         else:
             done[node] = made
-    return tuple(map(now, roots))
+    return tuple([now(done, r) for r in roots])

@@ -17,6 +17,14 @@ from nnc_func.op import Op
 NOWHERE = -1  # the place of a node that is no part of the graph
 
 
+class Images(dict[Value, Value]):
+    """What nodes have become, and so what their results have."""
+
+    def __missing__(self, value: Value) -> Value:
+        found = self[value] = self[value.node].node.result(value.index)
+        return found
+
+
 class Workspace:
     """A graph of nodes that belong to one rewriting: equal pure ones are one node, see `made`.
 
@@ -45,36 +53,38 @@ class Workspace:
         self._asked: dict[Node, set[Node]] = {}
         self._held: set[Node] = set()
         self._leaves: list[Node] = []
+        self._order: list[Node] = []
         own = self._copied()
-        self.roots = [own[r] if type(r) is Node else own[r.node].result(r.index) for r in roots]
+        self.roots = [own[r] for r in roots]
         self._rooted: dict[Node, list[int]] = {}
         for i, root in enumerate(self.roots):
             self._rooted.setdefault(root.node, []).append(i)
             root.node.uses += 1
-        self._order = list(own.values())
         self._moved: dict[int, list[Node]] = {}  # place to what was put before the node that was there
         self._changed = False
-        self.pending = set(self._order)
+        self.pending: set[Node] = set()
 
-    def _copied(self) -> dict[Node, Node]:
-        """Each node of the stack, and its copy."""
-        equal, own = self._equal, dict[Node, Node]()
-        for i, node in enumerate(self.before):
-            if not node.args:
-                copy = node
-                self._leaves.append(node)
-            else:
-                args = _mapped(own, node.args)
-                copy, op = node.on(args), node.op
+    def _copied(self) -> Images:
+        """Each node of the stack, and its copy, which goes to the end of the order."""
+        equal, order, own = self._equal, self._order, Images()
+        image = own.__getitem__
+        for place, node in enumerate(self.before):
+            if node.args:
+                args, op, items = tuple(map(image, node.args)), node.op, node.items
+                copy = node.on(args)
                 if op.pure:
-                    equal[op, op.key(node.items), args] = copy
+                    equal[op, op.key(items) if op.compares_bits else items, args] = copy
                 for a in args:
                     used = a if type(a) is Node else a.node
                     users = used.users
-                    users[copy] = users.get(copy, 0) + 1
+                    users[copy] = users[copy] + 1 if copy in users else 1
                     used.uses += 1
+            else:
+                copy = node
+                self._leaves.append(node)
             own[node] = copy
-            copy.users, copy.uses, copy.place = {}, 0, i
+            order.append(copy)
+            copy.users, copy.uses, copy.place = {}, 0, place
         return own
 
     def close(self) -> None:
@@ -111,9 +121,9 @@ class Workspace:
             if used.users is None and _is_foreign(used):
                 args = tuple(map(self.own, args))
                 break
-        key = (op, op.key(items), args)
+        key = (op, op.key(items) if op.compares_bits else items, args)
         node = self._equal.get(key) if op.pure else None
-        if node is None:
+        if node is None or node.args != args:  # it has been given other operands
             builder = self.builder
             node = Node(builder.table, op, args, items, avals or builder.inferred(op, args, items), builder.where)
             node.source = None
@@ -249,17 +259,15 @@ class Workspace:
             self._hide(user)
         if not op.pure:
             return None
-        key = op.key(user.items)
-        was = equal.pop((op, key, before), user)
-        if was is not user:
-            equal[op, key, before] = was
-        other = equal.setdefault((op, key, args), user)
-        if other is user:
-            return None
-        if other.users is not None and other.place <= user.place:
-            return user, other
-        equal[op, key, args] = user
-        return None if other.users is None else (other, user)
+        key = (op, op.key(user.items) if op.compares_bits else user.items, args)
+        other = equal.get(key)
+        if other is not None and other.users is not None and other.args == args and other is not user:
+            if other.place <= user.place:
+                return user, other
+            equal[key] = user
+            return other, user
+        equal[key] = user
+        return None
 
     def _instead(self, value: Value, old: Node, new: Value) -> Value:
         if value.node is not old:
@@ -313,11 +321,15 @@ class Workspace:
 
         Nodes become the stack's own, where it has none that are equal: there is no workspace any more then.
         """
-        shown, order = self._shown, self.order()
+        order, shown, settled = self.order(), Images(self._shown), self.builder.settled
+        image = shown.__getitem__
         for node in order:
-            if node not in shown:
-                self._show(node, last=True)
-        return tuple(map(self._shown_value, self.roots)), [shown[node] for node in order]
+            if not node.args:
+                shown[node] = node
+            elif node not in shown:
+                args, source = tuple(map(image, node.args)), node.source
+                shown[node] = source if source is not None and source.args == args else settled(node, args)
+        return tuple(map(image, self.roots)), [shown[node] for node in order]  # type: ignore[misc]  # of nodes
 
     def shown(self, value: Value) -> Value:
         """A value as it is, as one of the stack."""
@@ -337,15 +349,13 @@ class Workspace:
         found = self._shown[value.node]
         return found if type(value) is Node else found.result(value.index)
 
-    def _show(self, node: Node, last: bool = False) -> None:
+    def _show(self, node: Node) -> None:
         shown, found = self._shown, node
         if node.args:
-            args = _mapped(shown, node.args)
+            args = tuple(map(self._shown_value, node.args))
             source = node.source
             if source is not None and source.args == args:
                 found = source
-            elif last:
-                found = self.builder.settled(node, args)
             else:
                 found = self.builder.interned(node.op, args, node.items, node.avals, node.origin)
         shown[node] = found
@@ -357,14 +367,6 @@ class Workspace:
             node = todo.pop()
             if self._shown.pop(node, None) is not None:
                 todo += node.users or ()
-
-
-def _mapped(to: dict[Node, Node], args: tuple[Value, ...]) -> tuple[Value, ...]:
-    """What operands have become."""
-    found: tuple[Any, ...] = tuple(map(to.get, args))  # type: ignore[arg-type]  # other values give None
-    if None in found:  # one of several results
-        return tuple([to[a] if type(a) is Node else to[a.node].result(a.index) for a in args])
-    return found
 
 
 def _is_foreign(node: Node) -> bool:
