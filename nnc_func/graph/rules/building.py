@@ -133,7 +133,7 @@ class Builder:
             node.move(args)
             return node
         key = (op, op.key(node.items) if op.compares_bits else node.items, *map(id, args))
-        found = self.table.get(key)
+        found: Node | None = self.table.get(key)
         if found is None:
             node.move(args)
             found = self.table.kept(key, node)

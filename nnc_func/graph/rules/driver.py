@@ -13,12 +13,13 @@ from nnc_func.errors import DTypeError, OperatorError, PlaceError, RuleError, Sh
 from nnc_func.graph.node import Node, Value
 from nnc_func.graph.rules.building import Builder
 from nnc_func.graph.rules.ending import BOUND, Link, cycle, growth
-from nnc_func.graph.rules.match import Compiled
+from nnc_func.graph.rules.match import Compiled, Numbered
 from nnc_func.graph.rules.ranges import sign_of
 from nnc_func.graph.rules.rule import Pass
 from nnc_func.op import Op
 
 Heads = tuple[Any, ...]  # operators, and perhaps `TWICE`
+Found = tuple[Compiled, ...] | Numbered
 
 if TYPE_CHECKING:
     from nnc_func.graph.rules.rewriting import Rewriting
@@ -56,7 +57,7 @@ class Table:
     depth, deepest
         How far rewriters look, and how far all do at most.
     found, found_own
-        Entries so far.
+        Entries so far; rules that want certain numbers are told apart once more, see `Numbered`.
     """
 
     __slots__ = (
@@ -102,16 +103,16 @@ class Table:
             for op, distance in each.inside.items():
                 self._inside[op] = max(self._inside.get(op, 0), distance)
         self.deepest = max((self.depth, *self.depths.values()))
-        self.found: dict[Heads, tuple[Compiled, ...]] = {}
-        self.found_own: dict[Heads, tuple[Compiled, ...]] = {}
+        self.found: dict[Heads, Found] = {}
+        self.found_own: dict[Heads, Found] = {}
         self._rooted: dict[tuple[Op, bool], tuple[Compiled, ...]] = {}
 
-    def at(self, heads: Heads) -> tuple[Compiled, ...]:
+    def at(self, heads: Heads) -> Found:
         """Rules that may match a node of these heads, see `heads_of`."""
         found = self.found.get(heads)
         return self._entered(self.found, heads, False) if found is None else found
 
-    def own_at(self, heads: Heads) -> tuple[Compiled, ...]:
+    def own_at(self, heads: Heads) -> Found:
         """As `at`, of the phase's own rules."""
         found = self.found_own.get(heads)
         return self._entered(self.found_own, heads, True) if found is None else found
@@ -131,7 +132,8 @@ class Table:
         if rooted is None:
             every = self.own if own else self.rules
             rooted = self._rooted[op, own] = tuple(r for r in every if r.roots is None or op in r.roots)
-        found = table[heads] = tuple(r for r in rooted if r.wants(op, tuple(operands)) and (twice or not r.twice))
+        rules = tuple(r for r in rooted if r.wants(op, tuple(operands)) and (twice or not r.twice))
+        found = table[heads] = Numbered(rules, tuple(operands)) if any(r.numbers for r in rules) else rules
         return found
 
 
@@ -192,7 +194,7 @@ class Sweep:
                 if node.op.pure and not node.op.several and (rules := self.table.at(heads_of(node))):
                     made += self.step(node, rules) or ()
 
-    def step(self, node: Node, rules: tuple[Compiled, ...]) -> list[Node] | None:
+    def step(self, node: Node, rules: Found) -> list[Node] | None:
         """What is new, operands last, where one of the rules fires on the node and what it makes takes its place."""
         found = self.fire(node, rules)
         if found is None:
@@ -229,13 +231,15 @@ class Sweep:
             if distance < far:
                 changed = {user for node in changed if node.users is not None for user in node.users}
 
-    def fire(self, node: Node, rules: tuple[Compiled, ...]) -> Value | None:
+    def fire(self, node: Node, rules: Found) -> Value | None:
         """What the first rule that fires makes of the node."""
         self.builder.where, self.root = node.origin, node
-        attempt = self.attempt
+        attempt, users = self.attempt, self.users
+        if isinstance(rules, Numbered):
+            rules = rules.of(node, self.builder.number_of) if attempt is None else rules.rules
         for rule in rules:
             try:
-                found = attempt(rule, node) if attempt is not None else rule.attempt(node, self.users)
+                found = attempt(rule, node) if attempt is not None else rule.attempt(node, users)
             except REFUSALS as error:  # the right side does not exist for these operands
                 self.of.tally(rule.name).refuse(f"it cannot be built: {error}")
                 continue

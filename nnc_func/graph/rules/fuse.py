@@ -99,7 +99,7 @@ class Step:
         self.readable = not self.reduces or (bool(node.params["keepdims"]) and not _gathers(node))
         self.shape = avals[self.reduces].shape
         self.nbytes = max([aval.nbytes for aval in avals])
-        self.plain = all([aval.layout is None for aval in avals])
+        self.plain = all(aval.layout is None for aval in avals)
 
 
 class _Steps:

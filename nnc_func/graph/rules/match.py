@@ -11,7 +11,7 @@ from nnc_func.graph.rules.building import Builder
 from nnc_func.graph.rules.conditions import Condition
 from nnc_func.graph.rules.pattern import Apply, Constant, Full, Scalar, depth, inside
 from nnc_func.graph.rules.rule import Rewriter, Rule
-from nnc_func.graph.rules.writing import Match, Users, swaps, written
+from nnc_func.graph.rules.writing import Match, Users, is_number, swaps, written
 from nnc_func.op import Op
 
 __all__ = ["Builder", "Compiled", "Match", "compiled"]
@@ -31,6 +31,8 @@ class Compiled:
         ``wants(op, operand_ops)``: whether it can match a node of that operator on operands of those.
     twice
         It matches only nodes of two operands that are one value.
+    numbers
+        Of each operand the number that it must be, or None; nothing where it need be none. In either order if `swaps`.
     roots
         The operators of the nodes that it can match; None where only `wants` tells.
     attempt
@@ -43,7 +45,19 @@ class Compiled:
         ``explained(node, users)``: the replacement, and where there is none the last condition that did not hold.
     """
 
-    __slots__ = ("attempt", "depth", "explained", "inside", "name", "roots", "rule", "twice", "wants")
+    __slots__ = (
+        "attempt",
+        "depth",
+        "explained",
+        "inside",
+        "name",
+        "numbers",
+        "roots",
+        "rule",
+        "swaps",
+        "twice",
+        "wants",
+    )
 
     def __init__(self, rule: Any, wants: Any, roots: Any, attempt: Any, depth: int, explained: Any = None) -> None:
         self.rule = rule
@@ -51,10 +65,47 @@ class Compiled:
         self.wants: Callable[[Op, tuple[Op, ...]], bool] = wants
         self.twice = isinstance(rule, Rule) and len(rule.lhs.args) == 2 and rule.lhs.args[0] is rule.lhs.args[1]
         self.roots: frozenset[Op] | None = roots
+        wanted = [a.value if isinstance(a, Full) else None for a in rule.lhs.args] if isinstance(rule, Rule) else []
+        self.numbers: tuple[Any, ...] = tuple(wanted) if any(n is not None for n in wanted) else ()
+        self.swaps = isinstance(rule, Rule) and swaps(rule.lhs)
         self.attempt: Attempt = attempt
         self.depth = depth
         self.inside: dict[Op, int] = inside(rule.lhs) if isinstance(rule, Rule) else {}
         self.explained: Explained = explained or (lambda node, users: (attempt(node, users), None))
+
+    def takes(self, numbers: tuple[Any, ...]) -> bool:
+        """Whether it can match a node on operands that are these numbers, None standing for what is none."""
+        orders = (self.numbers, self.numbers[::-1]) if self.swaps else (self.numbers,)
+        return not self.numbers or any(
+            all(wanted is None or is_number(n, wanted, True) for n, wanted in zip(numbers, order, strict=True))
+            for order in orders
+        )
+
+
+class Numbered:
+    """Rules for one combination of operators, of which some want operands that are certain numbers."""
+
+    __slots__ = ("_of", "_places", "_size", "_wanted", "rules")
+
+    def __init__(self, rules: tuple[Compiled, ...], operands: tuple[Op, ...]) -> None:
+        self.rules = rules
+        self._places = [i for i, op in enumerate(operands) if is_numeral(op)]
+        self._size = len(operands)
+        self._wanted = {n for each in rules for n in each.numbers if n is not None}
+        self._of: dict[tuple[Any, ...], tuple[Compiled, ...]] = {}
+
+    def of(self, node: Node, number_of: Callable[[Value], Any]) -> tuple[Compiled, ...]:
+        """Those that may match a node of that combination."""
+        numbers: list[Any] = [None] * self._size
+        for i in self._places:
+            number = number_of(node.args[i])
+            if number in self._wanted:
+                numbers[i] = number
+        key = tuple(numbers)
+        found = self._of.get(key)
+        if found is None:
+            found = self._of[key] = tuple(each for each in self.rules if each.takes(key))
+        return found
 
 
 def compiled(rule: Any, builder: Builder) -> Compiled:
@@ -109,5 +160,10 @@ def _head(part: Any) -> Callable[[Op], bool]:
     if isinstance(part, Apply):
         return lambda op: op is part.op
     if isinstance(part, (Full, Scalar, Constant)):
-        return lambda op: op is CONSTANT or op.name == "full"
+        return is_numeral
     return lambda op: True
+
+
+def is_numeral(op: Op) -> bool:
+    """Whether its applications may be one number everywhere, and known to be."""
+    return op is CONSTANT or op.name == "full"

@@ -17,11 +17,12 @@ from nnc_func.op import Op
 NOWHERE = -1  # the place of a node that is no part of the graph
 
 
-class Images(dict[Value, Value]):
-    """What nodes have become, and so what their results have."""
+class Images(dict[Any, Any]):
+    """What nodes have become, which are nodes; and so what their results have."""
 
     def __missing__(self, value: Value) -> Value:
-        found = self[value] = self[value.node].node.result(value.index)
+        found: Value = self[value.node].result(value.index)
+        self[value] = found
         return found
 
 
@@ -49,7 +50,7 @@ class Workspace:
         self.builder = builder
         self.before = topological(roots)
         self._equal: dict[Any, Node] = {}  # operator, parameters and operands to the node
-        self._shown: dict[Node, Node] = {}  # nodes to what they are in the stack, where that has been asked
+        self._shown = Images()  # what nodes are in the stack, where that has been asked
         self._asked: dict[Node, set[Node]] = {}
         self._held: set[Node] = set()
         self._leaves: list[Node] = []
@@ -321,7 +322,7 @@ class Workspace:
 
         Nodes become the stack's own, where it has none that are equal: there is no workspace any more then.
         """
-        order, shown, settled = self.order(), Images(self._shown), self.builder.settled
+        order, shown, settled = self.order(), self._shown, self.builder.settled
         image = shown.__getitem__
         for node in order:
             if not node.args:
@@ -329,7 +330,7 @@ class Workspace:
             elif node not in shown:
                 args, source = tuple(map(image, node.args)), node.source
                 shown[node] = source if source is not None and source.args == args else settled(node, args)
-        return tuple(map(image, self.roots)), [shown[node] for node in order]  # type: ignore[misc]  # of nodes
+        return tuple(map(image, self.roots)), [shown[node] for node in order]
 
     def shown(self, value: Value) -> Value:
         """A value as it is, as one of the stack."""
@@ -346,7 +347,7 @@ class Workspace:
         return self._shown_value(value)
 
     def _shown_value(self, value: Value) -> Value:
-        found = self._shown[value.node]
+        found: Node = self._shown[value.node]
         return found if type(value) is Node else found.result(value.index)
 
     def _show(self, node: Node) -> None:
