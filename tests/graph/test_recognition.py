@@ -131,3 +131,11 @@ def test_what_is_not_constant_or_not_by_channel_is_not_folded() -> None:
         (root,) = FAST.optimiser.optimise([(x @ w * scale).value]).roots
         assert "multiply" in str(root.node.items)
         check_equal(inputs, x @ w * scale)
+
+
+def test_a_zero_with_an_axis_widens_what_it_is_compared_with() -> None:
+    x, y = FAST.input("x", (), "float32"), FAST.input("y", (), "float32")
+    masked = OPS.masked(x, OPS.greater(y, np.zeros(1, "float32")))
+    assert masked.shape == (1,)
+    assert names(masked) == ["greater", "masked"]
+    check_equal([x, y], masked)

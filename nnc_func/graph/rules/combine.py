@@ -9,7 +9,7 @@ from typing import Any
 from nnc_func.facets.dims import known
 from nnc_func.graph.ops import CATALOGUE as OPS
 from nnc_func.graph.ops.fused import masked
-from nnc_func.graph.rules.conditions import PROFIT, floating, same_aval, same_dtype, that, used_once
+from nnc_func.graph.rules.conditions import PROFIT, floating, same_aval, same_dtype, same_shape, that, used_once
 from nnc_func.graph.rules.rule import ROUNDING, rewrite, rule
 
 fma, square = OPS["fma"], OPS["square"]
@@ -74,7 +74,11 @@ def fuse_relu_gradient(y, g):
     """A cotangent masked by where a tensor is positive is one operator."""
     positive = greater(y, 0)
     gradient = masked(g, positive)
-    return rewrite(gradient).to(relu_gradient(y, g)).when(floating(y), same_dtype(y, g), used_once(positive))
+    return (
+        rewrite(gradient)
+        .to(relu_gradient(y, g))
+        .when(floating(y), same_dtype(y, g), same_shape(y, positive), used_once(positive))
+    )
 
 
 @rule
