@@ -79,7 +79,7 @@ def legal_orders(plan: Plan, count: int, seed: int = 0) -> Iterator[list[int]]:
     --------
     >>> import nnc_func as nnc
     >>> lazy = nnc.lazy()
-    >>> lazy = lazy.swap(engine=lazy.engine.with_streams(2, RandomScheduler(2)))
+    >>> lazy = lazy.swap(engine=lazy.engine.with_streams(2, RandomScheduler(1)))
     >>> x, y = (lazy.input(name, (3, 3), "float64") for name in "xy")
     >>> plan = lazy.compile([x, y], [x @ x, y @ y]).plan
     >>> sorted({tuple(order) for order in legal_orders(plan, 20)})
@@ -122,7 +122,7 @@ class Replay(Program):
     >>> import numpy as np
     >>> import nnc_func as nnc
     >>> lazy = nnc.lazy()
-    >>> lazy = lazy.swap(engine=lazy.engine.with_streams(2, RandomScheduler(2)))
+    >>> lazy = lazy.swap(engine=lazy.engine.with_streams(2, RandomScheduler(1)))
     >>> x = lazy.input("x", (2, 2), "float64")
     >>> replay = Replay.of(lazy.compile([x], lazy.ops.tanh(x @ x) @ lazy.ops.cumulative_sum(x, axis=0)))
     >>> for replay.sequence in legal_orders(replay.plan, 3):

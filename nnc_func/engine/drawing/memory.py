@@ -235,7 +235,7 @@ def coloured(areas: Iterable[tuple[str, int]]) -> dict[str, str]:
     Examples
     --------
     >>> coloured([("exp", 1), ("", 9), ("sort", 2), ("exp", 3)])
-    {'exp': '#e59595', 'sort': '#ce95e5'}
+    {'exp': '#e49595', 'sort': '#ce95e4'}
     """
     area: Counter[str] = Counter()
     for name, each in areas:
