@@ -1,20 +1,22 @@
 """What orders are worth: the most bytes alive in each, beside depth-first's, of the zoo and of irregular cells.
 
-python bench/orders.py [--zoo]: cells of irregular networks alone, as SERENITY measures them, or the whole zoo,
-inference and training, too. Planned on the device Null. Prints a table, writes bench/results/orders.json. Peaks are
-ratios to depth-first, the default without a choice; `as_written` is the program's own order, which SERENITY compares
+python bench/orders.py [GRAPH ...] [--zoo] [--states N]: cells of irregular networks alone, as SERENITY measures them,
+or the whole zoo, inference and training, too. Planned on the device Null. Prints a table, writes
+bench/results/orders.json. Peaks are ratios to depth-first, the default without a choice; `as_written` is the program's
+own order, which SERENITY compares
 with. `bound` is what is proven that no order goes below.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import time
 from collections.abc import Iterator
 from typing import Any
 
-from measure import report
+from measure import RESULTS, report
 
 import nnc_func as nnc
 from nnc_func import models
@@ -25,8 +27,8 @@ from nnc_func.nn import inference_graph
 from nnc_func.nn.modules import Module, module
 
 IRREGULAR = ("darts", "randomly-wired")
-SEARCH = Portfolio(states=40_000, steps=300)
 BAR = 0.75
+MEANS = ("list_scheduling", "minimum_cut", "portfolio", "bound", "portfolio/as written")
 
 
 @module
@@ -64,7 +66,7 @@ def problems(zoo: bool) -> Iterator[tuple[str, bool, OrderProblem]]:
             yield told, name in IRREGULAR, stack.engine.order_problem(model.make(stack, 1, training, seed=None))
 
 
-def measured(name: str, is_irregular: bool, problem: OrderProblem) -> dict[str, Any]:
+def measured(name: str, is_irregular: bool, problem: OrderProblem, search: Portfolio) -> dict[str, Any]:
     """One row."""
     usual = simulated_peak(problem, range(len(problem)))
     row: dict[str, Any] = {"graph": name, "irregular": is_irregular, "tasks": len(problem), "MB": usual / 1e6}
@@ -73,7 +75,7 @@ def measured(name: str, is_irregular: bool, problem: OrderProblem) -> dict[str, 
             row[each] = simulated_peak(problem, order(problem)) / usual
     row["minimum_cut"] = simulated_peak(problem, ORDERS["minimum_cut"](problem)) / usual
     start = time.process_time()
-    found = SEARCH.solved(problem)
+    found = search.solved(problem)
     return row | {
         "portfolio": found.peak / usual,
         "bound": found.bound / usual,
@@ -92,15 +94,19 @@ def main() -> None:
     """All rows."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--zoo", action="store_true", help="all networks, not only the irregular ones")
-    rows = []
-    for each in problems(parser.parse_args().zoo):
-        rows.append(measured(*each))
-        print(f"{rows[-1]['graph']}: {rows[-1]['portfolio']:.3f}", flush=True)
-    irregular = [row for row in rows if row["irregular"]]
-    means = {
-        c: mean(irregular, c) for c in ("list_scheduling", "minimum_cut", "portfolio", "bound", "portfolio/as written")
-    }
-    report("orders", rows, irregular=means, bar=BAR)
+    parser.add_argument("--states", type=int, default=40_000, help="of one exact search of the portfolio")
+    parser.add_argument("names", nargs="*", help="graphs; those measured before stay in the results")
+    given = parser.parse_args()
+    search = Portfolio(given.states, steps=300)
+    rows = json.loads((RESULTS / "orders.json").read_text(encoding="utf-8"))["rows"] if given.names else []
+    means: dict[str, float] = {}
+    for name, is_irregular, problem in problems(given.zoo):
+        if given.names and name not in given.names:
+            continue
+        rows = [row for row in rows if row["graph"] != name] + [measured(name, is_irregular, problem, search)]
+        irregular = [row for row in rows if row["irregular"]]
+        means = {column: mean(irregular, column) for column in MEANS}
+        report("orders", rows, irregular=means, bar=BAR)  # written after each: it takes long
     print(f"irregular graphs, geometric means (bar {BAR}):", {k: round(v, 3) for k, v in means.items()})
 
 
