@@ -6,7 +6,7 @@ Run in both directions of time, and the smaller arena kept: a plan read backward
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -36,12 +36,23 @@ class BestFit:
         """The offsets, in bytes."""
         if problem.uses is not None:
             return GreedyBySize()(problem)
-        forward = in_order(problem.rounded, problem.lower, problem.upper)
-        needed = arena_size(problem, forward)
-        if needed == problem.max_load:
-            return forward
-        backward = in_order(problem.rounded, -problem.upper, -problem.lower)
-        return backward if arena_size(problem, backward) < needed else forward
+        return either_way(problem, in_order)
+
+
+def either_way(problem: Problem, fit: Callable[[Integers, Integers, Integers], list[int]]) -> list[int]:
+    """The offsets of a fit forwards in time, or backwards where that takes less; only forwards where it is least.
+
+    Examples
+    --------
+    >>> either_way(Problem([64, 64, 64], [0, 1, 2], [2, 3, 4]), in_order)
+    [0, 64, 0]
+    """
+    forward = fit(problem.rounded, problem.lower, problem.upper)
+    needed = arena_size(problem, forward)
+    if needed == problem.max_load:
+        return forward
+    backward = fit(problem.rounded, -problem.upper, -problem.lower)
+    return backward if arena_size(problem, backward) < needed else forward
 
 
 def in_order(sizes: Integers, lower: Integers, upper: Integers) -> list[int]:

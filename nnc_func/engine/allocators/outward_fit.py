@@ -13,8 +13,8 @@ from typing import ClassVar
 import numpy as np
 from attrs import frozen
 
-from nnc_func.engine.allocators.base import Problem, arena_size
-from nnc_func.engine.allocators.best_fit import fill
+from nnc_func.engine.allocators.base import Problem
+from nnc_func.engine.allocators.best_fit import either_way, fill
 from nnc_func.engine.allocators.converting import Integers
 from nnc_func.engine.allocators.greedy_by_size import GreedyBySize
 
@@ -40,12 +40,7 @@ class OutwardFit:
         """The offsets, in bytes."""
         if problem.uses is not None:
             return GreedyBySize()(problem)
-        forward = outward(problem.rounded, problem.lower, problem.upper)
-        needed = arena_size(problem, forward)
-        if needed == problem.max_load:
-            return forward
-        backward = outward(problem.rounded, -problem.upper + 1, -problem.lower + 1)
-        return backward if arena_size(problem, backward) < needed else forward
+        return either_way(problem, outward)
 
 
 def outward(sizes: Integers, lower: Integers, upper: Integers) -> list[int]:
