@@ -10,7 +10,7 @@ from typing import Any
 from nnc_func import models
 from nnc_func.cli import plans, subjects
 from nnc_func.cli.answers import Answer, table
-from nnc_func.engine.allocators import ALLOCATORS
+from nnc_func.engine.allocators import ALLOCATORS, OPTIONAL
 from nnc_func.engine.allocators.problem import Problem
 from nnc_func.engine.comparing import compare
 from nnc_func.errors import PlanError
@@ -26,8 +26,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("subject", choices=SUBJECTS, metavar="SUBJECT", help=f"one of: {', '.join(SUBJECTS)}")
     parser.add_argument("where", metavar="DIR|FILE|zoo", help="problems as .csv or .json, or `zoo`: all of its plans")
     parser.add_argument(
-        "--allocator", action="append", default=[], metavar="NAME", help=f"all unless given: {', '.join(ALLOCATORS)}"
-    )
+        "--allocator", action="append", default=[], metavar="NAME",
+        help=f"all unless given: {', '.join(ALLOCATORS)}; with the extra `exact` also {' and '.join(OPTIONAL)}",
+    )  # fmt: skip
     parser.add_argument(
         "--budget", type=plans.budget, default={}, metavar="3s|N", help="of each search: time, or steps"
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 from nnc_func.cli import plans, subjects
 from nnc_func.cli.answers import Answer, facts, table, with_files
-from nnc_func.engine.allocators import ALLOCATORS
+from nnc_func.engine.allocators import ALLOCATORS, OPTIONAL
 from nnc_func.engine.comparing import Trial, compare
 from nnc_func.engine.drawing.memory import tenants
 from nnc_func.engine.orders import DEFAULT, ORDERS, lower_bound, simulated_peak
@@ -21,9 +21,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Which plan, and in which form."""
     subjects.arguments(parser)
     parser.add_argument(
-        "--allocator", choices=(*sorted(ALLOCATORS), plans.ALL), metavar="NAME|all",
-        help=f"how offsets are found: {', '.join(sorted(ALLOCATORS))}; or all of them, compared. "
-        f"Unless given {USUAL} for models, all for problems in files",
+        "--allocator", choices=(*sorted(ALLOCATORS), *OPTIONAL, plans.ALL), metavar="NAME|all",
+        help=f"how offsets are found: {', '.join(sorted(ALLOCATORS))}; or all of them, compared; or, with the extra "
+        f"`exact`, {' or '.join(OPTIONAL)}. Unless given {USUAL} for models, all for problems in files",
     )  # fmt: skip
     parser.add_argument(
         "--order", choices=(*sorted(ORDERS), plans.ALL), metavar="NAME|all",

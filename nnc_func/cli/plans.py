@@ -11,7 +11,7 @@ from typing import Any
 from attrs import evolve, field, fields, frozen, has
 
 import nnc_func as nnc
-from nnc_func.engine.allocators import ALLOCATORS, Allocator
+from nnc_func.engine.allocators import ALLOCATORS, OPTIONAL, Allocator
 from nnc_func.engine.allocators.problem import Problem
 from nnc_func.errors import PlanError
 
@@ -77,7 +77,7 @@ def with_budget(allocator: Allocator, given: Mapping[str, Any]) -> Allocator:
 
 
 def allocators(names: Iterable[str], given: Mapping[str, Any] | None = None) -> dict[str, Allocator]:
-    """Allocators by name, or all there are, with a budget.
+    """Allocators by name, those that need a package too; or all that need none. With a budget.
 
     Raises
     ------
@@ -86,10 +86,11 @@ def allocators(names: Iterable[str], given: Mapping[str, Any] | None = None) -> 
     """
     wanted = list(names)
     chosen = list(ALLOCATORS) if ALL in wanted else wanted
-    unknown = [name for name in chosen if name not in ALLOCATORS]
+    known = {name: which for which in (ALLOCATORS, OPTIONAL) for name in which}
+    unknown = [name for name in chosen if name not in known]
     if unknown:
-        raise PlanError(f"no allocator named {unknown[0]!r}; there are: {', '.join(ALLOCATORS)}")
-    return {name: with_budget(ALLOCATORS[name], given or {}) for name in chosen}
+        raise PlanError(f"no allocator named {unknown[0]!r}; there are: {', '.join(known)}")
+    return {name: with_budget(known[name][name], given or {}) for name in chosen}
 
 
 def is_problem(path: str) -> bool:

@@ -70,6 +70,9 @@ def test_the_best_plan_of_a_file_is_written(said: Any, file: str, tmp_path: Path
 def test_one_allocator_of_a_file(said: Any, file: str) -> None:
     (only,) = json.loads(said("plan", file, "--allocator", "no_reuse", "--json"))["plans"]
     assert only["arena_bytes"] == int(PROBLEM.sizes.sum())
+    pytest.importorskip("omnimalloc")
+    (theirs,) = json.loads(said("plan", file, "--allocator", "omnimalloc", "--json"))["plans"]
+    assert theirs["arena_bytes"] >= PROBLEM.max_load
 
 
 def test_a_model_is_planned_in_all_orders(said: Any) -> None:

@@ -58,6 +58,11 @@ def test_a_problem_that_is_none_is_refused() -> None:
         ({"gaps": [Gap(0, 0, 1, (8, 65))]}, r"buffer 0 has 64 bytes, of which \[8, 65\) are alive in a gap"),
         ({"names": ["a", "b", "a"]}, "two buffers are named 'a'"),
         ({"names": ["a", "b"]}, "3 sizes, but 2 names"),
+        ({"names": [1, 2, 3]}, "wanted a name a buffer, each a string"),
+        ({"names": "abc"}, "wanted a name a buffer, each a string, given 'abc'"),
+        ({"gaps": [(0, 0, 1)]}, r"wanted gaps as Gap\(buffer, lower, upper\), given \(0, 0, 1\)"),
+        ({"uses": 3}, "wanted uses as Uses"),
+        ({"uses": Uses(np.zeros((3, 1)), np.zeros((3, 2)))}, r"given shapes \(3, 1\) and \(3, 2\)"),
         ({"capacity": -1}, "the capacity is -1 bytes"),
         ({"capacity": 1.5}, "wanted a capacity in whole bytes, given 1.5"),
         ({"uses": Uses(np.zeros((2, 1)), np.zeros((3, 1)))}, "3 sizes, but 2 rows of uses"),
@@ -112,6 +117,8 @@ def test_columns_in_any_order_by_any_of_their_names(tmp_path: Path) -> None:
     assert same(Problem.from_csv(text), wanted)
     path = tmp_path / "a.csv"
     path.write_text(text)
+    assert same(Problem.from_csv(path), wanted)
+    path.write_text(text, encoding="utf-8-sig")  # as spreadsheets write it
     assert same(Problem.from_csv(path), wanted)
     with pytest.raises(PlanError, match=r"wanted a text, or the path of a file as Path\('a.csv'\)"):
         Problem.from_csv("a.csv")
@@ -191,8 +198,16 @@ def test_problems_of_a_seed() -> None:
     assert tiling(50, capacity=1024).max_load == 1024  # cut in time only
     with pytest.raises(PlanError, match="cannot be cut into 5 tiles"):
         pinwheel(5, capacity=3000)
-    with pytest.raises(PlanError, match="wanted 1 buffers or more, given 0"):
-        tiling(0)
+    for make, said, words in (
+        (tiling, {"count": 0}, "wanted 1 buffers or more, given 0"),
+        (tiling, {"count": 2.5}, "wanted 1 buffers or more, given 2.5"),
+        (tiling, {"count": 2, "capacity": 0}, "wanted 1 bytes of capacity or more, given 0"),
+        (uniform, {"count": 2, "live": 0}, "wanted 1 buffers alive or more, given 0"),
+        (skewed, {"count": 2, "live": -1}, "wanted 1 buffers alive or more, given -1"),
+        (concurrent, {"count": 2, "streams": 0}, "wanted 1 streams or more, given 0"),
+    ):
+        with pytest.raises(PlanError, match=words):
+            make(**said)
 
 
 def test_streams_that_never_meet_share_nothing() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from nnc_func.engine.allocators.converting import Integers
-from nnc_func.engine.allocators.problem import ALONE, FREE, MOST_BYTES, Problem
+from nnc_func.engine.allocators.problem import ALONE, FREE, MOST_BYTES, Problem, Uses
 from nnc_func.errors import PlanError
 
 
@@ -35,7 +35,7 @@ def check_problem(problem: Problem) -> None:
         twice = next(n for n in problem.names if n in seen or seen.add(n))  # type: ignore[func-returns-value]
         raise PlanError(f"two buffers are named {twice!r}: wanted one name a buffer")
     if problem.capacity is not None and problem.capacity < 0:
-        raise PlanError(f"the capacity is {problem.capacity} bytes; wanted none or more")
+        raise PlanError(f"the capacity is {problem.capacity} bytes; wanted 0 or more")
 
 
 def _lengths(problem: Problem) -> None:
@@ -46,10 +46,17 @@ def _lengths(problem: Problem) -> None:
     others["alignments"] = None if isinstance(problem.alignment, int) else problem.alignment
     others["names"] = problem.names or None
     if problem.uses is not None:
+        _uses(problem.uses)
         others["rows of uses"], others["rows of last uses"] = problem.uses.before, problem.uses.until
     for name, given in others.items():
         if given is not None and len(given) != sizes:
             raise PlanError(f"{sizes} sizes, but {len(given)} {name}: wanted as many")
+
+
+def _uses(given: Any) -> None:
+    if not isinstance(given, Uses) or given.before.ndim != 2 or given.before.shape[1:] != given.until.shape[1:]:
+        shapes = f"shapes {given.before.shape} and {given.until.shape}" if isinstance(given, Uses) else f"{given!r:.60}"
+        raise PlanError(f"wanted uses as Uses(before, until), a row a buffer and a column a stream, given {shapes}")
 
 
 def _lives(problem: Problem) -> None:
@@ -58,7 +65,8 @@ def _lives(problem: Problem) -> None:
         i = int(wrong.argmax())
         size, low, up = int(problem.sizes[i]), int(problem.lower[i]), int(problem.upper[i])
         raise PlanError(
-            f"buffer {problem.name(i)}: {size} bytes alive in [{low}, {up}); wanted size >= 0 and a lifetime of 1 step"
+            f"buffer {problem.name(i)}: {size} bytes alive in [{low}, {up}); wanted size >= 0 and a lifetime of 1 step "
+            "or more"
         )
     if len(problem) and max(abs(int(problem.lower.min())), abs(int(problem.upper.max()))) > 1 << 62:
         raise PlanError(f"steps are from {problem.lower.min()} to {problem.upper.max()}; wanted them within 2**62 of 0")

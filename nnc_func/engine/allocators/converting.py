@@ -63,5 +63,14 @@ def optional_integer(given: Any) -> int | None:
 
 
 def words(given: Iterable[str]) -> tuple[str, ...]:
-    """As a tuple."""
-    return tuple(given)
+    """As a tuple.
+
+    Raises
+    ------
+    PlanError
+        Something else than names was given.
+    """
+    found = () if isinstance(given, str) else tuple(given)
+    if isinstance(given, str) or not all(isinstance(name, str) for name in found):
+        raise PlanError(f"wanted a name a buffer, each a string, given {given!r:.60}")
+    return found

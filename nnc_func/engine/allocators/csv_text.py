@@ -32,7 +32,7 @@ def text_of(source: str | PathLike[str]) -> str:
     """
     if not isinstance(source, str):
         try:
-            return Path(source).read_text(encoding="utf-8")
+            return Path(source).read_text(encoding="utf-8-sig")
         except UnicodeDecodeError as error:
             raise PlanError(f"this is no text: {error}") from None
     if "\n" not in source and Path(source).suffix in (".csv", ".json"):

@@ -18,9 +18,9 @@ LEAST = 1024  # bytes of a tile
 Tile = tuple[int, int, int, int]  # lower, upper, low, high
 
 
-def _at_least(count: int, least: int = 1) -> None:
-    if count < least:
-        raise PlanError(f"wanted {least} buffers or more, given {count}")
+def _at_least(count: int, least: int = 1, of: str = "buffers") -> None:
+    if not isinstance(count, (int, np.integer)) or count < least:
+        raise PlanError(f"wanted {least} {of} or more, given {count!r:.40}")
 
 
 def tiling(count: int, seed: int = 0, capacity: int = 1 << 20, along: float = 0.5) -> Problem:
@@ -29,7 +29,7 @@ def tiling(count: int, seed: int = 0, capacity: int = 1 << 20, along: float = 0.
     Raises
     ------
     PlanError
-        Less than one buffer.
+        Less than one buffer, or a byte.
 
     Examples
     --------
@@ -38,6 +38,7 @@ def tiling(count: int, seed: int = 0, capacity: int = 1 << 20, along: float = 0.
     (100, True)
     """
     _at_least(count)
+    _at_least(capacity, of="bytes of capacity")
     draw, tiles = Random(seed), [(0, 8 * count, 0, capacity)]
     spent: list[Tile] = []
     while len(tiles) + len(spent) < count:
@@ -99,12 +100,18 @@ def _of(tiles: list[Tile], capacity: int, draw: Random) -> Problem:
 def uniform(count: int, seed: int = 0, live: int = 100) -> Problem:
     """Sizes and lives of uniform logarithms, starts of uniform times; about `live` of them are alive at a time.
 
+    Raises
+    ------
+    PlanError
+        Less than no buffers, or than one alive.
+
     Examples
     --------
     >>> len(uniform(1000))
     1000
     """
     _at_least(count, 0)
+    _at_least(live, of="buffers alive")
     draw = np.random.default_rng(seed)
     lives = np.exp(draw.uniform(0, math.log(40 * live), count)).astype(np.int64) + 1
     lower = draw.integers(0, max(1, int(lives.sum()) // live), count)
@@ -114,6 +121,11 @@ def uniform(count: int, seed: int = 0, live: int = 100) -> Problem:
 
 def skewed(count: int, seed: int = 0, live: int = 100) -> Problem:
     """As `uniform`, with sizes by Pareto's law: a few of them have most of the bytes.
+
+    Raises
+    ------
+    PlanError
+        As `uniform` does.
 
     Examples
     --------
@@ -132,6 +144,11 @@ def concurrent(count: int, seed: int = 0, streams: int = 2, meeting: float = 0.0
     Where they do not, two buffers of one stream, and two of another, are in order by pairs only (2+2), so that no
     lifetimes in one order say what may share.
 
+    Raises
+    ------
+    PlanError
+        Less than no buffers, or than one stream.
+
     Examples
     --------
     >>> problem = concurrent(40, meeting=0.0)
@@ -139,6 +156,7 @@ def concurrent(count: int, seed: int = 0, streams: int = 2, meeting: float = 0.0
     array([False, False,  True, False])
     """
     _at_least(count, 0)
+    _at_least(streams, of="streams")
     draw = Random(seed)
     tasks = -(-count // streams)
     met = [0] * (tasks + 1)  # for each task of a stream how many of every other have surely run before it

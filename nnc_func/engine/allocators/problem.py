@@ -20,6 +20,7 @@ from nnc_func.engine.allocators.converting import (
     optional_integers,
     words,
 )
+from nnc_func.errors import PlanError
 
 ALIGNMENT = 64  # bytes
 FREE = -1  # the pin of a buffer that may lie anywhere
@@ -83,8 +84,18 @@ class Gap:
 
 
 def rows_of_gaps(given: Iterable[Gap]) -> tuple[Gap, ...]:
-    """As a tuple."""
-    return tuple(given)
+    """As a tuple.
+
+    Raises
+    ------
+    PlanError
+        Something else was given.
+    """
+    found = tuple(given)
+    for gap in found:
+        if not isinstance(gap, Gap):
+            raise PlanError(f"wanted gaps as Gap(buffer, lower, upper), given {gap!r:.60}")
+    return found
 
 
 @frozen(eq=False)
