@@ -1,7 +1,9 @@
-"""All of planning behind rewriting, µs a buffer, over the zoo: inference, and training steps at batch 8; and its parts.
+"""Allocation and all of planning, µs a buffer, over the zoo: inference, and training steps at batch 8.
 
-python bench/planning.py [NAME ...]: prints a table, writes bench/results/planning.json. Bar: <= 50 µs a buffer of the
-program. Times are the processor's, medians of runs; beside them that of a fixed loop of plain Python, which tells how
+python bench/planning.py [NAME ...]: prints a table, writes bench/results/planning.json. First what allocators take for
+the plan's problem, a buffer of the arena: the default, bar <= 50, and the cheapest that reuses memory, bar <= 10. Then
+all of planning behind rewriting and its parts, a buffer of the program: orders that are tried, layouts, an allocation
+for each. Times are the processor's, medians of runs; beside them that of a fixed loop of plain Python, which tells how
 busy the machine was. Verification is no part of it: programs are verified with NNC_SPEC=1, or a user's own allocator.
 """
 
@@ -14,15 +16,19 @@ from collections.abc import Callable, Iterator
 from functools import partial, wraps
 from typing import Any
 
+from attrs import evolve
 from measure import fresh, report
 from optimise import plain, seconds
 
 import nnc_func as nnc
 from nnc_func import models
+from nnc_func.engine.allocators import ALLOCATORS, answered
 from nnc_func.engine.collecting import uncollected
 from nnc_func.engine.planning import layouts, placing, planner
 
 ROUNDS = 3
+FEW = 500  # buffers
+CHEAPEST = "block_reuse"  # of those that reuse memory of any value
 PARTS = {
     "kernels": [(planner, "kernels_of")],
     "ordering": [(planner, "arrange")],
@@ -73,6 +79,12 @@ def graphs(names: list[str]) -> Iterator[tuple[str, Any, Any]]:
             yield f"{name}, training" if training else name, stack.engine, stack.graph.optimised(graph)[0]
 
 
+def allocating(allocator: Any, problem: Any) -> float:
+    """Seconds of one allocation; of a small problem the mean of several."""
+    alike = [evolve(problem) for _ in range(1 + FEW // len(problem))]  # each finds its own bounds
+    return seconds(lambda: [answered(allocator, each) for each in alike]) / len(alike)
+
+
 def row_of(name: str, engine: Any, graph: Any) -> dict[str, Any]:
     """One graph: planned, verified, and plain Python in turn."""
     taken: dict[str, list[float]] = {}
@@ -87,17 +99,21 @@ def row_of(name: str, engine: Any, graph: Any) -> dict[str, Any]:
         found = timed.seconds
         found["as data"] -= found["allocation"]
         each = {"planning": whole, "instructions": whole - sum(found.values()), **found}
+        for allocator in ("default", CHEAPEST):
+            called = ALLOCATORS[CHEAPEST] if allocator == CHEAPEST else engine.allocator
+            each[allocator] = allocating(called, plan.problem)
         each |= {"verification": seconds(plan.verify), "plain": seconds(plain)}
         for part, s in each.items():
             taken.setdefault(part, []).append(s)
     median = {part: statistics.median(times) for part, times in taken.items()}
     loop = median.pop("plain")
-    count = len(plan.buffers)
+    count, arena = len(plan.buffers), len(plan.problem)
     return {
         "graph": name,
+        "arena buffers": arena,
+        **{allocator: 1e6 * median.pop(allocator) / arena for allocator in ("default", CHEAPEST)},
         "buffers": count,
-        "arena buffers": len(plan.planned),
-        **{("µs/buffer" if part == "planning" else part): 1e6 * s / count for part, s in median.items()},
+        **{("all of planning" if part == "planning" else part): 1e6 * s / count for part, s in median.items()},
         "arena/max load": plan.ratio,
         "plain loop ms": 1e3 * loop,
     }
