@@ -14,6 +14,7 @@ from nnc_func.graph.node import Node
 from nnc_func.graph.ops.steps import is_reduction
 
 HELD = 4  # large values that are computed for a group alone, and large results
+READ = 2  # of the former, what a piece reads of a group that is cut
 
 
 class Cutting:
@@ -66,6 +67,20 @@ class Cutting:
             start = end
         return found
 
+    def needs(self, pieces: list[list[Node]]) -> dict[Node, int]:
+        """For each member how many large values are in memory at once until its piece is there, at the least.
+
+        As for registers of an expression (Sethi and Ullman, 1970): what needs most is computed first.
+        """
+        found: dict[Node, int] = {}
+        for piece in pieces:
+            read = {a.node for m in piece for a in m.args}.difference(piece)
+            large = (node for node in read if node in self.alone or (node in found and self._is_large(node)))
+            several = sorted((found.get(node, 1) for node in large), reverse=True)
+            need = max((held + each for held, each in enumerate(several)), default=1)
+            found.update(dict.fromkeys(piece, need))
+        return found
+
     def _ordered(self) -> list[Node]:
         """Operands first, of these what broadcasts last: so it is made where it is read."""
         inside, done = set(self.members), dict.fromkeys(self.members[:0])
@@ -83,15 +98,15 @@ class Cutting:
         return bool(node.aval.shape == self.shape)
 
     def _end(self, order: list[Node], start: int) -> int:
-        """Where a piece ends that begins there."""
-        best, before = 0, set(order[:start])
+        """Where a piece ends that begins there. What many members read is there anyway."""
+        best, before = 0, {m for m in order[:start] if len(self.users(m)) == 1}
         read: set[Node] = set()
         given = 0
         for at in range(start, len(order)):
             node = order[at]
             read.update(a.node for a in node.args if a.node in self.alone or a.node in before)
             given += node in self.given
-            if best and max(len(read), given) > HELD:
+            if best and (len(read) > READ or given > HELD):
                 return best
             if self._may_end(order, start, at + 1):
                 best = at + 1

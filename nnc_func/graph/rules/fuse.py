@@ -147,6 +147,7 @@ class _Grouping:
         self.position, self.users = seen.place, seen.users
         self.steps: dict[Node, Step] = {}
         self.of: dict[Node, Group] = {}
+        self.needs: dict[Node, int] = {}  # of members of groups that are cut: large values, until they are there
 
     def made(self) -> list[Group]:
         """The groups that are worth it, of more than one member, in the order of the first of these."""
@@ -166,8 +167,12 @@ class _Grouping:
     def _cut(self, group: Group) -> None:
         """Make a group several that hold less."""
         members = sorted(group.members, key=self.position)
-        pieces = Cutting(members, group.shape, self.users, self.asked, self.least, self.several).pieces()
-        for piece in pieces if len(pieces) > 1 else ():
+        cutting = Cutting(members, group.shape, self.users, self.asked, self.least, self.several)
+        pieces = cutting.pieces()
+        if len(pieces) == 1:
+            return
+        self.needs |= cutting.needs(pieces)
+        for piece in pieces:
             made = Group(group.shape)
             for node in piece:
                 self.of[node] = made
@@ -273,7 +278,8 @@ class _Joining:
         self.builder.where = merged(m.origin for m in members)
         inside = set(members)
         outside = list(dict.fromkeys(a for m in members for a in m.args if a.node not in inside))
-        outside.sort(key=lambda a: self.grouping.position(a.node))  # what came first is computed first
+        needs, place = self.grouping.needs, self.grouping.position
+        outside.sort(key=lambda a: (-needs.get(a.node, 0), place(a.node)))  # what came first is computed first
         position: dict[Value, int] = {a: i for i, a in enumerate([*outside, *members])}
         steps = tuple(told(m.op, tuple(position[a] for a in m.args), m.items) for m in members)
         args = tuple(outside)
