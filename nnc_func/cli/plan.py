@@ -113,7 +113,7 @@ def _compared(given: argparse.Namespace) -> Answer:
     text = table([row[first:] for row in rows], [t.replace("_", " ") for t in titles[first:]])
     drawn = [_drawn(t, named[t.problem], Drawn) for t in found]
     texts = {
-        "html": lambda: comparison_page(f"Plans of {given.model}", drawn),
+        "html": lambda: comparison_page(f"Plans of {given.model}{' training' * given.training}", drawn),
         "csv": lambda: named[found[0].problem].problem.to_csv(found[0].offsets),
     }
     asked = {kind: getattr(given, kind) for kind in texts if getattr(given, kind) is not None}

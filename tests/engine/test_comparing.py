@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from nnc_func.engine.allocators import ALLOCATORS, BestFit, NoReuse, Problem
+from nnc_func.engine.allocators import ALLOCATORS, BestFit, Gap, NoReuse, Problem, arena_size
 from nnc_func.engine.comparing import compare
 from nnc_func.engine.drawing.comparison import Answer, comparison_page
 from nnc_func.errors import PlanError
@@ -72,6 +72,24 @@ def test_a_page_has_each_problem_once() -> None:
     assert [len(p["size"]) for p in data["problems"]] == [3, 3]
     assert [a["problem"] for a in data["answers"]] == [0, 0, 1]
     assert "<b>two</b>" not in page.split("<script")[0]
+
+
+def test_a_page_draws_what_is_alive_and_one_space_above_another() -> None:
+    problem = Problem(
+        [64, 64, 32], [0, 1, 0], [6, 4, 6], 1, gaps=[Gap(0, 2, 4), Gap(1, 2, 3, (0, 16))], spaces=[0, 0, 1]
+    )
+    page = comparison_page("Gaps", [Answer(problem, [0, 64, 0], arena_size(problem, [0, 64, 0]), "one")])
+    data = json.loads(page.split('id="data">')[1].split("</script>")[0])
+    (drawn,), (answer,) = data["problems"], data["answers"]
+    assert [*zip(drawn["name"], drawn["lower"], drawn["upper"], drawn["size"], answer["offset"], strict=True)] == [
+        ("0", 0, 2, 64, 0),
+        ("0", 4, 6, 64, 0),
+        ("1", 1, 2, 64, 64),
+        ("1", 2, 3, 16, 64),
+        ("1", 3, 4, 64, 64),
+        ("2", 0, 6, 32, 128),
+    ]
+    assert answer["arena"] == 160
 
 
 def test_what_is_too_large_for_an_allocator_is_not_asked() -> None:

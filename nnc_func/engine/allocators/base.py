@@ -131,7 +131,17 @@ def is_ours(allocator: Any) -> bool:
 
 
 def arena_size(problem: Problem, offsets: Sequence[int] | Integers) -> int:
-    """Bytes of the arena that a plan needs."""
+    """Bytes of the arena that a plan needs, summed over spaces.
+
+    Examples
+    --------
+    >>> problem = Problem([64, 128], [0, 0], [1, 1], spaces=[0, 1])
+    >>> arena_size(problem, [0, 0]), problem.max_load
+    (192, 192)
+    """
+    if problem.spaces is not None:
+        ends = np.asarray(offsets, np.int64) + problem.rounded
+        return sum(int(ends[problem.spaces == space].max()) for space in np.unique(problem.spaces))
     if isinstance(offsets, np.ndarray):
         return int((offsets + problem.rounded).max(initial=0))
     return max((o + s for o, s in zip(offsets, problem.rounded.tolist(), strict=True)), default=0)

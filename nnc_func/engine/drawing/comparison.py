@@ -9,10 +9,13 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+import attrs
 import numpy as np
 from attrs import field, frozen
 
+from nnc_func.engine.allocators.base import arena_size
 from nnc_func.engine.allocators.problem import Problem
+from nnc_func.engine.allocators.reducing import by_space
 from nnc_func.engine.drawing.memory import OTHERS, coloured
 from nnc_func.graph.drawing import element, escaped, hue, page, sized
 
@@ -74,13 +77,14 @@ def comparison_page(title: str, answers: Sequence[Answer]) -> str:
             described.append(_described(answer))
         at = next(i for i, p in enumerate(problems) if answer.problem is p)
         kept = described[at]["kept"]
+        bases = _bases(answer)
         rows.append(
             {
                 "problem": at,
                 "label": answer.label,
                 "arena": answer.arena,
                 "seconds": answer.seconds,
-                "offset": [int(answer.offsets[i]) for i in kept],
+                "offset": [int(answer.offsets[i]) + low + bases[i] for i, low in kept],
             }
         )
     data = {"problems": [{k: v for k, v in d.items() if k != "kept"} for d in described], "answers": rows}
@@ -110,25 +114,39 @@ def _summary(answers: Sequence[Answer]) -> str:
     )
 
 
-def _described(answer: Answer) -> dict[str, Any]:
-    """A problem as the page has it; of many buffers the largest."""
+def _bases(answer: Answer) -> list[int]:
+    """Where the space of each buffer begins in the picture, in bytes: one above the other."""
     problem = answer.problem
-    areas = problem.areas
-    kept = sorted(range(len(problem)), key=lambda i: (-areas[i], i))[:MOST]
-    kept = sorted(i for i in kept if problem.sizes[i])
-    kinds = [answer.kinds[i] if answer.kinds else "" for i in kept]
-    colours = coloured(zip(kinds, [areas[i] for i in kept], strict=True))
+    if problem.spaces is None:
+        return [0] * len(problem)
+    found, base = np.zeros(len(problem), np.int64), 0
+    for buffers, part in by_space(problem):
+        found[buffers] = base
+        base += arena_size(part, np.asarray(answer.offsets, np.int64)[buffers])
+    return found.tolist()  # type: ignore[no-any-return]
+
+
+def _described(answer: Answer) -> dict[str, Any]:
+    """A problem as the page has it, a rectangle a piece that is alive; of many the largest."""
+    problem = answer.problem
+    columns = attrs.astuple(problem.pieces)
+    pieces = [p for p in zip(*(c.tolist() for c in columns), strict=True) if p[3] < p[4]]
+    areas = [(high - low) * (upper - lower) for _, lower, upper, low, high in pieces]
+    kept = sorted(sorted(range(len(pieces)), key=lambda n: (-areas[n], n))[:MOST])
+    shown = [pieces[n] for n in kept]
+    kinds = [answer.kinds[p[0]] if answer.kinds else "" for p in shown]
+    colours = coloured(zip(kinds, [areas[n] for n in kept], strict=True))
     steps = np.unique(np.concatenate((problem.lower, problem.upper)))
     return {
-        "kept": kept,
-        "left_out": len(problem) - len(kept),
+        "kept": [(p[0], p[3]) for p in shown],
+        "left_out": len(pieces) - len(kept),
         "bound": problem.max_load,
-        "size": [int(problem.rounded[i]) for i in kept],
-        "lower": [int(problem.lower[i]) for i in kept],
-        "upper": [int(problem.upper[i]) for i in kept],
-        "name": [problem.name(i) for i in kept],
-        "told": [answer.told[i] if answer.told else "" for i in kept],
-        "colour": [colours.get(k, OTHERS) if k else hue(i, 0.74, 0.6) for k, i in zip(kinds, kept, strict=True)],
+        "size": [high - low for *_, low, high in shown],
+        "lower": [p[1] for p in shown],
+        "upper": [p[2] for p in shown],
+        "name": [problem.name(p[0]) for p in shown],
+        "told": [answer.told[p[0]] if answer.told else "" for p in shown],
+        "colour": [colours.get(k, OTHERS) if k else hue(p[0], 0.74, 0.6) for k, p in zip(kinds, shown, strict=True)],
         "first": int(steps[0]) if len(steps) else 0,
         "last": int(steps[-1]) if len(steps) else 1,
         "legend": list(colours.items()),
