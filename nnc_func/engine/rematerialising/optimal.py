@@ -1,16 +1,18 @@
 """The cheapest sequence within a budget, by constraint programming, for small problems; OR-Tools solves it.
 
 Retention intervals: B. Bartan and others, MOCCASIN: Efficient Tensor Rematerialization for Neural Networks, ICML 2023.
-Tasks keep the order of the base sequence, and each is run again only before a task that reads its result, as there.
+Tasks are first run in the order of the greedy answer, at which the search begins, and each is run again only before a
+task that reads its result, as there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from nnc_func.engine.rematerialising.greedy import greedy
 from nnc_func.engine.rematerialising.problem import RematerialisationProblem, simulated
@@ -76,8 +78,28 @@ class Optimal:
         """
         if problem.base.peak <= budget:
             return Solution(problem.base.sequence, True, problem.base.cost)
-        start = greedy(problem, budget)
-        return _Model(_solver(), problem, budget, self.runs).solved(start, self.seconds, self.workers)
+        solver, start = _solver(), greedy(problem, budget)
+        order = [*dict.fromkeys(start)]
+        number = {task: at for at, task in enumerate(order)}
+        model = _Model(solver, _renumbered(problem, order, number), budget, self.runs)
+        model.begin([number[task] for task in start])
+        found = model.solved([number[task] for task in start], self.seconds, self.workers)
+        return evolve(found, sequence=[order[task] for task in found.sequence])
+
+
+def _renumbered(
+    problem: RematerialisationProblem, order: Sequence[int], number: Mapping[int, int]
+) -> RematerialisationProblem:
+    """The problem in another order of its tasks, in which each comes behind what it needs."""
+    return RematerialisationProblem(
+        [[number[needed] for needed in problem.needs[task]] for task in order],
+        [problem.sizes[task] for task in order],
+        [problem.costs[task] for task in order],
+        [problem.scratch[task] for task in order] if problem.scratch else (),
+        {number[task]: [number[each] for each in over] for task, over in problem.overwrites.items()},
+        frozenset(number[task] for task in problem.lasting),
+        frozenset(number[task] for task in problem.once),
+    )
 
 
 def optimal(problem: RematerialisationProblem, budget: int) -> Sequence[int]:
@@ -110,6 +132,7 @@ class _Model:
     """Intervals in which results are kept: their starts are runs of tasks, and their ends at or behind their readers.
 
     Time is counted in events: before each task of the base sequence, every earlier one may be run again, by number.
+    Where a run writes over what it reads, that ends where the run starts.
     """
 
     def __init__(self, cp: Any, problem: RematerialisationProblem, budget: int, runs: int) -> None:
@@ -119,22 +142,29 @@ class _Model:
         self.start: list[list[Any]] = []
         self.last: list[list[Any]] = []
         self.active: list[list[Any]] = []
-        intervals, demands = [], []
+        self.over: dict[tuple[int, int], list[tuple[tuple[int, int], Any]]] = {}  # of a run: by which run
+        self.read: list[tuple[int, tuple[int, int] | None, list[Any]]] = []  # what, by which run, of which run of it
+        self.span: dict[tuple[int, int], tuple[Any, Any]] = {}  # of a run: for how long its result is kept, until when
         for task in range(len(problem)):
             self._define(task)
-            for start, last, active in zip(self.start[task], self.last[task], self.active[task], strict=True):
-                length = self.model.new_int_var(1, self.end + 1, "")
-                intervals.append(self.model.new_optional_interval_var(start, length, last + 1, active, ""))
+        for task in problem.overwrites:
+            self._overwritten(task)
+        intervals, demands = [], []
+        for task in range(len(problem)):
+            for run, (start, active) in enumerate(zip(self.start[task], self.active[task], strict=True)):
+                length, end = self.model.new_int_var(1, self.end + 1, ""), self._ended(task, run)
+                self.span[task, run] = length, end
+                intervals.append(self.model.new_optional_interval_var(start, length, end, active, ""))
                 demands.append(problem.sizes[task])
                 if problem.scratch and problem.scratch[task]:
                     intervals.append(self.model.new_optional_interval_var(start, 1, start + 1, active, ""))
                     demands.append(problem.scratch[task])
         for task in range(len(problem)):
             for needed in dict.fromkeys(problem.needs[task]):
-                for start, active in zip(self.start[task], self.active[task], strict=True):
-                    self._covered(needed, start, active)
+                for run, (start, active) in enumerate(zip(self.start[task], self.active[task], strict=True)):
+                    self.read.append((needed, (task, run), self._covered(needed, start, active)))
             if task in problem.lasting:
-                self._covered(task, self.end, self.model.new_constant(1))
+                self.read.append((task, None, self._covered(task, self.end, self.model.new_constant(1))))
         self.model.add_cumulative(intervals, demands, budget)
         whole = problem.base.cost or 1
         self.cost = [max(1, round(UNITS * c / whole)) for c in problem.costs]
@@ -160,7 +190,33 @@ class _Model:
         self.last.append(lasts)
         self.active.append(active)
 
-    def _covered(self, needed: int, when: Any, active: Any) -> None:
+    def _overwritten(self, task: int) -> None:
+        """Runs of a task that may write over what they read: one result each, and each result once."""
+        model, sizes = self.model, self.problem.sizes
+        for by, (start, active) in enumerate(zip(self.start[task], self.active[task], strict=True)):
+            chosen = []
+            for home in dict.fromkeys(self.problem.overwrites[task]):
+                for run in range(len(self.start[home]) if sizes[home] == sizes[task] else 0):
+                    over = model.new_bool_var("")
+                    model.add_implication(over, active)
+                    model.add_implication(over, self.active[home][run])
+                    model.add(self.last[home][run] == start).only_enforce_if(over)
+                    self.over.setdefault((home, run), []).append(((task, by), over))
+                    chosen.append(over)
+            model.add_at_most_one(chosen)
+
+    def _ended(self, task: int, run: int) -> Any:
+        """The event before which a result lets go of its memory."""
+        model, last = self.model, self.last[task][run]
+        over = [each for _, each in self.over.get((task, run), ())]
+        if not over:
+            return last + 1
+        model.add_at_most_one(over)
+        end = model.new_int_var(0, self.end + 1, "")
+        model.add(end + sum(over) == last + 1)
+        return end
+
+    def _covered(self, needed: int, when: Any, active: Any) -> list[Any]:
         """A run that reads a result comes while that is kept."""
         model, choices = self.model, []
         for start, last, runs in zip(self.start[needed], self.last[needed], self.active[needed], strict=True):
@@ -171,6 +227,52 @@ class _Model:
             choices.append(chosen)
         constraint = model.add_bool_or(choices)
         constraint.only_enforce_if(active)
+        return choices
+
+    def begin(self, sequence: Sequence[int]) -> None:
+        """Let the search begin at a sequence whose tasks are first run by number."""
+        starts = [[_event(task, task)] for task in range(len(self.problem))]
+        stage = 0
+        for task in sequence:
+            event = _event(stage, task)
+            if event > starts[task][-1]:
+                starts[task].append(event)
+            stage += task == stage
+        lasts = [[*events] for events in starts]
+        for event, task in sorted((event, task) for task, events in enumerate(starts) for event in events):
+            for needed in self.problem.needs[task]:
+                lasts[needed][bisect_left(starts[needed], event) - 1] = event
+        for task in self.problem.lasting:
+            lasts[task][-1] = self.end
+        self._hint(starts, lasts)
+
+    def _hint(self, starts: list[list[int]], lasts: list[list[int]]) -> None:
+        """Values of all variables, of each task's runs and when their results are last read."""
+        hint, begins = self.model.add_hint, {(t, r): e for t, events in enumerate(starts) for r, e in enumerate(events)}
+        ends = {(t, r): e for t, events in enumerate(lasts) for r, e in enumerate(events)}
+        over: dict[tuple[int, int], tuple[int, int]] = {}  # a run -> the one that writes over its result
+        for home, each in self.over.items():
+            for by, _ in each:
+                if home not in over and by not in over.values() and ends.get(home, -1) == begins.get(by):
+                    over[home] = by
+            for by, chosen in each:
+                hint(chosen, over.get(home) == by)
+        for (task, run), (length, end) in self.span.items():
+            at = begins.get((task, run), _event(task + 1, task))
+            last = ends.get((task, run), at)
+            until = last + 1 - ((task, run) in over)
+            if run:
+                hint(self.active[task][run], (task, run) in begins)
+                hint(self.start[task][run], at)
+            hint(self.last[task][run], last)
+            hint(length, until - at)
+            if (task, run) in self.over:
+                hint(end, until)
+        for needed, reader, choices in self.read:
+            when = self.end if reader is None else begins.get(reader, -1)
+            latest = bisect_left(starts[needed], when) - 1
+            for run, chosen in enumerate(choices):
+                hint(chosen, run == latest)
 
     def solved(self, start: Sequence[int], seconds: float, workers: int) -> Solution:
         """The best of what is found and of what there was."""
