@@ -74,6 +74,11 @@ def test_each_contradiction_has_its_words(said: dict[str, Any], words: str) -> N
         Problem([64, 64, 32], [0, 1, 2], [4, 5, 6], **said)
 
 
+def test_no_buffers_of_streams_and_groups_have_a_plan() -> None:
+    uses = Uses(np.zeros((0, 2), np.int64), np.zeros((0, 2), np.int64))
+    assert answered(ALLOCATORS["portfolio"], Problem([], [], [], uses=uses, groups=[])) == []
+
+
 def test_sizes_times_lifetimes_do_not_wrap() -> None:
     assert list(Problem([1 << 60, 3], [0, 0], [1 << 40, 5]).areas) == [1 << 100, 15]
     problem = Problem([1 << 60, 3], [0, 0], [1 << 40, 5], 1)

@@ -82,8 +82,10 @@ def merged(problem: Problem) -> Merged:
         gaps += _gaps(new, [_pieces(problem, i) for i in old], int(sizes[new]))
     uses = problem.uses
     if uses is not None:
-        before = np.array([uses.before[old].min(axis=0) for old in members.values()])
-        uses = evolve(uses, before=before, until=np.array([uses.until[old].max(axis=0) for old in members.values()]))
+        before = [uses.before[old].min(axis=0) for old in members.values()]
+        until = [uses.until[old].max(axis=0) for old in members.values()]
+        shape = (len(members), -1) if members else uses.before.shape
+        uses = evolve(uses, before=np.reshape(before, shape), until=np.reshape(until, shape))
     made = Problem(
         sizes,
         lower,

@@ -123,7 +123,7 @@ def _bases(answer: Answer) -> list[int]:
     for buffers, part in by_space(problem):
         found[buffers] = base
         base += arena_size(part, np.asarray(answer.offsets, np.int64)[buffers])
-    return found.tolist()  # type: ignore[no-any-return]
+    return found.tolist()
 
 
 def _described(answer: Answer) -> dict[str, Any]:
