@@ -1,10 +1,7 @@
 """Allocation and all of planning, µs a buffer, over the zoo: inference, and training steps at batch 8.
 
-python bench/planning.py [NAME ...]: prints a table, writes bench/results/planning.json. First what allocators take for
-the plan's problem, a buffer of the arena: the default, bar <= 50, and the cheapest that reuses memory, bar <= 10. Then
-all of planning behind rewriting and its parts, a buffer of the program: orders that are tried, layouts, an allocation
-for each. Times are the processor's, medians of runs; beside them that of a fixed loop of plain Python, which tells how
-busy the machine was. Verification is no part of it: programs are verified with NNC_SPEC=1, or a user's own allocator.
+python bench/planning.py [NAME ...]: prints a table, writes bench/results/planning.json. Bars: <= 50 µs a buffer by
+default, <= 10 for the cheapest allocator. See "How planning is timed" in bench/README.md for what the columns say.
 """
 
 from __future__ import annotations
@@ -26,9 +23,10 @@ from nnc_func.engine.allocators import ALLOCATORS, answered
 from nnc_func.engine.collecting import uncollected
 from nnc_func.engine.planning import layouts, placing, planner
 
-ROUNDS = 3
-FEW = 500  # buffers
-CHEAPEST = "block_reuse"  # of those that reuse memory of any value
+ROUNDS = 7
+LONG = 0.02  # seconds that a measurement takes at the least: what is shorter is repeated
+CALM = 0.036  # seconds that the loop of plain Python takes where nothing else runs, on the machine of the results
+CHEAPEST = "block_reuse"  # of the allocators that reuse memory of any value
 PARTS = {
     "kernels": [(planner, "kernels_of")],
     "ordering": [(planner, "arrange")],
@@ -79,41 +77,80 @@ def graphs(names: list[str]) -> Iterator[tuple[str, Any, Any]]:
             yield f"{name}, training" if training else name, stack.engine, stack.graph.optimised(graph)[0]
 
 
-def allocating(allocator: Any, problem: Any) -> float:
-    """Seconds of one allocation; of a small problem the mean of several."""
-    alike = [evolve(problem) for _ in range(1 + FEW // len(problem))]  # each finds its own bounds
-    return seconds(lambda: [answered(allocator, each) for each in alike]) / len(alike)
+def planned(engine: Any, graph: Any) -> Any:
+    """The plan of a rewritten graph."""
+    return planner.smallest(partial(engine._arranged, (), graph, None), engine.orders, engine.allocator)[0]
+
+
+def allocated(plan: Any, allocator: Any) -> Callable[[], float]:
+    """A measurement of what allocating the arena of a plan takes, from a problem to offsets."""
+    given = plan.problem
+
+    def spent(number: int) -> float:
+        problems = [evolve(given) for _ in range(number)]  # a problem keeps what is found out about it
+        return seconds(lambda: [answered(allocator, problem) for problem in problems]) / number
+
+    number = max(1, round(LONG / max(spent(1), 1e-6)))
+    return partial(spent, number)
+
+
+def parts_of(engine: Any, graph: Any) -> dict[str, float]:
+    """Seconds of each part of a planning; a clock runs in each, so that together they take a little more than all."""
+    with uncollected(), Timed() as timed:
+        start = time.process_time()
+        planned(engine, graph)
+        whole = time.process_time() - start
+    found = timed.seconds
+    found["as data"] -= found["allocation"]
+    return {"instructions": whole - sum(found.values()), **found}
+
+
+def repeated(call: Callable[[], Any]) -> Callable[[], float]:
+    """A measurement of a call: its seconds of the processor, of as many calls as take long enough."""
+    number = max(1, round(LONG / max(seconds(call), 1e-6)))
+
+    def measure() -> float:
+        return seconds(lambda: [call() for _ in range(number)]) / number
+
+    return measure
 
 
 def row_of(name: str, engine: Any, graph: Any) -> dict[str, Any]:
-    """One graph: planned, verified, and plain Python in turn."""
+    """One graph: planned in several ways, and plain Python, in turn."""
+    plan = planned(engine, graph).verify()  # which imports what verifies
+    count, arena = len(plan.buffers), max(1, len(plan.planned))
+    cheap = evolve(engine, allocator=ALLOCATORS[CHEAPEST], orders=("depth_first",))
+    measures = {
+        "default": (arena, allocated(plan, engine.allocator)),
+        "best_fit": (arena, allocated(plan, ALLOCATORS["best_fit"])),
+        CHEAPEST: (arena, allocated(plan, cheap.allocator)),
+        "all of planning": (count, repeated(partial(planned, engine, graph))),
+        "cheapest of all": (count, repeated(partial(planned, cheap, graph))),
+    }
     taken: dict[str, list[float]] = {}
-    plan: Any = None
     for _ in range(ROUNDS):
         fresh()
-        with uncollected(), Timed() as timed:
-            start = time.process_time()
-            arranged = partial(engine._arranged, (), graph, None)
-            plan, *_ = planner.smallest(arranged, engine.orders, engine.allocator)
-            whole = time.process_time() - start
-        found = timed.seconds
-        found["as data"] -= found["allocation"]
-        each = {"planning": whole, "instructions": whole - sum(found.values()), **found}
-        for allocator in ("default", CHEAPEST):
-            called = ALLOCATORS[CHEAPEST] if allocator == CHEAPEST else engine.allocator
-            each[allocator] = allocating(called, plan.problem)
-        each |= {"verification": seconds(plan.verify), "plain": seconds(plain)}
-        for part, s in each.items():
-            taken.setdefault(part, []).append(s)
-    median = {part: statistics.median(times) for part, times in taken.items()}
-    loop = median.pop("plain")
-    count, arena = len(plan.buffers), len(plan.problem)
+        before = seconds(plain)
+        for column, (_, measure) in measures.items():
+            spent = measure()
+            after = seconds(plain)
+            taken.setdefault(column, []).append(spent)
+            taken.setdefault(f"{column}, calm", []).append(spent * CALM / ((before + after) / 2))
+            taken.setdefault("plain loop", []).append(after)
+            before = after
+    parts: dict[str, list[float]] = {}
+    for _ in range(ROUNDS):
+        for part, s in parts_of(engine, graph).items():
+            parts.setdefault(part, []).append(1e6 * s / count)
+    median = {column: statistics.median(times) for column, times in taken.items()}
+    loop = median.pop("plain loop")
     return {
         "graph": name,
-        "arena buffers": arena,
-        **{allocator: 1e6 * median.pop(allocator) / arena for allocator in ("default", CHEAPEST)},
         "buffers": count,
-        **{("all of planning" if part == "planning" else part): 1e6 * s / count for part, s in median.items()},
+        "arena buffers": len(plan.planned),
+        **{column: 1e6 * s / measures[column.removesuffix(", calm")][0] for column, s in median.items()},
+        **{part: statistics.median(times) for part, times in parts.items()},
+        "verification": 1e6 * seconds(plan.verify) / count,
         "arena/max load": plan.ratio,
         "plain loop ms": 1e3 * loop,
     }

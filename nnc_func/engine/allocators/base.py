@@ -46,6 +46,10 @@ def answered(allocator: Allocator, problem: Problem) -> list[int]:
         They are not one integer, zero or more, a buffer; names the allocator. Or they need more bytes than the
         problem has. Overlaps are for `verify`.
     """
+    if problem.spaces is None and problem.groups is None:
+        offsets = _answer(allocator, problem)
+        _fits(allocator, problem, offsets)
+        return offsets
     found = [0] * len(problem)
     for buffers, part in by_space(problem):
         reduced = merged(part)
@@ -83,13 +87,12 @@ def _checked(allocator: Allocator, problem: Problem) -> list[int]:
     name = name_of(allocator)
     given = allocator(problem)
     try:
-        offsets = given.tolist() if isinstance(given, np.ndarray) else given
-        offsets = [index(o) for o in offsets]
+        offsets = [*map(index, given.tolist() if isinstance(given, np.ndarray) else given)]
     except TypeError as error:
         raise PlanError(f"the allocator {name} gave no integers, one a buffer, but {given!r:.80}: {error}") from None
     if len(offsets) != len(problem):
         raise PlanError(f"the allocator {name} gave {len(offsets)} offsets for {len(problem)} buffers")
-    if any(o < 0 for o in offsets):
+    if min(offsets, default=0) < 0:
         raise PlanError(f"the allocator {name} gave a negative offset, {min(offsets)}")
     return offsets
 

@@ -31,9 +31,8 @@ def loads(problem: Problem) -> Integers:
     change = np.zeros(len(times), np.int64)
     np.add.at(change, lower, problem.rounded)
     np.subtract.at(change, upper, problem.rounded)
-    load = np.cumsum(change)
-    spans = zip(lower.tolist(), upper.tolist(), strict=True)
-    return np.array([load[low:up].max() for low, up in spans], np.int64)
+    spans = both.reshape(2, -1).T.ravel()  # start, end, start, ...: of the slices between them every other one
+    return np.maximum.reduceat(np.cumsum(change), spans)[::2]
 
 
 def static_ranks(problem: Problem, orders: Sequence[str] = ORDERS) -> Integers:
@@ -112,21 +111,20 @@ class Descents:
         first = np.searchsorted(np.maximum.accumulate(upper), lower, side="right").tolist()
         stop = np.searchsorted(lower, upper, side="left").tolist()
         starts = lower.tolist()
-        offsets = np.empty(len(p), np.int64)
+        offsets = [0] * len(p)
         for _ in range(len(p)):
             i = int(key.argmin())
-            offset = int(key[i]) & mask
-            offsets[i] = offset
+            offsets[i] = offset = key.item(i) & mask
             key[i] = never
             if p.uses is None:
                 span = slice(first[i], stop[i])
                 hurt = upper[span] > starts[i]
             else:
                 span, hurt = slice(None), p.conflicting(int(by_time[i]))[by_time]
-            others, keys = hurt.nonzero()[0], key[span]
-            keys[others] = np.maximum(keys[others], ranked[span][others] + (offset + sizes[i]))
-        found = np.empty_like(offsets)
-        found[by_time] = offsets >> self.bits
+            keys = key[span]
+            np.maximum(keys, ranked[span] + (offset + sizes[i]), out=keys, where=hurt)
+        found = np.empty(len(p), np.int64)
+        found[by_time] = np.array(offsets, np.int64) >> self.bits
         return found
 
 

@@ -45,7 +45,7 @@ class LowestFirst:
     def __call__(self, problem: Problem) -> Sequence[int]:
         """The offsets, in bytes."""
         some = np.flatnonzero(problem.sizes)
-        descents = Descents(problem.of(some))
+        descents = Descents(problem if len(some) == len(problem) else problem.of(some))
         if not descents.is_possible:  # more bytes than a rank leaves room for
             return GreedyBySize()(problem)
         ranks = static_ranks(descents.problem, self.orders)

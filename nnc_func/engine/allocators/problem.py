@@ -221,6 +221,8 @@ class Problem:
 
         if self.groups is not None:
             return evolve(merged(self).problem, alignment=self.granularity, pins=None).max_load
+        if self.spaces is None and not self.gaps:
+            return max_load(self.rounded, self.lower, self.upper)
         pieces = self.pieces
         of = np.zeros(len(pieces.buffer), np.int64) if self.spaces is None else self.spaces[pieces.buffer]
         loads = [

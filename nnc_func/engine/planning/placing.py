@@ -114,5 +114,5 @@ def _instruction(work: Storages, raw: tuple[Any, ...], slots: list[SlotFields], 
     choice = TABLE if node in work.recorded else DEFAULT
     name = kernel.name if kernel else "view"
     return InstructionFields(
-        node.op, node.items, name, operands, results, tuple(used), view, node.origin, choice=choice
+        node.op, node.items, name, operands, results, tuple(used), view, node.origin, 0, (), choice
     )

@@ -9,10 +9,11 @@ from nnc_func.engine.plan import ARENA, DONATED, LENT, NEXT, OUTPUT, VARIABLE
 from nnc_func.engine.planning.committing import is_certain
 from nnc_func.engine.planning.lending import borrowers
 from nnc_func.engine.planning.storages import FOREVER, Overwriting, Storages
-from nnc_func.facets.kernels import overwritten
+from nnc_func.facets.kernels import Kernel, overwritten
 from nnc_func.graph.node import Node
 
 OWN = (ARENA, DONATED, VARIABLE)  # kinds of memory that a result may be written over
+_Fitting = tuple[int, Collection[int], list[int]]  # a result, the operands it may go over, those of them with its aval
 TOLERATED = 1.1  # so many times the bytes of a plan with a long commit section one with the shortest may need
 
 
@@ -66,30 +67,48 @@ def _variable(work: Storages, at: int) -> int:
 def overwritable(work: Storages) -> list[tuple[Overwriting, ...]]:
     """For each instruction what it may write over, wherever it is in the order, if nothing else wants that any more."""
     found: list[tuple[Overwriting, ...]] = []
-    storage, whole, kind, nbytes, avals = work.storage, work.whole, work.kind, work.nbytes, work.avals
+    storage, whole, kind, nbytes = work.storage, work.whole, work.kind, work.nbytes
+    alike, forms = work.alike, dict[Node, list[_Fitting]]()
     for node, kernel, operands, results, _, _ in work.instructions:
         if kernel is None or not kernel.overwrites:
             found.append(())
             continue
-        homes = [storage[o] for o in operands]
+        form = alike.get(node, node)
+        fitting = forms.get(form)
+        if fitting is None:
+            fitting = _fitting(work, node, kernel, operands, results)
+            if node in work.kernels:  # what the engine inserts has no form of its own
+                forms[form] = fitting
         pairs = []
-        for result, allowed in zip(results, overwritten(kernel, len(operands), node.items, len(results)), strict=True):
-            made = storage[result]
-            if not whole[result] or kind[made] == OUTPUT:
+        for at, allowed, same in fitting:
+            made = storage[results[at]]
+            if not whole[results[at]] or kind[made] == OUTPUT:
                 continue
-            size, aval = nbytes[made], avals[result]
+            homes = [storage[o] for o in operands]
             fit = [
                 i
-                for i in allowed
-                if nbytes[homes[i]] == size
+                for i in same
+                if nbytes[homes[i]] == nbytes[made]
                 and whole[operands[i]]
                 and kind[homes[i]] in OWN
-                and avals[operands[i]] == aval
                 and (homes.count(homes[i]) == 1 or _same_elements(work, operands, operands[i], allowed))
             ]
             if fit:
                 pairs.append((made, [homes[i] for i in fit], [operands[i] for i in fit]))
         found.append(tuple(pairs))
+    return found
+
+
+def _fitting(
+    work: Storages, node: Node, kernel: Kernel, operands: Sequence[int], results: Sequence[int]
+) -> list[_Fitting]:
+    """By avals alone: the results of an instruction that may be written over operands."""
+    avals = work.avals
+    found = []
+    for at, allowed in enumerate(overwritten(kernel, len(operands), node.items, len(results))):
+        same = [i for i in allowed if avals[operands[i]] == avals[results[at]]]
+        if same:
+            found.append((at, allowed, same))
     return found
 
 

@@ -101,6 +101,22 @@ class Storages:
         self.lies.append(ROW_MAJOR if view or aval.layout is None else (0, aval.strides))
         return len(self.avals) - 1
 
+    def _made(self, aval: Aval) -> int:
+        """A slot that is all of a storage of its own in the arena: as `_storage` and `_slot`, of what there is most."""
+        storage, layout = len(self.kind), aval.layout
+        self.kind.append(ARENA)
+        self.source.append(-1)
+        self.nbytes.append(aval.nbytes)
+        self.place.append(aval.place)
+        slot = len(self.avals)
+        self.avals.append(aval)
+        self.storage.append(storage)
+        self.whole.append(True)
+        self.plain.append(layout is None)
+        self.views.append(False)
+        self.lies.append(ROW_MAJOR if layout is None else (0, aval.strides))
+        return slot
+
     def _window(self, aval: Aval, window: Window) -> int:
         """A slot in the memory of a tensor that is put together."""
         slot = self._slot(aval, self._whole(window.root), False, plain=window.contiguous)
@@ -116,7 +132,7 @@ class Storages:
     def _result(self, value: Value) -> int:
         window = self.windows.of.get(value)
         if window is None:
-            return self._slot(value.aval, self._storage(ARENA, value.aval), True)
+            return self._made(value.aval)
         return self._window(value.aval, window)
 
     def define_leaves(self) -> None:
@@ -163,8 +179,7 @@ class Storages:
             return
         kernel = self.kernels[node]
         slots = tuple([self._result(v) for v in results])
-        for value, slot in zip(results, slots, strict=True):
-            self.slot_of[value] = slot
+        self.slot_of.update(zip(results, slots, strict=True))
         scratch: tuple[Any, ...] = ()
         if kernel.scratch is not None:
             scratch = tuple([(aval, self._storage(ARENA, aval)) for aval in self._scratch_of(node, kernel)])
@@ -237,7 +252,7 @@ class Storages:
             storage = self.storage[slot]
             own = self.kind[storage] == ARENA and self.whole[slot] and not self.views[slot] and storage not in taken
             if not own:
-                copied = self._slot(value.aval, self._storage(ARENA, value.aval), True)
+                copied = self._made(value.aval)
                 copies.append((*copying(value.node.origin), (slot,), (copied,), (), False))
                 slot, storage = copied, self.storage[copied]
             taken.add(storage)
@@ -265,11 +280,11 @@ class Storages:
 
     def look_up(self) -> None:
         """Find which storages each instruction uses, once that there are all of them."""
-        storage, alignment = self.storage, self.alignment
+        at, alignment = self.storage.__getitem__, self.alignment
         for _, _, operands, results, scratch, _ in self.instructions:
-            used = dict.fromkeys([storage[slot] for slot in (*operands, *results)])
-            if scratch:
-                used.update(dict.fromkeys([s for _, s in scratch]))
+            used = dict.fromkeys(map(at, operands + results))
+            for _, s in scratch:
+                used[s] = None
             self.touched.append([*used])
         self.sizes = sizes = [
             -(-n // alignment) * alignment if k == ARENA else 0 for n, k in zip(self.nbytes, self.kind, strict=True)
