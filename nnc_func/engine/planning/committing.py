@@ -148,9 +148,8 @@ def _shown(value: Value) -> Value:
 
 
 def _shrinks(node: Node) -> bool:
-    size = _nbytes(node)
-    return any(a.node.args and a.aval.nbytes > size for a in node.args)
+    return max([a.aval.nbytes for a in node.args if a.node.args], default=0) > _nbytes(node)
 
 
 def _nbytes(node: Node) -> int:
-    return sum(a.nbytes for a in node.avals)
+    return sum([a.nbytes for a in node.avals])

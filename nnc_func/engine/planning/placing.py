@@ -56,24 +56,15 @@ def placed(work: Storages, allocator: Allocator, alignment: int) -> tuple[Plan, 
         sizes[place] = arena_size(problem, found)
     number: dict[int, int] = {}
     buffers: list[BufferFields] = []
-    for s in range(len(work.kind)):
+    rows = zip(work.kind, work.nbytes, work.first, work.last, work.source, work.place, strict=True)
+    for s, (kind, nbytes, first, last, source, place) in enumerate(rows):
         if roots[s] == s:
             number[s] = len(buffers)
-            planned = work.kind[s] in (ARENA, LENT, DONATED)
-            buffers.append(
-                BufferFields(
-                    work.kind[s],
-                    work.nbytes[s],
-                    work.first[s] if planned else 0,
-                    work.last[s] + 1 if planned else 0,
-                    offsets.get(s, 0),
-                    work.source[s],
-                    work.place[s],
-                )
-            )
+            lower, upper = (first, last + 1) if kind in (ARENA, LENT, DONATED) else (0, 0)
+            buffers.append(BufferFields(kind, nbytes, lower, upper, offsets.get(s, 0), source, place))
     slots = [
-        SlotFields(number[roots[s]], aval, view, *lies)
-        for s, aval, view, lies in zip(work.storage, work.avals, work.views, work.lies, strict=True)
+        SlotFields(number[roots[s]], aval, view, offset, strides)
+        for s, aval, view, (offset, strides) in zip(work.storage, work.avals, work.views, work.lies, strict=True)
     ]
     instructions = sealed(Instruction, [_instruction(work, raw, slots, number) for raw in work.instructions])
     graph = work.graph
@@ -107,12 +98,10 @@ def placed(work: Storages, allocator: Allocator, alignment: int) -> tuple[Plan, 
 
 def _instruction(work: Storages, raw: tuple[Any, ...], slots: list[SlotFields], number: dict[int, int]) -> Any:
     node, kernel, operands, results, scratch, view = raw
-    used = []
-    for aval, storage in scratch:
-        slots.append(SlotFields(number[storage], aval))
-        used.append(len(slots) - 1)
+    used: tuple[int, ...] = ()
+    if scratch:
+        used = tuple(range(len(slots), len(slots) + len(scratch)))
+        slots += [SlotFields(number[storage], aval) for aval, storage in scratch]
     choice = TABLE if node in work.recorded else DEFAULT
     name = kernel.name if kernel else "view"
-    return InstructionFields(
-        node.op, node.items, name, operands, results, tuple(used), view, node.origin, 0, (), choice
-    )
+    return InstructionFields(node.op, node.items, name, operands, results, used, view, node.origin, 0, (), choice)
