@@ -46,6 +46,11 @@ def elementwise(axis: int) -> Block:
     return lambda o, x, _: o.concat(*(f(x) for f in (o.abs, o.negative, o.square, o.relu)), axis=axis)
 
 
+def channels(o: Any, x: Any, weight: Any) -> Any:
+    """The same along the channels of images that lie in memory channel by channel."""
+    return elementwise(-1)(o, o.relayout(x, layout="NCHW"), weight)
+
+
 def gradient_of_parts(o: Any, x: Any, _: Any) -> Any:
     """The gradient of what reads its argument slice by slice."""
     return LAZY.grad(lambda x: sum(o.sum(o.square(x[i : i + 64]) * (i + 1.0)) for i in range(0, 256, 64)))(x)
@@ -56,6 +61,8 @@ BLOCKS: dict[str, tuple[Block, tuple[int, ...]]] = {
     "densely connected block": (dense, (8, 28, 28, 32)),
     "4 parts, axis 0": (elementwise(0), (256, 4096)),
     "4 parts, axis 1": (elementwise(1), (256, 4096)),
+    "4 parts, channels of an image, NCHW": (channels, (1, 256, 256, 16)),
+    "4 parts, channels of 4 images, NCHW": (channels, (4, 128, 128, 16)),
     "gradient of 4 slices": (gradient_of_parts, (256, 4096)),
 }
 
@@ -83,7 +90,7 @@ def measured(name: str, block: Block, shape: tuple[int, ...]) -> dict[str, Any]:
     """One row."""
     given = np.random.default_rng(1).normal(size=shape).astype("float32")
     windows = compiled(block, shape)
-    with patch("nnc_func.engine.planning.planner.windows", lambda *_: NO_WINDOWS):
+    with patch("nnc_func.engine.planning.layouts.windows", lambda *_: NO_WINDOWS):
         copies = compiled(block, shape)
     np.testing.assert_allclose(windows(given), copies(given), rtol=1e-5, atol=1e-6)
     taken = alternating({"windows": lambda: windows(given), "copies": lambda: copies(given)}, 21)

@@ -59,6 +59,12 @@ def test_it_has_memory_to_plan_in(device: Any) -> None:
     assert all(callable(getattr(checked, m)) for m in ("arena", "view", "empty", "writing", "viewing", "choose"))
 
 
+def test_arenas_begin_at_aligned_addresses() -> None:
+    device = nnc.NumPy()
+    arenas = [device.arena(n) for n in range(200)]  # all held: none is the same memory
+    assert {arena.ctypes.data % device.alignment for arena in arenas if arena.size} == {0}
+
+
 def test_strict_has_none() -> None:
     assert not hasattr(nnc.Strict(), "arena")
 

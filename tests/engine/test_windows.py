@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nnc_func as nnc
-from nnc_func.engine.plan import ARENA
+from nnc_func.engine.plan import ARENA, Plan
 from nnc_func.engine.verifying.regions import Region
 from nnc_func.errors import ShapeError
 from nnc_func.facets.boxes import Box, first_common, gaps
@@ -48,6 +48,21 @@ def test_a_concatenation_of_computed_parts_copies_nothing(axis: int) -> None:
     program = both(lambda o, x: [o.sum(o.concat(o.sin(x), o.exp(x), axis=axis), axis=0)], (4, 3, 5))
     assert moved(program) == []
     assert len(program.plan.planned) == 1
+
+
+@pytest.mark.parametrize("images", [1, 3])
+def test_a_concatenation_of_channels_copies_nothing_whatever_the_layout(images: int) -> None:
+    def f(o: Any, x: Any) -> Any:
+        x = o.relayout(x, layout="NCHW")
+        inner = o.concat(o.sin(x), o.exp(x), axis=-1)
+        return [o.sum(o.concat(inner, o.abs(x), axis=-1), axis=1)]
+
+    program = both(f, (images, 4, 5, 6))
+    assert moved(program) == []
+    assert len(program.plan.planned) == 2  # the images in their layout, and the whole
+    read = Plan.parse(program.plan.text(), LAZY)
+    assert read == program.plan
+    read.verify()
 
 
 def test_it_may_be_an_output() -> None:
@@ -325,6 +340,8 @@ JOINS: tuple[Any, ...] = (  # of the operators, two matrices of one shape, and a
     lambda o, a, b, k: a[:: 1 + k // 2, :: -1 if k else 1],
     lambda o, a, b, k: o.permute_dims(a),
     lambda o, a, b, k: o.concat(o.abs(a), b, axis=0)[:, a.shape[1] // 2 :],
+    lambda o, a, b, k: o.relayout(a, layout=(1, 0)),
+    lambda o, a, b, k: o.concat(o.sin(o.relayout(a, layout=(1, 0))), o.relayout(b, layout=(1, 0)), axis=k % 2),
 )
 PICKS = st.tuples(st.integers(0, len(JOINS) - 1), st.integers(0, 9), st.integers(0, 9), st.integers(0, 2))
 

@@ -119,8 +119,9 @@ class Storages:
 
     def _window(self, aval: Aval, window: Window) -> int:
         """A slot in the memory of a tensor that is put together."""
-        slot = self._slot(aval, self._whole(window.root), False, plain=window.contiguous)
-        self.lies[slot] = window.offset, None if window.contiguous else window.strides
+        plain = window.contiguous and aval.layout is None
+        slot = self._slot(aval, self._whole(window.root), False, plain=plain)
+        self.lies[slot] = window.offset, None if plain else window.strides
         return slot
 
     def _whole(self, root: Node) -> int:
@@ -224,7 +225,7 @@ class Storages:
             parts.append(slot if lives or not value.aval.size else self._copied(node, slot, value.aval, place))
         fill = node.op.parts.fill(**dict(node.items)) if free else 0
         for box, place in free:
-            slot = self._window(Aval(box.extents, node.aval.dtype, None, node.aval.place), place)
+            slot = self._window(Aval(box.extents, node.aval.dtype, node.aval.layout, node.aval.place), place)
             parts.append(slot)
             filled, kernel = filling(box, fill, node.aval.dtype, node.origin)
             self.instructions.append((filled, kernel, (), (slot,), (), False))

@@ -7,8 +7,11 @@ from typing import Any
 
 from attrs import Factory, frozen
 
+from nnc_func.aval import Aval
+from nnc_func.facets import layouts
 from nnc_func.facets.boxes import Box, gaps
 from nnc_func.facets.kernels import Kernel
+from nnc_func.facets.layouts import Layout
 from nnc_func.graph.graph import ComputationGraph
 from nnc_func.graph.node import Node, Value
 
@@ -26,7 +29,7 @@ class Window:
     offset, strides
         In bytes, in that node's memory.
     contiguous
-        Row-major, without gaps.
+        In the order of the tensor's layout, without gaps.
     """
 
     root: Node
@@ -72,8 +75,8 @@ def row_major(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
     return tuple(reversed(found))
 
 
-def _contiguous(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> bool:
-    plain = row_major(shape, itemsize)
+def _contiguous(shape: Sequence[int], strides: Sequence[int], itemsize: int, layout: Layout) -> bool:
+    plain = layouts.strides(layout, tuple(shape), itemsize) or row_major(shape, itemsize)
     return all(n == 1 or s == p for n, s, p in zip(shape, strides, plain, strict=True))
 
 
@@ -108,7 +111,7 @@ def _assemble(node: Node, found: Windows, kernels: Mapping[Node, Kernel], wanted
     """Let the arguments of a node be computed in it, those that can."""
     assert node.op.parts is not None
     aval = node.aval
-    if aval.layout is not None or any(a.aval.dtype != aval.dtype or a.aval.layout is not None for a in node.args):
+    if any(a.aval.dtype != aval.dtype or a.aval.layout != aval.layout for a in node.args):
         return
     params = dict(node.items)
     boxes = node.op.parts.boxes(tuple(a.aval.shape for a in node.args), aval.shape, **params)
@@ -116,20 +119,22 @@ def _assemble(node: Node, found: Windows, kernels: Mapping[Node, Kernel], wanted
     free = [] if is_whole else gaps(aval.shape, boxes, MOST)
     if free is None:
         return
-    base = found.of.get(node) or Window(node, 0, row_major(aval.shape, aval.dtype.itemsize), True)
-    places = [_window(base, box, aval.dtype.itemsize) for box in boxes]
+    base = found.of.get(node) or Window(node, 0, aval.strides or row_major(aval.shape, aval.dtype.itemsize), True)
+    if aval.layout is not None and base.root in wanted:
+        return  # parts of fresh results are views of flat memory
+    places = [_window(base, box, aval) for box in boxes]
     chosen: dict[Value, Window] = {}
     for value, place in zip(node.args, places, strict=True):
         if value not in chosen and _may_live(value, place, found, kernels, wanted, gapless):
             chosen[value] = place
     if chosen:
         found.of.update(chosen)
-        found.parts[node] = places, [(box, _window(base, box, aval.dtype.itemsize)) for box in free]
+        found.parts[node] = places, [(box, _window(base, box, aval)) for box in free]
 
 
-def _window(base: Window, box: Box, itemsize: int) -> Window:
+def _window(base: Window, box: Box, whole: Aval) -> Window:
     offset, strides = box.window(base.offset, base.strides)
-    return Window(base.root, offset, strides, _contiguous(box.shape, strides, itemsize))
+    return Window(base.root, offset, strides, _contiguous(box.shape, strides, whole.dtype.itemsize, whole.layout))
 
 
 def _may_live(
