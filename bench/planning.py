@@ -23,7 +23,7 @@ from nnc_func.engine.allocators import ALLOCATORS, answered
 from nnc_func.engine.collecting import uncollected
 from nnc_func.engine.planning import layouts, placing, planner
 
-ROUNDS = 7
+ROUNDS = 5
 LONG = 0.02  # seconds that a measurement takes at the least: what is shorter is repeated
 CALM = 0.036  # seconds that the loop of plain Python takes where nothing else runs, on the machine of the results
 CHEAPEST = "block_reuse"  # of the allocators that reuse memory of any value
@@ -86,12 +86,11 @@ def allocated(plan: Any, allocator: Any) -> Callable[[], float]:
     """A measurement of what allocating the arena of a plan takes, from a problem to offsets."""
     given = plan.problem
 
-    def spent(number: int) -> float:
-        problems = [evolve(given) for _ in range(number)]  # a problem keeps what is found out about it
-        return seconds(lambda: [answered(allocator, problem) for problem in problems]) / number
+    def measure(number: int) -> float:
+        problems = iter([evolve(given) for _ in range(number)])  # a problem keeps what is found out about it
+        return spent(lambda: answered(allocator, next(problems)), number)
 
-    number = max(1, round(LONG / max(spent(1), 1e-6)))
-    return partial(spent, number)
+    return partial(measure, enough(measure(1)))
 
 
 def parts_of(engine: Any, graph: Any) -> dict[str, float]:
@@ -107,12 +106,23 @@ def parts_of(engine: Any, graph: Any) -> dict[str, float]:
 
 def repeated(call: Callable[[], Any]) -> Callable[[], float]:
     """A measurement of a call: its seconds of the processor, of as many calls as take long enough."""
-    number = max(1, round(LONG / max(seconds(call), 1e-6)))
+    return partial(spent, call, enough(spent(call, 1)))
 
-    def measure() -> float:
-        return seconds(lambda: [call() for _ in range(number)]) / number
 
-    return measure
+def enough(taken: float) -> int:
+    """How many calls take long enough, where one took so many seconds."""
+    return max(1, round(LONG / max(taken, 1e-6)))
+
+
+def spent(call: Callable[[], Any], number: int) -> float:
+    """Seconds of the processor of one of so many calls: what they make is kept until then, so that none frees it."""
+    kept: list[Any] = []
+    fresh()
+    with uncollected():
+        start = time.process_time()
+        for _ in range(number):
+            kept.append(call())
+        return (time.process_time() - start) / number
 
 
 def row_of(name: str, engine: Any, graph: Any) -> dict[str, Any]:
