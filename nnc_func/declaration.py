@@ -56,6 +56,7 @@ class Declaration:
     compares_bits: bool = field(init=False)
     is_sized: bool = field(init=False)
     _canonical: dict[Any, Items] = field(init=False, factory=dict)
+    _keys: dict[int, Any] = field(init=False, factory=dict)  # of parameters that it holds, by their identity
 
     @is_sized.default
     def _any_sizes(self) -> bool:
@@ -116,7 +117,18 @@ class Declaration:
 
     def key(self, items: Items) -> Any:
         """Of the parameters: equal exactly where they are equal in type and bits (``0.0`` and ``-0.0`` differ)."""
-        return (items, repr(items)) if self.compares_bits else items
+        if not self.compares_bits:
+            return items
+        found = self._keys.get(id(items))
+        if found is None:
+            if len(self._keys) >= MEMO_LIMIT:
+                self._keys.clear()
+            found = self._keys[id(items)] = (items, repr(items))
+        return found
+
+    def items_of(self, key: Any) -> Items:
+        """The parameters of that key."""
+        return key[0] if self.compares_bits else key  # type: ignore[no-any-return]
 
     def check_arity(self, given: int) -> None:
         """Raise OperatorError unless that many tensor arguments fit."""

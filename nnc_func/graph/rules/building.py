@@ -34,14 +34,23 @@ class Seen:
         ``place(node)``: where it is in the order.
     """
 
-    __slots__ = ("_applied", "operators", "order", "place", "users")
+    __slots__ = ("_applied", "_listed", "operators", "order", "place", "users")
 
-    def __init__(self, order: list[Node], own: bool) -> None:
+    def __init__(self, order: list[Node], workspace: Workspace | None) -> None:
         self.order = order
-        self.operators: set[Op] = {node.op for node in order}
         self._applied: dict[Op, list[Node]] = {}
-        self.place: Callable[[Node], int] = _own_place if own else _places(order).__getitem__
-        self.users: Callable[[Node], Collection[Node]] = _own_users if own else _users(order).__getitem__
+        self._listed: Callable[[Op], list[Node]]
+        self.place: Callable[[Node], int]
+        self.users: Callable[[Node], Collection[Node]]
+        if workspace is None:
+            self.operators = {node.op for node in order}
+            self._listed = lambda op: [node for node in order if node.op is op]
+            self.place = {node: i for i, node in enumerate(order)}.__getitem__
+            self.users = _users(order).__getitem__
+        else:
+            by_heads = workspace.by_heads()
+            self.operators, self._listed = by_heads.operators(), by_heads.of
+            self.place, self.users = attrgetter("place"), attrgetter("users")
 
     def of(self, op: Op) -> Sequence[Node]:
         """The applications of an operator, in the order of the graph."""
@@ -49,15 +58,8 @@ class Seen:
             return ()
         found = self._applied.get(op)
         if found is None:
-            found = self._applied[op] = [node for node in self.order if node.op is op]
+            found = self._applied[op] = self._listed(op)
         return found
-
-
-_own_place, _own_users = attrgetter("place"), attrgetter("users")
-
-
-def _places(order: list[Node]) -> dict[Node, int]:
-    return {node: i for i, node in enumerate(order)}
 
 
 def _users(order: list[Node]) -> dict[Node, dict[Node, None]]:
@@ -101,7 +103,7 @@ class Builder:
         """What passes ask of a graph, of which these are the nodes: found once for all passes over it."""
         found = self._seen
         if found is None or found.order is not order:
-            found = self._seen = Seen(order, self.workspace is not None)
+            found = self._seen = Seen(order, self.workspace)
         return found
 
     def made(self, op: Op, args: tuple[Value, ...], items: Items, avals: tuple[Any, ...] | None) -> Node:
@@ -132,11 +134,9 @@ class Builder:
         if not op.pure:
             node.move(args)
             return node
+        node.move(args)
         key = (op, op.key(node.items) if op.compares_bits else node.items, *map(id, args))
-        found: Node | None = self.table.get(key)
-        if found is None:
-            node.move(args)
-            found = self.table.kept(key, node)
+        found: Node = self.table.kept(key, node)
         return found
 
     def inferred(self, op: Op, args: tuple[Value, ...], items: Items) -> tuple[Any, ...]:

@@ -13,30 +13,19 @@ from nnc_func.errors import DTypeError, OperatorError, PlaceError, RuleError, Sh
 from nnc_func.graph.node import Node, Value
 from nnc_func.graph.rules.building import Builder
 from nnc_func.graph.rules.ending import BOUND, Link, cycle, growth
+from nnc_func.graph.rules.heads import TWICE, Heads, heads_of
 from nnc_func.graph.rules.match import Compiled, Numbered
 from nnc_func.graph.rules.ranges import sign_of
 from nnc_func.graph.rules.rule import Pass
 from nnc_func.op import Op
 
-Heads = tuple[Any, ...]  # operators, and perhaps `TWICE`
 Found = tuple[Compiled, ...] | Numbered
 
 if TYPE_CHECKING:
     from nnc_func.graph.rules.rewriting import Rewriting
 
 SIGNS = 2  # applications within each other, of which rules ask whether the result may be negative
-TWICE = "twice"
 REFUSALS = (ShapeError, DTypeError, OperatorError, PlaceError)
-
-
-def heads_of(node: Node) -> Heads:
-    """The operators of a node and of its operands, and whether it has two operands that are one value."""
-    args = node.args
-    if len(args) == 2:
-        a, b = args
-        first = a.op if type(a) is Node else a.node.op
-        return (node.op, first, first, TWICE) if a is b else (node.op, first, b.op if type(b) is Node else b.node.op)
-    return (node.op, *[a.op if type(a) is Node else a.node.op for a in args])
 
 
 class Table:
@@ -50,8 +39,6 @@ class Table:
         Of the phase and of those before it.
     own, own_passes
         What the phase itself brings in.
-    own_roots
-        Operators of the nodes that its own rules can match; None where that is not known.
     depths
         Operators to how far below nodes of them rules look; `depth` of the others.
     depth, deepest
@@ -73,7 +60,6 @@ class Table:
         "name",
         "own",
         "own_passes",
-        "own_roots",
         "passes",
         "rules",
     )
@@ -91,8 +77,6 @@ class Table:
         self.own, self.own_passes = tuple(rules), tuple(passes)
         self.rules: tuple[Compiled, ...] = (*(earlier.rules if earlier else ()), *self.own)
         self.passes: tuple[Pass, ...] = (*(earlier.passes if earlier else ()), *self.own_passes)
-        roots = [r.roots for r in self.own]
-        self.own_roots = None if None in roots else frozenset().union(*roots)  # type: ignore[arg-type]
         self.depth = max((r.depth for r in self.rules if r.roots is None), default=0)
         self.depths: dict[Op, int] = {}
         self._inside: dict[Op, int] = {}
@@ -128,6 +112,9 @@ class Table:
     def _entered(self, table: dict[Heads, Any], heads: Heads, own: bool) -> Any:
         twice = heads[-1] is TWICE
         op, *operands = heads[:-1] if twice else heads
+        if not op.pure or op.several:
+            table[heads] = ()
+            return ()
         rooted = self._rooted.get((op, own))
         if rooted is None:
             every = self.own if own else self.rules
@@ -164,25 +151,34 @@ class Sweep:
     def run(self) -> None:
         """Meet each node once, operands first; and what rules make of it."""
         table, work, pending = self.table, self.work, self.work.pending
-        order = work.order()
-        own = table.own_roots if self.own else frozenset()
-        if not pending and own is not None and own.isdisjoint(self.builder.seen(order).operators):
-            return
-        found_at, own_at = table.found, table.found_own
-        for node in order if own is None or own else filter(pending.__contains__, order):
-            op = node.op
-            known = node not in pending
-            if not known:
-                pending.discard(node)
-            elif own is not None and op not in own:
-                continue
-            if node.users is None or not op.pure or op.several:
+        order, marks = work.order(), work.marks
+        self.mark(pending)
+        if self.own:
+            for heads, nodes in work.by_heads().items():
+                if table.own_at(heads):
+                    self.mark(nodes)
+        at = -1
+        while (at := marks.find(1, at + 1)) >= 0:
+            node = order[at]
+            if node.users is None:
                 continue
             heads = heads_of(node)
-            found = (own_at if known else found_at).get(heads)
-            rules = found if found is not None else table.own_at(heads) if known else table.at(heads)
+            if node in pending:
+                pending.discard(node)
+                rules = table.at(heads)
+            elif self.own:
+                rules = table.own_at(heads)
+            else:
+                continue
             if rules and (made := self.step(node, rules)):
                 self.meet(made)
+
+    def mark(self, nodes: Iterable[Node]) -> None:
+        """The sweep is to look at these nodes."""
+        marks = self.work.marks
+        for node in nodes:
+            if node.users is not None:
+                marks[node.place] = 1
 
     def meet(self, made: list[Node]) -> None:
         """Try all rules on what rules have made, and on what these make, and so on."""
@@ -191,7 +187,7 @@ class Sweep:
             node = made.pop()
             if node in pending and node.users is not None:
                 pending.discard(node)
-                if node.op.pure and not node.op.several and (rules := self.table.at(heads_of(node))):
+                if rules := self.table.at(heads_of(node)):
                     made += self.step(node, rules) or ()
 
     def step(self, node: Node, rules: Found) -> list[Node] | None:
@@ -221,13 +217,11 @@ class Sweep:
 
         What is `fresh` is seen as far as rules know its operators; other values also where rules compare them.
         """
-        table, pending = self.table, self.work.pending
+        table = self.table
         depth, depths = table.depth, table.depths
         far = max([table.far(node.op) for node in fresh]) if fresh else table.deepest
         for distance in range(1, far + 1):
-            for node in changed:
-                if node.users is not None and depths.get(node.op, depth) >= distance:
-                    pending.add(node)
+            self.work.wake([node for node in changed if depths.get(node.op, depth) >= distance])
             if distance < far:
                 changed = {user for node in changed if node.users is not None for user in node.users}
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
+from nnc_func.declaration import Items
 from nnc_func.graph.node import Node, Value
 from nnc_func.graph.ops.activations import relu
 from nnc_func.graph.ops.conv import conv2d
@@ -21,6 +23,7 @@ from nnc_func.graph.rules.building import Seen
 from nnc_func.graph.rules.fuse import MOST, is_step
 from nnc_func.graph.rules.pattern import Shaped
 from nnc_func.graph.rules.rule import ROUNDING, whole_graph
+from nnc_func.op import Op
 
 
 def _is_step(node: Node, like: Any, taken: set[Node]) -> bool:
@@ -33,16 +36,20 @@ def _followed(first: Node, seen: Seen, asked: set[Node], taken: set[Node]) -> li
 
     What uses a member is taken in the graph's order, so nothing that a member uses depends on an earlier one unseen.
     """
-    members, best, outside, like = [first], 1, set(seen.users(first)), first.aval
-    while outside and len(members) <= MOST and members[-1] not in asked:
-        found = min(outside, key=seen.place) if len(outside) > 1 else next(iter(outside))
-        if not _is_step(found, like, taken):
+    members, best, like = [first], 1, first.aval
+    outside: set[Node] = set()
+    while len(members) <= MOST and members[-1] not in asked:
+        users = [user for user in seen.users(members[-1]) if user not in outside]
+        if not all(_is_step(user, like, taken) for user in users):
+            break  # it stays outside, whatever else is taken
+        outside.update(users)
+        if not outside:
             break
+        found = min(outside, key=seen.place) if len(outside) > 1 else next(iter(outside))
         outside.remove(found)
         members.append(found)
         if not outside:
             best = len(members)
-        outside.update(seen.users(found))
     return members[:best]
 
 
@@ -81,6 +88,11 @@ def _pooled(last: Node, seen: Seen, asked: set[Node]) -> tuple[Node, ...]:
     return tuple(way)
 
 
+@lru_cache(4096)
+def _is_accepted(accepts: Callable[..., bool], avals: tuple[Any, ...], items: Items) -> bool:
+    return accepts(avals, steps=(("negative", 0),), **dict(items))
+
+
 def _groups(
     roots: tuple[Value, ...], seen: Seen, op: Any, accepts: Callable[..., bool]
 ) -> dict[Node, tuple[list[Node], tuple[Node, ...]]]:
@@ -95,7 +107,7 @@ def _groups(
         members = _followed(node, seen, asked, taken)
         pooled = _pooled(members[-1], seen, asked)
         more = len(members) > 1 or pooled
-        if more and accepts(tuple(a.aval for a in node.args), steps=(("negative", 0),), **node.params):
+        if more and _is_accepted(accepts, tuple([a.aval for a in node.args]), node.items):
             taken.update(members, pooled)
             found[(*members, *pooled)[-1]] = members, pooled
     for last, (members, pooled) in found.items():
@@ -143,10 +155,17 @@ def _fused(members: list[Node], pooled: tuple[Node, ...], builder: Any, by: Any)
     inside = set(members)
     others = list(dict.fromkeys([a for step in steps for a in step.args if a.node not in inside]))
     position: dict[Value, int] = {a: i for i, a in enumerate([first, *others, *steps])}
-    written = tuple([told(step.op, tuple([position[a] for a in step.args]), step.items) for step in steps])
+    written = [(step.op, tuple([position[a] for a in step.args]), step.op.key(step.items)) for step in steps]
     if pooled:
         pooling, rectifier = pooled
-        written += (told(rectifier.op, (position[members[-1]],), rectifier.items),)
-    items = by.canonical({"steps": written, **first.params})
+        written.append((rectifier.op, (position[members[-1]],), rectifier.op.key(rectifier.items)))
+    items = _written(by, first.op, first.op.key(first.items), tuple(written))
     found: Node = builder.made(by, (*first.args, *others), items, members[-1].avals)
     return builder.made(pooling.op, (found,), pooling.items, pooling.avals) if pooled else found
+
+
+@lru_cache(4096)  # most groups of a graph are alike
+def _written(by: Op, first: Op, key: Any, steps: tuple[tuple[Op, tuple[int, ...], Any], ...]) -> Items:
+    """The parameters of steps after a product, and its own: of keys of parameters."""
+    listed = tuple([told(op, at, op.items_of(own)) for op, at, own in steps])
+    return by.canonical({"steps": listed, **dict(first.items_of(key))})

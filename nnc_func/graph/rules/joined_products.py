@@ -201,15 +201,18 @@ def _independent(groups: list[tuple[list[Node], int]], order: list[Node]) -> lis
     for node in order:
         below = 0
         for a in node.args:
-            below |= needs.get(a.node, 0)
-        own = numbers.get(node, 0)
-        for i in _bits(own):
-            if below >> i & 1:
-                own &= ~(1 << i)  # it needs another member: it stays alone
-            else:
-                members[i].append(node)
-                wanted[i] |= below
-        needs[node] = below | own
+            below |= needs.get(a if type(a) is Node else a.node, 0)
+        if node in numbers:
+            own = numbers[node]
+            for i in _bits(own):
+                if below >> i & 1:
+                    own &= ~(1 << i)  # it needs another member: it stays alone
+                else:
+                    members[i].append(node)
+                    wanted[i] |= below
+            below |= own
+        if below:
+            needs[node] = below
     return _ordered(members, wanted, groups)
 
 

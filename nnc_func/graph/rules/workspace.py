@@ -6,24 +6,17 @@ left in the end are made anew, once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from nnc_func.declaration import Items
 from nnc_func.graph.node import Node, Value, topological
 from nnc_func.graph.rules.building import Builder
+from nnc_func.graph.rules.heads import ByHeads
+from nnc_func.graph.rules.shown import Images, Shown
 from nnc_func.op import Op
 
 NOWHERE = -1  # the place of a node that is no part of the graph
-
-
-class Images(dict[Any, Any]):
-    """What nodes have become, which are nodes; and so what their results have."""
-
-    def __missing__(self, value: Value) -> Value:
-        found: Value = self[value.node].result(value.index)
-        self[value] = found
-        return found
 
 
 class Workspace:
@@ -44,15 +37,19 @@ class Workspace:
         As they are so far.
     pending
         Nodes on which some rule that is in force may fire, if they are still part of the graph.
+    marks
+        For each place a byte: 1 where a sweep has still to look at the node that is there.
     """
 
     def __init__(self, roots: tuple[Value, ...], builder: Builder) -> None:
         self.builder = builder
         self.before = topological(roots)
         self._equal: dict[Any, Node] = {}  # operator, parameters and operands to the node
-        self._shown = Images()  # what nodes are in the stack, where that has been asked
+        self._shown = Shown(builder)
+        self._by_heads = ByHeads()
+        self._anew: list[Node] = []  # made or changed, and not put under their heads yet
         self._asked: dict[Node, set[Node]] = {}
-        self._held: set[Node] = set()
+        self._held: Collection[Node] = frozenset()  # what is not dropped yet, though nothing uses it
         self._leaves: list[Node] = []
         self._order: list[Node] = []
         own = self._copied()
@@ -61,9 +58,11 @@ class Workspace:
         for i, root in enumerate(self.roots):
             self._rooted.setdefault(root.node, []).append(i)
             root.node.uses += 1
+        self._by_heads.add(self._order)
         self._moved: dict[int, list[Node]] = {}  # place to what was put before the node that was there
         self._changed = False
         self.pending: set[Node] = set()
+        self.marks = bytearray(len(self._order) + 1)
 
     def _copied(self) -> Images:
         """Each node of the stack, and its copy, which goes to the end of the order."""
@@ -103,11 +102,27 @@ class Workspace:
                 found += [node for i, node in enumerate(before[start:place], start) if node.place == i]
                 found += _sorted([*moved[place], *before[place : place + 1]], place)
                 start = place + 1
-            found += [node for i, node in enumerate(before[start:], start) if node.place == i]
+            found += [node for i, node in enumerate(before[start:] if start else before, start) if node.place == i]
             self._order, self._moved, self._changed = found, {}, False
             for i, node in enumerate(found):
                 node.place = i
+            self.marks = bytearray(len(found) + 1)
         return self._order
+
+    def by_heads(self) -> ByHeads:
+        """The nodes by their heads."""
+        if self._anew:
+            self._by_heads.add(self._anew)
+            self._anew = []
+        return self._by_heads
+
+    def wake(self, nodes: Iterable[Node]) -> None:
+        """Rules may fire on these nodes."""
+        pending, marks = self.pending, self.marks
+        for node in nodes:
+            if node.users is not None:
+                pending.add(node)
+                marks[node.place] = 1
 
     def ask(self, node: Node, root: Node) -> None:
         """The root is pending again once that node has another number of users."""
@@ -156,14 +171,16 @@ class Workspace:
 
     def enter(self, value: Value, at: Node) -> list[Node] | None:
         """Make a value part of the graph where a node is: what is new in it; None if it depends on that node."""
-        node, here = value.node, at.place
-        if node.users is None:  # most often it is one node, of what there is
-            below = [a if type(a) is Node else a.node for a in node.args]
-            if all(b.users is not None and b.place < here for b in below):
-                self._register(node, below)
-                self._move(node, here)
-                return [node]
-        return self._entered((value,), here, at)
+        node, here, order = value.node, at.place, self._order
+        if node.users is not None or order[here] is not at:
+            return self._entered((value,), here, at)
+        below = [a if type(a) is Node else a.node for a in node.args]
+        for used in below:
+            if used.users is None or used.place >= here:
+                return self._entered((value,), here, at)
+        self._register(node, below)  # most often it is one node, of what there is: it takes the place
+        self._changed, node.place, order[here] = True, here, node
+        return [node]
 
     def _entered(self, values: Iterable[Value], here: int, at: Node | None) -> list[Node] | None:
         fresh: list[Node] = []
@@ -201,6 +218,7 @@ class Workspace:
     def _register(self, node: Node, below: list[Node]) -> None:
         node.users, node.uses = {}, 0
         self.pending.add(node)
+        self._anew.append(node)
         if not below:
             self._leaves.append(node)
         asked = self._asked
@@ -209,29 +227,30 @@ class Workspace:
             users[node] = users.get(node, 0) + 1
             used.uses += 1
             if used in asked:
-                self.pending |= asked.pop(used)
+                self.wake(asked.pop(used))
 
     def _count(self, node: Node, more: int) -> None:
         """Note that a node is used so many times more."""
         node.uses += more
         if node in self._asked:
-            self.pending |= self._asked.pop(node)
+            self.wake(self._asked.pop(node))
 
     # --- replacing ----------------------------------------------------------------------------------------
 
-    def replace(self, pairs: Iterable[tuple[Node, Value]]) -> tuple[list[Node], list[tuple[Node, Node]]]:
+    def replace(self, pairs: list[tuple[Node, Value]]) -> tuple[list[Node], list[tuple[Node, Node]]]:
         """Use values, which have entered, where nodes are used: what changes so, and what becomes one with another."""
         changed: list[Node] = []
         merged: list[tuple[Node, Node]] = []
         gone: dict[Node, Value] = {}
-        todo = list(pairs)[::-1]
-        self._held = {new.node for _, new in todo}
+        todo = pairs[::-1]
+        if len(todo) > 1:
+            self._held = {new.node for _, new in todo}
         while todo:
             old, new = todo.pop()
             while new.node in gone:
                 new = self._instead(new, new.node, gone[new.node])
             users, into = old.users, new.node.users
-            if old in gone or users is None or into is None:
+            if users is None or into is None:
                 continue
             gone[old] = new
             changed += users
@@ -242,7 +261,7 @@ class Workspace:
                     merged.append(one)
                 into[user] = into.get(user, 0) + times
             self._take_uses(old, new)
-        held, self._held = self._held, set()
+        held, self._held = self._held, frozenset()
         for node in held:
             if node.users is not None and not node.uses:
                 self._drop(node)
@@ -250,25 +269,25 @@ class Workspace:
 
     def _turned(self, user: Node, old: Node, new: Value) -> tuple[Node, Node] | None:
         """Let a node use one value instead of another: if it is equal to a node then, which to replace by which."""
-        equal, op, before = self._equal, user.op, user.args
+        op, before = user.op, user.args
         if old.op.several:
             args = tuple([self._instead(a, old, new) for a in before])
         else:
             args = tuple([new if a is old else a for a in before])
         user.args = args
+        self._anew.append(user)
         if self._shown:
-            self._hide(user)
+            self._shown.forget(user)
         if not op.pure:
             return None
         key = (op, op.key(user.items) if op.compares_bits else user.items, args)
-        other = equal.get(key)
-        if other is not None and other.users is not None and other.args == args and other is not user:
-            if other.place <= user.place:
-                return user, other
-            equal[key] = user
-            return other, user
-        equal[key] = user
-        return None
+        other = self._equal.setdefault(key, user)
+        if other is user:
+            return None
+        if other.users is not None and other.args == args and other.place <= user.place:
+            return user, other
+        self._equal[key] = user
+        return (other, user) if other.users is not None and other.args == args else None
 
     def _instead(self, value: Value, old: Node, new: Value) -> Value:
         if value.node is not old:
@@ -298,7 +317,7 @@ class Workspace:
                 used.users.pop(node, None)
                 used.uses -= 1
                 if used in asked:
-                    self.pending |= asked.pop(used)
+                    self.wake(asked.pop(used))
                 if not used.uses and used not in self._held:
                     todo.append(used)
 
@@ -317,57 +336,17 @@ class Workspace:
 
     # --- as nodes of the stack ----------------------------------------------------------------------------
 
+    def shown(self, value: Value) -> Value:
+        """A value as it is, as one of the stack."""
+        return self._shown.of(value)
+
     def finished(self) -> tuple[tuple[Value, ...], list[Node]]:
         """The roots as values of the stack, and the nodes that these depend on, operands first.
 
         Nodes become the stack's own, where it has none that are equal: there is no workspace any more then.
         """
-        order, shown, settled = self.order(), self._shown, self.builder.settled
-        image = shown.__getitem__
-        for node in order:
-            if not node.args:
-                shown[node] = node
-            elif node not in shown:
-                args, source = tuple(map(image, node.args)), node.source
-                shown[node] = source if source is not None and source.args == args else settled(node, args)
-        return tuple(map(image, self.roots)), [shown[node] for node in order]
-
-    def shown(self, value: Value) -> Value:
-        """A value as it is, as one of the stack."""
-        shown, stack = self._shown, [value.node]
-        while stack:
-            node = stack[-1]
-            missing = [a.node for a in node.args if a.node not in shown]
-            if missing:
-                stack += missing
-                continue
-            stack.pop()
-            if node not in shown:
-                self._show(node)
-        return self._shown_value(value)
-
-    def _shown_value(self, value: Value) -> Value:
-        found: Node = self._shown[value.node]
-        return found if type(value) is Node else found.result(value.index)
-
-    def _show(self, node: Node) -> None:
-        shown, found = self._shown, node
-        if node.args:
-            args = tuple(map(self._shown_value, node.args))
-            source = node.source
-            if source is not None and source.args == args:
-                found = source
-            else:
-                found = self.builder.interned(node.op, args, node.items, node.avals, node.origin)
-        shown[node] = found
-
-    def _hide(self, node: Node) -> None:
-        """Forget what a node, and all that depends on it, was in the stack."""
-        todo = [node]
-        while todo:
-            node = todo.pop()
-            if self._shown.pop(node, None) is not None:
-                todo += node.users or ()
+        after = self._shown.settle(self.order())
+        return tuple([self._shown[r] for r in self.roots]), after
 
 
 def _is_foreign(node: Node) -> bool:

@@ -1,0 +1,62 @@
+"""Heads: the operators of a node and of its operands, which tell what rules may match it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from operator import attrgetter
+from typing import Any
+
+from nnc_func.graph.node import Node
+from nnc_func.op import Op
+
+Heads = tuple[Any, ...]  # operators, and perhaps `TWICE`
+TWICE = "twice"
+_place = attrgetter("place")
+
+
+def heads_of(node: Node) -> Heads:
+    """The operators of a node and of its operands, and whether it has two operands that are one value.
+
+    Examples
+    --------
+    >>> import nnc_func as nnc
+    >>> x = nnc.lazy().input("x", (), "float32")
+    >>> heads_of((x + 1).value), heads_of((x * x).value)
+    ((add, input, constant), (multiply, input, input, 'twice'))
+    """
+    args = node.args
+    if len(args) == 2:
+        a, b = args
+        first = a.op if type(a) is Node else a.node.op
+        return (node.op, first, first, TWICE) if a is b else (node.op, first, b.op if type(b) is Node else b.node.op)
+    if len(args) == 1:
+        (a,) = args
+        return node.op, a.op if type(a) is Node else a.node.op
+    return (node.op, *[a.op if type(a) is Node else a.node.op for a in args])
+
+
+class ByHeads(dict[Heads, list[Node]]):
+    """The nodes of a graph by their heads, in no order; also some that are gone, or had these heads once.
+
+    Those that are in the graph are there under the heads that they have, if `add` was told of all that changed.
+    """
+
+    def add(self, nodes: Iterable[Node]) -> None:
+        """Put nodes under their heads."""
+        for node in nodes:
+            if node.users is not None:
+                heads = heads_of(node)
+                found = self.get(heads)
+                if found is None:
+                    self[heads] = [node]
+                else:
+                    found.append(node)
+
+    def operators(self) -> set[Op]:
+        """Those that are applied in the graph."""
+        return {heads[0] for heads, nodes in self.items() if any(node.users is not None for node in nodes)}
+
+    def of(self, op: Op) -> list[Node]:
+        """The applications of an operator, in the order of the graph."""
+        found = {n for heads, nodes in self.items() if heads[0] is op for n in nodes if n.users is not None}
+        return sorted(found, key=_place)
