@@ -131,10 +131,9 @@ class Builder:
     def settled(self, node: Node, args: tuple[Value, ...]) -> Node:
         """The stack's node that is a workspace's on these operands, which are the stack's: that one, or one it has."""
         op = node.op
-        if not op.pure:
-            node.move(args)
-            return node
         node.move(args)
+        if not op.pure:
+            return node
         key = (op, op.key(node.items) if op.compares_bits else node.items, *map(id, args))
         found: Node = self.table.kept(key, node)
         return found

@@ -250,10 +250,15 @@ def _broadcasts(shape: Any, whole: Any) -> bool:
 
 
 def _is_large(seen: Seen, least: int) -> bool:
-    """Whether some value of a graph is worth it."""
+    """Whether a step of a graph reads or makes a value that is worth it."""
     different = {id(n.aval): n.aval for n in seen.order}  # few are
     different |= {id(a): a for op in seen.operators if op.several for n in seen.of(op) for a in n.avals}
-    return any(a is not None and known(a.nbytes) and a.nbytes >= least for a in different.values())
+    large = {i for i, a in different.items() if a is not None and known(a.nbytes) and a.nbytes >= least}
+    step_of = _Steps().of
+    return bool(large) and any(
+        node.args and not large.isdisjoint([id(node.aval), *[id(a.aval) for a in node.args]]) and step_of(node)
+        for node in seen.order
+    )
 
 
 def _fused(roots: tuple[Value, ...], order: list[Node], builder: Any, least: int) -> Any:
