@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -44,9 +45,10 @@ def check(work: Workspace) -> None:
     assert set(order) == set(topological(work.roots))
     assert len(set(order)) == len(order)
     place = {node: i for i, node in enumerate(order)}
+    assert all(one.place < other.place for one, other in pairwise(order))
+    assert all(work.places()[node.place] is node for node in order)
     users: dict[Node, Counter[Node]] = {node: Counter() for node in order}
     for node in order:
-        assert node.place == place[node]
         for a in node.args:
             assert place[a.node] < place[node]
             users[a.node][node] += 1
@@ -61,6 +63,7 @@ def check(work: Workspace) -> None:
 @given(NUMBERS, NUMBERS)
 @example([(0, 0, 0), (0, 2, 0), (1, 3, 0)], [(0, 2, 3)])  # by what depends on it
 @example([(0, 0, 0), (1, 0, 0), (3, 2, 3), (3, 3, 2)], [(1, 2, 0)])  # two become one
+@example([(2, 0, 0), (0, 2, 0)], [(0, 0, 0), (0, 17, 0)])  # what is gone comes back elsewhere
 def test_what_is_replaced_leaves_a_graph(numbers: Any, changes: Any) -> None:
     work, builder = on(numbers)
     for at, kind, other in changes:

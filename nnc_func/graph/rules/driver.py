@@ -151,7 +151,7 @@ class Sweep:
     def run(self) -> None:
         """Meet each node once, operands first; and what rules make of it."""
         table, work, pending = self.table, self.work, self.work.pending
-        order, marks = work.order(), work.marks
+        places, marks = work.places(), work.marks
         self.mark(pending)
         if self.own:
             for heads, nodes in work.by_heads().items():
@@ -159,7 +159,7 @@ class Sweep:
                     self.mark(nodes)
         at = -1
         while (at := marks.find(1, at + 1)) >= 0:
-            node = order[at]
+            node = places[at]
             if node.users is None:
                 continue
             heads = heads_of(node)
@@ -241,7 +241,7 @@ class Sweep:
                 raise RuleError(f"rule {rule.name} failed on {node!r}: {type(error).__name__}: {error}") from error
             if found is not None and found is not node:
                 found = self.work.own(found)
-                if found.aval == node.aval:
+                if found.aval is node.aval or found.aval == node.aval:
                     self.take(rule, node, found)
                     return found
                 self.of.tally(rule.name).refuse(f"{node.aval!r} became {found.aval!r}")
@@ -267,7 +267,7 @@ class Sweep:
 
     def users(self, value: Value) -> int:
         """How often a value is used, as an operand or a root."""
-        node = value.node
+        node = value if type(value) is Node else value.node
         found = node.uses if node.users is not None else 0
         if found != 1:
             self.work.ask(node, self.root)

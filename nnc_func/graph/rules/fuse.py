@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache, partial
+from operator import attrgetter
 from typing import Any
 
 from attrs import define, evolve, field, frozen
@@ -251,7 +252,8 @@ def _broadcasts(shape: Any, whole: Any) -> bool:
 
 def _is_large(seen: Seen, least: int) -> bool:
     """Whether a step of a graph reads or makes a value that is worth it."""
-    different = {id(n.aval): n.aval for n in seen.order}  # few are
+    avals = list(map(attrgetter("aval"), seen.order))
+    different = dict(zip(map(id, avals), avals, strict=True))  # few are
     different |= {id(a): a for op in seen.operators if op.several for n in seen.of(op) for a in n.avals}
     large = {i for i, a in different.items() if a is not None and known(a.nbytes) and a.nbytes >= least}
     step_of = _Steps().of

@@ -6,10 +6,13 @@ little beside the products: it is done where each copied number is multiplied of
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable
+from functools import lru_cache
 from operator import itemgetter
 from typing import Any
 
+from nnc_func.aval import Aval
 from nnc_func.facets.dims import known
 from nnc_func.facets.shapes import normalise_axes
 from nnc_func.graph.node import Node, Value
@@ -31,11 +34,12 @@ Users = dict[Value, list[Any]]
 def _plain(node: Node) -> bool:
     """A product of known extents in one dtype."""
     a, b = node.args
-    return (
-        node.op is matmul
-        and a.dtype == b.dtype == node.dtype
-        and all(v.aval.layout is None and all(map(known, v.shape)) for v in (a, b))
-    )
+    return node.op is matmul and _are_plain(a.aval, b.aval, node.aval)
+
+
+@lru_cache(4096)
+def _are_plain(a: Aval, b: Aval, product: Aval) -> bool:
+    return a.dtype == b.dtype == product.dtype and all(v.layout is None and all(map(known, v.shape)) for v in (a, b))
 
 
 def _inner(node: Node) -> tuple[int, int]:
@@ -158,7 +162,7 @@ def _sharing(products: Iterable[Node]) -> list[tuple[list[Node], int]]:
     """Products of two matrices that share an operand, by what they share, and which operand they do not share."""
     groups: dict[Any, list[Node]] = {}
     for node in products:
-        if all(len(a.shape) == 2 for a in node.args) and _plain(node):
+        if len(node.args[0].aval.shape) == len(node.args[1].aval.shape) == 2 and _plain(node):
             for own in (0, 1):
                 groups.setdefault((node.args[1 - own], own, node.items), []).append(node)
     return [(group, own) for (_, own, _), group in groups.items() if len(group) > 1]
@@ -303,7 +307,8 @@ def multiply_by_shared_operand_at_once(roots: tuple[Value, ...], order: list[Nod
     replaced: dict[Value, Value] = {}
     place = builder.seen(order).place
     places = [place(node) for group, _ in groups for node in group]
-    kept = _independent(groups, order[min(places) : max(places) + 1])
+    first, last = (bisect_left(order, at, key=place) for at in (min(places), max(places)))
+    kept = _independent(groups, order[first : last + 1])
     for members, own in kept:
         group = _by_start(members, own)
         at = _outer(group[0])[own]

@@ -190,7 +190,9 @@ def _reshaped_parts():
 @whole_graph(of=RESHAPING, samples=(_reshaped_parts,))
 def reshape_before_split(roots: tuple[Value, ...], order: list[Node], builder: Any) -> Any:
     """A tensor, parts of which are reshaped alike, is reshaped before it is split: no part is copied for it then."""
-    reshaped = [n for n in order if n.op in RESHAPING and n.args[0].node.op is split]
+    seen = builder.seen(order)
+    reshaped = [n for op in RESHAPING for n in seen.of(op) if n.args[0].node.op is split]
+    reshaped.sort(key=seen.place)
     times = Counter(n.args[0].node for n in reshaped)
     made: dict[Node, Node] = {}
     replaced: dict[Value, Value] = {}

@@ -51,22 +51,22 @@ class Workspace:
         self._asked: dict[Node, set[Node]] = {}
         self._held: Collection[Node] = frozenset()  # what is not dropped yet, though nothing uses it
         self._leaves: list[Node] = []
-        self._order: list[Node] = []
+        self._places: list[Node] = []
         own = self._copied()
         self.roots = [own[r] for r in roots]
         self._rooted: dict[Node, list[int]] = {}
         for i, root in enumerate(self.roots):
             self._rooted.setdefault(root.node, []).append(i)
             root.node.uses += 1
-        self._by_heads.add(self._order)
+        self._by_heads.add(self._places)
         self._moved: dict[int, list[Node]] = {}  # place to what was put before the node that was there
-        self._changed = False
+        self._order, self._changed = self._places, False
         self.pending: set[Node] = set()
-        self.marks = bytearray(len(self._order) + 1)
+        self.marks = bytearray(len(self._places) + 1)
 
     def _copied(self) -> Images:
-        """Each node of the stack, and its copy, which goes to the end of the order."""
-        equal, order, own = self._equal, self._order, Images()
+        """Each node of the stack, and its copy, which has the next place."""
+        equal, places, own = self._equal, self._places, Images()
         image = own.__getitem__
         for place, node in enumerate(self.before):
             if node.args:
@@ -83,36 +83,41 @@ class Workspace:
                 copy = node
                 self._leaves.append(node)
             own[node] = copy
-            order.append(copy)
+            places.append(copy)
             copy.users, copy.uses, copy.place = {}, 0, place
         return own
 
     def close(self) -> None:
         """Leave the nodes of the stack as they were, and no circles of its own."""
-        for node in (*self._leaves, *self._order):
+        for node in (*self._leaves, *self._places):
             node.users = None
 
     # --- what there is ------------------------------------------------------------------------------------
 
     def order(self) -> list[Node]:
-        """The nodes, operands first."""
+        """The nodes, operands first; their places increase."""
         if self._changed:
-            before, moved, found, start = self._order, self._moved, list[Node](), 0
-            for place in sorted(moved):
+            self._order = [node for place, node in enumerate(self.places()) if node.place == place]
+            self._changed = False
+        return self._order
+
+    def places(self) -> list[Node]:
+        """What is at each place; also nodes that are gone, or elsewhere."""
+        if self._moved:
+            before, found, start = self._places, list[Node](), 0
+            for place in sorted({*self._moved, len(before)}):
                 found += [node for i, node in enumerate(before[start:place], start) if node.place == i]
-                found += _sorted([*moved[place], *before[place : place + 1]], place)
+                found += _sorted([*self._moved.get(place, ()), *before[place : place + 1]], place)
                 start = place + 1
-            found += [node for i, node in enumerate(before[start:] if start else before, start) if node.place == i]
-            self._order, self._moved, self._changed = found, {}, False
+            self._places, self._moved, self.marks = found, {}, bytearray(len(found) + 1)
             for i, node in enumerate(found):
                 node.place = i
-            self.marks = bytearray(len(found) + 1)
-        return self._order
+        return self._places
 
     def by_heads(self) -> ByHeads:
         """The nodes by their heads."""
         if self._anew:
-            self._by_heads.add(self._anew)
+            self._by_heads.add(set(self._anew))
             self._anew = []
         return self._by_heads
 
@@ -171,15 +176,15 @@ class Workspace:
 
     def enter(self, value: Value, at: Node) -> list[Node] | None:
         """Make a value part of the graph where a node is: what is new in it; None if it depends on that node."""
-        node, here, order = value.node, at.place, self._order
-        if node.users is not None or order[here] is not at:
+        node, here, places = value.node, at.place, self._places
+        if node.users is not None or places[here] is not at:
             return self._entered((value,), here, at)
         below = [a if type(a) is Node else a.node for a in node.args]
         for used in below:
             if used.users is None or used.place >= here:
                 return self._entered((value,), here, at)
         self._register(node, below)  # most often it is one node, of what there is: it takes the place
-        self._changed, node.place, order[here] = True, here, node
+        self._changed, node.place, places[here] = True, here, node
         return [node]
 
     def _entered(self, values: Iterable[Value], here: int, at: Node | None) -> list[Node] | None:
@@ -323,7 +328,7 @@ class Workspace:
 
     def turn(self, roots: tuple[Value, ...]) -> None:
         """Go on with other roots."""
-        self._entered(reversed(roots), len(self._order), None)
+        self._entered(reversed(roots), len(self._places), None)
         for root in roots:
             self._count(root.node, 1)
         before, self.roots, self._rooted = self.roots, list(roots), {}
