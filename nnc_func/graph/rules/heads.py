@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from operator import attrgetter
 from typing import Any
@@ -35,22 +36,20 @@ def heads_of(node: Node) -> Heads:
     return (node.op, *[a.op if type(a) is Node else a.node.op for a in args])
 
 
-class ByHeads(dict[Heads, list[Node]]):
+class ByHeads(defaultdict[Heads, list[Node]]):
     """The nodes of a graph by their heads, in no order; also some that are gone, or had these heads once.
 
     Those that are in the graph are there under the heads that they have, if `add` was told of all that changed.
     """
 
+    def __init__(self) -> None:
+        super().__init__(list)
+
     def add(self, nodes: Iterable[Node]) -> None:
         """Put nodes under their heads."""
         for node in nodes:
             if node.users is not None:
-                heads = heads_of(node)
-                found = self.get(heads)
-                if found is None:
-                    self[heads] = [node]
-                else:
-                    found.append(node)
+                self[heads_of(node)].append(node)
 
     def operators(self) -> set[Op]:
         """Those that are applied in the graph."""

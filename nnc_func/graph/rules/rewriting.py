@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from operator import attrgetter
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -177,15 +176,11 @@ def rewritten(tables: Iterable[Table], roots: Iterable[Value], trace: bool = Fal
         {name: each.count for name, each in of.tallies.items()},
         len(work.before),
         len(after),
-        _edges(work.before),
-        _edges(after),
+        work.edges,
+        sum([len(n.args) for n in after]),
         tuple(watch.steps) if watch else (),
         (*_built_as_one(work.before, builder), *watch.merges) if watch else (),
     )
-
-
-def _edges(nodes: list[Node]) -> int:
-    return sum(map(len, map(attrgetter("args"), nodes)))
 
 
 def verify(nodes: Iterable[Node], known: Iterable[Node], builder: Any) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from nnc_func.declaration import Items
 from nnc_func.graph.node import Node, Value, topological
 from nnc_func.graph.rules.building import Builder
-from nnc_func.graph.rules.heads import ByHeads
+from nnc_func.graph.rules.heads import ByHeads, heads_of
 from nnc_func.graph.rules.shown import Images, Shown
 from nnc_func.op import Op
 
@@ -31,8 +31,8 @@ class Workspace:
 
     Attributes
     ----------
-    before
-        The nodes of the stack that it was made of, operands first.
+    before, edges
+        The nodes of the stack that it was made of, operands first; how many operands these have together.
     roots
         As they are so far.
     pending
@@ -44,6 +44,7 @@ class Workspace:
     def __init__(self, roots: tuple[Value, ...], builder: Builder) -> None:
         self.builder = builder
         self.before = topological(roots)
+        self.edges = 0
         self._equal: dict[Any, Node] = {}  # operator, parameters and operands to the node
         self._shown = Shown(builder)
         self._by_heads = ByHeads()
@@ -58,7 +59,6 @@ class Workspace:
         for i, root in enumerate(self.roots):
             self._rooted.setdefault(root.node, []).append(i)
             root.node.uses += 1
-        self._by_heads.add(self._places)
         self._moved: dict[int, list[Node]] = {}  # place to what was put before the node that was there
         self._order, self._changed = self._places, False
         self.pending: set[Node] = set()
@@ -66,7 +66,7 @@ class Workspace:
 
     def _copied(self) -> Images:
         """Each node of the stack, and its copy, which has the next place."""
-        equal, places, own = self._equal, self._places, Images()
+        equal, places, by_heads, own = self._equal, self._places, self._by_heads, Images()
         image = own.__getitem__
         for place, node in enumerate(self.before):
             if node.args:
@@ -74,6 +74,7 @@ class Workspace:
                 copy = node.on(args)
                 if op.pure:
                     equal[op, op.key(items) if op.compares_bits else items, args] = copy
+                self.edges += len(args)
                 for a in args:
                     used = a if type(a) is Node else a.node
                     users = used.users
@@ -84,6 +85,7 @@ class Workspace:
                 self._leaves.append(node)
             own[node] = copy
             places.append(copy)
+            by_heads[heads_of(node)].append(copy)
             copy.users, copy.uses, copy.place = {}, 0, place
         return own
 
