@@ -17,6 +17,7 @@ from nnc_func.facets.dtypes import as_dtype
 REQUIRED = inspect.Parameter.empty
 Items = tuple[tuple[str, Any], ...]
 MEMO_LIMIT = 10_000  # parameter sets remembered for an operator
+KEY_LIMIT = 256  # keys remembered for an operator: of parameters that many of its applications in a graph share
 D = TypeVar("D", bound="Declaration")
 
 
@@ -121,7 +122,7 @@ class Declaration:
             return items
         found = self._keys.get(id(items))
         if found is None:
-            if len(self._keys) >= MEMO_LIMIT:
+            if len(self._keys) >= KEY_LIMIT:
                 self._keys.clear()
             found = self._keys[id(items)] = (items, repr(items))
         return found
