@@ -10,7 +10,8 @@ import nnc_func as nnc
 from nnc_func.cli import subjects
 from nnc_func.cli.answers import Answer, facts, table
 from nnc_func.errors import RuleError
-from nnc_func.graph.rules import PHASES, RULES, Numerics
+from nnc_func.graph.ops import CATALOGUE
+from nnc_func.graph.rules import PHASES, RULES, Numerics, Rule
 
 LEVELS = tuple(str(level).replace(" ", "-") for level in Numerics)
 
@@ -86,9 +87,15 @@ def checked(name: str, examples: int) -> Answer:
         from nnc_func.testing.rules import check_rule
     except ImportError as error:
         raise RuleError(f"--check wants {error.name}: pip install 'nnc_func[testing]'") from None
-    report = check_rule(rule, nnc.eager(), examples=examples)
+    report = check_rule(rule, _stack_for(rule), examples=examples)
     data = {"name": name, "sound": True, "instances": report.instances, "fired": report.fired, "rule": str(rule)}
     return Answer(data, f"{rule}\n{report}")
+
+
+def _stack_for(rule: Any) -> Any:
+    """A stack on which all that the rule is about occurs: of one that moves values, with two places."""
+    moves = isinstance(rule, Rule) and any(op is CATALOGUE["transfer"] for op in rule.operators())
+    return nnc.eager(nnc.Places(one=nnc.NumPy(), two=nnc.NumPy())) if moves else nnc.eager()
 
 
 # --- models ----------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ What differs between the stacks (engine, device, allocator, order, rules) is wha
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -159,7 +160,13 @@ def apart(results: Sequence[Any], others: Sequence[Any]) -> None:
 
 
 def differential(
-    program: Any, stacks: Any, *, examples: int = 100, gradients: bool = False, spec: int | None = None
+    program: Any,
+    stacks: Any,
+    *,
+    examples: int = 100,
+    gradients: bool = False,
+    spec: int | None = None,
+    at_a_time: int | None = None,
 ) -> int:
     """Run a program, or many that are drawn, on each of the stacks, and compare with the reference kernels.
 
@@ -175,10 +182,12 @@ def differential(
         Compare gradients with those of the eager stack too; the programs are ``programs(smooth=True)``.
     spec
         Checked so closely while they run: as ``NNC_SPEC``.
+    at_a_time
+        On how many of the stacks each program runs: the next so many, in turn; None is all of them.
 
     Returns
     -------
-    How many programs ran on each stack.
+    How many programs ran.
 
     Raises
     ------
@@ -198,19 +207,24 @@ def differential(
     if isinstance(program, Program):
         program, examples = st.just(program), 1
     runs = (follow, apply_at_once, differentiate) if gradients else (follow, apply_at_once)
+    turns = itertools.cycle(named)
     failed: list[Program] = []
+    faulty: dict[str, Any] = {}  # the stack on which a program failed: smaller ones run on that alone
 
     def check(one: Program) -> None:
-        try:
-            _on_all(one, named, runs, spec)
-        except AssertionError:
-            failed.append(one)
-            raise
+        chosen = [next(turns) for _ in range(min(at_a_time or len(named), len(named)))]
+        for name in faulty or chosen:
+            try:
+                _on_all(one, {name: named[name]}, runs, spec)
+            except AssertionError:
+                failed.append(one)
+                faulty[name] = named[name]
+                raise
 
     try:
         return drawn(program, check, examples)
     except AssertionError as error:
-        raise AssertionError(reduced(failed[-1], lambda one: _fault(one, named, runs, spec)) or str(error)) from error
+        raise AssertionError(reduced(failed[-1], lambda one: _fault(one, faulty, runs, spec)) or str(error)) from error
 
 
 def _fault(program: Program, stacks: Mapping[str, Any], runs: Any, spec: int | None) -> str:

@@ -14,7 +14,7 @@ from nnc_func.graph.leaves import CONSTANT, INPUT
 from nnc_func.graph.node import Node, Value, topological
 from nnc_func.graph.rules.evaluating import EXTENT
 
-LISTED = 64  # elements that are written out; of a larger array the first are repeated
+LISTED = 64  # elements that are written out, if an array is these over and over; of others all are
 
 
 # --- code ----------------------------------------------------------------------------------------------
@@ -54,6 +54,8 @@ def code(values: Mapping[str, Value], feeds: Mapping[Node, Any]) -> str:
         found = _reference(value, names)
         if found != name:
             lines.append(f"{name} = {found}")
+    if any("resize(array(" in line for line in lines):
+        lines[1] += ", resize"
     return "\n".join(lines)
 
 
@@ -81,13 +83,21 @@ def literal(array: Any) -> str:
     ("array(0.5, 'float32')", "array([], 'int32').reshape((0, 2))")
     >>> literal(np.complex64([1, complex(0, np.inf)]))
     "array([(1+0j), complex(0.0, inf)], 'complex64')"
+    >>> literal(np.resize(np.arange(3), (50, 2)))
+    "resize(array([0, 1, 2], 'int64'), (50, 2))"
     """
     host = np.asarray(array)
     exact = host.astype("float64") if kind_of(host.dtype) == "f" else host
-    if host.size > LISTED:
-        return f"array({_listed(exact.ravel()[:LISTED].tolist())}, {host.dtype.name!r})  # and so on: {host.shape}"
+    short = _period(host.ravel()) if host.size > LISTED else 0
+    if short:
+        return f"resize(array({_listed(exact.ravel()[:short].tolist())}, {host.dtype.name!r}), {host.shape})"
     flat = f"array({_listed(exact.tolist())}, {host.dtype.name!r})"
     return f"array([], {host.dtype.name!r}).reshape({host.shape})" if not host.size else flat
+
+
+def _period(flat: Any) -> int:
+    """Of how many elements, at most `LISTED`, the array is a repetition; none if it is not."""
+    return next((n for n in range(1, LISTED + 1) if np.resize(flat[:n], flat.shape).tobytes() == flat.tobytes()), 0)
 
 
 def _listed(found: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable
 from functools import cache, lru_cache
 from typing import Any
@@ -260,7 +261,7 @@ class Making:
 
     def elements(self, shape: Shape, dtype: np.dtype[Any]) -> Any:
         """An array: a run of a list of interesting elements; or of small numbers, one of which is odd."""
-        size = int(np.prod(shape))
+        size = math.prod(shape)
         odd = self.special and size > 0 and self.chance(2)
         listed = elements_of(dtype, self.special and not odd)
         start = self.choose(ODD_ONES if self.special and not odd and dtype.kind in "fc" else len(listed))
@@ -324,18 +325,17 @@ class Making:
         return self.bound(head, [self.tensor(h) for h in hints], params)
 
 
+@cache
 def elements_of(dtype: np.dtype[Any], special: bool) -> Any:
     """Elements worth trying: small numbers, or those where arithmetic ends."""
     if dtype.kind == "b":
         return np.array([False, True])
     if dtype.kind in "iu":
-        limits = np.iinfo(dtype)
-        small = [0, 1, 2, 3, 5] if dtype.kind == "u" else [0, 1, -1, 2, 3, -2]
+        limits, small = np.iinfo(dtype), [0, 1, 2, 3, 5] if dtype.kind == "u" else [0, 1, -1, 2, 3, -2]
         return np.array([*small, limits.max, limits.min] if special else small, dtype)
     listed: list[Any] = list(FINITE)
     if special:
-        limits_of = np.finfo(dtype)
-        bounds = [float(n) for n in (limits_of.max, limits_of.tiny, limits_of.smallest_subnormal)]
+        bounds = [float(getattr(np.finfo(dtype), name)) for name in ("max", "tiny", "smallest_subnormal")]
         listed = [np.nan, np.inf, complex(0, np.inf) if dtype.kind == "c" else -np.inf, -0.0, *bounds, *FINITE]
     return np.array(listed, dtype)
 

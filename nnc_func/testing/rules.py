@@ -128,15 +128,16 @@ def check_rule(rule: AnyRule, stack: Any, *, examples: int = 300) -> Report:
     return report
 
 
-def examined(rule: AnyRule, stack: Any, *, examples: int = 300) -> Report:
-    """As `check_rule`, but what is wrong is in the report."""
+def examined(rule: AnyRule, stack: Any, *, examples: int = 300, conditions: bool = True) -> Report:
+    """As `check_rule`, but what is wrong is in the report; whether conditions are needed is asked only if told to."""
     operator = getattr(stack, "operator", stack)
     checking = Checking(rule, operator, examples)
     with quiet(), attributed(origin()):
         fault = checking.fault() or (checking.fault_on_programs() if isinstance(rule, Pass) else None)
         if fault is not None:
             return checking.report(*fault)
-        return checking.report(needless=checking.needless(), others=tuple(checking.others()))
+        needless = checking.needless() if conditions else ()
+        return checking.report(needless=needless, others=tuple(checking.others()))
 
 
 # --- finding it ----------------------------------------------------------------------------------------

@@ -34,6 +34,11 @@ def test_a_rule_is_checked(capsys: pytest.CaptureFixture[str]) -> None:
     assert found["fired"] > 0
 
 
+@pytest.mark.parametrize("name", ["drop_transfer", "merge_transfers"])
+def test_rules_that_move_values_are_checked_between_places(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "every condition needed" in asked(capsys, "--check", name, "--examples", "40")
+
+
 def test_what_rules_do_to_a_model(capsys: pytest.CaptureFixture[str]) -> None:
     found = json.loads(asked(capsys, "--stats", "lenet-5", "--training", "--json"))
     assert found["applications_after"] < found["applications_before"]

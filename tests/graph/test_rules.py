@@ -203,6 +203,17 @@ def test_malformed_rules_are_refused_by_name() -> None:
             """It matches everything."""
             return rewrite(x).to(-x)
 
+    with pytest.raises(RuleError, match=r"when\(\) takes conditions, .*; given True"):
+        rewrite(Tensor("x") + 1).when(True)
+
+    with pytest.raises(RuleError, match="is not known before it is matched"):
+        bool(Tensor("x") + 1)
+
+    assert str(np.exp(Tensor("x")) + np.float64(2) * Tensor("x")) == "(exp(x) + (2 * x))"
+    for given in (np.spacing, np.sum, np.asarray):
+        with pytest.raises(RuleError, match=rf"numpy.{given.__name__} takes arrays, and was given a pattern"):
+            given(Tensor("x"))
+
     with pytest.raises(OperatorError, match="has no parameter 'axes'"):
         apply(OPS["sum"], Tensor("x"), axes=1)
 

@@ -10,12 +10,11 @@ from hypothesis import strategies as st
 
 import nnc_func as nnc
 from nnc_func.autodiff import Autodiff
-from nnc_func.engine.allocators import ALLOCATORS
 from nnc_func.errors import DeviceError, OperatorError
 from nnc_func.graph.ops import CATALOGUE
 from nnc_func.layer import PassThrough, layer
 from nnc_func.nn import NN
-from nnc_func.testing import check_stack, differential, strategies, variations
+from nnc_func.testing import agreement, check_stack, differential, strategies, variations
 from nnc_func.testing import stacks as checking
 from nnc_func.testing.agreement import drawn
 
@@ -92,11 +91,13 @@ def test_a_profile_is_quick_or_full() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "stack",
-    [EAGER, *(LAZY.swap(engine=LAZY.engine.with_allocator(a)) for a in ALLOCATORS.values())],
-    ids=["eager", *ALLOCATORS],
+    [EAGER, LAZY, LAZY.swap(engine=LAZY.engine.with_streams(2)), EAGER.swap(device=LAZY)],
+    ids=["eager", "lazy", "two streams", "eager over lazy"],
 )
 def test_stacks_of_the_library_hold_in_full(stack: Any) -> None:
-    check_stack(stack, profile="full")
+    found = check_stack(stack, profile="full")
+    assert any("500 programs" in law for law in found.laws)
+    assert any("200 programs" in law for law in found.laws)
 
 
 # --- what is wrong ---------------------------------------------------------------------------------------
@@ -189,6 +190,20 @@ def test_one_program_on_many_stacks() -> None:
     program = strategies.programs()
     assert differential(program, variations(LAZY), examples=10) == 10
     assert differential(strategies.programs(smooth=True, most_steps=3), [EAGER, LAZY], examples=3, gradients=True) == 3
+
+
+def test_programs_take_turns_on_the_stacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    met: list[str] = []
+    monkeypatch.setattr(agreement, "_on_all", lambda program, stacks, runs, spec: met.extend(stacks))
+    assert differential(strategies.programs(), dict.fromkeys("abc", LAZY), examples=3, at_a_time=2) == 3
+    assert met == ["a", "b", "c", "a", "b", "c"]
+
+
+def test_a_stack_that_differs_is_found_in_its_turn() -> None:
+    wrong = LAZY.swap(engine=LAZY.engine.with_allocator(all_at_once))
+    stacks = {"first": LAZY, "second": EAGER, "wrong": wrong}
+    with pytest.raises(AssertionError, match=r"(?s)^wrong: compiled, PlanError: .*the program:\nx"):
+        differential(strategies.programs(operators=FEW), stacks, at_a_time=1)
 
 
 def test_the_stack_that_differs_is_named() -> None:

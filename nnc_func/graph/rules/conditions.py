@@ -7,7 +7,7 @@ from typing import Any
 
 from attrs import frozen
 
-from nnc_func.errors import ShapeError
+from nnc_func.errors import RuleError, ShapeError
 from nnc_func.facets.dims import known
 from nnc_func.facets.dtypes import kind_of
 from nnc_func.facets.shapes import broadcast
@@ -48,6 +48,25 @@ class Condition:
         return self.text
 
     __repr__ = __str__
+
+
+def checked(given: Any) -> Condition:
+    """What stands in ``when``, if it is a condition.
+
+    Raises
+    ------
+    RuleError
+        It is none.
+
+    Examples
+    --------
+    >>> from nnc_func.graph.rules.pattern import Tensor
+    >>> checked(floating(Tensor("x")))
+    x is floating
+    """
+    if not isinstance(given, Condition):
+        raise RuleError(f"when() takes conditions, as those of nnc_func.graph.rules.conditions; given {given!r}")
+    return given
 
 
 @frozen(eq=False)

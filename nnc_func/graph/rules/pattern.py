@@ -13,7 +13,7 @@ from attrs import field, frozen
 
 from nnc_func.declaration import REQUIRED
 from nnc_func.errors import OperatorError, RuleError
-from nnc_func.graph.arithmetic import Arithmetic
+from nnc_func.graph.arithmetic import OPS, Arithmetic
 from nnc_func.op import Op
 
 NUMBERS = (bool, int, float, complex)
@@ -25,8 +25,30 @@ class Pattern(Arithmetic):
 
     __slots__ = ()
 
+    def __array_ufunc__(self, function: Any, method: str, *args: Any, **params: Any) -> Any:
+        """NumPy's function of that name is the operator's, as in ``np.exp(x)`` and ``np.float64(2) * x``."""
+        if method != "__call__" or params or function.__name__ not in OPS:
+            raise _foreign(f"numpy.{function.__name__}")
+        return apply(OPS[function.__name__], *args)
+
+    def __array_function__(self, function: Any, *args: Any) -> Any:
+        raise _foreign(f"numpy.{function.__name__}")
+
+    def __array__(self, *args: Any, **params: Any) -> Any:
+        raise _foreign("numpy.asarray")
+
+    def __bool__(self) -> bool:
+        raise RuleError("whether a pattern holds is not known before it is matched: ask it as a condition, in .when(…)")
+
     def _bind(self, op: Op, *args: Any, **params: Any) -> Apply:
         return apply(op, *args, **params)
+
+
+def _foreign(what: str) -> RuleError:
+    return RuleError(
+        f"{what} takes arrays, and was given a pattern; write a rule with Python's operators and with those of the "
+        "catalogue: OPS['exp'](x), of `from nnc_func.graph.ops import CATALOGUE as OPS`"
+    )
 
 
 @frozen(eq=False, slots=True)

@@ -12,7 +12,7 @@ from typing import Any
 from attrs import evolve, field, frozen
 
 from nnc_func.errors import RuleError
-from nnc_func.graph.rules.conditions import Condition
+from nnc_func.graph.rules.conditions import Condition, checked
 from nnc_func.graph.rules.pattern import Apply, Constant, Nonnegative, Param, Scalar, Tensor, apply, parts, variables
 from nnc_func.op import Catalogue, Op
 
@@ -58,7 +58,7 @@ class rewrite:  # noqa: N801 - it reads as a verb
 
     def when(self, *conditions: Condition) -> rewrite:
         """Only if all of these hold."""
-        return evolve(self, conditions=(*self.conditions, *conditions))
+        return evolve(self, conditions=(*self.conditions, *map(checked, conditions)))
 
     def up_to(self, numerics: Numerics | str) -> rewrite:
         """Its value may differ that far: ``ROUNDING``, or its name, ``"rounding"``."""
