@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from nnc_func.graph.formulas import Formula, formula
-from nnc_func.graph.leaves import VARIABLE
+from nnc_func.graph.fragments import leaf_name
+from nnc_func.graph.leaves import INPUT, VARIABLE
 from nnc_func.graph.node import Value, topological
 
+RESULTS = ("y", "z", "w", "v", "u")  # names of results: the first that no input or variable has
 SMALL = 60  # nodes of an expression that is shown as a formula where nobody asked for one
 
 
@@ -48,7 +50,9 @@ def latex_of(graph: Any) -> str:
     \\end{aligned}
     """
     several = len(graph.outputs) > 1
-    rows = [(f"y_{i}" if several else "y", value) for i, value in enumerate(graph.outputs, 1)]
+    taken = {leaf_name(n).split("_")[0] for n in graph.nodes if n.op in (INPUT, VARIABLE)}
+    letter = next((name for name in RESULTS if name not in taken), "result")
+    rows = [(f"{letter}_{i}" if several else letter, value) for i, value in enumerate(graph.outputs, 1)]
     rows += [(_name(variable), value) for variable, value in graph.updates]
     set_rows = [f"{Formula('name', name).to_latex()} &= {formula(value).to_latex()}" for name, value in rows]
     return "\\begin{aligned}\n" + " \\\\\n".join(set_rows) + "\n\\end{aligned}"

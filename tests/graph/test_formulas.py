@@ -109,3 +109,10 @@ def test_values_are_no_expressions() -> None:
         eager.to_formula()
     assert x._repr_latex_() is None, "a bare input prints as others do"
     assert (x + 1)._repr_latex_() == "$\\displaystyle x + 1$"
+
+
+def test_results_are_not_named_as_what_they_are_made_of() -> None:
+    lazy = nnc.lazy()
+    x, y = (lazy.input(name, (), "float64") for name in "xy")
+    assert "z &= x y" in lazy.graph.close([x.value, y.value], [(x * y).value]).to_latex()
+    assert "y &= x^{2}" in lazy.graph.close([x.value], [(x * x).value]).to_latex()
