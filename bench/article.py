@@ -19,7 +19,6 @@ from mnist_step import batch, peak, step_of
 
 import nnc_func as nnc
 from nnc_func import models, nn
-from nnc_func.engine.allocators import ALLOCATORS
 from nnc_func.engine.comparing import bytes_without_reuse
 from nnc_func.tree import mapped
 
@@ -97,7 +96,7 @@ def ways() -> list[dict[str, Any]]:
     def plan(stack: Any) -> Any:
         return stack.engine.compile(models.get("mask-rcnn").make(stack, seed=None)).plan
 
-    parents = as_written.swap(engine=as_written.engine.with_allocator(ALLOCATORS["parent_reuse"]))
+    parents = as_written.swap(engine=as_written.engine.with_allocator("parent_reuse"))
     ours = plan(as_written)
     found = {
         "no reuse": bytes_without_reuse(ours),

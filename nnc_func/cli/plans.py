@@ -11,7 +11,7 @@ from typing import Any
 from attrs import evolve, field, fields, frozen, has
 
 import nnc_func as nnc
-from nnc_func.engine.allocators import ALLOCATORS, OPTIONAL, Allocator
+from nnc_func.engine.allocators import ALLOCATORS, Allocator, by_name
 from nnc_func.engine.allocators.problem import Problem
 from nnc_func.errors import PlanError
 
@@ -86,11 +86,7 @@ def allocators(names: Iterable[str], given: Mapping[str, Any] | None = None) -> 
     """
     wanted = list(names)
     chosen = list(ALLOCATORS) if ALL in wanted else wanted
-    known = {name: which for which in (ALLOCATORS, OPTIONAL) for name in which}
-    unknown = [name for name in chosen if name not in known]
-    if unknown:
-        raise PlanError(f"no allocator named {unknown[0]!r}; there are: {', '.join(known)}")
-    return {name: with_budget(known[name][name], given or {}) for name in chosen}
+    return {name: with_budget(by_name(name), given or {}) for name in chosen}
 
 
 def is_problem(path: str) -> bool:

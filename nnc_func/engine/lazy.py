@@ -13,7 +13,7 @@ from attrs import field, frozen
 
 from nnc_func.config import config
 from nnc_func.engine import settings
-from nnc_func.engine.allocators import Allocator
+from nnc_func.engine.allocators import Allocator, by_name
 from nnc_func.engine.allocators.base import is_ours
 from nnc_func.engine.allocators.portfolio import Portfolio
 from nnc_func.engine.collecting import uncollected
@@ -257,9 +257,15 @@ class Lazy(Layer, Generic[A]):
         found = iter(forced(self, [v for v in lifted if isinstance(v, Value)]))
         return [next(found) if isinstance(v, Value) else self.device.asarray(v) for v in lifted]
 
-    def with_allocator(self, allocator: Allocator) -> Lazy[A]:
-        """This engine with another allocator."""
-        return evolved(self, allocator=allocator)
+    def with_allocator(self, allocator: Allocator | str) -> Lazy[A]:
+        """This engine with another allocator: a function, or the name of one of `nnc_func.engine.allocators`.
+
+        Raises
+        ------
+        PlanError
+            There is no allocator of that name.
+        """
+        return evolved(self, allocator=by_name(allocator) if isinstance(allocator, str) else allocator)
 
     def with_orders(self, *orders: Order | str) -> Lazy[A]:
         """This engine with other orders to choose among: names of `nnc_func.engine.orders.ORDERS`, or functions.

@@ -1,6 +1,7 @@
 """The public test kit: what the library tests itself with, for operators, rules, allocators and stacks of one's own.
 
-- `strategies`: Hypothesis strategies for shapes, dtypes, arrays, avals, programs, arguments, graphs of a rule.
+- `strategies`: Hypothesis strategies for shapes, dtypes, arrays, avals, programs, arguments, a rule's
+  graphs, sets of rules.
 - `check_operator`, `check_gradients`, `check_rule`, `check_stack`: every law, on what one made oneself.
 - `differential`: programs on several stacks, compared; `variations` of a stack are such.
 

@@ -1,8 +1,8 @@
 """Hypothesis strategies for what tensors are, and for what is made of them.
 
-Here are shapes, shapes that broadcast, dtypes, arrays and avals; `programs`, the `arguments` of an operator and the
-`graphs_for` a rule are in modules of their own. All of them shrink: towards few axes, small extents, float64, elements
-next to zero, few operators.
+Here are shapes, shapes that broadcast, dtypes, arrays and avals; `programs`, the `arguments` of an operator, the
+`graphs_for` a rule and `rule_sets` are in modules of their own. All of them shrink: towards few axes, small extents,
+float64, elements next to zero, few operators.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from nnc_func.stacks import Stack
     from nnc_func.testing.programs import programs
     from nnc_func.testing.rule_graphs import graphs_for
+    from nnc_func.testing.rule_sets import rule_sets
     from nnc_func.testing.samples import arguments
 else:
     __getattr__, __dir__ = deferred(
@@ -33,6 +34,7 @@ else:
             "arguments": "nnc_func.testing.samples",
             "graphs_for": "nnc_func.testing.rule_graphs",
             "programs": "nnc_func.testing.programs",
+            "rule_sets": "nnc_func.testing.rule_sets",
         },
     )
 
@@ -45,6 +47,7 @@ __all__ = [
     "graphs_for",
     "operators",
     "programs",
+    "rule_sets",
     "shapes",
     "stacks",
 ]

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import nnc_func as nnc
+from nnc_func.engine.allocators import BestFit
 from nnc_func.engine.planning.kernel_table import KernelTable
 from nnc_func.errors import DeviceError, FileFormatError, GraphError, PlanError, RunError
 from nnc_func.facets import dtypes, shapes
@@ -48,13 +49,15 @@ def test_programs_of_other_alignments_are_right(alignment: int) -> None:
         (lambda e: e.with_streams(2, "list"), "scheduler is a function.* given 'list'"),
         (lambda e: e.with_kernels("table.json"), r"given 'table.json'; KernelTable.load\(path\) reads one"),
         (lambda e: e.with_kernels(None), "kernels is a KernelTable, given None"),
-        (lambda e: e.with_allocator("BestFit"), "allocator is a function.* given 'BestFit'"),
+        (lambda e: e.with_allocator(3), "allocator is a function.* given 3"),
+        (lambda e: e.with_allocator("BestFit"), "no allocator named 'BestFit'; there are: best_fit, "),
     ],
 )
 def test_settings_of_an_engine_are_of_their_kind(change: Callable[[Any], Any], words: str) -> None:
     with pytest.raises(PlanError, match=words):
         change(LAZY.engine)
     assert LAZY.engine.with_kernels(KernelTable()).with_streams(2).streams == 2
+    assert LAZY.engine.with_allocator("best_fit").allocator == BestFit()
 
 
 @pytest.mark.parametrize(

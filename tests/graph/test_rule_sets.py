@@ -17,7 +17,7 @@ from nnc_func.testing.passes import roots_of
 from nnc_func.testing.program import Program
 from nnc_func.testing.programs import programs
 from nnc_func.testing.rewrites import quiet, values
-from nnc_func.testing.rule_sets import rule_sets
+from nnc_func.testing.strategies import rule_sets
 from tests.graph.rewriting import stack_with_fused
 from tests.profiles import examples
 

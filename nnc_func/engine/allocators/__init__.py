@@ -18,6 +18,7 @@ from nnc_func.engine.allocators.base import (
 from nnc_func.engine.allocators.best_fit import BestFit
 from nnc_func.engine.allocators.greedy_by_size import GreedyBySize
 from nnc_func.engine.allocators.no_reuse import NoReuse
+from nnc_func.errors import PlanError
 
 ALLOCATORS: Mapping[str, Allocator] = Registry(
     __name__,  # modules of this package -> their classes
@@ -54,6 +55,26 @@ OPTIONAL: Mapping[str, Allocator] = Registry(
     },
 )
 
+
+def by_name(name: str) -> Allocator:
+    """The allocator of a name, of `ALLOCATORS` or of `OPTIONAL`.
+
+    Raises
+    ------
+    PlanError
+        There is none.
+
+    Examples
+    --------
+    >>> by_name("best_fit")
+    BestFit()
+    """
+    for registry in (ALLOCATORS, OPTIONAL):
+        if name in registry:
+            return registry[name]
+    raise PlanError(f"no allocator named {name!r}; there are: {', '.join([*ALLOCATORS, *OPTIONAL])}")
+
+
 __all__ = [
     "ALLOCATORS",
     "FREE",
@@ -67,5 +88,6 @@ __all__ = [
     "Uses",
     "answered",
     "arena_size",
+    "by_name",
     "max_load",
 ]

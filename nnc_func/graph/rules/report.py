@@ -101,6 +101,6 @@ def table(statistics: Mapping[str, Count]) -> list[str]:
     for name, c in sorted(statistics.items(), key=lambda item: (-item[1].matched, item[0])):
         lines.append(
             f"{name:{width}}  {c.tried:8} {c.matched:8} {c.refused:8} {1e3 * c.seconds:8.2f} "
-            f"{c.saved.bytes / 1e3:10.1f} {c.saved.flops / 1e3:8.1f} {c.saved.launches:8}"
+            f"{c.saved.bytes / 1e3:z10.1f} {c.saved.flops / 1e3:z8.1f} {c.saved.launches:8}"
         )
     return lines
