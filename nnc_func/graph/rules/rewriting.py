@@ -122,6 +122,9 @@ class Rewriting:
             if entered is None:
                 raise RuleError(f"pass {each.name} replaces {old!r} by what depends on it")
             fresh += entered
+        while late := [(old, new) for old, new in pairs if new.node.place > old.place]:
+            for old, new in late:  # what came in before an earlier place has taken the old one there
+                work.enter(new, old)
         changed, merged = work.replace(pairs)
         Sweep(self, table, own=False).touch(changed, () if merged else fresh)
 

@@ -14,6 +14,8 @@ class Images(dict[Any, Any]):
     """What nodes have become, which are nodes; and so what their results have."""
 
     def __missing__(self, value: Value) -> Value:
+        if value is value.node:
+            raise KeyError(value)
         node: Node = self[value.node]
         found = self[value] = value if node is value.node else node.result(value.index)
         return found
