@@ -25,7 +25,6 @@ from nnc_func.engine.planning import layouts, placing, planner
 
 ROUNDS = 5
 LONG = 0.02  # seconds that a measurement takes at the least: what is shorter is repeated
-CALM = 0.036  # seconds that the loop of plain Python takes where nothing else runs, on the machine of the results
 CHEAPEST = "block_reuse"  # of the allocators that reuse memory of any value
 PARTS = {
     "kernels": [(planner, "kernels_of")],
@@ -139,15 +138,9 @@ def row_of(name: str, engine: Any, graph: Any) -> dict[str, Any]:
     }
     taken: dict[str, list[float]] = {}
     for _ in range(ROUNDS):
-        fresh()
-        before = seconds(plain)
         for column, (_, measure) in measures.items():
-            spent = measure()
-            after = seconds(plain)
-            taken.setdefault(column, []).append(spent)
-            taken.setdefault(f"{column}, calm", []).append(spent * CALM / ((before + after) / 2))
-            taken.setdefault("plain loop", []).append(after)
-            before = after
+            taken.setdefault(column, []).append(measure())
+            taken.setdefault("plain loop", []).append(seconds(plain))
     parts: dict[str, list[float]] = {}
     for _ in range(ROUNDS):
         for part, s in parts_of(engine, graph).items():
@@ -158,7 +151,7 @@ def row_of(name: str, engine: Any, graph: Any) -> dict[str, Any]:
         "graph": name,
         "buffers": count,
         "arena buffers": len(plan.planned),
-        **{column: 1e6 * s / measures[column.removesuffix(", calm")][0] for column, s in median.items()},
+        **{column: 1e6 * s / measures[column][0] for column, s in median.items()},
         **{part: statistics.median(times) for part, times in parts.items()},
         "verification": 1e6 * seconds(plan.verify) / count,
         "arena/max load": plan.ratio,
