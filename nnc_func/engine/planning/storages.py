@@ -102,20 +102,8 @@ class Storages:
         return len(self.avals) - 1
 
     def _made(self, aval: Aval) -> int:
-        """A slot that is all of a storage of its own in the arena: as `_storage` and `_slot`, of what there is most."""
-        storage, layout = len(self.kind), aval.layout
-        self.kind.append(ARENA)
-        self.source.append(-1)
-        self.nbytes.append(aval.nbytes)
-        self.place.append(aval.place)
-        slot = len(self.avals)
-        self.avals.append(aval)
-        self.storage.append(storage)
-        self.whole.append(True)
-        self.plain.append(layout is None)
-        self.views.append(False)
-        self.lies.append(ROW_MAJOR if layout is None else (0, aval.strides))
-        return slot
+        """A slot that is all of a storage of its own in the arena."""
+        return self._slot(aval, self._storage(ARENA, aval), True)
 
     def _window(self, aval: Aval, window: Window) -> int:
         """A slot in the memory of a tensor that is put together."""
