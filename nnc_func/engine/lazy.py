@@ -264,6 +264,12 @@ class Lazy(Layer, Generic[A]):
         ------
         PlanError
             There is no allocator of that name.
+
+        Examples
+        --------
+        >>> import nnc_func as nnc
+        >>> nnc.lazy().engine.with_allocator("best_fit").allocator
+        BestFit()
         """
         return evolved(self, allocator=by_name(allocator) if isinstance(allocator, str) else allocator)
 
