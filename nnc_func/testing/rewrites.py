@@ -233,9 +233,9 @@ def values(old: Value, new: Value, feeds: Any, device: Any, dims: Any = None) ->
 
     try:
         way = computed([old], feeds, device, None, dims)
+        was = on_host(old, way, device)  # a device that is lazy computes only now
     except NncError:
         return None
-    was = on_host(old, way, device)
     try:
         now = on_host(new, computed([new], {**feeds, **way}, device, None, dims), device)
     except NncError as error:
