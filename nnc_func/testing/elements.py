@@ -55,10 +55,9 @@ def with_elements(operator: Any) -> Any:
     device = operator.device
     try:
         found = device.asarray(np.zeros(1))
-        if isinstance(found.dtype, np.dtype) and np.asarray(found).shape == (1,):
-            return operator
+        read = isinstance(found.dtype, np.dtype) and np.asarray(found).shape == (1,)
     except DeviceError as error:
         raise RuleError(f"{device!r} computes nothing: give a stack on a device that does, such as NumPy()") from error
     except TypeError:  # CuPy's way to say that an array is not on the host
-        pass
-    return swap(operator, device=Shown(device))
+        read = False
+    return operator if read else swap(operator, device=Shown(device))
