@@ -20,7 +20,7 @@ from nnc_func.graph.rules.pattern import Folded, parts
 from nnc_func.graph.rules.rule import EXACT, SIGNED_ZERO, AnyRule, Numerics, Pass, Rule
 from nnc_func.graph.rules.substituting import substituted
 from nnc_func.testing.counterexamples import code
-from nnc_func.testing.exactly import without_rounding
+from nnc_func.testing.exactly import DIFFERS, telling, without_rounding
 from nnc_func.testing.instances import Instance
 from nnc_func.testing.undetermined import left_to_kernels
 
@@ -149,6 +149,16 @@ class Trial:
         stricter = SIGNED_ZERO if numerics > SIGNED_ZERO else EXACT  # how far it rounds tells not why
         level = numerics if numerics and both.difference(stricter, fast) else stricter
         return Outcome(new, "", level, moves)
+
+    def seen(self, rule: Any, instance: Instance, outcome: Outcome) -> tuple[Instance, Outcome]:
+        """What differs at a point that is none of the floating numbers, at such that differ, if they are found."""
+        old, new = outcome.old or instance.root, outcome.new
+        if new is None or not outcome.why.startswith(DIFFERS):
+            return instance, outcome
+        feeds = telling(instance.root, instance.feeds)
+        both = values(old, new, feeds, self.device)
+        why = both.difference(rule.numerics, rule.fast_math) if both is not None else ""
+        return (Instance(instance.root, feeds), evolve(outcome, why=why)) if why else (instance, outcome)
 
 
 def _constants(root: Node) -> dict[Node, Any]:

@@ -186,7 +186,7 @@ class Checking:
         if found is None:
             return None
         rule, instance, outcome = shrunk(self.wrong(self.family), found).value
-        return told_of(rule, instance, outcome), size_of(instance)[0]
+        return told_of(rule, *self.trial.seen(rule, instance, outcome)), size_of(instance)[0]
 
     def fault_on_programs(self) -> tuple[str, int] | None:
         """A smallest random program that a pass breaks, and its size."""
