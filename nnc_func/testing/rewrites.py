@@ -19,9 +19,8 @@ from nnc_func.graph.rules.match import Builder, Compiled, compiled
 from nnc_func.graph.rules.pattern import Folded, parts
 from nnc_func.graph.rules.rule import EXACT, SIGNED_ZERO, AnyRule, Numerics, Pass, Rule
 from nnc_func.graph.rules.substituting import substituted
-from nnc_func.testing.counterexamples import code
+from nnc_func.testing.counterexamples import Instance, code
 from nnc_func.testing.exactly import DIFFERS, telling, without_rounding
-from nnc_func.testing.instances import Instance
 from nnc_func.testing.undetermined import left_to_kernels
 
 FAILS = "after it the program fails"

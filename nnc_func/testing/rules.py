@@ -18,8 +18,9 @@ from nnc_func.graph.origin import attributed, origin
 from nnc_func.graph.rules.conditions import SOUNDNESS
 from nnc_func.graph.rules.rule import EXACT, SIGNED_ZERO, AnyRule, Numerics, Pass, Rewriter, Rule
 from nnc_func.testing.choices import Choices, Found, search, shrunk
+from nnc_func.testing.counterexamples import Instance
 from nnc_func.testing.elements import with_elements
-from nnc_func.testing.instances import FIRST, Instance, made
+from nnc_func.testing.instances import FIRST, made
 from nnc_func.testing.rewrites import FAILS, Outcome, Trial, quiet, size_of, told_of
 from nnc_func.testing.together import ends_and_agrees
 from nnc_func.testing.unknown import wrong_where_unknown
