@@ -5,7 +5,7 @@ Whatever is drawn fits the operator: shapes and dtypes pass its rules, elements 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
 from typing import Any
 
@@ -70,6 +70,38 @@ def _arguments(op: Op | Composite, dtype: np.dtype[Any] | None, differentiable: 
     return (
         drawn(op, dtype, differentiable).filter(lambda found: _fits(op, found)).map(lambda found: _prepared(op, found))
     )
+
+
+def converted(op: Op, lists: Sequence[Arguments]) -> Iterator[Arguments]:
+    """For each dtype of the operator the richest of these lists that can be in that dtype, unless it is.
+
+    So each dtype is met by more than zeros, without draws of its own, which cost many times what a conversion does.
+
+    Examples
+    --------
+    >>> from nnc_func.graph.ops import CATALOGUE
+    >>> found = converted(CATALOGUE["exp"], [([np.zeros(2, "float32")], {}), ([np.ones(2)], {})])
+    >>> [given[0].dtype.name for given, _ in found]
+    ['float32', 'float16', 'complex64', 'complex128']
+    """
+    richest = sorted(lists, key=lambda found: -sum(map(np.count_nonzero, found[0])))
+    for name in op.samples.dtypes:
+        if not richest or {name} == {x.dtype.name for x in richest[0][0]}:
+            continue
+        options = [each for given, params in richest for each in _in_dtype(given, params, np.dtype(name))]
+        options.sort(key=lambda found: any(x.dtype.name != name for x in found[0]))  # rather of that dtype alone
+        made = next((each for each in options if _fits(op, each)), None)
+        if made is not None:
+            yield made
+
+
+def _in_dtype(given: list[np.ndarray], params: dict[str, Any], wanted: np.dtype[Any]) -> Iterator[Arguments]:
+    """All arguments in another dtype, or those of one dtype; truth values beside others choose, and stay."""
+    found = dict.fromkeys(x.dtype for x in given)
+    able = [d for d in found if np.can_cast(d, wanted, "same_kind") and (d.kind != "b" or len(found) == 1)]
+    for some in (able, *([d] for d in able)):
+        if some:
+            yield [x.astype(wanted) if x.dtype in some else x for x in given], params
 
 
 def _prepared(op: Op | Composite, found: Arguments) -> Arguments:

@@ -20,7 +20,7 @@ from nnc_func.testing.agreement import differential, drawn, variations
 from nnc_func.testing.operators import check_operator
 from nnc_func.testing.programs import programs
 from nnc_func.testing.rules import examined
-from nnc_func.testing.samples import Arguments, arguments
+from nnc_func.testing.samples import Arguments, arguments, converted
 
 STEPS = 3  # of training
 AT_A_TIME = 4  # variations of a stack on which each program runs
@@ -236,7 +236,19 @@ class _Checking:
                     call = layers.called(op, given, params)
                     raise AssertionError(f"{layer}: {said}\nthe law: {sentence}\nthe call: {call}") from error
 
-        return drawn(arguments(op), check, self.profile.arguments)
+        met: list[Arguments] = []
+
+        def noted(found: Arguments) -> None:
+            check(found)
+            met.append(found)
+
+        taken = drawn(arguments(op), noted, self.profile.arguments)
+        if op.name in self.refused:
+            return taken
+        for found in converted(op, met):
+            check(found)
+            taken += self.refused.pop(op.name, None) is None  # of one dtype it may be refused
+        return taken
 
     def rules(self) -> None:
         """All are sound in the full profile; one's own always, and each of their conditions is needed."""

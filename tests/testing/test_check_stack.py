@@ -168,6 +168,27 @@ def test_a_kernel_that_is_wrong_in_programs() -> None:
     assert steps(refuted(small(nnc.lazy(AskewInPrograms())), "engine: ", "output 0 is", "ops.tanh")) == 1
 
 
+@layer()
+class AskewInOneDtype(nnc.NumPy):
+    """A device whose subtraction is wrong in compiled programs, of float32 alone."""
+
+    def writing(self, op: Any, kernel: Any, items: Any, outs: int, scratch: Any) -> Any:
+        """As NumPy's, but for subtract."""
+        call = nnc.NumPy.writing(self, op, kernel, items, outs, scratch)
+
+        def wrong(*arrays: Any) -> None:
+            call(*arrays)
+            if op.name == "subtract" and arrays[-1].dtype == np.float32:
+                arrays[-1][...] *= -1
+
+        return wrong
+
+
+def test_a_kernel_that_is_wrong_in_programs_of_one_dtype(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checking._Checking, "programs", lambda self: None)  # they may not meet it
+    refuted(small(nnc.lazy(AskewInOneDtype())), "engine: compiled it is", "the call: ops.subtract(", "float32")
+
+
 @layer(on="engine")
 class Forgetful(PassThrough):
     """An engine above another that multiplies when it is told to add."""
