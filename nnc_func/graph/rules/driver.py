@@ -160,9 +160,11 @@ class Sweep:
         at = -1
         while (at := marks.find(1, at + 1)) >= 0:
             node = places[at]
-            if node.users is None:
+            if node is None:
                 continue
-            heads = heads_of(node)
+            heads = node.heads
+            if heads is None:
+                heads = node.heads = heads_of(node)
             if node in pending:
                 pending.discard(node)
                 rules = table.at(heads)
@@ -187,7 +189,10 @@ class Sweep:
             node = made.pop()
             if node in pending and node.users is not None:
                 pending.discard(node)
-                if rules := self.table.at(heads_of(node)):
+                heads = node.heads
+                if heads is None:
+                    heads = node.heads = heads_of(node)
+                if rules := self.table.at(heads):
                     made += self.step(node, rules) or ()
 
     def step(self, node: Node, rules: Found) -> list[Node] | None:
@@ -241,7 +246,7 @@ class Sweep:
                 raise RuleError(f"rule {rule.name} failed on {node!r}: {type(error).__name__}: {error}") from error
             if found is not None and found is not node:
                 found = self.work.own(found)
-                if found.aval is node.aval or found.aval == node.aval:
+                if found.aval is node.aval:
                     self.take(rule, node, found)
                     return found
                 self.of.tally(rule.name).refuse(f"{node.aval!r} became {found.aval!r}")

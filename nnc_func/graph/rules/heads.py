@@ -33,6 +33,8 @@ def heads_of(node: Node) -> Heads:
     if len(args) == 1:
         (a,) = args
         return node.op, a.op if type(a) is Node else a.node.op
+    if not args:
+        return (node.op,)
     return (node.op, *[a.op if type(a) is Node else a.node.op for a in args])
 
 
@@ -49,7 +51,10 @@ class ByHeads(defaultdict[Heads, list[Node]]):
         """Put nodes under their heads."""
         for node in nodes:
             if node.users is not None:
-                self[heads_of(node)].append(node)
+                heads = node.heads
+                if heads is None:
+                    heads = node.heads = heads_of(node)
+                self[heads].append(node)
 
     def operators(self) -> set[Op]:
         """Those that are applied in the graph."""

@@ -12,7 +12,7 @@ from typing import Any
 from nnc_func.declaration import Items
 from nnc_func.graph.node import Node, Value, topological
 from nnc_func.graph.rules.building import Builder
-from nnc_func.graph.rules.heads import ByHeads, heads_of
+from nnc_func.graph.rules.heads import TWICE, ByHeads, heads_of
 from nnc_func.graph.rules.shown import Images, Shown
 from nnc_func.op import Op
 
@@ -24,7 +24,7 @@ class Workspace:
 
     Leaves, and all that has no operands, are the stack's own: they never change. Each node has, besides what all have:
 
-    - `users`: the nodes that use it, and how often each does; None if it is no part of the graph;
+    - `users`: the nodes that use it, see `Workspace.users`; None if it is no part of the graph;
     - `uses`: how often it is used, as an operand or a root;
     - `place`: where it is in the order, or before which node it came in;
     - `source`: the node of the stack that it is a copy of.
@@ -52,7 +52,8 @@ class Workspace:
         self._asked: dict[Node, set[Node]] = {}
         self._held: Collection[Node] = frozenset()  # what is not dropped yet, though nothing uses it
         self._leaves: list[Node] = []
-        self._places: list[Node] = []
+        self._places: list[Node | None] = []
+        self._stale: set[Node] = set()  # whose users are listed twice, or listed though they are gone
         own = self._copied()
         self.roots = [own[r] for r in roots]
         self._rooted: dict[Node, list[int]] = {}
@@ -60,38 +61,50 @@ class Workspace:
             self._rooted.setdefault(root.node, []).append(i)
             root.node.uses += 1
         self._moved: dict[int, list[Node]] = {}  # place to what was put before the node that was there
-        self._order, self._changed = self._places, False
+        self._order, self._changed = list[Node](), True
         self.pending: set[Node] = set()
-        self.marks = bytearray(len(self._places) + 1)
+        self.marks = bytearray(len(self._places))
 
     def _copied(self) -> Images:
         """Each node of the stack, and its copy, which has the next place."""
-        equal, places, by_heads, own = self._equal, self._places, self._by_heads, Images()
+        places, by_heads, equal, stale = self._places, self._by_heads, self._equal, self._stale
+        own, new, edges = Images(), Node.__new__, 0
         image = own.__getitem__
         for place, node in enumerate(self.before):
+            heads = heads_of(node)
             if node.args:
-                args, op, items = tuple(map(image, node.args)), node.op, node.items
-                copy = node.on(args)
+                copy = new(Node)
+                copy.args = args = tuple(map(image, node.args))
+                copy.op, copy.items = op, items = node.op, node.items
+                copy.table, copy.avals, copy.aval, copy.origin = node.table, node.avals, node.aval, node.origin
+                copy.serial, copy.source, copy.data, copy.handle = node.serial, node, None, None
                 if op.pure:
                     equal[op, op.key(items) if op.compares_bits else items, args] = copy
-                self.edges += len(args)
                 for a in args:
-                    used = a if type(a) is Node else a.node
-                    users = used.users
-                    users[copy] = users[copy] + 1 if copy in users else 1
+                    if type(a) is Node:
+                        used = a
+                    else:
+                        used = a.node
+                        stale.add(used)
+                    used.users.append(copy)
                     used.uses += 1
+                edges += len(args)
+                if len(args) > 2 or heads[-1] is TWICE:
+                    stale.update([a.node for a in args])
             else:
                 copy = node
                 self._leaves.append(node)
             own[node] = copy
             places.append(copy)
-            by_heads[heads_of(node)].append(copy)
-            copy.users, copy.uses, copy.place = {}, 0, place
+            by_heads[heads].append(copy)
+            copy.heads, copy.users, copy.uses, copy.place = heads, [], 0, place
+        places.append(None)
+        self.edges = edges
         return own
 
     def close(self) -> None:
         """Leave the nodes of the stack as they were, and no circles of its own."""
-        for node in (*self._leaves, *self._places):
+        for node in (*self._leaves, *filter(None, self._places)):
             node.users = None
 
     # --- what there is ------------------------------------------------------------------------------------
@@ -99,21 +112,22 @@ class Workspace:
     def order(self) -> list[Node]:
         """The nodes, operands first; their places increase."""
         if self._changed:
-            self._order = [node for place, node in enumerate(self.places()) if node.place == place]
+            self._order = list(filter(None, self.places()))
             self._changed = False
         return self._order
 
-    def places(self) -> list[Node]:
-        """What is at each place; also nodes that are gone, or elsewhere."""
+    def places(self) -> list[Node | None]:
+        """What is at each place, if it still is; and nothing at the last one."""
         if self._moved:
             before, found, start = self._places, list[Node](), 0
-            for place in sorted({*self._moved, len(before)}):
-                found += [node for i, node in enumerate(before[start:place], start) if node.place == i]
-                found += _sorted([*self._moved.get(place, ()), *before[place : place + 1]], place)
+            for place, moved in sorted(self._moved.items()):
+                found += filter(None, before[start:place])
+                found += _sorted([*moved, *filter(None, before[place : place + 1])], place)
                 start = place + 1
-            self._places, self._moved, self.marks = found, {}, bytearray(len(found) + 1)
+            found += filter(None, before[start:])
             for i, node in enumerate(found):
                 node.place = i
+            self._places, self._moved, self.marks = [*found, None], {}, bytearray(len(found) + 1)
         return self._places
 
     def by_heads(self) -> ByHeads:
@@ -122,6 +136,18 @@ class Workspace:
             self._by_heads.add(set(self._anew))
             self._anew = []
         return self._by_heads
+
+    def users(self, node: Node) -> list[Node]:
+        """The nodes that use it, each once.
+
+        Who is gone stays listed until somebody asks: to look for it wherever it was would take long.
+        """
+        users: list[Node] = node.users
+        if node in self._stale:
+            self._stale.discard(node)
+            if len(users) > 1 or (users and users[0].users is None):
+                users[:] = dict.fromkeys([user for user in users if user.users is not None])
+        return users
 
     def wake(self, nodes: Iterable[Node]) -> None:
         """Rules may fire on these nodes."""
@@ -211,6 +237,8 @@ class Workspace:
                 fresh.append(node)
             elif node.place == here:
                 continue
+            elif self._places[node.place] is node:
+                self._places[node.place] = None
             self._move(node, here)
         return fresh
 
@@ -223,18 +251,19 @@ class Workspace:
             moved.append(node)
 
     def _register(self, node: Node, below: list[Node]) -> None:
-        node.users, node.uses = {}, 0
+        node.users, node.uses = [], 0
         self.pending.add(node)
         self._anew.append(node)
         if not below:
             self._leaves.append(node)
         asked = self._asked
         for used in below:
-            users = used.users
-            users[node] = users.get(node, 0) + 1
+            used.users.append(node)
             used.uses += 1
             if used in asked:
                 self.wake(asked.pop(used))
+        if len(below) > 1 and (below[0] is below[1] or len(below) > 2):
+            self._stale.update(below)
 
     def _count(self, node: Node, more: int) -> None:
         """Note that a node is used so many times more."""
@@ -256,22 +285,24 @@ class Workspace:
             old, new = todo.pop()
             while new.node in gone:
                 new = self._instead(new, new.node, gone[new.node])
-            users, into = old.users, new.node.users
-            if users is None or into is None:
+            if old.users is None or new.node.users is None:
                 continue
             gone[old] = new
+            users = self.users(old)
             changed += users
-            for user, times in users.items():
+            for user in users:
                 one = self._turned(user, old, new)
                 if one is not None:
                     todo.append(one)
                     merged.append(one)
-                into[user] = into.get(user, 0) + times
+            new.node.users += users
+            self._stale.add(new.node)
             self._take_uses(old, new)
-        held, self._held = self._held, frozenset()
-        for node in held:
-            if node.users is not None and not node.uses:
-                self._drop(node)
+        if self._held:
+            held, self._held = self._held, frozenset()
+            for node in held:
+                if node.users is not None and not node.uses:
+                    self._drop(node)
         return changed, merged
 
     def _turned(self, user: Node, old: Node, new: Value) -> tuple[Node, Node] | None:
@@ -281,7 +312,7 @@ class Workspace:
             args = tuple([self._instead(a, old, new) for a in before])
         else:
             args = tuple([new if a is old else a for a in before])
-        user.args = args
+        user.args, user.heads = args, None
         self._anew.append(user)
         if self._shown:
             self._shown.forget(user)
@@ -312,25 +343,28 @@ class Workspace:
 
     def _drop(self, node: Node) -> None:
         """Take out a node, and what only it has used."""
-        todo, shown, asked = [node], self._shown, self._asked
+        todo, places, shown, asked, stale = [node], self._places, self._shown, self._asked, self._stale
         self._changed = True
         while todo:
             node = todo.pop()
+            if places[node.place] is node:
+                places[node.place] = None
             node.users, node.place = None, NOWHERE
             if shown:
                 shown.pop(node, None)
             for a in node.args:
                 used = a if type(a) is Node else a.node
-                used.users.pop(node, None)
-                used.uses -= 1
+                used.uses = uses = used.uses - 1
                 if used in asked:
                     self.wake(asked.pop(used))
-                if not used.uses and used not in self._held:
+                if uses or used in self._held:
+                    stale.add(used)
+                else:
                     todo.append(used)
 
     def turn(self, roots: tuple[Value, ...]) -> None:
         """Go on with other roots."""
-        self._entered(reversed(roots), len(self._places), None)
+        self._entered(reversed(roots), len(self._places) - 1, None)
         for root in roots:
             self._count(root.node, 1)
         before, self.roots, self._rooted = self.roots, list(roots), {}
