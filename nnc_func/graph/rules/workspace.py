@@ -7,6 +7,7 @@ left in the end are made anew, once.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from operator import attrgetter
 from typing import Any
 
 from nnc_func.declaration import Items
@@ -17,6 +18,7 @@ from nnc_func.graph.rules.shown import Images, Shown
 from nnc_func.op import Op
 
 NOWHERE = -1  # the place of a node that is no part of the graph
+_written = attrgetter("op", "items", "args")
 
 
 class Workspace:
@@ -29,10 +31,17 @@ class Workspace:
     - `place`: where it is in the order, or before which node it came in;
     - `source`: the node of the stack that it is a copy of.
 
+    Parameters
+    ----------
+    roots, builder
+        What is wanted; what makes nodes.
+    nodes
+        Those that the roots depend on, operands first, and perhaps more; they are found if they are not given.
+
     Attributes
     ----------
-    before, edges
-        The nodes of the stack that it was made of, operands first; how many operands these have together.
+    before
+        The nodes of the stack that it was made of, operands first.
     roots
         As they are so far.
     pending
@@ -41,10 +50,9 @@ class Workspace:
         For each place a byte: 1 where a sweep has still to look at the node that is there.
     """
 
-    def __init__(self, roots: tuple[Value, ...], builder: Builder) -> None:
+    def __init__(self, roots: tuple[Value, ...], builder: Builder, nodes: Iterable[Node] | None = None) -> None:
         self.builder = builder
-        self.before = topological(roots)
-        self.edges = 0
+        self.before = topological(roots) if nodes is None else list(nodes)
         self._equal: dict[Any, Node] = {}  # operator, parameters and operands to the node
         self._shown = Shown(builder)
         self._by_heads = ByHeads()
@@ -52,7 +60,7 @@ class Workspace:
         self._asked: dict[Node, set[Node]] = {}
         self._held: Collection[Node] = frozenset()  # what is not dropped yet, though nothing uses it
         self._leaves: list[Node] = []
-        self._places: list[Node | None] = []
+        self._places: list[Node | None]
         self._stale: set[Node] = set()  # whose users are listed twice, or listed though they are gone
         own = self._copied()
         self.roots = [own[r] for r in roots]
@@ -60,6 +68,7 @@ class Workspace:
         for i, root in enumerate(self.roots):
             self._rooted.setdefault(root.node, []).append(i)
             root.node.uses += 1
+        self._reach(own)
         self._moved: dict[int, list[Node]] = {}  # place to what was put before the node that was there
         self._order, self._changed = list[Node](), True
         self.pending: set[Node] = set()
@@ -67,40 +76,45 @@ class Workspace:
 
     def _copied(self) -> Images:
         """Each node of the stack, and its copy, which has the next place."""
-        places, by_heads, equal, stale = self._places, self._by_heads, self._equal, self._stale
-        own, new, edges = Images(), Node.__new__, 0
+        by_heads, stale, own, new = self._by_heads, self._stale, Images(), Node.__new__
         image = own.__getitem__
         for place, node in enumerate(self.before):
             heads = heads_of(node)
             if node.args:
                 copy = new(Node)
                 copy.args = args = tuple(map(image, node.args))
-                copy.op, copy.items = op, items = node.op, node.items
-                copy.table, copy.avals, copy.aval, copy.origin = node.table, node.avals, node.aval, node.origin
-                copy.serial, copy.source, copy.data, copy.handle = node.serial, node, None, None
-                if op.pure:
-                    equal[op, op.key(items) if op.compares_bits else items, args] = copy
+                copy.op, copy.items, copy.table, copy.avals = node.op, node.items, node.table, node.avals
+                copy.aval, copy.origin, copy.serial, copy.source = node.aval, node.origin, node.serial, node
+                copy.data = copy.handle = None
                 for a in args:
-                    if type(a) is Node:
-                        used = a
-                    else:
-                        used = a.node
-                        stale.add(used)
-                    used.users.append(copy)
-                    used.uses += 1
-                edges += len(args)
+                    if type(a) is not Node:
+                        a = a.node
+                        stale.add(a)
+                    a.users.append(copy)
+                    a.uses += 1
                 if len(args) > 2 or heads[-1] is TWICE:
                     stale.update([a.node for a in args])
             else:
                 copy = node
                 self._leaves.append(node)
             own[node] = copy
-            places.append(copy)
             by_heads[heads].append(copy)
             copy.heads, copy.users, copy.uses, copy.place = heads, [], 0, place
-        places.append(None)
-        self.edges = edges
+        copies = list(map(image, self.before))
+        self._equal.update(zip(map(_written, copies), copies, strict=True))
+        for heads, nodes in by_heads.items():
+            if heads[0].compares_bits:
+                self._equal.update(((n.op, n.op.key(n.items), n.args), n) for n in nodes)
+        self._places = [*copies, None]
         return own
+
+    def _reach(self, own: Images) -> None:
+        """Leave out what the roots do not depend on."""
+        stray = [node for node in map(own.__getitem__, self.before) if not node.uses]
+        if stray:
+            for node in stray:
+                self._drop(node)
+            self.before = [node for node in self.before if own[node].users is not None]
 
     def close(self) -> None:
         """Leave the nodes of the stack as they were, and no circles of its own."""
