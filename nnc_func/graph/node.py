@@ -76,7 +76,20 @@ class Node(Value):
         While a graph is rewritten, see `Workspace`; `users` is None of what is no part of it.
     """
 
-    __slots__ = ("args", "avals", "data", "heads", "items", "op", "origin", "place", "serial", "source", "users", "uses")
+    __slots__ = (
+        "args",
+        "avals",
+        "data",
+        "heads",
+        "items",
+        "op",
+        "origin",
+        "place",
+        "serial",
+        "source",
+        "users",
+        "uses",
+    )
     op: Op
     args: tuple[Value, ...]
     items: Items

@@ -157,8 +157,8 @@ class Sweep:
             for heads, nodes in work.by_heads().items():
                 if table.own_at(heads):
                     self.mark(nodes)
-        at = -1
-        while (at := marks.find(1, at + 1)) >= 0:
+        found, found_own, next_mark, at = table.found, table.found_own, marks.find, -1
+        while (at := next_mark(1, at + 1)) >= 0:
             node = places[at]
             if node is None:
                 continue
@@ -167,9 +167,13 @@ class Sweep:
                 heads = node.heads = heads_of(node)
             if node in pending:
                 pending.discard(node)
-                rules = table.at(heads)
+                rules = found.get(heads)
+                if rules is None:
+                    rules = table.at(heads)
             elif self.own:
-                rules = table.own_at(heads)
+                rules = found_own.get(heads)
+                if rules is None:
+                    rules = table.own_at(heads)
             else:
                 continue
             if rules and (made := self.step(node, rules)):
@@ -222,11 +226,14 @@ class Sweep:
 
         What is `fresh` is seen as far as rules know its operators; other values also where rules compare them.
         """
-        table = self.table
-        depth, depths = table.depth, table.depths
+        table, work = self.table, self.work
+        depth, depths, pending, marks = table.depth, table.depths, work.pending, work.marks
         far = max([table.far(node.op) for node in fresh]) if fresh else table.deepest
         for distance in range(1, far + 1):
-            self.work.wake([node for node in changed if depths.get(node.op, depth) >= distance])
+            for node in changed:
+                if node.users is not None and depths.get(node.op, depth) >= distance:
+                    pending.add(node)
+                    marks[node.place] = 1
             if distance < far:
                 changed = {user for node in changed if node.users is not None for user in node.users}
 

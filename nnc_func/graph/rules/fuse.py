@@ -50,6 +50,16 @@ def _is_computed(op: Op, avals: tuple[Any, ...], items: Items, result: Any) -> b
     )
 
 
+@lru_cache(4096)
+def _is_elementwise(op: Op, avals: tuple[Any, ...], items: Items, result: Any) -> bool:
+    return not is_reduction(op) and _is_computed(op, avals, items, result)
+
+
+def is_elementwise(node: Node) -> bool:
+    """Whether a node can be a step that is computed element by element."""
+    return _is_elementwise(node.op, tuple([a.aval for a in node.args]), node.items, node.aval)
+
+
 def is_step(node: Node) -> bool:
     """Whether a node can be a step of a group: computed element by element, or a reduction."""
     op = node.op

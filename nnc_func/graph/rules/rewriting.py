@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import attrgetter
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,8 @@ from nnc_func.graph.rules.workspace import Workspace
 
 if TYPE_CHECKING:
     from nnc_func.graph.rules.evaluating import Sides
+
+_args = attrgetter("args")
 
 
 class Rewriting:
@@ -185,8 +188,8 @@ def rewritten(
         {name: each.count for name, each in of.tallies.items()},
         len(work.before),
         len(after),
-        sum([len(n.args) for n in work.before]),
-        sum([len(n.args) for n in after]),
+        sum(map(len, map(_args, work.before))),
+        sum(map(len, map(_args, after))),
         tuple(watch.steps) if watch else (),
         (*_built_as_one(work.before, builder), *watch.merges) if watch else (),
     )

@@ -196,7 +196,7 @@ class Workspace:
 
     def own(self, value: Value) -> Value:
         """A value that a rule gives: where it was made by the stack, not by the builder, the same made here."""
-        node = value.node
+        node = value if type(value) is Node else value.node
         if node.users is not None or not _is_foreign(node):
             return value
         done: dict[Node, Node] = {}
@@ -218,14 +218,15 @@ class Workspace:
 
     def enter(self, value: Value, at: Node) -> list[Node] | None:
         """Make a value part of the graph where a node is: what is new in it; None if it depends on that node."""
-        node, here, places = value.node, at.place, self._places
+        node, here, places = value if type(value) is Node else value.node, at.place, self._places
         if node.users is not None or places[here] is not at:
-            return self._entered((value,), here, at)
-        below = [a if type(a) is Node else a.node for a in node.args]
-        for used in below:
-            if used.users is None or used.place >= here:
-                return self._entered((value,), here, at)
-        self._register(node, below)  # most often it is one node, of what there is: it takes the place
+            return self._entered((node,), here, at)
+        for a in node.args:
+            if type(a) is not Node:
+                a = a.node
+            if a.users is None or a.place >= here:
+                return self._entered((node,), here, at)
+        self._register(node)  # most often it is one node, of what there is: it takes the place
         self._changed, node.place, places[here] = True, here, node
         return [node]
 
@@ -247,7 +248,7 @@ class Workspace:
                 continue
             seen.add(stack.pop())
             if node.users is None:
-                self._register(node, below)
+                self._register(node)
                 fresh.append(node)
             elif node.place == here:
                 continue
@@ -264,20 +265,23 @@ class Workspace:
         else:
             moved.append(node)
 
-    def _register(self, node: Node, below: list[Node]) -> None:
+    def _register(self, node: Node) -> None:
         node.users, node.uses = [], 0
         self.pending.add(node)
         self._anew.append(node)
-        if not below:
+        args, asked = node.args, self._asked
+        if not args:
             self._leaves.append(node)
-        asked = self._asked
-        for used in below:
-            used.users.append(node)
-            used.uses += 1
-            if used in asked:
-                self.wake(asked.pop(used))
-        if len(below) > 1 and (below[0] is below[1] or len(below) > 2):
-            self._stale.update(below)
+        for a in args:
+            if type(a) is not Node:
+                a = a.node
+                self._stale.add(a)
+            a.users.append(node)
+            a.uses += 1
+            if a in asked:
+                self.wake(asked.pop(a))
+        if len(args) > 1 and (args[0] is args[1] or len(args) > 2):
+            self._stale.update([a.node for a in args])
 
     def _count(self, node: Node, more: int) -> None:
         """Note that a node is used so many times more."""
@@ -297,21 +301,26 @@ class Workspace:
             self._held = {new.node for _, new in todo}
         while todo:
             old, new = todo.pop()
-            while new.node in gone:
+            while gone and new.node in gone:
                 new = self._instead(new, new.node, gone[new.node])
-            if old.users is None or new.node.users is None:
+            into = new if type(new) is Node else new.node
+            if old.users is None or into.users is None:
                 continue
             gone[old] = new
             users = self.users(old)
             changed += users
-            for user in users:
-                one = self._turned(user, old, new)
-                if one is not None:
-                    todo.append(one)
-                    merged.append(one)
-            new.node.users += users
-            self._stale.add(new.node)
-            self._take_uses(old, new)
+            for one in self._turned(users, old, new):
+                todo.append(one)
+                merged.append(one)
+            if into.users:
+                into.users += users
+                self._stale.add(into)
+            else:
+                into.users = users
+            if old in self._rooted:
+                self._root(old, new)
+            self._count(into, old.uses)
+            self._drop(old)
         if self._held:
             held, self._held = self._held, frozenset()
             for node in held:
@@ -319,41 +328,48 @@ class Workspace:
                     self._drop(node)
         return changed, merged
 
-    def _turned(self, user: Node, old: Node, new: Value) -> tuple[Node, Node] | None:
-        """Let a node use one value instead of another: if it is equal to a node then, which to replace by which."""
-        op, before = user.op, user.args
-        if old.op.several:
-            args = tuple([self._instead(a, old, new) for a in before])
-        else:
-            args = tuple([new if a is old else a for a in before])
-        user.args, user.heads = args, None
-        self._anew.append(user)
-        if self._shown:
-            self._shown.forget(user)
-        if not op.pure:
-            return None
-        key = (op, op.key(user.items) if op.compares_bits else user.items, args)
-        other = self._equal.setdefault(key, user)
-        if other is user:
-            return None
-        if other.users is not None and other.args == args and other.place <= user.place:
-            return user, other
-        self._equal[key] = user
-        return (other, user) if other.users is not None and other.args == args else None
+    def _turned(self, users: list[Node], old: Node, new: Value) -> list[tuple[Node, Node]]:
+        """Let nodes use one value instead of another: of those that are equal to a node then, which to replace."""
+        several, anew, equal, shown = old.op.several, self._anew, self._equal, self._shown
+        merged = []
+        for user in users:
+            op, args = user.op, user.args
+            if several:
+                args = tuple([self._instead(a, old, new) for a in args])
+            elif len(args) == 2:
+                a, b = args
+                args = new if a is old else a, new if b is old else b
+            else:
+                args = tuple([new if a is old else a for a in args])
+            user.args, user.heads = args, None
+            anew.append(user)
+            if shown:
+                shown.forget(user)
+            if not op.pure:
+                continue
+            key = (op, op.key(user.items) if op.compares_bits else user.items, args)
+            other = equal.setdefault(key, user)
+            if other is not user:
+                is_equal = other.users is not None and other.args == args
+                if is_equal and other.place <= user.place:
+                    merged.append((user, other))
+                else:
+                    equal[key] = user
+                    if is_equal:
+                        merged.append((other, user))
+        return merged
 
     def _instead(self, value: Value, old: Node, new: Value) -> Value:
         if value.node is not old:
             return value
         return new.node.result(value.index) if old.op.several else new
 
-    def _take_uses(self, old: Node, new: Value) -> None:
-        at = self._rooted.pop(old, None)
-        if at is not None:
-            for i in at:
-                self.roots[i] = self._instead(self.roots[i], old, new)
-            self._rooted.setdefault(new.node, []).extend(at)
-        self._count(new.node, old.uses)
-        self._drop(old)
+    def _root(self, old: Node, new: Value) -> None:
+        """Let a value be a root, where a node is one."""
+        at = self._rooted.pop(old)
+        for i in at:
+            self.roots[i] = self._instead(self.roots[i], old, new)
+        self._rooted.setdefault(new.node, []).extend(at)
 
     def _drop(self, node: Node) -> None:
         """Take out a node, and what only it has used."""
@@ -367,14 +383,17 @@ class Workspace:
             if shown:
                 shown.pop(node, None)
             for a in node.args:
-                used = a if type(a) is Node else a.node
-                used.uses = uses = used.uses - 1
-                if used in asked:
-                    self.wake(asked.pop(used))
-                if uses or used in self._held:
-                    stale.add(used)
+                if type(a) is not Node:
+                    a = a.node
+                a.uses = uses = a.uses - 1
+                if uses:
+                    stale.add(a)
+                    if a in asked:
+                        self.wake(asked.pop(a))
+                elif a in self._held:
+                    stale.add(a)
                 else:
-                    todo.append(used)
+                    todo.append(a)
 
     def turn(self, roots: tuple[Value, ...]) -> None:
         """Go on with other roots."""
