@@ -7,18 +7,18 @@ left in the end are made anew, once.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from operator import attrgetter
 from typing import Any
 
 from nnc_func.declaration import Items
 from nnc_func.graph.node import Node, Value, topological
 from nnc_func.graph.rules.building import Builder
-from nnc_func.graph.rules.heads import TWICE, ByHeads, heads_of
-from nnc_func.graph.rules.shown import Images, Shown
+from nnc_func.graph.rules.copying import Copies, Images
+from nnc_func.graph.rules.heads import ByHeads
+from nnc_func.graph.rules.places import inserted
+from nnc_func.graph.rules.shown import Shown
 from nnc_func.op import Op
 
 NOWHERE = -1  # the place of a node that is no part of the graph
-_written = attrgetter("op", "items", "args")
 
 
 class Workspace:
@@ -53,16 +53,17 @@ class Workspace:
     def __init__(self, roots: tuple[Value, ...], builder: Builder, nodes: Iterable[Node] | None = None) -> None:
         self.builder = builder
         self.before = topological(roots) if nodes is None else list(nodes)
-        self._equal: dict[Any, Node] = {}  # operator, parameters and operands to the node
+        copies = Copies(self.before)
+        own = copies.own
+        self._equal = copies.equal  # operator, parameters and operands to the node
+        self._by_heads = copies.by_heads
+        self._leaves = copies.leaves
+        self._stale = copies.repeated  # whose users are listed twice, or listed though they are gone
+        self._places: list[Node | None] = [*map(own.__getitem__, self.before), None]
         self._shown = Shown(builder)
-        self._by_heads = ByHeads()
         self._anew: list[Node] = []  # made or changed, and not put under their heads yet
         self._asked: dict[Node, set[Node]] = {}
         self._held: Collection[Node] = frozenset()  # what is not dropped yet, though nothing uses it
-        self._leaves: list[Node] = []
-        self._places: list[Node | None]
-        self._stale: set[Node] = set()  # whose users are listed twice, or listed though they are gone
-        own = self._copied()
         self.roots = [own[r] for r in roots]
         self._rooted: dict[Node, list[int]] = {}
         for i, root in enumerate(self.roots):
@@ -73,40 +74,6 @@ class Workspace:
         self._order, self._changed = list[Node](), True
         self.pending: set[Node] = set()
         self.marks = bytearray(len(self._places))
-
-    def _copied(self) -> Images:
-        """Each node of the stack, and its copy, which has the next place."""
-        by_heads, stale, own, new = self._by_heads, self._stale, Images(), Node.__new__
-        image = own.__getitem__
-        for place, node in enumerate(self.before):
-            heads = heads_of(node)
-            if node.args:
-                copy = new(Node)
-                copy.args = args = tuple(map(image, node.args))
-                copy.op, copy.items, copy.table, copy.avals = node.op, node.items, node.table, node.avals
-                copy.aval, copy.origin, copy.serial, copy.source = node.aval, node.origin, node.serial, node
-                copy.data = copy.handle = None
-                for a in args:
-                    if type(a) is not Node:
-                        a = a.node
-                        stale.add(a)
-                    a.users.append(copy)
-                    a.uses += 1
-                if len(args) > 2 or heads[-1] is TWICE:
-                    stale.update([a.node for a in args])
-            else:
-                copy = node
-                self._leaves.append(node)
-            own[node] = copy
-            by_heads[heads].append(copy)
-            copy.heads, copy.users, copy.uses, copy.place = heads, [], 0, place
-        copies = list(map(image, self.before))
-        self._equal.update(zip(map(_written, copies), copies, strict=True))
-        for heads, nodes in by_heads.items():
-            if heads[0].compares_bits:
-                self._equal.update(((n.op, n.op.key(n.items), n.args), n) for n in nodes)
-        self._places = [*copies, None]
-        return own
 
     def _reach(self, own: Images) -> None:
         """Leave out what the roots do not depend on."""
@@ -133,15 +100,8 @@ class Workspace:
     def places(self) -> list[Node | None]:
         """What is at each place, if it still is; and nothing at the last one."""
         if self._moved:
-            before, found, start = self._places, list[Node](), 0
-            for place, moved in sorted(self._moved.items()):
-                found += filter(None, before[start:place])
-                found += _sorted([*moved, *filter(None, before[place : place + 1])], place)
-                start = place + 1
-            found += filter(None, before[start:])
-            for i, node in enumerate(found):
-                node.place = i
-            self._places, self._moved, self.marks = [*found, None], {}, bytearray(len(found) + 1)
+            self._places, self._moved = [*inserted(self._places, self._moved), None], {}
+            self.marks = bytearray(len(self._places))
         return self._places
 
     def by_heads(self) -> ByHeads:
@@ -426,23 +386,3 @@ class Workspace:
 def _is_foreign(node: Node) -> bool:
     """Whether it is an application that no workspace has made."""
     return node.users is None and bool(node.args) and not hasattr(node, "source")
-
-
-def _sorted(nodes: list[Node], here: int) -> list[Node]:
-    """Nodes of one place that are part of the graph, operands first."""
-    nodes = [node for node in nodes if node.place == here]
-    if len(nodes) < 2:
-        return nodes
-    done: dict[Node, None] = {}
-    stack = nodes[::-1]
-    while stack:
-        node = stack[-1]
-        if node in done:
-            stack.pop()
-            continue
-        missing = [b for a in node.args if (b := a.node).place == here and b not in done]
-        if missing:
-            stack += missing
-        else:
-            done[stack.pop()] = None
-    return list(done)
