@@ -40,6 +40,8 @@ class Value(Unpickled):
 
     node: Node
     index: int
+    op: Op  # of the node
+    users: Any
 
     @property
     def shape(self) -> tuple[Any, ...]:
@@ -185,6 +187,16 @@ class Result(Value):
         self.aval = node.avals[index]
         self.table = node.table
         self.handle = None
+
+    @property
+    def op(self) -> Op:  # type: ignore[override]
+        """The node's operator."""
+        return self.node.op
+
+    @property
+    def users(self) -> Any:
+        """What uses the node."""
+        return self.node.users
 
     def __repr__(self) -> str:
         return f"{self.node.op.name}(…)[{self.index}]: {self.aval!r}"

@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import Any
 
 from nnc_func.graph.node import Node, Value
-from nnc_func.graph.rules.heads import TWICE, ByHeads, heads_of
+from nnc_func.graph.rules.heads import TWICE, ByHeads, Heads, heads_of
 
 _written = attrgetter("op", "items", "args")
 
@@ -45,17 +45,13 @@ class Copies:
         self.repeated: set[Node] = set()
         self.equal: dict[Any, Node] = {}
         self._copy(nodes)
-        copies = [node for listed in self.by_heads.values() for node in listed]
-        self.equal.update(zip(map(_written, copies), copies, strict=True))
-        for heads, listed in self.by_heads.items():
-            if heads[0].compares_bits:
-                self.equal.update(((n.op, n.op.key(n.items), n.args), n) for n in listed)
+        for heads, copies in self.by_heads.items():
+            self._list(heads, copies)
 
     def _copy(self, nodes: Iterable[Node]) -> None:
-        by_heads, own, repeated, new = self.by_heads, self.own, self.repeated, Node.__new__
+        by_heads, own, new = self.by_heads, self.own, Node.__new__
         image = own.__getitem__
         for place, node in enumerate(nodes):
-            heads = heads_of(node)
             if node.args:
                 copy = new(Node)
                 copy.args = args = tuple(map(image, node.args))
@@ -63,16 +59,25 @@ class Copies:
                 copy.aval, copy.origin, copy.serial, copy.source = node.aval, node.origin, node.serial, node
                 copy.data = copy.handle = None
                 for a in args:
-                    if type(a) is not Node:
-                        a = a.node
-                        repeated.add(a)
                     a.users.append(copy)
-                    a.uses += 1
-                if len(args) > 2 or heads[-1] is TWICE:
-                    repeated.update([a.node for a in args])
             else:
                 copy = node
                 self.leaves.append(node)
             own[node] = copy
+            copy.heads = heads = heads_of(copy)
             by_heads[heads].append(copy)
-            copy.heads, copy.users, copy.uses, copy.place = heads, [], 0, place
+            copy.users, copy.place = [], place
+
+    def _list(self, heads: Heads, copies: list[Node]) -> None:
+        """Note what follows from heads, of these nodes."""
+        op = heads[0]
+        for node in copies:
+            node.uses = len(node.users)
+        if op.compares_bits:
+            self.equal.update(((op, op.key(node.items), node.args), node) for node in copies)
+        else:
+            self.equal.update(zip(map(_written, copies), copies, strict=True))
+        if op.several:
+            self.repeated.update(copies)
+        if len(heads) > 3 or heads[-1] is TWICE:
+            self.repeated.update([a.node for node in copies for a in node.args])

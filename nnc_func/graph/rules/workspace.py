@@ -140,8 +140,7 @@ class Workspace:
     def made(self, op: Op, args: tuple[Value, ...], items: Items, avals: tuple[Any, ...] | None) -> Node:
         """The node of that application; it is no part of the graph until it enters it."""
         for a in args:
-            used = a if type(a) is Node else a.node
-            if used.users is None and _is_foreign(used):
+            if a.users is None and _is_foreign(a.node):
                 args = tuple(map(self.own, args))
                 break
         key = (op, op.key(items) if op.compares_bits else items, args)
