@@ -228,7 +228,9 @@ class Sweep:
         """
         table, work = self.table, self.work
         depth, depths, pending, marks = table.depth, table.depths, work.pending, work.marks
-        far = max([table.far(node.op) for node in fresh]) if fresh else table.deepest
+        far = 0 if fresh else table.deepest
+        for node in fresh:
+            far = max(far, table.far(node.op))
         for distance in range(1, far + 1):
             for node in changed:
                 if node.users is not None and depths.get(node.op, depth) >= distance:
@@ -252,7 +254,8 @@ class Sweep:
             except Exception as error:
                 raise RuleError(f"rule {rule.name} failed on {node!r}: {type(error).__name__}: {error}") from error
             if found is not None and found is not node:
-                found = self.work.own(found)
+                if found.users is None:
+                    found = self.work.own(found)
                 if found.aval is node.aval:
                     self.take(rule, node, found)
                     return found
