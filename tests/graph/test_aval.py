@@ -52,7 +52,8 @@ def test_extents_and_dtypes_are_told_apart_as_they_are_meant() -> None:
     assert Aval((2,), ">f4") is not Aval((2,), "<f4")
     assert Aval(("n",), "int8") is Aval((Dim.named("n"),), "int8")
     assert Aval((None,), "int8") is not Aval((None,), "int8")  # each is an unknown of its own
-    assert type(Aval(("n",), "int8").shape) is Extents and type(Aval((1,), "int8").shape) is tuple
+    assert type(Aval(("n",), "int8").shape) is Extents
+    assert type(Aval((1,), "int8").shape) is tuple
 
 
 def test_what_cannot_be_held_is_refused_each_time() -> None:

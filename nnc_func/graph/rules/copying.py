@@ -35,13 +35,14 @@ class Copies:
         The copies by their heads; those that are leaves.
     equal
         Operator, parameters and operands to the copy that is their application.
-    repeated
-        Copies that some node uses twice, perhaps.
+    unused, repeated
+        Copies that no other one uses; those that some node uses twice, perhaps.
     """
 
     def __init__(self, nodes: Iterable[Node]) -> None:
         self.own, self.by_heads = Images(), ByHeads()
         self.leaves: list[Node] = []
+        self.unused: list[Node] = []
         self.repeated: set[Node] = set()
         self.equal: dict[Any, Node] = {}
         self._copy(nodes)
@@ -72,7 +73,9 @@ class Copies:
         """Note what follows from heads, of these nodes."""
         op = heads[0]
         for node in copies:
-            node.uses = len(node.users)
+            node.uses = uses = len(node.users)
+            if not uses:
+                self.unused.append(node)
         if op.compares_bits:
             self.equal.update(((op, op.key(node.items), node.args), node) for node in copies)
         else:

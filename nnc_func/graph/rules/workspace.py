@@ -12,7 +12,7 @@ from typing import Any
 from nnc_func.declaration import Items
 from nnc_func.graph.node import Node, Value, topological
 from nnc_func.graph.rules.building import Builder
-from nnc_func.graph.rules.copying import Copies, Images
+from nnc_func.graph.rules.copying import Copies
 from nnc_func.graph.rules.heads import ByHeads
 from nnc_func.graph.rules.places import inserted
 from nnc_func.graph.rules.shown import Shown
@@ -69,18 +69,14 @@ class Workspace:
         for i, root in enumerate(self.roots):
             self._rooted.setdefault(root.node, []).append(i)
             root.node.uses += 1
-        self._reach(own)
         self._moved: dict[int, list[Node]] = {}  # place to what was put before the node that was there
         self._order, self._changed = list[Node](), True
         self.pending: set[Node] = set()
         self.marks = bytearray(len(self._places))
-
-    def _reach(self, own: Images) -> None:
-        """Leave out what the roots do not depend on."""
-        stray = [node for node in map(own.__getitem__, self.before) if not node.uses]
+        stray = [node for node in copies.unused if not node.uses]  # on which the roots do not depend
+        for node in stray:
+            self._drop(node)
         if stray:
-            for node in stray:
-                self._drop(node)
             self.before = [node for node in self.before if own[node].users is not None]
 
     def close(self) -> None:
