@@ -24,7 +24,7 @@ class Aval:
     """Shape, dtype, layout and place of a tensor; an extent may be symbolic.
 
     Shape and axes are logical. The layout is the order in which the axes lie in memory wherever the value is computed
-    into memory of its own; a view shows its base's memory, and its layout is a copy's.
+    into memory of its own; a view shows its base's memory, and its layout is a copy's. Equal avals are one object.
 
     Parameters
     ----------
