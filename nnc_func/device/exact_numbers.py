@@ -21,7 +21,6 @@ PRIME = (1 << 63) - 4569
 DENOMINATORS = tuple(10**k for k in range(7))
 POWERS = 1 << 16  # exponents of residues, at most: a fraction is a larger residue
 DIGITS = 1 << 22  # binary ones of a power of a rational, at most
-WIDE = 4  # bytes of a dtype, from which on a rounded product of constants shows what it stands for
 FLOAT64 = np.dtype("float64")
 OPAQUE = (
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "cbrt", "sin", "cos", "tan", "sinh", "cosh",
@@ -65,7 +64,7 @@ def fraction_near(number: float, dtype: Any) -> Fraction:
     >>> fraction_near(product, np.dtype("float32"))
     Fraction(2183, 10000)
     """
-    near = 2 * Fraction(float(limits_of(dtype).eps)) if dtype.itemsize >= WIDE else Fraction(0)
+    near = 2 * Fraction(float(limits_of(dtype).eps))
     exact = Fraction(number)
     return _simplest(number, lambda found: abs(found - exact) <= near * abs(exact))
 

@@ -155,6 +155,10 @@ def test_what_a_rule_rounds_while_it_folds_stands_for_no_fraction() -> None:
     shifted = (x + more - less).value
     assert not without_rounding(shifted, (x + (more - less)).value, feeds)
     assert without_rounding(shifted, (x + np.float32([0.3])).value, feeds)
+    narrow = lazy.input("n", (1,), "float16")
+    product = (narrow * np.float16([0.37]) * np.float16([0.59])).value
+    folded = (narrow * (np.float16([0.37]) * np.float16([0.59]))).value
+    assert not without_rounding(product, folded, {narrow.value: np.float16([3])})
 
 
 # --- what a stranger met -------------------------------------------------------------------------------------
