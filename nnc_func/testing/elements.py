@@ -10,6 +10,7 @@ from nnc_func.aval import Aval
 from nnc_func.errors import DeviceError, RuleError
 from nnc_func.layer import PassThrough, layer, swap
 from nnc_func.op import Op
+from nnc_func.stacks import Stack
 
 
 @layer(on="device")
@@ -47,12 +48,17 @@ class Shown(PassThrough):
 def with_elements(operator: Any) -> Any:
     """The layer on a device whose arrays the kit reads: its own, if NumPy reads those.
 
+    Of a stack as a device the stack's own device computes: what a rule does is not to be told by what other rules, and
+    looser numerics, make of it there.
+
     Raises
     ------
     RuleError
         The device has no elements, so that no values can be compared.
     """
     device = operator.device
+    while isinstance(device, Stack):
+        device = device.device
     try:
         found = device.asarray(np.zeros(1))
         read = isinstance(found.dtype, np.dtype) and np.asarray(found).shape == (1,)
@@ -60,4 +66,5 @@ def with_elements(operator: Any) -> Any:
         raise RuleError(f"{device!r} computes nothing: give a stack on a device that does, such as NumPy()") from error
     except TypeError:  # CuPy's way to say that an array is not on the host
         read = False
-    return operator if read else swap(operator, device=Shown(device))
+    wanted = device if read else Shown(device)
+    return operator if wanted is operator.device else swap(operator, device=wanted)

@@ -14,6 +14,9 @@ from nnc_func.graph.ops import CATALOGUE as OPS
 from nnc_func.graph.rules import RULES, rewrite, rule
 from nnc_func.graph.rules.conditions import same_shape
 from nnc_func.graph.rules.pattern import Param
+from nnc_func.testing.counterexamples import Instance
+from nnc_func.testing.elements import with_elements
+from nnc_func.testing.rewrites import Trial
 from nnc_func.testing.rules import check_rule, examined
 
 LAZY = nnc.eager(nnc.lazy())
@@ -45,6 +48,19 @@ def test_rules_are_sound_on_every_kind_of_device(name: str, stack: Any) -> None:
 @pytest.mark.parametrize("stack", [nnc.eager(nnc.Strict()), LAZY], ids=["strict", "lazy"])
 def test_a_wrong_rule_is_refuted_on_every_kind_of_device(stack: Any) -> None:
     assert "after = x" in examined(add_to_none, stack).counterexample
+
+
+def test_a_rule_is_not_told_by_what_a_lazy_device_does_of_its_own() -> None:
+    assert "another sign" in _negated(LAZY.operator)  # there -0.0 is dropped, a unit but for the signs of zeros
+    assert not _negated(with_elements(LAZY.operator))
+
+
+def _negated(operator: Any) -> str:
+    """What is wrong with a rule that keeps the signs of zeros, on a real zero and a complex number."""
+    x, y = (operator.symbol.input(name, nnc.Aval((), d)) for name, d in (("x", "float32"), ("y", "complex64")))
+    root = operator.bind(OPS["add"], x, operator.bind(OPS["negative"], y))
+    feeds = {x: np.array(-0.0, "float32"), y: np.array(complex(np.nan, 0.0), "complex64")}
+    return Trial(operator).outcome(next(NAMED["add_negative"].instances(OPS)), Instance(root, feeds)).why
 
 
 def test_what_fails_only_when_it_is_asked_for_is_no_graph() -> None:
