@@ -107,7 +107,8 @@ def _latex(formula: Formula) -> tuple[str, int]:
     if kind == "sum":
         return _summed(parts, _latex, BRACKETS), SUM
     if kind == "product":
-        return _juxtaposed([_within(p, SIGN if i else PRODUCT, _latex, BRACKETS) for i, p in enumerate(parts)]), PRODUCT
+        first = SIGN if _is_sum(parts[0]) else PRODUCT  # a sum goes on to the end of a product
+        return _juxtaposed([_within(p, SIGN if i else first, _latex, BRACKETS) for i, p in enumerate(parts)]), PRODUCT
     if kind == "negative":
         return "-" + _within(parts[0], POWER if parts[0].is_negative else PRODUCT, _latex, BRACKETS), SIGN
     if kind == "fraction":
@@ -128,7 +129,7 @@ def _raised(base: Formula, exponent: Formula) -> str:
     power = latex(exponent)
     if power == "0.5":
         return rf"\sqrt{{{latex(base)}}}"
-    if base.kind == "call" and base.word in NAMED - {"exp"} and exponent.kind == "number":
+    if base.kind == "call" and base.word in NAMED - {"exp"} and power.isdecimal() and not base.params:
         return rf"\{base.word}^{{{power}}}\left({latex(base.parts[0])}\right)"
     return f"{_within(base, ATOM, _latex, BRACKETS)}^{{{power}}}"
 
@@ -152,10 +153,20 @@ def _applied(formula: Formula) -> tuple[str, int]:
     if word == "permute_dims" and not formula.params:
         return rf"{_within(parts[0], ATOM, _latex, BRACKETS)}^{{\mathsf{{T}}}}", POWER
     if word == "sum":
-        return rf"\sum {_within(parts[0], SIGN, _latex, BRACKETS)}", PRODUCT
+        over = f"_{{{', '.join(_params(formula))}}}" if formula.params else ""
+        return rf"\sum{over} {_within(parts[0], SIGN, _latex, BRACKETS)}", PRODUCT
     if word == "[]":
         return f"{_within(parts[0], ATOM, _latex, BRACKETS)}_{{{inside[1]}}}", ATOM
-    return rf"{_function(word)}\left({', '.join(inside)}\right)", ATOM
+    return rf"{_function(word)}\left({', '.join([*inside, *_params(formula)])}\right)", ATOM
+
+
+def _params(formula: Formula) -> list[str]:
+    """Parameters, without which different calls would read alike."""
+    return [rf"\mathrm{{{_escaped(k)}}}=\mathrm{{{_escaped(v)}}}".replace("…", r"\dots") for k, v in formula.params]
+
+
+def _is_sum(part: Formula) -> bool:
+    return part.kind == "call" and part.word == "sum"
 
 
 def _matrices(formula: Formula) -> str:

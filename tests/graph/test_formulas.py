@@ -37,8 +37,12 @@ READ: list[tuple[Any, str, str]] = [
     ((w.T @ w).sum(), "sum(permute_dims(w) @ w)", r"\sum \left(w^{\mathsf{T}} w\right)"),
     (O.where(x >= 0, x, O.expm1(x)), "where(x >= 0, x, expm1(x))",
      r"\operatorname{where}\left(x \geq 0, x, \operatorname{expm1}\left(x\right)\right)"),
-    (w.sum(axis=0), "sum(w, axis=0)", r"\sum w"),
-    (O.split(w, sections=3)[1], "split(w, sections=3)[1]", r"\operatorname{split}\left(w\right)_{1}"),
+    (w.sum(axis=0), "sum(w, axis=0)", r"\sum_{\mathrm{axis}=\mathrm{0}} w"),
+    (w.max(axis=0), "max(w, axis=0)", r"\max\left(w, \mathrm{axis}=\mathrm{0}\right)"),
+    (w.sum() * (w + 1).sum(), "sum(w)*sum(w + 1)", r"\left(\sum w\right) \left(\sum \left(w + 1\right)\right)"),
+    (O.split(w, sections=3)[1], "split(w, sections=3)[1]",
+     r"\operatorname{split}\left(w, \mathrm{sections}=\mathrm{3}\right)_{1}"),
+    (O.sin(x) ** -1.0, "sin(x)**(-1)", r"\sin\left(x\right)^{-1}"),
     (x * np.float64("inf"), "inf*x", r"\infty x"),
 ]  # fmt: skip
 
