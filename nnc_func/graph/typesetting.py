@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from nnc_func.graph.formulas import ATOM, INFIX, POWER, PRODUCT, SIGN, SUM, Formula
@@ -82,6 +83,7 @@ def _summed(parts: tuple[Formula, ...], write: Set, brackets: str) -> str:
 # --- LaTeX -----------------------------------------------------------------------------------------------
 
 BRACKETS = r"\left({}\right)"
+SCIENTIFIC = re.compile(r"([\d.]+)e([+-]?\d+)")
 
 
 def latex(formula: Formula) -> str:
@@ -207,9 +209,12 @@ def _escaped(name: str) -> str:
 
 
 def _number(word: str) -> str:
-    if word.endswith(("inf", "nan")):
-        return word.replace("inf", r"\infty").replace("nan", r"\mathrm{nan}")
-    mantissa, e, exponent = word.partition("e")
-    if not e:
-        return word
+    if word.isalpha() and word not in ("inf", "nan"):
+        return rf"\mathrm{{{word}}}"
+    found = SCIENTIFIC.sub(_power_of_ten, word)
+    return found.replace("inf", r"\infty").replace("nan", r"\mathrm{nan}")
+
+
+def _power_of_ten(found: re.Match[str]) -> str:
+    mantissa, exponent = found.groups()
     return rf"10^{{{int(exponent)}}}" if mantissa == "1" else rf"{mantissa} \cdot 10^{{{int(exponent)}}}"

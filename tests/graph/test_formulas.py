@@ -120,3 +120,12 @@ def test_results_are_not_named_as_what_they_are_made_of() -> None:
     x, y = (lazy.input(name, (), "float64") for name in "xy")
     assert "z &= x y" in lazy.graph.close([x.value, y.value], [(x * y).value]).to_latex()
     assert "y &= x^{2}" in lazy.graph.close([x.value], [(x * x).value]).to_latex()
+
+
+def test_every_number_is_set_in_latex() -> None:
+    c = LAZY.input("c", (), "complex128")
+    assert formula((c * 1e-5j).value).to_latex() == "10^{-5}j c"
+    assert formula((c + (1e-5 + 2j)).value).to_latex() == "c + (10^{-5}+2j)"
+    false = LAZY.graph.close([x.value], [(x > x).value]).simplify()
+    assert r"\mathrm{False}" in false.to_latex()
+    assert formula(O.where(x > 0, x, float("-inf")).value).to_latex().endswith(r"x, -\infty\right)")
