@@ -290,14 +290,18 @@ class Stack(Derivatives):
         if isinstance(value, Value):
             if value.node.op is CONSTANT:
                 return value.node.data
-            if any(n.op is INPUT for n in topological([value])):
-                return None
-            return self.engine.force([value])[0]
+            return None if any(n.op is INPUT for n in topological([value])) else self.engine.force([value])[0]
         if type(value) is Variable:
             return value.array
         if isinstance(value, Tensor) and value.stack == self.device:
             return value
         return self.device.asarray(value)
+
+    def fold_constant(self, op: Op, *operands: Any, **params: Any) -> Any:
+        """A constant computed while a graph above is optimised: by the stack's device, unless operands are tensors."""
+        if any(isinstance(o, Tensor) for o in operands):
+            return self.bind(op, *operands, **params)
+        return getattr(self.device, "fold_constant", self.device.bind)(op, *operands, **params)
 
     def held(self, array: Any) -> Tensor:
         """A tensor that shows a device array; not copied."""

@@ -7,11 +7,11 @@ import difflib
 from typing import Any
 
 import nnc_func as nnc
-from nnc_func.cli import subjects
+from nnc_func.cli import members, subjects
 from nnc_func.cli.answers import Answer, facts, table
 from nnc_func.errors import RuleError
 from nnc_func.graph.ops import CATALOGUE
-from nnc_func.graph.rules import PHASES, RULES, Numerics, Rule
+from nnc_func.graph.rules import PHASES, RULES, AnyRule, Numerics, Rule
 
 LEVELS = tuple(str(level).replace(" ", "-") for level in Numerics)
 
@@ -21,7 +21,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("words", nargs="*", metavar="WORD", help="rules whose name or sentence has them all")
     parser.add_argument("--phase", choices=[p.name for p in PHASES], help="those of one phase")
     asked = parser.add_mutually_exclusive_group()
-    asked.add_argument("--check", metavar="NAME", help="attack a rule with drawn graphs; fails if it is refuted")
+    asked.add_argument(
+        "--check", metavar="NAME",
+        help="attack a rule with drawn graphs; fails if it is refuted. One of your own is module:NAME or file.py:NAME",
+    )  # fmt: skip
     asked.add_argument(
         "--stats", metavar="MODEL", help="how often each rule was tried, fired, what it saved, or why not"
     )
@@ -35,6 +38,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def answer(given: argparse.Namespace) -> Answer:
     """The list, or what was asked of a rule or a model."""
+    asked = next((each for each in ("check", "stats", "explain") if getattr(given, each)), None)
+    if asked is not None and (given.words or given.phase):
+        ignored = "--phase" if given.phase else repr(given.words[0])
+        raise RuleError(f"{ignored} selects rules for the list: --{asked} has none")
     if given.check:
         return checked(given.check, given.examples)
     if given.stats or given.explain:
@@ -60,23 +67,29 @@ def listed(given: argparse.Namespace) -> Answer:
 
 
 def named(name: str) -> Any:
-    """The rule of that name.
+    """The rule of that name: one of the library, or of one's own as ``module:name`` or ``file.py:name``.
 
     Raises
     ------
     RuleError
-        There is none: says which are close.
+        There is none: says which are close, or what is wrong with the module.
 
     Examples
     --------
     >>> named("drop_unit").name
     'drop_unit'
     """
+    if members.is_named_so(name):
+        return members.member(name, AnyRule, "rule", "nnc.rule makes one of a function of its variables")
     rules = {rule.name: rule for rule in RULES}
     if name in rules:
         return rules[name]
     close = difflib.get_close_matches(name, rules)
-    hint = f"did you mean {' or '.join(close)}?" if close else "python -m nnc_func rules lists them"
+    hint = (
+        f"did you mean {' or '.join(close)}?"
+        if close
+        else "python -m nnc_func rules lists them; one of your own is module:NAME"
+    )
     raise RuleError(f"there is no rule {name!r}; {hint}")
 
 
@@ -88,14 +101,16 @@ def checked(name: str, examples: int) -> Answer:
     except ImportError as error:
         raise RuleError(f"--check wants {error.name}: pip install 'nnc_func[testing]'") from None
     report = check_rule(rule, _stack_for(rule), examples=examples)
-    data = {"name": name, "sound": True, "instances": report.instances, "fired": report.fired, "rule": str(rule)}
+    data = {"name": rule.name, "sound": True, "instances": report.instances, "fired": report.fired, "rule": str(rule)}
     return Answer(data, f"{rule}\n{report}")
 
 
 def _stack_for(rule: Any) -> Any:
-    """A stack on which all that the rule is about occurs: of one that moves values, with two places."""
-    moves = isinstance(rule, Rule) and any(op is CATALOGUE["transfer"] for op in rule.operators())
-    return nnc.eager(nnc.Places(one=nnc.NumPy(), two=nnc.NumPy())) if moves else nnc.eager()
+    """A stack on which all that the rule is about occurs: its operators; of one that moves values, two places."""
+    ops = rule.operators() if isinstance(rule, Rule) else set()
+    stack = nnc.eager(nnc.Places(one=nnc.NumPy(), two=nnc.NumPy()) if CATALOGUE["transfer"] in ops else None)
+    own = sorted((op for op in ops if CATALOGUE.get(op.name) is not op), key=lambda op: op.name)
+    return stack.swap(type=stack.type.with_ops(*own)) if own else stack
 
 
 # --- models ----------------------------------------------------------------------------------------------

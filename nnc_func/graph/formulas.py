@@ -259,7 +259,7 @@ def _leaf(node: Node) -> Formula | None:
 
 
 def _constant(node: Node) -> Formula:
-    data = node.data
+    data = node.table.literals.get(node, node.data)  # known, though the device has no elements, or has them far away
     if isinstance(data, np.ndarray) and data.size == 1:
         return Formula("number", number(data.reshape(())[()]))
     if isinstance(data, np.ndarray) and data.ndim == 1 and data.size <= 4:

@@ -17,6 +17,20 @@ from nnc_func.graph.rules.evaluating import EXTENT
 LISTED = 64  # elements that are written out, if an array is these over and over; of others all are
 
 
+@frozen(eq=False, repr=False)
+class Instance:
+    """A graph with values for its inputs; it prints as code that computes ``root``."""
+
+    root: Node
+    feeds: dict[Node, Any]
+
+    def __repr__(self) -> str:
+        return code({"root": self.root}, self.feeds)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text("\n" + repr(self) + "\n")
+
+
 # --- code ----------------------------------------------------------------------------------------------
 
 

@@ -9,7 +9,6 @@ from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
-from attrs import frozen
 from hypothesis import strategies as st
 
 from nnc_func.aval import Aval
@@ -32,6 +31,7 @@ from nnc_func.graph.rules.pattern import (
 )
 from nnc_func.graph.rules.rule import Pass, Rewriter, Rule
 from nnc_func.op import Catalogue, Op
+from nnc_func.testing.counterexamples import Instance
 
 SIDES = (1, 1, 2, 3, 1, 2, 1, 2, 3, 0)
 DTYPES = ("float32", "float32", "float32", "float64", "int32", "int64", "uint8", "bool", "complex64")
@@ -45,14 +45,6 @@ TRIES = 8  # shapes and parameters that are tried so that an operator gives a wa
 
 Shape = tuple[int, ...]
 Wanted = dict[Op, tuple[list[tuple[Op, ...]], ...]]
-
-
-@frozen(eq=False)
-class Instance:
-    """A graph with values for its inputs."""
-
-    root: Node
-    feeds: dict[Node, Any]
 
 
 @st.composite

@@ -257,14 +257,17 @@ class Program:
         for step in self.steps:
             count = len(inferred(step.op, [avals[a] for a in step.args], step.params))
             names = ", ".join(f"v{at + i}" for i in range(count)) + ("," if step.op.several and count == 1 else "")
-            said = [*map(self._name, step.args), *(f"{k}={v!r}" for k, v in step.params.items())]
+            said = [*map(self._name, step.args), *(f"{k}={_literal(v)}" for k, v in step.params.items())]
             lines.append(f"{names} = ops.{step.op.name}({', '.join(said)})")
             at += count
         names = ", ".join(n.name for n in self.inputs)
         updates = ", ".join(f"({self._name(v)}, {self._name(u)})" for v, u in self.updates)
         outputs = ", ".join(map(self._name, self.outputs))
         lines.append(f"program = stack.compile([{names}], [{outputs}]{f', [{updates}]' if updates else ''})")
-        return "\n".join(lines)
+        numpy = ["import numpy as np"] * any(" = stack.variable(" in n or " = stack.asarray(" in n for n in lines)
+        placed = {leaf.place for leaf in self.leaves} | {step.params.get("place") for step in self.steps}
+        device = f"nnc.Places({', '.join(f'{place}=nnc.NumPy()' for place in PLACES)})" if placed - {None} else ""
+        return "\n".join([*numpy, "import nnc_func as nnc", f"stack = nnc.lazy({device})", "ops = stack.ops", *lines])
 
     __repr__ = __str__
 
@@ -286,6 +289,10 @@ class Built:
     def state(self) -> list[Any]:
         """The variables' values."""
         return [v.numpy() for v in self.variables]
+
+
+def _literal(value: Any) -> str:
+    return repr(value.name if isinstance(value, np.dtype) else value)
 
 
 def inferred(op: Op, avals: Sequence[Aval], params: dict[str, Any]) -> list[Aval]:

@@ -19,9 +19,8 @@ from nnc_func.graph.rules.match import Builder, Compiled, compiled
 from nnc_func.graph.rules.pattern import Folded, parts
 from nnc_func.graph.rules.rule import EXACT, SIGNED_ZERO, AnyRule, Numerics, Pass, Rule
 from nnc_func.graph.rules.substituting import substituted
-from nnc_func.testing.counterexamples import code
-from nnc_func.testing.exactly import without_rounding
-from nnc_func.testing.instances import Instance
+from nnc_func.testing.counterexamples import Instance, code
+from nnc_func.testing.exactly import DIFFERS, telling, without_rounding
 from nnc_func.testing.undetermined import left_to_kernels
 
 FAILS = "after it the program fails"
@@ -150,6 +149,16 @@ class Trial:
         level = numerics if numerics and both.difference(stricter, fast) else stricter
         return Outcome(new, "", level, moves)
 
+    def seen(self, rule: Any, instance: Instance, outcome: Outcome) -> tuple[Instance, Outcome]:
+        """What differs at a point that is none of the floating numbers, at such that differ, if they are found."""
+        old, new = outcome.old or instance.root, outcome.new
+        if new is None or not outcome.why.startswith(DIFFERS):
+            return instance, outcome
+        feeds = telling(instance.root, instance.feeds)
+        both = values(old, new, feeds, self.device)
+        why = both.difference(rule.numerics, rule.fast_math) if both is not None else ""
+        return (Instance(instance.root, feeds), evolve(outcome, why=why)) if why else (instance, outcome)
+
 
 def _constants(root: Node) -> dict[Node, Any]:
     """Constants of a graph, and copies of their elements."""
@@ -233,9 +242,9 @@ def values(old: Value, new: Value, feeds: Any, device: Any, dims: Any = None) ->
 
     try:
         way = computed([old], feeds, device, None, dims)
+        was = on_host(old, way, device)  # a device that is lazy computes only now
     except NncError:
         return None
-    was = on_host(old, way, device)
     try:
         now = on_host(new, computed([new], {**feeds, **way}, device, None, dims), device)
     except NncError as error:

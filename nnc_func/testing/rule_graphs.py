@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from nnc_func.errors import RuleError
 from nnc_func.graph.rules.rule import AnyRule, Pass
-from nnc_func.testing.instances import Instance, instances
+from nnc_func.testing.counterexamples import Instance
+from nnc_func.testing.instances import instances
 
 
 def graphs_for(rule: AnyRule, stack: Any) -> st.SearchStrategy[Instance]:

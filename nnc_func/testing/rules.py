@@ -18,7 +18,9 @@ from nnc_func.graph.origin import attributed, origin
 from nnc_func.graph.rules.conditions import SOUNDNESS
 from nnc_func.graph.rules.rule import EXACT, SIGNED_ZERO, AnyRule, Numerics, Pass, Rewriter, Rule
 from nnc_func.testing.choices import Choices, Found, search, shrunk
-from nnc_func.testing.instances import FIRST, Instance, made
+from nnc_func.testing.counterexamples import Instance
+from nnc_func.testing.elements import with_elements
+from nnc_func.testing.instances import FIRST, made
 from nnc_func.testing.rewrites import FAILS, Outcome, Trial, quiet, size_of, told_of
 from nnc_func.testing.together import ends_and_agrees
 from nnc_func.testing.unknown import wrong_where_unknown
@@ -130,7 +132,7 @@ def check_rule(rule: AnyRule, stack: Any, *, examples: int = 300) -> Report:
 
 def examined(rule: AnyRule, stack: Any, *, examples: int = 300, conditions: bool = True) -> Report:
     """As `check_rule`, but what is wrong is in the report; whether conditions are needed is asked only if told to."""
-    operator = getattr(stack, "operator", stack)
+    operator = with_elements(getattr(stack, "operator", stack))
     checking = Checking(rule, operator, examples)
     with quiet(), attributed(origin()):
         fault = checking.fault() or (checking.fault_on_programs() if isinstance(rule, Pass) else None)
@@ -185,7 +187,7 @@ class Checking:
         if found is None:
             return None
         rule, instance, outcome = shrunk(self.wrong(self.family), found).value
-        return told_of(rule, instance, outcome), size_of(instance)[0]
+        return told_of(rule, *self.trial.seen(rule, instance, outcome)), size_of(instance)[0]
 
     def fault_on_programs(self) -> tuple[str, int] | None:
         """A smallest random program that a pass breaks, and its size."""

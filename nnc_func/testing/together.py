@@ -11,8 +11,7 @@ from nnc_func.graph.node import Value
 from nnc_func.graph.optimiser import Optimiser
 from nnc_func.graph.rules import RULES
 from nnc_func.graph.rules.rule import REASSOCIATION
-from nnc_func.testing.counterexamples import code
-from nnc_func.testing.instances import Instance
+from nnc_func.testing.counterexamples import Instance, code
 from nnc_func.testing.rewrites import values
 
 _shipped: WeakKeyDictionary[Any, dict[bool, Any]] = WeakKeyDictionary()

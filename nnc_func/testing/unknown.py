@@ -13,8 +13,7 @@ from nnc_func.facets.dims import Dim, substitute
 from nnc_func.graph.leaves import CONSTANT, INPUT
 from nnc_func.graph.node import Node, Value, topological
 from nnc_func.graph.rules.rule import Pass
-from nnc_func.testing.counterexamples import code
-from nnc_func.testing.instances import Instance
+from nnc_func.testing.counterexamples import Instance, code
 from nnc_func.testing.rewrites import values
 
 NAMES = {2: "n", 3: "m"}  # extents that are made unknown

@@ -8,8 +8,7 @@ from typing import Any
 from nnc_func.graph.leaves import CONSTANT, INPUT
 from nnc_func.graph.node import Node, topological
 from nnc_func.graph.rules.rule import Pass
-from nnc_func.testing.counterexamples import Work, code, work
-from nnc_func.testing.instances import Instance
+from nnc_func.testing.counterexamples import Instance, Work, code, work
 from nnc_func.testing.rewrites import applied
 
 

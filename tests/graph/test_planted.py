@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 import nnc_func as nnc
-from nnc_func.graph.rules.rule import AnyRule
+from nnc_func.graph.ops import CATALOGUE as OPS
+from nnc_func.graph.rules.conditions import same_shape
+from nnc_func.graph.rules.rule import AnyRule, rewrite, rule
 from nnc_func.testing.rules import Report, examined
 from tests.graph import planted, planted_useless
 from tests.graph.rewriting import stack_with_fused
@@ -82,6 +84,19 @@ def shows_a_difference(report: Report) -> None:
 
 def test_what_tolerance_hides_is_seen_without_rounding(lazy: Any) -> None:
     assert "differs without rounding" in examined(planted.third_of_few_digits, lazy).counterexample
+
+
+def test_what_is_seen_at_a_point_modulo_a_prime_is_shown_with_numbers(lazy: Any) -> None:
+    @rule
+    def other_axis(x):  # type: ignore[no-untyped-def]
+        """A sum of a transposed square is that of the square: along the wrong axis."""
+        transposed = OPS["permute_dims"](x, axes=(1, 0))
+        summed, other = (OPS["sum"](each, axis=(0,)) for each in (transposed, x))
+        return rewrite(summed).to(other).when(same_shape(x, transposed)).up_to("reassociation")
+
+    report = examined(other_axis, lazy)
+    assert "without rounding" not in report.counterexample
+    shows_a_difference(report)
 
 
 def test_a_pass_that_finds_something_the_second_time_is_refuted_on_its_own_samples(lazy: Any) -> None:

@@ -32,7 +32,7 @@ from nnc_func.graph.rules import (
 from nnc_func.graph.rules.conditions import broadcasts, same_aval, same_shape, used_once
 from nnc_func.graph.rules.evaluating import differs
 from nnc_func.graph.rules.fuse import fuse_elementwise
-from nnc_func.graph.rules.pattern import Param, Scalar, Tensor, apply, computed
+from nnc_func.graph.rules.pattern import Param, Scalar, Tensor, apply, computed, dtype_of, shape_of
 from nnc_func.testing.rules import check_rule, examined
 from tests.graph.rewriting import stack_with_fused
 from tests.profiles import examples
@@ -144,6 +144,23 @@ def test_numerics_are_held_to() -> None:
     assert report.faults
     assert "-0." in report.counterexample
     assert not examined(RULES[0], stack_with_fused(), examples=100).counterexample
+
+
+def test_what_is_written_twice_is_two_patterns() -> None:
+    def asks_anew(x, y):
+        """What is added is subtracted."""
+        return rewrite((x + y) - y).to(x).when(used_once(x + y))
+
+    def makes_anew(x, y):
+        """What is added is subtracted."""
+        return rewrite((x + y) - y).to(x + apply(OPS["full"], shape=shape_of(x + y), value=0, dtype=dtype_of(x)))
+
+    with pytest.raises(
+        RuleError, match=r"the condition 'only this uses \(x \+ y\)' is about \(x \+ y\), which is no pa"
+    ):
+        rule(asks_anew)
+    with pytest.raises(RuleError, match=r"shape_of\(\(x \+ y\)\) on the right side is about .*: give it a name"):
+        rule(makes_anew)
 
 
 def test_a_needless_condition_is_told(lazy: Any) -> None:

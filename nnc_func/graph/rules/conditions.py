@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container, Iterable
 from typing import Any
 
 from attrs import frozen
@@ -11,6 +11,7 @@ from nnc_func.errors import RuleError, ShapeError
 from nnc_func.facets.dims import known
 from nnc_func.facets.dtypes import kind_of
 from nnc_func.facets.shapes import broadcast
+from nnc_func.graph.rules.pattern import Computed, Pattern
 
 SOUNDNESS, PROFIT = "soundness", "profit"
 USERS = "users"  # beside parts of a pattern: the function that tells how often a value is used
@@ -67,6 +68,34 @@ def checked(given: Any) -> Condition:
     if not isinstance(given, Condition):
         raise RuleError(f"when() takes conditions, as those of nnc_func.graph.rules.conditions; given {given!r}")
     return given
+
+
+def check_parts(name: str, conditions: Iterable[Condition], right: Iterable[Any], bound: Container[int]) -> None:
+    """Raise where a rule asks about a pattern that its left side does not have: what is written twice is two.
+
+    Parameters
+    ----------
+    name
+        Of the rule.
+    right
+        The parts of its right side.
+    bound
+        Identities of the parts of its left side.
+
+    Raises
+    ------
+    RuleError
+        Names the pattern, and where it is asked about.
+    """
+    asked = [(f"the condition '{c}'", c.holds.of) for c in conditions if isinstance(c.holds, Asked) and not c.of_result]
+    asked += [(f"{part} on the right side", part.of) for part in right if isinstance(part, Computed)]
+    for what, of in asked:
+        for part in of:
+            if isinstance(part, Pattern) and id(part) not in bound:
+                raise RuleError(
+                    f"rule {name}: {what} is about {part}, which is no part of the left side; what is written anew is "
+                    "another pattern: give it a name, and use the name in both places"
+                )
 
 
 @frozen(eq=False)

@@ -65,7 +65,7 @@ def cycle(last: Link | None, start: Node) -> RuleError:
             break
     links.reverse()
     names = list(dict.fromkeys(link.name for link in links))
-    told = f"{' and '.join(names) or 'rules'} lead from {said(start)} back to it"
+    told = f"{' and '.join(names) or 'rules'} lead{'s' * (len(names) == 1)} from {said(start)} back to it"
     return RuleError(f"rewriting does not end: {told}{_written(links)}")
 
 

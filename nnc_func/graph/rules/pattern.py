@@ -121,6 +121,9 @@ class Param:
         return self.name
 
 
+VARIABLES = (Tensor, Scalar, Constant, Nonnegative, Param)  # what stands for something that a left side meets
+
+
 @frozen(eq=False, slots=True)
 class Computed:
     """What a function makes of the match, on the right side: a parameter, or a number as an operand."""

@@ -12,8 +12,8 @@ from typing import Any
 from attrs import evolve, field, frozen
 
 from nnc_func.errors import RuleError
-from nnc_func.graph.rules.conditions import Condition, checked
-from nnc_func.graph.rules.pattern import Apply, Constant, Nonnegative, Param, Scalar, Tensor, apply, parts, variables
+from nnc_func.graph.rules.conditions import Condition, check_parts, checked
+from nnc_func.graph.rules.pattern import VARIABLES, Apply, Param, apply, parts, variables
 from nnc_func.op import Catalogue, Op
 
 
@@ -171,10 +171,10 @@ def _checked(function: Callable[..., Any], made: rewrite, name: str) -> Rule:
             why = "has several results" if p.op.several else "is an effect, which is never merged or dropped"
             raise RuleError(f"rule {name}: {p.op.name} {why}, so no pattern can have it")
     bound = set(map(id, left))
-    free = (Tensor, Scalar, Constant, Nonnegative, Param)
-    loose = [p for p in parts(made.rhs) if isinstance(p, free) and id(p) not in bound]
+    loose = [p for p in parts(made.rhs) if isinstance(p, VARIABLES) and id(p) not in bound]
     if loose:
         raise RuleError(f"rule {name}: {', '.join(map(str, loose))} on the right side is not bound by the left")
+    check_parts(name, made.conditions, parts(made.rhs), bound)
     return Rule(name, doc, made.lhs, made.rhs, made.conditions, made.numerics, made.fast_math, function.__module__)
 
 

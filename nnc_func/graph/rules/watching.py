@@ -78,8 +78,10 @@ class Step:
 
 
 def _exchanged(before: tuple[Value, ...], after: tuple[Value, ...]) -> str:
-    """Of how many applications of which operators there are fewer, and of which more."""
+    """Of how many applications of which operators there are fewer, and of which more; else of which leaves."""
     was, now = (Counter(n.op.name for n in topological(roots) if n.args) for roots in (before, after))
+    if was == now:  # a fill that became a constant, say
+        was, now = (Counter(n.op.name for n in topological(roots) if not n.args) for roots in (before, after))
     gone, come = (", ".join(f"{n} {name}" for name, n in found.items()) for found in (was - now, now - was))
     return f"{gone or 'nothing'} -> {come or 'nothing'}"
 
