@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import operator
+import threading
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -14,12 +16,15 @@ from nnc_func.facets.expressions import parsed
 from nnc_func.facets.layouts import Layout, permutation, strides
 from nnc_func.facets.places import Place
 
+_made: WeakValueDictionary[Any, Aval] = WeakValueDictionary()
+_making = threading.RLock()
+
 
 class Aval:
     """Shape, dtype, layout and place of a tensor; an extent may be symbolic.
 
     Shape and axes are logical. The layout is the order in which the axes lie in memory wherever the value is computed
-    into memory of its own; a view shows its base's memory, and its layout is a copy's.
+    into memory of its own; a view shows its base's memory, and its layout is a copy's. Equal avals are one object.
 
     Parameters
     ----------
@@ -42,35 +47,31 @@ class Aval:
     float64[2, 3]{1, 0} on gpu
     """
 
-    __slots__ = ("_hash", "_size", "dtype", "layout", "place", "shape")
+    __slots__ = ("__weakref__", "_size", "dtype", "layout", "place", "shape")
     shape: tuple[Any, ...]
     dtype: np.dtype[Any]
     layout: Layout
     place: Place
+    _size: Any  # None until somebody asks
 
-    def __init__(self, shape: Any, dtype: Any, layout: Layout = None, place: Place = None) -> None:
-        extents = tuple(map(_extent, shape))
-        self.shape = Extents(extents) if Dim in map(type, extents) else extents
-        self.dtype = as_dtype(dtype) if type(dtype) is str else np.dtype(dtype)
-        if self.dtype.kind not in "biufc" or self.dtype.num >= REGISTERED:
-            check_held(self.dtype)
-        self.layout = layout if layout is None else permutation(layout, len(self.shape))
-        self.place = place
-        self._hash = hash((self.shape, self.dtype))
-        self._size: Any = None  # until somebody asks
-
-    def __eq__(self, other: object) -> bool:
-        return self is other or (
-            isinstance(other, Aval)
-            and self._hash == other._hash
-            and self.shape == other.shape
-            and self.dtype == other.dtype
-            and self.layout == other.layout
-            and self.place == other.place
-        )
-
-    def __hash__(self) -> int:
-        return self._hash
+    def __new__(cls, shape: Any, dtype: Any, layout: Layout = None, place: Place = None) -> Aval:
+        """The one of these facts: equal ones are one object, so that they are compared and hashed by identity."""
+        shape = tuple(map(_extent, shape))
+        dtype = as_dtype(dtype) if type(dtype) is str else np.dtype(dtype)
+        layout = layout if layout is None else permutation(layout, len(shape))
+        key = (shape, dtype, layout, place)
+        found = _made.get(key)
+        if found is None:
+            if dtype.kind not in "biufc" or dtype.num >= REGISTERED:
+                check_held(dtype)
+            with _making:
+                found = _made.get(key)
+                if found is None:
+                    found = object.__new__(cls)
+                    found.shape = Extents(shape) if Dim in map(type, shape) else shape
+                    found.dtype, found.layout, found.place, found._size = dtype, layout, place, None
+                    _made[key] = found
+        return found
 
     def __repr__(self) -> str:
         return f"{self.dtype}[{', '.join(map(str, self.shape))}]{self.where}"

@@ -7,7 +7,7 @@ member of each: that is how the device's array type reaches the top, where nothi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Literal, Protocol, TypeVar
 
 from nnc_func.aval import Aval
@@ -96,7 +96,7 @@ class OptimiserSignature(Protocol[A_co]):
     @property
     def operator(self) -> OperatorSignature[A_co]: ...
     def bind(self, op: Op, *args: Any, **params: Hashable) -> Any: ...
-    def optimise(self, roots: Sequence[Any]) -> Any: ...
+    def optimise(self, roots: Sequence[Any], *, nodes: Iterable[Any] | None = None) -> Any: ...
 
 
 class GraphSignature(Protocol[A_co]):

@@ -27,17 +27,18 @@ def in_float32(op: Op) -> Kernel:
     """The kernel that computes an operator of bfloat16 in float32."""
 
     def compute(xp: Any, *arrays: Any, **params: Any) -> Any:
+        from nnc_func.device.kernels.move import converted
         from nnc_func.device.namespace import choose, fresh  # which ask this module first
 
-        wide = [a.astype(FLOAT32) if is_bfloat16(a.dtype) else a for a in arrays]
+        wide = [converted(xp, a, FLOAT32) if is_bfloat16(a.dtype) else a for a in arrays]
         if any(params.get("dtype") == a.dtype for a in arrays if is_bfloat16(a.dtype)):
             params = {**params, "dtype": FLOAT32}
         kernel = choose(op, tuple(Aval(a.shape, a.dtype) for a in wide), params, xp.__name__)
         found = fresh(xp, kernel, tuple(params.items()))(*wide)
         dtypes = op.dtype(*(a.dtype for a in arrays), **params)
         if not op.several:
-            return xp.asarray(found).astype(dtypes, copy=False)
-        return tuple(xp.asarray(f).astype(d, copy=False) for f, d in zip(found, dtypes, strict=True))
+            return converted(xp, xp.asarray(found), dtypes)
+        return tuple(converted(xp, xp.asarray(f), d) for f, d in zip(found, dtypes, strict=True))
 
     return Kernel(NAME, compute=compute)
 

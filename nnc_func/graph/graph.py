@@ -87,7 +87,7 @@ class Graph(Layer, Generic[A]):
 
     def optimised(self, graph: ComputationGraph) -> tuple[ComputationGraph, Any]:
         """The graph after rewriting, and the Optimiser's report."""
-        done = self.optimiser.optimise(graph.roots)
+        done = self.optimiser.optimise(graph.roots, nodes=graph.nodes)
         return graph.with_roots(done.roots, source=graph), done
 
 

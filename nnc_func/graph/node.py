@@ -40,6 +40,8 @@ class Value(Unpickled):
 
     node: Node
     index: int
+    op: Op  # of the node
+    users: Any
 
     @property
     def shape(self) -> tuple[Any, ...]:
@@ -72,11 +74,24 @@ class Node(Value):
         Of a leaf: the array of a constant, the `Variable`, the name of an input. None otherwise.
     serial
         Counts nodes as they are made: operands have lower ones.
-    users, uses, place, source
+    users, uses, place, source, heads
         While a graph is rewritten, see `Workspace`; `users` is None of what is no part of it.
     """
 
-    __slots__ = ("args", "avals", "data", "items", "op", "origin", "place", "serial", "source", "users", "uses")
+    __slots__ = (
+        "args",
+        "avals",
+        "data",
+        "heads",
+        "items",
+        "op",
+        "origin",
+        "place",
+        "serial",
+        "source",
+        "users",
+        "uses",
+    )
     op: Op
     args: tuple[Value, ...]
     items: Items
@@ -88,6 +103,7 @@ class Node(Value):
     uses: int
     place: int
     source: Node | None
+    heads: Any
     index = 0
 
     def __init__(
@@ -109,19 +125,11 @@ class Node(Value):
         self.origin = origin
         self.data = data
         self.serial = next(_serials)
-        self.handle = self.users = None
-
-    def on(self, args: tuple[Value, ...]) -> Node:
-        """A copy of other operands, which is interned nowhere."""
-        made = Node.__new__(Node)
-        made.table, made.op, made.args, made.items = self.table, self.op, args, self.items
-        made.avals, made.aval, made.origin, made.data = self.avals, self.aval, self.origin, self.data
-        made.serial, made.handle, made.source = self.serial, None, self
-        return made
+        self.handle = self.users = self.heads = None
 
     def move(self, args: tuple[Value, ...]) -> None:
         """Make a copy the stack's own, of operands that are."""
-        self.args, self.serial, self.users = args, next(_serials), None
+        self.args, self.serial, self.users, self.heads = args, next(_serials), None, None
         del self.source
 
     @property
@@ -179,6 +187,16 @@ class Result(Value):
         self.aval = node.avals[index]
         self.table = node.table
         self.handle = None
+
+    @property
+    def op(self) -> Op:  # type: ignore[override]
+        """The node's operator."""
+        return self.node.op
+
+    @property
+    def users(self) -> Any:
+        """What uses the node."""
+        return self.node.users
 
     def __repr__(self) -> str:
         return f"{self.node.op.name}(…)[{self.index}]: {self.aval!r}"

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 from attrs import field
 
 from nnc_func.errors import GraphError, RuleError
-from nnc_func.graph.node import Value
+from nnc_func.graph.node import Node, Value
 from nnc_func.graph.rules import PHASES
 from nnc_func.graph.rules.building import Builder
 from nnc_func.graph.rules.driver import Table
@@ -70,11 +70,21 @@ class Optimiser(Layer, Generic[A]):
 
     role: ClassVar[Literal["optimiser"]] = "optimiser"
 
-    def optimise(self, roots: Sequence[Value], *, trace: bool = False, measure: bool = False) -> Rewritten:
+    def optimise(
+        self,
+        roots: Sequence[Value],
+        *,
+        nodes: Iterable[Node] | None = None,
+        trace: bool = False,
+        measure: bool = False,
+    ) -> Rewritten:
         """The roots rewritten until no rule fires; nodes are made anew, never changed.
 
         Parameters
         ----------
+        nodes
+            Those that the roots depend on, operands first, where somebody has them; more do no harm. They are found
+            if they are not given.
         trace
             Record each rewrite.
         measure
@@ -94,7 +104,7 @@ class Optimiser(Layer, Generic[A]):
             if not isinstance(root, Value) or root.table is not interned:
                 raise GraphError(f"{root!r} is no node of this stack; move its graph here with graph.to(stack)")
         with interned.walking:
-            return rewritten(tables, roots, trace, measure)
+            return rewritten(tables, roots, nodes, trace, measure)
 
     @property
     def rules(self) -> tuple[AnyRule, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from nnc_func.graph.formulas import ATOM, INFIX, POWER, PRODUCT, SIGN, SUM, Formula
@@ -82,6 +83,7 @@ def _summed(parts: tuple[Formula, ...], write: Set, brackets: str) -> str:
 # --- LaTeX -----------------------------------------------------------------------------------------------
 
 BRACKETS = r"\left({}\right)"
+SCIENTIFIC = re.compile(r"([\d.]+)e([+-]?\d+)")
 
 
 def latex(formula: Formula) -> str:
@@ -107,7 +109,8 @@ def _latex(formula: Formula) -> tuple[str, int]:
     if kind == "sum":
         return _summed(parts, _latex, BRACKETS), SUM
     if kind == "product":
-        return _juxtaposed([_within(p, SIGN if i else PRODUCT, _latex, BRACKETS) for i, p in enumerate(parts)]), PRODUCT
+        first = SIGN if _is_sum(parts[0]) else PRODUCT  # a sum goes on to the end of a product
+        return _juxtaposed([_within(p, SIGN if i else first, _latex, BRACKETS) for i, p in enumerate(parts)]), PRODUCT
     if kind == "negative":
         return "-" + _within(parts[0], POWER if parts[0].is_negative else PRODUCT, _latex, BRACKETS), SIGN
     if kind == "fraction":
@@ -128,7 +131,7 @@ def _raised(base: Formula, exponent: Formula) -> str:
     power = latex(exponent)
     if power == "0.5":
         return rf"\sqrt{{{latex(base)}}}"
-    if base.kind == "call" and base.word in NAMED - {"exp"} and exponent.kind == "number":
+    if base.kind == "call" and base.word in NAMED - {"exp"} and power.isdecimal() and not base.params:
         return rf"\{base.word}^{{{power}}}\left({latex(base.parts[0])}\right)"
     return f"{_within(base, ATOM, _latex, BRACKETS)}^{{{power}}}"
 
@@ -152,10 +155,20 @@ def _applied(formula: Formula) -> tuple[str, int]:
     if word == "permute_dims" and not formula.params:
         return rf"{_within(parts[0], ATOM, _latex, BRACKETS)}^{{\mathsf{{T}}}}", POWER
     if word == "sum":
-        return rf"\sum {_within(parts[0], SIGN, _latex, BRACKETS)}", PRODUCT
+        over = f"_{{{', '.join(_params(formula))}}}" if formula.params else ""
+        return rf"\sum{over} {_within(parts[0], SIGN, _latex, BRACKETS)}", PRODUCT
     if word == "[]":
         return f"{_within(parts[0], ATOM, _latex, BRACKETS)}_{{{inside[1]}}}", ATOM
-    return rf"{_function(word)}\left({', '.join(inside)}\right)", ATOM
+    return rf"{_function(word)}\left({', '.join([*inside, *_params(formula)])}\right)", ATOM
+
+
+def _params(formula: Formula) -> list[str]:
+    """Parameters, without which different calls would read alike."""
+    return [rf"\mathrm{{{_escaped(k)}}}=\mathrm{{{_escaped(v)}}}".replace("…", r"\dots") for k, v in formula.params]
+
+
+def _is_sum(part: Formula) -> bool:
+    return part.kind == "call" and part.word == "sum"
 
 
 def _matrices(formula: Formula) -> str:
@@ -196,9 +209,12 @@ def _escaped(name: str) -> str:
 
 
 def _number(word: str) -> str:
-    if word.endswith(("inf", "nan")):
-        return word.replace("inf", r"\infty").replace("nan", r"\mathrm{nan}")
-    mantissa, e, exponent = word.partition("e")
-    if not e:
-        return word
+    if word.isalpha() and word not in ("inf", "nan"):
+        return rf"\mathrm{{{word}}}"
+    found = SCIENTIFIC.sub(_power_of_ten, word)
+    return found.replace("inf", r"\infty").replace("nan", r"\mathrm{nan}")
+
+
+def _power_of_ten(found: re.Match[str]) -> str:
+    mantissa, exponent = found.groups()
     return rf"10^{{{int(exponent)}}}" if mantissa == "1" else rf"{mantissa} \cdot 10^{{{int(exponent)}}}"

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from random import Random
 from typing import Any
 
 import numpy as np
 
-from nnc_func.device.exact import DENOMINATORS, PRIME, Exact, ExactArray, Residue, fraction_of
+from nnc_func.device.exact import Exact
+from nnc_func.device.exact_arrays import ExactArray
+from nnc_func.device.exact_numbers import DENOMINATORS, PRIME, Residue, fraction_near
 from nnc_func.errors import NncError
 from nnc_func.facets.dtypes import kind_of
 from nnc_func.graph.leaves import CONSTANT, INPUT
@@ -18,6 +20,7 @@ RESIDUES, RATIONALS = Exact(modular=True), Exact()
 SIMPLE = (1e-3, 1e3)  # constants: smaller and larger ones vanish beside each other
 DIFFERS = "it differs without rounding"
 STANDING = (3.5, -1.5, 0.25)  # numbers in the place of others
+WIDE = 4  # bytes of a dtype, from which on a rounded product shows what it stands for
 MOST = 4096  # elements of a value on the way: the numbers are Python's
 
 
@@ -49,7 +52,7 @@ def without_rounding(old: Value, new: Value, feeds: Mapping[Node, Any]) -> str:
     if not all(_is_told(n.data) for n in order if n.op is CONSTANT and n not in given):
         return ""  # of 0.7 - 0.6, rounded, nobody sees that it stands for a tenth
     for device, where in ((RESIDUES, "modulo a prime, at a random point"), (RATIONALS, "as rationals")):
-        found = _computed(device, old, new, feeds)
+        found = _computed(device, old, new, feeds, given)
         if found is not None:
             return "" if _alike(*found) else f"{DIFFERS}: {where}"
     return ""
@@ -84,7 +87,9 @@ def _is_told(constant: Any) -> bool:
     """Whether each number of a constant that a rule has made is near to a simple fraction."""
     if kind_of(constant.dtype) != "f":
         return True
-    return all(fraction_of(n).denominator <= DENOMINATORS[-1] for n in constant.ravel().tolist())
+    if constant.dtype.itemsize < WIDE:
+        return False  # so many fractions round to it
+    return all(fraction_near(n, constant.dtype).denominator <= DENOMINATORS[-1] for n in constant.ravel().tolist())
 
 
 def _are_simple(array: Any) -> Any:
@@ -92,7 +97,9 @@ def _are_simple(array: Any) -> Any:
     return (numbers == 0) | ((numbers >= SIMPLE[0]) & (numbers <= SIMPLE[1]))
 
 
-def _computed(device: Exact, old: Value, new: Value, feeds: Mapping[Node, Any]) -> tuple[Any, Any] | None:
+def _computed(
+    device: Exact, old: Value, new: Value, feeds: Mapping[Node, Any], given: Set[Node]
+) -> tuple[Any, Any] | None:
     """Both values; None where they are not rational, or there is no value."""
     values: dict[Node, Any] = {}
     random = Random(0)
@@ -101,7 +108,7 @@ def _computed(device: Exact, old: Value, new: Value, feeds: Mapping[Node, Any]) 
             if node.op is INPUT:
                 values[node] = _fed(device, feeds[node], random)
             elif node.op is CONSTANT:
-                values[node] = device.place(node.data)
+                values[node] = device.place(node.data) if node in given else _meant(device, node.data)
             else:
                 args = (values[a.node][a.index] if a.node.op.several else values[a.node] for a in node.args)
                 values[node] = device.bind(node.op, *args, **node.params)
@@ -109,6 +116,15 @@ def _computed(device: Exact, old: Value, new: Value, feeds: Mapping[Node, Any]) 
         return None
     was, now = (values[v.node][v.index] if v.node.op.several else values[v.node] for v in (old, new))
     return was, now
+
+
+def _meant(device: Exact, constant: Any) -> Any:
+    """A constant that a rule has made: what it stands for, though rounded on the way."""
+    if kind_of(constant.dtype) != "f":
+        return device.place(constant)
+    elements = np.empty(constant.shape, object)
+    elements.ravel()[...] = [device.number(fraction_near(n, constant.dtype)) for n in constant.ravel().tolist()]
+    return ExactArray(elements, constant.dtype, device.xp)
 
 
 def _fed(device: Exact, array: Any, random: Random) -> Any:

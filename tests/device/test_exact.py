@@ -11,9 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nnc_func as nnc
-from nnc_func.device.exact import PRIME, Exact, Residue, fraction_of
+from nnc_func.device.exact import Exact
+from nnc_func.device.exact_numbers import PRIME, Residue, fraction_of
 from nnc_func.errors import DeviceError, NncError
+from nnc_func.graph.ops import CATALOGUE
+from nnc_func.graph.rules.rule import REASSOCIATION
+from nnc_func.op import Catalogue
 from nnc_func.testing.exactly import without_rounding
+from nnc_func.testing.programs import CONSTANT, INPUT, Program, programs
+from tests.profiles import examples
 
 KINDS = pytest.mark.parametrize("modular", [False, True], ids=["rationals", "residues"])
 numbers = st.integers(-(10**20), 10**20)
@@ -112,7 +118,7 @@ def test_residues_have_no_order_and_unknown_functions_only_where_these_are_asked
 
 def test_a_number_stands_for_the_simple_fraction_that_rounds_to_it() -> None:
     assert fraction_of(0.1) == Fraction(1, 10)
-    assert fraction_of(float(np.float32(0.7))) == Fraction(7, 10)
+    assert fraction_of(float(np.float32(0.7)), np.dtype("float32")) == Fraction(7, 10)
     assert fraction_of(1e-5) == Fraction(1, 100_000)
     assert fraction_of(2.0**-30) == Fraction(1, 2**30)
 
@@ -135,6 +141,13 @@ def test_functions_that_are_not_rational_are_refused_of_booleans_too() -> None:
         nnc.eager(Exact()).ops.sin(np.array([True, False]))
 
 
+@KINDS
+def test_a_fill_stands_for_what_its_dtype_says(modular: bool) -> None:
+    on = stack(modular)
+    fill = on.bind(on.type.ops["full"], shape=(1,), value=float(np.float32(0.1)), dtype="float32")
+    assert (on.ops.multiply(fill, 10.0).value.elements == 1).all()
+
+
 def test_what_a_rule_rounds_while_it_folds_stands_for_no_fraction() -> None:
     lazy = nnc.lazy()
     x = lazy.input("x", (1,), "float32")
@@ -142,3 +155,156 @@ def test_what_a_rule_rounds_while_it_folds_stands_for_no_fraction() -> None:
     shifted = (x + more - less).value
     assert not without_rounding(shifted, (x + (more - less)).value, feeds)
     assert without_rounding(shifted, (x + np.float32([0.3])).value, feeds)
+    narrow = lazy.input("n", (1,), "float16")
+    product = (narrow * np.float16([0.37]) * np.float16([0.59])).value
+    folded = (narrow * (np.float16([0.37]) * np.float16([0.59]))).value
+    assert not without_rounding(product, folded, {narrow.value: np.float16([3])})
+
+
+# --- what a stranger met -------------------------------------------------------------------------------------
+
+
+def test_a_residue_is_true_where_it_is_not_zero() -> None:
+    ops = stack(True).ops
+    x = np.float32([[0, 1], [1, 1], [0, 0]])
+    assert ops.all(x, axis=1).numpy().tolist() == [False, True, False]
+    assert ops.any(x, axis=1).numpy().tolist() == [True, True, False]
+    assert not ops.all(np.float32(0)).numpy()
+
+
+@KINDS
+def test_what_is_written_into_is_a_copy(modular: bool) -> None:
+    on = stack(modular)
+    x = on.asarray(np.float32([1, 2, 3]))
+    found = on.ops.scatter_add(x, np.int32([0, 0]), np.float32([5, 5]), axis=0).value
+    assert [n == k for n, k in zip(found.elements, (11, 2, 3), strict=True)] == [True] * 3
+    assert (x.value.elements == on.asarray(np.float32([1, 2, 3])).value.elements).all()
+
+
+@KINDS
+def test_a_check_fails_where_its_condition_is_false(modular: bool) -> None:
+    on = stack(modular)
+    check, token = on.type.ops["check"], np.zeros(0, "uint8")
+    on.device.bind(check, token, np.array([True]), text="all")
+    with pytest.raises(NncError, match="all"):
+        on.device.bind(check, token, np.array([True, False]), text="all")
+
+
+@pytest.mark.parametrize(
+    ("number", "dtype", "wanted"),
+    [
+        (8388607.5, "float32", Fraction(16777215, 2)),
+        (1234567 + 1 / 64, "float64", Fraction(1234567 * 64 + 1, 64)),
+        (1 + 2.0**-40, "float64", 1 + Fraction(1, 2**40)),
+        (0.1, "float16", Fraction(1, 10)),
+        (0.1, "float64", Fraction(1, 10)),
+    ],
+)
+def test_a_number_is_read_to_the_last_digit_of_its_dtype(number: float, dtype: str, wanted: Fraction) -> None:
+    assert stack(False).asarray(np.array([number], dtype)).value.elements[0] == wanted
+
+
+def test_small_powers_of_two_are_different_residues() -> None:
+    ops = stack(True).ops
+    powers = [ops.power(2.0, n).value.elements.item().value for n in range(-200, 200)]
+    assert len(set(powers)) == len(powers)
+
+
+@KINDS
+def test_gathers_and_scatters_and_diagonals_are_exact(modular: bool) -> None:
+    ops = stack(modular).ops
+    third = ops.divide(np.float32([[1, 2], [3, 4]]), 3.0)
+    taken = ops.take(third, np.int32([1]), axis=0)
+    assert (taken.value.elements == third.value.elements[[1]]).all()
+    assert (ops.diagonal(third).value.elements == third.value.elements.diagonal()).all()
+    along = ops.take_along_axis(third, np.int64([[1, 0]]), axis=0)
+    assert along.value.elements[0, 1] == third.value.elements[0, 1]
+
+
+def test_rationals_are_sorted_and_rounded() -> None:
+    ops, host = stack(False).ops, nnc.eager().ops
+    x = np.float32([[1, 3, 1, 2], [0.5, -1, 2.5, 0.5]])
+    for axis in (0, 1):
+        for descending in (False, True):
+            for name in ("sort", "argsort"):
+                found = getattr(ops, name)(x, axis=axis, descending=descending).numpy()
+                np.testing.assert_array_equal(found, getattr(host, name)(x, axis=axis, descending=descending).numpy())
+    np.testing.assert_array_equal(ops.round(x).numpy(), np.round(x))
+
+
+@KINDS
+def test_narrow_dtypes_are_exact_too(modular: bool) -> None:
+    ops = stack(modular).ops
+    third = ops.cast(ops.divide(1.0, np.float32([3])), dtype="bfloat16")
+    found = ops.add(ops.add(third, third), third)
+    assert found.value.elements[0] == 1
+    assert found.dtype.name == "bfloat16"
+
+
+@KINDS
+def test_refusals_name_the_operator_the_shapes_and_what_to_do(modular: bool) -> None:
+    ops, x = stack(modular).ops, np.float32([[2, 3]])
+    with pytest.raises(
+        DeviceError, match=r"sqrt\(float32\[1, 2\]\): sqrt is not rational; .*opaque=True.*test_exact.py"
+    ):
+        ops.sqrt(x)
+    with pytest.raises(
+        NncError, match=r"divide\(float32\[1, 2\], float32\[\]\).*division by zero; .* neither infinity"
+    ):
+        ops.divide(x, 0.0)
+    with pytest.raises(DeviceError, match=r"mean\(float32\[0\].*nan is no exact number"):
+        ops.mean(np.zeros(0, "float32"))
+    with pytest.raises(DeviceError, match=r"inv\(float32\[1, 1\]\): inv of .* is not known here"):
+        ops.inv(x[:, :1])
+    with pytest.raises(DeviceError, match=r"add on Exact\(.*was given an array of .*, which is none of its own"):
+        ops.add(stack(not modular).asarray(x).value, x)
+
+
+def test_refusals_that_one_kind_of_numbers_has() -> None:
+    with pytest.raises(NncError, match=r"less\(float32\[1\], .*no order.*rationals have"):
+        stack(True).ops.less(np.float32([1]), 2.0)
+    with pytest.raises(NncError, match="no order"):
+        stack(True).ops.abs(np.float32([1]))
+    with pytest.raises(DeviceError, match=r"power\(.*whole numbers from"):
+        stack(True).ops.power(np.float32([2]), 0.5)
+    with pytest.raises(DeviceError, match=r"power\(.*-8 to the power of 1/3 is not rational"):
+        stack(False).ops.power(np.float32([-8]), 1 / 3)
+    with pytest.raises(DeviceError, match="binary digits"):
+        stack(False).ops.power(np.float32([3]), 1e9)
+
+
+def test_a_graph_keeps_no_rounded_constants() -> None:
+    lazy = nnc.lazy(Exact())
+    x = lazy.input("x", (1,), "float32")
+    part = lazy.asarray(np.float32([1])) / np.float32([7]) / np.float32([1000003])
+    found = lazy.compile(inputs=[x], outputs=[x * part])(np.float32([1]))[0]
+    assert found.elements[0] == Fraction(1, 7000021)
+
+
+FEW = Catalogue(
+    CATALOGUE[name]
+    for name in (
+        "add", "subtract", "multiply", "divide", "negative", "square", "reciprocal", "power", "maximum", "relu",
+        "where", "sum", "mean", "prod", "max", "matmul", "fma", "reshape", "permute_dims", "broadcast_to", "concat",
+        "slice", "take", "scatter_add", "set_slice", "conv2d", "cumulative_sum",
+    )
+)  # fmt: skip
+
+
+@KINDS
+@examples(few=60, nightly=3000)
+@given(program=programs(operators=FEW))
+def test_rewritten_programs_are_equal_without_tolerance(modular: bool, program: Program) -> None:
+    """With reassociation and fast math: what is true of numbers is all that the rules may use."""
+    lazy = nnc.lazy(Exact(modular))
+    lazy = lazy.swap(optimiser=lazy.optimiser.with_numerics(REASSOCIATION, fast_math=True))
+    device, feeds = Exact(modular), program.feeds()
+    given_, held = iter(feeds), (v.value() for v in program.variables)
+    leaves = [next(given_ if n.kind == INPUT else held) if n.kind != CONSTANT else n.value() for n in program.leaves]
+    try:
+        values = program.applied(device, [device.asarray(x) for x in leaves])
+    except NncError:
+        return  # no exact value
+    for found, value in zip(program.build(lazy)(*feeds), [values[n] for n in program.outputs], strict=True):
+        assert found.dtype == value.dtype
+        assert np.all(found.elements == value.elements)

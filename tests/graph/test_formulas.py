@@ -37,8 +37,12 @@ READ: list[tuple[Any, str, str]] = [
     ((w.T @ w).sum(), "sum(permute_dims(w) @ w)", r"\sum \left(w^{\mathsf{T}} w\right)"),
     (O.where(x >= 0, x, O.expm1(x)), "where(x >= 0, x, expm1(x))",
      r"\operatorname{where}\left(x \geq 0, x, \operatorname{expm1}\left(x\right)\right)"),
-    (w.sum(axis=0), "sum(w, axis=0)", r"\sum w"),
-    (O.split(w, sections=3)[1], "split(w, sections=3)[1]", r"\operatorname{split}\left(w\right)_{1}"),
+    (w.sum(axis=0), "sum(w, axis=0)", r"\sum_{\mathrm{axis}=\mathrm{0}} w"),
+    (w.max(axis=0), "max(w, axis=0)", r"\max\left(w, \mathrm{axis}=\mathrm{0}\right)"),
+    (w.sum() * (w + 1).sum(), "sum(w)*sum(w + 1)", r"\left(\sum w\right) \left(\sum \left(w + 1\right)\right)"),
+    (O.split(w, sections=3)[1], "split(w, sections=3)[1]",
+     r"\operatorname{split}\left(w, \mathrm{sections}=\mathrm{3}\right)_{1}"),
+    (O.sin(x) ** -1.0, "sin(x)**(-1)", r"\sin\left(x\right)^{-1}"),
     (x * np.float64("inf"), "inf*x", r"\infty x"),
 ]  # fmt: skip
 
@@ -116,3 +120,12 @@ def test_results_are_not_named_as_what_they_are_made_of() -> None:
     x, y = (lazy.input(name, (), "float64") for name in "xy")
     assert "z &= x y" in lazy.graph.close([x.value, y.value], [(x * y).value]).to_latex()
     assert "y &= x^{2}" in lazy.graph.close([x.value], [(x * x).value]).to_latex()
+
+
+def test_every_number_is_set_in_latex() -> None:
+    c = LAZY.input("c", (), "complex128")
+    assert formula((c * 1e-5j).value).to_latex() == "10^{-5}j c"
+    assert formula((c + (1e-5 + 2j)).value).to_latex() == "c + (10^{-5}+2j)"
+    false = LAZY.graph.close([x.value], [(x > x).value]).simplify()
+    assert r"\mathrm{False}" in false.to_latex()
+    assert formula(O.where(x > 0, x, float("-inf")).value).to_latex().endswith(r"x, -\infty\right)")

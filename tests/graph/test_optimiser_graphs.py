@@ -9,6 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+import nnc_func as nnc
 from nnc_func.errors import ShapeError
 from nnc_func.graph.optimiser import Optimiser
 from nnc_func.graph.rules import EXACT
@@ -99,3 +100,16 @@ def test_how_long_it_takes() -> None:
     found = OPTIMISER.optimise(pool[-3000:])
     print(f"{1e6 * (time.perf_counter() - start) / found.nodes_before:.1f} µs a node of {found.nodes_before}")
     assert found.statistics["drop_unit"].matched > 100
+
+
+def test_what_was_computed_meanwhile_is_a_constant() -> None:
+    lazy = nnc.lazy()
+    x, known = lazy.input("x", (5,), "float64"), lazy.asarray(np.arange(5.0))
+    computed = lazy.ops.tanh(lazy.ops.exp(known) * 2)
+    graph = lazy.graph.close([x.value], [(lazy.ops.sin(computed) * x + 1).value])
+    lazy.to_numpy(computed)
+    optimised, report = lazy.graph.optimised(graph)
+    assert report.nodes_before == 6  # of the ten with which it was closed: what only the computed one used is gone
+    assert {node.op.name for node in optimised.nodes} == {"constant", "input", "fma"}
+    wanted = np.sin(np.tanh(np.exp(np.arange(5.0)) * 2)) * 3 + 1
+    np.testing.assert_allclose(lazy.engine.compile(optimised)(np.full(5, 3.0)), wanted)

@@ -48,6 +48,70 @@ def test_the_table_has_every_pattern_and_names_rules_and_tests_that_exist() -> N
         assert callable(globals()[name])
 
 
+def fired(*roots: Any, on: Any = OPTIMISER) -> set[str]:
+    """Names of the rules that all rules together make use of."""
+    return {step.rule for step in on.optimise(roots, trace=True).steps}
+
+
+def named(row: int) -> dict[str, str]:
+    """The rules of a row, each with what stands behind it in brackets."""
+    (line,) = [line for line in TABLE.read_text().splitlines() if line.startswith(f"| {row:03d} ")]
+    return dict(re.findall(r"`(\w+)`(?: \(\*?(\w*)[^)]*\))?", line.split("|")[3]))
+
+
+X, WIDE, ROW = variable("x"), variable("x", (1024, 1024)), variable("x", (1, 3))
+NUMBER, WHOLE = variable("x", ()), variable("x", (), "int32")
+UPDATE = bind(
+    "divide",
+    bind("multiply", 0.1, X),
+    bind("add", bind("sqrt", bind("add", variable("h"), bind("multiply", X, X))), 1e-7),
+)
+MEANT: dict[int, list[Any]] = {
+    2: [bind("add", X, filled(0)), bind("add", X, filled(0, (4, 2, 3)))],
+    4: [bind("add", bind("multiply", X, ROW), X)],
+    5: [bind("add", bind("multiply", bind("matmul", variable("a", (2, 4)), variable("b", (4, 3))), 2), X)],
+    6: [
+        bind("matmul", bind("permute_dims", X, axes=(1, 0)), X),
+        bind("matmul", X, bind("permute_dims", X, axes=(1, 0))),
+    ],
+    8: [bind("divide", filled(0), X)],
+    9: [bind("divide", X, filled(1)), bind("divide", X, filled(1, (4, 2, 3)))],
+    10: [bind("add", bind("multiply", filled(2), filled(3)), bind("add", np.ones(3, "float32"), np.float32(2)))],
+    12: [bind("add", bind("exp", filled(2)), bind("exp", np.arange(3.0).astype("float32")))],
+    14: [
+        bind("multiply", 3, filled(2)), bind("multiply", NUMBER, filled(0)), bind("multiply", NUMBER, filled(1)),
+        bind("multiply", WHOLE, filled(0, dtype="int32")), bind("multiply", X, filled(1)),
+    ],
+    15: [bind("add", 3, filled(0))],
+    17: [bind("subtract", X, UPDATE), bind("divide", 0.1, bind("sqrt", bind("add", bind("abs", WIDE), 1e-32)))],
+    18: [bind("stop_gradient", X), bind("cast", X, dtype="float32"), bind("transfer", X, place=None),
+         bind("relayout", X, layout="row-major")],
+    20: [bind("multiply", X, filled(0)), bind("multiply", WHOLE, filled(0, dtype="int32"))],
+    21: [bind("multiply", filled(1), X), bind("multiply", filled(1, (4, 2, 3)), X)],
+    22: [bind("reshape", filled(2.5), shape=(6,))],
+    23: [bind("add", moved, X) for moved in (
+        bind("broadcast_to", ROW, shape=(2, 3)), bind("tile", ROW, repetitions=(2, 1)),
+    )],
+    24: [bind("sum", ROW, axis=0), bind("sum", bind("sum", X, axis=1), axis=0)],
+}  # fmt: skip
+"""Of each pattern that a rule stands for, what it was meant for."""
+
+
+def test_every_pattern_with_rules_is_tried() -> None:
+    assert sorted(MEANT) == [n for n in range(25) if named(n)]
+
+
+@pytest.mark.parametrize("row", MEANT)
+def test_the_rules_of_a_row_fire_on_what_it_was_meant_for(row: int) -> None:
+    """Among all rules, each where its mark says; and what is exact elsewhere stays as it is."""
+    rules = named(row)
+    usual, all_ = (set().union(*(fired(root, on=on) for root in MEANT[row])) for on in (OPTIMISER, FAST))
+    assert {n for n, mark in rules.items() if mark not in ("fast", "reassociation")} <= usual
+    assert set(rules) <= all_
+    assert not usual & {n for n, mark in rules.items() if mark in ("fast", "reassociation")}
+    check_equal(MEANT[row], OPTIMISER.optimise(MEANT[row]).roots)
+
+
 # --- one by one ------------------------------------------------------------------------------------------
 
 

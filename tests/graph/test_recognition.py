@@ -139,3 +139,18 @@ def test_a_zero_with_an_axis_widens_what_it_is_compared_with() -> None:
     assert masked.shape == (1,)
     assert names(masked) == ["greater", "masked"]
     check_equal([x, y], masked)
+
+
+def test_cross_entropy_is_recognised_wherever_its_sign_stands() -> None:
+    """Signs move out of means before losses are recognised."""
+    lazy = nnc.lazy()
+    lazy = lazy.swap(optimiser=lazy.optimiser.with_numerics(lazy.optimiser.numerics, fast_math=True))
+    ops, (x, y) = lazy.ops, (lazy.input(name, (4, 5), "float32") for name in "xy")
+    each = ops.sum(y * ops.log_softmax(x), axis=-1)
+    logits = np.random.default_rng(0).normal(size=(4, 5)).astype("float32")
+    labels = np.eye(5, dtype="float32")[[0, 2, 1, 4]]
+    wanted = -np.mean(np.sum(labels * (logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))), axis=-1))
+    for loss in (ops.mean(-each), -ops.mean(each), ops.mean(-ops.sum(y * ops.log(ops.softmax(x)), axis=-1))):
+        program = lazy.compile([x, y], [loss])
+        assert [n.op.name for n in program.graph.nodes if n.args] == ["softmax_cross_entropy", "mean"]
+        np.testing.assert_allclose(program(logits, labels)[0], wanted, rtol=1e-5)

@@ -14,6 +14,7 @@ from nnc_func.errors import RuleError
 from nnc_func.graph.node import Node, Value, topological
 from nnc_func.graph.ops import CATALOGUE as OPS
 from nnc_func.graph.rules.building import Builder
+from nnc_func.graph.rules.heads import heads_of
 from nnc_func.graph.rules.rule import whole_graph
 from nnc_func.graph.rules.workspace import Workspace
 from tests.graph.rewriting import OPTIMISER, bind, variable
@@ -54,7 +55,7 @@ def check(work: Workspace) -> None:
             users[a.node][node] += 1
     roots = Counter(r.node for r in work.roots)
     for node in order:
-        assert node.users == users[node]
+        assert sorted(map(id, work.users(node))) == sorted(map(id, users[node]))
         assert node.uses == users[node].total() + roots[node]
     keys = [(n.op, n.items, n.args) for n in order if n.args]
     assert len(set(keys)) == len(keys)
@@ -112,6 +113,39 @@ def test_other_roots_leave_a_graph(numbers: Any, which: int) -> None:
     work.turn((new, some, new))
     assert work.roots == [new, some, new]
     check(work)
+
+
+@given(NUMBERS, st.integers(0, 20), st.integers(0, 20))
+def test_nodes_on_which_nothing_depends_are_left_out(numbers: Any, one: int, other: int) -> None:
+    pool: list[Value] = [variable("x"), variable("y")]
+    for each in numbers:
+        pool.append(applied(pool, *each, make=bind))
+    roots = (pool[one % len(pool)], pool[other % len(pool)])
+    builder = Builder(OPTIMISER.operator)
+    work = builder.workspace = Workspace(roots, builder, topological(pool))
+    check(work)
+    assert set(work.before) == set(topological(roots))
+    assert work.finished()[0] == roots
+    work.close()
+    assert all(value.node.users is None for value in pool)
+
+
+@given(NUMBERS, NUMBERS)
+def test_nodes_are_found_by_their_heads(numbers: Any, changes: Any) -> None:
+    work, builder = on(numbers)
+    for at, kind, other in changes:
+        order = [n for n in work.order() if n.args]
+        if not order:
+            break
+        old = order[at % len(order)]
+        new = applied(list(work.order()), kind, other, at, lambda name, *args: builder.apply(OPS[name], args, {}))
+        if new is old or work.enter(new, old) is None:
+            break
+        work.replace([(old, new)])
+        heads = work.by_heads()
+        assert all(node in heads[heads_of(node)] for node in work.order())
+        assert heads.operators() == {node.op for node in work.order()}
+        assert all(heads.of(op) == [n for n in work.order() if n.op is op] for op in heads.operators())
 
 
 def test_what_is_shown_follows_what_is_replaced() -> None:

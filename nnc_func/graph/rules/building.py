@@ -50,7 +50,7 @@ class Seen:
         else:
             by_heads = workspace.by_heads()
             self.operators, self._listed = by_heads.operators(), by_heads.of
-            self.place, self.users = attrgetter("place"), attrgetter("users")
+            self.place, self.users = attrgetter("place"), workspace.users
 
     def of(self, op: Op) -> Sequence[Node]:
         """The applications of an operator, in the order of the graph."""

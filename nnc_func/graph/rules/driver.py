@@ -157,17 +157,23 @@ class Sweep:
             for heads, nodes in work.by_heads().items():
                 if table.own_at(heads):
                     self.mark(nodes)
-        at = -1
-        while (at := marks.find(1, at + 1)) >= 0:
+        found, found_own, next_mark, at = table.found, table.found_own, marks.find, -1
+        while (at := next_mark(1, at + 1)) >= 0:
             node = places[at]
-            if node.users is None:
+            if node is None:
                 continue
-            heads = heads_of(node)
+            heads = node.heads
+            if heads is None:
+                heads = node.heads = heads_of(node)
             if node in pending:
                 pending.discard(node)
-                rules = table.at(heads)
+                rules = found.get(heads)
+                if rules is None:
+                    rules = table.at(heads)
             elif self.own:
-                rules = table.own_at(heads)
+                rules = found_own.get(heads)
+                if rules is None:
+                    rules = table.own_at(heads)
             else:
                 continue
             if rules and (made := self.step(node, rules)):
@@ -187,7 +193,10 @@ class Sweep:
             node = made.pop()
             if node in pending and node.users is not None:
                 pending.discard(node)
-                if rules := self.table.at(heads_of(node)):
+                heads = node.heads
+                if heads is None:
+                    heads = node.heads = heads_of(node)
+                if rules := self.table.at(heads):
                     made += self.step(node, rules) or ()
 
     def step(self, node: Node, rules: Found) -> list[Node] | None:
@@ -217,11 +226,16 @@ class Sweep:
 
         What is `fresh` is seen as far as rules know its operators; other values also where rules compare them.
         """
-        table = self.table
-        depth, depths = table.depth, table.depths
-        far = max([table.far(node.op) for node in fresh]) if fresh else table.deepest
+        table, work = self.table, self.work
+        depth, depths, pending, marks = table.depth, table.depths, work.pending, work.marks
+        far = 0 if fresh else table.deepest
+        for node in fresh:
+            far = max(far, table.far(node.op))
         for distance in range(1, far + 1):
-            self.work.wake([node for node in changed if depths.get(node.op, depth) >= distance])
+            for node in changed:
+                if node.users is not None and depths.get(node.op, depth) >= distance:
+                    pending.add(node)
+                    marks[node.place] = 1
             if distance < far:
                 changed = {user for node in changed if node.users is not None for user in node.users}
 
@@ -240,8 +254,9 @@ class Sweep:
             except Exception as error:
                 raise RuleError(f"rule {rule.name} failed on {node!r}: {type(error).__name__}: {error}") from error
             if found is not None and found is not node:
-                found = self.work.own(found)
-                if found.aval is node.aval or found.aval == node.aval:
+                if found.users is None:
+                    found = self.work.own(found)
+                if found.aval is node.aval:
                     self.take(rule, node, found)
                     return found
                 self.of.tally(rule.name).refuse(f"{node.aval!r} became {found.aval!r}")

@@ -105,7 +105,7 @@ def fold_constants(node: Any, builder: Any) -> Any:
     if not node.args and node.aval.shape != ():
         return None  # a fill is smaller than what it makes
     if node.op in MOVES and (number := builder.number_of(node.args[0])) is not None and node.aval.place is None:
-        return _filled(node, number, builder)
+        return None if node.args[0].node.op is full else _filled(node, number, builder)  # which `move_full` moves
     return folded(node, builder, as_large=False)
 
 

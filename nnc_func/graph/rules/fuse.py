@@ -50,6 +50,16 @@ def _is_computed(op: Op, avals: tuple[Any, ...], items: Items, result: Any) -> b
     )
 
 
+@lru_cache(4096)
+def _is_elementwise(op: Op, avals: tuple[Any, ...], items: Items, result: Any) -> bool:
+    return not is_reduction(op) and _is_computed(op, avals, items, result)
+
+
+def is_elementwise(node: Node) -> bool:
+    """Whether a node can be a step that is computed element by element."""
+    return _is_elementwise(node.op, tuple([a.aval for a in node.args]), node.items, node.aval)
+
+
 def is_step(node: Node) -> bool:
     """Whether a node can be a step of a group: computed element by element, or a reduction."""
     op = node.op
@@ -111,7 +121,7 @@ class _Steps:
 
     def of(self, node: Node) -> Step | None:
         """A node as a step; None where it cannot be one."""
-        key = (node.op, node.items, id(node.aval), *[id(a.aval) for a in node.args])
+        key = (node.op, node.items, node.aval, *[a.aval for a in node.args])
         if key not in self.known:
             self.known[key] = Step(node) if is_step(node) else None
         return self.known[key]
@@ -252,15 +262,16 @@ def _broadcasts(shape: Any, whole: Any) -> bool:
 
 def _is_large(seen: Seen, least: int) -> bool:
     """Whether a step of a graph reads or makes a value that is worth it."""
-    avals = list(map(attrgetter("aval"), seen.order))
-    different = dict(zip(map(id, avals), avals, strict=True))  # few are
-    different |= {id(a): a for op in seen.operators if op.several for n in seen.of(op) for a in n.avals}
-    large = {i for i, a in different.items() if a is not None and known(a.nbytes) and a.nbytes >= least}
+    different = set(map(attrgetter("aval"), seen.order))  # few are
+    several = {n: n.avals for op in seen.operators if op.several for n in seen.of(op)}
+    different = different.union(*several.values()) - {None}
+    large = {aval for aval in different if known(aval.nbytes) and aval.nbytes >= least}
+    if not large:
+        return False
     step_of = _Steps().of
-    return bool(large) and any(
-        node.args and not large.isdisjoint([id(node.aval), *[id(a.aval) for a in node.args]]) and step_of(node)
-        for node in seen.order
-    )
+    made = [n for n in seen.order if n.aval in large] + [n for n, avals in several.items() if large & {*avals}]
+    near = dict.fromkeys(each for node in made for each in (node, *seen.users(node)) if each.args)
+    return any(not large.isdisjoint([n.aval, *[a.aval for a in n.args]]) and step_of(n) for n in near)
 
 
 def _fused(roots: tuple[Value, ...], order: list[Node], builder: Any, least: int) -> Any:

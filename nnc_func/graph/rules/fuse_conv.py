@@ -16,19 +16,14 @@ from nnc_func.graph.ops.linalg import matmul
 from nnc_func.graph.ops.matmul_fused import accepts as multiplies
 from nnc_func.graph.ops.matmul_fused import matmul_blockwise
 from nnc_func.graph.ops.pool import max_pool2d
-from nnc_func.graph.ops.steps import is_reduction, told
+from nnc_func.graph.ops.steps import told
 from nnc_func.graph.ops.transcendental import tanh
 from nnc_func.graph.origin import merged
 from nnc_func.graph.rules.building import Seen
-from nnc_func.graph.rules.fuse import MOST, is_step
+from nnc_func.graph.rules.fuse import MOST, is_elementwise
 from nnc_func.graph.rules.pattern import Shaped
 from nnc_func.graph.rules.rule import ROUNDING, whole_graph
 from nnc_func.op import Op
-
-
-def _is_step(node: Node, like: Any, taken: set[Node]) -> bool:
-    """Whether a node can be computed on a block of a product, and is not taken by another one."""
-    return node.aval == like and node not in taken and is_step(node) and not is_reduction(node.op)
 
 
 def _followed(first: Node, seen: Seen, asked: set[Node], taken: set[Node]) -> list[Node]:
@@ -39,16 +34,20 @@ def _followed(first: Node, seen: Seen, asked: set[Node], taken: set[Node]) -> li
     members, best, like = [first], 1, first.aval
     outside: set[Node] = set()
     while len(members) <= MOST and members[-1] not in asked:
-        users = [user for user in seen.users(members[-1]) if user not in outside]
-        if not all(_is_step(user, like, taken) for user in users):
-            break  # it stays outside, whatever else is taken
-        outside.update(users)
+        for user in seen.users(members[-1]):
+            if user in outside:
+                continue
+            if user.aval is not like or user in taken or not is_elementwise(user):
+                return members[:best]  # it stays outside, whatever else is taken
+            outside.add(user)
         if not outside:
             break
-        found = min(outside, key=seen.place) if len(outside) > 1 else next(iter(outside))
-        outside.remove(found)
-        members.append(found)
-        if not outside:
+        if len(outside) > 1:
+            found = min(outside, key=seen.place)
+            outside.remove(found)
+            members.append(found)
+        else:
+            members.append(outside.pop())
             best = len(members)
     return members[:best]
 
@@ -65,7 +64,7 @@ def _feeding(members: list[Node], seen: Seen, asked: set[Node], taken: set[Node]
             continue
         large, aval = sum(a.shape == like.shape for a in node.args), node.aval
         alike = like if aval is None or aval.dtype == like.dtype else like.having(dtype=aval.dtype)
-        if large <= 1 and _is_step(node, alike, taken):
+        if large <= 1 and aval is alike and is_elementwise(node):
             return [*members, node]
     return members
 

@@ -28,12 +28,8 @@ def heads_of(node: Node) -> Heads:
     args = node.args
     if len(args) == 2:
         a, b = args
-        first = a.op if type(a) is Node else a.node.op
-        return (node.op, first, first, TWICE) if a is b else (node.op, first, b.op if type(b) is Node else b.node.op)
-    if len(args) == 1:
-        (a,) = args
-        return node.op, a.op if type(a) is Node else a.node.op
-    return (node.op, *[a.op if type(a) is Node else a.node.op for a in args])
+        return (node.op, a.op, b.op) if a is not b else (node.op, a.op, a.op, TWICE)
+    return (node.op, *[a.op for a in args])
 
 
 class ByHeads(defaultdict[Heads, list[Node]]):
@@ -49,11 +45,24 @@ class ByHeads(defaultdict[Heads, list[Node]]):
         """Put nodes under their heads."""
         for node in nodes:
             if node.users is not None:
-                self[heads_of(node)].append(node)
+                heads = node.heads
+                if heads is None:
+                    heads = node.heads = heads_of(node)
+                self[heads].append(node)
 
     def operators(self) -> set[Op]:
-        """Those that are applied in the graph."""
-        return {heads[0] for heads, nodes in self.items() if any(node.users is not None for node in nodes)}
+        """Those that are applied in the graph; heads that no node has any more are forgotten."""
+        found, gone = set[Op](), []
+        for heads, nodes in self.items():
+            for node in nodes:
+                if node.users is not None:
+                    found.add(heads[0])
+                    break
+            else:
+                gone.append(heads)
+        for heads in gone:
+            del self[heads]
+        return found
 
     def of(self, op: Op) -> list[Node]:
         """The applications of an operator, in the order of the graph."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable
 from functools import lru_cache
+from itertools import islice
 from operator import itemgetter
 from typing import Any
 
@@ -265,8 +266,11 @@ def _is_worth_copying(group: list[Node], own: int) -> bool:
 
 def _may_gain(group: list[Node], own: int) -> bool:
     """Whether it may gain, or a part of it."""
+    if _is_worth_copying(group, own):
+        return True
     at = _outer(group[0])[own]
-    return _is_worth_copying(group, own) or sum(piece_of(a, at) is not None for a in _own(group, own)) > 1
+    pieces = (a for a in _own(group, own) if piece_of(a, at) is not None)
+    return len(list(islice(pieces, 2))) == 2
 
 
 def _own(group: list[Node], own: int) -> tuple[Value, ...]:

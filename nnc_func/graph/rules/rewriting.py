@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import attrgetter
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,8 @@ from nnc_func.graph.rules.workspace import Workspace
 
 if TYPE_CHECKING:
     from nnc_func.graph.rules.evaluating import Sides
+
+_args = attrgetter("args")
 
 
 class Rewriting:
@@ -147,8 +150,14 @@ class Rewriting:
         return RuleError(f"rewriting does not end: after {BOUND} {what} {names} still fire")
 
 
-def rewritten(tables: Iterable[Table], roots: Iterable[Value], trace: bool = False, measure: bool = False) -> Rewritten:
-    """The roots with every rule applied until none fires, phase after phase.
+def rewritten(
+    tables: Iterable[Table],
+    roots: Iterable[Value],
+    nodes: Iterable[Node] | None = None,
+    trace: bool = False,
+    measure: bool = False,
+) -> Rewritten:
+    """The roots, which depend on these nodes, with every rule applied until none fires, phase after phase.
 
     Raises
     ------
@@ -160,7 +169,7 @@ def rewritten(tables: Iterable[Table], roots: Iterable[Value], trace: bool = Fal
     builder = listed[0].builder
     builder.forget()
     watch = Watch(measure) if trace or measure else None
-    work = builder.workspace = Workspace(tuple(roots), builder)
+    work = builder.workspace = Workspace(tuple(roots), builder, nodes)
     of = Rewriting(work, _sides(builder), watch)
     try:
         for table in listed:
@@ -179,8 +188,8 @@ def rewritten(tables: Iterable[Table], roots: Iterable[Value], trace: bool = Fal
         {name: each.count for name, each in of.tallies.items()},
         len(work.before),
         len(after),
-        work.edges,
-        sum([len(n.args) for n in after]),
+        sum(map(len, map(_args, work.before))),
+        sum(map(len, map(_args, after))),
         tuple(watch.steps) if watch else (),
         (*_built_as_one(work.before, builder), *watch.merges) if watch else (),
     )

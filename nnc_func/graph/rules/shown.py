@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from nnc_func.graph.node import Node, Value
+from nnc_func.graph.rules.copying import Images
 
 if TYPE_CHECKING:
     from nnc_func.graph.rules.building import Builder
-
-
-class Images(dict[Any, Any]):
-    """What nodes have become, which are nodes; and so what their results have."""
-
-    def __missing__(self, value: Value) -> Value:
-        if value is value.node:
-            raise KeyError(value)
-        node: Node = self[value.node]
-        found = self[value] = value if node is value.node else node.result(value.index)
-        return found
 
 
 class Shown(Images):

@@ -172,6 +172,28 @@ def cross_entropy_of_parts(x, y, a: Param, k: Param):
 
 
 @rule
+def log_likelihood_of_parts(x, y, a: Param, k: Param):
+    """Labels times log-probabilities, summed, are cross-entropy with the other sign: rules may have moved that away."""
+    likely = log_softmax(x, axis=k)
+    weighed = y * likely
+    return (
+        rewrite(total(weighed, axis=a))
+        .to(-softmax_cross_entropy(x, y, axis=k))
+        .when(
+            floating(x),
+            real(y),
+            used_once(likely),
+            used_once(weighed),
+            same_shape(x, y),
+            that(_one_axis, a, k, x, says=f"{a} is the axis {k}"),
+            that(_has_classes, k, x, says=f"{x} has elements along {k}"),
+        )
+        .up_to(ROUNDING)
+        .with_fast_math()
+    )
+
+
+@rule
 def cross_entropy_gradient_of_parts(x, y, k: Param):
     """The derivative of cross-entropy to its logits, written out, is one operator."""
     likely = softmax(x, axis=k)

@@ -12,8 +12,10 @@ from typing import Any
 from nnc_func.declaration import Items
 from nnc_func.graph.node import Node, Value, topological
 from nnc_func.graph.rules.building import Builder
-from nnc_func.graph.rules.heads import ByHeads, heads_of
-from nnc_func.graph.rules.shown import Images, Shown
+from nnc_func.graph.rules.copying import Copies
+from nnc_func.graph.rules.heads import ByHeads
+from nnc_func.graph.rules.places import inserted
+from nnc_func.graph.rules.shown import Shown
 from nnc_func.op import Op
 
 NOWHERE = -1  # the place of a node that is no part of the graph
@@ -24,15 +26,22 @@ class Workspace:
 
     Leaves, and all that has no operands, are the stack's own: they never change. Each node has, besides what all have:
 
-    - `users`: the nodes that use it, and how often each does; None if it is no part of the graph;
+    - `users`: the nodes that use it, see `Workspace.users`; None if it is no part of the graph;
     - `uses`: how often it is used, as an operand or a root;
     - `place`: where it is in the order, or before which node it came in;
     - `source`: the node of the stack that it is a copy of.
 
+    Parameters
+    ----------
+    roots, builder
+        What is wanted; what makes nodes.
+    nodes
+        Those that the roots depend on, operands first, and perhaps more; they are found if they are not given.
+
     Attributes
     ----------
-    before, edges
-        The nodes of the stack that it was made of, operands first; how many operands these have together.
+    before
+        The nodes of the stack that it was made of, operands first.
     roots
         As they are so far.
     pending
@@ -41,57 +50,38 @@ class Workspace:
         For each place a byte: 1 where a sweep has still to look at the node that is there.
     """
 
-    def __init__(self, roots: tuple[Value, ...], builder: Builder) -> None:
+    def __init__(self, roots: tuple[Value, ...], builder: Builder, nodes: Iterable[Node] | None = None) -> None:
         self.builder = builder
-        self.before = topological(roots)
-        self.edges = 0
-        self._equal: dict[Any, Node] = {}  # operator, parameters and operands to the node
+        self.before = topological(roots) if nodes is None else list(nodes)
+        copies = Copies(self.before)
+        own = copies.own
+        self._equal = copies.equal  # operator, parameters and operands to the node
+        self._by_heads = copies.by_heads
+        self._leaves = copies.leaves
+        self._stale = copies.repeated  # whose users are listed twice, or listed though they are gone
+        self._places: list[Node | None] = [*map(own.__getitem__, self.before), None]
         self._shown = Shown(builder)
-        self._by_heads = ByHeads()
         self._anew: list[Node] = []  # made or changed, and not put under their heads yet
         self._asked: dict[Node, set[Node]] = {}
         self._held: Collection[Node] = frozenset()  # what is not dropped yet, though nothing uses it
-        self._leaves: list[Node] = []
-        self._places: list[Node] = []
-        own = self._copied()
         self.roots = [own[r] for r in roots]
         self._rooted: dict[Node, list[int]] = {}
         for i, root in enumerate(self.roots):
             self._rooted.setdefault(root.node, []).append(i)
             root.node.uses += 1
         self._moved: dict[int, list[Node]] = {}  # place to what was put before the node that was there
-        self._order, self._changed = self._places, False
+        self._order, self._changed = list[Node](), True
         self.pending: set[Node] = set()
-        self.marks = bytearray(len(self._places) + 1)
-
-    def _copied(self) -> Images:
-        """Each node of the stack, and its copy, which has the next place."""
-        equal, places, by_heads, own = self._equal, self._places, self._by_heads, Images()
-        image = own.__getitem__
-        for place, node in enumerate(self.before):
-            if node.args:
-                args, op, items = tuple(map(image, node.args)), node.op, node.items
-                copy = node.on(args)
-                if op.pure:
-                    equal[op, op.key(items) if op.compares_bits else items, args] = copy
-                self.edges += len(args)
-                for a in args:
-                    used = a if type(a) is Node else a.node
-                    users = used.users
-                    users[copy] = users[copy] + 1 if copy in users else 1
-                    used.uses += 1
-            else:
-                copy = node
-                self._leaves.append(node)
-            own[node] = copy
-            places.append(copy)
-            by_heads[heads_of(node)].append(copy)
-            copy.users, copy.uses, copy.place = {}, 0, place
-        return own
+        self.marks = bytearray(len(self._places))
+        stray = [node for node in copies.unused if not node.uses]  # on which the roots do not depend
+        for node in stray:
+            self._drop(node)
+        if stray:
+            self.before = [node for node in self.before if own[node].users is not None]
 
     def close(self) -> None:
         """Leave the nodes of the stack as they were, and no circles of its own."""
-        for node in (*self._leaves, *self._places):
+        for node in (*self._leaves, *filter(None, self._places)):
             node.users = None
 
     # --- what there is ------------------------------------------------------------------------------------
@@ -99,21 +89,15 @@ class Workspace:
     def order(self) -> list[Node]:
         """The nodes, operands first; their places increase."""
         if self._changed:
-            self._order = [node for place, node in enumerate(self.places()) if node.place == place]
+            self._order = list(filter(None, self.places()))
             self._changed = False
         return self._order
 
-    def places(self) -> list[Node]:
-        """What is at each place; also nodes that are gone, or elsewhere."""
+    def places(self) -> list[Node | None]:
+        """What is at each place, if it still is; and nothing at the last one."""
         if self._moved:
-            before, found, start = self._places, list[Node](), 0
-            for place in sorted({*self._moved, len(before)}):
-                found += [node for i, node in enumerate(before[start:place], start) if node.place == i]
-                found += _sorted([*self._moved.get(place, ()), *before[place : place + 1]], place)
-                start = place + 1
-            self._places, self._moved, self.marks = found, {}, bytearray(len(found) + 1)
-            for i, node in enumerate(found):
-                node.place = i
+            self._places, self._moved = [*inserted(self._places, self._moved), None], {}
+            self.marks = bytearray(len(self._places))
         return self._places
 
     def by_heads(self) -> ByHeads:
@@ -122,6 +106,18 @@ class Workspace:
             self._by_heads.add(set(self._anew))
             self._anew = []
         return self._by_heads
+
+    def users(self, node: Node) -> list[Node]:
+        """The nodes that use it, each once.
+
+        Who is gone stays listed until somebody asks: to look for it wherever it was would take long.
+        """
+        users: list[Node] = node.users
+        if node in self._stale:
+            self._stale.discard(node)
+            if len(users) > 1 or (users and users[0].users is None):
+                users[:] = dict.fromkeys([user for user in users if user.users is not None])
+        return users
 
     def wake(self, nodes: Iterable[Node]) -> None:
         """Rules may fire on these nodes."""
@@ -140,8 +136,7 @@ class Workspace:
     def made(self, op: Op, args: tuple[Value, ...], items: Items, avals: tuple[Any, ...] | None) -> Node:
         """The node of that application; it is no part of the graph until it enters it."""
         for a in args:
-            used = a if type(a) is Node else a.node
-            if used.users is None and _is_foreign(used):
+            if a.users is None and _is_foreign(a.node):
                 args = tuple(map(self.own, args))
                 break
         key = (op, op.key(items) if op.compares_bits else items, args)
@@ -156,7 +151,7 @@ class Workspace:
 
     def own(self, value: Value) -> Value:
         """A value that a rule gives: where it was made by the stack, not by the builder, the same made here."""
-        node = value.node
+        node = value if type(value) is Node else value.node
         if node.users is not None or not _is_foreign(node):
             return value
         done: dict[Node, Node] = {}
@@ -178,14 +173,15 @@ class Workspace:
 
     def enter(self, value: Value, at: Node) -> list[Node] | None:
         """Make a value part of the graph where a node is: what is new in it; None if it depends on that node."""
-        node, here, places = value.node, at.place, self._places
+        node, here, places = value if type(value) is Node else value.node, at.place, self._places
         if node.users is not None or places[here] is not at:
-            return self._entered((value,), here, at)
-        below = [a if type(a) is Node else a.node for a in node.args]
-        for used in below:
-            if used.users is None or used.place >= here:
-                return self._entered((value,), here, at)
-        self._register(node, below)  # most often it is one node, of what there is: it takes the place
+            return self._entered((node,), here, at)
+        for a in node.args:
+            if type(a) is not Node:
+                a = a.node
+            if a.users is None or a.place >= here:
+                return self._entered((node,), here, at)
+        self._register(node)  # most often it is one node, of what there is: it takes the place
         self._changed, node.place, places[here] = True, here, node
         return [node]
 
@@ -207,10 +203,12 @@ class Workspace:
                 continue
             seen.add(stack.pop())
             if node.users is None:
-                self._register(node, below)
+                self._register(node)
                 fresh.append(node)
             elif node.place == here:
                 continue
+            elif self._places[node.place] is node:
+                self._places[node.place] = None
             self._move(node, here)
         return fresh
 
@@ -222,19 +220,23 @@ class Workspace:
         else:
             moved.append(node)
 
-    def _register(self, node: Node, below: list[Node]) -> None:
-        node.users, node.uses = {}, 0
+    def _register(self, node: Node) -> None:
+        node.users, node.uses = [], 0
         self.pending.add(node)
         self._anew.append(node)
-        if not below:
+        args, asked = node.args, self._asked
+        if not args:
             self._leaves.append(node)
-        asked = self._asked
-        for used in below:
-            users = used.users
-            users[node] = users.get(node, 0) + 1
-            used.uses += 1
-            if used in asked:
-                self.wake(asked.pop(used))
+        for a in args:
+            if type(a) is not Node:
+                a = a.node
+                self._stale.add(a)
+            a.users.append(node)
+            a.uses += 1
+            if a in asked:
+                self.wake(asked.pop(a))
+        if len(args) > 1 and (args[0] is args[1] or len(args) > 2):
+            self._stale.update([a.node for a in args])
 
     def _count(self, node: Node, more: int) -> None:
         """Note that a node is used so many times more."""
@@ -254,83 +256,103 @@ class Workspace:
             self._held = {new.node for _, new in todo}
         while todo:
             old, new = todo.pop()
-            while new.node in gone:
+            while gone and new.node in gone:
                 new = self._instead(new, new.node, gone[new.node])
-            users, into = old.users, new.node.users
-            if users is None or into is None:
+            into = new if type(new) is Node else new.node
+            if old.users is None or into.users is None:
                 continue
             gone[old] = new
+            users = self.users(old)
             changed += users
-            for user, times in users.items():
-                one = self._turned(user, old, new)
-                if one is not None:
-                    todo.append(one)
-                    merged.append(one)
-                into[user] = into.get(user, 0) + times
-            self._take_uses(old, new)
-        held, self._held = self._held, frozenset()
-        for node in held:
-            if node.users is not None and not node.uses:
-                self._drop(node)
+            for one in self._turned(users, old, new):
+                todo.append(one)
+                merged.append(one)
+            if into.users:
+                into.users += users
+                self._stale.add(into)
+            else:
+                into.users = users
+            if old in self._rooted:
+                self._root(old, new)
+            self._count(into, old.uses)
+            self._drop(old)
+        if self._held:
+            held, self._held = self._held, frozenset()
+            for node in held:
+                if node.users is not None and not node.uses:
+                    self._drop(node)
         return changed, merged
 
-    def _turned(self, user: Node, old: Node, new: Value) -> tuple[Node, Node] | None:
-        """Let a node use one value instead of another: if it is equal to a node then, which to replace by which."""
-        op, before = user.op, user.args
-        if old.op.several:
-            args = tuple([self._instead(a, old, new) for a in before])
-        else:
-            args = tuple([new if a is old else a for a in before])
-        user.args = args
-        self._anew.append(user)
-        if self._shown:
-            self._shown.forget(user)
-        if not op.pure:
-            return None
-        key = (op, op.key(user.items) if op.compares_bits else user.items, args)
-        other = self._equal.setdefault(key, user)
-        if other is user:
-            return None
-        if other.users is not None and other.args == args and other.place <= user.place:
-            return user, other
-        self._equal[key] = user
-        return (other, user) if other.users is not None and other.args == args else None
+    def _turned(self, users: list[Node], old: Node, new: Value) -> list[tuple[Node, Node]]:
+        """Let nodes use one value instead of another: of those that are equal to a node then, which to replace."""
+        several, anew, equal, shown = old.op.several, self._anew, self._equal, self._shown
+        merged = []
+        for user in users:
+            op, args = user.op, user.args
+            if several:
+                args = tuple([self._instead(a, old, new) for a in args])
+            elif len(args) == 2:
+                a, b = args
+                args = new if a is old else a, new if b is old else b
+            else:
+                args = tuple([new if a is old else a for a in args])
+            user.args, user.heads = args, None
+            anew.append(user)
+            if shown:
+                shown.forget(user)
+            if not op.pure:
+                continue
+            key = (op, op.key(user.items) if op.compares_bits else user.items, args)
+            other = equal.setdefault(key, user)
+            if other is not user:
+                is_equal = other.users is not None and other.args == args
+                if is_equal and other.place <= user.place:
+                    merged.append((user, other))
+                else:
+                    equal[key] = user
+                    if is_equal:
+                        merged.append((other, user))
+        return merged
 
     def _instead(self, value: Value, old: Node, new: Value) -> Value:
         if value.node is not old:
             return value
         return new.node.result(value.index) if old.op.several else new
 
-    def _take_uses(self, old: Node, new: Value) -> None:
-        at = self._rooted.pop(old, None)
-        if at is not None:
-            for i in at:
-                self.roots[i] = self._instead(self.roots[i], old, new)
-            self._rooted.setdefault(new.node, []).extend(at)
-        self._count(new.node, old.uses)
-        self._drop(old)
+    def _root(self, old: Node, new: Value) -> None:
+        """Let a value be a root, where a node is one."""
+        at = self._rooted.pop(old)
+        for i in at:
+            self.roots[i] = self._instead(self.roots[i], old, new)
+        self._rooted.setdefault(new.node, []).extend(at)
 
     def _drop(self, node: Node) -> None:
         """Take out a node, and what only it has used."""
-        todo, shown, asked = [node], self._shown, self._asked
+        todo, places, shown, asked, stale = [node], self._places, self._shown, self._asked, self._stale
         self._changed = True
         while todo:
             node = todo.pop()
+            if places[node.place] is node:
+                places[node.place] = None
             node.users, node.place = None, NOWHERE
             if shown:
                 shown.pop(node, None)
             for a in node.args:
-                used = a if type(a) is Node else a.node
-                used.users.pop(node, None)
-                used.uses -= 1
-                if used in asked:
-                    self.wake(asked.pop(used))
-                if not used.uses and used not in self._held:
-                    todo.append(used)
+                if type(a) is not Node:
+                    a = a.node
+                a.uses = uses = a.uses - 1
+                if uses:
+                    stale.add(a)
+                    if a in asked:
+                        self.wake(asked.pop(a))
+                elif a in self._held:
+                    stale.add(a)
+                else:
+                    todo.append(a)
 
     def turn(self, roots: tuple[Value, ...]) -> None:
         """Go on with other roots."""
-        self._entered(reversed(roots), len(self._places), None)
+        self._entered(reversed(roots), len(self._places) - 1, None)
         for root in roots:
             self._count(root.node, 1)
         before, self.roots, self._rooted = self.roots, list(roots), {}
@@ -359,23 +381,3 @@ class Workspace:
 def _is_foreign(node: Node) -> bool:
     """Whether it is an application that no workspace has made."""
     return node.users is None and bool(node.args) and not hasattr(node, "source")
-
-
-def _sorted(nodes: list[Node], here: int) -> list[Node]:
-    """Nodes of one place that are part of the graph, operands first."""
-    nodes = [node for node in nodes if node.place == here]
-    if len(nodes) < 2:
-        return nodes
-    done: dict[Node, None] = {}
-    stack = nodes[::-1]
-    while stack:
-        node = stack[-1]
-        if node in done:
-            stack.pop()
-            continue
-        missing = [b for a in node.args if (b := a.node).place == here and b not in done]
-        if missing:
-            stack += missing
-        else:
-            done[stack.pop()] = None
-    return list(done)
