@@ -80,6 +80,20 @@ def test_what_becomes_one_node_by_rewriting_is_told() -> None:
     assert merge.at == 2
 
 
+@pytest.mark.parametrize("first", [True, False])
+def test_both_lines_of_a_merge_are_told_whichever_goes(first: bool) -> None:
+    x = FEW.input("x", (2,), "float32")
+    if first:
+        one = FEW.ops.cos(x * 1)
+        other = FEW.ops.cos(x)
+    else:
+        one = FEW.ops.cos(x)
+        other = FEW.ops.cos(x * 1)
+    optimised, _ = FEW.graph.optimised(FEW.graph.close([x.value], [(one + other).value]))
+    (merge,) = optimised.history.merges
+    assert set(merge.origins) == {one.value.node.origin, other.value.node.origin}
+
+
 @pytest.mark.parametrize("name", ["mnist", "char-lstm", "resnet-18"])
 def test_a_history_is_replayed(name: str) -> None:
     """Sweeps, tries that came true later, and passes among them."""

@@ -217,7 +217,7 @@ class Sweep:
         self.touch(changed, fresh if found.node in fresh and found.node.args and not merged else ())
         if self.watch is not None:
             for gone, other in merged:
-                self.watch.merged(gone, work.shown(other))
+                self.watch.merged(gone, other, work)
         fresh.reverse()
         return fresh
 

@@ -144,7 +144,7 @@ class Watch:
     def fired(self, name: str, node: Node, found: Value, tally: Tally, work: Workspace) -> None:
         """A rule fired: what it made, what it saved, and with what that is one."""
         if found.node.users is not None and found.node not in _near(node):
-            self.merged(node, work.shown(found), len(self.steps) + 1)
+            self.merged(node, found, work, len(self.steps) + 1)
         before, after = work.shown(node), work.shown(found)
         self.steps.append(Step(name, self.phase, (before,), (after,), node.origin, self.sweep))
         if self.measures:
@@ -152,11 +152,11 @@ class Watch:
             gone = freed(node, found, new, lambda n: n.uses)
             tally.saved = tally.saved + total(gone) - total(new)
 
-    def merged(self, node: Node, other: Value, at: int | None = None) -> None:
-        """A node has become another one that was there."""
-        mine, theirs = node.origin, other.node.origin
+    def merged(self, node: Node, other: Value, work: Workspace, at: int | None = None) -> None:
+        """A node has become another one of the workspace that was there."""
+        mine, theirs = node.origin, other.node.origin  # what is shown may be a node of neither line
         if mine != theirs and mine and theirs:
-            self.merges.append(Merge(len(self.steps) if at is None else at, other.node, (theirs, mine)))
+            self.merges.append(Merge(len(self.steps) if at is None else at, work.shown(other).node, (theirs, mine)))
 
     def passed(self, name: str, before: tuple[Value, ...], after: tuple[Value, ...], tally: Tally) -> None:
         """A pass changed the roots: which, and what the whole graph costs less."""
