@@ -116,6 +116,9 @@ class Program:
     >>> from nnc_func.graph.ops import CATALOGUE
     >>> x = Leaf("input", "x", (2,), "float64")
     >>> print(Program((x,), (Step(CATALOGUE["add"], (0, 0), {}),), (1, 0), ()))
+    import nnc_func as nnc
+    stack = nnc.lazy()
+    ops = stack.ops
     x = stack.input('x', (2,), 'float64')
     v1 = ops.add(x, x)
     program = stack.compile([x], [v1, x])

@@ -30,6 +30,9 @@ def reduced(program: Program, fault: Callable[[Program], str], attempts: int = A
     >>> steps = [Step(CATALOGUE[name], (n,), {}) for n, name in enumerate(("exp", "tanh", "negative"))]
     >>> has = lambda p: str(p) if any(s.op.name == "tanh" for s in p.steps) else ""
     >>> print(reduced(Program((x,), tuple(steps), (3, 0), ()), has))
+    import nnc_func as nnc
+    stack = nnc.lazy()
+    ops = stack.ops
     x1 = stack.input('x1', (2,), 'float64')
     v1 = ops.tanh(x1)
     program = stack.compile([x1], [v1])
