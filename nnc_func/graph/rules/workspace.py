@@ -29,7 +29,8 @@ class Workspace:
     - `users`: the nodes that use it, see `Workspace.users`; None if it is no part of the graph;
     - `uses`: how often it is used, as an operand or a root;
     - `place`: where it is in the order, or before which node it came in;
-    - `source`: the node of the stack that it is a copy of.
+    - `source`: the node of the stack that it is a copy of;
+    - `heads`: its operator and those of its operands; None until somebody asks.
 
     Parameters
     ----------
