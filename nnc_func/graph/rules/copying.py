@@ -65,9 +65,9 @@ class Copies:
                 copy = node
                 self.leaves.append(node)
             own[node] = copy
-            copy.heads = heads = heads_of(copy)
-            by_heads[heads].append(copy)
-            copy.users, copy.place = [], place
+            alike = by_heads[heads_of(copy)]
+            alike.append(copy)
+            copy.heads, copy.users, copy.place = alike.heads, [], place
 
     def _list(self, heads: Heads, copies: list[Node]) -> None:
         """Note what follows from heads, of these nodes."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable
 from operator import attrgetter
 from typing import Any
@@ -32,23 +31,31 @@ def heads_of(node: Node) -> Heads:
     return (node.op, *[a.op for a in args])
 
 
-class ByHeads(defaultdict[Heads, list[Node]]):
+class Alike(list[Node]):
+    """Nodes of the same heads, which are one tuple for all of them."""
+
+    __slots__ = ("heads",)
+    heads: Heads
+
+
+class ByHeads(dict[Heads, Alike]):
     """The nodes of a graph by their heads, in no order; also some that are gone, or had these heads once.
 
     Those that are in the graph are there under the heads that they have, if `add` was told of all that changed.
     """
 
-    def __init__(self) -> None:
-        super().__init__(list)
+    def __missing__(self, heads: Heads) -> Alike:
+        found = self[heads] = Alike()
+        found.heads = heads
+        return found
 
     def add(self, nodes: Iterable[Node]) -> None:
         """Put nodes under their heads."""
         for node in nodes:
             if node.users is not None:
-                heads = node.heads
-                if heads is None:
-                    heads = node.heads = heads_of(node)
-                self[heads].append(node)
+                alike = self[node.heads or heads_of(node)]
+                node.heads = alike.heads
+                alike.append(node)
 
     def operators(self) -> set[Op]:
         """Those that are applied in the graph; heads that no node has any more are forgotten."""
