@@ -30,11 +30,17 @@ def applied(pool: list[Value], kind: int, one: int, other: int, make: Any) -> Va
     return make(name, a) if name in UNARY else make(name, a, b)  # type: ignore[no-any-return]
 
 
-def on(numbers: list[tuple[int, int, int]]) -> tuple[Workspace, Builder]:
-    """A workspace of a random graph, whose roots are the last values."""
+def values(numbers: list[tuple[int, int, int]]) -> list[Value]:
+    """Two variables, and random applications of what came before."""
     pool: list[Value] = [variable("x"), variable("y")]
     for each in numbers:
         pool.append(applied(pool, *each, make=bind))
+    return pool
+
+
+def on(numbers: list[tuple[int, int, int]]) -> tuple[Workspace, Builder]:
+    """A workspace of a random graph, whose roots are the last values."""
+    pool = values(numbers)
     builder = Builder(OPTIMISER.operator)
     work = builder.workspace = Workspace((pool[-1], pool[-1 - len(pool) // 2], pool[-1]), builder)
     return work, builder
@@ -59,6 +65,10 @@ def check(work: Workspace) -> None:
         assert node.uses == users[node].total() + roots[node]
     keys = [(n.op, n.items, n.args) for n in order if n.args]
     assert len(set(keys)) == len(keys)
+    heads = work.by_heads()
+    assert all(node in heads[heads_of(node)] for node in order)
+    assert heads.operators() == {node.op for node in order}
+    assert all(heads.of(op) == [n for n in order if n.op is op] for op in heads.operators())
 
 
 @given(NUMBERS, NUMBERS)
@@ -117,9 +127,7 @@ def test_other_roots_leave_a_graph(numbers: Any, which: int) -> None:
 
 @given(NUMBERS, st.integers(0, 20), st.integers(0, 20))
 def test_nodes_on_which_nothing_depends_are_left_out(numbers: Any, one: int, other: int) -> None:
-    pool: list[Value] = [variable("x"), variable("y")]
-    for each in numbers:
-        pool.append(applied(pool, *each, make=bind))
+    pool = values(numbers)
     roots = (pool[one % len(pool)], pool[other % len(pool)])
     builder = Builder(OPTIMISER.operator)
     work = builder.workspace = Workspace(roots, builder, topological(pool))
@@ -128,24 +136,6 @@ def test_nodes_on_which_nothing_depends_are_left_out(numbers: Any, one: int, oth
     assert work.finished()[0] == roots
     work.close()
     assert all(value.node.users is None for value in pool)
-
-
-@given(NUMBERS, NUMBERS)
-def test_nodes_are_found_by_their_heads(numbers: Any, changes: Any) -> None:
-    work, builder = on(numbers)
-    for at, kind, other in changes:
-        order = [n for n in work.order() if n.args]
-        if not order:
-            break
-        old = order[at % len(order)]
-        new = applied(list(work.order()), kind, other, at, lambda name, *args: builder.apply(OPS[name], args, {}))
-        if new is old or work.enter(new, old) is None:
-            break
-        work.replace([(old, new)])
-        heads = work.by_heads()
-        assert all(node in heads[heads_of(node)] for node in work.order())
-        assert heads.operators() == {node.op for node in work.order()}
-        assert all(heads.of(op) == [n for n in work.order() if n.op is op] for op in heads.operators())
 
 
 def test_what_is_shown_follows_what_is_replaced() -> None:

@@ -24,8 +24,9 @@ class Images(dict[Any, Any]):
 
 
 class Copies:
-    """A copy of each of some nodes, which come operands first; leaves are their own copies. For what they hold besides
-    what all nodes have, see `Workspace`.
+    """A copy of each of some nodes, which come operands first; leaves are their own copies.
+
+    For what copies hold besides what all nodes have, see `Workspace`.
 
     Attributes
     ----------

@@ -226,16 +226,13 @@ class Sweep:
 
         What is `fresh` is seen as far as rules know its operators; other values also where rules compare them.
         """
-        table, work = self.table, self.work
-        depth, depths, pending, marks = table.depth, table.depths, work.pending, work.marks
+        table = self.table
+        depth, depths = table.depth, table.depths
         far = 0 if fresh else table.deepest
         for node in fresh:
             far = max(far, table.far(node.op))
         for distance in range(1, far + 1):
-            for node in changed:
-                if node.users is not None and depths.get(node.op, depth) >= distance:
-                    pending.add(node)
-                    marks[node.place] = 1
+            self.work.wake([node for node in changed if depths.get(node.op, depth) >= distance])
             if distance < far:
                 changed = {user for node in changed if node.users is not None for user in node.users}
 
