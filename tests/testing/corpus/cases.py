@@ -61,3 +61,8 @@ def integers(*of: Any, width: int = 8) -> Condition:
         return all(x.dtype.kind in "iu" and x.dtype.itemsize <= width for x in xs)
 
     return that(holds, *of, says=f"{' and '.join(map(str, of))} are integers of at most {8 * width} bits")
+
+
+def cubic(x: Any) -> Condition:
+    """All its extents are equal: a square, a cube."""
+    return that(lambda x: len(set(x.shape)) == 1, x, says=f"all extents of {x} are equal")
