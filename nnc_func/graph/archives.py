@@ -23,6 +23,7 @@ from nnc_func.errors import FileFormatError, NncError
 from nnc_func.facets.dtypes import BFLOAT16, as_dtype, kind_of
 
 ABOUT = "about.json"
+FORMATS = "nnc_func "  # how the names of all formats begin
 PAIR = np.dtype("V2")  # bfloat16, as NumPy writes it: two bytes of which it knows nothing
 WHEN = (1980, 1, 1, 0, 0, 0)  # the oldest date that the format has: files do not depend on when they were written
 DAMAGE = (LookupError, TypeError, AttributeError, ValueError, RuntimeError, MemoryError, ArithmeticError, OSError)
@@ -55,6 +56,32 @@ def array_bytes(array: Any) -> bytes:
 def json_bytes(value: Any) -> bytes:
     """Plain data as a member, without blanks."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def format_of(path: Any) -> str | None:
+    """What an archive of this library has: ``"graph"``, ``"program"`` …; None of a file that is no archive.
+
+    Raises
+    ------
+    FileFormatError
+        It is a zip archive of something else, or damaged.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     written(f"{folder}/some", [(ABOUT, json_bytes({"format": "nnc_func graph", "version": 1}))])
+    ...     format_of(f"{folder}/some")
+    'graph'
+    """
+    if not zipfile.is_zipfile(path):
+        return None
+    with reading(path, "archive of this library") as archive:
+        about = json.loads(archive.read(ABOUT))
+        found = about.get("format") if isinstance(about, dict) else None
+        if not isinstance(found, str) or not found.startswith(FORMATS):
+            raise FileFormatError(f"{path} is a zip archive, and {ABOUT} in it names no format of this library")
+    return found.removeprefix(FORMATS)
 
 
 @contextmanager
