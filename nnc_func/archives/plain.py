@@ -14,7 +14,8 @@ from nnc_func.errors import FileFormatError
 DEEPEST = 64
 """Lists and objects inside each other."""
 LARGEST = 1 << 64
-LONG = re.compile(rb"[0-9]{19}")  # fewer digits are always below `LARGEST`
+LONG = b"0" * 19  # fewer digits are always below `LARGEST`
+DIGITS = bytes.maketrans(b"123456789", b"000000000")
 SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")  # half of a pair is no text that could be written or shown
 OTHERS = bytes(sorted({*range(256)} - {*b'[]{},:"'}))
 STEPS = bytes.maketrans(b"[{]},:", bytes([1, 1, 255, 255, 0, 0]))  # of depth, as signed bytes
@@ -63,7 +64,7 @@ def json_value(content: bytes) -> Any:
     >>> json_value(b'{"a": [1, 2.5]}')
     {'a': [1, 2.5]}
     """
-    whole = _whole if LONG.search(content) else None
+    whole = _whole if LONG in content.translate(DIGITS) else None
     try:
         found = json.loads(
             content.decode(), parse_int=whole, parse_float=_finite, parse_constant=_finite, object_pairs_hook=_object
