@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from attrs import frozen
 
+from nnc_func.archives.archive import format_of
 from nnc_func.device.cpu import NumPy
 from nnc_func.errors import GraphError, OnnxError, OperatorError
-from nnc_func.graph.archives import format_of
 from nnc_func.graph.files import load_graph
 from nnc_func.loading import load_program
 from nnc_func.onnx.scopes import Unresolved

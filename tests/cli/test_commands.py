@@ -17,8 +17,8 @@ from onnx import TensorProto, helper
 
 import nnc_func as nnc
 from nnc_func import models
+from nnc_func.archives.archive import ABOUT, written
 from nnc_func.cli import main
-from nnc_func.graph.archives import ABOUT, written
 
 
 @pytest.fixture
