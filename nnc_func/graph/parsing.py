@@ -26,6 +26,9 @@ from nnc_func.graph.transfer import effects_of
 from nnc_func.op import Op
 from nnc_func.tree import ONE_LEAF, Structure
 
+NODE_COST, WORD_COST = 64, 192
+"""Bytes of memory that a character takes at most, by the shortest lines that make nodes, and in lines of one word each."""
+
 
 def parsed(
     text: str,
@@ -72,6 +75,17 @@ def parsed(
         return reader.read(text)
     except RecursionError:
         raise GraphError("the text is nested too deeply") from None
+
+
+def text_cost(text: str) -> int:
+    """Bytes that reading a text of a graph takes at most: its nodes, and the words of its longest line.
+
+    Examples
+    --------
+    >>> text_cost("graph")
+    1280
+    """
+    return NODE_COST * len(text) + WORD_COST * max(map(len, text.split("\n")))
 
 
 def arguments(line: Line, op: Op, operand: Callable[[], Any]) -> tuple[list[Any], dict[str, Any]]:
@@ -139,23 +153,17 @@ class _Reader:
 
     def read(self, text: str) -> Any:
         """The graph."""
-        lines = [Line(row, number, self.dims) for number, row in enumerate(text.splitlines(), 1)]
-        rows = [line for line in lines if not line.empty]
-        if not rows:
+        lines = (Line(row, number, self.dims) for number, row in enumerate(text.split("\n"), 1))
+        rows = (line for line in lines if not line.empty)  # one at a time: their words take fifty times their bytes
+        header = last = next(rows, None)
+        if header is None or last is None:
             raise GraphError("line 1: an empty text is no graph")
-        name, inputs = self.header(rows[0])
-        for line in rows[1:-1]:
-            if line.take("update"):
-                self.update(line)
-            elif line.take("effects"):
-                self.effects.append(self.value(line))
-                while line.take(","):
-                    self.effects.append(self.value(line))
-            else:
-                self.node(line)
-            line.end()
-        last = rows[-1]
-        if len(rows) == 1 or not last.take("return"):
+        name, inputs = self.header(header)
+        for line in rows:
+            if last is not header:
+                self.statement(last)
+            last = line
+        if last is header or not last.take("return"):
             raise last.error("the last line is `return …`: the text is not complete")
         outputs, structure = self.outputs(last)
         try:
@@ -173,6 +181,18 @@ class _Reader:
         inputs: list[Node] = line.several(lambda: self.input(line), ")")
         line.end()
         return name, inputs
+
+    def statement(self, line: Line) -> None:
+        """A line between the first and the last."""
+        if line.take("update"):
+            self.update(line)
+        elif line.take("effects"):
+            self.effects.append(self.value(line))
+            while line.take(","):
+                self.effects.append(self.value(line))
+        else:
+            self.node(line)
+        line.end()
 
     def input(self, line: Line) -> Node:
         number, name = self.number(line), line.string()
@@ -354,6 +374,5 @@ class _Reader:
 
     def outputs(self, line: Line) -> tuple[list[Value], Structure]:
         """``%5, %4``, ``[%5, {"a": %4}]``, or ``flat %5, %4`` where the nesting is not said."""
-        leaves: list[Value] = []
-        found = nested(line, lambda: leaves.append(self.value(line)), self.classes)
+        leaves, found = nested(line, lambda: self.value(line), self.classes)
         return leaves, found or ONE_LEAF

@@ -381,3 +381,11 @@ def test_what_has_no_written_form_is_refused_when_printed() -> None:
 def test_avals_are_written_as_they_print() -> None:
     aval = Aval(("n", 3), "float32")
     assert Names().aval(aval) == repr(aval)
+
+
+@pytest.mark.parametrize("name", ["a\u2028b", "a\x85b", "a\u2029", "a\nb", "a\rb", "a\x0cb"])
+def test_names_with_ends_of_lines_in_them(name: str) -> None:
+    """Python takes them for ends of lines; the text does not."""
+    v = LAZY.variable(name, np.ones(2))
+    x = LAZY.input(name, (2,), "float64")
+    again(closed([x], {name: x + v}, name=name))
