@@ -1,8 +1,8 @@
 """Files that were damaged on purpose, each tried in a child process with a limit of memory and of time.
 
 A case is a number: what is done to which file follows from it, so a failure is repeated by its number alone. What an
-attempt may do is return or raise an error of this library that names what is wrong; a crash, an exception of another kind,
-a hang, or one of the library's own that only wraps such an exception, is a fault.
+attempt may do is return, or raise an error of this library that names what is wrong; a crash, a hang, an exception of
+another kind, or one of the library's own that only wraps such an exception, is a fault.
 """
 
 from __future__ import annotations
@@ -93,7 +93,8 @@ def _count(tally: Tally, number: int, done: str, what: str, words: str) -> None:
 def _death(status: int) -> str:
     if os.WIFSIGNALED(status):
         sign = signal.Signals(os.WTERMSIG(status))
-        return f"took more than {SECONDS} seconds" if sign == signal.SIGALRM else f"died of {sign.name}"
+        late = sign in (signal.SIGALRM, signal.SIGPROF)
+        return f"took more than {SECONDS} seconds" if late else f"died of {sign.name}"
     return f"left with {os.waitstatus_to_exitcode(status)}"
 
 
@@ -115,21 +116,28 @@ def _in_child(case: Case, attempt: Attempt, batch: list[int], memory: int) -> tu
 def _run(case: Case, attempt: Attempt, batch: list[int], memory: int, writer: int) -> None:
     try:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.signal(signal.SIGPROF, signal.SIG_DFL)
         with open("/proc/self/statm") as sizes:
             limit = int(sizes.read().split()[0]) * resource.getpagesize() + memory
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         for number in batch:
             done, content = case(number)
-            signal.alarm(SECONDS)
+            _limit(SECONDS)
             row = (number, done, *_ended(attempt, content))
-            signal.alarm(0)
+            _limit(0)
             os.write(writer, json.dumps(row).encode() + b"\n")
     except BaseException:
         traceback.print_exc()
         sys.stderr.flush()
         os._exit(3)
     os._exit(0)
+
+
+def _limit(seconds: int) -> None:
+    """As much time of the processor, which others do not take; and ten times that for what waits instead."""
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    signal.alarm(10 * seconds)
 
 
 def _ended(attempt: Attempt, content: bytes) -> tuple[str, str]:
@@ -150,12 +158,30 @@ NUMBERS = [
     0, 1, -1, 2, 3, 63, 64, 65, 127, 128, 255, 256, 2**15, 2**16, 2**31 - 1, 2**31, -(2**31), 2**32, 2**53, 2**61,
     2**62, 2**63 - 1, 2**63, -(2**63), 2**64, 10**30, -(10**400),
 ]  # fmt: skip
-VALUES: list[Any] = [*NUMBERS, 0.5, -0.0, 1e308, True, False, None, "", "a", "0", "é\0", "x" * 5000, [], {}, [[]], [0], {"a": 1}]
-RAW = [b"NaN", b"Infinity", b"-Infinity", b"1e999", b"[" * 3000, b'{"a":' * 3000, b"[" + b"[]," * 200_000 + b"0]", b"", b"'", b"\xff"]
-SHAPES = ["()", "(1,)", "(0,)", "(-1,)", "(3, -2)", "(2,)", "(4611686018427387904,)", "(0, 9223372036854775808)", "(65536, 65536, 65536, 65536)", "(1.0,)", "(True,)", "3", "None", "(" * 50, "(1, " * 70, "(" + "1, " * 70 + ")", "(" + "9" * 3000 + ",)", "(3L,)", "__import__('os')"]
-DTYPES = ["'<f4'", "'>f4'", "'<f8'", "'|b1'", "'|O'", "'<U3'", "'|V2'", "'<V2'", "'|V8'", "'<M8'", "'<c16'", "'<f16'", "'<f3'", "''", "'i'", "[('a', '<f4')]", "('<f4', (2,))", "None", "'<f4', 'descr': '|O'", "'|S0'", "'<i9999'"]  # fmt: skip
+VALUES: list[Any] = [
+    *NUMBERS, 0.5, -0.0, 1e308, True, False, None, "", "a", "0", "é\0", "x" * 5000, [], {}, [[]], [0], {"a": 1},
+]  # fmt: skip
+RAW = [
+    b"NaN", b"Infinity", b"-Infinity", b"1e999", b"[" * 3000, b'{"a":' * 3000, b"[" + b"[]," * 200_000 + b"0]", b"",
+    b"'", b"\xff",
+]  # fmt: skip
+SHAPES = [
+    "()", "(1,)", "(0,)", "(-1,)", "(3, -2)", "(2,)", "(4611686018427387904,)", "(0, 9223372036854775808)",
+    "(65536, 65536, 65536, 65536)", "(1.0,)", "(True,)", "3", "None", "(" * 50, "(1, " * 70, "(" + "1, " * 70 + ")",
+    "(" + "9" * 3000 + ",)", "(3L,)", "__import__('os')",
+]  # fmt: skip
+DTYPES = [
+    "'<f4'", "'>f4'", "'<f8'", "'|b1'", "'|O'", "'<U3'", "'|V2'", "'<V2'", "'|V8'", "'<M8'", "'<c16'", "'<f16'",
+    "'<f3'", "''", "'i'", "[('a', '<f4')]", "('<f4', (2,))", "None", "'<f4', 'descr': '|O'", "'|S0'", "'<i9999'",
+]  # fmt: skip
 WORDS = re.compile(r'"(?:[^"\\]|\\.)*"|`[^`]*`|%\d+|-?\d+(?:\.\d+)?|\w+|<-|//|[^\s\w]')
-TOKENS = ["%0", "%1", "%7", "%99999", "(", ")", "[", "]", "{", "}", ",", ":", "=", "+", "-", "*", "//", "<-", ".", '"', '"a"', "`", "`b`", "#", "0x", "0xff", "?0", "n", "None", "True", "nan", "inf", "complex", "complex(1, 2)", "constant", "held", "variable", "update", "return", "effects", "flat", "graph", "float32", "int8", "complex64", "bool", "bfloat16", "float128", "object", "on", "sha256:" + "0" * 64, "(" * 200, "-" * 2000, "[" * 3000, "9" * 5000, "1e999", "n*" * 300 + "n", "(n//2)//3", "\0", "\ud800".encode("utf-8", "replace").decode(), "é", "\n", "\r", "\x85", " "]  # fmt: skip
+TOKENS = [
+    "%0", "%1", "%7", "%99999", "(", ")", "[", "]", "{", "}", ",", ":", "=", "+", "-", "*", "//", "<-", ".", '"', '"a"',
+    "`", "`b`", "#", "0x", "0xff", "?0", "n", "None", "True", "nan", "inf", "complex", "complex(1, 2)", "constant",
+    "held", "variable", "update", "return", "effects", "flat", "graph", "float32", "int8", "complex64", "bool",
+    "bfloat16", "float128", "object", "on", "sha256:" + "0" * 64, "(" * 200, "-" * 2000, "[" * 3000, "9" * 5000,
+    "1e999", "n*" * 300 + "n", "(n//2)//3", "\0", "é", "\n", "\r", "\x85", " ",
+]  # fmt: skip
 
 
 def damaged(original: bytes, random: Random) -> tuple[str, bytes]:
@@ -220,7 +246,9 @@ def _shuffled(members: list[tuple[str, bytes]], random: Random) -> str:
             members.append((name, random.choice(members)[1]))
             return f"{name} twice"
         case 2:
-            renamed = random.choice(["", "../x", "/etc/x", name.upper(), name + "/", members[other][0], "constants/x.npy", "a" * 300])
+            renamed = random.choice(
+                ["", "../x", "/etc/x", name.upper(), name + "/", members[other][0], "constants/x.npy", "a" * 300]
+            )
             members[at] = (renamed, content)
             return f"{name} is {renamed[:30]}"
         case 3:
@@ -282,7 +310,9 @@ def _changed_json(content: bytes, random: Random) -> tuple[str, bytes]:
     new = random.choice(VALUES)
     old = at_place(value, where)
     if type(old) is int and random.random() < 0.5:
-        new = random.choice((old + 1, old - 1, -old, old * 2, old + 2**32, old + 2**62, float(old), str(old), [old], old != 0))
+        new = random.choice(
+            (old + 1, old - 1, -old, old * 2, old + 2**32, old + 2**62, float(old), str(old), [old], old != 0)
+        )
     elif isinstance(old, (list, dict, str)) and old and random.random() < 0.5:
         new = _less(old, random)
     raw = random.choice(RAW) if random.random() < 0.1 else json.dumps(new).encode()
@@ -305,7 +335,9 @@ def _keyed(value: Any, where: tuple[Any, ...], random: Random) -> tuple[str, Any
 def _less(old: Any, random: Random) -> Any:
     """The same, shorter, longer or in another order."""
     if isinstance(old, str):
-        return random.choice((old[:-1], old + "x", old * 2, old[::-1], re.sub(r"\d+", lambda _: str(random.choice(NUMBERS)), old)))
+        return random.choice(
+            (old[:-1], old + "x", old * 2, old[::-1], re.sub(r"\d+", lambda _: str(random.choice(NUMBERS)), old))
+        )
     if isinstance(old, dict):
         return random.choice(([*old], [*old.values()], {k.upper(): v for k, v in old.items()}))
     return random.choice((old[:-1], old[1:], old[::-1], old * 2, {str(n): v for n, v in enumerate(old)}))
@@ -350,7 +382,12 @@ def _changed_array(content: bytes, random: Random) -> tuple[str, bytes]:
         case 2:
             header, done = header.replace("False", random.choice(("True", "None", "0", "[]", "{}"))), "order"
         case 3:
-            header, done = random.choice(("", "(" * 1000, "{}", "[]", "None", "{'descr': '<f4'", "\0", '"""', "\\", "1" * 5000, header * 3)), "header"
+            header, done = (
+                random.choice(
+                    ("", "(" * 1000, "{}", "[]", "None", "{'descr': '<f4'", "\0", '"""', "\\", "1" * 5000, header * 3)
+                ),
+                "header",
+            )
         case 4:
             elements, done = random.choice((b"", elements[:-1], elements + b"\0", b"\xff" * len(elements))), "elements"
         case _:
@@ -388,5 +425,3 @@ def changed_text(content: bytes, random: Random) -> tuple[str, bytes]:
 
 
 CHANGES = {".json": _changed_json, ".npy": _changed_array, ".txt": changed_text}
-
-

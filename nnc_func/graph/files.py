@@ -165,7 +165,7 @@ def _lines(origins: Any) -> dict[int, Origin]:
     found = {}
     for number, frames in origins.items():
         if not NUMBER.fullmatch(number) or type(frames) is not list or not all(map(_is_frame, frames)):
-            raise FileFormatError(f"{short(number)}: wanted [[\"file:line\", \"function\"], ...], given {short(frames)}")
+            raise FileFormatError(f'{short(number)}: wanted [["file:line", "function"], ...], given {short(frames)}')
         found[int(number)] = tuple(part for frame in frames for part in frame)
     return found
 

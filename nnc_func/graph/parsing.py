@@ -27,7 +27,7 @@ from nnc_func.op import Op
 from nnc_func.tree import ONE_LEAF, Structure
 
 NODE_COST, WORD_COST = 64, 192
-"""Bytes of memory that a character takes at most, by the shortest lines that make nodes, and in lines of one word each."""
+"""Bytes that a character takes at most: in the shortest lines that make nodes, and in lines of many short words."""
 
 
 def parsed(
@@ -113,10 +113,10 @@ def arguments(line: Line, op: Op, operand: Callable[[], Any]) -> tuple[list[Any]
 
 def placed(line: Line, shape: tuple[Extent, ...], dtype: Any) -> Aval:
     """The aval of that shape and dtype, with its layout and place if they follow: ``{1, 0} on gpu``."""
-    order = line.several(lambda: line.word("number"), "}") if line.take("{") else None
+    order = line.several(lambda: line.whole("number"), "}") if line.take("{") else None
     place = line.name() if line.take("on") else None
     try:
-        return Aval(shape, dtype, None if order is None else tuple(map(int, order)), place)
+        return Aval(shape, dtype, None if order is None else tuple(order), place)
     except ValueError as error:
         raise line.error(str(error)) from None
 
@@ -285,13 +285,13 @@ class _Reader:
     # --- parts ------------------------------------------------------------------------------------------
 
     def number(self, line: Line) -> int:
-        number = int(line.word("value")[1:])
+        number = line.whole("value", "%")
         if number in self.values:
             raise line.error(f"%{number} is defined twice")
         return number
 
     def value(self, line: Line) -> Value:
-        number = int(line.word("value")[1:])
+        number = line.whole("value", "%")
         if number not in self.values:
             raise line.error(f"%{number} is not defined above")
         return self.values[number]
