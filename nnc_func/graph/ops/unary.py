@@ -149,7 +149,7 @@ def square(x: Tensor, /) -> Tensor:
     onnx="Reciprocal",
     samples=Samples(avoid=(0.0,)),
     tolerance=EXACT,
-    laws=(odd, inverse_of("reciprocal"), turns("multiply", "multiply").of("", nearly="fc")),
+    laws=(odd, inverse_of("reciprocal"), turns("multiply", "multiply").of("", nearly="f")),
 )
 def reciprocal(x: Tensor, /) -> Tensor:
     """One over the number; unlike NumPy's, that of an integer is a float64."""
