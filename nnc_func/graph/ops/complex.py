@@ -10,7 +10,7 @@ from typing import Any
 from attrs import evolve
 
 from nnc_func.device.kernels.move import NUMPY, converted, dtype_of
-from nnc_func.facets import dtypes
+from nnc_func.facets import dtypes, lowering
 from nnc_func.facets.derivatives import Custom, Linear
 from nnc_func.facets.kernels import Kernel, reference, ufunc
 from nnc_func.facets.laws import always, idempotent, identity, ignores, involution, odd
@@ -59,6 +59,7 @@ def _imaginary(o: Any, g: Any, x: Any) -> Any:
     onnx=onnx_elementwise.unchanged,
     samples=EVERY,
     tolerance=EXACT,
+    lowering=lowering.of_reals(lambda s, x: x),
 )
 def real(x: Tensor, /) -> Tensor:
     """The real part, in the real dtype of the same precision; a real number is its own."""
@@ -72,6 +73,7 @@ def real(x: Tensor, /) -> Tensor:
     samples=EVERY,
     tolerance=EXACT,
     laws=(always(0).of("iuf"), odd),
+    lowering=lowering.of_reals(lambda s, x: s.number(0, x.dtype)),
 )
 def imag(x: Tensor, /) -> Tensor:
     """The imaginary part, in the real dtype of the same precision; of a real number it is zero."""
@@ -89,6 +91,7 @@ def _conjugated(xp: Any, x: Any) -> Any:
     onnx=onnx_elementwise.unchanged,
     samples=EVERY,
     tolerance=EXACT,
+    lowering=lowering.of_reals(lambda s, x: x),
 )
 def conj(x: Tensor, /) -> Tensor:
     """The number with its imaginary part negated; a real number is its own conjugate."""
