@@ -25,9 +25,12 @@ class Unknowns:
     ----------
     ranks
         Those of leaves and of shapes that are parameters.
+    coupled
+        What of a rule asks of dtypes and of shapes at once.
     """
 
     ranks: Sequence[int]
+    coupled: list[str]
 
     def dtype(self) -> Any:
         """A dtype."""
@@ -101,6 +104,13 @@ def _extents(unknowns: Unknowns, args: Sequence[Any]) -> Any:
     return tuple(unknowns.fresh("s") for _ in range(unknowns.choose(unknowns.ranks)))
 
 
+def _extents_or_rest(unknowns: Unknowns, args: Sequence[Any]) -> Any:
+    """Extents, of which of up to two the last may be -1: whatever is left."""
+    found = _extents(unknowns, args)
+    rest = 1 <= len(found) <= 2 and unknowns.choose([False, True])
+    return (*found[:-1], -1) if rest else found
+
+
 def _wider(unknowns: Unknowns, args: Sequence[Any]) -> Any:
     ranks = [r for r in unknowns.ranks if r >= _rank(args)]
     return tuple(unknowns.fresh("s") for _ in range(unknowns.choose(ranks)))
@@ -152,7 +162,7 @@ DOMAINS: dict[tuple[str, str], Domain] = {
     ("log_softmax", "axis"): _axis,
     ("", "axis"): _axes,
     ("", "keepdims"): _flag,
-    ("reshape", "shape"): _extents,
+    ("reshape", "shape"): _extents_or_rest,
     ("full", "shape"): _extents,
     ("broadcast_to", "shape"): _wider,
     ("tile", "repetitions"): _extents,

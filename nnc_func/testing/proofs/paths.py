@@ -187,7 +187,7 @@ class Whole:
     """A whole number that is not known. It says that it is an ``int``, and refuses what needs its digits."""
 
     __slots__ = ("term",)
-    __class__ = property(lambda self: int)  # type: ignore[assignment]  # isinstance(n, int): as of any extent
+    __class__ = property(lambda self: int)  # type: ignore[assignment] # isinstance(n, int): as of any extent
 
     def __init__(self, term: Any) -> None:
         self.term = term

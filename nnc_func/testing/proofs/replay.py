@@ -25,6 +25,7 @@ class Chosen(Unknowns):
 
     def __init__(self, drawn: Drawn, model: Any) -> None:
         self.ranks, self.model = drawn.ranks, model
+        self.coupled: list[str] = []
         self._choices, self._numbers = iter(drawn.choices), iter(drawn.numbers)
         self._dtypes, self._symbols = iter(drawn.taken), iter(drawn.symbols)
 

@@ -11,6 +11,7 @@ from attrs import frozen
 
 from nnc_func.errors import RuleError
 from nnc_func.facets.dtypes import promote
+from nnc_func.graph.rules.pattern import VARIABLES, Param, parts
 from nnc_func.graph.rules.rule import EXACT, Family, Rule
 from nnc_func.testing.proofs.equality import Failure, Prover
 from nnc_func.testing.proofs.parameters import DISCRETE
@@ -21,8 +22,11 @@ from nnc_func.testing.proofs.tensors import Application, Fill, is_elementwise
 
 PROVED, UNKNOWN, VACUOUS, REFUTED = "proved", "unknown", "vacuous", "refuted"
 RANKS = (0, 1, 2, 3, 4)
-FEW = RANKS[:3]  # for the other dtypes of movement, and where there are more than three leaves
-OF_EACH_KIND = ("float32", "int64", "uint8", "bool", "complex64")
+FEW = RANKS[:3]  # where there are more than three leaves
+SCALARS_AND_VECTORS = RANKS[:2]
+FEW_DTYPES = ("float32", "int64", "bool", "complex64")
+SOME_DTYPES = (*FEW_DTYPES, "uint8", "int8", "float64")
+COUPLED = "it asks of dtypes and shapes at once: {}"
 ELEMENTWISE, MOVEMENT, OTHER = "elementwise", "movement", "other"
 
 
@@ -135,7 +139,8 @@ class Firing:
     scenario: Scenario
     failure: Failure | None
     drawn: Drawn
-    equations: frozenset[Any]
+    equations: frozenset[Any] = frozenset()
+    facts: tuple[Any, ...] = ()
 
     @property
     def dtypes(self) -> tuple[str, ...]:
@@ -143,25 +148,44 @@ class Firing:
         return tuple(self.drawn.taken)
 
 
-def firings(
-    rule: Rule, prover: Prover, ranks: Sequence[int], dtypes: Sequence[str], fixed: Any = None
-) -> Iterator[Firing]:
-    """Each way in which it fires, proved or not."""
-    paths = Paths()
+class Firings:
+    """Each way in which a rule fires, proved or not.
 
-    def run() -> Firing | None:
-        unknowns = Drawn(paths, ranks, dtypes, fixed)
-        try:
-            found = scenario(rule, unknowns)
-        except NoFiring:
-            return None
-        if found.right is None:
-            return Firing(found, Failure(found.unknown), unknowns, frozenset())
-        prover.equations = set()
-        failure = prover.equal(found.left, found.right, paths, rule.numerics == EXACT)
-        return Firing(found, failure, unknowns, frozenset(prover.equations))
+    Attributes
+    ----------
+    coupled
+        What of the rule has asked of dtypes and of shapes at once, whether it fired or not.
+    """
 
-    return (found for found in paths.each(run) if found is not None)
+    def __init__(self, rule: Rule, prover: Prover) -> None:
+        self.rule, self.prover = rule, prover
+        self.coupled: list[str] = []
+
+    def of(self, ranks: Sequence[int], dtypes: Sequence[str], fixed: Any = None) -> Iterator[Firing]:
+        """Those of leaves of these ranks and dtypes; or, if they are `fixed`, of these dtypes one after the other.
+
+        Raises
+        ------
+        Untranslatable
+            The left side cannot be modelled.
+        PathsExhausted
+            There are too many.
+        """
+        paths = Paths()
+
+        def run() -> Firing | None:
+            unknowns = Drawn(paths, ranks, dtypes, fixed, self.coupled)
+            try:
+                found = scenario(self.rule, unknowns)
+            except NoFiring:
+                return None
+            if found.right is None:
+                return Firing(found, Failure(found.unknown), unknowns)
+            self.prover.equations = set()
+            failure = self.prover.equal(found.left, found.right, paths, self.rule.numerics == EXACT)
+            return Firing(found, failure, unknowns, frozenset(self.prover.equations), tuple(paths.facts))
+
+        return (found for found in paths.each(run) if found is not None)
 
 
 # --- elementwise -----------------------------------------------------------------------------------------
@@ -177,11 +201,12 @@ class _Elementwise:
 
     def __init__(self, rule: Rule, prover: Prover, device: Any) -> None:
         self.rule, self.prover, self.device = rule, prover, device
+        self.firings = Firings(rule, prover)
 
     def verdicts(self) -> list[Verdict]:
         start = time.perf_counter()
         try:
-            scalars = [f for f in firings(self.rule, self.prover, (0,), DISCRETE) if is_discrete(f.scenario)]
+            scalars = [f for f in self.firings.of((0,), DISCRETE) if is_discrete(f.scenario.left)]
         except (Untranslatable, PathsExhausted) as error:
             return [self._verdict(d, UNKNOWN, str(error)) for d in DISCRETE]
         cases: dict[str, list[Firing]] = {}
@@ -206,17 +231,15 @@ class _Elementwise:
         one = scalars[0]
         proved = frozenset().union(*(f.equations for f in scalars if f.dtypes == one.dtypes))
         ranks = RANKS if len(one.scenario.leaves) <= 3 else FEW
-        coupled = next((f.scenario.coupled for f in scalars if f.scenario.coupled), "")
         try:
-            for each in firings(self.rule, self.prover, ranks, DISCRETE, one.dtypes):
-                coupled = coupled or each.scenario.coupled
+            for each in self.firings.of(ranks, DISCRETE, one.dtypes):
                 if each.failure is not None:
                     return _failed(self.rule, each, self.prover, self.device)
                 if not each.equations <= proved:
                     return UNKNOWN, "its elements are made otherwise where shapes differ"
         except (Untranslatable, PathsExhausted) as error:
             return UNKNOWN, str(error)
-        return (UNKNOWN, f"it asks of dtypes and shapes at once: {coupled}") if coupled else (PROVED, "")
+        return (UNKNOWN, COUPLED.format(self.firings.coupled[0])) if self.firings.coupled else (PROVED, "")
 
 
 def _case(found: Scenario) -> str:
@@ -224,19 +247,17 @@ def _case(found: Scenario) -> str:
     return str(tensors[0].dtype.name) if tensors else str(found.left.dtype.name)
 
 
-def is_discrete(found: Scenario) -> bool:
-    """Whether all that is computed is integers and booleans."""
-    stack = [found.left, found.right]
-    while stack:
-        each = stack.pop()
-        if each is None:
-            continue
+def is_discrete(tensor: Any) -> bool:
+    """Whether all that is computed for it is integers and booleans."""
+    pending = [tensor]
+    while pending:
+        each = pending.pop()
         if each.dtype.kind not in "biu":
             return False
         if isinstance(each, Application) and each.args:
             if promote(*(x.dtype for x in each.args)).kind not in "biu":
                 return False
-            stack += each.args
+            pending += each.args
     return True
 
 
@@ -244,14 +265,25 @@ def is_discrete(found: Scenario) -> bool:
 
 
 def _together(rule: Rule, prover: Prover, device: Any) -> Verdict:
+    """All shapes for one dtype, then dtypes of every kind, in every combination, for scalars and vectors."""
     start = time.perf_counter()
+    several = sum(isinstance(part, VARIABLES) and not isinstance(part, Param) for part in parts(rule.lhs)) > 2
+    runs = (
+        (FEW if several else RANKS, SOME_DTYPES[:1]),
+        (SCALARS_AND_VECTORS, FEW_DTYPES if several else SOME_DTYPES),
+    )
+    found = Firings(rule, prover)
     count, verdict, reason = 0, VACUOUS, "it does not fire"
     try:
-        runs = [(dtype, RANKS if dtype == OF_EACH_KIND[0] else FEW) for dtype in OF_EACH_KIND]
-        for each in (f for dtype, ranks in runs for f in firings(rule, prover, ranks, (dtype,))):
-            count, verdict, reason = count + 1, PROVED, ""
+        for each in (f for ranks, dtypes in runs for f in found.of(ranks, dtypes)):
+            count += 1
             if each.failure is not None:
                 verdict, reason = _failed(rule, each, prover, device)
+                break
+            if verdict == VACUOUS and prover.ask(*each.facts)[1] is not None:
+                verdict, reason = PROVED, ""
+            if found.coupled:
+                verdict, reason = UNKNOWN, COUPLED.format(found.coupled[0])
                 break
     except (Untranslatable, PathsExhausted) as error:
         verdict, reason = UNKNOWN, str(error)

@@ -31,7 +31,7 @@ from nnc_func.graph.rules.pattern import Tensor as Variable
 from nnc_func.graph.rules.rule import Rule
 from nnc_func.graph.rules.writing import is_number
 from nnc_func.testing.proofs.parameters import Unknowns, parameter
-from nnc_func.testing.proofs.paths import Paths, Untranslatable
+from nnc_func.testing.proofs.paths import Paths, PathsExhausted, Untranslatable
 from nnc_func.testing.proofs.tensors import Fill, Leaf, Symbol, applied
 
 REFUSALS = (ShapeError, DTypeError, OperatorError)  # with these a driver lets a rule not fire
@@ -47,8 +47,11 @@ class Drawn(Unknowns):
         What was chosen; unknown numbers; dtypes; symbols: each in the order in which it was asked for.
     """
 
-    def __init__(self, paths: Paths, ranks: Sequence[int], dtypes: Sequence[str], fixed: Any = None) -> None:
+    def __init__(
+        self, paths: Paths, ranks: Sequence[int], dtypes: Sequence[str], fixed: Any = None, coupled: Any = None
+    ) -> None:
         self.paths, self.ranks, self._dtypes, self._fixed = paths, ranks, dtypes, fixed
+        self.coupled = [] if coupled is None else coupled
         self.choices: list[Any] = []
         self.numbers: list[Any] = []
         self.taken: list[str] = []
@@ -85,8 +88,6 @@ class Scenario:
         Those of the left side, in its order.
     dropped
         Conditions that could not be asked.
-    coupled
-        What asks of dtypes and of shapes at once; empty where each can be proved by itself.
     unknown
         Why there is no right side, where what the rule computes for it cannot be followed.
     """
@@ -95,7 +96,6 @@ class Scenario:
     right: Any
     leaves: tuple[Any, ...]
     dropped: tuple[str, ...] = ()
-    coupled: str = ""
     unknown: str = ""
 
 
@@ -163,6 +163,7 @@ class SeenAval:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, SeenAval):
             return False
+        self._asked.add("aval")
         equal = bool(self._dtype == other._dtype and self._shape == other._shape)
         if not equal:
             self._asked.add("unequal")
@@ -199,9 +200,9 @@ def scenario(rule: Rule, unknowns: Unknowns) -> Scenario:
     except REFUSALS as error:
         raise NoFiring(str(error)) from None
     except Untranslatable as error:
-        return Scenario(left, None, tuple(built.leaves), tuple(dropped), built.coupled, str(error))
+        return Scenario(left, None, tuple(built.leaves), tuple(dropped), str(error))
     dropped += [c.text for c in rule.conditions if c.of_result and not built.asks(c)]
-    return Scenario(left, built.made, tuple(built.leaves), tuple(dropped), built.coupled)
+    return Scenario(left, built.made, tuple(built.leaves), tuple(dropped))
 
 
 class _Built:
@@ -212,7 +213,6 @@ class _Built:
         self.found: dict[int, Any] = {}
         self.leaves: list[Any] = []
         self.made: Any = None
-        self.coupled = ""
         self.asked: set[str] = set()  # by the function of the rule's that is being run
         self.either = bool(rule.numerics)
 
@@ -280,16 +280,25 @@ class _Built:
         self.asked.clear()
         try:
             holds = bool(condition.holds(self))
-        except (Untranslatable, TypeError, AttributeError):
+        except (NoFiring, PathsExhausted):
+            raise
+        except REFUSALS as error:
+            raise NoFiring(str(error)) from None
+        except Exception:  # whatever a rule's function does with what it is not made for
             return False
+        self._note(condition.text, holds)
         if not holds:
             raise NoFiring(condition.text)
-        self._note(condition.text)
         return True
 
-    def _note(self, what: str) -> None:
-        if {"dtype", "shape"} <= self.asked or "unequal" in self.asked:
-            self.coupled = what
+    def _note(self, what: str, holds: bool = True) -> None:
+        """Note what asks of dtypes and of shapes at once: then neither can be proved by itself.
+
+        That both together are equal is as much as that each is; that they differ, or are equal beside something else
+        that is asked, is not.
+        """
+        if len(self.asked - {"unequal"}) > 1 or ("unequal" in self.asked and holds):
+            self.unknowns.coupled.append(what)
 
     def right(self, part: Any, beside: Sequence[Any]) -> Any:
         """A part of the right side; a number takes the dtype that promotion gives it beside the other operands."""
@@ -316,7 +325,9 @@ class _Built:
         self.asked.clear()
         try:
             found = part.function(*(self._value(v) for v in part.of))
-        except (TypeError, AttributeError) as error:
+        except (Untranslatable, PathsExhausted, *REFUSALS):
+            raise
+        except Exception as error:  # whatever a rule's function does with what it is not made for
             raise Untranslatable(f"{part}: {error}") from None
         self._note(str(part))
         return found
@@ -329,7 +340,7 @@ class _Built:
 
 def _holds(value: Any, dtype: Any, either: bool) -> bool:
     """Whether a constant of that dtype may be that number, as a rule matches it."""
-    if isinstance(value, complex):
+    if isinstance(value, complex) or dtype.kind == "c":
         return False
     with np.errstate(all="ignore"):
         held = np.asarray(value).astype(dtype).item()
