@@ -391,3 +391,10 @@ def third_of_few_digits(x):
     """A third is written with few digits, so that narrow numbers are about what they were."""
     third = x / 3.0
     return rewrite(third).to(x * 0.333333).when(that(_is_narrowly_stored, x), same_aval(x, third)).up_to(ROUNDING)
+
+
+@rule
+def reciprocal_of_few_digits(x):
+    """A reciprocal is written with few digits, and is as near as narrow numbers tell."""
+    quotient = x / 1.001
+    return rewrite(quotient).to(x * 0.999001).when(that(_is_narrowly_stored, x), same_aval(x, quotient)).up_to(ROUNDING)

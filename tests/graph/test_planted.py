@@ -83,7 +83,7 @@ def shows_a_difference(report: Report) -> None:
 
 
 def test_what_tolerance_hides_is_seen_without_rounding(lazy: Any) -> None:
-    assert "differs without rounding" in examined(planted.third_of_few_digits, lazy).counterexample
+    assert "differs without rounding" in examined(planted.reciprocal_of_few_digits, lazy).counterexample
 
 
 def test_what_is_seen_at_a_point_modulo_a_prime_is_shown_with_numbers(lazy: Any) -> None:
