@@ -393,8 +393,13 @@ def third_of_few_digits(x):
     return rewrite(third).to(x * 0.333333).when(that(_is_narrowly_stored, x), same_aval(x, third)).up_to(ROUNDING)
 
 
+def _is_long(x: Any) -> bool:
+    return isinstance(x.size, int) and x.size > 3
+
+
 @rule
-def reciprocal_of_few_digits(x):
-    """A reciprocal is written with few digits, and is as near as narrow numbers tell."""
-    quotient = x / 1.001
-    return rewrite(quotient).to(x * 0.999001).when(that(_is_narrowly_stored, x), same_aval(x, quotient)).up_to(ROUNDING)
+def third_of_a_sum(x):
+    """A third of a sum is written with few digits, and is as near as sums in another order are."""
+    third = total(x) / 3.0
+    rounded = rewrite(third).to(total(x) * 0.333333).up_to(REASSOCIATION)
+    return rounded.when(that(_is_narrowly_stored, x), that(_is_long, x), same_dtype(x, third))
