@@ -394,7 +394,7 @@ def third_of_few_digits(x):
 
 
 def _is_long(x: Any) -> bool:
-    return isinstance(x.size, int) and x.size > 3
+    return isinstance(x.aval.size, int) and x.aval.size > 3
 
 
 @rule
