@@ -10,8 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from nnc_func.archives.archive import ABOUT, Archive, written
+from nnc_func.archives.npy import array_bytes
+from nnc_func.archives.plain import json_bytes
 from nnc_func.errors import FileFormatError, GraphError
-from nnc_func.graph.archives import ABOUT, Archive, array_bytes, json_bytes, reading, written
 from nnc_func.graph.origin import Origin, lines
 from nnc_func.graph.parsing import parsed
 from nnc_func.graph.text import large_constants, numbered, printed
@@ -82,7 +84,7 @@ def load_graph(path: Any, stack: Any, classes: Iterable[type] = ()) -> Any:
     GraphError
         It is no such file, it is damaged or cut short, a newer version wrote it, or it does not fit the stack.
     """
-    with reading(path, "graph") as archive:
+    with Archive.open(path, "graph") as archive:
         about = archive.about(VERSION)
         constants = {f"sha256:{Path(n).stem}": archive.array(n) for n in archive.names("constants")}
         variables = {name: archive.array(f"variables/{at}.npy") for at, name in enumerate(about["variables"])}

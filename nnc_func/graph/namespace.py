@@ -793,7 +793,7 @@ class Ops(Generic[T]):
         return self._bind(_TRANSFER, x, place=place)
 
     def after(self, x: T | Scalar, event: T | Scalar, /) -> T:
-        """The same tensor, which is there once `event`, any tensor, is: what is computed of it is not computed before.
+        """The same tensor, which is there once `event`, any tensor of that place, is: what is made of it comes later.
 
         No rule looks through it, so that ``f(after(x, event))`` is another application than ``f(x)``: so values are
         computed again. XLA calls it an optimization barrier. A plan has no trace of it but the order of instructions.

@@ -354,6 +354,5 @@ class _Reader:
 
     def outputs(self, line: Line) -> tuple[list[Value], Structure]:
         """``%5, %4``, ``[%5, {"a": %4}]``, or ``flat %5, %4`` where the nesting is not said."""
-        leaves: list[Value] = []
-        found = nested(line, lambda: leaves.append(self.value(line)), self.classes)
+        leaves, found = nested(line, lambda: self.value(line), self.classes)
         return leaves, found or ONE_LEAF

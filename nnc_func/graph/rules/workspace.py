@@ -210,6 +210,8 @@ class Workspace:
                 continue
             elif self._places[node.place] is node:
                 self._places[node.place] = None
+                if self.marks[node.place]:
+                    self.pending.add(node)  # the sweep would have met it there
             self._move(node, here)
         return fresh
 
