@@ -141,14 +141,19 @@ class Trial:
             return Outcome()  # not a legal graph after all
         numerics, fast = rule.numerics, rule.fast_math
         why = both.difference(numerics, fast)
-        if not why and numerics > SIGNED_ZERO:
-            why = without_rounding(old, new, feeds)
         if why:
             return Outcome(new, why)
         moves = fast and bool(both.difference(numerics))
         stricter = SIGNED_ZERO if numerics > SIGNED_ZERO else EXACT  # how far it rounds tells not why
         level = numerics if numerics and both.difference(stricter, fast) else stricter
         return Outcome(new, "", level, moves)
+
+    def exactly(self, rule: Any, instance: Instance, outcome: Outcome) -> Outcome:
+        """What came of it, computed without rounding where the rule says that it rounds."""
+        old, new = outcome.old or instance.root, outcome.new
+        if new is None or outcome.why or rule.numerics <= SIGNED_ZERO or new.aval != old.aval:
+            return outcome
+        return evolve(outcome, why=without_rounding(old, new, instance.feeds))
 
     def seen(self, rule: Any, instance: Instance, outcome: Outcome) -> tuple[Instance, Outcome]:
         """What differs at a point that is none of the floating numbers, at such that differ, if they are found."""

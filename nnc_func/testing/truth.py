@@ -31,6 +31,7 @@ LONG_DOUBLE_IS_WIDER = bool(np.finfo(np.longdouble).eps < np.finfo(np.float64).e
 FACTOR = 4  # of what the first form is from the truth, and of one unit in the last place of the result
 PROMOTING = (dtypes.floating, real_floating)  # of integers they make floating numbers
 IN_PARTS = frozenset(("matmul_blockwise", "conv2d_blockwise"))  # they do more than adding
+MEANT = frozenset(("cast", "round", "floor", "ceil", "trunc"))  # what they lose is what they are for
 IN_BITS = frozenset(("bit_cast", "nextafter", "signbit"))  # they mean the format, not the number
 SUMS = ADD_UP & CATALOGUE.keys() - IN_PARTS | {"add", "subtract", "negative", "multiply", "square", "fma"}
 """Operators that add terms, each of which is a product of operands."""
@@ -115,6 +116,8 @@ def _widens(node: Node) -> bool:
 def allowed(old: Any, true: Any, spread_: Any = 0.0) -> Any:
     """How far an element may be from the truth: four times as far as it was, and four units in its last place.
 
+    Where it was nearer by luck than its operators' rounding is sure to bring it, that counts (`spread`).
+
     Examples
     --------
     >>> allowed(np.float32([1.0]), np.float64([1.0])) == 4 * np.finfo("float32").eps
@@ -123,7 +126,7 @@ def allowed(old: Any, true: Any, spread_: Any = 0.0) -> Any:
     wide = np.result_type(true.dtype, np.float64)
     with np.errstate(all="ignore"):
         was = np.abs(old.astype(true.dtype) - true)
-        return FACTOR * (was + ulps(np.abs(true).astype(np.float64), old.dtype) + spread_).astype(wide)
+        return FACTOR * (np.maximum(was, spread_) + ulps(np.abs(true).astype(np.float64), old.dtype)).astype(wide)
 
 
 def ulps(magnitude: Any, dtype: Any) -> Any:
@@ -140,7 +143,9 @@ def ulps(magnitude: Any, dtype: Any) -> Any:
 
 
 def spread(root: Value, way: Mapping[Node, Any], device: Any, numerics: Numerics, dims: Any = None) -> Any:
-    """The number of terms, times the sum of their magnitudes, times the format's precision: of each element.
+    """How far rounding may bring each element: half a unit of each result on the way, carried through the others.
+
+    Of a sum it is the number of terms, times the sum of their magnitudes, times the precision of the format.
 
     Parameters
     ----------
@@ -161,11 +166,8 @@ def spread(root: Value, way: Mapping[Node, Any], device: Any, numerics: Numerics
     """
     errors: dict[Node, Any] = {}
     sizes: dict[Node, Any] = {}
-    order = topological([root])
     free = SUMS if numerics == REASSOCIATION else ADD_UP
-    if not any(n.op.name in free for n in order):
-        return 0.0
-    for node in order:
+    for node in topological([root]):
         if not node.args:
             sizes[node] = _each(_magnitude, way[node])
             errors[node] = _nothing(way[node])
@@ -235,18 +237,26 @@ def _of_other(node: Node, errors: Any, sizes: Any, way: Any, device: Any, dims: 
     if node.op.dtype is dtypes.first or node.op.name in MOVES:
         return tuple(_carried(node, found, way, device, dims) for found in (errors, sizes))
     was = way[node]
+    own = _nothing(was) if node.op.name in MEANT else _each(_rounded, was)
     if not any(_one(a, errors).any() for a in node.args):
-        return _nothing(was), _each(_magnitude, was)
+        return own, _each(_magnitude, was)
     moved = [_beside(node, errors, way, device, dims, sign) for sign in (1, -1)]
     if node.op.several:
         error: Any = tuple(_farthest(w, [m[i] for m in moved]) for i, w in enumerate(was))
     else:
         error = _farthest(was, moved)
-    return error, _each(_magnitude, was)
+    return _each(np.add, own, error), _each(_magnitude, was)
 
 
-def _each(function: Any, found: Any) -> Any:
-    return tuple(map(function, found)) if isinstance(found, tuple) else function(found)
+def _rounded(was: Any) -> Any:
+    """Half a unit in the last place."""
+    if kind_of(was.dtype) not in "fc":
+        return np.zeros(was.shape)
+    return ulps(_magnitude(was), was.dtype) / 2
+
+
+def _each(function: Any, *found: Any) -> Any:
+    return tuple(map(function, *found)) if isinstance(found[0], tuple) else function(*found)
 
 
 def _carried(node: Node, found: Any, way: Any, device: Any, dims: Any) -> Any:
