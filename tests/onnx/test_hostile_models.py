@@ -26,7 +26,8 @@ PARTS = {
         r = Range(q, b, d) v = Constant<value_floats = [0.0, 1.0]>() h = OneHot(r, b, v) y = ReduceSum(h)""",
     "images": """w = Constant<value = float[1, 1, 2, 2] {1.0, 2.0, 3.0, 4.0}>() i = Unsqueeze(x, two)
         j = Conv<pads = [1, 1, 1, 1], strides = [1, 2], dilations = [1, 1]>(i, w) s = Constant<value_ints = [6, 8]>()
-        r = Resize<mode = "linear">(j, , , g) m = MaxPool<kernel_shape = [2, 2]>(r) y = DepthToSpace<blocksize = 1>(m)""",
+        r = Resize<mode = "linear">(j, , , g) m = MaxPool<kernel_shape = [2, 2]>(r)
+        y = DepthToSpace<blocksize = 1>(m)""",
     "loops": """n = Constant<value_int = 3>() yes = Constant<value = bool {1}>() l, o = Loop (n, yes, x) <body = b
         (int64 i, bool c, float[2, 3] v) => (bool d, float[2, 3] u, float[2, 3] f)
         { d = Identity(c) u = Tanh(v) f = Neg(v) }> y = Concat<axis = 0>(l, l)""",
@@ -37,8 +38,8 @@ PARTS = {
         y = Transpose<perm = [1, 0]>(x)""",
 }
 NUMBERED = {
-    "pads": [0, 1, 1, 0], "two": [0, 1], "g": [1, 1, 6, 8], "wide": [1, 6, 3], "deep": [1, 6, 2], "front": [0], "k": [1],
-    "starts": [0, 0], "ends": [2, 2], "parts": [1, 2], "flat": [3, -1],
+    "pads": [0, 1, 1, 0], "two": [0, 1], "g": [1, 1, 6, 8], "wide": [1, 6, 3], "deep": [1, 6, 2], "front": [0],
+    "k": [1], "starts": [0, 0], "ends": [2, 2], "parts": [1, 2], "flat": [3, -1],
 }  # fmt: skip
 
 
