@@ -139,8 +139,17 @@ def step_dtypes(steps: Steps, given: tuple[Any, ...]) -> tuple[Any, ...]:
     """Dtypes of the arguments and of all steps."""
     found = list(given)
     for op, at, items in map(parsed, steps):
+        _check_step(op, at, len(found))
         found.append(op.dtype(*(found[i] for i in at), **dict(items)))
     return tuple(found)
+
+
+def _check_step(op: Op, at: tuple[Any, ...], count: int) -> None:
+    """Refuse a step that is no elementwise operator or reduction of values that are there before it."""
+    if not op.pure or op.several or op.view is not None or (op.shape not in ELEMENTWISE and not is_reduction(op)):
+        raise OperatorError(f"a step {op.name!r} is neither elementwise nor a reduction")
+    if not all(type(i) is int and 0 <= i < count for i in at):
+        raise OperatorError(f"a step {op.name!r} reads {at}: positions are from 0 to {count - 1} there")
 
 
 def step_shapes(steps: Steps, given: tuple[Any, ...]) -> tuple[Any, ...]:
