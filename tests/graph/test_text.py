@@ -394,8 +394,12 @@ def test_names_with_ends_of_lines_in_them(name: str) -> None:
 @pytest.mark.parametrize(
     ("shape", "words"),
     [
-        ("*".join(["(" + "+".join(f"n{i}" for i in range(12)) + ")"] * 12), "an extent of more than 512 terms"),
-        ("//".join(["n"] * 1000), "an extent of more than 512 terms or operators"),
+        (
+            "*".join(["(" + "+".join(f"n{i}" for i in range(12)) + ")"] * 12),
+            "a product of extents would have more than 1024 terms or 64 factors",
+        ),
+        ("//".join(["n"] * 1000), "an extent of more than 512 operators"),
+        ("*".join(["n"] * 100), "a product of extents would have more than 1024 terms or 64 factors"),
         ("9" * 5000, "wanted a whole number below 2"),
         ("*".join(["9" * 19] * 5), "is no extent"),
         ("4611686018427387904", "4611686018427387904 is no extent"),
