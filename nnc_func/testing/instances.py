@@ -232,7 +232,7 @@ class Making:
             if isinstance(arg, (Full, Scalar)):
                 made[i] = self.part(arg, wanted, tuple(v.dtype for v in made.values()))
             elif isinstance(arg, Apply) or arg in self.made:
-                made[i] = self.part(arg, wanted)
+                made[i] = self.part(arg, self.shrunk(wanted) if made and wanted is not None else wanted)
                 wanted = self._joined(wanted, made[i].shape)
             else:
                 own = self.based() if wanted is None else wanted
@@ -305,7 +305,7 @@ class Making:
 
     def shrunk(self, shape: Shape) -> Shape:
         """The shape, or one that broadcasts to it."""
-        if not self.relation.broadcasts or not self.chance(3):
+        if not self.chance(3 if self.relation.broadcasts else 10):
             return shape
         kept = shape[self.choose(len(shape) + 1) :]
         return tuple(1 if self.chance(3) else n for n in kept)

@@ -94,6 +94,17 @@ class Trial:
         new = found.attempt(root, users)
         return None if new is root else new
 
+    def held(self, rule: AnyRule, root: Node) -> int:
+        """How many conditions hold of a graph on which a rule does not fire, before one does not; -1 of others."""
+        found = self._compiled.get(rule)
+        if not isinstance(rule, Rule) or found is None:
+            return -1
+        try:
+            _, failed = found.explained(root, lambda value: 1)
+        except Exception:
+            return -1
+        return -1 if failed is None else next(i for i, c in enumerate(rule.conditions) if c is failed)
+
     def fires(self, rule: AnyRule, root: Node) -> bool:
         """Whether the rule makes something of the root; it does not where that cannot be built."""
         try:
