@@ -18,7 +18,7 @@ LEAF, UNMADE = -1, -2  # where a slot is made, if not by an instruction
 
 def replayed(replay: Any) -> None:
     """All instructions, one after the other; raises PlanError at the first that is refused."""
-    until = replay.until
+    until, home, buffers = replay.until, replay.home, replay.plan.buffers
     written = _writer(replay)
     for t, i in enumerate(replay.plan.instructions):
         if i.view:
@@ -29,8 +29,20 @@ def replayed(replay: Any) -> None:
             if t >= until[slot]:
                 replay.reads(t, i)
                 break
-        if i.scratch or len(results) != 1 or i.op.several or not written(t, i, operands, results[0]):
+        used = [home[slot] for slot in (*results, *operands)] if i.scratch else []
+        if (
+            len(results) != 1
+            or i.op.several
+            or any(home[slot] in used[:1] for slot in i.scratch)
+            or not written(t, i, operands, results[0])
+        ):
             replay.kernel(t, i)
+            continue
+        for slot in i.scratch:
+            number = home[slot]
+            if number in used or buffers[number].kind != ARENA or not written(t, i, (), slot):
+                replay.scratch(t, slot, used)
+            used.append(number)
 
 
 def _writer(replay: Any) -> Any:

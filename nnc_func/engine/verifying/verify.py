@@ -62,7 +62,7 @@ def verify(plan: Plan) -> None:
     (ends if plan.retained is None else outlives)(replay)
     loans(replay)
     donations(replay)
-    check_arena(plan)
+    check_arena(plan, replay.work.spend)
     check_applications(plan)
     check_bounds(plan)
     check_commit(plan)
