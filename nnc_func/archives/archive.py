@@ -26,6 +26,7 @@ from nnc_func.archives.zip_members import DEFLATED, STORED, Member, chunks, memb
 from nnc_func.errors import FileFormatError, GraphError, NncError
 
 ABOUT = "about.json"
+FORMATS = "nnc_func "  # how the names of all formats begin
 WHEN = (1980, 1, 1, 0, 0, 0)  # the oldest date that the format has: files do not depend on when they were written
 DAMAGE = (LookupError, TypeError, AttributeError, ValueError, RuntimeError, MemoryError, ArithmeticError)
 MAX_BYTES = 1 << 32
@@ -72,6 +73,32 @@ def _packing(name: str, content: bytes) -> int:
 
 
 # --- read -------------------------------------------------------------------------------------------------
+
+
+def format_of(path: Any) -> str | None:
+    """What an archive of this library has: ``"graph"``, ``"program"`` …; None of a file that is no archive.
+
+    Raises
+    ------
+    FileFormatError
+        It is a zip archive of something else, or damaged.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     written(f"{folder}/some", [(ABOUT, b'{"format": "nnc_func graph", "version": 1}')])
+    ...     format_of(f"{folder}/some")
+    'graph'
+    """
+    if not zipfile.is_zipfile(path):
+        return None
+    with Archive.open(path, "archive of this library") as archive:
+        about = archive.json(ABOUT)
+        found = about.get("format") if isinstance(about, dict) else None
+        if not isinstance(found, str) or not found.startswith(FORMATS):
+            raise FileFormatError(f"{path} is a zip archive, and {ABOUT} in it names no format of this library")
+    return found.removeprefix(FORMATS)
 
 
 class Archive:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import reprlib
 from typing import Any
 
 import numpy as np
@@ -76,6 +77,17 @@ def json_value(content: bytes) -> Any:
         raise
     except (ValueError, RecursionError) as error:
         raise FileFormatError(f"it is no JSON: {error}") from None
+
+
+def short(value: Any) -> str:
+    """A value for a message: of any depth, in some sixty characters.
+
+    Examples
+    --------
+    >>> short(["a" * 100, [[[[]]]]])
+    "['aaaaaaaaaaaa...aaaaaaaaaaaaa', [[[[]]]]]"
+    """
+    return reprlib.repr(value)[:80]
 
 
 def _outside_strings(content: bytes) -> bytes:

@@ -17,6 +17,7 @@ from nnc_func.facets.dtypes import kind_of
 from nnc_func.graph.exporting.metadata import embedded, restored
 from nnc_func.graph.tensor import Tensor
 from nnc_func.nn.graphs import closed
+from nnc_func.onnx.allowance import MAX_BYTES
 from nnc_func.onnx.declarations import (
     check_agrees,
     check_declarations,
@@ -25,11 +26,12 @@ from nnc_func.onnx.declarations import (
     declaration_of,
     host,
     shown,
+    warn_once,
 )
 from nnc_func.onnx.reading import Source, read
 from nnc_func.onnx.scopes import Frame, Scope, Unresolved
 from nnc_func.onnx.tracing import Trace
-from nnc_func.onnx.types import array_of, dtype_of
+from nnc_func.onnx.types import dtype_of
 from nnc_func.tree import flatten
 
 HOPELESS = (OnnxError, AttributeError, NameError)
@@ -82,6 +84,7 @@ class OnnxModel:
         self._at_once = False
         self._why: OnnxError | None = None
         self._program: Any = None
+        self._warnings: set[str] = set()
         self.original = restored(source.proto, stack, content=partial(_content, source))
         self._begin()
 
@@ -187,7 +190,8 @@ class OnnxModel:
         """Trace what the model says of its inputs; a failure waits for a call where that may tell more."""
         own = None if self.variables else self.original
         if own is not None and not own.updates:  # a call gives outputs, and changes no variable
-            self._program = self.stack.engine.compile(evolve(own, structure=flatten(list(own.outputs))[1]))
+            outputs = tuple(own.outputs[at] for at in own.structure.positions)  # as the model has them
+            self._program = self.stack.engine.compile(evolve(own, outputs=outputs, structure=flatten(outputs)[1]))
             return
         try:
             self._program = self._compiled({})
@@ -281,11 +285,11 @@ class OnnxModel:
         return inputs, list(self._traced(values))
 
     def _traced(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
-        trace = Trace(self.stack, self._source, self.variables)
+        trace = Trace(self.stack, self._source, self.variables, values.values())
         found = trace.graph(self._source.proto.graph, Scope(dict(values)), Frame(self._source.opsets, {}))
         tensors = [trace.tensor(f) for f in found]
         for declared, tensor in zip(self.outputs, tensors, strict=True):
-            check_agrees(declared, tensor)
+            warn_once(check_agrees(declared, tensor), self._warnings)
         return tuple(tensors)
 
     # --- arguments --------------------------------------------------------------------------------------
@@ -309,15 +313,17 @@ class OnnxModel:
 
     def _made(self) -> dict[str, Any]:
         """The floating initialisers of rank 1 and more, as variables."""
-        found = {}
+        found, trace = {}, Trace(self.stack, self._source)
         for tensor in self._source.proto.graph.initializer:
-            array = array_of(tensor, self._source.external)
+            array = trace.array(tensor)
             if kind_of(array.dtype) in "fc" and array.ndim:
                 found[tensor.name] = self.stack.variable(tensor.name, array)
         return found
 
 
-def from_onnx(model: Any, stack: Any = None, *, variables: bool = False, directory: Any = None) -> OnnxModel:
+def from_onnx(
+    model: Any, stack: Any = None, *, variables: bool = False, directory: Any = None, max_bytes: int = MAX_BYTES
+) -> OnnxModel:
     """An ONNX model as a function on a stack.
 
     Parameters
@@ -330,7 +336,11 @@ def from_onnx(model: Any, stack: Any = None, *, variables: bool = False, directo
         Whether initialisers of floating numbers are variables (`OnnxModel.variables`), to be trained or exchanged; else
         they are constants.
     directory
-        Where the model's external data are; of a path the file's.
+        Where the model's external data are; of a path the file's. Links in there lead to no other directory, but to
+        that of the file itself where it is a link too.
+    max_bytes
+        A model is not trusted: what it asks for is counted before it is computed. Reading it makes tensors of at most
+        so many bytes, and eight times those of its own tensors; and no result of a node is larger by itself.
 
     Returns
     -------
@@ -340,6 +350,11 @@ def from_onnx(model: Any, stack: Any = None, *, variables: bool = False, directo
     ------
     OnnxError
         The model cannot be read, is not well formed, or has nodes that are not supported: it names all of them.
+
+    Warns
+    -----
+    OnnxWarning
+        The model declares another shape of an output than the one that its nodes compute.
 
     Examples
     --------
@@ -355,7 +370,7 @@ def from_onnx(model: Any, stack: Any = None, *, variables: bool = False, directo
         stack = lazy()
     if not (hasattr(stack, "compile") and hasattr(stack, "engine")):
         raise OnnxError(f"a model is read into a stack, such as nnc_func.lazy(), given {type(stack).__name__}")
-    return OnnxModel(read(model, directory), stack, variables)
+    return OnnxModel(read(model, directory, max_bytes), stack, variables)
 
 
 def _content(source: Source, tensor: Any) -> bytes:

@@ -21,6 +21,7 @@ SIMPLE = (1e-3, 1e3)  # constants: smaller and larger ones vanish beside each ot
 DIFFERS = "it differs without rounding"
 STANDING = (3.5, -1.5, 0.25)  # numbers in the place of others
 WIDE = 4  # bytes of a dtype, from which on a rounded product shows what it stands for
+MOST_DENOMINATOR = 1000  # of numbers of which a rule makes others
 MOST = 4096  # elements of a value on the way: the numbers are Python's
 
 
@@ -49,7 +50,10 @@ def without_rounding(old: Value, new: Value, feeds: Mapping[Node, Any]) -> str:
     if not all(_is_simple(n.data) for n in order if n.op is CONSTANT):
         return ""  # what is made of such a constant is rounded while rewriting
     given = {n for n in topological([old]) if n.op is CONSTANT}
-    if not all(_is_told(n.data) for n in order if n.op is CONSTANT and n not in given):
+    made = [n for n in order if n.op is CONSTANT and n not in given]
+    if made and not all(_is_told(n.data, MOST_DENOMINATOR) for n in given):
+        return ""  # what is made of such numbers, rounded, is near to many fractions
+    if not all(_is_told(n.data) for n in made):
         return ""  # of 0.7 - 0.6, rounded, nobody sees that it stands for a tenth
     for device, where in ((RESIDUES, "modulo a prime, at a random point"), (RATIONALS, "as rationals")):
         found = _computed(device, old, new, feeds, given)
@@ -83,13 +87,13 @@ def _is_simple(constant: Any) -> bool:
     return kind_of(constant.dtype) != "f" or bool(np.all(_are_simple(constant)))
 
 
-def _is_told(constant: Any) -> bool:
-    """Whether each number of a constant that a rule has made is near to a simple fraction."""
+def _is_told(constant: Any, most: int = DENOMINATORS[-1]) -> bool:
+    """Whether each number of a constant is near to a simple fraction."""
     if kind_of(constant.dtype) != "f":
         return True
     if constant.dtype.itemsize < WIDE:
         return False  # so many fractions round to it
-    return all(fraction_near(n, constant.dtype).denominator <= DENOMINATORS[-1] for n in constant.ravel().tolist())
+    return all(fraction_near(n, constant.dtype).denominator <= most for n in constant.ravel().tolist())
 
 
 def _are_simple(array: Any) -> Any:

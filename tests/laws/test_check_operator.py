@@ -133,6 +133,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.draws
 def test_what_is_right_passes() -> None:
     check_operator(declared(), examples=4)
 

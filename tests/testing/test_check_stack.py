@@ -37,6 +37,7 @@ def _quickly(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- what is right ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.draws
 @pytest.mark.parametrize("stack", [EAGER, LAZY, EAGER.swap(device=LAZY)], ids=["eager", "lazy", "eager over lazy"])
 def test_stacks_of_the_library_hold(stack: Any) -> None:
     found = check_stack(small(stack))

@@ -135,10 +135,9 @@ class _Writing:
     def draft(self) -> Draft:
         """All that is written, with the outputs."""
         fresh = self.builder.fresh
-        outputs = [
-            (self.value(v), fresh(name))
-            for v, name in zip(self.graph.outputs, output_names(self.graph.structure), strict=True)
-        ]
+        structure = self.graph.structure
+        names = output_names(structure)
+        outputs = [(self.value(self.graph.outputs[at]), fresh(names[at])) for at in structure.positions]
         outputs += [(self.value(u), fresh(f"{v.data.name}{NEXT}")) for v, u in self.graph.updates]
         return Draft(self.builder, self.inputs, outputs, self.graph.name, self.arrays)
 
@@ -159,15 +158,17 @@ def output_names(structure: Structure) -> list[str]:
     >>> output_names(flatten({"loss": 0, "scores": (1, 2)})[1]), output_names(flatten(0)[1])
     (['loss', 'scores.0', 'scores.1'], ['output'])
     """
-    return [_dotted(path) for path in _paths(structure, ())]
+    found: list[str] = []
+    waiting: list[tuple[Structure, tuple[str, ...]]] = [(structure, ())]
+    while waiting:
+        each, path = waiting.pop()
+        if each.kind == LEAF:
+            found.append(_dotted(path))
+            continue
+        keys = each.keys or tuple(range(len(each.children)))
+        waiting += [(child, (*path, str(key))) for key, child in zip(keys, each.children, strict=True)][::-1]
+    return found
 
 
 def _dotted(path: tuple[str, ...]) -> str:
     return ".".join(path if path and not path[0].isdecimal() else ("output", *path))
-
-
-def _paths(structure: Structure, path: tuple[str, ...]) -> list[tuple[str, ...]]:
-    if structure.kind == LEAF:
-        return [path]
-    keys = structure.keys or tuple(range(len(structure.children)))
-    return [p for key, child in zip(keys, structure.children, strict=True) for p in _paths(child, (*path, str(key)))]

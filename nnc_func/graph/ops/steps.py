@@ -49,9 +49,18 @@ def step_operator(name: str) -> Op:
 
 @lru_cache(4096)
 def parsed(step: Step) -> tuple[Op, tuple[int, ...], Items]:
-    """The operator of a step, the positions of its operands, its parameters."""
+    """The operator of a step, the positions of its operands, its parameters.
+
+    Raises
+    ------
+    OperatorError
+        There is no such operator, it is neither elementwise nor a reduction, or it takes other operands or parameters.
+    """
     op = step_operator(step[0])
     at = tuple(each for each in step[1:] if not isinstance(each, tuple))
+    if not op.pure or op.several or (op.shape not in ELEMENTWISE and not is_reduction(op)):
+        raise OperatorError(f"{op.name} is no step: steps are elementwise operators and reductions, of one result")
+    op.check_arity(len(at))
     return op, at, op.canonical(dict(each for each in step[1:] if isinstance(each, tuple)))
 
 
@@ -139,25 +148,25 @@ def step_dtypes(steps: Steps, given: tuple[Any, ...]) -> tuple[Any, ...]:
     """Dtypes of the arguments and of all steps."""
     found = list(given)
     for op, at, items in map(parsed, steps):
-        _check_step(op, at, len(found))
-        found.append(op.dtype(*(found[i] for i in at), **dict(items)))
+        found.append(op.dtype(*_operands(op, at, found), **dict(items)))
     return tuple(found)
-
-
-def _check_step(op: Op, at: tuple[Any, ...], count: int) -> None:
-    """Refuse a step that is no elementwise operator or reduction of values that are there before it."""
-    if not op.pure or op.several or op.view is not None or (op.shape not in ELEMENTWISE and not is_reduction(op)):
-        raise OperatorError(f"a step {op.name!r} is neither elementwise nor a reduction")
-    if not all(type(i) is int and 0 <= i < count for i in at):
-        raise OperatorError(f"a step {op.name!r} reads {at}: positions are from 0 to {count - 1} there")
 
 
 def step_shapes(steps: Steps, given: tuple[Any, ...]) -> tuple[Any, ...]:
     """Shapes of the arguments and of all steps."""
     found = list(given)
     for op, at, items in map(parsed, steps):
-        found.append(op.shape(*(found[i] for i in at), **dict(items)))
+        found.append(op.shape(*_operands(op, at, found), **dict(items)))
     return tuple(found)
+
+
+def _operands(op: Op, at: tuple[Any, ...], found: list[Any]) -> list[Any]:
+    """What a step reads: only an elementwise operator or a reduction is one, and it reads what is there before it."""
+    if not op.pure or op.several or op.view is not None or (op.shape not in ELEMENTWISE and not is_reduction(op)):
+        raise OperatorError(f"a step {op.name!r} is neither elementwise nor a reduction")
+    if not all(type(i) is int and 0 <= i < len(found) for i in at):
+        raise OperatorError(f"a step {op.name!r} reads values {at}, and those before it are 0 to {len(found) - 1}")
+    return [found[i] for i in at]
 
 
 def step_flops(steps: Steps, args: tuple[Any, ...]) -> Any:

@@ -66,7 +66,11 @@ def dft(o: Any, x: Any, dft_length: Any = None, axis: Any = None, *, inverse: in
 def stft(
     o: Any, signal: Any, frame_step: Any, window: Any = None, frame_length: Any = None, *, onesided: int = 1
 ) -> Any:
-    """Fourier transforms of windows of a signal (batch, time, parts)."""
+    """Fourier transforms of windows of a signal (batch, time, parts); one of rank 2 is real, and has no last axis."""
+    if len(signal.shape) == 2:
+        signal = o.expand_dims(signal, axis=-1)
+    if len(signal.shape) != 3:
+        raise OnnxError(f"a signal has the axes batch, time and parts, or batch and time; given {list(signal.shape)}")
     step, length = _length(o, frame_step), _length(o, frame_length)
     if length is None:
         if window is None:
@@ -75,6 +79,7 @@ def stft(
     _batch, total, _parts = o.extents(signal)
     if length > total:
         raise OnnxError(f"frames of {length} of a signal of {total}")
+    o.sized(((total - length) // step + 1, length))
     starts = np.arange(0, total - length + 1, step)
     places = o.tensor(starts[:, None] + np.arange(length))
     frames = o.take(signal, places, axis=1)
