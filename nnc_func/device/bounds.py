@@ -71,7 +71,7 @@ def _is_inside(nbytes: int, offset: int, shape: Sequence[int], strides: Sequence
         size *= n
     if strides is None:
         return 0 <= offset <= nbytes - size
-    if len(strides) != len(shape) or not all([type(s) is int and -LIMIT < s < LIMIT for s in strides]):
+    if len(strides) != len(shape) or not all(type(s) is int and -LIMIT < s < LIMIT for s in strides):
         return False
     low, high = reach(shape, strides, itemsize)
     return offset + low >= 0 and offset + high <= nbytes

@@ -18,7 +18,7 @@ LEAF, UNMADE = -1, -2  # where a slot is made, if not by an instruction
 
 def replayed(replay: Any) -> None:
     """All instructions, one after the other; raises PlanError at the first that is refused."""
-    until, home, buffers = replay.until, replay.home, replay.plan.buffers
+    until, home, buffers, slots = replay.until, replay.home, replay.plan.buffers, replay.plan.slots
     written = _writer(replay)
     for t, i in enumerate(replay.plan.instructions):
         if i.view:
@@ -40,7 +40,8 @@ def replayed(replay: Any) -> None:
             continue
         for slot in i.scratch:
             number = home[slot]
-            if number in used or buffers[number].kind != ARENA or not written(t, i, (), slot):
+            usual = number not in used and buffers[number].kind == ARENA and slots[slot].strides is None
+            if not usual or not written(t, i, (), slot):
                 replay.scratch(t, slot, used)
             used.append(number)
 
@@ -65,7 +66,7 @@ def _writer(replay: Any) -> Any:
             return False
         if made[slot] != UNMADE or not begins[number] <= t < ends_at[number]:
             return False
-        if not region.is_dense and not allowed(i)[1]:
+        if (strides is not None or aval.layout is not None) and not allowed(i)[1]:
             return False
         held = valid[number]
         if held:
