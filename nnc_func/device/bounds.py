@@ -63,7 +63,7 @@ def check_view(nbytes: int, offset: int, shape: Sequence[int], strides: Sequence
         elif {int}.issuperset(map(type, strides)) and len(strides) == len(shape):
             low, high = reach(shape, strides, itemsize)
             large = max(map(abs, (*strides, *shape)), default=0) >= LIMIT
-            if 0 <= offset + low and offset + high <= nbytes and min(shape, default=0) >= 0 and not large:
+            if offset + low >= 0 and offset + high <= nbytes and min(shape, default=0) >= 0 and not large:
                 return
     raise DeviceError(
         f"an array of shape {tuple(shape)}, strides {strides}, items of {itemsize} bytes, {offset} bytes from the "

@@ -15,8 +15,6 @@ from nnc_func.errors import PlanError
 
 LIMIT = 1 << 62  # no number is as large: sums of them do not wrap where they are kept in 64 bits
 RANK = 64  # axes that arrays have at most
-ALIGNMENT = 1 << 16  # bytes: no larger one is known
-STREAMS = 1024
 ALIVE = (ARENA, LENT, DONATED)  # kinds of buffers that have a lifetime
 
 
@@ -39,8 +37,8 @@ def check_bounds(plan: Plan) -> None:
         aval, home = plan.slots[slot].aval, plan.slots[slot].buffer
         if aval.nbytes != plan.buffers[home].nbytes:  # whose array is as large as that one's, in each call
             raise PlanError(
-                f"slot {slot}, {aval.nbytes} bytes, comes from outside or goes there; {_named(plan, home)}, of which it "
-                f"is to be all, has {plan.buffers[home].nbytes}"
+                f"slot {slot}, {aval.nbytes} bytes, comes from outside or goes there; {_named(plan, home)}, of which "
+                f"it is to be all, has {plan.buffers[home].nbytes}"
             )
     for number, (buffer, found) in enumerate(zip(plan.buffers, taken, strict=True)):
         if found != buffer.nbytes:
@@ -85,10 +83,8 @@ def check_numbers(plan: Plan) -> None:
     _whole("scratch", flat([x.scratch for x in i if x.scratch]), -LIMIT)
     _whole("streams", [x.stream for x in i], -LIMIT)
     _whole("waits", flat([x.waits for x in i if x.waits]), -LIMIT)
-    if plan.alignment < 1 or plan.alignment & (plan.alignment - 1) or plan.alignment > ALIGNMENT:
-        raise PlanError(f"offsets aligned to {plan.alignment}: wanted a power of two, {ALIGNMENT} at most")
-    if plan.streams > STREAMS:
-        raise PlanError(f"{plan.streams} streams, each a thread; {STREAMS} is the most")
+    if plan.alignment < 1 or plan.alignment & (plan.alignment - 1):
+        raise PlanError(f"offsets aligned to {plan.alignment}: wanted a power of two")
 
 
 def _whole(what: str, numbers: Iterable[Any], least: int = 0) -> None:
@@ -101,7 +97,7 @@ def _whole(what: str, numbers: Iterable[Any], least: int = 0) -> None:
 
 
 def _check_slots(plan: Plan) -> list[int]:
-    """Each slot lies in its buffer; for each buffer where the last byte of a slot in it ends, -1 where there is none."""
+    """Each slot lies in its buffer; for each buffer where the last slot in it ends, -1 where there is none."""
     sizes = [b.nbytes for b in plan.buffers]
     taken = [-1] * len(sizes)
     ends: dict[Any, int] = {}
@@ -150,7 +146,8 @@ def _end_of_strided(number: int, s: Slot, itemsize: int) -> int:
     assert s.strides is not None
     shape, strides = s.aval.shape, s.strides
     steps = [(n - 1) * stride for n, stride in zip(shape, strides, strict=True) if n > 1]
-    low, high = s.offset + sum(min(0, step) for step in steps), s.offset + sum(max(0, step) for step in steps)
+    low: int = s.offset + sum(min(0, step) for step in steps)
+    high: int = s.offset + sum(max(0, step) for step in steps)
     if 0 in shape:
         return s.offset if strides == s.aval.strides else high if low >= 0 else LIMIT
     if low < 0:

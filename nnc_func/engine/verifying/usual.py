@@ -40,7 +40,7 @@ def _writer(replay: Any) -> Any:
     lies, plain, meet, allowed, slots = replay.region, replay.plain, replay.meet, replay.allowed, plan.slots
     room = [b.nbytes if b.kind in PLANNED else -1 for b in plan.buffers]
     regions: dict[Any, Any] = {}
-    spend = replay.work.spend
+    near = replay.near
 
     def written(t: int, i: Any, operands: tuple[int, ...], slot: int) -> bool:
         found, number = slots[slot], home[slot]
@@ -67,15 +67,16 @@ def _writer(replay: Any) -> Any:
                         return False
                 elif meet(lies[operand], region):
                     return False
-            spend(len(held))
             if len(held) == 1 and lies[held[0]] is region:
                 over[held[0]], until[held[0]] = t, UNMADE
                 held[0] = slot
             else:
-                for other in held:
-                    if meet(lies[other], region):
-                        over[other], until[other] = t, UNMADE
-                valid[number] = [*[other for other in held if until[other] != UNMADE], slot]
+                gone = [other for other in near(number, region) if meet(lies[other], region)]
+                for other in gone:
+                    over[other], until[other] = t, UNMADE
+                if gone:
+                    held = valid[number] = [other for other in held if until[other] != UNMADE]
+                held.append(slot)
         else:
             held.append(slot)
         lies[slot] = region

@@ -160,10 +160,12 @@ def step_shapes(steps: Steps, given: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(found)
 
 
-def _operands(op: Op, at: tuple[int, ...], found: list[Any]) -> list[Any]:
-    """What a step reads of all that is before it."""
-    if max(at, default=0) >= len(found):
-        raise OperatorError(f"a step {op.name} reads values {at}, and {len(found)} are before it")
+def _operands(op: Op, at: tuple[Any, ...], found: list[Any]) -> list[Any]:
+    """What a step reads: only an elementwise operator or a reduction is one, and it reads what is there before it."""
+    if not op.pure or op.several or op.view is not None or (op.shape not in ELEMENTWISE and not is_reduction(op)):
+        raise OperatorError(f"a step {op.name!r} is neither elementwise nor a reduction")
+    if not all(type(i) is int and 0 <= i < len(found) for i in at):
+        raise OperatorError(f"a step {op.name!r} reads values {at}, and those before it are 0 to {len(found) - 1}")
     return [found[i] for i in at]
 
 
