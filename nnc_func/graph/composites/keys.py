@@ -6,11 +6,12 @@ has a value it is computed at once, on every stack; of one without, an `ExtentEr
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
 
-from nnc_func.errors import DTypeError, ExtentError, ShapeError
+from nnc_func.errors import DTypeError, ExtentError, IndexingError, ShapeError
 from nnc_func.facets.dims import known, same_extent
 from nnc_func.facets.dtypes import weak
 from nnc_func.facets.indexing import ARRAY
@@ -92,7 +93,8 @@ def index_updated(o: Functions, x: Any, key: Any, values: Any, mode: str = "set"
 
 def _masked(o: Functions, x: Any, mask: Any, values: Any, mode: str) -> Any:
     """By choice, so that nothing need be known of the mask."""
-    _check_mask(mask, x.shape, 0)
+    if _check_mask(mask, x.shape, 0):
+        return x
     behind = len(x.shape) - len(mask.shape)
     values = o.cast(values, dtype=o.dtype(x)) if values.shape == () else taking(o, values, x)
     found = o.broadcast_like(values, x)
@@ -131,8 +133,8 @@ def separated(o: Functions, x: Any, key: Any) -> tuple[Any, tuple[Any, ...], lis
                 chosen = bool(value_of(entry, MASKED))
                 found = [np.zeros(int(chosen), np.int64)]
             else:
-                _check_mask(entry, x.shape, axis)
-                found = _positions(o, entry)
+                nothing = _check_mask(entry, x.shape, axis)
+                found = [np.zeros(0, np.int64)] * count if nothing else _positions(o, entry)
             plain += [ARRAY] * len(found)
             arrays += found
         else:
@@ -172,13 +174,23 @@ def _positions(o: Functions, mask: Any) -> list[Any]:
         raise ExtentError(f"a boolean index has as many elements as are true: {MASKED}; {error}") from None
 
 
-def _check_mask(mask: Any, shape: Any, axis: int) -> None:
+def _check_mask(mask: Any, shape: Any, axis: int) -> bool:
+    """Whether a mask has an extent 0, so that it shows nothing of any axis, as NumPy and the standard's suite have it.
+
+    Raises
+    ------
+    IndexingError
+        It has another shape than the axes that it masks.
+    """
     masked = shape[axis : axis + len(mask.shape)]
-    if len(masked) < len(mask.shape) or not all(map(same_extent, mask.shape, masked)):
-        raise ShapeError(
+    fits = [same_extent(m, n) for m, n in zip(mask.shape, masked, strict=False)]
+    nothing = [known(m) and m == 0 for m in mask.shape]
+    if len(masked) < len(mask.shape) or not all(map(operator.or_, fits, nothing)):
+        raise IndexingError(
             f"a boolean index has the shape of the axes that it masks: given {tuple(mask.shape)} for axes {axis} to "
             f"{axis + len(mask.shape) - 1} of shape {tuple(shape)}"
         )
+    return any(nothing)
 
 
 def _check_known(entry: Any, shape: Any, axis: int) -> None:
@@ -188,4 +200,6 @@ def _check_known(entry: Any, shape: Any, axis: int) -> None:
         low, high = entry.min(), entry.max()
         if known(n) and (low < -n or high >= n):
             wrong = high if high >= n else low
-            raise ShapeError(f"index {wrong} is outside of axis {axis} of shape {tuple(shape)}; wanted {-n} to {n - 1}")
+            raise IndexingError(
+                f"index {wrong} is outside of axis {axis} of shape {tuple(shape)}; wanted {-n} to {n - 1}"
+            )

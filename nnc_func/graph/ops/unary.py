@@ -154,7 +154,7 @@ def square(x: Tensor, /) -> Tensor:
     onnx="Reciprocal",
     samples=Samples(avoid=(0.0,)),
     tolerance=EXACT,
-    laws=(odd, inverse_of("reciprocal"), turns("multiply", "multiply").of("", nearly="fc")),
+    laws=(odd, inverse_of("reciprocal"), turns("multiply", "multiply").of("", nearly="f")),
     lowering=lowering.of_reals(lowering.inverse),
 )
 def reciprocal(x: Tensor, /) -> Tensor:
