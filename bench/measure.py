@@ -51,10 +51,13 @@ def fresh() -> None:
     gc.collect()
 
 
-def report(name: str, rows: list[dict[str, Any]], **beside: Any) -> None:
+def report(
+    name: str | None, rows: list[dict[str, Any]], details: list[dict[str, Any]] | None = None, **beside: Any
+) -> None:
     """Print the rows as a table and write them to ``bench/results/<name>.json`` with what they were measured on.
 
-    What is given `beside` is told with the machine: versions of what it is compared with.
+    Of `details` no table is printed, but they are written too. What is given `beside` is told with the machine:
+    versions of what it is compared with. Without a name nothing is written.
     """
     columns = list(dict.fromkeys(k for row in rows for k in row))
     cells = [[_shown(row.get(c, "")) for c in columns] for row in rows]
@@ -65,6 +68,8 @@ def report(name: str, rows: list[dict[str, Any]], **beside: Any) -> None:
                 text.rjust(w) if i else text.ljust(w) for i, (text, w) in enumerate(zip(line, widths, strict=True))
             )
         )
+    if name is None:
+        return
     RESULTS.mkdir(exist_ok=True)
     machine = {
         "python": sys.version.split()[0],
@@ -73,7 +78,8 @@ def report(name: str, rows: list[dict[str, Any]], **beside: Any) -> None:
         "cores": os.cpu_count(),
         **beside,
     }
-    (RESULTS / f"{name}.json").write_text(json.dumps({"machine": machine, "rows": rows}, indent=1) + "\n")
+    found = {"machine": machine, "rows": rows} | ({"details": details} if details else {})
+    (RESULTS / f"{name}.json").write_text(json.dumps(found, indent=1) + "\n")
 
 
 def _shown(value: Any) -> str:

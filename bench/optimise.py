@@ -21,6 +21,7 @@ from nnc_func import models
 from nnc_func.config import config
 from nnc_func.engine.collecting import uncollected
 
+PARTS = (20_000, 70_000)  # that a tensor is taken apart into, and put together of
 SIZES = (1_000, 5_000, 15_000, 50_000, 100_000)  # operator applications
 NETWORKS = (
     "resnet-50",
@@ -54,9 +55,27 @@ def steps() -> Iterator[tuple[str, Any, Any]]:
     for size in SIZES:
         stack = nnc.lazy()
         yield "lstm", stack, lstm_step(stack, -(-size // APPLICATIONS_A_STEP))
+    for size in PARTS:
+        stack = nnc.lazy()
+        yield "parts", stack, parts(stack, size)
+        yield "joined", stack, joined(stack, size // 4)
     for name in NETWORKS:
         stack = nnc.lazy(nnc.Null())
         yield name, stack, models.get(name).training(stack, 8, seed=None)
+
+
+def parts(stack: Any, size: int) -> Any:
+    """A vector taken apart into its elements, which are put together again."""
+    x = stack.input("x", (size,), "float32")
+    return stack.graph.close([x.value], [stack.ops.stack(*stack.ops.unstack(x)).value])
+
+
+def joined(stack: Any, size: int) -> Any:
+    """Tensors that rules simplify, put together, and windows on that."""
+    xs = [stack.input(f"x{i}", (3,), "float32") for i in range(size)]
+    whole = stack.ops.concat(*[x * 1.0 for x in xs])
+    windows = [stack.ops.exp(whole[3 * i + 1 : 3 * i + 2]) for i in range(size)]
+    return stack.graph.close([x.value for x in xs], [w.value for w in windows])
 
 
 def row_of(name: str, stack: Any, graph: Any) -> dict[str, Any]:

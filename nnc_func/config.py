@@ -1,4 +1,4 @@
-"""Settings that are read from the environment once: how much the library checks itself, how much it says."""
+"""Settings that are read from the environment once: how much the library checks itself and says, where tests draw."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 from attrs import define, field
 
 
-def _level(name: str) -> int:
+def _number(name: str) -> int:
     text = os.environ.get(name, "0")
     return int(text) if text.isdigit() else 0
 
@@ -24,10 +24,13 @@ class Config:
     debug
         ``NNC_DEBUG``: 1 tells of each compilation, 2 of each kernel in a checked run as well, 3 of the optimiser's
         rules as well. It goes to standard error.
+    seed
+        ``NNC_SEED``: where the test kit begins to draw programs and arguments; 0 unless it is set.
     """
 
-    spec: int = field(factory=lambda: _level("NNC_SPEC"))
-    debug: int = field(factory=lambda: _level("NNC_DEBUG"))
+    spec: int = field(factory=lambda: _number("NNC_SPEC"))
+    debug: int = field(factory=lambda: _number("NNC_DEBUG"))
+    seed: int = field(factory=lambda: _number("NNC_SEED"))
 
 
 config = Config()

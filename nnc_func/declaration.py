@@ -61,11 +61,11 @@ class Declaration:
 
     @is_sized.default
     def _any_sizes(self) -> bool:
-        return any(c in (sizes, extent, number, nested, literal) for c in self.converters.values())
+        return any(c in (sizes, extent, number, nested, literal, steps) for c in self.converters.values())
 
     @compares_bits.default
     def _any_float(self) -> bool:
-        return any(c in (float, number, literal) for c in self.converters.values())
+        return any(c in (float, number, literal, steps) for c in self.converters.values())
 
     def __repr__(self) -> str:
         return self.name
@@ -111,7 +111,7 @@ class Declaration:
             if convert is not None and value is not None:
                 try:
                     value = convert(value)
-                except (TypeError, ValueError) as error:
+                except (TypeError, ValueError, OverflowError) as error:
                     raise OperatorError(f"{self.name}: {name}={value!r} is not usable: {error}") from None
             items.append((name, value))
         return tuple(items)
@@ -191,6 +191,19 @@ def literal(value: Any) -> Any:
     return nested(value)
 
 
+def steps(value: Any) -> Any:
+    """Steps of a fused operator: each one a name, positions of operands, and parameters with their names."""
+    found = literal(value)
+    if type(found) is not tuple or not all(type(step) is tuple and step and type(step[0]) is str for step in found):
+        raise TypeError("wanted steps, each a tuple that begins with the name of an operator")
+    for name, *rest in found:
+        for each in rest:
+            is_parameter = type(each) is tuple and len(each) == 2 and type(each[0]) is str
+            if not is_parameter and (type(each) is not int or each < 0):
+                raise TypeError(f"step {name}: wanted the position of a value or a pair (name, value), not {each!r}")
+    return found
+
+
 def function(value: Any) -> Any:
     """A function of the host."""
     if not callable(value):
@@ -211,6 +224,7 @@ CONVERTERS: Mapping[str, Callable[[Any], Any]] = {
     "DType": as_dtype,
     "Nested": nested,
     "Literal": literal,
+    "Steps": steps,
     "Function": function,
 }
 

@@ -123,3 +123,7 @@ class NumericsError(NncError, FloatingPointError):
 
 class KernelTableWarning(UserWarning):
     """A table of kernels of another machine, or with choices that are passed over."""
+
+
+class OnnxWarning(UserWarning):
+    """A model that says what is not so of its own outputs."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import attrs
-from attrs import frozen
+from attrs import field, frozen
 
 from nnc_func.errors import OperatorError
 
@@ -28,17 +28,43 @@ class Structure:
     static
         Fields of an attrs class that are not tensors (``metadata={"static": True}``): name, value, and what tells
         the value from an equal one of another type or other bits (see `exact`).
+    order
+        Keys of a dict as they were inserted, where that is not the order of `keys`; no part of equality.
     """
 
     kind: Any
     keys: tuple[Any, ...] = ()
     children: tuple[Structure, ...] = ()
     static: tuple[tuple[Any, ...], ...] = ()
+    order: tuple[Any, ...] = field(default=(), eq=False)
 
     @property
     def size(self) -> int:
         """Number of leaves."""
         return 1 if self.kind == LEAF else sum(c.size for c in self.children)
+
+    @property
+    def positions(self) -> list[int]:
+        """The number of each leaf, in the order in which the tree that was given has them.
+
+        Examples
+        --------
+        >>> flatten({"b": [1, 2], "a": 3})[1].positions
+        [1, 2, 0]
+        """
+        return self._positions(0)
+
+    def _positions(self, start: int) -> list[int]:
+        if self.kind == LEAF:
+            return [start]
+        rows = []
+        for child in self.children:
+            rows.append(child._positions(start))
+            start += child.size
+        if self.order:
+            by_key = dict(zip(self.keys, rows, strict=True))
+            rows = [by_key[key] for key in self.order]
+        return [position for row in rows for position in row]
 
     def build(self, leaves: Sequence[Any]) -> Any:
         """The tree with these leaves.
@@ -60,12 +86,13 @@ class Structure:
             return None
         parts = [c._build(leaves) for c in self.children]
         if self.kind is dict:
-            return dict(zip(self.keys, parts, strict=True))
+            made = dict(zip(self.keys, parts, strict=True))
+            return {key: made[key] for key in self.order} if self.order else made
         if attrs.has(self.kind):
-            made = object.__new__(self.kind)
+            instance = object.__new__(self.kind)
             for name, value in (*zip(self.keys, parts, strict=True), *((n, v) for n, v, _ in self.static)):
-                object.__setattr__(made, name, value)
-            return made
+                object.__setattr__(instance, name, value)
+            return instance
         return self.kind(*parts) if hasattr(self.kind, "_fields") else self.kind(parts)
 
 
@@ -88,13 +115,14 @@ def exact(value: Any) -> tuple[Any, ...]:
 def flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list[Any], Structure]:
     """The leaves from left to right, and the structure that builds the tree again.
 
-    Dicts go by sorted keys where they sort, else by insertion.
+    The leaves of dicts go by sorted keys where these sort, else by insertion, so that dicts of equal keys meet; what is
+    built has its keys in the order of the tree that was given.
 
     Examples
     --------
     >>> leaves, structure = flatten({"b": [1, 2], "a": (3,)})
     >>> leaves, structure.build([30, 10, 20])
-    ([3, 1, 2], {'a': (30,), 'b': [10, 20]})
+    ([3, 1, 2], {'b': [10, 20], 'a': (30,)})
     """
     leaves: list[Any] = []
     return leaves, _flatten(tree, leaves, is_leaf)
@@ -108,8 +136,9 @@ def _flatten(tree: Any, leaves: list[Any], is_leaf: Any) -> Structure:
     if tree is None:
         return Structure(None)
     if kind is dict:
-        keys = _ordered(tree)
-        return Structure(dict, keys, tuple(_flatten(tree[k], leaves, is_leaf) for k in keys))
+        keys, order = sorted_keys(tree), tuple(tree)
+        children = tuple(_flatten(tree[k], leaves, is_leaf) for k in keys)
+        return Structure(dict, keys, children, order=() if order == keys else order)
     if kind in (list, tuple) or (isinstance(tree, tuple) and hasattr(kind, "_fields")):
         return Structure(kind, (), tuple(_flatten(t, leaves, is_leaf) for t in tree))
     if attrs.has(kind) and getattr(kind, "is_tree", False):
@@ -123,11 +152,19 @@ def _flatten(tree: Any, leaves: list[Any], is_leaf: Any) -> Structure:
     return ONE_LEAF
 
 
-def _ordered(tree: dict[Any, Any]) -> tuple[Any, ...]:
+def sorted_keys(keys: Iterable[Any]) -> tuple[Any, ...]:
+    """Keys of a dict in the order of its leaves: sorted where they sort, else as they are.
+
+    Examples
+    --------
+    >>> sorted_keys(["b", "a"]), sorted_keys([1, "a"])
+    (('a', 'b'), (1, 'a'))
+    """
+    found = tuple(keys)
     try:
-        return tuple(sorted(tree))
+        return tuple(sorted(found))
     except TypeError:
-        return tuple(tree)
+        return found
 
 
 def mapped(function: Callable[..., Any], tree: Any, *others: Any) -> Any:

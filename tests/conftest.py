@@ -1,24 +1,74 @@
-"""Hypothesis profiles, and the stacks that tests run on.
+"""How the suite runs: on which cores, from which seed, with how many examples; and the stacks that tests run on.
 
-Profiles: dev (50 examples), ci (25, the same ones each time), nightly (1000); NNC_HYPOTHESIS_PROFILE chooses.
+Profiles, chosen by NNC_HYPOTHESIS_PROFILE: ci (25 examples a property, unless another is asked for), dev (50), nightly
+(1,000). NNC_SEED is where all of them begin to draw: a number, or ``fresh``, which nightly does; else it is a digest of
+the sources, so that a commit always draws the same, and the next one something else.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
+import secrets
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-SLOW_IS_FINE = [HealthCheck.too_slow]  # NumPy's first call of a kind may take a while on a loaded machine
+from nnc_func.config import config as library
 
-settings.register_profile("dev", max_examples=50, deadline=None, suppress_health_check=SLOW_IS_FINE)
-settings.register_profile("ci", max_examples=25, deadline=None, derandomize=True, suppress_health_check=SLOW_IS_FINE)
-settings.register_profile("nightly", max_examples=1000, deadline=None, suppress_health_check=SLOW_IS_FINE)
-settings.load_profile(os.environ.get("NNC_HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "dev"))
+SLOW_IS_FINE = [HealthCheck.too_slow]  # NumPy's first call of a kind may take a while on a loaded machine
+PROFILES = {"ci": 25, "dev": 50, "nightly": 1000}
+PROFILE = os.environ.get("NNC_HYPOTHESIS_PROFILE") or "ci"
+ROOT = Path(__file__).parent.parent
+
+for name, count in PROFILES.items():  # without a database: the seed says what is drawn, and is printed
+    settings.register_profile(
+        name, max_examples=count, deadline=None, database=None, derandomize=False, suppress_health_check=SLOW_IS_FINE
+    )
+settings.load_profile(PROFILE)
+
+
+# --- cores and seeds -------------------------------------------------------------------------------------
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """The whole suite takes all cores, one process each, unless it is told how many."""
+    option, whole = config.option, config.args_source is pytest.Config.ArgsSource.TESTPATHS
+    alone = option.usepdb or option.collectonly or hasattr(config, "workerinput")
+    if whole and not alone and getattr(option, "numprocesses", 0) is None:
+        option.numprocesses = "auto"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Hypothesis draws from the seed, and so does what draws by itself, in this process and in those of the run."""
+    given = os.environ.get("NNC_SEED") or ("fresh" if PROFILE == "nightly" else "")
+    seed = int(given) if given.isdigit() else secrets.randbelow(1 << 32) if given == "fresh" else digest()
+    os.environ["NNC_SEED"], library.seed = str(seed), seed
+    if config.option.hypothesis_seed is None:
+        config.option.hypothesis_seed = str(seed)
+
+
+def digest() -> int:
+    """Of all sources and tests."""
+    found = hashlib.sha256()
+    for path in sorted(p for folder in ("nnc_func", "tests") for p in (ROOT / folder).rglob("*.py")):
+        found.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes())
+    return int.from_bytes(found.digest()[:4], "big")
+
+
+def pytest_report_header() -> str:
+    """Where the draws begin, and how to begin there again."""
+    seed = os.environ["NNC_SEED"]
+    return f"nnc_func: profile {PROFILE}, seed {seed}; NNC_SEED={seed} draws the same, NNC_SEED=fresh something else"
+
+
+# --- fixtures --------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(autouse=True, scope="session")

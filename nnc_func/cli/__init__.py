@@ -10,6 +10,7 @@ interrupted.
 from __future__ import annotations
 
 import argparse
+import codecs
 import json
 import os
 import sys
@@ -29,11 +30,13 @@ def parser() -> argparse.ArgumentParser:
     >>> parser().parse_args(["models", "--json"]).command
     'models'
     """
+    import nnc_func
     from nnc_func.cli import bench, info, models, plan, rules, run, show
 
     top = argparse.ArgumentParser(
         prog="python -m nnc_func", description="Look into tensor graphs from the command line."
     )
+    top.add_argument("--version", action="version", version=f"nnc_func {nnc_func.__version__}")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for module in (info, models, show, run, plan, rules, bench):
         said = (module.__doc__ or "").strip().splitlines()[0]
@@ -53,6 +56,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     >>> main(["show", "no-such-model"])
     1
     """
+    for stream in (sys.stdout, sys.stderr):
+        spell_out(stream)
     given = parser().parse_args(argv)
     try:
         found = given.answer(given)
@@ -68,6 +73,36 @@ def main(argv: Sequence[str] | None = None) -> int:
         _tell(error, given.json)
         return FAILED
     return DONE
+
+
+# --- characters that an output lacks -----------------------------------------------------------------------
+
+PLAIN = {"…": "...", "µ": "u", "–": "-", "—": "-", "×": "x", "→": "->", "≤": "<=", "≥": ">=", "≠": "!=", "²": "^2"}
+
+
+def spell_out(stream: Any) -> None:
+    """Have a text stream write what its encoding lacks in plain characters, or as an escape, instead of failing.
+
+    Examples
+    --------
+    >>> import io
+    >>> stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    >>> spell_out(stream)
+    >>> print("3 µs…", file=stream, end="", flush=True)
+    >>> stream.buffer.getvalue()
+    b'3 us...'
+    """
+    codecs.register_error("nnc_func.plain", _plain)
+    if hasattr(stream, "reconfigure"):  # what a caller has put in the place of a standard stream may be no such one
+        stream.reconfigure(errors="nnc_func.plain")
+
+
+def _plain(error: UnicodeError) -> tuple[str | bytes, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    lacking = error.object[error.start : error.end]
+    escaped = (PLAIN.get(c) or c.encode("ascii", "backslashreplace").decode() for c in lacking)
+    return "".join(escaped), error.end
 
 
 def _tell(error: Exception, as_json: bool) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from nnc_func.engine.allocators import ALLOCATORS, OPTIONAL
 from nnc_func.engine.allocators.problem import Problem
 from nnc_func.engine.comparing import compare
 from nnc_func.errors import PlanError
+from nnc_func.progress import Silent, progress
 
 SUBJECTS = ("allocators",)
 SLOW = ("boxing", "branch_and_bound", "flow_graph_article", "hill_climb", "pool_tree")  # their time grows faster than n
@@ -35,17 +37,23 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--repeat", type=subjects.positive, default=1, metavar="N", help="times each; medians are told")
     parser.add_argument("--alignment", type=subjects.positive, default=1, metavar="BYTES", help="of problems in files")
     parser.add_argument("--reduced", action="store_true", help="the zoo's models in small")
+    parser.add_argument(
+        "--progress", action="store_true",
+        help="tell on standard error how far it has come, as it does without being asked where that is a terminal",
+    )  # fmt: skip
 
 
 def answer(given: argparse.Namespace) -> Answer:
     """A row an allocator, the best first."""
     most = limits(given.allocator)
-    found = compare(
-        problems(given.where, given.alignment, given.reduced),
-        plans.allocators(given.allocator or [plans.ALL], given.budget),
-        repeat=given.repeat,
-        most=most,
-    )
+    asked = plans.allocators(given.allocator or [plans.ALL], given.budget)
+    begun = progress if given.progress or sys.stderr.isatty() else _silent
+    about = problems(given.where, given.alignment, given.reduced, begun)
+    line = begun(len(asked) * len(about), "trial", 1.0)
+    try:
+        found = compare(about, asked, repeat=given.repeat, most=most, tell=line.tell)
+    finally:
+        line.close()
     rows = [
         (
             row["allocator"], row["mean_ratio"], row["worst_ratio"],
@@ -82,8 +90,19 @@ def limits(named: Sequence[str]) -> dict[str, int]:
     return {name: MOST for name in SLOW if name not in named}
 
 
-def problems(where: str, alignment: int = 1, reduced: bool = False) -> dict[str, Problem]:
+def _silent(count: int, unit: str, delay: float) -> Silent:
+    return Silent()
+
+
+def problems(
+    where: str, alignment: int = 1, reduced: bool = False, begun: Callable[[int, str, float], Silent] = _silent
+) -> dict[str, Problem]:
     """The problems of a directory, of a file, or of the zoo's plans, by name.
+
+    Parameters
+    ----------
+    begun
+        Makes what tells how many of the zoo's models are planned, as `nnc_func.progress.progress`.
 
     Raises
     ------
@@ -91,7 +110,7 @@ def problems(where: str, alignment: int = 1, reduced: bool = False) -> dict[str,
         There is none, or a file says none.
     """
     if where == "zoo":
-        return _zoo(reduced)
+        return _zoo(reduced, begun)
     path = Path(where)
     files = sorted(p for p in path.iterdir() if plans.is_problem(str(p))) if path.is_dir() else [path]
     if not files:
@@ -99,12 +118,15 @@ def problems(where: str, alignment: int = 1, reduced: bool = False) -> dict[str,
     return {p.stem: plans.read(p, alignment).problem for p in files}
 
 
-def _zoo(reduced: bool) -> dict[str, Problem]:
+def _zoo(reduced: bool, begun: Callable[[int, str, float], Silent]) -> dict[str, Problem]:
     """Every model's plans: inference of one example, and a training step of eight where it trains."""
-    stack, found = plans.planning(), {}
-    for name in models.names():
+    stack, found, names = plans.planning(), {}, models.names()
+    line = begun(len(names), "model", 1.0)
+    for at, name in enumerate(names):
+        line.tell(at, name)
         model = models.get(name).reduced() if reduced else models.get(name)
         for training in (False, True)[: 1 + model.trains]:
             graph = model.make(stack, 8 if training else 1, training, seed=None)
             found[f"{name}{' training' if training else ''}"] = stack.engine.compile(graph).plan.problem
+    line.close()
     return found

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from attrs import evolve
+
 from nnc_func.cli import plans, subjects
 from nnc_func.cli.answers import Answer, facts, table, with_files
 from nnc_func.engine.allocators import ALLOCATORS, OPTIONAL
@@ -45,7 +47,11 @@ def answer(given: argparse.Namespace) -> Answer:
         return _compared(given)
     stack = _stack(given)
     found = subjects.closed(subjects.subject(given, stack))
-    plan: Any = found.program().plan
+    if given.allocator or given.order or given.budget:
+        found = evolve(found, saved=None)  # its own plan is not asked for
+    plan: Any = found.plan()
+    if plan is None:
+        raise PlanError(f"{found.name} is interpreted, and has no plan: name an --allocator or an --order to plan it")
     data: dict[str, Any] = {
         "name": found.name,
         "arena_bytes": plan.arena_bytes,
@@ -128,8 +134,8 @@ def _problems(given: argparse.Namespace) -> list[plans.Named]:
     orders = sorted(ORDERS) if given.order == plans.ALL else [given.order]
     found = []
     for order in orders:
-        subject = subjects.closed(subjects.subject(given, plans.planning(order)))
-        found.append(plans.of_plan(subject.name, subject.program().plan))
+        subject = evolve(subjects.closed(subjects.subject(given, plans.planning(order))), saved=None)
+        found.append(plans.of_plan(subject.name, subject.plan()))
     return found
 
 

@@ -45,9 +45,10 @@ def answer(given: argparse.Namespace) -> Answer:
         "name": found.name,
         "compile_seconds": compiled,
         "run_seconds": seconds,
-        "kernels": program.plan.kernels,
-        "arena_bytes": program.plan.arena_bytes,
     }
+    plan = _plan(program)
+    if plan is not None:
+        counts |= {"kernels": plan.kernels, "arena_bytes": plan.arena_bytes}
     said = {name: repr(summarised(a)) for name, a in arrays.items()}
     data = counts | {"outputs": said}
     text = facts(counts | said)
@@ -56,6 +57,13 @@ def answer(given: argparse.Namespace) -> Answer:
         data["profile"] = profile.by_operator
         text += f"\n\n{profile!r}"
     return Answer(data, text)
+
+
+def _plan(program: Any) -> Any:
+    """The plan that ran: of unknown extents that of the last call's; None of what is interpreted."""
+    programs = getattr(program, "programs", None)
+    last = next(reversed(programs.values())) if programs else program
+    return getattr(last, "plan", None)
 
 
 def _timed(program: Any, inputs: Any, repeat: int) -> tuple[Any, float]:

@@ -1,4 +1,4 @@
-"""The models that commands are about: networks of the zoo by name, and ``.onnx`` files."""
+"""The models that commands are about: networks of the zoo by name, ``.onnx`` files, saved graphs and programs."""
 
 from __future__ import annotations
 
@@ -10,8 +10,13 @@ from typing import Any
 import numpy as np
 from attrs import frozen
 
+from nnc_func.archives.archive import format_of
+from nnc_func.device.cpu import NumPy
 from nnc_func.errors import GraphError, OnnxError, OperatorError
+from nnc_func.graph.files import load_graph
+from nnc_func.loading import load_program
 from nnc_func.onnx.scopes import Unresolved
+from nnc_func.stacks import lazy
 
 
 @frozen
@@ -28,21 +33,35 @@ class Subject:
         Its closed graph, not optimised.
     examples
         Random inputs for it, as NumPy arrays, where the zoo has some.
+    saved
+        The program that a file has, with its own plan.
     """
 
     name: str
     stack: Any
     graph: Any
     examples: tuple[Any, ...] | None = None
+    saved: Any = None
 
     def program(self) -> Any:
-        """Its graph, compiled."""
-        return self.stack.engine.compile(self.graph)
+        """The saved program, or its graph, compiled."""
+        return self.stack.engine.compile(self.graph) if self.saved is None else self.saved
+
+    def plan(self) -> Any:
+        """The plan that a saved program has; else one of its graph, made on its stack.
+
+        A program with unknown extents has a plan for each size that it met, and none for others: it is planned anew.
+        """
+        has_one = self.saved is not None and not hasattr(self.saved, "programs")
+        return (self.saved if has_one else self.stack.engine.compile(self.graph)).plan
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Which model, and how large."""
-    parser.add_argument("model", metavar="MODEL", help="a name that `models` lists, or an .onnx file")
+    parser.add_argument(
+        "model", metavar="MODEL",
+        help="a name that `models` lists, an .onnx file, or a file of a graph's or program's own `save`",
+    )  # fmt: skip
     options(parser)
 
 
@@ -52,7 +71,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--training", action="store_true", help="a training step instead of inference (zoo)")
     parser.add_argument(
         "--dim", type=extent, action="append", default=[], metavar="NAME=N",
-        help="an unknown extent of an .onnx file; one without a name is INPUT.AXIS, such as x.0",
+        help="an unknown extent of a file's model; one without a name is INPUT.AXIS, such as x.0",
     )  # fmt: skip
     parser.add_argument(
         "--value", type=elements, action="append", default=[], metavar="INPUT=N[,N…]",
@@ -77,13 +96,13 @@ def subject(given: argparse.Namespace, stack: Any, computes: bool = False) -> Su
         return _file(given, stack)
     if given.dim or given.value:
         option = "--dim" if given.dim else "--value"
-        raise GraphError(f"{option} is for .onnx files; {given.model} of the zoo takes --batch")
+        raise GraphError(f"{option} is for models in files; {given.model} of the zoo takes --batch")
     from nnc_func import models
 
     try:
         model = models.get(given.model)
     except OperatorError as error:
-        raise OperatorError(f"{error}; a file's name ends in .onnx") from None
+        raise OperatorError(f"{error}; and there is no file of that name") from None
     batch = given.batch or 1
     graph = model.make(stack, batch, given.training, seed=0 if computes else None)
     return Subject(model.name, stack, graph, model.examples(batch) if computes else None)
@@ -91,26 +110,43 @@ def subject(given: argparse.Namespace, stack: Any, computes: bool = False) -> Su
 
 def is_file(name: str) -> bool:
     """Whether that names a file rather than a network of the zoo."""
-    return name.lower().endswith(".onnx") or "/" in name or "\\" in name
+    return name.lower().endswith(".onnx") or "/" in name or "\\" in name or Path(name).is_file()
 
 
 def _file(given: argparse.Namespace, stack: Any) -> Subject:
     if given.training or given.batch:
         option = "--training" if given.training else "--batch"
         raise GraphError(f"{option} is for models of the zoo; {given.model} is a file: its extents are set by --dim")
+    what = format_of(given.model)
+    if what is None:
+        return _onnx(given, stack)
+    if given.value:
+        raise GraphError(f"--value is for .onnx files; {given.model} is a {what}")
+    if what not in ("graph", "program"):
+        raise GraphError(f"{given.model} is a {what}; wanted a graph, a program, or an .onnx file")
+    if what == "graph":
+        return Subject(given.model, stack, _specialised(given, load_graph(given.model, stack)))
+    program = load_program(given.model, stack if stack.device == NumPy() else lazy())
+    return Subject(given.model, stack, _specialised(given, program.graph.to(stack)), saved=program)
+
+
+def _onnx(given: argparse.Namespace, stack: Any) -> Subject:
     from nnc_func.onnx import from_onnx
-    from nnc_func.stacks import lazy
 
     model, sizes = from_onnx(Path(given.model), lazy()), dict(given.dim)
     if given.value or not model.has_program:
         check_extents(given.model, sizes, extents(model))
-        graph = _specialised(model, sizes, dict(given.value)).to(stack)
+        graph = _with_elements(model, sizes, dict(given.value)).to(stack)
     else:
-        graph = model.program.source.to(stack)  # what is known of shapes is computed where there is a device
-        symbols = {told(graph, symbol): symbol for symbol in graph.symbols}
-        check_extents(given.model, sizes, symbols)
-        graph = graph.specialised({symbols[name]: size for name, size in sizes.items()}) if sizes else graph
+        graph = _specialised(given, model.program.source.to(stack))  # what is known of shapes is computed on a device
     return Subject(given.model, stack, graph)
+
+
+def _specialised(given: argparse.Namespace, graph: Any) -> Any:
+    """The graph for the extents that are given."""
+    symbols, sizes = {described(graph, symbol): symbol for symbol in graph.symbols}, dict(given.dim)
+    check_extents(given.model, sizes, symbols)
+    return graph.specialised({symbols[name]: size for name, size in sizes.items()}) if sizes else graph
 
 
 def check_extents(name: str, given: Iterable[str], known: Iterable[str]) -> None:
@@ -126,7 +162,7 @@ def check_extents(name: str, given: Iterable[str], known: Iterable[str]) -> None
         raise GraphError(f"{name} has no unknown extent {unknown[0]!r}; it has: {', '.join(sorted(known)) or 'none'}")
 
 
-def _specialised(model: Any, sizes: dict[str, int], values: dict[str, Any]) -> Any:
+def _with_elements(model: Any, sizes: dict[str, int], values: dict[str, Any]) -> Any:
     """The graph of a model for those extents and elements; where more must be known, the message says which options."""
     shapes = {}
     for each in model.inputs:
@@ -175,7 +211,7 @@ def extents(model: Any) -> list[str]:
     return list(dict.fromkeys(n for n in named if isinstance(n, str)))
 
 
-def told(graph: Any, symbol: str) -> str:
+def described(graph: Any, symbol: str) -> str:
     """What an unknown extent of a graph is called here: its name, or the first input and axis that has it."""
     if not symbol.startswith("?"):
         return symbol
@@ -192,7 +228,7 @@ def closed(found: Subject) -> Subject:
         Extents are unknown: says which options give them.
     """
     if found.graph.symbols:
-        options = " ".join(f"--dim {name}=N" for name in sorted(told(found.graph, s) for s in found.graph.symbols))
+        options = " ".join(f"--dim {name}=N" for name in sorted(described(found.graph, s) for s in found.graph.symbols))
         raise GraphError(f"{found.name} has unknown extents; say {options}")
     return found
 

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nnc_func.device.arrays import PlannedDevice
+from nnc_func.device.bounds import check_view
 from nnc_func.device.namespace import HOST, numbers
 from nnc_func.device.workers import shared, together
 from nnc_func.layer import layer
@@ -69,8 +70,16 @@ class NumPy(PlannedDevice):
         return raw[start : start + nbytes]
 
     def view(self, arena: Array, offset: int, shape: tuple[int, ...], dtype: Any, strides: Any = None) -> Array:
-        """The array of that shape that lies `offset` bytes into the arena; strides in bytes, None for row-major."""
-        return np.ndarray(shape, dtype, arena, offset, strides)
+        """The array of that shape that lies `offset` bytes into the arena; strides in bytes, None for row-major.
+
+        Raises
+        ------
+        DeviceError
+            It would lie outside.
+        """
+        wanted = np.dtype(dtype)
+        check_view(arena.nbytes, offset, shape, strides, wanted.itemsize)
+        return np.ndarray(shape, wanted, arena, offset, None if 0 in shape else strides)
 
     def empty(self, shape: tuple[int, ...], dtype: Any, strides: Any = None) -> Array:
         """An uninitialised array that owns its memory; strides in bytes, None for row-major."""

@@ -11,6 +11,7 @@ from attrs import field
 
 from nnc_func.declaration import Items
 from nnc_func.device.arrays import PlannedDevice
+from nnc_func.device.bounds import check_view
 from nnc_func.device.namespace import foreign, namespace
 from nnc_func.errors import DeviceError
 from nnc_func.facets.kernels import Kernel
@@ -168,8 +169,15 @@ class CuPy(PlannedDevice):
         return self.empty((nbytes,), np.uint8)
 
     def view(self, arena: Any, offset: int, shape: tuple[int, ...], dtype: Any, strides: Any = None) -> Any:
-        """The array of that shape that lies `offset` bytes into the arena; strides in bytes, None for row-major."""
+        """The array of that shape that lies `offset` bytes into the arena; strides in bytes, None for row-major.
+
+        Raises
+        ------
+        DeviceError
+            It would lie outside.
+        """
         wanted = np.dtype(dtype)
+        check_view(arena.nbytes, offset, shape, strides, wanted.itemsize)
         if strides is not None:  # it may span more bytes than it has
             return self.xp.ndarray(shape, wanted, arena.data + offset, strides)
         size = int(np.prod(shape, dtype=np.int64)) * wanted.itemsize

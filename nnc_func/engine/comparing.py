@@ -184,6 +184,7 @@ def compare(
     repeat: int = 1,
     most: Mapping[str, int] | None = None,
     check: Callable[[Problem, Sequence[int]], Any] | None = None,
+    tell: Callable[[int, str], Any] | None = None,
 ) -> Comparison:
     """What each allocator makes of each problem.
 
@@ -197,6 +198,8 @@ def compare(
         Buffers, by allocator: of larger problems it is not asked, and its trial says so.
     check
         Raises `PlanError` where offsets are wrong; by default the verifier of plans, which shares no code with any.
+    tell
+        Called before each trial with how many were made, and what comes next.
 
     Raises
     ------
@@ -208,10 +211,13 @@ def compare(
         from nnc_func.engine.verifying.offsets import verify_offsets
 
         check = verify_offsets
-    trials, most = [], most or {}
+    trials: list[Trial] = []
+    most = most or {}
     for name, problem in problems.items():
         bound = problem.max_load
         for of, allocator in allocators.items():
+            if tell is not None:
+                tell(len(trials), f"{of} on {name}")
             if len(problem) > most.get(of, len(problem)):
                 why = f"more than {most[of]:,} buffers"
                 trials.append(Trial(name, of, len(problem), bound, None, math.nan, error=why))

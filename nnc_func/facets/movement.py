@@ -12,6 +12,8 @@ from nnc_func.errors import OperatorError, ShapeError
 from nnc_func.facets.dims import Extent, known, same_extent
 from nnc_func.facets.shapes import ShapeT, joined, normalise_axes, normalise_axis, reduced
 
+PARTS = 1 << 20  # results of one split: what says more is no program, and would take all memory to infer
+
 
 def no_fewer_than_one(*shapes: ShapeT, name: str) -> None:
     """Raise OperatorError where a variadic operator is given nothing."""
@@ -148,6 +150,20 @@ def aligned_left(*shapes: ShapeT) -> tuple[ShapeT, ...]:
     return tuple((1,) * (rank - len(s)) + s for s in shapes)
 
 
+def part_count(sections: Any) -> int:
+    """How many parts there are.
+
+    Raises
+    ------
+    ShapeError
+        More than anybody has results for.
+    """
+    count: int = len(sections) if isinstance(sections, tuple) else sections
+    if count > PARTS:
+        raise ShapeError(f"{count} parts of an axis; {PARTS} is the most")
+    return count
+
+
 def part_sizes(n: Extent, sections: Any) -> ShapeT:
     """Extents of the parts of an axis: so many equal ones, or those listed.
 
@@ -167,7 +183,7 @@ def part_sizes(n: Extent, sections: Any) -> ShapeT:
         return tuple(sections)
     if sections < 1 or (known(n) and n % sections):
         raise ShapeError(f"an axis of extent {n} has no {sections} equal parts; give the extents as a tuple")
-    count: int = sections
+    count = part_count(sections)
     return (n // count,) * count
 
 

@@ -6,18 +6,23 @@ The text is `text`'s; arrays are NumPy's own format, without pickles. Equal grap
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from nnc_func.archives.archive import ABOUT, MAX_BYTES, Archive, written
+from nnc_func.archives.npy import array_bytes
+from nnc_func.archives.plain import json_bytes, json_cost, json_value, short
 from nnc_func.errors import FileFormatError, GraphError
-from nnc_func.graph.archives import ABOUT, Archive, array_bytes, json_bytes, reading, written
 from nnc_func.graph.origin import Origin, lines
-from nnc_func.graph.parsing import parsed
+from nnc_func.graph.parsing import parsed, text_cost
 from nnc_func.graph.text import large_constants, numbered, printed
 
 FORMAT, VERSION = "nnc_func graph", 1
 TEXT, ORIGINS = "graph.txt", "origins.json"
+NUMBER = re.compile(r"[0-9]{1,18}")  # of a value
+LINE = re.compile(r":[0-9]{1,18}\Z")
 
 
 def save(graph: Any, path: Any) -> None:
@@ -67,26 +72,49 @@ def text_members(graph: Any) -> list[tuple[str, bytes]]:
     return [(TEXT, text.encode() + b"\n"), (ORIGINS, json_bytes(_origins(graph)))]
 
 
-def load_graph(path: Any, stack: Any, classes: Iterable[type] = ()) -> Any:
+def load_graph(
+    path: Any, stack: Any, classes: Iterable[type] = (), *, max_bytes: int = MAX_BYTES, sha256: str | None = None
+) -> Any:
     """The graph in a file, built by a stack; its variables are new ones, with the values that they had.
 
     Parameters
     ----------
+    path
+        Of the file, or a binary file that can be read from any place.
     stack
         Its catalogue must have the graph's operators.
     classes
         Named tuples and attrs classes in which the outputs may be nested.
+    max_bytes
+        As much memory may reading take; a file is not trusted, and what it says is counted before it is there.
+    sha256
+        Of the whole file, in hexadecimal digits: another file is refused.
 
     Raises
     ------
-    GraphError
-        It is no such file, it is damaged or cut short, a newer version wrote it, or it does not fit the stack.
+    FileFormatError
+        It is no such file, it is damaged or cut short, a newer version wrote it, it takes more than `max_bytes`, or it
+        does not fit the stack.
     """
-    with reading(path, "graph") as archive:
-        about = archive.about(VERSION)
+    with Archive.open(path, "graph", max_bytes=max_bytes, sha256=sha256) as archive:
+        names = variable_names(archive.about(VERSION))
         constants = {f"sha256:{Path(n).stem}": archive.array(n) for n in archive.names("constants")}
-        variables = {name: archive.array(f"variables/{at}.npy") for at, name in enumerate(about["variables"])}
+        variables = {name: archive.array(f"variables/{at}.npy") for at, name in enumerate(names)}
         return read_text(archive, stack, constants, variables, classes)()
+
+
+def variable_names(about: Mapping[str, Any]) -> list[str]:
+    """The names of a file's variables, in the order of its members.
+
+    Raises
+    ------
+    FileFormatError
+        They are none, or one is there twice.
+    """
+    found = about.get("variables")
+    if type(found) is not list or not all(type(name) is str for name in found) or len({*found}) != len(found):
+        raise FileFormatError(f"{ABOUT}: variables: a list of different names is wanted, given {short(found)}")
+    return found
 
 
 def read_text(
@@ -94,16 +122,21 @@ def read_text(
 ) -> Any:
     """What builds the graph in an archive, once it is called; what it needs of the archive is read at once."""
     path = archive.path
-    text = archive.read(TEXT).decode()
-    origins = archive.read(ORIGINS)
+    text, origins = archive.text(TEXT), archive.read(ORIGINS)
+    archive.take(text_cost(text), TEXT)
+    damaged = f"{path} is damaged: {ORIGINS}"
+    try:
+        archive.take(json_cost(origins), ORIGINS)
+    except FileFormatError as error:
+        raise FileFormatError(f"{damaged}: {error}") from None
 
     def build() -> Any:
         try:
-            told = _lines(json.loads(origins))
-        except (json.JSONDecodeError, TypeError, AttributeError, ValueError) as error:
-            raise FileFormatError(f"{path} is damaged: {error}") from None
+            found = _lines(json_value(origins))
+        except FileFormatError as error:
+            raise FileFormatError(f"{damaged}: {error}") from None
         try:
-            return parsed(text, stack, constants, variables, classes, told)
+            return parsed(text, stack, constants, variables, classes, found)
         except GraphError as error:
             raise FileFormatError(f"{path}, {TEXT}: {error}") from None
 
@@ -126,13 +159,16 @@ def _told(where: Origin) -> Iterator[list[Any]]:
         yield [f"{Path(file).name}:{line}", function]  # the name alone: files do not tell whose machine it was
 
 
-def _lines(origins: dict[str, list[list[Any]]]) -> dict[int, Origin]:
+def _lines(origins: Any) -> dict[int, Origin]:
+    if type(origins) is not dict:
+        raise FileFormatError(f"wanted an object with the lines of each value, given {short(origins)}")
     found = {}
     for number, frames in origins.items():
-        if not number.isdecimal():
-            raise TypeError(f"{number!r} is no number of a value")
-        for where, function in frames:
-            if not isinstance(function, str) or not where.rpartition(":")[2].isdecimal():
-                raise TypeError(f"{where!r}, {function!r} is no line of code")
+        if not NUMBER.fullmatch(number) or type(frames) is not list or not all(map(_is_frame, frames)):
+            raise FileFormatError(f'{short(number)}: wanted [["file:line", "function"], ...], given {short(frames)}')
         found[int(number)] = tuple(part for frame in frames for part in frame)
     return found
+
+
+def _is_frame(frame: Any) -> bool:
+    return type(frame) is list and [*map(type, frame)] == [str, str] and LINE.search(frame[0]) is not None

@@ -6,6 +6,7 @@ Whole graphs are written by `text` and read by `parsing`.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -17,6 +18,9 @@ from nnc_func.facets.dims import Dim, Extent, Quotient, known
 from nnc_func.facets.dtypes import as_dtype, kind_of
 
 DEEPEST = 64  # brackets inside brackets: more than any graph needs, and less than Python's stack holds
+LONGEST = 512  # terms of an extent, and operators of an expression: what they multiply to grows without bound
+LARGEST_EXTENT = 1 << 62
+LARGEST = 1 << 64  # no number is as large
 WORDS: Mapping[str, Any] = {"True": True, "False": False, "None": None, "nan": float("nan"), "inf": float("inf")}
 NAME = re.compile(r"[A-Za-z_][A-Za-z_0-9]*\Z")
 TOKEN = re.compile(
@@ -167,6 +171,7 @@ class Line:
         self.number = number
         self.dims = dims  # symbols by their written names; unknown ones are added as they come
         self._depth = 0
+        self._operators = 0
         self._at = 0
         self._tokens: list[tuple[str, str]] = []
         self._columns: list[int] = []
@@ -253,6 +258,13 @@ class Line:
 
     # --- words that mean something ----------------------------------------------------------------------
 
+    def whole(self, kind: str, sign: str = "") -> int:
+        """The number in a word such as ``17``, or ``%17`` with its sign."""
+        written = self.word(kind).removeprefix(sign)
+        if not written.isdecimal() or len(written) > 20 or int(written) >= LARGEST:
+            raise self.error(f"wanted a whole number below 2**64, found {written:.30}")
+        return int(written)
+
     def string(self) -> str:
         """A quoted string."""
         written = self.word("string")
@@ -304,7 +316,7 @@ class Line:
     def extent(self) -> Extent:
         """An extent: a number or an expression in symbols."""
         found = self._guard(self._plus)
-        if isinstance(found, bool) or not isinstance(found, (int, Dim)) or (isinstance(found, int) and found < 0):
+        if not isinstance(found, Dim) and (type(found) is not int or not 0 <= found < LARGEST_EXTENT):
             raise self.error(f"{found!r} is no extent")
         return found
 
@@ -317,6 +329,7 @@ class Line:
     # --- expressions ------------------------------------------------------------------------------------
 
     def _guard(self, read: Callable[[], Any]) -> Any:
+        self._operators = 0
         try:
             return read()
         except (ValueError, TypeError, ArithmeticError) as error:
@@ -326,33 +339,40 @@ class Line:
         found = self._times()
         while self.peek("+") or self.peek("-"):
             add = self.take("+") or not self.take("-")
-            other = self._whole(self._times())
-            found = self._whole(found) + other if add else self._whole(found) - other
+            found, other = self._both(found, self._times())
+            found = found + other if add else found - other
         return found
 
     def _times(self) -> Any:
         found = self._atom()
         while self.peek("*") or self.peek("//"):
             multiply = self.take("*") or not self.take("//")
-            other = self._whole(self._atom())
-            found = self._whole(found) * other if multiply else self._whole(found) // other
+            found, other = self._both(found, self._atom())
+            found = found * other if multiply else found // other
         return found
 
-    def _whole(self, value: Any) -> Any:
-        if isinstance(value, bool) or not isinstance(value, (int, Dim)):
-            raise self.error(f"{value!r} is no extent, so it cannot be computed with")
-        return value
+    def _both(self, left: Any, right: Any) -> tuple[Any, Any]:
+        """Two extents that are computed with: what comes of them is no larger than they, but for a factor."""
+        self._operators += 1
+        for value in (left, right):
+            if isinstance(value, bool) or not isinstance(value, (int, Dim)):
+                raise self.error(f"{value!r} is no extent, so it cannot be computed with")
+        terms = math.prod(len(value.terms) if isinstance(value, Dim) else 1 for value in (left, right))
+        if self._operators > LONGEST or terms > LONGEST:
+            raise self.error(f"an extent of more than {LONGEST} terms or operators")
+        return left, right
 
     def _atom(self) -> Any:
         if self.take("-"):
+            if self.peek("-"):
+                raise self.error("a sign follows a sign")
             return -self._atom()
         if self.take("("):
             return self._brackets()
         if self.kind() == "string":
             return self.string()
         if self.kind() == "number":
-            written = self.word("number")
-            return int(written) if written.isdecimal() else float(written)
+            return self._number()
         if self.kind() == "unknown":
             return self.dims.setdefault(self.word("unknown"), Dim.fresh())
         if self.take("complex"):
@@ -360,6 +380,11 @@ class Line:
         if self.kind() == "name" and self._tokens[self._at][1] in WORDS:
             return WORDS[self.word("name")]
         return Dim.named(self.name())
+
+    def _number(self) -> int | float:
+        if self._tokens[self._at][1].isdecimal():
+            return self.whole("number")
+        return float(self.word("number"))
 
     def _brackets(self) -> Any:
         if self.take(")"):

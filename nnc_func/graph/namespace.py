@@ -103,6 +103,7 @@ _NEXTAFTER = CATALOGUE["nextafter"]
 _BIT_CAST = CATALOGUE["bit_cast"]
 _REAL = CATALOGUE["real"]
 _IMAG = CATALOGUE["imag"]
+_COMPLEX = CATALOGUE["complex"]
 _CONJ = CATALOGUE["conj"]
 _ANGLE = CATALOGUE["angle"]
 _EQUAL = CATALOGUE["equal"]
@@ -535,7 +536,10 @@ class Ops(Generic[T]):
         return self._bind(_MINIMUM, a, b)
 
     def floor_divide(self, a: T | Scalar, b: T | Scalar, /) -> T:
-        """The largest integer not above the quotient, in the promoted dtype; integers divided by zero give 0."""
+        """The largest integer not above the quotient, in the promoted dtype; integers divided by zero give 0.
+
+        Of infinities it is the quotient, as the array API standard has it, where NumPy and Python give NaN or -1.
+        """
         return self._bind(_FLOOR_DIVIDE, a, b)
 
     def remainder(self, a: T | Scalar, b: T | Scalar, /) -> T:
@@ -613,6 +617,10 @@ class Ops(Generic[T]):
     def imag(self, x: T | Scalar, /) -> T:
         """The imaginary part, in the real dtype of the same precision; of a real number it is zero."""
         return self._bind(_IMAG, x)
+
+    def complex(self, real: T | Scalar, imag: T | Scalar, /) -> T:
+        """The number with these two real parts, bit by bit, of zeros and infinities too."""
+        return self._bind(_COMPLEX, real, imag)
 
     def conj(self, x: T | Scalar, /) -> T:
         """The number with its imaginary part negated; a real number is its own conjugate."""
@@ -793,7 +801,7 @@ class Ops(Generic[T]):
         return self._bind(_TRANSFER, x, place=place)
 
     def after(self, x: T | Scalar, event: T | Scalar, /) -> T:
-        """The same tensor, which is there once `event`, any tensor, is: what is computed of it is not computed before.
+        """The same tensor, which is there once `event`, any tensor of that place, is: what is made of it comes later.
 
         No rule looks through it, so that ``f(after(x, event))`` is another application than ``f(x)``: so values are
         computed again. XLA calls it an optimization barrier. A plan has no trace of it but the order of instructions.
@@ -1600,7 +1608,7 @@ class Ops(Generic[T]):
         return self._compose("fmin", a, b)
 
     def heaviside(self, x: T | Scalar, middle: T | Scalar, /) -> T:
-        """0 below zero, 1 above, `middle` at zero; NaN stays NaN."""
+        """0 below zero, 1 above, `middle` at zero; NaN stays NaN. It is floating, of integers float64."""
         return self._compose("heaviside", x, middle)
 
     def isclose(

@@ -9,7 +9,7 @@ import attrs
 
 from nnc_func.errors import GraphError
 from nnc_func.graph.literals import NAME, Line, Names
-from nnc_func.tree import LEAF, ONE_LEAF, Structure, exact
+from nnc_func.tree import LEAF, ONE_LEAF, Structure, exact, sorted_keys
 
 Classes = Mapping[str, type]
 
@@ -42,8 +42,8 @@ def _nested(structure: Structure, leaf: Callable[[], str], names: Names) -> str:
     if kind is tuple:
         return f"({parts[0]},)" if len(parts) == 1 else f"({', '.join(parts)})"
     if kind is dict:
-        keyed = (f"{names.literal(k)}: {p}" for k, p in zip(structure.keys, parts, strict=True))
-        return f"{{{', '.join(keyed)}}}"
+        keyed = dict(zip(structure.keys, parts, strict=True))
+        return f"{{{', '.join(f'{names.literal(k)}: {keyed[k]}' for k in structure.order or structure.keys)}}}"
     name = class_name(kind)
     if not all(NAME.match(part) for part in name.split(".")):
         raise GraphError(f"outputs nested in a {name}, which was made inside of a function, cannot be written")
@@ -64,34 +64,35 @@ def by_name(classes: Iterable[type]) -> Classes:
     return {class_name(c): c for c in classes}
 
 
-def nested(line: Line, leaf: Callable[[], Any], classes: Classes) -> Structure | None:
-    """The rest of the line; each leaf is read by `leaf`. None where the nesting is not said."""
+def nested(line: Line, leaf: Callable[[], Any], classes: Classes) -> tuple[list[Any], Structure | None]:
+    """The rest of the line: what `leaf` reads, in the order of `flatten`, and the nesting; None where none is said."""
+    reader = _Nested(line, leaf, classes)
     if line.take("flat"):
         while not line.empty:
-            leaf()
+            reader.leaves.append(leaf())
             if not line.take(","):
                 break
         line.end()
-        return None
-    reader = _Nested(line, leaf, classes)
+        return reader.leaves, None
     first = reader.tree()
     found = [first]
     while line.take(","):
         found.append(reader.tree())
     line.end()
-    return first if len(found) == 1 else Structure(tuple, (), tuple(found))
+    return reader.leaves, first if len(found) == 1 else Structure(tuple, (), tuple(found))
 
 
 class _Nested:
-    """A tree that is read."""
+    """A tree that is read, and the leaves so far."""
 
     def __init__(self, line: Line, leaf: Callable[[], Any], classes: Classes) -> None:
         self.line, self.leaf, self.classes = line, leaf, classes
+        self.leaves: list[Any] = []
 
     def tree(self) -> Structure:
         line = self.line
         if line.kind() == "value":
-            self.leaf()
+            self.leaves.append(self.leaf())
             return ONE_LEAF
         if line.take("None"):
             return Structure(None)
@@ -99,14 +100,35 @@ class _Nested:
             if line.take(sign):
                 return Structure(kind, (), tuple(line.several(self.tree, close)))
         if line.take("{"):
-            rows = line.several(self.keyed, "}")
-            return Structure(dict, tuple(k for k, _ in rows), tuple(s for _, s in rows))
+            return self.dictionary()
         return self.made()
 
-    def keyed(self) -> tuple[Any, Structure]:
-        key = self.line.literal()
+    def dictionary(self) -> Structure:
+        """A dict as it was inserted; its leaves are put in the order of its sorted keys."""
+        start = len(self.leaves)
+        rows: dict[Any, tuple[Structure, list[Any]]] = {}
+
+        def row() -> None:
+            key = self.key()
+            if key in rows:
+                raise self.line.error(f"the key {key!r} is given twice")
+            at = len(self.leaves)
+            found = self.tree()
+            rows[key] = found, self.leaves[at:]
+
+        self.line.several(row, "}")
+        keys, order = sorted_keys(rows), tuple(rows)
+        self.leaves[start:] = [leaf for key in keys for leaf in rows[key][1]]
+        return Structure(dict, keys, tuple(rows[key][0] for key in keys), order=() if order == keys else order)
+
+    def key(self) -> Any:
+        found = self.line.literal()
+        try:
+            hash(found)
+        except TypeError:
+            raise self.line.error(f"{found!r} is no key of a dict") from None
         self.line.expect(":")
-        return key, self.tree()
+        return found
 
     def made(self) -> Structure:
         """A named tuple or an attrs class: one of those that the reader was given."""

@@ -226,7 +226,8 @@ class InternTable:
     """
 
     __slots__ = (
-        "__weakref__", "_lock", "_most", "_results", "asked", "literals", "merged", "nodes", "recording", "walking",
+        "__weakref__", "_lock", "_most", "_results", "asked", "digests", "literals", "merged", "nodes", "recording",
+        "walking",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -235,6 +236,8 @@ class InternTable:
         self._results: WeakValueDictionary[Any, Result] = WeakValueDictionary()
         # small constants, equal by their bytes, and their elements on the host: known whatever the device is
         self.literals: WeakKeyDictionary[Node, Any] = WeakKeyDictionary()
+        # large constants whose elements are not on the host, and what tells their bytes from others
+        self.digests: WeakKeyDictionary[Node, bytes] = WeakKeyDictionary()
         self._lock = threading.RLock()  # a collector's callback may come in while it is held
         self.walking = threading.RLock()
         self.asked = 0

@@ -26,6 +26,9 @@ from nnc_func.graph.transfer import effects_of
 from nnc_func.op import Op
 from nnc_func.tree import ONE_LEAF, Structure
 
+NODE_COST, WORD_COST = 64, 192
+"""Bytes that a character takes at most: in the shortest lines that make nodes, and in lines of many short words."""
+
 
 def parsed(
     text: str,
@@ -74,6 +77,17 @@ def parsed(
         raise GraphError("the text is nested too deeply") from None
 
 
+def text_cost(text: str) -> int:
+    """Bytes that reading a text of a graph takes at most: its nodes, and the words of its longest line.
+
+    Examples
+    --------
+    >>> text_cost("graph")
+    1280
+    """
+    return NODE_COST * len(text) + WORD_COST * max(map(len, text.split("\n")))
+
+
 def arguments(line: Line, op: Op, operand: Callable[[], Any]) -> tuple[list[Any], dict[str, Any]]:
     """``(%1, %2, axis=0)``: operands, each read by `operand`, and parameters by name."""
     operands: list[Any] = []
@@ -99,10 +113,10 @@ def arguments(line: Line, op: Op, operand: Callable[[], Any]) -> tuple[list[Any]
 
 def placed(line: Line, shape: tuple[Extent, ...], dtype: Any) -> Aval:
     """The aval of that shape and dtype, with its layout and place if they follow: ``{1, 0} on gpu``."""
-    order = line.several(lambda: line.word("number"), "}") if line.take("{") else None
+    order = line.several(lambda: line.whole("number"), "}") if line.take("{") else None
     place = line.name() if line.take("on") else None
     try:
-        return Aval(shape, dtype, None if order is None else tuple(map(int, order)), place)
+        return Aval(shape, dtype, None if order is None else tuple(order), place)
     except ValueError as error:
         raise line.error(str(error)) from None
 
@@ -139,23 +153,17 @@ class _Reader:
 
     def read(self, text: str) -> Any:
         """The graph."""
-        lines = [Line(row, number, self.dims) for number, row in enumerate(text.splitlines(), 1)]
-        rows = [line for line in lines if not line.empty]
-        if not rows:
+        lines = (Line(row, number, self.dims) for number, row in enumerate(text.split("\n"), 1))
+        rows = (line for line in lines if not line.empty)  # one at a time: their words take fifty times their bytes
+        header = last = next(rows, None)
+        if header is None or last is None:
             raise GraphError("line 1: an empty text is no graph")
-        name, inputs = self.header(rows[0])
-        for line in rows[1:-1]:
-            if line.take("update"):
-                self.update(line)
-            elif line.take("effects"):
-                self.effects.append(self.value(line))
-                while line.take(","):
-                    self.effects.append(self.value(line))
-            else:
-                self.node(line)
-            line.end()
-        last = rows[-1]
-        if len(rows) == 1 or not last.take("return"):
+        name, inputs = self.header(header)
+        for line in rows:
+            if last is not header:
+                self.statement(last)
+            last = line
+        if last is header or not last.take("return"):
             raise last.error("the last line is `return …`: the text is not complete")
         outputs, structure = self.outputs(last)
         try:
@@ -173,6 +181,18 @@ class _Reader:
         inputs: list[Node] = line.several(lambda: self.input(line), ")")
         line.end()
         return name, inputs
+
+    def statement(self, line: Line) -> None:
+        """A line between the first and the last."""
+        if line.take("update"):
+            self.update(line)
+        elif line.take("effects"):
+            self.effects.append(self.value(line))
+            while line.take(","):
+                self.effects.append(self.value(line))
+        else:
+            self.node(line)
+        line.end()
 
     def input(self, line: Line) -> Node:
         number, name = self.number(line), line.string()
@@ -265,13 +285,13 @@ class _Reader:
     # --- parts ------------------------------------------------------------------------------------------
 
     def number(self, line: Line) -> int:
-        number = int(line.word("value")[1:])
+        number = line.whole("value", "%")
         if number in self.values:
             raise line.error(f"%{number} is defined twice")
         return number
 
     def value(self, line: Line) -> Value:
-        number = int(line.word("value")[1:])
+        number = line.whole("value", "%")
         if number not in self.values:
             raise line.error(f"%{number} is not defined above")
         return self.values[number]
@@ -354,6 +374,5 @@ class _Reader:
 
     def outputs(self, line: Line) -> tuple[list[Value], Structure]:
         """``%5, %4``, ``[%5, {"a": %4}]``, or ``flat %5, %4`` where the nesting is not said."""
-        leaves: list[Value] = []
-        found = nested(line, lambda: leaves.append(self.value(line)), self.classes)
+        leaves, found = nested(line, lambda: self.value(line), self.classes)
         return leaves, found or ONE_LEAF

@@ -16,6 +16,7 @@ from nnc_func.declaration import Items
 from nnc_func.errors import GraphError, ShapeError
 from nnc_func.facets.dtypes import as_dtype, check_conversion
 from nnc_func.facets.places import Place
+from nnc_func.graph.constants import Large, dense, is_fixed
 from nnc_func.graph.leaves import CONSTANT, INPUT, VARIABLE, Variable, brought
 from nnc_func.graph.node import InternTable, Node, Value
 from nnc_func.graph.origin import Origin, origin
@@ -24,7 +25,7 @@ from nnc_func.op import Op
 from nnc_func.signatures import DeviceSignature, ShapeSignature, TypeSignature
 
 A = TypeVar("A")
-BY_BYTES = 256  # constants up to so many bytes are one node where their bytes are equal
+BY_BYTES = 256  # constants up to so many bytes are known by their bytes, wherever they are
 
 # Functors are applicative: equal recipes share one table, for as long as a stack of that recipe lives.
 _tables: WeakValueDictionary[Any, InternTable] = WeakValueDictionary()
@@ -106,9 +107,9 @@ class Symbol(Layer, Generic[A]):
         return node
 
     def constant(self, value: Any, dtype: Any = None, place: Place = None) -> Node:
-        """A constant in a place: small ones are equal by their bytes, large ones are each their own.
+        """A constant in a place: what has the same bytes, dtype and shape is one node.
 
-        The value is copied unless it is a read-only array, which shows no memory that can be written to elsewhere.
+        The value is copied, unless it shows memory that nobody can write to: bytes, or a file that is mapped so.
         """
         if dtype is not None and isinstance(value, (bool, int, float, complex)):
             value = as_dtype(dtype).type(value)
@@ -121,9 +122,7 @@ class Symbol(Layer, Generic[A]):
             check_conversion(value, dtype)
         array = np.asarray(value, dtype if dtype is None else as_dtype(dtype))
         if array.nbytes > BY_BYTES:
-            fresh = isinstance(value, (list, tuple, np.generic)) or (isinstance(value, np.ndarray) and _fixed(value))
-            mine = array if fresh else np.array(array)
-            return self.held(brought(self.device, mine, dtype, place))
+            return self._large(array, value, place)
         key = (CONSTANT, array.dtype, array.shape, array.tobytes(), place)
         node = self.table.get(key)
         if node is None:
@@ -133,6 +132,25 @@ class Symbol(Layer, Generic[A]):
             self.table.literals[made] = mine  # before another thread can meet it
             node = self.table.kept(key, made)
         return node
+
+    def _large(self, array: Any, value: Any, place: Place) -> Node:
+        mine, flat = dense(array)
+        large, table, free = Large(mine, flat, place), self.table, None
+        for slot in large.slots():
+            node = table.get(slot)
+            if node is None:
+                free = free or slot
+            elif large.is_shown_by(node, table):
+                return node
+        is_ours = mine is not array or not isinstance(value, np.ndarray) or not np.may_share_memory(array, value)
+        if not is_ours and not is_fixed(value):
+            mine = np.array(mine)
+        mine.flags.writeable = False  # it is shared by all that are equal to it
+        made = self.held(brought(self.device, mine, mine.dtype, place))
+        if not isinstance(made.data, np.ndarray):
+            table.digests[made] = large.digest
+        found = made if free is None else table.kept(free, made)
+        return found if found is made or large.is_shown_by(found, table) else made  # another thread's, perhaps
 
     def held(self, array: Any) -> Node:
         """A constant that shows a device array: its own node, nothing copied."""
@@ -159,12 +177,3 @@ class Symbol(Layer, Generic[A]):
             return None
         bits = data.tobytes()
         return data.flat[0].item() if bits == bits[: data.itemsize] * data.size else None
-
-
-def _fixed(array: Any) -> bool:
-    """Whether nobody can write to it: it is read-only, and so is whatever it is a view of."""
-    while isinstance(array, np.ndarray):
-        if array.flags.writeable:
-            return False
-        array = array.base
-    return True

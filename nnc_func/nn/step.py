@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from attrs import frozen
 
+from nnc_func.archives.archive import Archive, written
+from nnc_func.archives.npy import array_bytes
 from nnc_func.engine.effects import recording
-from nnc_func.errors import GraphError, OperatorError, ShapeError
+from nnc_func.errors import FileFormatError, GraphError, OperatorError, ShapeError
 from nnc_func.layer import chain
 from nnc_func.nn.graphs import closed, unread
 from nnc_func.nn.modules import Context, copied, described, key_of, partition
@@ -21,6 +23,7 @@ from nnc_func.tree import flatten
 if TYPE_CHECKING:
     from pathlib import Path
 
+ANY = 1 << 62  # bytes: a state itself bounds what is read of a file
 Metrics = Mapping[str, Callable[[Any, Any], Any]]
 
 
@@ -72,34 +75,60 @@ class TrainingState:
         return cls(model, update.init(partition(model)[0]), key_of(seed), np.int64(0))
 
     def save(self, path: str | Path) -> None:
-        """Write the arrays to an ``.npz`` file, named by where they stand."""
-        leaves, _ = flatten(self)
-        names = [name for name, _ in described(self)]
-        with open(path, "wb") as file:
-            arrays: dict[str, Any] = dict(zip(names, map(np.asarray, leaves), strict=True))
-            np.savez(file, **arrays)
-
-    def load(self, path: str | Path) -> TrainingState:
-        """The state in a file, for the same model and update as this one.
+        """Write the arrays to an ``.npz`` file, named by where they stand. It is complete or not there.
 
         Raises
         ------
+        GraphError
+            Two arrays would have one name.
+        """
+        leaves, _ = flatten(self)
+        members = [f"{name}.npy" for name, _ in described(self)]
+        if len({*members}) != len(members):
+            twice = next(name for name in members if members.count(name) > 1)
+            raise GraphError(f"two arrays of the state would be {twice}: give a key without a dot")
+        written(path, zip(members, map(array_bytes, leaves), strict=True))
+
+    def load(self, path: Any, *, sha256: str | None = None) -> TrainingState:
+        """The state in a file, for the same model and update as this one.
+
+        Parameters
+        ----------
+        path
+            Of the file, or a binary file that can be read from any place. It is not trusted: no more is read than this
+            state has, and only once all names, shapes and dtypes are those of this state.
+        sha256
+            Of the whole file, in hexadecimal digits: another file is refused.
+
+        Raises
+        ------
+        FileFormatError
+            It is no such file, is damaged or cut short, or has another digest.
         ShapeError
             The file holds other arrays than this state has.
         """
         leaves, structure = flatten(self)
-        names = [name for name, _ in described(self)]
-        with np.load(path, allow_pickle=False) as found:
-            if set(found.files) != set(names):
-                odd = sorted(set(found.files) ^ set(names))
-                raise ShapeError(f"{path} holds the state of another model or update: it differs in {', '.join(odd)}")
-            arrays = [found[name] for name in names]
-        for name, array, leaf in zip(names, arrays, leaves, strict=True):
-            wanted = np.asarray(leaf)
-            if array.shape != wanted.shape or array.dtype != wanted.dtype:
-                has, wants = (f"{a.dtype}{list(a.shape)}" for a in (array, wanted))
-                raise ShapeError(f"{path}: {name} is {has}, the model wants {wants}")
+        wanted = {f"{name}.npy": np.asarray(leaf) for (name, _), leaf in zip(described(self), leaves, strict=True)}
+        with Archive.open(path, "training state", max_bytes=ANY, sha256=sha256) as archive:
+            wrong = _difference(archive, wanted)
+            arrays = [] if wrong else [archive.array(name) for name in wanted]
+        if wrong:
+            raise ShapeError(f"{archive.path}{wrong}")
+        if arrays[-1] < 0:
+            raise FileFormatError(f"{archive.path} is damaged: it was saved after {arrays[-1]} steps")
         return structure.build(arrays)  # type: ignore[no-any-return]
+
+
+def _difference(archive: Archive, wanted: Mapping[str, Any]) -> str:
+    """How the arrays in a file differ, by their headers, from those that are wanted; nothing where they do not."""
+    odd = sorted(name.removesuffix(".npy") for name in {*archive.names()} ^ {*wanted})
+    if odd:
+        return f" holds the state of another model or update: it differs in {', '.join(odd)[:400]}"
+    for name, array in wanted.items():
+        found = archive.header(name)
+        if found.shape != array.shape or found.dtype != array.dtype:
+            return f": {name.removesuffix('.npy')} is {found}, the model wants {array.dtype}{list(array.shape)}"
+    return ""
 
 
 # --- the computation -------------------------------------------------------------------------------------

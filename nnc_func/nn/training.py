@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
-import sys
-import time
 from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import Any
@@ -16,6 +12,8 @@ from nnc_func.engine.running.cancelling import check_cancelled
 from nnc_func.errors import OperatorError
 from nnc_func.layer import chain
 from nnc_func.nn.step import ImmediateStep, Metrics, Step, TrainingState
+from nnc_func.progress import Silent
+from nnc_func.progress import progress as progress_line
 from nnc_func.tree import flatten
 
 
@@ -140,7 +138,7 @@ def train(
     kind = Step if "engine" in {each.role for each in chain(stack.top)} else ImmediateStep
     step = kind(stack, state if state is not None else model, loss, update, metrics=metrics, seed=seed)
     count = _count(batches, steps, epochs)
-    line = _line(count, progress)
+    line = progress_line(count, "step") if progress else Silent()
     asked: list[tuple[float, dict[str, float]]] = []
     pending: list[Any] = []
     try:
@@ -150,7 +148,7 @@ def train(
             if ask_every and done % ask_every == 0:
                 asked += _asked(step, pending)
                 pending.clear()
-                line.tell(done, *asked[-1])
+                line.tell(done, _described(*asked[-1]))
                 if stop is not None and stop(step.iteration, *asked[-1]):
                     break
     finally:
@@ -189,62 +187,8 @@ def _numbers(count: int | None) -> Iterable[int]:
     return iter(int, 1) if count is None else range(count)
 
 
-# --- telling ---------------------------------------------------------------------------------------------
-
-
-class Silent:
-    """No line."""
-
-    def tell(self, done: int, loss: float, metrics: dict[str, float]) -> None:
-        """Say nothing."""
-
-    def close(self) -> None:
-        """Nothing was opened."""
-
-
-class EverySecond(Silent):
-    """A line a second on standard error."""
-
-    def __init__(self, count: int | None) -> None:
-        self._count = count
-        self._start = self._last = time.perf_counter()
-
-    def tell(self, done: int, loss: float, metrics: dict[str, float]) -> None:
-        """How it goes, if a second has passed or it is the end."""
-        now = time.perf_counter()
-        if now - self._last >= 1.0 or done == self._count:
-            self._last = now
-            of = f"/{self._count}" if self._count else ""
-            speed = done / (now - self._start)
-            print(f"step {done}{of}  {_numbers_told(loss, metrics)}  {speed:.1f} steps/s", file=sys.stderr)
-
-
-class Bar(Silent):
-    """A tqdm bar."""
-
-    def __init__(self, count: int | None) -> None:
-        self._bar = importlib.import_module("tqdm").tqdm(total=count, unit="step")
-        self._done = 0
-
-    def tell(self, done: int, loss: float, metrics: dict[str, float]) -> None:
-        """Move it."""
-        self._bar.set_postfix_str(_numbers_told(loss, metrics), refresh=False)
-        self._bar.update(done - self._done)
-        self._done = done
-
-    def close(self) -> None:
-        """Leave the last line."""
-        self._bar.close()
-
-
-def _numbers_told(loss: float, metrics: dict[str, float]) -> str:
+def _described(loss: float, metrics: dict[str, float]) -> str:
     return "  ".join([f"loss {loss:.4f}", *[f"{name} {value:.4f}" for name, value in metrics.items()]])
-
-
-def _line(count: int | None, progress: bool) -> Silent:
-    if not progress:
-        return Silent()
-    return Bar(count) if importlib.util.find_spec("tqdm") is not None else EverySecond(count)
 
 
 # --- judging ---------------------------------------------------------------------------------------------

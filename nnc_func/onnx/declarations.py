@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from attrs import frozen
 
-from nnc_func.errors import OnnxError
+from nnc_func.errors import OnnxError, OnnxWarning
 from nnc_func.facets.dims import Dim
+from nnc_func.graph.origin import lines, origin
 from nnc_func.onnx.implementations import unsupported
 from nnc_func.onnx.reading import Source
 from nnc_func.onnx.types import dtype_of
@@ -140,19 +142,43 @@ def check_shape(declared: Declared, shape: tuple[Any, ...]) -> None:
         raise OnnxError(f"input {declared.name!r} has shape {shown(said)}, given {shown(shape)}")
 
 
-def check_agrees(declared: Declared, tensor: Any) -> None:
-    """Raise where an output is not what the model says of it.
+def check_agrees(declared: Declared, tensor: Any) -> str:
+    """What the model says wrongly of an output's shape; empty if it does not.
+
+    A declared shape decides nothing, and exporters write wrong ones: other runtimes warn of them and compute.
 
     Raises
     ------
     OnnxError
-        Its dtype or rank is another.
+        The output's dtype is not the one that the model declares.
     """
     shape, given = declared.shape, tuple(tensor.shape)
     if declared.dtype is not None and tensor.dtype != declared.dtype:
         raise OnnxError(f"output {declared.name!r} is {tensor.dtype}, and the model says {declared.dtype}")
-    if shape is not None and len(shape) != len(given):  # extents of windows are told wrong by shape inference itself
-        raise OnnxError(f"output {declared.name!r} has shape {shown(given)}, and the model says {shown(shape)}")
+    if shape is None or (len(shape) == len(given) and not any(map(_differ, shape, given))):
+        return ""
+    return f"output {declared.name!r} has shape {shown(given)}, and the model says {shown(shape)}"
+
+
+def warn_once(said: str, before: set[str]) -> None:
+    """Warn at the user's line of what a model says wrongly, unless it is among what was said before.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> said = set()
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     warn_once("output 'y' has another shape", said)
+    ...     warn_once("output 'y' has another shape", said)
+    >>> [str(each.message) for each in caught]
+    ["output 'y' has another shape"]
+    """
+    if not said or said in before:
+        return
+    before.add(said)
+    file, line, _ = next(lines(origin()), ("<unknown>", 1, ""))
+    warnings.warn_explicit(said, OnnxWarning, file, line)
 
 
 def _differ(one: Any, other: Any) -> bool:

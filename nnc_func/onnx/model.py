@@ -25,6 +25,7 @@ from nnc_func.onnx.declarations import (
     declaration_of,
     host,
     shown,
+    warn_once,
 )
 from nnc_func.onnx.reading import Source, read
 from nnc_func.onnx.scopes import Frame, Scope, Unresolved
@@ -82,6 +83,7 @@ class OnnxModel:
         self._at_once = False
         self._why: OnnxError | None = None
         self._program: Any = None
+        self._warnings: set[str] = set()
         self.original = restored(source.proto, stack, content=partial(_content, source))
         self._begin()
 
@@ -187,7 +189,8 @@ class OnnxModel:
         """Trace what the model says of its inputs; a failure waits for a call where that may tell more."""
         own = None if self.variables else self.original
         if own is not None and not own.updates:  # a call gives outputs, and changes no variable
-            self._program = self.stack.engine.compile(evolve(own, structure=flatten(list(own.outputs))[1]))
+            outputs = tuple(own.outputs[at] for at in own.structure.positions)  # as the model has them
+            self._program = self.stack.engine.compile(evolve(own, outputs=outputs, structure=flatten(outputs)[1]))
             return
         try:
             self._program = self._compiled({})
@@ -285,7 +288,7 @@ class OnnxModel:
         found = trace.graph(self._source.proto.graph, Scope(dict(values)), Frame(self._source.opsets, {}))
         tensors = [trace.tensor(f) for f in found]
         for declared, tensor in zip(self.outputs, tensors, strict=True):
-            check_agrees(declared, tensor)
+            warn_once(check_agrees(declared, tensor), self._warnings)
         return tuple(tensors)
 
     # --- arguments --------------------------------------------------------------------------------------
@@ -340,6 +343,11 @@ def from_onnx(model: Any, stack: Any = None, *, variables: bool = False, directo
     ------
     OnnxError
         The model cannot be read, is not well formed, or has nodes that are not supported: it names all of them.
+
+    Warns
+    -----
+    OnnxWarning
+        The model declares another shape of an output than the one that its nodes compute.
 
     Examples
     --------

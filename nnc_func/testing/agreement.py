@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from hypothesis.errors import HypothesisException, UnsatisfiedAssumption
 
@@ -250,11 +250,12 @@ def drawn(strategy: Any, check: Callable[[Any], None], examples: int) -> int:
     """
     taken = 0
 
+    @seed(config.seed)
     @settings(
         max_examples=examples,
         deadline=None,
         database=None,
-        derandomize=True,
+        derandomize=False,
         report_multiple_bugs=False,
         print_blob=False,
         phases=(Phase.explicit, Phase.generate, Phase.shrink),

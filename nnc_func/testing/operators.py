@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis.errors import FailedHealthCheck, HypothesisException, Unsatisfiable
 
+from nnc_func.config import config
 from nnc_func.facets.derivatives import Constant, Derivative
 from nnc_func.facets.samples import Refused
 from nnc_func.facets.views import Cost
@@ -144,11 +145,12 @@ def check_operator(op: Op, stack: Any = None, *, examples: int = 25) -> None:
 
 
 def _checked(stack: Any, op: Op, drawing: Any, listed: Iterable[Callable[..., None]], examples: int) -> None:
+    @seed(config.seed)
     @settings(
         max_examples=examples,
         deadline=None,
         database=None,
-        derandomize=True,
+        derandomize=False,
         report_multiple_bugs=False,
         phases=(Phase.explicit, Phase.generate, Phase.shrink),
         suppress_health_check=(HealthCheck.too_slow, HealthCheck.filter_too_much),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 from attrs import frozen
 from hypothesis import HealthCheck, Phase, find, settings
 from hypothesis.errors import NoSuchExample
 
+from nnc_func.config import config
 from nnc_func.graph.node import Node, Value
 from nnc_func.graph.rules.rule import Pass
 from nnc_func.testing.program import INPUT, VARIABLE, Program
@@ -46,14 +48,14 @@ def on_programs(rule: Pass, builder: Any, examples: int) -> OnPrograms:
 
     chosen = settings(
         max_examples=examples,
-        derandomize=True,
         database=None,
+        derandomize=False,
         deadline=None,
         suppress_health_check=list(HealthCheck),
         phases=(Phase.generate, Phase.shrink),
     )
     try:
-        smallest = find(programs(), broken, settings=chosen)
+        smallest = find(programs(), broken, settings=chosen, random=Random(config.seed))
     except NoSuchExample:
         return OnPrograms(counts[0], counts[1])
     why, _ = difference(rule, builder, smallest)

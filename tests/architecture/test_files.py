@@ -14,7 +14,7 @@ from tests.throughout import throughout
 
 ROOT = Path(__file__).resolve().parents[2]
 GENERATED = {"nnc_func/graph/namespace.py"}
-LIMIT = 400
+LIMIT = 600
 FILES = sorted(
     str(path.relative_to(ROOT))
     for folder in ("nnc_func", "tests", "bench", "docs", "examples", "scripts")
@@ -34,7 +34,7 @@ def _text(name: str) -> str:
     return (ROOT / name).read_text(encoding="utf-8")
 
 
-def test_a_file_has_at_most_400_lines() -> None:
+def test_a_file_has_at_most_600_lines() -> None:
     throughout([name for name in FILES if name not in GENERATED], is_short)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +17,7 @@ from onnx import TensorProto, helper
 
 import nnc_func as nnc
 from nnc_func import models
+from nnc_func.archives.archive import ABOUT, written
 from nnc_func.cli import main
 
 
@@ -160,7 +163,7 @@ def test_what_is_wanted_of_such_a_file_is_told(refusal: Any, chooses: str) -> No
     assert "no input 'rte'; it has: x, rate" in refusal("show", chooses, "--value", "rte=1")
     assert "'rate' is of int64, given 1.5" in refusal("show", chooses, "--value", "rate=1.5")
     assert "'rate' is int64[], given int64[2]" in refusal("show", chooses, "--value", "rate=1,2")
-    assert "--value is for .onnx files" in refusal("show", "lenet-5", "--value", "x=1")
+    assert "--value is for models in files" in refusal("show", "lenet-5", "--value", "x=1")
 
 
 def test_an_extent_without_a_name_is_that_of_an_input(answer: Any, refusal: Any, tmp_path: Path) -> None:
@@ -168,6 +171,55 @@ def test_an_extent_without_a_name_is_that_of_an_input(answer: Any, refusal: Any,
     onnx.save(onnx.parser.parse_model(head + "{ y = Abs(x) }"), tmp_path / "f.onnx")
     assert "say --dim x.0=N" in refusal("plan", str(tmp_path / "f.onnx"))
     assert json.loads(answer("plan", str(tmp_path / "f.onnx"), "--dim", "x.0=5", "--json"))["kernels"] == 1
+
+
+def saved(folder: Path, extent: Any) -> tuple[Path, Path, Any]:
+    """Files of a program and of its graph, and the program."""
+    stack = nnc.lazy()
+    x = stack.input("x", (extent, 3), "float32")
+    program = stack.compile([x], {"y": stack.ops.softmax(x @ stack.variable("w", np.eye(3, dtype="float32")))})
+    program(np.ones((2, 3), "float32"))
+    program.save(folder / "some.program")
+    program.graph.save(folder / "some.graph")
+    return folder / "some.program", folder / "some.graph", program
+
+
+def test_what_the_library_saved_is_shown_run_and_planned(
+    answer: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    *files, program = saved(tmp_path, 2)
+    x = np.arange(6, dtype="float32").reshape(2, 3)
+    np.savez(tmp_path / "in.npz", x=x)
+    for file in files:
+        assert "softmax" in answer("show", str(file))
+        answer("run", str(file), "--inputs", str(tmp_path / "in.npz"), "--save", str(tmp_path / "out.npz"))
+        np.testing.assert_array_equal(np.load(tmp_path / "out.npz")["output_0"], program(x)["y"])
+        planned = json.loads(answer("plan", str(file), "--json"))
+        assert (planned["arena_bytes"], planned["kernels"]) == (program.plan.arena_bytes, program.plan.kernels)
+    wasteful = json.loads(answer("plan", str(files[0]), "--allocator", "no_reuse", "--json"))
+    assert wasteful["arena_bytes"] == wasteful["bytes_without_sharing"]
+    monkeypatch.chdir(tmp_path)
+    assert "softmax" in answer("show", "some.graph")  # a file needs no slash in its name
+
+
+def test_a_saved_program_of_unknown_extents_is_run_for_some(answer: Any, refusal: Any, tmp_path: Path) -> None:
+    for file in saved(tmp_path, "n")[:2]:
+        assert "say --dim n=N" in refusal("plan", str(file))
+        found = json.loads(answer("run", str(file), "--dim", "n=4", "--json"))
+        assert found["outputs"]["output_0"].startswith("float32[4, 3]")
+        planned = json.loads(answer("plan", str(file), "--dim", "n=4", "--json"))
+        assert planned["arena_bytes"] == found["arena_bytes"]
+
+
+def test_files_of_the_library_that_are_no_models_are_refused(refusal: Any, tmp_path: Path) -> None:
+    path = str(tmp_path / "state.zip")
+    written(path, [(ABOUT, b'{"format": "nnc_func training state", "version": 1}')])
+    assert "is a training state; wanted a graph, a program, or an .onnx file" in refusal("show", path)
+    written(path, [("other", b"")])
+    assert "about.json" in refusal("show", path)
+    written(path, [(ABOUT, b"[]")])
+    assert "names no format of this library" in refusal("show", path)
+    assert "--value is for .onnx files" in refusal("show", str(saved(tmp_path, 2)[1]), "--value", "x=1")
 
 
 def test_a_plan_is_that_of_the_stack(answer: Any) -> None:
@@ -228,6 +280,39 @@ def test_refusals_about_files(refusal: Any, model: Path, tmp_path: Path) -> None
         assert name in refusal("run", str(model), "--dim", "n=2", "--inputs", str(tmp_path / name))
     np.savez(tmp_path / "other.npz", z=np.zeros(3))
     assert "no input 'x'" in refusal("run", str(model), "--dim", "n=2", "--inputs", str(tmp_path / "other.npz"))
+
+
+@pytest.mark.parametrize("command", ["plan --help", "rules --help", "bench --help", "rules unit", "models lenet-5"])
+def test_an_output_without_our_characters_is_no_error(command: str) -> None:
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    done = subprocess.run(
+        [sys.executable, "-m", "nnc_func", *command.split()], env=environment, capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.isascii()
+
+
+def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as found:
+        main(["--version"])
+    assert found.value.code == 0
+    assert capsys.readouterr().out == f"nnc_func {nnc.__version__}\n"
+
+
+def test_a_long_bench_tells_how_far_it_is(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)  # no tqdm
+    clock = itertools.count()
+    monkeypatch.setattr("nnc_func.progress.time.perf_counter", lambda: float(next(clock)))  # each look takes a second
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.csv").write_text("id,lower,upper,size\na,0,2,64\nb,1,3,64\n")
+    assert main(["bench", "allocators", str(tmp_path), "--allocator", "best_fit", "--progress"]) == 0
+    told = capsys.readouterr().err.splitlines()
+    assert [line.split("  ")[:2] for line in told] == [
+        ["trial 0/2", "best_fit on one"],
+        ["trial 1/2", "best_fit on two"],
+    ]
 
 
 WRONG = [

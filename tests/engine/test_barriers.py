@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import nnc_func as nnc
+from nnc_func.errors import PlaceError
+from tests.device.test_places import STACKS
 
 LAZY = nnc.lazy()
 
@@ -34,3 +37,12 @@ def test_a_barrier_lets_gradients_through() -> None:
     for stack in (nnc.eager(), LAZY):
         found = stack.grad(lambda y, ops=stack.ops: ops.sum(ops.after(y * y, ops.exp(y))))(stack.asarray(x))
         np.testing.assert_array_equal(np.asarray(found), 2 * x)
+
+
+@pytest.mark.parametrize("stack", STACKS.values(), ids=STACKS)
+def test_a_barrier_in_another_place_is_refused(stack: nnc.Stack) -> None:
+    x, there = stack.asarray([1.0]), stack.asarray([2.0], place="two")
+    with pytest.raises(PlaceError, match=r"after\(.*different places: .*transfer\(x, place="):
+        stack.ops.after(x, there)
+    found = stack.ops.after(stack.ops.transfer(x, place="two"), there)
+    assert stack.aval(found).place == "two"

@@ -18,6 +18,7 @@ from nnc_func.engine.planning.budgets import as_bytes, footprint
 from nnc_func.engine.rematerialising import RematerialisationProblem
 from nnc_func.errors import PlanError
 from nnc_func.nn.modules import key_of
+from tests.device.test_places import TWO
 
 LAZY = nnc.lazy()
 WIDTH = 16
@@ -59,6 +60,33 @@ def trained(stack: Any, kinds: tuple[str, ...], seed: int) -> Any:
     value, grads = stack.value_and_grad(loss, tuple(range(1 + len(weights))))(x, *weights)
     updates = [(w, w - 0.01 * g) for w, g in zip(weights, grads[1:], strict=True)]
     return stack.compile([x], [value, grads[0]], updates), weights, rng.normal(size=(8, WIDTH))
+
+
+def in_two_places(stack: Any) -> Any:
+    """A program that goes to another place and back, and needs in the end what it began with, and all on the way."""
+    ops = stack.ops
+    x = stack.input("x", (256,), "float64")
+    there = ops.transfer(x, place="two")
+    on_the_way, y = [], there
+    for _ in range(6):
+        y = ops.sort(ops.sin(y))
+        on_the_way += [y, ops.transfer(ops.transfer(y, place="one") * 2, place="two")]
+    found = y
+    for each in reversed(on_the_way):
+        found = ops.cumulative_sum(found * each, axis=0)
+    return stack.compile([x], [ops.sum(found), ops.sum(ops.transfer(found + there, place="one"))])
+
+
+@pytest.mark.parametrize("part", [0.8, 0.6])
+def test_values_are_computed_again_in_the_place_where_they_were(part: float) -> None:
+    stack = nnc.lazy(TWO)
+    plain, x = in_two_places(stack), np.linspace(-1, 1, 256)
+    takes = footprint(plain.plan)
+    small = in_two_places(stack.swap(engine=stack.engine.with_memory_budget(int(part * takes))))
+    assert footprint(small.plan.verify()) <= part * takes
+    assert len(small.plan.instructions) > len(plain.plan.instructions)
+    host = stack.device.to_numpy
+    assert [host(each).tobytes() for each in small(x)] == [host(each).tobytes() for each in plain(x)]
 
 
 @given(st.lists(st.sampled_from(KINDS), min_size=4, max_size=14), st.integers(0, 99), st.floats(0.3, 0.9))

@@ -49,7 +49,7 @@ def test_trees_go_in_and_out(make: Any) -> None:
         return {"b": Pair(tree["x"] * scale, tree["y"][0]), "a": [tree["y"][1], None]}
 
     found = f({"x": np.ones(2), "y": (np.zeros(3), np.ones(1))}, scale=np.float64(3))
-    assert list(found) == ["a", "b"]
+    assert list(found) == ["b", "a"]  # as they were returned
     np.testing.assert_array_equal(found["b"].left.numpy(), 3.0)
     np.testing.assert_array_equal(found["b"].right.numpy(), np.zeros(3))
     np.testing.assert_array_equal(found["a"][0].numpy(), 1.0)

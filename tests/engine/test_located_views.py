@@ -58,7 +58,7 @@ def test_a_chain_makes_one_view_for_a_call() -> None:
     frame = made.arenas.take(made, made.plan, made._frame)
     ((root, views),) = frame.views.items()
     assert len(views) >= 3
-    assert len(frame.located[root]) == 1
+    assert len(frame.located[root][1]) == 1
     calls: list[int] = []
     frame.views[root] = [(lambda a, c=c: calls.append(1) or c(a), o, r) for c, o, r in views]
     frame.put(root, X)

@@ -107,6 +107,7 @@ def test_what_an_instruction_leaves_out_is_no_number_of_the_last_run() -> None:
 STACKS = {"lazy": LAZY, "without reuse": LAZY.swap(engine=LAZY.engine.with_allocator(ALLOCATORS["no_reuse"]))}
 
 
+@pytest.mark.draws
 def test_random_programs_run_poisoned_as_operators_one_by_one() -> None:
     assert differential(programs(), LAZY, examples=20, spec=3) == 20
 

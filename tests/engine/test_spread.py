@@ -6,13 +6,14 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 
 import nnc_func as nnc
 from nnc_func.errors import NncError, PlaceError
+from nnc_func.graph.ops.memory import after, transfer
 from nnc_func.testing.agreement import agree, follow
 from nnc_func.testing.conversions import spread
-from nnc_func.testing.program import Program, Step, inferred
+from nnc_func.testing.program import INPUT, PLACES, Leaf, Program, Step, inferred
 from nnc_func.testing.programs import LARGEST
 from tests.device.test_places import DEVICES, EAGER, PLANNED, PRETENDED, STACKS, TWO
 
@@ -59,8 +60,13 @@ def test_places_of_the_strict_device_give_what_one_gives(both: tuple[Program, Pr
         np.testing.assert_array_equal(np.asarray(one), nnc.Strict().to_numpy(other))
 
 
+X, THERE = Leaf(INPUT, "x", (2,), "float64"), Leaf(INPUT, "y", (2,), "float64", place=PLACES[1])
+BARRIER = Program((X, THERE), (Step(transfer, (0,), {"place": PLACES[1]}), Step(after, (2, 1), {})), (3,), ())
+
+
 @FEW
 @given(spread())
+@example((BARRIER, BARRIER))  # found by a fresh seed
 def test_without_one_of_its_transfers_a_program_is_refused_with_words(both: tuple[Program, Program]) -> None:
     for broken in without_one(both[1]):
         for device in DEVICES.values():

@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from nnc_func.errors import DTypeError
 from nnc_func.graph.ops import CATALOGUE as OPS
 from nnc_func.graph.rules.conditions import that
 from nnc_func.graph.rules.evaluating import differs
+from nnc_func.graph.rules.reducing import REDUCTIONS
 from nnc_func.graph.rules.rule import ROUNDING, SIGNED_ZERO, rewrite, rule
 from nnc_func.testing.rules import examined
-from tests.graph.rewriting import stack_with_fused
+from tests.graph.rewriting import OPTIMISER, bind, check_equal, stack_with_fused, variable
 
 conj, square, exp = OPS["conj"], OPS["square"], OPS["exp"]
 INF, NAN = np.inf, np.nan
@@ -47,6 +49,35 @@ def conjugate_by_division(x):
 )
 def test_what_goes_wrong_at_complex_infinities_is_refuted(planted: Any) -> None:
     assert "elsewhere" in examined(planted, stack_with_fused()).counterexample
+
+
+PARTS = (0.0, -0.0, 1.0, INF, -INF, NAN)
+SHAPES: tuple[tuple[tuple[int, ...], Any], ...] = (((36,), ()), ((36, 1), 1), ((1, 36), 0), ((1, 1, 36), (0, 1)))
+DTYPES = ("bool", "uint8", "float16", "float32", "complex64", "complex128")
+
+
+def elements(dtype: str) -> Any:
+    """Each special number of a dtype; of a complex one each pair of them."""
+    found = np.zeros(36, dtype)
+    if found.dtype.kind == "c":
+        found.real, found.imag = np.repeat(PARTS, 6), np.tile(PARTS, 6)
+    else:
+        found[:] = np.resize(PARTS if found.dtype.kind == "f" else (0, 1), 36)
+    return found
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("op", REDUCTIONS, ids=str)
+def test_a_reduction_of_one_element_keeps_it_as_the_kernel_does(op: Any, dtype: str) -> None:
+    """Found by a fresh seed: the mean over no axis of -inf + NaN j lost a NaN."""
+    rounded = ROUNDING if op.name == "logsumexp" else SIGNED_ZERO
+    for shape, axis in SHAPES:
+        x = variable("x", shape, dtype)
+        try:
+            root = bind(op.name, x, axis=axis)
+        except DTypeError:
+            return
+        check_equal([root], OPTIMISER.optimise([root]).roots, rounded, {x.node: elements(dtype).reshape(shape)})
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from nnc_func.facets.views import Cost, Parts, View
 from nnc_func.graph.ops import CATALOGUE
 from nnc_func.testing import check_operator
 
+pytestmark = pytest.mark.draws
 FEW = 10
 
 

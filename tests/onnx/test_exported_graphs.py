@@ -15,6 +15,7 @@ import nnc_func as nnc
 from nnc_func import nn
 from nnc_func.errors import GraphError, OnnxError
 from nnc_func.graph.exporting.metadata import restored
+from nnc_func.graph.parsing import parsed
 from nnc_func.testing.exporting import run_model
 from nnc_func.testing.programs import LARGEST, Program, programs
 
@@ -273,6 +274,24 @@ def test_an_lstms_training_step() -> None:
 
 def closed(x: Any, y: Any) -> Any:
     return LAZY.compile([x], y).source
+
+
+def test_outputs_of_a_dictionary_stand_in_its_order() -> None:
+    stack = nnc.lazy()
+    x = stack.input("x", (2,), "float32")
+    program = stack.compile([x], {"second": x + 1, "first": {"z": x * 2, "a": x * 3}})
+    v = np.float32([1, 2])
+    assert list(program(v)) == ["second", "first"]
+    assert list(program(v)["first"]) == ["z", "a"]
+    model = program.graph.to_onnx()
+    assert [each.name for each in model.graph.output] == ["second", "first.z", "first.a"]
+    wanted = [v + 1, v * 2, v * 3]
+    again = nnc.from_onnx(model, stack)
+    assert again.original is not None
+    for found in (run_model(model, {"x": v}), again(v)):
+        np.testing.assert_array_equal(found, wanted)
+    text = str(program.graph)
+    assert str(parsed(text, stack, {}, {})) == text
 
 
 def test_refusals_name_the_operator_the_line_and_the_reason() -> None:

@@ -15,7 +15,7 @@ from nnc_func.errors import OnnxError
 from nnc_func.facets.samples import Refused
 from nnc_func.graph.ops import CATALOGUE
 from nnc_func.op import Op
-from nnc_func.testing.exporting import exported_alone, models_agree, run_model
+from nnc_func.testing.exporting import RUNTIME, exported_alone, models_agree, run_model
 from nnc_func.testing.samples import arguments
 
 LAZY = nnc.lazy()
@@ -26,6 +26,7 @@ REFUSED = {
     "no gamma function": "lgamma",
     "derivatives of the gamma function": "polygamma",
     "from operator set 26 on": "bit_cast",
+    "take no complex numbers": "complex",
     "no effects": "token print check callback",
     "no decompositions, inverses or solvers": "cholesky qr svd svdvals eigh eigvalsh solve solve_triangular inv pinv "
     "cofactors slogdet sylvester discrete_lyapunov care dare expm",
@@ -42,7 +43,7 @@ def test_every_refusal_is_known() -> None:
     found = Counter({op.name: op.onnx.why for op in CATALOGUE.values() if isinstance(op.onnx, Refused)})
     named = {name: reason for reason, names in REFUSED.items() for name in names.split()}
     assert set(found) == set(named)
-    assert len(found) == 30
+    assert len(found) == 31
     for name, why in found.items():
         assert named[name] in why, f"{name}: {why}"
 
@@ -157,6 +158,24 @@ def test_whole_numbers_of_more_than_32_bits(dtype: str) -> None:
             same(CATALOGUE[name], [a], params)
     for name in ("argmax", "argmin", "sort", "cumulative_max"):
         same(CATALOGUE[name], [a], {"axis": 1})
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "uint32", "uint64"])
+@pytest.mark.parametrize("name", ["max", "min", "argmax", "argmin", "cumulative_sum"])
+def test_a_runtime_reduces_unsigned_numbers(name: str, dtype: str) -> None:
+    most = np.iinfo(dtype).max
+    x = np.array([[0, most, most - 1, 3], [most // 2, most // 2 + 1, 5, most // 2 + 2]], dtype)
+    for axis in (0, 1):
+        assert models_agree(nnc.lazy(), CATALOGUE[name], [x], {"axis": axis}) == RUNTIME
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "uint32", "uint64"])
+@pytest.mark.parametrize("name", ["sum", "prod"])
+def test_a_runtime_adds_unsigned_numbers(name: str, dtype: str) -> None:
+    large = min(np.iinfo(dtype).max, 2**50)  # onnxruntime adds whole numbers in float64
+    x = np.array([[0, large, 2, 3], [1, 1, 5, 7]], dtype)
+    for axis in (0, 1):
+        assert models_agree(nnc.lazy(), CATALOGUE[name], [x], {"axis": axis}) == RUNTIME
 
 
 def test_softplus_is_finite_where_the_exponential_is_not() -> None:

@@ -11,7 +11,7 @@ import onnx
 import pytest
 
 import nnc_func as nnc
-from nnc_func.errors import OnnxError
+from nnc_func.errors import OnnxError, OnnxWarning
 from nnc_func.onnx import OnnxOperator, table
 from nnc_func.tree import flatten
 from tests.onnx.models import parsed
@@ -116,14 +116,39 @@ def test_lists_and_numbers_are_arrays_of_the_inputs_dtype(stack: Any) -> None:
     ("body", "told"),
     [
         ("f (float[2] x) => (float[2] y) { y = Add(x) }", "wants 2 inputs, given 1"),
-        (
-            "f (float[2] x) => (float[1, 2] y) { y = Abs(x) }",
-            r"output 'y' has shape \[2\], and the model says \[1, 2\]",
-        ),
+        ("f (float[2] x) => (double[2] y) { y = Abs(x) }", "output 'y' is float32, and the model says float64"),
     ],
 )
 def test_what_contradicts_itself_is_refused(body: str, told: str) -> None:
     with pytest.raises(OnnxError, match=told):
+        nnc.from_onnx(parsed(body))
+
+
+@pytest.mark.parametrize("said", ["[1, 2]", "[3]", "[2, n]"])
+def test_a_wrong_shape_of_an_output_is_warned_of_once_before_anything_is_computed(said: str, stack: Any) -> None:
+    with pytest.warns(OnnxWarning, match=r"output 'y' has shape \[2\], and the model says") as caught:
+        model = nnc.from_onnx(parsed(f"f (float[2] x) => (float{said} y) {{ y = Abs(x) }}"), stack)
+    assert [w.filename for w in caught] == [__file__]
+    np.testing.assert_array_equal(model(np.float32([-1, 2])), [1, 2])  # a second warning would be an error
+    np.testing.assert_array_equal(model(stack.asarray(np.float32([-1, 2]))).numpy(), [1, 2])
+
+
+def test_a_signal_without_a_last_axis_is_real(stack: Any) -> None:
+    body = """f (float[{shape}] x) => (float[a, b, c, 2] y) {{
+        step = Constant<value_int=4>() length = Constant<value_int=8>() y = STFT(x, step, , length) }}"""
+    x = np.random.default_rng(0).standard_normal((2, 32)).astype("float32")
+    flat, deep = (nnc.from_onnx(parsed(body.format(shape=shape)), stack) for shape in ("2, 32", "2, 32, 1"))
+    found = flat(x)
+    np.testing.assert_array_equal(found, deep(x[..., None]))
+    frames = np.stack([x[:, at : at + 8] for at in range(0, 25, 4)], 1)
+    wanted = np.fft.rfft(frames.astype("float64"))
+    np.testing.assert_allclose(found[..., 0] + 1j * found[..., 1], wanted, atol=1e-5)
+
+
+def test_a_signal_of_another_rank_is_refused() -> None:
+    body = """f (float[32] x) => (float[a, b, c] y) {
+        step = Constant<value_int=4>() length = Constant<value_int=8>() y = STFT(x, step, , length) }"""
+    with pytest.raises(OnnxError, match=r"axes batch, time and parts.* given \[32\]"):
         nnc.from_onnx(parsed(body))
 
 

@@ -19,6 +19,7 @@ from nnc_func.testing import stacks as checking
 from nnc_func.testing.agreement import drawn
 
 EAGER, LAZY = nnc.eager(), nnc.lazy()
+pytestmark = pytest.mark.draws
 NAMES = ("add", "multiply", "negative", "tanh", "sum", "exp", "subtract", "full", "reshape")
 FEW = type(CATALOGUE)([CATALOGUE[name] for name in NAMES])
 

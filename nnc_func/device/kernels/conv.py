@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from attrs import evolve, frozen
 
+from nnc_func.device.bounds import strided
 from nnc_func.device.kernels import conv_rows, depthwise, shifted
 from nnc_func.device.kernels.linalg import (
     Arrays,
@@ -167,8 +168,8 @@ class Blocks:
         n, (s_image, s_row, s_column, s_channel) = x.shape[0], x.strides
         c = self.channels // self.groups
         (sh, sw), (dh, dw) = self.over.stride, self.over.dilation
-        return xp.lib.stride_tricks.as_strided(
-            x, (n, *self.over.outputs, *self.over.size, self.groups, c),
+        return strided(
+            xp, x, (n, *self.over.outputs, *self.over.size, self.groups, c),
             (s_image, s_row * sh, s_column * sw, s_row * dh, s_column * dw, s_channel * c, s_channel),
         )  # fmt: skip
 

@@ -19,6 +19,7 @@ import numpy as np
 from attrs import frozen
 
 from nnc_func.device import workers
+from nnc_func.device.bounds import strided
 from nnc_func.device.kernels.linalg import Arrays, Scratch, Windows, allocating, last_channels, windows_of
 from nnc_func.facets.kernels import Kernel
 from nnc_func.facets.layouts import NHWC
@@ -201,7 +202,7 @@ def _gathered(rows: Rows, seen: Any, columns: Any, count: int, height: int) -> A
     s_image, s_row, s_column, s_channel = seen.strides
     found = columns[: count * height * wide * g * rows.depth].reshape(g, count, height, wide, kh, kw, c)
     shifts = s_channel * c, s_image, s_row * sh, s_column * sw, s_row * dh, s_column * dw, s_channel
-    np.copyto(found, np.lib.stride_tricks.as_strided(seen, found.shape, shifts))
+    np.copyto(found, strided(np, seen, found.shape, shifts))
     return found.reshape(g, count * height * wide, rows.depth)
 
 

@@ -65,6 +65,22 @@ def bit_cast_into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays, *, dty
     xp.copyto(outs[0].view(arrays[0].dtype), arrays[0])
 
 
+def of_parts(xp: Any, real: Any, imag: Any) -> Any:
+    """Complex numbers of two parts, bit by bit: on the host, where a namespace makes them by arithmetic only."""
+    dtype = np.result_type(dtype_of(real), dtype_of(imag), np.complex64)
+    if xp.__name__ in NUMPY:
+        out = xp.empty(np.broadcast_shapes(real.shape, imag.shape), dtype)
+        of_parts_into(xp, (real, imag), (out,), ())
+        return out
+    return xp.asarray(of_parts(np, host(real), host(imag)), device=real.device)
+
+
+def of_parts_into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays) -> None:
+    """Of `of_parts`."""
+    for part, array in zip((outs[0].real, outs[0].imag), arrays, strict=True):
+        xp.copyto(part, array)
+
+
 # --- views -----------------------------------------------------------------------------------------------
 
 

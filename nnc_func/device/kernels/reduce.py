@@ -56,11 +56,16 @@ def widened(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return FLOAT32 if dtype == FLOAT16 else dtype
 
 
+def missing(dtype: np.dtype[Any]) -> Any:
+    """NaN in a floating dtype, in both parts of a complex one."""
+    return complex(math.nan, math.nan) if dtype.kind == "c" else math.nan
+
+
 def mean(xp: Any, x: Any, *, axis: Any, keepdims: bool) -> Any:
     """Reference: the mean of nothing is NaN, without a warning."""
     dtype, n = floating(dtype_of(x)), count(x.shape, axis)
     if n == 0:
-        return xp.full(reduced(x.shape, axis=axis, keepdims=keepdims), math.nan, dtype=dtype_in(xp, dtype))
+        return xp.full(reduced(x.shape, axis=axis, keepdims=keepdims), missing(dtype), dtype=dtype_in(xp, dtype))
     total = xp.sum(converted(xp, x, widened(dtype)), axis=axis, keepdims=keepdims)
     return converted(xp, total / n, dtype)
 
@@ -70,7 +75,7 @@ def mean_into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays, *, axis: A
     (x,), (out,) = arrays, outs
     n = count(x.shape, axis)
     if n == 0:
-        out.fill(math.nan)
+        out.fill(missing(out.dtype))
         return
     if out.dtype == FLOAT16:
         out[...] = x.sum(axis=axis, dtype=FLOAT32, keepdims=keepdims) / n

@@ -125,8 +125,7 @@ class _Reader:
         last = rows[-1]
         if len(rows) == 1 or not last.take("return"):
             raise last.error("the last line is `return …`: the text is not complete")
-        outputs: list[int] = []
-        structure = nested(last, lambda: outputs.append(self.slot(last)), self.classes)
+        outputs, structure = nested(last, lambda: self.slot(last), self.classes)
         if sorted(self.slots) != list(range(len(self.slots))):
             missing = next(n for n in range(len(self.slots)) if n not in self.slots)
             raise last.error(f"slots are numbered without gaps, and there is no %{missing}")

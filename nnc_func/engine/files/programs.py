@@ -14,6 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from nnc_func.archives.archive import ABOUT, Archive, written
+from nnc_func.archives.npy import array_bytes
+from nnc_func.archives.plain import json_bytes
 from nnc_func.engine.collecting import uncollected
 from nnc_func.engine.files.binding import bound
 from nnc_func.engine.files.tables import from_tables, tables
@@ -23,7 +26,6 @@ from nnc_func.engine.symbolic import SymbolicProgram
 from nnc_func.engine.verifying.applications import representatives
 from nnc_func.errors import FileFormatError, GraphError, NncError
 from nnc_func.facets.dtypes import as_dtype
-from nnc_func.graph.archives import ABOUT, Archive, array_bytes, json_bytes, reading, written
 from nnc_func.graph.files import read_text, text_members
 from nnc_func.graph.leaves import Variable, owned
 from nnc_func.graph.parsing import shown_as
@@ -113,7 +115,7 @@ def load_program(path: Any, stack: Any, classes: Iterable[type] = ()) -> Any:
         does not fit the stack.
     """
     known = list(classes)
-    with uncollected(), reading(path, "program") as archive:
+    with uncollected(), Archive.open(path, "program") as archive:
         about = archive.about(VERSION)
         kind = about["kind"]
         if kind not in KINDS:
@@ -184,8 +186,7 @@ def _read_plan(
     variables: Mapping[str, Variable], classes: list[type], **knowledge: Any,
 ) -> Any:  # fmt: skip
     """One plan, bound; the constants that it has are added to those known."""
-    content = archive.read(f"plans/{at}.json")
-    found = json.loads(content)
+    content, found = archive.read(f"plans/{at}.json"), archive.json(f"plans/{at}.json")
     plan = from_tables(found, stack.type.ops, classes)
     is_verified = about["plans"][at].get("verified") == _content_digest(content)
     verified = found["representatives"] if is_verified else None

@@ -162,9 +162,8 @@ def from_tables(found: Mapping[str, Any], ops: Mapping[str, Op], classes: Iterab
     for key, slots in (("input_names", "inputs"), ("variable_names", "variables")):
         if facts[key] and len(facts[key]) != len(facts[slots]):
             raise FileFormatError(f"{len(facts[key])} {key} for {len(facts[slots])} {slots}")
-    outputs: list[str] = []
     line = Line(_string(found["nesting"]), 1, {})
-    structure = nested(line, lambda: outputs.append(line.word("value")), by_name(classes))
+    outputs, structure = nested(line, lambda: line.word("value"), by_name(classes))
     if outputs != [f"%{at}" for at in range(len(facts["outputs"]))]:
         raise FileFormatError(f"{len(outputs)} outputs are nested, but there are {len(facts['outputs'])}")
     return Plan(

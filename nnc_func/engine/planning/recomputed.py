@@ -15,6 +15,7 @@ from nnc_func.engine.planning.storages import Storages
 from nnc_func.engine.rematerialising import RematerialisationProblem
 from nnc_func.engine.rematerialising.hastening import hastened, reordered
 from nnc_func.facets.kernels import overwritten
+from nnc_func.facets.places import given
 from nnc_func.graph.graph import ComputationGraph
 from nnc_func.graph.node import Node, Value
 from nnc_func.graph.ops.memory import after
@@ -44,7 +45,8 @@ def recomputable(work: Storages) -> Recomputable:
     """What a planning's instructions are, as tasks. Views are free, and keep alive what they show.
 
     A tensor that is put together in place is a view of its parts. What the commit section does is not done again, nor
-    are effects, copies that the engine makes, and what has no operand that a barrier could stand before.
+    are effects, copies that the engine makes, and what has no operand that a barrier could stand before, nor, in the
+    operand's place, anything that it could come after.
     """
     problem = _Problem(work)
     for position, row in enumerate(work.instructions):
@@ -91,7 +93,8 @@ class _Problem:
         self.nodes.append(node if own else None)
         if late and self.late is None:
             self.late = task
-        if late or not own or not node.op.pure or not node.args:
+        moved = own and node.op.place is given and not read  # nothing is computed where a barrier would stand
+        if late or not own or not node.op.pure or not node.args or moved:
             self.once.add(task)
         over = self._overwritten(node, kernel, operands, results)
         if over:
@@ -139,21 +142,24 @@ class _Graph:
         What stands for each node that was run, the last time.
     made
         All nodes, in order.
+    events
+        The latest result in each place, after which a barrier there lets pass.
     """
 
     def __init__(self, symbol: Any, computed: set[Node]) -> None:
         self.symbol, self.computed = symbol, computed
         self.latest: dict[Node, Node] = {}
         self.made: dict[Node, None] = {}
-        self.event: Value | None = None
+        self.events: dict[Any, Value] = {}
 
     def run(self, node: Node) -> None:
         """Apply a node's operator to what stands for its operands, behind a barrier if it is not the first time."""
         args = [self.at(a) for a in node.args]
         if node in self.latest:
-            args[0] = self._apply(after, (args[0], self.event), (), node.origin)
+            args[0] = self._apply(after, (args[0], self.events[args[0].aval.place]), (), node.origin)
         self.latest[node] = self._again(node, args)
-        self.event = self.latest[node].result(0)
+        event = self.latest[node].result(0)
+        self.events[event.aval.place] = event
 
     def at(self, value: Value) -> Value:
         """What stands for a value: views are shown again of what stands for what they show."""

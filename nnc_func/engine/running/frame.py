@@ -60,7 +60,7 @@ class Frame:
         self.calls: list[tuple[Any, list[Any]]] = []
         self.order: list[int] = []  # position in calls -> instruction
         self.patches: dict[int, list[tuple[list[Any], int]]] = {}
-        self.located: dict[int, list[located.View]] = {}  # the same views, of arrays that lie row-major
+        self.located: dict[int, tuple[int, list[located.View]]] = {}  # the same, of row-major arrays of so many bytes
         self.views: dict[int, list[located.Shown]] = {}  # slot -> views of it
         self.bound: dict[int, Any] = {}  # slot -> the variable's array that is patched in now
         self.lent: dict[int, list[int]] = {}  # output -> slots that live in its memory before it is written
@@ -169,7 +169,7 @@ class Frame:
                 wanted = (slot for slot in slots if plan.retained is not None or slot in self.patches)
                 found = located.places(aval, root, views, [*wanted])
                 if found is not None:
-                    self.located[root] = found
+                    self.located[root] = aval.nbytes, found
 
     def _writing(self, plan: Plan, device: Any, instruction: Any) -> tuple[Any, bool]:
         """The kernel as a function of operands and results, and whether it serves for any of them."""
@@ -191,8 +191,8 @@ class Frame:
             arrays = self.arrays
             arrays[slot] = array
             places = self.located.get(slot)
-            if places is not None and array.flags.c_contiguous:
-                for result, shape, dtype, offset, strides in places:
+            if places is not None and array.flags.c_contiguous and array.nbytes == places[0]:
+                for result, shape, dtype, offset, strides in places[1]:
                     self._show(result, np.ndarray(shape, dtype, array, offset, strides))
             else:
                 for call, operand, made in self.views[slot]:

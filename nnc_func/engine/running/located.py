@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from nnc_func.aval import Aval
+from nnc_func.device.bounds import check_view
 from nnc_func.facets.places import Place
 
 
@@ -79,7 +80,9 @@ def places(aval: Aval, root: int, views: Sequence[Shown], wanted: Sequence[int])
             shown[slot] = array
             if not _shows(array, whole):
                 return None
-            found[slot] = slot, array.shape, array.dtype, array.__array_interface__["data"][0] - start, array.strides
+            offset = array.__array_interface__["data"][0] - start
+            check_view(whole.nbytes, offset, array.shape, array.strides, array.itemsize)
+            found[slot] = slot, array.shape, array.dtype, offset, array.strides
     return [found[slot] for slot in wanted]
 
 

@@ -161,7 +161,7 @@ def _check_kernel(plan: Plan, t: int, i: Instruction, operands: tuple[Aval, ...]
         accepted = takes_layouts(kernel, i.op, operands, params) and kernel.accepts(operands, **params)
         wanted = [Aval(*s) for s in kernel.scratch(operands, **params)] if kernel.scratch is not None else []
         given = [Aval(a.shape, a.dtype) for a in scratch]
-    except NncError as error:
+    except Exception as error:  # kernels see parameters that nobody has checked
         raise PlanError(f"{named(plan, t)}: {error}") from None
     if not accepted:
         raise PlanError(f"{named(plan, t)}: the kernel {i.kernel!r} does not take {', '.join(map(repr, operands))}")

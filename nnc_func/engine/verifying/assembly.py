@@ -10,6 +10,8 @@ from nnc_func.engine.verifying.regions import Region, compact
 from nnc_func.errors import NncError, PlanError, ShapeError
 from nnc_func.facets.boxes import Box
 
+PAIRS = 1000  # of parts, that are told apart as quickly as one step is made
+
 
 def assembly(replay: Any, t: int, i: Instruction) -> None:
     """Nothing is computed: the operands, gaps that were filled among them, are the whole, each in its place.
@@ -17,6 +19,7 @@ def assembly(replay: Any, t: int, i: Instruction) -> None:
     All of them are valid, so no two have a byte in common; and they are as many elements as the whole.
     """
     replay.reads(t, i)
+    replay.work.spend(len(i.operands) ** 2 // PAIRS)
     if len(i.results) != 1:
         raise PlanError(f"{replay.named(t)} puts {len(i.results)} results together; wanted one")
     slots, whole = replay.plan.slots, i.results[0]

@@ -16,10 +16,12 @@ from attrs import define, field
 
 from nnc_func.engine.plan import ARENA, LENT, OUTPUT, Instruction, Plan
 from nnc_func.engine.verifying.regions import Region
+from nnc_func.engine.verifying.work import Work
 from nnc_func.errors import PlanError
 from nnc_func.graph.origin import told
 
 Key = tuple[Any, ...]  # names a memory
+PIECES = 64  # numbers of an array that take as long as one step
 
 
 def check_streams(plan: Plan) -> None:
@@ -88,9 +90,12 @@ class _Checker:
         For each slot the bytes that it shows.
     memories
         Pieces of each memory.
+    work
+        What is left of the steps that this may take.
     """
 
     plan: Plan
+    work: Work = field(init=False)
     clocks: list[list[int]] = field(init=False, factory=list)
     kernels: list[list[int]] = field(init=False)
     makers: dict[int, tuple[int, ...]] = field(init=False, factory=dict)
@@ -101,6 +106,8 @@ class _Checker:
 
     def __attrs_post_init__(self) -> None:
         plan = self.plan
+        self.work = Work.of(plan)
+        self.work.spend(plan.streams * (plan.streams + len(plan.instructions) // PIECES + len(plan.slots) // PIECES))
         for t, i in enumerate(plan.instructions):
             self._numbers(t, i)
         self.kernels = [[] for _ in range(plan.streams)]
@@ -171,10 +178,12 @@ class _Checker:
             return
         memory = self.memories[key]
         pieces = slice(memory.index[region.low], memory.index[region.high])
+        self.work.spend(1 + self.plan.streams * (pieces.stop - pieces.start) // PIECES)
         for table, written in ((memory.written, True), (memory.read, False))[: 1 + writes]:
             last = table[:, pieces].max(axis=1).tolist()
             for stream, place in enumerate(last):
                 if place > clock[stream] and stream != self.plan.instructions[t].stream:
+                    self.work.spend(place - clock[stream])
                     for other in self.kernels[stream][clock[stream] : place]:
                         self._apart(t, slot, other, writes, written)
 
@@ -184,7 +193,7 @@ class _Checker:
         i = self.plan.instructions[other]
         for used in (*i.results, *i.scratch) if written else i.operands:
             theirs, where = self.regions[used]
-            if theirs == key and where.meets(region):
+            if theirs == key and where.meets(region, self.work.spend):
                 raise PlanError(
                     f"{self.named(t)} {'writes' if writes else 'reads'} slot {slot}, bytes [{region.low}, "
                     f"{region.high}) of the {_told(key)}, some of which {self.named(other)} may "

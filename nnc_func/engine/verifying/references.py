@@ -11,8 +11,6 @@ from nnc_func.graph.origin import told
 
 def check_references(plan: Plan) -> None:
     """Raise PlanError unless each number is in range, each kind is one, and what refers to another is in its place."""
-    if plan.alignment < 1 or plan.arena_bytes < 0:
-        raise PlanError(f"an arena of {plan.arena_bytes} bytes aligned to {plan.alignment}: wanted >= 0 and >= 1")
     if not 0 <= plan.commit <= len(plan.instructions):
         raise PlanError(f"the commit section starts at {plan.commit}, of {len(plan.instructions)} instructions")
     kinds = {(b.kind, b.place) for b in plan.buffers}

@@ -6,11 +6,15 @@ It is no part of the planner, and shares no code with it.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from attrs import frozen
 
 STEPS = 100_000  # of the search; after so many two regions are taken to meet
+
+
+def _free(steps: int) -> None:
+    """Nobody counts."""
 
 
 @frozen
@@ -64,13 +68,13 @@ class Region:
             return (self.low, self.high) == (other.low, other.high)
         return self == other
 
-    def meets(self, other: Region) -> bool:
-        """Whether they have a byte in common."""
+    def meets(self, other: Region, spend: Callable[[int], None] = _free) -> bool:
+        """Whether they have a byte in common; `spend` is told how many steps it takes to decide that."""
         if self.low >= other.high or other.low >= self.high or self.low == self.high or other.low == other.high:
             return False
         if self.is_dense and other.is_dense:
             return True
-        return _solvable(self, other)
+        return _solvable(self, other, spend)
 
 
 def _without_gaps(axes: Sequence[tuple[int, int]], itemsize: int) -> bool:
@@ -85,7 +89,7 @@ def compact(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
     return tuple(reversed(found)) if shape else ()
 
 
-def _solvable(one: Region, other: Region) -> bool:
+def _solvable(one: Region, other: Region, spend: Callable[[int], None]) -> bool:
     """Whether a byte of one is a byte of the other: a linear equation in bounded integers.
 
     With i and j the indices, every stride s made positive, and e the byte of an element:
@@ -104,10 +108,10 @@ def _solvable(one: Region, other: Region) -> bool:
     else:
         unit = 1
     target = (other.high - unit - one.low) // unit  # its last byte, from which the other is counted down
-    return _search(sorted(bounds.items(), reverse=True), target)
+    return _search(sorted(bounds.items(), reverse=True), target, spend)
 
 
-def _search(terms: list[tuple[int, int]], target: int) -> bool:
+def _search(terms: list[tuple[int, int]], target: int, spend: Callable[[int], None]) -> bool:
     """Whether ``sum(s * x) == target`` has a solution with ``0 <= x <= n`` for each (s, n), the largest s first."""
     most, divisor = [0], [0]
     for s, n in reversed(terms):
@@ -122,10 +126,12 @@ def _search(terms: list[tuple[int, int]], target: int) -> bool:
             return True
         if at == len(terms) or left > most[at] or left % divisor[at]:
             continue
-        steps += 1
+        s, n = terms[at]
+        lowest, highest = max(0, -(-(left - most[at + 1]) // s)), min(n, left // s)
+        more = max(1, highest + 1 - lowest)
+        steps += more
         if steps > STEPS:
             return True
-        s, n = terms[at]
-        lowest = max(0, -(-(left - most[at + 1]) // s))
-        stack += [(at + 1, left - s * x) for x in range(lowest, min(n, left // s) + 1)]
+        spend(more)
+        stack += [(at + 1, left - s * x) for x in range(lowest, highest + 1)]
     return False

@@ -40,6 +40,7 @@ def _writer(replay: Any) -> Any:
     lies, plain, meet, allowed, slots = replay.region, replay.plain, replay.meet, replay.allowed, plan.slots
     room = [b.nbytes if b.kind in PLANNED else -1 for b in plan.buffers]
     regions: dict[Any, Any] = {}
+    spend = replay.work.spend
 
     def written(t: int, i: Any, operands: tuple[int, ...], slot: int) -> bool:
         found, number = slots[slot], home[slot]
@@ -66,6 +67,7 @@ def _writer(replay: Any) -> Any:
                         return False
                 elif meet(lies[operand], region):
                     return False
+            spend(len(held))
             if len(held) == 1 and lies[held[0]] is region:
                 over[held[0]], until[held[0]] = t, UNMADE
                 held[0] = slot

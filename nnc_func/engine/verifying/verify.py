@@ -13,11 +13,13 @@ from attrs import define, field
 from nnc_func.device.narrow import kernel_named
 from nnc_func.engine.plan import ARENA, CONSTANT, DONATED, INPUT, VARIABLE, Instruction, Plan
 from nnc_func.engine.verifying.applications import check_applications
+from nnc_func.engine.verifying.bounds import check_bounds, check_numbers
 from nnc_func.engine.verifying.endings import check_commit, commits, donations, ends, loans, outlives
 from nnc_func.engine.verifying.references import check_references, named
 from nnc_func.engine.verifying.regions import Region
 from nnc_func.engine.verifying.sweep import check_arena
 from nnc_func.engine.verifying.usual import LEAF, PLANNED, UNMADE, replayed
+from nnc_func.engine.verifying.work import Work
 from nnc_func.errors import PlanError
 from nnc_func.facets.kernels import ALL
 
@@ -49,6 +51,7 @@ def verify(plan: Plan) -> None:
     Traceback (most recent call last):
     nnc_func.errors.PlanError: buffers 0 and 1 are both alive at step 1 and overlap: bytes [0, 64) and [0, 64)
     """
+    check_numbers(plan)
     check_references(plan)
     replay = _Replay(plan)
     replay.leaves()
@@ -58,6 +61,7 @@ def verify(plan: Plan) -> None:
     donations(replay)
     check_arena(plan)
     check_applications(plan)
+    check_bounds(plan)
     check_commit(plan)
     commits(replay)
 
@@ -84,11 +88,14 @@ class _Replay:
         For each buffer the lifetime in which it may be touched; of those that are no part of the planning, always.
     until
         For each slot an instruction before which it may be read, if it was made and not written over; else `UNMADE`.
+    work
+        What is left of the steps that this may take.
     assembled
         Where parts lay that were found to be the whole: operator, parameters, places in the buffer.
     """
 
     plan: Plan
+    work: Work = field(init=False)
     made: list[int] = field(init=False)
     over: list[int] = field(init=False)
     region: list[Region] = field(init=False)
@@ -107,6 +114,7 @@ class _Replay:
     _meetings: dict[tuple[int, int], bool] = field(init=False, factory=dict)
 
     def __attrs_post_init__(self) -> None:
+        self.work = Work.of(self.plan)
         slots, buffers = len(self.plan.slots), len(self.plan.buffers)
         self.made, self.over, self.plain = [UNMADE] * slots, [UNMADE] * slots, [True] * slots
         self.region, self.until = [NOWHERE] * slots, [UNMADE] * slots
@@ -180,6 +188,7 @@ class _Replay:
         home = self.home
         held = [home[s] for s in i.operands]
         taken: list[int] = []
+        self.work.spend((len(i.results) + len(i.scratch)) * (len(i.operands) + len(i.results) + len(i.scratch)))
         for slot in i.scratch:
             taken.append(self.scratch(t, slot, held + taken))
         for position, slot in enumerate(i.results):
@@ -252,6 +261,7 @@ class _Replay:
         once = buffer.kind not in PLANNED and not (in_place and buffer.kind == VARIABLE)
         region, kept = self.region[slot], []
         beyond = self.beyond(number, region)
+        self.work.spend(1 if beyond else len(self.valid[number]))
         for other in () if beyond else self.valid[number]:
             if not self.meet(self.region[other], region):
                 kept.append(other)
@@ -291,7 +301,7 @@ class _Replay:
             return one.low < one.high
         key = id(one), id(other)
         if key not in self._meetings:
-            self._meetings[key] = one.meets(other)
+            self._meetings[key] = one.meets(other, self.work.spend)
         return self._meetings[key]
 
     def scratch(self, t: int, slot: int, others: Iterable[int]) -> int:

@@ -218,7 +218,8 @@ def _of_floats(g: Any, a: Any, b: Any) -> tuple[Any, Any]:
     rest, quotient = g.Where(other, g.Add(rest, b), rest), g.Where(other, g.Sub(quotient, one), quotient)
     below = g.Floor(quotient)
     below = g.Where(g.Greater(g.Sub(quotient, below), g.scalar(0.5, a.dtype)), g.Add(below, one), below)
-    return g.Where(g.Equal(b, zero), g.Div(a, b), below), rest
+    endless = g.Or(g.Equal(b, zero), g.Or(g.IsInf(a), g.IsInf(b)))
+    return g.Where(endless, g.Div(a, b), below), rest
 
 
 def _divided(g: Any, a: Any, b: Any) -> tuple[Any, Any]:

@@ -39,7 +39,7 @@ def reduced(name: str, of_none: float | None = None) -> Any:
     return export
 
 
-LONG = tuple(map(np.dtype, ("int64", "uint32")))  # dtypes of which onnxruntime's extremes are wrong, see `extremum`
+LONG = tuple(map(np.dtype, ("int64", "uint32", "uint64")))  # dtypes of which onnxruntime's extremes are wrong, or none
 
 
 def extreme(name: str) -> Any:
@@ -60,10 +60,15 @@ def extreme(name: str) -> Any:
 
 def _picked(g: Any, x: Any, axes: tuple[int, ...], position: str) -> Any:
     """The extreme elements, axis by axis, from where they are."""
-    x = g.converted(x, INT64)
     for axis in axes:
-        x = g.GatherElements(x, g.node(position, x, axis=axis, keepdims=1), axis=axis)
+        x = g.GatherElements(x, g.node(position, _ordered(g, x), axis=axis, keepdims=1), axis=axis)
     return g.Reshape(x, g.extents(g.result.shape))
+
+
+def _ordered(g: Any, x: Any) -> Any:
+    """Integers as int64 of the same order: of uint64 the highest bit is flipped."""
+    found = g.converted(x, INT64)
+    return g.BitwiseXor(found, g.scalar(np.iinfo(INT64).min, INT64)) if x.dtype == np.uint64 else found
 
 
 def _nan_wins(g: Any, x: Any, found: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
@@ -104,7 +109,7 @@ def position(name: str) -> Any:
         if axis is None:
             x, axis = g.reshape(x, shape=(-1,)), 0
         kept = {"axis": normalise_axis(axis, len(x.shape)), "keepdims": int(keepdims and len(x.shape) == len(shape))}
-        found = g.node(name, x, **kept)
+        found = g.node(name, _ordered(g, x) if x.dtype == np.uint64 else x, **kept)
         if x.dtype.kind not in "biu":
             marks = g.converted(g.IsNaN(x), np.dtype("int32"))
             some = g.ReduceMax(marks, g.integers((kept["axis"],)), keepdims=kept["keepdims"])

@@ -11,7 +11,7 @@ from nnc_func.facets.dtypes import kind_of, limits_of
 from nnc_func.facets.samples import ANY, FLOATS, INEXACT, NUMBERS, REALS, Samples, Tolerance
 from nnc_func.graph.composite import composite
 from nnc_func.graph.functions import Functions
-from nnc_func.graph.ops.families import Tensor
+from nnc_func.graph.ops.families import Tensor, real_floating
 
 CLOSE = Tolerance(16.0)
 
@@ -47,7 +47,9 @@ def rad2deg(o: Functions, x: Tensor, /) -> Tensor:
 )  # fmt: skip
 def fmod(o: Functions, a: Tensor, b: Tensor, /) -> Tensor:
     """What a leaves when divided by b, the quotient cut to a whole number: of the sign of a; `remainder` has b's."""
-    kind = kind_of(dtypes.promote(o.dtype(a), o.dtype(b)))
+    common = dtypes.promote(o.dtype(a), o.dtype(b))
+    a, b = (x if o.dtype(x) == common else o.cast(x, dtype=common) for x in (a, b))  # |-128| is no int8
+    kind = kind_of(common)
     if kind == "u":
         return o.remainder(a, b)
     if kind == "f":
@@ -103,8 +105,7 @@ def nan_to_num(
         return x
     if kind == "f":
         return _finite(o, x, nan, posinf, neginf)
-    real, imag = (_finite(o, part, nan, posinf, neginf) for part in (o.real(x), o.imag(x)))
-    return o.add(real, o.multiply(imag, 1j))
+    return o.complex(*(_finite(o, part, nan, posinf, neginf) for part in (o.real(x), o.imag(x))))
 
 
 @composite(samples=Samples(dtypes=FLOATS, distinct=True))
@@ -121,9 +122,11 @@ def fmin(o: Functions, a: Tensor, b: Tensor, /) -> Tensor:
 
 @composite(derivative=Constant("it is constant between its jumps"), samples=Samples(avoid=(0.0,), dtypes=REALS))
 def heaviside(o: Functions, x: Tensor, middle: Tensor, /) -> Tensor:
-    """0 below zero, 1 above, `middle` at zero; NaN stays NaN."""
-    step = o.where(o.equal(x, 0), middle, o.cast(o.greater(x, 0), dtype=o.dtype(x)))
-    return step if kind_of(o.dtype(x)) != "f" else o.where(o.isnan(x), x, step)
+    """0 below zero, 1 above, `middle` at zero; NaN stays NaN. It is floating, of integers float64."""
+    common = real_floating(o.dtype(x), o.dtype(middle))
+    x, middle = (each if o.dtype(each) == common else o.cast(each, dtype=common) for each in (x, middle))
+    step = o.where(o.equal(x, 0), middle, o.cast(o.greater(x, 0), dtype=common))
+    return o.where(o.isnan(x), x, step)
 
 
 @composite(derivative=Constant("a question has no derivative"), samples=Samples(dtypes=ANY))

@@ -135,10 +135,9 @@ class _Writing:
     def draft(self) -> Draft:
         """All that is written, with the outputs."""
         fresh = self.builder.fresh
-        outputs = [
-            (self.value(v), fresh(name))
-            for v, name in zip(self.graph.outputs, output_names(self.graph.structure), strict=True)
-        ]
+        structure = self.graph.structure
+        names = output_names(structure)
+        outputs = [(self.value(self.graph.outputs[at]), fresh(names[at])) for at in structure.positions]
         outputs += [(self.value(u), fresh(f"{v.data.name}{NEXT}")) for v, u in self.graph.updates]
         return Draft(self.builder, self.inputs, outputs, self.graph.name, self.arrays)
 

@@ -32,11 +32,14 @@ _WIDER: Mapping[str, tuple[str, ...]] = {  # dtypes that hold all numbers of ano
 _LACKED: Mapping[str, frozenset[str]] = {
     **dict.fromkeys(("Max", "Min", "Pad"), frozenset(("uint16", "int16"))),
     **dict.fromkeys(("ArgMax", "ArgMin", "TopK"), frozenset(("uint16", "uint32", "int16"))),
-    **dict.fromkeys(
-        ("ReduceMax", "ReduceMin", "ReduceSum", "ReduceProd", "ReduceMean", "CumSum"), frozenset(("uint32",))
-    ),
+    **dict.fromkeys(("ReduceMax", "ReduceMin", "ReduceMean"), frozenset(("uint32",))),
+    **dict.fromkeys(("ReduceSum", "ReduceProd", "CumSum"), frozenset(("uint32", "uint64"))),
     "Where": frozenset(("bool", "uint16", "int16")),
 }
+
+# Operators modulo 2^64: of unsigned numbers they are computed in signed ones of the same bits. (onnxruntime computes
+# the first two in float64, which is exact up to 2^53.)
+_MODULAR = frozenset(("ReduceSum", "ReduceProd", "CumSum"))
 
 
 def package(module: str = "onnx") -> Any:
@@ -102,7 +105,8 @@ class Schema:
 
     def _wide(self, variable: str, dtype: DType) -> DType:
         taken, lacked = self.taken[variable], _LACKED.get(self.name, frozenset())
-        for name in (dtype.name, *_WIDER.get(dtype.name, ())):
+        same_bits = ("int64",) if dtype.name == "uint64" and self.name in _MODULAR else ()
+        for name in (dtype.name, *_WIDER.get(dtype.name, same_bits)):
             if name in taken and name not in lacked and name != "bfloat16":
                 return dtype if name == dtype.name else np.dtype(name)
         if dtype.name in taken:

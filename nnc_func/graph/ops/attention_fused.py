@@ -15,7 +15,7 @@ from nnc_func.facets.kernels import Kernel, reference
 from nnc_func.facets.onnx import matrices as onnx_matrices
 from nnc_func.facets.samples import Samples, Tolerance
 from nnc_func.facets.views import Cost
-from nnc_func.graph.ops.families import Literal, Tensor
+from nnc_func.graph.ops.families import Tensor
 from nnc_func.graph.ops.linalg import matmul
 from nnc_func.graph.ops.losses import softmax
 from nnc_func.graph.ops.lowering import call_steps
@@ -159,7 +159,7 @@ CASES = tuple(
     samples=Samples(relation="cases", cases=CASES),
 )
 def attention_blockwise(
-    q: Tensor, k: Tensor, v: Tensor, /, *others: Tensor, steps: Literal = (), transpose_k: bool = False
+    q: Tensor, k: Tensor, v: Tensor, /, *others: Tensor, steps: Steps = (), transpose_k: bool = False
 ) -> Tensor:
     """``softmax(q @ k) @ v`` along the last axis of the scores, which are computed some rows at a time.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from nnc_func.device.kernels.move import NUMPY, Arrays, converted, dtype_of
+from nnc_func.device.kernels.special_cases import FLOOR_DIVIDE, POWER, corrected
 from nnc_func.errors import DTypeError
 from nnc_func.facets import dtypes, lowering
 from nnc_func.facets.derivatives import ONE, Custom, Linear, partials
@@ -142,7 +143,7 @@ def _power_into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays) -> None:
         Kernel(
             "power of integers", compute=_power, into=_power_into, overwrites=ALL, accepts=_integers, namespaces=NUMPY
         ),
-        *pointwise("power", "pow", dtypes.numeric, widens=False),
+        *corrected("power", "pow", dtypes.numeric, POWER, pointwise("power", "pow", dtypes.numeric, widens=False)),
     ),
     laws=(unit(1, "right").of("iuf", nearly="c"), absorbs(1, "left").of("iuf", nearly="c")),
     onnx="Pow",
@@ -234,6 +235,13 @@ WITHIN_ONE = Samples(domain=((-3.0, 3.0), (3.5, 6.0)), avoid=(0.0,))
 @elementwise(
     STEPS,
     dtype=real,
+    kernel=corrected(
+        "floor_divide",
+        "floor_divide",
+        real,
+        FLOOR_DIVIDE,
+        pointwise("floor_divide", "floor_divide", real, widens=False),
+    ),
     onnx=onnx_elementwise.floor_divide,
     samples=WITHIN_ONE,
     tolerance=EXACT,
@@ -241,7 +249,10 @@ WITHIN_ONE = Samples(domain=((-3.0, 3.0), (3.5, 6.0)), avoid=(0.0,))
     lowering=lowering.primitive("floor_divide"),
 )
 def floor_divide(a: Tensor, b: Tensor, /) -> Tensor:
-    """The largest integer not above the quotient, in the promoted dtype; integers divided by zero give 0."""
+    """The largest integer not above the quotient, in the promoted dtype; integers divided by zero give 0.
+
+    Of infinities it is the quotient, as the array API standard has it, where NumPy and Python give NaN or -1.
+    """
 
 
 @elementwise(

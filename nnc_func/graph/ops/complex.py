@@ -1,4 +1,4 @@
-"""Parts of complex numbers. Their derivatives are of the parts, by the convention of docs/adr/0040.
+"""Parts of complex numbers, and what is made of them; derivatives are of the parts, by the convention of docs/adr/0040.
 
 Cotangents pair with tangents by ``Re(g t)``, without conjugation; a real number is its own real part and conjugate.
 """
@@ -7,17 +7,18 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from attrs import evolve
 
-from nnc_func.device.kernels.move import NUMPY, converted, dtype_of
+from nnc_func.device.kernels.move import NUMPY, converted, dtype_of, of_parts, of_parts_into
 from nnc_func.facets import dtypes, lowering
 from nnc_func.facets.derivatives import Custom, Linear
 from nnc_func.facets.kernels import Kernel, reference, ufunc
 from nnc_func.facets.laws import always, idempotent, identity, ignores, involution, odd
 from nnc_func.facets.onnx import elementwise as onnx_elementwise
-from nnc_func.facets.samples import EXACT, NUMBERS, Samples
+from nnc_func.facets.samples import EXACT, NUMBERS, Refused, Samples
 from nnc_func.facets.views import per_element
-from nnc_func.graph.ops.families import Tensor, elementwise
+from nnc_func.graph.ops.families import Tensor, elementwise, real_floating
 
 EVERY = Samples(dtypes=NUMBERS)
 
@@ -77,6 +78,33 @@ def real(x: Tensor, /) -> Tensor:
 )
 def imag(x: Tensor, /) -> Tensor:
     """The imaginary part, in the real dtype of the same precision; of a real number it is zero."""
+
+
+# --- from parts -------------------------------------------------------------------------------------------
+
+
+def _of_parts(real: dtypes.DType, imag: dtypes.DType, **_: Any) -> dtypes.DType:
+    return np.result_type(real_floating(real, imag), np.complex64)
+
+
+@elementwise(
+    Linear(
+        lambda o, g, a, b: (
+            lambda: o.sum_to(o.projected(g, o.dtype(a)), a.shape),
+            lambda: o.sum_to(o.projected(o.negative(o.imag(g)), o.dtype(b)), b.shape),
+        )
+    ),
+    dtype=_of_parts,
+    kernel=reference(of_parts, of_parts_into, infallible=True, strided=True),
+    onnx=Refused("ONNX's operators take no complex numbers"),
+    samples=Samples(dtypes=("float32", "float64", "int64")),
+    tolerance=EXACT,
+)
+def complex_(real: Tensor, imag: Tensor, /) -> Tensor:
+    """The number with these two real parts, bit by bit, of zeros and infinities too."""
+
+
+# --- conjugates and angles --------------------------------------------------------------------------------
 
 
 def _conjugated(xp: Any, x: Any) -> Any:

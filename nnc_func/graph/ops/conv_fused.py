@@ -21,7 +21,7 @@ from nnc_func.facets.onnx import windows as onnx_windows
 from nnc_func.facets.samples import Samples
 from nnc_func.facets.views import Cost
 from nnc_func.graph.ops.conv import conv2d, convolved
-from nnc_func.graph.ops.families import Literal, Nested, Tensor
+from nnc_func.graph.ops.families import Nested, Tensor
 from nnc_func.graph.ops.lowering import call_steps, lowered
 from nnc_func.graph.ops.steps import Steps, one_by_one, step_dtypes, step_flops
 from nnc_func.op import operator
@@ -140,7 +140,7 @@ CASES = tuple(
     samples=Samples(relation="cases", cases=CASES),
 )
 def conv2d_blockwise(
-    x: Tensor, w: Tensor, /, *others: Tensor, steps: Literal, stride: Nested = (1, 1), padding: Nested = "VALID",
+    x: Tensor, w: Tensor, /, *others: Tensor, steps: Steps, stride: Nested = (1, 1), padding: Nested = "VALID",
     dilation: Nested = (1, 1), groups: int = 1, data_format: str = "NHWC",
 ) -> Tensor:  # fmt: skip
     """`conv2d` and the elementwise operators that follow it, finished block by block before a block leaves the caches.

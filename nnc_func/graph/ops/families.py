@@ -27,7 +27,6 @@ Extent = Any  # converted by op.extent
 Sizes = Any  # converted by op.sizes
 DType = Any  # converted by numpy.dtype
 Nested = Any  # converted by op.nested
-Literal = Any  # converted by op.literal
 Function = Any  # converted by op.function
 Tensor = Any  # whatever flows through an interpretation
 number = Any  # converted by op.number

@@ -15,7 +15,7 @@ from nnc_func.facets.onnx import elementwise as onnx_elementwise
 from nnc_func.facets.onnx import fused as onnx_fused
 from nnc_func.facets.samples import ANY, EXACT, Samples
 from nnc_func.graph.ops import in_blocks
-from nnc_func.graph.ops.families import Literal, Sizes, Tensor, elementwise, in_steps
+from nnc_func.graph.ops.families import Sizes, Tensor, elementwise, in_steps
 from nnc_func.graph.ops.lowering import last_uses
 from nnc_func.graph.ops.reduce import SUMMED
 from nnc_func.graph.ops.steps import (
@@ -149,7 +149,7 @@ CASES = tuple(
     tolerance=EXACT,
     samples=Samples(relation="cases", cases=CASES),
 )
-def blockwise(*xs: Tensor, steps: Literal) -> Tensor:
+def blockwise(*xs: Tensor, steps: Steps) -> Tensor:
     """Elementwise operators, one after another, computed block by block so that no intermediate goes to memory.
 
     A step is ``(operator's name, position of an operand, ..., (parameter, value), ...)``; positions count the
@@ -265,7 +265,7 @@ SEVERAL = tuple(
     tolerance=SUMMED,
     samples=Samples(relation="cases", cases=SEVERAL),
 )
-def blockwise_several(*xs: Tensor, steps: Literal, outputs: Sizes) -> Tensor:
+def blockwise_several(*xs: Tensor, steps: Steps, outputs: Sizes) -> Tensor:
     """As `blockwise`, with the results that are named by their positions, and with reductions among the steps.
 
     A reduction is of a value that has the shape of the whole. One over axes that do not include the first is of rows:

@@ -18,7 +18,7 @@ from nnc_func.facets.kernels import Kernel, reference
 from nnc_func.facets.onnx import matrices as onnx_matrices
 from nnc_func.facets.samples import Samples
 from nnc_func.facets.views import Cost
-from nnc_func.graph.ops.families import Literal, Tensor
+from nnc_func.graph.ops.families import Tensor
 from nnc_func.graph.ops.linalg import matmul
 from nnc_func.graph.ops.lowering import Lowered, call_steps, lowered
 from nnc_func.graph.ops.steps import Steps, one_by_one, rests_on_first, step_dtypes, step_flops
@@ -211,7 +211,7 @@ CASES = tuple(
     samples=Samples(relation="cases", cases=CASES),
 )
 def matmul_blockwise(
-    a: Tensor, b: Tensor, /, *others: Tensor, steps: Literal, transpose_a: bool = False, transpose_b: bool = False
+    a: Tensor, b: Tensor, /, *others: Tensor, steps: Steps, transpose_a: bool = False, transpose_b: bool = False
 ) -> Tensor:
     """`matmul` and the elementwise operators that follow it, finished where the product is, block by block.
 

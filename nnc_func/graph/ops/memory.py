@@ -79,7 +79,6 @@ def transfer(x: Tensor, /, *, place: str | None) -> Tensor:
     shape=shapes.same,
     dtype=dtypes.first,
     layout=layouts.first,
-    place=lambda places, **_: places[0],
     kernels=Kernel("view", compute=lambda xp, x, event: kernels.whole(xp, x), infallible=True),
     derivative=Linear(lambda o, g, x, event: g, (0,)),
     view=View(contiguous=True),
@@ -95,7 +94,7 @@ def transfer(x: Tensor, /, *, place: str | None) -> Tensor:
     lowering=lowering.UNMOVED,
 )
 def after(x: Tensor, event: Tensor, /) -> Tensor:
-    """The same tensor, which is there once `event`, any tensor, is: what is computed of it is not computed before.
+    """The same tensor, which is there once `event`, any tensor of that place, is: what is made of it comes later.
 
     No rule looks through it, so that ``f(after(x, event))`` is another application than ``f(x)``: so values are
     computed again. XLA calls it an optimization barrier. A plan has no trace of it but the order of instructions.

@@ -300,7 +300,7 @@ def stack(*xs: Tensor, axis: int = 0) -> Tensor:
 
 
 def _split_dtypes(x: dtypes.DType, *, sections: Any, axis: int) -> tuple[dtypes.DType, ...]:
-    return (x,) * (len(sections) if isinstance(sections, tuple) else sections)
+    return (x,) * movement.part_count(sections)
 
 
 def _split_vjp(o: Any, g: Any, y: Any, x: Any, *, sections: Any, axis: int) -> Any:

@@ -49,9 +49,18 @@ def step_operator(name: str) -> Op:
 
 @lru_cache(4096)
 def parsed(step: Step) -> tuple[Op, tuple[int, ...], Items]:
-    """The operator of a step, the positions of its operands, its parameters."""
+    """The operator of a step, the positions of its operands, its parameters.
+
+    Raises
+    ------
+    OperatorError
+        There is no such operator, it is neither elementwise nor a reduction, or it takes other operands or parameters.
+    """
     op = step_operator(step[0])
     at = tuple(each for each in step[1:] if not isinstance(each, tuple))
+    if not op.pure or op.several or (op.shape not in ELEMENTWISE and not is_reduction(op)):
+        raise OperatorError(f"{op.name} is no step: steps are elementwise operators and reductions, of one result")
+    op.check_arity(len(at))
     return op, at, op.canonical(dict(each for each in step[1:] if isinstance(each, tuple)))
 
 
@@ -139,7 +148,7 @@ def step_dtypes(steps: Steps, given: tuple[Any, ...]) -> tuple[Any, ...]:
     """Dtypes of the arguments and of all steps."""
     found = list(given)
     for op, at, items in map(parsed, steps):
-        found.append(op.dtype(*(found[i] for i in at), **dict(items)))
+        found.append(op.dtype(*_operands(op, at, found), **dict(items)))
     return tuple(found)
 
 
@@ -147,8 +156,15 @@ def step_shapes(steps: Steps, given: tuple[Any, ...]) -> tuple[Any, ...]:
     """Shapes of the arguments and of all steps."""
     found = list(given)
     for op, at, items in map(parsed, steps):
-        found.append(op.shape(*(found[i] for i in at), **dict(items)))
+        found.append(op.shape(*_operands(op, at, found), **dict(items)))
     return tuple(found)
+
+
+def _operands(op: Op, at: tuple[int, ...], found: list[Any]) -> list[Any]:
+    """What a step reads of all that is before it."""
+    if max(at, default=0) >= len(found):
+        raise OperatorError(f"a step {op.name} reads values {at}, and {len(found)} are before it")
+    return [found[i] for i in at]
 
 
 def step_flops(steps: Steps, args: tuple[Any, ...]) -> Any:

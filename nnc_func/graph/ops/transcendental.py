@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from nnc_func.device.kernels.special_cases import EXPM1, TANH, corrected
 from nnc_func.facets.derivatives import partials
+from nnc_func.facets.dtypes import floating
 from nnc_func.facets.laws import ignores, increasing, inverse_of, nonnegative, odd, turns
 from nnc_func.facets.onnx import elementwise as onnx_elementwise
 from nnc_func.facets.samples import FLOATS, INEXACT, Samples, Tolerance
 from nnc_func.facets.views import per_element
-from nnc_func.graph.ops.families import Tensor, elementwise, real_floating, standing_in
+from nnc_func.graph.ops.families import Tensor, elementwise, pointwise, real_floating, standing_in
 
 POSITIVE = Samples(domain=(0.1, 5.0), dtypes=INEXACT)
 WITHIN_ONE = Samples(domain=(-0.9, 0.9), dtypes=INEXACT)
@@ -53,6 +55,7 @@ def exp2(x: Tensor, /) -> Tensor:
 
 @elementwise(
     partials(lambda o, y, x: o.add(y, 1)),
+    kernel=corrected("expm1", "expm1", floating, EXPM1, pointwise("expm1", "expm1", floating, widens=True)),
     laws=(inverse_of("log1p"), increasing.rounded),
     onnx=onnx_elementwise.expm1,
     cost=SLOW,
@@ -216,6 +219,7 @@ def cosh(x: Tensor, /) -> Tensor:
 
 @elementwise(
     partials(lambda o, y, x: o.subtract(1, o.square(y))),
+    kernel=corrected("tanh", "tanh", floating, TANH, pointwise("tanh", "tanh", floating, widens=True)),
     onnx="Tanh",
     samples=Samples(domain=(-1.2, 1.2)),
     cost=SLOW,

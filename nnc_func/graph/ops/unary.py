@@ -8,6 +8,7 @@ import numpy as np
 
 from nnc_func.device.kernels import move
 from nnc_func.device.kernels.move import Arrays
+from nnc_func.device.kernels.special_cases import SIGN, corrected
 from nnc_func.facets import dtypes, layouts, lowering, shapes
 from nnc_func.facets.derivatives import Constant, Custom, Linear, partials
 from nnc_func.facets.kernels import ALL, Kernel, reference
@@ -107,6 +108,7 @@ def _sign_vjp(o: Any, g: Any, y: Any, x: Any) -> Any:
 @elementwise(
     Custom(_sign_jvp, (_sign_vjp,)),
     dtype=dtypes.numeric,
+    kernel=corrected("sign", "sign", dtypes.numeric, SIGN, pointwise("sign", "sign", dtypes.numeric, widens=False)),
     onnx=onnx_elementwise.sign,
     samples=Samples(avoid=(0.0,), dtypes=NUMBERS),
     laws=(odd,),

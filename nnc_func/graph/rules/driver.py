@@ -17,6 +17,7 @@ from nnc_func.graph.rules.heads import TWICE, Heads, heads_of
 from nnc_func.graph.rules.match import Compiled, Numbered
 from nnc_func.graph.rules.ranges import sign_of
 from nnc_func.graph.rules.rule import Pass
+from nnc_func.graph.rules.wide import WIDE
 from nnc_func.op import Op
 
 Found = tuple[Compiled, ...] | Numbered
@@ -133,6 +134,9 @@ class Sweep:
         Whether the phase's own rules are tried on all nodes; all rules are on those that are pending.
     links
         Nodes to the rewrite that made them.
+    late
+        Wide nodes below which something was replaced, to how far below at the least, and how far above it is seen:
+        what waits until the sweep has come there, so that many replacements cost what one does.
     fired
         Whether a rule fired.
     """
@@ -144,6 +148,7 @@ class Sweep:
         self.builder = table.builder
         self.own = own
         self.links: dict[Node, Link] = {}
+        self.late: dict[Node, tuple[int, int]] = {}
         self.attempt = self.measured if of.measures else None
         self.root: Any = None
         self.fired = False
@@ -157,8 +162,11 @@ class Sweep:
             for heads, nodes in work.by_heads().items():
                 if table.own_at(heads):
                     self.mark(nodes)
-        found, found_own, next_mark, at = table.found, table.found_own, marks.find, -1
-        while (at := next_mark(1, at + 1)) >= 0:
+        found, found_own, next_mark, at, late = table.found, table.found_own, marks.find, -1, self.late
+        while (to := next_mark(1, at + 1)) >= 0 or late:
+            if late and self.catch_up(to if to >= 0 else len(places)):
+                continue
+            at = to
             node = places[at]
             if node is None:
                 continue
@@ -192,6 +200,8 @@ class Sweep:
         while made:
             node = made.pop()
             if node in pending and node.users is not None:
+                if self.late:
+                    self.catch_up(node.place)
                 pending.discard(node)
                 heads = node.heads
                 if heads is None:
@@ -215,26 +225,61 @@ class Sweep:
                 raise cycle(link, each)
         changed, merged = work.replace([(node, found)])
         self.touch(changed, fresh if found.node in fresh and found.node.args and not merged else ())
-        if self.watch is not None:
-            for gone, other in merged:
-                self.watch.merged(gone, other, work)
+        self.note(merged)
         fresh.reverse()
         return fresh
 
-    def touch(self, changed: Iterable[Node], fresh: Collection[Node]) -> None:
+    def touch(self, changed: Collection[Node], fresh: Collection[Node]) -> None:
         """All rules are tried again on what has changed, and on what is above, as far as they look down.
 
         What is `fresh` is seen as far as rules know its operators; other values also where rules compare them.
         """
         table = self.table
-        depth, depths = table.depth, table.depths
         far = 0 if fresh else table.deepest
         for node in fresh:
             far = max(far, table.far(node.op))
-        for distance in range(1, far + 1):
+        if far:
+            self._wake(changed, 1, far)
+        else:  # wide nodes want their operands all the same
+            self._put_off([node for node in changed if len(node.args) > WIDE], 1, 0)
+
+    def _wake(self, changed: Collection[Node], near: int, far: int) -> None:
+        """Try all rules again on nodes, below which something was replaced that near, and on what is above."""
+        depth, depths = self.table.depth, self.table.depths
+        for distance in range(near, far + 1):
+            if wide := [node for node in changed if len(node.args) > WIDE]:
+                changed = [node for node in changed if len(node.args) <= WIDE]
+                self._put_off(wide, distance, far)
             self.work.wake([node for node in changed if depths.get(node.op, depth) >= distance])
             if distance < far:
                 changed = {user for node in changed if node.users is not None for user in node.users}
+
+    def _put_off(self, wide: Iterable[Node], distance: int, far: int) -> None:
+        late = self.late
+        for node in wide:
+            if node.users is not None:
+                near, seen = late.get(node, (distance, far))
+                late[node] = min(near, distance), max(seen, far)
+
+    def catch_up(self, place: int) -> bool:
+        """Go on above the wide nodes up to that place, with their new operands; whether there are any."""
+        due = [node for node in self.late if node.place <= place]
+        for node in due:
+            near, far = self.late.pop(node)
+            changed, merged = self.work.turn_wide(node)
+            if node.users is not None:
+                if far >= near and self.table.depths.get(node.op, self.table.depth) >= near:
+                    self.work.wake((node,))
+                self._wake({user for user in node.users if user.users is not None}, near + 1, far)
+            self.touch(changed, ())
+            self.note(merged)
+        return bool(due)
+
+    def note(self, merged: Iterable[tuple[Node, Node]]) -> None:
+        """Record what has become one with another node."""
+        if self.watch is not None:
+            for gone, other in merged:
+                self.watch.merged(gone, other, self.work)
 
     def fire(self, node: Node, rules: Found) -> Value | None:
         """What the first rule that fires makes of the node."""

@@ -18,7 +18,7 @@ from nnc_func.facets.dims import known
 from nnc_func.facets.shapes import normalise_axes
 from nnc_func.graph.node import Node, Value
 from nnc_func.graph.ops import CATALOGUE as OPS
-from nnc_func.graph.rules.joining import adjacent, joined, other_axes, piece_of
+from nnc_func.graph.rules.joining import Starts, adjacent, joined, other_axes, piece_of
 from nnc_func.graph.rules.parts import terms
 from nnc_func.graph.rules.pattern import Shaped
 from nnc_func.graph.rules.rule import REASSOCIATION, ROUNDING, whole_graph
@@ -70,10 +70,10 @@ def _is_worth(node: Node) -> bool:
     return bool(m * n >= WORTH * (m + n))
 
 
-def _by_place(node: Node) -> tuple[Any, Any]:
+def _by_place(node: Node, splits: Starts) -> tuple[Any, Any]:
     """Where an operand lies, if it is a part of another tensor; else in the order of the backward pass."""
     for value, axis in zip(node.args, _inner(node), strict=True):
-        piece = piece_of(value, axis)
+        piece = piece_of(value, axis, splits)
         if piece is not None and known(piece.start):
             return 0, piece.start
     return 1, -node.args[1].node.serial
@@ -88,7 +88,8 @@ def _products(listed: list[Value], users: Users) -> list[list[Node]]:
             (a, b), (i, j) = node.args, _inner(node)
             key = node.items, other_axes(a.shape, i), other_axes(b.shape, j)
             groups.setdefault(key, []).append(node)
-    return [sorted(g, key=_by_place) for g in groups.values() if len(g) >= LEAST]
+    splits: Starts = {}
+    return [sorted(g, key=lambda n: _by_place(n, splits)) for g in groups.values() if len(g) >= LEAST]
 
 
 def _sums(listed: list[Value], users: Users, sides: dict[Any, Any]) -> list[tuple[list[Node], Value]]:
@@ -269,7 +270,8 @@ def _may_gain(group: list[Node], own: int) -> bool:
     if _is_worth_copying(group, own):
         return True
     at = _outer(group[0])[own]
-    pieces = (a for a in _own(group, own) if piece_of(a, at) is not None)
+    splits: Starts = {}
+    pieces = (a for a in _own(group, own) if piece_of(a, at, splits) is not None)
     return len(list(islice(pieces, 2))) == 2
 
 
@@ -279,9 +281,9 @@ def _own(group: list[Node], own: int) -> tuple[Value, ...]:
 
 def _by_start(group: list[Node], own: int) -> list[Node]:
     at = _outer(group[0])[own]
-    starts = []
+    starts, splits = [], Starts()
     for node in group:
-        piece = piece_of(node.args[own], at)
+        piece = piece_of(node.args[own], at, splits)
         if piece is None or not known(piece.start):
             return group
         starts.append(piece.start)

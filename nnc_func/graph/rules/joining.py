@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import accumulate
 from typing import Any
 
 from attrs import define
@@ -43,12 +44,25 @@ def other_axes(listed: tuple[Any, ...], at: int) -> tuple[Any, ...]:
     return (*listed[:at], *listed[at + 1 :])
 
 
-def piece_of(value: Value, at: int) -> Piece | None:
-    """The value as a range of the axis of another tensor, all of it along the others; None if it is not."""
+Starts = dict[Node, list[Any]]  # of each split, where its parts start, and where the last one stops
+
+
+def starts_of(node: Node, at: int) -> list[Any]:
+    """Where the parts of a split start along its axis, and where the last one stops."""
+    return [0, *accumulate(part_sizes(node.args[0].shape[at], node.params["sections"]))]
+
+
+def piece_of(value: Value, at: int, splits: Starts) -> Piece | None:
+    """The value as a range of the axis of another tensor, all of it along the others; None if it is not.
+
+    What is found of a split is kept in `splits`: of n parts, each costs as much as one does.
+    """
     node = value.node
     if node.op is split and normalise_axis(node.params["axis"], len(value.shape)) == at:
-        sizes = part_sizes(node.args[0].shape[at], node.params["sections"])
-        return Piece(node.args[0], sum(sizes[: value.index]), sizes[value.index])
+        starts = splits.get(node)
+        if starts is None:
+            starts = splits[node] = starts_of(node, at)
+        return Piece(node.args[0], starts[value.index], value.shape[at])
     if node.op is slice_:
         (source,) = node.args
         starts, stops, steps = (value for _, value in node.items)
@@ -57,7 +71,7 @@ def piece_of(value: Value, at: int) -> Piece | None:
             return Piece(source, starts[at], value.shape[at])
     if node.op in RESHAPING and len(node.args[0].shape) == len(value.shape) + 1:
         (inner,) = node.args
-        found = piece_of(inner, at) if inner.shape == (*value.shape[:at], 1, *value.shape[at:]) else None
+        found = piece_of(inner, at, splits) if inner.shape == (*value.shape[:at], 1, *value.shape[at:]) else None
         if found is not None and not found.without_axis:
             return Piece(found.source, found.start, 1, without_axis=True)
     return None
@@ -65,12 +79,13 @@ def piece_of(value: Value, at: int) -> Piece | None:
 
 def adjacent(values: tuple[Value, ...], at: int) -> Piece | None:
     """What the values are together, one after another along an axis, if they are parts of one tensor."""
-    first = piece_of(values[0], at)
+    splits: Starts = {}
+    first = piece_of(values[0], at, splits)
     if first is None or not known(first.start):
         return None
     stop = first.start + first.count
     for value in values[1:]:
-        other = piece_of(value, at)
+        other = piece_of(value, at, splits)
         if other is None or other.source is not first.source or other.without_axis is not first.without_axis:
             return None
         if not known(other.start) or other.start != stop:

@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable
+from itertools import accumulate
 from typing import Any
 
 from nnc_func.facets.boxes import Box, ascending, part_boxes
@@ -89,22 +91,50 @@ def _relative(box: Box, wanted: Box) -> Box | None:
     return Box(tuple(starts), wanted.extents, tuple(steps))
 
 
-def _part_shown(node: Node, builder: Any) -> Any:
-    """A slice of the one part that it lies in; None if there is no such."""
-    (whole,) = node.args
-    op = whole.node.op
-    if op.parts is None or not node.aval.size:
+class _Whole:
+    """What a tensor is put together of: its parts, sorted along the axis that tells most of them apart."""
+
+    def __init__(self, node: Node) -> None:
+        boxes = node.op.parts.boxes(tuple(a.shape for a in node.args), node.aval.shape, **node.params)
+        listed = zip(node.args, boxes, strict=True)
+        parts = [(v, b) for v, b in listed if _known(v.shape, b.starts) and v.dtype == node.dtype and b.size]
+        ranges = [_range(box) for _, box in parts]
+        self.axis = max(range(len(node.aval.shape)), key=lambda a: len({r[a] for r in ranges}), default=None)
+        order = sorted(range(len(parts)), key=lambda i: self._along(ranges[i]))
+        self.parts = [parts[i] for i in order]
+        self.first = [self._along(ranges[i])[0] for i in order]
+        self.last = list(accumulate((self._along(ranges[i])[1] for i in order), max))  # of it and of those before
+
+    def _along(self, span: tuple[tuple[int, int], ...]) -> tuple[int, int]:
+        return (0, 0) if self.axis is None else span[self.axis]
+
+    def around(self, wanted: Box) -> tuple[Value, Box, Box] | None:
+        """The part in which a box lies, where that lies, and the box as one of it; None if there is no such part."""
+        first, last = self._along(_range(wanted))
+        at = bisect_right(self.first, first) - 1
+        while at >= 0 and self.last[at] >= last:
+            value, box = self.parts[at]
+            found = _relative(box, wanted)
+            if found is not None:
+                return value, box, found
+            at -= 1
+        return None
+
+
+def _part_shown(node: Node, wholes: dict[Node, _Whole], builder: Any) -> Any:
+    """A slice of the one part that it lies in; None if there is no such. What is found of wholes is kept."""
+    (value,) = node.args
+    whole = value.node
+    if whole.op.parts is None or not node.aval.size:
         return None
     params = node.params
-    if not _known(params["starts"], params["stops"], whole.shape):
+    if not _known(params["starts"], params["stops"], value.shape):
         return None
-    wanted = _box(whole.shape, params["starts"], params["stops"], params["steps"])
-    boxes = op.parts.boxes(tuple(a.shape for a in whole.node.args), whole.shape, **whole.node.params)
-    for value, box in zip(whole.node.args, boxes, strict=True):
-        found = _relative(box, wanted) if _known(value.shape, box.starts) and value.dtype == whole.dtype else None
-        if found is not None:
-            return _shown(value, box, found, builder)
-    return None
+    parts = wholes.get(whole)
+    if parts is None:
+        parts = wholes[whole] = _Whole(whole)
+    found = parts.around(_box(value.shape, params["starts"], params["stops"], params["steps"]))
+    return None if found is None else _shown(*found, builder)
 
 
 def _shown(value: Value, box: Box, found: Box, builder: Any) -> Any:
@@ -130,14 +160,15 @@ def _part_of_stacked():
 @whole_graph(of=(slice_,), samples=(_parts_of_joined, _part_of_stacked))
 def read_parts(roots: tuple[Value, ...], order: list[Node], builder: Any) -> Any:
     """A slice that lies in one part of what is put together is a slice of that part."""
-    if all(_part_shown(n, builder) is None for n in builder.seen(order).of(slice_)):
+    wholes: dict[Node, _Whole] = {}
+    if all(_part_shown(n, wholes, builder) is None for n in builder.seen(order).of(slice_)):
         return roots, 0
     found: dict[Node, Value] = {}
     times = 0
     for node in order:
         value, new = _rebuilt(node, found, builder)
         if node.op is slice_:
-            while new.op is slice_ and (shown := _part_shown(new, builder)) is not None:
+            while new.op is slice_ and (shown := _part_shown(new, wholes, builder)) is not None:
                 value, new, times = shown, shown.node, times + 1
         found[node] = value
     return tuple(now(found, r) for r in roots), times

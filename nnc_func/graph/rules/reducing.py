@@ -14,7 +14,7 @@ from nnc_func.facets.dims import known, product
 from nnc_func.facets.dtypes import kind_of, limits_of
 from nnc_func.facets.shapes import normalise_axes, reduced
 from nnc_func.graph.ops import CATALOGUE as OPS
-from nnc_func.graph.rules.conditions import same_dtype, that, used_once
+from nnc_func.graph.rules.conditions import real, same_dtype, that, used_once
 from nnc_func.graph.rules.move import REARRANGING, RESHAPING, apart, order_of, other
 from nnc_func.graph.rules.pattern import Param, apply, computed, shape_of
 from nnc_func.graph.rules.rule import (
@@ -34,6 +34,7 @@ reshape, permute_dims, broadcast_to, total = OPS["reshape"], OPS["permute_dims"]
 LOGIC = (OPS["any"], OPS["all"])
 EXTREMES = (OPS["max"], OPS["min"])
 SUMS = (total, OPS["mean"], OPS["prod"], OPS["logsumexp"])
+MULTIPLYING = (OPS["mean"], OPS["prod"])  # by one at least: of a complex number a NaN in one part reaches the other
 REDUCTIONS = (*LOGIC, *EXTREMES, *SUMS)
 POSITIONS = (OPS["argmax"], OPS["argmin"])
 
@@ -89,7 +90,11 @@ def drop_reduction_of_one(f, _, x):
     return (
         rewrite(found)
         .to(reshape(x, shape=shape_of(found)))
-        .when(that(_of_one, axis, x, says=f"{x} has extent 1 along {axis}"), same_dtype(x, found))
+        .when(
+            that(_of_one, axis, x, says=f"{x} has extent 1 along {axis}"),
+            same_dtype(x, found),
+            *([real(x)] if f.op in MULTIPLYING else []),
+        )
         .up_to(ROUNDING if f.op is OPS["logsumexp"] else SIGNED_ZERO)
     )
 

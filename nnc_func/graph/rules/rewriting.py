@@ -129,7 +129,10 @@ class Rewriting:
             for old, new in late:  # what came in before an earlier place has taken the old one there
                 work.enter(new, old)
         changed, merged = work.replace(pairs)
-        Sweep(self, table, own=False).touch(changed, () if merged else fresh)
+        sweep = Sweep(self, table, own=False)
+        sweep.touch(changed, () if merged else fresh)
+        while sweep.late:
+            sweep.catch_up(len(work.places()))
 
     def _shown_roots(self) -> tuple[Value, ...]:
         """The roots as values of the stack, where somebody wants to see them."""

@@ -16,6 +16,7 @@ from nnc_func.graph.rules.copying import Copies
 from nnc_func.graph.rules.heads import ByHeads
 from nnc_func.graph.rules.places import inserted
 from nnc_func.graph.rules.shown import Shown
+from nnc_func.graph.rules.wide import WIDE, Operands, instead
 from nnc_func.op import Op
 
 NOWHERE = -1  # the place of a node that is no part of the graph
@@ -65,6 +66,7 @@ class Workspace:
         self._anew: list[Node] = []  # made or changed, and not put under their heads yet
         self._asked: dict[Node, set[Node]] = {}
         self._held: Collection[Node] = frozenset()  # what is not dropped yet, though nothing uses it
+        self._wide: dict[Node, Operands] = {}
         self.roots = [own[r] for r in roots]
         self._rooted: dict[Node, list[int]] = {}
         for i, root in enumerate(self.roots):
@@ -142,7 +144,7 @@ class Workspace:
                 break
         key = (op, op.key(items) if op.compares_bits else items, args)
         node = self._equal.get(key) if op.pure else None
-        if node is None or node.args != args:  # it has been given other operands
+        if node is None or node.args != args or node in self._wide:  # it has been given other operands
             builder = self.builder
             node = Node(builder.table, op, args, items, avals or builder.inferred(op, args, items), builder.where)
             node.source = None
@@ -210,6 +212,8 @@ class Workspace:
                 continue
             elif self._places[node.place] is node:
                 self._places[node.place] = None
+                if self.marks[node.place]:
+                    self.pending.add(node)  # the sweep would have met it there
             self._move(node, here)
         return fresh
 
@@ -248,7 +252,10 @@ class Workspace:
     # --- replacing ----------------------------------------------------------------------------------------
 
     def replace(self, pairs: list[tuple[Node, Value]]) -> tuple[list[Node], list[tuple[Node, Node]]]:
-        """Use values, which have entered, where nodes are used: what changes so, and what becomes one with another."""
+        """Use values, which have entered, where nodes are used: what changes so, and what becomes one with another.
+
+        What changes and is wide has its new operands after `turn_wide`.
+        """
         changed: list[Node] = []
         merged: list[tuple[Node, Node]] = []
         gone: dict[Node, Value] = {}
@@ -286,39 +293,59 @@ class Workspace:
 
     def _turned(self, users: list[Node], old: Node, new: Value) -> list[tuple[Node, Node]]:
         """Let nodes use one value instead of another: of those that are equal to a node then, which to replace."""
-        several, anew, equal, shown = old.op.several, self._anew, self._equal, self._shown
-        merged = []
+        several, merged = old.op.several, []
         for user in users:
-            op, args = user.op, user.args
-            if several:
-                args = tuple([self._instead(a, old, new) for a in args])
-            elif len(args) == 2:
+            args = user.args
+            if len(args) == 2 and not several:
                 a, b = args
                 args = new if a is old else a, new if b is old else b
-            else:
-                args = tuple([new if a is old else a for a in args])
-            user.args, user.heads = args, None
-            anew.append(user)
-            if shown:
-                shown.forget(user)
-            if not op.pure:
+            elif len(args) > WIDE:
+                self._wide_operands(user).turn(old, new)
                 continue
-            key = (op, op.key(user.items) if op.compares_bits else user.items, args)
-            other = equal.setdefault(key, user)
-            if other is not user:
-                is_equal = other.users is not None and other.args == args
-                if is_equal and other.place <= user.place:
-                    merged.append((user, other))
-                else:
-                    equal[key] = user
-                    if is_equal:
-                        merged.append((other, user))
+            else:
+                args = tuple([self._instead(a, old, new) for a in args])
+            if (pair := self._written(user, args)) is not None:
+                merged.append(pair)
         return merged
 
+    def _wide_operands(self, node: Node) -> Operands:
+        found = self._wide.get(node)
+        if found is None:
+            found = self._wide[node] = Operands(node.args)
+        return found
+
+    def turn_wide(self, node: Node) -> tuple[list[Node], list[tuple[Node, Node]]]:
+        """Give a wide node the operands that `replace` has found for it: what that changes, as `replace` says it."""
+        operands = self._wide.pop(node, None)
+        if operands is None or node.users is None:
+            return [], []
+        pair = self._written(node, tuple(operands.values))
+        if pair is None:
+            return [], []
+        changed, merged = self.replace([pair])
+        return changed, [pair, *merged]
+
+    def _written(self, user: Node, args: tuple[Value, ...]) -> tuple[Node, Node] | None:
+        """Let a node have these operands: where it is equal to another one then, which of both to replace by which."""
+        op, equal = user.op, self._equal
+        user.args, user.heads = args, None
+        self._anew.append(user)
+        if self._shown:
+            self._shown.forget(user)
+        if not op.pure:
+            return None
+        key = (op, op.key(user.items) if op.compares_bits else user.items, args)
+        other = equal.setdefault(key, user)
+        if other is user:
+            return None
+        is_equal = other.users is not None and other.args == args
+        if is_equal and other.place <= user.place:
+            return user, other
+        equal[key] = user
+        return (other, user) if is_equal else None
+
     def _instead(self, value: Value, old: Node, new: Value) -> Value:
-        if value.node is not old:
-            return value
-        return new.node.result(value.index) if old.op.several else new
+        return instead(value, old, new) if value.node is old else value
 
     def _root(self, old: Node, new: Value) -> None:
         """Let a value be a root, where a node is one."""
@@ -338,7 +365,7 @@ class Workspace:
             node.users, node.place = None, NOWHERE
             if shown:
                 shown.pop(node, None)
-            for a in node.args:
+            for a in self._wide.pop(node).values if node in self._wide else node.args:
                 if type(a) is not Node:
                     a = a.node
                 a.uses = uses = a.uses - 1

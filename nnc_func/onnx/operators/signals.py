@@ -66,7 +66,11 @@ def dft(o: Any, x: Any, dft_length: Any = None, axis: Any = None, *, inverse: in
 def stft(
     o: Any, signal: Any, frame_step: Any, window: Any = None, frame_length: Any = None, *, onesided: int = 1
 ) -> Any:
-    """Fourier transforms of windows of a signal (batch, time, parts)."""
+    """Fourier transforms of windows of a signal (batch, time, parts); one of rank 2 is real, and has no last axis."""
+    if len(signal.shape) == 2:
+        signal = o.expand_dims(signal, axis=-1)
+    if len(signal.shape) != 3:
+        raise OnnxError(f"a signal has the axes batch, time and parts, or batch and time; given {list(signal.shape)}")
     step, length = _length(o, frame_step), _length(o, frame_length)
     if length is None:
         if window is None:

@@ -1,0 +1,1 @@
+"""Files that are not trusted: archives of text and arrays, read within bounds."""
