@@ -143,7 +143,7 @@ def run(program: Any, inputs: list[Any]) -> list[bytes]:
 
 
 def judged(content: bytes, stack: Any, right: list[bytes]) -> str:
-    """What becomes of a file: refused, failed, same, other, or harm and its words."""
+    """What becomes of a file: refused, failed, the same values or others, or harm and its words."""
     try:
         program = nnc.load_program(io.BytesIO(content), stack, max_bytes=MAX_BYTES)
     except NncError:
@@ -153,15 +153,17 @@ def judged(content: bytes, stack: Any, right: list[bytes]) -> str:
         found = [value for p in each for value in run(p, inputs_of(p))]
     except NncError:
         return "failed"
-    if found == right:
-        return "same"
+    said = "same" if found == right else "other"
     try:
-        return "other" if program.graph is None else f"other{', as its graph says' * agrees(content, stack, each)}"
+        graph = program.graph
     except NncError:
-        return "other, than its graph says"
+        return f"{said}, than its graph says"
+    if found != right and graph is not None and agrees(content, stack):
+        said = "other, as its graph says"
+    return said
 
 
-def agrees(content: bytes, stack: Any, programs: list[Any]) -> bool:
+def agrees(content: bytes, stack: Any) -> bool:
     """Whether a program computes what its graph does, operator by operator; raises where it does not."""
     program = nnc.load_program(io.BytesIO(content), stack, max_bytes=MAX_BYTES)
     again = [*program.programs.values()] if hasattr(program, "programs") else [program]

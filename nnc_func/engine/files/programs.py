@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from attrs import define, field
 
-from nnc_func.archives.archive import ABOUT, MAX_BYTES, Archive, written
+from nnc_func.archives.archive import ABOUT, DAMAGE, MAX_BYTES, Archive, written
 from nnc_func.archives.npy import array_bytes
 from nnc_func.archives.plain import json_bytes
 from nnc_func.engine.collecting import uncollected
@@ -279,7 +279,12 @@ class _Reader:
         build = read_text(self.archive, self.stack, self.constants, self.variables, self.classes)
 
         def graph() -> Any:
-            found = build()
+            try:
+                found = build()
+            except DAMAGE as error:
+                raise FileFormatError(
+                    f"{self.archive.path} is damaged: its graph: {type(error).__name__}: {error}"
+                ) from None
             check_operators((n.op for n in found.nodes), self.allow)
             return found
 

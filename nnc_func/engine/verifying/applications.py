@@ -35,7 +35,7 @@ def check_applications(plan: Plan) -> None:
     PlanError
         Names the instruction, what it is written to be, and what the operator says.
     """
-    kinds = _kinds(plan)
+    kinds = [id(s.aval) for s in plan.slots]  # equal avals are one object
     usual: set[Any] = set()  # applications that are known to be right: of two operands and a result, as most are
     others: set[Any] = set()
     filled: set[int] = set()  # gaps, which are operands of no operator
@@ -56,14 +56,6 @@ def check_applications(plan: Plan) -> None:
         if application not in others:
             _check(plan, t, i)
             others.add(application)
-
-
-def _kinds(plan: Plan) -> list[int]:
-    """For each slot a number that its aval has in common with its equals: a cheap key."""
-    avals = {id(s.aval): s.aval for s in plan.slots}
-    numbers: dict[Aval, int] = {}
-    known = {key: numbers.setdefault(aval, len(numbers)) for key, aval in avals.items()}
-    return [known[id(s.aval)] for s in plan.slots]
 
 
 def inferred(op: Op, avals: tuple[Aval, ...], items: Items) -> tuple[Aval, ...]:

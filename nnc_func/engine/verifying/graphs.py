@@ -71,7 +71,7 @@ class _Numbers:
 def _of_plan(numbers: _Numbers, plan: Plan, constants: Sequence[Any]) -> dict[str, Any]:
     avals = [s.aval for s in plan.slots]
     found: dict[int, int] = {s: numbers.of(INPUT, at, avals[s]) for at, s in enumerate(plan.inputs)}
-    names = plan.variable_names
+    names = plan.variable_names or tuple(map(str, range(len(plan.variables))))
     found |= {s: numbers.of(VARIABLE, names[at], avals[s]) for at, s in enumerate(plan.variables)}
     found |= {s: numbers.constant(a, avals[s]) for s, a in zip(plan.constants, constants, strict=True)}
     effects = []

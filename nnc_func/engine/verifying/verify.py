@@ -62,7 +62,7 @@ def verify(plan: Plan) -> None:
     (ends if plan.retained is None else outlives)(replay)
     loans(replay)
     donations(replay)
-    check_arena(plan)
+    check_arena(plan, replay.work.spend)
     check_applications(plan)
     check_bounds(plan)
     check_commit(plan)
@@ -113,6 +113,7 @@ class _Replay:
     assembled: set[Any] = field(init=False, factory=set)
     _regions: dict[Any, Region] = field(init=False, factory=dict)
     _allowed: dict[Any, Any] = field(init=False, factory=dict)
+    _ordered: dict[Any, bool] = field(init=False, factory=dict)
     _near: dict[int, Nearby] = field(init=False, factory=dict)
     _meetings: dict[tuple[int, int], bool] = field(init=False, factory=dict)
 
@@ -202,7 +203,7 @@ class _Replay:
             ):
                 raise PlanError(f"{self.named(t)} writes {self.told(number)} twice: results and scratch must differ")
             over = number in held and self.in_place(t, i, position)
-            if not region.is_dense and not self.allowed(i)[1]:
+            if not self.allowed(i)[1] and not self.in_order(slot):
                 raise PlanError(f"{self.named(t)} writes slot {slot} in strides, which kernel {i.kernel!r} cannot")
             self.writes(t, slot, over)
             self.make(t, slot)
@@ -305,6 +306,8 @@ class _Replay:
         if number in others:
             raise PlanError(f"{self.named(t)} has buffer {number} as scratch and uses it for something else as well")
         self.fits(slot, t)
+        if self.plan.slots[slot].strides is not None:  # kernels cut it up, and of other orders that would be a copy
+            raise PlanError(f"{self.named(t)}: slot {slot} is scratch, which lies row by row, but it has strides")
         self.writes(t, slot, in_place=False)
         self.make(t, slot)
         return number
@@ -377,5 +380,19 @@ class _Replay:
 
     def whole(self, slot: int, what: str) -> None:
         """A value from outside, or for it, is no part of another."""
-        if self.region[slot].low or not self.region[slot].is_dense:
-            raise PlanError(f"{what} is slot {slot}, which is a part of {self.told(self.home[slot])}")
+        if self.region[slot].low or not self.in_order(slot):
+            raise PlanError(
+                f"{what} is slot {slot}, which is a part of {self.told(self.home[slot])}, or in another order"
+            )
+
+    def in_order(self, slot: int) -> bool:
+        """Whether a slot lies without gaps, in the order that its aval says: as an array that is made for it does."""
+        found = self.plan.slots[slot]
+        aval = found.aval
+        if found.strides is None:
+            return aval.layout is None
+        key = aval, found.strides
+        if key not in self._ordered:
+            said, is_so = (Region.of(0, aval.shape, s, aval.dtype.itemsize) for s in (aval.strides, found.strides))
+            self._ordered[key] = said.axes == is_so.axes
+        return self._ordered[key]
