@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
 
-from nnc_func.errors import DTypeError, ExtentError, ShapeError
+from nnc_func.errors import DTypeError, ExtentError, IndexingError
 from nnc_func.facets.dims import known, same_extent
 from nnc_func.facets.indexing import ARRAY
 from nnc_func.graph.composites.extents import value_of
@@ -49,8 +50,8 @@ def separated(o: Functions, x: Any, key: Any) -> tuple[Any, tuple[Any, ...], lis
                 chosen = bool(value_of(entry, MASKED))
                 found = [np.zeros(int(chosen), np.int64)]
             else:
-                check_mask(entry, x.shape, axis)
-                found = _positions(o, entry)
+                nothing = shows_nothing(entry, x.shape, axis)
+                found = [np.zeros(0, np.int64)] * count if nothing else _positions(o, entry)
             plain += [ARRAY] * len(found)
             arrays += found
         else:
@@ -90,14 +91,23 @@ def _positions(o: Functions, mask: Any) -> list[Any]:
         raise ExtentError(f"a boolean index has as many elements as are true: {MASKED}; {error}") from None
 
 
-def check_mask(mask: Any, shape: Any, axis: int) -> None:
-    """Raise ShapeError unless a boolean index has the shape of the axes from that one on."""
+def shows_nothing(mask: Any, shape: Any, axis: int) -> bool:
+    """Whether a mask has an extent 0, so that it shows nothing of any axis, as NumPy and the standard's suite have it.
+
+    Raises
+    ------
+    IndexingError
+        It has another shape than the axes that it masks.
+    """
     masked = shape[axis : axis + len(mask.shape)]
-    if len(masked) < len(mask.shape) or not all(map(same_extent, mask.shape, masked)):
-        raise ShapeError(
+    fits = [same_extent(m, n) for m, n in zip(mask.shape, masked, strict=False)]
+    nothing = [known(m) and m == 0 for m in mask.shape]
+    if len(masked) < len(mask.shape) or not all(map(operator.or_, fits, nothing)):
+        raise IndexingError(
             f"a boolean index has the shape of the axes that it masks: given {tuple(mask.shape)} for axes {axis} to "
             f"{axis + len(mask.shape) - 1} of shape {tuple(shape)}"
         )
+    return any(nothing)
 
 
 def _check_known(entry: Any, shape: Any, axis: int) -> None:
@@ -107,4 +117,6 @@ def _check_known(entry: Any, shape: Any, axis: int) -> None:
         low, high = entry.min(), entry.max()
         if known(n) and (low < -n or high >= n):
             wrong = high if high >= n else low
-            raise ShapeError(f"index {wrong} is outside of axis {axis} of shape {tuple(shape)}; wanted {-n} to {n - 1}")
+            raise IndexingError(
+                f"index {wrong} is outside of axis {axis} of shape {tuple(shape)}; wanted {-n} to {n - 1}"
+            )

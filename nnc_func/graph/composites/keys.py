@@ -10,7 +10,7 @@ from typing import Any
 
 from nnc_func.errors import DTypeError, ShapeError
 from nnc_func.facets.dtypes import weak
-from nnc_func.graph.composites.entries import BASIC, check_mask, is_tensor, separated
+from nnc_func.graph.composites.entries import BASIC, shows_nothing, is_tensor, separated
 from nnc_func.graph.composites.indexing import chosen, index, index_update, taking
 from nnc_func.graph.functions import Functions
 
@@ -84,7 +84,8 @@ def index_updated(o: Functions, x: Any, key: Any, values: Any, mode: str = "set"
 
 def _masked(o: Functions, x: Any, mask: Any, values: Any, mode: str) -> Any:
     """By choice, so that nothing need be known of the mask."""
-    check_mask(mask, x.shape, 0)
+    if shows_nothing(mask, x.shape, 0):
+        return x
     behind = len(x.shape) - len(mask.shape)
     values = o.cast(values, dtype=o.dtype(x)) if values.shape == () else taking(o, values, x)
     found = o.broadcast_like(values, x)
