@@ -26,7 +26,7 @@ class Container(NamedTuple):
     static
         Fields of an attrs class that are not tensors (``metadata={"static": True}``): name, value, and what tells
         the value from an equal one of another type or other bits (see `exact`).
-    count
+    size
         How many parts it has.
     order
         Keys of a dict as they were inserted, where that is not the order of `keys`.
@@ -35,7 +35,7 @@ class Container(NamedTuple):
     kind: Any
     keys: tuple[Any, ...] = ()
     static: tuple[tuple[Any, ...], ...] = ()
-    count: int = 0
+    size: int = 0
     order: tuple[Any, ...] = ()
 
     def made(self, parts: list[Any]) -> Any:
@@ -132,7 +132,7 @@ class Structure:
     def keys(self) -> tuple[Any, ...]:
         """Keys of a dict, field names of an attrs class."""
         first = self.outline[0]
-        return () if type(first) is str else first[1]  # type: ignore[no-any-return]
+        return () if type(first) is str else first[1]
 
     @property
     def children(self) -> tuple[Structure, ...]:
@@ -218,7 +218,8 @@ class Structure:
             start = len(done) - entry[3]
             parts = done[start:][::-1]
             del done[start:]
-            done.append(make(Container(*entry, orders.get(i, ())), parts))
+            kind, keys, static, size = entry
+            done.append(make(Container(kind, keys, static, size, orders.get(i, ())), parts))
         return done[0]
 
     def __repr__(self) -> str:
