@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import HealthCheck, Phase, currently_in_test_context, given, seed, settings
 from hypothesis import strategies as st
 from hypothesis.errors import HypothesisException, UnsatisfiedAssumption
 
@@ -248,6 +249,16 @@ def drawn(strategy: Any, check: Callable[[Any], None], examples: int) -> int:
     >>> drawn(st.integers(0, 9), lambda n: None, 5)
     5
     """
+    try:
+        if not currently_in_test_context():
+            return _drawn(strategy, check, examples)
+        with ThreadPoolExecutor(1) as thread:  # a thread has one test at a time: this is in another one's
+            return thread.submit(_drawn, strategy, check, examples).result()
+    except AssertionError as error:
+        raise AssertionError(str(error)) from error.__cause__
+
+
+def _drawn(strategy: Any, check: Callable[[Any], None], examples: int) -> int:
     taken = 0
 
     @seed(config.seed)
@@ -267,10 +278,7 @@ def drawn(strategy: Any, check: Callable[[Any], None], examples: int) -> int:
         check(value)
         taken += 1
 
-    try:
-        each()
-    except AssertionError as error:
-        raise AssertionError(str(error)) from error.__cause__
+    each()
     return taken
 
 
