@@ -20,6 +20,7 @@ from nnc_func.facets.derivatives import Derivative
 from nnc_func.facets.dtypes import DTypeRule
 from nnc_func.facets.kernels import Kernel, ufunc
 from nnc_func.facets.laws import Law
+from nnc_func.facets.lowering import Lowering
 from nnc_func.facets.samples import Refused, Samples, Tolerance
 from nnc_func.facets.views import CostRule, Parts, View, per_element
 
@@ -43,7 +44,8 @@ class Op(Declaration):
         It has several results: `bind` returns a tuple, and the shape and dtype rules give one.
     moves
         It only moves elements, whatever they are, or writes given ones: its kernels take bfloat16 as it is.
-    shape, dtype, layout, place, kernels, laws, pure, effect, view, parts, derivative, cost, onnx, samples, tolerance
+    shape, dtype, layout, place, kernels, laws, pure, effect, view, parts, derivative, cost, onnx, lowering, samples,
+    tolerance
         The facets.
 
     Examples
@@ -68,6 +70,7 @@ class Op(Declaration):
     parts: Parts | None = None
     cost: CostRule = per_element()
     onnx: Any = Refused("not mapped yet")
+    lowering: Lowering | None = None
     samples: Samples = Samples()
     tolerance: Tolerance = Tolerance()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from nnc_func.device.kernels.move import Arrays, converted, dtype_of
-from nnc_func.facets import dtypes, shapes
+from nnc_func.facets import dtypes, lowering, shapes
 from nnc_func.facets.derivatives import Custom
 from nnc_func.facets.kernels import ALL, reference
 from nnc_func.facets.laws import absorbs, keeps_nonnegative, odd, unit
@@ -57,6 +57,7 @@ def _tangent(o: Any, ts: Any, y: Any, a: Any, b: Any) -> Any:
     samples=Samples(dtypes=FLOATS),
     tolerance=EXACT,
     laws=(odd, keeps_nonnegative, unit(1, "right").of("iuf", nearly="c"), absorbs(0, "right")),
+    lowering=lowering.Expression(lowering.multiplied_unless_zero),
 )
 def multiply_no_nan(a: Tensor, b: Tensor, /) -> Tensor:
     """Product, element by element, and 0 where `b` is 0, even if `a` is infinite or NaN there.

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from nnc_func.device.kernels.move import Arrays, converted, dtype_of
+from nnc_func.facets import lowering
 from nnc_func.facets.derivatives import Custom, partials
 from nnc_func.facets.kernels import ALL, reference
 from nnc_func.facets.laws import idempotent, identity, increasing, nonnegative
@@ -82,6 +83,7 @@ def _relu_into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays) -> None:
     onnx=onnx_elementwise.relu,
     samples=Samples(avoid=(0.0,), dtypes=REALS),
     tolerance=EXACT,
+    lowering=lowering.Expression(lambda s, x: lowering.larger(s, x, s.number(0, x.dtype))),
 )
 def relu(x: Tensor, /) -> Tensor:
     """The number, or 0 if it is negative; its derivative at 0 is taken to be 0, and NaN stays NaN."""

@@ -7,7 +7,7 @@ from typing import Any
 from nnc_func.device.kernels.move import NUMPY, Arrays, converted, dtype_of
 from nnc_func.device.kernels.special_cases import FLOOR_DIVIDE, POWER, corrected
 from nnc_func.errors import DTypeError
-from nnc_func.facets import dtypes
+from nnc_func.facets import dtypes, lowering
 from nnc_func.facets.derivatives import ONE, Custom, Linear, partials
 from nnc_func.facets.dtypes import kind_of
 from nnc_func.facets.kernels import ALL, Kernel, reference
@@ -53,6 +53,7 @@ PAIRS = Samples(dtypes=NUMBERS)
     onnx="Add",
     samples=PAIRS,
     tolerance=EXACT,
+    lowering=lowering.primitive("add"),
 )
 def add(a: Tensor, b: Tensor, /) -> Tensor:
     """Sum, element by element; booleans are refused, for they have no sum."""
@@ -65,6 +66,7 @@ def add(a: Tensor, b: Tensor, /) -> Tensor:
     onnx="Sub",
     samples=PAIRS,
     tolerance=EXACT,
+    lowering=lowering.primitive("subtract"),
 )
 def subtract(a: Tensor, b: Tensor, /) -> Tensor:
     """Difference, element by element."""
@@ -77,7 +79,7 @@ PRODUCT = (
 )
 QUOTIENT = (
     *(unit(1, "right").of("iuf", nearly="c"), absorbs(0, "left").of("", nearly="biufc")),
-    *(cancels(1).of("", nearly="biufc"),),
+    *(cancels(1).of("", nearly="biufc").rounded,),  # a complex quotient rounds
     *(odd.of("f", nearly="c"), undone_by("multiply").of("", nearly="fc")),
     *(distributes_over(name, "left").of("", nearly="fc") for name in ("add", "subtract")),
 )
@@ -90,6 +92,7 @@ QUOTIENT = (
     onnx="Mul",
     samples=PAIRS,
     tolerance=EXACT,
+    lowering=lowering.primitive("multiply"),
 )
 def multiply(a: Tensor, b: Tensor, /) -> Tensor:
     """Product, element by element."""
@@ -101,6 +104,7 @@ def multiply(a: Tensor, b: Tensor, /) -> Tensor:
     onnx="Div",
     samples=Samples(domain=((-3.0, 3.0), (0.5, 4.0))),
     tolerance=EXACT,
+    lowering=lowering.in_floats("divide"),
 )
 def divide(a: Tensor, b: Tensor, /) -> Tensor:
     """Quotient, element by element; integers give float64."""
@@ -145,6 +149,7 @@ def _power_into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays) -> None:
     onnx="Pow",
     cost=per_element(16),
     samples=Samples(domain=((0.3, 2.5), (-2.0, 3.0))),
+    lowering=lowering.primitive("power"),
 )
 def power(a: Tensor, b: Tensor, /) -> Tensor:
     """`a` to the power of `b`; the derivative by the exponent is zero where the base is not positive."""
@@ -202,6 +207,7 @@ def _extremum(other: str) -> tuple[Law, ...]:
     onnx=onnx_elementwise.extreme_of_two("Max"),
     tolerance=EXACT,
     samples=Samples(dtypes=NUMBERS, distinct=True),
+    lowering=lowering.Expression(lowering.larger),
 )
 def maximum(a: Tensor, b: Tensor, /) -> Tensor:
     """The larger of two elements, NaN if either is; where they are equal, each gets half of the derivative."""
@@ -215,6 +221,7 @@ def maximum(a: Tensor, b: Tensor, /) -> Tensor:
     onnx=onnx_elementwise.extreme_of_two("Min"),
     tolerance=EXACT,
     samples=Samples(dtypes=NUMBERS, distinct=True),
+    lowering=lowering.Expression(lowering.smaller),
 )
 def minimum(a: Tensor, b: Tensor, /) -> Tensor:
     """The smaller of two elements, NaN if either is; where they are equal, each gets half of the derivative."""
@@ -239,6 +246,7 @@ WITHIN_ONE = Samples(domain=((-3.0, 3.0), (3.5, 6.0)), avoid=(0.0,))
     samples=WITHIN_ONE,
     tolerance=EXACT,
     laws=(unit(1, "right").of("iu"),),
+    lowering=lowering.primitive("floor_divide"),
 )
 def floor_divide(a: Tensor, b: Tensor, /) -> Tensor:
     """The largest integer not above the quotient, in the promoted dtype; integers divided by zero give 0.
@@ -254,6 +262,7 @@ def floor_divide(a: Tensor, b: Tensor, /) -> Tensor:
     samples=WITHIN_ONE,
     tolerance=EXACT,
     laws=(cancels(0).of("iu", nearly="f"),),
+    lowering=lowering.primitive("remainder"),
 )
 def remainder(a: Tensor, b: Tensor, /) -> Tensor:
     """What the floored division leaves: it has the sign of `b`."""
@@ -285,6 +294,7 @@ TRUTH: dict[str, Any] = {"common": logical, "dtype": logical, "samples": Samples
     laws=boolean_algebra("logical_or", "logical_not", neutral=1, zero=0),
     onnx="And",
     **TRUTH,
+    lowering=lowering.primitive("bit_and"),
 )
 def logical_and(a: Tensor, b: Tensor, /) -> Tensor:
     """Whether both are true, of booleans only."""
@@ -295,6 +305,7 @@ def logical_and(a: Tensor, b: Tensor, /) -> Tensor:
     laws=boolean_algebra("logical_and", "logical_not", neutral=0, zero=1),
     onnx="Or",
     **TRUTH,
+    lowering=lowering.primitive("bit_or"),
 )
 def logical_or(a: Tensor, b: Tensor, /) -> Tensor:
     """Whether either is true, of booleans only."""
@@ -305,6 +316,7 @@ def logical_or(a: Tensor, b: Tensor, /) -> Tensor:
     laws=(commutative, associative, unit(0), cancels(0), undone_by("logical_xor"), complements(1, "logical_not")),
     onnx="Xor",
     **TRUTH,
+    lowering=lowering.primitive("bit_xor"),
 )
 def logical_xor(a: Tensor, b: Tensor, /) -> Tensor:
     """Whether exactly one is true, of booleans only."""
@@ -369,6 +381,7 @@ CHOICES = tuple(
     tolerance=EXACT,
     samples=Samples(relation="cases", cases=CHOICES),
     moves=True,
+    lowering=lowering.Expression(lowering.kept),
 )
 def where(condition: Tensor, a: Tensor, b: Tensor, /) -> Tensor:
     """`a` where the condition is true and `b` elsewhere; what is not chosen has no say in the derivative."""
@@ -401,6 +414,7 @@ def _product(a: dtypes.DType, b: dtypes.DType, c: dtypes.DType) -> dtypes.DType:
     onnx=onnx_elementwise.fma,
     samples=PAIRS,
     cost=per_element(2),
+    lowering=lowering.Expression(lowering.multiplied_and_added),
 )
 def fma(a: Tensor, b: Tensor, c: Tensor, /) -> Tensor:
     """a * b + c without a tensor for the product; a device may round once instead of twice."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from nnc_func.device.kernels import move
 from nnc_func.errors import DTypeError
-from nnc_func.facets import dtypes, layouts, shapes
+from nnc_func.facets import dtypes, layouts, lowering, shapes
 from nnc_func.facets.derivatives import NOT_DIFFERENTIABLE, Constant, partials
 from nnc_func.facets.kernels import reference
 from nnc_func.facets.laws import (
@@ -74,6 +74,7 @@ SHIFTS: dict[str, Any] = {
     kernel=pointwise("bitwise_and", "bitwise_and", _bits, widens=False),
     onnx=onnx_elementwise.bitwise("BitwiseAnd", "And"),
     **BITS,
+    lowering=lowering.primitive("bit_and"),
 )
 def bitwise_and(a: Tensor, b: Tensor, /) -> Tensor:
     """The bits that both have; of booleans, whether both are true."""
@@ -95,6 +96,7 @@ def bitwise_and(a: Tensor, b: Tensor, /) -> Tensor:
     kernel=pointwise("bitwise_or", "bitwise_or", _bits, widens=False),
     onnx=onnx_elementwise.bitwise("BitwiseOr", "Or"),
     **BITS,
+    lowering=lowering.primitive("bit_or"),
 )
 def bitwise_or(a: Tensor, b: Tensor, /) -> Tensor:
     """The bits that either has; of booleans, whether either is true."""
@@ -106,6 +108,7 @@ def bitwise_or(a: Tensor, b: Tensor, /) -> Tensor:
     kernel=pointwise("bitwise_xor", "bitwise_xor", _bits, widens=False),
     onnx=onnx_elementwise.bitwise("BitwiseXor", "Xor"),
     **BITS,
+    lowering=lowering.primitive("bit_xor"),
 )
 def bitwise_xor(a: Tensor, b: Tensor, /) -> Tensor:
     """The bits that exactly one has; of booleans, whether they differ."""
@@ -117,6 +120,7 @@ def bitwise_xor(a: Tensor, b: Tensor, /) -> Tensor:
     kernel=pointwise("invert", "bitwise_invert", _bits, widens=False),
     onnx=onnx_elementwise.bitwise("BitwiseNot", "Not"),
     **BITS,
+    lowering=lowering.primitive("bit_not"),
 )
 def bitwise_invert(x: Tensor, /) -> Tensor:
     """Every bit the other way: -1 - x of signed integers; of booleans the opposite."""
@@ -128,6 +132,7 @@ def bitwise_invert(x: Tensor, /) -> Tensor:
     kernel=pointwise("left_shift", "bitwise_left_shift", _integers, widens=False),
     onnx=onnx_elementwise.left_shift,
     **SHIFTS,
+    lowering=lowering.primitive("left_shift"),
 )
 def bitwise_left_shift(a: Tensor, b: Tensor, /) -> Tensor:
     """Bits of `a` moved `b` places up, zeros from below; as many places as there are bits, or more, leave zero."""
@@ -139,6 +144,7 @@ def bitwise_left_shift(a: Tensor, b: Tensor, /) -> Tensor:
     kernel=pointwise("right_shift", "bitwise_right_shift", _integers, widens=False),
     onnx=onnx_elementwise.right_shift,
     **SHIFTS,
+    lowering=lowering.primitive("right_shift"),
 )
 def bitwise_right_shift(a: Tensor, b: Tensor, /) -> Tensor:
     """Bits of `a` moved `b` places down, copies of its sign from above."""

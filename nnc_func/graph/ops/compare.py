@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from nnc_func.errors import DTypeError
-from nnc_func.facets import dtypes
+from nnc_func.facets import dtypes, lowering
 from nnc_func.facets.laws import cancels, commutative, opposite, unit
 from nnc_func.facets.onnx import elementwise as onnx_elementwise
 from nnc_func.facets.samples import ANY, EXACT, Samples
@@ -30,6 +30,7 @@ ORDER: dict[str, Any] = {**BOTH, "common": comparable, "dtype": _orderable}
     onnx="Equal",
     laws=(commutative, cancels(1).of("biu"), unit(1).of("b"), opposite("not_equal")),
     **EQUALITY,
+    lowering=lowering.Expression(lowering.is_equal),
 )
 def equal(a: Tensor, b: Tensor, /) -> Tensor:
     """Whether two elements are equal; NaN equals nothing, and 0.0 equals -0.0."""
@@ -40,26 +41,51 @@ def equal(a: Tensor, b: Tensor, /) -> Tensor:
     onnx=onnx_elementwise.not_equal,
     laws=(commutative, cancels(0).of("biu"), unit(0).of("b"), opposite("equal")),
     **EQUALITY,
+    lowering=lowering.Expression(lambda s, a, b: s.bit_not(lowering.is_equal(s, a, b))),
 )
 def not_equal(a: Tensor, b: Tensor, /) -> Tensor:
     """Whether two elements differ; NaN differs from everything."""
 
 
-@predicate(WHY, onnx="Less", laws=(cancels(0), opposite("greater_equal").of("biu")), **ORDER)
+@predicate(
+    WHY,
+    onnx="Less",
+    laws=(cancels(0), opposite("greater_equal").of("biu")),
+    lowering=lowering.Expression(lowering.is_less),
+    **ORDER,
+)
 def less(a: Tensor, b: Tensor, /) -> Tensor:
     """Whether the first element is smaller; false if either is NaN."""
 
 
-@predicate(WHY, onnx="LessOrEqual", laws=(cancels(1).of("biu"), opposite("greater").of("biu")), **ORDER)
+@predicate(
+    WHY,
+    onnx="LessOrEqual",
+    laws=(cancels(1).of("biu"), opposite("greater").of("biu")),
+    lowering=lowering.Expression(lowering.is_at_most),
+    **ORDER,
+)
 def less_equal(a: Tensor, b: Tensor, /) -> Tensor:
     """Whether the first element is smaller or equal; false if either is NaN."""
 
 
-@predicate(WHY, onnx="Greater", laws=(cancels(0), opposite("less_equal").of("biu")), **ORDER)
+@predicate(
+    WHY,
+    onnx="Greater",
+    laws=(cancels(0), opposite("less_equal").of("biu")),
+    lowering=lowering.Expression(lambda s, a, b: lowering.is_less(s, b, a)),
+    **ORDER,
+)
 def greater(a: Tensor, b: Tensor, /) -> Tensor:
     """Whether the first element is larger; false if either is NaN."""
 
 
-@predicate(WHY, onnx="GreaterOrEqual", laws=(cancels(1).of("biu"), opposite("less").of("biu")), **ORDER)
+@predicate(
+    WHY,
+    onnx="GreaterOrEqual",
+    laws=(cancels(1).of("biu"), opposite("less").of("biu")),
+    lowering=lowering.Expression(lambda s, a, b: lowering.is_at_most(s, b, a)),
+    **ORDER,
+)
 def greater_equal(a: Tensor, b: Tensor, /) -> Tensor:
     """Whether the first element is larger or equal; false if either is NaN."""

@@ -11,7 +11,7 @@ import numpy as np
 from attrs import evolve
 
 from nnc_func.device.kernels.move import NUMPY, converted, dtype_of, of_parts, of_parts_into
-from nnc_func.facets import dtypes
+from nnc_func.facets import dtypes, lowering
 from nnc_func.facets.derivatives import Custom, Linear
 from nnc_func.facets.kernels import Kernel, reference, ufunc
 from nnc_func.facets.laws import always, idempotent, identity, ignores, involution, odd
@@ -60,6 +60,7 @@ def _imaginary(o: Any, g: Any, x: Any) -> Any:
     onnx=onnx_elementwise.unchanged,
     samples=EVERY,
     tolerance=EXACT,
+    lowering=lowering.of_reals(lambda s, x: x),
 )
 def real(x: Tensor, /) -> Tensor:
     """The real part, in the real dtype of the same precision; a real number is its own."""
@@ -73,6 +74,7 @@ def real(x: Tensor, /) -> Tensor:
     samples=EVERY,
     tolerance=EXACT,
     laws=(always(0).of("iuf"), odd),
+    lowering=lowering.of_reals(lambda s, x: s.number(0, x.dtype)),
 )
 def imag(x: Tensor, /) -> Tensor:
     """The imaginary part, in the real dtype of the same precision; of a real number it is zero."""
@@ -117,6 +119,7 @@ def _conjugated(xp: Any, x: Any) -> Any:
     onnx=onnx_elementwise.unchanged,
     samples=EVERY,
     tolerance=EXACT,
+    lowering=lowering.of_reals(lambda s, x: x),
 )
 def conj(x: Tensor, /) -> Tensor:
     """The number with its imaginary part negated; a real number is its own conjugate."""

@@ -7,7 +7,7 @@ from typing import Any
 from nnc_func.device.kernels import move as kernels
 from nnc_func.device.kernels.move import NUMPY
 from nnc_func.errors import DTypeError
-from nnc_func.facets import dtypes, movement, shapes
+from nnc_func.facets import dtypes, lowering, movement, shapes
 from nnc_func.facets.derivatives import Constant
 from nnc_func.facets.dtypes import kind_of
 from nnc_func.facets.kernels import Kernel, reference
@@ -48,6 +48,7 @@ RANGES = tuple(
     onnx=onnx_elementwise.full,
     tolerance=EXACT,
     samples=Samples(relation="cases", cases=FILLED),
+    lowering=lowering.IndexMap(lowering.filled),
 )
 def full(*, shape: Sizes, value: number, dtype: DType) -> Tensor:
     """A tensor that holds one number everywhere; the number must exist in the dtype."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from nnc_func.errors import DTypeError, OperatorError, ShapeError
-from nnc_func.facets import layouts, shapes
+from nnc_func.facets import layouts, lowering, shapes
 from nnc_func.facets.derivatives import NOT_DIFFERENTIABLE, Linear
 from nnc_func.facets.kernels import ALL, Kernel, reference
 from nnc_func.facets.onnx import elementwise as onnx_elementwise
@@ -76,6 +76,7 @@ def _masked_into(xp: Any, arrays: Any, outs: Any, scratch: Any) -> None:
         for dtype in ANY
     )),
     moves=True,
+    lowering=lowering.Expression(lowering.masked),
 )  # fmt: skip
 def masked(x: Tensor, condition: Tensor, /) -> Tensor:
     """`x` where the condition is true, and zero elsewhere, whatever stands in `x` there."""

@@ -10,7 +10,7 @@ from attrs import evolve
 from nnc_func.device.kernels import index as kernels
 from nnc_func.device.kernels.move import NUMPY
 from nnc_func.errors import DTypeError
-from nnc_func.facets import dtypes, movement
+from nnc_func.facets import dtypes, lowering, movement
 from nnc_func.facets.derivatives import Constant, Linear
 from nnc_func.facets.kernels import Kernel, reference
 from nnc_func.facets.laws import keeps_nonnegative, odd
@@ -105,6 +105,7 @@ def _bounds_within(n: int) -> list[tuple[int, int, int]]:
     tolerance=EXACT,
     samples=Samples(dtypes=ANY, params=_some_bounds),
     laws=(odd, keeps_nonnegative),
+    lowering=lowering.IndexMap(lowering.sliced),
 )
 def slice_(x: Tensor, /, *, starts: Sizes, stops: Sizes, steps: Sizes) -> Tensor:
     """A strided part, as a view: one start, stop and step for each axis, counted from the front, never clipped.
@@ -221,6 +222,7 @@ HOT = ("float32", "float32", "float64", "int32", "int64", "bool", "complex64")
     tolerance=EXACT,
     samples=Samples(relation="cases", cases=index_cases(False, False)),
     moves=True,
+    lowering=lowering.IndexMap(lowering.taken),
 )
 def take(x: Tensor, indices: Tensor, /, *, axis: int = 0) -> Tensor:
     """Elements of one axis by integer indices of any shape, negative ones from the end; others raise IndexError."""
@@ -236,6 +238,7 @@ def take(x: Tensor, indices: Tensor, /, *, axis: int = 0) -> Tensor:
     tolerance=EXACT,
     samples=Samples(relation="cases", cases=index_cases(False, True)),
     moves=True,
+    lowering=lowering.IndexMap(lowering.taken_along),
 )
 def take_along_axis(x: Tensor, indices: Tensor, /, *, axis: int) -> Tensor:
     """For each index the element at its own place, but for `axis`, where the index counts: as sorting gives it."""

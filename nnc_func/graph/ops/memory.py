@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from nnc_func.device.kernels import move as kernels
-from nnc_func.facets import dtypes, layouts, places, shapes
+from nnc_func.facets import dtypes, layouts, lowering, places, shapes
 from nnc_func.facets.derivatives import Linear
 from nnc_func.facets.kernels import Kernel, reference
 from nnc_func.facets.laws import idempotent
@@ -46,6 +46,7 @@ def _some_layout(shapes_: Any, draw: Any) -> dict[str, Any]:
     tolerance=EXACT,
     samples=Samples(dtypes=ANY, params=_some_layout),
     moves=True,
+    lowering=lowering.UNMOVED,
 )
 def relayout(x: Tensor, /, *, layout: Nested, data_format: str = "NHWC") -> Tensor:
     """The same tensor, its axes in another order in memory; its shape and the meaning of its axes stay as they are.
@@ -68,6 +69,7 @@ def relayout(x: Tensor, /, *, layout: Nested, data_format: str = "NHWC") -> Tens
     tolerance=EXACT,
     samples=Samples(dtypes=ANY, params=lambda shapes_, draw: {"place": None}),
     moves=True,
+    lowering=lowering.UNMOVED,
 )
 def transfer(x: Tensor, /, *, place: str | None) -> Tensor:
     """The same tensor in another place of the device: copied there. None is the first place, the device's own."""
@@ -89,6 +91,7 @@ def transfer(x: Tensor, /, *, place: str | None) -> Tensor:
         cases=((((2, 3), (4,)), {}), ((((0,), "int32"), ((), "bool")), {}), (((), ()), {})),
     ),
     moves=True,
+    lowering=lowering.UNMOVED,
 )
 def after(x: Tensor, event: Tensor, /) -> Tensor:
     """The same tensor, which is there once `event`, any tensor of that place, is: what is made of it comes later.

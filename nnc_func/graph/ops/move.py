@@ -8,7 +8,7 @@ from typing import Any
 from nnc_func.device.kernels import move as kernels
 from nnc_func.device.kernels.move import NUMPY
 from nnc_func.errors import OperatorError
-from nnc_func.facets import boxes, dtypes, layouts, movement, shapes
+from nnc_func.facets import boxes, dtypes, layouts, lowering, movement, shapes
 from nnc_func.facets.boxes import Box
 from nnc_func.facets.derivatives import Custom, Linear
 from nnc_func.facets.dims import product
@@ -78,6 +78,7 @@ def _some_shape(shapes_: Any, draw: Any) -> dict[str, Any]:
     kernels=view(kernels.reshape, kernels.reshape_into),
     view=View(contiguous=True, needs_contiguous=True),
     onnx=onnx_movement.reshape,
+    lowering=lowering.IN_ORDER,
 )
 def reshape(x: Tensor, /, *, shape: Sizes) -> Tensor:
     """The same elements, in C order, in another shape; one extent may be -1 and is then computed."""
@@ -103,6 +104,7 @@ def _some_order(shapes_: Any, draw: Any) -> dict[str, Any]:
     kernels=view(kernels.permute_dims),
     view=View(),
     onnx=onnx_movement.permute_dims,
+    lowering=lowering.IndexMap(lowering.permuted),
 )
 def permute_dims(x: Tensor, /, *, axes: Sizes | None = None) -> Tensor:
     """Axes in another order: axis i of the result is axis ``axes[i]``; None reverses them."""
@@ -117,6 +119,7 @@ def permute_dims(x: Tensor, /, *, axes: Sizes | None = None) -> Tensor:
     kernels=view(kernels.broadcast_to),
     view=View(),
     onnx=onnx_movement.broadcast_to,
+    lowering=lowering.IndexMap(lambda s, xs, extents, index, **_: lowering.broadcast(s, xs[0], index)),
 )
 def broadcast_to(x: Tensor, /, *, shape: Sizes) -> Tensor:
     """Repeated along new axes in front and along those of extent 1, without copying."""
@@ -129,6 +132,7 @@ def broadcast_to(x: Tensor, /, *, shape: Sizes) -> Tensor:
     kernels=view(kernels.expand_dims),
     view=WHOLE,
     onnx=onnx_movement.expand_dims,
+    lowering=lowering.IN_ORDER,
 )
 def expand_dims(x: Tensor, /, *, axis: Axes) -> Tensor:
     """With new axes of extent 1; `axis` counts in the result."""
@@ -146,6 +150,7 @@ def _unit_axes(shapes_: Any, draw: Any) -> dict[str, Any]:
     kernels=view(kernels.squeeze),
     view=WHOLE,
     onnx=onnx_movement.squeeze,
+    lowering=lowering.IN_ORDER,
 )
 def squeeze(x: Tensor, /, *, axis: Axes) -> Tensor:
     """Without those axes, each of which must have extent 1; none is dropped unasked."""
@@ -164,6 +169,7 @@ def _some_axes(shapes_: Any, draw: Any) -> dict[str, Any]:
     view=View(),
     laws=(involution, odd, keeps_nonnegative),
     onnx=onnx_movement.flip,
+    lowering=lowering.IndexMap(lowering.reversed_along),
 )
 def flip(x: Tensor, /, *, axis: Axes | None = None) -> Tensor:
     """Elements in reverse order along those axes, or all; a view."""
@@ -185,6 +191,7 @@ def _fold_tiles(o: Any, g: Any, x: Any, *, repetitions: Any) -> Any:
     kernels=copy(kernels.tile, kernels.tile_into),
     params=lambda shapes_, draw: {"repetitions": draw(((), (2,), (3, 1), (2, 1, 2), (1, 2, 1, 1), (0,)))},
     onnx=onnx_movement.tile,
+    lowering=lowering.IndexMap(lowering.tiled),
 )
 def tile(x: Tensor, /, *, repetitions: Sizes) -> Tensor:
     """Copies side by side, `repetitions` for each axis; the shorter of shape and repetitions gets ones in front."""
@@ -266,6 +273,7 @@ STACKS = tuple(
     kernels=copy(kernels.concat, kernels.concatenate_into, kernels.concatenate),
     parts=Parts(_concat_boxes, _nothing),
     samples=Samples(relation="cases", cases=JOINS),
+    lowering=lowering.IndexMap(lowering.joined),
 )
 def concat(*xs: Tensor, axis: int = 0) -> Tensor:
     """Tensors one after another along an existing axis, in their promoted dtype."""
@@ -285,6 +293,7 @@ def _stack_transpose(o: Any, g: Any, *xs: Any, axis: int) -> tuple[Any, ...]:
     kernels=copy(kernels.stack, kernels.stack_into, lambda xp, *xs, axis: xp.stack(xs, axis=axis)),
     parts=Parts(_stack_boxes, _nothing),
     samples=Samples(relation="cases", cases=STACKS),
+    lowering=lowering.IndexMap(lowering.stacked),
 )
 def stack(*xs: Tensor, axis: int = 0) -> Tensor:
     """Tensors of one shape beside each other along a new axis, in their promoted dtype."""
@@ -347,6 +356,7 @@ def _some_widths(shapes_: Any, draw: Any) -> dict[str, Any]:
         lambda *, widths, value: value,
     ),
     samples=Samples(dtypes=NUMBERS, params=_some_widths),
+    lowering=lowering.IndexMap(lowering.padded),
 )
 def pad(x: Tensor, /, *, widths: Nested, value: number = 0) -> Tensor:
     """With `value` put around: a pair of widths (before, after) for each axis, none negative."""

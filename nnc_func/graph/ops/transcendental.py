@@ -223,7 +223,7 @@ def cosh(x: Tensor, /) -> Tensor:
     onnx="Tanh",
     samples=Samples(domain=(-1.2, 1.2)),
     cost=SLOW,
-    laws=(ODD, increasing.rounded, inverse_of("atanh")),
+    laws=(ODD, increasing.rounded, inverse_of("atanh").of("", nearly="f")),
 )
 def tanh(x: Tensor, /) -> Tensor:
     """Hyperbolic tangent, of real numbers between -1 and 1."""

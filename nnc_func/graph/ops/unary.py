@@ -9,7 +9,7 @@ import numpy as np
 from nnc_func.device.kernels import move
 from nnc_func.device.kernels.move import Arrays
 from nnc_func.device.kernels.special_cases import SIGN, corrected
-from nnc_func.facets import dtypes, layouts, shapes
+from nnc_func.facets import dtypes, layouts, lowering, shapes
 from nnc_func.facets.derivatives import Constant, Custom, Linear, partials
 from nnc_func.facets.kernels import ALL, Kernel, reference
 from nnc_func.facets.laws import (
@@ -56,6 +56,7 @@ POSITIVE = Samples(domain=(0.1, 5.0))
     onnx=onnx_elementwise.negative,
     samples=Samples(dtypes=NUMBERS),
     tolerance=EXACT,
+    lowering=lowering.primitive("negative"),
 )
 def negative(x: Tensor, /) -> Tensor:
     """The number with its sign changed; unsigned integers wrap around."""
@@ -78,6 +79,7 @@ def negative(x: Tensor, /) -> Tensor:
     ),
     onnx="Abs",
     samples=Samples(avoid=(0.0,), dtypes=NUMBERS),
+    lowering=lowering.of_reals(lambda s, x: s.absolute(x)),
 )
 def abs_(x: Tensor, /) -> Tensor:
     """Magnitude, of complex numbers too; its derivative at zero is taken to be zero."""
@@ -110,6 +112,7 @@ def _sign_vjp(o: Any, g: Any, y: Any, x: Any) -> Any:
     onnx=onnx_elementwise.sign,
     samples=Samples(avoid=(0.0,), dtypes=NUMBERS),
     laws=(odd,),
+    lowering=lowering.of_reals(lowering.sign_of),
 )
 def sign(x: Tensor, /) -> Tensor:
     """-1, 0 or 1, of a complex number x / |x|; NaN stays NaN, and the derivative at zero is taken to be zero."""
@@ -121,6 +124,7 @@ def sign(x: Tensor, /) -> Tensor:
     samples=POSITIVE,
     tolerance=EXACT,
     laws=(nonnegative, turns("multiply", "multiply").of("", nearly="f")),
+    lowering=lowering.in_floats("sqrt"),
 )
 def sqrt(x: Tensor, /) -> Tensor:
     """Square root; negative numbers give NaN."""
@@ -139,6 +143,7 @@ def sqrt(x: Tensor, /) -> Tensor:
     onnx=onnx_elementwise.square,
     samples=Samples(dtypes=NUMBERS),
     tolerance=EXACT,
+    lowering=lowering.Expression(lambda s, x: s.multiply(x, x)),
 )
 def square(x: Tensor, /) -> Tensor:
     """The number times itself."""
@@ -149,7 +154,8 @@ def square(x: Tensor, /) -> Tensor:
     onnx="Reciprocal",
     samples=Samples(avoid=(0.0,)),
     tolerance=EXACT,
-    laws=(odd, inverse_of("reciprocal"), turns("multiply", "multiply").of("", nearly="fc")),
+    laws=(odd, inverse_of("reciprocal"), turns("multiply", "multiply").of("", nearly="f")),
+    lowering=lowering.of_reals(lowering.inverse),
 )
 def reciprocal(x: Tensor, /) -> Tensor:
     """One over the number; unlike NumPy's, that of an integer is a float64."""
@@ -198,6 +204,7 @@ def _bounds(shapes_: Any, draw: Any) -> dict[str, Any]:
     onnx=onnx_elementwise.clip,
     tolerance=EXACT,
     samples=Samples(avoid=(-2.0, -1.0, 1.0, 2.0), dtypes=NUMBERS, params=_bounds),
+    lowering=lowering.Expression(lowering.bounded),
 )
 def clip(x: Tensor, /, *, min: number | None = None, max: number | None = None) -> Tensor:
     """The number, not below `min` and not above `max`; the derivative on a bound is 1, and `max` wins if they cross."""
@@ -218,6 +225,7 @@ HALVES = Samples(avoid=(-2.5, -1.5, -0.5, 0.5, 1.5, 2.5), dtypes=NUMBERS)
     onnx=onnx_elementwise.rounded("Floor"),
     samples=WHOLE,
     tolerance=EXACT,
+    lowering=lowering.of_reals(lambda s, x: s.rounded(x, "floor")),
 )
 def floor(x: Tensor, /) -> Tensor:
     """The largest integer that is not above, in the dtype of the number."""
@@ -231,6 +239,7 @@ def floor(x: Tensor, /) -> Tensor:
     onnx=onnx_elementwise.rounded("Ceil"),
     samples=WHOLE,
     tolerance=EXACT,
+    lowering=lowering.of_reals(lambda s, x: s.rounded(x, "ceil")),
 )
 def ceil(x: Tensor, /) -> Tensor:
     """The smallest integer that is not below, in the dtype of the number."""
@@ -244,6 +253,7 @@ def ceil(x: Tensor, /) -> Tensor:
     onnx=onnx_elementwise.rounded("Round"),
     samples=HALVES,
     tolerance=EXACT,
+    lowering=lowering.of_reals(lambda s, x: s.rounded(x, "rint")),
 )
 def round_(x: Tensor, /) -> Tensor:
     """The nearest integer, in the dtype of the number; halves go to the even one. Both parts of complex numbers."""
@@ -257,6 +267,7 @@ def round_(x: Tensor, /) -> Tensor:
     onnx=onnx_elementwise.truncated,
     samples=WHOLE,
     tolerance=EXACT,
+    lowering=lowering.of_reals(lambda s, x: s.rounded(x, "trunc")),
 )
 def trunc(x: Tensor, /) -> Tensor:
     """The nearest integer that is not farther from zero, in the dtype of the number."""
@@ -268,6 +279,7 @@ def trunc(x: Tensor, /) -> Tensor:
     onnx=onnx_elementwise.of_floats("IsNaN"),
     **QUESTION,
     laws=(always(0).of("biu"), ignores("negative").of("fc")),
+    lowering=lowering.primitive("is_nan"),
 )
 def isnan(x: Tensor, /) -> Tensor:
     """Whether it is NaN; nothing but a float ever is."""
@@ -279,6 +291,7 @@ def isnan(x: Tensor, /) -> Tensor:
     onnx=onnx_elementwise.of_floats("IsInf"),
     **QUESTION,
     laws=(always(0).of("biu"), ignores("negative").of("fc")),
+    lowering=lowering.of_reals(lowering.is_infinite),
 )
 def isinf(x: Tensor, /) -> Tensor:
     """Whether it is infinite, of either sign."""
@@ -290,6 +303,7 @@ def isinf(x: Tensor, /) -> Tensor:
     onnx=onnx_elementwise.isfinite,
     **QUESTION,
     laws=(always(1).of("biu"), ignores("negative").of("fc")),
+    lowering=lowering.of_reals(lowering.is_finite),
 )
 def isfinite(x: Tensor, /) -> Tensor:
     """Whether it is neither infinite nor NaN."""
@@ -303,6 +317,7 @@ def isfinite(x: Tensor, /) -> Tensor:
     onnx="Not",
     samples=Samples(dtypes=("bool",)),
     tolerance=EXACT,
+    lowering=lowering.primitive("bit_not"),
 )
 def logical_not(x: Tensor, /) -> Tensor:
     """The opposite truth value, of booleans only."""
@@ -323,6 +338,7 @@ def logical_not(x: Tensor, /) -> Tensor:
     tolerance=EXACT,
     samples=Samples(dtypes=ANY, params=lambda shapes_, draw: {"dtype": np.dtype(draw(INEXACT))}),
     moves=True,
+    lowering=lowering.Expression(lambda s, x, *, dtype: s.cast(x, dtype)),
 )
 def cast(x: Tensor, /, *, dtype: DType) -> Tensor:
     """The same numbers in another dtype: floats are cut towards zero to become integers, complex ones stay complex."""
@@ -341,6 +357,7 @@ def cast(x: Tensor, /, *, dtype: DType) -> Tensor:
     samples=Samples(dtypes=ANY),
     tolerance=EXACT,
     moves=True,
+    lowering=lowering.Expression(lambda s, x: x),
 )
 def stop_gradient(x: Tensor, /) -> Tensor:
     """The same numbers, which differentiation takes for constants."""

@@ -37,7 +37,10 @@ def softmax_of_parts(x, a: Param):
     powers = exp(x - largest(x, axis=a, keepdims=True))
     shares = powers / total(powers, axis=a, keepdims=True)
     return (
-        rewrite(shares).to(softmax(x, axis=_axis(a))).when(that(_one_axis, a, says=f"{a} is one axis")).up_to(ROUNDING)
+        rewrite(shares)
+        .to(softmax(x, axis=_axis(a)))
+        .when(floating(x), that(_one_axis, a, says=f"{a} is one axis"))
+        .up_to(ROUNDING)
     )
 
 
@@ -116,15 +119,26 @@ def _halves(s: Any, x: Any) -> bool:
     return kind_of(x.dtype) == "f" and abs(s) <= 1 / 2
 
 
-@rule
-def weigh_by_sigmoid(x, y, s: Scalar, c: Scalar):
-    """A scaled tensor times one plus a hyperbolic tangent, as gelu is written, is weighed by a sigmoid."""
+def _weighed(x: Any, y: Any, s: Any, c: Any) -> rewrite:
+    """Where y is infinite or NaN wherever x is infinite, NaN is where it was."""
     scaled, share = x * s, 1 + tanh(y * c)
     said = scaled * share
     small = that(_halves, s, x, says=f"{x} is floating and twice {s} does not enlarge it")
     held = that(_holds_double, c, y, says=f"{y} is floating and holds twice {c}")
     made = rewrite(said).to((x * _double(s)) * sigmoid(y * _double(c))).when(small, held, same_aval(y, said))
     return made.when(used_once(scaled), used_once(share)).up_to(ROUNDING)
+
+
+@rule
+def weigh_by_sigmoid(x, y, s: Scalar, c: Scalar):
+    """A scaled tensor times one plus a hyperbolic tangent is weighed by a sigmoid, which does not vanish as soon."""
+    return _weighed(x, y, s, c).with_fast_math()  # infinity times what vanishes is NaN
+
+
+@rule
+def gelu_of_parts(x, s: Scalar, k: Scalar, c: Scalar):
+    """Gelu by a hyperbolic tangent, of x and its third power, is weighed by a sigmoid."""
+    return _weighed(x, x + x * x * x * k, s, c)
 
 
 @rule
