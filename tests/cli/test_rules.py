@@ -32,7 +32,8 @@ def test_rules_are_found_by_words_and_phase(capsys: pytest.CaptureFixture[str]) 
 
 def test_a_rule_is_checked(capsys: pytest.CaptureFixture[str]) -> None:
     found = json.loads(asked(capsys, "--check", "drop_cast", "--examples", "40", "--json"))
-    assert found["sound"] is True
+    assert found["verdict"].startswith("no counterexample in")
+    assert found["judged"] is False  # of forty firings
     assert found["fired"] > 0
 
 

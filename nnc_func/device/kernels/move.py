@@ -67,7 +67,8 @@ def bit_cast_into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays, *, dty
 
 def of_parts(xp: Any, real: Any, imag: Any) -> Any:
     """Complex numbers of two parts, bit by bit: on the host, where a namespace makes them by arithmetic only."""
-    dtype = np.result_type(dtype_of(real), dtype_of(imag), np.complex64)
+    common = np.result_type(dtype_of(real), dtype_of(imag))
+    dtype = np.result_type(np.float64 if common.kind in "biu" else common, np.complex64)
     if xp.__name__ in NUMPY:
         out = xp.empty(np.broadcast_shapes(real.shape, imag.shape), dtype)
         of_parts_into(xp, (real, imag), (out,), ())
