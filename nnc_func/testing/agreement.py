@@ -44,9 +44,9 @@ def follow(program: Program, stack: Any) -> None:
     host = stack.device.to_numpy
     state = [v.value() for v in program.variables]
     kept, wanted = [], []
-    for seed in SEEDS:
-        feeds = program.feeds(seed)
-        if seed:  # columns first, every other element: a caller's array may lie in memory anyhow
+    for number in SEEDS:
+        feeds = program.feeds(number)
+        if number:  # columns first, every other element: a caller's array may lie in memory anyhow
             feeds = [np.repeat(f.T.copy().T, 2, axis=-1)[..., ::2] if f.ndim else f for f in feeds]
         before = [f.copy() for f in feeds]
         outputs, state, largest = program.run_numpy(feeds, state)

@@ -275,3 +275,20 @@ def test_too_few_firings_are_not_judged_and_it_says_why() -> None:
         assert f"{report.fired} firings are fewer than 300" in report.missing
         assert "drawn without regard to: x is (5, 1, 7, 3)" in str(report)
     assert len(examined(of_one_shape, EAGER, examples=30, conditions=False).missing) > 0
+
+
+def test_a_rules_own_samples_are_drawn_from() -> None:
+    def is_sorted(x: Any) -> bool:
+        return bool(x.node.op.name == "sort" and x.node.args[0].node.op.name == "flip")
+
+    def sorted_twice(y, k: Param, a: Param, d: Param):
+        return OPS["abs"](OPS["sort"](OPS["flip"](y, axis=a), axis=k, descending=d))
+
+    def magnitudes(x):
+        """Magnitudes of what was sorted are what was sorted, which is wrong."""
+        found = OPS["abs"](x)
+        return rewrite(found).to(x).when(that(is_sorted, x), real(x))
+
+    report = examined(rule(samples=[sorted_twice])(magnitudes), EAGER)
+    assert "sort" in report.counterexample
+    assert not examined(rule(magnitudes), EAGER).fired

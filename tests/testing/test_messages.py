@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import nnc_func as nnc
 from nnc_func.errors import RuleError
 from nnc_func.graph.ops import CATALOGUE as OPS
-from nnc_func.graph.rules.conditions import same_dtype, that
+from nnc_func.graph.rules.conditions import that
 from nnc_func.graph.rules.pattern import computed
 from nnc_func.testing import check_rule, differential, strategies
 
@@ -68,7 +68,7 @@ def test_a_rule_that_is_badly_written_is_told_with_its_line(function: Any, why: 
     said = str(raised.value)
     assert said.startswith(f"rule {function.__name__}, test_messages.py:")
     first = function.__code__.co_firstlineno
-    assert first <= int(re.search(r"py:(\d+)", said)[1]) <= first + 3
+    assert first <= int(re.findall(r"py:(\d+)", said)[0]) <= first + 3
     assert why in said
     assert instead in said
     assert "\n" not in said
@@ -78,13 +78,15 @@ def test_a_function_is_no_rule() -> None:
     def plain(x):
         return nnc.rewrite(x + 0).to(x)
 
-    for function in (plain, lambda x: x):
+    functions: Any = (plain, lambda x: x)
+    for function in functions:
         with pytest.raises(
             RuleError, match=r"check_rule takes a rule, given the function .*test_messages.py:\d+.*@nnc.rule"
         ):
             check_rule(function, EAGER)
+    three: Any = 3
     with pytest.raises(RuleError, match="given 3; write it with a docstring"):
-        check_rule(3, EAGER)
+        check_rule(three, EAGER)
 
 
 def refused(each: Any) -> str:
@@ -104,10 +106,8 @@ def test_a_condition_that_raises_is_told_with_its_line() -> None:
 
     said = refused(asked)
     line = asks_wrongly.__code__.co_firstlineno + 1
-    assert (
-        f"the condition 'asks wrongly(x)' raises AttributeError: 'Node' object has no attribute 'extents' (test_messages.py:{line})"
-        in said
-    )
+    assert "the condition 'asks wrongly(x)' raises AttributeError: 'Node' object has no attribute 'extents' (" in said
+    assert f"(test_messages.py:{line})" in said
     assert "a value with shape, dtype, aval and node" in said
 
 
@@ -141,7 +141,6 @@ def test_a_right_side_of_another_shape_or_dtype_is_told_with_what_to_write() -> 
         assert f"({Path(__file__).name}:{each.where.rpartition(':')[2]})" in said
         assert "became" in said
         assert wanted in said
-    assert same_dtype
 
 
 def test_a_rule_that_grows_is_told_in_one_line() -> None:
