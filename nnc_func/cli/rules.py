@@ -101,7 +101,14 @@ def checked(name: str, examples: int) -> Answer:
     except ImportError as error:
         raise RuleError(f"--check wants {error.name}: pip install 'nnc_func[testing]'") from None
     report = check_rule(rule, _stack_for(rule), examples=examples)
-    data = {"name": rule.name, "sound": True, "instances": report.instances, "fired": report.fired, "rule": str(rule)}
+    data = {
+        "name": rule.name,
+        "verdict": report.verdict,
+        "judged": not report.missing,
+        "instances": report.instances,
+        "fired": report.fired,
+        "rule": str(rule),
+    }
     return Answer(data, f"{rule}\n{report}")
 
 

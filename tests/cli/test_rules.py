@@ -32,13 +32,14 @@ def test_rules_are_found_by_words_and_phase(capsys: pytest.CaptureFixture[str]) 
 
 def test_a_rule_is_checked(capsys: pytest.CaptureFixture[str]) -> None:
     found = json.loads(asked(capsys, "--check", "drop_cast", "--examples", "40", "--json"))
-    assert found["sound"] is True
+    assert found["verdict"].startswith("no counterexample in")
+    assert found["judged"] is False  # of forty firings
     assert found["fired"] > 0
 
 
 @pytest.mark.parametrize("name", ["drop_transfer", "merge_transfers"])
 def test_rules_that_move_values_are_checked_between_places(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "every condition needed" in asked(capsys, "--check", name, "--examples", "40")
+    assert "no counterexample in" in asked(capsys, "--check", name, "--examples", "40")
 
 
 MINE = """
