@@ -144,6 +144,18 @@ class Stack(Derivatives):
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(repr(self))
 
+    def to_svg(self) -> str:
+        """The layers as a picture, the topmost first: what each adds, and what was chosen for it.
+
+        Examples
+        --------
+        >>> eager().to_svg().startswith("<svg ")
+        True
+        """
+        from nnc_func.engine.drawing.layers import svg  # few ask for it
+
+        return svg(self.top)
+
     # --- composition ----------------------------------------------------------------------------------
 
     def swap(self, **layers: Any) -> Stack:

@@ -1,4 +1,5 @@
-"""Writes what is derived from operators: the typed namespace `Ops`, docs/{operators,numpy,onnx,rules,allocation}.md.
+"""Writes what is derived from operators: the typed namespace `Ops`, docs/{operators,numpy,onnx,rules,allocation}.md,
+and the README's pictures.
 
 Run it after an operator has been added or changed. With ``--check`` nothing is written; it exits 1 if a file is stale.
 """
@@ -18,6 +19,7 @@ from typing import Any
 
 import allocation_page
 import onnx_table
+import pictures
 import rules_page
 from numpy_table import numpy_table
 
@@ -388,10 +390,12 @@ def main(given: list[str]) -> int:
         return 2
     ops, composites = catalogues()
     files = {NAMESPACE: namespace(ops, composites), TABLE: table(ops, composites), NUMPY: numpy_table(ops, composites)}
-    files |= {onnx_table.PAGE: onnx_table.page(), **rules_page.files(), **allocation_page.files()}
+    files |= {onnx_table.PAGE: onnx_table.page(), **rules_page.files()}
+    files |= {**allocation_page.files(), **pictures.files()}
     for path in (changed := [*stale(files)]):
         print(f"{'stale' if given else 'wrote'} {path.relative_to(ROOT)}")
         if not given:
+            path.parent.mkdir(exist_ok=True)
             path.write_text(files[path], encoding="utf-8")
     return 1 if given and changed else 0
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from random import Random
 from typing import Any
 
 from attrs import frozen
@@ -88,7 +87,7 @@ def _drawn(rule: Any, layer: Any) -> Any:
     """A smallest graph that the kit draws for the rule and the rule changes."""
     from nnc_func.errors import NncError
     from nnc_func.graph.leaves import CONSTANT
-    from nnc_func.testing.choices import Choices, met, shrunk
+    from nnc_func.testing.choices import Choices, met, shrunk, spread
     from nnc_func.testing.instances import made
     from nnc_func.testing.rewrites import size_of
 
@@ -113,7 +112,7 @@ def _drawn(rule: Any, layer: Any) -> Any:
 
     found: list[Any] = []
     for i in range(ATTEMPTS):
-        one = met(changed, Choices((), Random(i) if i else None))
+        one = met(changed, spread(i))
         if one is not None and len(found := [*found, one]) == KEPT:
             break
     return shrunk(changed, min(found, key=lambda one: one.size), attempts=SMALLER).value if found else None

@@ -24,25 +24,20 @@ def straight(calls: Calls, count: int) -> Callable[..., None]:
     >>> out
     array([ 0.25, -6.  ])
     """
-    held: list[Any] = []
-    pattern = []
-    for _, operands in calls:
-        named = []
-        for each in operands:
-            if not isinstance(each, int):
-                held.append(each)
-            named.append(f"a{each}" if isinstance(each, int) else f"h{len(held) - 1}")
-        pattern.append(", ".join(named))
-    made: Callable[..., None] = _maker(count, tuple(pattern), len(held))(*(f for f, _ in calls), *held)
+    pattern = tuple([tuple([each if isinstance(each, int) else None for each in at]) for _, at in calls])
+    held = [each for _, at in calls for each in at if not isinstance(each, int)]
+    made: Callable[..., None] = _maker(count, pattern)(*[f for f, _ in calls], *held)
     return made
 
 
 @lru_cache(1024)
-def _maker(count: int, pattern: tuple[str, ...], held: int) -> Callable[..., Any]:
-    """What makes such a function of the functions and of the arrays that it holds."""
-    given = [*(f"f{i}" for i in range(len(pattern))), *(f"h{i}" for i in range(held))]
+def _maker(count: int, pattern: tuple[tuple[int | None, ...], ...]) -> Callable[..., Any]:
+    """What makes such a function of the functions and of the arrays that it holds, which are None here."""
+    held = iter(range(sum(each is None for at in pattern for each in at)))
+    calls = [", ".join([f"a{each:d}" if each is not None else f"h{next(held)}" for each in at]) for at in pattern]
+    given = [f"f{i}" for i in range(len(pattern))] + [f"h{i}" for i in range(sum(p.count(None) for p in pattern))]
     lines = [f"def make({', '.join(given)}):", f"  def run({', '.join(f'a{i}' for i in range(count))}):"]
-    lines += [f"    f{i}({operands})" for i, operands in enumerate(pattern)]
+    lines += [f"    f{i}({operands})" for i, operands in enumerate(calls)]
     found: dict[str, Any] = {}
     exec("\n".join([*lines, "  return run"]), found)  # names of our own only
     return found["make"]  # type: ignore[no-any-return]

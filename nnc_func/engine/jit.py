@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from threading import RLock
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from nnc_func.engine.effects import recorder, recording
 from nnc_func.errors import OperatorError, TracingError, UnboundError
 from nnc_func.graph.leaves import INPUT, owned
@@ -31,8 +33,9 @@ class RetraceWarning(UserWarning):
 class Jitted:
     """A function of trees of tensors, compiled for each signature it is called with.
 
-    Python numbers among the arguments are part of the signature, as are static arguments; arrays and tensors are
-    not. Under a transformation, or with an unbound tensor, the function is simply called.
+    Python numbers among the arguments are part of the signature, as are static arguments; arrays, tensors and NumPy's
+    scalars are not. Under a transformation, or with an unbound tensor, the function is simply called. It is copied and
+    pickled as functions are: a copy is itself.
 
     Parameters
     ----------
@@ -100,9 +103,7 @@ class Jitted:
         tensors: list[Any] = []
         signature: list[Any] = []
         for at, leaf in enumerate(leaves):
-            if isinstance(leaf, (bool, int, float, complex, str, bytes)) or (
-                callable(leaf) and not isinstance(leaf, Tensor)
-            ):
+            if _is_static(leaf):
                 signature.append((leaf, exact(leaf)))
                 continue
             concrete = self.stack.concrete(leaf)
@@ -213,7 +214,7 @@ class Jitted:
         given: list[Any] = []
         given_up: list[int] = []
         for at, leaf in enumerate(leaves):
-            concrete = None if isinstance(leaf, (bool, int, float, complex, str, bytes)) else stack.concrete(leaf)
+            concrete = None if _is_static(leaf) else stack.concrete(leaf)
             if concrete is None:
                 given.append(leaf)
             else:
@@ -255,14 +256,24 @@ class Jitted:
                 stacklevel=5,
             )
 
+    def __reduce__(self) -> str:
+        return str(getattr(self, "__qualname__", self.name))
+
     def __repr__(self) -> str:
         return f"<jit {self.name}: {len(self.programs)} signatures>"
+
+
+def _is_static(leaf: Any) -> bool:
+    """Whether an argument is part of the signature: Python's numbers are, NumPy's, subclasses of them too, are not."""
+    if isinstance(leaf, (bool, int, float, complex, str, bytes)):
+        return not isinstance(leaf, np.number)
+    return callable(leaf) and not isinstance(leaf, Tensor)
 
 
 def _closed(outputs: list[Any], inputs: list[Any]) -> bool:
     """Whether the outputs are values of a graph that depends on no other inputs than these."""
     values = [o for o in outputs if isinstance(o, Value)]
-    if any(hasattr(o, "trace") for o in outputs):
+    if any(hasattr(o, "primal") for o in outputs):
         return False
     return all(n.op is not INPUT or n in inputs for n in topological(values))
 

@@ -11,12 +11,16 @@ from typing import Any, Generic, TypeVar
 
 from attrs import frozen
 
+from nnc_func.testing.classes import point
+
 T = TypeVar("T")
 ATTEMPTS = 600  # at making a thing smaller
 
 
 class Choices:
     """A source of whole numbers: given ones first, then drawn ones, or zeros where there is no randomness.
+
+    A number that is given as a share, from 0.0 to below 1.0, stands for that part of whatever count is asked for.
 
     Attributes
     ----------
@@ -30,7 +34,7 @@ class Choices:
     (2, 3, 0, [2, 3, 0])
     """
 
-    def __init__(self, given: Sequence[int] = (), random: Random | None = None) -> None:
+    def __init__(self, given: Sequence[float] = (), random: Random | None = None) -> None:
         self.given = given
         self.random = random
         self.taken: list[int] = []
@@ -39,7 +43,8 @@ class Choices:
         """A number from zero to below `count`; the least is the simplest."""
         place = len(self.taken)
         if place < len(self.given):
-            found = min(self.given[place], count - 1)
+            given = self.given[place]
+            found = int(given * count) if type(given) is float else min(int(given), count - 1)
         else:
             found = int(self.random.random() * count) if self.random is not None else 0
         self.taken.append(found)
@@ -74,15 +79,15 @@ def met(test: Test[T], choices: Choices) -> Found[T] | None:
     return None if found is None else Found(found[0], found[1], tuple(choices.taken))
 
 
-def search(test: Test[T], examples: int, seed: int = 0, first: Sequence[int] = ()) -> Found[T] | None:
+def search(test: Test[T], examples: int, seed: int = 0) -> Found[T] | None:
     """The first that a test finds in so many draws; the simplest choices, all zeros, come first.
 
     Parameters
     ----------
     test
         Is given choices; gives what it made of them and its size where that is looked for, else None.
-    first
-        The counts of the first choices, of which all combinations are met in turn.
+    seed
+        Another one, and other draws; the first choices are spread evenly each time.
 
     Examples
     --------
@@ -91,19 +96,21 @@ def search(test: Test[T], examples: int, seed: int = 0, first: Sequence[int] = (
     ('large', (91,))
     """
     for i in range(examples):
-        found = met(test, Choices(_digits(i, first), Random(seed * 1_000_003 + i) if i else None))
+        found = met(test, spread(i, seed))
         if found is not None:
             return found
     return None
 
 
-def _digits(number: int, counts: Sequence[int]) -> list[int]:
-    """A number in a system of these bases, the first digit changing fastest."""
-    found = []
-    for count in counts:
-        number, digit = divmod(number, count)
-        found.append(digit)
-    return found
+def spread(number: int, seed: int = 0) -> Choices:
+    """The choices of one of many draws: the first few fill what there is to choose from evenly, the others are random.
+
+    Examples
+    --------
+    >>> [spread(n)(10) for n in range(6)]
+    [0, 4, 8, 2, 6, 0]
+    """
+    return Choices(point(number + seed), Random(seed * 1_000_003 + number) if number else None)
 
 
 def shrunk(test: Test[T], found: Found[T], attempts: int = ATTEMPTS) -> Found[T]:
@@ -141,3 +148,17 @@ def _simpler(choices: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
         for lower in dict.fromkeys((chosen // 2, chosen - 1)):
             if 0 < lower < chosen:
                 yield (*choices[:i], lower, *choices[i + 1 :])
+
+
+def beside(given: Sequence[int], first: int, random: Random) -> Choices:
+    """Choices of which one is another, often one of the first few; now and then all after some place.
+
+    Examples
+    --------
+    >>> beside((1, 2, 3), 3, Random(1)).given
+    [0.5692038748222122, 2, 3]
+    """
+    found: list[float] = list(given)
+    at = random.randrange(min(first, len(found)) if random.random() < 0.5 else len(found))
+    found[at] = random.random()
+    return Choices(found[: at + 1] if random.random() < 0.2 else found, random)

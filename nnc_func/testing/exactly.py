@@ -21,6 +21,7 @@ SIMPLE = (1e-3, 1e3)  # constants: smaller and larger ones vanish beside each ot
 DIFFERS = "it differs without rounding"
 STANDING = (3.5, -1.5, 0.25)  # numbers in the place of others
 WIDE = 4  # bytes of a dtype, from which on a rounded product shows what it stands for
+MOST_DENOMINATOR = 1000  # of numbers of which a rule makes others
 MOST = 4096  # elements of a value on the way: the numbers are Python's
 
 
@@ -49,7 +50,11 @@ def without_rounding(old: Value, new: Value, feeds: Mapping[Node, Any]) -> str:
     if not all(_is_simple(n.data) for n in order if n.op is CONSTANT):
         return ""  # what is made of such a constant is rounded while rewriting
     given = {n for n in topological([old]) if n.op is CONSTANT}
-    if not all(_is_told(n.data) for n in order if n.op is CONSTANT and n not in given):
+    made = [n for n in order if n.op is CONSTANT and n not in given]
+    fills = [np.asarray(n.params["value"]) for n in order if n.op.name == "full" and not n.args]
+    if (made or fills) and not all(map(_is_fraction, (*fills, *(n.data for n in given)))):
+        return ""  # what is made of such numbers, rounded, is near to many fractions
+    if not all(_is_told(n.data) for n in made):
         return ""  # of 0.7 - 0.6, rounded, nobody sees that it stands for a tenth
     for device, where in ((RESIDUES, "modulo a prime, at a random point"), (RATIONALS, "as rationals")):
         found = _computed(device, old, new, feeds, given)
@@ -90,6 +95,14 @@ def _is_told(constant: Any) -> bool:
     if constant.dtype.itemsize < WIDE:
         return False  # so many fractions round to it
     return all(fraction_near(n, constant.dtype).denominator <= DENOMINATORS[-1] for n in constant.ravel().tolist())
+
+
+def _is_fraction(constant: Any) -> bool:
+    """Whether each number of a constant is a fraction of few digits, as its dtype holds it."""
+    if kind_of(constant.dtype) != "f":
+        return True
+    found = [(n, fraction_near(n, constant.dtype)) for n in constant.ravel().tolist()]
+    return all(f.denominator <= MOST_DENOMINATOR and constant.dtype.type(float(f)) == n for n, f in found)
 
 
 def _are_simple(array: Any) -> Any:

@@ -1,4 +1,9 @@
-"""Graphs drawn from the left side of a rule: its own shape, with operands of all kinds, and near misses of it."""
+"""Graphs drawn from the left side of a rule: its own shape, with operands of every class, and near misses of it.
+
+A class is drawn first: dtypes, a rank, how extents go together, what elements there are. Leaves are of that class, and
+every application follows from its operands by the operator's own rules. Where an operator refuses, shapes of leaves are
+changed until it takes them (`fitting`); conditions that say what they want of dtypes and shapes narrow the draw.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +17,12 @@ import numpy as np
 from hypothesis import strategies as st
 
 from nnc_func.aval import Aval
-from nnc_func.declaration import REQUIRED
 from nnc_func.errors import NncError
 from nnc_func.facets import places, shapes
+from nnc_func.facets.dtypes import kind_of
 from nnc_func.graph.leaves import CONSTANT, INPUT
 from nnc_func.graph.node import Node, Value
+from nnc_func.graph.rules.conditions import SOUNDNESS, Condition
 from nnc_func.graph.rules.pattern import (
     Apply,
     Constant,
@@ -26,22 +32,22 @@ from nnc_func.graph.rules.pattern import (
     Scalar,
     Shaped,
     Tensor,
+    apply,
     parts,
     variables,
 )
 from nnc_func.graph.rules.rule import Pass, Rewriter, Rule
 from nnc_func.op import Catalogue, Op
+from nnc_func.testing.assignments import DTYPES, Known, assignments, number_dtype
+from nnc_func.testing.classes import RANKS, RELATIONS, Relation
 from nnc_func.testing.counterexamples import Instance
+from nnc_func.testing.fitting import MisfitError, fitted, parameters_for, result_shape, sources
+from nnc_func.testing.numbers import REGIMES, SEEDS, Elements, numbers
+from nnc_func.testing.parameters import one_of
 
-SIDES = (1, 1, 2, 3, 1, 2, 1, 2, 3, 0)
-DTYPES = ("float32", "float32", "float32", "float64", "int32", "int64", "uint8", "bool", "complex64")
 NUMBERS = (0.0, 1.0, 2.0, -1.0, 0.5, 0.25, -0.0, 3.0, -0.125, 10.0, 0.1, 0.3, -0.7)
-FINITE = (0.0, 1.0, -1.0, 2.0, 3.0, 0.5, -0.0, -2.5, 0.1, 0.7)
-ODD = 3  # one in so many graphs has elements where arithmetic ends
-FIRST = (len(DTYPES), ODD)  # counts of the first choices: the dtype, and whether elements are odd
-ODD_ONES = 7  # of the floating elements where arithmetic ends: `elements_of` has them first
 LABELS = ("x", "y", "z", "u", "v", "w")
-TRIES = 8  # shapes and parameters that are tried so that an operator gives a wanted shape
+MOST = 3000  # elements of one array
 
 Shape = tuple[int, ...]
 Wanted = dict[Op, tuple[list[tuple[Op, ...]], ...]]
@@ -68,7 +74,7 @@ def made(
 ) -> tuple[Rule | Rewriter | Pass, Instance] | None:
     """As `instances`, of a source of whole numbers: ``choose(count)`` is one from zero to below `count`."""
     making = Making(choose, operator)
-    rule = making.pick(family)
+    rule = family[choose(len(family))]
     try:
         root = making.rooted(rule)
     except (NncError, MisfitError):
@@ -76,42 +82,44 @@ def made(
     return (rule, Instance(root.node, making.feeds)) if root.node.args or root.node.op.pure else None
 
 
-class MisfitError(Exception):
-    """No shape or parameter was found that goes with what was drawn before."""
-
-
 class Making:
-    """One graph in the making: a part of the pattern that occurs twice is one node, but for near misses."""
+    """One graph in the making: a part of the pattern that occurs twice is one node.
+
+    Attributes
+    ----------
+    choose
+        What is drawn from.
+    feeds
+        Inputs, and their values.
+    made, params
+        What stands for parts of the pattern, and for its parameters.
+    """
 
     def __init__(self, choose: Callable[[int], int], operator: Any) -> None:
         self.choose = choose
         self.operator = operator
         self.feeds: dict[Node, Any] = {}
-        self.made: dict[int, Value] = {}
-        self.params: dict[int, Any] = {}
+        self.made: dict[Any, Value] = {}
+        self.params: dict[Any, Any] = {}
+        self.dtypes: Any = {}
+        self.conditions: tuple[Condition, ...] = ()
+        self.relation = Relation("equal", 0)
+        self.elements = Elements()
+        self.most: float = MOST
         self.base: Shape | None = None  # what shapes of operands broadcast to
-        self.above: frozenset[int] = frozenset()  # parts whose shape follows from one that has been made
-        self.dtype = self.pick(DTYPES)
-        self.special = self.chance(ODD)
 
     def pick(self, options: Any) -> Any:
         """One of a sequence; failures shrink towards the first."""
-        listed = tuple(options)
-        return listed[self.choose(len(listed))] if len(listed) > 1 else listed[0]
+        return one_of(tuple(options), self.choose)
 
     def chance(self, one_in: int) -> bool:
         """True one time in so many."""
         return self.choose(one_in) == one_in - 1
 
-    def permutation(self, rank: int) -> tuple[int, ...]:
-        """The axes in some order; that which they have is the simplest."""
-        left = list(range(rank))
-        return tuple(left.pop(self.choose(len(left))) for _ in range(rank))
-
     def rooted(self, rule: Rule | Rewriter | Pass) -> Value:
         """A graph to the root of which the rule may be applied."""
         if isinstance(rule, Rule):
-            return self.instance(rule.lhs)
+            return self.instance(rule.lhs, _narrowing(rule))
         if rule.samples and not (isinstance(rule, Rewriter) and self.chance(8)):
             return self.instance(_sampled(self.pick(rule.samples)))
         if isinstance(rule, Pass):
@@ -120,173 +128,239 @@ class Making:
 
     # --- from a pattern
 
-    def instance(self, lhs: Apply) -> Value:
-        """A graph that the pattern may match."""
-        leading, above = _leading(lhs)
-        if leading is not None:
-            self.base = self.part(leading, None).shape
-            self.above = above
+    def instance(self, lhs: Apply, conditions: tuple[Condition, ...] = ()) -> Value:
+        """A graph that the pattern may match: its class, then its parts."""
+        found = assignments(lhs, conditions)
+        mixed, which = self.choose(4) == 3 and bool(found.mixed), self.choose(1 << 20)
+        groups = (found.mixed,) if mixed else found.alike or (found.mixed,)
+        if not groups[0]:
+            raise MisfitError
+        share = which / (1 << 20) * len(groups)
+        group = groups[int(share)]
+        self.dtypes = group[int(share % 1 * len(group))]
+        self.relation = Relation(RELATIONS[self.choose(len(RELATIONS))], RANKS[self.choose(len(RANKS))])
+        regime = REGIMES[self.choose(len(REGIMES))]
+        self.elements = Elements(regime, self.choose(256) / 256 if regime == "near" else 0.0, _points(lhs))
+        self.conditions = conditions
+        self.most = math.inf if any(isinstance(p, Shaped) for p in parts(lhs)) else MOST
         return self.part(lhs, None)
 
-    def part(self, part: Any, hint: Shape | None, dtype: str | None = None) -> Value:
-        """The value for a part, of the shape of the hint and of that dtype where that can be."""
-        if id(part) in self.made and not self.chance(12):
-            return self.made[id(part)]
-        if isinstance(part, Tensor):
-            found = self.tensor(part.shape if isinstance(part, Shaped) else hint, dtype)
+    def part(self, part: Any, hint: Shape | None, beside: tuple[Any, ...] = ()) -> Value:
+        """The value for a part, of the shape of the hint where that can be; a number is of a dtype beside others."""
+        if part in self.made:
+            return self.made[part]
+        if isinstance(part, Shaped):
+            found = self.tensor(part.shape, self.dtypes[part])
+        elif isinstance(part, Tensor):
+            found = self.tensor(self.shape_of(part, hint), self.dtypes[part])
         elif isinstance(part, Constant):
-            found = self.constant(hint, dtype)
+            found = self.constant(self.shape_of(part, hint), self.dtypes[part])
         elif isinstance(part, Nonnegative):
-            drawn = self.tensor(hint, dtype)
+            drawn = self.tensor(self.shape_of(part, hint), self.dtypes[part])
             made = self.operator.type.ops[self.pick(("abs", "sqrt", "relu", "exp"))]
             found = drawn if self.chance(8) else self.bound(made, [drawn], {})
-        elif isinstance(part, Scalar):
-            found = self.number(self.pick(NUMBERS), hint)
-        elif isinstance(part, Full):
-            near = self.chance(8)
-            found = self.number(self.pick((-0.0, 0.0, part.value + 1, -part.value)) if near else part.value, hint)
+        elif isinstance(part, (Scalar, Full)):
+            found = self.scalar(part, hint, beside)
         else:
             assert isinstance(part, Apply), part
             found = self.application(part, hint)
-        self.made[id(part)] = found
+        self.made[part] = found
         return found
 
+    def shape_of(self, part: Any, wanted: Shape | None) -> Shape:
+        """The wanted shape, or the common one; another that occurs, where the conditions do not let it be."""
+        shape = self.based() if wanted is None else wanted
+        if wanted is not None or self._may_be(part, shape):
+            return shape
+        others = dict.fromkeys(v.shape for v in self.made.values())
+        return next((s for s in others if self._may_be(part, s)), shape)
+
+    def _may_be(self, part: Any, shape: Shape) -> bool:
+        asked = [c for c in self.conditions if c.narrows is not None]
+        if not asked:
+            return True
+        known = {p: Known(v.dtype, v.shape) for p, v in self.made.items()} | {part: Known(self.dtypes[part], shape)}
+        return all(c.narrows is None or c.narrows(known) for c in asked)
+
+    # --- applications
+
     def application(self, part: Apply, hint: Shape | None) -> Value:
-        """The operator on operands made first; those of one that commutes may be exchanged."""
+        """The operator on its operands; those of one that commutes may be exchanged."""
         op = part.op
-        hint = None if id(part) in self.above else hint
-        hints, given = self.fitting(op, len(part.args), hint)
-        forced = _forced(op)
-        args = [self.part(a, h, forced.get(i)) for i, (a, h) in enumerate(zip(part.args, hints, strict=True))]
-        if len(args) == 2 and op.has("commutative") and self.chance(2):
+        literal = self.literal(part)
+        if not part.args:
+            return self.filled(part, literal, hint)
+        if op.shape is shapes.broadcast:
+            args, params = self.elementwise(part, hint), None
+        elif len(part.args) == 1 and not op.variadic:
+            args, params = self.moved(part, hint, literal)
+        else:
+            args, params = self.fitting(part, literal)
+        if len(args) == 2 and op.has("commutative") and self.choose(2):
             args.reverse()
-        params = {}
+        given, literal = [a.shape for a in args], self.literal(part)  # operands may have the same parameters
+        params = None if params is None else params | literal
+        if params is None or result_shape(op, given, params) is None:
+            params = self.parameters(op, given, literal)
+        for name in ("value", "fill"):
+            if name in params and name not in literal:  # a number of the operand's dtype
+                params[name] = _as(params[name], args[0].dtype)
         for name, wanted in part.params:
             if isinstance(wanted, Param):
-                near = id(wanted) not in self.params or self.chance(12)
-                value = self.params[id(wanted)] = given[name] if near else self.params[id(wanted)]
-            else:
-                value = wanted
-            params[name] = value
-        if op.samples.params is not None and any(isinstance(w, Param) for _, w in part.params):
-            params = self.refitted(op, tuple(a.shape for a in args), params, part)
+                self.params[wanted] = params[name]
         return self.bound(op, args, params)
 
-    def refitted(self, op: Op, given: tuple[Shape, ...], params: dict[str, Any], part: Apply) -> dict[str, Any]:
-        """Parameters that go with the operands as they have come out; what the pattern says stays."""
+    def literal(self, part: Apply) -> dict[str, Any]:
+        """Parameters that the pattern says, and those that have been drawn."""
+        known = {v: d for v, d in self.dtypes.items() if isinstance(v, Param)} | self.params
+        return {n: known.get(v, v) for n, v in part.params if not isinstance(v, Param) or v in known}
+
+    def filled(self, part: Apply, literal: dict[str, Any], hint: Shape | None) -> Value:
+        """An operator without operands; a fill of the wanted shape."""
+        params = parameters_for(part.op, [self.based() if hint is None else hint], literal, self.choose)
+        if part.op.name == "full" and "value" not in literal:
+            params["value"] = _as(params["value"], params["dtype"])
+        self.params |= {wanted: params[name] for name, wanted in part.params if isinstance(wanted, Param)}
+        return self.bound(part.op, [], params)
+
+    def elementwise(self, part: Apply, hint: Shape | None) -> list[Value]:
+        """Operands that broadcast: applications first, then leaves of their shape or less, then numbers."""
+        made: dict[int, Value] = {}
+        wanted = hint
+        for i in sorted(range(len(part.args)), key=lambda i: _turn(part.args[i], self.made)):
+            arg = part.args[i]
+            if isinstance(arg, (Full, Scalar)):
+                made[i] = self.part(arg, wanted, tuple(v.dtype for v in made.values()))
+            elif isinstance(arg, Apply) or arg in self.made:
+                made[i] = self.part(arg, self.shrunk(wanted) if made and wanted is not None else wanted)
+                wanted = self._joined(wanted, made[i].shape)
+            else:
+                own = self.based() if wanted is None else wanted
+                made[i] = self.part(arg, self.shrunk(own) if len(part.args) > 1 else own)
+                wanted = own if wanted is None else wanted
+        return [made[i] for i in range(len(part.args))]
+
+    def _joined(self, wanted: Shape | None, shape: Shape) -> Shape:
+        """What both broadcast to; the second where they do not."""
+        if wanted is None:
+            return shape
         try:
-            op.shape(*given, **dict(op.canonical(params)))
-            return params
+            return shapes.broadcast(wanted, shape)  # type: ignore[return-value]
         except NncError:
-            drawn = self.parameters(op, given)
-            return {n: drawn[n] if isinstance(w, Param) else params[n] for n, w in part.params}
+            return shape
+
+    def moved(self, part: Apply, hint: Shape | None, literal: dict[str, Any]) -> tuple[list[Value], Any]:
+        """One operand, such that the result has the wanted shape, if that can be."""
+        (arg,) = part.args
+        if arg in self.made:
+            return [self.made[arg]], None
+        found = None if hint is None else sources(part.op, hint, literal, self.choose)
+        if found is None:
+            wanted, params = fitted(part.op, [None], literal, self.based, self._extent, self.choose)
+            found = wanted[0], params
+        return [self.part(arg, found[0])], found[1]
+
+    def fitting(self, part: Apply, literal: dict[str, Any]) -> tuple[list[Value], dict[str, Any]]:
+        """Operands that go together: what is made of others first, then leaves; each is told what fits those made."""
+        op, args = part.op, part.args
+        made: dict[int, Value] = {}
+        for i in sorted(range(len(args)), key=lambda i: _turn(args[i], self.made)):
+            hint = None
+            if args[i] not in self.made:
+                known = [made[j].shape if j in made else None for j in range(len(args))]
+                wanted, params = fitted(op, known, literal, self.proposed, self._extent, self.choose)
+                hint, literal = wanted[i], params if self.choose(4) else literal
+            made[i] = self.part(args[i], hint)
+        found = [made[i] for i in range(len(args))]
+        return found, fitted(op, [a.shape for a in found], literal, self.based, self._extent, self.choose)[1]
+
+    def proposed(self) -> Shape:
+        """A shape for one of several operands: the common one, or another of its rank."""
+        return self.relation.shape(self.choose) if self.relation.broadcasts and self.choose(2) else self.based()
+
+    def _extent(self) -> int:
+        return self.relation.extent(self.choose)
+
+    def parameters(self, op: Op, given: list[Shape], literal: dict[str, Any]) -> dict[str, Any]:
+        """Parameters that the operator takes with operands of these shapes; now and then not those of the pattern."""
+        if op.place is places.given:
+            return {"place": self.pick((None, *getattr(self.operator.device, "places", ())))} | literal
+        params = parameters_for(op, given, literal, self.choose)
+        if result_shape(op, given, params) is None or self.choose(24) == 23:
+            return parameters_for(op, given, {n: v for n, v in literal.items() if n == "dtype"}, self.choose)
+        return params
 
     def bound(self, op: Op, args: list[Value], params: dict[str, Any]) -> Value:
         """The application; one of several results."""
         found = self.operator.symbol.apply(op, tuple(args), op.canonical(params))
-        if isinstance(found, tuple):
-            return self.pick(found)  # type: ignore[no-any-return]
-        return found  # type: ignore[no-any-return]
-
-    def fitting(self, op: Op, arity: int, hint: Shape | None) -> tuple[list[Any], dict[str, Any]]:
-        """Wanted shapes of the operands, and parameters."""
-        if op.shape is shapes.broadcast:
-            wanted = hint if hint is not None else self.based()
-            return [self.shrunk(wanted) if arity > 1 else wanted for _ in range(arity)], self.parameters(op, (wanted,))
-        if op.samples.relation == "cases":
-            specs, params = self.pick(op.samples.cases)
-            every = {n: d for n, d in op.params.items() if d is not REQUIRED} | params
-            found = [s[0] if s and isinstance(s[0], tuple) else s for s in specs]
-            return (found if len(found) == arity else [None] * arity), every
-        for _ in range(TRIES):
-            shape = self.pick(_variations(hint)) if hint is not None else self.based()
-            params = self.parameters(op, (shape,) * arity)
-            if hint is None or _gives(op, (shape,) * arity, params, hint):
-                break
-        return [shape] * arity, params
-
-    def parameters(self, op: Op, given: tuple[Shape, ...]) -> dict[str, Any]:
-        """Parameters that the operator takes with operands of these shapes."""
-        every = {n: d for n, d in op.params.items() if d is not REQUIRED}
-        if op.name == "permute_dims":
-            return {"axes": self.permutation(len(given[0])) if given[0] else None}
-        if op.name == "sum" and self.chance(2):
-            ones = tuple(i for i, n in enumerate(given[0]) if n == 1)
-            return {"axis": self.pick((ones, -1)) if given[0] else None, "keepdims": self.chance(2)}
-        if op.name == "cast":
-            return {"dtype": np.dtype(self.pick((self.dtype, *DTYPES)))}
-        if op.place is places.given:
-            return {"place": self.pick((None, *getattr(self.operator.device, "places", ())))}
-        if op.name == "full":
-            return {"shape": self.based(), "value": self.pick((1, 0, 2)), "dtype": np.dtype(self.dtype)}
-        try:
-            return every | (op.samples.params(given, self.pick) if op.samples.params else {})
-        except (IndexError, ValueError, TypeError) as error:
-            raise MisfitError from error
+        if any(v.aval.size > self.most for v in (found if isinstance(found, tuple) else (found,))):
+            raise MisfitError
+        return self.pick(found) if isinstance(found, tuple) else found  # type: ignore[no-any-return]
 
     def based(self) -> Shape:
         """The shape to which operands broadcast: drawn once."""
         if self.base is None:
-            self.base = tuple(self.pick(SIDES) for _ in range(self.choose(4)))
+            self.base = self.relation.shape(self.choose)
         return self.base
 
     def shrunk(self, shape: Shape) -> Shape:
         """The shape, or one that broadcasts to it."""
-        if not self.chance(3):
+        if not self.chance(3 if self.relation.broadcasts else 10):
             return shape
         kept = shape[self.choose(len(shape) + 1) :]
         return tuple(1 if self.chance(3) else n for n in kept)
 
     # --- leaves
 
-    def tensor(self, hint: Shape | None, wanted: str | None = None) -> Value:
+    def tensor(self, shape: Shape, dtype: np.dtype[Any]) -> Value:
         """An input and its value."""
-        shape = self.based() if hint is None else hint
-        dtype = np.dtype(self.pick(DTYPES) if self.chance(6) else wanted or self.dtype)
+        if math.prod(shape) > self.most:
+            raise MisfitError
         alike = [n for n in self.feeds if n.aval == Aval(shape, dtype)]
-        if alike and self.chance(ODD * 4):
+        if alike and self.chance(12):
             return self.pick(alike)  # type: ignore[no-any-return]  # two operands may be one
         label = LABELS[len(self.feeds)] if len(self.feeds) < len(LABELS) else f"x{len(self.feeds)}"
         node: Node = self.operator.symbol.input(label, Aval(shape, dtype))
-        self.feeds[node] = self.elements(shape, dtype)
+        self.feeds[node] = self.array(shape, dtype)
         return node
 
-    def elements(self, shape: Shape, dtype: np.dtype[Any]) -> Any:
-        """An array: a run of a list of interesting elements; or of small numbers, one of which is odd."""
-        size = math.prod(shape)
-        odd = self.special and size > 0 and self.chance(2)
-        listed = elements_of(dtype, self.special and not odd)
-        start = self.choose(ODD_ONES if self.special and not odd and dtype.kind in "fc" else len(listed))
-        found = listed[(start + self.choose(4) * np.arange(size)) % len(listed)]
-        if odd:
-            found[self.choose(size)] = self.pick(elements_of(dtype, True)[: ODD_ONES if dtype.kind in "fc" else None])
-        return found.reshape(shape)
+    def array(self, shape: Shape, dtype: np.dtype[Any]) -> Any:
+        """Elements, mostly of the graph's regime."""
+        how = self.elements
+        if self.choose(4) == 3:
+            how = Elements(self.pick(REGIMES), how.focus, how.points)
+        return numbers(math.prod(shape), dtype, how, self.choose(SEEDS)).reshape(shape)
 
-    def constant(self, hint: Shape | None, wanted: str | None = None) -> Value:
+    def constant(self, shape: Shape, dtype: np.dtype[Any]) -> Value:
         """A constant, or a number in its place."""
         if self.chance(4):
-            return self.number(self.pick(NUMBERS), hint)
-        return self.stored(hint, wanted)
+            return self.number(self.pick(NUMBERS), shape if self.chance(2) else (), dtype)
+        found = self.array(shape, dtype)
+        found = found if self.chance(3) else np.nan_to_num(found)  # what is not finite is not folded
+        return self.operator.symbol.constant(found)  # type: ignore[no-any-return]
 
-    def stored(self, hint: Shape | None, wanted: str | None = None) -> Value:
-        """A constant."""
-        feeds, self.feeds = self.feeds, {}
-        self.tensor(hint, wanted)
-        (made,), self.feeds = self.feeds.values(), feeds
-        made = made if self.chance(3) else np.nan_to_num(made)  # what is not finite is not folded
-        return self.operator.symbol.constant(made)  # type: ignore[no-any-return]
-
-    def number(self, number: Any, hint: Shape | None) -> Value:
-        """A constant with one repeated value, mostly of rank 0 and of the common dtype."""
+    def scalar(self, part: Any, hint: Shape | None, beside: tuple[Any, ...]) -> Value:
+        """A number that a pattern has, now and then another; mostly of rank 0, and of the dtype of its neighbours."""
+        value = part.value if isinstance(part, Full) else self.pick(NUMBERS)
+        if isinstance(part, Full) and self.choose(8) == 7:
+            value = self.pick((-0.0, 0.0, part.value + 1, -part.value))
+        dtype = number_dtype(value, beside)
+        if isinstance(part, Scalar) and self.choose(4) == 3 and dtype.kind in "fi":
+            value = numbers(1, dtype, self.elements, self.choose(SEEDS))[0].item()
+        if self.choose(6) == 5:
+            dtype = np.dtype(self.pick(DTYPES))
         shape = () if not self.chance(4) else hint if hint is not None else self.based()
-        dtype = np.dtype(self.pick(DTYPES) if self.chance(6) else self.dtype)
+        return self.number(value, shape, dtype)
+
+    def number(self, number: Any, shape: Shape, dtype: np.dtype[Any]) -> Value:
+        """A constant with one repeated value, or a fill."""
         if dtype.kind == "c" and self.chance(2):  # no pattern matches a complex number
             dtype = np.dtype("float32")
-        if dtype.kind in "biu" and number != int(number):
+        if dtype.kind in "biu" and (not math.isfinite(number) or number != int(number)):
             dtype = np.dtype("float32")
         with np.errstate(all="ignore"):
             array = np.full(shape, np.array(number).astype(dtype))
-        if self.chance(4) and dtype.kind != "c":
+        if self.chance(4) and dtype.kind != "c" and kind_of(dtype) in "biuf":
             value = array.flat[0].item() if array.size else 0
             return self.bound(self.operator.type.ops["full"], [], {"shape": shape, "value": value, "dtype": dtype})
         return self.operator.symbol.constant(array)  # type: ignore[no-any-return]
@@ -298,78 +372,58 @@ class Making:
         if not wanted:
             raise MisfitError
         op = self.pick(wanted)
-        heads = self.pick(self.pick([row for row in wanted[op] if row]))
-        hints, params = self.fitting(op, len(heads), None)
-        args = [self.headed(head, hint) for head, hint in zip(heads, hints, strict=True)]
-        return self.bound(op, args, params)
+        return self.instance(_around(op, self.pick(self.pick([row for row in wanted[op] if row]))))
 
-    def headed(self, head: Op, hint: Shape | None) -> Value:
-        """A leaf, or an operator on inputs."""
-        if head is INPUT:
-            return self.tensor(hint)
-        if head is CONSTANT:
-            return self.stored(hint)
-        if head.name == "full":
-            shape = self.based() if hint is None else hint
-            dtype = np.dtype(self.dtype if self.dtype not in ("bool", "complex64") else "float32")
-            return self.bound(head, [], {"shape": shape, "value": self.pick((1, 0, 2)), "dtype": dtype})
-        hints, params = self.fitting(head, len(head.args), hint)
-        return self.bound(head, [self.tensor(h) for h in hints], params)
+
+def _as(number: Any, dtype: Any) -> Any:
+    """A number as that dtype holds it."""
+    with np.errstate(all="ignore"):
+        return np.array(number).astype(dtype).item()
+
+
+def _turn(part: Any, made: Any) -> int:
+    """In which turn an operand is made: what there is, what is made of others, leaves, numbers."""
+    if part in made:
+        return 0
+    return 3 if isinstance(part, (Full, Scalar)) else 1 if isinstance(part, Apply) else 2
 
 
 @cache
-def elements_of(dtype: np.dtype[Any], special: bool) -> Any:
-    """Elements worth trying: small numbers, or those where arithmetic ends."""
-    if dtype.kind == "b":
-        return np.array([False, True])
-    if dtype.kind in "iu":
-        limits, small = np.iinfo(dtype), [0, 1, 2, 3, 5] if dtype.kind == "u" else [0, 1, -1, 2, 3, -2]
-        return np.array([*small, limits.max, limits.min] if special else small, dtype)
-    listed: list[Any] = list(FINITE)
-    if special:
-        bounds = [float(getattr(np.finfo(dtype), name)) for name in ("max", "tiny", "smallest_subnormal")]
-        listed = [np.nan, np.inf, complex(0, np.inf) if dtype.kind == "c" else -np.inf, -0.0, *bounds, *FINITE]
-    return np.array(listed, dtype)
+def _narrowing(rule: Rule) -> tuple[Condition, ...]:
+    """Conditions that say what they want before there is a graph."""
+    return tuple(c for c in rule.conditions if c.narrows is not None and c.kind == SOUNDNESS and not c.of_result)
 
 
 @lru_cache(1024)
-def _leading(lhs: Apply) -> tuple[Apply | None, frozenset[int]]:
-    """A part whose operands must fit each other, if there is one, and the parts above it."""
-    applied = (p for p in parts(lhs) if isinstance(p, Apply) and p.op.samples.relation == "cases")
-    leading = next((p for p in applied if p.op.shape is not shapes.broadcast), None)
-    above = (id(p) for p in parts(lhs) if p is not leading and any(q is leading for q in parts(p)))
-    return leading, frozenset(above)
-
-
-@cache
-def _forced(op: Op) -> dict[int, str]:
-    """Arguments that have one dtype in all of the operator's cases: conditions, indices."""
-    found: dict[int, set[Any]] = {}
-    for specs, _ in op.samples.cases:
-        for i, spec in enumerate(specs):
-            found.setdefault(i, set()).add(spec[1] if len(spec) > 1 and isinstance(spec[0], tuple) else None)
-    return {i: next(iter(kinds)) for i, kinds in found.items() if len(kinds) == 1 and None not in kinds}
-
-
-def _variations(shape: Shape) -> list[Shape]:
-    """Shapes from which an operator that moves elements may make this one."""
-    found = [shape, shape[::-1], tuple(n for n in shape if n != 1), (1, *shape), (*shape, 1)]
-    if len(shape) > 1:
-        found += [(*shape[:-2], shape[-1], shape[-2]), shape[1:], shape[:-1]]
-    return found
-
-
-def _gives(op: Op, given: tuple[Shape, ...], params: dict[str, Any], wanted: Shape) -> bool:
-    try:
-        return bool(op.shape(*given, **dict(op.canonical(params))) == wanted)
-    except NncError:
-        return False
+def _points(lhs: Apply) -> tuple[float, ...]:
+    """Numbers of a pattern: there a function may turn."""
+    found = [p.value for p in parts(lhs) if isinstance(p, Full)]
+    found += [v for p in parts(lhs) if isinstance(p, Apply) for _, v in p.params]
+    return tuple(float(v) for v in found if type(v) in (int, float) and math.isfinite(v))
 
 
 @cache
 def _sampled(function: Callable[..., Any]) -> Apply:
     found: Apply = function(**variables(function))
     return found
+
+
+@cache
+def _around(op: Op, heads: tuple[Op, ...]) -> Apply:
+    """A pattern of an operator on leaves, or on operators of leaves."""
+    return _open(op, tuple(_leaf(head, i) for i, head in enumerate(heads)))
+
+
+def _leaf(head: Op, i: int) -> Any:
+    if head is INPUT:
+        return Tensor(f"x{i}")
+    if head is CONSTANT:
+        return Constant(f"c{i}")
+    return _open(head, tuple(Tensor(f"x{i}{j}") for j in range(len(head.args))))
+
+
+def _open(op: Op, args: tuple[Any, ...]) -> Apply:
+    return apply(op, *args, **{name: Param(name) for name in op.params})
 
 
 @cache

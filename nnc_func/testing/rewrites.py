@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,13 +14,15 @@ from nnc_func.errors import NncError, OperatorError
 from nnc_func.facets.dtypes import kind_of
 from nnc_func.graph.leaves import CONSTANT, INPUT
 from nnc_func.graph.node import Node, Value, topological
-from nnc_func.graph.rules.evaluating import computed, differs, evaluated, largest_of, on_host, short
+from nnc_func.graph.rules.evaluating import computed, elsewhere, evaluated, on_host, short
 from nnc_func.graph.rules.match import Builder, Compiled, compiled
 from nnc_func.graph.rules.pattern import Folded, parts
 from nnc_func.graph.rules.rule import EXACT, SIGNED_ZERO, AnyRule, Numerics, Pass, Rule
 from nnc_func.graph.rules.substituting import substituted
+from nnc_func.testing.canonical import Canonical
 from nnc_func.testing.counterexamples import Instance, code
 from nnc_func.testing.exactly import DIFFERS, telling, without_rounding
+from nnc_func.testing.truth import allowed, spread, true_value, ulps
 from nnc_func.testing.undetermined import left_to_kernels
 
 FAILS = "after it the program fails"
@@ -92,6 +94,17 @@ class Trial:
         new = found.attempt(root, users)
         return None if new is root else new
 
+    def held(self, rule: AnyRule, root: Node) -> int:
+        """How many conditions hold of a graph on which a rule does not fire, before one does not; -1 of others."""
+        found = self._compiled.get(rule)
+        if not isinstance(rule, Rule) or found is None:
+            return -1
+        try:
+            _, failed = found.explained(root, lambda value: 1)
+        except Exception:
+            return -1
+        return -1 if failed is None else next(i for i, c in enumerate(rule.conditions) if c is failed)
+
     def fires(self, rule: AnyRule, root: Node) -> bool:
         """Whether the rule makes something of the root; it does not where that cannot be built."""
         try:
@@ -140,14 +153,19 @@ class Trial:
             return Outcome()  # not a legal graph after all
         numerics, fast = rule.numerics, rule.fast_math
         why = both.difference(numerics, fast)
-        if not why and numerics > SIGNED_ZERO:
-            why = without_rounding(old, new, feeds)
         if why:
             return Outcome(new, why)
         moves = fast and bool(both.difference(numerics))
         stricter = SIGNED_ZERO if numerics > SIGNED_ZERO else EXACT  # how far it rounds tells not why
         level = numerics if numerics and both.difference(stricter, fast) else stricter
         return Outcome(new, "", level, moves)
+
+    def exactly(self, rule: Any, instance: Instance, outcome: Outcome) -> Outcome:
+        """What came of it, computed without rounding where the rule says that it rounds."""
+        old, new = outcome.old or instance.root, outcome.new
+        if new is None or outcome.why or rule.numerics <= SIGNED_ZERO or new.aval != old.aval:
+            return outcome
+        return evolve(outcome, why=without_rounding(old, new, instance.feeds))
 
     def seen(self, rule: Any, instance: Instance, outcome: Outcome) -> tuple[Instance, Outcome]:
         """What differs at a point that is none of the floating numbers, at such that differ, if they are found."""
@@ -189,19 +207,22 @@ class Values:
     ----------
     was, now
         The arrays; `now` is None where computing it failed, as `failure` says.
-    way
-        Values of the nodes on the way to the first.
-    oracle
+    truth
         Gives the value in a wider format, or None.
+    spread
+        Gives how far sums in another order may be from the value, elementwise.
     excused
         Of numerics: whether kernels alone are why infinities are elsewhere.
+    canonical
+        Gives both, of kernels that do not depend on where an element lies; None where these fail.
     """
 
     was: Any
     now: Any
-    way: Mapping[Node, Any]
-    oracle: Callable[[], Any]
+    truth: Callable[[], Any]
+    spread: Callable[[Numerics], Any]
     excused: Callable[[Numerics], bool]
+    canonical: Callable[[], tuple[Any, Any] | None]
     failure: str = ""
 
     def difference(self, numerics: Numerics, fast_math: bool = False) -> str:
@@ -210,12 +231,31 @@ class Values:
             return f"{FAILS}: {self.failure}"
         if self.was.shape == self.now.shape and self.was.tobytes() == self.now.tobytes():
             return ""
-        scale = largest_of(self.way) if numerics > SIGNED_ZERO else 0.0
-        why = differs(self.was, self.now, numerics, fast_math, None, scale)
-        if why and numerics > SIGNED_ZERO:
-            free = fast_math or (_moved(self.was, self.now) and self.excused(numerics))
-            why = differs(self.was, self.now, numerics, free, self.oracle(), scale)
+        why = elsewhere(self.was, self.now, numerics, fast_math)
+        if why and kind_of(self.was.dtype) in "fc":
+            same = self.canonical()
+            why = why if same is None else elsewhere(*same, numerics, fast_math)
+        if why and numerics > SIGNED_ZERO and _moved(self.was, self.now) and self.excused(numerics):
+            why = elsewhere(self.was, self.now, numerics, True)
+        if not why and numerics > SIGNED_ZERO and kind_of(self.was.dtype) in "fc":
+            why = self._beyond(numerics)
         return f"{why}\nwas: {short(self.was)}\nis:  {short(self.now)}" if why else ""
+
+    def _beyond(self, numerics: Numerics) -> str:
+        """The element that is farther from the truth than the numerics allow; empty if there is none."""
+        both = np.isfinite(self.was) & np.isfinite(self.now)
+        true = self.truth()
+        if true is None:
+            true = self.was.astype(np.result_type(self.was.dtype, np.float64))
+        both &= np.isfinite(true)
+        limit = allowed(self.was, true, self.spread(numerics))
+        off = np.where(both, np.abs(self.now.astype(true.dtype) - true), 0.0)
+        worst = np.unravel_index(np.argmax(off - limit), off.shape) if off.size else ()
+        if not off.size or not off[worst] > limit[worst]:
+            return ""
+        unit = ulps(np.abs(true[worst]).astype(np.float64), self.was.dtype)
+        where = f"the element at {tuple(map(int, worst))}" if worst else "it"
+        return f"{where} is {off[worst] / unit:.3g} ulps from the truth, where {limit[worst] / unit:.3g} are rounding"
 
 
 def _moved(was: Any, now: Any) -> bool:
@@ -227,18 +267,21 @@ def _moved(was: Any, now: Any) -> bool:
 def values(old: Value, new: Value, feeds: Any, device: Any, dims: Any = None) -> Values | None:
     """Of a graph and of what it became, unknown axes being as `dims` says; None where the first cannot be computed."""
 
-    def oracle() -> Any:
-        if kind_of(old.dtype) != "f":
-            return None
-        finer = np.longdouble if old.dtype.itemsize == 8 else np.float64
-        try:
-            (found,), _ = evaluated([old], feeds, device, finer, dims)
-        except NncError:
-            return None
-        return found
+    def truth() -> Any:
+        return true_value(old, feeds, device, dims)
+
+    def bound(numerics: Numerics) -> Any:
+        return spread(old, way, device, numerics, dims)
 
     def excused(numerics: Numerics) -> bool:
         return left_to_kernels(old, new, feeds, device, dims, numerics)
+
+    def canonical() -> tuple[Any, Any] | None:
+        try:
+            both, _ = evaluated([old, new], feeds, Canonical(device), None, dims)
+        except NncError:
+            return None
+        return both[0], both[1]
 
     try:
         way = computed([old], feeds, device, None, dims)
@@ -248,8 +291,8 @@ def values(old: Value, new: Value, feeds: Any, device: Any, dims: Any = None) ->
     try:
         now = on_host(new, computed([new], {**feeds, **way}, device, None, dims), device)
     except NncError as error:
-        return Values(was, None, way, oracle, excused, str(error))
-    return Values(was, now, way, oracle, excused)
+        return Values(was, None, truth, bound, excused, canonical, str(error))
+    return Values(was, now, truth, bound, excused, canonical)
 
 
 @contextmanager

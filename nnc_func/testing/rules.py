@@ -6,7 +6,10 @@ whether it fires at all, saves anything and comes to an end, and whether its con
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from random import Random
 from typing import Any
 
 from attrs import evolve, frozen
@@ -17,18 +20,26 @@ from nnc_func.graph.node import topological
 from nnc_func.graph.origin import attributed, origin
 from nnc_func.graph.rules.conditions import SOUNDNESS
 from nnc_func.graph.rules.rule import EXACT, SIGNED_ZERO, AnyRule, Numerics, Pass, Rewriter, Rule
-from nnc_func.testing.choices import Choices, Found, search, shrunk
+from nnc_func.testing.choices import Choices, Found, beside, met, search, shrunk, spread
+from nnc_func.testing.classes import COORDINATES, RELATIONS, point
 from nnc_func.testing.counterexamples import Instance
 from nnc_func.testing.elements import with_elements
-from nnc_func.testing.instances import FIRST, made
+from nnc_func.testing.exactly import DIFFERS
+from nnc_func.testing.firings import EACH, FIRINGS, Firings
+from nnc_func.testing.instances import made
+from nnc_func.testing.numbers import REGIMES
 from nnc_func.testing.rewrites import FAILS, Outcome, Trial, quiet, size_of, told_of
+from nnc_func.testing.simpler import simplified
 from nnc_func.testing.together import ends_and_agrees
 from nnc_func.testing.unknown import wrong_where_unknown
 from nnc_func.testing.worth import never_saves, repeats_work
 
-FIRES = 0.05  # of its own instances, at least
+DISCOVERY = 500  # draws that learn which classes are reachable
+ATTEMPTS = 2000  # at a class, or at a rule of a family, which lacks firings
+MOST = 30_000  # draws in all
+SMALL = 80  # draws of few elements, once something is wrong
 KEPT = 30  # graphs on which it fired that are looked at again
-THOROUGH = 2400  # graphs at least that are drawn to learn whether something is needed, or four times the examples
+EXACTLY = 2  # firings of a class that are computed without rounding, which depends on no element
 PROGRAMS = 6  # times fewer random programs than graphs: they are larger
 OPTIMISED = 6  # of the graphs kept, with all rules
 EITHER_ZERO = frozenset(("maximum", "minimum", "max", "min", "relu", "clip", "max_pool2d", "max_pool2d_gradient"))
@@ -51,12 +62,20 @@ class Report:
         Of the rule.
     instances, fired
         Graphs drawn, and on how many of them it fired.
+    classes
+        The firings by class, in words.
     counterexample
         A smallest graph of which it changes the value, as text and code; empty if none was found.
     nodes
         Applications in that graph.
     needless
-        Conditions without which no counterexample was found either.
+        Conditions without which no counterexample was found either, where they forbid the rule to fire.
+    undecided
+        Conditions of which too few such graphs were drawn to say so.
+    missing
+        What a verdict lacks: it rests on 300 firings, on eight of each class that is reachable.
+    filtered
+        Conditions that do not say what they want before there is a graph: what does not fulfil them is left out.
     others
         What else is wrong: numerics weaker than needed, work never saved or repeated, rules that go on for ever.
     """
@@ -64,9 +83,13 @@ class Report:
     name: str
     instances: int
     fired: int
+    classes: str = ""
     counterexample: str = ""
     nodes: int = 0
     needless: tuple[str, ...] = ()
+    undecided: tuple[str, ...] = ()
+    missing: str = ""
+    filtered: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
 
     @property
@@ -75,14 +98,24 @@ class Report:
         found = []
         if self.counterexample:
             found.append(f"it is not sound:\n{self.counterexample}")
-        elif self.fired < FIRES * self.instances or not self.fired:
-            found.append(f"it fires on {self.fired} of {self.instances} graphs made from its own left side")
+        elif not self.fired:
+            found.append(f"it fires on 0 of {self.instances} graphs made from its own left side")
         found += [f"the condition {text!r} is not needed: without it nothing is wrong" for text in self.needless]
         return (*found, *self.others)
 
+    @property
+    def verdict(self) -> str:
+        """In a line: a counterexample, none in so many firings, or that there were too few of them."""
+        if self.counterexample:
+            return f"refuted: a counterexample of {self.nodes} operators"
+        told = f"no counterexample in {self.classes}"
+        return f"{told}; not judged: {self.missing}" if self.missing else told
+
     def __str__(self) -> str:
-        told = f"{self.name}: fires on {self.fired} of {self.instances} graphs"
-        return "\n".join([told, *self.faults]) if self.faults else f"{told}; sound, every condition needed"
+        lines = [f"{self.name}: {self.verdict}", *self.faults]
+        lines += [f"whether the condition {text!r} is needed was not judged" for text in self.undecided]
+        lines += [f"drawn without regard to: {text}" for text in self.filtered if self.missing]
+        return "\n".join(lines)
 
     __repr__ = __str__
 
@@ -98,18 +131,19 @@ def check_rule(rule: AnyRule, stack: Any, *, examples: int = 300) -> Report:
     stack
         A stack, or a layer above Operator: its device computes, its catalogue has the operators.
     examples
-        Graphs to draw for the rule; up to four times as many, and 2400, for each of its soundness conditions.
+        Firings that are wanted. A verdict rests on 300, eight in each class of dtype, rank and extents that is
+        reachable, and twenty of each rule of a family; for fewer, or more, so many more or fewer of each.
 
     Returns
     -------
-    What was found, if nothing is wrong.
+    What was found, if nothing is wrong; where there were too few firings it says "not judged", and what was missing.
 
     Raises
     ------
     RuleError
-        It changes an aval, or a value by more than its numerics; fires on less than 5 % of its own instances; has a
-        condition that is not needed, or numerics weaker than needed; never saves work, or repeats some; does not end,
-        alone or with the rules of the library, or has another value with these. The message has a minimal
+        It changes an aval, or a value by more than its numerics; never fires on what is made from its own left side;
+        has a condition that is not needed, or numerics weaker than needed; never saves work, or repeats some; does not
+        end, alone or with the rules of the library, or has another value with these. The message has a minimal
         counterexample.
 
     Examples
@@ -138,8 +172,8 @@ def examined(rule: AnyRule, stack: Any, *, examples: int = 300, conditions: bool
         fault = checking.fault() or (checking.fault_on_programs() if isinstance(rule, Pass) else None)
         if fault is not None:
             return checking.report(*fault)
-        needless = checking.needless() if conditions else ()
-        return checking.report(needless=needless, others=tuple(checking.others()))
+        needless, undecided = checking.needless() if conditions else ((), ())
+        return checking.report(needless=needless, undecided=undecided, others=tuple(checking.others()))
 
 
 # --- finding it ----------------------------------------------------------------------------------------
@@ -154,8 +188,8 @@ class Checking:
         The rule, or one for each operator, without conditions of profit: a single instance cannot fulfil these.
     whole
         Each of these to the rule with all conditions.
-    seen, fired
-        Graphs drawn, and on how many it fired.
+    seen, firings
+        Graphs drawn, and those on which it fired, counted.
     kept, missed
         Some of these, and some of the others.
     levels
@@ -166,28 +200,71 @@ class Checking:
         self.rule = rule
         self.operator = operator
         self.examples = examples
-        self.thorough = max(THOROUGH, 4 * examples)
+        self.thorough = max(EACH * 10, examples * 2)  # draws that look for a use of numerics
         self.trial = Trial(operator)
         self.whole = {_sound_part(r): r for r in rule.instances(operator.type.ops)}
         self.family = tuple(self.whole)
         if not self.family:
             raise RuleError(f"{rule.name} has no instance: the stack's catalogue lacks its operators")
-        self.seen = self.fired = 0
+        self.firings = Firings(self.family, examples / FIRINGS)
+        self.seen = 0
         self.kept: list[Drawn] = []
         self.missed: list[Drawn] = []
         self.levels: set[Numerics | str] = set()
 
+    @property
+    def fired(self) -> int:
+        """On how many graphs it fired."""
+        return self.firings.total
+
     def report(self, counterexample: str = "", nodes: int = 0, **found: Any) -> Report:
         """What was found."""
-        return Report(self.rule.name, self.seen, self.fired, counterexample, nodes, **found)
+        missing = "" if counterexample else self.firings.missing()
+        filtered = dict.fromkeys(str(c) for r in self.family for c in _conditions(r) if c.narrows is None)
+        told = (str(self.firings), counterexample, nodes)
+        return Report(self.rule.name, self.seen, self.fired, *told, missing=missing, filtered=(*filtered,), **found)
 
     def fault(self) -> tuple[str, int] | None:
         """A smallest graph on which the rule is wrong, and its size."""
-        found = search(self._counted, self.examples, first=FIRST)
+        found = next((f for f in map(self._met, self._draws(self.firings)) if f is not None), None)
         if found is None:
             return None
-        rule, instance, outcome = shrunk(self.wrong(self.family), found).value
-        return told_of(rule, *self.trial.seen(rule, instance, outcome)), size_of(instance)[0]
+        exactly = found.value[2].why.startswith(DIFFERS)
+        wrong = self.wrong(self.family, exactly)
+        rule, instance, outcome = shrunk(wrong, self._small(found, wrong)).value
+        instance, outcome = simplified(self.trial, rule, *self.trial.seen(rule, instance, outcome))
+        return told_of(rule, instance, outcome), size_of(instance)[0]
+
+    def _small(self, found: Found[Drawn], wrong: Any) -> Found[Drawn]:
+        """As wrong as what was found, of operands of few elements: drawn anew, as what is wrong may be far back."""
+        rule, mixed, which, _, _, regime = found.choices[:COORDINATES]
+        for number in range(SMALL):
+            relation, rank = number // 2 % 2 * RELATIONS.index("one"), number % 4
+            first = (rule, mixed, which, relation, rank, regime if number % 3 else number % len(REGIMES))
+            smaller = met(wrong, Choices(first, Random(number)))
+            if smaller is not None and smaller.size < found.size:
+                found = smaller
+        return found
+
+    def _met(self, choices: Choices) -> Found[Drawn] | None:
+        return met(self._counted, choices)
+
+    def _draws(self, firings: Firings) -> Iterator[Choices]:
+        """First draws of every class, spread evenly; then of what lacks firings, until there are enough of each."""
+        number = 0
+        for number in range(math.ceil(DISCOVERY * firings.share)):
+            yield spread(number)
+        tried: Counter[Any] = Counter()
+        while number < MOST * max(1.0, firings.share):
+            lacking = [(what, way) for what, way in firings.lacking() if tried[what] < ATTEMPTS]
+            if not lacking:
+                if firings.total >= firings.enough or tried[None] >= ATTEMPTS:
+                    return
+                lacking = [(None, None)]
+            for what, way in lacking:
+                number += 1
+                tried[what] += 1
+                yield _towards(firings, what, way, number)
 
     def fault_on_programs(self) -> tuple[str, int] | None:
         """A smallest random program that a pass breaks, and its size."""
@@ -212,12 +289,16 @@ class Checking:
             outcome = Outcome()  # an empty result, say, of which nothing need be computed
         return rule, instance, outcome
 
-    def wrong(self, family: Sequence[Any], stricter: Mapping[Any, Any] = _NONE) -> Any:
-        """What finds graphs on which a rule of the family is wrong, and the stricter one does not fire."""
+    def wrong(self, family: Sequence[Any], exactly: bool = False) -> Any:
+        """What finds graphs on which a rule of the family is wrong; if told to, also by computing without rounding."""
 
         def test(choose: Choices) -> tuple[Drawn, tuple[int, ...]] | None:
-            drawn = self.drawn(family, choose, stricter)
-            return (drawn, size_of(drawn[1])) if drawn is not None and drawn[2].why else None
+            drawn = self.drawn(family, choose)
+            if drawn is None:
+                return None
+            rule, instance, outcome = drawn
+            outcome = self.trial.exactly(rule, instance, outcome) if exactly else outcome
+            return ((rule, instance, outcome), size_of(instance)) if outcome.why else None
 
         return test
 
@@ -227,31 +308,47 @@ class Checking:
             return None
         rule, instance, outcome = drawn
         self.seen += 1
-        self._noted(rule, outcome)
         if outcome.fires:
-            self.fired += 1
-            if len(self.kept) < KEPT and instance.root.aval.size:
-                self.kept.append(drawn)
-        elif len(self.missed) < KEPT:
-            self.missed.append(drawn)
-        return (drawn, size_of(instance)) if outcome.why else None
-
-    def _noted(self, rule: Any, outcome: Outcome) -> None:
-        if outcome.fires:
+            self.levels.add("fast math" if outcome.changes_nonfinite else outcome.level)
             self.levels.add(outcome.level)
-            if outcome.changes_nonfinite:
-                self.levels.add("fast math")
+            several = self.firings.count(rule, instance, tuple(choose.taken))
+            if several <= EXACTLY and not outcome.why:
+                outcome = self.trial.exactly(rule, instance, outcome)
+            if several == 1 and len(self.kept) < KEPT and instance.root.aval.size:
+                self.kept.append((rule, instance, outcome))
+        else:
+            self.firings.miss(rule, self.trial.held(rule, instance.root), tuple(choose.taken))
+            if len(self.missed) < KEPT:
+                self.missed.append(drawn)
+        return ((rule, instance, outcome), size_of(instance)) if outcome.why else None
 
     # --- what is needed
 
-    def needless(self) -> tuple[str, ...]:
-        """Soundness conditions that may be taken away."""
-        found = []
+    def needless(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Soundness conditions that may be taken away, and those of which that cannot be told.
+
+        Only graphs tell on which the rule fires without the condition, and with it does not.
+        """
+        found: tuple[list[str], list[str]] = ([], [])
         for i in range(max(len(_conditions(r)) for r in self.family)):
             weaker = {r.without(r.conditions[i]): r for r in self.family if len(_conditions(r)) > i}
-            if search(self.wrong(tuple(weaker), weaker), self.thorough, first=FIRST) is None:
-                found.append(str(_conditions(self.family[0])[i]))
-        return tuple(found)
+            wrong, enough = self._without(weaker)
+            if not wrong:
+                found[0 if enough else 1].append(str(_conditions(next(iter(weaker.values())))[i]))
+        return tuple(found[0]), tuple(found[1])
+
+    def _without(self, weaker: Mapping[Any, Any]) -> tuple[bool, bool]:
+        """Whether a weaker rule is wrong where the stricter one does not fire, and whether it fired there enough."""
+        firings = Firings(tuple(weaker), min(1.0, self.firings.share))
+        for choices in self._draws(firings):
+            drawn = self.drawn(firings.members, choices, weaker)
+            if drawn is None or not drawn[2].fires:
+                continue
+            rule, instance, outcome = drawn
+            several = firings.count(rule, instance, tuple(choices.taken))
+            if outcome.why or (several <= EXACTLY and self.trial.exactly(rule, instance, outcome).why):
+                return True, False
+        return False, not firings.missing()
 
     def loose(self) -> list[str]:
         """Numerics that are weaker than what the rule was seen to do."""
@@ -279,7 +376,7 @@ class Checking:
             drawn = self.drawn(family, choose)
             return (drawn, ()) if drawn is not None and drawn[2].fires and wanted(drawn[2]) else None
 
-        return search(test, self.thorough, seed=1, first=FIRST)
+        return search(test, self.thorough, seed=1)
 
     # --- what else is asked
 
@@ -293,6 +390,21 @@ class Checking:
         found += repeats_work(self.trial, [(self.whole[r], i) for r, i, _ in self.kept])
         found += ends_and_agrees(self.rule, self.operator, [(i, o) for _, i, o in self.kept[:OPTIMISED]])
         return found
+
+
+def _towards(firings: Firings, what: Any, way: tuple[int, ...] | None, number: int) -> Choices:
+    """Choices that lead to a class as they did before; or that may lead to a rule of a family, or to any firing."""
+    random = Random(number)
+    if way is not None:
+        return Choices(way[: random.randint(COORDINATES, len(way))], random)
+    family = firings.members
+    member = family[number % len(family)] if what is None else what
+    known = firings.beside(member)
+    if known and number % 3:
+        return beside(known[number % len(known)], COORDINATES, random)
+    if what is None:
+        return spread(number)
+    return Choices(((family.index(what) + 0.5) / len(family), *point(number)[1:]), random)
 
 
 def _moves(outcome: Outcome) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import warnings
 from typing import Any, NamedTuple
 
@@ -11,6 +13,7 @@ import pytest
 import nnc_func as nnc
 from nnc_func.engine.jit import KEPT, NOTICE, RetraceWarning
 from nnc_func.errors import OperatorError, PlanError, TracingError
+from nnc_func.tree import flatten
 
 both = pytest.mark.parametrize("make", [nnc.eager, nnc.lazy])
 
@@ -220,3 +223,99 @@ def test_without_a_plan_there_is_nothing_to_tune() -> None:
     lazy = nnc.lazy()
     with pytest.raises(TracingError, match="squashed has no program for these arguments"):
         lazy.jit(squashed).autotune(lazy.input("x", (2,)), np.ones(2))
+
+
+# --- NumPy's scalars, copies, and deep trees ---------------------------------------------------------------
+
+
+@both
+@pytest.mark.parametrize("kind", ["float64", "float32", "complex128", "int64", "bool", "uint8"])
+def test_numpys_scalars_are_arrays(make: Any, kind: str) -> None:
+    stack = make()
+    fast = stack.jit(lambda x, rate: (x * rate, rate))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RetraceWarning)
+        for i in range(10):
+            rate = np.dtype(kind).type(i)
+            scaled, found = fast(np.ones(2), rate)
+            assert type(found) is nnc.Tensor
+            assert (found.shape, found.dtype) == ((), np.dtype(kind))
+            np.testing.assert_array_equal(found.numpy(), rate)
+            np.testing.assert_array_equal(scaled.numpy(), np.ones(2) * rate)
+    assert fast.traces == 1
+    fast(np.ones(2), np.asarray(rate))
+    assert fast.traces == 1
+
+
+@both
+def test_pythons_numbers_are_part_of_the_signature(make: Any) -> None:
+    fast = make().jit(lambda x, n: x * n)
+    for n in (1, 1.0, True, 2):
+        np.testing.assert_array_equal(fast(np.ones(2), n).numpy(), float(n))
+    assert fast.traces == 4
+
+
+@both
+def test_results_that_are_arrays_are_tensors(make: Any) -> None:
+    stack = make()
+    made = np.arange(3.0)
+    fast = stack.jit(lambda x: [made, np.float64(2.0), x + 1, stack.asarray(made)])
+    for _ in range(2):
+        found = fast(np.ones(2))
+        assert all(type(f) is nnc.Tensor for f in found)
+        for tensor, wanted in zip(found, [[0, 1, 2], 2, [2, 2], [0, 1, 2]], strict=True):
+            np.testing.assert_array_equal(tensor.numpy(), wanted)
+    assert fast.traces == 1
+    made[0] = 7
+    np.testing.assert_array_equal(fast(np.ones(2))[0].numpy(), [0, 1, 2])
+
+
+EAGER = nnc.eager()
+
+
+@EAGER.jit
+def doubled(x: Any) -> Any:
+    return x * 2
+
+
+@both
+def test_a_copy_of_a_jitted_function_is_itself(make: Any) -> None:
+    fast = make().jit(lambda x: x * 2)
+    fast(np.ones(2))
+    holder = copy.deepcopy({"call": fast, "list": [fast]})
+    assert holder["call"] is holder["list"][0] is copy.copy(fast) is fast
+    assert pickle.loads(pickle.dumps(doubled)) is doubled
+
+
+@both
+def test_trees_may_be_as_deep_as_one_likes(make: Any) -> None:
+    stack = make()
+
+    def nested(x: Any, depth: int) -> Any:
+        for i in range(depth):
+            x = [x] if i % 3 else {"a": x, "b": (None,)}
+        return x
+
+    deep = stack.jit(lambda tree: tree)
+    given = nested(np.ones(2), 5000)
+    for _ in range(2):
+        leaves, structure = flatten(deep(given))
+        np.testing.assert_array_equal(leaves[0].numpy(), 1.0)
+    assert deep.traces == 1
+    assert structure == flatten(given)[1]
+    assert structure != flatten(nested(np.ones(2), 4999))[1]
+    x = stack.input("x", (2,), "float64")
+    program = stack.compile([x], nested(x * 2, 5000))
+    np.testing.assert_array_equal(flatten(program(np.ones(2)))[0][0], 2.0)
+    assert repr(structure).count("[") == 3333
+    assert str(program.source).count("[") >= 3000
+
+
+@both
+def test_a_tree_that_contains_itself_is_refused(make: Any) -> None:
+    ring: list[Any] = [1.0]
+    ring.append(ring)
+    with pytest.raises(OperatorError, match="list contains itself"):
+        make().jit(lambda tree: tree)(ring)
+    shared = [np.ones(2)]
+    assert len(flatten([shared, shared])[0]) == 2

@@ -391,3 +391,15 @@ def third_of_few_digits(x):
     """A third is written with few digits, so that narrow numbers are about what they were."""
     third = x / 3.0
     return rewrite(third).to(x * 0.333333).when(that(_is_narrowly_stored, x), same_aval(x, third)).up_to(ROUNDING)
+
+
+def _is_long(x: Any) -> bool:
+    return isinstance(x.aval.size, int) and x.aval.size > 3
+
+
+@rule
+def third_of_a_sum(x):
+    """A third of a sum is written with few digits, and is as near as sums in another order are."""
+    third = total(x) / 3.0
+    rounded = rewrite(third).to(total(x) * 0.333333).up_to(REASSOCIATION)
+    return rounded.when(that(_is_narrowly_stored, x), that(_is_long, x), same_dtype(x, third))

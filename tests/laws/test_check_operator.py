@@ -19,7 +19,6 @@ from nnc_func.facets.views import Cost, Parts, View
 from nnc_func.graph.ops import CATALOGUE
 from nnc_func.testing import check_operator
 
-pytestmark = pytest.mark.draws
 FEW = 10
 
 
@@ -134,6 +133,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.draws
 def test_what_is_right_passes() -> None:
     check_operator(declared(), examples=4)
 

@@ -145,7 +145,6 @@ UNLIKE: dict[str, Any] = {  # where NumPy is not the standard, whose cases are i
     "floor_divide": _endless,
     "sign": lambda z: np.isnan(z) & np.iscomplexobj(z),
     "expm1": lambda z: (~np.isfinite(z) | (z == 0)) & np.iscomplexobj(z),
-    "power": lambda a, b: np.isin(b, (2, -1, 0.5)) & ~np.iscomplexobj(a) | np.zeros_like(a, bool),
 }
 
 

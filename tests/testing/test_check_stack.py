@@ -19,7 +19,6 @@ from nnc_func.testing import stacks as checking
 from nnc_func.testing.agreement import drawn
 
 EAGER, LAZY = nnc.eager(), nnc.lazy()
-pytestmark = pytest.mark.draws
 NAMES = ("add", "multiply", "negative", "tanh", "sum", "exp", "subtract", "full", "reshape")
 FEW = type(CATALOGUE)([CATALOGUE[name] for name in NAMES])
 
@@ -38,6 +37,7 @@ def _quickly(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- what is right ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.draws
 @pytest.mark.parametrize("stack", [EAGER, LAZY, EAGER.swap(device=LAZY)], ids=["eager", "lazy", "eager over lazy"])
 def test_stacks_of_the_library_hold(stack: Any) -> None:
     found = check_stack(small(stack))

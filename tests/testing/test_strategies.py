@@ -22,7 +22,6 @@ from nnc_func.testing.programs import LARGEST
 from nnc_func.testing.registration import register
 from tests.profiles import NIGHTLY
 
-pytestmark = pytest.mark.draws
 EAGER = nnc.eager()
 
 

@@ -1,12 +1,11 @@
 """Special cases that the array API standard has and NumPy's loops have not: of infinities, signed zeros and NaN.
 
-Each is where a function's arguments are special, and what it gives there; everywhere else NumPy's loop computes. A
-power whose exponent is one number for all is another loop of NumPy (a square, a root), of other last bits and other
-special cases: here a power is that of its two numbers, however they lie in memory.
+Each is where a function's arguments are special, and what it gives there; everywhere else NumPy's loop computes.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -42,7 +41,7 @@ class Special:
     def mended(self, call: Callable[..., Any], out: Any, *arrays: Any) -> None:
         """Write NumPy's result, and what it is where arguments are special; these may lie where the result does."""
         found = self.where(np, *arrays)
-        if found is None or not found.any():
+        if found is None or not np.count_nonzero(found):
             call(*arrays, out)
             return
         found = np.broadcast_to(found, out.shape)
@@ -87,8 +86,8 @@ def corrected(
 
     def compute(xp: Any, *arrays: Any) -> Any:
         found = special.where(np, *arrays)
-        if found is None or not found.any():
-            return np.asarray(call(*arrays))
+        if found is None or not np.count_nonzero(found):
+            return call(*arrays)
         out = np.empty(broadcast(*(a.shape for a in arrays)), common(*(a.dtype for a in arrays)))
         special.mended(call, out, *arrays)
         return out
@@ -128,35 +127,15 @@ FLOOR_DIVIDE = Special(_infinite, lambda xp, a, b: xp.divide(a, b), "f")
 """The quotient is infinite or zero; NumPy's is what leaves a remainder, NaN or -1."""
 
 
-def _is_one(b: Any) -> bool:
-    return b.size == 1 or not any(b.strides)
-
-
-def _by_other_loops(xp: Any, a: Any, b: Any) -> Any:
-    if xp is np and not _is_one(b):
-        return (b == 2) | (b == -1) | (b == 0.5)
-    if xp is np and (b.size == 0 or b.flat[0] != 0.5):
+def _of_root(xp: Any, a: Any, b: Any) -> Any:
+    """Where NumPy takes a square root for the power of one half: if the exponent is one number of several elements."""
+    if xp is np and (b.item() != 0.5 if b.ndim == 0 else a.shape == b.shape and a.size > 1 and all(b.strides)):
         return None
-    return (b == 0.5) & ((a == -np.inf) | (a == 0))
+    return (b == 0.5) & ((a == -math.inf) | (a == 0))
 
 
-def _other_loops(xp: Any, a: Any, b: Any) -> Any:
-    if xp is not np:
-        return xp.abs(a)
-    out = np.empty(b.shape, np.result_type(a, b))
-    for exponent, call in ((2, np.square), (-1, np.reciprocal), (0.5, _root)):
-        those = b == exponent
-        if those.any():
-            out[those] = call(a[those].astype(out.dtype, copy=False))
-    return out
-
-
-def _root(a: Any) -> Any:
-    """To the power of one half, of which the square of no number is infinite: minus infinity has an infinite one."""
-    return np.sqrt(np.where(a == -np.inf, np.inf, a + 0.0))
-
-
-POWER = Special(_by_other_loops, _other_loops, "f")
+POWER = Special(_of_root, lambda xp, a, b: xp.abs(a), "f")
+"""The power of one half is infinite of minus infinity and zero of minus zero, where a square root is NaN and -0.0."""
 
 
 # --- complex numbers --------------------------------------------------------------------------------------
@@ -177,8 +156,8 @@ def _expm1(xp: Any, z: Any) -> Any:
     real = xp.where(endless & ~below & turns, size * xp.cos(angle), size)
     imag = xp.where(turns, xp.where(below, xp.zeros_like(a), xp.abs(size)) * xp.sin(angle), b)
     nowhere = ~xp.isfinite(b)
-    real = xp.where(nowhere & ~endless, xp.full_like(a, np.nan), real)
-    imag = xp.where(nowhere, xp.where(below, xp.zeros_like(b), xp.full_like(b, np.nan)), imag)
+    real = xp.where(nowhere & ~endless, xp.full_like(a, math.nan), real)
+    imag = xp.where(nowhere, xp.where(below, xp.zeros_like(b), xp.full_like(b, math.nan)), imag)
     return of_parts(xp, real, imag)
 
 
@@ -196,7 +175,7 @@ TANH = Special(lambda xp, z: xp.isinf(xp.real(z)), _tanh, "c")
 
 def _sign(xp: Any, z: Any) -> Any:
     """Zero of zeros of any signs, NaN in both parts of NaN in one."""
-    return xp.where(xp.isnan(z), xp.full_like(z, complex(np.nan, np.nan)), xp.zeros_like(z))
+    return xp.where(xp.isnan(z), xp.full_like(z, complex(math.nan, math.nan)), xp.zeros_like(z))
 
 
 SIGN = Special(lambda xp, z: xp.isnan(z) | (z == 0), _sign, "c")

@@ -48,6 +48,20 @@ def _array(device: Any, node: Node, given: Any) -> Any:
     return array
 
 
+def extents_of(inputs: Sequence[Node], given: Sequence[Aval]) -> dict[str, int]:
+    """The unknown extents that inputs of these avals tell.
+
+    Raises
+    ------
+    ShapeError
+        Another rank or extent, or extents that contradict each other.
+    """
+    found = Equations()
+    for node, aval in zip(inputs, given, strict=True):
+        _learn(found, node, aval)
+    return {s: n for s, n in found.values.items() if known(n)}
+
+
 def _learn(found: Equations, node: Node, given: Aval) -> None:
     """What the extents of one array tell."""
     shape = node.aval.shape

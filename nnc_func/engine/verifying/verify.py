@@ -15,6 +15,7 @@ from nnc_func.engine.plan import ARENA, CONSTANT, DONATED, INPUT, VARIABLE, Inst
 from nnc_func.engine.verifying.applications import check_applications
 from nnc_func.engine.verifying.bounds import check_bounds, check_numbers
 from nnc_func.engine.verifying.endings import check_commit, commits, donations, ends, loans, outlives
+from nnc_func.engine.verifying.nearby import FEW, Nearby
 from nnc_func.engine.verifying.references import check_references, named
 from nnc_func.engine.verifying.regions import Region
 from nnc_func.engine.verifying.sweep import check_arena
@@ -24,6 +25,8 @@ from nnc_func.errors import PlanError
 from nnc_func.facets.kernels import ALL
 
 READ_ONLY = (INPUT, CONSTANT)
+VALUES = 64  # that are held against a region as quickly as one step is made
+MEETING = 32  # steps that it takes at least to hold two regions against each other
 NOWHERE = Region.of(0, (0,), None, 1)
 
 
@@ -59,7 +62,7 @@ def verify(plan: Plan) -> None:
     (ends if plan.retained is None else outlives)(replay)
     loans(replay)
     donations(replay)
-    check_arena(plan)
+    check_arena(plan, replay.work.spend)
     check_applications(plan)
     check_bounds(plan)
     check_commit(plan)
@@ -110,7 +113,8 @@ class _Replay:
     assembled: set[Any] = field(init=False, factory=set)
     _regions: dict[Any, Region] = field(init=False, factory=dict)
     _allowed: dict[Any, Any] = field(init=False, factory=dict)
-    reach: dict[int, tuple[int, int, int, int]] = field(init=False, factory=dict)  # lowest, highest, how many, the last
+    _ordered: dict[Any, bool] = field(init=False, factory=dict)
+    _near: dict[int, Nearby] = field(init=False, factory=dict)
     _meetings: dict[tuple[int, int], bool] = field(init=False, factory=dict)
 
     def __attrs_post_init__(self) -> None:
@@ -199,7 +203,7 @@ class _Replay:
             ):
                 raise PlanError(f"{self.named(t)} writes {self.told(number)} twice: results and scratch must differ")
             over = number in held and self.in_place(t, i, position)
-            if not region.is_dense and not self.allowed(i)[1]:
+            if not self.allowed(i)[1] and not self.in_order(slot):
                 raise PlanError(f"{self.named(t)} writes slot {slot} in strides, which kernel {i.kernel!r} cannot")
             self.writes(t, slot, over)
             self.make(t, slot)
@@ -259,41 +263,30 @@ class _Replay:
                 f"{self.plan.commit}: a program that fails must leave its variables as they were"
             )
         once = buffer.kind not in PLANNED and not (in_place and buffer.kind == VARIABLE)
-        region, kept = self.region[slot], []
-        beyond = self.beyond(number, region)
-        self.work.spend(1 if beyond else len(self.valid[number]))
-        for other in () if beyond else self.valid[number]:
-            if not self.meet(self.region[other], region):
-                kept.append(other)
-                continue
+        region = self.region[slot]
+        gone = {other for other in self.near(number, region) if self.meet(self.region[other], region)}
+        for other in sorted(gone):
             self.over[other], self.until[other] = t, UNMADE
             if once and self.made[other] != LEAF and not self.plan.slots[other].is_view:
                 raise PlanError(
                     f"{self.named(t)} writes to {self.told(number)}, which {self.named(self.made[other])} wrote before"
                 )
-        self.keep(number, None if beyond else kept, slot)
+        if gone:
+            self.valid[number] = [other for other in self.valid[number] if other not in gone]
         if self.writer[number] == LEAF:
             self.first[number] = t
         self.writer[number] = t
 
-    def beyond(self, number: int, region: Region) -> bool:
-        """Whether all that is valid in a buffer is known to lie on one side of a region: parts, one after the other."""
-        low, high, count, last = self.reach.get(number, (0, 0, 0, UNMADE))
+    def near(self, number: int, region: Region) -> list[int]:
+        """The valid slots of a buffer that a region may meet."""
         valid = self.valid[number]
-        unchanged = len(valid) == count and bool(valid) and valid[-1] == last
-        return unchanged and (region.low >= high or region.high <= low)
-
-    def keep(self, number: int, kept: list[int] | None, slot: int) -> None:
-        """These stay valid in the buffer in which a slot is being made; None: all that were, on one side of it."""
-        region = self.region[slot]
-        if kept is None:
-            low, high, count, _ = self.reach[number]
-        else:
-            self.valid[number] = kept
-            regions = [self.region[s] for s in kept]
-            low = min([r.low for r in regions], default=region.low)
-            high, count = max([r.high for r in regions], default=region.high), len(kept)
-        self.reach[number] = min(low, region.low), max(high, region.high), count + 1, slot
+        if len(valid) <= FEW:
+            return valid
+        found = self._near.get(number)
+        if found is None or found.slots is not valid:
+            found = self._near[number] = Nearby(valid)
+        self.work.spend(len(valid) // VALUES)
+        return found.candidates(self.region, region)
 
     def meet(self, one: Region, other: Region) -> bool:
         """Whether two regions have a byte in common; those of slots are kept, and few are different."""
@@ -301,6 +294,7 @@ class _Replay:
             return one.low < one.high
         key = id(one), id(other)
         if key not in self._meetings:
+            self.work.spend(MEETING)
             self._meetings[key] = one.meets(other, self.work.spend)
         return self._meetings[key]
 
@@ -312,6 +306,8 @@ class _Replay:
         if number in others:
             raise PlanError(f"{self.named(t)} has buffer {number} as scratch and uses it for something else as well")
         self.fits(slot, t)
+        if self.plan.slots[slot].strides is not None:  # kernels cut it up, and of other orders that would be a copy
+            raise PlanError(f"{self.named(t)}: slot {slot} is scratch, which lies row by row, but it has strides")
         self.writes(t, slot, in_place=False)
         self.make(t, slot)
         return number
@@ -384,5 +380,19 @@ class _Replay:
 
     def whole(self, slot: int, what: str) -> None:
         """A value from outside, or for it, is no part of another."""
-        if self.region[slot].low or not self.region[slot].is_dense:
-            raise PlanError(f"{what} is slot {slot}, which is a part of {self.told(self.home[slot])}")
+        if self.region[slot].low or not self.in_order(slot):
+            raise PlanError(
+                f"{what} is slot {slot}, which is a part of {self.told(self.home[slot])}, or in another order"
+            )
+
+    def in_order(self, slot: int) -> bool:
+        """Whether a slot lies without gaps, in the order that its aval says: as an array that is made for it does."""
+        found = self.plan.slots[slot]
+        aval = found.aval
+        if found.strides is None:
+            return aval.layout is None
+        key = aval, found.strides
+        if key not in self._ordered:
+            said, is_so = (Region.of(0, aval.shape, s, aval.dtype.itemsize) for s in (aval.strides, found.strides))
+            self._ordered[key] = said.axes == is_so.axes
+        return self._ordered[key]

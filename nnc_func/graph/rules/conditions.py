@@ -32,6 +32,10 @@ class Condition:
         repeated or memory lost.
     of_result
         It speaks of the right side, too, which is made before it is asked: ``match[rhs]``.
+    narrows
+        ``narrows(classes)``: whether it may hold of operands so far as ``classes.get(pattern)`` knows them: by a dtype,
+        and a shape, which is None before it is drawn. So the test kit draws what fulfils it, rather than leave out
+        what does not; None where it asks for more than that.
 
     Examples
     --------
@@ -44,6 +48,7 @@ class Condition:
     text: str
     kind: str = SOUNDNESS
     of_result: bool = False
+    narrows: Callable[[Any], bool] | None = None
 
     def __str__(self) -> str:
         return self.text
@@ -118,8 +123,35 @@ class Asked:
         return bool(self.test(*[match.users if p is USERS else match[p] for p in self.of]))
 
 
-def asking(test: Callable[..., Any], of: tuple[Any, ...], text: str, kind: str = SOUNDNESS) -> Condition:
-    """A plain function holds of what these parts match.
+@frozen(eq=False)
+class Narrowing:
+    """``narrows`` of a condition that asks a plain function of what is known of some parts.
+
+    Attributes
+    ----------
+    test
+        The function.
+    of
+        The parts that it is given; it may hold where one of them is not known.
+    """
+
+    test: Callable[..., Any]
+    of: tuple[Any, ...]
+
+    def __call__(self, classes: Any) -> bool:
+        """Whether it may hold."""
+        known_ = [classes.get(p) for p in self.of]
+        return None in known_ or bool(self.test(*known_))
+
+
+def asking(
+    test: Callable[..., Any],
+    of: tuple[Any, ...],
+    text: str,
+    kind: str = SOUNDNESS,
+    narrows: Callable[..., Any] | None = None,
+) -> Condition:
+    """A plain function holds of what these parts match; another one may tell of their dtypes and shapes that it cannot.
 
     Examples
     --------
@@ -127,42 +159,56 @@ def asking(test: Callable[..., Any], of: tuple[Any, ...], text: str, kind: str =
     >>> asking(lambda users, x: users(x) == 2, (USERS, Tensor("x")), "two use x", PROFIT)
     two use x
     """
-    return Condition(Asked(test, of), text, kind)
+    return Condition(Asked(test, of), text, kind, narrows=None if narrows is None else Narrowing(narrows, of))
+
+
+def _same(x: Any, y: Any) -> bool:
+    return bool(x.dtype == y.dtype) and _alike(x, y)
+
+
+def _alike(x: Any, y: Any) -> bool:
+    """Whether shapes are equal, as far as they are known."""
+    return x.shape is None or y.shape is None or bool(x.shape == y.shape)
+
+
+def of_dtypes(test: Callable[..., Any], of: tuple[Any, ...], text: str) -> Condition:
+    """A plain function, which looks at dtypes alone, holds of what these parts match."""
+    return asking(test, of, text, narrows=test)
 
 
 def same_aval(x: Any, y: Any) -> Condition:
     """They have one shape and dtype."""
-    return asking(lambda x, y: x.aval == y.aval, (x, y), f"{x} and {y} have one shape and dtype")
+    return asking(lambda x, y: x.aval == y.aval, (x, y), f"{x} and {y} have one shape and dtype", narrows=_same)
 
 
 def same_dtype(x: Any, y: Any) -> Condition:
     """They have one dtype."""
-    return asking(lambda x, y: x.aval.dtype == y.aval.dtype, (x, y), f"{x} and {y} have one dtype")
+    return of_dtypes(lambda x, y: x.dtype == y.dtype, (x, y), f"{x} and {y} have one dtype")
 
 
 def same_shape(x: Any, y: Any) -> Condition:
     """They have one shape."""
-    return asking(lambda x, y: x.shape == y.shape, (x, y), f"{x} and {y} have one shape")
+    return asking(lambda x, y: x.shape == y.shape, (x, y), f"{x} and {y} have one shape", narrows=_alike)
 
 
 def floating(x: Any) -> Condition:
     """Its dtype is a real floating one."""
-    return asking(lambda x: kind_of(x.dtype) == "f", (x,), f"{x} is floating")
+    return of_dtypes(lambda x: kind_of(x.dtype) == "f", (x,), f"{x} is floating")
 
 
 def real(x: Any) -> Condition:
     """Its dtype is not complex."""
-    return asking(lambda x: x.dtype.kind != "c", (x,), f"{x} is not complex")
+    return of_dtypes(lambda x: x.dtype.kind != "c", (x,), f"{x} is not complex")
 
 
 def discrete(x: Any) -> Condition:
     """Integers or booleans: there is neither NaN, nor infinity, nor a signed zero."""
-    return asking(lambda x: x.dtype.kind in "biu", (x,), f"{x} is made of integers or booleans")
+    return of_dtypes(lambda x: x.dtype.kind in "biu", (x,), f"{x} is made of integers or booleans")
 
 
 def of_kinds(x: Any, kinds: str) -> Condition:
     """Its dtype is of one of these kinds, as a `Law` tells them."""
-    return asking(lambda x: kind_of(x.dtype) in kinds, (x,), f"{x} is of a kind in {kinds}")
+    return of_dtypes(lambda x: kind_of(x.dtype) in kinds, (x,), f"{x} is of a kind in {kinds}")
 
 
 def alike(*of: Any, kinds: str) -> Condition:
@@ -172,7 +218,7 @@ def alike(*of: Any, kinds: str) -> Condition:
         first, *others = (x.dtype for x in values)
         return kind_of(first) in kinds and all(d == first for d in others)
 
-    return asking(holds, of, f"{', '.join(map(str, of))} have one dtype, of a kind in {kinds}")
+    return of_dtypes(holds, of, f"{', '.join(map(str, of))} have one dtype, of a kind in {kinds}")
 
 
 def no_larger(x: Any, y: Any) -> Condition:
@@ -194,7 +240,10 @@ def broadcasts(x: Any, y: Any, *, to: Any) -> Condition:
         except ShapeError:
             return False
 
-    return asking(holds, (x, y, to), f"{x} and {y} broadcast to the shape of {to}")
+    def may(*values: Any) -> bool:
+        return any(v.shape is None for v in values) or holds(*values)
+
+    return asking(holds, (x, y, to), f"{x} and {y} broadcast to the shape of {to}", narrows=may)
 
 
 def used_once(x: Any) -> Condition:
@@ -206,7 +255,30 @@ def _is_used_once(users: Any, x: Any) -> bool:
     return bool(users(x) == 1)
 
 
-def that(predicate: Callable[..., bool], *of: Any, says: str = "", kind: str = SOUNDNESS) -> Condition:
-    """Whatever a plain function says of what these patterns match."""
+def that(
+    predicate: Callable[..., bool],
+    *of: Any,
+    says: str = "",
+    kind: str = SOUNDNESS,
+    narrows: Callable[..., bool] | None = None,
+) -> Condition:
+    """Whatever a plain function says of what these patterns match.
+
+    Parameters
+    ----------
+    predicate
+        Is given what each pattern matches.
+    says
+        How the condition prints.
+    narrows
+        Is given what is known of each pattern before there is a graph, ``dtype`` and ``shape`` (None while it is not
+        drawn): false where the predicate cannot hold. Without it the test kit draws, and leaves out what does not fit.
+
+    Examples
+    --------
+    >>> from nnc_func.graph.rules.pattern import Tensor
+    >>> that(lambda x: x.dtype == "int8", Tensor("x"), says="x has one byte", narrows=lambda x: x.dtype == "int8")
+    x has one byte
+    """
     text = says or f"{predicate.__name__.replace('_', ' ').strip()}({', '.join(map(str, of))})"
-    return asking(predicate, of, text, kind)
+    return asking(predicate, of, text, kind, narrows)

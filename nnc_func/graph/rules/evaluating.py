@@ -133,32 +133,49 @@ def differs(
     >>> differs(np.float32([-0.0]), np.float32([0.0]), EXACT)
     'a zero has another sign'
     """
-    if kind_of(old.dtype) not in "fc":
-        return "" if np.array_equal(old, new) else "elements differ"
+    why = elsewhere(old, new, numerics, fast_math)
+    if why or numerics <= SIGNED_ZERO or kind_of(old.dtype) not in "fc":
+        return why
     if old.dtype.kind == "c":
-        old, new = parts_of(old, new, numerics > SIGNED_ZERO)
+        old, new = parts_of(old, new, free=True)
         oracle = None
-    kept = np.isfinite(old) & np.isfinite(new) if fast_math else np.ones(old.shape, bool)
-    if not np.array_equal(np.isnan(old)[kept], np.isnan(new)[kept]):
-        return "NaN is elsewhere"
-    bounded = kept & np.isfinite(old)
-    if not np.array_equal(np.isfinite(new), np.isfinite(old)) and not fast_math:
-        return "infinity is elsewhere"
-    endless = kept & np.isinf(old)
-    if not np.array_equal(old[endless], new[endless]):
-        return "infinity is elsewhere"
-    if numerics <= SIGNED_ZERO:
-        if not np.array_equal(old[bounded], new[bounded]):
-            return "elements differ"
-        if numerics == EXACT and not _same_signs(old[bounded], new[bounded]):
-            return "a zero has another sign"
-        return ""
+    bounded = np.isfinite(old) & np.isfinite(new)
     true = old if oracle is None else np.where(np.isfinite(oracle), oracle, old)
     limits = limits_of(old.dtype)
     spare = ULPS[numerics] * (float(limits.eps) * max(scale, _largest(old)) + float(limits.tiny))
     own = np.abs(old[bounded].astype(true.dtype) - true[bounded])
     if np.any(np.abs(new[bounded].astype(true.dtype) - true[bounded]) > 2 * own + spare):
         return f"elements differ by more than rounding, about {spare:.2g}"
+    return ""
+
+
+def elsewhere(old: Any, new: Any, numerics: Numerics, fast_math: bool = False) -> str:
+    """Whether NaN or infinity is elsewhere, and up to signed zero whether elements differ; empty if not.
+
+    Examples
+    --------
+    >>> elsewhere(np.float32([np.nan, 1]), np.float32([np.nan, 2]), Numerics.ROUNDING)
+    ''
+    >>> elsewhere(np.float32([np.nan, 1]), np.float32([1, np.nan]), Numerics.ROUNDING)
+    'NaN is elsewhere'
+    """
+    if kind_of(old.dtype) not in "fc":
+        return "" if np.array_equal(old, new) else "elements differ"
+    if old.dtype.kind == "c":
+        old, new = parts_of(old, new, numerics > SIGNED_ZERO)
+    kept = np.isfinite(old) & np.isfinite(new) if fast_math else np.ones(old.shape, bool)
+    if not np.array_equal(np.isnan(old)[kept], np.isnan(new)[kept]):
+        return "NaN is elsewhere"
+    if not np.array_equal(np.isfinite(new), np.isfinite(old)) and not fast_math:
+        return "infinity is elsewhere"
+    endless = kept & np.isinf(old)
+    if not np.array_equal(old[endless], new[endless]):
+        return "infinity is elsewhere"
+    bounded = kept & np.isfinite(old)
+    if numerics <= SIGNED_ZERO and not np.array_equal(old[bounded], new[bounded]):
+        return "elements differ"
+    if numerics == EXACT and not _same_signs(old[bounded], new[bounded]):
+        return "a zero has another sign"
     return ""
 
 

@@ -1,0 +1,287 @@
+"""What a value would be without rounding, and how far from it the rounding of a graph may leave its elements.
+
+Truth is the same graph in a wider format: float64 for narrower numbers, long double for float64. Where a platform's
+long double is no wider, or a kernel has none, there is no truth, and the value itself stands for it.
+
+`spread` is a running error analysis of the first order (Higham, Accuracy and Stability of Numerical Algorithms, 2002,
+section 3.3): sums and products carry the magnitudes of their terms, others are looked at beside their operands.
+A kernel adds in an order of its own: so much is left to it even where a rule only rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from nnc_func.errors import NncError
+from nnc_func.facets import dtypes
+from nnc_func.facets.dims import substitute
+from nnc_func.facets.dtypes import kind_of, limits_of
+from nnc_func.graph.leaves import CONSTANT
+from nnc_func.graph.node import Node, Value, topological
+from nnc_func.graph.ops import CATALOGUE
+from nnc_func.graph.ops.families import real_floating
+from nnc_func.graph.rules.evaluating import applied, converted, on_host
+from nnc_func.graph.rules.rule import REASSOCIATION, Numerics
+from nnc_func.testing.undetermined import ADD_UP
+
+LONG_DOUBLE_IS_WIDER = bool(np.finfo(np.longdouble).eps < np.finfo(np.float64).eps)
+FACTOR = 4  # of what the first form is from the truth, and of one unit in the last place of the result
+STEP = 64  # errors of operands are taken so many times, and the effect divided: float64 does not show half a unit
+PROMOTING = (dtypes.floating, real_floating)  # of integers they make floating numbers
+NO_SUMS = frozenset(("matmul_blockwise", "conv2d_blockwise", "prod", "cumulative_prod"))
+MEANT = frozenset(("cast", "round", "floor", "ceil", "trunc"))  # what they lose is what they are for
+IN_BITS = frozenset(("bit_cast", "nextafter", "signbit"))  # they mean the format, not the number
+SUMS = ADD_UP & CATALOGUE.keys() - NO_SUMS | {"add", "subtract", "negative", "multiply", "square", "fma"}
+"""Operators that add terms, each of which is a product of operands."""
+ADDS = frozenset(("add", "subtract", "negative", "sum", "mean", "cumulative_sum", "average_pool2d"))
+"""Those whose terms are their operands, so that a sum of sums is one of all terms."""
+POSITIVE = {"subtract": "add", "negative": "abs"}
+MOVES = frozenset(("concat", "stack", "assemble", "pad", "set_slice", "where"))
+
+
+class WithoutTruthError(Exception):
+    """A kernel computes in no wider format."""
+
+
+# --- a wider format ------------------------------------------------------------------------------------
+
+
+def true_value(root: Value, feeds: Mapping[Node, Any], device: Any, dims: Any = None) -> Any:
+    """The value of a floating or complex graph in a wider format; None where there is none.
+
+    Examples
+    --------
+    >>> import nnc_func as nnc
+    >>> x = nnc.lazy().input("x", (1,), "float32")
+    >>> y = ((x + 1) - 1).value
+    >>> float(true_value(y, {x.value: np.float32([1e-8])}, nnc.NumPy())[0] / np.float32(1e-8))
+    1.0
+    """
+    order = topological([root])
+    double = any(a.dtype.name in ("float64", "complex128") for n in order for a in n.avals)
+    formats: list[Any] = [np.longdouble] if double and LONG_DOUBLE_IS_WIDER else []
+    if root.dtype.name not in ("float64", "complex128"):
+        formats.append(np.float64)
+    for wide in formats:
+        try:
+            return _value(root, _in_format(order, feeds, device, wide, dims), device)
+        except (NncError, WithoutTruthError, TypeError, ValueError):
+            continue
+    return None
+
+
+def _value(value: Value, values: Mapping[Node, Any], device: Any) -> Any:
+    found = values[value.node]
+    return device.to_numpy(found[value.index] if value.node.op.several else found)
+
+
+def _in_format(order: Any, feeds: Mapping[Node, Any], device: Any, wide: Any, dims: Any) -> dict[Node, Any]:
+    values: dict[Node, Any] = {}
+    for node in order:
+        if node in feeds or node.op is CONSTANT:
+            values[node] = converted(feeds.get(node, node.data), wide)
+        else:
+            values[node] = _widened(node, values, device, wide, dims)
+    return values
+
+
+def _widened(node: Node, values: dict[Node, Any], device: Any, wide: Any, dims: Any) -> Any:
+    own = {a.node: values[a.node] for a in node.args}
+    if node.op.name == "cast" and _widens(node):
+        return own[node.args[0].node]
+    if node.op.name in IN_BITS:
+        own = {n: converted(v, n.aval.dtype) if not n.op.several else v for n, v in own.items()}
+    if node.op.dtype in PROMOTING and not any(kind_of(a.dtype) in "fc" for a in node.args):
+        own = {n: v.astype(wide) for n, v in own.items()}
+    found = applied(node, own, device, dims)
+    floats = any(kind_of(a.dtype) in "fc" for a in node.args)
+    for each in found if node.op.several else (found,):
+        kept = kind_of(each.dtype) in "fc" and each.dtype != np.result_type(each.dtype, wide)
+        if kept and floats and node.op.name != "cast" and node.op.name not in IN_BITS:
+            raise WithoutTruthError
+    return converted(found, wide)
+
+
+def _widens(node: Node) -> bool:
+    """Whether a cast keeps every floating number."""
+    given, made = node.args[0].dtype, node.aval.dtype
+    return kind_of(given) in "fc" and kind_of(made) in "fc" and bool(np.can_cast(given, made))
+
+
+# --- how far rounding may lead -------------------------------------------------------------------------
+
+
+def allowed(old: Any, true: Any, spread_: Any = 0.0) -> Any:
+    """How far an element may be from the truth: four times as far as it was, and four units in its last place.
+
+    Where it was nearer by luck than its operators' rounding is sure to bring it, that counts (`spread`).
+
+    Examples
+    --------
+    >>> allowed(np.float32([1.0]), np.float64([1.0])) == 4 * np.finfo("float32").eps
+    array([ True])
+    """
+    wide = np.result_type(true.dtype, np.float64)
+    with np.errstate(all="ignore"):
+        was = np.abs(old.astype(true.dtype) - true)
+        return FACTOR * (np.maximum(was, spread_) + ulps(np.abs(true).astype(np.float64), old.dtype)).astype(wide)
+
+
+def ulps(magnitude: Any, dtype: Any) -> Any:
+    """One unit in the last place of numbers of that size.
+
+    Examples
+    --------
+    >>> ulps(np.array([1.5, 3.0]), np.dtype("float32")) / np.finfo("float32").eps
+    array([1., 2.])
+    """
+    limits = limits_of(dtype)
+    _, exponents = np.frexp(magnitude)
+    return np.maximum(np.ldexp(float(limits.eps), exponents - 1), float(limits.smallest_subnormal))
+
+
+def spread(root: Value, way: Mapping[Node, Any], device: Any, numerics: Numerics, dims: Any = None) -> Any:
+    """How far rounding may bring each element: half a unit of each result on the way, carried through the others.
+
+    Of a sum it is the number of terms, times the sum of their magnitudes, times the precision of the format.
+
+    Parameters
+    ----------
+    way
+        Values of the graph's nodes.
+    numerics
+        Of a rule that only rounds the terms are those that a kernel adds, of one that reassociates all.
+
+    Examples
+    --------
+    >>> import nnc_func as nnc
+    >>> from nnc_func.graph.rules.evaluating import computed
+    >>> lazy = nnc.lazy()
+    >>> x = lazy.input("x", (4,), "float32")
+    >>> way = computed([lazy.ops.sum(x).value], {x.value: np.float32([1, -1, 3, -3])}, lazy.device)
+    >>> float(spread(lazy.ops.sum(x).value, way, lazy.device, REASSOCIATION) / np.finfo("float32").eps)
+    32.0
+    """
+    errors: dict[Node, Any] = {}
+    sizes: dict[Node, Any] = {}
+    free = SUMS if numerics == REASSOCIATION else ADD_UP
+    for node in topological([root]):
+        if not node.args:
+            sizes[node] = _each(_magnitude, way[node])
+            errors[node] = _nothing(way[node])
+        elif node.op.name in SUMS and kind_of(node.aval.dtype) in "fc":
+            eps = float(limits_of(node.aval.dtype).eps) if node.op.name in free else 0.0
+            magnitudes = [
+                _one(a, sizes) if node.op.name in ADDS else _magnitude(on_host(a, way, device)) for a in node.args
+            ]
+            errors[node], sizes[node] = _of_sum(node, errors, magnitudes, eps, device, dims)
+        else:
+            errors[node], sizes[node] = _of_other(node, errors, sizes, way, device, dims)
+    found = errors[root.node]
+    found = found[root.index] if root.node.op.several else found
+    return np.where(np.isnan(found), np.inf, found)
+
+
+def _nothing(found: Any) -> Any:
+    return tuple(map(_nothing, found)) if isinstance(found, tuple) else np.zeros(found.shape)
+
+
+def _magnitude(host: Any) -> Any:
+    return np.abs(host.astype(np.complex128 if host.dtype.kind == "c" else np.float64))
+
+
+def _bound(node: Node, args: Any, device: Any, dims: Any) -> Any:
+    op = node.op
+    if op.name in POSITIVE:
+        return np.abs(args[0]) if op.name == "negative" else args[0] + args[1]
+    items = substitute(node.items, dims) if dims else node.items
+    return device.to_numpy(device.bind(op, *args, **dict(items)))
+
+
+def _of_sum(node: Node, errors: Any, args: Any, eps: float, device: Any, dims: Any) -> tuple[Any, Any]:
+    """Errors of an operator that adds products of operands so large, theirs among them; and how large its terms are."""
+    size = _bound(node, args, device, dims)
+    if node.op.name in ("mean", "average_pool2d"):
+        terms: Any = max(1.0, args[0].size / max(1, size.size))
+    else:
+        terms = _bound(node, [np.ones(a.shape) for a in args], device, dims)
+    error = eps * terms * size
+    for i, each in enumerate(node.args):
+        own = _one(each, errors)
+        if not own.any():
+            continue
+        if node.op.name == "fma" and i < 2:  # its last operand is no part of the product
+            error = error + own * args[1 - i]
+        elif node.op.name == "square":
+            error = error + 2 * own * args[0]
+        else:
+            others = args if _multiplies(node) else [np.zeros(a.shape) for a in args]
+            changed = [*others[:i], own, *others[i + 1 :]]
+            error = error + _bound(node, changed, device, dims)
+    return error, size
+
+
+def _multiplies(node: Node) -> bool:
+    return len(node.args) == 2 and node.op.name not in ("add", "subtract")
+
+
+def _one(value: Value, found: Any) -> Any:
+    one = found[value.node]
+    return one[value.index] if value.node.op.several else one
+
+
+def _of_other(node: Node, errors: Any, sizes: Any, way: Any, device: Any, dims: Any) -> tuple[Any, Any]:
+    """What becomes of operands that are a little larger, or smaller, all of them."""
+    if node.op.dtype is dtypes.first or node.op.name in MOVES:
+        return tuple(_carried(node, found, way, device, dims) for found in (errors, sizes))
+    was = way[node]
+    own = _nothing(was) if node.op.name in MEANT else _each(_rounded, was)
+    if not any(_one(a, errors).any() for a in node.args):
+        return own, _each(_magnitude, was)
+    moved = [_beside(node, errors, way, device, dims, sign) for sign in (1, -1)]
+    if node.op.several:
+        error: Any = tuple(_farthest(w, [m[i] for m in moved]) for i, w in enumerate(was))
+    else:
+        error = _farthest(was, moved)
+    return _each(np.add, own, error), _each(_magnitude, was)
+
+
+def _rounded(was: Any) -> Any:
+    """Half a unit in the last place."""
+    if kind_of(was.dtype) not in "fc":
+        return np.zeros(was.shape)
+    return ulps(_magnitude(was), was.dtype) / 2
+
+
+def _each(function: Any, *found: Any) -> Any:
+    return tuple(map(function, *found)) if isinstance(found[0], tuple) else function(*found)
+
+
+def _carried(node: Node, found: Any, way: Any, device: Any, dims: Any) -> Any:
+    """Elements that are moved, as they are: indices and conditions stay."""
+    given = {a.node: found[a.node] if _is_moved(node, i) else way[a.node] for i, a in enumerate(node.args)}
+    return _each(lambda f: np.abs(np.asarray(device.to_numpy(f), np.float64)), applied(node, given, device, dims))
+
+
+def _is_moved(node: Node, i: int) -> bool:
+    return kind_of(node.args[i].dtype) in "fc" or (i == 0 and node.op.dtype is dtypes.first)
+
+
+def _beside(node: Node, errors: Any, way: Any, device: Any, dims: Any, sign: int) -> Any:
+    given = {}
+    for a in node.args:
+        own = way[a.node]
+        if kind_of(a.dtype) in "fc" and not a.node.op.several:
+            own = converted(device.to_numpy(own), np.float64) + sign * STEP * errors[a.node]
+        given[a.node] = own
+    return applied(node, given, device, dims)
+
+
+def _farthest(was: Any, moved: Any) -> Any:
+    if kind_of(was.dtype) not in "fc":
+        return np.zeros(was.shape)
+    here = converted(np.asarray(was), np.float64)
+    return np.max([np.abs(np.asarray(m) - here) for m in moved], axis=0) / STEP

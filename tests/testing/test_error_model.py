@@ -1,0 +1,105 @@
+"""What counts as rounding: an improvement does, its inverse does not; terms in another order where that is said."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nnc_func as nnc
+from nnc_func.facets import dtypes, shapes
+from nnc_func.facets.derivatives import NOT_DIFFERENTIABLE
+from nnc_func.facets.kernels import reference
+from nnc_func.graph.rules import Numerics
+from nnc_func.testing.rewrites import quiet, values
+from nnc_func.testing.truth import LONG_DOUBLE_IS_WIDER, true_value
+
+LAZY = nnc.lazy()
+DOUBLE = pytest.param("float64", marks=pytest.mark.skipif(not LONG_DOUBLE_IS_WIDER, reason="no wider format"))
+
+
+def difference(old: Any, new: Any, numerics: Any, **feeds: Any) -> str:
+    """What the kit says of a function in the place of another one, at these elements."""
+    inputs = {n: LAZY.input(n, a.shape, a.dtype) for n, a in feeds.items()}
+    sides = [f(*inputs.values()).value for f in (old, new)]
+    given = {inputs[n].value: a for n, a in feeds.items()}
+    with quiet():
+        both = values(sides[0], sides[1], given, LAZY.device)
+    assert both is not None
+    return str(both.difference(Numerics(numerics)))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", DOUBLE])
+def test_an_improvement_is_rounding_and_its_inverse_is_not(dtype: str) -> None:
+    o, x = LAZY.ops, np.array([1e-3, 0.3, 1e-4], dtype)
+    one_more, exactly = lambda x: o.log(x + 1), lambda x: o.log1p(x)
+    assert not difference(one_more, exactly, "rounding", x=x)
+    assert "ulps from the truth" in difference(exactly, one_more, "rounding", x=x)
+
+
+@pytest.mark.parametrize("dtype", ["float32", DOUBLE])
+def test_a_variance_in_one_pass_is_no_rounding(dtype: str) -> None:
+    o, x = LAZY.ops, np.array([1e4 + 0.1, 1e4 + 1.3, 1e4 + 2.7, 1e4 - 1.1], dtype)
+    two, one = lambda x: o.mean(o.square(x - o.mean(x))), lambda x: o.mean(o.square(x)) - o.square(o.mean(x))
+    for numerics in ("rounding", "reassociation"):
+        assert "ulps from the truth" in difference(two, one, numerics, x=x)
+        assert not difference(one, two, numerics, x=x)
+
+
+def test_terms_in_another_order_are_told_by_their_magnitudes() -> None:
+    x, y, z = (np.array([n], "float32") for n in (1e8, -1e8, 0.7))
+    left, right = lambda x, y, z: (x + y) + z, lambda x, y, z: x + (y + z)
+    assert "ulps" in difference(left, right, "rounding", x=x, y=y, z=z)
+    assert not difference(left, right, "reassociation", x=x, y=y, z=z)
+    assert "ulps" in difference(left, lambda x, y, z: x + (y + z * 3000), "reassociation", x=x, y=y, z=z)
+
+
+def test_a_kernel_adds_in_an_order_of_its_own() -> None:
+    o, x = LAZY.ops, np.array([1e8, 0.7, -1e8, 0.1], "float32")
+    assert not difference(lambda x: o.sum(x), lambda x: o.sum(o.flip(x)), "rounding", x=x)
+    assert "ulps" in difference(lambda x: o.sum(x), lambda x: o.sum(x) + 1e4, "rounding", x=x)
+
+
+def test_one_small_element_beside_a_large_one_counts() -> None:
+    x = np.array([1e6, 1e-6], "float32")
+    assert "element at (1,)" in difference(lambda x: x * 3, lambda x: (x + 1) * 3 - 3, "rounding", x=x)
+
+
+def test_complex_numbers_are_measured_by_their_magnitude() -> None:
+    o, x = LAZY.ops, np.array([1 + 1e-8j], "complex64")
+    assert not difference(lambda x: x * x, lambda x: o.square(x), "rounding", x=x)
+    assert "ulps" in difference(lambda x: x * x, lambda x: x * x + 1e-5, "rounding", x=x)
+
+
+def test_integers_are_widened_where_an_operator_makes_them_floating() -> None:
+    i = LAZY.input("i", (2,), "int64")
+    truth = true_value((i / 3).value, {i.value: np.array([1, 2**53 + 1], "int64")}, LAZY.device)
+    if LONG_DOUBLE_IS_WIDER:
+        assert truth.dtype == np.longdouble
+        assert truth[0] != np.float64(1 / 3)
+
+
+def test_a_lossy_cast_stays_lossy() -> None:
+    o, x = LAZY.ops, np.array([0.1], "float32")
+    assert "ulps" in difference(
+        lambda x: o.cast(o.cast(x, dtype="float16"), dtype="float32"), lambda x: x, "rounding", x=x
+    )
+
+
+@nnc.operator(
+    shape=shapes.broadcast,
+    dtype=dtypes.real_part,
+    derivative=NOT_DIFFERENTIABLE("it is a test's"),
+    kernels=reference(lambda xp, x: np.asarray(x, "float64") * 2),
+)
+def doubled_in_double(x: Any, /) -> Any:
+    """Twice each element, always computed in one format."""
+
+
+def test_what_has_no_wider_kernel_is_measured_against_itself() -> None:
+    eager = LAZY.swap(type=LAZY.type.with_ops(doubled_in_double))
+    x = eager.input("x", (1,), "float64")
+    assert true_value((x * 2).value, {x.value: np.array([0.1], "float64")}, eager.device) is not None
+    twice = eager.operator.bind(doubled_in_double, x.value)
+    assert true_value(twice, {x.value: np.array([0.1], "float64")}, eager.device) is None
