@@ -296,7 +296,7 @@ def changed_bytes(content: bytes, random: Random) -> tuple[str, bytes]:
             return f"twice from {at}", content + content[at:]
 
 
-def _changed_json(content: bytes, random: Random) -> tuple[str, bytes]:
+def changed_json(content: bytes, random: Random) -> tuple[str, bytes]:
     """One place of the data has another value, is missing, is there twice, or is no JSON."""
     try:
         value = json.loads(content)
@@ -424,4 +424,4 @@ def changed_text(content: bytes, random: Random) -> tuple[str, bytes]:
     return f"line {at}: {word!r} is {new[:40]!r}", "\n".join(lines).encode()
 
 
-CHANGES = {".json": _changed_json, ".npy": _changed_array, ".txt": changed_text}
+CHANGES = {".json": changed_json, ".npy": _changed_array, ".txt": changed_text}

@@ -378,6 +378,11 @@ def _check(graph: ComputationGraph) -> None:
     for value in graph.effects:
         if value.index or not (value.node.op.effect or value.node.op is token):
             raise GraphError(f"{value!r} is no token; tokens are what effects return: t = ops.print(x, after=t)")
+        if value.node.op is token:
+            raise GraphError(
+                f"effects=[...] was given a token that comes before all effects{_at(value.node)}, so that none would "
+                "happen; each effect returns the token after it, and the last one is wanted: t = ops.print(x, after=t)"
+            )
     targets = [v for v, _ in graph.updates]
     if len(set(targets)) != len(targets):
         raise GraphError("a variable is updated twice in one graph")

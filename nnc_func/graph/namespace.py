@@ -2030,7 +2030,8 @@ class Ops(Generic[T]):
 
         In `key` the word ``"array"`` stands for each of `indices`, which broadcast against each other. Their axes stand
         where the first of them stood, or in front if slices, None or ``...`` keep them apart; a number beside arrays
-        counts as one of them. Slices are clipped, as Python's are; an index out of range raises.
+        counts as one of them. Slices are clipped, as Python's are; an index out of range raises. Arrays, of booleans too,
+        may stand in `key` themselves, where no indices are given beside it.
         """
         return self._compose("index", x, *indices, key=key)
 

@@ -14,11 +14,12 @@ from nnc_func.errors import NncError, OperatorError
 from nnc_func.facets.dtypes import kind_of
 from nnc_func.graph.leaves import CONSTANT, INPUT
 from nnc_func.graph.node import Node, Value, topological
-from nnc_func.graph.rules.evaluating import computed, elsewhere, on_host, short
+from nnc_func.graph.rules.evaluating import computed, elsewhere, evaluated, on_host, short
 from nnc_func.graph.rules.match import Builder, Compiled, compiled
 from nnc_func.graph.rules.pattern import Folded, parts
 from nnc_func.graph.rules.rule import EXACT, SIGNED_ZERO, AnyRule, Numerics, Pass, Rule
 from nnc_func.graph.rules.substituting import substituted
+from nnc_func.testing.canonical import Canonical
 from nnc_func.testing.counterexamples import Instance, code
 from nnc_func.testing.exactly import DIFFERS, telling, without_rounding
 from nnc_func.testing.truth import allowed, spread, true_value, ulps
@@ -92,6 +93,17 @@ class Trial:
         self.builder.numbers.clear()
         new = found.attempt(root, users)
         return None if new is root else new
+
+    def held(self, rule: AnyRule, root: Node) -> int:
+        """How many conditions hold of a graph on which a rule does not fire, before one does not; -1 of others."""
+        found = self._compiled.get(rule)
+        if not isinstance(rule, Rule) or found is None:
+            return -1
+        try:
+            _, failed = found.explained(root, lambda value: 1)
+        except Exception:
+            return -1
+        return -1 if failed is None else next(i for i, c in enumerate(rule.conditions) if c is failed)
 
     def fires(self, rule: AnyRule, root: Node) -> bool:
         """Whether the rule makes something of the root; it does not where that cannot be built."""
@@ -201,6 +213,8 @@ class Values:
         Gives how far sums in another order may be from the value, elementwise.
     excused
         Of numerics: whether kernels alone are why infinities are elsewhere.
+    canonical
+        Gives both, of kernels that do not depend on where an element lies; None where these fail.
     """
 
     was: Any
@@ -208,6 +222,7 @@ class Values:
     truth: Callable[[], Any]
     spread: Callable[[Numerics], Any]
     excused: Callable[[Numerics], bool]
+    canonical: Callable[[], tuple[Any, Any] | None]
     failure: str = ""
 
     def difference(self, numerics: Numerics, fast_math: bool = False) -> str:
@@ -217,6 +232,9 @@ class Values:
         if self.was.shape == self.now.shape and self.was.tobytes() == self.now.tobytes():
             return ""
         why = elsewhere(self.was, self.now, numerics, fast_math)
+        if why and kind_of(self.was.dtype) in "fc":
+            same = self.canonical()
+            why = why if same is None else elsewhere(*same, numerics, fast_math)
         if why and numerics > SIGNED_ZERO and _moved(self.was, self.now) and self.excused(numerics):
             why = elsewhere(self.was, self.now, numerics, True)
         if not why and numerics > SIGNED_ZERO and kind_of(self.was.dtype) in "fc":
@@ -258,6 +276,13 @@ def values(old: Value, new: Value, feeds: Any, device: Any, dims: Any = None) ->
     def excused(numerics: Numerics) -> bool:
         return left_to_kernels(old, new, feeds, device, dims, numerics)
 
+    def canonical() -> tuple[Any, Any] | None:
+        try:
+            both, _ = evaluated([old, new], feeds, Canonical(device), None, dims)
+        except NncError:
+            return None
+        return both[0], both[1]
+
     try:
         way = computed([old], feeds, device, None, dims)
         was = on_host(old, way, device)  # a device that is lazy computes only now
@@ -266,8 +291,8 @@ def values(old: Value, new: Value, feeds: Any, device: Any, dims: Any = None) ->
     try:
         now = on_host(new, computed([new], {**feeds, **way}, device, None, dims), device)
     except NncError as error:
-        return Values(was, None, truth, bound, excused, str(error))
-    return Values(was, now, truth, bound, excused)
+        return Values(was, None, truth, bound, excused, canonical, str(error))
+    return Values(was, now, truth, bound, excused, canonical)
 
 
 @contextmanager

@@ -419,7 +419,7 @@ def test_extents_are_bounded(shape: str, words: str) -> None:
         ('(("add", 0, -1),)', r"step add: wanted the position of a value or a pair .*, not -1"),
         ('(("add", 0, True),)', r"wanted the position of a value or a pair .*, not True"),
         ('(("add", 0, 1.0),)', r"wanted the position of a value or a pair .*, not 1.0"),
-        ('(("add", 0, 7),)', r"a step add reads values \(0, 7\), and 1 are before it"),
+        ('(("add", 0, 7),)', r"a step 'add' reads values \(0, 7\), and those before it are 0 to 0"),
         ('(("add", 0),)', "add takes 2 tensors, given 1"),
         ('(("reshape", 0, ("shape", (2, 2))),)', "reshape is no step"),
         ('(("exp", 0, ("axis", 0)),)', "exp has no parameter 'axis'"),

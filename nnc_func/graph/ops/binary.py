@@ -79,7 +79,7 @@ PRODUCT = (
 )
 QUOTIENT = (
     *(unit(1, "right").of("iuf", nearly="c"), absorbs(0, "left").of("", nearly="biufc")),
-    *(cancels(1).of("", nearly="biufc"),),
+    *(cancels(1).of("", nearly="biufc").rounded,),  # a complex quotient rounds
     *(odd.of("f", nearly="c"), undone_by("multiply").of("", nearly="fc")),
     *(distributes_over(name, "left").of("", nearly="fc") for name in ("add", "subtract")),
 )

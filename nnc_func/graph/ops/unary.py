@@ -123,7 +123,7 @@ def sign(x: Tensor, /) -> Tensor:
     onnx="Sqrt",
     samples=POSITIVE,
     tolerance=EXACT,
-    laws=(nonnegative, turns("multiply", "multiply").of("", nearly="f")),
+    laws=(nonnegative,),
     lowering=lowering.in_floats("sqrt"),
 )
 def sqrt(x: Tensor, /) -> Tensor:
@@ -154,7 +154,7 @@ def square(x: Tensor, /) -> Tensor:
     onnx="Reciprocal",
     samples=Samples(avoid=(0.0,)),
     tolerance=EXACT,
-    laws=(odd, inverse_of("reciprocal"), turns("multiply", "multiply").of("", nearly="fc")),
+    laws=(odd, inverse_of("reciprocal")),
     lowering=lowering.of_reals(lowering.inverse),
 )
 def reciprocal(x: Tensor, /) -> Tensor:
