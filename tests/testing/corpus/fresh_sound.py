@@ -27,10 +27,9 @@ case = SOUND.case
 
 bit_and, bit_or, bit_xor, invert = (OPS[f"bitwise_{n}"] for n in ("and", "or", "xor", "invert"))
 shift_up, shift_down = OPS["bitwise_left_shift"], OPS["bitwise_right_shift"]
-logical_not, logical_and, logical_or = (OPS[f"logical_{n}"] for n in ("not", "and", "or"))
 cast, absolute, sign, signbit, relu = (OPS[n] for n in ("cast", "abs", "sign", "signbit", "relu"))
-isfinite, isnan, isinf, where, masked = (OPS[n] for n in ("isfinite", "isnan", "isinf", "where", "masked"))
-less, less_equal, equal, greater = (OPS[n] for n in ("less", "less_equal", "equal", "greater"))
+isfinite, isnan, where, masked = (OPS[n] for n in ("isfinite", "isnan", "where", "masked"))
+less, less_equal, greater = (OPS[n] for n in ("less", "less_equal", "greater"))
 maximum, minimum, tanh, clip, pad = (OPS[n] for n in ("maximum", "minimum", "tanh", "clip", "pad"))
 total, argmax, any_, sort, flip = (OPS[n] for n in ("sum", "argmax", "any", "sort", "flip"))
 slice_, broadcast_to, max_pool, conv2d = (OPS[n] for n in ("slice", "broadcast_to", "max_pool2d", "conv2d"))
@@ -149,17 +148,17 @@ def find_largest_before_widening(x, d: Param, a: Param, k: Param):
 
 @case("casts", x=np.array([3 - 4j, 0, np.nan], "complex64"))
 @rule
-def ask_magnitude_for_truth(x):
-    """The magnitude of a number is zero where it is."""
-    return rewrite(cast(absolute(x), dtype="bool")).to(cast(x, dtype="bool"))
+def ask_negated_for_truth(x):
+    """A number is zero where its negative is, that of integers that wrap around too."""
+    return rewrite(cast(-x, dtype="bool")).to(cast(x, dtype="bool"))
 
 
 @case("casts", x=F, n=3, f=7)
 @rule
 def find_truths_in_numbers(x, n: Param, f: Param):
     """Numbers that are not zero stand where they are true."""
-    find = OPS["flatnonzero"]
-    return rewrite(find(cast(x, dtype="bool"), size=n, fill=f)).to(find(x, size=n, fill=f))
+    find, truths = OPS["flatnonzero"], cast(x, dtype="bool")
+    return rewrite(find(truths, size=n, fill=f)).to(find(x, size=n, fill=f)).when(used_once(truths))
 
 
 # --- special values ------------------------------------------------------------------------------------
@@ -172,11 +171,12 @@ def ask_magnitude_whether_finite(x):
     return rewrite(isfinite(absolute(x))).to(isfinite(x)).when(real(x))
 
 
-@case("special values", x=F)
+@case("special values", x=np.array([[1.0, np.nan], [2.0, 3.0]]), a=1, k=True)
 @rule
-def ask_whether_finite(x):
-    """What is neither NaN nor infinite is finite."""
-    return rewrite(logical_not(logical_or(isnan(x), isinf(x)))).to(isfinite(x))
+def find_nan_before_running(x, a: Param, k: Param):
+    """NaN is the largest so far from where it stands, so that there is one where there was one."""
+    asked = isnan(OPS["cumulative_max"](x, axis=a))
+    return rewrite(any_(asked, axis=a, keepdims=k)).to(any_(isnan(x), axis=a, keepdims=k)).when(used_once(asked))
 
 
 @case("special values", x=F)
@@ -226,9 +226,10 @@ def add_larger_and_smaller(x, y):
 
 @case("special values", x=F, y=G)
 @rule
-def compare_both_ways(x, y):
-    """Numbers neither of which is larger than the other are equal; NaN is not, either way."""
-    return rewrite(logical_and(less_equal(x, y), less_equal(y, x))).to(equal(x, y))
+def compare_larger_with_one(x, y):
+    """The larger of two numbers is not below either; what is compared with NaN is not below, either."""
+    asked = less(maximum(x, y), y)
+    return rewrite(asked).to(filled(asked, False))
 
 
 @case("special values", x=F, a=0.5, b=None)
@@ -242,11 +243,11 @@ def drop_rectifier_of_clip(x, a: Param, b: Param):
     return rewrite(relu(clipped)).to(clipped).when(above).up_to(SIGNED_ZERO)
 
 
-@case("special values", x=F, y=G, c=C)
+@case("special values", c=C, x=F, y=G)
 @rule
-def choose_instead_of_masking(x, y, c):
-    """One number where a condition is true, and another where it is not, is a choice, whatever is masked."""
-    return rewrite(masked(x, c) + masked(y, logical_not(c))).to(where(c, x, y)).up_to(SIGNED_ZERO)
+def choose_without_mask(c, x, y):
+    """What a condition masks is not chosen by the same condition."""
+    return rewrite(where(c, masked(x, c), y)).to(where(c, x, y))
 
 
 @case("special values", y=F, g=G)
@@ -261,7 +262,7 @@ def drop_rectifier_before_its_gradient(y, g):
 @rule
 def drop_excluded_alternative(c, d, x, y, z):
     """Where neither of two conditions is true, a choice by the first of them is made already."""
-    either, inner = logical_or(c, d), where(c, z, y)
+    either, inner = OPS["logical_or"](c, d), where(c, z, y)
     return rewrite(where(either, x, inner)).to(where(either, x, y)).when(same_aval(y, inner))
 
 
@@ -280,8 +281,11 @@ def read_imaginary_part(x, y):
 @rule
 def sigmoid_by_hyperbolic_tangent(x):
     """A hyperbolic tangent of the half, between zero and one, is the sigmoid, which keeps small numbers."""
-    scaled = tanh(x * 0.5) * 0.5 + 0.5
-    return rewrite(scaled).to(OPS["sigmoid"](x)).when(floating(x), same_aval(x, scaled)).up_to(ROUNDING)
+    curve = tanh(x * 0.5)
+    halved = curve * 0.5
+    scaled = halved + 0.5
+    made = rewrite(scaled).to(OPS["sigmoid"](x)).when(floating(x), same_aval(x, scaled))
+    return made.when(used_once(curve), used_once(halved)).up_to(ROUNDING)
 
 
 @case("rounding", x=np.array([-3.0, 0.3, -0.0, np.inf, np.nan], "float32"))
