@@ -32,6 +32,10 @@ class ShapeError(NncError, ValueError):
     """Shapes that do not go together."""
 
 
+class IndexingError(ShapeError, IndexError):
+    """An index that does not fit the shape of what is indexed: too large, too many, or a mask of another shape."""
+
+
 class ExtentError(ShapeError):
     """A shape that depends on elements, which are not known when it is asked for."""
 

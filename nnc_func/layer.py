@@ -192,13 +192,22 @@ def swap(top: L, **layers: Any) -> L:
     Raises
     ------
     LayerError
-        No layer plays one of the roles.
+        No layer plays one of the roles, or what is given for one plays another, so that layers would be gone.
     """
     roles = [each.role for each in chain(top)]
     unknown = [name for name in layers if name not in roles]
     if unknown:
         raise LayerError(f"there is no layer {', '.join(unknown)} to swap; this stack has: {', '.join(roles)}")
-    return _swapped(top, dict(layers))  # type: ignore[no-any-return]
+    found = _swapped(top, dict(layers))
+    left = {each.role for each in chain(found)}
+    gone = [role for role in roles if role not in left]
+    if gone:
+        name = next(name for name in layers if name in gone)
+        raise LayerError(
+            f"swap({name}=...) wants {_with_article(name)}, given {layers[name]!r}: the stack would be left without "
+            f"{', '.join(gone)}; a shorter stack is composed from its layers, NN(Autodiff(NumPy()))"
+        )
+    return found  # type: ignore[no-any-return]
 
 
 def inserted(top: L, at: object, make: Callable[[Any], Any]) -> L:

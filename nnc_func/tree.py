@@ -101,6 +101,26 @@ class Structure:
             waiting += reversed(rows)
         return found
 
+    @property
+    def paths(self) -> list[tuple[str, ...]]:
+        """Where each leaf stands: keys, numbers and names of fields, from the outside in.
+
+        Examples
+        --------
+        >>> flatten({"loss": 0, "scores": (1, 2)})[1].paths
+        [('loss',), ('scores', '0'), ('scores', '1')]
+        """
+        found: list[tuple[str, ...]] = []
+        waiting: list[tuple[Structure, tuple[str, ...]]] = [(self, ())]
+        while waiting:
+            each, path = waiting.pop()
+            if each.kind == LEAF:
+                found.append(path)
+                continue
+            keys = each.keys or tuple(range(len(each.children)))
+            waiting += [(child, (*path, str(key))) for key, child in zip(keys, each.children, strict=True)][::-1]
+        return found
+
     def build(self, leaves: Sequence[Any]) -> Any:
         """The tree with these leaves.
 

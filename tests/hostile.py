@@ -194,13 +194,13 @@ def damaged(original: bytes, random: Random) -> tuple[str, bytes]:
             done.append(_shuffled(members, random))
             continue
         name, content = members[at]
-        how = next((change for suffix, change in CHANGES.items() if name.endswith(suffix)), _changed_bytes)
-        what, content = how(content, random) if random.random() < 0.9 else _changed_bytes(content, random)
+        how = next((change for suffix, change in CHANGES.items() if name.endswith(suffix)), changed_bytes)
+        what, content = how(content, random) if random.random() < 0.9 else changed_bytes(content, random)
         members[at] = (name, content)
         done.append(f"{name}: {what}")
     made = zipped(members, packing)
     if random.random() < 0.15:
-        what, made = _changed_bytes(made, random)
+        what, made = changed_bytes(made, random)
         done.append(f"file: {what}")
     elif random.random() < 0.1:
         what, made = _changed_directory(made, random)
@@ -275,7 +275,7 @@ def _changed_directory(content: bytes, random: Random) -> tuple[str, bytes]:
     return f"byte {at} {form} {value}", bytes(changed)
 
 
-def _changed_bytes(content: bytes, random: Random) -> tuple[str, bytes]:
+def changed_bytes(content: bytes, random: Random) -> tuple[str, bytes]:
     """Bytes flipped, cut off, repeated, put in or taken out."""
     at = random.randrange(len(content) + 1)
     match random.randrange(5):
@@ -296,12 +296,12 @@ def _changed_bytes(content: bytes, random: Random) -> tuple[str, bytes]:
             return f"twice from {at}", content + content[at:]
 
 
-def _changed_json(content: bytes, random: Random) -> tuple[str, bytes]:
+def changed_json(content: bytes, random: Random) -> tuple[str, bytes]:
     """One place of the data has another value, is missing, is there twice, or is no JSON."""
     try:
         value = json.loads(content)
     except (ValueError, RecursionError):
-        return _changed_bytes(content, random)
+        return changed_bytes(content, random)
     marker = "marker of the place"
     where = random.choice([*places(value)])
     if random.random() < 0.15 and where:
@@ -371,7 +371,7 @@ def replaced(value: Any, where: tuple[Any, ...], new: Any) -> Any:
 def _changed_array(content: bytes, random: Random) -> tuple[str, bytes]:
     """A header that says something else of the same elements, or other elements."""
     if content[:6] != b"\x93NUMPY" or random.random() < 0.15:
-        return _changed_bytes(content, random)
+        return changed_bytes(content, random)
     length = int.from_bytes(content[8:10], "little")
     header, elements = content[10 : 10 + length].decode("latin1"), content[10 + length :]
     match random.randrange(6):
@@ -416,7 +416,7 @@ def changed_text(content: bytes, random: Random) -> tuple[str, bytes]:
         return f"line {at} and {other}", "\n".join(lines).encode()
     found = [m.span() for m in WORDS.finditer(lines[at])]
     if not found:
-        return _changed_bytes(content, random)
+        return changed_bytes(content, random)
     start, stop = random.choice(found)
     word, others = lines[at][start:stop], [m.group() for m in WORDS.finditer(text)]
     new = random.choice((random.choice(TOKENS), random.choice(others), str(random.choice(NUMBERS)), "", word * 2))
@@ -424,4 +424,4 @@ def changed_text(content: bytes, random: Random) -> tuple[str, bytes]:
     return f"line {at}: {word!r} is {new[:40]!r}", "\n".join(lines).encode()
 
 
-CHANGES = {".json": _changed_json, ".npy": _changed_array, ".txt": changed_text}
+CHANGES = {".json": changed_json, ".npy": _changed_array, ".txt": changed_text}

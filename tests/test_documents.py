@@ -7,6 +7,7 @@ import importlib
 import pkgutil
 import re
 import runpy
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -26,16 +27,69 @@ def test_examples_in_docstrings_give_what_they_show(name: str) -> None:
     assert found.failed == 0, f"{found.failed} of {found.attempted} examples in {name} failed: see above"
 
 
+BLOCK = re.compile(r"```(python|sh)\n(?!# \S+\.py)(.*?)```", re.S)  # not those of files
+SLOW = ("--allocator all", "bench allocators zoo")  # minutes each
+
+
 @pytest.mark.parametrize(
     "name", ["README.md", "docs/orders.md", pytest.param("docs/testing.md", marks=pytest.mark.slow)]
 )
 def test_the_pages_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)  # one writes a file
+    """Block by block, in one empty folder: what a command reads an earlier block has written."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
     scope = {"__name__": "page"}
-    blocks = re.findall(r"```python\n(?!# \S+\.py)(.*?)```", (ROOT / name).read_text(), re.S)  # not those of files
+    blocks = BLOCK.findall((ROOT / name).read_text())
     assert blocks
+    for language, block in blocks:
+        if language == "python":
+            exec(compile(block, name, "exec"), scope)
+        else:
+            for line in commands(block):
+                if not any(part in line for part in SLOW):
+                    runs(line)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", SLOW)
+def test_what_takes_minutes_runs_too(part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    blocks = BLOCK.findall((ROOT / "README.md").read_text())
+    (line,) = (c for language, block in blocks if language == "sh" for c in commands(block) if part in c)
+    runs(line)
+
+
+def commands(block: str) -> list[str]:
+    """Those of this library; the two that install something are continuous integration's."""
+    return [line for line in block.splitlines() if line.startswith("python -m nnc_func")]
+
+
+def runs(line: str) -> None:
+    done = subprocess.run([sys.executable, *shlex.split(line)[1:]], capture_output=True, text=True)
+    assert done.returncode == 0, (line, done.stderr)
+
+
+def test_continuous_integration_runs_the_commands_of_the_readme() -> None:
+    """In the environment of its reader: nothing is said of threads, nor to pytest."""
+    script = (ROOT / ".ci" / "run").read_text()
+    blocks = [block for language, block in BLOCK.findall((ROOT / "README.md").read_text()) if "pip install" in block]
+    assert len(blocks) == 2
     for block in blocks:
-        exec(compile(block, name, "exec"), scope)
+        installed, run = block.strip().split(" && ")
+        assert installed.removeprefix("pip install") in script
+        assert f"step {run}\n" in script
+    assert "_THREADS" not in script
+    assert "PYTEST_ADDOPTS" not in script
+
+
+def test_the_program_whose_history_the_readme_prints_has_one(capsys: pytest.CaptureFixture[str]) -> None:
+    blocks = [block for language, block in BLOCK.findall((ROOT / "README.md").read_text()) if language == "python"]
+    printed = next(n for n, block in enumerate(blocks) if ".history)" in block)
+    scope: dict[str, object] = {"__name__": "page"}
+    for block in blocks[: printed + 1]:
+        exec(compile(block, "README.md", "exec"), scope)
+    assert "sine_over_cosine: sin(angle)/cos(angle) -> tan(angle)" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import attrs
 import numpy as np
 import pytest
 
+import nnc_func as nnc
 from nnc_func.autodiff import Autodiff
 from nnc_func.device import NumPy
 from nnc_func.engine import Eager, Lazy
@@ -306,3 +307,19 @@ def test_what_the_layer_below_lacks_is_lacking() -> None:
     with pytest.raises(AttributeError):
         _between("device", NumPy()).nothing_of_the_kind  # noqa: B018 - looking it up is what raises
     assert issubclass(type(_between("device", NumPy())), Layer)
+
+
+@pytest.mark.parametrize("make", [nnc.eager, nnc.lazy])
+def test_a_layer_is_exchanged_for_one_of_its_role(make: Any) -> None:
+    """Seven layers would be gone, without a word."""
+    stack = make()
+    with pytest.raises(
+        LayerError, match=r"wants an Engine, given NumPy\(\): the stack would be left without engine, graph, optimiser"
+    ):
+        stack.swap(engine=nnc.NumPy())
+    with pytest.raises(LayerError, match=r"wants an Engine, given <function"):
+        stack.swap(engine=lambda graph: nnc.NumPy())
+    with pytest.raises(LayerError, match=r"wants an Engine, given Stack"):
+        stack.swap(engine=nnc.lazy())
+    assert stack.swap(device=nnc.lazy()).device == nnc.lazy()
+    assert stack.swap(engine=stack.engine) == stack

@@ -316,6 +316,8 @@ class Archive:
             first = max(0, -at)  # the header comes before the elements
             elements[at + first : at + len(part)] = np.frombuffer(part, np.uint8, offset=first)
             at += len(part)
+        if found.dtype.kind == "b" and elements.max(initial=0) > 1:  # which NumPy counts and looks up wrongly
+            raise FileFormatError(f"{self.path} is damaged: {name} has bytes that are neither False nor True")
         return found
 
     def _array(self, name: str) -> tuple[ArrayHeader, Iterator[bytes]]:

@@ -320,8 +320,8 @@ def triu(xp: ArrayNamespace, x: Any, /, *, k: int = 0) -> Any:
     return xp.ops.triu(x, k=k)
 
 
-def meshgrid(xp: ArrayNamespace, *arrays: Any, indexing: str = "xy") -> tuple[Any, ...]:
-    """Coordinate matrices of coordinate vectors, in Cartesian or in matrix order.
+def meshgrid(xp: ArrayNamespace, *arrays: Any, indexing: str = "xy") -> list[Any] | tuple[Any, ...]:
+    """Coordinate matrices of coordinate vectors, in Cartesian or in matrix order: a list, a tuple from 2025.12 on.
 
     Examples
     --------
@@ -329,4 +329,4 @@ def meshgrid(xp: ArrayNamespace, *arrays: Any, indexing: str = "xy") -> tuple[An
     >>> [a.shape for a in nnc.eager().array_api.meshgrid([1, 2], [3, 4, 5])]
     [(3, 2), (3, 2)]
     """
-    return tuple(xp.ops.meshgrid(*arrays, indexing=indexing))
+    return xp.several(xp.ops.meshgrid(*arrays, indexing=indexing))

@@ -74,7 +74,7 @@ def astype(xp: ArrayNamespace, x: Any, dtype: Any, /, *, copy: bool = True, devi
     Raises
     ------
     DTypeError
-        Of complex numbers to real ones: say which part, `real`, `imag` or `abs`.
+        Of complex numbers to real ones: say which part, `real`, `imag` or `abs`. To booleans they are cast.
 
     Examples
     --------
@@ -84,7 +84,7 @@ def astype(xp: ArrayNamespace, x: Any, dtype: Any, /, *, copy: bool = True, devi
     array([1, 0], dtype=int32)
     """
     given, wanted = xp.asarray(x), as_dtype(dtype)
-    if given.dtype.kind == "c" and wanted.kind != "c":
+    if given.dtype.kind == "c" and wanted.kind not in "cb":
         raise DTypeError(f"astype of {given.dtype} to {wanted}: take real(x), imag(x) or abs(x), as is meant")
     found = given if given.dtype == wanted else xp.ops.cast(given, dtype=wanted)
     return xp.asarray(xp.to_device(found, device), copy=copy)

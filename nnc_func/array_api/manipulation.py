@@ -47,8 +47,8 @@ def broadcast_to(xp: ArrayNamespace, x: Any, /, shape: Any) -> Any:
     return xp.ops.broadcast_to(x, shape=shape)
 
 
-def broadcast_arrays(xp: ArrayNamespace, *arrays: Any) -> tuple[Any, ...]:
-    """All of them in the shape that they broadcast to.
+def broadcast_arrays(xp: ArrayNamespace, *arrays: Any) -> list[Any] | tuple[Any, ...]:
+    """All of them in the shape that they broadcast to: a list, a tuple from version 2025.12 of the standard on.
 
     Examples
     --------
@@ -56,7 +56,7 @@ def broadcast_arrays(xp: ArrayNamespace, *arrays: Any) -> tuple[Any, ...]:
     >>> [a.shape for a in nnc.eager().array_api.broadcast_arrays([[1], [2]], [3, 4, 5])]
     [(2, 3), (2, 3)]
     """
-    return tuple(xp.ops.broadcast_arrays(*arrays))
+    return xp.several(xp.ops.broadcast_arrays(*arrays))
 
 
 def concat(xp: ArrayNamespace, arrays: Any, /, *, axis: int | None = 0) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from types import MethodType
 from typing import Any
 
@@ -25,7 +26,8 @@ from nnc_func.array_api.inspection import Info
 from nnc_func.errors import DeviceError, OperatorError
 
 VERSION = "2024.12"
-VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
+LATEST = "2025.12"
+VERSIONS = ("2021.12", "2022.12", "2023.12", VERSION, LATEST)
 unary, binary = elementwise.unary, elementwise.binary
 
 
@@ -49,6 +51,10 @@ MATRICES = (
     "trace", "vecdot", "vector_norm",
 )  # fmt: skip
 LINALG = {name: getattr(linear_algebra, name) for name in MATRICES}
+
+
+def _of_version(owner: Any, version: str) -> ArrayNamespace:
+    return owner.array_api.of_version(version)  # type: ignore[no-any-return]
 
 
 class Extension:
@@ -103,21 +109,24 @@ class ArrayNamespace:
     (True, False)
     """
 
-    __array_api_version__ = VERSION
     __name__ = "nnc_func.array_api"
 
-    def __init__(self, owner: Any) -> None:
+    def __init__(self, owner: Any, version: str = VERSION) -> None:
         self.owner = owner
+        self.__array_api_version__ = version
+        self._versions: dict[str, ArrayNamespace] = {version: self}
         self.ops: Any = owner.ops
         self.places = _names(owner.device)
         self.fft = Extension(self, "fft", TRANSFORMS)
         self.linalg = Extension(self, "linalg", LINALG)
 
     def __eq__(self, other: object) -> Any:
-        return isinstance(other, ArrayNamespace) and self.owner == other.owner
+        if not isinstance(other, ArrayNamespace):
+            return False
+        return self.__array_api_version__ == other.__array_api_version__ and self.owner == other.owner
 
     def __hash__(self) -> Any:
-        return hash((ArrayNamespace, self.owner))
+        return hash((ArrayNamespace, self.owner, self.__array_api_version__))
 
     def __getattr__(self, name: str) -> Any:
         """What NumPy has beyond the standard, ``xp.pad``, ``xp.einsum``: libraries take it to be there."""
@@ -130,14 +139,16 @@ class ArrayNamespace:
         return f"<array API on {self.owner!r}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return getattr, (self.owner, "array_api")
+        return _of_version, (self.owner, self.__array_api_version__)
 
     def __array_namespace_info__(self) -> Info:
         """What it can do."""
         return Info(self)
 
     def of_version(self, version: str | None) -> ArrayNamespace:
-        """The namespace that follows that version of the standard: itself.
+        """The namespace that follows that version of the standard: itself, unless it is the latest.
+
+        There are two: from version 2025.12 on `broadcast_arrays` and `meshgrid` give tuples, up to 2024.12 lists.
 
         Raises
         ------
@@ -146,7 +157,16 @@ class ArrayNamespace:
         """
         if version is not None and version not in VERSIONS:
             raise OperatorError(f"versions of the standard are {', '.join(VERSIONS)}, given {version!r}")
-        return self
+        wanted = LATEST if version == LATEST else VERSION
+        if version is None or wanted == self.__array_api_version__:
+            return self
+        if wanted not in self._versions:
+            self._versions[wanted] = ArrayNamespace(self.owner, wanted)
+        return self._versions[wanted]
+
+    def several(self, found: Iterable[Any]) -> list[Any] | tuple[Any, ...]:
+        """Several tensors as the version of the standard has them."""
+        return tuple(found) if self.__array_api_version__ == LATEST else [*found]
 
     numpy_function, numpy_ufunc = calls.numpy_function, calls.numpy_ufunc
 

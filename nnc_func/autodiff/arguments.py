@@ -94,9 +94,14 @@ def _matched(stack: Any, tree: Any, wanted: Structure) -> Any:
 
 
 def _numbers(tree: Any) -> bool:
-    return len(tree) > 0 and all(
-        isinstance(v, (int, float, complex)) or (isinstance(v, (list, tuple)) and _numbers(v)) for v in tree
-    )
+    waiting = [tree]
+    while waiting:
+        each = waiting.pop()
+        inside = [v for v in each if isinstance(v, (list, tuple))]
+        if not len(each) or not all(isinstance(v, (int, float, complex, list, tuple)) for v in each):
+            return False
+        waiting += inside
+    return True
 
 
 def differentiable(leaves: Sequence[Tensor]) -> None:

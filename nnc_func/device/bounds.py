@@ -6,7 +6,6 @@ Python's integers do not wrap: NumPy computes bounds modulo 2⁶⁴, so that str
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -54,21 +53,28 @@ def check_view(nbytes: int, offset: int, shape: Sequence[int], strides: Sequence
     >>> check_view(64, 32, (2, 4), None, 4)
     >>> check_view(64, 0, (2**56 + 1, 64), (768, 1), 1)
     Traceback (most recent call last):
-    nnc_func.errors.DeviceError: an array of shape (72057594037927937, 64), strides (768, 1) ... outside of 64 bytes
+    nnc_func.errors.DeviceError: an array of shape (72057594037927937, 64), ... lies outside of 64 bytes
     """
-    if {int}.issuperset(map(type, shape)) and type(offset) is int and len(shape) <= RANK:
-        if strides is None:
-            if 0 <= offset <= nbytes - math.prod(shape) * itemsize and min(shape, default=0) >= 0:
-                return
-        elif {int}.issuperset(map(type, strides)) and len(strides) == len(shape):
-            low, high = reach(shape, strides, itemsize)
-            large = max(map(abs, (*strides, *shape)), default=0) >= LIMIT
-            if 0 <= offset + low and offset + high <= nbytes and min(shape, default=0) >= 0 and not large:
-                return
+    if type(offset) is int and len(shape) <= RANK and _is_inside(nbytes, offset, shape, strides, itemsize):
+        return
     raise DeviceError(
-        f"an array of shape {tuple(shape)}, strides {strides}, items of {itemsize} bytes, {offset} bytes from the "
-        f"start does not lie in memory: it is outside of {nbytes} bytes, or its numbers are none"
+        f"an array of shape {tuple(shape)}, strides {strides} and items of {itemsize} bytes, at byte {offset}, lies "
+        f"outside of {nbytes} bytes"
     )
+
+
+def _is_inside(nbytes: int, offset: int, shape: Sequence[int], strides: Sequence[int] | None, itemsize: int) -> bool:
+    size = itemsize
+    for n in shape:
+        if type(n) is not int or not 0 <= n < LIMIT:
+            return False
+        size *= n
+    if strides is None:
+        return 0 <= offset <= nbytes - size
+    if len(strides) != len(shape) or not all(type(s) is int and -LIMIT < s < LIMIT for s in strides):
+        return False
+    low, high = reach(shape, strides, itemsize)
+    return offset + low >= 0 and offset + high <= nbytes
 
 
 def strided(xp: Any, base: Any, shape: Sequence[int], strides: Sequence[int]) -> Any:

@@ -43,6 +43,7 @@ def in_float32(op: Op) -> Kernel:
     return Kernel(NAME, compute=compute)
 
 
+@lru_cache(4096)
 def kernel_named(op: Op, name: str) -> Kernel | None:
     """The operator's kernel of that name, if it has one."""
     found = next((k for k in op.kernels if k.name == name), None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -55,6 +55,28 @@ class Placed:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         return np.array(self.device.to_numpy(self), dtype)
+
+    def __getitem__(self, key: Any) -> Placed:
+        part = self._array[key._array if type(key) is Placed else key]
+        shown = part if hasattr(part, "shape") and hasattr(part, "dtype") else np.asarray(part)
+        return Placed(self.device, self.place, self.device.at(self.place).asarray(shown), self)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of an array of rank 0")
+        return int(self.shape[0])
+
+    def __iter__(self) -> Iterator[Placed]:
+        return iter([self[i] for i in range(len(self))])
+
+    def __float__(self) -> float:
+        return float(np.asarray(self))
+
+    def __int__(self) -> int:
+        return int(np.asarray(self))
+
+    def __bool__(self) -> bool:
+        return bool(np.asarray(self))
 
     def __setitem__(self, key: Any, value: Any) -> None:
         self._array[key] = value._array if type(value) is Placed else value

@@ -16,6 +16,7 @@ from nnc_func.errors import ShapeError
 
 _fresh = itertools.count()
 _assumed: ContextVar[list[tuple[Extent, Extent]] | None] = ContextVar("assumed", default=None)
+MOST_TERMS, MOST_FACTORS = 1024, 64  # of an extent: one that is squared again and again doubles them each time
 Monomial = tuple[Any, ...]  # atoms, sorted by their text; an atom is a name or a Quotient
 
 
@@ -117,7 +118,13 @@ class Dim:
 
     def __mul__(self, other: Extent) -> Extent:
         terms: dict[Monomial, int] = {}
-        for (m, c), (n, d) in itertools.product(self.terms.items(), _terms(other).items()):
+        others = _terms(other)
+        if len(self.terms) * len(others) > MOST_TERMS or _degree(self.terms) + _degree(others) > MOST_FACTORS:
+            raise ShapeError(
+                f"a product of extents would have more than {MOST_TERMS} terms or {MOST_FACTORS} factors: "
+                f"({self!s:.60}) * ({other!s:.60})"
+            )
+        for (m, c), (n, d) in itertools.product(self.terms.items(), others.items()):
             both = tuple(sorted((*m, *n), key=str))
             terms[both] = terms.get(both, 0) + c * d
         return _simple(terms)
@@ -190,6 +197,10 @@ class Extents(tuple[Any, ...]):
 
 
 Extent = Union[int, Dim]
+
+
+def _degree(terms: Mapping[Monomial, int]) -> int:
+    return max(map(len, terms), default=0)
 
 
 def _terms(value: Extent) -> Mapping[Monomial, int]:

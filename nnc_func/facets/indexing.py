@@ -11,7 +11,7 @@ from typing import Any
 
 from attrs import frozen
 
-from nnc_func.errors import OperatorError, ShapeError
+from nnc_func.errors import IndexingError, OperatorError, ShapeError
 from nnc_func.facets.dims import Extent, known
 from nnc_func.facets.shapes import ShapeT
 
@@ -58,8 +58,10 @@ def read(key: tuple[Any, ...], shape: ShapeT) -> Reading:
 
     Raises
     ------
+    IndexingError
+        Too many indices, an index out of range.
     ShapeError
-        Too many indices, an index out of range, a step of 0.
+        A step of 0.
     OperatorError
         Two ``...``, or an entry that is no index.
     """
@@ -98,14 +100,14 @@ def filled(key: tuple[Any, ...], shape: ShapeT) -> list[Any]:
 
     Raises
     ------
-    ShapeError
+    IndexingError
         Too many indices.
     OperatorError
         Two ``...``.
     """
     used = sum(entry is not None and entry is not Ellipsis for entry in key)
     if used > len(shape):
-        raise ShapeError(f"{used} indices for a tensor of rank {len(shape)}, shape {shape}")
+        raise IndexingError(f"{used} indices for a tensor of rank {len(shape)}, shape {shape}")
     dots = [i for i, entry in enumerate(key) if entry is Ellipsis]
     if len(dots) > 1:
         raise OperatorError("an index has one ... at most")
@@ -124,7 +126,7 @@ def _one(entry: Any, n: Extent, axis: int, shape: ShapeT) -> Extent:
                 f"an index is made of whole numbers, slices, None, ... and integer or boolean tensors, given {entry!r}"
             ) from None
     if known(n) and known(entry) and not -n <= entry < n:
-        raise ShapeError(f"index {entry} is outside of axis {axis} of shape {shape}; wanted {-n} to {n - 1}")
+        raise IndexingError(f"index {entry} is outside of axis {axis} of shape {shape}; wanted {-n} to {n - 1}")
     return n + entry if known(entry) and entry < 0 else entry
 
 

@@ -15,6 +15,7 @@ from nnc_func.archives.archive import ABOUT, MAX_BYTES, Archive, written
 from nnc_func.archives.npy import array_bytes
 from nnc_func.archives.plain import json_bytes, json_cost, json_value, short
 from nnc_func.errors import FileFormatError, GraphError
+from nnc_func.graph.nesting import check_depth
 from nnc_func.graph.origin import Origin, lines
 from nnc_func.graph.parsing import parsed, text_cost
 from nnc_func.graph.text import large_constants, numbered, printed
@@ -66,6 +67,7 @@ def text_members(graph: Any) -> list[tuple[str, bytes]]:
     GraphError
         A parameter has no written form, or the device has no elements to write.
     """
+    check_depth(graph.structure)
     text = printed(graph)
     if " = constant unknown" in text or " = held unknown" in text:
         raise GraphError(f"{graph.layer.device!r} has no elements of constants to write; save the graph where they are")

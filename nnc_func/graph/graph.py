@@ -82,6 +82,7 @@ class Graph(Layer, Generic[A]):
         pairs = tuple((lift(v).node, lift(u)) for v, u in updates)
         tokens = tuple(lift(t) for t in effects)
         graph = ComputationGraph(tuple(i.node for i in inputs), outputs, pairs, name, structure, self, tokens)
+        graph = _with_one_node_each(graph)
         _check(graph)
         return graph
 
@@ -356,6 +357,17 @@ def _applied(node: Node) -> bool:
     return node.op not in LEAVES
 
 
+def _with_one_node_each(graph: ComputationGraph) -> ComputationGraph:
+    """The graph where each variable has one node: its values at different times stand for it alike."""
+    nodes = {*graph.variables, *(v for v, _ in graph.updates if v.op is VARIABLE)}
+    if len({id(n.data) for n in nodes}) == len(nodes):
+        return graph
+    operator = graph.layer.operator
+    places = {n: operator.symbol.variable(n.data) for n in nodes}  # type: ignore[attr-defined]
+    found = graph.with_roots(operator.substitute(graph.roots, places))
+    return evolve(found, updates=tuple([(places.get(v, v), u) for v, u in found.updates]))
+
+
 def _check(graph: ComputationGraph) -> None:
     for node in graph.inputs:
         if node.op is not INPUT:
@@ -378,6 +390,11 @@ def _check(graph: ComputationGraph) -> None:
     for value in graph.effects:
         if value.index or not (value.node.op.effect or value.node.op is token):
             raise GraphError(f"{value!r} is no token; tokens are what effects return: t = ops.print(x, after=t)")
+        if value.node.op is token:
+            raise GraphError(
+                f"effects=[...] was given a token that comes before all effects{_at(value.node)}, so that none would "
+                "happen; each effect returns the token after it, and the last one is wanted: t = ops.print(x, after=t)"
+            )
     targets = [v for v, _ in graph.updates]
     if len(set(targets)) != len(targets):
         raise GraphError("a variable is updated twice in one graph")

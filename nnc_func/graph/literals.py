@@ -6,7 +6,6 @@ Whole graphs are written by `text` and read by `parsing`.
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -18,7 +17,7 @@ from nnc_func.facets.dims import Dim, Extent, Quotient, known
 from nnc_func.facets.dtypes import as_dtype, kind_of
 
 DEEPEST = 64  # brackets inside brackets: more than any graph needs, and less than Python's stack holds
-LONGEST = 512  # terms of an extent, and operators of an expression: what they multiply to grows without bound
+LONGEST = 512  # operators of an expression
 LARGEST_EXTENT = 1 << 62
 LARGEST = 1 << 64  # no number is as large
 WORDS: Mapping[str, Any] = {"True": True, "False": False, "None": None, "nan": float("nan"), "inf": float("inf")}
@@ -352,14 +351,13 @@ class Line:
         return found
 
     def _both(self, left: Any, right: Any) -> tuple[Any, Any]:
-        """Two extents that are computed with: what comes of them is no larger than they, but for a factor."""
+        """Two extents that are computed with."""
         self._operators += 1
         for value in (left, right):
             if isinstance(value, bool) or not isinstance(value, (int, Dim)):
                 raise self.error(f"{value!r} is no extent, so it cannot be computed with")
-        terms = math.prod(len(value.terms) if isinstance(value, Dim) else 1 for value in (left, right))
-        if self._operators > LONGEST or terms > LONGEST:
-            raise self.error(f"an extent of more than {LONGEST} terms or operators")
+        if self._operators > LONGEST:
+            raise self.error(f"an extent of more than {LONGEST} operators")
         return left, right
 
     def _atom(self) -> Any:

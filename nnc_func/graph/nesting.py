@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 
 from nnc_func.errors import GraphError
-from nnc_func.graph.literals import NAME, Line, Names
+from nnc_func.graph.literals import DEEPEST, NAME, Line, Names
 from nnc_func.tree import ONE_LEAF, Structure, exact, sorted_keys
 
 Classes = Mapping[str, type]
@@ -27,6 +27,21 @@ def nested_text(structure: Structure | None, leaves: Sequence[str], names: Names
     written = structure.folded(leaves, lambda each, parts: _nested(each, parts, names))
     plain = structure.kind is tuple and len(structure.children) > 1
     return written[1:-1] if plain else written
+
+
+def check_depth(structure: Structure | None) -> None:
+    """Raise where outputs are nested more deeply than a text of them is read back.
+
+    Raises
+    ------
+    GraphError
+        They are.
+    """
+    if structure is None:
+        return
+    found: int = structure.folded([0] * structure.size, lambda _, depths: 1 + max(depths, default=0))
+    if found > DEEPEST:
+        raise GraphError(f"outputs nested {found} deep are not written to a file: {DEEPEST} is the most")
 
 
 def _nested(structure: Structure, parts: list[str], names: Names) -> str:

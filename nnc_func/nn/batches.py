@@ -8,6 +8,12 @@ import numpy as np
 from attrs import field, frozen
 
 from nnc_func.errors import ShapeError
+from nnc_func.tree import flatten, mapped
+
+
+def _arrays(given: Any) -> Any:
+    several = isinstance(given, dict) or (isinstance(given, tuple) and all(isinstance(a, np.ndarray) for a in given))
+    return mapped(np.asarray, given) if several and given else np.asarray(given)
 
 
 @frozen(eq=False)
@@ -17,7 +23,7 @@ class Batches:
     Attributes
     ----------
     x, y
-        Arrays whose first axis counts examples.
+        Arrays whose first axis counts examples; or a dict, or a tuple, of arrays where a model has several inputs.
     size
         Examples in a batch.
     seed
@@ -37,23 +43,29 @@ class Batches:
     (3, array([2, 3]))
     """
 
-    x: Any = field(converter=np.asarray, repr=False)
-    y: Any = field(converter=np.asarray, repr=False)
+    x: Any = field(converter=_arrays, repr=False)
+    y: Any = field(converter=_arrays, repr=False)
     size: int
     seed: int = 0
     shuffle: bool = True
     _order: dict[int, Any] = field(init=False, factory=dict, repr=False)
 
     def __attrs_post_init__(self) -> None:
-        if len(self.x) != len(self.y):
-            raise ShapeError(f"batches want as many targets as examples, given {len(self.y)} for {len(self.x)}")
-        if not 0 < self.size <= len(self.x):
-            raise ShapeError(f"a batch has 1 to {len(self.x)} examples, all there are; given {self.size}")
+        counts = [len(each) for each in flatten((self.x, self.y))[0]]
+        if len({*counts}) != 1:
+            told = f"{counts[-1]} for {counts[0]}" if len(counts) == 2 else f"arrays of {counts}"
+            raise ShapeError(f"batches want as many targets as examples, given {told}")
+        if not 0 < self.size <= counts[0]:
+            raise ShapeError(f"a batch has 1 to {counts[0]} examples, all there are; given {self.size}")
 
     @property
     def per_epoch(self) -> int:
         """Number of batches in an epoch."""
-        return len(self.x) // self.size
+        return self._count // self.size
+
+    @property
+    def _count(self) -> int:
+        return len(flatten(self.x)[0][0])
 
     def at(self, step: int) -> tuple[Any, Any]:
         """The batch of that step, counted from 0 over all epochs."""
@@ -62,10 +74,11 @@ class Batches:
             self._order.clear()
             self._order[epoch] = self._permutation(epoch)
         chosen = self._order[epoch][i * self.size : (i + 1) * self.size]
-        return self.x[chosen], self.y[chosen]
+        x, y = mapped(lambda each: each[chosen], (self.x, self.y))
+        return x, y
 
     def _permutation(self, epoch: int) -> Any:
-        count = len(self.x)
+        count = self._count
         if not self.shuffle:
             return np.arange(count)
         # words of the generator, sorted: NumPy keeps these bits for good, those of its permutation it does not

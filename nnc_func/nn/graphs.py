@@ -6,6 +6,8 @@ from typing import Any
 
 from nnc_func.engine.effects import recording
 from nnc_func.graph.tensor import Tensor
+from nnc_func.nn.inputs import from_shapes
+from nnc_func.nn.inputs import named as input_name
 from nnc_func.nn.modules import described
 from nnc_func.tree import flatten
 
@@ -36,7 +38,7 @@ def inference_graph(stack: Any, model: Any, shape: Any, dtype: Any = "float32", 
     model
         A module with parameters.
     shape, dtype
-        Of the input. An extent None is unknown, a string names it.
+        Of the input; of several, trees as `Module.init` takes them. An extent None is unknown, a string names it.
 
     Examples
     --------
@@ -49,7 +51,7 @@ def inference_graph(stack: Any, model: Any, shape: Any, dtype: Any = "float32", 
     leaves, structure = flatten(model)
     named = zip(described(model), leaves, strict=True)
     nodes = [unread(stack, stack.variable(place, leaf)) for (place, _), leaf in named]
-    x = stack.input("x", shape, dtype)
+    x = from_shapes(shape, dtype, lambda shape, dtype, path: stack.input(input_name("x", path), shape, dtype))
     with recording(stack) as scope:
         y = structure.build(nodes)(x)
-    return closed(stack, [x], y, name=name, effects=scope.effects)
+    return closed(stack, flatten(x)[0], y, name=name, effects=scope.effects)

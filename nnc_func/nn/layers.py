@@ -7,6 +7,8 @@ from typing import Any
 
 from nnc_func.errors import OperatorError, ShapeError
 from nnc_func.facets.dims import known, product
+from nnc_func.graph.composites import COMPOSITES
+from nnc_func.graph.namespace import Ops
 from nnc_func.nn.initialise import Initialiser, glorot_uniform, zeros
 from nnc_func.nn.modules import Context, Module, module, parameter, static
 
@@ -107,9 +109,20 @@ class Activation(Module):
 
 def _modules(layers: Any) -> tuple[Module, ...]:
     for each in layers:
+        if isinstance(each, type) and issubclass(each, Module):
+            raise OperatorError(f"Sequential is made of modules, given the class {each.__name__}: make one of it first")
         if not callable(each):
             raise OperatorError(f"Sequential is made of modules and functions, given {each!r}")
-    return tuple(each if isinstance(each, Module) else Activation(each) for each in layers)
+    return tuple(each if isinstance(each, Module) else Activation(_of_any_stack(each)) for each in layers)
+
+
+def _of_any_stack(function: Any) -> Any:
+    """A function of tensors: of ``stack.ops.relu`` the operator itself, which is applied wherever a tensor lives."""
+    owner = getattr(function, "__self__", None)
+    if not isinstance(owner, Ops):
+        return function
+    name = function.__name__.rstrip("_")
+    return owner.catalogue.get(name) or COMPOSITES[name]
 
 
 @module

@@ -14,7 +14,8 @@ import numpy as np
 from nnc_func.errors import OperatorError, ShapeError
 from nnc_func.facets.dtypes import kind_of
 from nnc_func.nn.abstract import Abstract
-from nnc_func.tree import flatten
+from nnc_func.nn.inputs import from_shapes
+from nnc_func.tree import flatten, mapped
 
 NOT_DRAWN = "not drawn"  # in place of a key
 C = TypeVar("C", bound=type)
@@ -102,7 +103,10 @@ class Module:
         raise OperatorError(f"{type(self).__name__} does not say how it is applied: define forward(self, x, context)")
 
     def create(self, key: Any, aval: Any) -> dict[str, Any]:
-        """The fields that `init` makes, by name, for an input of that shape and dtype; nothing unless redefined."""
+        """The fields that `init` makes, by name, for an input of that shape and dtype; nothing unless redefined.
+
+        Of a module with several inputs it is a tree of avals, nested as these are.
+        """
         return {}
 
     def init(self: M, seed: int | None, shape: Any, dtype: Any = "float32") -> M:
@@ -114,9 +118,10 @@ class Module:
             Of the library's generator. None: weights are not drawn, they are outlines, zeros in the memory of one
             element, by which a model of any size is planned on the device `Null`.
         shape
-            Of the input, the number of examples included; it may be None.
+            Of the input, the number of examples included; it may be None. Where `forward` takes a tuple or a dict of
+            tensors, a tuple or a dict of their shapes.
         dtype
-            Of the input and the parameters.
+            Of the input and the parameters; or a tuple or a dict with one for each input.
 
         Raises
         ------
@@ -126,7 +131,7 @@ class Module:
         own = copied(self)
         context = Context(initialising=NOT_DRAWN if seed is None else key_of(seed))
         stack = Abstract()
-        own(stack.tensor(shape, dtype), context)
+        own(from_shapes(shape, dtype, lambda shape, dtype, _: stack.tensor(shape, dtype)), context)
         return context.updated(own)  # type: ignore[no-any-return]
 
     def replaced(self: M, **changes: Any) -> M:
@@ -161,7 +166,7 @@ def _fields(each: Any) -> tuple[attrs.Attribute[Any], ...]:
 
 
 def _brief(value: Any) -> str:
-    if hasattr(value, "dtype") and hasattr(value, "shape"):
+    if isinstance(getattr(value, "shape", None), tuple):  # of an operator it is its rule
         return f"{value.dtype}[{', '.join(map(str, value.shape))}]"
     return getattr(value, "__name__", None) or repr(value)
 
@@ -228,7 +233,7 @@ class Context:
 
         self._draws += 1
         key = None if self._initialising is NOT_DRAWN else fold_in(self._initialising, self._draws)
-        return self.becomes(now, **now.create(key, x.aval))
+        return self.becomes(now, **now.create(key, mapped(lambda each: each.aval, x)))
 
     def updated(self, tree: Any) -> Any:
         """The tree of modules as they are after this application."""

@@ -6,6 +6,7 @@ Examples, number of the step and learning rate are its inputs: nothing that chan
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -17,8 +18,9 @@ from nnc_func.engine.effects import recording
 from nnc_func.errors import FileFormatError, GraphError, OperatorError, ShapeError
 from nnc_func.layer import chain
 from nnc_func.nn.graphs import closed, unread
+from nnc_func.nn.inputs import inputs_of, kinds_of
 from nnc_func.nn.modules import Context, copied, described, key_of, partition
-from nnc_func.tree import flatten
+from nnc_func.tree import flatten, mapped
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -207,8 +209,11 @@ class Step:
         self.variables = [self.stack.variable(n, x) for n, x in zip(names[:-1], leaves[:-1], strict=True)]
 
     def __call__(self, x: Any, y: Any, rate: Any) -> tuple[Any, dict[str, Any]]:
-        """Do a step. The loss and the metrics, before it, as device arrays: on a lazy device not computed yet."""
-        inputs = [x, y, np.array(self.iteration, np.int64), np.array(rate, self._dtype)]
+        """Do a step. The loss and the metrics, before it, as device arrays: on a lazy device not computed yet.
+
+        Of a model with several inputs `x` is a tuple or a dict of arrays; so may the targets be.
+        """
+        inputs = [*flatten((x, y))[0], np.array(self.iteration, np.int64), np.array(rate, self._dtype)]
         program = self.program(x, y)
         if _is_stack(self.stack.device):
             inputs = [_shown(self.stack.device, i) for i in inputs]
@@ -218,36 +223,29 @@ class Step:
 
     def program(self, x: Any, y: Any) -> Any:
         """The program for batches like this one, of inputs x, y, iteration and rate; see its graph and its plan."""
-        avals = tuple((tuple(a.shape), np.dtype(a.dtype)) for a in (x, y))
-        if avals not in self._programs:
-            self._programs[avals] = self._compiled(*avals)
-        return self._programs[avals]
+        key = (*kinds_of(x), *kinds_of(y))
+        if key not in self._programs:
+            inputs, outputs, pairs, effects = self._traced(x, y)
+            self._programs[key] = self.stack.compile(inputs, outputs, pairs, "training step", effects=effects)
+        return self._programs[key]
 
     def graph(self, x: Any, y: Any) -> Any:
         """The closed graph of a step for batches like these, not optimised; avals do, and may have unknown extents."""
-        avals = [(tuple(a.shape), np.dtype(a.dtype)) for a in (x, y)]
-        inputs, outputs, pairs, effects = self._traced(*avals)
-        return closed(self.stack, inputs, outputs, pairs, "training step", effects)
-
-    def _compiled(self, x: Any, y: Any) -> Any:
         inputs, outputs, pairs, effects = self._traced(x, y)
-        return self.stack.compile(inputs, outputs, pairs, "training step", effects=effects)
+        return closed(self.stack, inputs, outputs, pairs, "training step", effects)
 
     def _traced(self, x: Any, y: Any) -> Any:
         stack = self.stack
-        inputs = [
-            stack.input("x", *x),
-            stack.input("y", *y),
-            stack.input("iteration", (), np.int64),
-            stack.input("rate", (), self._dtype),
-        ]
+        of_x, of_y = kinds_of(x), kinds_of(y)
+        xs, ys = inputs_of(stack, "x", *of_x), inputs_of(stack, "y", *of_y)
+        iteration, rate = stack.input("iteration", (), np.int64), stack.input("rate", (), self._dtype)
         leaves = [unread(stack, v) for v in self.variables]
         with recording(stack) as scope:
-            value, found, after = self._advanced([*leaves, inputs[2]], inputs[0], inputs[1], inputs[3])
+            value, found, after = self._advanced([*leaves, iteration], of_x[1].build(xs), of_y[1].build(ys), rate)
         pairs = [
             (v, new) for v, old, new in zip(self.variables, leaves, flatten(after)[0], strict=False) if new is not old
         ]
-        return inputs, (value, found), pairs, scope.effects
+        return [*xs, *ys, iteration, rate], (value, found), pairs, scope.effects
 
     def _advanced(self, leaves: Any, x: Any, y: Any, rate: Any) -> Any:
         before = self._structure.build(leaves)
@@ -312,9 +310,10 @@ class ImmediateStep(Step):
     def __call__(self, x: Any, y: Any, rate: Any) -> tuple[Any, dict[str, Any]]:
         """Do a step; the loss and the metrics before it."""
         stack = self.stack
-        inputs = [x, y, np.array(self.iteration, np.int64), np.array(rate, self._dtype)]
-        given = [_shown(stack, i) if _is_stack(stack) else stack.asarray(i) for i in inputs]
-        value, found, after = self._advanced([*self.variables, given[2]], given[0], given[1], given[3])
+        inputs = (x, y, np.array(self.iteration, np.int64), np.array(rate, self._dtype))
+        bring = partial(_shown, stack) if _is_stack(stack) else stack.asarray
+        x, y, iteration, rate = mapped(bring, inputs)
+        value, found, after = self._advanced([*self.variables, iteration], x, y, rate)
         self.variables = flatten(after)[0][:-1]
         self.iteration += 1
         return value, found

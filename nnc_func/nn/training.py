@@ -14,7 +14,7 @@ from nnc_func.layer import chain
 from nnc_func.nn.step import ImmediateStep, Metrics, Step, TrainingState
 from nnc_func.progress import Silent
 from nnc_func.progress import progress as progress_line
-from nnc_func.tree import flatten
+from nnc_func.tree import flatten, mapped
 
 
 class Trained:
@@ -218,9 +218,10 @@ class Evaluator:
 
     def __call__(self, model: Any, x: Any, y: Any) -> dict[str, float]:
         """Each metric, over all examples."""
-        sums = dict.fromkeys(self.metrics, 0.0)
-        for i in range(0, len(x), self.size):
-            part = self._measured(model, x[i : i + self.size], y[i : i + self.size])
+        sums, count = dict.fromkeys(self.metrics, 0.0), len(flatten(y)[0][0])
+        for i in range(0, count, self.size):
+            rows = slice(i, min(i + self.size, count))
+            part = self._measured(model, *mapped(lambda each, rows=rows: each[rows], (x, y)))
             for name, value in part.items():
-                sums[name] += float(value) * len(x[i : i + self.size])
-        return {name: total / len(x) for name, total in sums.items()}
+                sums[name] += float(value) * (rows.stop - rows.start)
+        return {name: total / count for name, total in sums.items()}

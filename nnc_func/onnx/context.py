@@ -9,7 +9,7 @@ import numpy as np
 
 from nnc_func.errors import OnnxError
 from nnc_func.facets.dims import known
-from nnc_func.onnx.types import check_size, dtype_of
+from nnc_func.onnx.types import dtype_of
 
 
 class Context:
@@ -39,7 +39,7 @@ class Context:
 
     def __init__(self, trace: Any, node: Any = None, since: int = 1, opset: int = 1) -> None:
         self._trace = trace
-        self._operators = trace.stack.ops
+        self._operators = trace.operators
         self.node = node
         self.since = since
         self.opset = opset
@@ -106,16 +106,16 @@ class Context:
         """
         return tuple(n if not isinstance(n, np.generic) else int(n) for n in np.asarray(values).ravel().tolist())
 
-    def sized(self, values: Any) -> tuple[Any, ...]:
-        """The elements of a known array as the shape of a tensor that is to be made.
+    def sized(self, values: Any, itemsize: int = 8) -> tuple[Any, ...]:
+        """The elements of a known array as the shape of an array that is to be made.
 
         Raises
         ------
         OnnxError
-            An extent is negative, or they are of more elements than any model has.
+            An extent is negative, or it would be larger than reading the model may make.
         """
         found = self.integers(values)
-        check_size(found)
+        self._trace.allowance.check(found, itemsize, "an array")
         return found
 
     def axes(self, values: Any, rank: int) -> tuple[int, ...]:

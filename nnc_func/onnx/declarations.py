@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -72,7 +73,7 @@ def check_declarations(source: Source, inputs: Sequence[Declared], outputs: Sequ
     """
     graph = source.proto.graph
     for what, listed in (("input", [i.name for i in graph.input]), ("output", [o.name for o in outputs])):
-        twice = next((n for n in listed if listed.count(n) > 1 or not n), None)
+        twice = next((n for n, times in Counter(listed).items() if times > 1 or not n), None)
         if twice is not None:
             raise OnnxError(f"{what}s have names, each its own, given {twice!r}")
     if not outputs:

@@ -17,6 +17,7 @@ from nnc_func.facets.dtypes import kind_of
 from nnc_func.graph.exporting.metadata import embedded, restored
 from nnc_func.graph.tensor import Tensor
 from nnc_func.nn.graphs import closed
+from nnc_func.onnx.allowance import MAX_BYTES
 from nnc_func.onnx.declarations import (
     check_agrees,
     check_declarations,
@@ -30,7 +31,7 @@ from nnc_func.onnx.declarations import (
 from nnc_func.onnx.reading import Source, read
 from nnc_func.onnx.scopes import Frame, Scope, Unresolved
 from nnc_func.onnx.tracing import Trace
-from nnc_func.onnx.types import array_of, dtype_of
+from nnc_func.onnx.types import dtype_of
 from nnc_func.tree import flatten
 
 HOPELESS = (OnnxError, AttributeError, NameError)
@@ -284,7 +285,7 @@ class OnnxModel:
         return inputs, list(self._traced(values))
 
     def _traced(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
-        trace = Trace(self.stack, self._source, self.variables)
+        trace = Trace(self.stack, self._source, self.variables, values.values())
         found = trace.graph(self._source.proto.graph, Scope(dict(values)), Frame(self._source.opsets, {}))
         tensors = [trace.tensor(f) for f in found]
         for declared, tensor in zip(self.outputs, tensors, strict=True):
@@ -312,15 +313,17 @@ class OnnxModel:
 
     def _made(self) -> dict[str, Any]:
         """The floating initialisers of rank 1 and more, as variables."""
-        found = {}
+        found, trace = {}, Trace(self.stack, self._source)
         for tensor in self._source.proto.graph.initializer:
-            array = array_of(tensor, self._source.external)
+            array = trace.array(tensor)
             if kind_of(array.dtype) in "fc" and array.ndim:
                 found[tensor.name] = self.stack.variable(tensor.name, array)
         return found
 
 
-def from_onnx(model: Any, stack: Any = None, *, variables: bool = False, directory: Any = None) -> OnnxModel:
+def from_onnx(
+    model: Any, stack: Any = None, *, variables: bool = False, directory: Any = None, max_bytes: int = MAX_BYTES
+) -> OnnxModel:
     """An ONNX model as a function on a stack.
 
     Parameters
@@ -333,7 +336,11 @@ def from_onnx(model: Any, stack: Any = None, *, variables: bool = False, directo
         Whether initialisers of floating numbers are variables (`OnnxModel.variables`), to be trained or exchanged; else
         they are constants.
     directory
-        Where the model's external data are; of a path the file's.
+        Where the model's external data are; of a path the file's. Links in there lead to no other directory, but to
+        that of the file itself where it is a link too.
+    max_bytes
+        A model is not trusted: what it asks for is counted before it is computed. Reading it makes tensors of at most
+        so many bytes, and eight times those of its own tensors; and no result of a node is larger by itself.
 
     Returns
     -------
@@ -363,7 +370,7 @@ def from_onnx(model: Any, stack: Any = None, *, variables: bool = False, directo
         stack = lazy()
     if not (hasattr(stack, "compile") and hasattr(stack, "engine")):
         raise OnnxError(f"a model is read into a stack, such as nnc_func.lazy(), given {type(stack).__name__}")
-    return OnnxModel(read(model, directory), stack, variables)
+    return OnnxModel(read(model, directory, max_bytes), stack, variables)
 
 
 def _content(source: Source, tensor: Any) -> bytes:

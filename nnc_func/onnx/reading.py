@@ -10,6 +10,7 @@ from typing import Any
 from attrs import field, frozen
 
 from nnc_func.errors import OnnxError
+from nnc_func.onnx.allowance import MAX_BYTES
 from nnc_func.onnx.types import onnx_package
 
 ONNX_DOMAIN = "ai.onnx"
@@ -24,14 +25,43 @@ def domain_of(name: str) -> str:
 class Source:
     """A model as it was read: the protocol buffer, its operator sets, its functions and where its other files are.
 
-    Its `name` is that of its file or graph, for messages.
+    Its `name` is that of its file or graph, for messages. Its other files are in the first of its directories; links in
+    there may lead to any of them.
     """
 
     name: str
     proto: Any
-    directory: Path | None
+    directories: tuple[Path, ...]
     opsets: Mapping[str, int]
     functions: Mapping[tuple[str, str, str], Any] = field(repr=False)
+    max_bytes: int = MAX_BYTES
+
+    def located(self, tensor: Any) -> Path:
+        """The file beside the model in which the data of a tensor are.
+
+        Raises
+        ------
+        OnnxError
+            It is not in the model's directories, or is missing.
+        """
+        location = {e.key: e.value for e in tensor.external_data}.get("location", "")
+        if not self.directories:
+            raise OnnxError(f"tensor {tensor.name!r} has its data in the file {location!r}: give the path of the model")
+        named = self.directories[0] / location.replace("\0", "?")
+        try:
+            beside = Path(os.path.normpath(named)).is_relative_to(self.directories[0])
+            path: Path = named.resolve()
+            inside = any(path.is_relative_to(each) for each in self.directories)
+            is_file = path.is_file()
+        except (OSError, RuntimeError) as error:  # a link to itself
+            raise OnnxError(
+                f"tensor {tensor.name!r} has its data in {location!r}, which cannot be read: {error}"
+            ) from None
+        if not location or os.path.isabs(location) or not beside or not inside:
+            raise OnnxError(f"tensor {tensor.name!r} has its data in {location!r}, outside of the model's directory")
+        if not is_file:
+            raise OnnxError(f"tensor {tensor.name!r} has its data in {location!r}, which is no file")
+        return path
 
     def external(self, tensor: Any, size: int) -> bytes:
         """The bytes of a tensor whose data are in a file beside the model.
@@ -39,22 +69,14 @@ class Source:
         Raises
         ------
         OnnxError
-            The file is not in the model's directory, is missing, or too short.
+            The file is not in the model's directories, is missing, or too short.
         """
-        told = {e.key: e.value for e in tensor.external_data}
-        location = told.get("location", "")
-        if self.directory is None:
-            raise OnnxError(f"tensor {tensor.name!r} has its data in the file {location!r}: give the path of the model")
-        base = self.directory.resolve()
-        path = (base / location.replace("\0", "?")).resolve()
-        if not location or os.path.isabs(location) or not path.is_relative_to(base):
-            raise OnnxError(f"tensor {tensor.name!r} has its data in {location!r}, outside of the model's directory")
+        path, told = self.located(tensor), {e.key: e.value for e in tensor.external_data}
+        location = told["location"]
         try:
             offset, length = int(told.get("offset") or 0), int(told.get("length") or size)
             if offset < 0 or length != size:
                 raise OnnxError(f"tensor {tensor.name!r} wants {size} bytes, and its file is said to have {length}")
-            if not path.is_file():
-                raise OnnxError(f"tensor {tensor.name!r} has its data in {location!r}, which is no file")
             with path.open("rb") as file:
                 if offset + length > os.fstat(file.fileno()).st_size:
                     raise OnnxError(f"tensor {tensor.name!r}: {location!r} ends before byte {offset + length}")
@@ -67,13 +89,16 @@ class Source:
             ) from None
 
 
-def read(model: Any, directory: Any = None) -> Source:
+def read(model: Any, directory: Any = None, max_bytes: int = MAX_BYTES) -> Source:
     """A model from a path, bytes or a ModelProto.
 
     Parameters
     ----------
     directory
-        Where its external data are, of bytes or a ModelProto; of a path it is the file's.
+        Where its external data are, of bytes or a ModelProto; of a path it is the file's. Where the file is a link, as
+        in caches of models, its data may be links to the directory to which that leads.
+    max_bytes
+        What reading it may make beyond what is in it; see `Allowance`.
 
     Raises
     ------
@@ -81,6 +106,7 @@ def read(model: Any, directory: Any = None) -> Source:
         It cannot be read, is no ONNX model, or is not well formed.
     """
     onnx = onnx_package()
+    beside: tuple[Path, ...] = ()
     if isinstance(model, (str, os.PathLike)):
         path = Path(model)
         try:
@@ -88,8 +114,8 @@ def read(model: Any, directory: Any = None) -> Source:
         except OSError as error:
             raise OnnxError(f"the model {str(path)!r} cannot be read: {error.strerror or error}") from None
         proto = _parsed(onnx, content, str(path))
-        directory = path.parent if directory is None else Path(directory)
-        name = path.name
+        directory = path.parent if directory is None else directory
+        name, beside = path.name, (path.resolve().parent,)
     elif isinstance(model, (bytes, bytearray, memoryview)):
         proto = _parsed(onnx, bytes(model), "the bytes given")
         name = proto.graph.name
@@ -101,7 +127,8 @@ def read(model: Any, directory: Any = None) -> Source:
     check_text(_names(proto), "the model")
     opsets = _opsets(onnx, proto)
     functions = {(domain_of(f.domain), f.name, f.overload): f for f in proto.functions}
-    found = Source(name or "model", proto, None if directory is None else Path(directory), opsets, functions)
+    directories = () if directory is None else (Path(directory).resolve(), *beside)
+    found = Source(name or "model", proto, directories, opsets, functions, max_bytes)
     if not proto.HasField("graph"):
         raise OnnxError("the model has no graph")
     return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,9 +10,11 @@ import numpy as np
 from nnc_func.errors import ExtentError, GraphError, NncError, OnnxError
 from nnc_func.facets.dims import Dim
 from nnc_func.graph.leaves import INPUT
+from nnc_func.graph.namespace import Ops
 from nnc_func.graph.node import Value, topological
 from nnc_func.graph.origin import attributed
 from nnc_func.graph.tensor import Tensor
+from nnc_func.onnx.allowance import MAX_BYTES, Allowance
 from nnc_func.onnx.context import Context
 from nnc_func.onnx.extents import EXTENTS, is_extents, settled
 from nnc_func.onnx.implementations import body_opsets, defaults, described, expanded, implementation
@@ -20,12 +22,15 @@ from nnc_func.onnx.reading import domain_of
 from nnc_func.onnx.scopes import Frame, Scope, Unresolved, needed
 from nnc_func.onnx.signatures import check_attributes, check_entry, check_inputs
 from nnc_func.onnx.symbolic import elements
-from nnc_func.onnx.types import array_of, dense_of, dtype_of, element_of, onnx_package
+from nnc_func.onnx.types import EXTERNAL, array_of, dense_of, dtype_of, element_of, onnx_package
+from nnc_func.op import Op
 
 LONGEST = 10_000
 """Loops that are written out have at most so many steps, all of them together."""
 MOST_NODES = 100_000
 """As many nodes are applied, those of functions and loops each time that they are."""
+MOST_CALLS = 1_000_000
+"""As many operators of ours are applied, for all nodes."""
 _MISFITS = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
 
 
@@ -80,10 +85,26 @@ class Trace:
         The model as it was read.
     variables
         Initialisers by name that are variables rather than constants.
+    inputs
+        Tensors that the model is given: what depends on them is not counted as made while it is read.
+
+    Attributes
+    ----------
+    operators
+        Those of the stack, each result counted before it is computed.
+    allowance
+        What may be made.
     """
 
-    def __init__(self, stack: Any, source: Any = None, variables: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, stack: Any, source: Any = None, variables: Mapping[str, Any] | None = None, inputs: Iterable[Any] = ()
+    ) -> None:
         self.stack = stack
+        self.allowance = Allowance(MAX_BYTES if source is None else source.max_bytes)
+        self.operators: Any = Ops(self._bind, stack.ops.catalogue, stack.ops.lift)
+        self._open = {id(x): x for x in inputs}  # tensors that depend on an input, by identity
+        self._calls = 0
+        self._files: set[Any] = set()
         self._source = source
         self._named = "model" if source is None else source.name
         self._functions = {} if source is None else source.functions
@@ -102,6 +123,31 @@ class Trace:
         """Our operators, of no node."""
         return Context(self)
 
+    def _bind(self, op: Op, *args: Any, **params: Any) -> Any:
+        """An operator of the stack, once its results have been found to be small enough."""
+        self._calls += 1
+        if self._calls > MOST_CALLS:
+            raise OnnxError(f"more than {MOST_CALLS} operators are applied: loops or sequences are too long")
+        is_open = any(id(a) in self._open for a in args)
+        count = self.allowance.check if is_open else self.allowance.take
+        for aval in self._avals(op, args, params):
+            count(aval.shape, aval.dtype.itemsize, f"the result of {op.name}")
+        found = self.stack.bind(op, *args, **params)
+        if is_open:
+            self._open.update((id(x), x) for x in (found if op.several else (found,)))
+        return found
+
+    def _avals(self, op: Op, args: Sequence[Any], params: Mapping[str, Any]) -> Sequence[Any]:
+        """Avals of what an operator gives, where these follow from those of its operands."""
+        if op.effect:
+            return ()
+        given = [self.stack.aval(a) if isinstance(a, Tensor) else np.asarray(a) if type(a) is list else a for a in args]
+        try:
+            found = self.stack.shape.bind(op, *given, **params)
+        except (NncError, *_MISFITS):  # what is wrong is said where it is bound
+            return ()
+        return found if op.several else (found,)
+
     # --- values -----------------------------------------------------------------------------------------
 
     def tensor(self, value: Any) -> Any:
@@ -117,7 +163,7 @@ class Trace:
         return found[1]
 
     def _symbolic(self, array: Any) -> Any:
-        o = self.stack.ops
+        o = self.operators
         numbers = [o.full(shape=(), value=n, dtype="int64") for n in array.ravel().tolist()]
         return o.reshape(o.stack(*numbers), shape=array.shape) if array.ndim else numbers[0]
 
@@ -161,19 +207,39 @@ class Trace:
 
     def graph(self, graph: Any, scope: Scope, frame: Frame) -> tuple[Any, ...]:
         """The values of a graph's outputs; `scope` has those of its inputs."""
-        external = None if self._source is None else self._source.external
         for tensor in graph.initializer:
             if tensor.name not in scope.values:
-                scope.values[tensor.name] = self._initial(tensor.name, tensor, array_of, external)
+                scope.values[tensor.name] = self._initial(tensor.name, tensor, self.array)
         for sparse in graph.sparse_initializer:
             name = sparse.values.name
-            scope.values.setdefault(name, self._initial(name, sparse, dense_of, external))
+            scope.values.setdefault(name, self._initial(name, sparse, self._dense))
         wanted = [o.name for o in graph.output]
         self.nodes(needed(graph.node, wanted), scope, frame)
         return tuple(_result(scope, name) for name in wanted)
 
-    def _initial(self, name: str, proto: Any, read: Any, external: Any) -> Any:
-        return self._variables[name] if name in self._variables else read(proto, external)
+    def _initial(self, name: str, proto: Any, read: Any) -> Any:
+        return self._variables[name] if name in self._variables else read(proto)
+
+    def array(self, tensor: Any) -> Any:
+        """The array of a TensorProto; it allows for what is computed from it."""
+        found = array_of(tensor, None if self._source is None else self._external)
+        if tensor.data_location != EXTERNAL:
+            self.allowance.add(found.nbytes)
+        return found
+
+    def _dense(self, sparse: Any) -> Any:
+        self.allowance.take(sparse.dims, dtype_of(sparse.values.data_type).itemsize, "a sparse tensor")
+        return dense_of(sparse, None if self._source is None else self._external)
+
+    def _external(self, tensor: Any, size: int) -> bytes:
+        """The bytes of a tensor in another file; a file allows for its own bytes, however many tensors show them."""
+        path = self._source.located(tensor)
+        if path not in self._files:
+            self._files.add(path)
+            self.allowance.add(path.stat().st_size)
+        self.allowance.take((size,), 1, f"the data of {tensor.name!r}")
+        found: bytes = self._source.external(tensor, size)
+        return found
 
     def nodes(self, nodes: Sequence[Any], scope: Scope, frame: Frame) -> None:
         """Apply nodes in order, and give their results names."""
@@ -251,11 +317,10 @@ class Trace:
         kind = onnx_package().AttributeProto
         if attribute.type == kind.GRAPH:
             return Body(self, attribute.g, scope, frame.inner(node))
-        external = None if self._source is None else self._source.external
         if attribute.type == kind.TENSOR:
-            return array_of(attribute.t, external)
+            return self.array(attribute.t)
         if attribute.type == kind.SPARSE_TENSOR:
-            return dense_of(attribute.sparse_tensor, external)
+            return self._dense(attribute.sparse_tensor)
         if attribute.type == kind.STRING:
             return attribute.s.decode("utf-8", "replace")
         if attribute.type == kind.STRINGS:

@@ -18,6 +18,8 @@ _NAMES = {
 }  # fmt: skip
 MOST = 2**30
 """A shape that asks for more elements than this is damaged."""
+EXTERNAL = 1
+"""Where the data of a TensorProto are: in another file."""
 _FIELDS = {1: "float_data", 7: "int64_data", 11: "double_data", 12: "uint64_data", 13: "uint64_data"}
 _PAIRS = {14: "float_data", 15: "double_data"}
 
@@ -122,7 +124,7 @@ def array_of(tensor: Any, external: Any = None) -> np.ndarray[Any, Any]:
     dims, dtype = extents_of(tensor), dtype_of(tensor.data_type)
     count = math.prod(dims)
     size = count * dtype.itemsize
-    if tensor.data_location == 1:
+    if tensor.data_location == EXTERNAL:
         if external is None:
             raise OnnxError(f"tensor {tensor.name!r} has its data in another file: give the path of the model")
         raw = external(tensor, size)

@@ -148,3 +148,17 @@ def _simpler(choices: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
         for lower in dict.fromkeys((chosen // 2, chosen - 1)):
             if 0 < lower < chosen:
                 yield (*choices[:i], lower, *choices[i + 1 :])
+
+
+def beside(given: Sequence[int], first: int, random: Random) -> Choices:
+    """Choices of which one is another, often one of the first few; now and then all after some place.
+
+    Examples
+    --------
+    >>> beside((1, 2, 3), 3, Random(1)).given
+    [0.5692038748222122, 2, 3]
+    """
+    found: list[float] = list(given)
+    at = random.randrange(min(first, len(found)) if random.random() < 0.5 else len(found))
+    found[at] = random.random()
+    return Choices(found[: at + 1] if random.random() < 0.2 else found, random)

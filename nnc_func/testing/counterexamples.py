@@ -115,10 +115,10 @@ def _period(flat: Any) -> int:
 
 
 def _listed(found: Any) -> str:
-    """As code: of a complex number that is not finite what Python prints is none."""
+    """As code: of a complex number that is not finite, or has a negative zero, what Python prints is none."""
     if isinstance(found, list):
         return f"[{', '.join(map(_listed, found))}]"
-    if isinstance(found, complex) and not np.isfinite(found):
+    if isinstance(found, complex) and (not np.isfinite(found) or "-0.0" in (str(found.real), str(found.imag))):
         return f"complex({found.real}, {found.imag})"
     return repr(found)
 

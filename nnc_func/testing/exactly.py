@@ -51,7 +51,8 @@ def without_rounding(old: Value, new: Value, feeds: Mapping[Node, Any]) -> str:
         return ""  # what is made of such a constant is rounded while rewriting
     given = {n for n in topological([old]) if n.op is CONSTANT}
     made = [n for n in order if n.op is CONSTANT and n not in given]
-    if made and not all(_is_told(n.data, MOST_DENOMINATOR) for n in given):
+    fills = [np.asarray(n.params["value"]) for n in order if n.op.name == "full" and not n.args]
+    if (made or fills) and not all(map(_is_fraction, (*fills, *(n.data for n in given)))):
         return ""  # what is made of such numbers, rounded, is near to many fractions
     if not all(_is_told(n.data) for n in made):
         return ""  # of 0.7 - 0.6, rounded, nobody sees that it stands for a tenth
@@ -87,13 +88,23 @@ def _is_simple(constant: Any) -> bool:
     return kind_of(constant.dtype) != "f" or bool(np.all(_are_simple(constant)))
 
 
-def _is_told(constant: Any, most: int = DENOMINATORS[-1]) -> bool:
-    """Whether each number of a constant is near to a simple fraction."""
+def _is_told(constant: Any) -> bool:
+    """Whether each number of a constant that a rule has made is near to a simple fraction."""
     if kind_of(constant.dtype) != "f":
         return True
     if constant.dtype.itemsize < WIDE:
         return False  # so many fractions round to it
-    return all(fraction_near(n, constant.dtype).denominator <= most for n in constant.ravel().tolist())
+    return all(fraction_near(n, constant.dtype).denominator <= DENOMINATORS[-1] for n in constant.ravel().tolist())
+
+
+def _is_fraction(constant: Any) -> bool:
+    """Whether each number of a constant is a fraction of few digits, as its dtype holds it."""
+    if kind_of(constant.dtype) != "f":
+        return True
+    if not np.isfinite(constant).all():
+        return False
+    found = [(n, fraction_near(n, constant.dtype)) for n in constant.ravel().tolist()]
+    return all(f.denominator <= MOST_DENOMINATOR and constant.dtype.type(float(f)) == n for n, f in found)
 
 
 def _are_simple(array: Any) -> Any:

@@ -17,6 +17,7 @@ from nnc_func.testing.counterexamples import Instance
 FIRINGS = 300  # that a verdict needs
 EACH = 8  # in each class that is reachable
 MEMBER = 20  # of each rule of a family
+REMEMBERED = 8  # choices
 SHOWN = 6  # classes that are named
 
 Class = tuple[str, str, str]
@@ -58,7 +59,11 @@ class Firings:
     classes, of
         Firings of each class, and of each member.
     ways
-        For each class the first choices that led to it: more of them are drawn from these.
+        For each class the choices that first led to it: more of them are drawn from these.
+    near
+        For each member how many conditions held where it did not fire, at most, and choices that led there.
+    reached
+        For each member choices that led to a firing.
     """
 
     members: Sequence[Any]
@@ -66,6 +71,21 @@ class Firings:
     classes: Counter[Class] = field(factory=Counter)
     of: Counter[Any] = field(factory=Counter)
     ways: dict[Class, tuple[int, ...]] = field(factory=dict)
+    near: dict[Any, tuple[int, list[tuple[int, ...]]]] = field(factory=dict)
+    reached: dict[Any, list[tuple[int, ...]]] = field(factory=dict)
+
+    def miss(self, member: Any, held: int, way: tuple[int, ...]) -> None:
+        """Note that so many conditions held, where the rule did not fire."""
+        best, ways = self.near.get(member, (0, []))
+        if held > best:
+            self.near[member] = held, [way]
+        elif held == best:
+            self.near[member] = held, [*ways[-(REMEMBERED - 1) :], way]
+
+    def beside(self, member: Any) -> list[tuple[int, ...]]:
+        """Choices from which a member may be reached: of its firings, else of what came nearest to one."""
+        own = list(self.ways.values()) if len(self.members) == 1 else self.reached.get(member, [])
+        return own or self.near.get(member, (0, []))[1]
 
     def count(self, member: Any, instance: Instance, way: tuple[int, ...]) -> int:
         """Note a firing; how many of its class there are."""
@@ -73,6 +93,8 @@ class Firings:
         self.classes[found] += 1
         self.of[member] += 1
         self.ways.setdefault(found, way)
+        if self.of[member] <= REMEMBERED:
+            self.reached.setdefault(member, []).append(way)
         return self.classes[found]
 
     @property

@@ -134,7 +134,7 @@ def _renamed(
     op: Op, given: Sequence[Shape | None], literal: Mapping[str, Any], extent: Callable[[], int], choose: Choose
 ) -> tuple[list[Shape], Params] | None:
     """One of the operator's samples, its extents replaced throughout: by those that are given, then by drawn ones."""
-    specs, own = one_of(op.samples.cases, choose)
+    specs, own_params = one_of(op.samples.cases, choose)
     shapes = [s[0] if s and isinstance(s[0], tuple) else s for s in specs]
     if len(shapes) != len(given):
         return None
@@ -143,13 +143,14 @@ def _renamed(
         if known is not None:
             if len(known) != len(case):
                 return None
-            for n, named in zip(known, case, strict=True):
-                names.setdefault(named, n)
-    for named in sorted({n for s in shapes for n in s}):
+            for n, name in zip(known, case, strict=True):
+                names.setdefault(name, n)
+    for name in sorted({n for s in shapes for n in s}):
         if choose(2):
-            names.setdefault(named, extent())
-    made = [known or tuple(names.get(n, n) for n in case) for known, case in zip(given, shapes, strict=True)]
-    params = parameters_for(op, made, {}, choose) | dict(own)
+            names.setdefault(name, extent())
+    named = [tuple([names.get(n, n) for n in case]) for case in shapes]
+    made = [own if known is None else known for known, own in zip(given, named, strict=True)]
+    params = parameters_for(op, made, {}, choose) | dict(own_params)
     params = {n: _with_names(v, names) if "shape" in n else v for n, v in params.items()}
     return made, params | dict(literal)
 
@@ -168,8 +169,8 @@ def sources(op: Op, wanted: Shape, literal: Mapping[str, Any], choose: Choose) -
     ((3, 2), {'axes': (1, 0)})
     """
     options = _variations(wanted)
-    for attempt in range(TRIES):
-        shape = options[attempt] if attempt < len(options) and not choose(3) else one_of(options, choose)
+    for _ in range(TRIES):
+        shape = one_of(options, choose)
         try:
             params = parameters_for(op, (shape,), literal, choose)
         except MisfitError:
@@ -181,14 +182,23 @@ def sources(op: Op, wanted: Shape, literal: Mapping[str, Any], choose: Choose) -
 
 
 def _aimed(op: Op, params: Params, literal: Mapping[str, Any], wanted: Shape) -> Iterator[Params]:
+    """Parameters that say what the result is to be."""
     if "shape" in op.params and "shape" not in literal:
         yield params | {"shape": wanted}
+    if "axes" in op.params and "axes" not in literal and len(wanted) < 5:
+        yield from (params | {"axes": axes} for axes in itertools.permutations(range(len(wanted))))
+    if "starts" in op.params and not literal.keys() & {"starts", "stops", "steps"}:
+        ones = (1,) * len(wanted)
+        yield params | {"starts": ones, "stops": tuple(n + 1 for n in wanted), "steps": ones}
 
 
 def _variations(shape: Shape) -> list[Shape]:
-    """Shapes from which an operator that moves or reduces elements may make this one."""
+    """Shapes from which an operator that moves, widens or reduces elements may make this one."""
+    rank = len(shape)
     found = [shape, shape[::-1], tuple(n for n in shape if n != 1), (1, *shape), (*shape, 1), (2, *shape), (*shape, 2)]
-    if len(shape) > 1:
-        found += [(*shape[:-2], shape[-1], shape[-2]), shape[1:], shape[:-1], (*shape[1:], shape[0])]
+    found += [(*shape[:i], 1, *shape[i + 1 :]) for i in range(rank)]
+    found += [(1,) * rank, shape[1:], tuple(n + 2 for n in shape)]
+    if rank > 1:
+        found += [(*shape[:-2], shape[-1], shape[-2]), shape[:-1], (*shape[1:], shape[0]), shape[2:]]
         found += [(*shape[:1], 2, *shape[1:]), (math.prod(shape),)]
     return list(dict.fromkeys(found))

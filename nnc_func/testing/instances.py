@@ -118,7 +118,7 @@ class Making:
 
     def rooted(self, rule: Rule | Rewriter | Pass) -> Value:
         """A graph to the root of which the rule may be applied."""
-        if isinstance(rule, Rule):
+        if isinstance(rule, Rule) and not (rule.samples and self.choose(2)):
             return self.instance(rule.lhs, _narrowing(rule))
         if rule.samples and not (isinstance(rule, Rewriter) and self.chance(8)):
             return self.instance(_sampled(self.pick(rule.samples)))
@@ -187,9 +187,7 @@ class Making:
     def application(self, part: Apply, hint: Shape | None) -> Value:
         """The operator on its operands; those of one that commutes may be exchanged."""
         op = part.op
-        literal = {n: self.params.get(v, None) if isinstance(v, Param) else v for n, v in part.params}
-        literal = {n: v for n, v in literal.items() if v is not None or not isinstance(dict(part.params)[n], Param)}
-        literal |= {n: self.dtypes[v] for n, v in part.params if v in self.dtypes}
+        literal = self.literal(part)
         if not part.args:
             return self.filled(part, literal, hint)
         if op.shape is shapes.broadcast:
@@ -200,7 +198,8 @@ class Making:
             args, params = self.fitting(part, literal)
         if len(args) == 2 and op.has("commutative") and self.choose(2):
             args.reverse()
-        given = [a.shape for a in args]
+        given, literal = [a.shape for a in args], self.literal(part)  # operands may have the same parameters
+        params = None if params is None else params | literal
         if params is None or result_shape(op, given, params) is None:
             params = self.parameters(op, given, literal)
         for name in ("value", "fill"):
@@ -210,6 +209,11 @@ class Making:
             if isinstance(wanted, Param):
                 self.params[wanted] = params[name]
         return self.bound(op, args, params)
+
+    def literal(self, part: Apply) -> dict[str, Any]:
+        """Parameters that the pattern says, and those that have been drawn."""
+        known = {v: d for v, d in self.dtypes.items() if isinstance(v, Param)} | self.params
+        return {n: known.get(v, v) for n, v in part.params if not isinstance(v, Param) or v in known}
 
     def filled(self, part: Apply, literal: dict[str, Any], hint: Shape | None) -> Value:
         """An operator without operands; a fill of the wanted shape."""
@@ -228,7 +232,7 @@ class Making:
             if isinstance(arg, (Full, Scalar)):
                 made[i] = self.part(arg, wanted, tuple(v.dtype for v in made.values()))
             elif isinstance(arg, Apply) or arg in self.made:
-                made[i] = self.part(arg, wanted)
+                made[i] = self.part(arg, self.shrunk(wanted) if made and wanted is not None else wanted)
                 wanted = self._joined(wanted, made[i].shape)
             else:
                 own = self.based() if wanted is None else wanted
@@ -301,7 +305,7 @@ class Making:
 
     def shrunk(self, shape: Shape) -> Shape:
         """The shape, or one that broadcasts to it."""
-        if not self.relation.broadcasts or not self.chance(3):
+        if not self.chance(3 if self.relation.broadcasts else 10):
             return shape
         kept = shape[self.choose(len(shape) + 1) :]
         return tuple(1 if self.chance(3) else n for n in kept)

@@ -69,8 +69,10 @@ def _of_cases(op: Op, choose: Choose) -> dict[str, Any]:
 # --- each kind -----------------------------------------------------------------------------------------
 
 
-def _signed(axis: int, rank: int, choose: Choose) -> int:
-    return axis - rank if choose(2) else axis
+def _signed(axes: Sequence[int], rank: int, choose: Choose) -> tuple[int, ...]:
+    """The same axes: counted from the front, from the back, or each either way."""
+    way = choose(3)
+    return tuple(a - rank if way == 1 or (way == 2 and choose(2)) else a for a in axes)
 
 
 def _axes(shape: Shape, choose: Choose) -> Any:
@@ -81,11 +83,10 @@ def _axes(shape: Shape, choose: Choose) -> Any:
     if kind == 0 or not rank:
         return None if choose(4) < 3 else ()
     if kind == 1:
-        return _signed(choose(rank), rank, choose)
+        return _signed([choose(rank)], rank, choose)[0]
     if kind == 2 and ones:
         return ones
-    chosen = permutation(rank, choose)[: 1 + choose(rank)]
-    return tuple(_signed(a, rank, choose) for a in chosen)
+    return _signed(permutation(rank, choose)[: 1 + choose(rank)], rank, choose)
 
 
 def _reduced(shape: Shape, choose: Choose) -> dict[str, Any]:
@@ -96,7 +97,7 @@ def _order(shape: Shape, choose: Choose) -> dict[str, Any]:
     rank = len(shape)
     if not rank or not choose(5):
         return {"axes": None}
-    return {"axes": tuple(_signed(a, rank, choose) for a in permutation(rank, choose))}
+    return {"axes": _signed(permutation(rank, choose), rank, choose)}
 
 
 def _regrouped(shape: Shape, choose: Choose) -> dict[str, Any]:
@@ -128,7 +129,7 @@ def _widened(shape: Shape, choose: Choose) -> dict[str, Any]:
 def _new_axes(shape: Shape, choose: Choose) -> dict[str, Any]:
     rank, count = len(shape), 1 + choose(2)
     chosen = permutation(rank + count, choose)[:count]
-    axes = tuple(_signed(a, rank + count, choose) for a in chosen)
+    axes = _signed(chosen, rank + count, choose)
     return {"axis": axes[0] if count == 1 and choose(2) else axes}
 
 
@@ -142,7 +143,7 @@ def _flipped(shape: Shape, choose: Choose) -> dict[str, Any]:
 
 def _ones(shape: Shape, choose: Choose) -> dict[str, Any]:
     rank = len(shape)
-    ones = [_signed(i, rank, choose) for i, n in enumerate(shape) if n == 1]
+    ones = _signed([i for i, n in enumerate(shape) if n == 1], rank, choose)
     return {"axis": one_of([tuple(ones), *ones, ()], choose)}
 
 
@@ -173,8 +174,7 @@ def _filled(shape: Shape, choose: Choose) -> dict[str, Any]:
 
 
 def _clipped(shape: Shape, choose: Choose) -> dict[str, Any]:
-    low, high = one_of(((-1, 2), (0, 6), (-2, None), (None, 1), (0, None), (2, -1), (None, None)), choose)
-    return {"min": low, "max": high}
+    return {"min": one_of((0, -1, -2, 1, 3, None), choose), "max": one_of((2, 6, 1, 0, -1, None), choose)}
 
 
 DRAWN: dict[str, Callable[[Shape, Choose], dict[str, Any]]] = {

@@ -19,8 +19,9 @@ from nnc_func.facets.samples import EXACT as BITWISE
 from nnc_func.graph.node import topological
 from nnc_func.graph.origin import attributed, origin
 from nnc_func.graph.rules.conditions import SOUNDNESS
+from nnc_func.graph.rules.placing import line_of
 from nnc_func.graph.rules.rule import EXACT, SIGNED_ZERO, AnyRule, Numerics, Pass, Rewriter, Rule
-from nnc_func.testing.choices import Choices, Found, met, search, shrunk, spread
+from nnc_func.testing.choices import Choices, Found, beside, met, search, shrunk, spread
 from nnc_func.testing.classes import COORDINATES, RELATIONS, point
 from nnc_func.testing.counterexamples import Instance
 from nnc_func.testing.elements import with_elements
@@ -166,6 +167,10 @@ def check_rule(rule: AnyRule, stack: Any, *, examples: int = 300) -> Report:
 
 def examined(rule: AnyRule, stack: Any, *, examples: int = 300, conditions: bool = True) -> Report:
     """As `check_rule`, but what is wrong is in the report; whether conditions are needed is asked only if told to."""
+    if not isinstance(rule, AnyRule):
+        line = line_of(rule)
+        given = f"the function {rule.__name__}{f' ({line})' if line else ''}" if callable(rule) else repr(rule)
+        raise RuleError(f"check_rule takes a rule, given {given}; write it with a docstring, decorated with @nnc.rule")
     operator = with_elements(getattr(stack, "operator", stack))
     checking = Checking(rule, operator, examples)
     with quiet(), attributed(origin()):
@@ -264,7 +269,7 @@ class Checking:
             for what, way in lacking:
                 number += 1
                 tried[what] += 1
-                yield _towards(firings.members, what, way, number)
+                yield _towards(firings, what, way, number)
 
     def fault_on_programs(self) -> tuple[str, int] | None:
         """A smallest random program that a pass breaks, and its size."""
@@ -316,8 +321,10 @@ class Checking:
                 outcome = self.trial.exactly(rule, instance, outcome)
             if several == 1 and len(self.kept) < KEPT and instance.root.aval.size:
                 self.kept.append((rule, instance, outcome))
-        elif len(self.missed) < KEPT:
-            self.missed.append(drawn)
+        else:
+            self.firings.miss(rule, self.trial.held(rule, instance.root), tuple(choose.taken))
+            if len(self.missed) < KEPT:
+                self.missed.append(drawn)
         return ((rule, instance, outcome), size_of(instance)) if outcome.why else None
 
     # --- what is needed
@@ -390,11 +397,16 @@ class Checking:
         return found
 
 
-def _towards(family: Sequence[Any], what: Any, way: tuple[int, ...] | None, number: int) -> Choices:
-    """Choices that lead to a rule of the family, or to a class as they did before."""
+def _towards(firings: Firings, what: Any, way: tuple[int, ...] | None, number: int) -> Choices:
+    """Choices that lead to a class as they did before; or that may lead to a rule of a family, or to any firing."""
     random = Random(number)
     if way is not None:
         return Choices(way[: random.randint(COORDINATES, len(way))], random)
+    family = firings.members
+    member = family[number % len(family)] if what is None else what
+    known = firings.beside(member)
+    if known and number % 3:
+        return beside(known[number % len(known)], COORDINATES, random)
     if what is None:
         return spread(number)
     return Choices(((family.index(what) + 0.5) / len(family), *point(number)[1:]), random)

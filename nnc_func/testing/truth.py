@@ -29,11 +29,12 @@ from nnc_func.testing.undetermined import ADD_UP
 
 LONG_DOUBLE_IS_WIDER = bool(np.finfo(np.longdouble).eps < np.finfo(np.float64).eps)
 FACTOR = 4  # of what the first form is from the truth, and of one unit in the last place of the result
+STEP = 64  # errors of operands are taken so many times, and the effect divided: float64 does not show half a unit
 PROMOTING = (dtypes.floating, real_floating)  # of integers they make floating numbers
-IN_PARTS = frozenset(("matmul_blockwise", "conv2d_blockwise"))  # they do more than adding
+NO_SUMS = frozenset(("matmul_blockwise", "conv2d_blockwise", "prod", "cumulative_prod"))
 MEANT = frozenset(("cast", "round", "floor", "ceil", "trunc"))  # what they lose is what they are for
 IN_BITS = frozenset(("bit_cast", "nextafter", "signbit"))  # they mean the format, not the number
-SUMS = ADD_UP & CATALOGUE.keys() - IN_PARTS | {"add", "subtract", "negative", "multiply", "square", "fma"}
+SUMS = ADD_UP & CATALOGUE.keys() - NO_SUMS | {"add", "subtract", "negative", "multiply", "square", "fma"}
 """Operators that add terms, each of which is a product of operands."""
 ADDS = frozenset(("add", "subtract", "negative", "sum", "mean", "cumulative_sum", "average_pool2d"))
 """Those whose terms are their operands, so that a sum of sums is one of all terms."""
@@ -274,7 +275,7 @@ def _beside(node: Node, errors: Any, way: Any, device: Any, dims: Any, sign: int
     for a in node.args:
         own = way[a.node]
         if kind_of(a.dtype) in "fc" and not a.node.op.several:
-            own = converted(device.to_numpy(own), np.float64) + sign * errors[a.node]
+            own = converted(device.to_numpy(own), np.float64) + sign * STEP * errors[a.node]
         given[a.node] = own
     return applied(node, given, device, dims)
 
@@ -283,4 +284,4 @@ def _farthest(was: Any, moved: Any) -> Any:
     if kind_of(was.dtype) not in "fc":
         return np.zeros(was.shape)
     here = converted(np.asarray(was), np.float64)
-    return np.max([np.abs(np.asarray(m) - here) for m in moved], axis=0)
+    return np.max([np.abs(np.asarray(m) - here) for m in moved], axis=0) / STEP

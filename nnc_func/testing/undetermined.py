@@ -20,10 +20,10 @@ from nnc_func.graph.rules.evaluating import applied, converted, parts_of
 from nnc_func.graph.rules.rule import REASSOCIATION, ROUNDING, Numerics
 
 ADD_UP = frozenset((
-    "sum", "mean", "cumulative_sum", "matmul", "tensordot", "conv2d", "conv2d_input_gradient", "conv2d_kernel_gradient",
-    "average_pool2d", "matmul_blockwise", "conv2d_blockwise",
+    "sum", "mean", "cumulative_sum", "prod", "cumulative_prod", "matmul", "tensordot", "conv2d",
+    "conv2d_input_gradient", "conv2d_kernel_gradient", "average_pool2d", "matmul_blockwise", "conv2d_blockwise",
 ))  # fmt: skip
-"""Operators whose kernels add up, in an order of their own: the order changes with shapes and layouts."""
+"""Operators whose kernels add up, or multiply, in an order of their own: the order changes with shapes and layouts."""
 REGROUPED = ADD_UP | {"add", "subtract"}
 
 

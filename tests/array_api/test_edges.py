@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -163,3 +164,60 @@ def test_numpys_axes_and_decimals_mean_what_they_mean_there(stack: nnc.Stack) ->
 def test_one_axis_is_not_none(call: Any) -> None:
     with pytest.raises(ShapeError, match="one axis of a tensor of rank"):
         call(nnc.eager().asarray([1.0, 2.0]))
+
+
+# --- what the consortium's suite asks ------------------------------------------------------------------------
+
+FARTHEST = (10**18, 2**63 - 1, 2**63, -(2**63), 2**70, -(2**70), 50, -50)
+
+
+@BOTH
+@pytest.mark.parametrize("k", FARTHEST)
+def test_no_diagonal_is_too_far_away(stack: nnc.Stack, k: int) -> None:
+    xp = stack.array_api
+    assert not xp.eye(3, 4, k=k).numpy().any()
+    x = np.arange(1, 7).reshape(2, 3)
+    assert np.array_equal(xp.tril(x, k=k).numpy(), x if k > 0 else 0 * x)
+    assert np.array_equal(xp.triu(x, k=k).numpy(), x if k < 0 else 0 * x)
+    assert xp.linalg.diagonal(x, offset=k).shape == (0,)
+    assert int(xp.linalg.trace(x, offset=k)) == 0
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("shape", "mask"),
+    [((1,), (0,)), ((3,), (0,)), ((1, 3), (0,)), ((3, 1), (3, 0)), ((2, 3), (0, 3)), ((2, 3), (2, 0))],
+)
+def test_a_mask_of_extent_zero_shows_nothing_of_any_axis(stack: nnc.Stack, shape: Any, mask: Any) -> None:
+    xp, x, none = stack.array_api, np.ones(shape), np.zeros(mask, bool)
+    for key in (none, xp.asarray(none)):
+        assert xp.asarray(x)[key].shape == x[none].shape
+        assert np.array_equal(written(xp, x, key, 2.0).numpy(), x)
+        assert np.array_equal(written(xp, x, key, np.zeros(x[none].shape)).numpy(), x)
+    for wrong in ((5,), (*mask, 0)[: len(shape) + 1] + (0,), (2, *shape)):
+        for key in (np.zeros(wrong, bool), xp.asarray(np.zeros(wrong, bool))):
+            with pytest.raises(IndexError, match="has the shape of the axes"):
+                xp.asarray(x)[key]
+
+
+@BOTH
+@pytest.mark.parametrize("key", [3, -4, (0, 0), (0, 7), (..., 3)], ids=str)
+def test_what_is_outside_is_an_index_error_as_in_python(stack: nnc.Stack, key: Any) -> None:
+    with pytest.raises(IndexError):
+        stack.array_api.ones(3)[key]
+
+
+@BOTH
+def test_several_arrays_are_a_list_until_version_2025(stack: nnc.Stack) -> None:
+    for version, kind in ((None, list), ("2022.12", list), ("2024.12", list), ("2025.12", tuple)):
+        xp = stack.asarray([1.0]).__array_namespace__(api_version=version)
+        assert xp.__array_api_version__ == ("2025.12" if version == "2025.12" else "2024.12")
+        assert type(xp.broadcast_arrays(xp.ones(2), xp.ones(1))) is kind
+        assert type(xp.meshgrid(xp.ones(2), xp.ones(3))) is kind
+        assert type(xp.meshgrid()) is kind
+        again = pickle.loads(pickle.dumps(xp))
+        assert again == xp
+        assert again.__array_api_version__ == xp.__array_api_version__
+    latest = stack.array_api.of_version("2025.12")
+    assert latest is stack.array_api.of_version("2025.12")
+    assert latest != stack.array_api

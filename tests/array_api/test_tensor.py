@@ -21,7 +21,9 @@ STACKS = (nnc.eager(), nnc.lazy())
 BOTH = pytest.mark.parametrize("stack", STACKS, ids=["eager", "lazy"])
 METHODS = [n for n in dir(type(strict.asarray(1))) if n.startswith("__") and n not in dir(object)]
 THEIRS = {
+    "__annotate_func__",  # of Python 3.14
     "__annotations__",
+    "__annotations_cache__",
     "__module__",
     "__slots__",
     "__weakref__",

@@ -227,3 +227,20 @@ def test_a_recurrence_is_differentiated_as_its_closed_form(steps: int, seed: int
         wanted = sum(power(a, steps - 1 - k).T @ last @ (power(a, k) @ h).T for k in range(steps))
         np.testing.assert_allclose(of_h.numpy(), power(a, steps).T @ last, rtol=1e-9, atol=1e-9)
         np.testing.assert_allclose(of_a.numpy(), wanted, rtol=1e-9, atol=1e-9)
+
+
+def test_trees_of_any_depth_have_gradients(stack: Any) -> None:
+    tree: Any = np.arange(3.0)
+    for _ in range(2000):
+        tree = [tree]
+
+    def loss(x: Any) -> Any:
+        while isinstance(x, list):
+            (x,) = x
+        return stack.ops.sum(x * x)
+
+    for found in (stack.grad(loss)(tree), stack.vjp(loss, tree)[1](1.0)[0]):
+        gradient = found
+        while isinstance(gradient, list):
+            (gradient,) = gradient
+        np.testing.assert_array_equal(gradient.numpy(), [0.0, 2.0, 4.0])

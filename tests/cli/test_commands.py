@@ -203,11 +203,11 @@ def test_what_the_library_saved_is_shown_run_and_planned(
 
 
 def test_a_saved_program_of_unknown_extents_is_run_for_some(answer: Any, refusal: Any, tmp_path: Path) -> None:
-    for file in saved(tmp_path, "n")[:2]:
-        assert "say --dim n=N" in refusal("plan", str(file))
-        found = json.loads(answer("run", str(file), "--dim", "n=4", "--json"))
+    for file in saved(tmp_path, None)[:2]:
+        assert "say --dim x.0=N" in refusal("plan", str(file))
+        found = json.loads(answer("run", str(file), "--dim", "x.0=4", "--json"))
         assert found["outputs"]["output_0"].startswith("float32[4, 3]")
-        planned = json.loads(answer("plan", str(file), "--dim", "n=4", "--json"))
+        planned = json.loads(answer("plan", str(file), "--dim", "x.0=4", "--json"))
         assert planned["arena_bytes"] == found["arena_bytes"]
 
 

@@ -56,7 +56,7 @@ def test_it_is_accepted_exactly_where_every_element_is_inside(nbytes: int, offse
     corners = [offset]
     for n, s in axes:
         corners += [c + (n - 1) * s for c in corners]
-    inside = all(n > 0 for n in shape) and all(0 <= c and c + size <= nbytes for c in corners)
+    inside = all(n > 0 for n in shape) and all(c >= 0 and c + size <= nbytes for c in corners)
     inside = inside and all(abs(x) < 1 << 62 for x in (*shape, *strides))
     try:
         check_view(nbytes, offset, shape, strides, size)
@@ -66,7 +66,9 @@ def test_it_is_accepted_exactly_where_every_element_is_inside(nbytes: int, offse
         assert inside or (0 in shape and 0 <= offset <= nbytes)
 
 
-@pytest.mark.parametrize(("shape", "strides"), [((6,), (8,)), ((2,), (-8,)), ((2, 2), (8, 2**63)), ((2**61 + 1,), (8,))])
+@pytest.mark.parametrize(
+    ("shape", "strides"), [((6,), (8,)), ((2,), (-8,)), ((2, 2), (8, 2**63)), ((2**61 + 1,), (8,))]
+)
 def test_windows_outside_of_an_array_are_refused(shape: Any, strides: Any) -> None:
     with pytest.raises(DeviceError, match="outside of 40 bytes"):
         strided(np, np.arange(5), shape, strides)

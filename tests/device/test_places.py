@@ -347,3 +347,30 @@ def test_a_program_spans_host_and_gpu() -> None:
             np.testing.assert_array_equal(np.asarray(one), np.full((3, 2), 8.0 * scale))
     with pytest.raises(PlaceError, match="different places"):
         x @ w
+
+
+def test_results_in_places_are_read_as_arrays_are() -> None:
+    stack = nnc.lazy(nnc.Places(one=nnc.NumPy(), two=nnc.NumPy()))
+    x = stack.input("x", (2, 3), "float64", place="two")
+    found = stack.compile([x], x * 2)(np.arange(6.0).reshape(2, 3))
+    wanted = np.arange(0.0, 12, 2).reshape(2, 3)
+    assert (len(found), found[1].place, found[1].shape) == (2, "two", (3,))
+    for key in (
+        0,
+        -1,
+        (1, 2),
+        slice(None, 1),
+        (..., 0),
+        [1, 0],
+        np.array([True, False]),
+        (slice(None), np.array([2, 0])),
+    ):
+        np.testing.assert_array_equal(np.asarray(found[key]), wanted[key])
+    for row, like in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(np.asarray(row), like)
+    assert (float(found[1, 2]), int(found[1, 0]), bool(found[0, 0])) == (10.0, 6, False)
+    np.testing.assert_array_equal((stack.asarray(found[0]) + 1).numpy(), wanted[0] + 1)
+    with pytest.raises(IndexError):
+        found[2]
+    with pytest.raises(TypeError, match="rank 0"):
+        len(found[0, 0])

@@ -340,3 +340,12 @@ def test_effects_happen_once_where_their_operands_get_another_layout() -> None:
     assert [n.op.name for n in moved.nodes].count("callback") == 1
     LAZY.engine.program(moved, graph, None, 0.0)(np.ones((1, 4, 4, 2)))
     assert len(log) == 1
+
+
+def test_a_token_before_all_effects_is_refused(each: Any) -> None:
+    """What was written after it would compile, and never happen."""
+    x, start = each.input("x", (2,), "float64"), each.token()
+    after = each.ops.print(x, text="x is", after=start)
+    with pytest.raises(GraphError, match=r"a token that comes before all effects \(made at test_effects.py:\d+"):
+        each.compile([x], x + 1, effects=[start])
+    each.compile([x], x + 1, effects=[after])

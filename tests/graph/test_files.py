@@ -204,3 +204,18 @@ def test_errors_in_the_text_name_file_and_line(path: Path) -> None:
     rewrite(path, graph_txt=text)
     with pytest.raises(GraphError, match=r"net\.graph, graph\.txt: line \d+: no operator 'tango' in this stack"):
         load_graph(path, LAZY)
+
+
+def test_outputs_that_are_nested_too_deeply_are_not_written(path: Path) -> None:
+    """Nobody could read them back."""
+    x = LAZY.input("x", (2,), "float32")
+    outputs: Any = x * 2
+    for _ in range(64):
+        outputs = [outputs]
+    program = LAZY.compile([x], outputs)
+    program.graph.save(path)
+    assert printed(load_graph(path, LAZY)) == printed(program.graph)
+    program = LAZY.compile([x], [outputs])
+    for save_it in (program.graph.save, program.save):
+        with pytest.raises(GraphError, match="outputs nested 65 deep are not written to a file: 64 is the most"):
+            save_it(path)

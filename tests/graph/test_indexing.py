@@ -181,3 +181,38 @@ def test_unknown_extents(lazy: Any) -> None:
     np.testing.assert_array_equal(found[1], values[1:, [2, 0]])
     values[rows, 0] = 7.0
     np.testing.assert_array_equal(found[2], values)
+
+
+@pytest.mark.parametrize("make", [nnc.eager, nnc.lazy, lambda: nnc.eager().swap(device=nnc.lazy())])
+@pytest.mark.parametrize(
+    "key",
+    [
+        np.array([True, False]),
+        np.array([1, 0, 1]),
+        (np.array([1, 0]), np.int64(2)),
+        (slice(None), np.array([[True, False, True]]).reshape(3)),
+        (..., np.array([2, 0])),
+        np.array([[True, False, True], [False, True, False]]),
+        (np.array([0, 1]), None, np.array([2, 2])),
+        np.bool_(True),
+        (0, True),
+        np.array(1),
+        (1, 2),
+    ],
+    ids=str,
+)
+def test_index_and_index_update_take_numpys_keys(make: Any, key: Any) -> None:
+    stack = make()
+    a = np.arange(6.0).reshape(2, 3)
+    x = stack.asarray(a)
+    np.testing.assert_array_equal(stack.ops.index(x, key=key).numpy(), a[key])
+    written, added = a.copy(), a.copy()
+    written[key] = 9.0
+    np.add.at(added, key, 9.0)
+    np.testing.assert_array_equal(stack.ops.index_update(x, 9.0, key=key).numpy(), written)
+    np.testing.assert_array_equal(stack.ops.index_update(x, 9.0, key=key, mode="add").numpy(), added)
+    tensors = tuple(
+        stack.asarray(k) if isinstance(k, np.ndarray) else k for k in (key if type(key) is tuple else (key,))
+    )
+    np.testing.assert_array_equal(stack.ops.index(x, key=tensors).numpy(), a[key])
+    assert x.numpy().tolist() == a.tolist()

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 import nnc_func as nnc
 from nnc_func.errors import NncError
-from nnc_func.graph.rules import REASSOCIATION
+from nnc_func.graph.node import topological
+from nnc_func.graph.rules import EXACT, REASSOCIATION
 
 LAZY, EAGER = nnc.lazy(), nnc.eager()
 FREELY = LAZY.swap(optimiser=LAZY.optimiser.with_numerics(REASSOCIATION))
@@ -325,3 +326,15 @@ def test_any_chain_of_products(data: Any) -> None:
         return listed[0][0]
 
     ran(f, *shapes, lazy=FAST)
+
+
+@pytest.mark.parametrize(("name", "kept"), [("power", True), ("atan2", True), ("add", False)])
+def test_exact_rules_leave_operands_as_they_lie_where_that_changes_a_rounding(name: str, kept: bool) -> None:
+    """A power whose exponent is one number, a square, is another loop of NumPy than that of an array of exponents."""
+    lazy = nnc.lazy()
+    exact = lazy.swap(optimiser=lazy.optimiser.with_numerics(EXACT))
+    for stack, found in ((exact, kept), (lazy, False)):
+        x, y = stack.input("x", (3, 4)), stack.input("y", ())
+        applied = getattr(stack.ops, name)(x, stack.ops.broadcast_to(y, shape=(3, 4)))
+        (root,) = stack.optimiser.optimise([applied.value]).roots
+        assert ("broadcast_to" in [n.op.name for n in topological([root])]) is found

@@ -10,10 +10,10 @@ import pytest
 
 import nnc_func as nnc
 from nnc_func.graph.node import topological
-from nnc_func.graph.rules import ROUNDING
+from nnc_func.graph.rules import REASSOCIATION, SIGNED_ZERO
 
 LAZY = nnc.lazy()
-FAST = LAZY.swap(optimiser=LAZY.optimiser.with_numerics(ROUNDING, fast_math=True))
+FAST = LAZY.swap(optimiser=LAZY.optimiser.with_numerics(REASSOCIATION, fast_math=True))
 OPS = FAST.ops
 RNG = np.random.default_rng(0)
 
@@ -144,7 +144,7 @@ def test_a_zero_with_an_axis_widens_what_it_is_compared_with() -> None:
 def test_cross_entropy_is_recognised_wherever_its_sign_stands() -> None:
     """Signs move out of means before losses are recognised."""
     lazy = nnc.lazy()
-    lazy = lazy.swap(optimiser=lazy.optimiser.with_numerics(lazy.optimiser.numerics, fast_math=True))
+    lazy = lazy.swap(optimiser=lazy.optimiser.with_numerics(REASSOCIATION, fast_math=True))
     ops, (x, y) = lazy.ops, (lazy.input(name, (4, 5), "float32") for name in "xy")
     each = ops.sum(y * ops.log_softmax(x), axis=-1)
     logits = np.random.default_rng(0).normal(size=(4, 5)).astype("float32")
@@ -154,3 +154,49 @@ def test_cross_entropy_is_recognised_wherever_its_sign_stands() -> None:
         program = lazy.compile([x, y], [loss])
         assert [n.op.name for n in program.graph.nodes if n.args] == ["softmax_cross_entropy", "mean"]
         np.testing.assert_allclose(program(logits, labels)[0], wanted, rtol=1e-5)
+
+
+# --- what only looks like it -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int64"])
+def test_a_softmax_of_integers_is_none(dtype: str) -> None:
+    """What the largest is taken off wraps around."""
+    lazy = nnc.lazy()
+    x = lazy.input("x", (2, 3), dtype)
+    y = WRITTEN["softmax"](lazy.ops, x)
+    assert "softmax" not in names(y, lazy)
+    rows = np.array([[0, 1, 2], [3, 100, 7]], dtype)
+    wanted = WRITTEN["softmax"](nnc.eager().ops, nnc.eager().asarray(rows)).numpy()
+    np.testing.assert_allclose(lazy.compile([x], y)(rows), wanted)
+
+
+def test_nan_stays_where_a_tangent_has_vanished() -> None:
+    lazy = nnc.lazy()
+    x, y = (lazy.input(name, (3,), "float32") for name in "xy")
+    program = lazy.compile([x, y], (x * 0.5) * (1 + lazy.ops.tanh(y * 0.8)))
+    found = program(np.float32([np.inf, -np.inf, np.nan]), np.float32([-50, -50, 1]))
+    assert np.isnan(found).all()
+
+
+def test_gelu_of_what_is_not_finite() -> None:
+    """The default level recognises it, and keeps its NaN: that of minus infinity, where the tangent says it."""
+    lazy = nnc.lazy()
+    x = lazy.input("x", (6,), "float32")
+    y = x * 0.5 * (1 + lazy.ops.tanh((x + 0.044715 * x**3) * 0.7978845608))
+    assert "sigmoid" in names(y, lazy)
+    found = lazy.compile([x], y)(np.float32([np.inf, -np.inf, np.nan, 0, 1, -20]))
+    np.testing.assert_allclose(found, np.float32([np.inf, np.nan, np.nan, 0, 0.841192, 0]), rtol=1e-5)
+
+
+def test_fast_math_cancels_complex_quotients_up_to_rounding() -> None:
+    strict = LAZY.swap(optimiser=LAZY.optimiser.with_numerics(SIGNED_ZERO, fast_math=True))
+    for stack, kept in ((strict, ["divide"]), (FAST, [])):
+        x = stack.input("x", (3,), "complex64")
+        assert names(x / x, stack) == kept
+
+
+def test_complex_functions_are_not_undone_where_they_lose_all_digits() -> None:
+    x, y = (FAST.input(name, (2,), "complex128") for name in "xy")
+    assert names(OPS.tanh(OPS.atanh(x))) == ["atanh", "tanh"]
+    assert names(OPS.reciprocal(x) * OPS.reciprocal(y)).count("reciprocal") == 2

@@ -69,7 +69,9 @@ def test_a_network_gives_what_is_shipped(name: str) -> None:
     agrees(name, nnc.lazy())
 
 
-@pytest.mark.parametrize("stack", [nnc.lazy(), pytest.param(nnc.eager(), marks=pytest.mark.slow)], ids=["lazy", "eager"])
+@pytest.mark.parametrize(
+    "stack", [nnc.lazy(), pytest.param(nnc.eager(), marks=pytest.mark.slow)], ids=["lazy", "eager"]
+)
 def test_a_network_whose_softmax_tells_the_order_of_sums_gives_scores_within_their_rounding(stack: Any) -> None:
     """SqueezeNet's weights are all 0.02, so that its thousand scores are one number, 9.5e9, at which float32 steps by
     1024: the last bit, which the order of summation decides, makes a probability 0. So the scores are compared.

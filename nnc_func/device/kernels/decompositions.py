@@ -240,19 +240,25 @@ COFACTORS = reference(_cofactors)
 # --- diagonals ---------------------------------------------------------------------------------------------
 
 
+def _within(offset: int, rows: int, columns: int) -> int:
+    """That offset, or one as far outside of a matrix as namespaces take it."""
+    return max(-rows, min(offset, columns))
+
+
 def diagonal(xp: Any, x: Any, *, offset: int) -> Any:
     """A copy."""
-    return xp.asarray(xp.linalg.diagonal(x, offset=offset), copy=True)
+    return xp.asarray(xp.linalg.diagonal(x, offset=_within(offset, *x.shape[-2:])), copy=True)
 
 
 def diagonal_into(xp: Any, arrays: Any, outs: Any, scratch: Any, *, offset: int) -> None:
     """Of `diagonal`."""
-    xp.copyto(outs[0], arrays[0].diagonal(offset, -2, -1))
+    xp.copyto(outs[0], arrays[0].diagonal(_within(offset, *arrays[0].shape[-2:]), -2, -1))
 
 
 def diagonal_matrix(xp: Any, x: Any, *, shape: Any, offset: int) -> Any:
     """Elements of the vector stand in its order, in their columns."""
     rows, columns = shape
+    offset = _within(offset, rows, columns)
     before, batch = max(offset, 0), x.shape[:-1]
     after = columns - before - x.shape[-1]
     row = xp.concat([xp.zeros((*batch, before), dtype=x.dtype), x, xp.zeros((*batch, after), dtype=x.dtype)], axis=-1)

@@ -19,7 +19,7 @@ ALIASES = {
 }  # fmt: skip
 REQUIRED = ("id", "lower", "upper", "size")
 COLUMNS = (*REQUIRED, "alignment", "hint", "gaps", "offset")
-GAP = re.compile(r"(-?\d+)-(-?\d+)(?:@(\d+):(\d+))?")
+GAP = re.compile(r"(-?[0-9]{1,19})-(-?[0-9]{1,19})(?:@([0-9]{1,19}):([0-9]{1,19}))?")
 
 
 def text_of(source: str | PathLike[str]) -> str:

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from attrs import astuple
 
+from nnc_func.archives.plain import json_value
 from nnc_func.engine.allocators.csv_text import text_of
 from nnc_func.engine.allocators.problem import Gap, Problem, Uses
-from nnc_func.errors import PlanError
+from nnc_func.errors import FileFormatError, PlanError
 
 REQUIRED = ("sizes", "lower", "upper")
 FIELDS = (*REQUIRED, "alignment", "uses", "pins", "gaps", "groups", "spaces", "capacity", "names")
@@ -37,9 +38,9 @@ def printed(problem: Problem) -> str:
 def parsed(source: str | PathLike[str]) -> Problem:
     """As `Problem.from_json` says."""
     try:
-        given = json.loads(text_of(source))
-    except (ValueError, RecursionError) as error:
-        raise PlanError(f"this is no JSON: {error}") from None
+        given = json_value(text_of(source).encode())
+    except FileFormatError as error:
+        raise PlanError(f"this is no JSON of ours: {error}") from None
     if not isinstance(given, dict):
         raise PlanError(f"wanted an object with {', '.join(REQUIRED)}, given {given!r:.60}")
     for name in given:

@@ -45,7 +45,9 @@ def _boxes(top: Any, left: float, at: float) -> tuple[list[str], float]:
         boxes, end = _boxes(inner, left + INSET, at + BOX)
         frame = {"fill": "none", "stroke": FAINT, "stroke_dasharray": "4 2", "rx": 6}
         found.append(element("rect", x=left, y=at, width=WIDTH - 2 * left, height=end + GAP - at, **frame))
-        found.append(_words(layer.role.capitalize(), "Stack", "A whole stack, as the device of the one above.", left, at))
+        found.append(
+            _words(layer.role.capitalize(), "Stack", "A whole stack, as the device of the one above.", left, at)
+        )
         found += boxes
         at = end + 2 * GAP
     return found, at - GAP

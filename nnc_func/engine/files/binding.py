@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from nnc_func.device.narrow import kernel_named
 from nnc_func.engine.lazy import plannable
 from nnc_func.engine.plan import Plan
 from nnc_func.engine.running.program import Program
-from nnc_func.engine.verifying.applications import check_some
-from nnc_func.engine.verifying.endings import check_commit
 from nnc_func.errors import DeviceError, DTypeError, NncError, PlaceError, PlanError, ShapeError
 from nnc_func.facets.places import ADVICE, Place, settled
 from nnc_func.graph.leaves import Variable, brought, owned
@@ -24,7 +22,7 @@ def bound(
     constants: Sequence[Any] = (),
     variables: Sequence[Any] | Mapping[str, Any] = (),
     check_numerics: bool = False,
-    verified: Sequence[int] | None = None,
+    admit: Callable[[Plan], None] | None = None,
     **knowledge: Any,
 ) -> Program:
     """A program of a plan, which is verified first; whoever made it is not believed.
@@ -39,10 +37,8 @@ def bound(
         Their arrays, in the plan's order.
     variables
         By name, or in the plan's order: `Variable` objects, or values, of which new variables are made.
-    verified
-        Of a plan that was verified, and that nobody changed since: instructions that stand for all. Left to check of
-        those is what depends on the stack: that operators and kernels give what is written, and that none may fail in
-        the commit section.
+    admit
+        Called with the plan once it is verified, and before any memory is made for it: raises where it takes too much.
     knowledge
         What else is known of it: `graph`, `source`, `stats`, `blocks`, `arenas`, and the `engine` that tunes it.
 
@@ -61,17 +57,15 @@ def bound(
         raise PlanError(f"a plan is wanted, Plan.parse(text) or program.plan, given {type(plan).__name__}")
     if not plannable(device):
         raise DeviceError(f"{device!r} has no memory to plan in, so a plan cannot run there")
-    if verified is None:
-        plan.verify()
-    else:
-        check_some(plan, verified)
-        check_commit(plan, verified)
+    plan.verify()
+    if admit is not None:
+        admit(plan)
     if check_numerics and plan.commit < len(plan.instructions):
         raise PlanError(
             f"the plan {plan.name!r} writes variables in place from instruction {plan.commit} on, where a check of its "
             "numbers could fail half-way: run it without check_numerics, or plan its graph with it"
         )
-    check_kernels(plan, device, range(len(plan.instructions)) if verified is None else verified)
+    check_kernels(plan, device)
     if len(constants) != len(plan.constants):
         raise PlanError(f"the plan {plan.name!r} has {len(plan.constants)} constants, given {len(constants)}")
     arrays = [
@@ -136,12 +130,11 @@ def on_stack(
     return bound(plan, stack.device, [bindable(c) for c in constants], variables, check)
 
 
-def check_kernels(plan: Plan, device: Any, among: Sequence[int]) -> None:
+def check_kernels(plan: Plan, device: Any) -> None:
     """Raise DeviceError where a kernel does not run on the array namespace of its place, or there is no such place."""
     places = [s.aval.place for s in plan.slots]
     namespaces = {place: _namespace(device, place) for place in set(places)}
-    listed = [(t, plan.instructions[t]) for t in among]
-    applied = {(i.op, i.kernel, places[i.results[0]]) for _, i in listed if not i.view}
+    applied = {(i.op, i.kernel, places[i.results[0]]) for i in plan.instructions if not i.view}
     missing = {
         (op, name, place): kernel.namespaces
         for op, name, place in applied
@@ -149,7 +142,7 @@ def check_kernels(plan: Plan, device: Any, among: Sequence[int]) -> None:
         and kernel.namespaces is not None
         and namespaces[place] not in kernel.namespaces
     }
-    for t, i in listed if missing else ():
+    for t, i in enumerate(plan.instructions) if missing else ():
         runs_on = None if i.view else missing.get((i.op, i.kernel, places[i.results[0]]))
         if runs_on is not None:
             where = told(i.origin)

@@ -1,31 +1,33 @@
 """Programs in files: plan, constants, values of variables, and the graph; read without optimising or planning again.
 
-One zip archive, as graphs have, with no code in it. A plan is verified when it is saved, and again when it is read
-unless it is byte for byte what was saved. The graph is text, and is built only where somebody asks for it.
+One zip archive, as graphs have, with no code in it. A file is not trusted: its plan is verified whenever it is read,
+and nothing that the file says of itself shortens that. The graph is text; it is built only where somebody asks for it,
+and is then held against the plan.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Iterable, Mapping
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
+from attrs import define, field
 
-from nnc_func.archives.archive import ABOUT, Archive, written
+from nnc_func.archives.archive import ABOUT, DAMAGE, MAX_BYTES, Archive, written
 from nnc_func.archives.npy import array_bytes
 from nnc_func.archives.plain import json_bytes
 from nnc_func.engine.collecting import uncollected
 from nnc_func.engine.files.binding import bound
 from nnc_func.engine.files.tables import from_tables, tables
+from nnc_func.engine.files.trust import allowed_names, check_limits, check_operators, memory_of
 from nnc_func.engine.interpreted import Interpreted
+from nnc_func.engine.plan import Plan
+from nnc_func.engine.running.binding import every, extents_of
 from nnc_func.engine.running.program import Program
 from nnc_func.engine.symbolic import SymbolicProgram
-from nnc_func.engine.verifying.applications import representatives
-from nnc_func.errors import FileFormatError, GraphError, NncError
-from nnc_func.facets.dtypes import as_dtype
+from nnc_func.engine.verifying.graphs import check_graph
+from nnc_func.errors import FileFormatError, GraphError, NncError, PlanError
 from nnc_func.graph.files import read_text, text_members
 from nnc_func.graph.leaves import Variable, owned
 from nnc_func.graph.parsing import shown_as
@@ -80,26 +82,27 @@ def save(program: Any, path: Any) -> None:
     if graph is not None:
         members += text_members(graph)
     constants: dict[str, Any] = large_constants(graph) if kind != PLANNED else {}
-    for at, (binding, planned) in enumerate(_planned(program)):
+    for at, planned in enumerate(_planned(program)):
         arrays = [_host(planned._device, a, "constants") for a in planned._constants]
-        constants |= {digest(a): a for a in arrays}
-        plan = planned.plan.verify()
-        content = json_bytes(tables(plan) | {"representatives": representatives(plan)})
-        row = {"binding": binding, "constants": [[digest(a), str(a.dtype), list(a.shape)] for a in arrays]}
-        about["plans"].append(row | {"verified": _content_digest(content)})
-        members.append((f"plans/{at}.json", content))
+        named = [digest(a) for a in arrays]
+        constants |= zip(named, arrays, strict=True)
+        about["plans"].append({"constants": named})
+        members.append((f"plans/{at}.json", json_bytes(tables(planned.plan.verify()))))
     members += [(_member(name), array_bytes(a)) for name, a in sorted(constants.items())]
     for at, v in enumerate(variables):
         members.append((f"variables/{at}.npy", array_bytes(_host(device, v.array, "variables"))))
     written(path, [(ABOUT, json.dumps(about, indent=1).encode()), *members])
 
 
-def load_program(path: Any, stack: Any, classes: Iterable[type] = ()) -> Any:
+def load_program(
+    path: Any, stack: Any, classes: Iterable[type] = (), *, max_bytes: int = MAX_BYTES, sha256: str | None = None,
+    allow: Iterable[str] = (),
+) -> Any:  # fmt: skip
     """The program in a file, ready to be called; its variables are new ones, with the values that they had.
 
-    That the stack's operators and kernels give what is written is always checked. The rest is verified again where the
-    plan is not what `save` verified and wrote, by its digest; who does not trust the writer calls
-    ``program.plan.verify()``: a wrong plan gives wrong numbers, but runs no code.
+    The plan is verified, as `engine.verifying.verify` says, before any memory is made: whatever the file says, its
+    program touches no byte outside of its buffers. It computes what the plan says; that this is what the graph says is
+    checked where `program.graph` is first asked for.
 
     Parameters
     ----------
@@ -107,22 +110,22 @@ def load_program(path: Any, stack: Any, classes: Iterable[type] = ()) -> Any:
         Its device has the kernels that the plan names; its catalogue, the operators. A lazy one can tune the program.
     classes
         Named tuples and attrs classes in which the outputs may be nested.
+    max_bytes
+        As much memory may it take: what is read, constants, variables, arenas, results.
+    sha256
+        Of the whole file, in hexadecimal digits.
+    allow
+        Names of operators that are not this library's, or that do more than compute: print, check, callback.
 
     Raises
     ------
     FileFormatError
-        It is no such file, it is damaged or cut short, a newer version wrote it, its plan contradicts itself, or it
-        does not fit the stack.
+        It is no such file, it is damaged or cut short, a newer version wrote it, its plan contradicts itself, it does
+        not fit the stack, it takes more than `max_bytes`, has another digest, or applies what is not allowed.
     """
-    known = list(classes)
-    with uncollected(), Archive.open(path, "program") as archive:
-        about = archive.about(VERSION)
-        kind = about["kind"]
-        if kind not in KINDS:
-            raise FileFormatError(f"it is of kind {kind!r}; kinds are {', '.join(KINDS)}")
-        return {PLANNED: _read_planned, SYMBOLIC: _read_symbolic, INTERPRETED: _read_interpreted}[kind](
-            archive, about, stack, known
-        )
+    names = allowed_names(allow)
+    with uncollected(), Archive.open(path, "program", max_bytes=max_bytes, sha256=sha256) as archive:
+        return _Reader(archive, archive.about(VERSION), stack, list(classes), names).program()
 
 
 # --- what is written --------------------------------------------------------------------------------------
@@ -138,11 +141,10 @@ def _kind(program: Any) -> str:
     return PLANNED
 
 
-def _planned(program: Any) -> list[tuple[Any, Any]]:
-    """The programs with a plan, and the extents for which each one is."""
-    if isinstance(program, SymbolicProgram):
-        return [(binding, p) for binding, p in program.programs.items() if p.plan is not None]
-    return [(None, program)] if program.plan is not None else []
+def _planned(program: Any) -> list[Any]:
+    """The programs with a plan: of unknown extents, one for each binding."""
+    found = program.programs.values() if isinstance(program, SymbolicProgram) else (program,)
+    return [p for p in found if p.plan is not None]
 
 
 def _variables(program: Any) -> list[Variable]:
@@ -161,10 +163,6 @@ def _host(device: Any, array: Any, what: str) -> Any:
         raise GraphError(f"{device!r} has no elements of {what} to write: {error}") from None
 
 
-def _content_digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
-
-
 def _member(name: str) -> str:
     return f"constants/{name.removeprefix('sha256:')}.npy"
 
@@ -172,57 +170,159 @@ def _member(name: str) -> str:
 # --- what is read -----------------------------------------------------------------------------------------
 
 
-def _read_planned(archive: Archive, about: Mapping[str, Any], stack: Any, classes: list[type]) -> Any:
-    if len(about["plans"]) != 1:
-        raise FileFormatError(f"it has {len(about['plans'])} plans, where one is wanted")
-    variables = _read_variables(archive, about, stack)
-    constants: dict[str, Any] = {}
-    graph = _graph(archive, stack, constants, variables, classes) if about["graph"] is True else None
-    return _read_plan(archive, about, 0, stack, constants, variables, classes, graph=graph)
+@define
+class _Reader:
+    """A file that is being read.
 
+    Attributes
+    ----------
+    constants
+        What was read of them, by digest.
+    variables
+        New ones, by name.
+    """
 
-def _read_plan(
-    archive: Archive, about: Mapping[str, Any], at: int, stack: Any, constants: dict[str, Any],
-    variables: Mapping[str, Variable], classes: list[type], **knowledge: Any,
-) -> Any:  # fmt: skip
-    """One plan, bound; the constants that it has are added to those known."""
-    content, found = archive.read(f"plans/{at}.json"), archive.json(f"plans/{at}.json")
-    plan = from_tables(found, stack.type.ops, classes)
-    is_verified = about["plans"][at].get("verified") == _content_digest(content)
-    verified = found["representatives"] if is_verified else None
-    arrays = []
-    for name, dtype, shape in about["plans"][at]["constants"]:
-        if name not in constants:
-            constants[name] = archive.array(_member(name))
-        arrays.append(shown_as(constants[name], as_dtype(dtype), shape))
-    names = plan.variable_names or tuple(variables)
-    missing = [name for name in names if name not in variables]
-    if missing:
-        raise FileFormatError(f"it has no values of the variables {missing}")
-    engine = _engine(stack)
-    check = getattr(engine, "check_numerics", False)
-    knowledge["engine"] = engine if hasattr(engine, "with_kernels") else None
-    return bound(plan, stack.device, arrays, [variables[name] for name in names], check, verified, **knowledge)
+    archive: Archive
+    about: Mapping[str, Any]
+    stack: Any
+    classes: list[type]
+    allow: frozenset[str]
+    constants: dict[str, Any] = field(init=False, factory=dict)
+    variables: dict[str, Variable] = field(init=False, factory=dict)
 
+    def program(self) -> Any:
+        """The program, of whichever kind it is."""
+        kind = self.about["kind"]
+        if kind not in KINDS:
+            raise FileFormatError(f"it is of kind {kind!r}; kinds are {', '.join(KINDS)}")
+        self._read_variables()
+        return {PLANNED: self._planned, SYMBOLIC: self._symbolic, INTERPRETED: self._interpreted}[kind]()
 
-def _read_symbolic(archive: Archive, about: Mapping[str, Any], stack: Any, classes: list[type]) -> Any:
-    variables = _read_variables(archive, about, stack)
-    constants = _read_constants(archive)
-    engine = _engine(stack)
-    if not hasattr(engine, "program"):
-        raise FileFormatError(f"it has unknown extents, which {engine!r} cannot plan: load it in a lazy stack")
-    graph = _graph(archive, stack, constants, variables, classes)()
-    program = SymbolicProgram(engine, graph, graph, None, 0.0, tuple(_donated(about, graph)))
-    for at, row in enumerate(about["plans"]):
-        dims = {str(symbol): extent for symbol, extent in row["binding"]}
-        for_these = partial(graph.specialised, dims)
-        knowledge = {"arenas": program.arenas, "graph": for_these}
-        found = _read_plan(archive, about, at, stack, constants, variables, classes, **knowledge)
-        wanted = [(n.data, n.aval.shape) for n in for_these().inputs]
-        if [(n, found.plan.slots[s].aval.shape) for n, s in zip(*_inputs(found.plan), strict=True)] != wanted:
-            raise FileFormatError(f"its plan {at} is not for the extents {dims}")
-        program.programs[tuple(sorted(dims.items()))] = found
-    return program
+    # --- kinds ------------------------------------------------------------------------------------------
+
+    def _planned(self) -> Program:
+        if len(self.about["plans"]) != 1:
+            raise FileFormatError(f"it has {len(self.about['plans'])} plans, where one is wanted")
+        plan, constants = self._plan(0)
+        graph = self._agreeing(plan, constants) if self.about["graph"] is True else None
+        return self._bound(plan, constants, graph=graph)
+
+    def _symbolic(self) -> SymbolicProgram:
+        self._read_constants()
+        engine = _engine(self.stack)
+        if not hasattr(engine, "program"):
+            raise FileFormatError(f"it has unknown extents, which {engine!r} cannot plan: load it in a lazy stack")
+        graph = self._graph()()
+        program = SymbolicProgram(engine, graph, graph, None, 0.0, tuple(_donated(self.about, graph)))
+        for at in range(len(self.about["plans"])):
+            plan, constants = self._plan(at)
+            dims = extents_of(graph.inputs, [plan.slots[s].aval for s in plan.inputs])
+            found = graph.specialised(dims)
+            self._check_graph(plan, constants, found)
+            made = self._bound(plan, constants, arenas=program.arenas, graph=found)
+            program.programs[every(graph, dims)] = made
+        return program
+
+    def _interpreted(self) -> Interpreted:
+        self._read_constants()
+        graph = self._graph()()
+        check = getattr(_engine(self.stack), "check_numerics", False)
+        return Interpreted(graph, graph, self.stack.device, None, check)
+
+    # --- plans ------------------------------------------------------------------------------------------
+
+    def _plan(self, at: int) -> tuple[Plan, list[Any]]:
+        """One plan, of operators that are trusted, and its constants as arrays of the host."""
+        plan = from_tables(self.archive.json(f"plans/{at}.json"), self.stack.type.ops, self.classes)
+        check_operators({i.op for i in plan.instructions}, self.allow)
+        check_limits(plan)
+        names = self.about["plans"][at]["constants"]
+        if len(names) != len(plan.constants):
+            raise FileFormatError(f"its plan {at} has {len(plan.constants)} constants, the file names {len(names)}")
+        avals = [plan.slots[slot].aval if slot < len(plan.slots) else None for slot in plan.constants]
+        return plan, [self._constant(name, aval) for name, aval in zip(names, avals, strict=True)]
+
+    def _constant(self, name: Any, aval: Any) -> Any:
+        """An array that nobody else has, and nobody writes."""
+        if not isinstance(name, str) or aval is None:
+            raise FileFormatError(f"{name!r} is no digest of a constant, or that of none of the plan's")
+        if name not in self.constants:
+            self.constants[name] = self.archive.array(_member(name))
+        known = self.constants[name]
+        self.archive.take(known.nbytes, "a constant")
+        array = shown_as(known, aval.dtype, aval.shape).copy()
+        if array.dtype.kind == "b" and array.size and array.view(np.uint8).max() > 1:
+            raise FileFormatError(f"the constant {name} has bytes that are neither False nor True")
+        array.flags.writeable = False
+        return array
+
+    def _bound(self, plan: Plan, constants: list[Any], **knowledge: Any) -> Program:
+        names = plan.variable_names or tuple(self.variables)
+        missing = [name for name in names if name not in self.variables]
+        if missing:
+            raise FileFormatError(f"it has no values of the variables {missing}")
+        if len(set(names)) < len(names):
+            raise FileFormatError(f"its plan names a variable twice: {names}")
+        engine = _engine(self.stack)
+        check = getattr(engine, "check_numerics", False)
+        knowledge["engine"] = engine if hasattr(engine, "with_kernels") else None
+        variables = [self.variables[name] for name in names]
+        return bound(plan, self.stack.device, constants, variables, check, self._admit, **knowledge)
+
+    def _admit(self, plan: Plan) -> None:
+        self.archive.take(memory_of(plan), "arenas and results")
+
+    # --- the graph --------------------------------------------------------------------------------------
+
+    def _graph(self) -> Callable[[], Any]:
+        """What builds the graph, of operators that are trusted."""
+        build = read_text(self.archive, self.stack, self.constants, self.variables, self.classes)
+
+        def graph() -> Any:
+            try:
+                found = build()
+            except DAMAGE as error:
+                raise FileFormatError(
+                    f"{self.archive.path} is damaged: its graph: {type(error).__name__}: {error}"
+                ) from None
+            check_operators((n.op for n in found.nodes), self.allow)
+            return found
+
+        return graph
+
+    def _agreeing(self, plan: Plan, constants: list[Any]) -> Callable[[], Any]:
+        """What builds the graph that the plan computes."""
+        build = self._graph()
+
+        def graph() -> Any:
+            found = build()
+            self._check_graph(plan, constants, found)
+            return found
+
+        return graph
+
+    def _check_graph(self, plan: Plan, constants: list[Any], graph: Any) -> None:
+        try:
+            check_graph(plan, constants, graph)
+        except PlanError as error:
+            raise FileFormatError(f"{self.archive.path}: {error}") from None
+
+    # --- arrays -----------------------------------------------------------------------------------------
+
+    def _read_constants(self) -> None:
+        for name in self.archive.names("constants"):
+            found = name.removeprefix("constants/").removesuffix(".npy")
+            self.constants[f"sha256:{found}"] = self.archive.array(name)
+
+    def _read_variables(self) -> None:
+        device, places = self.stack.device, self.about.get("places", {})  # of those that are not in the first one
+        if type(places) is not dict:
+            raise FileFormatError(f"{places!r} does not say in which places its variables are")
+        for at, name in enumerate(self.about["variables"]):
+            if not isinstance(name, str) or name in self.variables:
+                raise FileFormatError(f"{name!r} is no name of a variable, or that of another, too")
+            array = owned(device, self.archive.array(f"variables/{at}.npy"), place=places.get(name))
+            self.variables[name] = Variable(name, array, device.aval(array), device)
 
 
 def _donated(about: Mapping[str, Any], graph: Any) -> list[int]:
@@ -233,37 +333,5 @@ def _donated(about: Mapping[str, Any], graph: Any) -> list[int]:
     return found
 
 
-def _inputs(plan: Any) -> tuple[Any, Any]:
-    return plan.input_names, plan.inputs
-
-
-def _read_interpreted(archive: Archive, about: Mapping[str, Any], stack: Any, classes: list[type]) -> Any:
-    variables = _read_variables(archive, about, stack)
-    graph = _graph(archive, stack, _read_constants(archive), variables, classes)()
-    return Interpreted(graph, graph, stack.device, None, getattr(_engine(stack), "check_numerics", False))
-
-
 def _engine(stack: Any) -> Any:
     return next((each for each in chain(stack.top) if each.role == "engine"), None)
-
-
-def _graph(archive: Archive, stack: Any, constants: Any, variables: Any, classes: list[type]) -> Any:
-    return read_text(archive, stack, constants, variables, classes)
-
-
-def _read_constants(archive: Archive) -> dict[str, Any]:
-    names = [n.removeprefix("constants/").removesuffix(".npy") for n in archive.names("constants")]
-    return {f"sha256:{n}": archive.array(f"constants/{n}.npy") for n in names}
-
-
-def _read_variables(archive: Archive, about: Mapping[str, Any], stack: Any) -> dict[str, Variable]:
-    device, found = stack.device, {}
-    places = about.get("places", {})  # of the variables that are not in the first one
-    if type(places) is not dict:
-        raise FileFormatError(f"{places!r} does not say in which places its variables are")
-    for at, name in enumerate(about["variables"]):
-        if not isinstance(name, str) or name in found:
-            raise FileFormatError(f"{name!r} is no name of a variable, or that of another, too")
-        array = owned(device, archive.array(f"variables/{at}.npy"), place=places.get(name))
-        found[name] = Variable(name, array, device.aval(array), device)
-    return found

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from nnc_func.aval import Aval
+from nnc_func.engine.running.inputs import of_input
 from nnc_func.errors import DTypeError, OperatorError, PlaceError, ShapeError
 from nnc_func.facets.dims import Extent, known, substitute
 from nnc_func.facets.equations import Equations
@@ -40,12 +41,27 @@ def accepted(device: Any, name: str, inputs: Sequence[Node], given: Sequence[Any
 
 
 def _array(device: Any, node: Node, given: Any) -> Any:
-    array = brought(device, given, place=node.aval.place)
+    with of_input(repr(node.data)):
+        array = brought(device, given, place=node.aval.place)
     if isinstance(given, (bool, int, float, list, tuple)):  # Python's numbers have no dtype of their own
         wanted = node.aval.dtype
         if np.can_cast(device.aval(array).dtype, wanted, "same_kind"):
             return brought(device, given, wanted, node.aval.place)
     return array
+
+
+def extents_of(inputs: Sequence[Node], given: Sequence[Aval]) -> dict[str, int]:
+    """The unknown extents that inputs of these avals tell.
+
+    Raises
+    ------
+    ShapeError
+        Another rank or extent, or extents that contradict each other.
+    """
+    found = Equations()
+    for node, aval in zip(inputs, given, strict=True):
+        _learn(found, node, aval)
+    return {s: n for s, n in found.values.items() if known(n)}
 
 
 def _learn(found: Equations, node: Node, given: Aval) -> None:

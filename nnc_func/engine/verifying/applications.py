@@ -5,7 +5,6 @@ Part of verification. What memory each one touches, and when, is `verify`'s.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from attrs import evolve
@@ -16,57 +15,14 @@ from nnc_func.device.narrow import kernel_named
 from nnc_func.engine.copying import FILL
 from nnc_func.engine.plan import Instruction, Plan
 from nnc_func.engine.verifying.references import named
-from nnc_func.errors import NncError, OperatorError, PlanError
+from nnc_func.errors import OperatorError, PlanError
 from nnc_func.facets.kernels import takes_layouts
 from nnc_func.op import Op
 
 
-def representatives(plan: Plan) -> list[int]:
-    """Instructions of which one stands for each application that occurs, before the commit section and in it.
-
-    Whatever puts parts together stands for itself: what it takes depends on the gaps that were filled before.
-    """
-    kinds = _kinds(plan)
-    found: dict[Any, int] = {}
-    for t, i in enumerate(plan.instructions):
-        shown = tuple([kinds[s] for s in (*i.operands, *i.results, *i.scratch)])
-        alone = t if i.op is FILL or i.op.parts is not None else -1
-        key = (
-            i.op,
-            i.op.key(i.items),
-            i.kernel,
-            i.view,
-            len(i.operands),
-            len(i.results),
-            shown,
-            t < plan.commit,
-            alone,
-        )
-        found.setdefault(key, t)
-    return [*found.values()]
-
-
-def check_some(plan: Plan, among: Sequence[int]) -> None:
-    """`check_applications`, of these instructions alone, which stand for the others.
-
-    Raises
-    ------
-    PlanError
-        As that; or there is no such instruction.
-    """
-    filled: set[int] = set()
-    for t in among:
-        if not 0 <= t < len(plan.instructions):
-            raise PlanError(f"instruction {t} is none of the {len(plan.instructions)}")
-        i = plan.instructions[t]
-        if i.op is FILL:
-            filled.update(i.results)
-        _check(plan, t, _without(i, filled))
-
-
 def _without(i: Instruction, filled: set[int]) -> Instruction:
     """An instruction without the gaps among its operands."""
-    if not filled or i.op.parts is None or filled.isdisjoint(i.operands):
+    if not filled or not i.view or i.op.parts is None or filled.isdisjoint(i.operands):
         return i
     return evolve(i, operands=tuple([n for n in i.operands if n not in filled]))
 
@@ -79,7 +35,7 @@ def check_applications(plan: Plan) -> None:
     PlanError
         Names the instruction, what it is written to be, and what the operator says.
     """
-    kinds = _kinds(plan)
+    kinds = [id(s.aval) for s in plan.slots]  # equal avals are one object
     usual: set[Any] = set()  # applications that are known to be right: of two operands and a result, as most are
     others: set[Any] = set()
     filled: set[int] = set()  # gaps, which are operands of no operator
@@ -100,14 +56,6 @@ def check_applications(plan: Plan) -> None:
         if application not in others:
             _check(plan, t, i)
             others.add(application)
-
-
-def _kinds(plan: Plan) -> list[int]:
-    """For each slot a number that its aval has in common with its equals: a cheap key."""
-    avals = {id(s.aval): s.aval for s in plan.slots}
-    numbers: dict[Aval, int] = {}
-    known = {key: numbers.setdefault(aval, len(numbers)) for key, aval in avals.items()}
-    return [known[id(s.aval)] for s in plan.slots]
 
 
 def inferred(op: Op, avals: tuple[Aval, ...], items: Items) -> tuple[Aval, ...]:

@@ -5,9 +5,13 @@ Nothing is replayed here: what is checked holds of each slot and buffer, whether
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Sequence
 from itertools import chain
+from operator import attrgetter
 from typing import Any
+
+import numpy as np
 
 from nnc_func.aval import Aval
 from nnc_func.engine.plan import ARENA, DONATED, LENT, Plan, Slot
@@ -15,8 +19,7 @@ from nnc_func.errors import PlanError
 
 LIMIT = 1 << 62  # no number is as large: sums of them do not wrap where they are kept in 64 bits
 RANK = 64  # axes that arrays have at most
-ALIGNMENT = 1 << 16  # bytes: no larger one is known
-STREAMS = 1024
+IN_BUFFERS, IN_SLOTS = attrgetter("nbytes", "lower", "upper", "offset", "source"), attrgetter("buffer", "offset")
 ALIVE = (ARENA, LENT, DONATED)  # kinds of buffers that have a lifetime
 
 
@@ -39,8 +42,8 @@ def check_bounds(plan: Plan) -> None:
         aval, home = plan.slots[slot].aval, plan.slots[slot].buffer
         if aval.nbytes != plan.buffers[home].nbytes:  # whose array is as large as that one's, in each call
             raise PlanError(
-                f"slot {slot}, {aval.nbytes} bytes, comes from outside or goes there; {_named(plan, home)}, of which it "
-                f"is to be all, has {plan.buffers[home].nbytes}"
+                f"slot {slot}, {aval.nbytes} bytes, comes from outside or goes there; {_named(plan, home)}, of which "
+                f"it is to be all, has {plan.buffers[home].nbytes}"
             )
     for number, (buffer, found) in enumerate(zip(plan.buffers, taken, strict=True)):
         if found != buffer.nbytes:
@@ -65,43 +68,51 @@ def check_numbers(plan: Plan) -> None:
     PlanError
         Says which number is none, or too large.
     """
-    b, s, i = plan.buffers, plan.slots, plan.instructions
-    flat = chain.from_iterable
-    _whole("arena, alignment and commit section", (plan.arena_bytes, plan.alignment, plan.commit))
-    _whole("arenas elsewhere", [nbytes for _, nbytes in plan.elsewhere])
-    _whole("leaves, outputs", (*plan.inputs, *plan.variables, *plan.constants, *plan.outputs))
-    _whole("updates", flat(plan.updates))
-    _whole("retained buffers", plan.retained or ())
-    _whole("sizes of buffers", [x.nbytes for x in b], -LIMIT)
-    _whole("lifetimes of buffers", [x.lower for x in b], -1)
-    _whole("lifetimes of buffers", [x.upper for x in b], -1)
-    _whole("offsets of buffers", [x.offset for x in b], -LIMIT)
-    _whole("sources of buffers", [x.source for x in b], -1)
-    _whole("buffers of slots", [x.buffer for x in s], -LIMIT)
-    _whole("offsets of slots", [x.offset for x in s], -LIMIT)
-    _whole("strides of slots", flat([x.strides for x in s if x.strides is not None]), -LIMIT)
-    _whole("operands", flat([x.operands for x in i]), -LIMIT)
-    _whole("results", flat([x.results for x in i]), -LIMIT)
-    _whole("scratch", flat([x.scratch for x in i if x.scratch]), -LIMIT)
-    _whole("streams", [x.stream for x in i], -LIMIT)
-    _whole("waits", flat([x.waits for x in i if x.waits]), -LIMIT)
-    if plan.alignment < 1 or plan.alignment & (plan.alignment - 1) or plan.alignment > ALIGNMENT:
-        raise PlanError(f"offsets aligned to {plan.alignment}: wanted a power of two, {ALIGNMENT} at most")
-    if plan.streams > STREAMS:
-        raise PlanError(f"{plan.streams} streams, each a thread; {STREAMS} is the most")
+    if not _small(chain.from_iterable(_columns(plan).values())):
+        for what, numbers in _columns(plan).items():
+            _check_column(what, [*numbers])
+    if plan.alignment < 1 or plan.alignment & (plan.alignment - 1):
+        raise PlanError(f"offsets aligned to {plan.alignment}: wanted a power of two")
+    if min(plan.arenas.values()) < 0:
+        raise PlanError(f"an arena of {min(plan.arenas.values())} bytes")
 
 
-def _whole(what: str, numbers: Iterable[Any], least: int = 0) -> None:
+def _small(numbers: Iterable[Any]) -> bool:
+    """Whether all are integers below 2⁶²."""
     found = [*numbers]
     if not {int}.issuperset(map(type, found)):
-        raise PlanError(f"{what}: {next(n for n in found if type(n) is not int)!r} is no integer")
-    if found and (min(found) < least or max(found) >= LIMIT):
-        wrong = min(found) if min(found) < least else max(found)
-        raise PlanError(f"{what}: {wrong} is out of range, which is from {least} to {LIMIT - 1}")
+        return False
+    try:
+        packed = np.frombuffer(array("q", found), np.int64)
+    except OverflowError:
+        return False
+    return not found or bool(-LIMIT < packed.min() and packed.max() < LIMIT)
+
+
+def _columns(plan: Plan) -> dict[str, Iterable[Any]]:
+    """All numbers of a plan, by what they are."""
+    flat, b, s, i = chain.from_iterable, plan.buffers, plan.slots, plan.instructions
+    leaves = plan.inputs, plan.variables, plan.constants
+    return {
+        "arenas, alignment, commit section": (*plan.arenas.values(), plan.alignment, plan.commit),
+        "leaves, outputs, updates": flat((*leaves, plan.outputs, *plan.updates, plan.retained or ())),
+        "buffers": flat(map(IN_BUFFERS, b)),
+        "slots": flat(map(IN_SLOTS, s)),
+        "strides": flat([x.strides for x in s if x.strides is not None]),
+        "operands, results, scratch": flat([x.operands + x.results + x.scratch for x in i]),
+        "streams": [x.stream for x in i],
+        "waits": flat([x.waits for x in i if x.waits]),
+    }
+
+
+def _check_column(what: str, numbers: Sequence[Any]) -> None:
+    for n in numbers:
+        if type(n) is not int or abs(n) >= LIMIT:
+            raise PlanError(f"{what}: {n!r} is no integer below 2⁶²")
 
 
 def _check_slots(plan: Plan) -> list[int]:
-    """Each slot lies in its buffer; for each buffer where the last byte of a slot in it ends, -1 where there is none."""
+    """Each slot lies in its buffer; for each buffer where the last slot in it ends, -1 where there is none."""
     sizes = [b.nbytes for b in plan.buffers]
     taken = [-1] * len(sizes)
     ends: dict[Any, int] = {}
@@ -150,7 +161,8 @@ def _end_of_strided(number: int, s: Slot, itemsize: int) -> int:
     assert s.strides is not None
     shape, strides = s.aval.shape, s.strides
     steps = [(n - 1) * stride for n, stride in zip(shape, strides, strict=True) if n > 1]
-    low, high = s.offset + sum(min(0, step) for step in steps), s.offset + sum(max(0, step) for step in steps)
+    low: int = s.offset + sum(min(0, step) for step in steps)
+    high: int = s.offset + sum(max(0, step) for step in steps)
     if 0 in shape:
         return s.offset if strides == s.aval.strides else high if low >= 0 else LIMIT
     if low < 0:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from nnc_func.device.narrow import kernel_named
@@ -31,24 +30,21 @@ def ends(replay: Any) -> None:
             raise PlanError(
                 f"{replay.named(writer)} writes to {replay.told(number)}, which is not where that output or update is"
             )
+    if plan.commit < len(plan.instructions) and not plan.updates:  # what commits nothing is not run
+        raise PlanError(f"{named(plan, plan.commit)} is in a commit section, but no variable has an update")
 
 
-def check_commit(plan: Plan, among: Iterable[int] | None = None) -> None:
+def check_commit(plan: Plan) -> None:
     """In the commit section no kernel can fail: some variables might have been written, and others not.
-
-    Parameters
-    ----------
-    among
-        Instructions that stand for all of them; by default all.
 
     Raises
     ------
     PlanError
         The first instruction there whose kernel is not declared infallible, or needs memory of its own.
     """
-    for t in range(plan.commit, len(plan.instructions)) if among is None else among:
+    for t in range(plan.commit, len(plan.instructions)):
         kernel = _kernel(plan.instructions[t])
-        if t >= plan.commit and kernel is not None and not kernel.certain:
+        if kernel is not None and not kernel.certain:
             raise _uncertain(plan, t, "")
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from nnc_func.engine.plan import ARENA, KINDS, Plan
+from nnc_func.engine.plan import ARENA, DONATED, KINDS, LENT, Plan
 from nnc_func.errors import PlanError
 from nnc_func.facets.places import Place, given
 from nnc_func.facets.places import named as place_named
 from nnc_func.graph.origin import told
+
+SHARED = (ARENA, LENT, DONATED)
 
 
 def check_references(plan: Plan) -> None:
@@ -16,6 +18,7 @@ def check_references(plan: Plan) -> None:
     kinds = {(b.kind, b.place) for b in plan.buffers}
     if min((b.nbytes for b in plan.buffers), default=0) < 0 or any(_amiss(plan, *each) for each in kinds):
         _refuse_buffers(plan)
+    _apart(plan)
     places, count = [b.place for b in plan.buffers], len(plan.slots)
     homes = [s.buffer for s in plan.slots]
     if min(homes, default=0) < 0 or max(homes, default=-1) >= len(places):
@@ -30,6 +33,15 @@ def check_references(plan: Plan) -> None:
         for t, i in enumerate(plan.instructions):
             if i.op.place is not given:
                 _together(plan, t)
+
+
+def _apart(plan: Plan) -> None:
+    """No two buffers are the memory of one array: but what is lent, or was given up, is there for several."""
+    known: dict[tuple[str, int], int] = {}
+    for number, b in enumerate(plan.buffers):
+        if b.kind not in SHARED and known.setdefault((b.kind, b.source), number) != number:
+            first = known[b.kind, b.source]
+            raise PlanError(f"buffers {first} and {number} are both {b.kind} {b.source}")
 
 
 def _amiss(plan: Plan, kind: str, place: Place) -> bool:

@@ -10,11 +10,9 @@ from collections.abc import Callable, Sequence
 
 from attrs import frozen
 
+from nnc_func.engine.verifying.work import free
+
 STEPS = 100_000  # of the search; after so many two regions are taken to meet
-
-
-def _free(steps: int) -> None:
-    """Nobody counts."""
 
 
 @frozen
@@ -68,7 +66,7 @@ class Region:
             return (self.low, self.high) == (other.low, other.high)
         return self == other
 
-    def meets(self, other: Region, spend: Callable[[int], None] = _free) -> bool:
+    def meets(self, other: Region, spend: Callable[[int], None] = free) -> bool:
         """Whether they have a byte in common; `spend` is told how many steps it takes to decide that."""
         if self.low >= other.high or other.low >= self.high or self.low == self.high or other.low == other.high:
             return False

@@ -18,7 +18,7 @@ LEAF, UNMADE = -1, -2  # where a slot is made, if not by an instruction
 
 def replayed(replay: Any) -> None:
     """All instructions, one after the other; raises PlanError at the first that is refused."""
-    until = replay.until
+    until, home, buffers, slots = replay.until, replay.home, replay.plan.buffers, replay.plan.slots
     written = _writer(replay)
     for t, i in enumerate(replay.plan.instructions):
         if i.view:
@@ -29,8 +29,21 @@ def replayed(replay: Any) -> None:
             if t >= until[slot]:
                 replay.reads(t, i)
                 break
-        if i.scratch or len(results) != 1 or i.op.several or not written(t, i, operands, results[0]):
+        used = [home[slot] for slot in (*results, *operands)] if i.scratch else []
+        if (
+            len(results) != 1
+            or i.op.several
+            or any(home[slot] in used[:1] for slot in i.scratch)
+            or not written(t, i, operands, results[0])
+        ):
             replay.kernel(t, i)
+            continue
+        for slot in i.scratch:
+            number = home[slot]
+            usual = number not in used and buffers[number].kind == ARENA and slots[slot].strides is None
+            if not usual or not written(t, i, (), slot):
+                replay.scratch(t, slot, used)
+            used.append(number)
 
 
 def _writer(replay: Any) -> Any:
@@ -40,7 +53,7 @@ def _writer(replay: Any) -> Any:
     lies, plain, meet, allowed, slots = replay.region, replay.plain, replay.meet, replay.allowed, plan.slots
     room = [b.nbytes if b.kind in PLANNED else -1 for b in plan.buffers]
     regions: dict[Any, Any] = {}
-    spend = replay.work.spend
+    near = replay.near
 
     def written(t: int, i: Any, operands: tuple[int, ...], slot: int) -> bool:
         found, number = slots[slot], home[slot]
@@ -53,7 +66,7 @@ def _writer(replay: Any) -> Any:
             return False
         if made[slot] != UNMADE or not begins[number] <= t < ends_at[number]:
             return False
-        if not region.is_dense and not allowed(i)[1]:
+        if (strides is not None or aval.layout is not None) and not allowed(i)[1]:
             return False
         held = valid[number]
         if held:
@@ -67,15 +80,16 @@ def _writer(replay: Any) -> Any:
                         return False
                 elif meet(lies[operand], region):
                     return False
-            spend(len(held))
             if len(held) == 1 and lies[held[0]] is region:
                 over[held[0]], until[held[0]] = t, UNMADE
                 held[0] = slot
             else:
-                for other in held:
-                    if meet(lies[other], region):
-                        over[other], until[other] = t, UNMADE
-                valid[number] = [*[other for other in held if until[other] != UNMADE], slot]
+                gone = [other for other in near(number, region) if meet(lies[other], region)]
+                for other in gone:
+                    over[other], until[other] = t, UNMADE
+                if gone:
+                    held = valid[number] = [other for other in held if until[other] != UNMADE]
+                held.append(slot)
         else:
             held.append(slot)
         lies[slot] = region

@@ -15,6 +15,7 @@ from nnc_func.engine.plan import ARENA, CONSTANT, DONATED, INPUT, VARIABLE, Inst
 from nnc_func.engine.verifying.applications import check_applications
 from nnc_func.engine.verifying.bounds import check_bounds, check_numbers
 from nnc_func.engine.verifying.endings import check_commit, commits, donations, ends, loans, outlives
+from nnc_func.engine.verifying.nearby import FEW, Nearby
 from nnc_func.engine.verifying.references import check_references, named
 from nnc_func.engine.verifying.regions import Region
 from nnc_func.engine.verifying.sweep import check_arena
@@ -24,19 +25,37 @@ from nnc_func.errors import PlanError
 from nnc_func.facets.kernels import ALL
 
 READ_ONLY = (INPUT, CONSTANT)
+VALUES = 64  # that are held against a region as quickly as one step is made
+MEETING = 32  # steps that it takes at least to hold two regions against each other
 NOWHERE = Region.of(0, (0,), None, 1)
 
 
 def verify(plan: Plan) -> None:
-    """Raise unless the plan is consistent with itself.
+    """Raise unless the plan is consistent with itself, whoever made it.
 
-    What is replayed: each slot is made once, before it is read; each buffer is as large as what it holds; an arena
-    buffer is alive whenever one of its slots is read or written, through a view too; what was written over, were it
-    one byte, is not read again; the kernel allows what is done in place; what is put together of parts is that,
-    to the last element; inputs and constants are not written, and variables only in the commit section, by what ends
-    in their update. Then the arena: no two buffers alive together overlap, and offsets are aligned and inside.
-    Then the applications: results, kernels and scratch are what the operators say. Last the commit section: nothing in
-    it can fail.
+    In this order, all of it in Python's integers, before any memory is made; there is a budget of work, which only a
+    plan runs out of that was made to:
+
+    1. *Numbers* are of type `int` and below 2⁶²; the alignment is a power of two.
+    2. *References*: each number that names a slot, a buffer, a place, a source or an instruction names one; no two
+       buffers are one array.
+    3. *Replay*, instruction by instruction. Each slot is made once, before it is read. A slot lies in its buffer,
+       without gaps and in the order that its layout says unless its kernel writes into any strides. An arena's buffer
+       is alive whenever one of its slots is read or written, through a view too. What was written over, were it one
+       byte, is not read again. A kernel allows what is done in place. Scratch is memory of its own, row by row. What is
+       put together of parts is that, to the last element. Inputs and constants are not written, and variables only in
+       the commit section.
+    4. *Endings*: outputs and updates are fresh, or the variable's own memory, and all of a buffer; nothing else is
+       written. Lent memory, and that of inputs which were given up, houses one value at a time, which fits.
+    5. *Arena*: no two buffers alive together overlap; offsets are aligned, and inside.
+    6. *Applications*: the operator takes such operands and parameters, which are in its own form, and gives results of
+       these shapes and dtypes; it has the kernel, which takes them, and wants just that scratch.
+    7. *Bounds*: each slot, used or not, has 64 axes at most, and wherever its strides lead it lies in its buffer; no
+       two elements of it lie in one place; each slot and buffer is used, and a buffer has no more bytes than lie in it.
+    8. *Commit section*: nothing in it can fail, and something is committed.
+
+    `races` adds what streams may do at one time, `graphs` that the plan is that of a graph. Kernels cut windows out of
+    arrays by `device.bounds.strided`, and arrays are shown in memory by the device's `view`: both count again.
 
     Raises
     ------
@@ -59,7 +78,7 @@ def verify(plan: Plan) -> None:
     (ends if plan.retained is None else outlives)(replay)
     loans(replay)
     donations(replay)
-    check_arena(plan)
+    check_arena(plan, replay.work.spend)
     check_applications(plan)
     check_bounds(plan)
     check_commit(plan)
@@ -110,7 +129,8 @@ class _Replay:
     assembled: set[Any] = field(init=False, factory=set)
     _regions: dict[Any, Region] = field(init=False, factory=dict)
     _allowed: dict[Any, Any] = field(init=False, factory=dict)
-    reach: dict[int, tuple[int, int, int, int]] = field(init=False, factory=dict)  # lowest, highest, how many, the last
+    _ordered: dict[Any, bool] = field(init=False, factory=dict)
+    _near: dict[int, Nearby] = field(init=False, factory=dict)
     _meetings: dict[tuple[int, int], bool] = field(init=False, factory=dict)
 
     def __attrs_post_init__(self) -> None:
@@ -199,7 +219,7 @@ class _Replay:
             ):
                 raise PlanError(f"{self.named(t)} writes {self.told(number)} twice: results and scratch must differ")
             over = number in held and self.in_place(t, i, position)
-            if not region.is_dense and not self.allowed(i)[1]:
+            if not self.allowed(i)[1] and not self.in_order(slot):
                 raise PlanError(f"{self.named(t)} writes slot {slot} in strides, which kernel {i.kernel!r} cannot")
             self.writes(t, slot, over)
             self.make(t, slot)
@@ -259,41 +279,30 @@ class _Replay:
                 f"{self.plan.commit}: a program that fails must leave its variables as they were"
             )
         once = buffer.kind not in PLANNED and not (in_place and buffer.kind == VARIABLE)
-        region, kept = self.region[slot], []
-        beyond = self.beyond(number, region)
-        self.work.spend(1 if beyond else len(self.valid[number]))
-        for other in () if beyond else self.valid[number]:
-            if not self.meet(self.region[other], region):
-                kept.append(other)
-                continue
+        region = self.region[slot]
+        gone = {other for other in self.near(number, region) if self.meet(self.region[other], region)}
+        for other in sorted(gone):
             self.over[other], self.until[other] = t, UNMADE
             if once and self.made[other] != LEAF and not self.plan.slots[other].is_view:
                 raise PlanError(
                     f"{self.named(t)} writes to {self.told(number)}, which {self.named(self.made[other])} wrote before"
                 )
-        self.keep(number, None if beyond else kept, slot)
+        if gone:
+            self.valid[number] = [other for other in self.valid[number] if other not in gone]
         if self.writer[number] == LEAF:
             self.first[number] = t
         self.writer[number] = t
 
-    def beyond(self, number: int, region: Region) -> bool:
-        """Whether all that is valid in a buffer is known to lie on one side of a region: parts, one after the other."""
-        low, high, count, last = self.reach.get(number, (0, 0, 0, UNMADE))
+    def near(self, number: int, region: Region) -> list[int]:
+        """The valid slots of a buffer that a region may meet."""
         valid = self.valid[number]
-        unchanged = len(valid) == count and bool(valid) and valid[-1] == last
-        return unchanged and (region.low >= high or region.high <= low)
-
-    def keep(self, number: int, kept: list[int] | None, slot: int) -> None:
-        """These stay valid in the buffer in which a slot is being made; None: all that were, on one side of it."""
-        region = self.region[slot]
-        if kept is None:
-            low, high, count, _ = self.reach[number]
-        else:
-            self.valid[number] = kept
-            regions = [self.region[s] for s in kept]
-            low = min([r.low for r in regions], default=region.low)
-            high, count = max([r.high for r in regions], default=region.high), len(kept)
-        self.reach[number] = min(low, region.low), max(high, region.high), count + 1, slot
+        if len(valid) <= FEW:
+            return valid
+        found = self._near.get(number)
+        if found is None or found.slots is not valid:
+            found = self._near[number] = Nearby(valid)
+        self.work.spend(len(valid) // VALUES)
+        return found.candidates(self.region, region)
 
     def meet(self, one: Region, other: Region) -> bool:
         """Whether two regions have a byte in common; those of slots are kept, and few are different."""
@@ -301,6 +310,7 @@ class _Replay:
             return one.low < one.high
         key = id(one), id(other)
         if key not in self._meetings:
+            self.work.spend(MEETING)
             self._meetings[key] = one.meets(other, self.work.spend)
         return self._meetings[key]
 
@@ -312,6 +322,8 @@ class _Replay:
         if number in others:
             raise PlanError(f"{self.named(t)} has buffer {number} as scratch and uses it for something else as well")
         self.fits(slot, t)
+        if self.plan.slots[slot].strides is not None:  # kernels cut it up, and of other orders that would be a copy
+            raise PlanError(f"{self.named(t)}: slot {slot} is scratch, which lies row by row, but it has strides")
         self.writes(t, slot, in_place=False)
         self.make(t, slot)
         return number
@@ -384,5 +396,19 @@ class _Replay:
 
     def whole(self, slot: int, what: str) -> None:
         """A value from outside, or for it, is no part of another."""
-        if self.region[slot].low or not self.region[slot].is_dense:
-            raise PlanError(f"{what} is slot {slot}, which is a part of {self.told(self.home[slot])}")
+        if self.region[slot].low or not self.in_order(slot):
+            raise PlanError(
+                f"{what} is slot {slot}, which is a part of {self.told(self.home[slot])}, or in another order"
+            )
+
+    def in_order(self, slot: int) -> bool:
+        """Whether a slot lies without gaps, in the order that its aval says: as an array that is made for it does."""
+        found = self.plan.slots[slot]
+        aval = found.aval
+        if found.strides is None:
+            return aval.layout is None
+        key = aval, found.strides
+        if key not in self._ordered:
+            said, is_so = (Region.of(0, aval.shape, s, aval.dtype.itemsize) for s in (aval.strides, found.strides))
+            self._ordered[key] = said.axes == is_so.axes
+        return self._ordered[key]

@@ -110,8 +110,12 @@ def eye(
     return o.cast(o.equal(rows, columns), dtype=np.dtype(dtype))
 
 
+FAR = 1 << 62  # a diagonal that no matrix reaches, whose number and an extent's sum are an int64
+
+
 def _rows_and_columns(o: Functions, n: Any, m: Any, k: int) -> tuple[Any, Any]:
     """The row of each element, `k` further on, and its column: of shapes (n, 1) and (1, m)."""
+    k = max(-FAR, min(k, FAR))
     rows = o.arange(start=k, stop=n + k, dtype=INT64)
     return o.expand_dims(rows, axis=1), o.expand_dims(o.arange(start=0, stop=m, dtype=INT64), axis=0)
 

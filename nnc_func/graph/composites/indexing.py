@@ -15,6 +15,7 @@ from nnc_func.facets.indexing import ARRAY, Reading, read
 from nnc_func.facets.movement import sliced
 from nnc_func.facets.samples import Samples, Tolerance
 from nnc_func.graph.composite import composite
+from nnc_func.graph.composites.entries import is_basic, separated
 from nnc_func.graph.functions import Functions
 from nnc_func.graph.ops.families import Nested, Tensor
 from nnc_func.graph.ops.index import put
@@ -62,6 +63,15 @@ def _flat(o: Functions, reading: Reading, indices: Any) -> Any:
     return o.ravel_multi_index(*indices, shape=tuple(reading.shape[a] for a in reading.axes))
 
 
+def _apart(o: Functions, x: Any, indices: tuple[Any, ...], key: Any) -> tuple[Any, tuple[Any, ...], Any]:
+    """The tensor, indices and key, where arrays stand in the key itself."""
+    entries = key if isinstance(key, tuple) else (key,)
+    if indices or all(map(is_basic, entries)):
+        return x, indices, key
+    x, entries, arrays = separated(o, x, entries)
+    return x, tuple(arrays), entries
+
+
 def _read(x: Any, indices: Any, key: Any) -> Reading:
     found = read(key if isinstance(key, tuple) else (key,), tuple(x.shape))
     if len(found.axes) != len(indices):
@@ -106,8 +116,10 @@ def index(o: Functions, x: Tensor, /, *indices: Tensor, key: Nested) -> Tensor:
 
     In `key` the word ``"array"`` stands for each of `indices`, which broadcast against each other. Their axes stand
     where the first of them stood, or in front if slices, None or ``...`` keep them apart; a number beside arrays
-    counts as one of them. Slices are clipped, as Python's are; an index out of range raises.
+    counts as one of them. Slices are clipped, as Python's are; an index out of range raises. Arrays, of booleans too,
+    may stand in `key` themselves, where no indices are given beside it.
     """
+    x, indices, key = _apart(o, x, indices, key)
     reading = _read(x, indices, key)
     found = _part(o, x, reading)
     if not indices:
@@ -180,6 +192,8 @@ def index_update(
     takes it. `x` is left as it is.
     """
     combine, scatter = chosen(mode)
+    whole = tuple(x.shape)
+    x, indices, key = _apart(o, x, indices, key)
     reading = _read(x, indices, key)
     if indices:
         found = _scattered(o, _part(o, x, reading), values, indices, reading, scatter)
@@ -190,7 +204,8 @@ def index_update(
     bounds: dict[str, Any] = {"starts": reading.starts, "stops": reading.stops, "steps": reading.steps}
     shape = sliced(tuple(x.shape), **bounds)
     found = found if tuple(found.shape) == tuple(shape) else o.reshape(found, shape=shape)
-    return taking(o, found, x) if _is_whole(reading, x.shape) else o.set_slice(x, found, **bounds)
+    found = taking(o, found, x) if _is_whole(reading, x.shape) else o.set_slice(x, found, **bounds)
+    return found if tuple(found.shape) == whole else o.reshape(found, shape=whole)
 
 
 # --- tensors of indices -------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from nnc_func.graph.leaves import CONSTANT, HELD, INPUT, VARIABLE
 from nnc_func.graph.node import Node, Value
 from nnc_func.graph.origin import told
 from nnc_func.graph.text import IN_FULL, digest, host_arrays
-from nnc_func.tree import LEAF, Structure
+from nnc_func.tree import Structure, flatten
 
 TOLD = 20  # so many refusals are told in full
 NEXT = ".next"  # behind a variable's name: the output that is its next value
@@ -135,9 +135,11 @@ class _Writing:
     def draft(self) -> Draft:
         """All that is written, with the outputs."""
         fresh = self.builder.fresh
-        structure = self.graph.structure
+        structure, values = self.graph.structure, self.graph.outputs
+        if structure.size != len(values):  # nobody said how they are nested
+            structure = flatten([*values])[1]
         names = output_names(structure)
-        outputs = [(self.value(self.graph.outputs[at]), fresh(names[at])) for at in structure.positions]
+        outputs = [(self.value(values[at]), fresh(names[at])) for at in structure.positions]
         outputs += [(self.value(u), fresh(f"{v.data.name}{NEXT}")) for v, u in self.graph.updates]
         return Draft(self.builder, self.inputs, outputs, self.graph.name, self.arrays)
 
@@ -158,16 +160,7 @@ def output_names(structure: Structure) -> list[str]:
     >>> output_names(flatten({"loss": 0, "scores": (1, 2)})[1]), output_names(flatten(0)[1])
     (['loss', 'scores.0', 'scores.1'], ['output'])
     """
-    found: list[str] = []
-    waiting: list[tuple[Structure, tuple[str, ...]]] = [(structure, ())]
-    while waiting:
-        each, path = waiting.pop()
-        if each.kind == LEAF:
-            found.append(_dotted(path))
-            continue
-        keys = each.keys or tuple(range(len(each.children)))
-        waiting += [(child, (*path, str(key))) for key, child in zip(keys, each.children, strict=True)][::-1]
-    return found
+    return [_dotted(path) for path in structure.paths]
 
 
 def _dotted(path: tuple[str, ...]) -> str:

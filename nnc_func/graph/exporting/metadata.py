@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from nnc_func.errors import GraphError
+from nnc_func.archives.plain import json_value
+from nnc_func.errors import FileFormatError, GraphError
 from nnc_func.graph.exporting.schemas import package
 from nnc_func.graph.text import large_constants, parsed, printed
 
@@ -102,12 +103,15 @@ def restored(model: Any, stack: Any, classes: Iterable[type] = (), content: Cont
     entries = {each.key: each.value for each in model.metadata_props}
     if not {TEXT, ARRAYS, DIGEST} <= set(entries) or digest_of(model, entries, content) != entries[DIGEST]:
         return None
-    names = json.loads(entries[ARRAYS])
     tensors = {each.name: each for each in model.graph.initializer}
-    constants, variables = (
-        {key: _array(tensors[name], content) for key, name in names[kind].items()}
-        for kind in ("constants", "variables")
-    )
+    try:
+        names = json_value(entries[ARRAYS].encode())
+        constants, variables = (
+            {key: _array(tensors[name], content) for key, name in names[kind].items()}
+            for kind in ("constants", "variables")
+        )
+    except (FileFormatError, AttributeError, LookupError, TypeError, ValueError):  # not as it is written
+        return None
     try:
         return parsed(entries[TEXT], stack, constants, variables, classes)
     except GraphError:  # the stack lacks an operator, or a class: what the nodes say remains

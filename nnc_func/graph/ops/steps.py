@@ -58,7 +58,7 @@ def parsed(step: Step) -> tuple[Op, tuple[int, ...], Items]:
     """
     op = step_operator(step[0])
     at = tuple(each for each in step[1:] if not isinstance(each, tuple))
-    if not op.pure or op.several or (op.shape not in ELEMENTWISE and not is_reduction(op)):
+    if not op.pure or op.several or op.view is not None or (op.shape not in ELEMENTWISE and not is_reduction(op)):
         raise OperatorError(f"{op.name} is no step: steps are elementwise operators and reductions, of one result")
     op.check_arity(len(at))
     return op, at, op.canonical(dict(each for each in step[1:] if isinstance(each, tuple)))
@@ -160,10 +160,10 @@ def step_shapes(steps: Steps, given: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(found)
 
 
-def _operands(op: Op, at: tuple[int, ...], found: list[Any]) -> list[Any]:
-    """What a step reads of all that is before it."""
-    if max(at, default=0) >= len(found):
-        raise OperatorError(f"a step {op.name} reads values {at}, and {len(found)} are before it")
+def _operands(op: Op, at: tuple[Any, ...], found: list[Any]) -> list[Any]:
+    """What a step reads of all that is there before it."""
+    if not all(type(i) is int and 0 <= i < len(found) for i in at):
+        raise OperatorError(f"a step {op.name!r} reads values {at}, and those before it are 0 to {len(found) - 1}")
     return [found[i] for i in at]
 
 

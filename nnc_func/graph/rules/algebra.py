@@ -121,7 +121,7 @@ def cancel(f, law, x):
 def cancel_all(f, law, x):
     """Two equal operands that cancel each other (subtracted, divided) leave a number, even of NaN and infinity."""
     applied = f(x, x)
-    return rewrite(applied).to(filled(applied, law.value)).up_to(SIGNED_ZERO).with_fast_math()
+    return rewrite(applied).to(filled(applied, law.value)).up_to(max(SIGNED_ZERO, up_to(law))).with_fast_math()
 
 
 @for_law("absorption", arity=2, flips=False)

@@ -22,7 +22,7 @@ from nnc_func.facets.shapes import normalise_axes, normalise_axis
 from nnc_func.graph.ops import CATALOGUE as OPS
 from nnc_func.graph.rules.conditions import broadcasts, same_aval, that
 from nnc_func.graph.rules.pattern import Param, computed, shape_of
-from nnc_func.graph.rules.rule import EXACT, SIGNED_ZERO, Each, Numerics, for_each, rewrite, rule
+from nnc_func.graph.rules.rule import EXACT, ROUNDING, SIGNED_ZERO, Each, Numerics, for_each, rewrite, rule
 from nnc_func.op import Op
 
 reshape, permute_dims, broadcast_to = OPS["reshape"], OPS["permute_dims"], OPS["broadcast_to"]
@@ -223,16 +223,19 @@ def elementwise_of_two(op: Op) -> Any:
             yield Each(op, flipped=True), None
 
 
-def ordered(op: Op) -> Numerics:
-    """What it costs to broadcast operands otherwise: of 0.0 and -0.0 the first may be taken for the larger."""
-    return SIGNED_ZERO if op.has("idempotent") else EXACT
+def laid_out(op: Op) -> Numerics:
+    """What it costs to lay operands out otherwise: of 0.0 and -0.0 the first may be taken for the larger.
+
+    A vectorised function may round otherwise where elements lie otherwise, and a power where its exponent is a number.
+    """
+    return max(SIGNED_ZERO if op.has("idempotent") else EXACT, EXACT if op.tolerance.ulps == 0 else ROUNDING)
 
 
 @for_each(elementwise_of_two, "is elementwise, of two arguments")
 def rely_on_broadcasting(f, _, x, y, s: Param):
     """A broadcast whose only effect is what the operator's own broadcasting does is dropped."""
     applied = f(broadcast_to(x, shape=s), y)
-    return rewrite(applied).to(f(x, y)).when(broadcasts(x, y, to=applied)).up_to(ordered(f.op))
+    return rewrite(applied).to(f(x, y)).when(broadcasts(x, y, to=applied)).up_to(laid_out(f.op))
 
 
 def _reshaping_beside(op: Op) -> Any:
@@ -256,7 +259,7 @@ def rely_on_leading_axes(f, reshaping, x, y):
         rewrite(applied)
         .to(f(x, y))
         .when(that(_leads, x, reshaped, y, applied, says=f"{x} differs in leading axes of 1 only, which {y} has"))
-        .up_to(ordered(f.op))
+        .up_to(laid_out(f.op))
     )
 
 

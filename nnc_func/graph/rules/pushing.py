@@ -12,18 +12,13 @@ from nnc_func.facets.dims import known, product
 from nnc_func.facets.shapes import broadcast
 from nnc_func.graph.ops import CATALOGUE as OPS
 from nnc_func.graph.rules.conditions import PROFIT, same_shape, that, used_once
-from nnc_func.graph.rules.move import composed, elementwise_of_two, order_of, ordered
+from nnc_func.graph.rules.move import composed, elementwise_of_two, laid_out, order_of
 from nnc_func.graph.rules.pattern import Param, shape_of
-from nnc_func.graph.rules.rule import EXACT, ROUNDING, Each, Numerics, for_each, rewrite
+from nnc_func.graph.rules.rule import Each, for_each, rewrite
 from nnc_func.op import Op
 
 reshape, permute_dims, broadcast_to, slice_ = OPS["reshape"], OPS["permute_dims"], OPS["broadcast_to"], OPS["slice"]
 cast = OPS["cast"]
-
-
-def _up_to(op: Op) -> Numerics:
-    """A vectorised function may round otherwise where elements lie otherwise; what is exact is so everywhere."""
-    return max(ordered(op), EXACT if op.tolerance.ulps == 0 else ROUNDING)
 
 
 def _of_one(op: Op) -> Any:
@@ -49,7 +44,7 @@ def merge_reshapes_around_elementwise(f, _, x, s: Param, t: Param):
         rewrite(last)
         .to(reshape(f(x), shape=shape_of(last)))
         .when(used_once(between), used_once(before))
-        .up_to(_up_to(f.op))
+        .up_to(laid_out(f.op))
     )
 
 
@@ -61,7 +56,7 @@ def reshape_both_after_elementwise(f, _, x, y, s: Param):
         rewrite(f(left, right))
         .to(reshape(f(x, y), shape=s))
         .when(same_shape(x, y), used_once(left), used_once(right))
-        .up_to(_up_to(f.op))
+        .up_to(laid_out(f.op))
     )
 
 
@@ -80,7 +75,7 @@ def transpose_both_after_elementwise(f, _, x, y, p: Param, q: Param):
         rewrite(f(left, right))
         .to(permute_dims(f(x, y), axes=p))
         .when(that(_alike, x, p, y, q, says=f"{p} and {q} put axes in one order"), used_once(left), used_once(right))
-        .up_to(_up_to(f.op))
+        .up_to(laid_out(f.op))
     )
 
 
@@ -93,7 +88,7 @@ def merge_transposes_around_elementwise(f, _, x, p: Param, q: Param):
         rewrite(permute_dims(between, axes=q))
         .to(f(permute_dims(x, axes=composed(p, q, x))))
         .when(used_once(between), used_once(before))
-        .up_to(_up_to(f.op))
+        .up_to(laid_out(f.op))
     )
 
 
@@ -121,7 +116,7 @@ def broadcast_after_elementwise(f, _, x, s: Param):
         rewrite(f(widened))
         .to(broadcast_to(f(x), shape=s))
         .when(that(_smaller, x, widened, says=f"{x} has fewer elements", kind=PROFIT))
-        .up_to(_up_to(f.op))
+        .up_to(laid_out(f.op))
     )
 
 
@@ -133,7 +128,7 @@ def broadcast_result_of_elementwise(f, _, x, y, s: Param):
         rewrite(applied)
         .to(broadcast_to(f(x, y), shape=shape_of(applied)))
         .when(that(_narrower, x, y, applied, says=f"{x} and {y} have fewer elements together"))  # none may fail in vain
-        .up_to(_up_to(f.op))
+        .up_to(laid_out(f.op))
     )
 
 
@@ -149,7 +144,7 @@ def slice_before_elementwise(f, _, x, a: Param, b: Param, c: Param):
         rewrite(shown)
         .to(f(slice_(x, starts=a, stops=b, steps=c)))
         .when(used_once(applied), that(_smaller, shown, applied, says=f"{shown} has fewer elements", kind=PROFIT))
-        .up_to(_up_to(f.op))
+        .up_to(laid_out(f.op))
     )
 
 
@@ -167,5 +162,5 @@ def slice_both_before_elementwise(f, _, x, y, a: Param, b: Param, c: Param):
             used_once(applied),
             that(_smaller, shown, applied, says=f"{shown} has fewer elements", kind=PROFIT),
         )
-        .up_to(_up_to(f.op))
+        .up_to(laid_out(f.op))
     )

@@ -29,6 +29,7 @@ def _line(o: Context, low: Tensor, high: Tensor, bins: int, samples: int, extent
     length = o.subtract(high, low)
     if least is not None:
         length = o.maximum(length, o.scalar(least, length))
+    o.sized((bins, samples))
     steps = ((np.arange(bins * samples) + 0.5) / (bins * samples)).astype(low.dtype)[None, :]
     at = o.add(low, o.multiply(length, low.stack.asarray(steps)))
     end = o.scalar(extent, at)
@@ -128,6 +129,7 @@ def _inside(o: Context, low: Tensor, high: Tensor, bins: int, extent: Extent) ->
     """Which pixels of an axis each bin of each box has: (boxes, bins, pixels); whole pixels, at least one."""
     length = o.maximum(o.add(o.subtract(high, low), o.scalar(1, low)), o.scalar(1, low))
     size = o.divide(length, o.scalar(bins, length))
+    o.sized((bins,))
     steps = low.stack.asarray(np.arange(bins, dtype=low.dtype)[None, :])
     begin = o.add(o.floor(o.multiply(size, steps)), low)
     end = o.add(o.ceil(o.multiply(size, o.add(steps, o.scalar(1, steps)))), low)

@@ -48,7 +48,7 @@ def n_grams(
             continue
         counts = _counted(o, rows, grams, 0 if length == 1 else max_skip_count)
         counts = o.minimum(counts, 1.0) if mode == "IDF" else counts
-        target = np.zeros((len(grams), columns), np.float32)
+        target = np.zeros(o.sized((len(grams), columns)), np.float32)
         for row, number in enumerate(numbers):
             target[row, ngram_indexes[number]] = 1.0 if mode == "TF" else scale[number]
         counted.append(o.matmul(counts, o.tensor(target)))
@@ -78,6 +78,7 @@ def _counted(o: Any, rows: Any, grams: Any, skips: int) -> Any:
         last = extent - (length - 1) * step
         if last < 1:
             break
+        o.sized((last, length))
         places = np.arange(last)[:, None] + np.arange(length) * step
         windows = o.expand_dims(o.take(rows, o.tensor(places), axis=1), axis=2)
         hits = o.all(o.equal(windows, o.tensor(grams.astype(rows.dtype))), axis=3)

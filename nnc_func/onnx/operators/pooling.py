@@ -92,6 +92,7 @@ def _least(dtype: Any) -> Any:
 def _positions(o: Context, x: Tensor, storage_order: int) -> Tensor:
     """The position of each element in the whole tensor; within an image column by column if asked for."""
     n, channels, *extents = o.extents(x)
+    o.sized((n, channels, *extents))
     within = np.arange(math.prod(extents), dtype=INT64)
     within = within.reshape(extents[::-1]).transpose() if storage_order else within.reshape(extents)
     images = np.arange(n * channels, dtype=INT64).reshape(n, channels, *(1,) * len(extents))

@@ -83,6 +83,7 @@ def col2im(
     ]  # fmt: skip
     if product(tuple(counts)) != places:
         raise ShapeError(f"Col2Im: windows {block} of an image {image} are {counts}, not {places}")
+    o.sized((*block, *counts))
     at = np.zeros((1, 1), np.int64)
     for m, k, c, s, d in zip(whole, block, counts, stride, dilation, strict=True):  # row by row of window and image
         here = np.arange(k)[:, None] * d + np.arange(c)[None, :] * s

@@ -15,6 +15,7 @@ from nnc_func.onnx.table import onnx_operator
 
 INT64 = np.dtype("int64")
 VERSIONS = (7, 14, 22)
+STEP_BYTES = 4096  # that the nodes of a step take, at least
 Cell = Callable[[Tensor, list[Tensor]], list[Tensor]]
 
 # --- activations -----------------------------------------------------------------------------------------
@@ -95,6 +96,7 @@ class Layer:
         self.steps = self.x.shape[0]
         if not known(self.steps):
             o.extents(x)  # says that it is not known
+        o.sized((self.steps,), STEP_BYTES)
         self.running = self._running(lengths)
 
     def _running(self, lengths: Tensor | None) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,8 @@ import numpy as np
 from nnc_func.errors import OperatorError, ShapeError
 from nnc_func.facets.dims import known
 from nnc_func.facets.dtypes import kind_of
-from nnc_func.facets.resampling import Resampling
+from nnc_func.facets.resampling import Resampling, resampled_extents
+from nnc_func.graph.composites.resampling import NARROW
 from nnc_func.graph.ops.families import Tensor
 from nnc_func.onnx.context import Context
 from nnc_func.onnx.operators.windows import Ints
@@ -22,6 +24,7 @@ def _resampled(o: Context, x: Tensor, axes: Ints, how: Resampling, **params: Any
     """Along those axes; integers that are weighed are rounded to integers of their dtype again."""
     if not axes:
         return x
+    _check_sizes(o, [x.shape[a] for a in axes], how, params)
     own = x.dtype
     if how.method != "nearest" and kind_of(own) not in "fc":
         x = o.cast(x, dtype=FLOAT32)
@@ -33,6 +36,17 @@ def _resampled(o: Context, x: Tensor, axes: Ints, how: Resampling, **params: Any
         return y
     bounds = np.iinfo(own)
     return o.cast(o.clip(o.round(y), min=int(bounds.min), max=int(bounds.max)), dtype=own)
+
+
+def _check_sizes(o: Context, extents: Sequence[Any], how: Resampling, params: Mapping[str, Any]) -> None:
+    """Raise where the places and weights of an axis would be more than reading the model may make."""
+    if all(map(known, extents)) and all(extents):
+        scale = params.get("scale")
+        if scale is not None and not all(0 < s < np.inf for s in scale):
+            raise OperatorError(f"a scale is a positive number, given {scale}")
+        wanted, _ = resampled_extents(tuple(extents), params.get("size"), scale, params.get("aspect", "stretch"))
+        for n, m in zip(extents, wanted, strict=True):
+            o.sized((m, n if how.antialias else min(n, NARROW)))
 
 
 def _one_each(name: str, values: Any, axes: Ints) -> dict[int, Any]:

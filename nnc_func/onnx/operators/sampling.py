@@ -154,6 +154,7 @@ def affine_grid(o: Context, theta: Tensor, size: Any, /, *, align_corners: int =
     axes = len(extents)
     if axes not in (2, 3) or tuple(theta.shape[1:]) != (axes, axes + 1):
         raise ShapeError(f"maps (n, {axes}, {axes + 1}) of images or volumes {list(size)}; given {theta.shape}")
+    o.sized((*extents, axes + 1))
     lines = [
         np.linspace(-1, 1, n) if align_corners else (2 * np.arange(n) + 1) / n - 1 for n in extents
     ]  # fmt: skip
@@ -185,6 +186,7 @@ def deform_conv(
     moved = o.reshape(offset, shape=(n * groups, taps_count, 2, places))
     taps = []
     for axis, column in enumerate(o.split(moved, sections=2, axis=2)):
+        o.sized((*window, *found))
         inner = np.arange(window[axis]) * dilations[axis]
         outer = np.arange(found[axis]) * strides[axis] - pads[axis]
         base = np.zeros((*window, *found))

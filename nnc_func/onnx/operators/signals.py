@@ -79,6 +79,7 @@ def stft(
     _batch, total, _parts = o.extents(signal)
     if length > total:
         raise OnnxError(f"frames of {length} of a signal of {total}")
+    o.sized(((total - length) // step + 1, length))
     starts = np.arange(0, total - length + 1, step)
     places = o.tensor(starts[:, None] + np.arange(length))
     frames = o.take(signal, places, axis=1)

@@ -153,6 +153,7 @@ def _layout(unknowns: Unknowns, args: Sequence[Any]) -> Any:
     return unknowns.choose([*itertools.permutations(range(_rank(args))), "row-major"])
 
 
+SEVERAL_AXES = ("flip", "sum", "mean", "prod", "any", "all", "max", "min", "logsumexp")
 DOMAINS: dict[tuple[str, str], Domain] = {
     ("permute_dims", "axes"): _orders,
     ("expand_dims", "axis"): _new_axes,
@@ -160,7 +161,8 @@ DOMAINS: dict[tuple[str, str], Domain] = {
     ("concat", "axis"): _axis,
     ("softmax", "axis"): _axis,
     ("log_softmax", "axis"): _axis,
-    ("", "axis"): _axes,
+    **{(name, "axis"): _axes for name in SEVERAL_AXES},
+    ("", "axis"): _axis,
     ("", "keepdims"): _flag,
     ("reshape", "shape"): _extents_or_rest,
     ("full", "shape"): _extents,

@@ -31,11 +31,31 @@ from nnc_func.graph.rules.pattern import Tensor as Variable
 from nnc_func.graph.rules.rule import Rule
 from nnc_func.graph.rules.writing import is_number
 from nnc_func.testing.proofs.parameters import Unknowns, parameter
-from nnc_func.testing.proofs.paths import Paths, PathsExhausted, Untranslatable
+from nnc_func.testing.proofs.paths import Paths, PathsExhausted, Untranslatable, Whole
 from nnc_func.testing.proofs.tensors import Fill, Leaf, Symbol, applied
 
 REFUSALS = (ShapeError, DTypeError, OperatorError)  # with these a driver lets a rule not fire
 NUMBERS = (bool, int, float, complex)
+
+
+@frozen
+class Given:
+    """From what leaves and parameters are taken.
+
+    Attributes
+    ----------
+    ranks, dtypes
+        Of leaves.
+    one_each
+        Instead of `dtypes`: that of each leaf, and of each parameter that is one.
+    choices
+        What is chosen besides dtypes, if it is not to be every option: as they were before.
+    """
+
+    ranks: Sequence[int]
+    dtypes: Sequence[str] = ()
+    one_each: Sequence[str] | None = None
+    choices: Sequence[Any] | None = None
 
 
 class Drawn(Unknowns):
@@ -47,18 +67,18 @@ class Drawn(Unknowns):
         What was chosen; unknown numbers; dtypes; symbols: each in the order in which it was asked for.
     """
 
-    def __init__(
-        self, paths: Paths, ranks: Sequence[int], dtypes: Sequence[str], fixed: Any = None, coupled: Any = None
-    ) -> None:
-        self.paths, self.ranks, self._dtypes, self._fixed = paths, ranks, dtypes, fixed
-        self.coupled = [] if coupled is None else coupled
+    def __init__(self, paths: Paths, given: Given, coupled: list[str]) -> None:
+        self.paths, self.ranks, self.given, self.coupled = paths, given.ranks, given, coupled
         self.choices: list[Any] = []
         self.numbers: list[Any] = []
         self.taken: list[str] = []
         self.symbols: list[Symbol] = []
 
     def choose(self, options: Sequence[Any]) -> Any:
-        self.choices.append(self.paths.choose(options))
+        made = self.given.choices
+        if made is not None and len(self.choices) >= len(made):
+            raise Untranslatable("what there is to choose depends on dtypes")
+        self.choices.append(self.paths.choose(options) if made is None else made[len(self.choices)])
         return self.choices[-1]
 
     def fresh(self, name: str, least: int | None = 0) -> Any:
@@ -66,10 +86,9 @@ class Drawn(Unknowns):
         return self.numbers[-1]
 
     def dtype(self) -> Any:
-        """One of the dtypes; or, where they are fixed, the next."""
-        name = self.paths.choose(self._dtypes) if self._fixed is None else self._fixed[len(self.taken)]
-        self.taken.append(name)
-        return np.dtype(name)
+        one_each = self.given.one_each
+        self.taken.append(self.paths.choose(self.given.dtypes) if one_each is None else one_each[len(self.taken)])
+        return np.dtype(self.taken[-1])
 
     def symbol(self, name: str, dtype: Any) -> Any:
         self.symbols.append(Symbol(f"{name}{len(self.symbols)}", dtype))
@@ -194,6 +213,8 @@ def scenario(rule: Rule, unknowns: Unknowns) -> Scenario:
         left = built.left(rule.lhs)
     except REFUSALS as error:
         raise NoFiring(str(error)) from None
+    except (TypeError, ValueError, AttributeError) as error:
+        raise Untranslatable(f"the left side: {error}") from None
     dropped = [c.text for c in rule.conditions if not c.of_result and not built.asks(c)]
     try:
         built.made = built.right(rule.rhs, ())
@@ -250,7 +271,7 @@ class _Built:
         if not isinstance(value, Param):
             return value
         if id(value) not in self.found:
-            self.found[id(value)] = parameter(op, name, self.unknowns, args)
+            self.found[id(value)] = _canonical(op, name, parameter(op, name, self.unknowns, args))
         return self.found[id(value)]
 
     def _leaf(self, part: Any) -> Any:
@@ -266,7 +287,7 @@ class _Built:
         if isinstance(part, Full):
             return Fill(part.value, shape, dtype)
         if isinstance(part, Scalar):
-            return Fill(self.unknowns.symbol(name, dtype), shape, dtype)  # type: ignore[attr-defined]
+            return Fill(self.unknowns.symbol(name, dtype), shape, dtype)
         if isinstance(part, (Variable, Constant, Nonnegative)):
             return Leaf(name, shape, dtype, isinstance(part, Nonnegative))
         raise Untranslatable(f"{part} is no variable that is modelled")
@@ -333,9 +354,19 @@ class _Built:
         return found
 
     def _lifted(self, value: Any, beside: Sequence[Any]) -> Any:
-        if isinstance(value, NUMBERS):
+        if type(value) in NUMBERS:
             return Fill(value, (), weak(value, beside))
         raise Untranslatable(f"{value!r} as an operand is not modelled")
+
+
+def _canonical(op: Any, name: str, value: Any) -> Any:
+    """A parameter as the operator takes it; raises NoFiring where it takes no such one."""
+    if not isinstance(value, Whole) and isinstance(value, (int, bool, str)):
+        try:
+            return op.converters[name](value)
+        except (TypeError, ValueError) as error:
+            raise NoFiring(str(error)) from None
+    return value
 
 
 def _holds(value: Any, dtype: Any, either: bool) -> bool:
