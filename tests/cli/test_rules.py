@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import z3  # noqa: F401 - before `mine` puts a copy in the place of sys.modules, which it does not stand
 
 from nnc_func.cli import main
 from nnc_func.graph.rules import PHASES, RULES
@@ -96,6 +97,14 @@ def test_a_rule_of_ones_own_is_checked(where: str, mine: Path, capsys: pytest.Ca
     assert found.err == "imported\n"  # what it prints is no part of the answer
     assert main(["rules", "--check", f"{where.format(mine)}:cancel", "--examples", "40"]) == 1
     assert "it is not sound" in capsys.readouterr().err
+
+
+def test_a_rule_is_proved(mine: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (found,) = json.loads(asked(capsys, "--prove", "drop_transpose", "--json"))["verdicts"]
+    assert found["verdict"] == "proved"
+    assert "unknown" in asked(capsys, "--prove", "mine_of_test.py:absolute_twice")
+    assert main(["rules", "--prove", "mine_of_test.py:cancel"]) == 1
+    assert "kernels give" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import numpy as np
 
 from nnc_func.device.kernels.effects import host
 from nnc_func.facets.boxes import part_boxes
+from nnc_func.facets.dtypes import floating
 from nnc_func.facets.layouts import permutation
 from nnc_func.facets.movement import aligned_left, padded, part_sizes, slices
 from nnc_func.facets.shapes import normalise_axes, normalise_axis
@@ -67,8 +68,7 @@ def bit_cast_into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays, *, dty
 
 def of_parts(xp: Any, real: Any, imag: Any) -> Any:
     """Complex numbers of two parts, bit by bit: on the host, where a namespace makes them by arithmetic only."""
-    common = np.result_type(dtype_of(real), dtype_of(imag))
-    dtype = np.result_type(np.float64 if common.kind in "biu" else common, np.complex64)
+    dtype = np.result_type(floating(dtype_of(real), dtype_of(imag)), np.complex64)
     if xp.__name__ in NUMPY:
         out = xp.empty(np.broadcast_shapes(real.shape, imag.shape), dtype)
         of_parts_into(xp, (real, imag), (out,), ())

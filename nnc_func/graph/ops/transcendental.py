@@ -32,7 +32,7 @@ OF_PRODUCTS = turns("multiply", "add").of("", nearly="f")
 
 @elementwise(
     partials(lambda o, y, x: y),
-    laws=(inverse_of("log"), nonnegative, increasing.rounded, turns("add", "multiply")),
+    laws=(inverse_of("log"), nonnegative, increasing.rounded),
     onnx="Exp",
     cost=SLOW,
 )
@@ -44,7 +44,7 @@ def exp(x: Tensor, /) -> Tensor:
     partials(lambda o, y, x: o.multiply(y, LN2)),
     dtype=real_floating,
     kernel=standing_in("exp2", lambda xp, x: xp.pow(xp.full_like(x, 2), x), real_floating),
-    laws=(inverse_of("log2"), nonnegative, increasing.rounded, turns("add", "multiply").of("", nearly="f")),
+    laws=(inverse_of("log2"), nonnegative, increasing.rounded),
     onnx=onnx_elementwise.exp2,
     samples=Samples(dtypes=FLOATS),
     cost=SLOW,

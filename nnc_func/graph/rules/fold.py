@@ -17,6 +17,7 @@ from nnc_func.graph.leaves import CONSTANT
 from nnc_func.graph.ops import CATALOGUE as OPS
 from nnc_func.graph.rules.conditions import same_aval, same_shape, that
 from nnc_func.graph.rules.folding import elements, folded, folding
+from nnc_func.graph.rules.move import elementwise_of_two, laid_out
 from nnc_func.graph.rules.pattern import Param, apply, computed, dtype_of, shape_of
 from nnc_func.graph.rules.rule import (
     EXACT,
@@ -195,25 +196,13 @@ def reduce_full(f, adds, s: Param, v: Param, d: Param):
     return rewrite(result).to(apply(full, shape=shape_of(result), value=total, dtype=dtype_of(result))).when(exact)
 
 
-def _elementwise_of_two(op: Op) -> Any:
-    if op.shape is shapes.broadcast and len(op.args) == 2:
-        yield Each(op), None
-        if not op.has("commutative"):
-            yield Each(op, flipped=True), None
-
-
 @computed
 def _no_axes(s):
     """The shape of a tensor of rank 0."""
     return ()
 
 
-def _ordered(op: Op) -> Numerics:
-    """What it costs to exchange or broadcast operands: of 0.0 and -0.0 the one that comes first is the larger."""
-    return SIGNED_ZERO if op.has("idempotent") else EXACT
-
-
-@for_each(_elementwise_of_two, "is elementwise, of two arguments")
+@for_each(elementwise_of_two, "is elementwise, of two arguments")
 def shrink_full(f, _, y, s: Param, v: Param, d: Param):
     """A fill beside a tensor of the result's shape is one number, which broadcasts."""
     filled = apply(full, shape=s, value=v, dtype=d)
@@ -222,5 +211,5 @@ def shrink_full(f, _, y, s: Param, v: Param, d: Param):
         rewrite(applied)
         .to(f(y, apply(full, shape=_no_axes(s), value=v, dtype=d)))
         .when(same_shape(y, applied), that(bool, s, says=f"{filled} has axes", kind="profit"))
-        .up_to(_ordered(f.op))
+        .up_to(laid_out(f.op))
     )

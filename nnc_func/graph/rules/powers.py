@@ -41,7 +41,7 @@ def zeroth_power(x):
 def square_by_product(x):
     """A second power is a product, which is many times faster than a general power."""
     power = x**2
-    return rewrite(power).to(x * x).when(same_aval(x, power)).up_to(ROUNDING)
+    return rewrite(power).to(x * x).when(real(x), same_aval(x, power)).up_to(ROUNDING)
 
 
 def _exponents(op: Op) -> Iterator[tuple[Each, int]]:
@@ -53,7 +53,7 @@ def _exponents(op: Op) -> Iterator[tuple[Each, int]]:
 def multiply_out_power(f, n, x):
     """A small whole power is a product of squares, which is many times faster than a general power."""
     power = f(x, n)
-    return rewrite(power).to(_product(x, n)).when(same_aval(x, power)).up_to(ROUNDING)
+    return rewrite(power).to(_product(x, n)).when(real(x), same_aval(x, power)).up_to(ROUNDING)
 
 
 def _product(x: Any, n: int) -> Any:

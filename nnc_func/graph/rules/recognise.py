@@ -10,7 +10,7 @@ from nnc_func.facets.dtypes import kind_of, limits_of
 from nnc_func.graph.ops import CATALOGUE as OPS
 from nnc_func.graph.rules.conditions import floating, same_aval, that, used_once
 from nnc_func.graph.rules.pattern import Param, Scalar, computed
-from nnc_func.graph.rules.rule import ROUNDING, rewrite, rule
+from nnc_func.graph.rules.rule import REASSOCIATION, ROUNDING, rewrite, rule
 
 exp, log, log1p, total, largest = OPS["exp"], OPS["log"], OPS["log1p"], OPS["sum"], OPS["max"]
 softmax, log_softmax = OPS["softmax"], OPS["log_softmax"]
@@ -66,7 +66,7 @@ def softmax_of_exponentials(x, a: Param):
         rewrite(shares)
         .to(softmax(x, axis=_axis(a)))
         .when(floating(x), that(_one_axis, a, says=f"{a} is one axis"))
-        .up_to(ROUNDING)
+        .up_to(REASSOCIATION)  # what the largest is taken off rounds
         .with_fast_math()
     )
 
@@ -119,26 +119,16 @@ def _halves(s: Any, x: Any) -> bool:
     return kind_of(x.dtype) == "f" and abs(s) <= 1 / 2
 
 
-def _weighed(x: Any, y: Any, s: Any, c: Any) -> rewrite:
-    """Where y is infinite or NaN wherever x is infinite, NaN is where it was."""
-    scaled, share = x * s, 1 + tanh(y * c)
-    said = scaled * share
-    small = that(_halves, s, x, says=f"{x} is floating and twice {s} does not enlarge it")
-    held = that(_holds_double, c, y, says=f"{y} is floating and holds twice {c}")
-    made = rewrite(said).to((x * _double(s)) * sigmoid(y * _double(c))).when(small, held, same_aval(y, said))
-    return made.when(used_once(scaled), used_once(share)).up_to(ROUNDING)
-
-
-@rule
-def weigh_by_sigmoid(x, y, s: Scalar, c: Scalar):
-    """A scaled tensor times one plus a hyperbolic tangent is weighed by a sigmoid, which does not vanish as soon."""
-    return _weighed(x, y, s, c).with_fast_math()  # infinity times what vanishes is NaN
-
-
 @rule
 def gelu_of_parts(x, s: Scalar, k: Scalar, c: Scalar):
-    """Gelu by a hyperbolic tangent, of x and its third power, is weighed by a sigmoid."""
-    return _weighed(x, x + x * x * x * k, s, c)
+    """Gelu by a hyperbolic tangent, of x and its third power, is weighed by a sigmoid, which does not vanish as soon."""
+    cubic = x + x * x * x * k  # infinite or NaN wherever x is: so NaN, of infinity times what vanishes, stays
+    scaled, share = x * s, 1 + tanh(cubic * c)
+    said = scaled * share
+    small = that(_halves, s, x, says=f"{x} is floating and twice {s} does not enlarge it")
+    held = that(_holds_double, c, x, says=f"{x} holds twice {c}")
+    made = rewrite(said).to((x * _double(s)) * sigmoid(cubic * _double(c))).when(small, held, same_aval(x, said))
+    return made.when(used_once(scaled), used_once(share)).up_to(ROUNDING)
 
 
 @rule
@@ -164,7 +154,8 @@ def binary_cross_entropy_of_parts(x, y):
     """The logarithm of what a sigmoid says of a label is the label times the score, less a softplus of the score."""
     likely = sigmoid(x)
     said = y * log(likely) + (1 - y) * log(1 - likely)
-    return rewrite(said).to(y * x - softplus(x)).when(same_aval(x, said), floating(y)).up_to(ROUNDING).with_fast_math()
+    made = rewrite(said).to(y * x - softplus(x)).when(same_aval(x, said), floating(y))
+    return made.up_to(REASSOCIATION).with_fast_math()  # a difference of what may be nearly equal
 
 
 # --- Gauss' error function -----------------------------------------------------------------------------

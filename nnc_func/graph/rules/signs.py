@@ -100,6 +100,7 @@ def negate_after_both(f, law, x, y):
     negated = -x
     applied = f(negated, y)
     made = rewrite(applied).to(-f(x, y)).when(of_kinds(x, law.kinds), used_once(negated), no_larger(applied, x))
+    made = made if "c" in law.kinds else made.when(of_kinds(applied, law.kinds))
     return made.up_to(max(SIGNED_ZERO, up_to(law)))
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from nnc_func.facets.dims import known
 from nnc_func.facets.dtypes import kind_of, limits_of
 from nnc_func.facets.shapes import normalise_axis
+from nnc_func.facets.windows import amounts, image_axes, numbers, window_extents
 from nnc_func.graph.ops import CATALOGUE as OPS
 from nnc_func.graph.ops.fused import masked
 from nnc_func.graph.rules.conditions import (
@@ -29,7 +30,7 @@ from nnc_func.graph.rules.conditions import (
     used_once,
 )
 from nnc_func.graph.rules.pattern import Param, Scalar, computed
-from nnc_func.graph.rules.rule import ROUNDING, SIGNED_ZERO, rewrite, rule
+from nnc_func.graph.rules.rule import REASSOCIATION, ROUNDING, SIGNED_ZERO, rewrite, rule
 
 relu, where, greater, total = OPS["relu"], OPS["where"], OPS["greater"], OPS["sum"]
 max_pool2d, max_pool2d_gradient = OPS["max_pool2d"], OPS["max_pool2d_gradient"]
@@ -48,6 +49,23 @@ def _only_pooled(x: Any) -> Condition:
     return asking(lambda users, x: users(x) == 3, (USERS, x), f"only pooling and this use {x}", PROFIT)
 
 
+def _shows_elements(x: Any, w: Any, s: Any, p: Any, d: Any, c: Any) -> bool:
+    """Whether each window has an element of x in it, and not only of the borders, which count for minus infinity."""
+    _, extents, _ = image_axes(x.shape, c)
+    if not all(map(known, extents)):
+        return False
+    steps, gaps, around = numbers("stride", w if s is None else s), numbers("dilation", d), amounts(p)
+    counts = window_extents(extents, numbers("window", w), steps, p, gaps)
+    if around is None:
+        return all(n > 0 for n in extents)
+    axes = zip(extents, counts, numbers("window", w), steps, (before for before, _ in around), gaps, strict=True)
+    return all(
+        any(0 <= i * step - before + j * gap < n for j in range(k))
+        for n, count, k, step, before, gap in axes
+        for i in range(count)
+    )
+
+
 @rule
 def rectify_after_pooling(x, w: Param, s: Param, p: Param, d: Param, c: Param):
     """The largest of rectified elements is the rectified largest element, of which there are fewer."""
@@ -55,7 +73,10 @@ def rectify_after_pooling(x, w: Param, s: Param, p: Param, d: Param, c: Param):
     return (
         rewrite(max_pool2d(rectified, window=w, stride=s, padding=p, dilation=d, data_format=c))
         .to(relu(max_pool2d(x, window=w, stride=s, padding=p, dilation=d, data_format=c)))
-        .when(used_once(rectified))
+        .when(
+            used_once(rectified),
+            that(_shows_elements, x, w, s, p, d, c, says=f"each window shows an element of {x}"),
+        )
         .up_to(SIGNED_ZERO)
     )
 
@@ -216,4 +237,5 @@ def cross_entropy_gradient_of_parts(x, y, k: Param):
 def log_of_softmax(x, k: Param):
     """The logarithm of a softmax is computed at once, and finite where the softmax vanishes."""
     shares = softmax(x, axis=k)
-    return rewrite(log(shares)).to(log_softmax(x, axis=k)).when(used_once(shares)).up_to(ROUNDING).with_fast_math()
+    made = rewrite(log(shares)).to(log_softmax(x, axis=k)).when(used_once(shares))
+    return made.up_to(REASSOCIATION).with_fast_math()
