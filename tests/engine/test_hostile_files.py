@@ -145,6 +145,10 @@ ATTACKS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "a large alignment": (lambda p: p.update(alignment=2**17), r"aligned to 131072 bytes.*65536 and 256 are the most"),
     "an arena larger than its buffers": (lambda p: p.update(arena_bytes=2**40), r"for buffers that take \d+"),
     "buffers in one place": (lambda p: reshaped(p, "arena", offset=0), r"overlap|written over"),
+    "an input that is a view": (
+        lambda p: p["slots"]["view"].append(p["inputs"][0]),
+        r"slot 0 is a view, but comes from outside",
+    ),
     "an output in an arena": (lambda p: reshaped(p, "output", offset=64), r"has no place in an arena"),
     "a constant that lives": (lambda p: reshaped(p, "constant", upper=3), r"has no place in an arena"),
     "a million threads": (lambda p: p["instructions"]["stream"].append([0, 10**6]), r"1000001 streams, each a thread"),
@@ -174,6 +178,16 @@ def test_strides_of_a_result_are_its_own_places_within_its_buffer(strides: Any, 
     x = LAZY.input("x", (4, 8), "float32")
     crafted(path, strided(*strides), LAZY.compile([x], [LAZY.ops.cumulative_sum(LAZY.ops.sin(x), axis=0)]))
     with pytest.raises(FileFormatError, match=STRIDES[strides]):
+        nnc.load_program(path)
+
+
+@pytest.mark.parametrize("life", [{"upper": 2**61}, {"lower": -1}])
+def test_a_buffer_lives_within_its_plan(life: dict[str, int], path: Path) -> None:
+    """Else what is told of the plan, its load for instance, counts to there."""
+    x = LAZY.input("x", (4, 8), "float32")
+    program = LAZY.compile([x], [LAZY.ops.cumulative_sum(LAZY.ops.sin(x), axis=0)])
+    crafted(path, lambda plan: reshaped(plan, "arena", **life), program)
+    with pytest.raises(FileFormatError, match=r"is alive in \[-?\d+, \d+\), in a plan of 2 instructions"):
         nnc.load_program(path)
 
 
