@@ -5,10 +5,13 @@ Nothing is replayed here: what is checked holds of each slot and buffer, whether
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Sequence
 from itertools import chain
 from operator import attrgetter
 from typing import Any
+
+import numpy as np
 
 from nnc_func.aval import Aval
 from nnc_func.engine.plan import ARENA, DONATED, LENT, Plan, Slot
@@ -65,15 +68,25 @@ def check_numbers(plan: Plan) -> None:
     PlanError
         Says which number is none, or too large.
     """
-    columns = _columns(plan)
-    found = [*chain.from_iterable(columns.values())]
-    if not {int}.issuperset(map(type, found)) or max(found) >= LIMIT or min(found) <= -LIMIT:
+    if not _small(chain.from_iterable(_columns(plan).values())):
         for what, numbers in _columns(plan).items():
             _check_column(what, [*numbers])
     if plan.alignment < 1 or plan.alignment & (plan.alignment - 1):
         raise PlanError(f"offsets aligned to {plan.alignment}: wanted a power of two")
     if min(plan.arenas.values()) < 0:
         raise PlanError(f"an arena of {min(plan.arenas.values())} bytes")
+
+
+def _small(numbers: Iterable[Any]) -> bool:
+    """Whether all are integers below 2⁶²."""
+    found = [*numbers]
+    if not {int}.issuperset(map(type, found)):
+        return False
+    try:
+        packed = np.frombuffer(array("q", found), np.int64)
+    except OverflowError:
+        return False
+    return not found or bool(-LIMIT < packed.min() and packed.max() < LIMIT)
 
 
 def _columns(plan: Plan) -> dict[str, Iterable[Any]]:
