@@ -33,9 +33,9 @@ print(cancel)
 
 # ## Refuted
 #
-# `check_rule` knows nothing of what the rule means. It draws graphs from its left side, with operands of all kinds and
-# near misses among them, computes both sides, and makes what it finds smaller. Here an element is infinite: infinity
-# minus infinity is NaN. What is printed runs as it is.
+# `check_rule` knows nothing of what the rule means. It draws graphs from its left side, of every dtype, rank and relation
+# of extents that its operators take, computes both sides, and makes what it finds smaller. Here an element is infinite:
+# infinity minus infinity is NaN. What is printed runs as it is.
 
 try:
     check_rule(cancel, nnc.eager())
@@ -47,7 +47,8 @@ assert "not sound" in said
 # ## Repaired
 #
 # Integers have neither NaN nor infinity, so the rule is right for these. A condition is data too: it has a text, and it
-# can be taken away. The kit takes each away in turn, and refuses one without which nothing goes wrong.
+# can be taken away. The kit takes each away in turn, and refuses one without which nothing goes wrong. Of what is left it
+# says how often it fired without a counterexample: that is what it knows.
 
 
 @nnc.rule
@@ -86,7 +87,7 @@ def rectify_later(x, w: Param, s: Param, p: Param, d: Param, c: Param):
     return nnc.rewrite(pooled).to(relu(max_pool(x, window=w, stride=s, padding=p, dilation=d, data_format=c)))
 
 
-# It is sound. But is it worth anything? The kit also asks that: where others use the rectified elements too, they are
+# It keeps values. But is it worth anything? The kit also asks that: where others use the rectified elements too, they are
 # computed anyway, and the rule makes more work.
 
 try:

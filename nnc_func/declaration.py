@@ -17,6 +17,7 @@ from nnc_func.facets.dtypes import as_dtype
 REQUIRED = inspect.Parameter.empty
 Items = tuple[tuple[str, Any], ...]
 MEMO_LIMIT = 10_000  # parameter sets remembered for an operator
+SYNONYMS = {"dim": "axis", "dims": "axes", "keepdim": "keepdims"}  # of other libraries, and what they are here
 KEY_LIMIT = 256  # keys remembered for an operator: of parameters that many of its applications in a graph share
 D = TypeVar("D", bound="Declaration")
 
@@ -101,6 +102,8 @@ class Declaration:
             if name not in self.params:
                 wanted = ", ".join(self.params) or "none"
                 hint = "; cast with ops.cast, or use stack.array_api, where the standard has it" * (name == "dtype")
+                meant = SYNONYMS.get(name) if SYNONYMS.get(name) in self.params else None
+                hint += f"; write {meant}={params[name]!r}" if meant else ""
                 raise OperatorError(f"{self.name} has no parameter {name!r}; it has: {wanted}{hint}")
         items = []
         for name, default in self.params.items():
@@ -112,7 +115,9 @@ class Declaration:
                 try:
                     value = convert(value)
                 except (TypeError, ValueError, OverflowError) as error:
-                    raise OperatorError(f"{self.name}: {name}={value!r} is not usable: {error}") from None
+                    kind = WANTED.get(convert)
+                    why = str(error) if kind is None else f"wanted {kind}, given a {type(value).__name__}"
+                    raise OperatorError(f"{self.name}: {name}={value!r} is not usable: {why}") from None
             items.append((name, value))
         return tuple(items)
 
@@ -226,6 +231,16 @@ CONVERTERS: Mapping[str, Callable[[Any], Any]] = {
     "Literal": literal,
     "Steps": steps,
     "Function": function,
+}
+
+
+WANTED: Mapping[Any, str] = {  # by the converter
+    axes: "an axis, a whole number, or a tuple of them",
+    sizes: "an extent, a whole number, or a tuple of them",
+    extent: "a whole number",
+    python.index: "a whole number",
+    float: "a number",
+    number: "a number",
 }
 
 

@@ -15,6 +15,7 @@ from nnc_func.autodiff.methods import Derivatives
 from nnc_func.autodiff.traced import Traced
 from nnc_func.aval import Aval
 from nnc_func.device import NumPy
+from nnc_func.device.namespace import numbers
 from nnc_func.engine import Eager, Lazy
 from nnc_func.engine.effects import first, performed
 from nnc_func.engine.jit import Arguments, Jitted
@@ -212,7 +213,7 @@ class Stack(Derivatives):
     def carrier(self, arg: Any) -> Any:
         """What flows through the layers, of a tensor or anything else."""
         if type(arg) is not Tensor:
-            return arg if type(arg) not in (list, tuple) else np.asarray(arg)
+            return arg if type(arg) not in (list, tuple) else numbers(self.device, arg)
         if arg.stack is self or arg.stack == self:
             return arg.value
         if arg.stack is self.device or arg.stack == self.device:
@@ -223,6 +224,10 @@ class Stack(Derivatives):
                 f"{arg!r} belongs to another stack; move its graph here with graph.to(stack), or give x.numpy()"
             )
         return owned(self.device, value.array) if type(value) is Variable else value
+
+    def value_of(self, carrier: Any) -> Any:
+        """Of a variable the value that it has now; anything else as it is."""
+        return self.operator.lift(carrier) if type(carrier) is Variable and "operator" in self._layers else carrier
 
     def tensor(self, value: Any) -> Tensor:
         """A tensor of this stack, of whatever an operator takes in place of one."""

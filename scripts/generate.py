@@ -1,5 +1,4 @@
-"""Writes what is derived from operators: the typed namespace `Ops`, docs/{operators,numpy,onnx,rules,allocation}.md,
-and the README's pictures.
+"""Writes what is derived from the library: the typed namespace `Ops`, pages and pictures of docs/, goldens of rules.
 
 Run it after an operator has been added or changed. With ``--check`` nothing is written; it exits 1 if a file is stale.
 """
@@ -23,6 +22,8 @@ import pictures
 import rules_page
 from numpy_table import numpy_table
 
+from nnc_func.declaration import SYNONYMS
+
 ROOT = Path(__file__).resolve().parent.parent
 NAMESPACE = ROOT / "nnc_func" / "graph" / "namespace.py"
 TABLE = ROOT / "docs" / "operators.md"
@@ -42,7 +43,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Never, TypeVar
 
 import numpy as np
 from attrs import field, frozen
@@ -204,7 +205,7 @@ def method(op: Any) -> str:
     given = [*tensors[:-1], f"*{tensors[-1]}"] if op.variadic else [*tensors]
     keywords = [*op.params, *(["after"] if op.effect else [])]
     passed = ", ".join([constant(op.name), *given, *(f"{k}={k}" for k in keywords)])
-    lines = [*definition(name, arguments(op), result), *docstring(op.doc), *call(passed)]
+    lines = [*definition(name, arguments(op), result), *docstring(op.doc), *refusal(op, passed), *call(passed)]
     return "\n".join("    " + line if line else "" for line in lines) + "\n"
 
 
@@ -220,7 +221,7 @@ def composed(each: Any) -> str:
     said = inspect.signature(each.define).return_annotation
     result = {"Tensor": "T"}.get(said, "tuple[T, ...]" if str(said).startswith("tuple") else "Any")
     lines = [*definition(each.name, [*given, *keywords(each)], result), *docstring(each.doc)]
-    lines += call(passed, "_compose")
+    lines += [*refusal(each, passed, "_compose"), *call(passed, "_compose")]
     return "\n".join("    " + line if line else "" for line in lines) + "\n"
 
 
@@ -244,7 +245,21 @@ def keywords(op: Any) -> list[str]:
         if (default is None or name in optional) and kind != "Any":
             kind += " | None"
         found.append(f"{name}: {kind}" + ("" if default is inspect.Parameter.empty else f" = {literal(default)}"))
-    return found
+    return [*found, "**other: Never"] if has_synonyms(op) else found
+
+
+def has_synonyms(op: Any) -> bool:
+    """Whether other libraries name a parameter otherwise: the operator is asked to say so."""
+    return not set(SYNONYMS.values()).isdisjoint(op.params)
+
+
+def refusal(op: Any, passed: str, door: str = "_bind") -> list[str]:
+    """What is done with keywords of other libraries: the operator refuses them, and names its own."""
+    first = passed.partition(", ")[0]
+    tensors = [each for each in passed.split(", ")[1:] if "=" not in each]
+    if not has_synonyms(op):
+        return []
+    return ["    if other:", f"        return self.{door}({', '.join([first, *tensors])}, **other)"]
 
 
 def nullable(op: Any) -> set[str]:

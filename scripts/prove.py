@@ -1,9 +1,9 @@
 """Prove every rule of the library, and write what is proved where documents and tests read it.
 
-    python scripts/prove.py                 all rules, which takes minutes
-    python scripts/prove.py merge_slices    some, the others staying as they are
-    python scripts/prove.py --of elementwise  instances of that kind only: elementwise, movement or other
-    python scripts/prove.py --check         say what is proved no longer, and write nothing (nightly)
+python scripts/prove.py                 all rules, which takes minutes
+python scripts/prove.py merge_slices    some, the others staying as they are
+python scripts/prove.py --of elementwise  instances of that kind only: elementwise, movement or other
+python scripts/prove.py --check         say what is proved no longer, and write nothing (nightly)
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 import numpy as np
 
 from nnc_func.engine.interpreted import Interpreted
+from nnc_func.engine.reading import have_passed, readings, substituted
 from nnc_func.errors import NncError, UnboundError
 from nnc_func.facets.dims import Dim, mentions_unknown
 from nnc_func.facets.places import Place
@@ -17,7 +18,7 @@ from nnc_func.graph.node import Node, Result, Value, topological
 from nnc_func.graph.origin import origin, told
 from nnc_func.layer import Layer, evolved, layer, opens
 from nnc_func.op import Op
-from nnc_func.signatures import DeviceSignature, GraphSignature, SymbolSignature
+from nnc_func.signatures import DeviceSignature, GraphSignature, OperatorSignature, SymbolSignature
 
 A = TypeVar("A")
 
@@ -41,6 +42,7 @@ class Eager(Layer, Generic[A]):
 
     graph: GraphSignature[A]
     check_numerics: bool = False
+    operator: OperatorSignature[A] = opens("graph.optimiser.operator")
     symbol: SymbolSignature[A] = opens("graph.optimiser.operator.symbol")
     device: DeviceSignature[A] = opens("graph.optimiser.operator.symbol.shape.type.device")
 
@@ -109,10 +111,14 @@ class Eager(Layer, Generic[A]):
 
 
 def evaluate(engine: Any, values: Sequence[Value]) -> list[Any]:
-    """The values computed by interpretation."""
-    refuse_unbound(values)
-    graph = engine.graph.close([], values)
-    return Interpreted(graph, graph, engine.device).run(())
+    """The values computed by interpretation, of the values that variables had when they were built."""
+    now = readings(refuse_unbound(values))
+    while True:
+        graph = engine.graph.close([], substituted(engine, values, constant=False))
+        found = Interpreted(graph, graph, engine.device).run(())
+        if not have_passed(now):
+            return found
+        now = []  # a variable was changed meanwhile, in another thread
 
 
 def refuse_unbound(values: Sequence[Value]) -> list[Node]:

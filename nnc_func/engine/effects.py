@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from nnc_func.errors import GraphError
-from nnc_func.graph.leaves import CONSTANT, HELD, INPUT
+from nnc_func.graph.leaves import CONSTANT, HELD, INPUT, places
 from nnc_func.graph.node import Value, topological
 from nnc_func.graph.ops import effects as operators
 from nnc_func.graph.origin import told
@@ -66,7 +66,8 @@ def recording(stack: Any) -> Iterator[Scope]:
     scope = Scope(stack, _innermost.get())
     mark = _innermost.set(scope)
     try:
-        yield scope
+        with places():
+            yield scope
     finally:
         _innermost.reset(mark)
 

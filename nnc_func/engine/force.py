@@ -2,7 +2,8 @@
 
 What a user holds and the computation passes anyway is kept too: its node becomes a leaf and forgets its operands, so
 that a loop of forced values does not grow. So is what depends on no variable and is read by what does: after a variable
-changed, only what depends on it runs again. What depends on variables is remembered with their versions. What has no
+changed, only what depends on it is computed. What depends on variables is of the values that these had when it was
+built, and is remembered for as long as it is held. What has no
 operands, a fill or a range, stays what it is: its elements are known to rules before and after it was asked for.
 """
 
@@ -13,6 +14,7 @@ from typing import Any
 from weakref import finalize
 
 from nnc_func.engine.eager import refuse_unbound
+from nnc_func.engine.reading import array_of, have_passed, is_volatile, readings
 from nnc_func.graph.leaves import CONSTANT, HELD, INPUT, LEAVES, VARIABLE
 from nnc_func.graph.node import Node, Value
 
@@ -28,33 +30,44 @@ def forced(engine: Any, values: Sequence[Value]) -> list[Any]:
     UnboundError
         A value depends on an input.
     """
+    pending = [v for v in values if v.node.op not in LEAVES or v.node.op is INPUT]
+    if not pending:
+        return [_data(v) for v in values]
+    while True:
+        found, now = _computed(engine, values, pending)
+        if not have_passed(now):
+            return [found[v.node][v.index] if v.node in found else _data(v) for v in values]
+        for node in found:  # a variable was changed meanwhile, in another thread
+            engine.known.pop(node, None)
+
+
+def _computed(engine: Any, values: Sequence[Value], pending: list[Value]) -> tuple[dict[Node, Any], list[Node]]:
+    """The arrays of what depends on variables, and the values of variables that were read; the rest is settled."""
     with engine.symbol.table.walking:
-        pending = [v for v in values if v.node.op not in LEAVES or v.node.op is INPUT]
-        if not pending:
-            return [_data(v) for v in values]
         nodes = refuse_unbound(pending)
         asked = {v.node for v in pending}
         changing = _changing(nodes)
         passing = {n: found[0] for n in changing if (found := engine.known.get(n)) and _as_then(found[1])}
         nodes = _needed(nodes, asked, passing)
+        now = readings(nodes)
         between = _between(nodes, changing, passing)
         wanted = [
             n for n in nodes
             if n.op not in LEAVES and n not in passing and (n in asked or n in between or (_held(n) and _lasting(n)))
         ]  # fmt: skip
         if not wanted:
-            return [passing[v.node][v.index] if v.node in passing else _data(v) for v in values]
+            return passing, []
         program, arrays = _prepared(engine, nodes, wanted, passing)
     found = iter(program.run(arrays))  # other threads may build, compile and run meanwhile
     with engine.symbol.table.walking:
         passing |= _settled(engine, wanted, changing, found)
-        return [passing[v.node][v.index] if v.node in passing else _data(v) for v in values]
+        return passing, now
 
 
 def _changing(nodes: list[Node]) -> dict[Node, Versions]:
-    """What depends on variables, and their versions of now."""
+    """What depends on variables; and the versions of those whose value of now it is, whenever that is asked for."""
     variables = [n for n in nodes if n.op is VARIABLE]
-    now = [(n.data, n.data.version) for n in variables]
+    now = [(n.data, n.data.version) if is_volatile(n) else None for n in variables]
     bit = {n: 1 << i for i, n in enumerate(variables)}
     masks: dict[Node, int] = {}
     for node in nodes:
@@ -66,7 +79,7 @@ def _changing(nodes: list[Node]) -> dict[Node, Versions]:
     told: dict[int, Versions] = {}
     for mask in masks.values():
         if mask not in told:
-            told[mask] = tuple(pair for i, pair in enumerate(now) if mask >> i & 1)
+            told[mask] = tuple(pair for i, pair in enumerate(now) if pair is not None and mask >> i & 1)
     return {node: told[mask] for node, mask in masks.items() if node.op is not VARIABLE}
 
 
@@ -109,22 +122,30 @@ def _lasting(node: Node) -> bool:
 def _data(value: Value) -> Any:
     node = value.node
     if node.op is VARIABLE:
-        return node.data.array
+        return array_of(node)
     return node.data[value.index] if node.op is HELD else node.data
 
 
 def _prepared(engine: Any, nodes: list[Node], wanted: list[Node], known: Mapping[Node, Any]) -> tuple[Any, list[Any]]:
     """The one program for all that is wanted, and what it is called with."""
-    leaves = [n for n in nodes if (n.op in (CONSTANT, HELD) and not _literal(n)) or n in known]
+    pasts = engine.symbol.table.pasts
+    leaves = [n for n in nodes if (n.op in (CONSTANT, HELD) and not _literal(n)) or n in known or n in pasts]
     key = _structure(nodes, leaves, wanted)
     program = engine.programs.get(key)
     if program is None:
-        program = engine.programs[key] = _program(engine, leaves, wanted)
+        program = engine.programs[key] = _program(engine, nodes, leaves, wanted)
         if len(engine.programs) > FORCED_PROGRAMS:
             engine.programs.popitem(last=False)
     else:
         engine.programs.move_to_end(key)
-    return program, [a for n in leaves for a in known.get(n, n.data if n.op is HELD else (n.data,))]
+    return program, [a for n in leaves for a in (known[n] if n in known else _arrays(n))]
+
+
+def _arrays(node: Node) -> tuple[Any, ...]:
+    """The results of a leaf whose value is there."""
+    if node.op is VARIABLE:
+        return (node.table.pasts[node],)
+    return node.data if node.op is HELD else (node.data,)
 
 
 def _settled(
@@ -179,10 +200,10 @@ def _structure(nodes: list[Node], leaves: list[Node], wanted: list[Node]) -> Any
     return tuple(parts), tuple(number[n] for n in wanted)
 
 
-def _program(engine: Any, leaves: list[Node], wanted: list[Node]) -> Any:
+def _program(engine: Any, nodes: list[Node], leaves: list[Node], wanted: list[Node]) -> Any:
     symbol = engine.symbol
     inputs: list[Node] = []
-    values: dict[Node, Any] = {}
+    values: dict[Node, Any] = {n: symbol.variable(n.data) for n in nodes if n.op is VARIABLE}
     for node in leaves:
         fresh = [symbol.input(f"held {len(inputs) + i}", aval) for i, aval in enumerate(node.avals)]
         inputs += fresh

@@ -189,8 +189,7 @@ class Interpreted(Inspected):
 
 def _exchange(following: list[Any]) -> None:
     for variable, array in following:
-        variable.array = array
-        variable.version += 1
+        variable.become(array)
 
 
 def _as_it_is(error: Exception) -> Exception:

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from nnc_func.engine.effects import recorder, recording
+from nnc_func.engine.reading import substituted
 from nnc_func.errors import OperatorError, TracingError, UnboundError
 from nnc_func.graph.leaves import INPUT, owned
 from nnc_func.graph.node import Value, topological
@@ -239,10 +240,21 @@ class Jitted:
         effects = [t.value for t in scope.effects]
         if not _closed([*carriers, *effects], own):
             return None
+        carriers, effects = self._of_values(carriers, effects)
         with self._lock:
             self.traces += 1
         graph = stack.graph.close(own, carriers, (), self.name, **effects_of(effects))
         return stack.engine.compile(graph, given_up) if given_up else stack.engine.compile(graph), shape
+
+    def _of_values(self, carriers: list[Any], effects: list[Any]) -> tuple[list[Any], list[Any]]:
+        """Outputs and effects, where values of variables that were built outside of the function are constants.
+
+        A variable itself is a place, and read at each call.
+        """
+        values = [c for c in (*carriers, *effects) if isinstance(c, Value)]
+        found = iter(substituted(self.stack.engine, values, constant=True))
+        turned = [next(found) if isinstance(c, Value) else c for c in (*carriers, *effects)]
+        return turned[: len(carriers)], turned[len(carriers) :]
 
     def _notice(self) -> None:
         with self._lock:

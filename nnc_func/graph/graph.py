@@ -82,6 +82,7 @@ class Graph(Layer, Generic[A]):
         pairs = tuple((lift(v).node, lift(u)) for v, u in updates)
         tokens = tuple(lift(t) for t in effects)
         graph = ComputationGraph(tuple(i.node for i in inputs), outputs, pairs, name, structure, self, tokens)
+        graph = _with_one_node_each(graph)
         _check(graph)
         return graph
 
@@ -354,6 +355,17 @@ class ComputationGraph(Unpickled):
 
 def _applied(node: Node) -> bool:
     return node.op not in LEAVES
+
+
+def _with_one_node_each(graph: ComputationGraph) -> ComputationGraph:
+    """The graph where each variable has one node: its values at different times stand for it alike."""
+    nodes = {*graph.variables, *(v for v, _ in graph.updates if v.op is VARIABLE)}
+    if len({id(n.data) for n in nodes}) == len(nodes):
+        return graph
+    operator: Any = graph.layer.operator
+    places = {n: operator.symbol.variable(n.data) for n in nodes}
+    found = graph.with_roots(operator.substitute(graph.roots, places))
+    return evolve(found, updates=tuple([(places.get(v, v), u) for v, u in found.updates]))
 
 
 def _check(graph: ComputationGraph) -> None:

@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import itertools
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
 from nnc_func.aval import Aval
+from nnc_func.device.namespace import numbers
 from nnc_func.errors import DTypeError, GraphError, PlaceError, RunError, ShapeError
 from nnc_func.facets.derivatives import Constant
 from nnc_func.facets.dtypes import as_dtype, check_conversion
 from nnc_func.facets.places import ADVICE, Place, named, settled
 from nnc_func.facets.samples import Refused
 from nnc_func.facets.views import free
+from nnc_func.graph.node import Node, topological
 from nnc_func.graph.turns import Run, Turns, enter, leave
 from nnc_func.op import Op
 
 _serials = itertools.count()
+_tracing: ContextVar[bool] = ContextVar("tracing", default=False)
 _assigning = threading.Lock()
 
 
@@ -69,6 +76,7 @@ def owned(device: Any, value: Any, dtype: Any = None, place: Place = None) -> An
     if isinstance(value, (np.ndarray, np.generic)) or not hasattr(value, "dtype"):
         dtype = as_dtype(dtype) if type(dtype) is str else dtype
         check_conversion(value, dtype)
+        value = value if isinstance(value, (np.ndarray, np.generic)) else numbers(device, value, dtype)
         kept = value if getattr(device, "forgets_elements", False) else np.array(value, dtype, order="C")
         held = getattr(device, "held", None)
         if held is not None and place is None:  # a stack: a value that will change is no number of its graph
@@ -77,6 +85,21 @@ def owned(device: Any, value: Any, dtype: Any = None, place: Place = None) -> An
     array = brought(device, value, dtype, place)
     copy = getattr(array, "copy", None)
     return copy() if array is value and copy is not None else array
+
+
+def are_places() -> bool:
+    """Whether a variable among operands stands for the place, not for its value of now: a function is being traced."""
+    return _tracing.get()
+
+
+@contextmanager
+def places() -> Iterator[None]:
+    """While it is open variables among operands stand for places."""
+    mark = _tracing.set(True)
+    try:
+        yield
+    finally:
+        _tracing.reset(mark)
 
 
 def unshared(found: Any, args: Any) -> Any:
@@ -99,19 +122,22 @@ class Variable:
         The device array. Programs may write over it: copy what you keep.
     version
         Counts the values that it has had.
+    readers
+        Weak references to the nodes that are its value of now: one for each stack that has asked, see `Symbol.reading`.
     turns
         The runs that use it now.
     serial
         Counts variables as they are made.
     """
 
-    __slots__ = ("__weakref__", "_device", "array", "aval", "name", "serial", "turns", "version")
+    __slots__ = ("__weakref__", "_device", "array", "aval", "name", "readers", "serial", "turns", "version")
 
     def __init__(self, name: str, array: Any, aval: Aval, device: Any) -> None:
         self.name = name
         self.array = array
         self.aval = aval
         self.version = 0
+        self.readers: list[Any] = []
         self.turns = Turns()
         self.serial = next(_serials)
         self._device = device
@@ -154,11 +180,46 @@ class Variable:
             enter(run, mine)
             if self.turns.is_written_here:
                 raise RunError(f"variable {self.name!r} is assigned amid a run that updates it; let that end first")
-            with _assigning:
-                self.array = array
-                self.version += 1
+            self.become(array)
         finally:
             leave(run, mine)
+
+    def reader(self, table: Any, make: Any) -> Any:
+        """The node of that table that is its value of now; made if there is none."""
+        with _assigning:
+            alive = [node for each in self.readers if (node := each()) is not None]
+            found = next((node for node in alive if node.table is table), None)
+            if found is None:
+                found = make()
+                self.readers = [*map(ref, alive), ref(found)]
+            return found
+
+    def become(self, array: Any) -> None:
+        """Show another array from now on. What is a value of it keeps the array that was there."""
+        with _assigning:
+            before, self.array = self.array, array
+            self._left(before)
+
+    def preserve(self) -> None:
+        """Copy its array, before that is written over, where a user holds a value that depends on it."""
+        readers = [node for each in self.readers if (node := each()) is not None]
+        copy = owned(self._device, self.array) if any(map(_is_wanted, readers)) else None
+        with _assigning:
+            self._left(copy, 0)
+
+    def written(self) -> None:
+        """Note that its array has been written over."""
+        with _assigning:
+            self._left(None)
+
+    def _left(self, array: Any, more: int = 1) -> None:
+        """Count the value of until now as gone: `array` shows it still, unless nobody will ask."""
+        readers, self.readers = self.readers, []
+        self.version += more
+        for each in readers:
+            node = each()
+            if node is not None and array is not None:
+                node.table.pasts[node] = array
 
     def copied(self) -> Any:
         """Its value as a NumPy array of the caller's own, taken before or after an update, not amid one.
@@ -185,6 +246,22 @@ class Variable:
 
     def __repr__(self) -> str:
         return f"Variable({self.name!r}, {self.aval!r})"
+
+
+def _is_wanted(reader: Node) -> bool:
+    """Whether a user holds something that depends on a variable's value, and on no input."""
+    table = reader.table
+    with table.walking:
+        living = [node for each in [*table.nodes.values()] if (node := each()) is not None]
+        asked = {node for node in (reader, *living) if any(r.is_held for r in node.results)}
+        depends: dict[Node, bool] = {}
+        unbound: set[Node] = set()
+        for node in topological(asked):
+            below = [a.node for a in node.args]
+            if node.op is INPUT or not unbound.isdisjoint(below):
+                unbound.add(node)
+            depends[node] = node is reader or any(depends[b] for b in below)
+        return any(depends[node] and node not in unbound for node in asked)
 
 
 def check_names(leaves: Any, what: str) -> None:

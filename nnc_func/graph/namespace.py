@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Never, TypeVar
 
 import numpy as np
 from attrs import field, frozen
@@ -654,88 +654,124 @@ class Ops(Generic[T]):
         """Whether the first element is larger or equal; false if either is NaN."""
         return self._bind(_GREATER_EQUAL, a, b)
 
-    def sum(self, x: T | Scalar, /, *, axis: Axes | None = None, keepdims: bool = False) -> T:
+    def sum(self, x: T | Scalar, /, *, axis: Axes | None = None, keepdims: bool = False, **other: Never) -> T:
         """Sum; booleans and small integers are summed in 64 bits, floats in their own dtype."""
+        if other:
+            return self._bind(_SUM, x, **other)
         return self._bind(_SUM, x, axis=axis, keepdims=keepdims)
 
-    def mean(self, x: T | Scalar, /, *, axis: Axes | None = None, keepdims: bool = False) -> T:
+    def mean(self, x: T | Scalar, /, *, axis: Axes | None = None, keepdims: bool = False, **other: Never) -> T:
         """Arithmetic mean; integers give float64, and no elements give NaN."""
+        if other:
+            return self._bind(_MEAN, x, **other)
         return self._bind(_MEAN, x, axis=axis, keepdims=keepdims)
 
-    def max(self, x: T | Scalar, /, *, axis: Axes | None = None, keepdims: bool = False) -> T:
+    def max(self, x: T | Scalar, /, *, axis: Axes | None = None, keepdims: bool = False, **other: Never) -> T:
         """Largest element, NaN if there is one; several largest share the derivative equally."""
+        if other:
+            return self._bind(_MAX, x, **other)
         return self._bind(_MAX, x, axis=axis, keepdims=keepdims)
 
-    def min(self, x: T | Scalar, /, *, axis: Axes | None = None, keepdims: bool = False) -> T:
+    def min(self, x: T | Scalar, /, *, axis: Axes | None = None, keepdims: bool = False, **other: Never) -> T:
         """Smallest element, NaN if there is one; several smallest share the derivative equally."""
+        if other:
+            return self._bind(_MIN, x, **other)
         return self._bind(_MIN, x, axis=axis, keepdims=keepdims)
 
-    def argmax(self, x: T | Scalar, /, *, axis: int | None = None, keepdims: bool = False) -> T:
+    def argmax(self, x: T | Scalar, /, *, axis: int | None = None, keepdims: bool = False, **other: Never) -> T:
         """Position of the first largest element along an axis, or in the flattened tensor; NaN counts as the largest."""
+        if other:
+            return self._bind(_ARGMAX, x, **other)
         return self._bind(_ARGMAX, x, axis=axis, keepdims=keepdims)
 
-    def argmin(self, x: T | Scalar, /, *, axis: int | None = None, keepdims: bool = False) -> T:
+    def argmin(self, x: T | Scalar, /, *, axis: int | None = None, keepdims: bool = False, **other: Never) -> T:
         """Position of the first smallest element along an axis, or in the flattened tensor; NaN counts as the smallest."""
+        if other:
+            return self._bind(_ARGMIN, x, **other)
         return self._bind(_ARGMIN, x, axis=axis, keepdims=keepdims)
 
-    def prod(self, x: T | Scalar, /, *, axis: Axes | None = None, keepdims: bool = False) -> T:
+    def prod(self, x: T | Scalar, /, *, axis: Axes | None = None, keepdims: bool = False, **other: Never) -> T:
         """Product; its derivative is right where elements are zero, too."""
+        if other:
+            return self._bind(_PROD, x, **other)
         return self._bind(_PROD, x, axis=axis, keepdims=keepdims)
 
-    def any(self, x: T | Scalar, /, *, axis: Axes | None = None, keepdims: bool = False) -> T:
+    def any(self, x: T | Scalar, /, *, axis: Axes | None = None, keepdims: bool = False, **other: Never) -> T:
         """Whether any element is true or not zero; of none, false."""
+        if other:
+            return self._bind(_ANY, x, **other)
         return self._bind(_ANY, x, axis=axis, keepdims=keepdims)
 
-    def all(self, x: T | Scalar, /, *, axis: Axes | None = None, keepdims: bool = False) -> T:
+    def all(self, x: T | Scalar, /, *, axis: Axes | None = None, keepdims: bool = False, **other: Never) -> T:
         """Whether every element is true or not zero; of none, true."""
+        if other:
+            return self._bind(_ALL, x, **other)
         return self._bind(_ALL, x, axis=axis, keepdims=keepdims)
 
-    def logsumexp(self, x: T | Scalar, /, *, axis: Axes | None = None, keepdims: bool = False) -> T:
+    def logsumexp(self, x: T | Scalar, /, *, axis: Axes | None = None, keepdims: bool = False, **other: Never) -> T:
         """Logarithm of the sum of exponentials, without overflow; of no elements, -inf."""
+        if other:
+            return self._bind(_LOGSUMEXP, x, **other)
         return self._bind(_LOGSUMEXP, x, axis=axis, keepdims=keepdims)
 
-    def cumulative_sum(self, x: T | Scalar, /, *, axis: int) -> T:
+    def cumulative_sum(self, x: T | Scalar, /, *, axis: int, **other: Never) -> T:
         """Sum of each element and all before it along an axis, in the dtype of a sum."""
+        if other:
+            return self._bind(_CUMULATIVE_SUM, x, **other)
         return self._bind(_CUMULATIVE_SUM, x, axis=axis)
 
     def reshape(self, x: T | Scalar, /, *, shape: Sizes) -> T:
         """The same elements, in C order, in another shape; one extent may be -1 and is then computed."""
         return self._bind(_RESHAPE, x, shape=shape)
 
-    def permute_dims(self, x: T | Scalar, /, *, axes: Sizes | None = None) -> T:
+    def permute_dims(self, x: T | Scalar, /, *, axes: Sizes | None = None, **other: Never) -> T:
         """Axes in another order: axis i of the result is axis ``axes[i]``; None reverses them."""
+        if other:
+            return self._bind(_PERMUTE_DIMS, x, **other)
         return self._bind(_PERMUTE_DIMS, x, axes=axes)
 
     def broadcast_to(self, x: T | Scalar, /, *, shape: Sizes) -> T:
         """Repeated along new axes in front and along those of extent 1, without copying."""
         return self._bind(_BROADCAST_TO, x, shape=shape)
 
-    def expand_dims(self, x: T | Scalar, /, *, axis: Axes) -> T:
+    def expand_dims(self, x: T | Scalar, /, *, axis: Axes, **other: Never) -> T:
         """With new axes of extent 1; `axis` counts in the result."""
+        if other:
+            return self._bind(_EXPAND_DIMS, x, **other)
         return self._bind(_EXPAND_DIMS, x, axis=axis)
 
-    def squeeze(self, x: T | Scalar, /, *, axis: Axes) -> T:
+    def squeeze(self, x: T | Scalar, /, *, axis: Axes, **other: Never) -> T:
         """Without those axes, each of which must have extent 1; none is dropped unasked."""
+        if other:
+            return self._bind(_SQUEEZE, x, **other)
         return self._bind(_SQUEEZE, x, axis=axis)
 
-    def flip(self, x: T | Scalar, /, *, axis: Axes | None = None) -> T:
+    def flip(self, x: T | Scalar, /, *, axis: Axes | None = None, **other: Never) -> T:
         """Elements in reverse order along those axes, or all; a view."""
+        if other:
+            return self._bind(_FLIP, x, **other)
         return self._bind(_FLIP, x, axis=axis)
 
     def tile(self, x: T | Scalar, /, *, repetitions: Sizes) -> T:
         """Copies side by side, `repetitions` for each axis; the shorter of shape and repetitions gets ones in front."""
         return self._bind(_TILE, x, repetitions=repetitions)
 
-    def concat(self, *xs: T | Scalar, axis: int = 0) -> T:
+    def concat(self, *xs: T | Scalar, axis: int = 0, **other: Never) -> T:
         """Tensors one after another along an existing axis, in their promoted dtype."""
+        if other:
+            return self._bind(_CONCAT, *xs, **other)
         return self._bind(_CONCAT, *xs, axis=axis)
 
-    def stack(self, *xs: T | Scalar, axis: int = 0) -> T:
+    def stack(self, *xs: T | Scalar, axis: int = 0, **other: Never) -> T:
         """Tensors of one shape beside each other along a new axis, in their promoted dtype."""
+        if other:
+            return self._bind(_STACK, *xs, **other)
         return self._bind(_STACK, *xs, axis=axis)
 
-    def split(self, x: T | Scalar, /, *, sections: Any, axis: int = 0) -> tuple[T, ...]:
+    def split(self, x: T | Scalar, /, *, sections: Any, axis: int = 0, **other: Never) -> tuple[T, ...]:
         """Parts of an axis, as views: `sections` equal ones, or parts of the extents listed in a tuple (not positions)."""
+        if other:
+            return self._bind(_SPLIT, x, **other)
         return self._bind(_SPLIT, x, sections=sections, axis=axis)
 
     def pad(self, x: T | Scalar, /, *, widths: Any, value: Scalar = 0) -> T:
@@ -763,20 +799,32 @@ class Ops(Generic[T]):
         """A new tensor: `x` with `value`, broadcast, in the part that `slice` would show; `x` is left as it is."""
         return self._bind(_SET_SLICE, x, value, starts=starts, stops=stops, steps=steps)
 
-    def take(self, x: T | Scalar, indices: T | Scalar, /, *, axis: int = 0) -> T:
+    def take(self, x: T | Scalar, indices: T | Scalar, /, *, axis: int = 0, **other: Never) -> T:
         """Elements of one axis by integer indices of any shape, negative ones from the end; others raise IndexError."""
+        if other:
+            return self._bind(_TAKE, x, indices, **other)
         return self._bind(_TAKE, x, indices, axis=axis)
 
-    def take_along_axis(self, x: T | Scalar, indices: T | Scalar, /, *, axis: int) -> T:
+    def take_along_axis(self, x: T | Scalar, indices: T | Scalar, /, *, axis: int, **other: Never) -> T:
         """For each index the element at its own place, but for `axis`, where the index counts: as sorting gives it."""
+        if other:
+            return self._bind(_TAKE_ALONG_AXIS, x, indices, **other)
         return self._bind(_TAKE_ALONG_AXIS, x, indices, axis=axis)
 
-    def scatter_add(self, x: T | Scalar, indices: T | Scalar, updates: T | Scalar, /, *, axis: int = 0) -> T:
+    def scatter_add(
+        self, x: T | Scalar, indices: T | Scalar, updates: T | Scalar, /, *, axis: int = 0, **other: Never
+    ) -> T:
         """A new tensor: `x` with each update added at its index along an axis; where indices repeat, all are added."""
+        if other:
+            return self._bind(_SCATTER_ADD, x, indices, updates, **other)
         return self._bind(_SCATTER_ADD, x, indices, updates, axis=axis)
 
-    def put_along_axis_add(self, x: T | Scalar, indices: T | Scalar, updates: T | Scalar, /, *, axis: int) -> T:
+    def put_along_axis_add(
+        self, x: T | Scalar, indices: T | Scalar, updates: T | Scalar, /, *, axis: int, **other: Never
+    ) -> T:
         """A new tensor: `x` with each update added where `take_along_axis` would read; repeated indices accumulate."""
+        if other:
+            return self._bind(_PUT_ALONG_AXIS_ADD, x, indices, updates, **other)
         return self._bind(_PUT_ALONG_AXIS_ADD, x, indices, updates, axis=axis)
 
     def one_hot(
@@ -825,12 +873,14 @@ class Ops(Generic[T]):
         """
         return self._bind(_MATMUL, a, b, transpose_a=transpose_a, transpose_b=transpose_b)
 
-    def tensordot(self, a: T | Scalar, b: T | Scalar, /, *, axes: Any) -> T:
+    def tensordot(self, a: T | Scalar, b: T | Scalar, /, *, axes: Any, **other: Never) -> T:
         """Sum of products over pairs of axes, one of each argument.
 
         `axes` is a number n, for the last n axes of `a` with the first n of `b`, or a pair ``(axes of a, axes of b)``
         of equally long tuples. The result has the other axes of `a`, then the other axes of `b`, in their order.
         """
+        if other:
+            return self._bind(_TENSORDOT, a, b, **other)
         return self._bind(_TENSORDOT, a, b, axes=axes)
 
     def diagonal(self, x: T | Scalar, /, *, offset: int = 0) -> T:
@@ -995,27 +1045,37 @@ class Ops(Generic[T]):
         """
         return self._bind(_EXPM, x)
 
-    def fourier(self, x: T | Scalar, /, *, axis: Axes, inverse: bool = False, norm: str = "backward") -> T:
+    def fourier(
+        self, x: T | Scalar, /, *, axis: Axes, inverse: bool = False, norm: str = "backward", **other: Never
+    ) -> T:
         """The discrete Fourier transform of complex numbers along one axis or several, or the inverse one.
 
         It is scaled by nothing, by one over the number of elements, or by the root of that: `norm` says which direction is
         scaled, as the array API has it. `fft`, `fftn` and their inverses are made of it.
         """
+        if other:
+            return self._bind(_FOURIER, x, **other)
         return self._bind(_FOURIER, x, axis=axis, inverse=inverse, norm=norm)
 
-    def real_fourier(self, x: T | Scalar, /, *, axis: int = -1, norm: str = "backward") -> T:
+    def real_fourier(self, x: T | Scalar, /, *, axis: int = -1, norm: str = "backward", **other: Never) -> T:
         """The discrete Fourier transform of real numbers along an axis: of n numbers the first ``n // 2 + 1`` frequencies.
 
         The others are the conjugates of these. `rfft` and `rfftn` are made of it.
         """
+        if other:
+            return self._bind(_REAL_FOURIER, x, **other)
         return self._bind(_REAL_FOURIER, x, axis=axis, norm=norm)
 
-    def inverse_real_fourier(self, x: T | Scalar, /, *, n: Any, axis: int = -1, norm: str = "backward") -> T:
+    def inverse_real_fourier(
+        self, x: T | Scalar, /, *, n: Any, axis: int = -1, norm: str = "backward", **other: Never
+    ) -> T:
         """The `n` real numbers along an axis that have these ``n // 2 + 1`` frequencies, the inverse of `real_fourier`.
 
         Imaginary parts of the first frequency, and of the middle one of an even n, are not read. `irfft` and `irfftn`
         are made of it.
         """
+        if other:
+            return self._bind(_INVERSE_REAL_FOURIER, x, **other)
         return self._bind(_INVERSE_REAL_FOURIER, x, n=n, axis=axis, norm=norm)
 
     def conv2d(
@@ -1228,34 +1288,44 @@ class Ops(Generic[T]):
         """
         return self._bind(_NON_MAXIMUM_SUPPRESSION, boxes, scores, count=count, overlap=overlap, lowest=lowest)
 
-    def softmax(self, x: T | Scalar, /, *, axis: int = -1) -> T:
+    def softmax(self, x: T | Scalar, /, *, axis: int = -1, **other: Never) -> T:
         """Exponentials along an axis, divided by their sum: probabilities from scores.
 
         The result has the shape of `x`. Scores of minus infinity get probability zero.
         """
+        if other:
+            return self._bind(_SOFTMAX, x, **other)
         return self._bind(_SOFTMAX, x, axis=axis)
 
-    def log_softmax(self, x: T | Scalar, /, *, axis: int = -1) -> T:
+    def log_softmax(self, x: T | Scalar, /, *, axis: int = -1, **other: Never) -> T:
         """Logarithm of softmax, without the overflow and the cancellation of computing it in two steps.
 
         The result has the shape of `x`.
         """
+        if other:
+            return self._bind(_LOG_SOFTMAX, x, **other)
         return self._bind(_LOG_SOFTMAX, x, axis=axis)
 
-    def softmax_cross_entropy(self, logits: T | Scalar, labels: T | Scalar, /, *, axis: int = -1) -> T:
+    def softmax_cross_entropy(self, logits: T | Scalar, labels: T | Scalar, /, *, axis: int = -1, **other: Never) -> T:
         """Cross-entropy between labels, given as probabilities, and the softmax of logits: one loss an example.
 
         ``-sum(labels * log_softmax(logits))`` along `axis`, which the result lacks. Labels have the shape of the logits
         (`one_hot` makes them of class numbers) and are not checked to sum to one. A label of zero contributes nothing,
         even where the logit is minus infinity.
         """
+        if other:
+            return self._bind(_SOFTMAX_CROSS_ENTROPY, logits, labels, **other)
         return self._bind(_SOFTMAX_CROSS_ENTROPY, logits, labels, axis=axis)
 
-    def softmax_cross_entropy_gradient(self, logits: T | Scalar, labels: T | Scalar, /, *, axis: int = -1) -> T:
+    def softmax_cross_entropy_gradient(
+        self, logits: T | Scalar, labels: T | Scalar, /, *, axis: int = -1, **other: Never
+    ) -> T:
         """The derivative of `softmax_cross_entropy` to its logits: ``softmax(logits) * sum(labels) - labels``.
 
         Labels have the shape of the logits, as the result has; they need not sum to one along `axis`.
         """
+        if other:
+            return self._bind(_SOFTMAX_CROSS_ENTROPY_GRADIENT, logits, labels, **other)
         return self._bind(_SOFTMAX_CROSS_ENTROPY_GRADIENT, logits, labels, axis=axis)
 
     def random_split(self, key: T | Scalar, /, *, count: int = 2) -> T:
@@ -1452,26 +1522,42 @@ class Ops(Generic[T]):
         """
         return self._bind(_CALLBACK, *values, function=function, shapes=shapes, dtypes=dtypes, after=after)
 
-    def scatter_set(self, x: T | Scalar, indices: T | Scalar, updates: T | Scalar, /, *, axis: int = 0) -> T:
+    def scatter_set(
+        self, x: T | Scalar, indices: T | Scalar, updates: T | Scalar, /, *, axis: int = 0, **other: Never
+    ) -> T:
         """A new tensor: `x` with each update written at its index along an axis; where indices repeat, the last one is.
 
         `updates` has the shape that ``take(x, indices, axis)`` gives. An index outside of the axis raises IndexError.
         """
+        if other:
+            return self._bind(_SCATTER_SET, x, indices, updates, **other)
         return self._bind(_SCATTER_SET, x, indices, updates, axis=axis)
 
-    def scatter_multiply(self, x: T | Scalar, indices: T | Scalar, updates: T | Scalar, /, *, axis: int = 0) -> T:
+    def scatter_multiply(
+        self, x: T | Scalar, indices: T | Scalar, updates: T | Scalar, /, *, axis: int = 0, **other: Never
+    ) -> T:
         """A new tensor: `x` multiplied by each update at its index along an axis; where indices repeat, by all of them.
 
         Its derivative is right where factors are zero; it takes time and memory in the square of the number of indices.
         """
+        if other:
+            return self._bind(_SCATTER_MULTIPLY, x, indices, updates, **other)
         return self._bind(_SCATTER_MULTIPLY, x, indices, updates, axis=axis)
 
-    def scatter_min(self, x: T | Scalar, indices: T | Scalar, updates: T | Scalar, /, *, axis: int = 0) -> T:
+    def scatter_min(
+        self, x: T | Scalar, indices: T | Scalar, updates: T | Scalar, /, *, axis: int = 0, **other: Never
+    ) -> T:
         """A new tensor: the least of `x` and of all updates at an index along an axis; equals share the derivative."""
+        if other:
+            return self._bind(_SCATTER_MIN, x, indices, updates, **other)
         return self._bind(_SCATTER_MIN, x, indices, updates, axis=axis)
 
-    def scatter_max(self, x: T | Scalar, indices: T | Scalar, updates: T | Scalar, /, *, axis: int = 0) -> T:
+    def scatter_max(
+        self, x: T | Scalar, indices: T | Scalar, updates: T | Scalar, /, *, axis: int = 0, **other: Never
+    ) -> T:
         """A new tensor: the largest of `x` and of all updates at an index along an axis; equals share the derivative."""
+        if other:
+            return self._bind(_SCATTER_MAX, x, indices, updates, **other)
         return self._bind(_SCATTER_MAX, x, indices, updates, axis=axis)
 
     def ravel_multi_index(self, *indices: T | Scalar, shape: Sizes) -> T:
@@ -1481,31 +1567,39 @@ class Ops(Generic[T]):
         """
         return self._bind(_RAVEL_MULTI_INDEX, *indices, shape=shape)
 
-    def sort(self, x: T | Scalar, /, *, axis: int = -1, descending: bool = False) -> T:
+    def sort(self, x: T | Scalar, /, *, axis: int = -1, descending: bool = False, **other: Never) -> T:
         """Elements in order along an axis, equal ones in the order in which they stood.
 
         NaN is last; in descending order first. Complex numbers are ordered by their real parts, then by the imaginary ones,
         those with a NaN behind the others. The derivative moves with the elements, as `argsort` says.
         """
+        if other:
+            return self._bind(_SORT, x, **other)
         return self._bind(_SORT, x, axis=axis, descending=descending)
 
-    def argsort(self, x: T | Scalar, /, *, axis: int = -1, descending: bool = False) -> T:
+    def argsort(self, x: T | Scalar, /, *, axis: int = -1, descending: bool = False, **other: Never) -> T:
         """Positions that put an axis in order: ``take_along_axis(x, argsort(x))`` is sorted; equal elements keep theirs."""
+        if other:
+            return self._bind(_ARGSORT, x, **other)
         return self._bind(_ARGSORT, x, axis=axis, descending=descending)
 
-    def argtop_k(self, x: T | Scalar, /, *, k: int, axis: int = -1, largest: bool = True) -> T:
+    def argtop_k(self, x: T | Scalar, /, *, k: int, axis: int = -1, largest: bool = True, **other: Never) -> T:
         """Where the `k` largest elements along an axis stand, in descending order; or the smallest, ascending.
 
         It is the beginning of `argsort`, and takes time in proportion to the axis where `k` is small: the k-th element is
         found by selection, and only what comes before it is sorted.
         """
+        if other:
+            return self._bind(_ARGTOP_K, x, **other)
         return self._bind(_ARGTOP_K, x, k=k, axis=axis, largest=largest)
 
-    def kth_value(self, x: T | Scalar, /, *, k: int, axis: int = -1, keepdims: bool = False) -> T:
+    def kth_value(self, x: T | Scalar, /, *, k: int, axis: int = -1, keepdims: bool = False, **other: Never) -> T:
         """The element at position `k` of an axis in ascending order; a negative `k` counts from the end.
 
         The order is that of `sort`; the first of equal elements has the derivative.
         """
+        if other:
+            return self._bind(_KTH_VALUE, x, **other)
         return self._bind(_KTH_VALUE, x, k=k, axis=axis, keepdims=keepdims)
 
     def searchsorted(self, x: T | Scalar, values: T | Scalar, /, *, side: str = "left") -> T:
@@ -1522,36 +1616,46 @@ class Ops(Generic[T]):
         """
         return self._bind(_FLATNONZERO, x, size=size, fill=fill)
 
-    def linear_recurrence(self, a: T | Scalar, b: T | Scalar, /, *, axis: int) -> T:
+    def linear_recurrence(self, a: T | Scalar, b: T | Scalar, /, *, axis: int, **other: Never) -> T:
         """Along an axis ``y[i] = a[i] y[i - 1] + b[i]``, where ``y[-1]`` is zero: a filter with factors of its own.
 
         Factors and terms have one shape, and are real or complex numbers of any dtype.
         """
+        if other:
+            return self._bind(_LINEAR_RECURRENCE, a, b, **other)
         return self._bind(_LINEAR_RECURRENCE, a, b, axis=axis)
 
-    def cumulative_prod(self, x: T | Scalar, /, *, axis: int) -> T:
+    def cumulative_prod(self, x: T | Scalar, /, *, axis: int, **other: Never) -> T:
         """Product of each element and all before it along an axis, in the dtype of a product.
 
         Its derivative is right where elements are zero, too: nothing is divided.
         """
+        if other:
+            return self._bind(_CUMULATIVE_PROD, x, **other)
         return self._bind(_CUMULATIVE_PROD, x, axis=axis)
 
-    def cumulative_max(self, x: T | Scalar, /, *, axis: int) -> T:
+    def cumulative_max(self, x: T | Scalar, /, *, axis: int, **other: Never) -> T:
         """Largest of each element and all before it along an axis, NaN from the first one on.
 
         Of several that are largest the last one up to there has the derivative.
         """
+        if other:
+            return self._bind(_CUMULATIVE_MAX, x, **other)
         return self._bind(_CUMULATIVE_MAX, x, axis=axis)
 
-    def cumulative_min(self, x: T | Scalar, /, *, axis: int) -> T:
+    def cumulative_min(self, x: T | Scalar, /, *, axis: int, **other: Never) -> T:
         """Smallest of each element and all before it along an axis, NaN from the first one on.
 
         Of several that are smallest the last one up to there has the derivative.
         """
+        if other:
+            return self._bind(_CUMULATIVE_MIN, x, **other)
         return self._bind(_CUMULATIVE_MIN, x, axis=axis)
 
-    def logcumsumexp(self, x: T | Scalar, /, *, axis: int) -> T:
+    def logcumsumexp(self, x: T | Scalar, /, *, axis: int, **other: Never) -> T:
         """Logarithm of the sum of exponentials of each element and all before it along an axis, without overflow."""
+        if other:
+            return self._bind(_LOGCUMSUMEXP, x, **other)
         return self._bind(_LOGCUMSUMEXP, x, axis=axis)
 
     def multiply_no_nan(self, a: T | Scalar, b: T | Scalar, /) -> T:
@@ -1698,8 +1802,12 @@ class Ops(Generic[T]):
         """The squared differences; their mean is the mean squared error."""
         return self._compose("quadratic_loss", outputs, targets, reduction=reduction)
 
-    def l2_loss(self, outputs: T | Scalar, targets: T | Scalar, /, *, axis: int = -1, reduction: str = "mean") -> T:
+    def l2_loss(
+        self, outputs: T | Scalar, targets: T | Scalar, /, *, axis: int = -1, reduction: str = "mean", **other: Never
+    ) -> T:
         """The Euclidean length of the differences along an axis; where it is zero, so is the derivative."""
+        if other:
+            return self._compose("l2_loss", outputs, targets, **other)
         return self._compose("l2_loss", outputs, targets, axis=axis, reduction=reduction)
 
     def smooth_l1_loss(
@@ -1755,6 +1863,7 @@ class Ops(Generic[T]):
         axis: int = -1,
         label_smoothing: float = 0.0,
         reduction: str = "mean",
+        **other: Never,
     ) -> T:
         """``-sum(labels * log(probabilities))`` along an axis: one loss an example, before the reduction.
 
@@ -1762,6 +1871,8 @@ class Ops(Generic[T]):
         ``(1 - s) labels + s / classes``. A probability of zero whose label is zero costs nothing. A number of no class,
         negative or too large, raises IndexError when it is met.
         """
+        if other:
+            return self._compose("categorical_cross_entropy", probabilities, labels, **other)
         return self._compose(
             "categorical_cross_entropy", probabilities, labels, axis=axis, label_smoothing=label_smoothing,
             reduction=reduction
@@ -1776,27 +1887,34 @@ class Ops(Generic[T]):
         axis: int = -1,
         label_smoothing: float = 0.0,
         reduction: str = "mean",
+        **other: Never,
     ) -> T:
         """`categorical_cross_entropy` of the softmax of logits, in one go, so that nothing overflows."""
+        if other:
+            return self._compose("softmax_cross_entropy_loss", logits, labels, **other)
         return self._compose(
             "softmax_cross_entropy_loss", logits, labels, axis=axis, label_smoothing=label_smoothing,
             reduction=reduction
         )
 
     def kl_divergence(
-        self, outputs: T | Scalar, targets: T | Scalar, /, *, axis: int = -1, reduction: str = "mean"
+        self, outputs: T | Scalar, targets: T | Scalar, /, *, axis: int = -1, reduction: str = "mean", **other: Never
     ) -> T:
         """``sum(targets * log(targets / outputs))`` along an axis, of probabilities: how much targets tell beyond outputs.
 
         A target of zero costs nothing. Source: Kullback and Leibler, "On information and sufficiency", 1951.
         """
+        if other:
+            return self._compose("kl_divergence", outputs, targets, **other)
         return self._compose("kl_divergence", outputs, targets, axis=axis, reduction=reduction)
 
-    def square_distance(self, x: T | Scalar, y: T | Scalar, /, *, axis: int = -1) -> T:
+    def square_distance(self, x: T | Scalar, y: T | Scalar, /, *, axis: int = -1, **other: Never) -> T:
         """The square of the Euclidean distance between points: the sum of squared differences along an axis.
 
         `x` and `y` broadcast against each other; the result lacks the axis. Small integers are widened to 64 bits first.
         """
+        if other:
+            return self._compose("square_distance", x, y, **other)
         return self._compose("square_distance", x, y, axis=axis)
 
     def conv1d(
@@ -2010,19 +2128,23 @@ class Ops(Generic[T]):
             count_padding=count_padding, data_format=data_format
         )
 
-    def global_max_pool(self, x: T | Scalar, /, *, axis: int = -1, keepdims: bool = False) -> T:
+    def global_max_pool(self, x: T | Scalar, /, *, axis: int = -1, keepdims: bool = False, **other: Never) -> T:
         """Largest element of each channel of each signal, image or volume.
 
         `axis` is that of the channels; all others but the first are pooled. NaN gives NaN; several largest elements share
         the derivative, as in `max`. Refused: nothing to pool.
         """
+        if other:
+            return self._compose("global_max_pool", x, **other)
         return self._compose("global_max_pool", x, axis=axis, keepdims=keepdims)
 
-    def global_average_pool(self, x: T | Scalar, /, *, axis: int = -1, keepdims: bool = False) -> T:
+    def global_average_pool(self, x: T | Scalar, /, *, axis: int = -1, keepdims: bool = False, **other: Never) -> T:
         """Mean of each channel of each signal, image or volume.
 
         `axis` is that of the channels; all others but the first are pooled. Refused: nothing to pool.
         """
+        if other:
+            return self._compose("global_average_pool", x, **other)
         return self._compose("global_average_pool", x, axis=axis, keepdims=keepdims)
 
     def index(self, x: T | Scalar, /, *indices: T | Scalar, key: Any) -> T:
@@ -2058,13 +2180,17 @@ class Ops(Generic[T]):
         return self._compose("scatter_nd", x, indices, updates, mode=mode)
 
     def put_along_axis(
-        self, x: T | Scalar, indices: T | Scalar, values: T | Scalar, /, *, axis: int, mode: str = "set"
+        self, x: T | Scalar, indices: T | Scalar, values: T | Scalar, /, *, axis: int, mode: str = "set", **other: Never
     ) -> T:
         """A new tensor: `x` with `values`, broadcast, where `take_along_axis` would read; for `mode` see `index_update`."""
+        if other:
+            return self._compose("put_along_axis", x, indices, values, **other)
         return self._compose("put_along_axis", x, indices, values, axis=axis, mode=mode)
 
-    def count_nonzero(self, x: T | Scalar, /, *, axis: Axes | None = None, keepdims: bool = False) -> T:
+    def count_nonzero(self, x: T | Scalar, /, *, axis: Axes | None = None, keepdims: bool = False, **other: Never) -> T:
         """How many elements are not zero, or true, along axes: int64. NaN is not zero."""
+        if other:
+            return self._compose("count_nonzero", x, **other)
         return self._compose("count_nonzero", x, axis=axis, keepdims=keepdims)
 
     def nonzero(self, x: T | Scalar, /, *, size: Any = None) -> tuple[T, ...]:
@@ -2086,11 +2212,13 @@ class Ops(Generic[T]):
         """
         return self._compose("extract", x, mask, size=size)
 
-    def top_k(self, x: T | Scalar, /, *, k: int, axis: int = -1, largest: bool = True) -> tuple[T, ...]:
+    def top_k(self, x: T | Scalar, /, *, k: int, axis: int = -1, largest: bool = True, **other: Never) -> tuple[T, ...]:
         """The `k` largest elements along an axis, in descending order, and where they stand; or the smallest, ascending.
 
         Of equal elements the one that stands first comes first. NaN counts as the largest.
         """
+        if other:
+            return self._compose("top_k", x, **other)
         return self._compose("top_k", x, k=k, axis=axis, largest=largest)
 
     def isin(self, x: T | Scalar, values: T | Scalar, /, *, invert: bool = False) -> T:
@@ -2154,33 +2282,43 @@ class Ops(Generic[T]):
         """
         return self._compose("lstsq", a, b, rtol=rtol)
 
-    def vector_norm(self, x: T | Scalar, /, *, axis: Axes | None = None, keepdims: bool = False, ord: Any = 2) -> T:
+    def vector_norm(
+        self, x: T | Scalar, /, *, axis: Axes | None = None, keepdims: bool = False, ord: Any = 2, **other: Never
+    ) -> T:
         """The norm of vectors along axes, or of all elements: ``sum(abs(x) ** ord) ** (1 / ord)``; integers as float64.
 
         `ord` is a number: ``inf`` means the largest magnitude, ``-inf`` the smallest, 0 counts what is not zero. The
         derivative at the zero vector is zero, and so is that of the magnitude of an element that is zero. The norm of no
         elements is zero, as by NumPy, where the order is positive.
         """
+        if other:
+            return self._compose("vector_norm", x, **other)
         return self._compose("vector_norm", x, axis=axis, keepdims=keepdims, ord=ord)
 
-    def matrix_norm(self, x: T | Scalar, /, *, keepdims: bool = False, ord: Any = "fro") -> T:
+    def matrix_norm(self, x: T | Scalar, /, *, keepdims: bool = False, ord: Any = "fro", **other: Never) -> T:
         """The norm of each matrix: Frobenius, ``"nuc"`` (sum of singular values), 2 and -2 (their largest and smallest).
 
         1 and -1 are the largest and smallest sum of magnitudes of a column, ``inf`` and ``-inf`` of a row. The derivative
         at the zero matrix is zero for the Frobenius norm; at equal extremes it is shared.
         """
+        if other:
+            return self._compose("matrix_norm", x, **other)
         return self._compose("matrix_norm", x, keepdims=keepdims, ord=ord)
 
-    def vecdot(self, a: T | Scalar, b: T | Scalar, /, *, axis: int = -1) -> T:
+    def vecdot(self, a: T | Scalar, b: T | Scalar, /, *, axis: int = -1, **other: Never) -> T:
         """The sum along an axis of the conjugate of a times b; other axes broadcast."""
+        if other:
+            return self._compose("vecdot", a, b, **other)
         return self._compose("vecdot", a, b, axis=axis)
 
     def outer(self, a: T | Scalar, b: T | Scalar, /) -> T:
         """Every product of an element of one vector with one of another: ``(n,)`` and ``(m,)`` give ``(n, m)``."""
         return self._compose("outer", a, b)
 
-    def cross(self, a: T | Scalar, b: T | Scalar, /, *, axis: int = -1) -> T:
+    def cross(self, a: T | Scalar, b: T | Scalar, /, *, axis: int = -1, **other: Never) -> T:
         """The cross product of vectors of three elements along an axis; other axes broadcast."""
+        if other:
+            return self._compose("cross", a, b, **other)
         return self._compose("cross", a, b, axis=axis)
 
     def kron(self, a: T | Scalar, b: T | Scalar, /) -> T:
@@ -2194,60 +2332,110 @@ class Ops(Generic[T]):
         """
         return self._compose("lyapunov", a, q)
 
-    def fft(self, x: T | Scalar, /, *, n: Any = None, axis: int = -1, norm: str = "backward") -> T:
+    def fft(self, x: T | Scalar, /, *, n: Any = None, axis: int = -1, norm: str = "backward", **other: Never) -> T:
         """The discrete Fourier transform along an axis: complex numbers come out, as many as are transformed."""
+        if other:
+            return self._compose("fft", x, **other)
         return self._compose("fft", x, n=n, axis=axis, norm=norm)
 
-    def ifft(self, x: T | Scalar, /, *, n: Any = None, axis: int = -1, norm: str = "backward") -> T:
+    def ifft(self, x: T | Scalar, /, *, n: Any = None, axis: int = -1, norm: str = "backward", **other: Never) -> T:
         """The inverse of `fft`."""
+        if other:
+            return self._compose("ifft", x, **other)
         return self._compose("ifft", x, n=n, axis=axis, norm=norm)
 
-    def fftn(self, x: T | Scalar, /, *, s: Sizes | None = None, axes: Sizes | None = None, norm: str = "backward") -> T:
+    def fftn(
+        self,
+        x: T | Scalar,
+        /,
+        *,
+        s: Sizes | None = None,
+        axes: Sizes | None = None,
+        norm: str = "backward",
+        **other: Never,
+    ) -> T:
         """The discrete Fourier transform along several axes: all, or the last ones where only `s` is given."""
+        if other:
+            return self._compose("fftn", x, **other)
         return self._compose("fftn", x, s=s, axes=axes, norm=norm)
 
     def ifftn(
-        self, x: T | Scalar, /, *, s: Sizes | None = None, axes: Sizes | None = None, norm: str = "backward"
+        self,
+        x: T | Scalar,
+        /,
+        *,
+        s: Sizes | None = None,
+        axes: Sizes | None = None,
+        norm: str = "backward",
+        **other: Never,
     ) -> T:
         """The inverse of `fftn`."""
+        if other:
+            return self._compose("ifftn", x, **other)
         return self._compose("ifftn", x, s=s, axes=axes, norm=norm)
 
-    def rfft(self, x: T | Scalar, /, *, n: Any = None, axis: int = -1, norm: str = "backward") -> T:
+    def rfft(self, x: T | Scalar, /, *, n: Any = None, axis: int = -1, norm: str = "backward", **other: Never) -> T:
         """The discrete Fourier transform of real numbers along an axis: of n numbers the first ``n // 2 + 1`` frequencies.
 
         The others are the conjugates of these, in reverse order.
         """
+        if other:
+            return self._compose("rfft", x, **other)
         return self._compose("rfft", x, n=n, axis=axis, norm=norm)
 
-    def irfft(self, x: T | Scalar, /, *, n: Any = None, axis: int = -1, norm: str = "backward") -> T:
+    def irfft(self, x: T | Scalar, /, *, n: Any = None, axis: int = -1, norm: str = "backward", **other: Never) -> T:
         """The `n` real numbers whose first frequencies these are, the inverse of `rfft`.
 
         None: an even number, ``2 (m - 1)`` of m frequencies. Imaginary parts of the first frequency, and of the middle
         one of an even n, are not read.
         """
+        if other:
+            return self._compose("irfft", x, **other)
         return self._compose("irfft", x, n=n, axis=axis, norm=norm)
 
     def rfftn(
-        self, x: T | Scalar, /, *, s: Sizes | None = None, axes: Sizes | None = None, norm: str = "backward"
+        self,
+        x: T | Scalar,
+        /,
+        *,
+        s: Sizes | None = None,
+        axes: Sizes | None = None,
+        norm: str = "backward",
+        **other: Never,
     ) -> T:
         """The discrete Fourier transform of real numbers along several axes; along the last one half of the frequencies."""
+        if other:
+            return self._compose("rfftn", x, **other)
         return self._compose("rfftn", x, s=s, axes=axes, norm=norm)
 
     def irfftn(
-        self, x: T | Scalar, /, *, s: Sizes | None = None, axes: Sizes | None = None, norm: str = "backward"
+        self,
+        x: T | Scalar,
+        /,
+        *,
+        s: Sizes | None = None,
+        axes: Sizes | None = None,
+        norm: str = "backward",
+        **other: Never,
     ) -> T:
         """The real numbers with these frequencies along several axes, the inverse of `rfftn`.
 
         Where `s` is None there is an even number of them along the last axis, ``2 (m - 1)`` of m frequencies.
         """
+        if other:
+            return self._compose("irfftn", x, **other)
         return self._compose("irfftn", x, s=s, axes=axes, norm=norm)
 
-    def hfft(self, x: T | Scalar, /, *, n: Any = None, axis: int = -1, norm: str = "backward") -> T:
+    def hfft(self, x: T | Scalar, /, *, n: Any = None, axis: int = -1, norm: str = "backward", **other: Never) -> T:
         """The `n` real frequencies of a signal that is the conjugate of its mirror image, given by its first half."""
+        if other:
+            return self._compose("hfft", x, **other)
         return self._compose("hfft", x, n=n, axis=axis, norm=norm)
 
-    def ihfft(self, x: T | Scalar, /, *, n: Any = None, axis: int = -1, norm: str = "backward") -> T:
+    def ihfft(self, x: T | Scalar, /, *, n: Any = None, axis: int = -1, norm: str = "backward", **other: Never) -> T:
         """The first half of the signal with these real frequencies, the inverse of `hfft`."""
+        if other:
+            return self._compose("ihfft", x, **other)
         return self._compose("ihfft", x, n=n, axis=axis, norm=norm)
 
     def fftfreq(self, *, n: Any, d: float = 1.0, dtype: npt.DTypeLike | None = None) -> T:
@@ -2258,12 +2446,16 @@ class Ops(Generic[T]):
         """The frequencies of `rfft` of n elements that are `d` apart; float64."""
         return self._compose("rfftfreq", n=n, d=d, dtype=dtype)
 
-    def fftshift(self, x: T | Scalar, /, *, axes: Axes | None = None) -> T:
+    def fftshift(self, x: T | Scalar, /, *, axes: Axes | None = None, **other: Never) -> T:
         """The frequency zero in the middle of each axis, or of those named: rolled by half of the extent."""
+        if other:
+            return self._compose("fftshift", x, **other)
         return self._compose("fftshift", x, axes=axes)
 
-    def ifftshift(self, x: T | Scalar, /, *, axes: Axes | None = None) -> T:
+    def ifftshift(self, x: T | Scalar, /, *, axes: Axes | None = None, **other: Never) -> T:
         """The inverse of `fftshift`."""
+        if other:
+            return self._compose("ifftshift", x, **other)
         return self._compose("ifftshift", x, axes=axes)
 
     def resize(
@@ -2276,6 +2468,7 @@ class Ops(Generic[T]):
         method: str = "nearest",
         align_corners: bool = False,
         axis: int = -1,
+        **other: Never,
     ) -> T:
         """Signals, images or volumes of another size: up-sampling, or down-sampling without a filter.
 
@@ -2289,6 +2482,8 @@ class Ops(Generic[T]):
 
         Refused: integers to be weighed, an axis without elements that is to have some.
         """
+        if other:
+            return self._compose("resize", x, **other)
         return self._compose("resize", x, size=size, scale=scale, method=method, align_corners=align_corners, axis=axis)
 
     def resample(
@@ -2308,6 +2503,7 @@ class Ops(Generic[T]):
         aspect: str = "stretch",
         region: Any = None,
         fill: float = 0.0,
+        **other: Never,
     ) -> T:
         """Resampled along some axes by any rule of ONNX's Resize: nearest, linear, cubic; with or without antialiasing.
 
@@ -2331,17 +2527,23 @@ class Ops(Generic[T]):
         Refused: integers to be weighed, and unknown extents along the axes, unless each element is copied a whole number
         of times.
         """
+        if other:
+            return self._compose("resample", x, **other)
         return self._compose(
             "resample", x, axes=axes, size=size, scale=scale, method=method, coordinates=coordinates,
             rounding=rounding, coefficient=coefficient, antialias=antialias, exclude_outside=exclude_outside,
             aspect=aspect, region=region, fill=fill
         )
 
-    def moments(self, x: T | Scalar, /, *, axis: Axes | None = None, keepdims: bool = False) -> tuple[T, ...]:
+    def moments(
+        self, x: T | Scalar, /, *, axis: Axes | None = None, keepdims: bool = False, **other: Never
+    ) -> tuple[T, ...]:
         """Mean and biased variance along some axes, or all: the variance is the mean square of what the mean leaves.
 
         No elements give NaN, as `mean` does.
         """
+        if other:
+            return self._compose("moments", x, **other)
         return self._compose("moments", x, axis=axis, keepdims=keepdims)
 
     def batch_norm(
@@ -2355,12 +2557,15 @@ class Ops(Generic[T]):
         *,
         axis: int = -1,
         epsilon: float = 1e-05,
+        **other: Never,
     ) -> T:
         """``(x - mean) / sqrt(variance + epsilon) * scale + offset``, channel by channel; Ioffe and Szegedy, ICML 2015.
 
         `axis` is that of the channels; the other tensors have an element for each. For inference they are running
         averages; for training they are the `moments` of the batch along all other axes, through which gradients flow.
         """
+        if other:
+            return self._compose("batch_norm", x, mean, variance, scale, offset, **other)
         return self._compose("batch_norm", x, mean, variance, scale, offset, axis=axis, epsilon=epsilon)
 
     def layer_norm(
@@ -2372,11 +2577,14 @@ class Ops(Generic[T]):
         *,
         axis: Axes = -1,
         epsilon: float = 1e-05,
+        **other: Never,
     ) -> T:
         """Each sample less its mean, over its deviation, along some axes; Ba, Kiros and Hinton, 2016.
 
         `scale` and `offset` have the extents of these axes, in increasing order.
         """
+        if other:
+            return self._compose("layer_norm", x, scale, offset, **other)
         return self._compose("layer_norm", x, scale, offset, axis=axis, epsilon=epsilon)
 
     def instance_norm(
@@ -2388,11 +2596,14 @@ class Ops(Generic[T]):
         *,
         axis: int = -1,
         epsilon: float = 1e-05,
+        **other: Never,
     ) -> T:
         """Each channel of each signal, image or volume less its mean, over its deviation; Ulyanov et al., 2016.
 
         `axis` is that of the channels, of which `scale` and `offset` have an element each; the first axis is of samples.
         """
+        if other:
+            return self._compose("instance_norm", x, scale, offset, **other)
         return self._compose("instance_norm", x, scale, offset, axis=axis, epsilon=epsilon)
 
     def group_norm(
@@ -2405,21 +2616,33 @@ class Ops(Generic[T]):
         groups: int,
         axis: int = -1,
         epsilon: float = 1e-05,
+        **other: Never,
     ) -> T:
         """Each group of channels of each sample less its mean, over its deviation; Wu and He, ECCV 2018.
 
         `axis` is that of the channels, which are cut into `groups` runs of equal length, and of which `scale` and `offset`
         have an element each; the first axis is of samples.
         """
+        if other:
+            return self._compose("group_norm", x, scale, offset, **other)
         return self._compose("group_norm", x, scale, offset, groups=groups, axis=axis, epsilon=epsilon)
 
     def rms_norm(
-        self, x: T | Scalar, scale: T | Scalar | None = None, /, *, axis: Axes = -1, epsilon: float = 1e-06
+        self,
+        x: T | Scalar,
+        scale: T | Scalar | None = None,
+        /,
+        *,
+        axis: Axes = -1,
+        epsilon: float = 1e-06,
+        **other: Never,
     ) -> T:
         """Each sample over its root mean square along some axes; Zhang and Sennrich, NeurIPS 2019.
 
         `scale` has the extents of these axes, in increasing order. No mean is taken off.
         """
+        if other:
+            return self._compose("rms_norm", x, scale, **other)
         return self._compose("rms_norm", x, scale, axis=axis, epsilon=epsilon)
 
     def local_response_norm(
@@ -2432,12 +2655,15 @@ class Ops(Generic[T]):
         beta: float = 0.75,
         bias: float = 1.0,
         axis: int = -1,
+        **other: Never,
     ) -> T:
         """Each element over ``(bias + alpha * m) ** beta``, m the mean square of neighbours; Krizhevsky et al., 2012.
 
         Neighbours are the `size` elements around it along an axis, that of the channels: ``(size - 1) // 2`` before it and
         the rest behind, zeros beyond the ends, as ONNX has it.
         """
+        if other:
+            return self._compose("local_response_norm", x, **other)
         return self._compose("local_response_norm", x, size=size, alpha=alpha, beta=beta, bias=bias, axis=axis)
 
     def dropout(self, x: T | Scalar, key: T | Scalar, /, *, probability: float) -> T:
@@ -2703,19 +2929,25 @@ class Ops(Generic[T]):
         """Each tensor broadcast to the shape that all of them have in common; dtypes are kept."""
         return self._compose("broadcast_arrays", *xs)
 
-    def unstack(self, x: T | Scalar, /, *, axis: int = 0) -> tuple[T, ...]:
+    def unstack(self, x: T | Scalar, /, *, axis: int = 0, **other: Never) -> tuple[T, ...]:
         """The parts of an axis without it, in a tuple: the opposite of `stack`. The axis has a known extent."""
+        if other:
+            return self._compose("unstack", x, **other)
         return self._compose("unstack", x, axis=axis)
 
-    def rot90(self, x: T | Scalar, /, *, k: int = 1, axes: Axes = (0, 1)) -> T:
+    def rot90(self, x: T | Scalar, /, *, k: int = 1, axes: Axes = (0, 1), **other: Never) -> T:
         """Turned by `k` quarters in the plane of two axes, from the first towards the second."""
+        if other:
+            return self._compose("rot90", x, **other)
         return self._compose("rot90", x, k=k, axes=axes)
 
-    def roll(self, x: T | Scalar, /, *, shift: Axes, axis: Axes | None = None) -> T:
+    def roll(self, x: T | Scalar, /, *, shift: Axes, axis: Axes | None = None, **other: Never) -> T:
         """Elements moved along axes by `shift` places; those that leave at one end come in at the other.
 
         Without an axis they move in the flattened tensor. One shift may be for several axes, one after the other.
         """
+        if other:
+            return self._compose("roll", x, **other)
         return self._compose("roll", x, shift=shift, axis=axis)
 
     def repeat(
@@ -2727,6 +2959,7 @@ class Ops(Generic[T]):
         repeats: Any = None,
         axis: int | None = None,
         size: Any = None,
+        **other: Never,
     ) -> T:
         """Each element `repeats` times in a row, along an axis or of the flattened tensor.
 
@@ -2734,6 +2967,8 @@ class Ops(Generic[T]):
         With `counts` the new extent is `size`: left out it is computed at once, and an ExtentError says if that cannot be.
         Where the counts add up to less than `size` the last element fills it, where to more the rest is left out.
         """
+        if other:
+            return self._compose("repeat", x, counts, **other)
         return self._compose("repeat", x, counts, repeats=repeats, axis=axis, size=size)
 
     def diff(
@@ -2745,11 +2980,14 @@ class Ops(Generic[T]):
         *,
         n: int = 1,
         axis: int = -1,
+        **other: Never,
     ) -> T:
         """The `n`-th difference along an axis: each element less the one before it, `n` times.
 
         Booleans give whether they differ. `prepend` and `append` are joined to it first; of rank 0 they are one element.
         """
+        if other:
+            return self._compose("diff", x, prepend, append, **other)
         return self._compose("diff", x, prepend, append, n=n, axis=axis)
 
     def pad_mode(self, x: T | Scalar, /, *, widths: Any, mode: str) -> T:
@@ -2760,30 +2998,64 @@ class Ops(Generic[T]):
         """
         return self._compose("pad_mode", x, widths=widths, mode=mode)
 
-    def var(self, x: T | Scalar, /, *, axis: Axes | None = None, correction: float = 0.0, keepdims: bool = False) -> T:
+    def var(
+        self,
+        x: T | Scalar,
+        /,
+        *,
+        axis: Axes | None = None,
+        correction: float = 0.0,
+        keepdims: bool = False,
+        **other: Never,
+    ) -> T:
         """Variance: the sum of squared distances from the mean, divided by their number less `correction`.
 
         In two passes, the mean first. It is NaN where there are no more elements than `correction`; integers give float64.
         Of complex numbers it is the real sum of squared magnitudes. Of float16 it is computed in float32.
         """
+        if other:
+            return self._compose("var", x, **other)
         return self._compose("var", x, axis=axis, correction=correction, keepdims=keepdims)
 
-    def std(self, x: T | Scalar, /, *, axis: Axes | None = None, correction: float = 0.0, keepdims: bool = False) -> T:
+    def std(
+        self,
+        x: T | Scalar,
+        /,
+        *,
+        axis: Axes | None = None,
+        correction: float = 0.0,
+        keepdims: bool = False,
+        **other: Never,
+    ) -> T:
         """Standard deviation: the root of `var`. Where that is zero, its derivative is taken to be zero, too."""
+        if other:
+            return self._compose("std", x, **other)
         return self._compose("std", x, axis=axis, correction=correction, keepdims=keepdims)
 
     def quantile(
-        self, x: T | Scalar, /, *, q: Any, axis: Axes | None = None, keepdims: bool = False, method: str = "linear"
+        self,
+        x: T | Scalar,
+        /,
+        *,
+        q: Any,
+        axis: Axes | None = None,
+        keepdims: bool = False,
+        method: str = "linear",
+        **other: Never,
     ) -> T:
         """The value below which a part `q` of the elements lies: one, or a tuple of them along a new first axis.
 
         Between two elements it is interpolated: ``"linear"``, ``"lower"``, ``"higher"``, ``"nearest"`` (the even one at
         a tie) or ``"midpoint"``. NaN among the elements gives NaN, and so do none. The extents of the axes are known.
         """
+        if other:
+            return self._compose("quantile", x, **other)
         return self._compose("quantile", x, q=q, axis=axis, keepdims=keepdims, method=method)
 
-    def median(self, x: T | Scalar, /, *, axis: Axes | None = None, keepdims: bool = False) -> T:
+    def median(self, x: T | Scalar, /, *, axis: Axes | None = None, keepdims: bool = False, **other: Never) -> T:
         """The middle element, or the mean of the two: the quantile 0.5. NaN among them gives NaN, and so do none."""
+        if other:
+            return self._compose("median", x, **other)
         return self._compose("median", x, axis=axis, keepdims=keepdims)
 
     def bincount(self, x: T | Scalar, weights: T | Scalar | None = None, /, *, length: Any = None) -> T:
@@ -2822,6 +3094,7 @@ class Ops(Generic[T]):
         *,
         dtype: npt.DTypeLike = "uint8",
         axis: int = -1,
+        **other: Never,
     ) -> T:
         """``round(x / scale) + zero`` as integers of a dtype, the nearest that it has; halves are rounded to even.
 
@@ -2829,12 +3102,16 @@ class Ops(Generic[T]):
         or more that broadcast against `x`. A NaN is zero.
         Source: Jacob et al., CVPR 2018; the rule is that of ONNX.
         """
+        if other:
+            return self._compose("quantize_linear", x, scale, zero, **other)
         return self._compose("quantize_linear", x, scale, zero, dtype=dtype, axis=axis)
 
     def dequantize_linear(
-        self, x: T | Scalar, scale: T | Scalar, zero: T | Scalar | None = None, /, *, axis: int = -1
+        self, x: T | Scalar, scale: T | Scalar, zero: T | Scalar | None = None, /, *, axis: int = -1, **other: Never
     ) -> T:
         """``(x - zero) * scale``, in the scale's dtype: what quantised numbers stand for; see `quantize_linear`."""
+        if other:
+            return self._compose("dequantize_linear", x, scale, zero, **other)
         return self._compose("dequantize_linear", x, scale, zero, axis=axis)
 
     def einsum(self, *operands: T | Scalar, subscripts: str) -> T:

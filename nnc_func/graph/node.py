@@ -20,6 +20,12 @@ _serials = itertools.count()
 LEAST_KEYS = 20_000  # of a table that is never swept
 
 
+class Hold:
+    """What all handles of one value keep alive, and nothing else does: it tells whether a user holds the value."""
+
+    __slots__ = ("__weakref__",)
+
+
 class Value(Unpickled):
     """What an operand is: one result of a node. A one-result node is its own value.
 
@@ -30,7 +36,7 @@ class Value(Unpickled):
     table
         The intern table of the stack that built it.
     handle
-        Weak reference to the handle by which a user holds it; None where nobody did.
+        Weak reference to the `Hold` of the handles by which users hold it; None where nobody did.
     """
 
     __slots__ = ("__weakref__", "aval", "handle", "table")
@@ -52,6 +58,14 @@ class Value(Unpickled):
     def dtype(self) -> Any:
         """The NumPy dtype."""
         return self.aval.dtype
+
+    def hold(self) -> Hold:
+        """What a handle keeps for as long as a user holds the value by it."""
+        found = None if self.handle is None else self.handle()
+        if found is None:
+            found = Hold()
+            self.handle = ref(found)
+        return found
 
     @property
     def is_held(self) -> bool:
@@ -226,8 +240,8 @@ class InternTable:
     """
 
     __slots__ = (
-        "__weakref__", "_lock", "_most", "_results", "asked", "digests", "literals", "merged", "nodes", "recording",
-        "walking",
+        "__weakref__", "_lock", "_most", "_results", "asked", "digests", "literals", "merged", "nodes", "pasts",
+        "recording", "walking",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -238,6 +252,8 @@ class InternTable:
         self.literals: WeakKeyDictionary[Node, Any] = WeakKeyDictionary()
         # large constants whose elements are not on the host, and what tells their bytes from others
         self.digests: WeakKeyDictionary[Node, bytes] = WeakKeyDictionary()
+        # nodes that are values of variables which have other ones now, and the arrays that show them
+        self.pasts: WeakKeyDictionary[Node, Any] = WeakKeyDictionary()
         self._lock = threading.RLock()  # a collector's callback may come in while it is held
         self.walking = threading.RLock()
         self.asked = 0

@@ -7,11 +7,12 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
 
+from nnc_func.device.namespace import numbers
 from nnc_func.errors import GraphError, NncError
 from nnc_func.facets.dims import Dim
 from nnc_func.facets.dims import substitute as bound
 from nnc_func.facets.places import Place
-from nnc_func.graph.leaves import LEAVES, Variable
+from nnc_func.graph.leaves import LEAVES, Variable, are_places
 from nnc_func.graph.node import Node, Result, Value, topological
 from nnc_func.graph.refinement import as_assumed, elsewhere
 from nnc_func.layer import Layer, layer, opens
@@ -103,9 +104,10 @@ class Operator(Layer, Generic[A]):
                 )
             return arg
         if isinstance(arg, Variable):
-            return self.symbol.variable(arg)  # type: ignore[attr-defined,no-any-return]
+            read = self.symbol.variable if are_places() else self.symbol.reading  # type: ignore[attr-defined]
+            return read(arg)  # type: ignore[no-any-return]
         if isinstance(arg, (list, tuple, np.generic)):
-            arg = np.asarray(arg)
+            arg = numbers(self.device, arg)
         if isinstance(arg, Dim):
             return self._of_extent(arg, np.dtype(np.int64), place)
         return self._constant(arg, None, place)  # type: ignore[no-any-return]

@@ -13,8 +13,9 @@ from attrs import field
 
 from nnc_func.aval import Aval
 from nnc_func.declaration import Items
+from nnc_func.device.namespace import numbers
 from nnc_func.errors import GraphError, ShapeError
-from nnc_func.facets.dtypes import as_dtype, check_conversion
+from nnc_func.facets.dtypes import as_dtype
 from nnc_func.facets.places import Place
 from nnc_func.graph.constants import Large, dense, is_fixed
 from nnc_func.graph.leaves import CONSTANT, INPUT, VARIABLE, Variable, brought
@@ -98,8 +99,14 @@ class Symbol(Layer, Generic[A]):
             aval = aval.having(place=self.shape.settled(aval.place))  # type: ignore[attr-defined]
         return Node(self.table, INPUT, (), (), (aval,), origin() if where is None else where, name)
 
+    def reading(self, variable: Variable) -> Node:
+        """The node that is the value that a variable has now, and keeps it; in a program it stands for the variable."""
+        return variable.reader(  # type: ignore[no-any-return]
+            self.table, lambda: Node(self.table, VARIABLE, (), (), (variable.aval,), origin(), variable)
+        )
+
     def variable(self, variable: Variable) -> Node:
-        """The node that stands for a variable's value: one for each variable."""
+        """The node that stands for a variable, whatever its value is when a program starts: one for each variable."""
         key = (VARIABLE, id(variable))
         node = self.table.get(key)
         if node is None:
@@ -118,9 +125,10 @@ class Symbol(Layer, Generic[A]):
             return self.held(brought(self.device, value, dtype, place))
         if place is not None:
             place = self.shape.settled(place)  # type: ignore[attr-defined]
-        if type(value) is np.ndarray:
-            check_conversion(value, dtype)
-        array = np.asarray(value, dtype if dtype is None else as_dtype(dtype))
+        if isinstance(value, (bool, int, float, complex, np.number, np.bool_)):
+            array = np.asarray(value, dtype if dtype is None else as_dtype(dtype))
+        else:
+            array = numbers(self.device, value, dtype)
         if array.nbytes > BY_BYTES:
             return self._large(array, value, place)
         key = (CONSTANT, array.dtype, array.shape, array.tobytes(), place)

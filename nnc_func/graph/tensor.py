@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
-from weakref import ref
 
 import numpy as np
 
@@ -36,7 +35,7 @@ class Tensor(Methods):
     array([2., 5.])
     """
 
-    __slots__ = ("__weakref__", "exports", "stack", "value")
+    __slots__ = ("__weakref__", "exports", "hold", "stack", "value")
     __array_priority__ = 100
     __hash__ = object.__hash__
 
@@ -44,7 +43,7 @@ class Tensor(Methods):
         self.stack = stack
         self.value = value
         if type(value) in _WITH_AVAL:
-            value.handle = ref(self)
+            self.hold = value.hold()
 
     def _bind(self, op: Op, *args: Any, **params: Any) -> Any:
         return self.stack.bind(op, *args, **params)
@@ -189,18 +188,29 @@ class Tensor(Methods):
     def __len__(self) -> int:
         if not self.shape:
             raise TypeError("len() of a tensor of rank 0; x.item() is its number")
-        return int(self.shape[0])
+        return int(self._extent("len()"))
+
+    def _extent(self, what: str) -> Any:
+        """The first extent, which is to be known."""
+        extent = self.shape[0]
+        if not known(extent):
+            raise ShapeError(
+                f"{what} of a tensor of shape {self.shape}: its first extent, {extent}, is not known before the program "
+                "is called. Apply operators to the whole axis (a sum, a scan), or give the input a known extent"
+            )
+        return extent
 
     def __iter__(self) -> Iterator[Any]:
         if not self.shape:
             raise TypeError("a tensor of rank 0 has no elements to go through; x.item() is its number")
-        return iter([self[i] for i in range(len(self))])
+        return iter([self[i] for i in range(self._extent("going through the rows"))])
 
     def _logic(self, name: str) -> Any:
         return OPS[_BITWISE[name]] if self.dtype.kind in "iu" else OPS[f"logical_{name}"]
 
     def __pos__(self) -> Any:
-        return Tensor(self.stack, self.value)
+        value = self.value
+        return Tensor(self.stack, self.stack.value_of(value) if type(value) is Variable else value)
 
     # --- copies: values are never written into, so that handles may share them -------------------------
 
@@ -235,7 +245,7 @@ class Tensor(Methods):
         from nnc_func.graph.composites.keys import indexed
 
         found = indexed(self.stack.ops.functions, self, key)
-        return Tensor(self.stack, self.value) if found is self else found  # which may be written into
+        return +self if found is self else found  # which may be written into
 
     def __setitem__(self, key: Any, value: Any) -> None:
         """Write into it, as a value may be written into: this handle gets another value, others keep theirs."""
@@ -247,12 +257,8 @@ class Tensor(Methods):
                 "program, or write into a value of its own, y = w + 0"
             )
         given = value if isinstance(value, NUMBERS) else self._fitting(self.stack.asarray(value))
-        before, after = self.value, index_updated(self.stack.ops.functions, self, key, given).value
-        if type(before) in _WITH_AVAL and before.handle is not None and before.handle() is self:
-            before.handle = None  # it does not hold that value any more
-        self.value = after
-        if type(after) in _WITH_AVAL:
-            after.handle = ref(self)
+        self.value = after = index_updated(self.stack.ops.functions, self, key, given).value
+        self.hold = after.hold() if type(after) in _WITH_AVAL else None
 
     def _fitting(self, value: Tensor) -> Tensor:
         given, wanted = value.dtype, self.dtype

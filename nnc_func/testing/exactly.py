@@ -101,6 +101,8 @@ def _is_fraction(constant: Any) -> bool:
     """Whether each number of a constant is a fraction of few digits, as its dtype holds it."""
     if kind_of(constant.dtype) != "f":
         return True
+    if not np.isfinite(constant).all():
+        return False
     found = [(n, fraction_near(n, constant.dtype)) for n in constant.ravel().tolist()]
     return all(f.denominator <= MOST_DENOMINATOR and constant.dtype.type(float(f)) == n for n, f in found)
 

@@ -118,7 +118,7 @@ class Making:
 
     def rooted(self, rule: Rule | Rewriter | Pass) -> Value:
         """A graph to the root of which the rule may be applied."""
-        if isinstance(rule, Rule):
+        if isinstance(rule, Rule) and not (rule.samples and self.choose(2)):
             return self.instance(rule.lhs, _narrowing(rule))
         if rule.samples and not (isinstance(rule, Rewriter) and self.chance(8)):
             return self.instance(_sampled(self.pick(rule.samples)))

@@ -19,6 +19,7 @@ from nnc_func.facets.samples import EXACT as BITWISE
 from nnc_func.graph.node import topological
 from nnc_func.graph.origin import attributed, origin
 from nnc_func.graph.rules.conditions import SOUNDNESS
+from nnc_func.graph.rules.placing import line_of
 from nnc_func.graph.rules.rule import EXACT, SIGNED_ZERO, AnyRule, Numerics, Pass, Rewriter, Rule
 from nnc_func.testing.choices import Choices, Found, beside, met, search, shrunk, spread
 from nnc_func.testing.classes import COORDINATES, RELATIONS, point
@@ -166,6 +167,10 @@ def check_rule(rule: AnyRule, stack: Any, *, examples: int = 300) -> Report:
 
 def examined(rule: AnyRule, stack: Any, *, examples: int = 300, conditions: bool = True) -> Report:
     """As `check_rule`, but what is wrong is in the report; whether conditions are needed is asked only if told to."""
+    if not isinstance(rule, AnyRule):
+        line = line_of(rule)
+        given = f"the function {rule.__name__}{f' ({line})' if line else ''}" if callable(rule) else repr(rule)
+        raise RuleError(f"check_rule takes a rule, given {given}; write it with a docstring, decorated with @nnc.rule")
     operator = with_elements(getattr(stack, "operator", stack))
     checking = Checking(rule, operator, examples)
     with quiet(), attributed(origin()):

@@ -319,8 +319,7 @@ class IncrementalProgram(Inspected):
 
     def _write(self, following: list[Any]) -> None:
         for at, variable, array in following:
-            variable.array = array
-            variable.version += 1
+            variable.become(array)
             self._written[at] = variable.version
         self._pending.clear()
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from nnc_func.aval import Aval
+from nnc_func.engine.running.inputs import of_input
 from nnc_func.errors import DTypeError, OperatorError, PlaceError, ShapeError
 from nnc_func.facets.dims import Extent, known, substitute
 from nnc_func.facets.equations import Equations
@@ -40,7 +41,8 @@ def accepted(device: Any, name: str, inputs: Sequence[Node], given: Sequence[Any
 
 
 def _array(device: Any, node: Node, given: Any) -> Any:
-    array = brought(device, given, place=node.aval.place)
+    with of_input(repr(node.data)):
+        array = brought(device, given, place=node.aval.place)
     if isinstance(given, (bool, int, float, list, tuple)):  # Python's numbers have no dtype of their own
         wanted = node.aval.dtype
         if np.can_cast(device.aval(array).dtype, wanted, "same_kind"):

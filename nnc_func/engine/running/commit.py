@@ -38,7 +38,7 @@ def _copied(device: Any, variable: Any) -> Any:
 def torn(name: str, written: Sequence[Any], kept: Sequence[Any], error: BaseException) -> CommitError:
     """The error that says which variables a failed commit section has written; their versions count on."""
     for variable in written:
-        variable.version += 1
+        variable.written()
     found = CommitError(
         f"{name!r} failed while it wrote its variables: {_names(written)} "
         f"{'has' if len(written) == 1 else 'have'} been written, wholly or in part"

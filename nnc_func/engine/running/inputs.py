@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from nnc_func.engine.plan import Plan
 from nnc_func.engine.running.results import memory
-from nnc_func.errors import DTypeError, PlaceError, ShapeError
+from nnc_func.errors import DeviceError, DTypeError, PlaceError, ShapeError
 from nnc_func.facets.places import ADVICE, named
 from nnc_func.graph.leaves import brought, owned
 
@@ -30,6 +32,17 @@ def contiguous(device: Any, plan: Plan, slot: int, array: Any) -> Any:
         return owned(device, array)
 
 
+@contextmanager
+def of_input(name: str) -> Iterator[None]:
+    """Name the input whose value is refused while it is open."""
+    try:
+        yield
+    except DeviceError as error:
+        if not str(error).startswith("input "):
+            error.args = (f"input {name}: {error}",)
+        raise
+
+
 def converted(device: Any, plan: Plan, slot: int, array: Any) -> Any:
     """What is no array of the device yet, as the input of that slot.
 
@@ -40,7 +53,7 @@ def converted(device: Any, plan: Plan, slot: int, array: Any) -> Any:
     """
     aval = plan.slots[slot].aval
     name = plan.input_name(plan.inputs.index(slot))
-    with memory(aval.nbytes, f"a copy of input {name}"):
+    with memory(aval.nbytes, f"a copy of input {name}"), of_input(name):
         found = brought(device, array, place=aval.place)
     has = device.aval(found)
     numbers = isinstance(array, (bool, int, float, list, tuple))

@@ -116,6 +116,8 @@ class Program(Tunable, Inspected):
         ]
         self._gapless = wanted_gapless(plan)
         self._written = [variables[at] for at, _ in plan.updates]
+        following = {at for at, _, _ in self._next}
+        self._in_place = [variables[at] for at, _ in plan.updates if at not in following]
         self._overwritten = list({id(v): v for _, v in over}.values())
         self._first_writes = first_writes(plan, over)
         self._turns = ordered(variables, self._written)
@@ -259,6 +261,9 @@ class Program(Tunable, Inspected):
             raise OperatorError(
                 f"the program {self.plan.name!r} takes {len(self._inputs)} inputs ({names}), given {len(inputs)}"
             )
+        for variable in self._in_place:
+            if variable.readers:
+                variable.preserve()
         put, own = frame.put, self._array_type
         written = {id(v.array) for v in self._overwritten}
         for (slot, shape, dtype), array, gapless in zip(self._inputs, inputs, self._gapless, strict=True):
@@ -376,9 +381,9 @@ class Program(Tunable, Inspected):
 
     def _exchange(self, following: Any) -> None:
         for at, array, _ in following:
-            self._variables[at][1].array = array
-        for variable in self._written:
-            variable.version += 1
+            self._variables[at][1].become(array)
+        for variable in self._in_place:
+            variable.written()
 
     def failure(self, frame: Frame, position: int, error: Exception) -> NncError:
         """What went wrong in the call at that position, in words that name the user's line."""

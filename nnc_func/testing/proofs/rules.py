@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from attrs import frozen
@@ -12,7 +12,7 @@ from attrs import frozen
 from nnc_func.errors import RuleError
 from nnc_func.facets.dtypes import promote
 from nnc_func.graph.rules.pattern import VARIABLES, Param, parts
-from nnc_func.graph.rules.rule import EXACT, Family, Rule
+from nnc_func.graph.rules.rule import EXACT, SIGNED_ZERO, Family, Rule
 from nnc_func.testing.proofs.equality import Failure, Prover
 from nnc_func.testing.proofs.parameters import DISCRETE
 from nnc_func.testing.proofs.paths import Paths, PathsExhausted, Untranslatable
@@ -23,9 +23,11 @@ from nnc_func.testing.proofs.tensors import Application, Fill, is_elementwise
 PROVED, UNKNOWN, VACUOUS, REFUTED = "proved", "unknown", "vacuous", "refuted"
 RANKS = (0, 1, 2, 3, 4)
 FEW = RANKS[:3]  # where there are more than three leaves
+HALVES = ("float16", "bool")
 EVERY_DTYPE = ("float32", "float64", "float16", *DISCRETE, "complex64", "complex128")
 COUPLED = "it asks of dtypes and shapes at once: {}"
 ELEMENTWISE, MOVEMENT, OTHER = "elementwise", "movement", "other"
+ANY = "any"  # dtype
 
 
 @frozen
@@ -120,6 +122,27 @@ def prove_instance(rule: Rule, prover: Prover, device: Any) -> list[Verdict]:
     return [_Together(rule, prover, device).verdict()]
 
 
+def eligible(rule: Rule) -> tuple[str, ...]:
+    """What of an instance counts: of elementwise operators each dtype of integers and booleans of which it fires.
+
+    Of movement it is one for all dtypes; of anything else, and of what is computed of floats, nothing is expected.
+
+    Examples
+    --------
+    >>> from nnc_func.graph.rules.signs import add_negative
+    >>> eligible(add_negative)[:3]
+    ('bool', 'int16', 'int32')
+    """
+    kind = kind_of(rule)
+    if kind != ELEMENTWISE:
+        return (ANY,) if kind == MOVEMENT else ()
+    try:
+        fired = [f for f in Firings(rule, None).of(Given((0,), DISCRETE)) if is_discrete(f.scenario.left)]
+    except (Untranslatable, PathsExhausted):
+        return DISCRETE
+    return tuple(sorted({_case(f.scenario) for f in fired}))
+
+
 def _failed(rule: Rule, firing: Firing, prover: Prover, device: Any) -> tuple[str, str]:
     """The verdict on a rule of which one firing is not proved, and why."""
     assert firing.failure is not None
@@ -151,11 +174,13 @@ class Firings:
 
     Attributes
     ----------
+    prover
+        None: it is only asked whether and how it fires.
     coupled
         What of the rule has asked of dtypes and of shapes at once, whether it fired or not.
     """
 
-    def __init__(self, rule: Rule, prover: Prover) -> None:
+    def __init__(self, rule: Rule, prover: Prover | None) -> None:
         self.rule, self.prover = rule, prover
         self.coupled: list[str] = []
 
@@ -179,6 +204,8 @@ class Firings:
                 return None
             if found.right is None:
                 return Firing(found, Failure(found.unknown), unknowns)
+            if self.prover is None:
+                return Firing(found, None, unknowns)
             self.prover.equations = set()
             failure = self.prover.equal(found.left, found.right, paths, self.rule.numerics == EXACT)
             return Firing(found, failure, unknowns, frozenset(self.prover.equations), tuple(paths.facts))
@@ -202,14 +229,21 @@ class _Elementwise:
         self.firings = Firings(rule, prover)
 
     def verdicts(self) -> list[Verdict]:
-        start = time.perf_counter()
+        """One for each dtype of integers and booleans of which it fires, and one of float16 where it claims bits."""
         try:
-            scalars = [f for f in self.firings.of(Given((0,), DISCRETE)) if is_discrete(f.scenario.left)]
+            found = self._verdicts(DISCRETE, is_discrete)
         except (Untranslatable, PathsExhausted) as error:
             return [self._verdict(d, UNKNOWN, str(error)) for d in DISCRETE]
+        if self.rule.numerics <= SIGNED_ZERO and not self.rule.fast_math:
+            found += self._verdicts(HALVES, is_half)
+        return found
+
+    def _verdicts(self, dtypes: Sequence[str], admits: Callable[[Any], bool]) -> list[Verdict]:
+        start = time.perf_counter()
+        scalars = [f for f in self.firings.of(Given((0,), dtypes)) if admits(f.scenario.left)]
         cases: dict[str, list[Firing]] = {}
         for each in scalars:
-            cases.setdefault(_case(each.scenario), []).append(each)
+            cases.setdefault(_case(each.scenario) if dtypes is DISCRETE else HALVES[0], []).append(each)
         if not cases:
             return []
         of_shapes = self._of_shapes(scalars)
@@ -226,7 +260,7 @@ class _Elementwise:
 
     def _of_shapes(self, scalars: list[Firing]) -> tuple[str, str]:
         """Whether all shapes follow, and why not."""
-        one = scalars[0]
+        one = next((f for f in scalars if f.failure is None), scalars[0])
         proved = frozenset().union(*(f.equations for f in scalars if f.dtypes == one.dtypes))
         ranks = RANKS if len(one.scenario.leaves) <= 3 else FEW
         try:
@@ -259,6 +293,16 @@ def is_discrete(tensor: Any) -> bool:
     return True
 
 
+def is_half(tensor: Any) -> bool:
+    """Whether all that is computed for it is float16 and booleans, and not booleans alone."""
+    pending, found = [tensor], set()
+    while pending:
+        each = pending.pop()
+        found.add(each.dtype.name)
+        pending += each.args if isinstance(each, Application) else ()
+    return HALVES[0] in found and found <= set(HALVES)
+
+
 # --- the others ------------------------------------------------------------------------------------------
 
 
@@ -280,11 +324,12 @@ class _Together:
         except (Untranslatable, PathsExhausted) as error:
             verdict, reason = UNKNOWN, str(error)
         seconds = round(time.perf_counter() - start, 3)
-        return Verdict(str(self.rule), kind_of(self.rule), "any", verdict, reason, self.count, seconds)
+        return Verdict(str(self.rule), kind_of(self.rule), ANY, verdict, reason, self.count, seconds)
 
     def _proved(self) -> tuple[str, str]:
-        several = sum(isinstance(part, VARIABLES) and not isinstance(part, Param) for part in parts(self.rule.lhs)) > 2
-        fired = []
+        leaves = sum(isinstance(part, VARIABLES) and not isinstance(part, Param) for part in parts(self.rule.lhs))
+        several = leaves > (2 if kind_of(self.rule) == MOVEMENT else 1)
+        fired: list[Firing] = []
         for first in EVERY_DTYPE:  # the first of which it fires
             fired = []
             for each in self.firings.of(Given(FEW if several else RANKS, (first,))):
