@@ -194,6 +194,23 @@ def test_a_buffer_lives_within_its_plan(life: dict[str, int], path: Path) -> Non
         nnc.load_program(path)
 
 
+WINDOWS: tuple[dict[str, Any], ...] = (
+    {"stride": [0, 1]}, {"stride": [-1, 1]}, {"stride": [2**40, 1]}, {"stride": 0.5}, {"dilation": [-1, 1]},
+    {"dilation": [0, 1]}, {"dilation": [3, 1]}, {"dilation": [2**62, 1]}, {"padding": [[-1, 0], [0, 0]]},
+    {"padding": [[2**62, 0], [0, 0]]}, {"padding": "WIDE"}, {"groups": 0}, {"groups": -1}, {"data_format": "NCHW"},
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("params", WINDOWS, ids=str)
+def test_windows_are_inferred_again(params: dict[str, Any], path: Path) -> None:
+    """Before a kernel cuts any out of memory; and where it does, it counts itself (`device.bounds.strided`)."""
+    x, w = LAZY.input("x", (1, 9, 8, 2), "float32"), LAZY.asarray(np.ones((3, 2, 2, 4), "float32"))
+    program = LAZY.compile([x], [LAZY.ops.conv2d(x, w, padding=((1, 1), (0, 0)))])
+    crafted(path, lambda plan: call(plan, "conv2d")[7].update(params), program)
+    with pytest.raises(FileFormatError, match=r"conv2d|is no extent|wants|column"):
+        nnc.load_program(path)
+
+
 def test_scratch_lies_as_kernels_take_it(path: Path) -> None:
     """They reshape it, which would be a copy."""
     program = LAZY.compile([x := LAZY.input("x", (4, 8), "float32")], [LAZY.ops.softplus(x)])
