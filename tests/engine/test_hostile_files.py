@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import signal
+import subprocess
+import sys
 import time
 import zipfile
 from collections.abc import Callable
@@ -20,7 +23,7 @@ import nnc_func as nnc
 from nnc_func.engine.plan import Plan
 from nnc_func.errors import DeviceError, FileFormatError, PlanError
 from nnc_func.op import operator
-from tests.engine.hostile import Counts, attacked
+from tests.engine.hostile import GUARDS, ROOT, Counts, attacked, guarded, leaves_its_memory
 
 LAZY = nnc.lazy()
 PLAN, ABOUT, GRAPH = "plans/0.json", "about.json", "graph.txt"
@@ -188,6 +191,23 @@ def test_a_buffer_lives_within_its_plan(life: dict[str, int], path: Path) -> Non
     program = LAZY.compile([x], [LAZY.ops.cumulative_sum(LAZY.ops.sin(x), axis=0)])
     crafted(path, lambda plan: reshaped(plan, "arena", **life), program)
     with pytest.raises(FileFormatError, match=r"is alive in \[-?\d+, \d+\), in a plan of 2 instructions"):
+        nnc.load_program(path)
+
+
+WINDOWS: tuple[dict[str, Any], ...] = (
+    {"stride": [0, 1]}, {"stride": [-1, 1]}, {"stride": [2**40, 1]}, {"stride": 0.5}, {"dilation": [-1, 1]},
+    {"dilation": [0, 1]}, {"dilation": [3, 1]}, {"dilation": [2**62, 1]}, {"padding": [[-1, 0], [0, 0]]},
+    {"padding": [[2**62, 0], [0, 0]]}, {"padding": "WIDE"}, {"groups": 0}, {"groups": -1}, {"data_format": "NCHW"},
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("params", WINDOWS, ids=str)
+def test_windows_are_inferred_again(params: dict[str, Any], path: Path) -> None:
+    """Before a kernel cuts any out of memory; and where it does, it counts itself (`device.bounds.strided`)."""
+    x, w = LAZY.input("x", (1, 9, 8, 2), "float32"), LAZY.asarray(np.ones((3, 2, 2, 4), "float32"))
+    program = LAZY.compile([x], [LAZY.ops.conv2d(x, w, padding=((1, 1), (0, 0)))])
+    crafted(path, lambda plan: call(plan, "conv2d")[7].update(params), program)
+    with pytest.raises(FileFormatError, match=r"conv2d|is no extent|wants|column"):
         nnc.load_program(path)
 
 
@@ -459,6 +479,26 @@ def test_memory_that_is_lent_has_the_bounds_of_the_array_that_is_there(monkeypat
 
 
 # --- mutations ----------------------------------------------------------------------------------------------
+
+
+def test_harm_is_seen() -> None:
+    """What mutations are tried with tells what it is there to tell."""
+    memory = guarded(10)
+    guard = GUARDS[-1]
+    memory[...] = 0
+    assert guard.is_intact
+    beyond = np.lib.stride_tricks.as_strided(memory, (11,), (1,))
+    assert leaves_its_memory(beyond)
+    assert not leaves_its_memory(memory[::-2])
+    beyond[10] = 0
+    assert not guard.is_intact
+    code = (
+        "import numpy as np; from tests.engine.hostile import Guard; a = Guard(64).array;"
+        "print(a[63]); print(np.lib.stride_tricks.as_strided(a, (65,), (1,))[64])"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=False)
+    assert ended.stdout.split() == ["165"], ended
+    assert ended.returncode == -signal.SIGSEGV
 
 
 def test_mutated_files_do_no_harm(tmp_path: Path) -> None:
