@@ -3,161 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import repeat
-from typing import Any
+from typing import Any, NamedTuple
 
 import attrs
 
 from nnc_func.errors import OperatorError
 
 LEAF = "leaf"
+NOTHING = (None, (), (), 0)  # of None
+DEEP = 1024  # containers within each other after which one looks whether that ends
 
 
-class Structure:
-    """The shape of a tree: hashable, equal for equal nesting, and able to build the tree from its leaves.
-
-    Nothing here recurses, so that a tree may be as deep as memory is large.
+class Container(NamedTuple):
+    """One container of a tree, without its parts.
 
     Attributes
     ----------
     kind
-        ``"leaf"``, a container type, or None for None.
+        Its type; None for None.
     keys
-        Keys of a dict, field names of an attrs class.
-    children
-        The structures below.
+        Keys of a dict, sorted where they sort; field names of an attrs class.
     static
         Fields of an attrs class that are not tensors (``metadata={"static": True}``): name, value, and what tells
         the value from an equal one of another type or other bits (see `exact`).
+    count
+        How many parts it has.
     order
-        Keys of a dict as they were inserted, where that is not the order of `keys`; no part of equality.
-    size
-        Number of leaves.
+        Keys of a dict as they were inserted, where that is not the order of `keys`.
     """
 
-    __slots__ = ("_hash", "children", "keys", "kind", "order", "size", "static")
-
-    def __init__(
-        self,
-        kind: Any,
-        keys: tuple[Any, ...] = (),
-        children: tuple[Structure, ...] = (),
-        static: tuple[tuple[Any, ...], ...] = (),
-        order: tuple[Any, ...] = (),
-    ) -> None:
-        self.kind = kind
-        self.keys = keys
-        self.children = children
-        self.static = static
-        self.order = order
-        self.size: int = 1 if kind == LEAF else sum([c.size for c in children])
-        try:
-            self._hash: int | None = hash((kind, keys, static, *children))
-        except TypeError:  # a static field is a list: it is no key then
-            self._hash = None
-
-    def __hash__(self) -> int:
-        if self._hash is None:
-            raise TypeError(f"a tree with static fields that are not hashable is no key: {self!r}")
-        return self._hash
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Structure):
-            return NotImplemented
-        pairs = [(self, other)]
-        while pairs:
-            a, b = pairs.pop()
-            if a is b:
-                continue
-            if a._hash != b._hash or a.kind != b.kind or a.keys != b.keys or a.static != b.static:
-                return False
-            if len(a.children) != len(b.children):
-                return False
-            pairs += zip(a.children, b.children, strict=True)
-        return True
-
-    @property
-    def positions(self) -> list[int]:
-        """The number of each leaf, in the order in which the tree that was given has them.
-
-        Examples
-        --------
-        >>> flatten({"b": [1, 2], "a": 3})[1].positions
-        [1, 2, 0]
-        """
-        found, waiting = [], [(self, 0)]
-        while waiting:
-            structure, start = waiting.pop()
-            if structure.kind == LEAF:
-                found.append(start)
-                continue
-            rows = []
-            for child in structure.children:
-                rows.append((child, start))
-                start += child.size
-            if structure.order:
-                by_key = dict(zip(structure.keys, rows, strict=True))
-                rows = [by_key[key] for key in structure.order]
-            waiting += reversed(rows)
-        return found
-
-    @property
-    def paths(self) -> list[tuple[str, ...]]:
-        """Where each leaf stands: keys, numbers and names of fields, from the outside in.
-
-        Examples
-        --------
-        >>> flatten({"loss": 0, "scores": (1, 2)})[1].paths
-        [('loss',), ('scores', '0'), ('scores', '1')]
-        """
-        found: list[tuple[str, ...]] = []
-        waiting: list[tuple[Structure, tuple[str, ...]]] = [(self, ())]
-        while waiting:
-            each, path = waiting.pop()
-            if each.kind == LEAF:
-                found.append(path)
-                continue
-            keys = each.keys or tuple(range(len(each.children)))
-            waiting += [(child, (*path, str(key))) for key, child in zip(keys, each.children, strict=True)][::-1]
-        return found
-
-    def build(self, leaves: Sequence[Any]) -> Any:
-        """The tree with these leaves.
-
-        Raises
-        ------
-        OperatorError
-            The wrong number of leaves.
-        """
-        if len(leaves) != self.size:
-            raise OperatorError(f"a tree of {self.size} leaves was given {len(leaves)}")
-        return self.folded(leaves, Structure.made)
-
-    def folded(self, leaves: Iterable[Any], make: Callable[[Structure, list[Any]], Any]) -> Any:
-        """What `make` gives of each container and of what it gave of the parts, from the leaves up.
-
-        Examples
-        --------
-        >>> flatten([1, (2, 3)])[1].folded([1, 2, 3], lambda structure, parts: sum(parts))
-        6
-        """
-        rest = iter(leaves)
-        if self.kind == LEAF:
-            return next(rest)
-        waiting: list[tuple[Structure, Iterator[Structure], list[Any]]] = [(self, iter(self.children), [])]
-        while True:
-            structure, children, parts = waiting[-1]
-            for child in children:
-                if child.kind != LEAF:
-                    waiting.append((child, iter(child.children), []))
-                    break
-                parts.append(next(rest))
-            else:
-                waiting.pop()
-                found = make(structure, parts)
-                if not waiting:
-                    return found
-                waiting[-1][2].append(found)
+    kind: Any
+    keys: tuple[Any, ...] = ()
+    static: tuple[tuple[Any, ...], ...] = ()
+    count: int = 0
+    order: tuple[Any, ...] = ()
 
     def made(self, parts: list[Any]) -> Any:
         """The container of these parts."""
@@ -174,23 +53,176 @@ class Structure:
             return instance
         return kind(*parts) if hasattr(kind, "_fields") else kind(parts)
 
+    def shown(self, parts: list[str]) -> str:
+        """The container as messages show it."""
+        if self.kind is None:
+            return "None"
+        if self.kind is list:
+            return f"[{', '.join(parts)}]"
+        if self.kind is dict:
+            return f"{{{', '.join(f'{k!r}: {p}' for k, p in zip(self.keys, parts, strict=True))}}}"
+        if self.keys:
+            parts = [f"{k}={p}" for k, p in zip(self.keys, parts, strict=True)]
+            parts += [f"{name}={value!r}" for name, value, _ in self.static]
+        return f"{'' if self.kind is tuple else self.kind.__name__}({', '.join(parts)})"
+
+
+class Structure:
+    """The shape of a tree: hashable, equal for equal nesting, and able to build the tree from its leaves.
+
+    Nothing here recurses, so that a tree may be as deep as memory is large.
+
+    Parameters
+    ----------
+    kind
+        ``"leaf"``, a container type, or None for None.
+    keys, children, static, order
+        As of a `Container`; the structures below.
+
+    Attributes
+    ----------
+    outline
+        The tree from the outside in, part after part: of a leaf ``"leaf"``, of a container its first four fields. What
+        tells structures apart.
+    orders
+        Of containers, by number in the outline, their `order`; no part of equality.
+    size
+        Number of leaves.
+    """
+
+    __slots__ = ("orders", "outline", "size")
+
+    def __init__(
+        self,
+        kind: Any,
+        keys: tuple[Any, ...] = (),
+        children: tuple[Structure, ...] = (),
+        static: tuple[tuple[Any, ...], ...] = (),
+        order: tuple[Any, ...] = (),
+    ) -> None:
+        self.orders: dict[int, tuple[Any, ...]] = {0: order} if order else {}
+        at = 1
+        for child in children:
+            self.orders |= {at + i: found for i, found in child.orders.items()}
+            at += len(child.outline)
+        below = [entry for child in children for entry in child.outline]
+        self.outline: tuple[Any, ...] = (LEAF if kind == LEAF else (kind, keys, static, len(children)), *below)
+        self.size: int = 1 if kind == LEAF else sum([c.size for c in children])
+
+    @classmethod
+    def outlined(cls, outline: list[Any], orders: dict[int, tuple[Any, ...]], size: int) -> Structure:
+        """The structure of that outline."""
+        found = cls.__new__(cls)
+        found.outline, found.orders, found.size = tuple(outline), orders, size
+        return found
+
+    def __hash__(self) -> int:
+        return hash(self.outline)
+
+    def __eq__(self, other: object) -> bool:
+        return self.outline == other.outline if isinstance(other, Structure) else NotImplemented
+
+    @property
+    def kind(self) -> Any:
+        """``"leaf"``, the container's type, or None."""
+        first = self.outline[0]
+        return first if type(first) is str else first[0]
+
+    @property
+    def keys(self) -> tuple[Any, ...]:
+        """Keys of a dict, field names of an attrs class."""
+        first = self.outline[0]
+        return () if type(first) is str else first[1]  # type: ignore[no-any-return]
+
+    @property
+    def children(self) -> tuple[Structure, ...]:
+        """The structures below."""
+        found, at, outline = [], 1, self.outline
+        while at < len(outline):
+            start, missing, size = at, 1, 0
+            while missing:
+                entry = outline[at]
+                at, missing = at + 1, missing - 1
+                if type(entry) is str:
+                    size += 1
+                else:
+                    missing += entry[3]
+            orders = {i - start: order for i, order in self.orders.items() if start <= i < at}
+            found.append(Structure.outlined([*outline[start:at]], orders, size))
+        return tuple(found)
+
+    @property
+    def positions(self) -> list[int]:
+        """The number of each leaf, in the order in which the tree that was given has them.
+
+        Examples
+        --------
+        >>> flatten({"b": [1, 2], "a": 3})[1].positions
+        [1, 2, 0]
+        """
+
+        def joined(container: Container, rows: list[list[int]]) -> list[int]:
+            if container.order:
+                by_key = dict(zip(container.keys, rows, strict=True))
+                rows = [by_key[key] for key in container.order]
+            return [position for row in rows for position in row]
+
+        found: list[int] = self.folded([[i] for i in range(self.size)], joined)
+        return found
+
+    @property
+    def paths(self) -> list[tuple[str, ...]]:
+        """Where each leaf stands: keys, numbers and names of fields, from the outside in.
+
+        Examples
+        --------
+        >>> flatten({"loss": 0, "scores": (1, 2)})[1].paths
+        [('loss',), ('scores', '0'), ('scores', '1')]
+        """
+        found: list[tuple[str, ...]] = []
+        waiting: list[tuple[str, ...]] = [()]
+        for entry in self.outline:
+            path = waiting.pop()
+            if type(entry) is str:
+                found.append(path)
+            else:
+                waiting += [(*path, str(key)) for key in entry[1] or range(entry[3])][::-1]
+        return found
+
+    def build(self, leaves: Sequence[Any]) -> Any:
+        """The tree with these leaves.
+
+        Raises
+        ------
+        OperatorError
+            The wrong number of leaves.
+        """
+        if len(leaves) != self.size:
+            raise OperatorError(f"a tree of {self.size} leaves was given {len(leaves)}")
+        return self.folded(leaves, Container.made)
+
+    def folded(self, leaves: Sequence[Any], make: Callable[[Container, list[Any]], Any]) -> Any:
+        """What `make` gives of each container and of what it gave of the parts, from the leaves up.
+
+        Examples
+        --------
+        >>> flatten([1, (2, 3)])[1].folded([1, 2, 3], lambda container, parts: sum(parts))
+        6
+        """
+        outline, orders, rest, done = self.outline, self.orders, [*leaves], list[Any]()
+        for i in range(len(outline) - 1, -1, -1):  # from the end, so that parts are there before their container
+            entry = outline[i]
+            if type(entry) is str:
+                done.append(rest.pop())
+                continue
+            start = len(done) - entry[3]
+            parts = done[start:][::-1]
+            del done[start:]
+            done.append(make(Container(*entry, orders.get(i, ())), parts))
+        return done[0]
+
     def __repr__(self) -> str:
-        return f"Structure({self.folded(repeat('*'), _shown)})"
-
-
-def _shown(structure: Structure, parts: list[str]) -> str:
-    """A container as messages show it."""
-    kind = structure.kind
-    if kind is None:
-        return "None"
-    if kind is list:
-        return f"[{', '.join(parts)}]"
-    if kind is dict:
-        return f"{{{', '.join(f'{k!r}: {p}' for k, p in zip(structure.keys, parts, strict=True))}}}"
-    if structure.keys:
-        parts = [f"{k}={p}" for k, p in zip(structure.keys, parts, strict=True)]
-        parts += [f"{name}={value!r}" for name, value, _ in structure.static]
-    return f"{'' if kind is tuple else kind.__name__}({', '.join(parts)})"
+        return f"Structure({self.folded(['*'] * self.size, Container.shown)})"
 
 
 ONE_LEAF = Structure(LEAF)
@@ -221,56 +253,62 @@ def flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[li
     >>> leaves, structure.build([30, 10, 20])
     ([3, 1, 2], {'b': [10, 20], 'a': (30,)})
     """
-    opened = _opened(tree, is_leaf)
-    if opened is None:
-        return [tree], ONE_LEAF
     leaves: list[Any] = []
-    within = {id(tree)}
-    waiting = [(tree, opened, iter(opened[2]), list[Structure]())]
-    while True:
-        container, (kind, keys, _, static, order), parts, children = waiting[-1]
-        for part in parts:
-            opened = _opened(part, is_leaf)
-            if opened is None:
+    outline: list[Any] = []
+    orders: dict[int, tuple[Any, ...]] = {}
+    within: list[Any] = []  # the containers that one is in
+    waiting: list[Iterator[Any]] = [iter((tree,))]
+    while waiting:
+        for part in waiting[-1]:
+            kind = type(part)
+            if is_leaf is not None and is_leaf(part):
                 leaves.append(part)
-                children.append(ONE_LEAF)
+                outline.append(LEAF)
                 continue
-            if part and id(part) in within:
-                raise OperatorError(f"a {type(part).__name__} contains itself, and is no tree")
-            within.add(id(part))
-            waiting.append((part, opened, iter(opened[2]), []))
+            if kind is list or kind is tuple or (isinstance(part, tuple) and hasattr(kind, "_fields")):
+                parts = part
+                outline.append((kind, (), (), len(part)))
+            elif kind is dict:
+                keys, order = sorted_keys(part), tuple(part)
+                if keys != order:
+                    orders[len(outline)] = order
+                parts = [part[key] for key in keys]
+                outline.append((dict, keys, (), len(keys)))
+            elif part is None:
+                outline.append(NOTHING)
+                continue
+            elif getattr(kind, "is_tree", False) and attrs.has(kind):
+                keys, static = _fields(part)
+                parts = [getattr(part, name) for name in keys]
+                outline.append((kind, keys, static, len(keys)))
+            else:
+                leaves.append(part)
+                outline.append(LEAF)
+                continue
+            within.append(part)
+            waiting.append(iter(parts))
+            if not len(within) % DEEP:
+                _check_ends(within)
             break
         else:
             waiting.pop()
-            within.discard(id(container))
-            found = Structure(kind, keys, tuple(children), static, order)
-            if not waiting:
-                return leaves, found
-            waiting[-1][3].append(found)
+            if within:
+                within.pop()
+    return leaves, Structure.outlined(outline, orders, len(leaves))
 
 
-Opened = tuple[Any, tuple[Any, ...], Iterable[Any], tuple[tuple[Any, ...], ...], tuple[Any, ...]]
+def _check_ends(within: list[Any]) -> None:
+    """Raise OperatorError where a container is within itself."""
+    if len({*map(id, within)}) < len(within):
+        raise OperatorError(f"a {type(within[-1]).__name__} contains itself, and is no tree")
 
 
-def _opened(tree: Any, is_leaf: Callable[[Any], bool] | None) -> Opened | None:
-    """Kind, keys, parts, static fields and order of a container; None of a leaf."""
-    kind = type(tree)
-    if is_leaf is not None and is_leaf(tree):
-        return None
-    if kind is list or kind is tuple or (isinstance(tree, tuple) and hasattr(kind, "_fields")):
-        return kind, (), tree, (), ()
-    if tree is None:
-        return None, (), (), (), ()
-    if kind is dict:
-        keys, order = sorted_keys(tree), tuple(tree)
-        return dict, keys, [tree[k] for k in keys], (), () if order == keys else order
-    if getattr(kind, "is_tree", False) and attrs.has(kind):
-        fields = attrs.fields(kind)
-        dynamic = [f.name for f in fields if not f.metadata.get("static")]
-        values = {f.name: getattr(tree, f.name) for f in fields if f.metadata.get("static")}
-        static = tuple((name, value, exact(value)) for name, value in values.items())
-        return kind, tuple(dynamic), [getattr(tree, n) for n in dynamic], static, ()
-    return None
+def _fields(tree: Any) -> tuple[tuple[str, ...], tuple[tuple[Any, ...], ...]]:
+    """Of an attrs class the names of fields that are trees, and the static ones."""
+    fields = attrs.fields(type(tree))
+    values = {f.name: getattr(tree, f.name) for f in fields if f.metadata.get("static")}
+    static = tuple((name, value, exact(value)) for name, value in values.items())
+    return tuple([f.name for f in fields if f.name not in values]), static
 
 
 def sorted_keys(keys: Iterable[Any]) -> tuple[Any, ...]:

@@ -112,7 +112,7 @@ class Jitted:
                 return None
             tensors.append(owned(self.stack.device, concrete) if at in donated and type(leaf) is Tensor else concrete)
             signature.append(self.stack.device.aval(concrete))
-        key = (structure, tuple(signature), statics, exact(tuple(v for _, v in statics)))
+        key = (structure.outline, tuple(signature), statics, exact(tuple(v for _, v in statics)))
         found = self._remembered(key)
         if found is None:
             found = self._trace(args, keywords, leaves, structure, donated)

@@ -196,6 +196,10 @@ class Variable:
 
     def become(self, array: Any) -> None:
         """Show another array from now on. What is a value of it keeps the array that was there."""
+        if not self.readers:
+            self.array = array
+            self.version += 1
+            return
         with _assigning:
             before, self.array = self.array, array
             self._left(before)

@@ -9,7 +9,7 @@ import attrs
 
 from nnc_func.errors import GraphError
 from nnc_func.graph.literals import DEEPEST, NAME, Line, Names
-from nnc_func.tree import ONE_LEAF, Structure, exact, sorted_keys
+from nnc_func.tree import ONE_LEAF, Container, Structure, exact, sorted_keys
 
 Classes = Mapping[str, type]
 
@@ -44,7 +44,7 @@ def check_depth(structure: Structure | None) -> None:
         raise GraphError(f"outputs nested {found} deep are not written to a file: {DEEPEST} is the most")
 
 
-def _nested(structure: Structure, parts: list[str], names: Names) -> str:
+def _nested(structure: Container, parts: list[str], names: Names) -> str:
     """The text of a container, of its parts."""
     kind = structure.kind
     if kind is None:

@@ -383,7 +383,9 @@ class Program(Tunable, Inspected):
         for at, array, _ in following:
             self._variables[at][1].become(array)
         for variable in self._in_place:
-            variable.written()
+            variable.version += 1
+            if variable.readers:  # made while it was written over
+                variable.readers = []
 
     def failure(self, frame: Frame, position: int, error: Exception) -> NncError:
         """What went wrong in the call at that position, in words that name the user's line."""
