@@ -35,6 +35,7 @@ from nnc_func.testing.together import ends_and_agrees
 from nnc_func.testing.unknown import wrong_where_unknown
 from nnc_func.testing.worth import never_saves, repeats_work
 
+AMPLE = 4  # times as many firings are drawn as a verdict needs, where they are reached
 DISCOVERY = 500  # draws that learn which classes are reachable
 ATTEMPTS = 2000  # at a class, or at a rule of a family, which lacks firings
 MOST = 30_000  # draws in all
@@ -211,7 +212,7 @@ class Checking:
         self.family = tuple(self.whole)
         if not self.family:
             raise RuleError(f"{rule.name} has no instance: the stack's catalogue lacks its operators")
-        self.firings = Firings(self.family, examples / FIRINGS)
+        self.firings = Firings(self.family, AMPLE * examples / FIRINGS)
         self.seen = 0
         self.kept: list[Drawn] = []
         self.missed: list[Drawn] = []
@@ -260,7 +261,7 @@ class Checking:
         for number in range(math.ceil(DISCOVERY * firings.share)):
             yield spread(number)
         tried: Counter[Any] = Counter()
-        while number < MOST * max(1.0, firings.share):
+        while number < MOST * max(1.0, firings.share / AMPLE):
             lacking = [(what, way) for what, way in firings.lacking() if tried[what] < ATTEMPTS]
             if not lacking:
                 if firings.total >= firings.enough or tried[None] >= ATTEMPTS:
