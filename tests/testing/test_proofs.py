@@ -318,7 +318,7 @@ def test_operators_that_say_so_commute(op: Any) -> None:
         """Operands are exchanged."""
         return rewrite(op(x, y)).to(op(y, x))
 
-    found = verdicts(rule(swapped), 5.0)
+    found = {v.case: v.verdict for v in prove_rule(rule(swapped), STACK).verdicts if v.case in DISCRETE}
     assert found
     assert set(found.values()) == {PROVED}
 
@@ -356,7 +356,7 @@ def _agrees(instance: Rule) -> None:
     assert cases(entry, PROVED) <= {case for case, verdict in found.items() if verdict == PROVED}
 
 
-QUICK = [i for i in ELIGIBLE if ENTRIES.get(str(i), {}).get("firings", 999) < 100]  # milliseconds each
+QUICK = [i for i in ELIGIBLE if (e := ENTRIES.get(str(i), {})).get(PROVED) and e["firings"] < 100]  # seconds each
 SAMPLE = random.Random(17).sample(QUICK, min(12, len(QUICK)))
 
 
