@@ -40,6 +40,8 @@ def proved(name: str, kinds: Any, before: Any, prover: Any, device: Any) -> list
                 cases.append(v.case)
             else:
                 cases[v.case] = v.reason
+        if min((v.ranks for v in verdicts), default=4) < 4:
+            entry["ranks"] = min(v.ranks for v in verdicts)
         entry["firings"] = sum(v.firings for v in verdicts)
         found.append(entry)
     return found

@@ -129,6 +129,7 @@ def test_casts_to_float16_and_from_it_are_what_kernels_compute() -> None:
 
 OF_RULES = {
     shapes.broadcast: ("add", "where"),
+    shapes.reshaped: ("reshape",),
     movement.broadcast_to: ("broadcast_to",),
     movement.sliced: ("slice",),
 }
