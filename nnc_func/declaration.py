@@ -115,8 +115,8 @@ class Declaration:
                 try:
                     value = convert(value)
                 except (TypeError, ValueError, OverflowError) as error:
-                    wanted = WANTED.get(convert)
-                    why = str(error) if wanted is None else f"wanted {wanted}, given a {type(value).__name__}"
+                    kind = WANTED.get(convert)
+                    why = str(error) if kind is None else f"wanted {kind}, given a {type(value).__name__}"
                     raise OperatorError(f"{self.name}: {name}={value!r} is not usable: {why}") from None
             items.append((name, value))
         return tuple(items)

@@ -66,9 +66,9 @@ def test_the_input_is_named(stack: Any, shape: Any, retain: str) -> None:
     x, other = stack.input("x", shape), stack.input("other", (), "float32")
     program = stack.compile([x, other], x * 2 + other, retain=retain)
     for given, said in ((None, "None"), ("abc", "'abc'"), ({}, "{}")):
-        with pytest.raises(DeviceError, match=rf"input 'x': .*given {said}; {WHAT_TO_GIVE}"):
+        with pytest.raises(DeviceError, match=rf"input 'x': .*given {said}.*; {WHAT_TO_GIVE}"):
             program(given, 1.0)
-        with pytest.raises(DeviceError, match=rf"input 'other': .*given {said}; {WHAT_TO_GIVE}"):
+        with pytest.raises(DeviceError, match=rf"input 'other': .*given {said}.*; {WHAT_TO_GIVE}"):
             program(np.ones((2, 3), "float32"), given)
     with pytest.raises(DeviceError, match=r"input 'x': .*\[\[1, 2, 3\], \[1\]\]: its rows have different lengths"):
         program([[1, 2, 3], [1]], 1.0)

@@ -145,7 +145,7 @@ def _arrays(node: Node) -> tuple[Any, ...]:
     """The results of a leaf whose value is there."""
     if node.op is VARIABLE:
         return (node.table.pasts[node],)
-    return node.data if node.op is HELD else (node.data,)  # type: ignore[no-any-return]
+    return node.data if node.op is HELD else (node.data,)
 
 
 def _settled(

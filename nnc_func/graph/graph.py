@@ -362,8 +362,8 @@ def _with_one_node_each(graph: ComputationGraph) -> ComputationGraph:
     nodes = {*graph.variables, *(v for v, _ in graph.updates if v.op is VARIABLE)}
     if len({id(n.data) for n in nodes}) == len(nodes):
         return graph
-    operator = graph.layer.operator
-    places = {n: operator.symbol.variable(n.data) for n in nodes}  # type: ignore[attr-defined]
+    operator: Any = graph.layer.operator
+    places = {n: operator.symbol.variable(n.data) for n in nodes}
     found = graph.with_roots(operator.substitute(graph.roots, places))
     return evolve(found, updates=tuple([(places.get(v, v), u) for v, u in found.updates]))
 

@@ -24,7 +24,7 @@ def nested_text(structure: Structure | None, leaves: Sequence[str], names: Names
     """
     if structure is None or structure.size != len(leaves):
         return f"flat {', '.join(leaves)}".rstrip()
-    written = structure.folded(leaves, lambda each, parts: _nested(each, parts, names))
+    written: str = structure.folded(leaves, lambda each, parts: _nested(each, parts, names))
     plain = structure.kind is tuple and len(structure.children) > 1
     return written[1:-1] if plain else written
 

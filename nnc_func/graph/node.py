@@ -65,7 +65,7 @@ class Value(Unpickled):
         if found is None:
             found = Hold()
             self.handle = ref(found)
-        return found  # type: ignore[no-any-return]
+        return found
 
     @property
     def is_held(self) -> bool:

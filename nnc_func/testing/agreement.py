@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from hypothesis import HealthCheck, Phase, currently_in_test_context, given, seed, settings
+from hypothesis import HealthCheck, Phase, currently_in_test_context, given, settings
+from hypothesis import seed as draws_from
 from hypothesis import strategies as st
 from hypothesis.errors import HypothesisException, UnsatisfiedAssumption
 
@@ -261,7 +262,7 @@ def drawn(strategy: Any, check: Callable[[Any], None], examples: int) -> int:
 def _drawn(strategy: Any, check: Callable[[Any], None], examples: int) -> int:
     taken = 0
 
-    @seed(config.seed)
+    @draws_from(config.seed)
     @settings(
         max_examples=examples,
         deadline=None,

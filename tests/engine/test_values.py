@@ -55,6 +55,10 @@ VALUES: dict[str, Any] = {
     "reversed": lambda o, v: o.flip(v, axis=0),
     "several": lambda o, v: o.split(v, sections=2)[1],
     "fold": lambda o, v: o.cumulative_sum(v * v, axis=0),
+    "given to jit": lambda o, v: v.stack.jit(lambda x: x)(v),
+    "read by jit": lambda o, v: v.stack.jit(lambda: v)(),
+    "mapped": lambda o, v: v.stack.map(lambda x: x * 2, v[:4]),
+    "differentiated": lambda o, v: v.stack.grad(lambda x: (x * x).sum())(v),
     "twice": lambda o, v: (v * 3) + (v * 3),
 }
 

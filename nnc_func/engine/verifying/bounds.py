@@ -52,6 +52,11 @@ def check_bounds(plan: Plan) -> None:
                 if found < 0
                 else f"buffer {number} has {buffer.nbytes} bytes, but what lies in it takes {found}"
             )
+        if buffer.lower < 0 or (buffer.upper > len(plan.instructions) and plan.retained is None):
+            raise PlanError(
+                f"buffer {number} is alive in [{buffer.lower}, {buffer.upper}), in a plan of {len(plan.instructions)} "
+                "instructions"
+            )
         alive = buffer.kind in ALIVE
         if (buffer.kind != ARENA and buffer.offset) or (not alive and (buffer.lower or buffer.upper)):
             raise PlanError(
@@ -86,7 +91,7 @@ def _small(numbers: Iterable[Any]) -> bool:
         packed = np.frombuffer(array("q", found), np.int64)
     except OverflowError:
         return False
-    return not found or bool(-LIMIT < packed.min() and packed.max() < LIMIT)
+    return not found or bool(packed.min() > -LIMIT and packed.max() < LIMIT)
 
 
 def _columns(plan: Plan) -> dict[str, Iterable[Any]]:
@@ -197,6 +202,9 @@ def _check_aval(number: int, aval: Aval) -> None:
 def _check_uses(plan: Plan) -> None:
     """Each slot is a leaf, or some instruction's."""
     used = {*plan.inputs, *plan.variables, *plan.constants}
+    for slot in used:
+        if plan.slots[slot].is_view:
+            raise PlanError(f"slot {slot} is a view, but comes from outside")
     for i in plan.instructions:
         used.update(i.results, i.scratch)
     if len(used) < len(plan.slots):

@@ -95,7 +95,9 @@ class _Whole:
     """What a tensor is put together of: its parts, sorted along the axis that tells most of them apart."""
 
     def __init__(self, node: Node) -> None:
-        boxes = node.op.parts.boxes(tuple(a.shape for a in node.args), node.aval.shape, **node.params)
+        parts_of = node.op.parts
+        assert parts_of is not None, node
+        boxes = parts_of.boxes(tuple(a.shape for a in node.args), node.aval.shape, **node.params)
         listed = zip(node.args, boxes, strict=True)
         parts = [(v, b) for v, b in listed if _known(v.shape, b.starts) and v.dtype == node.dtype and b.size]
         ranges = [_range(box) for _, box in parts]
