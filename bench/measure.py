@@ -28,7 +28,9 @@ def pinned(threads: int = 2) -> AbstractContextManager[Any]:
     return threadpool_limits(threads)  # type: ignore[no-any-return]
 
 
-def alternating(calls: Mapping[str, Callable[[], Any]], rounds: int, number: int = 1) -> dict[str, float]:
+def alternating(
+    calls: Mapping[str, Callable[[], Any]], rounds: int, number: int = 1, clock: Callable[[], float] = time.perf_counter
+) -> dict[str, float]:
     """Median seconds of one call of each, taken in turn: A B A B …, so that a drift of the machine meets all alike.
 
     What the last call returns is let go when the time is taken: making is measured, not freeing.
@@ -38,10 +40,10 @@ def alternating(calls: Mapping[str, Callable[[], Any]], rounds: int, number: int
         call()
     for _ in range(rounds):
         for name, call in calls.items():
-            start = time.perf_counter()
+            start = clock()
             for _ in range(number):
                 found = call()
-            taken[name].append((time.perf_counter() - start) / number)
+            taken[name].append((clock() - start) / number)
             del found
     return {name: statistics.median(times) for name, times in taken.items()}
 

@@ -6,6 +6,7 @@ imported here.
 
 from __future__ import annotations
 
+import difflib
 import importlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -185,7 +186,9 @@ class Catalogue(Mapping[str, Op]):
         try:
             return self._by_name[name]
         except KeyError:
-            raise KeyError(f"no operator named {name!r} in this catalogue of {len(self.ops)}") from None
+            close = difflib.get_close_matches(str(name), self._by_name, 1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            raise KeyError(f"no operator named {name!r} in this catalogue of {len(self.ops)}{hint}") from None
 
     def __contains__(self, name: object) -> bool:
         return name in self._by_name

@@ -1,5 +1,4 @@
-"""Writes what is derived from operators: the typed namespace `Ops`, docs/{operators,numpy,onnx,rules,allocation}.md,
-and the README's pictures.
+"""Writes what is derived from the library: the typed namespace `Ops`, pages and pictures of docs/, goldens of rules.
 
 Run it after an operator has been added or changed. With ``--check`` nothing is written; it exits 1 if a file is stale.
 """

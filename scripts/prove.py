@@ -1,9 +1,9 @@
 """Prove every rule of the library, and write what is proved where documents and tests read it.
 
-    python scripts/prove.py                 all rules, which takes minutes
-    python scripts/prove.py merge_slices    some, the others staying as they are
-    python scripts/prove.py --of elementwise  instances of that kind only: elementwise, movement or other
-    python scripts/prove.py --check         say what is proved no longer, and write nothing (nightly)
+python scripts/prove.py                 all rules, which takes minutes
+python scripts/prove.py merge_slices    some, the others staying as they are
+python scripts/prove.py --of elementwise  instances of that kind only: elementwise, movement or other
+python scripts/prove.py --check         say what is proved no longer, and write nothing (nightly)
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ def proved(name: str, kinds: Any, before: Any, prover: Any, device: Any) -> list
                 cases.append(v.case)
             else:
                 cases[v.case] = v.reason
+        if min((v.ranks for v in verdicts), default=4) < 4:
+            entry["ranks"] = min(v.ranks for v in verdicts)
         entry["firings"] = sum(v.firings for v in verdicts)
         found.append(entry)
     return found

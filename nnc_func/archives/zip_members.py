@@ -147,7 +147,7 @@ def _entry(stream: Any, left: int, directory: int) -> tuple[Member, int]:
     try:
         name = rest[: lengths[0]].decode()
     except UnicodeDecodeError:
-        raise FileFormatError(f"{rest[: lengths[0]]!r} is no name of a member") from None
+        raise FileFormatError(f"{rest[: lengths[0]][:60]!r} is no name of a member") from None
     size, packed, offset = _large(rest[lengths[0] : lengths[0] + lengths[1]], name, (size, packed, offset))
     if disk or flags & ENCRYPTED or method not in (STORED, DEFLATED):
         raise FileFormatError(f"{name} is encrypted, or packed in a way that is not read")

@@ -6,6 +6,8 @@ import argparse
 import difflib
 from typing import Any
 
+from attrs import asdict
+
 import nnc_func as nnc
 from nnc_func.cli import members, subjects
 from nnc_func.cli.answers import Answer, facts, table
@@ -25,6 +27,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--check", metavar="NAME",
         help="attack a rule with drawn graphs; fails if it is refuted. One of your own is module:NAME or file.py:NAME",
     )  # fmt: skip
+    asked.add_argument("--prove", metavar="NAME", help="prove a rule for all extents and elements, as far as that goes")
     asked.add_argument(
         "--stats", metavar="MODEL", help="how often each rule was tried, fired, what it saved, or why not"
     )
@@ -38,12 +41,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def answer(given: argparse.Namespace) -> Answer:
     """The list, or what was asked of a rule or a model."""
-    asked = next((each for each in ("check", "stats", "explain") if getattr(given, each)), None)
+    asked = next((each for each in ("check", "prove", "stats", "explain") if getattr(given, each)), None)
     if asked is not None and (given.words or given.phase):
         ignored = "--phase" if given.phase else repr(given.words[0])
         raise RuleError(f"{ignored} selects rules for the list: --{asked} has none")
     if given.check:
         return checked(given.check, given.examples)
+    if given.prove:
+        return proved(given.prove)
     if given.stats or given.explain:
         return rewritten(given)
     return listed(given)
@@ -101,8 +106,29 @@ def checked(name: str, examples: int) -> Answer:
     except ImportError as error:
         raise RuleError(f"--check wants {error.name}: pip install 'nnc_func[testing]'") from None
     report = check_rule(rule, _stack_for(rule), examples=examples)
-    data = {"name": rule.name, "sound": True, "instances": report.instances, "fired": report.fired, "rule": str(rule)}
+    data = {
+        "name": rule.name,
+        "verdict": report.verdict,
+        "judged": not report.missing,
+        "instances": report.instances,
+        "fired": report.fired,
+        "rule": str(rule),
+    }
     return Answer(data, f"{rule}\n{report}")
+
+
+def proved(name: str) -> Answer:
+    """What is proved of a rule, for each instance and dtype; a rule that kernels refute is an error."""
+    rule = named(name)
+    try:
+        from nnc_func.testing.proofs.rules import REFUTED, prove_rule
+    except ImportError as error:
+        raise RuleError(f"--prove wants {error.name}: pip install 'nnc_func[proofs]'") from None
+    found = prove_rule(rule, _stack_for(rule))
+    if any(v.verdict == REFUTED for v in found.verdicts):
+        raise RuleError(str(found))
+    data = {"name": rule.name, "verdicts": [asdict(v) for v in found.verdicts]}
+    return Answer(data, f"{rule}\n{found}")
 
 
 def _stack_for(rule: Any) -> Any:

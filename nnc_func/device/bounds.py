@@ -53,13 +53,13 @@ def check_view(nbytes: int, offset: int, shape: Sequence[int], strides: Sequence
     >>> check_view(64, 32, (2, 4), None, 4)
     >>> check_view(64, 0, (2**56 + 1, 64), (768, 1), 1)
     Traceback (most recent call last):
-    nnc_func.errors.DeviceError: an array of shape (72057594037927937, 64), strides (768, 1) ... outside of 64 bytes
+    nnc_func.errors.DeviceError: an array of shape (72057594037927937, 64), ... lies outside of 64 bytes
     """
     if type(offset) is int and len(shape) <= RANK and _is_inside(nbytes, offset, shape, strides, itemsize):
         return
     raise DeviceError(
-        f"an array of shape {tuple(shape)}, strides {strides}, items of {itemsize} bytes, {offset} bytes from the "
-        f"start does not lie in memory: it is outside of {nbytes} bytes, or its numbers are none"
+        f"an array of shape {tuple(shape)}, strides {strides} and items of {itemsize} bytes, at byte {offset}, lies "
+        f"outside of {nbytes} bytes"
     )
 
 

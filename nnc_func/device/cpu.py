@@ -12,6 +12,7 @@ from nnc_func.device.arrays import PlannedDevice
 from nnc_func.device.bounds import check_view
 from nnc_func.device.namespace import HOST, numbers
 from nnc_func.device.workers import shared, together
+from nnc_func.errors import DeviceError
 from nnc_func.layer import layer
 
 Array = npt.NDArray[Any]
@@ -75,11 +76,14 @@ class NumPy(PlannedDevice):
         Raises
         ------
         DeviceError
-            It would lie outside.
+            It would lie outside, or the arena is no run of bytes.
         """
         wanted = np.dtype(dtype)
         check_view(arena.nbytes, offset, shape, strides, wanted.itemsize)
-        return np.ndarray(shape, wanted, arena, offset, None if 0 in shape else strides)
+        try:
+            return np.ndarray(shape, wanted, arena, offset, None if 0 in shape else strides)
+        except (TypeError, ValueError) as error:
+            raise DeviceError(f"memory for {wanted}{list(shape)} is no run of bytes: {error}") from None
 
     def empty(self, shape: tuple[int, ...], dtype: Any, strides: Any = None) -> Array:
         """An uninitialised array that owns its memory; strides in bytes, None for row-major."""

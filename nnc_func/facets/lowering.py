@@ -87,12 +87,20 @@ class Operand(Protocol):
 class Expression:
     """An elementwise operator: ``function(algebra, *elements, **params)`` is an element of its result.
 
+    Attributes
+    ----------
+    function
+        Of the algebra.
+    either_zero
+        Of 0.0 and -0.0 a kernel may take either, whatever the function says.
+
     Examples
     --------
     >>> double = Expression(lambda s, x: s.add(x, x))
     """
 
     function: Callable[..., Element]
+    either_zero: bool = False
 
 
 @frozen(eq=False)

@@ -16,7 +16,7 @@ from nnc_func.facets.dims import Dim
 from nnc_func.graph.origin import lines, origin
 from nnc_func.onnx.implementations import unsupported
 from nnc_func.onnx.reading import Source
-from nnc_func.onnx.types import dtype_of
+from nnc_func.onnx.types import MOST_AXES, dtype_of
 
 OLDEST = 7  # operator set
 
@@ -47,6 +47,8 @@ def declaration_of(info: Any, is_output: bool = False) -> Declared:
     tensor = info.type.tensor_type
     try:
         dtype = dtype_of(tensor.elem_type)
+        if len(tensor.shape.dim) > MOST_AXES:
+            raise OnnxError(f"it has {len(tensor.shape.dim)} axes: {MOST_AXES} is the most")
     except OnnxError as error:
         raise OnnxError(f"{info.name!r}: {error}") from None
     shape = tuple(_extent(info.name, d) for d in tensor.shape.dim) if tensor.HasField("shape") else None

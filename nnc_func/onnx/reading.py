@@ -25,8 +25,8 @@ def domain_of(name: str) -> str:
 class Source:
     """A model as it was read: the protocol buffer, its operator sets, its functions and where its other files are.
 
-    Its `name` is that of its file or graph, for messages. Its other files are in the first of its directories; links in
-    there may lead to any of them.
+    Its `name` is that of its file or graph, for messages, and `nbytes` its size without other files. These are in the
+    first of its directories; links in there may lead to any of them.
     """
 
     name: str
@@ -35,6 +35,7 @@ class Source:
     opsets: Mapping[str, int]
     functions: Mapping[tuple[str, str, str], Any] = field(repr=False)
     max_bytes: int = MAX_BYTES
+    nbytes: int = 0
 
     def located(self, tensor: Any) -> Path:
         """The file beside the model in which the data of a tensor are.
@@ -115,20 +116,20 @@ def read(model: Any, directory: Any = None, max_bytes: int = MAX_BYTES) -> Sourc
             raise OnnxError(f"the model {str(path)!r} cannot be read: {error.strerror or error}") from None
         proto = _parsed(onnx, content, str(path))
         directory = path.parent if directory is None else directory
-        name, beside = path.name, (path.resolve().parent,)
+        name, size, beside = path.name, len(content), (path.resolve().parent,)
     elif isinstance(model, (bytes, bytearray, memoryview)):
         proto = _parsed(onnx, bytes(model), "the bytes given")
-        name = proto.graph.name
+        name, size = proto.graph.name, len(model)
     elif isinstance(model, onnx.ModelProto):
         proto = model
-        name = proto.graph.name
+        name, size = proto.graph.name, proto.ByteSize()
     else:
         raise OnnxError(f"a model is a path, bytes or an onnx.ModelProto, given {type(model).__name__}")
     check_text(_names(proto), "the model")
     opsets = _opsets(onnx, proto)
     functions = {(domain_of(f.domain), f.name, f.overload): f for f in proto.functions}
     directories = () if directory is None else (Path(directory).resolve(), *beside)
-    found = Source(name or "model", proto, directories, opsets, functions, max_bytes)
+    found = Source(name or "model", proto, directories, opsets, functions, max_bytes, size)
     if not proto.HasField("graph"):
         raise OnnxError("the model has no graph")
     return found

@@ -22,7 +22,7 @@ from nnc_func.onnx.reading import domain_of
 from nnc_func.onnx.scopes import Frame, Scope, Unresolved, needed
 from nnc_func.onnx.signatures import check_attributes, check_entry, check_inputs
 from nnc_func.onnx.symbolic import elements
-from nnc_func.onnx.types import EXTERNAL, array_of, dense_of, dtype_of, element_of, onnx_package
+from nnc_func.onnx.types import array_of, dense_of, dtype_of, element_of, extents_of, onnx_package
 from nnc_func.op import Op
 
 LONGEST = 10_000
@@ -101,6 +101,7 @@ class Trace:
     ) -> None:
         self.stack = stack
         self.allowance = Allowance(MAX_BYTES if source is None else source.max_bytes)
+        self.allowance.add(0 if source is None else source.nbytes)
         self.operators: Any = Ops(self._bind, stack.ops.catalogue, stack.ops.lift)
         self._open = {id(x): x for x in inputs}  # tensors that depend on an input, by identity
         self._calls = 0
@@ -129,7 +130,7 @@ class Trace:
         if self._calls > MOST_CALLS:
             raise OnnxError(f"more than {MOST_CALLS} operators are applied: loops or sequences are too long")
         is_open = any(id(a) in self._open for a in args)
-        count = self.allowance.check if is_open else self.allowance.take
+        count = self.allowance.check if is_open or op.view is not None else self.allowance.take
         for aval in self._avals(op, args, params):
             count(aval.shape, aval.dtype.itemsize, f"the result of {op.name}")
         found = self.stack.bind(op, *args, **params)
@@ -221,11 +222,9 @@ class Trace:
         return self._variables[name] if name in self._variables else read(proto)
 
     def array(self, tensor: Any) -> Any:
-        """The array of a TensorProto; it allows for what is computed from it."""
-        found = array_of(tensor, None if self._source is None else self._external)
-        if tensor.data_location != EXTERNAL:
-            self.allowance.add(found.nbytes)
-        return found
+        """The array of a TensorProto; one in a loop is made at each step."""
+        self.allowance.take(extents_of(tensor), dtype_of(tensor.data_type).itemsize, f"tensor {tensor.name!r}")
+        return array_of(tensor, None if self._source is None else self._external)
 
     def _dense(self, sparse: Any) -> Any:
         self.allowance.take(sparse.dims, dtype_of(sparse.values.data_type).itemsize, "a sparse tensor")
@@ -237,7 +236,6 @@ class Trace:
         if path not in self._files:
             self._files.add(path)
             self.allowance.add(path.stat().st_size)
-        self.allowance.take((size,), 1, f"the data of {tensor.name!r}")
         found: bytes = self._source.external(tensor, size)
         return found
 

@@ -18,6 +18,8 @@ _NAMES = {
 }  # fmt: skip
 MOST = 2**30
 """A shape that asks for more elements than this is damaged."""
+MOST_AXES = 64
+"""As many axes has an array of NumPy."""
 EXTERNAL = 1
 """Where the data of a TensorProto are: in another file."""
 _FIELDS = {1: "float_data", 7: "int64_data", 11: "double_data", 12: "uint64_data", 13: "uint64_data"}
@@ -75,7 +77,7 @@ def type_name(element: int) -> str:
 
 
 def check_size(shape: Iterable[Any]) -> None:
-    """Raise where a tensor is too large to be meant, or an extent is negative; symbolic extents are passed over.
+    """Raise where a tensor is too large to be meant, has too many axes or a negative extent; symbols are passed over.
 
     Raises
     ------
@@ -88,6 +90,8 @@ def check_size(shape: Iterable[Any]) -> None:
     """
     listed = tuple(shape)
     numbers = [n for n in listed if type(n) is int]
+    if len(listed) > MOST_AXES:
+        raise OnnxError(f"a tensor of {len(listed)} axes: {MOST_AXES} is the most")
     if any(n < 0 for n in numbers) or math.prod(numbers) > MOST:
         raise OnnxError(f"a tensor of shape {tuple(map(str, listed))}: extents are from 0 on, elements at most {MOST}")
 

@@ -3,6 +3,7 @@
 - `strategies`: Hypothesis strategies for shapes, dtypes, arrays, avals, programs, arguments, a rule's
   graphs, sets of rules.
 - `check_operator`, `check_gradients`, `check_rule`, `check_stack`: every law, on what one made oneself.
+- `prove_rule`: a rule is right for all extents and elements, by the theorem prover z3 (extra ``proofs``).
 - `differential`: programs on several stacks, compared; `variations` of a stack are such.
 
 `docs/testing.md` shows each of them. It needs the extra ``testing``; nothing else in the library imports it.
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from nnc_func.testing.gradients import check_gradients
     from nnc_func.testing.operators import check_operator
     from nnc_func.testing.program import Program
+    from nnc_func.testing.proofs.rules import prove_rule
     from nnc_func.testing.rules import check_rule
     from nnc_func.testing.stacks import check_stack
 else:
@@ -32,11 +34,12 @@ else:
             "check_rule": "nnc_func.testing.rules",
             "check_stack": "nnc_func.testing.stacks",
             "differential": "nnc_func.testing.agreement",
+            "prove_rule": "nnc_func.testing.proofs.rules",
             "variations": "nnc_func.testing.agreement",
         },
     )
 
 __all__ = [
-    "Program", "check_gradients", "check_operator", "check_rule", "check_stack", "differential", "strategies",
-    "variations",
+    "Program", "check_gradients", "check_operator", "check_rule", "check_stack", "differential", "prove_rule",
+    "strategies", "variations",
 ]  # fmt: skip

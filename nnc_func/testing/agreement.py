@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import HealthCheck, Phase, currently_in_test_context, given, settings
+from hypothesis import seed as draws_from
 from hypothesis import strategies as st
 from hypothesis.errors import HypothesisException, UnsatisfiedAssumption
 
@@ -43,9 +45,9 @@ def follow(program: Program, stack: Any) -> None:
     host = stack.device.to_numpy
     state = [v.value() for v in program.variables]
     kept, wanted = [], []
-    for seed in SEEDS:
-        feeds = program.feeds(seed)
-        if seed:  # columns first, every other element: a caller's array may lie in memory anyhow
+    for number in SEEDS:
+        feeds = program.feeds(number)
+        if number:  # columns first, every other element: a caller's array may lie in memory anyhow
             feeds = [np.repeat(f.T.copy().T, 2, axis=-1)[..., ::2] if f.ndim else f for f in feeds]
         before = [f.copy() for f in feeds]
         outputs, state, largest = program.run_numpy(feeds, state)
@@ -248,9 +250,19 @@ def drawn(strategy: Any, check: Callable[[Any], None], examples: int) -> int:
     >>> drawn(st.integers(0, 9), lambda n: None, 5)
     5
     """
+    try:
+        if not currently_in_test_context():
+            return _drawn(strategy, check, examples)
+        with ThreadPoolExecutor(1) as thread:  # a thread has one test at a time: this is in another one's
+            return thread.submit(_drawn, strategy, check, examples).result()
+    except AssertionError as error:
+        raise AssertionError(str(error)) from error.__cause__
+
+
+def _drawn(strategy: Any, check: Callable[[Any], None], examples: int) -> int:
     taken = 0
 
-    @seed(config.seed)
+    @draws_from(config.seed)
     @settings(
         max_examples=examples,
         deadline=None,
@@ -267,10 +279,7 @@ def drawn(strategy: Any, check: Callable[[Any], None], examples: int) -> int:
         check(value)
         taken += 1
 
-    try:
-        each()
-    except AssertionError as error:
-        raise AssertionError(str(error)) from error.__cause__
+    each()
     return taken
 
 

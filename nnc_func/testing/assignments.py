@@ -95,10 +95,13 @@ def assignments(pattern: Apply, conditions: tuple[Condition, ...] = ()) -> Assig
     """
     names, order = dtype_variables(pattern), _inside_out(pattern)
     options = [[np.dtype(d) for d in DTYPES if not isinstance(v, Nonnegative) or d[0] == "f"] for v in names]
-    alike, mixed = [], []
+    alike: list[tuple[Assignment, ...]] = []
+    mixed: list[Assignment] = []
     for d in map(np.dtype, DTYPES):
-        equal = [dict.fromkeys(names, d)]
-        nearly = [equal[0] | {v: e} for v, own in zip(names, options, strict=True) for e in own if e != d]
+        equal: list[Assignment] = [dict.fromkeys(names, d)]
+        nearly: list[Assignment] = [
+            dict(equal[0]) | {v: e} for v, own in zip(names, options, strict=True) for e in own if e != d
+        ]
         one = [a for a in equal if _fits(a, order, conditions)]
         others = [a for a in nearly if len(names) > 1 and _fits(a, order, conditions)]
         if not one and not others and len(names) > 2:

@@ -188,9 +188,7 @@ def work(roots: Iterable[Value]) -> Work:
 
 
 def _is_number(node: Node) -> bool:
-    if node.op is CONSTANT:
-        return bool(node.data.size) and node.data.tobytes() == node.data.ravel()[:1].tobytes() * node.data.size
-    return node.op.name == "full" and not node.args
+    return bool(node.op is CONSTANT or (node.op.name == "full" and not node.args)) and node.aval.size == 1
 
 
 def _sized(aval: Any) -> Any:

@@ -47,11 +47,11 @@ def without_rounding(old: Value, new: Value, feeds: Mapping[Node, Any]) -> str:
     order = topological([old, new])
     if kind_of(old.dtype) != "f" or any(a.size > MOST for n in order for a in n.avals):
         return ""
-    if not all(_is_simple(n.data) for n in order if n.op is CONSTANT):
+    fills = [np.asarray(n.params["value"], n.aval.dtype) for n in order if n.op.name == "full" and not n.args]
+    if not all(map(_is_simple, (*fills, *(n.data for n in order if n.op is CONSTANT)))):
         return ""  # what is made of such a constant is rounded while rewriting
     given = {n for n in topological([old]) if n.op is CONSTANT}
     made = [n for n in order if n.op is CONSTANT and n not in given]
-    fills = [np.asarray(n.params["value"]) for n in order if n.op.name == "full" and not n.args]
     if (made or fills) and not all(map(_is_fraction, (*fills, *(n.data for n in given)))):
         return ""  # what is made of such numbers, rounded, is near to many fractions
     if not all(_is_told(n.data) for n in made):
@@ -101,6 +101,8 @@ def _is_fraction(constant: Any) -> bool:
     """Whether each number of a constant is a fraction of few digits, as its dtype holds it."""
     if kind_of(constant.dtype) != "f":
         return True
+    if not np.isfinite(constant).all():
+        return False
     found = [(n, fraction_near(n, constant.dtype)) for n in constant.ravel().tolist()]
     return all(f.denominator <= MOST_DENOMINATOR and constant.dtype.type(float(f)) == n for n, f in found)
 

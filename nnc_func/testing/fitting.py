@@ -134,7 +134,7 @@ def _renamed(
     op: Op, given: Sequence[Shape | None], literal: Mapping[str, Any], extent: Callable[[], int], choose: Choose
 ) -> tuple[list[Shape], Params] | None:
     """One of the operator's samples, its extents replaced throughout: by those that are given, then by drawn ones."""
-    specs, own = one_of(op.samples.cases, choose)
+    specs, own_params = one_of(op.samples.cases, choose)
     shapes = [s[0] if s and isinstance(s[0], tuple) else s for s in specs]
     if len(shapes) != len(given):
         return None
@@ -143,13 +143,14 @@ def _renamed(
         if known is not None:
             if len(known) != len(case):
                 return None
-            for n, named in zip(known, case, strict=True):
-                names.setdefault(named, n)
-    for named in sorted({n for s in shapes for n in s}):
+            for n, name in zip(known, case, strict=True):
+                names.setdefault(name, n)
+    for name in sorted({n for s in shapes for n in s}):
         if choose(2):
-            names.setdefault(named, extent())
-    made = [known or tuple(names.get(n, n) for n in case) for known, case in zip(given, shapes, strict=True)]
-    params = parameters_for(op, made, {}, choose) | dict(own)
+            names.setdefault(name, extent())
+    named = [tuple([names.get(n, n) for n in case]) for case in shapes]
+    made = [own if known is None else known for known, own in zip(given, named, strict=True)]
+    params = parameters_for(op, made, {}, choose) | dict(own_params)
     params = {n: _with_names(v, names) if "shape" in n else v for n, v in params.items()}
     return made, params | dict(literal)
 

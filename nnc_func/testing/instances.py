@@ -106,6 +106,7 @@ class Making:
         self.relation = Relation("equal", 0)
         self.elements = Elements()
         self.most: float = MOST
+        self.within: int | None = None  # so many positions there are, where elements are positions
         self.base: Shape | None = None  # what shapes of operands broadcast to
 
     def pick(self, options: Any) -> Any:
@@ -118,7 +119,7 @@ class Making:
 
     def rooted(self, rule: Rule | Rewriter | Pass) -> Value:
         """A graph to the root of which the rule may be applied."""
-        if isinstance(rule, Rule):
+        if isinstance(rule, Rule) and not (rule.samples and self.choose(2)):
             return self.instance(rule.lhs, _narrowing(rule))
         if rule.samples and not (isinstance(rule, Rewriter) and self.chance(8)):
             return self.instance(_sampled(self.pick(rule.samples)))
@@ -270,13 +271,20 @@ class Making:
                 known = [made[j].shape if j in made else None for j in range(len(args))]
                 wanted, params = fitted(op, known, literal, self.proposed, self._extent, self.choose)
                 hint, literal = wanted[i], params if self.choose(4) else literal
+                self.within = _positions(op, i, made, literal)
             made[i] = self.part(args[i], hint)
+            self.within = None
         found = [made[i] for i in range(len(args))]
         return found, fitted(op, [a.shape for a in found], literal, self.based, self._extent, self.choose)[1]
 
     def proposed(self) -> Shape:
-        """A shape for one of several operands: the common one, or another of its rank."""
-        return self.relation.shape(self.choose) if self.relation.broadcasts and self.choose(2) else self.based()
+        """A shape for one of several operands: the common one, its first axes, another of its rank, or of any rank."""
+        kind = self.choose(6)
+        if kind == 5:
+            return tuple([self._extent() for _ in range(self.choose(5))])
+        if kind == 4:
+            return self.based()[: self.choose(len(self.based()) + 1)]
+        return self.relation.shape(self.choose) if self.relation.broadcasts and kind > 1 else self.based()
 
     def _extent(self) -> int:
         return self.relation.extent(self.choose)
@@ -305,9 +313,9 @@ class Making:
 
     def shrunk(self, shape: Shape) -> Shape:
         """The shape, or one that broadcasts to it."""
-        if not self.chance(3 if self.relation.broadcasts else 10):
+        if not self.chance(2 if self.relation.broadcasts else 10):
             return shape
-        kept = shape[self.choose(len(shape) + 1) :]
+        kept = shape[self.choose(len(shape) + 1) if self.choose(2) else 0 :]
         return tuple(1 if self.chance(3) else n for n in kept)
 
     # --- leaves
@@ -329,7 +337,11 @@ class Making:
         how = self.elements
         if self.choose(4) == 3:
             how = Elements(self.pick(REGIMES), how.focus, how.points)
-        return numbers(math.prod(shape), dtype, how, self.choose(SEEDS)).reshape(shape)
+        found = numbers(math.prod(shape), dtype, how, self.choose(SEEDS)).reshape(shape)
+        if self.within and dtype.kind in "iu":  # counted from the front, and some of them from the back
+            found = found % dtype.type(min(self.within, np.iinfo(dtype).max))
+            found = np.where(found % 3 == 1, found - dtype.type(self.within), found) if dtype.kind == "i" else found
+        return found.astype(dtype)
 
     def constant(self, shape: Shape, dtype: np.dtype[Any]) -> Value:
         """A constant, or a number in its place."""
@@ -345,8 +357,9 @@ class Making:
         if isinstance(part, Full) and self.choose(8) == 7:
             value = self.pick((-0.0, 0.0, part.value + 1, -part.value))
         dtype = number_dtype(value, beside)
-        if isinstance(part, Scalar) and self.choose(4) == 3 and dtype.kind in "fi":
-            value = numbers(1, dtype, self.elements, self.choose(SEEDS))[0].item()
+        if isinstance(part, Scalar) and self.choose(3) == 2 and dtype.kind in "fiu":
+            how = self.elements if self.choose(2) else Elements(self.pick(REGIMES), 0.0, self.elements.points)
+            value = numbers(1, dtype, how, self.choose(SEEDS))[0].item()
         if self.choose(6) == 5:
             dtype = np.dtype(self.pick(DTYPES))
         shape = () if not self.chance(4) else hint if hint is not None else self.based()
@@ -379,6 +392,15 @@ def _as(number: Any, dtype: Any) -> Any:
     """A number as that dtype holds it."""
     with np.errstate(all="ignore"):
         return np.array(number).astype(dtype).item()
+
+
+def _positions(op: Op, i: int, made: dict[int, Value], params: dict[str, Any]) -> int | None:
+    """How many positions an operand that has positions may name, as the operator's samples have bounds for it."""
+    specs = op.samples.cases[0][0] if op.samples.cases else ()
+    if i >= len(specs) or len(specs[i]) < 3 or not isinstance(specs[i][0], tuple) or 0 not in made:
+        return None
+    shape, axis = made[0].shape, params.get("axis", 0)
+    return shape[axis] if isinstance(axis, int) and -len(shape) <= axis < len(shape) else None
 
 
 def _turn(part: Any, made: Any) -> int:

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import seed as draws_from
 from hypothesis.errors import FailedHealthCheck, HypothesisException, Unsatisfiable
 
 from nnc_func.config import config
@@ -145,7 +146,7 @@ def check_operator(op: Op, stack: Any = None, *, examples: int = 25) -> None:
 
 
 def _checked(stack: Any, op: Op, drawing: Any, listed: Iterable[Callable[..., None]], examples: int) -> None:
-    @seed(config.seed)
+    @draws_from(config.seed)
     @settings(
         max_examples=examples,
         deadline=None,

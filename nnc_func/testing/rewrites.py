@@ -16,7 +16,8 @@ from nnc_func.graph.leaves import CONSTANT, INPUT
 from nnc_func.graph.node import Node, Value, topological
 from nnc_func.graph.rules.evaluating import computed, elsewhere, evaluated, on_host, short
 from nnc_func.graph.rules.match import Builder, Compiled, compiled
-from nnc_func.graph.rules.pattern import Folded, parts
+from nnc_func.graph.rules.pattern import Computed, Folded, parts
+from nnc_func.graph.rules.placing import raised_in
 from nnc_func.graph.rules.rule import EXACT, SIGNED_ZERO, AnyRule, Numerics, Pass, Rule
 from nnc_func.graph.rules.substituting import substituted
 from nnc_func.testing.canonical import Canonical
@@ -123,7 +124,7 @@ class Trial:
         except Exception as error:
             if isinstance(error, OperatorError) and isinstance(rule, Rule) and any(map(_is_folded, parts(rule.rhs))):
                 return Outcome()  # the constant is left to the run
-            return Outcome(why=f"the right side cannot be built: {type(error).__name__}: {error}")
+            return Outcome(why=blamed(rule, error))
         if any(not np.array_equal(node.data, before, equal_nan=True) for node, before in held.items()):
             return Outcome(new, "it writes to the memory of a constant")
         return Outcome() if new is None else self.compared(rule, root, new, instance.feeds)
@@ -147,7 +148,7 @@ class Trial:
     def compared(self, rule: Any, old: Value, new: Value, feeds: Any) -> Outcome:
         """Both avals and values, computed and compared as the rule's numerics ask."""
         if new.aval != old.aval:
-            return Outcome(new, f"{old.aval} became {new.aval}")
+            return Outcome(new, f"{old.aval} became {new.aval}; {_mending(old, new)}")
         both = values(old, new, feeds, self.device)
         if both is None:
             return Outcome()  # not a legal graph after all
@@ -176,6 +177,30 @@ class Trial:
         both = values(old, new, feeds, self.device)
         why = both.difference(rule.numerics, rule.fast_math) if both is not None else ""
         return (Instance(instance.root, feeds), evolve(outcome, why=why)) if why else (instance, outcome)
+
+
+def blamed(rule: Any, error: Exception) -> str:
+    """Which part of a rule an error comes from: a condition, a function on the right side, or what is built there."""
+    said = f"{type(error).__name__}: {error}"
+    for c in getattr(rule, "conditions", ()):
+        line = raised_in(getattr(c.holds, "test", c.holds), error.__traceback__)
+        if line:
+            return (
+                f"the condition '{c}' raises {said} ({line}); it is given what its patterns match: a value with "
+                "shape, dtype, aval and node, the number of a Scalar, the value of a Param"
+            )
+    for part in parts(rule.rhs) if isinstance(rule, Rule) else ():
+        line = raised_in(part.function, error.__traceback__) if isinstance(part, Computed) else ""
+        if line:
+            return f"{part} on the right side raises {said} ({line})"
+    return f"the right side cannot be built: {said}"
+
+
+def _mending(old: Value, new: Value) -> str:
+    """What to write where a right side has another shape or dtype."""
+    if new.shape != old.shape:
+        return "ask for one shape, .when(same_shape(x, all)), or broadcast_to, or reshape, it: shape=shape_of(all)"
+    return "ask for one dtype, .when(same_dtype(x, all)), or cast it: dtype=dtype_of(all)"
 
 
 def _constants(root: Node) -> dict[Node, Any]:
@@ -316,4 +341,5 @@ def nodes_of(roots: list[Value]) -> int:
 def told_of(rule: Any, instance: Instance, outcome: Outcome) -> str:
     """The rule, what is wrong, and code that shows it."""
     values = {"before": outcome.old or instance.root} | ({} if outcome.new is None else {"after": outcome.new})
-    return f"{rule}\n{outcome.why}\n{code(values, instance.feeds)}"
+    where = getattr(rule, "where", "")
+    return f"{rule}{f'   ({where})' if where else ''}\n{outcome.why}\n{code(values, instance.feeds)}"

@@ -19,6 +19,7 @@ from nnc_func.facets.samples import EXACT as BITWISE
 from nnc_func.graph.node import topological
 from nnc_func.graph.origin import attributed, origin
 from nnc_func.graph.rules.conditions import SOUNDNESS
+from nnc_func.graph.rules.placing import line_of
 from nnc_func.graph.rules.rule import EXACT, SIGNED_ZERO, AnyRule, Numerics, Pass, Rewriter, Rule
 from nnc_func.testing.choices import Choices, Found, beside, met, search, shrunk, spread
 from nnc_func.testing.classes import COORDINATES, RELATIONS, point
@@ -34,6 +35,7 @@ from nnc_func.testing.together import ends_and_agrees
 from nnc_func.testing.unknown import wrong_where_unknown
 from nnc_func.testing.worth import never_saves, repeats_work
 
+AMPLE = 4  # times as many firings are drawn as a verdict needs, where they are reached
 DISCOVERY = 500  # draws that learn which classes are reachable
 ATTEMPTS = 2000  # at a class, or at a rule of a family, which lacks firings
 MOST = 30_000  # draws in all
@@ -166,6 +168,10 @@ def check_rule(rule: AnyRule, stack: Any, *, examples: int = 300) -> Report:
 
 def examined(rule: AnyRule, stack: Any, *, examples: int = 300, conditions: bool = True) -> Report:
     """As `check_rule`, but what is wrong is in the report; whether conditions are needed is asked only if told to."""
+    if not isinstance(rule, AnyRule):
+        line = line_of(rule)
+        given = f"the function {rule.__name__}{f' ({line})' if line else ''}" if callable(rule) else repr(rule)
+        raise RuleError(f"check_rule takes a rule, given {given}; write it with a docstring, decorated with @nnc.rule")
     operator = with_elements(getattr(stack, "operator", stack))
     checking = Checking(rule, operator, examples)
     with quiet(), attributed(origin()):
@@ -206,7 +212,7 @@ class Checking:
         self.family = tuple(self.whole)
         if not self.family:
             raise RuleError(f"{rule.name} has no instance: the stack's catalogue lacks its operators")
-        self.firings = Firings(self.family, examples / FIRINGS)
+        self.firings = Firings(self.family, AMPLE * examples / FIRINGS)
         self.seen = 0
         self.kept: list[Drawn] = []
         self.missed: list[Drawn] = []
@@ -255,7 +261,7 @@ class Checking:
         for number in range(math.ceil(DISCOVERY * firings.share)):
             yield spread(number)
         tried: Counter[Any] = Counter()
-        while number < MOST * max(1.0, firings.share):
+        while number < MOST * max(1.0, firings.share / AMPLE):
             lacking = [(what, way) for what, way in firings.lacking() if tried[what] < ATTEMPTS]
             if not lacking:
                 if firings.total >= firings.enough or tried[None] >= ATTEMPTS:

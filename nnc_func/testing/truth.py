@@ -124,10 +124,9 @@ def allowed(old: Any, true: Any, spread_: Any = 0.0) -> Any:
     >>> allowed(np.float32([1.0]), np.float64([1.0])) == 4 * np.finfo("float32").eps
     array([ True])
     """
-    wide = np.result_type(true.dtype, np.float64)
     with np.errstate(all="ignore"):
         was = np.abs(old.astype(true.dtype) - true)
-        return FACTOR * (np.maximum(was, spread_) + ulps(np.abs(true).astype(np.float64), old.dtype)).astype(wide)
+        return FACTOR * (np.maximum(was, spread_) + ulps(np.abs(true).astype(np.float64), old.dtype))
 
 
 def ulps(magnitude: Any, dtype: Any) -> Any:
@@ -177,7 +176,8 @@ def spread(root: Value, way: Mapping[Node, Any], device: Any, numerics: Numerics
             magnitudes = [
                 _one(a, sizes) if node.op.name in ADDS else _magnitude(on_host(a, way, device)) for a in node.args
             ]
-            errors[node], sizes[node] = _of_sum(node, errors, magnitudes, eps, device, dims)
+            error, sizes[node] = _of_sum(node, errors, magnitudes, eps, device, dims)
+            errors[node] = error + _rounded(way[node])
         else:
             errors[node], sizes[node] = _of_other(node, errors, sizes, way, device, dims)
     found = errors[root.node]

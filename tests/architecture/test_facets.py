@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from nnc_func.declaration import CONVERTERS, REQUIRED
+from nnc_func.facets import shapes
 from nnc_func.facets.derivatives import Bilinear, Constant, Custom, Linear, Partials, Refusal
 from nnc_func.facets.kernels import ALL, Kernel
 from nnc_func.facets.laws import Law
+from nnc_func.facets.lowering import Expression, IndexMap
 from nnc_func.facets.samples import Refused, Samples, Tolerance
 from nnc_func.facets.views import View
 from nnc_func.graph.ops import CATALOGUE
@@ -101,6 +103,15 @@ def its_laws_are_laws(op: Op) -> None:
             assert len(op.args) == 2
         if law.name == "involution":
             assert len(op.args) == 1
+
+
+@every
+def its_lowering_is_an_expression_or_a_map_of_indices(op: Op) -> None:
+    if isinstance(op.lowering, Expression):
+        assert op.shape in (shapes.broadcast, shapes.same)
+    elif op.lowering is not None:
+        assert isinstance(op.lowering, IndexMap)
+        assert op.moves or not op.args
 
 
 @every

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-OPTIONAL = ("cupy", "onnx", "array_api_strict", "hypothesis", "pytest", "scipy", "mlxtend", "tqdm")
+OPTIONAL = ("cupy", "onnx", "array_api_strict", "hypothesis", "pytest", "scipy", "mlxtend", "tqdm", "z3")
 MEASURED = """
 import sys, time
 start = time.perf_counter()

@@ -221,6 +221,7 @@ def test_every_function_of_numpys_is_supported_or_refused_with_a_reason() -> Non
 
 
 @BOTH
+@pytest.mark.filterwarnings("ignore:numpy.fix is deprecated:DeprecationWarning")  # by NumPy 2.5
 @pytest.mark.parametrize("name", CALLS)
 def test_functions_have_numpys_values(stack: nnc.Stack, name: str) -> None:
     found = CALLS[name](stack.asarray)

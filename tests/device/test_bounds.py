@@ -40,6 +40,11 @@ def test_what_lies_outside_is_refused(name: str) -> None:
         NumPy().view(MEMORY, offset, shape, "uint8", strides)
 
 
+def test_memory_that_is_no_run_of_bytes_is_refused_in_words() -> None:
+    with pytest.raises(DeviceError, match="is no run of bytes: "):
+        NumPy().view(np.zeros((4, 8))[:, ::2], 0, (2,), "uint8")
+
+
 def test_what_lies_inside_is_shown() -> None:
     assert NumPy().view(MEMORY, 63, (1,), "uint8").shape == (1,)
     assert NumPy().view(MEMORY, 63, (8, 8), "uint8", (-8, -1)).shape == (8, 8)

@@ -216,7 +216,7 @@ def _more(draw: random.Random, plan: Any) -> None:
         steps["call"].append(steps["call"][at])
         steps["origin"].append(steps["origin"][at])
         call = plan["calls"][steps["call"][at]]
-        steps["slots"] += [draw.randrange(len(plan["slots"]["buffer"])) for _ in range(sum(call[4:7]))]
+        steps["slots"] += [draw.randrange(len(plan["slots"]["buffer"])) for _ in range(min(sum(call[4:7]), 8))]
 
 
 def _call(draw: random.Random, plan: Any) -> None:

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import signal
+import subprocess
+import sys
 import time
 import zipfile
 from collections.abc import Callable
@@ -20,7 +23,7 @@ import nnc_func as nnc
 from nnc_func.engine.plan import Plan
 from nnc_func.errors import DeviceError, FileFormatError, PlanError
 from nnc_func.op import operator
-from tests.engine.hostile import Counts, attacked
+from tests.engine.hostile import GUARDS, ROOT, Counts, attacked, guarded, leaves_its_memory
 
 LAZY = nnc.lazy()
 PLAN, ABOUT, GRAPH = "plans/0.json", "about.json", "graph.txt"
@@ -145,6 +148,10 @@ ATTACKS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "a large alignment": (lambda p: p.update(alignment=2**17), r"aligned to 131072 bytes.*65536 and 256 are the most"),
     "an arena larger than its buffers": (lambda p: p.update(arena_bytes=2**40), r"for buffers that take \d+"),
     "buffers in one place": (lambda p: reshaped(p, "arena", offset=0), r"overlap|written over"),
+    "an input that is a view": (
+        lambda p: p["slots"]["view"].append(p["inputs"][0]),
+        r"slot 0 is a view, but comes from outside",
+    ),
     "an output in an arena": (lambda p: reshaped(p, "output", offset=64), r"has no place in an arena"),
     "a constant that lives": (lambda p: reshaped(p, "constant", upper=3), r"has no place in an arena"),
     "a million threads": (lambda p: p["instructions"]["stream"].append([0, 10**6]), r"1000001 streams, each a thread"),
@@ -174,6 +181,33 @@ def test_strides_of_a_result_are_its_own_places_within_its_buffer(strides: Any, 
     x = LAZY.input("x", (4, 8), "float32")
     crafted(path, strided(*strides), LAZY.compile([x], [LAZY.ops.cumulative_sum(LAZY.ops.sin(x), axis=0)]))
     with pytest.raises(FileFormatError, match=STRIDES[strides]):
+        nnc.load_program(path)
+
+
+@pytest.mark.parametrize("life", [{"upper": 2**61}, {"lower": -1}])
+def test_a_buffer_lives_within_its_plan(life: dict[str, int], path: Path) -> None:
+    """Else what is told of the plan, its load for instance, counts to there."""
+    x = LAZY.input("x", (4, 8), "float32")
+    program = LAZY.compile([x], [LAZY.ops.cumulative_sum(LAZY.ops.sin(x), axis=0)])
+    crafted(path, lambda plan: reshaped(plan, "arena", **life), program)
+    with pytest.raises(FileFormatError, match=r"is alive in \[-?\d+, \d+\), in a plan of 2 instructions"):
+        nnc.load_program(path)
+
+
+WINDOWS: tuple[dict[str, Any], ...] = (
+    {"stride": [0, 1]}, {"stride": [-1, 1]}, {"stride": [2**40, 1]}, {"stride": 0.5}, {"dilation": [-1, 1]},
+    {"dilation": [0, 1]}, {"dilation": [3, 1]}, {"dilation": [2**62, 1]}, {"padding": [[-1, 0], [0, 0]]},
+    {"padding": [[2**62, 0], [0, 0]]}, {"padding": "WIDE"}, {"groups": 0}, {"groups": -1}, {"data_format": "NCHW"},
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("params", WINDOWS, ids=str)
+def test_windows_are_inferred_again(params: dict[str, Any], path: Path) -> None:
+    """Before a kernel cuts any out of memory; and where it does, it counts itself (`device.bounds.strided`)."""
+    x, w = LAZY.input("x", (1, 9, 8, 2), "float32"), LAZY.asarray(np.ones((3, 2, 2, 4), "float32"))
+    program = LAZY.compile([x], [LAZY.ops.conv2d(x, w, padding=((1, 1), (0, 0)))])
+    crafted(path, lambda plan: call(plan, "conv2d")[7].update(params), program)
+    with pytest.raises(FileFormatError, match=r"conv2d|is no extent|wants|column"):
         nnc.load_program(path)
 
 
@@ -245,6 +279,20 @@ def test_constants_are_the_programs_own_and_nobody_writes_them(path: Path) -> No
     assert not array.flags.writeable
     with pytest.raises(ValueError, match="read-only"):
         array[0] = 2
+
+
+def test_constants_of_one_name_are_arrays_of_their_own(path: Path) -> None:
+    x = LAZY.input("x", (100,), "float32")
+    both = [LAZY.asarray(np.arange(100, dtype="float32") + n) for n in (0, 1)]
+    LAZY.compile([x], [x * both[0], x - both[1]]).save(path)
+    members = content(path)
+    about = json.loads(members[ABOUT])
+    about["plans"][0]["constants"] = about["plans"][0]["constants"][:1] * 2
+    one, other = nnc.load_program(rewritten(path, members | {ABOUT: json.dumps(about).encode()}))._constants
+    assert one.tolist() == other.tolist()
+    assert not np.shares_memory(one, other)
+    assert not one.flags.writeable
+    assert not other.flags.writeable
 
 
 @pytest.mark.parametrize("member", ["variables/0.npy", "constants/"])
@@ -402,7 +450,7 @@ def test_a_plan_for_some_extents_is_held_against_the_graph(path: Path) -> None:
     with pytest.raises(FileFormatError, match="does not compute what its graph says"):
         nnc.load_program(path)
     crafted(path, lambda p: p.update(avals=["float32[2, 4]"]), program)
-    with pytest.raises(FileFormatError, match=r"its inputs are others|wants shape"):
+    with pytest.raises(FileFormatError, match=r"32 bytes, but buffer 0 \(input 0\) has 24"):
         nnc.load_program(path)
 
 
@@ -431,6 +479,26 @@ def test_memory_that_is_lent_has_the_bounds_of_the_array_that_is_there(monkeypat
 
 
 # --- mutations ----------------------------------------------------------------------------------------------
+
+
+def test_harm_is_seen() -> None:
+    """What mutations are tried with tells what it is there to tell."""
+    memory = guarded(10)
+    guard = GUARDS[-1]
+    memory[...] = 0
+    assert guard.is_intact
+    beyond = np.lib.stride_tricks.as_strided(memory, (11,), (1,))
+    assert leaves_its_memory(beyond)
+    assert not leaves_its_memory(memory[::-2])
+    beyond[10] = 0
+    assert not guard.is_intact
+    code = (
+        "import numpy as np; from tests.engine.hostile import Guard; a = Guard(64).array;"
+        "print(a[63]); print(np.lib.stride_tricks.as_strided(a, (65,), (1,))[64])"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=False)
+    assert ended.stdout.split() == ["165"], ended
+    assert ended.returncode == -signal.SIGSEGV
 
 
 def test_mutated_files_do_no_harm(tmp_path: Path) -> None:

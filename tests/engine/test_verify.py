@@ -251,6 +251,23 @@ def test_refuted(name: str) -> None:
         verify(change(good()))
 
 
+LARGE_NUMBERS = (2**62, -(2**62), 2**63, -(2**63), 2**64, 10**30, True, 1.0, None)
+
+
+@pytest.mark.parametrize("number", LARGE_NUMBERS)
+def test_numbers_are_integers_below_two_to_the_62(number: Any) -> None:
+    for field_, at, fields in (
+        ("buffers", 3, {"offset": number}),
+        ("buffers", 3, {"lower": number}),
+        ("slots", 3, {"offset": number}),
+        ("slots", 3, {"strides": (16, number)}),
+        ("instructions", 0, {"operands": (0, number)}),
+        ("instructions", 0, {"waits": (number,)}),
+    ):
+        with pytest.raises(PlanError, match=r"is no integer below 2⁶²"):
+            verify(changed(good(), field_, at, **fields))
+
+
 def test_in_place_where_the_kernel_allows_it() -> None:
     verify(changed(good(), "instructions", 3, op=partly, kernel="reference", operands=(4, 5)))
 

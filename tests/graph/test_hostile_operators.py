@@ -24,7 +24,7 @@ def texts(name: str) -> tuple[str, ...]:
     """Some graphs of that operator alone."""
     found: list[str] = []
 
-    @settings(max_examples=4, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=2, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
     @given(arguments(CATALOGUE[name]))
     def collect(drawn: Any) -> None:
         arrays, params = drawn

@@ -30,7 +30,7 @@ TOLD = {  # those that are refuted not by two values of one graph
     "flip_of_narrow": "where the extents 2 and 3 are unknown",
     "flip_of_short": "fails where extents are unknown",
     "never_fires": "it fires on 0 of",
-    "double_by_adding": "never saves anything",
+    "double_by_adding": "does not end",
     "distribute": "never saves anything",
     "add_and_multiply": "computes again what others use",
     "needless_condition": "is not needed",

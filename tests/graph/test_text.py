@@ -431,6 +431,15 @@ def test_steps_of_fused_operators_are_checked(steps: str, words: str) -> None:
         parsed(f'graph "fused"(%0 "x" : float32[4])\n%1 = blockwise(%0, steps={steps}) : float32[4]\nreturn %1', LAZY)
 
 
+def test_a_step_that_reads_what_is_behind_it() -> None:
+    steps = 'steps=(("exp", 0), ("add", 1, 2147483647)), outputs=(1, 2)'
+    text = f'graph "fused"(%0 "x" : float32[4])\n%1, %2 = blockwise_several(%0, {steps}) : float32[4], float32[4]'
+    with pytest.raises(
+        GraphError, match=r"a step 'add' reads values \(1, 2147483647\), and those before it are 0 to 1"
+    ):
+        parsed(f"{text}\nreturn %1, %2", LAZY)
+
+
 @pytest.mark.parametrize("number", ["9" * 5000, "18446744073709551616"])
 def test_numbers_of_values_are_bounded(number: str) -> None:
     with pytest.raises(GraphError, match="wanted a whole number below 2"):

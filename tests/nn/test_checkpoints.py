@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import tempfile
 import tracemalloc
 import zipfile
 from functools import cache
@@ -120,12 +121,11 @@ def test_a_step_before_the_first_is_refused(path: Path) -> None:
 @cache
 def original() -> tuple[bytes, nn.TrainingState]:
     """A file of a state, and a state to which it fits."""
-    into, state = Path(f"/dev/shm/{__name__}.npz"), start()
-    try:
-        state.save(into)
-        return into.read_bytes(), state
-    finally:
-        into.unlink(missing_ok=True)
+    state = start()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "state.npz"
+        state.save(path)
+        return path.read_bytes(), state
 
 
 def case(number: int) -> tuple[str, bytes]:

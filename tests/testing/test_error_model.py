@@ -55,6 +55,12 @@ def test_terms_in_another_order_are_told_by_their_magnitudes() -> None:
     assert "ulps" in difference(left, lambda x, y, z: x + (y + z * 3000), "reassociation", x=x, y=y, z=z)
 
 
+def test_what_rounding_is_sure_to_lose_may_be_lost_or_kept() -> None:
+    for x in (np.array([1e-6, 3.0], "float32"), np.array([1.5e-39 + 2e-37j], "complex64")):
+        assert not difference(lambda x: (x + 0.125) - 0.125, lambda x: x * 1, "rounding", x=x)
+        assert "ulps" in difference(lambda x: x * 1, lambda x: (x + 0.125) - 0.125, "rounding", x=x)
+
+
 def test_a_kernel_adds_in_an_order_of_its_own() -> None:
     o, x = LAZY.ops, np.array([1e8, 0.7, -1e8, 0.1], "float32")
     assert not difference(lambda x: o.sum(x), lambda x: o.sum(o.flip(x)), "rounding", x=x)

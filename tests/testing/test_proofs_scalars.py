@@ -90,10 +90,46 @@ def test_casts_of_integers_are_what_kernels_compute() -> None:
             assert found == [int(n) % 2 ** z3.simplify(terms[0]).size() for n in wanted], (source, target)
 
 
+HALF = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.5, 2049.0, 65504.0, -65504.0, 6e-8, -6e-5, 0.1], "float16")
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_terms_are_what_kernels_compute_of_float16() -> None:
+    throughout([op for op in SCALAR if op.name != "where"], _halves_agree)
+
+
+def _halves_agree(op: Op) -> None:
+    arrays = np.broadcast_arrays(*(HALF.reshape((-1,) + (1,) * i) for i in range(len(op.args))))
+    try:
+        wanted = np.asarray(DEVICE.bind(op, *map(np.ascontiguousarray, arrays)))
+        op.lowering.function(TERMS, *(TERMS.number(0, HALF.dtype) for _ in arrays))
+    except (TypeError, LoweringError):
+        return
+    for where in np.ndindex(wanted.shape):
+        found = op.lowering.function(TERMS, *(TERMS.number(a[where], HALF.dtype) for a in arrays))
+        assert found.dtype == wanted.dtype
+        expected = TERMS.number(wanted[where], wanted.dtype).term
+        same = found.term == expected
+        if op.lowering.either_zero:
+            same = z3.Or(same, z3.And(z3.fpIsZero(found.term), z3.fpIsZero(expected)))
+        assert z3.is_true(z3.simplify(same)), f"{op.name} of {[a[where] for a in arrays]}"
+
+
+def test_casts_to_float16_and_from_it_are_what_kernels_compute() -> None:
+    for name in ("bool", "int8", "uint8"):
+        x = corners(np.dtype(name))
+        terms = [TERMS.cast(TERMS.number(n, x.dtype), HALF.dtype).term for n in x]
+        wanted = [TERMS.number(n, HALF.dtype).term for n in x.astype(HALF.dtype)]
+        assert all(z3.is_true(z3.simplify(t == w)) for t, w in zip(terms, wanted, strict=True))
+    found = [z3.simplify(TERMS.cast(TERMS.number(n, HALF.dtype), np.dtype("bool")).term).as_long() for n in HALF]
+    assert found == HALF.astype(bool).tolist()
+
+
 # --- shapes ----------------------------------------------------------------------------------------------
 
 OF_RULES = {
     shapes.broadcast: ("add", "where"),
+    shapes.reshaped: ("reshape",),
     movement.broadcast_to: ("broadcast_to",),
     movement.sliced: ("slice",),
 }

@@ -189,6 +189,7 @@ class _Reader:
     allow: frozenset[str]
     constants: dict[str, Any] = field(init=False, factory=dict)
     variables: dict[str, Variable] = field(init=False, factory=dict)
+    _given: set[str] = field(init=False, factory=set)  # constants whose arrays are a plan's
 
     def program(self) -> Any:
         """The program, of whichever kind it is."""
@@ -218,8 +219,8 @@ class _Reader:
             plan, constants = self._plan(at)
             dims = extents_of(graph.inputs, [plan.slots[s].aval for s in plan.inputs])
             found = graph.specialised(dims)
-            self._check_graph(plan, constants, found)
             made = self._bound(plan, constants, arenas=program.arenas, graph=found)
+            self._check_graph(plan, constants, found)
             program.programs[every(graph, dims)] = made
         return program
 
@@ -248,9 +249,11 @@ class _Reader:
             raise FileFormatError(f"{name!r} is no digest of a constant, or that of none of the plan's")
         if name not in self.constants:
             self.constants[name] = self.archive.array(_member(name))
-        known = self.constants[name]
-        self.archive.take(known.nbytes, "a constant")
-        array = shown_as(known, aval.dtype, aval.shape).copy()
+        array = shown_as(self.constants[name], aval.dtype, aval.shape)
+        if array is not self.constants[name] or name in self._given:
+            self.archive.take(array.nbytes, "a constant")
+            array = array.copy()
+        self._given.add(name)
         if array.dtype.kind == "b" and array.size and array.view(np.uint8).max() > 1:
             raise FileFormatError(f"the constant {name} has bytes that are neither False nor True")
         array.flags.writeable = False

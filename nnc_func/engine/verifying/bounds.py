@@ -5,10 +5,13 @@ Nothing is replayed here: what is checked holds of each slot and buffer, whether
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Sequence
 from itertools import chain
 from operator import attrgetter
 from typing import Any
+
+import numpy as np
 
 from nnc_func.aval import Aval
 from nnc_func.engine.plan import ARENA, DONATED, LENT, Plan, Slot
@@ -49,6 +52,11 @@ def check_bounds(plan: Plan) -> None:
                 if found < 0
                 else f"buffer {number} has {buffer.nbytes} bytes, but what lies in it takes {found}"
             )
+        if buffer.lower < 0 or (buffer.upper > len(plan.instructions) and plan.retained is None):
+            raise PlanError(
+                f"buffer {number} is alive in [{buffer.lower}, {buffer.upper}), in a plan of {len(plan.instructions)} "
+                "instructions"
+            )
         alive = buffer.kind in ALIVE
         if (buffer.kind != ARENA and buffer.offset) or (not alive and (buffer.lower or buffer.upper)):
             raise PlanError(
@@ -65,15 +73,25 @@ def check_numbers(plan: Plan) -> None:
     PlanError
         Says which number is none, or too large.
     """
-    columns = _columns(plan)
-    found = [*chain.from_iterable(columns.values())]
-    if not {int}.issuperset(map(type, found)) or max(found) >= LIMIT or min(found) <= -LIMIT:
+    if not _small(chain.from_iterable(_columns(plan).values())):
         for what, numbers in _columns(plan).items():
             _check_column(what, [*numbers])
     if plan.alignment < 1 or plan.alignment & (plan.alignment - 1):
         raise PlanError(f"offsets aligned to {plan.alignment}: wanted a power of two")
     if min(plan.arenas.values()) < 0:
         raise PlanError(f"an arena of {min(plan.arenas.values())} bytes")
+
+
+def _small(numbers: Iterable[Any]) -> bool:
+    """Whether all are integers below 2⁶²."""
+    found = [*numbers]
+    if not {int}.issuperset(map(type, found)):
+        return False
+    try:
+        packed = np.frombuffer(array("q", found), np.int64)
+    except OverflowError:
+        return False
+    return not found or bool(packed.min() > -LIMIT and packed.max() < LIMIT)
 
 
 def _columns(plan: Plan) -> dict[str, Iterable[Any]]:
@@ -184,6 +202,9 @@ def _check_aval(number: int, aval: Aval) -> None:
 def _check_uses(plan: Plan) -> None:
     """Each slot is a leaf, or some instruction's."""
     used = {*plan.inputs, *plan.variables, *plan.constants}
+    for slot in used:
+        if plan.slots[slot].is_view:
+            raise PlanError(f"slot {slot} is a view, but comes from outside")
     for i in plan.instructions:
         used.update(i.results, i.scratch)
     if len(used) < len(plan.slots):

@@ -42,8 +42,8 @@ def _refuse(plan: Plan, n: int) -> None:
 
 def _sweep(buffers: Sequence[Buffer], numbers: list[int], spend: Callable[[int], None]) -> None:
     found = [buffers[n] for n in numbers]
-    rectangles = [(b.offset, b.offset + b.nbytes, b.lower, b.upper) for b in found]
-    hurt = meeting(*zip(*rectangles, strict=True), spend) if rectangles else None
+    lows, highs = [b.offset for b in found], [b.offset + b.nbytes for b in found]
+    hurt = meeting(lows, highs, [b.lower for b in found], [b.upper for b in found], spend)
     if hurt is not None:
         raise _overlap(buffers, numbers[hurt[0]], numbers[hurt[1]])
 

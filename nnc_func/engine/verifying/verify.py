@@ -31,15 +31,31 @@ NOWHERE = Region.of(0, (0,), None, 1)
 
 
 def verify(plan: Plan) -> None:
-    """Raise unless the plan is consistent with itself.
+    """Raise unless the plan is consistent with itself, whoever made it.
 
-    What is replayed: each slot is made once, before it is read; each buffer is as large as what it holds; an arena
-    buffer is alive whenever one of its slots is read or written, through a view too; what was written over, were it
-    one byte, is not read again; the kernel allows what is done in place; what is put together of parts is that,
-    to the last element; inputs and constants are not written, and variables only in the commit section, by what ends
-    in their update. Then the arena: no two buffers alive together overlap, and offsets are aligned and inside.
-    Then the applications: results, kernels and scratch are what the operators say. Last the commit section: nothing in
-    it can fail.
+    In this order, all of it in Python's integers, before any memory is made; there is a budget of work, which only a
+    plan runs out of that was made to:
+
+    1. *Numbers* are of type `int` and below 2⁶²; the alignment is a power of two.
+    2. *References*: each number that names a slot, a buffer, a place, a source or an instruction names one; no two
+       buffers are one array.
+    3. *Replay*, instruction by instruction. Each slot is made once, before it is read. A slot lies in its buffer,
+       without gaps and in the order that its layout says unless its kernel writes into any strides. An arena's buffer
+       is alive whenever one of its slots is read or written, through a view too. What was written over, were it one
+       byte, is not read again. A kernel allows what is done in place. Scratch is memory of its own, row by row. What is
+       put together of parts is that, to the last element. Inputs and constants are not written, and variables only in
+       the commit section.
+    4. *Endings*: outputs and updates are fresh, or the variable's own memory, and all of a buffer; nothing else is
+       written. Lent memory, and that of inputs which were given up, houses one value at a time, which fits.
+    5. *Arena*: no two buffers alive together overlap; offsets are aligned, and inside.
+    6. *Applications*: the operator takes such operands and parameters, which are in its own form, and gives results of
+       these shapes and dtypes; it has the kernel, which takes them, and wants just that scratch.
+    7. *Bounds*: each slot, used or not, has 64 axes at most, and wherever its strides lead it lies in its buffer; no
+       two elements of it lie in one place; each slot and buffer is used, and a buffer has no more bytes than lie in it.
+    8. *Commit section*: nothing in it can fail, and something is committed.
+
+    `races` adds what streams may do at one time, `graphs` that the plan is that of a graph. Kernels cut windows out of
+    arrays by `device.bounds.strided`, and arrays are shown in memory by the device's `view`: both count again.
 
     Raises
     ------

@@ -10,7 +10,7 @@ from typing import Any
 
 from nnc_func.errors import DTypeError, ShapeError
 from nnc_func.facets.dtypes import weak
-from nnc_func.graph.composites.entries import BASIC, shows_nothing, is_tensor, separated
+from nnc_func.graph.composites.entries import BASIC, is_tensor, separated, shows_nothing
 from nnc_func.graph.composites.indexing import chosen, index, index_update, taking
 from nnc_func.graph.functions import Functions
 

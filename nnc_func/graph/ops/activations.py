@@ -83,7 +83,7 @@ def _relu_into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays) -> None:
     onnx=onnx_elementwise.relu,
     samples=Samples(avoid=(0.0,), dtypes=REALS),
     tolerance=EXACT,
-    lowering=lowering.Expression(lambda s, x: lowering.larger(s, x, s.number(0, x.dtype))),
+    lowering=lowering.Expression(lambda s, x: lowering.larger(s, x, s.number(0, x.dtype)), either_zero=True),
 )
 def relu(x: Tensor, /) -> Tensor:
     """The number, or 0 if it is negative; its derivative at 0 is taken to be 0, and NaN stays NaN."""

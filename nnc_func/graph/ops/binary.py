@@ -207,7 +207,7 @@ def _extremum(other: str) -> tuple[Law, ...]:
     onnx=onnx_elementwise.extreme_of_two("Max"),
     tolerance=EXACT,
     samples=Samples(dtypes=NUMBERS, distinct=True),
-    lowering=lowering.Expression(lowering.larger),
+    lowering=lowering.Expression(lowering.larger, either_zero=True),
 )
 def maximum(a: Tensor, b: Tensor, /) -> Tensor:
     """The larger of two elements, NaN if either is; where they are equal, each gets half of the derivative."""
@@ -221,7 +221,7 @@ def maximum(a: Tensor, b: Tensor, /) -> Tensor:
     onnx=onnx_elementwise.extreme_of_two("Min"),
     tolerance=EXACT,
     samples=Samples(dtypes=NUMBERS, distinct=True),
-    lowering=lowering.Expression(lowering.smaller),
+    lowering=lowering.Expression(lowering.smaller, either_zero=True),
 )
 def minimum(a: Tensor, b: Tensor, /) -> Tensor:
     """The smaller of two elements, NaN if either is; where they are equal, each gets half of the derivative."""

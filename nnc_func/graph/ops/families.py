@@ -6,14 +6,14 @@ Operators are declared one a function; what all of a family share (shapes, casts
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 from attrs import evolve
 
 from nnc_func.device.kernels.move import NUMPY, Arrays, cast, converted, dtype_of
-from nnc_func.device.straight import straight
+from nnc_func.device.straight import maker, straight
 from nnc_func.errors import DTypeError
 from nnc_func.facets import dtypes, layouts, shapes
 from nnc_func.facets.derivatives import Constant, Custom, Derivative, Linear
@@ -196,16 +196,18 @@ def in_blocks(
             for call, operands in listed:
                 call(*[each[i] if isinstance(i, int) else i for i in operands])
 
+    @lru_cache(256)
+    def made(count: int, dtype: dtypes.DType) -> Any:
+        return maker(calls(np, count, dtype), count + 1, registers)
+
     def bound(avals: Any, scratch: Arrays) -> Any:
         rest, (*given, out) = scratch[0], avals
-        listed = calls(np, len(given), rest.dtype)
         if out.shape == rest.shape:
-            here = dict(enumerate(scratch, len(avals)))
-            held = [(f, tuple([here.get(i, i) if isinstance(i, int) else i for i in at])) for f, at in listed]
-            return straight(held, len(avals))
+            return made(len(given), rest.dtype)(*scratch)
         if not out.shape or not all(map(known, out.shape)) or not out.size:
             return None
         cut = [a.ndim == out.ndim and a.shape[0] != 1 for a in avals]
+        listed = calls(np, len(given), rest.dtype)
         return partial(_each_block, straight(listed, len(avals) + len(scratch)), cut, out.shape[0], scratch)
 
     here = frozenset({"numpy"})

@@ -162,9 +162,14 @@ def step_shapes(steps: Steps, given: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def _operands(op: Op, at: tuple[Any, ...], found: list[Any]) -> list[Any]:
     """What a step reads of all that is there before it."""
-    if not all(type(i) is int and 0 <= i < len(found) for i in at):
-        raise OperatorError(f"a step {op.name!r} reads values {at}, and those before it are 0 to {len(found) - 1}")
+    check_positions(op, at, len(found))
     return [found[i] for i in at]
+
+
+def check_positions(op: Op, at: tuple[Any, ...], count: int) -> None:
+    """Raise OperatorError where a step reads another value than one of so many before it."""
+    if not all(type(i) is int and 0 <= i < count for i in at):
+        raise OperatorError(f"a step {op.name!r} reads values {at}, and those before it are 0 to {count - 1}")
 
 
 def step_flops(steps: Steps, args: tuple[Any, ...]) -> Any:
@@ -199,8 +204,11 @@ def check_readable(steps: Steps, count: int) -> None:
     ------
     ShapeError
         There is one; names it.
+    OperatorError
+        A step reads what is not there before it.
     """
-    for op, at, _ in map(parsed, steps):
+    for before, (op, at, _) in enumerate(map(parsed, steps), count):
+        check_positions(op, at, before)
         for i in at:
             if i >= count:
                 read, _, items = parsed(steps[i - count])

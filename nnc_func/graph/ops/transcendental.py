@@ -10,7 +10,7 @@ from typing import Any
 from nnc_func.device.kernels.special_cases import EXPM1, TANH, corrected
 from nnc_func.facets.derivatives import partials
 from nnc_func.facets.dtypes import floating
-from nnc_func.facets.laws import ignores, increasing, inverse_of, nonnegative, odd, turns
+from nnc_func.facets.laws import ignores, increasing, inverse_of, nonnegative, odd
 from nnc_func.facets.onnx import elementwise as onnx_elementwise
 from nnc_func.facets.samples import FLOATS, INEXACT, Samples, Tolerance
 from nnc_func.facets.views import per_element
@@ -24,7 +24,6 @@ LN2 = 0.6931471805599453
 LN10 = 2.302585092994046
 EVEN = (ignores("negative").of("f").rounded, ignores("abs").of("f").rounded)
 ODD = odd.of("f").rounded
-OF_PRODUCTS = turns("multiply", "add").of("", nearly="f")
 
 
 # --- exponentials and logarithms --------------------------------------------------------------------------
@@ -69,7 +68,7 @@ def expm1(x: Tensor, /) -> Tensor:
     onnx="Log",
     samples=POSITIVE,
     cost=SLOW,
-    laws=(inverse_of("exp").of("", nearly="f"), OF_PRODUCTS),
+    laws=(inverse_of("exp").of("", nearly="f"),),
 )
 def log(x: Tensor, /) -> Tensor:
     """Natural logarithm; negative real numbers give NaN, zero gives -inf."""
@@ -80,7 +79,7 @@ def log(x: Tensor, /) -> Tensor:
     onnx=onnx_elementwise.logarithm(2),
     samples=POSITIVE,
     cost=SLOW,
-    laws=(inverse_of("exp2").of("", nearly="f"), OF_PRODUCTS),
+    laws=(inverse_of("exp2").of("", nearly="f"),),
 )
 def log2(x: Tensor, /) -> Tensor:
     """Logarithm to base two; its derivative is 1 / (x ln 2)."""
@@ -91,7 +90,6 @@ def log2(x: Tensor, /) -> Tensor:
     onnx=onnx_elementwise.logarithm(10),
     samples=POSITIVE,
     cost=SLOW,
-    laws=(OF_PRODUCTS,),
 )
 def log10(x: Tensor, /) -> Tensor:
     """Logarithm to base ten; its derivative is 1 / (x ln 10)."""

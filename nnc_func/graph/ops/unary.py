@@ -204,7 +204,7 @@ def _bounds(shapes_: Any, draw: Any) -> dict[str, Any]:
     onnx=onnx_elementwise.clip,
     tolerance=EXACT,
     samples=Samples(avoid=(-2.0, -1.0, 1.0, 2.0), dtypes=NUMBERS, params=_bounds),
-    lowering=lowering.Expression(lowering.bounded),
+    lowering=lowering.Expression(lowering.bounded, either_zero=True),
 )
 def clip(x: Tensor, /, *, min: number | None = None, max: number | None = None) -> Tensor:
     """The number, not below `min` and not above `max`; the derivative on a bound is 1, and `max` wins if they cross."""

@@ -243,7 +243,7 @@ def merge_images(f, law, x, y):
 
 @for_law("turns", arity=1, nearly=True)
 def merge_images_finite(f, law, x, y):
-    """A product of exponentials is that of a sum, and a sum of logarithms that of a product, unless it overflows."""
+    """A function of two operands, that turns one operator into another but for rounding, is applied once, to both."""
     inner, outer = (OPS[name] for name in law.value)
     first, second = f(x), f(y)
     made = rewrite(outer(first, second)).to(f(inner(x, y)))

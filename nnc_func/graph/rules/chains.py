@@ -176,7 +176,7 @@ def gather_distant_constants(f, chain, x, y, c: Constant, d: Constant):
 @for_each(_rounded_branches, "is associative, and rounds")
 def gather_distant_constants_finite(f, chain, x, y, c: Constant, d: Constant):
     """Two constants on two branches, or apart in one, are one, which rounds otherwise."""
-    return _gathered(chain, chain[2].nearly, x, y, c, d).up_to(_regrouped(f.op)).with_fast_math()
+    return _gathered(chain, chain[2].nearly, x, y, c, d).up_to(REASSOCIATION)
 
 
 def _shifted_branches(op: Op) -> Iterator[tuple[Each, Chain]]:

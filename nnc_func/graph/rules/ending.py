@@ -79,13 +79,13 @@ def growth(last: Link) -> RuleError:
     >>> x = lazy.input("x", (), "float32")
     >>> one, other = lazy.ops.exp(x).value, lazy.ops.exp(lazy.ops.tanh(x)).value
     >>> print(growth(Link("grow", one, other, None)))
-    rewriting does not end: grow fired 1 times one after the other
-      grow: exp(x) -> exp(tanh(x))
+    rewriting does not end: grow fired 1 times one after the other, first on exp(x), which became exp(tanh(x))
     """
-    names = period([link.name for link in last][::-1])
-    links = list(last)[::-1][: max(2, min(TOLD, len(names)))]
+    names = list(dict.fromkeys(period([link.name for link in last][::-1])))[:TOLD]
+    first = list(last)[-1]
     return RuleError(
-        f"rewriting does not end: {' and '.join(names)} fired {last.depth} times one after the other{_written(links)}"
+        f"rewriting does not end: {' and '.join(names)} fired {last.depth} times one after the other, "
+        f"first on {said(first.before)}, which became {said(first.after)}"
     )
 
 

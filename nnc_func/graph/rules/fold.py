@@ -20,11 +20,8 @@ from nnc_func.graph.rules.folding import elements, folded, folding
 from nnc_func.graph.rules.move import elementwise_of_two, laid_out
 from nnc_func.graph.rules.pattern import Param, apply, computed, dtype_of, shape_of
 from nnc_func.graph.rules.rule import (
-    EXACT,
     ROUNDING,
-    SIGNED_ZERO,
     Each,
-    Numerics,
     for_each,
     rewrite,
     rewriter,

@@ -37,11 +37,39 @@ class Pattern(Arithmetic):
     def __array__(self, *args: Any, **params: Any) -> Any:
         raise _foreign("numpy.asarray")
 
+    @property
+    def dtype(self) -> Any:
+        """Known of what it matches only."""
+        raise _UnknownError(self, "dtype", "of_kinds(x, 'f'), or that(lambda x: x.dtype == 'float32', x)")
+
+    @property
+    def shape(self) -> Any:
+        """Known of what it matches only."""
+        raise _UnknownError(self, "shape", "same_shape(x, y), or that(lambda x: len(x.shape) == 2, x)")
+
+    @property
+    def ndim(self) -> Any:
+        """Known of what it matches only."""
+        raise _UnknownError(self, "ndim", "that(lambda x: len(x.shape) == 2, x)")
+
+    @property
+    def size(self) -> Any:
+        """Known of what it matches only."""
+        raise _UnknownError(self, "size", "that(lambda x: x.aval.size == 1, x)")
+
     def __bool__(self) -> bool:
         raise RuleError("whether a pattern holds is not known before it is matched: ask it as a condition, in .when(…)")
 
     def _bind(self, op: Op, *args: Any, **params: Any) -> Apply:
         return apply(op, *args, **params)
+
+
+class _UnknownError(RuleError, AttributeError):
+    """A variable has no such attribute before it is matched."""
+
+    def __init__(self, part: Any, name: str, instead: str) -> None:
+        wanted = f"ask it as a condition of nnc_func.graph.rules.conditions: .when({instead})"
+        super().__init__(f"the {name} of {part} is not known before it is matched; {wanted}")
 
 
 def _foreign(what: str) -> RuleError:
@@ -175,7 +203,7 @@ def apply(op: Op, *args: Any, **params: Any) -> Apply:
     Raises
     ------
     OperatorError
-        A parameter that the operator lacks, or one that it needs and is not given.
+        More or fewer tensors than it takes, a parameter that it lacks, or one that it needs and is not given.
 
     Examples
     --------
@@ -188,6 +216,10 @@ def apply(op: Op, *args: Any, **params: Any) -> Apply:
     if unknown or missing:
         wrong = f"has no parameter {unknown[0]!r}" if unknown else f"needs the parameter {missing[0]!r}"
         raise OperatorError(f"{op.name} {wrong}; call {op.signature()}")
+    least = len(op.args) - op.variadic
+    if len(args) < least or (len(args) > len(op.args) and not op.variadic):
+        wanted = f"{'at least ' * op.variadic}{least} tensor{'s' * (least != 1)}"
+        raise OperatorError(f"{op.name} takes {wanted}, given {len(args)}; call {op.signature()}")
     items = tuple((name, _param(op, name, params.get(name, default))) for name, default in op.params.items())
     return Apply(op, tuple(map(_operand, args)), items)
 

@@ -41,7 +41,7 @@ def zeroth_power(x):
 def square_by_product(x):
     """A second power is a product, which is many times faster than a general power."""
     power = x**2
-    return rewrite(power).to(x * x).when(real(x), same_aval(x, power)).up_to(ROUNDING)
+    return rewrite(power).to(x * x).when(same_aval(x, power)).up_to(ROUNDING)
 
 
 def _exponents(op: Op) -> Iterator[tuple[Each, int]]:

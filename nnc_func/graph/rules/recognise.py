@@ -121,7 +121,7 @@ def _halves(s: Any, x: Any) -> bool:
 
 @rule
 def gelu_of_parts(x, s: Scalar, k: Scalar, c: Scalar):
-    """Gelu by a hyperbolic tangent, of x and its third power, is weighed by a sigmoid, which does not vanish as soon."""
+    """Gelu by a hyperbolic tangent, of x and its third power, is weighed by a sigmoid, which vanishes later."""
     cubic = x + x * x * x * k  # infinite or NaN wherever x is: so NaN, of infinity times what vanishes, stays
     scaled, share = x * s, 1 + tanh(cubic * c)
     said = scaled * share

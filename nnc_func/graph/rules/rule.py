@@ -7,13 +7,14 @@ import importlib
 import inspect
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache, lru_cache
-from typing import Any
+from typing import Any, overload
 
 from attrs import evolve, field, frozen
 
 from nnc_func.errors import RuleError
 from nnc_func.graph.rules.conditions import Condition, check_parts, checked
-from nnc_func.graph.rules.pattern import VARIABLES, Apply, Param, apply, parts, variables
+from nnc_func.graph.rules.pattern import VARIABLES, Apply, Full, Param, apply, parts, variables
+from nnc_func.graph.rules.placing import line_of, placed, written_by
 from nnc_func.op import Catalogue, Op
 
 
@@ -85,6 +86,10 @@ class Rule:
         How far it may change a value.
     module, dropped
         Where it was defined, and which conditions have been taken away: how it pickles.
+    where
+        File and line of its function.
+    samples
+        Functions of variables, as those of rules, that give graphs on which it fires: half of what the test kit draws.
 
     Examples
     --------
@@ -102,6 +107,8 @@ class Rule:
     fast_math: bool = False
     module: str = ""
     dropped: tuple[str, ...] = ()
+    where: str = ""
+    samples: tuple[Callable[..., Any], ...] = ()
 
     def __str__(self) -> str:
         when = " and ".join(map(str, self.conditions)).replace(str(self.lhs), "all of it")
@@ -149,16 +156,46 @@ def _restored(module: str, name: str, dropped: tuple[str, ...]) -> Any:
     return found
 
 
-def rule(function: Callable[..., rewrite]) -> Rule:
+@overload
+def rule(function: Callable[..., rewrite]) -> Rule: ...
+
+
+@overload
+def rule(*, samples: Iterable[Callable[..., Any]]) -> Callable[[Callable[..., rewrite]], Rule]: ...
+
+
+def rule(function: Any = None, *, samples: Iterable[Callable[..., Any]] = ()) -> Any:
     """A rule from a function of its variables: bare for any tensor, or a `Scalar`, `Constant`, `Nonnegative`, `Param`.
+
+    Parameters
+    ----------
+    samples
+        Functions of variables too, each of which gives a graph such as the rule is meant for, of the catalogue's
+        operators: of a rule that fires on few graphs of its left side the test kit draws half of its graphs from these.
 
     Raises
     ------
     RuleError
-        No docstring, a left side that is no application, an effect in it, or a right side with unbound variables.
+        No docstring, a left side that is no application, an effect in it, or a right side with unbound variables;
+        names the rule and its line.
+
+    Examples
+    --------
+    >>> from nnc_func.graph.ops import CATALOGUE
+    >>> def of_zeros(x):
+    ...     return CATALOGUE["maximum"](x * 0, 0)
+    >>> @rule(samples=[of_zeros])
+    ... def drop_bound(x):
+    ...     '''What is bounded by zero is bounded.'''
+    ...     bounded = CATALOGUE["maximum"](x, 0)
+    ...     return rewrite(bounded).to(x)
+    >>> len(drop_bound.samples)
+    1
     """
-    made = function(**variables(function))
-    return _checked(function, made, function.__name__)
+    if function is None:
+        return lambda function: evolve(rule(function), samples=tuple(samples))
+    name = getattr(function, "__name__", "")
+    return _checked(function, written_by(function, name, **variables(function)), name)
 
 
 def _checked(function: Callable[..., Any], made: rewrite, name: str) -> Rule:
@@ -167,15 +204,32 @@ def _checked(function: Callable[..., Any], made: rewrite, name: str) -> Rule:
         raise RuleError(f"rule {name} must return rewrite(lhs).to(rhs), its left side an application of an operator")
     left = list(parts(made.lhs))
     for p in left:
-        if isinstance(p, Apply) and (p.op.several or not p.op.pure):
-            why = "has several results" if p.op.several else "is an effect, which is never merged or dropped"
-            raise RuleError(f"rule {name}: {p.op.name} {why}, so no pattern can have it")
+        why = _unmatchable(p)
+        if why:
+            raise placed(name, function, why)
     bound = set(map(id, left))
     loose = [p for p in parts(made.rhs) if isinstance(p, VARIABLES) and id(p) not in bound]
     if loose:
         raise RuleError(f"rule {name}: {', '.join(map(str, loose))} on the right side is not bound by the left")
     check_parts(name, made.conditions, parts(made.rhs), bound)
-    return Rule(name, doc, made.lhs, made.rhs, made.conditions, made.numerics, made.fast_math, function.__module__)
+    told = (made.conditions, made.numerics, made.fast_math, function.__module__)
+    return Rule(name, doc, made.lhs, made.rhs, *told, where=line_of(function))
+
+
+def _unmatchable(part: Any) -> str:
+    """Why nothing matches a part of a left side; empty if something may."""
+    if isinstance(part, Apply) and part.op.several:
+        return f"{part.op.name} has several results, so no pattern can have it"
+    if isinstance(part, Apply) and not part.op.pure:
+        return f"{part.op.name} is an effect, which is never merged or dropped, so no pattern can have it"
+    if isinstance(part, Full) and part.value != part.value:
+        return "NaN on the left side equals no number, NaN neither; take a Constant, and ask of it in .when(that(…))"
+    if isinstance(part, Full) and isinstance(part.value, complex):
+        return (
+            f"numbers of a pattern are real, and {part.value} on the left side is complex; "
+            "take a Constant, and ask of it in .when(that(…))"
+        )
+    return ""
 
 
 @cache
@@ -241,7 +295,8 @@ class Family:
 def _instances(family: Family, ops: Catalogue) -> tuple[Rule, ...]:
     own = variables(family.function, 2)  # the same in all: a variable is bound anew by each match
     picked = ((each, value) for op in ops.values() if op.pure and not op.several for each, value in family.select(op))
-    made = (_checked(family.function, family.function(each, value, **own), family.name) for each, value in picked)
+    function, name = family.function, family.name
+    made = (_checked(function, written_by(function, name, each, value, **own), name) for each, value in picked)
     return tuple(rule for rule in made if all(ops.get(op.name) is op for op in rule.operators()))
 
 

@@ -88,7 +88,7 @@ class Arrays:
         return x if x.dtype.kind in "iu" else getattr(np, way)(x)
 
     def is_nan(self, x: Array) -> Array:
-        return x != x
+        return np.not_equal(x, x)
 
     def bit_not(self, x: Array) -> Array:
         return np.invert(x)

@@ -16,7 +16,7 @@ import z3
 from attrs import evolve, frozen
 
 from nnc_func.facets.lowering import LoweringError, position
-from nnc_func.testing.proofs.paths import Paths, Whole, term_of
+from nnc_func.testing.proofs.paths import Paths, current, term_of
 from nnc_func.testing.proofs.scalars import HALF, TERMS, Term, expressed, is_modelled, sort_of
 from nnc_func.testing.proofs.tensors import Applied, Choice, Number, Read, Symbol
 
@@ -175,6 +175,8 @@ class Prover:
             a, b = reads.term(left), reads.term(right)
         except LoweringError as error:
             return Failure(str(error))
+        if HALF in (a.dtype, *(x.dtype for x in reads.first)) and signed_zero and _either_zero(left, right):
+            return Failure("of 0.0 and -0.0 a kernel may take either")
         goal = a.term == b.term
         if a.dtype == HALF and not signed_zero:
             goal = z3.Or(goal, z3.And(z3.fpIsZero(a.term), z3.fpIsZero(b.term)))
@@ -230,6 +232,18 @@ def _solved(fact: Any) -> tuple[Any, Any] | None:
 
 def _occurs(unknown: Any, term: Any) -> bool:
     return bool(unknown.eq(term) or any(_occurs(unknown, t) for t in term.children()))
+
+
+def _either_zero(*elements: Any) -> bool:
+    """Whether there is an operator in them that may take either of two zeros."""
+    pending = list(elements)
+    while pending:
+        each = pending.pop()
+        if isinstance(each, Applied):
+            if getattr(each.op.lowering, "either_zero", False):
+                return True
+            pending += each.args
+    return False
 
 
 def _failure(reason: str, wrong: Any) -> Failure:
@@ -323,11 +337,14 @@ class _Reads:
             extents = list(zip(a.shape, b.shape, strict=True))
             if any(self.prover.equal_wholes(m, n, self.known) is not None for m, n in extents):
                 return False
-            index = [Whole(z3.FreshInt("j")) for _ in a.shape]
-            inside = [z3.And(i.term >= 0, i.term < term_of(n)) for i, n in zip(index, a.shape, strict=True)]
-            facts = [*self.known, *inside]
-            if self.prover.equal_elements(a(index), b(index), facts, True) is not None:
-                return False
+            paths = current()
+            with paths.aside():
+                index = [paths.fresh("j") for _ in a.shape]
+                paths.assume(*(i < n for i, n in zip(index, a.shape, strict=True)))
+                one_element, other_element = a(index), b(index)
+                facts = [*self.known, *paths.facts]
+                if self.prover.equal_elements(one_element, other_element, facts, True) is not None:
+                    return False
         return True
 
     def _apart(self, one: Read, other: Read) -> Any:
@@ -358,8 +375,8 @@ class _Reads:
                 self.facts.append(z3.Or(z3.fpIsNaN(found), z3.fpGEQ(found, z3.FPVal(0, sort_of(HALF)))))
             return Term(found, element.dtype)
         if isinstance(element, Number):
-            found: Term = TERMS.number(element.value, element.dtype)
-            return found
+            number: Term = TERMS.number(element.value, element.dtype)
+            return number
         args = [self.term(a) for a in element.args]
         return expressed(element.op, args, element.params, element.dtype)
 

@@ -11,6 +11,7 @@ import z3
 
 from nnc_func.errors import ShapeError
 from nnc_func.facets import movement, shapes
+from nnc_func.facets.dims import product
 from nnc_func.testing.proofs.paths import current, term_of, whole
 
 Shape = tuple[Any, ...]
@@ -30,8 +31,11 @@ def shape_of(op: Any, of: tuple[Shape, ...], params: dict[str, Any]) -> Shape:
 
 
 def _must(condition: Any, what: str) -> None:
-    if not current().decide(condition):
+    """Take the path on which it holds: on the other there is no such tensor, and nothing to prove."""
+    condition = z3.simplify(condition)
+    if z3.is_false(condition) or current().entails(z3.Not(condition)):
         raise ShapeError(what)
+    current().assume(condition)
 
 
 def together(*of: Shape, **_: Any) -> Shape:
@@ -60,6 +64,28 @@ def widened(x: Shape, *, shape: Shape, **_: Any) -> Shape:
     return shape
 
 
+def reshaped(x: Shape, *, shape: Shape, **_: Any) -> Shape:
+    """`nnc_func.facets.shapes.reshaped`; that products are equal is assumed, as nobody decides when they can be."""
+    left = [i for i, n in enumerate(shape) if type(n) is int and n == -1]
+    size, rest = product(x), product(tuple(n for i, n in enumerate(shape) if i not in left))
+    if len(left) > 1 or any(type(n) is int and n < -1 for n in shape):
+        raise ShapeError("an extent is negative")
+    if left:
+        _must(term_of(rest) != 0, "no extent can be found")
+        found = size // rest
+        shape = tuple(found if i in left else n for i, n in enumerate(shape))
+        rest = rest * found
+    _must_be(term_of(rest) == term_of(size))
+    return shape
+
+
+def _must_be(condition: Any) -> None:
+    condition = z3.simplify(condition)
+    if z3.is_false(condition):
+        raise ShapeError("the numbers of elements differ")
+    current().assume(condition)
+
+
 def sliced(x: Shape, *, starts: Shape, stops: Shape, steps: Shape, **_: Any) -> Shape:
     """`nnc_func.facets.movement.sliced`, by steps that are known."""
     if not all(type(step) is int for step in steps) or not len(x) == len(starts) == len(stops) == len(steps):
@@ -78,4 +104,9 @@ def _count(extent: Any, start: Any, stop: Any, step: int) -> Any:
     return whole(z3.If(term_of(count) < 0, 0, term_of(count)))
 
 
-IN_ONE_TERM = {shapes.broadcast: together, movement.broadcast_to: widened, movement.sliced: sliced}
+IN_ONE_TERM = {
+    shapes.reshaped: reshaped,
+    shapes.broadcast: together,
+    movement.broadcast_to: widened,
+    movement.sliced: sliced,
+}

@@ -8,6 +8,7 @@ after the other; what a path has answered are its facts.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
@@ -124,6 +125,16 @@ class Paths:
             if self._solver is not None:
                 self._solver.add(term)
 
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """What is assumed and found inside of it is forgotten: a question beside the path."""
+        kept = list(self.facts), dict(self.indices), dict(self.positions)
+        try:
+            yield
+        finally:
+            self.facts, self.indices, self.positions = kept
+            self._solver = None
+
     def fresh(self, name: str, least: int | None = 0) -> Whole:
         """A number that is not known, not below `least`."""
         count = self._names[name] = self._names.get(name, 0) + 1
@@ -183,11 +194,25 @@ def condition_of(value: Any) -> Any:
     return value.term if isinstance(value, Truth) else z3.BoolVal(bool(value))
 
 
+def _arithmetic(name: str) -> Any:
+    def forward(self: Any, other: Any) -> Any:
+        return whole(getattr(self.term, name)(term_of(other))) if _is_whole(other) else NotImplemented
+
+    return forward
+
+
+def _comparison(name: str) -> Any:
+    def compared(self: Any, other: Any) -> Any:
+        return _truth(getattr(self.term, name)(term_of(other))) if _is_whole(other) else NotImplemented
+
+    return compared
+
+
 class Whole:
     """A whole number that is not known. It says that it is an ``int``, and refuses what needs its digits."""
 
     __slots__ = ("term",)
-    __class__ = property(lambda self: int)  # type: ignore[assignment] # isinstance(n, int): as of any extent
+    __class__ = property(lambda self: int)  # isinstance(n, int): as of any extent
 
     def __init__(self, term: Any) -> None:
         self.term = term
@@ -201,7 +226,7 @@ class Whole:
     def __index__(self) -> int:
         raise Untranslatable(f"{self.term} is not known: it is no index, and no count")
 
-    __int__ = __float__ = __index__  # type: ignore[assignment]
+    __int__ = __float__ = __index__
 
     def __bool__(self) -> bool:
         return bool(self != 0)
@@ -217,6 +242,12 @@ class Whole:
 
     def __ne__(self, other: object) -> Any:
         return _truth(self.term != term_of(other)) if _is_whole(other) else True
+
+    __add__, __radd__ = _arithmetic("__add__"), _arithmetic("__radd__")
+    __sub__, __rsub__ = _arithmetic("__sub__"), _arithmetic("__rsub__")
+    __mul__, __rmul__ = _arithmetic("__mul__"), _arithmetic("__rmul__")
+    __lt__, __le__ = _comparison("__lt__"), _comparison("__le__")
+    __gt__, __ge__ = _comparison("__gt__"), _comparison("__ge__")
 
     def __floordiv__(self, other: Any) -> Any:
         return _divided(self, other)
@@ -241,24 +272,3 @@ def _divided(a: Any, b: Any) -> Any:
     if type(b) is Whole and b > 0:
         return whole(upper / lower)
     return whole(upper / lower) if type(b) is not Whole and b > 0 else whole((-upper) / (-lower))
-
-
-def _arithmetic(name: str) -> Any:
-    def forward(self: Whole, other: Any) -> Any:
-        return whole(getattr(self.term, name)(term_of(other))) if _is_whole(other) else NotImplemented
-
-    return forward
-
-
-def _comparison(name: str) -> Any:
-    def compared(self: Whole, other: Any) -> Any:
-        return _truth(getattr(self.term, name)(term_of(other))) if _is_whole(other) else NotImplemented
-
-    return compared
-
-
-for _name in ("add", "sub", "mul"):
-    setattr(Whole, f"__{_name}__", _arithmetic(f"__{_name}__"))
-    setattr(Whole, f"__r{_name}__", _arithmetic(f"__r{_name}__"))
-for _name in ("lt", "le", "gt", "ge"):
-    setattr(Whole, f"__{_name}__", _comparison(f"__{_name}__"))

@@ -59,8 +59,6 @@ def replayed(rule: Rule, drawn: Drawn, failure: Failure, prover: Prover, device:
 
 
 def _small_model(drawn: Drawn, failure: Failure, prover: Prover) -> Any:
-    if not failure.against:
-        return None
     for largest in LARGEST:
         bounds = [z3.And(term_of(n) <= largest, term_of(n) >= -largest) for n in drawn.numbers]
         _, model = prover.ask(*failure.against, *bounds)
@@ -76,7 +74,8 @@ def _replayed(rule: Rule, unknowns: Chosen, failure: Failure, device: Any) -> st
         return ""
     if found.right is None:
         return ""
-    arrays = {x.name: _array(x, failure, unknowns.model) for x in found.leaves if isinstance(x, Leaf)}
+    leaves = [x for x in found.leaves if isinstance(x, Leaf)]
+    arrays = {x.name: _array(x, 7 * i + 1, failure, unknowns.model) for i, x in enumerate(leaves)}
     try:
         left, right = (_computed(side, arrays, device) for side in (found.left, found.right))
     except (NncError, ArithmeticError, ValueError, IndexError):
@@ -91,10 +90,10 @@ def _same(left: Any, right: Any) -> bool:
     return bool(np.array_equal(left, right, equal_nan=left.dtype.kind in "fc"))
 
 
-def _array(leaf: Leaf, failure: Failure, model: Any) -> Any:
+def _array(leaf: Leaf, first: int, failure: Failure, model: Any) -> Any:
     """Elements that differ, but for those of which the model says what they are."""
     size = int(np.prod(leaf.shape, dtype=np.int64))
-    array = (np.arange(size) + 1).astype(leaf.dtype).reshape(leaf.shape)
+    array = (np.arange(size) + first).astype(leaf.dtype).reshape(leaf.shape)
     declared = {d.name(): model[d] for d in model.decls()}
     for i, read in enumerate(failure.reads):
         value = declared.get(f"element {i}")
@@ -115,6 +114,8 @@ def _number(value: Any, dtype: Any) -> Any:
     """A model's element as a NumPy scalar."""
     if value is None or not (z3.is_bv_value(value) or z3.is_fp_value(value)):
         return np.zeros((), dtype)[()]
+    if dtype == HALF and value.isNaN():
+        return dtype.type(np.nan)
     if dtype == HALF:
         bits = z3.simplify(z3.fpToIEEEBV(value)).as_long()
         return np.array(bits, np.uint16).view(dtype)[()]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from attrs import frozen
@@ -12,20 +12,24 @@ from attrs import frozen
 from nnc_func.errors import RuleError
 from nnc_func.facets.dtypes import promote
 from nnc_func.graph.rules.pattern import VARIABLES, Param, parts
-from nnc_func.graph.rules.rule import EXACT, Family, Rule
+from nnc_func.graph.rules.rule import EXACT, SIGNED_ZERO, Family, Rule
 from nnc_func.testing.proofs.equality import Failure, Prover
 from nnc_func.testing.proofs.parameters import DISCRETE
-from nnc_func.testing.proofs.paths import Paths, PathsExhausted, Untranslatable
+from nnc_func.testing.proofs.paths import MOST, Paths, PathsExhausted, Untranslatable
 from nnc_func.testing.proofs.replay import replayed
 from nnc_func.testing.proofs.scenarios import Drawn, Given, NoFiring, Scenario, scenario
 from nnc_func.testing.proofs.tensors import Application, Fill, is_elementwise
 
 PROVED, UNKNOWN, VACUOUS, REFUTED = "proved", "unknown", "vacuous", "refuted"
 RANKS = (0, 1, 2, 3, 4)
-FEW = RANKS[:3]  # where there are more than three leaves
+FEW = RANKS[:3]  # where there are many leaves
+ENOUGH = 2  # a proof is of so many ranks at least
+MOST_OF_SHAPES = 1200  # paths of one dtype
+HALVES = ("float16", "bool")
 EVERY_DTYPE = ("float32", "float64", "float16", *DISCRETE, "complex64", "complex128")
 COUPLED = "it asks of dtypes and shapes at once: {}"
 ELEMENTWISE, MOVEMENT, OTHER = "elementwise", "movement", "other"
+ANY = "any"  # dtype
 
 
 @frozen
@@ -44,6 +48,8 @@ class Verdict:
         ``"proved"``; ``"unknown"``, for the `reason`; ``"vacuous"``: it never fires; ``"refuted"``: kernels disagree.
     firings
         In how many ways (ranks, dtypes, parameters, paths of its code) it fires.
+    ranks
+        Up to which rank its first tensor is proved: up to 4, unless there are too many ways.
     """
 
     instance: str
@@ -53,6 +59,7 @@ class Verdict:
     reason: str = ""
     firings: int = 0
     seconds: float = 0.0
+    ranks: int = max(RANKS)
 
 
 @frozen
@@ -120,6 +127,27 @@ def prove_instance(rule: Rule, prover: Prover, device: Any) -> list[Verdict]:
     return [_Together(rule, prover, device).verdict()]
 
 
+def eligible(rule: Rule) -> tuple[str, ...]:
+    """What of an instance counts: of elementwise operators each dtype of integers and booleans of which it fires.
+
+    Of movement it is one for all dtypes; of anything else, and of what is computed of floats, nothing is expected.
+
+    Examples
+    --------
+    >>> from nnc_func.graph.rules.signs import add_negative
+    >>> eligible(add_negative)[:3]
+    ('bool', 'int16', 'int32')
+    """
+    kind = kind_of(rule)
+    if kind != ELEMENTWISE:
+        return (ANY,) if kind == MOVEMENT else ()
+    try:
+        fired = [f for f in Firings(rule, None).of(Given((0,), DISCRETE)) if is_discrete(f.scenario.left)]
+    except (Untranslatable, PathsExhausted):
+        return DISCRETE
+    return tuple(sorted({_case(f.scenario) for f in fired}))
+
+
 def _failed(rule: Rule, firing: Firing, prover: Prover, device: Any) -> tuple[str, str]:
     """The verdict on a rule of which one firing is not proved, and why."""
     assert firing.failure is not None
@@ -151,15 +179,20 @@ class Firings:
 
     Attributes
     ----------
+    prover
+        None: it is only asked whether and how it fires.
     coupled
         What of the rule has asked of dtypes and of shapes at once, whether it fired or not.
+    last
+        What was drawn last.
     """
 
-    def __init__(self, rule: Rule, prover: Prover) -> None:
+    def __init__(self, rule: Rule, prover: Prover | None) -> None:
         self.rule, self.prover = rule, prover
         self.coupled: list[str] = []
+        self.last: Drawn | None = None
 
-    def of(self, given: Given) -> Iterator[Firing]:
+    def of(self, given: Given, most: int = MOST) -> Iterator[Firing]:
         """Those of such leaves and parameters.
 
         Raises
@@ -169,16 +202,18 @@ class Firings:
         PathsExhausted
             There are too many.
         """
-        paths = Paths()
+        paths = Paths(most)
 
         def run() -> Firing | None:
-            unknowns = Drawn(paths, given, self.coupled)
+            unknowns = self.last = Drawn(paths, given, self.coupled)
             try:
                 found = scenario(self.rule, unknowns)
             except NoFiring:
                 return None
             if found.right is None:
                 return Firing(found, Failure(found.unknown), unknowns)
+            if self.prover is None:
+                return Firing(found, None, unknowns)
             self.prover.equations = set()
             failure = self.prover.equal(found.left, found.right, paths, self.rule.numerics == EXACT)
             return Firing(found, failure, unknowns, frozenset(self.prover.equations), tuple(paths.facts))
@@ -200,16 +235,24 @@ class _Elementwise:
     def __init__(self, rule: Rule, prover: Prover, device: Any) -> None:
         self.rule, self.prover, self.device = rule, prover, device
         self.firings = Firings(rule, prover)
+        self.ranks = max(RANKS)
 
     def verdicts(self) -> list[Verdict]:
-        start = time.perf_counter()
+        """One for each dtype of integers and booleans of which it fires, and one of float16 where it claims bits."""
         try:
-            scalars = [f for f in self.firings.of(Given((0,), DISCRETE)) if is_discrete(f.scenario.left)]
+            found = self._verdicts(DISCRETE, is_discrete)
         except (Untranslatable, PathsExhausted) as error:
             return [self._verdict(d, UNKNOWN, str(error)) for d in DISCRETE]
+        if self.rule.numerics <= SIGNED_ZERO and not self.rule.fast_math:
+            found += self._verdicts(HALVES, is_half)
+        return found
+
+    def _verdicts(self, dtypes: Sequence[str], admits: Callable[[Any], bool]) -> list[Verdict]:
+        start = time.perf_counter()
+        scalars = [f for f in self.firings.of(Given((0,), dtypes)) if admits(f.scenario.left)]
         cases: dict[str, list[Firing]] = {}
         for each in scalars:
-            cases.setdefault(_case(each.scenario), []).append(each)
+            cases.setdefault(_case(each.scenario) if dtypes is DISCRETE else HALVES[0], []).append(each)
         if not cases:
             return []
         of_shapes = self._of_shapes(scalars)
@@ -222,13 +265,14 @@ class _Elementwise:
         return found
 
     def _verdict(self, case: str, verdict: str, reason: str, count: int = 0, seconds: float = 0.0) -> Verdict:
-        return Verdict(str(self.rule), ELEMENTWISE, case, verdict, reason, count, seconds)
+        return Verdict(str(self.rule), ELEMENTWISE, case, verdict, reason, count, seconds, self.ranks)
 
     def _of_shapes(self, scalars: list[Firing]) -> tuple[str, str]:
         """Whether all shapes follow, and why not."""
-        one = scalars[0]
+        one = next((f for f in scalars if f.failure is None), scalars[0])
         proved = frozenset().union(*(f.equations for f in scalars if f.dtypes == one.dtypes))
-        ranks = RANKS if len(one.scenario.leaves) <= 3 else FEW
+        ranks = RANKS if len(one.scenario.leaves) <= 2 else FEW
+        self.ranks = ranks[-1]
         try:
             for each in self.firings.of(Given(ranks, one_each=one.dtypes)):
                 if each.failure is not None:
@@ -259,6 +303,16 @@ def is_discrete(tensor: Any) -> bool:
     return True
 
 
+def is_half(tensor: Any) -> bool:
+    """Whether all that is computed for it is float16 and booleans, and not booleans alone."""
+    pending, found = [tensor], set()
+    while pending:
+        each = pending.pop()
+        found.add(each.dtype.name)
+        pending += each.args if isinstance(each, Application) else ()
+    return HALVES[0] in found and found <= set(HALVES)
+
+
 # --- the others ------------------------------------------------------------------------------------------
 
 
@@ -272,6 +326,7 @@ class _Together:
         self.rule, self.prover, self.device = rule, prover, device
         self.firings = Firings(rule, prover)
         self.count = 0
+        self.ranks = max(RANKS)
 
     def verdict(self) -> Verdict:
         start = time.perf_counter()
@@ -280,24 +335,35 @@ class _Together:
         except (Untranslatable, PathsExhausted) as error:
             verdict, reason = UNKNOWN, str(error)
         seconds = round(time.perf_counter() - start, 3)
-        return Verdict(str(self.rule), kind_of(self.rule), "any", verdict, reason, self.count, seconds)
+        return Verdict(str(self.rule), kind_of(self.rule), ANY, verdict, reason, self.count, seconds, self.ranks)
+
+    def _within(self, given: Given) -> Iterator[Firing]:
+        """Each firing of as many ranks of the first tensor as there is time for: lower ranks are drawn first."""
+        try:
+            yield from self.firings.of(given, MOST_OF_SHAPES)
+        except PathsExhausted:
+            rank = self.firings.last.choices[0] if self.firings.last and self.firings.last.choices else 0
+            if not isinstance(rank, int) or rank <= ENOUGH:
+                raise
+            self.ranks = rank - 1
 
     def _proved(self) -> tuple[str, str]:
-        several = sum(isinstance(part, VARIABLES) and not isinstance(part, Param) for part in parts(self.rule.lhs)) > 2
-        fired = []
+        leaves = sum(isinstance(part, VARIABLES) and not isinstance(part, Param) for part in parts(self.rule.lhs))
+        several = leaves > (2 if kind_of(self.rule) == MOVEMENT else 1)
+        fired: list[Firing] = []
         for first in EVERY_DTYPE:  # the first of which it fires
             fired = []
-            for each in self.firings.of(Given(FEW if several else RANKS, (first,))):
+            for each in self._within(Given(FEW if several else RANKS, (first,))):
                 self.count += 1
                 if each.failure is not None:
                     return _failed(self.rule, each, self.prover, self.device)
                 fired.append(each)
             if fired:
                 break
-        real = [f for f in fired if self.prover.ask(*f.facts)[1] is not None][:1] if fired else []
-        if not real:
+        real = next((f for f in fired if self.prover.ask(*f.facts)[1] is not None), None)
+        if real is None:
             return VACUOUS, "it does not fire"
-        for one in (real[0], fired[len(fired) // 2], fired[-1]):
+        for one in (real, fired[len(fired) // 2], fired[-1]):
             for each in self.firings.of(Given(RANKS, EVERY_DTYPE, choices=one.drawn.choices)):
                 self.count += 1
                 if each.failure is not None:

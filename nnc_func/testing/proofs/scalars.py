@@ -81,6 +81,10 @@ class Terms:
     def cast(self, x: Term, dtype: Any) -> Term:
         if x.dtype == dtype:
             return x
+        if dtype == HALF and x.dtype.itemsize == 1:
+            return Term(_as_half(x), dtype)
+        if x.dtype == HALF and dtype == BOOL:
+            return self.truth(z3.Not(z3.fpIsZero(x.term)))
         if x.dtype.kind not in "biu" or dtype.kind not in "biu":
             raise LoweringError(f"a cast from {x.dtype} to {dtype} is not modelled")
         return Term(_converted(x, dtype), dtype)
@@ -219,6 +223,13 @@ def _converted(x: Term, dtype: Any) -> Any:
     if wanted <= have:
         return z3.Extract(wanted - 1, 0, x.term)
     return (z3.SignExt if x.dtype.kind == "i" else z3.ZeroExt)(wanted - have, x.term)
+
+
+def _as_half(x: Term) -> Any:
+    """A boolean or an integer of 8 bits, each of which is a float16."""
+    convert = z3.fpSignedToFP if x.dtype.kind == "i" else z3.fpUnsignedToFP
+    wide = z3.ZeroExt(7, x.term) if x.dtype == BOOL else x.term
+    return convert(NEAREST, wide, sort_of(HALF))
 
 
 TERMS: Any = Terms()

@@ -76,6 +76,8 @@ class Drawn(Unknowns):
 
     def choose(self, options: Sequence[Any]) -> Any:
         made = self.given.choices
+        if made is not None and len(self.choices) >= len(made):
+            raise Untranslatable("what there is to choose depends on dtypes")
         self.choices.append(self.paths.choose(options) if made is None else made[len(self.choices)])
         return self.choices[-1]
 
@@ -285,7 +287,7 @@ class _Built:
         if isinstance(part, Full):
             return Fill(part.value, shape, dtype)
         if isinstance(part, Scalar):
-            return Fill(self.unknowns.symbol(name, dtype), shape, dtype)  # type: ignore[attr-defined]
+            return Fill(self.unknowns.symbol(name, dtype), shape, dtype)
         if isinstance(part, (Variable, Constant, Nonnegative)):
             return Leaf(name, shape, dtype, isinstance(part, Nonnegative))
         raise Untranslatable(f"{part} is no variable that is modelled")
@@ -359,7 +361,7 @@ class _Built:
 
 def _canonical(op: Any, name: str, value: Any) -> Any:
     """A parameter as the operator takes it; raises NoFiring where it takes no such one."""
-    if isinstance(value, (int, bool, str)) and type(value) is not Whole:
+    if not isinstance(value, Whole) and isinstance(value, (int, bool, str)):
         try:
             return op.converters[name](value)
         except (TypeError, ValueError) as error:
