@@ -9,6 +9,7 @@ import itertools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from nnc_func.errors import ShapeError
 from nnc_func.testing.proofs.paths import Untranslatable
 from nnc_func.testing.proofs.tensors import Symbol
 
@@ -85,7 +86,7 @@ def _axes(unknowns: Unknowns, args: Sequence[Any]) -> Any:
 def _axis(unknowns: Unknowns, args: Sequence[Any]) -> Any:
     rank = _rank(args)
     if not rank:
-        raise Untranslatable("a tensor of rank 0 has no axis")
+        raise ShapeError("a tensor of rank 0 has no axis")
     return unknowns.choose(range(-rank, rank))
 
 
