@@ -17,7 +17,7 @@ from nnc_func.testing.agreement import drawn
 from nnc_func.testing.strategies import programs
 
 ROOT = Path(__file__).parent.parent
-DRAWING = '''
+DRAWING = """
 from hypothesis import given, strategies as st
 import pytest
 from nnc_func.testing.agreement import drawn
@@ -29,7 +29,7 @@ def test_of_hypothesis(n):
 @pytest.mark.draws
 def test_of_the_kit():
     drawn(st.integers(0, 10**9), lambda n: print("second", n), 20)
-'''
+"""
 
 
 # --- where it begins to draw -----------------------------------------------------------------------------

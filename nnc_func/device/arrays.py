@@ -11,8 +11,8 @@ from attrs import field
 
 from nnc_func.aval import Aval
 from nnc_func.declaration import Items
+from nnc_func.device.host import HOST, foreign, numbers
 from nnc_func.device.namespace import (
-    HOST,
     MEMO_LIMIT,
     SCALARS,
     by_shape,
@@ -21,9 +21,7 @@ from nnc_func.device.namespace import (
     check_shapes,
     choose,
     explained,
-    foreign,
     fresh,
-    numbers,
     writing,
 )
 from nnc_func.errors import DeviceError, NncError

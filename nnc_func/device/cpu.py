@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from nnc_func.device.arrays import PlannedDevice
 from nnc_func.device.bounds import check_view
-from nnc_func.device.namespace import HOST, numbers
+from nnc_func.device.host import HOST, numbers
 from nnc_func.device.workers import shared, together
 from nnc_func.errors import DeviceError
 from nnc_func.layer import layer

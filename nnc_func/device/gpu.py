@@ -12,7 +12,8 @@ from attrs import field
 from nnc_func.declaration import Items
 from nnc_func.device.arrays import PlannedDevice
 from nnc_func.device.bounds import check_view
-from nnc_func.device.namespace import foreign, namespace
+from nnc_func.device.host import foreign
+from nnc_func.device.namespace import namespace
 from nnc_func.errors import DeviceError
 from nnc_func.facets.kernels import Kernel
 from nnc_func.layer import layer

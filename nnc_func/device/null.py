@@ -15,8 +15,8 @@ from attrs import define, field
 
 from nnc_func.aval import Aval
 from nnc_func.declaration import Items
+from nnc_func.device.host import HOST, foreign, numbers
 from nnc_func.device.namespace import (
-    HOST,
     MEMO_LIMIT,
     SCALARS,
     candidates,
@@ -24,8 +24,6 @@ from nnc_func.device.namespace import (
     check_shapes,
     choose,
     computed,
-    foreign,
-    numbers,
 )
 from nnc_func.errors import DeviceError
 from nnc_func.facets.dtypes import weak

@@ -10,7 +10,7 @@ from attrs import Factory, field, frozen
 
 from nnc_func.aval import Aval
 from nnc_func.declaration import Items
-from nnc_func.device.namespace import HOST, foreign
+from nnc_func.device.host import HOST, foreign
 from nnc_func.device.null import Null
 from nnc_func.errors import LayerError, PlaceError
 from nnc_func.facets import places

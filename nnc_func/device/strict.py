@@ -15,7 +15,8 @@ from attrs import field
 
 from nnc_func.aval import Aval
 from nnc_func.device.arrays import ArrayDevice
-from nnc_func.device.namespace import foreign, namespace
+from nnc_func.device.host import foreign
+from nnc_func.device.namespace import namespace
 from nnc_func.errors import DeviceError
 from nnc_func.layer import layer
 from nnc_func.op import Op

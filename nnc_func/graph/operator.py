@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
 
-from nnc_func.device.namespace import numbers
+from nnc_func.device.host import numbers
 from nnc_func.errors import GraphError, NncError
 from nnc_func.facets.dims import Dim
 from nnc_func.facets.dims import substitute as bound

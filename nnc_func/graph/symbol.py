@@ -13,7 +13,7 @@ from attrs import field
 
 from nnc_func.aval import Aval
 from nnc_func.declaration import Items
-from nnc_func.device.namespace import numbers
+from nnc_func.device.host import numbers
 from nnc_func.errors import GraphError, ShapeError
 from nnc_func.facets.dtypes import as_dtype
 from nnc_func.facets.places import Place

@@ -195,8 +195,8 @@ class Tensor(Methods):
         extent = self.shape[0]
         if not known(extent):
             raise ShapeError(
-                f"{what} of a tensor of shape {self.shape}: its first extent, {extent}, is not known before the program "
-                "is called. Apply operators to the whole axis (a sum, a scan), or give the input a known extent"
+                f"{what} of a tensor of shape {self.shape}: its first extent, {extent}, is not known before the "
+                "program is called. Apply operators to the whole axis (a sum, a scan), or give the input a known extent"
             )
         return extent
 

@@ -1,0 +1,85 @@
+"""Data of the host as NumPy's arrays, of which devices make their own; and the words for what is no such data."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import attrs
+import numpy as np
+
+from nnc_func.errors import DeviceError, NncError
+from nnc_func.facets.dtypes import as_dtype, check_conversion, kind_of
+
+HOST = (np.ndarray, np.generic)  # data that is nobody's yet, as Python numbers and lists are
+SHOWN = 60  # letters of a value in a message
+WANTED = "give a number, a list of numbers whose rows have one length, an array or a tensor"
+RAGGED = "its rows have different lengths; give rows of one length, or a tensor for each"
+
+
+def foreign(device: Any, array: Any, what: str) -> DeviceError:
+    """The refusal of an array that lives elsewhere."""
+    kind = f"{type(array).__module__}.{type(array).__name__}"
+    if not hasattr(array, "shape"):
+        given = f"{shortened(array)}, a {kind.removeprefix('builtins.')}"
+        return DeviceError(f"{what} on {device!r} wants tensors, arrays and numbers, given {given}; {WANTED}")
+    place = getattr(array, "device", None)
+    return DeviceError(
+        f"{what} on {device!r} was given a {kind}{f' on {place}' if place else ''}, which is no array of this device; "
+        "bring its value over by way of the host: stack.asarray(other.to_numpy(x))"
+    )
+
+
+def numbers(device: Any, value: Any, dtype: Any = None) -> Any:
+    """Data of the host as a NumPy array: what devices make their arrays of.
+
+    Raises
+    ------
+    DeviceError
+        The value is not numbers, or an array of another device: those move where the user says so, and only there.
+    DTypeError
+        It is complex, and the dtype is not.
+    """
+    check_conversion(value, dtype)
+    if hasattr(value, "__array_namespace__") and not isinstance(value, HOST):
+        raise foreign(device, value, "asarray")
+    try:
+        found = np.asarray(value, dtype if dtype is None else as_dtype(dtype))
+    except NncError:
+        raise
+    except (TypeError, ValueError, RuntimeError) as error:
+        why = RAGGED if isinstance(value, (list, tuple)) and "inhomogeneous" in str(error) else str(error)
+        raise DeviceError(
+            f"{device!r} cannot make an array of a {type(value).__name__}, {shortened(value)}: {why}"
+        ) from None
+    if kind_of(found.dtype) not in "biufc":
+        raise DeviceError(f"{device!r} holds numbers and booleans, given {_told(value, found)}")
+    return found
+
+
+def shortened(value: Any) -> str:
+    """A value as messages show it: its text, if that is short.
+
+    Examples
+    --------
+    >>> shortened(None), shortened("a" * 100)
+    ('None', "'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa…")
+    """
+    text = repr(value)
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
+
+
+def _told(value: Any, found: Any) -> str:
+    """What is no number, and what could have been meant."""
+    thing = found.item() if found.dtype.kind == "O" and not found.shape else value
+    kind = type(thing)
+    if thing is None or kind is str or isinstance(thing, (list, tuple, dict, set, np.ndarray)):
+        listed = thing.tolist() if isinstance(thing, np.ndarray) else thing
+        return f"{shortened(listed)} of dtype {found.dtype}; {WANTED}"
+    if kind is int:
+        return f"{thing}, which no integer dtype has; say which: dtype='float64'"
+    if attrs.has(kind):
+        return f"a {kind.__name__}, an attrs class; where its fields are tensors, say so in its body: is_tree = True"
+    if dataclasses.is_dataclass(kind):
+        return f"a {kind.__name__}, a dataclass; for fields of tensors make it an attrs class with is_tree = True"
+    return f"a {kind.__name__} of dtype {found.dtype}"
