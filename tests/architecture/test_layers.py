@@ -15,8 +15,11 @@ FUSED = "graph/ops/steps.py"  # an operator made of others: its facets are made 
 BATCHING = ("batching.py", "facets/batching.py")  # what becomes of the rows of a batch
 BARE = ("device/namespace.py", "device/null.py")  # a bare device refuses what Type and Shape refuse; Null infers
 VERIFIER = "engine/verifying/applications.py"  # a plan that anybody may have written: no layer has looked at it
+COUNTED = "onnx/tracing.py"  # counts what a model asks for before it is computed: views take nothing
+    "onnx/tracing.py"  # counts what a model asks for before it is computed: views take nothing, effects have no aval
+)
 READERS = {  # facet: where in the library it may be read
-    "moves": ("device/narrow.py",),
+    "moves": ("device/narrow.py", "testing/"),
     "dtype": ("graph/type.py", FUSED, *BARE, "device/narrow.py", *BATCHING, VERIFIER, "testing/"),
     # rules and devices ask whether it is `broadcast`: elementwise
     "shape": (
@@ -34,7 +37,7 @@ READERS = {  # facet: where in the library it may be read
     "laws": ("graph/optimiser.py", "graph/rules/", "testing/"),
     "has": ("graph/optimiser.py", "graph/rules/", "testing/"),
     "pure": ("graph/symbol.py", "graph/optimiser.py", "graph/rules/", "engine/", FUSED, "testing/"),
-    "effect": ("stacks.py", *BATCHING, "engine/effects.py", "graph/graph.py", "testing/"),
+    "effect": ("stacks.py", *BATCHING, "engine/effects.py", "graph/graph.py", COUNTED, "testing/"),
     "view": (
         FUSED,
         "graph/rules/",
@@ -43,6 +46,7 @@ READERS = {  # facet: where in the library it may be read
         "device/places.py",
         "testing/",
         "stacks.py",  # copies a caller's array
+        COUNTED,
     ),
     "layout": (
         "graph/shape.py",
@@ -58,7 +62,7 @@ READERS = {  # facet: where in the library it may be read
     "onnx": ("graph/exporting/", "testing/"),
     "samples": ("testing/",),
     # what a kernel may differ by before it is chosen, and what a rule may claim that gives it other strides
-    "tolerance": ("engine/tuning/trials.py", "graph/rules/pushing.py", "testing/"),
+    "tolerance": ("engine/tuning/trials.py", "graph/rules/pushing.py", "graph/rules/move.py", "testing/"),
 }
 FILES = sorted(path.relative_to(LIBRARY).as_posix() for path in LIBRARY.rglob("*.py"))
 

@@ -58,42 +58,54 @@ class Arrays:
         self.asked = before
 
     def branch(self, condition: Any, a: Callable[[], Array], b: Callable[[], Array]) -> Array:
+        """One of two elements, as a comparison of indices says."""
         with self.where(condition):
             chosen = a()
         with self.where(np.logical_not(condition)):
             return np.where(condition, chosen, b())
 
     def either(self, condition: Any, a: Any, b: Any) -> Any:
+        """One of two indices, as a comparison says."""
         return np.where(condition, a, b)
 
     def whole(self, x: Array) -> Array:
+        """An integer element as an index."""
         return x.astype(np.int64)
 
     def number(self, value: Any, dtype: Any) -> Array:
+        """A Python number as an element of that dtype."""
         return np.array(value, dtype)
 
     def cast(self, x: Array, dtype: Any) -> Array:
+        """The element in another dtype."""
         return x.astype(dtype)
 
     def negative(self, x: Array) -> Array:
+        """The opposite."""
         return np.negative(x)
 
     def absolute(self, x: Array) -> Array:
+        """The magnitude."""
         return np.abs(x)
 
     def sqrt(self, x: Array) -> Array:
+        """The square root."""
         return np.sqrt(x)
 
     def rounded(self, x: Array, way: str) -> Array:
+        """The nearest whole number that way: floor, ceil, trunc, rint."""
         return x if x.dtype.kind in "iu" else getattr(np, way)(x)
 
     def is_nan(self, x: Array) -> Array:
+        """Whether it is no number."""
         return np.not_equal(x, x)
 
     def bit_not(self, x: Array) -> Array:
+        """The other bits."""
         return np.invert(x)
 
     def select(self, condition: Array, a: Array, b: Array) -> Array:
+        """One of two elements, as a truth value says."""
         return np.where(condition, a, b)
 
 
@@ -134,4 +146,5 @@ class Read:
         return np.broadcast_to(self.array[tuple(places)], asked.shape)
 
     def flat(self, position: Any) -> Array:
+        """The element at a row-major position."""
         return Read(self.array.reshape(-1), self.algebra)([position])

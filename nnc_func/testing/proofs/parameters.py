@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from nnc_func.errors import ShapeError
 from nnc_func.testing.proofs.paths import Untranslatable
@@ -19,7 +19,7 @@ INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uin
 DISCRETE = ("bool", *INTEGERS)
 
 
-class Unknowns:
+class Unknowns(Protocol):
     """Where a scenario takes unknown numbers and choices from.
 
     Attributes
@@ -35,19 +35,19 @@ class Unknowns:
 
     def dtype(self) -> Any:
         """A dtype."""
-        raise NotImplementedError
+        ...
 
     def symbol(self, name: str, dtype: Any) -> Any:
         """A number of that dtype."""
-        raise NotImplementedError
+        ...
 
     def choose(self, options: Sequence[Any]) -> Any:
         """One of them."""
-        raise NotImplementedError
+        ...
 
     def fresh(self, name: str, least: int | None = 0) -> Any:
         """A whole number."""
-        raise NotImplementedError
+        ...
 
 
 def parameter(op: Any, name: str, unknowns: Unknowns, args: Sequence[Any]) -> Any:

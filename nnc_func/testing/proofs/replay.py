@@ -30,15 +30,19 @@ class Chosen(Unknowns):
         self._dtypes, self._symbols = iter(drawn.taken), iter(drawn.symbols)
 
     def choose(self, options: Sequence[Any]) -> Any:
+        """One of some options."""
         return next(self._choices)
 
     def dtype(self) -> Any:
+        """An unknown dtype."""
         return np.dtype(next(self._dtypes))
 
     def fresh(self, name: str, least: int | None = 0) -> Any:
+        """An unknown whole number."""
         return self.model.eval(term_of(next(self._numbers)), model_completion=True).as_long()
 
     def symbol(self, name: str, dtype: Any) -> Any:
+        """An unknown number of that dtype."""
         found: Symbol = next(self._symbols)
         declared = {d.name(): self.model[d] for d in self.model.decls()}
         return _number(declared.get(found.name), found.dtype).item()

@@ -8,6 +8,7 @@ an operator computes of them: of equal elements an equal one.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -79,6 +80,7 @@ class Terms:
         return Term(z3.BitVecVal(int(np.asarray(value).astype(dtype)), sort_of(dtype)), dtype)
 
     def cast(self, x: Term, dtype: Any) -> Term:
+        """The element in another dtype."""
         if x.dtype == dtype:
             return x
         if dtype == HALF and x.dtype.itemsize == 1:
@@ -96,21 +98,26 @@ class Terms:
     # --- arithmetic -----------------------------------------------------------------------------------------
 
     def add(self, a: Term, b: Term) -> Term:
+        """The sum."""
         return _both(a, b, lambda x, y: x + y, z3.fpAdd)
 
     def subtract(self, a: Term, b: Term) -> Term:
+        """The difference."""
         return _both(a, b, lambda x, y: x - y, z3.fpSub)
 
     def multiply(self, a: Term, b: Term) -> Term:
+        """The product."""
         return _both(a, b, lambda x, y: x * y, z3.fpMul)
 
     def divide(self, a: Term, b: Term) -> Term:
+        """The quotient of floats."""
         _modelled(a, b)
         if a.dtype != HALF:
             raise LoweringError("a quotient is modelled of float16 only")
         return Term(z3.fpDiv(NEAREST, a.term, b.term), HALF)
 
     def floor_divide(self, a: Term, b: Term) -> Term:
+        """The quotient rounded down, as the kernels have it."""
         _discrete(a, b)
         x, y, zero = a.term, b.term, z3.BitVecVal(0, a.term.size())
         if a.dtype.kind != "i":
@@ -120,6 +127,7 @@ class Terms:
         return Term(z3.If(y == zero, zero, z3.If(below, x / y - 1, x / y)), a.dtype)
 
     def remainder(self, a: Term, b: Term) -> Term:
+        """What is left of it, of the divisor's sign."""
         _discrete(a, b)
         x, y, zero = a.term, b.term, z3.BitVecVal(0, a.term.size())
         rest = x % y if a.dtype.kind == "i" else z3.URem(x, y)
@@ -142,21 +150,25 @@ class Terms:
         return Term(found, a.dtype)
 
     def negative(self, x: Term) -> Term:
+        """The opposite."""
         _modelled(x)
         return Term(-x.term if x.dtype != HALF else z3.fpNeg(x.term), x.dtype)
 
     def absolute(self, x: Term) -> Term:
+        """The magnitude."""
         _modelled(x)
         if x.dtype == HALF:
             return Term(z3.fpAbs(x.term), x.dtype)
         return x if x.dtype.kind != "i" else Term(z3.If(x.term < 0, -x.term, x.term), x.dtype)
 
     def sqrt(self, x: Term) -> Term:
+        """The square root."""
         if x.dtype != HALF:
             raise LoweringError("a root is modelled of float16 only")
         return Term(z3.fpSqrt(NEAREST, x.term), HALF)
 
     def rounded(self, x: Term, way: str) -> Term:
+        """The nearest whole number that way: floor, ceil, trunc, rint."""
         _modelled(x)
         if x.dtype != HALF:
             return x
@@ -166,41 +178,51 @@ class Terms:
     # --- questions ------------------------------------------------------------------------------------------
 
     def less(self, a: Term, b: Term) -> Term:
+        """Whether one is less than the other."""
         _modelled(a, b)
         if a.dtype == HALF:
             return self.truth(z3.fpLT(a.term, b.term))
         return self.truth(a.term < b.term if a.dtype.kind == "i" else z3.ULT(a.term, b.term))
 
     def equal(self, a: Term, b: Term) -> Term:
+        """Whether they are equal numbers."""
         _modelled(a, b)
         return self.truth(z3.fpEQ(a.term, b.term) if a.dtype == HALF else a.term == b.term)
 
     def is_nan(self, x: Term) -> Term:
+        """Whether it is no number."""
         _modelled(x)
         return self.truth(z3.fpIsNaN(x.term) if x.dtype == HALF else z3.BoolVal(False))
 
     def select(self, condition: Term, a: Term, b: Term) -> Term:
+        """One of two elements, as a truth value says."""
         return Term(z3.If(condition.term == 1, a.term, b.term), a.dtype)
 
     # --- bits -----------------------------------------------------------------------------------------------
 
     def bit_and(self, a: Term, b: Term) -> Term:
+        """Bits that both have."""
         return _bits(a, b, lambda x, y: x & y)
 
     def bit_or(self, a: Term, b: Term) -> Term:
+        """Bits that one has."""
         return _bits(a, b, lambda x, y: x | y)
 
     def bit_xor(self, a: Term, b: Term) -> Term:
+        """Bits that one of them alone has."""
         return _bits(a, b, lambda x, y: x ^ y)
 
     def bit_not(self, x: Term) -> Term:
+        """The other bits."""
         _discrete(x)
         return Term(~x.term, x.dtype)
 
     def left_shift(self, a: Term, b: Term) -> Term:
+        """The bits moved up."""
         return _bits(a, b, lambda x, y: x << y)
 
     def right_shift(self, a: Term, b: Term) -> Term:
+        """The bits moved down."""
         return _bits(a, b, lambda x, y: x >> y if a.dtype.kind == "i" else z3.LShR(x, y))
 
 
@@ -238,11 +260,8 @@ TERMS: Any = Terms()
 def expressed(op: Any, args: list[Term], params: dict[str, Any], dtype: Any) -> Term:
     """An operator of elements: by its expression, or, where that says nothing of the dtypes, as an unknown function."""
     if isinstance(op.lowering, Expression):
-        try:
+        with suppress(LoweringError):  # it says nothing of these dtypes
             found: Term = op.lowering.function(TERMS, *args, **params)
-        except LoweringError:
-            pass
-        else:
             assert found.dtype == dtype, f"{op.name}: a lowering gives {found.dtype}, and the operator {dtype}"
             return found
     name = f"{op.name}{sorted((k, str(v)) for k, v in params.items())}:{[x.dtype.name for x in args]}"

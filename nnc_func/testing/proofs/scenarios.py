@@ -75,6 +75,7 @@ class Drawn(Unknowns):
         self.symbols: list[Symbol] = []
 
     def choose(self, options: Sequence[Any]) -> Any:
+        """One of some options."""
         made = self.given.choices
         if made is not None and len(self.choices) >= len(made):
             raise Untranslatable("what there is to choose depends on dtypes")
@@ -82,15 +83,18 @@ class Drawn(Unknowns):
         return self.choices[-1]
 
     def fresh(self, name: str, least: int | None = 0) -> Any:
+        """An unknown whole number."""
         self.numbers.append(self.paths.fresh(name, least))
         return self.numbers[-1]
 
     def dtype(self) -> Any:
+        """An unknown dtype."""
         one_each = self.given.one_each
         self.taken.append(self.paths.choose(self.given.dtypes) if one_each is None else one_each[len(self.taken)])
         return np.dtype(self.taken[-1])
 
     def symbol(self, name: str, dtype: Any) -> Any:
+        """An unknown number of that dtype."""
         self.symbols.append(Symbol(f"{name}{len(self.symbols)}", dtype))
         return self.symbols[-1]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import z3
 from attrs import frozen
@@ -81,14 +81,13 @@ Element = Read | Number | Applied | Choice
 # --- tensors ---------------------------------------------------------------------------------------------
 
 
-class Tensor:
+class Tensor(Protocol):
     """What a part of a rule stands for."""
 
     shape: Shape
     dtype: Any
 
-    def __call__(self, index: Index) -> Any:
-        raise NotImplementedError
+    def __call__(self, index: Index) -> Any: ...
 
     def flat(self, at: Any) -> Any:
         """The element at a row-major position."""
@@ -108,6 +107,7 @@ class Leaf(Tensor):
         return Read(self, tuple(index), None, self.dtype)
 
     def flat(self, at: Any) -> Read:
+        """The element at a row-major position."""
         return Read(self, None, at, self.dtype)
 
 
@@ -123,6 +123,7 @@ class Fill(Tensor):
         return Number(self.value, self.dtype)
 
     def flat(self, at: Any) -> Number:
+        """The element at a row-major position."""
         return Number(self.value, self.dtype)
 
 
@@ -146,9 +147,11 @@ class Application(Tensor):
         return Read(self, tuple(index), None, self.dtype)
 
     def flat(self, at: Any) -> Any:
+        """The element at a row-major position."""
         lowering = self.op.lowering
         if isinstance(lowering, IndexMap) and lowering.keeps_order:
-            return self.args[0].flat(at)
+            source, *_ = self.args
+            return source.flat(at)
         if is_elementwise(self.op) and all(_is_same(x.shape, self.shape) for x in self.args):
             return self._applied([x.flat(at) for x in self.args])
         return super().flat(at)
