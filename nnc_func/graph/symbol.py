@@ -150,8 +150,10 @@ class Symbol(Layer, Generic[A]):
                 free = free or slot
             elif large.is_shown_by(node, table):
                 return node
-        is_ours = mine is not array or not isinstance(value, np.ndarray) or not np.may_share_memory(array, value)
-        if not is_ours and not is_fixed(value):
+        is_view = mine is array and not isinstance(value, (list, tuple, np.generic))  # of a buffer, say
+        if isinstance(value, np.ndarray):
+            is_view = is_view and np.may_share_memory(array, value)
+        if is_view and not is_fixed(array):
             mine = np.array(mine)
         mine.flags.writeable = False  # it is shared by all that are equal to it
         made = self.held(brought(self.device, mine, mine.dtype, place))

@@ -135,7 +135,7 @@ def _renamed(
 ) -> tuple[list[Shape], Params] | None:
     """One of the operator's samples, its extents replaced throughout: by those that are given, then by drawn ones."""
     specs, own_params = one_of(op.samples.cases, choose)
-    shapes = [s[0] if s and isinstance(s[0], tuple) else s for s in specs]
+    shapes: list[Shape] = [s[0] if s and isinstance(s[0], tuple) else s for s in specs]
     if len(shapes) != len(given):
         return None
     names: dict[int, int] = {}
@@ -148,8 +148,8 @@ def _renamed(
     for name in sorted({n for s in shapes for n in s}):
         if choose(2):
             names.setdefault(name, extent())
-    named = [tuple([names.get(n, n) for n in case]) for case in shapes]
-    made = [own if known is None else known for known, own in zip(given, named, strict=True)]
+    named: list[Shape] = [tuple([names.get(n, n) for n in case]) for case in shapes]
+    made: list[Shape] = [own if known is None else known for known, own in zip(given, named, strict=True)]
     params = parameters_for(op, made, {}, choose) | dict(own_params)
     params = {n: _with_names(v, names) if "shape" in n else v for n, v in params.items()}
     return made, params | dict(literal)

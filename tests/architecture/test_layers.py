@@ -16,8 +16,6 @@ BATCHING = ("batching.py", "facets/batching.py")  # what becomes of the rows of 
 BARE = ("device/namespace.py", "device/null.py")  # a bare device refuses what Type and Shape refuse; Null infers
 VERIFIER = "engine/verifying/applications.py"  # a plan that anybody may have written: no layer has looked at it
 COUNTED = "onnx/tracing.py"  # counts what a model asks for before it is computed: views take nothing
-    "onnx/tracing.py"  # counts what a model asks for before it is computed: views take nothing, effects have no aval
-)
 READERS = {  # facet: where in the library it may be read
     "moves": ("device/narrow.py", "testing/"),
     "dtype": ("graph/type.py", FUSED, *BARE, "device/narrow.py", *BATCHING, VERIFIER, "testing/"),

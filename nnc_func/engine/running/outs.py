@@ -22,7 +22,7 @@ def given(out: Any, wanted: Sequence[Any], device: Any) -> list[Any]:
     arrays = list(out) if isinstance(out, (list, tuple)) else [out]
     if len(arrays) != len(wanted):
         raise OperatorError(
-            f"out= wants {len(wanted)} arrays, given {len(arrays)}; give a list in the order of the outputs, unnested"
+            f"out= wants {len(wanted)} arrays, given {len(arrays)}; give a list in the order of graph.outputs, unnested"
         )
     owns = getattr(device, "owns", None) or _host
     for i, (aval, array) in enumerate(zip(wanted, arrays, strict=True)):
