@@ -98,7 +98,7 @@ def test_the_program_whose_history_the_readme_prints_has_one(capsys: pytest.Capt
         ("tour.py", "arena"),
         ("execution.py", "[1.       3.718282]"),
         ("derivatives.py", "differences say 2"),
-        ("rules_tutorial.py", "cancel_integers: fires on"),
+        ("rules_tutorial.py", "cancel_integers: no counterexample in"),
         ("planning_tutorial.py", "of HTML, the smallest arena by"),
     ],
 )

@@ -165,7 +165,8 @@ def sources(op: Op, wanted: Shape, literal: Mapping[str, Any], choose: Choose) -
     Examples
     --------
     >>> from nnc_func.graph.ops import CATALOGUE
-    >>> sources(CATALOGUE["permute_dims"], (2, 3), {"axes": (1, 0)}, lambda count: 0)
+    >>> turn = itertools.count()  # each choice the next one
+    >>> sources(CATALOGUE["permute_dims"], (2, 3), {"axes": (1, 0)}, lambda count: next(turn) % count)
     ((3, 2), {'axes': (1, 0)})
     """
     options = _variations(wanted)

@@ -145,7 +145,8 @@ def ulps(magnitude: Any, dtype: Any) -> Any:
 def spread(root: Value, way: Mapping[Node, Any], device: Any, numerics: Numerics, dims: Any = None) -> Any:
     """How far rounding may bring each element: half a unit of each result on the way, carried through the others.
 
-    Of a sum it is the number of terms, times the sum of their magnitudes, times the precision of the format.
+    Of a sum it is the number of terms, times the sum of their magnitudes, times the precision of the format, and half a
+    unit of the result.
 
     Parameters
     ----------
@@ -162,7 +163,7 @@ def spread(root: Value, way: Mapping[Node, Any], device: Any, numerics: Numerics
     >>> x = lazy.input("x", (4,), "float32")
     >>> way = computed([lazy.ops.sum(x).value], {x.value: np.float32([1, -1, 3, -3])}, lazy.device)
     >>> float(spread(lazy.ops.sum(x).value, way, lazy.device, REASSOCIATION) / np.finfo("float32").eps)
-    32.0
+    32.25
     """
     errors: dict[Node, Any] = {}
     sizes: dict[Node, Any] = {}
