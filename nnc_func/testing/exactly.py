@@ -54,6 +54,9 @@ def without_rounding(old: Value, new: Value, feeds: Mapping[Node, Any]) -> str:
     made = [n for n in order if n.op is CONSTANT and n not in given]
     if (made or fills) and not all(map(_is_fraction, (*fills, *(n.data for n in given)))):
         return ""  # what is made of such numbers, rounded, is near to many fractions
+    numbers = (*fills, *(n.data for n in (*given, *made)))
+    if (made or fills) and len({x.dtype for x in numbers if kind_of(x.dtype) == "f"}) > 1:
+        return ""  # float16's 0.1 is another fraction than that which it is read as, once it has more digits
     if not all(_is_told(n.data) for n in made):
         return ""  # of 0.7 - 0.6, rounded, nobody sees that it stands for a tenth
     for device, where in ((RESIDUES, "modulo a prime, at a random point"), (RATIONALS, "as rationals")):

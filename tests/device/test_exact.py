@@ -159,6 +159,10 @@ def test_what_a_rule_rounds_while_it_folds_stands_for_no_fraction() -> None:
     product = (narrow * np.float16([0.37]) * np.float16([0.59])).value
     folded = (narrow * (np.float16([0.37]) * np.float16([0.59]))).value
     assert not without_rounding(product, folded, {narrow.value: np.float16([3])})
+    wide = lazy.input("w", (1,), "float64")
+    tenth, seen = np.float16(0.1), {wide.value: np.float64([3])}  # in float64 it is seen to be 819/8192
+    quotient = (wide * (lazy.asarray(np.float64(2)) / tenth)).value
+    assert not without_rounding(quotient, (wide * np.float64(2 / np.float64(tenth))).value, seen)
 
 
 # --- what a stranger met -------------------------------------------------------------------------------------
