@@ -151,8 +151,8 @@ def followed(program: Program, with_: Configuration) -> None:
     kept = []
     for seed in (0, 1, 0, 0):
         feeds = program.feeds(seed)
-        if with_.strided:
-            feeds = [np.repeat(f.T.copy().T, 2, axis=-1)[..., ::-2] if f.ndim else f for f in feeds]
+        if with_.strided:  # the same elements, backwards in memory and apart
+            feeds = [np.repeat(f[..., ::-1].T.copy().T, 2, axis=-1)[..., ::-2] if f.ndim else f for f in feeds]
         before = [f.copy() for f in feeds]
         outputs, following, largest = program.run_numpy(before, state)
         assume(largest < LARGEST)

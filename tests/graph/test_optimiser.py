@@ -281,7 +281,7 @@ def test_rules_that_undo_each_other_are_named() -> None:
     root = bind("exp", variable("x"))
     with pytest.raises(RuleError, match=r"there and back lead from exp\(x\)(.|\n)*back: tanh\(x\) -> exp\(x\)"):
         OPTIMISER.with_rules(back, there).optimise([root])
-    with pytest.raises(RuleError, match=r"grow fired 1001 times(.|\n)*exp\(tanh\(x\)\) -> exp\(tanh\(tanh\(x\)\)\)"):
+    with pytest.raises(RuleError, match=r"grow fired 1001 times .* on exp\(x\), which became exp\(tanh\(x\)\)$"):
         OPTIMISER.with_rules(grow).optimise([root])
 
 

@@ -16,6 +16,7 @@ from nnc_func.graph.ops import CATALOGUE as OPS
 from nnc_func.graph.optimiser import Optimiser
 from nnc_func.graph.rules import PHASES, RULES, Phase, rewrite, rule, whole_graph
 from nnc_func.graph.rules.conditions import same_aval, same_dtype
+from nnc_func.graph.rules.digits import keeps_digits
 from nnc_func.graph.rules.pattern import Constant, folded
 from nnc_func.testing.rules import check_rule, examined
 from tests.graph.rewriting import OPTIMISER, bind, names, variable
@@ -126,7 +127,7 @@ def gather_factors(x, a: Constant, b: Constant):
     return (
         rewrite(outer)
         .to(x * folded(a * b))
-        .when(same_aval(x, outer), same_dtype(x, a), same_dtype(x, b))
+        .when(same_aval(x, outer), same_dtype(x, a), same_dtype(x, b), keeps_digits(OPS["multiply"], (a,), b, x))
         .up_to("reassociation")
         .with_fast_math()
     )

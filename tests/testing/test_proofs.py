@@ -352,7 +352,8 @@ def test_at_least_85_of_100_eligible_are_proved() -> None:
 def _agrees(instance: Rule) -> None:
     entry = ENTRIES[str(instance)]
     assert cases(entry, PROVED, UNKNOWN, REFUTED) >= set(eligible(instance)) - cases(entry, VACUOUS)
-    found = {v.case: v.verdict for v in prove_instance(instance, Prover(), STACK.device)}
+    unhurried = Prover(60.0)  # what was proved in five seconds may take longer on another machine
+    found = {v.case: v.verdict for v in prove_instance(instance, unhurried, STACK.device)}
     assert cases(entry, PROVED) <= {case for case, verdict in found.items() if verdict == PROVED}
 
 

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from nnc_func.graph.rules.conditions import same_aval, same_dtype, used_once
+from nnc_func.graph.rules.digits import keeps_digits
 from nnc_func.graph.rules.pattern import Constant, folded
 from nnc_func.graph.rules.rule import ROUNDING, Each, for_each, rewrite
 from nnc_func.graph.rules.weights import each_channel, multiply, on_weights, shifted_products
@@ -20,8 +21,9 @@ def fold_centred_scale_into_weights(f, shift, x, w: Constant, m: Constant, s: Co
         rewrite(scaled)
         .to(Each(shift)(f(x, on_weights(multiply, w, s, product)), folded(m * s)))
         .when(
-            same_aval(product, scaled), same_dtype(m, product), each_channel(s, product), used_once(product),
-            used_once(shifted),
+            same_aval(product, scaled), same_dtype(m, product), each_channel(s, product),
+            keeps_digits(multiply, (w, m), s, product),
+            used_once(product), used_once(shifted),
         )
         .up_to(ROUNDING)
         .with_fast_math()

@@ -4,17 +4,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import numpy as np
-
-from nnc_func.facets.dtypes import limits_of
 from nnc_func.facets.laws import Law
-from nnc_func.graph.leaves import CONSTANT
 from nnc_func.graph.ops import CATALOGUE as OPS
-from nnc_func.graph.rules.conditions import alike, no_larger, real, that, used_once
+from nnc_func.graph.rules.conditions import alike, no_larger, real, used_once
+from nnc_func.graph.rules.digits import keeps_digits
 from nnc_func.graph.rules.pattern import Apply, Constant, Tensor, folded, parts
 from nnc_func.graph.rules.rule import (
     EXACT,
@@ -93,26 +89,6 @@ def _gathered(chain: Chain, kinds: str, *of: Any) -> rewrite:
     return rewrite(applied).to(after(*of)).when(alike(*of, kinds=kinds), *map(used_once, inner), *branches)
 
 
-def _least(value: Any) -> float:
-    """The least magnitude in a constant that is not zero; zero if its elements are not at hand."""
-    node = value.node
-    found = node.params["value"] if node.op is not CONSTANT else node.table.literals.get(node, node.data)
-    if not isinstance(found, (np.ndarray, int, float, complex)):
-        return 0.0
-    sizes = np.abs(np.asarray(found)).astype(float)
-    return float(sizes[sizes > 0].min(initial=math.inf))
-
-
-def _has_all_digits(c: Any, d: Any) -> bool:
-    return _least(c) * _least(d) >= float(limits_of(c.dtype).tiny)
-
-
-def _normal(op: Op, c: Any, d: Any) -> tuple[Any, ...]:
-    """A product of constants that vanishes, or has lost digits, is none that two steps have."""
-    says = f"{c} times {d} has all its digits"
-    return (that(_has_all_digits, c, d, says=says),) if op is multiply else ()
-
-
 def _ordered(op: Op) -> Numerics:
     return SIGNED_ZERO if op in EXTREMA else EXACT  # of 0.0 and -0.0 either may be the larger
 
@@ -130,7 +106,8 @@ def gather_constants(f, chain, x, c: Constant, d: Constant):
 @for_each(_rounded_chains, "makes chains, and rounds")
 def gather_constants_finite(f, chain, x, c: Constant, d: Constant):
     """Two constants in a chain are one, which rounds otherwise."""
-    made = _gathered(chain, chain[2].nearly, x, c, d).when(*_normal(f.op, c, d))
+    digits = [keeps_digits(f.op, (c,), d, c)] if f.op is multiply else []
+    made = _gathered(chain, chain[2].nearly, x, c, d).when(*digits)
     return made.up_to(_regrouped(f.op)).with_fast_math()
 
 

@@ -57,20 +57,6 @@ def log_softmax_of_parts(x, a: Param):
     )
 
 
-@rule
-def softmax_of_exponentials(x, a: Param):
-    """Exponentials over their sum along one axis are a softmax, which does not overflow where they do."""
-    powers = exp(x)
-    shares = powers / total(powers, axis=a, keepdims=True)
-    return (
-        rewrite(shares)
-        .to(softmax(x, axis=_axis(a)))
-        .when(floating(x), that(_one_axis, a, says=f"{a} is one axis"))
-        .up_to(REASSOCIATION)  # what the largest is taken off rounds
-        .with_fast_math()
-    )
-
-
 # --- sigmoid and softplus ------------------------------------------------------------------------------
 
 

@@ -234,6 +234,6 @@ def merge_reductions(f, _, x, a: Param, b: Param, k: Param):
     return (
         rewrite(apply(f.op, inner, axis=b, keepdims=k))
         .to(apply(f.op, x, axis=_both_axes(a, b, x, k), keepdims=k))
-        .when(used_once(inner), *([real(x)] if f.op is OPS["prod"] else []))  # complex ones overflow in an order
+        .when(used_once(inner))
         .up_to(REASSOCIATION if f.op in SUMS else _up_to(f.op))
     )

@@ -13,6 +13,7 @@ from typing import Any
 from nnc_func.facets.layouts import NCHW
 from nnc_func.graph.ops import CATALOGUE as OPS
 from nnc_func.graph.rules.conditions import Condition, same_aval, same_dtype, that, used_once
+from nnc_func.graph.rules.digits import keeps_digits
 from nnc_func.graph.rules.pattern import Constant, computed, dtype_of, folded
 from nnc_func.graph.rules.rule import ROUNDING, Each, for_each, rewrite
 from nnc_func.op import Op
@@ -87,10 +88,12 @@ def fold_scale_into_weights(f, by, x, w: Constant, s: Constant):
     return (
         rewrite(scaled)
         .to(f(x, on_weights(by, w, s, product)))
-        .when(same_aval(product, scaled), each_channel(s, product), used_once(product))
+        .when(
+            same_aval(product, scaled), each_channel(s, product), keeps_digits(by, (w,), s, product), used_once(product)
+        )
         .up_to(ROUNDING)
         .with_fast_math()
-    )
+    )  # fmt: skip
 
 
 @for_each(shifted_products, "multiplies by weights")
