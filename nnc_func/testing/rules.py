@@ -33,7 +33,7 @@ from nnc_func.testing.rewrites import FAILS, Outcome, Trial, quiet, size_of, tol
 from nnc_func.testing.simpler import simplified
 from nnc_func.testing.together import ends_and_agrees
 from nnc_func.testing.unknown import wrong_where_unknown
-from nnc_func.testing.worth import never_saves, repeats_work
+from nnc_func.testing.worth import never_saves, repeats_work, saves
 
 AMPLE = 4  # times as many firings are drawn as a verdict needs, where they are reached
 DISCOVERY = 500  # draws that learn which classes are reachable
@@ -215,6 +215,7 @@ class Checking:
         self.firings = Firings(self.family, AMPLE * examples / FIRINGS)
         self.seen = 0
         self.kept: list[Drawn] = []
+        self.saving: list[Drawn] = []  # the first firing that was worth it, of all
         self.missed: list[Drawn] = []
         self.levels: set[Numerics | str] = set()
 
@@ -322,6 +323,9 @@ class Checking:
                 outcome = self.trial.exactly(rule, instance, outcome)
             if several == 1 and len(self.kept) < KEPT and instance.root.aval.size:
                 self.kept.append((rule, instance, outcome))
+            if not self.saving and not outcome.why:
+                found = (self.whole[rule], instance, outcome)
+                self.saving = [found] if saves(self.trial, *found) else []
         else:
             self.firings.miss(rule, self.trial.held(rule, instance.root), tuple(choose.taken))
             if len(self.missed) < KEPT:
@@ -392,7 +396,7 @@ class Checking:
             return []
         found = self.loose()
         found += wrong_where_unknown(self.trial, [(r, i) for r, i, _ in (*self.kept, *self.missed)])
-        found += never_saves(self.trial, [(self.whole[r], i, o) for r, i, o in self.kept])
+        found += [] if self.saving else never_saves(self.trial, [(self.whole[r], i, o) for r, i, o in self.kept])
         found += repeats_work(self.trial, [(self.whole[r], i) for r, i, _ in self.kept])
         found += ends_and_agrees(self.rule, self.operator, [(i, o) for _, i, o in self.kept[:OPTIMISED]])
         return found

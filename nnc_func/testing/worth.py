@@ -12,6 +12,13 @@ from nnc_func.testing.counterexamples import Instance, Work, code, work
 from nnc_func.testing.rewrites import applied
 
 
+def saves(trial: Any, rule: Any, instance: Instance, outcome: Any) -> bool:
+    """Whether a rule with all its conditions fires on a graph, and what it makes of that takes less."""
+    if outcome.new is None or trial.attempt(rule, instance.root) is None:
+        return False
+    return bool(work([outcome.new]).saves(work([instance.root])))
+
+
 def never_saves(trial: Any, drawn: Sequence[tuple[Any, Instance, Any]]) -> list[str]:
     """That a rule saves nothing on any of these graphs, if it is so.
 
