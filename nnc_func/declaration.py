@@ -6,7 +6,8 @@ import inspect
 import math
 import operator as python
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from functools import lru_cache, wraps
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 from attrs import field, frozen
@@ -20,6 +21,8 @@ MEMO_LIMIT = 10_000  # parameter sets remembered for an operator
 SYNONYMS = {"dim": "axis", "dims": "axes", "keepdim": "keepdims"}  # of other libraries, and what they are here
 KEY_LIMIT = 256  # keys remembered for an operator: of parameters that many of its applications in a graph share
 D = TypeVar("D", bound="Declaration")
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 @frozen(eq=False, repr=False, slots=True)
@@ -57,6 +60,7 @@ class Declaration:
     converters: Mapping[str, Callable[[Any], Any]]
     compares_bits: bool = field(init=False)
     is_sized: bool = field(init=False)
+    _is_memoised: bool = field(init=False)
     _canonical: dict[Any, Items] = field(init=False, factory=dict)
     _keys: dict[int, Any] = field(init=False, factory=dict)  # of parameters that it holds, by their identity
 
@@ -67,6 +71,10 @@ class Declaration:
     @compares_bits.default
     def _any_float(self) -> bool:
         return any(c in (float, number, literal, steps) for c in self.converters.values())
+
+    @_is_memoised.default
+    def _without_nests(self) -> bool:  # in a tuple 1 and True are equal keys, and as an index they differ
+        return not self.compares_bits and nested not in self.converters.values()
 
     def __repr__(self) -> str:
         return self.name
@@ -84,7 +92,7 @@ class Declaration:
         """
         if not self.params and not params:
             return ()
-        if self.compares_bits:  # 0.0 and -0.0, 1 and True are equal keys, so these are converted each time
+        if not self._is_memoised:  # 0.0 and -0.0, 1 and True are equal keys, so these are converted each time
             return self._convert(params)
         key = (*params.items(), *map(type, params.values()))  # 2 and 2.0 are equal keys
         try:
@@ -151,6 +159,31 @@ class Declaration:
         keywords = [n if d is REQUIRED else f"{n}={d!r}" for n, d in self.params.items()]
         star = ["*"] if keywords and not self.variadic else []
         return f"{self.name}({', '.join([*tensors, *star, *keywords])})"
+
+
+def cached_by_bits(limit: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """A function that remembers so many results; its first argument is compared as text: 0.0 and -0.0 differ there.
+
+    Examples
+    --------
+    >>> from math import copysign
+    >>> sign = cached_by_bits(2)(lambda value: copysign(1.0, value[0]))
+    >>> sign((0.0,)), sign((-0.0,))
+    (1.0, -1.0)
+    """
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        @lru_cache(limit)
+        def found(text: str, *args: Any, **kwargs: Any) -> R:
+            return function(*args, **kwargs)
+
+        @wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            return found(repr(args[0]), *args, **kwargs)  # type: ignore[arg-type]
+
+        return call
+
+    return decorate
 
 
 # --- converters: from annotation to canonical parameter -----------------------------------------------

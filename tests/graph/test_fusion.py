@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+import nnc_func as nnc
 from nnc_func.device.kernels import blocks
+from nnc_func.errors import DTypeError
 from nnc_func.graph.ops import fused
 from nnc_func.graph.ops.fused import blockwise
 from nnc_func.graph.rules import EXACT
@@ -83,3 +85,23 @@ def test_masks_keep_bits() -> None:
     found = OPTIMISER.optimise(roots).roots
     assert [r.node.op.name for r in found] == ["masked", "masked", "where", "where"]
     check_equal(roots, found, EXACT, feeds)
+
+
+@pytest.mark.parametrize("numbers", [(0.0, -0.0), (-0.0, 0.0)])
+def test_steps_that_differ_in_the_sign_of_a_zero_are_different(numbers: Any) -> None:
+    """Their steps are equal tuples, so the kernel of one was remembered for the other."""
+    stack = nnc.eager()
+    x = stack.asarray(np.full(64, -1.0, "float32"))
+    for number in numbers:
+        steps = (("add", 0, 1), ("clip", 2, ("min", number), ("max", 5.0)), ("reciprocal", 3))
+        with np.errstate(divide="ignore"):
+            found = stack.ops.blockwise(x, x, steps=steps).numpy()
+        assert np.array_equal(np.signbit(found), np.full(64, np.signbit(number)))
+
+
+def test_a_number_of_another_type_in_a_step_is_not_taken_for_the_one_before() -> None:
+    stack = nnc.eager()
+    i = stack.asarray(np.arange(5))
+    assert stack.ops.blockwise(i, i, steps=(("add", 0, 1), ("clip", 2, ("min", 0), ("max", 2)))).numpy()[-1] == 2
+    with pytest.raises(DTypeError, match=r"max=2\.0"):
+        stack.ops.blockwise(i, i, steps=(("add", 0, 1), ("clip", 2, ("min", 0), ("max", 2.0))))

@@ -216,3 +216,15 @@ def test_index_and_index_update_take_numpys_keys(make: Any, key: Any) -> None:
     )
     np.testing.assert_array_equal(stack.ops.index(x, key=tensors).numpy(), a[key])
     assert x.numpy().tolist() == a.tolist()
+
+
+@pytest.mark.parametrize("make", [nnc.eager, nnc.lazy])
+def test_an_index_of_true_is_not_an_index_of_one(make: Any) -> None:
+    """Their keys are equal in Python, so what one gave was remembered for the other."""
+    stack, a = make(), np.arange(6.0).reshape(2, 3)
+    x = stack.asarray(a)
+    for key in [(0, 1), (0, True), (0, 1), (1, slice(None)), (True, slice(None))]:
+        np.testing.assert_array_equal(stack.ops.index(x, key=key).numpy(), a[key])
+        written = a.copy()
+        written[key] = 9.0
+        np.testing.assert_array_equal(stack.ops.index_update(x, 9.0, key=key).numpy(), written)

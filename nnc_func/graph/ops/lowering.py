@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
 from attrs import frozen
 
 from nnc_func.aval import Aval
-from nnc_func.declaration import Items
+from nnc_func.declaration import Items, cached_by_bits
 from nnc_func.device.namespace import writing
 from nnc_func.errors import OperatorError
 from nnc_func.facets import shapes
@@ -190,7 +190,7 @@ class _Lowering:
         )
 
 
-@lru_cache(4096)
+@cached_by_bits(4096)
 def lowered(
     steps: Steps,
     given: tuple[Any, ...],

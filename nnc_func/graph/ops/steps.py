@@ -6,13 +6,12 @@ then the steps; parameters that an operator has a default for may be left out, a
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from nnc_func.aval import Aval
-from nnc_func.declaration import Items
+from nnc_func.declaration import Items, cached_by_bits
 from nnc_func.device.namespace import choose, fresh
 from nnc_func.errors import DeviceError, OperatorError, ShapeError
 from nnc_func.facets import shapes
@@ -47,7 +46,7 @@ def step_operator(name: str) -> Op:
     return found
 
 
-@lru_cache(4096)
+@cached_by_bits(4096)
 def parsed(step: Step) -> tuple[Op, tuple[int, ...], Items]:
     """The operator of a step, the positions of its operands, its parameters.
 
@@ -143,7 +142,7 @@ def step_kernel(op: Op, dtypes: tuple[Any, ...], items: Items = (), on: str = "n
 # --- of all values ---------------------------------------------------------------------------------------
 
 
-@lru_cache(4096)
+@cached_by_bits(4096)
 def step_dtypes(steps: Steps, given: tuple[Any, ...]) -> tuple[Any, ...]:
     """Dtypes of the arguments and of all steps."""
     found = list(given)

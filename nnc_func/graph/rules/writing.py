@@ -264,7 +264,7 @@ def same(value: Any, expected: Any) -> bool:
     """Whether two parameters are equal in type and bits."""
     if type(value) is not type(expected) or value != expected:
         return False
-    return type(value) is not float or repr(value) == repr(expected)
+    return type(value) not in (float, complex, tuple) or repr(value) == repr(expected)
 
 
 def is_number(number: Any, wanted: Any, either: bool) -> bool:
