@@ -376,7 +376,7 @@ class Stack(Derivatives):
         GraphError
             An input is missing, no input, or named as another; an update does not fit its variable.
         """
-        leaves, structure = flatten(outputs)
+        leaves, structure = flatten(outputs, by_insertion=True)
         pairs = paired(updates)
         graph: ComputationGraph = self.graph.close(
             [self._input(i) for i in listed(inputs, "inputs")],
