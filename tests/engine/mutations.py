@@ -1,4 +1,4 @@
-"""Program files changed at random, most of them in a plan's numbers: what `hostile` loads and runs.
+"""Program files changed at random, most of them in a plan's numbers: what `mutated_programs` loads and runs.
 
 Each change is drawn from the number of the mutation alone, so that one is made again by its number.
 """
@@ -267,7 +267,7 @@ def mutated(files: list[Members], number: int) -> tuple[int, bytes]:
     else:
         name = draw.choice(sorted(members))
         members[name] = _bytes(draw, members[name])
-    whole = _zipped(members)
+    whole = zipped(members)
     return which, _bytes(draw, whole) if draw.random() < 0.05 else whole
 
 
@@ -295,7 +295,8 @@ def _bytes(draw: random.Random, content: bytes) -> bytes:
     return bytes(found)
 
 
-def _zipped(members: Members) -> bytes:
+def zipped(members: Members) -> bytes:
+    """A file of these members."""
     into = io.BytesIO()
     with zipfile.ZipFile(into, "w") as archive:
         for name, content in members.items():
