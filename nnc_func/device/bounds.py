@@ -12,7 +12,7 @@ from typing import Any
 from nnc_func.errors import DeviceError
 
 RANK = 64  # axes that NumPy's arrays have at most
-LIMIT = 1 << 62  # no number of bytes, offset or stride is as large
+LIMIT = 1 << 62  # no number of bytes, offset or stride is as large: sums of them do not wrap in 64 bits
 
 
 def reach(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> tuple[int, int]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
-
 from nnc_func.engine.interpreted import Interpreted
 from nnc_func.engine.reading import have_passed, readings, substituted
 from nnc_func.errors import NncError, UnboundError

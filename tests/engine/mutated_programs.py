@@ -1,6 +1,7 @@
-"""Mutated program files, loaded and run where harm is seen: ``python -m tests.hostile tests.engine.mutated_programs 20000``.
+"""Mutated program files, loaded and run where harm is seen.
 
-A file computes what it did, or something else, as its graph says or unlike it; or it is refused, or fails with words.
+``python -m tests.hostile tests.engine.mutated_programs 20000`` tries so many. A file computes what it did, or something
+else, as its graph says or unlike it; or it is refused, or fails with words.
 """
 
 from __future__ import annotations
@@ -50,7 +51,6 @@ def attempt(content: bytes) -> str:
     HarmError
         It does what no file must do.
     """
-    GUARDS.clear()
     wanted, content = right(content[0]), content[1:]
     with np.errstate(all="ignore"):
         program = loaded(content)
@@ -70,7 +70,8 @@ def attempt(content: bytes) -> str:
 
 
 def loaded(content: bytes) -> Any:
-    """The program in a file."""
+    """The program in a file, and nothing else's memory looked after."""
+    GUARDS.clear()
     return nnc.load_program(io.BytesIO(content), STACK, max_bytes=MAX_BYTES)
 
 

@@ -9,7 +9,6 @@ import copy
 import io
 import json
 import random
-import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 
 import nnc_func as nnc
+from tests.members import content, rewritten
 
 ABOUT, GRAPH = "about.json", "graph.txt"
 Members = dict[str, bytes]
@@ -121,8 +121,7 @@ def saved(folder: Path) -> list[Members]:
     for number, make in enumerate(PROGRAMS):
         path = folder / f"{number}.nnc"
         make(lazy).save(path)
-        with zipfile.ZipFile(path) as archive:
-            found.append({name: archive.read(name) for name in archive.namelist()})
+        found.append(content(path))
     return found
 
 
@@ -297,8 +296,4 @@ def _bytes(draw: random.Random, content: bytes) -> bytes:
 
 def zipped(members: Members) -> bytes:
     """A file of these members."""
-    into = io.BytesIO()
-    with zipfile.ZipFile(into, "w") as archive:
-        for name, content in members.items():
-            archive.writestr(name, content)
-    return into.getvalue()
+    return rewritten(io.BytesIO(), members).getvalue()  # type: ignore[no-any-return]

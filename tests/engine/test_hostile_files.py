@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 import time
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from nnc_func.op import operator
 from tests.engine import mutated_programs
 from tests.engine.guarded import GUARDS, guarded, leaves_its_memory
 from tests.hostile import Tally, attempted
+from tests.members import content, rewritten
 
 ROOT = Path(__file__).resolve().parents[2]
 LAZY = nnc.lazy()
@@ -48,18 +48,6 @@ def network(stack: Any = LAZY) -> Any:
 
 
 X = np.arange(32, dtype="float32").reshape(4, 8) / 9
-
-
-def content(path: Path) -> dict[str, bytes]:
-    with zipfile.ZipFile(path) as archive:
-        return {name: archive.read(name) for name in archive.namelist()}
-
-
-def rewritten(path: Path, members: dict[str, bytes]) -> Path:
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, value in members.items():
-            archive.writestr(name, value)
-    return path
 
 
 def crafted(path: Path, change: Callable[[Any], Any], made: Any = None) -> Path:
