@@ -30,8 +30,8 @@ shapes. As graphs they are in `tests/golden/rules.txt`.
 
 *Proved* is what the theorem prover z3 has shown for all extents, and for all elements of the dtypes that are named: so
 many of the rule's instances, which differ in their operators, and of elementwise ones in their dtypes. Every rule is
-*tested* besides, on kernels, by graphs that are drawn: so many of them it changed, and no value was another one. What is
-neither is *assumed*: that operators obey the laws that they declare, where no test of theirs finds otherwise.
+*tested* besides, on kernels, by graphs that are drawn: it changed so many of them, and no value became another one.
+What is neither is *assumed*: that operators obey the laws that they declare, where no test of theirs finds otherwise.
 `testing.md` says how. In the table: of instances and dtypes that were tried, how many are proved.
 """
 
