@@ -314,10 +314,21 @@ def values(old: Value, new: Value, feeds: Any, device: Any, dims: Any = None) ->
     except NncError:
         return None
     try:
-        now = on_host(new, computed([new], {**feeds, **way}, device, None, dims), device)
+        after = computed([new], {**feeds, **way}, device, None, dims)
+        now = on_host(new, after, device)
     except NncError as error:
         return Values(was, None, truth, bound, excused, canonical, str(error))
+    if not all(_is_solvable(node, found, device) for found in (way, after) for node in found):
+        return None
     return Values(was, now, truth, bound, excused, canonical)
+
+
+def _is_solvable(node: Node, way: Any, device: Any) -> bool:
+    """False of a decomposition with NaN or infinity: what LAPACK makes of these depends on the layout."""
+    if node.op.samples.prepare is None:
+        return True
+    met = [v for v in (*node.args, *(node.results if node.op.several else (node,))) if kind_of(v.dtype) in "fc"]
+    return all(np.isfinite(on_host(v, way, device)).all() for v in met)
 
 
 @contextmanager
