@@ -175,15 +175,15 @@ def _dtype_of(part: Apply, known: Mapping[Any, Any]) -> Any:
         return None
     items = tuple((name, _parameter(part.op, name, value, known)) for name, value in part.params)
     try:
-        return _result(items, part.op, tuple(given))
+        return _result(part.op, tuple(given), tuple(n for n, _ in items), *(value for _, value in items))
     except TypeError:  # a parameter is no key
         return None
 
 
-@cached_by_bits(1 << 16)
-def _result(items: tuple[tuple[str, Any], ...], op: Op, given: tuple[Any, ...]) -> Any:
+@lru_cache(1 << 16, typed=True)  # 1 and True are other parameters; 0.0 and -0.0 are of one dtype
+def _result(op: Op, given: tuple[Any, ...], names: tuple[str, ...], *values: Any) -> Any:
     try:
-        found = op.dtype(*given, **dict(items))
+        found = op.dtype(*given, **dict(zip(names, values, strict=True)))
     except NncError:
         return False
     except (TypeError, AttributeError, ValueError, KeyError, IndexError):  # it looks at a parameter that is not drawn

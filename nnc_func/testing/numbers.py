@@ -74,8 +74,16 @@ def numbers(size: int, dtype: np.dtype[Any], how: Elements, seed: int) -> Any:
 
 
 def _uniform(size: int, seed: int, which: int) -> Any:
-    start = (seed * 97 + which * 1009) % _TABLE.size
-    return _TABLE[(start + _STRIDES[which % len(_STRIDES)] * np.arange(size)) % _TABLE.size]
+    stride = _STRIDES[which % len(_STRIDES)]
+    start = (seed * 97 + which * 1009) * pow(stride, -1, _TABLE.size) % _TABLE.size
+    found = _strided(stride)
+    return found[start : start + size] if size <= _TABLE.size else found[(start + np.arange(size)) % _TABLE.size]
+
+
+@cache
+def _strided(stride: int) -> Any:
+    """The table in steps, twice, so that a part of it is as long as the table is."""
+    return _TABLE[stride * np.arange(2 * _TABLE.size) % _TABLE.size]
 
 
 def _listed(values: Any, size: int, seed: int) -> Any:
