@@ -15,7 +15,7 @@ import numpy as np
 from attrs import field
 
 from nnc_func.autodiff.traced import Trace, Traced
-from nnc_func.errors import BatchingError
+from nnc_func.errors import BatchingError, check_function
 from nnc_func.facets import batching as rules
 from nnc_func.facets.batching import BY_SHAPE, Application, Rule, loop
 from nnc_func.facets.dims import known, same_extent
@@ -287,6 +287,8 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, stack: Any 
         No argument has rows, arguments have different numbers of rows, or an operator has an effect.
     ShapeError
         An argument has no such axis.
+    OperatorError
+        `f` is no function.
 
     Examples
     --------
@@ -297,6 +299,8 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, stack: Any 
     >>> slope(stack.asarray(2.0), x).numpy()
     array([ 5., 25.])
     """
+
+    check_function(f, "vmap")
 
     @functools.wraps(f)
     def batched(*args: Any, **keywords: Any) -> Any:

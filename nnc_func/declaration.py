@@ -177,9 +177,16 @@ def cached_by_bits(limit: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
         def found(text: str, *args: Any, **kwargs: Any) -> R:
             return function(*args, **kwargs)
 
+        texts: dict[int, Any] = {}  # of first arguments that it holds, by their identity
+
         @wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            return found(repr(args[0]), *args, **kwargs)  # type: ignore[arg-type]
+            known = texts.get(id(args[0]))
+            if known is None:
+                if len(texts) >= limit:
+                    texts.clear()
+                known = texts[id(args[0])] = (args[0], repr(args[0]))
+            return found(known[1], *args, **kwargs)  # type: ignore[arg-type]
 
         return call
 

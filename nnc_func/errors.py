@@ -137,3 +137,29 @@ class KernelTableWarning(UserWarning):
 
 class OnnxWarning(UserWarning):
     """A model that says what is not so of its own outputs."""
+
+
+def check_function(given: object, name: str) -> None:
+    """Raise unless what is to be transformed can be called.
+
+    Parameters
+    ----------
+    name
+        Of the transformation: ``"grad"``, ``"jit"``.
+
+    Raises
+    ------
+    OperatorError
+        It is no function.
+
+    Examples
+    --------
+    >>> check_function(3.0, "grad")
+    Traceback (most recent call last):
+    nnc_func.errors.OperatorError: grad wants a function of tensors, given 3.0, a float: write grad(lambda x: ...)
+    """
+    if not callable(given):
+        raise OperatorError(
+            f"{name} wants a function of tensors, given {repr(given)[:60]}, a {type(given).__name__}: write "
+            f"{name}(lambda x: ...)"
+        )

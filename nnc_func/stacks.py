@@ -23,7 +23,7 @@ from nnc_func.errors import DTypeError, GraphError, LayerError, TracingError
 from nnc_func.facets.dtypes import as_dtype
 from nnc_func.graph import aliases, loops
 from nnc_func.graph.graph import ComputationGraph, Graph
-from nnc_func.graph.leaves import CONSTANT, INPUT, Variable, owned, unshared
+from nnc_func.graph.leaves import CONSTANT, INPUT, Variable, is_foreign, owned, unshared
 from nnc_func.graph.namespace import Ops
 from nnc_func.graph.node import Node, Value, topological
 from nnc_func.graph.operator import SCALARS, Operator
@@ -203,6 +203,8 @@ class Stack(Derivatives):
             a if type(a) in SCALARS else a.value if type(a) is Tensor and a.stack is self else self.carrier(a)
             for a in args
         ]
+        if op.view is not None:
+            carriers = [owned(self.device, c) if is_foreign(a) else c for a, c in zip(args, carriers, strict=True)]
         found = self._top_bind(op, *carriers, **params)
         if op.several:
             return tuple([Tensor(self, unshared(v, args)) for v in found])
@@ -376,7 +378,7 @@ class Stack(Derivatives):
         GraphError
             An input is missing, no input, or named as another; an update does not fit its variable.
         """
-        leaves, structure = flatten(outputs)
+        leaves, structure = flatten(outputs, by_insertion=True)
         pairs = paired(updates)
         graph: ComputationGraph = self.graph.close(
             [self._input(i) for i in listed(inputs, "inputs")],

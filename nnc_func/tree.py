@@ -152,23 +152,16 @@ class Structure:
         return tuple(found)
 
     @property
-    def positions(self) -> list[int]:
-        """The number of each leaf, in the order in which the tree that was given has them.
+    def signature(self) -> tuple[Any, ...]:
+        """What tells structures apart for a function that may go through a dict in the order of its keys.
 
         Examples
         --------
-        >>> flatten({"b": [1, 2], "a": 3})[1].positions
-        [1, 2, 0]
+        >>> one, other = (flatten(tree)[1] for tree in ({"a": 1, "b": 2}, {"b": 2, "a": 1}))
+        >>> one == other, one.signature == other.signature
+        (True, False)
         """
-
-        def joined(container: Container, rows: list[list[int]]) -> list[int]:
-            if container.order:
-                by_key = dict(zip(container.keys, rows, strict=True))
-                rows = [by_key[key] for key in container.order]
-            return [position for row in rows for position in row]
-
-        found: list[int] = self.folded([[i] for i in range(self.size)], joined)
-        return found
+        return self.outline, tuple(self.orders.items())
 
     @property
     def paths(self) -> list[tuple[str, ...]]:
@@ -242,17 +235,28 @@ def exact(value: Any) -> tuple[Any, ...]:
     return (type(value), repr(value) if isinstance(value, (float, complex)) else None)
 
 
-def flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list[Any], Structure]:
+def flatten(
+    tree: Any, is_leaf: Callable[[Any], bool] | None = None, *, by_insertion: bool = False
+) -> tuple[list[Any], Structure]:
     """The leaves from left to right, and the structure that builds the tree again.
 
     The leaves of dicts go by sorted keys where these sort, else by insertion, so that dicts of equal keys meet; what is
     built has its keys in the order of the tree that was given.
+
+    Parameters
+    ----------
+    is_leaf
+        Says of a part that it is a leaf, although it may be a container.
+    by_insertion
+        Leaves of dicts go by insertion, as users see outputs; structures of dicts in other orders differ.
 
     Examples
     --------
     >>> leaves, structure = flatten({"b": [1, 2], "a": (3,)})
     >>> leaves, structure.build([30, 10, 20])
     ([3, 1, 2], {'b': [10, 20], 'a': (30,)})
+    >>> flatten({"b": [1, 2], "a": (3,)}, by_insertion=True)[0]
+    [1, 2, 3]
     """
     leaves: list[Any] = []
     outline: list[Any] = []
@@ -270,7 +274,8 @@ def flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[li
                 parts = part
                 outline.append((kind, (), (), len(part)))
             elif kind is dict:
-                keys, order = sorted_keys(part), tuple(part)
+                order = tuple(part)
+                keys = order if by_insertion else sorted_keys(part)
                 if keys != order:
                     orders[len(outline)] = order
                 parts = [part[key] for key in keys]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import firings
 import prove
 import rule_examples
 
@@ -29,8 +30,9 @@ shapes. As graphs they are in `tests/golden/rules.txt`.
 
 *Proved* is what the theorem prover z3 has shown for all extents, and for all elements of the dtypes that are named: so
 many of the rule's instances, which differ in their operators, and of elementwise ones in their dtypes. Every rule is
-*tested* besides, on kernels, by graphs that are drawn. What is neither is *assumed*: that operators obey the laws that
-they declare, where no test of theirs finds otherwise. `testing.md` says how.
+*tested* besides, on kernels, by graphs that are drawn: it changed so many of them, and no value became another one.
+What is neither is *assumed*: that operators obey the laws that they declare, where no test of theirs finds otherwise.
+`testing.md` says how. In the table: of instances and dtypes that were tried, how many are proved.
 """
 
 
@@ -44,13 +46,31 @@ def page() -> str:
     from nnc_func.graph.rules import PHASES, RULES
 
     shown = {example.rule: example for example in rule_examples.examples()}
-    results = prove.results()
-    lines = [HEAD.format(count=len(RULES))]
+    results, fired = prove.results(), firings.results()
+    lines = [HEAD.format(count=len(RULES)), *overview(results, fired)]
     for phase in PHASES:
         lines += [f"## {phase.name}", ""]
         for rule in phase.rules:
-            lines += entry(rule, shown[rule], evidence(results.get(rule.name, [])))
+            told = [*evidence(results.get(rule.name, [])), tested(firings.count(rule, fired))]
+            lines += entry(rule, shown[rule], told)
     return "\n".join(lines)
+
+
+def overview(results: dict[str, Any], fired: dict[str, Any]) -> list[str]:
+    """A table of all rules: how much of each is proved, and how often it was tested; else it is assumed."""
+    from nnc_func.graph.ops import CATALOGUE
+    from nnc_func.graph.rules import PHASES
+
+    lines = ["| rule | numerics | proved | tested (firings) |", "| --- | --- | --- | ---: |"]
+    for rule in (rule for phase in PHASES for rule in phase.rules):
+        entries = results.get(rule.name, [])
+        found = sum(len(e.get("proved", ())) for e in entries)
+        asked = found + sum(len(e.get(why, ())) for e in entries for why in ("unknown", "refuted"))
+        count = firings.count(rule, fired)
+        level = numerics(tuple(rule.instances(CATALOGUE)))
+        cells = f"{found} of {asked}" if found else "", f"{count:,}" if count else ""
+        lines.append(f"| [{rule.name}](#{rule.name}) | {level} | {cells[0]} | {cells[1]} |")
+    return [*lines, ""]
 
 
 def golden() -> str:
@@ -96,7 +116,12 @@ def evidence(entries: list[dict[str, Any]]) -> list[str]:
         proved(of_elements, lambda case: case == HALF, "for float16", "instances"),
         proved(others, lambda case: True, "for any dtype", "instances"),
     ]
-    return [each for each in lines if each] or ["tested; not proved"]
+    return [each for each in lines if each]
+
+
+def tested(count: int) -> str:
+    """What the test kit says of a rule that changed so many graphs."""
+    return f"tested: no counterexample in {count:,} firings" if count else "tested by CI; not counted"
 
 
 def proved(entries: list[dict[str, Any]], counts: Any, what: str, of: str) -> str:

@@ -7,6 +7,7 @@ Profiles, chosen by NNC_HYPOTHESIS_PROFILE: ci (25 examples a property, unless a
 
 from __future__ import annotations
 
+import gc
 import os
 import secrets
 import signal
@@ -57,6 +58,12 @@ def _seed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
     """What the test kit says of a planted fault is known of its own seed; only what is marked draws from another."""
     if request.node.get_closest_marker("draws") is None:
         monkeypatch.setattr(library, "seed", 0)
+
+
+def pytest_collection_finish() -> None:
+    """Sixteen thousand tests are millions of objects that stay: no search for cycles walks over them."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_report_header() -> str:

@@ -21,14 +21,13 @@ from typing import Any
 import numpy as np
 
 from nnc_func.archives.npy import ArrayHeader, array_header
-from nnc_func.archives.plain import json_cost, json_value
+from nnc_func.archives.plain import Fields, json_cost, json_value
 from nnc_func.archives.zip_members import DEFLATED, STORED, Member, chunks, members
 from nnc_func.errors import FileFormatError, GraphError, NncError
 
 ABOUT = "about.json"
 FORMATS = "nnc_func "  # how the names of all formats begin
 WHEN = (1980, 1, 1, 0, 0, 0)  # the oldest date that the format has: files do not depend on when they were written
-DAMAGE = (LookupError, TypeError, AttributeError, ValueError, RuntimeError, MemoryError, ArithmeticError)
 MAX_BYTES = 1 << 32
 """What reading a file may take in memory where nobody says it: 4 GiB."""
 TEXT_BYTES = 1 << 26
@@ -164,8 +163,6 @@ class Archive:
             if isinstance(error, FileFormatError) and str(path) in str(error):
                 raise
             raise FileFormatError(f"{path}: {error}") from None
-        except DAMAGE as error:
-            raise FileFormatError(f"{path} is damaged: {type(error).__name__}: {error}") from None
 
     def _begin(self, sha256: str | None) -> None:
         if sha256 is not None:
@@ -218,7 +215,7 @@ class Archive:
         """Members in a folder, or all of them."""
         return [n for n in self._members if not folder or n.startswith(f"{folder}/")]
 
-    def about(self, version: int) -> dict[str, Any]:
+    def about(self, version: int) -> Fields:
         """What the archive says of itself.
 
         Raises
@@ -239,7 +236,7 @@ class Archive:
                 f"{path} was written in version {about['version']} of the format; this reads versions up to {version}: "
                 "update nnc_func"
             )
-        return about
+        return Fields(about)
 
     def read(self, name: str) -> bytes:
         """The content of a text, as bytes: at most 64 MiB, and 50 times what it is packed in.

@@ -79,6 +79,52 @@ def json_value(content: bytes) -> Any:
         raise FileFormatError(f"it is no JSON: {error}") from None
 
 
+class Fields(dict[str, Any]):
+    """An object of a file; what it lacks is said in words.
+
+    Examples
+    --------
+    >>> Fields({"a": 1})["b"]
+    Traceback (most recent call last):
+    nnc_func.errors.FileFormatError: 'b' is missing beside 'a'
+    """
+
+    def __missing__(self, key: str) -> Any:
+        raise FileFormatError(f"{key!r} is missing beside {short([*self])[1:-1]}")
+
+
+def fields(value: Any) -> Fields:
+    """An object.
+
+    Raises
+    ------
+    FileFormatError
+        It is none.
+    """
+    if type(value) is not dict:
+        raise FileFormatError(f"an object is wanted, found {short(value)}")
+    return Fields(value)
+
+
+def rows(value: Any, length: int | None = None) -> list[Any]:
+    """A list; of lists of that length, if one is said.
+
+    Raises
+    ------
+    FileFormatError
+        It is none.
+
+    Examples
+    --------
+    >>> rows([["one", 8], ["two", 16]], 2)
+    [['one', 8], ['two', 16]]
+    """
+    if type(value) is not list or (length is not None and any(type(r) is not list or len(r) != length for r in value)):
+        each = "" if length is None else f" of lists of {length}"
+        raise FileFormatError(f"a list{each} is wanted, found {short(value)}")
+    return value
+
+
 def short(value: Any) -> str:
     """A value for a message: of any depth, in some sixty characters.
 

@@ -93,7 +93,7 @@ def from_dlpack(xp: ArrayNamespace, x: Any, /, *, device: Any = None, copy: bool
     if own is None:
         raise BufferError(f"{xp.owner.device!r} has no arrays that show foreign memory; use asarray")
     found = own.from_dlpack(x, **({} if copy is None else {"copy": copy}))
-    if not isinstance(found, Tensor) and kind_of(found.dtype) not in "biufc":
+    if not isinstance(found, Tensor) and kind_of(xp.owner.device.aval(found).dtype) not in "biufc":
         raise DTypeError(f"tensors hold numbers and booleans, given dtype {found.dtype}")
     return xp.to_device(xp.owner.held(found), device)
 

@@ -11,7 +11,7 @@ from nnc_func.autodiff.traced import Traced
 from nnc_func.errors import DerivativeError
 from nnc_func.facets.dtypes import kind_of
 from nnc_func.graph.tensor import Tensor
-from nnc_func.tree import Structure, flatten, mapped
+from nnc_func.tree import LEAF, Structure, flatten, mapped
 
 Argnums = int | str | tuple[int | str, ...]
 
@@ -79,18 +79,15 @@ def tensors(stack: Any, tree: Any) -> Any:
 
 
 def matched(stack: Any, tree: Any, wanted: Structure) -> tuple[list[Tensor], Structure]:
-    """As `flatten` of `tensors`, but a list of numbers stays one where a list is wanted."""
-    return flatten(_matched(stack, tree, wanted))
+    """The leaves and the structure of a tree of tensors; a list of numbers is one tensor where one is wanted.
 
-
-def _matched(stack: Any, tree: Any, wanted: Structure) -> Any:
-    if type(tree) not in (list, tuple, dict) or type(tree) is not wanted.kind or len(tree) != len(wanted.children):
-        return tensors(stack, tree)
-    if type(tree) is dict:
-        if set(tree) != set(wanted.keys):
-            return tensors(stack, tree)
-        return {key: _matched(stack, tree[key], each) for key, each in zip(wanted.keys, wanted.children, strict=True)}
-    return type(tree)(_matched(stack, t, each) for t, each in zip(tree, wanted.children, strict=True))
+    Where the structure is not the wanted one, there are no leaves.
+    """
+    entries = iter(wanted.outline)  # which has the parts in the order in which `flatten` comes to them
+    leaves, found = flatten(tree, is_leaf=lambda _: next(entries, None) == LEAF)
+    if found != wanted:
+        return [], flatten(tree)[1]
+    return flatten(found.build([tensors(stack, leaf) for leaf in leaves]))
 
 
 def _numbers(tree: Any) -> bool:

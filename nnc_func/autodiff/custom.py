@@ -16,7 +16,7 @@ import numpy as np
 
 from nnc_func.autodiff.formulas import cast_like
 from nnc_func.autodiff.traced import Traced
-from nnc_func.errors import DerivativeError
+from nnc_func.errors import DerivativeError, check_function
 from nnc_func.facets.dtypes import kind_of
 from nnc_func.graph.tensor import Tensor
 from nnc_func.tree import flatten, mapped
@@ -36,6 +36,7 @@ class Custom:
     adding = ""
 
     def __init__(self, f: Callable[..., Any], nondiff_argnums: Sequence[int] = (), stack: Any = None) -> None:
+        check_function(f, type(self).__name__)
         functools.update_wrapper(self, f)
         self.f = f
         self.name = getattr(f, "__name__", "the function")

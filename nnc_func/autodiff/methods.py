@@ -7,12 +7,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from nnc_func.autodiff.matrices import Matrices
+from nnc_func.errors import check_function
 
 
 def _method(transformation: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(transformation)
-    def transformed(stack: Any, *args: Any, **keywords: Any) -> Any:
-        return transformation(Matrices(stack), *args, **keywords)
+    def transformed(stack: Any, f: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
+        check_function(f, transformation.__name__)
+        return transformation(Matrices(stack), f, *args, **keywords)
 
     return transformed
 

@@ -37,7 +37,8 @@ def answer(given: argparse.Namespace) -> Answer:
     program = found.program()
     compiled = time.perf_counter() - start
     outputs, seconds = _timed(program, inputs, given.repeat)
-    arrays: dict[str, Any] = {f"output_{i}": np.asarray(a) for i, a in enumerate(flatten(outputs)[0])}
+    leaves, _ = flatten(outputs, by_insertion=True)
+    arrays: dict[str, Any] = {f"output_{i}": np.asarray(a) for i, a in enumerate(leaves)}
     if given.save:
         with open(given.save, "wb") as file:
             np.savez(file, **arrays)

@@ -141,10 +141,10 @@ class ArrayDevice(Layer):
         return found
 
     def _own(self, op: Op, array: Any) -> Any:
+        if isinstance(array, HOST):  # of a subclass of NumPy's arrays, masked ones say, the elements alone
+            return self.place(np.asarray(array))
         if self.owns(array):
             return array
-        if isinstance(array, HOST):
-            return self.place(np.asarray(array))
         raise foreign(self, array, op.name)
 
     def _resolve(self, op: Op, args: tuple[Any, ...], items: Items, key: Any) -> Callable[..., Any]:

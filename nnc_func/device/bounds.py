@@ -12,7 +12,7 @@ from typing import Any
 from nnc_func.errors import DeviceError
 
 RANK = 64  # axes that NumPy's arrays have at most
-LIMIT = 1 << 62  # no number of bytes, offset or stride is as large
+LIMIT = 1 << 62  # no number of bytes, offset or stride is as large: sums of them do not wrap in 64 bits
 
 
 def reach(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> tuple[int, int]:
@@ -25,8 +25,13 @@ def reach(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> tuple[
     """
     if 0 in shape:
         return 0, 0
-    steps = [(n - 1) * s for n, s in zip(shape, strides, strict=True)]
-    return sum(s for s in steps if s < 0), sum(s for s in steps if s > 0) + itemsize
+    low, high = 0, itemsize
+    for n, s in zip(shape, strides, strict=True):
+        if s < 0:
+            low += (n - 1) * s
+        else:
+            high += (n - 1) * s
+    return low, high
 
 
 def check_view(nbytes: int, offset: int, shape: Sequence[int], strides: Sequence[int] | None, itemsize: int) -> None:
@@ -71,8 +76,11 @@ def _is_inside(nbytes: int, offset: int, shape: Sequence[int], strides: Sequence
         size *= n
     if strides is None:
         return 0 <= offset <= nbytes - size
-    if len(strides) != len(shape) or not all(type(s) is int and -LIMIT < s < LIMIT for s in strides):
+    if len(strides) != len(shape):
         return False
+    for s in strides:
+        if type(s) is not int or not -LIMIT < s < LIMIT:
+            return False
     low, high = reach(shape, strides, itemsize)
     return offset + low >= 0 and offset + high <= nbytes
 

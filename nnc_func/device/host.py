@@ -1,4 +1,4 @@
-"""Data of the host as NumPy's arrays, of which devices make their own; and the words for what is no such data."""
+"""What devices are given: data of the host, of which they make arrays; arrays, which they copy; and what is neither."""
 
 from __future__ import annotations
 
@@ -55,6 +55,23 @@ def numbers(device: Any, value: Any, dtype: Any = None) -> Any:
     if kind_of(found.dtype) not in "biufc":
         raise DeviceError(f"{device!r} holds numbers and booleans, given {_told(value, found)}")
     return found
+
+
+def copied(device: Any, array: Any) -> Any:
+    """The elements of an array of a device, in memory that nobody else has.
+
+    Examples
+    --------
+    >>> from nnc_func.device import NumPy
+    >>> x = np.ones(2)
+    >>> np.shares_memory(copied(NumPy(), x), x)
+    False
+    """
+    copy = getattr(array, "copy", None)
+    if copy is not None:
+        return copy()
+    namespace = getattr(device, "xp", None)  # none where arrays have no memory
+    return array if namespace is None else namespace.asarray(array, copy=True)
 
 
 def shortened(value: Any) -> str:

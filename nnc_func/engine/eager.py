@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
-import numpy as np
-
 from nnc_func.engine.interpreted import Interpreted
 from nnc_func.engine.reading import have_passed, readings, substituted
 from nnc_func.errors import NncError, UnboundError
 from nnc_func.facets.dims import Dim, mentions_unknown
 from nnc_func.facets.places import Place
 from nnc_func.graph.graph import ComputationGraph
-from nnc_func.graph.leaves import INPUT, Variable, brought, owned
+from nnc_func.graph.leaves import INPUT, Variable, owned
 from nnc_func.graph.node import Node, Result, Value, topological
 from nnc_func.graph.origin import origin, told
 from nnc_func.layer import Layer, evolved, layer, opens
@@ -78,9 +76,8 @@ class Eager(Layer, Generic[A]):
         return found
 
     def asarray(self, value: Any, dtype: Any = None, place: Place = None) -> Any:
-        """A value of this engine: a device array, which does not change with a host array it was made of."""
-        host = isinstance(value, np.ndarray) or not hasattr(value, "dtype")
-        return owned(self.device, value, dtype, place) if host else brought(self.device, value, dtype, place)
+        """A value of this engine: a device array, which does not change with the array that it was made of."""
+        return owned(self.device, value, dtype, place)
 
     def compile(self, graph: ComputationGraph, donated: Sequence[int] = ()) -> Interpreted:
         """The graph as a program that interprets its nodes as they are: no rewriting, no plan. The oracle."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from nnc_func.engine.effects import recorder, recording
 from nnc_func.engine.reading import substituted
-from nnc_func.errors import OperatorError, TracingError, UnboundError
+from nnc_func.errors import OperatorError, TracingError, UnboundError, check_function
 from nnc_func.graph.leaves import INPUT, owned
 from nnc_func.graph.node import Value, topological
 from nnc_func.graph.origin import reached
@@ -53,7 +53,7 @@ class Jitted:
     Raises
     ------
     OperatorError
-        An argument is static and donated.
+        An argument is static and donated, or what is given is no function.
 
     Examples
     --------
@@ -72,6 +72,7 @@ class Jitted:
         donate: Arguments = (),
         name: str | None = None,
     ) -> None:
+        check_function(f, "jit")
         functools.update_wrapper(self, f)
         self.stack = stack
         self.f = f
@@ -112,7 +113,7 @@ class Jitted:
                 return None
             tensors.append(owned(self.stack.device, concrete) if at in donated and type(leaf) is Tensor else concrete)
             signature.append(self.stack.device.aval(concrete))
-        key = (structure.outline, tuple(signature), statics, exact(tuple(v for _, v in statics)))
+        key = (structure.signature, tuple(signature), statics, exact(tuple(v for _, v in statics)))
         found = self._remembered(key)
         if found is None:
             found = self._trace(args, keywords, leaves, structure, donated)

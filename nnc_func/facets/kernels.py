@@ -36,8 +36,9 @@ class Kernel:
         (without gaps, in the layouts that it accepts, uninitialised) and returns nothing. None: the result of
         `compute` is copied.
     bound
-        ``bound(avals, scratch, **params)``, of operands and results, gives `into` for arrays of NumPy as a function
-        ``f(*arrays, *outs)`` that takes less time to call. None: there is no such, or (from a call) not for these.
+        ``bound(avals, **params)``, of operands and results, gives ``of(*scratch)``, which gives `into` for arrays of
+        NumPy as a function ``f(*arrays, *outs)`` that takes less time to call. None: there is no such, or (from a call)
+        not for these. An engine asks it once for all applications that are alike.
     ufunc
         Name of a function of the namespace that is the kernel: called ``f(*arrays)`` and ``f(*arrays, out)``.
         With it `compute` and `into` are not needed.

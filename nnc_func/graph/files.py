@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from nnc_func.graph.nesting import check_depth
 from nnc_func.graph.origin import Origin, lines
 from nnc_func.graph.parsing import parsed, text_cost
 from nnc_func.graph.text import large_constants, numbered, printed
+from nnc_func.graph.trust import allowed_names
 
 FORMAT, VERSION = "nnc_func graph", 1
 TEXT, ORIGINS = "graph.txt", "origins.json"
@@ -75,8 +76,9 @@ def text_members(graph: Any) -> list[tuple[str, bytes]]:
 
 
 def load_graph(
-    path: Any, stack: Any, classes: Iterable[type] = (), *, max_bytes: int = MAX_BYTES, sha256: str | None = None
-) -> Any:
+    path: Any, stack: Any, classes: Iterable[type] = (), *, max_bytes: int = MAX_BYTES, sha256: str | None = None,
+    allow: Iterable[str] = (),
+) -> Any:  # fmt: skip
     """The graph in a file, built by a stack; its variables are new ones, with the values that they had.
 
     Parameters
@@ -91,18 +93,22 @@ def load_graph(
         As much memory may reading take; a file is not trusted, and what it says is counted before it is there.
     sha256
         Of the whole file, in hexadecimal digits: another file is refused.
+    allow
+        Names of operators that the graph may apply although they are not this library's, or do more than compute:
+        ``allow=("print", "check")``.
 
     Raises
     ------
     FileFormatError
-        It is no such file, it is damaged or cut short, a newer version wrote it, it takes more than `max_bytes`, or it
-        does not fit the stack.
+        It is no such file, it is damaged or cut short, a newer version wrote it, it takes more than `max_bytes`, it
+        does not fit the stack, or applies what is not allowed.
     """
+    may = allowed_names(allow)
     with Archive.open(path, "graph", max_bytes=max_bytes, sha256=sha256) as archive:
         names = variable_names(archive.about(VERSION))
         constants = {f"sha256:{Path(n).stem}": archive.array(n) for n in archive.names("constants")}
         variables = {name: archive.array(f"variables/{at}.npy") for at, name in enumerate(names)}
-        return read_text(archive, stack, constants, variables, classes)()
+        return read_text(archive, stack, constants, variables, classes, may)()
 
 
 def variable_names(about: Mapping[str, Any]) -> list[str]:
@@ -120,8 +126,9 @@ def variable_names(about: Mapping[str, Any]) -> list[str]:
 
 
 def read_text(
-    archive: Archive, stack: Any, constants: Mapping[str, Any], variables: Mapping[str, Any], classes: Iterable[type]
-) -> Any:
+    archive: Archive, stack: Any, constants: Mapping[str, Any], variables: Mapping[str, Any], classes: Iterable[type],
+    allow: Collection[str],
+) -> Any:  # fmt: skip
     """What builds the graph in an archive, once it is called; what it needs of the archive is read at once."""
     path = archive.path
     text, origins = archive.text(TEXT), archive.read(ORIGINS)
@@ -138,7 +145,7 @@ def read_text(
         except FileFormatError as error:
             raise FileFormatError(f"{damaged}: {error}") from None
         try:
-            return parsed(text, stack, constants, variables, classes, found)
+            return parsed(text, stack, constants, variables, classes, found, allow)
         except GraphError as error:
             raise FileFormatError(f"{path}, {TEXT}: {error}") from None
 

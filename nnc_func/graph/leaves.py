@@ -13,7 +13,7 @@ from weakref import ref
 import numpy as np
 
 from nnc_func.aval import Aval
-from nnc_func.device.host import numbers
+from nnc_func.device.host import copied, numbers
 from nnc_func.errors import DTypeError, GraphError, PlaceError, RunError, ShapeError
 from nnc_func.facets.derivatives import Constant
 from nnc_func.facets.dtypes import as_dtype, check_conversion
@@ -82,9 +82,10 @@ def owned(device: Any, value: Any, dtype: Any = None, place: Place = None) -> An
         if held is not None and place is None:  # a stack: a value that will change is no number of its graph
             return held(owned(device.device, kept, dtype))
         return brought(device, kept, dtype, place)
-    array = brought(device, value, dtype, place)
-    copy = getattr(array, "copy", None)
-    return copy() if array is value and copy is not None else array
+    array = brought(device, value, place=place)
+    if dtype is None or device.aval(array).dtype == as_dtype(dtype):
+        return copied(device, array)
+    return brought(device, array, dtype, place)  # its elements in another dtype
 
 
 def are_places() -> bool:
@@ -102,8 +103,13 @@ def places() -> Iterator[None]:
         _tracing.reset(mark)
 
 
+def is_foreign(given: Any) -> bool:
+    """Whether it is an array of some device's namespace, of a view of which nobody can tell that it is one."""
+    return hasattr(given, "__array_namespace__") and not isinstance(given, np.ndarray) and not hasattr(given, "stack")
+
+
 def unshared(found: Any, args: Any) -> Any:
-    """A result that does not change with an array of the caller's, of which it may be a view."""
+    """A result that does not change with a NumPy array of the caller's, of which it may be a view."""
     if any(isinstance(a, np.ndarray) and np.may_share_memory(a, found) for a in args):
         return found.copy()
     return found

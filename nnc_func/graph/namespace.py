@@ -337,7 +337,10 @@ class Ops(Generic[T]):
         return self._bind(_RECIPROCAL, x)
 
     def clip(self, x: T | Scalar, /, *, min: Scalar | None = None, max: Scalar | None = None) -> T:
-        """The number, not below `min` and not above `max`; the derivative on a bound is 1, and `max` wins if they cross."""
+        """The number, not below `min` and not above `max`; the derivative on a bound is 1, and `max` wins if they cross.
+
+        A bound that is NaN makes everything NaN, as a tensor of bounds would.
+        """
         return self._bind(_CLIP, x, min=min, max=max)
 
     def floor(self, x: T | Scalar, /) -> T:
@@ -473,7 +476,7 @@ class Ops(Generic[T]):
         return self._bind(_ERF, x)
 
     def erfc(self, x: T | Scalar, /) -> T:
-        """1 - erf(x), with all its digits where that is tiny."""
+        """1 - erf(x), with its digits where that is tiny: to 6 ulps."""
         return self._bind(_ERFC, x)
 
     def erfinv(self, x: T | Scalar, /) -> T:
@@ -496,7 +499,7 @@ class Ops(Generic[T]):
         return self._bind(_POLYGAMMA, x, order=order)
 
     def sigmoid(self, x: T | Scalar, /) -> T:
-        """1 / (1 + exp(-x)): between 0 and 1, without overflow however large the argument."""
+        """1 / (1 + exp(-x)): between 0 and 1, without overflow however large the argument, down to the least numbers."""
         return self._bind(_SIGMOID, x)
 
     def relu(self, x: T | Scalar, /) -> T:
@@ -587,11 +590,17 @@ class Ops(Generic[T]):
         return self._bind(_BITWISE_INVERT, x)
 
     def bitwise_left_shift(self, a: T | Scalar, b: T | Scalar, /) -> T:
-        """Bits of `a` moved `b` places up, zeros from below; as many places as there are bits, or more, leave zero."""
+        """Bits of `a` moved `b` places up, zeros from below; as many places as there are bits, or more, leave zero.
+
+        So does a negative number of places.
+        """
         return self._bind(_BITWISE_LEFT_SHIFT, a, b)
 
     def bitwise_right_shift(self, a: T | Scalar, b: T | Scalar, /) -> T:
-        """Bits of `a` moved `b` places down, copies of its sign from above."""
+        """Bits of `a` moved `b` places down, copies of its sign from above, which alone are left of many places.
+
+        A negative number of places counts as many.
+        """
         return self._bind(_BITWISE_RIGHT_SHIFT, a, b)
 
     def signbit(self, x: T | Scalar, /) -> T:

@@ -9,7 +9,7 @@ import attrs
 
 from nnc_func.errors import GraphError
 from nnc_func.graph.literals import DEEPEST, NAME, Line, Names
-from nnc_func.tree import ONE_LEAF, Container, Structure, exact, sorted_keys
+from nnc_func.tree import ONE_LEAF, Container, Structure, exact
 
 Classes = Mapping[str, type]
 
@@ -54,8 +54,8 @@ def _nested(structure: Container, parts: list[str], names: Names) -> str:
     if kind is tuple:
         return f"({parts[0]},)" if len(parts) == 1 else f"({', '.join(parts)})"
     if kind is dict:
-        keyed = dict(zip(structure.keys, parts, strict=True))
-        return f"{{{', '.join(f'{names.literal(k)}: {keyed[k]}' for k in structure.order or structure.keys)}}}"
+        keyed = (f"{names.literal(k)}: {p}" for k, p in zip(structure.keys, parts, strict=True))
+        return f"{{{', '.join(keyed)}}}"
     name = class_name(kind)
     if not all(NAME.match(part) for part in name.split(".")):
         raise GraphError(f"outputs nested in a {name}, which was made inside of a function, cannot be written")
@@ -77,7 +77,7 @@ def by_name(classes: Iterable[type]) -> Classes:
 
 
 def nested(line: Line, leaf: Callable[[], Any], classes: Classes) -> tuple[list[Any], Structure | None]:
-    """The rest of the line: what `leaf` reads, in the order of `flatten`, and the nesting; None where none is said."""
+    """The rest of the line: what `leaf` reads, from left to right, and the nesting; None where none is said."""
     reader = _Nested(line, leaf, classes)
     if line.take("flat"):
         while not line.empty:
@@ -116,22 +116,17 @@ class _Nested:
         return self.made()
 
     def dictionary(self) -> Structure:
-        """A dict as it was inserted; its leaves are put in the order of its sorted keys."""
-        start = len(self.leaves)
-        rows: dict[Any, tuple[Structure, list[Any]]] = {}
+        """A dict; its leaves go by insertion, as outputs do."""
+        rows: dict[Any, Structure] = {}
 
         def row() -> None:
             key = self.key()
             if key in rows:
                 raise self.line.error(f"the key {key!r} is given twice")
-            at = len(self.leaves)
-            found = self.tree()
-            rows[key] = found, self.leaves[at:]
+            rows[key] = self.tree()
 
         self.line.several(row, "}")
-        keys, order = sorted_keys(rows), tuple(rows)
-        self.leaves[start:] = [leaf for key in keys for leaf in rows[key][1]]
-        return Structure(dict, keys, tuple(rows[key][0] for key in keys), order=() if order == keys else order)
+        return Structure(dict, tuple(rows), tuple(rows.values()))
 
     def key(self) -> Any:
         found = self.line.literal()

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from nnc_func.aval import Aval
-from nnc_func.errors import GraphError, NncError
+from nnc_func.errors import FileFormatError, GraphError, NncError
 from nnc_func.facets.dims import Dim, Extent
 from nnc_func.facets.dtypes import as_dtype
 from nnc_func.facets.places import Place
@@ -23,6 +23,7 @@ from nnc_func.graph.nesting import by_name, nested
 from nnc_func.graph.node import Node, Value
 from nnc_func.graph.origin import Origin, origin
 from nnc_func.graph.transfer import effects_of
+from nnc_func.graph.trust import check_operator
 from nnc_func.op import Op
 from nnc_func.tree import ONE_LEAF, Structure
 
@@ -37,6 +38,7 @@ def parsed(
     variables: Mapping[str, Any] | None = None,
     classes: Iterable[type] = (),
     origins: Mapping[int, Origin] | None = None,
+    allow: Collection[str] | None = None,
 ) -> Any:
     """The graph that the text describes, built by a stack.
 
@@ -54,11 +56,14 @@ def parsed(
         Named tuples and attrs classes in which the outputs may be nested: no others are made.
     origins
         Lines of user code by the number of a value, told in errors and pictures.
+    allow
+        Of a text that is not trusted, names of operators that are not this library's, or do more than compute, and
+        that it may apply. None: any.
 
     Raises
     ------
     GraphError
-        The text is not that of a graph; names the line.
+        The text is not that of a graph, or applies what is not allowed; names the line.
 
     Examples
     --------
@@ -70,7 +75,7 @@ def parsed(
     >>> str(parsed(text, nnc.lazy())) == text
     True
     """
-    reader = _Reader(stack, constants or {}, variables or {}, classes, origins or {})
+    reader = _Reader(stack, constants or {}, variables or {}, classes, origins or {}, allow)
     try:
         return reader.read(text)
     except RecursionError:
@@ -122,9 +127,17 @@ def placed(line: Line, shape: tuple[Extent, ...], dtype: Any) -> Aval:
 
 
 def shown_as(array: Any, dtype: Any, shape: Any) -> Any:
-    """The same bytes as an array of another dtype and shape."""
+    """The same bytes as an array of another dtype and shape.
+
+    Raises
+    ------
+    GraphError
+        There are more or fewer.
+    """
     if array.dtype == dtype and array.shape == tuple(shape):
         return array
+    if array.nbytes != math.prod(shape) * dtype.itemsize:
+        raise GraphError(f"the constant {array.dtype}{[*array.shape]} is wanted as {dtype}{[*shape]}, of other size")
     return np.frombuffer(np.asarray(array, order="C").tobytes(), dtype).reshape(shape)
 
 
@@ -138,11 +151,12 @@ class _Reader:
         variables: Mapping[str, Any],
         classes: Iterable[type],
         origins: Mapping[int, Origin],
+        allow: Collection[str] | None,
     ) -> None:
         self.layer = getattr(stack, "graph", stack)
         self.symbol = self.layer.symbol
         self.ops = self.layer.operator.type.ops
-        self.constants, self.variables, self.origins = constants, variables, origins
+        self.constants, self.variables, self.origins, self.allow = constants, variables, origins, allow
         self.classes = by_name(classes)
         self.values: dict[int, Value] = {}
         self.named: dict[str, Node] = {}  # variables
@@ -267,6 +281,11 @@ class _Reader:
         if name not in self.ops:
             raise line.error(f"no operator {name!r} in this stack; a stack with it: stack.type.with_ops(...)")
         op = self.ops[name]
+        if self.allow is not None:
+            try:
+                check_operator(op, self.allow)
+            except FileFormatError as error:
+                raise line.error(str(error)) from None
         args, params = arguments(line, op, lambda: self.value(line))
         line.expect(":")
         try:

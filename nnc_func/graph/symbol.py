@@ -18,7 +18,7 @@ from nnc_func.errors import GraphError, ShapeError
 from nnc_func.facets.dtypes import as_dtype
 from nnc_func.facets.places import Place
 from nnc_func.graph.constants import Large, dense, is_fixed
-from nnc_func.graph.leaves import CONSTANT, INPUT, VARIABLE, Variable, brought
+from nnc_func.graph.leaves import CONSTANT, INPUT, VARIABLE, Variable, brought, owned
 from nnc_func.graph.node import InternTable, Node, Value
 from nnc_func.graph.origin import Origin, origin
 from nnc_func.layer import Layer, layer, opens
@@ -116,13 +116,14 @@ class Symbol(Layer, Generic[A]):
     def constant(self, value: Any, dtype: Any = None, place: Place = None) -> Node:
         """A constant in a place: what has the same bytes, dtype and shape is one node.
 
-        The value is copied, unless it shows memory that nobody can write to: bytes, or a file that is mapped so.
+        The value is copied, unless it shows memory that nobody can write to: bytes, or a file that is mapped so. An
+        array of the device is copied each time: make a tensor of one that is used often, by `Stack.asarray`.
         """
         if dtype is not None and isinstance(value, (bool, int, float, complex)):
             value = as_dtype(dtype).type(value)
         host = isinstance(value, (bool, int, float, complex, np.ndarray, np.generic)) or not hasattr(value, "dtype")
         if not host:
-            return self.held(brought(self.device, value, dtype, place))
+            return self.held(owned(self.device, value, dtype, place))
         if place is not None:
             place = self.shape.settled(place)  # type: ignore[attr-defined]
         if isinstance(value, (bool, int, float, complex, np.number, np.bool_)):

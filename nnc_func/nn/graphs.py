@@ -19,7 +19,7 @@ def unread(stack: Any, variable: Any) -> Any:
 
 def closed(stack: Any, inputs: Any, outputs: Any, updates: Any = (), name: str = "graph", effects: Any = ()) -> Any:
     """The closed graph from input tensors to a tree of output tensors, as `Stack.compile` would compile it."""
-    leaves, structure = flatten(outputs)
+    leaves, structure = flatten(outputs, by_insertion=True)
 
     def lifted(tensors: Any) -> list[Any]:
         return [stack.carrier(t) for t in tensors]

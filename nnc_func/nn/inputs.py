@@ -66,7 +66,7 @@ def named(name: str, path: tuple[str, ...]) -> str:
 
 
 def kinds_of(tree: Any) -> tuple[tuple[Kind, ...], Structure]:
-    """Shape and dtype of each input, and how they are nested: what tells programs apart."""
+    """Shape and dtype of each input, and how they are nested."""
     leaves, structure = flatten(tree)
     return tuple([(tuple(a.shape), np.dtype(a.dtype)) for a in leaves]), structure
 

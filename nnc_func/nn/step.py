@@ -223,7 +223,8 @@ class Step:
 
     def program(self, x: Any, y: Any) -> Any:
         """The program for batches like this one, of inputs x, y, iteration and rate; see its graph and its plan."""
-        key = (*kinds_of(x), *kinds_of(y))
+        (of_x, nested_x), (of_y, nested_y) = kinds_of(x), kinds_of(y)
+        key = (of_x, nested_x.signature, of_y, nested_y.signature)
         if key not in self._programs:
             inputs, outputs, pairs, effects = self._traced(x, y)
             self._programs[key] = self.stack.compile(inputs, outputs, pairs, "training step", effects=effects)

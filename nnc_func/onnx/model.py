@@ -190,8 +190,7 @@ class OnnxModel:
         """Trace what the model says of its inputs; a failure waits for a call where that may tell more."""
         own = None if self.variables else self.original
         if own is not None and not own.updates:  # a call gives outputs, and changes no variable
-            outputs = tuple(own.outputs[at] for at in own.structure.positions)  # as the model has them
-            self._program = self.stack.engine.compile(evolve(own, outputs=outputs, structure=flatten(outputs)[1]))
+            self._program = self.stack.engine.compile(evolve(own, structure=flatten(own.outputs)[1]))
             return
         try:
             self._program = self._compiled({})

@@ -34,7 +34,7 @@ READERS = {  # facet: where in the library it may be read
     "kernels": ("device/", "engine/", FUSED, "testing/"),
     "laws": ("graph/optimiser.py", "graph/rules/", "testing/"),
     "has": ("graph/optimiser.py", "graph/rules/", "testing/"),
-    "pure": ("graph/symbol.py", "graph/optimiser.py", "graph/rules/", "engine/", FUSED, "testing/"),
+    "pure": ("graph/trust.py", "graph/symbol.py", "graph/optimiser.py", "graph/rules/", "engine/", FUSED, "testing/"),
     "effect": ("stacks.py", *BATCHING, "engine/effects.py", "graph/graph.py", COUNTED, "testing/"),
     "view": (
         FUSED,

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from nnc_func.archives.archive import Archive, written
 from nnc_func.archives.npy import array_bytes, array_header
-from nnc_func.archives.plain import json_bytes, json_cost, json_value
+from nnc_func.archives.plain import fields, json_bytes, json_cost, json_value, rows
 from nnc_func.errors import FileFormatError, GraphError
 
 MEBIBYTE = 1 << 20
@@ -368,3 +368,28 @@ def test_a_name_leads_nowhere(path: Path) -> None:
     before = sorted(p.name for p in path.parent.iterdir())
     assert read(path, "../../b.json") == [1]
     assert sorted(p.name for p in path.parent.iterdir()) == before
+
+
+@pytest.mark.parametrize("error", [KeyError, TypeError, ValueError, MemoryError, RuntimeError])
+def test_a_fault_of_a_reader_is_no_damage(path: Path, error: type[Exception]) -> None:
+    """What a file may have wrong is looked for; any other error is somebody's mistake, and stays what it is."""
+    zipped(path, ("b.json", b"[1]"))
+
+    def mistaken() -> None:
+        with Archive.open(path, "graph"):
+            raise error("a mistake")
+
+    with pytest.raises(error, match="a mistake"):
+        mistaken()
+
+
+@given(PLAIN)
+def test_fields_and_rows_are_those_or_refused(value: Any) -> None:
+    for look, kind in ((fields, dict), (rows, list), (lambda v: rows(v, 2), list)):
+        with suppress(FileFormatError):
+            found = look(value)
+            assert found == value
+            assert isinstance(found, kind)
+    if isinstance(value, dict):
+        with pytest.raises(FileFormatError, match="'no key of it' is missing"):
+            fields(value)["no key of it"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 import nnc_func as nnc
 from nnc_func.autodiff import Autodiff
-from nnc_func.errors import DerivativeError, TracingError
+from nnc_func.errors import DerivativeError, OperatorError, TracingError
 
 LAZY, EAGER = nnc.lazy(), nnc.eager()
 STACKS = {"eager": EAGER, "lazy": LAZY, "eager over lazy": EAGER.swap(device=LAZY)}
@@ -229,18 +230,58 @@ def test_a_recurrence_is_differentiated_as_its_closed_form(steps: int, seed: int
         np.testing.assert_allclose(of_a.numpy(), wanted, rtol=1e-9, atol=1e-9)
 
 
-def test_trees_of_any_depth_have_gradients(stack: Any) -> None:
-    tree: Any = np.arange(3.0)
-    for _ in range(2000):
-        tree = [tree]
+# --- trees and what is no function -------------------------------------------------------------------------
 
-    def loss(x: Any) -> Any:
-        while isinstance(x, list):
-            (x,) = x
-        return stack.ops.sum(x * x)
 
-    for found in (stack.grad(loss)(tree), stack.vjp(loss, tree)[1](1.0)[0]):
-        gradient = found
-        while isinstance(gradient, list):
-            (gradient,) = gradient
-        np.testing.assert_array_equal(gradient.numpy(), [0.0, 2.0, 4.0])
+def nested(leaf: Any, depth: int = 2000) -> Any:
+    for _ in range(depth):
+        leaf = [leaf]
+    return leaf
+
+
+def innermost(tree: Any) -> Any:
+    while isinstance(tree, list):
+        (tree,) = tree
+    return tree
+
+
+@every
+def test_trees_of_any_depth_have_derivatives(stack: Any) -> None:
+    tree, x = nested(np.arange(3.0)), np.arange(3.0)
+    zeros = nested(np.array([1.0, 0.0, 2.0]))
+
+    def loss(t: Any) -> Any:
+        return stack.ops.sum(innermost(t) ** 2)
+
+    for found in (stack.grad(loss)(tree), stack.vjp(loss, tree)[1](1.0)[0], stack.vjp(lambda t: t, tree)[1](tree)[0]):
+        assert innermost(found).shape == (3,)
+    np.testing.assert_array_equal(innermost(stack.grad(loss)(tree)).numpy(), 2 * x)
+    value, slope = stack.jvp(lambda t: nested(innermost(t) ** 2), (tree,), (zeros,))
+    np.testing.assert_array_equal(innermost(value).numpy(), x**2)
+    np.testing.assert_array_equal(innermost(slope).numpy(), [0.0, 0.0, 8.0])
+    np.testing.assert_array_equal(innermost(stack.hvp(loss, (tree,), (zeros,))[0]).numpy(), [2.0, 0.0, 4.0])
+
+
+@every
+def test_tangents_of_numbers_in_a_list_are_one_tensor_where_one_is_wanted(stack: Any) -> None:
+    pair = collections.namedtuple("pair", "a b")
+    for kind in (lambda a, b: [a, b], lambda a, b: (a, b), lambda a, b: {"a": a, "b": b}, pair):
+        at, along = kind(np.ones(2), np.float64(3.0)), kind([5.0, 6.0], 7.0)
+        _, slope = stack.jvp(lambda t: t, (at,), (along,))
+        leaves = slope.values() if isinstance(slope, dict) else slope
+        assert [x.numpy().tolist() for x in leaves] == [[5.0, 6.0], 7.0]
+    with pytest.raises(DerivativeError, match=r"tangents are a tree .*, primals .*; they must be equal"):
+        stack.jvp(lambda t: t, ([1.0, np.ones(2)],), ([1.0, [2.0], 3.0],))
+
+
+NAMES = (
+    "grad", "value_and_grad", "vjp", "jvp", "linearize", "derivative", "directional_derivative", "jacobian", "hessian",
+    "gradhessian", "hvp", "grad_and_hvp", "laplacian", "jit", "vmap", "custom_vjp", "custom_jvp",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_no_function_is_refused_where_it_is_given(name: str) -> None:
+    for wrong, words in ((None, "None, a NoneType"), (2.5, "2.5, a float")):
+        with pytest.raises(OperatorError, match=rf"{name} wants a function of tensors, given {words}: write {name}\("):
+            getattr(EAGER, name)(wrong)

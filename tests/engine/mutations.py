@@ -1,4 +1,4 @@
-"""Program files changed at random, most of them in a plan's numbers: what `hostile` loads and runs.
+"""Program files changed at random, most of them in a plan's numbers: what `mutated_programs` loads and runs.
 
 Each change is drawn from the number of the mutation alone, so that one is made again by its number.
 """
@@ -9,7 +9,6 @@ import copy
 import io
 import json
 import random
-import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 
 import nnc_func as nnc
+from tests.members import content, rewritten
 
 ABOUT, GRAPH = "about.json", "graph.txt"
 Members = dict[str, bytes]
@@ -121,8 +121,7 @@ def saved(folder: Path) -> list[Members]:
     for number, make in enumerate(PROGRAMS):
         path = folder / f"{number}.nnc"
         make(lazy).save(path)
-        with zipfile.ZipFile(path) as archive:
-            found.append({name: archive.read(name) for name in archive.namelist()})
+        found.append(content(path))
     return found
 
 
@@ -267,7 +266,7 @@ def mutated(files: list[Members], number: int) -> tuple[int, bytes]:
     else:
         name = draw.choice(sorted(members))
         members[name] = _bytes(draw, members[name])
-    whole = _zipped(members)
+    whole = zipped(members)
     return which, _bytes(draw, whole) if draw.random() < 0.05 else whole
 
 
@@ -295,9 +294,6 @@ def _bytes(draw: random.Random, content: bytes) -> bytes:
     return bytes(found)
 
 
-def _zipped(members: Members) -> bytes:
-    into = io.BytesIO()
-    with zipfile.ZipFile(into, "w") as archive:
-        for name, content in members.items():
-            archive.writestr(name, content)
-    return into.getvalue()
+def zipped(members: Members) -> bytes:
+    """A file of these members."""
+    return rewritten(io.BytesIO(), members).getvalue()  # type: ignore[no-any-return]

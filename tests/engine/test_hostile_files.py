@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 import time
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,8 +22,12 @@ import nnc_func as nnc
 from nnc_func.engine.plan import Plan
 from nnc_func.errors import DeviceError, FileFormatError, PlanError
 from nnc_func.op import operator
-from tests.engine.hostile import GUARDS, ROOT, Counts, attacked, guarded, leaves_its_memory
+from tests.engine import mutated_programs
+from tests.engine.guarded import GUARDS, guarded, leaves_its_memory
+from tests.hostile import Tally, attempted
+from tests.members import content, rewritten
 
+ROOT = Path(__file__).resolve().parents[2]
 LAZY = nnc.lazy()
 PLAN, ABOUT, GRAPH = "plans/0.json", "about.json", "graph.txt"
 
@@ -45,18 +48,6 @@ def network(stack: Any = LAZY) -> Any:
 
 
 X = np.arange(32, dtype="float32").reshape(4, 8) / 9
-
-
-def content(path: Path) -> dict[str, bytes]:
-    with zipfile.ZipFile(path) as archive:
-        return {name: archive.read(name) for name in archive.namelist()}
-
-
-def rewritten(path: Path, members: dict[str, bytes]) -> Path:
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, value in members.items():
-            archive.writestr(name, value)
-    return path
 
 
 def crafted(path: Path, change: Callable[[Any], Any], made: Any = None) -> Path:
@@ -493,7 +484,7 @@ def test_harm_is_seen() -> None:
     beyond[10] = 0
     assert not guard.is_intact
     code = (
-        "import numpy as np; from tests.engine.hostile import Guard; a = Guard(64).array;"
+        "import numpy as np; from tests.engine.guarded import Guard; a = Guard(64).array;"
         "print(a[63]); print(np.lib.stride_tricks.as_strided(a, (65,), (1,))[64])"
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=False)
@@ -501,13 +492,20 @@ def test_harm_is_seen() -> None:
     assert ended.returncode == -signal.SIGSEGV
 
 
-def test_mutated_files_do_no_harm(tmp_path: Path) -> None:
-    found: Counts = attacked(400, tmp_path)
-    assert found.harm == [], found
-    assert found.outcomes["refused"] > 100
-    assert found.outcomes["same"] > 10
+def tried(numbers: range) -> Tally:
+    for which in range(len(mutated_programs.PROGRAMS)):
+        mutated_programs.right(which)  # before processes are made, for all of them
+    return attempted(mutated_programs.case, mutated_programs.attempt, numbers, memory=mutated_programs.MEMORY)
+
+
+def test_mutated_files_do_no_harm() -> None:
+    tally = tried(range(400))
+    assert not tally.faults, str(tally)
+    assert tally.refused > 100
+    assert tally.outcomes["the same"] > 10
 
 
 @pytest.mark.slow
-def test_twenty_thousand_mutated_files_do_no_harm(tmp_path: Path) -> None:
-    assert attacked(20_000, tmp_path).harm == []
+def test_twenty_thousand_mutated_files_do_no_harm() -> None:
+    tally = tried(range(20_000))
+    assert not tally.faults, str(tally)

@@ -10,7 +10,8 @@ import pytest
 
 from nnc_func.engine.allocators.problem import Gap, Problem
 from nnc_func.errors import PlanError
-from tests.hostile import Tally, attempted, changed_json, changed_text
+from tests.damage import changed_json, changed_text
+from tests.hostile import Tally, attempted
 
 PROBLEM = Problem(
     [64, 32, 7, 100], [0, 2, 1, 5], [9, 4, 3, 6], [64, 1, 8, 4], pins=[0, -1, -1, -1],

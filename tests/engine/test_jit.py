@@ -319,3 +319,19 @@ def test_a_tree_that_contains_itself_is_refused(make: Any) -> None:
         make().jit(lambda tree: tree)(ring)
     shared = [np.ones(2)]
     assert len(flatten([shared, shared])[0]) == 2
+
+
+@both
+def test_dicts_of_another_order_are_another_signature(make: Any) -> None:
+    """A function may go through a dict in its order, and through arguments by name."""
+    stack = make()
+    one, two = np.float32(1), np.float32(2)
+    first, last = {"a": one, "b": two}, {"b": two, "a": one}
+    for f in (lambda d: next(iter(d.values())), lambda d: [v * 2 for v in d.values()], lambda d: d):
+        jitted = stack.jit(f)
+        for given in (first, last, first):
+            found, wanted = jitted(given), f({name: stack.asarray(v) for name, v in given.items()})
+            assert str(found) == str(wanted)
+        assert jitted.traces == 2
+    named = stack.jit(lambda **words: next(iter(words.values())))
+    assert (named(**first).item(), named(**last).item()) == (1, 2)

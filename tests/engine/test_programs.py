@@ -52,6 +52,11 @@ CROSSED = Program((X, W1, W2), (step("add", 1, 2), step("subtract", 1, 2)), (), 
 REPEATED = Program((X,), (step("multiply", 0, 0), step("add", 1, 1), step("add", 1, 2)), (3, 1, 3, 0), ())
 SQUARED = Program((X, W1), (step("multiply", 1, 1),), (2,), ((1, 2),))
 
+Z, C = Leaf(INPUT, "z", (2,), "complex128", 0), Leaf(INPUT, "a", (2, 2, 2), "float64", 1)
+GATED = (("sigmoid", 0), ("multiply", 0, 1))  # of a real product and what is complex
+PLAIN = {"transpose_a": False, "transpose_b": False}
+WIDENED = Program((Z, C), (step("add", 1, 1), step("matmul_blockwise", 2, 2, 0, 2, steps=GATED, **PLAIN)), (3,), ())
+
 
 @pytest.mark.parametrize("name", STACKS)
 @MANY
@@ -64,6 +69,7 @@ SQUARED = Program((X, W1), (step("multiply", 1, 1),), (2,), ((1, 2),))
 @example(CROSSED)
 @example(REPEATED)
 @example(SQUARED)
+@example(WIDENED)
 def test_a_compiled_program_is_numpys(name: str, program: Program) -> None:
     with np.errstate(all="ignore"):
         follow(program, STACKS[name])

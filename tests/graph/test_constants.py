@@ -7,6 +7,7 @@ import tracemalloc
 from typing import Any
 from weakref import ref
 
+import array_api_strict as strict
 import numpy as np
 import pytest
 
@@ -139,3 +140,66 @@ def test_many_that_look_alike_are_told_apart() -> None:
     for tensor, a in zip(tensors, arrays, strict=True):
         np.testing.assert_array_equal(tensor.numpy(), a)
     assert LAZY.asarray(arrays[3]).value is tensors[3].value
+
+
+# --- arrays of devices --------------------------------------------------------------------------------------
+
+TAKEN: dict[str, Any] = {
+    "asarray": lambda stack, a: stack.asarray(a),
+    "operand": lambda stack, a: stack.asarray(np.zeros(a.shape[0], "float32")) + a,
+    "view": lambda stack, a: stack.ops.reshape(a, shape=(a.shape[0], 1)),
+    "views": lambda stack, a: stack.ops.split(a, sections=2, axis=0)[0],
+    "cast": lambda stack, a: stack.ops.cast(a, dtype="float32"),
+    "variable": lambda stack, a: stack.variable("v", a) * 1,
+    "variable itself": lambda stack, a: stack.variable("v", a),
+    "assigned": lambda stack, a: assigned(stack.variable("v", np.ones(a.shape[0], "float32")), a),
+    "result": lambda stack, a: stack.asarray(identity(stack, a)(a)[0]),
+    "result of a view": lambda stack, a: stack.asarray(identity(stack, a)(a)[1]),
+    "jitted": lambda stack, a: stack.jit(lambda x: x)(a),
+}
+
+
+def assigned(variable: Any, a: Any) -> Any:
+    variable.value.assign(a)
+    return variable
+
+
+def identity(stack: Any, a: Any) -> Any:
+    x = stack.input("x", tuple(a.shape), "float32")
+    return stack.compile([x], [x, x[::2]])
+
+
+DEVICES: dict[str, Any] = {
+    "numpy": (nnc.NumPy(), np),
+    "strict": (nnc.Strict(), strict),
+    "places": (nnc.Places(one=nnc.Strict(), two=nnc.Strict("device1")), strict),
+}
+
+
+@pytest.mark.parametrize("make", [nnc.eager, nnc.lazy])
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("take", TAKEN)
+@pytest.mark.parametrize("size", [4, 5000])
+def test_nothing_changes_with_an_array_of_the_device(make: Any, device: str, take: str, size: int) -> None:
+    kind, namespace = DEVICES[device]
+    stack = make(kind)
+    a = namespace.zeros(size, dtype=namespace.float32)
+    found = TAKEN[take](stack, a)
+    a[...] = 7
+    assert not found.numpy().any()
+
+
+class Marked(np.ndarray):
+    """A subclass of NumPy's arrays."""
+
+
+def test_subclasses_of_numpys_arrays_are_their_elements() -> None:
+    for stack in (nnc.eager(), LAZY):
+        for kind in (Marked, np.ma.MaskedArray, np.matrix):
+            a = np.zeros((2, 3))
+            found = stack.ops.reshape(a.view(kind), shape=(6,))
+            double = np.add(stack.asarray(np.zeros((2, 3))), a.view(kind))
+            a[...] = 7
+            assert type(found.numpy()) is type(double.numpy()) is np.ndarray
+            assert found.shape == (6,)
+            assert not found.numpy().any() | double.numpy().any()

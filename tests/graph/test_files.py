@@ -14,9 +14,13 @@ import pytest
 
 import nnc_func as nnc
 from nnc_func.errors import GraphError
+from nnc_func.facets.derivatives import NOT_DIFFERENTIABLE
+from nnc_func.facets.kernels import reference
 from nnc_func.graph.files import load, load_graph, save
 from nnc_func.graph.graph import ComputationGraph
 from nnc_func.graph.text import printed
+from nnc_func.op import operator
+from tests.members import content, rewritten
 
 LAZY = nnc.lazy()
 
@@ -40,19 +44,10 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "net.graph"
 
 
-def members(path: Path) -> dict[str, bytes]:
-    with zipfile.ZipFile(path) as archive:
-        return {name: archive.read(name) for name in archive.namelist()}
-
-
 def rewrite(path: Path, **changed: bytes | None) -> None:
     """The archive with some members replaced, or left out; ``_`` stands for a dot, ``__`` for a slash."""
-    content: dict[str, bytes | None] = dict(members(path))
-    content.update({k.replace("__", "/").replace("_", "."): v for k, v in changed.items()})
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, value in content.items():
-            if value is not None:
-                archive.writestr(name, value)
+    members = content(path) | {k.replace("__", "/").replace("_", "."): v for k, v in changed.items()}
+    rewritten(path, {name: value for name, value in members.items() if value is not None})
 
 
 def test_all_of_it_comes_back(path: Path) -> None:
@@ -80,7 +75,7 @@ def test_the_lines_of_the_user_come_back(path: Path) -> None:
     read = load_graph(path, LAZY)
     assert "test_files.py:" in printed(read, origins=True)
     assert "in network" in printed(read, origins=True)
-    written = members(path)["origins.json"].decode()
+    written = content(path)["origins.json"].decode()
     assert "test_files.py:" in written
     assert str(Path(__file__).parent) not in written  # the file's name alone: not whose machine it was
 
@@ -94,7 +89,7 @@ def test_the_same_graph_gives_the_same_bytes(path: Path, tmp_path: Path) -> None
 
 def test_what_is_inside(path: Path) -> None:
     save(network(), path)
-    found = members(path)
+    found = content(path)
     constants = [name for name in found if name.startswith("constants/")]
     assert len(constants) == 1  # the small one is in the text
     assert {*found} == {"about.json", "graph.txt", "origins.json", "variables/0.npy", "variables/1.npy", *constants}
@@ -141,7 +136,7 @@ def test_a_file_of_another_kind(path: Path, about: Any) -> None:
 
 def test_a_newer_version(path: Path) -> None:
     save(network(), path)
-    about = json.loads(members(path)["about.json"])
+    about = json.loads(content(path)["about.json"])
     rewrite(path, about_json=json.dumps({**about, "version": 2}).encode())
     with pytest.raises(GraphError, match=r"version 2 of the format; this reads versions up to 1: update nnc_func"):
         load_graph(path, LAZY)
@@ -150,18 +145,18 @@ def test_a_newer_version(path: Path) -> None:
 @pytest.mark.parametrize("cut", [0.02, 0.3, 0.7, 0.99])
 def test_cut_short(path: Path, cut: float) -> None:
     save(network(), path)
-    content = path.read_bytes()
-    path.write_bytes(content[: int(len(content) * cut)])
+    whole = path.read_bytes()
+    path.write_bytes(whole[: int(len(whole) * cut)])
     with pytest.raises(GraphError, match="damaged or cut short"):
         load_graph(path, LAZY)
 
 
 def test_any_flipped_byte_is_refused_or_harmless(path: Path) -> None:
     save(network(), path)
-    content, text = path.read_bytes(), printed(network())
+    whole, text = path.read_bytes(), printed(network())
     weights = network().variables[0].data.array
-    for at in range(0, len(content), 61):
-        path.write_bytes(content[:at] + bytes([content[at] ^ 0x55]) + content[at + 1 :])
+    for at in range(0, len(whole), 61):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x55]) + whole[at + 1 :])
         try:
             read = load_graph(path, LAZY)
         except GraphError:
@@ -182,25 +177,25 @@ def test_a_pickle_is_not_executed(path: Path) -> None:
     save(network(), path)
     into = io.BytesIO()
     np.save(into, np.array([print], dtype=object), allow_pickle=True)
-    for content in (into.getvalue(), pickle.dumps(print), b""):
-        rewrite(path, variables__1_npy=content)
+    for array in (into.getvalue(), pickle.dumps(print), b""):
+        rewrite(path, variables__1_npy=array)
         with pytest.raises(GraphError, match=r"damaged: variables/1\.npy is no array of numbers"):
             load_graph(path, LAZY)
 
 
 @pytest.mark.parametrize(
-    "content", [b"[]", b"{", b'{"0": 3}', b'{"0": [["x", "f"]]}', b'{"x": []}', b'{"0": [["a:1", 2]]}']
+    "origins", [b"[]", b"{", b'{"0": 3}', b'{"0": [["x", "f"]]}', b'{"x": []}', b'{"0": [["a:1", 2]]}']
 )
-def test_origins_that_are_none(path: Path, content: bytes) -> None:
+def test_origins_that_are_none(path: Path, origins: bytes) -> None:
     save(network(), path)
-    rewrite(path, origins_json=content)
+    rewrite(path, origins_json=origins)
     with pytest.raises(GraphError, match="damaged"):
         load_graph(path, LAZY)
 
 
 def test_errors_in_the_text_name_file_and_line(path: Path) -> None:
     save(network(), path)
-    text = members(path)["graph.txt"].replace(b"tanh", b"tango")
+    text = content(path)["graph.txt"].replace(b"tanh", b"tango")
     rewrite(path, graph_txt=text)
     with pytest.raises(GraphError, match=r"net\.graph, graph\.txt: line \d+: no operator 'tango' in this stack"):
         load_graph(path, LAZY)
@@ -219,3 +214,39 @@ def test_outputs_that_are_nested_too_deeply_are_not_written(path: Path) -> None:
     for save_it in (program.graph.save, program.save):
         with pytest.raises(GraphError, match="outputs nested 65 deep are not written to a file: 64 is the most"):
             save_it(path)
+
+
+def test_what_does_more_than_compute_is_refused_unless_it_is_allowed(path: Path) -> None:
+    x = LAZY.input("x", (2,), "float32")
+    seen = LAZY.ops.print(x, after=LAZY.token(), text="seen")
+    save(LAZY.compile([x], [x * 2], effects=[seen]).source, path)
+    with pytest.raises(GraphError, match=r"applies 'print', which does more than compute.*allow=\('print',\)"):
+        load_graph(path, LAZY)
+    for allow in ("print", ("check", "print"), {"print"}):
+        assert "print" in str(load_graph(path, LAZY, allow=allow))
+    for allow in (LAZY.type.ops["print"], 3, [print]):
+        with pytest.raises(GraphError, match="allow= wants names of operators"):
+            load_graph(path, LAZY, allow=allow)
+
+
+def test_operators_of_others_are_refused_before_anything_of_them_runs(path: Path) -> None:
+    asked = []
+
+    def shape(x: Any) -> Any:
+        asked.append(x)
+        return x
+
+    one_more = operator(shape=shape, dtype=lambda x: x, kernels=reference(lambda xp, x: x + 1),
+                        derivative=NOT_DIFFERENTIABLE("a test"))(_one_more)  # fmt: skip
+    stack = LAZY.swap(type=LAZY.type.with_ops(one_more))
+    x = stack.input("x", (2,), "float32")
+    save(stack.compile([x], [one_more(x)]).source, path)
+    asked.clear()
+    with pytest.raises(GraphError, match=r"graph\.txt: line \d+.*'_one_more', which is no operator of this library"):
+        load_graph(path, stack)
+    assert not asked
+    assert "_one_more" in str(load_graph(path, stack, allow="_one_more"))
+
+
+def _one_more(x: Any, /) -> Any:
+    """One more."""

@@ -15,7 +15,8 @@ import pytest
 import nnc_func as nnc
 from nnc_func.graph.text import parsed, printed
 from nnc_func.tree import flatten
-from tests.hostile import Tally, attempted, damaged
+from tests.damage import damaged
+from tests.hostile import Tally, attempted
 
 MAX_BYTES = 1 << 28
 

@@ -14,7 +14,8 @@ from nnc_func.aval import Aval
 from nnc_func.graph.ops import CATALOGUE
 from nnc_func.graph.text import parsed, printed
 from nnc_func.testing.samples import arguments
-from tests.hostile import Tally, attempted, changed_text
+from tests.damage import changed_text
+from tests.hostile import Tally, attempted
 
 NAMES = sorted(name for name, op in CATALOGUE.items() if op.pure)
 

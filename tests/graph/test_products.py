@@ -175,9 +175,9 @@ def test_bound_kernels_write_what_the_others_do(op: Any) -> None:
         into = tuple(map(np.empty_like, outs))
         shapes = kernel.scratch(avals, **dict(items)) if kernel.scratch else ()
         scratch = tuple(np.empty(s, d) for s, d in shapes)
-        call = kernel.bound((*avals, *(Aval(o.shape, o.dtype) for o in outs)), scratch, **dict(items))
-        if call is not None:
-            call(*given, *outs)
+        of = kernel.bound((*avals, *(Aval(o.shape, o.dtype) for o in outs)), **dict(items))
+        if of is not None:
+            of(*scratch)(*given, *outs)
             writing(np, kernel, items, len(outs), scratch)(*given, *into)
             for out, other in zip(outs, into, strict=True):
                 np.testing.assert_array_equal(out, other)
@@ -195,7 +195,7 @@ def test_a_bound_kernel_goes_through_many_blocks(shapes: Any) -> None:
     assert kernel.bound is not None
     assert kernel.scratch is not None
     scratch = tuple(np.empty(s, d) for s, d in kernel.scratch(avals))
-    kernel.bound((*avals, Aval(out.shape, out.dtype)), scratch)(*given, out)
+    kernel.bound((*avals, Aval(out.shape, out.dtype)))(*scratch)(*given, out)
     assert scratch[0].size < out.size
     np.testing.assert_array_equal(out, given[0] * given[1] + given[2])
 

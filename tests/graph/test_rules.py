@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import json
 import pickle
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -72,6 +74,12 @@ def test_rule_says_what_it_does_in_one_sentence(each: Any) -> None:
 @pytest.mark.parametrize("each", RULES, ids=lambda r: r.name)
 def test_rule_pickles_as_where_it_is_defined(each: Any) -> None:
     assert pickle.loads(pickle.dumps(each)) is each
+
+
+def test_what_was_counted_found_no_counterexample() -> None:
+    entries = json.loads((Path(__file__).parent.parent / "golden" / "firings.json").read_text())
+    assert [name for name, entry in entries.items() if "verdict" in entry] == []
+    assert entries.keys() <= {each.name for each in RULES}
 
 
 def test_no_rule_lacks_an_operator(lazy: Any) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable
+from decimal import Decimal, localcontext
 from typing import Any
 
 import numpy as np
@@ -301,6 +302,52 @@ def test_special_functions_as_pythons(name: str, function: Any, ulps: float, poi
     eps = np.finfo("float64").eps
     assert np.all(np.abs(found - wanted) <= ulps * eps * np.maximum(np.abs(wanted), least))
     assert np.array_equal(getattr(STRICT.ops, name)(STRICT.asarray(points)).numpy(), found)
+
+
+def test_erfc_has_the_digits_that_it_says() -> None:
+    points = np.random.default_rng(0).uniform(0.4, 6.5, 20_000)
+    wanted = np.array([math.erfc(x) for x in points])
+    assert (np.abs(EAGER.ops.erfc(points).numpy() - wanted) <= 6 * np.spacing(wanted)).all()
+
+
+SIGMOIDS = {"float16": (-20, 12), "float32": (-110, 20), "float64": (-750, 40)}
+
+
+@pytest.mark.parametrize("stack", [EAGER, STRICT, nnc.lazy()], ids=["eager", "strict", "lazy"])
+@pytest.mark.parametrize("dtype", SIGMOIDS)
+def test_sigmoid_has_its_digits_down_to_the_least_number(stack: Any, dtype: str) -> None:
+    """In exact decimals; a sigmoid that is smaller than any normal number is no zero."""
+    if stack is STRICT and dtype == "float16":
+        return  # the standard has none
+    points = np.linspace(*SIGMOIDS[dtype], 1501).astype(dtype)
+    with localcontext() as context:
+        context.prec = 40
+        wanted = np.array([float(1 / (1 + (-Decimal(x)).exp())) for x in points.tolist()])
+    found = stack.ops.sigmoid(stack.asarray(points)).numpy()
+    assert found.dtype == dtype
+    ulp = np.spacing(wanted.astype(dtype)).astype("float64")
+    assert (np.abs(found.astype("float64") - wanted) <= 4 * ulp).all()
+    assert (found[wanted >= np.finfo(dtype).smallest_subnormal] > 0).all()
+    ends = np.array([-INF, NAN, -1e4, INF], dtype)
+    np.testing.assert_array_equal(stack.ops.sigmoid(stack.asarray(ends)).numpy(), [0, NAN, 0, 1])
+
+
+@pytest.mark.parametrize("make", [nnc.eager, nnc.lazy])
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64"])
+def test_a_negative_number_of_places_counts_as_many(make: Any, dtype: str) -> None:
+    ops, x, limits = make().ops, np.array([-5, 5, 100], dtype), np.iinfo(dtype)
+    for places in (-1, -2, limits.min, limits.bits, limits.max):
+        shift = np.array(places, dtype)
+        assert ops.bitwise_left_shift(x, shift).numpy().tolist() == [0, 0, 0]
+        assert ops.bitwise_right_shift(x, shift).numpy().tolist() == [-1, 0, 0]
+
+
+@pytest.mark.parametrize("make", [nnc.eager, nnc.lazy])
+def test_a_bound_that_is_nan_makes_everything_nan(make: Any) -> None:
+    ops, x = make().ops, np.array([1.0, -INF, NAN])
+    for bounds in ({"min": NAN}, {"max": NAN}, {"min": 2.0, "max": NAN}):
+        assert np.isnan(ops.clip(x, **bounds).numpy()).all()
+    np.testing.assert_array_equal(ops.clip(x, min=0.0).numpy(), [1, 0, NAN])
 
 
 def test_special_functions_at_their_edges() -> None:

@@ -18,7 +18,8 @@ import pytest
 from nnc_func import nn
 from nnc_func.errors import FileFormatError, GraphError, ShapeError
 from nnc_func.tree import flatten
-from tests.hostile import Tally, attempted, damaged, unzipped, zipped
+from tests.damage import damaged, unzipped, zipped
+from tests.hostile import Tally, attempted
 
 
 def start(width: int = 4) -> nn.TrainingState:

@@ -74,7 +74,8 @@ def test_asking_for_a_loss_computes_each_step_once(over: Any) -> None:
     assert len(set(counts[2:])) == 1
 
 
-def test_live_nodes_stay_constant_over_1000_steps(over: Any) -> None:
+@pytest.mark.parametrize("steps", [200, pytest.param(1000, marks=pytest.mark.slow)])
+def test_live_nodes_stay_constant(over: Any, steps: int) -> None:
     def nodes() -> list[int]:  # of this test: others' may go at any time
         gc.collect()
         return [o.serial for o in gc.get_objects() if type(o).__name__ == "Node" and o.serial > before]
@@ -84,14 +85,14 @@ def test_live_nodes_stay_constant_over_1000_steps(over: Any) -> None:
     x = np.linspace(-1, 1, 8, dtype="float32").reshape(8, 1)
     step = nn.Step(over, nn.Dense(1).init(0, (None, 1)), nn.quadratic, nn.Adam())
     live, programs = set(), set()
-    for i in range(1000):
+    for i in range(steps):
         loss = step.ask([step(x, 2 * x, 0.05)[0]])[0]
-        if i % 100 == 99:
+        if i % 50 == 49:
             live.add(len(nodes()))
             programs.add(len(over.device.engine.programs))
     assert len(live) == 1, live
     assert len(programs) == 1, programs
-    assert loss < 1e-3
+    assert steps < 1000 or loss < 1e-3
 
 
 def test_scratch_is_not_where_a_result_will_be() -> None:

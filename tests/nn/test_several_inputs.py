@@ -131,3 +131,25 @@ def test_sequential_takes_composites(make: Any) -> None:
 def test_sequential_refuses_a_class_in_words() -> None:
     with pytest.raises(OperatorError, match="given the class Dense: make one of it first"):
         nn.Sequential(nn.Dense)
+
+
+@each_stack
+def test_a_step_goes_through_inputs_in_the_order_that_they_have(make: Any) -> None:
+    """As it would without being compiled: dicts of another order are another program."""
+
+    @nn.module
+    class First(nn.Module):
+        scale: Any = nn.parameter(default=None)
+
+        def create(self, key: Any, aval: Any) -> dict[str, Any]:
+            return {"scale": np.float32(1)}
+
+        def forward(self, x: Any, context: Any = None) -> Any:
+            return next(iter(x.values())) * self.scale
+
+    shapes = {"one": (None, 1), "two": (None, 1)}
+    step = nn.Step(make(), First().init(0, shapes), nn.quadratic, nn.SGD())
+    one, two = np.full((4, 1), 3, "float32"), np.full((4, 1), 5, "float32")
+    losses = [step(x, one, 0.0)[0] for x in ({"one": one, "two": two}, {"two": two, "one": one})]
+    assert float(np.asarray(losses[0])) == 0
+    assert float(np.asarray(losses[1])) > 0

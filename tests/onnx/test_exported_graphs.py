@@ -18,6 +18,7 @@ from nnc_func.graph.exporting.metadata import restored
 from nnc_func.graph.parsing import parsed
 from nnc_func.testing.exporting import run_model
 from nnc_func.testing.programs import LARGEST, Program, programs
+from nnc_func.tree import flatten
 from tests.summation import reordered
 
 LAZY = nnc.lazy()
@@ -285,6 +286,10 @@ def test_outputs_of_a_dictionary_stand_in_its_order() -> None:
     program = stack.compile([x], {"second": x + 1, "first": {"z": x * 2, "a": x * 3}})
     v = np.float32([1, 2])
     assert list(program(v)) == ["second", "first"]
+    out = [np.empty(2, "float32") for _ in range(3)]
+    program(v, out=out)
+    for found in (program.run([v]), out, flatten(program(v), by_insertion=True)[0]):
+        np.testing.assert_array_equal(found, [v + 1, v * 2, v * 3])
     assert list(program(v)["first"]) == ["z", "a"]
     model = program.graph.to_onnx()
     assert [each.name for each in model.graph.output] == ["second", "first.z", "first.a"]

@@ -25,8 +25,7 @@ NAMES = models.names()
 
 def agrees(model: Any, batch: Any, count: int) -> None:
     graph, (x, _) = model.inference(LAZY, batch=batch, seed=1), model.examples(batch=count, seed=1)
-    leaves, structure = flatten(LAZY.engine.compile(graph)(x))
-    wanted = [leaves[at] for at in structure.positions]
+    wanted, _ = flatten(LAZY.engine.compile(graph)(x), by_insertion=True)
     found = run_model(graph.to_onnx(), {graph.inputs[0].data: x})
     assert found is not None
     for one, other in zip(found, wanted, strict=True):

@@ -14,7 +14,8 @@ from onnx import numpy_helper
 
 import nnc_func as nnc
 from nnc_func.graph.exporting.metadata import ARRAYS, DIGEST, digest_of, embedded
-from tests.hostile import NUMBERS, Tally, attempted, changed_bytes
+from tests.damage import NUMBERS, changed_bytes
+from tests.hostile import Tally, attempted
 from tests.onnx.models import parsed
 from tests.onnx.test_malformed import NAMES, small
 

@@ -193,8 +193,8 @@ def multiply_into(
     xp.matmul(a.swapaxes(-1, -2) if transpose_a else a, b.swapaxes(-1, -2) if transpose_b else b, out)
 
 
-def product(avals: Any, scratch: Arrays, *, transpose_a: bool, transpose_b: bool) -> Callable[[Any, Any, Any], None]:
-    """As `multiply_into`, of two operands."""
+def product(avals: Any, *, transpose_a: bool, transpose_b: bool) -> Callable[[], Callable[[Any, Any, Any], None]]:
+    """As `multiply_into`, of two operands: what makes such a function, of no scratch."""
     matmul, many = np.matmul, avals[0].ndim > 2
 
     def run(a: Any, b: Any, out: Any) -> None:
@@ -205,7 +205,7 @@ def product(avals: Any, scratch: Arrays, *, transpose_a: bool, transpose_b: bool
         b = b if b.flags.forc else blas_ready(np, b)
         matmul(a.swapaxes(-1, -2) if transpose_a else a, b.swapaxes(-1, -2) if transpose_b else b, out)
 
-    return run
+    return lambda: run
 
 
 def _matmul_result(a: Any, b: Any, *, transpose_a: bool, transpose_b: bool) -> tuple[Any, Any]:

@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 from attrs import define, field
 
-from nnc_func.archives.archive import ABOUT, DAMAGE, MAX_BYTES, Archive, written
+from nnc_func.archives.archive import ABOUT, MAX_BYTES, Archive, written
 from nnc_func.archives.npy import array_bytes
-from nnc_func.archives.plain import json_bytes
+from nnc_func.archives.plain import Fields, fields, json_bytes, rows, short
+from nnc_func.aval import Aval
 from nnc_func.engine.collecting import uncollected
 from nnc_func.engine.files.binding import bound
+from nnc_func.engine.files.limits import check_limits, memory_of
 from nnc_func.engine.files.tables import from_tables, tables
-from nnc_func.engine.files.trust import allowed_names, check_limits, check_operators, memory_of
 from nnc_func.engine.interpreted import Interpreted
 from nnc_func.engine.plan import Plan
 from nnc_func.engine.running.binding import every, extents_of
@@ -28,10 +29,11 @@ from nnc_func.engine.running.program import Program
 from nnc_func.engine.symbolic import SymbolicProgram
 from nnc_func.engine.verifying.graphs import check_graph
 from nnc_func.errors import FileFormatError, GraphError, NncError, PlanError
-from nnc_func.graph.files import read_text, text_members
+from nnc_func.graph.files import read_text, text_members, variable_names
 from nnc_func.graph.leaves import Variable, owned
 from nnc_func.graph.parsing import shown_as
 from nnc_func.graph.text import digest, large_constants
+from nnc_func.graph.trust import allowed_names
 from nnc_func.layer import chain
 
 FORMAT, VERSION = "nnc_func program", 1
@@ -183,7 +185,7 @@ class _Reader:
     """
 
     archive: Archive
-    about: Mapping[str, Any]
+    about: Fields
     stack: Any
     classes: list[type]
     allow: frozenset[str]
@@ -194,16 +196,16 @@ class _Reader:
     def program(self) -> Any:
         """The program, of whichever kind it is."""
         kind = self.about["kind"]
-        if kind not in KINDS:
-            raise FileFormatError(f"it is of kind {kind!r}; kinds are {', '.join(KINDS)}")
+        if type(kind) is not str or kind not in KINDS:
+            raise FileFormatError(f"it is of kind {short(kind)}; kinds are {', '.join(KINDS)}")
         self._read_variables()
         return {PLANNED: self._planned, SYMBOLIC: self._symbolic, INTERPRETED: self._interpreted}[kind]()
 
     # --- kinds ------------------------------------------------------------------------------------------
 
     def _planned(self) -> Program:
-        if len(self.about["plans"]) != 1:
-            raise FileFormatError(f"it has {len(self.about['plans'])} plans, where one is wanted")
+        if len(self._plans) != 1:
+            raise FileFormatError(f"it has {len(self._plans)} plans, where one is wanted")
         plan, constants = self._plan(0)
         graph = self._agreeing(plan, constants) if self.about["graph"] is True else None
         return self._bound(plan, constants, graph=graph)
@@ -215,9 +217,9 @@ class _Reader:
             raise FileFormatError(f"it has unknown extents, which {engine!r} cannot plan: load it in a lazy stack")
         graph = self._graph()()
         program = SymbolicProgram(engine, graph, graph, None, 0.0, tuple(_donated(self.about, graph)))
-        for at in range(len(self.about["plans"])):
+        for at in range(len(self._plans)):
             plan, constants = self._plan(at)
-            dims = extents_of(graph.inputs, [plan.slots[s].aval for s in plan.inputs])
+            dims = extents_of(graph.inputs, _avals(plan, plan.inputs))
             found = graph.specialised(dims)
             made = self._bound(plan, constants, arenas=program.arenas, graph=found)
             self._check_graph(plan, constants, found)
@@ -232,21 +234,24 @@ class _Reader:
 
     # --- plans ------------------------------------------------------------------------------------------
 
+    @property
+    def _plans(self) -> list[Any]:
+        return rows(self.about["plans"])
+
     def _plan(self, at: int) -> tuple[Plan, list[Any]]:
         """One plan, of operators that are trusted, and its constants as arrays of the host."""
-        plan = from_tables(self.archive.json(f"plans/{at}.json"), self.stack.type.ops, self.classes)
-        check_operators({i.op for i in plan.instructions}, self.allow)
+        plan = from_tables(self.archive.json(f"plans/{at}.json"), self.stack.type.ops, self.classes, self.allow)
         check_limits(plan)
-        names = self.about["plans"][at]["constants"]
+        names = rows(fields(self._plans[at])["constants"])
         if len(names) != len(plan.constants):
             raise FileFormatError(f"its plan {at} has {len(plan.constants)} constants, the file names {len(names)}")
-        avals = [plan.slots[slot].aval if slot < len(plan.slots) else None for slot in plan.constants]
+        avals = _avals(plan, plan.constants)
         return plan, [self._constant(name, aval) for name, aval in zip(names, avals, strict=True)]
 
     def _constant(self, name: Any, aval: Any) -> Any:
         """An array that nobody else has, and nobody writes."""
-        if not isinstance(name, str) or aval is None:
-            raise FileFormatError(f"{name!r} is no digest of a constant, or that of none of the plan's")
+        if type(name) is not str or aval.symbols:
+            raise FileFormatError(f"{short(name)} is no digest of a constant whose size is known")
         if name not in self.constants:
             self.constants[name] = self.archive.array(_member(name))
         array = shown_as(self.constants[name], aval.dtype, aval.shape)
@@ -279,19 +284,10 @@ class _Reader:
 
     def _graph(self) -> Callable[[], Any]:
         """What builds the graph, of operators that are trusted."""
-        build = read_text(self.archive, self.stack, self.constants, self.variables, self.classes)
-
-        def graph() -> Any:
-            try:
-                found = build()
-            except DAMAGE as error:
-                raise FileFormatError(
-                    f"{self.archive.path} is damaged: its graph: {type(error).__name__}: {error}"
-                ) from None
-            check_operators((n.op for n in found.nodes), self.allow)
-            return found
-
-        return graph
+        found: Callable[[], Any] = read_text(
+            self.archive, self.stack, self.constants, self.variables, self.classes, self.allow
+        )
+        return found
 
     def _agreeing(self, plan: Plan, constants: list[Any]) -> Callable[[], Any]:
         """What builds the graph that the plan computes."""
@@ -321,11 +317,17 @@ class _Reader:
         device, places = self.stack.device, self.about.get("places", {})  # of those that are not in the first one
         if type(places) is not dict:
             raise FileFormatError(f"{places!r} does not say in which places its variables are")
-        for at, name in enumerate(self.about["variables"]):
-            if not isinstance(name, str) or name in self.variables:
-                raise FileFormatError(f"{name!r} is no name of a variable, or that of another, too")
+        for at, name in enumerate(variable_names(self.about)):
             array = owned(device, self.archive.array(f"variables/{at}.npy"), place=places.get(name))
             self.variables[name] = Variable(name, array, device.aval(array), device)
+
+
+def _avals(plan: Plan, slots: Iterable[int]) -> list[Aval]:
+    """Those of slots, of a plan that was not verified yet."""
+    unknown = [slot for slot in slots if slot >= len(plan.slots)]
+    if unknown:
+        raise FileFormatError(f"its plan has {len(plan.slots)} slots, and uses slot {unknown[0]}")
+    return [plan.slots[slot].aval for slot in slots]
 
 
 def _donated(about: Mapping[str, Any], graph: Any) -> list[int]:

@@ -6,12 +6,13 @@ Read back, nothing is planned, chosen or evaluated; what is read has the right t
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from nnc_func.archives.plain import fields, rows, short
 from nnc_func.aval import Aval
 from nnc_func.declaration import Items
 from nnc_func.engine.copying import INSERTED
@@ -33,6 +34,7 @@ from nnc_func.graph.nesting import by_name, nested, nested_text
 from nnc_func.graph.origin import lines
 from nnc_func.graph.parsing import arguments, placed
 from nnc_func.graph.text import parameters
+from nnc_func.graph.trust import check_operator
 from nnc_func.op import Op
 
 NUMBERS = ("arena_bytes", "alignment", "commit")
@@ -145,19 +147,29 @@ def _tuples(value: Any) -> Any:
 # --- from tables ------------------------------------------------------------------------------------------
 
 
-def from_tables(found: Mapping[str, Any], ops: Mapping[str, Op], classes: Iterable[type] = ()) -> Plan:
+def from_tables(written: Any, ops: Mapping[str, Op], classes: Iterable[type], allow: Collection[str]) -> Plan:
     """The plan that the tables tell; it is not verified.
+
+    Parameters
+    ----------
+    written
+        As `tables` gives it.
+    ops
+        The operators of the stack, by name.
+    classes
+        In which the outputs may be nested.
+    allow
+        Names of those that it may apply although they are not this library's, or do more than compute.
 
     Raises
     ------
     FileFormatError, GraphError
-        Something is not of its type, or an operator is not among these.
-    LookupError, TypeError, ValueError
-        Something is missing, or is not as it was written.
+        Something is missing, or not of its type, or an operator is not among these.
     """
+    found = fields(written)
     facts: dict[str, Any] = {key: _number(found[key]) for key in NUMBERS}
     facts |= {key: _string(found[key]) for key in STRINGS}
-    facts |= {key: tuple(map(_string, found[key])) for key in NAMES}
+    facts |= {key: tuple(_strings(found[key])) for key in NAMES}
     facts |= {key: tuple(_numbers(found[key])) for key in SLOTS}
     for key, slots in (("input_names", "inputs"), ("variable_names", "variables")):
         if facts[key] and len(facts[key]) != len(facts[slots]):
@@ -169,45 +181,46 @@ def from_tables(found: Mapping[str, Any], ops: Mapping[str, Op], classes: Iterab
     return Plan(
         **facts,
         structure=structure,
-        updates=tuple((_number(at), _number(slot)) for at, slot in found["updates"]),
-        elsewhere=tuple((_string(place), _number(nbytes)) for place, nbytes in found["elsewhere"]),
+        updates=tuple((_number(at), _number(slot)) for at, slot in rows(found["updates"], 2)),
+        elsewhere=tuple((_string(place), _number(nbytes)) for place, nbytes in rows(found["elsewhere"], 2)),
         retained=None if found["retained"] is None else tuple(_numbers(found["retained"])),
-        buffers=_buffers(found["buffers"]),
-        slots=_slots(found["slots"], [_aval(text) for text in found["avals"]]),
-        instructions=_read_instructions(found, ops),
+        buffers=_buffers(fields(found["buffers"])),
+        slots=_slots(fields(found["slots"]), [_aval(text) for text in rows(found["avals"])]),
+        instructions=_read_instructions(found, ops, allow),
     )
 
 
 def _buffers(found: Mapping[str, Any]) -> tuple[Buffer, ...]:
     columns = [_numbers(found[key], -1) for key in ("nbytes", "lower", "upper", "offset", "source")]
-    kinds = _strings(found["kind"])
-    rows = [BufferFields(*row) for row in zip(kinds, *columns, strict=True)]
-    for n, place in found["place"]:
-        rows[_number(n)].place = _string(place)
-    return sealed(Buffer, rows)
+    made = [BufferFields(*row) for row in _beside(_strings(found["kind"]), *columns)]
+    for n, place in rows(found["place"], 2):
+        made[_index(n, made)].place = _string(place)
+    return sealed(Buffer, made)
 
 
 def _slots(found: Mapping[str, Any], avals: list[Aval]) -> tuple[Slot, ...]:
-    buffers, kinds = _numbers(found["buffer"]), _numbers(found["aval"])
-    slots = [SlotFields(buffer, avals[kind]) for buffer, kind in zip(buffers, kinds, strict=True)]
-    for n in _numbers(found["view"]):
+    buffers, kinds = _numbers(found["buffer"]), _indices(found["aval"], avals)
+    slots = [SlotFields(buffer, avals[kind]) for buffer, kind in _beside(buffers, kinds)]
+    for n in _indices(found["view"], slots):
         slots[n].is_view = True
-    for n, offset in found["offset"]:
-        slots[_number(n)].offset = _number(offset)
-    for n, strides in found["strides"]:
-        slots[_number(n)].strides = tuple(_numbers(strides, None))
+    for n, offset in rows(found["offset"], 2):
+        slots[_index(n, slots)].offset = _number(offset)
+    for n, strides in rows(found["strides"], 2):
+        slots[_index(n, slots)].strides = tuple(_numbers(strides, None))
     return sealed(Slot, slots)
 
 
-def _read_instructions(found: Mapping[str, Any], ops: Mapping[str, Op]) -> tuple[Instruction, ...]:
-    calls = [_call(row, ops) for row in found["calls"]]
-    origins = [tuple(part for frame in frames for part in _frame(*frame)) for frames in found["origins"]]
-    rows = found["instructions"]
-    slots = tuple(_numbers(rows["slots"]))
+def _read_instructions(
+    found: Mapping[str, Any], ops: Mapping[str, Op], allow: Collection[str]
+) -> tuple[Instruction, ...]:
+    calls = [_call(row, ops, allow) for row in rows(found["calls"], 8)]
+    origins = [tuple(part for frame in rows(each, 2) for part in _frame(*frame)) for each in rows(found["origins"])]
+    columns = fields(found["instructions"])
+    slots = tuple(_numbers(columns["slots"]))
     made: list[InstructionFields] = []
     keep = made.append
     at = 0
-    for call, origin in zip(_numbers(rows["call"]), _numbers(rows["origin"]), strict=True):
+    for call, origin in _beside(_indices(columns["call"], calls), _indices(columns["origin"], origins)):
         op, items, kernel, view, choice, operands, results, scratch = calls[call]
         first = at + operands
         last = first + results
@@ -219,18 +232,22 @@ def _read_instructions(found: Mapping[str, Any], ops: Mapping[str, Op]) -> tuple
         at = last + scratch
     if at != len(slots):
         raise FileFormatError(f"the instructions have {at} operands and results, written are {len(slots)}")
-    for t, stream in rows["stream"]:
-        made[_number(t)].stream = _number(stream)
-    for t, waits in rows["waits"]:
-        made[_number(t)].waits = tuple(_numbers(waits))
+    for t, stream in rows(columns["stream"], 2):
+        made[_index(t, made)].stream = _number(stream)
+    for t, waits in rows(columns["waits"], 2):
+        made[_index(t, made)].waits = tuple(_numbers(waits))
     return sealed(Instruction, made)
 
 
-def _call(row: Sequence[Any], ops: Mapping[str, Op]) -> tuple[Op, Items, str, bool, str, int, int, int]:
+def _call(
+    row: Sequence[Any], ops: Mapping[str, Op], allow: Collection[str]
+) -> tuple[Op, Items, str, bool, str, int, int, int]:
     name, kernel, view, choice, operands, results, scratch, said = row
     op = ops.get(_string(name)) or INSERTED.get(name)
     if op is None:
         raise FileFormatError(f"no operator {name!r} in this stack; a stack with it: stack.type.with_ops(...)")
+    if INSERTED.get(name) is not op:
+        check_operator(op, allow)
     if type(view) is not bool:
         raise FileFormatError(f"{view!r} does not say whether {name} is a view")
     if type(said) is dict:
@@ -261,7 +278,7 @@ def _aval(text: Any) -> Aval:
 def _numbers(column: Any, least: int | None = 0) -> list[int]:
     """A column of integers, none below `least`."""
     if type(column) is not list or not set(map(type, column)) <= {int}:
-        raise FileFormatError(f"a column of integers is wanted, found {str(column)[:60]}")
+        raise FileFormatError(f"a column of integers is wanted, found {short(column)}")
     if least is not None and min(column, default=0) < least:
         raise FileFormatError(f"{min(column)} is below {least}")
     return column
@@ -271,14 +288,33 @@ def _number(value: Any) -> int:
     return value if type(value) is int and value >= 0 else _numbers([value])[0]
 
 
+def _indices(column: Any, table: Sequence[Any]) -> list[int]:
+    """A column of places in a table."""
+    found = _numbers(column)
+    if max(found, default=-1) >= len(table):
+        raise FileFormatError(f"{max(found)} is no place in a table of {len(table)} rows")
+    return found
+
+
+def _index(value: Any, table: Sequence[Any]) -> int:
+    return _indices([value], table)[0]
+
+
+def _beside(*columns: Sequence[Any]) -> Iterable[tuple[Any, ...]]:
+    """Rows of columns, which have one length."""
+    if len({*map(len, columns)}) > 1:
+        raise FileFormatError(f"columns of {', '.join(str(len(c)) for c in columns)} rows, of one table")
+    return zip(*columns, strict=True)
+
+
 def _strings(column: Any) -> list[str]:
     """A column of texts."""
     if type(column) is not list or not set(map(type, column)) <= {str}:
-        raise FileFormatError(f"a column of texts is wanted, found {str(column)[:60]}")
+        raise FileFormatError(f"a column of texts is wanted, found {short(column)}")
     return column
 
 
 def _string(value: Any) -> str:
     if type(value) is not str:
-        raise FileFormatError(f"a text is wanted, found {str(value)[:60]}")
+        raise FileFormatError(f"a text is wanted, found {short(value)}")
     return value

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from nnc_func.aval import Aval
 from nnc_func.device.arrays import PlannedDevice
 from nnc_func.device.narrow import kernel_named
 from nnc_func.engine.plan import ARENA, CONSTANT, DONATED, LENT, NEXT, OUTPUT, Plan, Slot
@@ -18,6 +19,16 @@ from nnc_func.engine.running import located
 def _writes_plainly(device: Any) -> bool:
     """Whether it calls kernels on arrays of NumPy with nothing around it: one that does more is asked for each call."""
     return device.array_type is np.ndarray and getattr(type(device), "writing", None) is PlannedDevice.writing
+
+
+def _maker(device: Any, instruction: Any, avals: tuple[Aval, ...]) -> tuple[Any, bool]:
+    """What makes, of its scratch, the kernel a function of operands and results; whether it is for these avals only."""
+    op, items, count = instruction.op, instruction.items, len(instruction.results)
+    kernel = kernel_named(op, instruction.kernel)
+    if kernel is not None and kernel.bound is not None:
+        of = kernel.bound(avals, **dict(items)) if _writes_plainly(device) else None
+        return of or (lambda *scratch: device.writing(op, kernel, items, count, scratch)), True
+    return lambda *scratch: device.writing(op, kernel, items, count, scratch), False
 
 
 def part(device: Any, slot: Slot, memory: Any, offset: int = 0) -> Any:
@@ -34,6 +45,7 @@ class Frame:
 
     __slots__ = (
         "_kernels",
+        "_makers",
         "_passing",
         "_shown",
         "arenas",
@@ -67,7 +79,8 @@ class Frame:
         self.donated: dict[int, list[int]] = {}  # input that was given up -> it, and slots that live in its memory
         self.given_up: dict[int, Any] = {}  # such an input -> its array in this call
         self._lend(plan)
-        self._kernels: dict[Any, Any] = {}
+        self._kernels: dict[Any, Any] = {}  # application -> its function, where any arrays will do
+        self._makers: dict[Any, Any] = {}  # application and avals -> what makes its function
         self.sections: dict[int, Any] = {}  # position in calls -> the calls from there dealt out to threads
         self._passing: list[tuple[list[Any], int]] = []
         self._shown: list[int] = []
@@ -142,16 +155,12 @@ class Frame:
                 self._bind_view(plan, device, instruction, moving)
                 continue
             operands, results = instruction.operands, instruction.results
-            if instruction.scratch:
-                call = self._writing(plan, device, instruction)[0]
-            else:  # the same function for all that is applied alike
-                key = (instruction.op, instruction.kernel, id(instruction.items), len(results))
-                call = kernels.get(key)
-                if call is None:
-                    call, alike = self._writing(plan, device, instruction)
-                    if alike:
-                        kernels[key] = call
             slots = operands + results
+            key = (instruction.op, instruction.kernel, id(instruction.items), len(results))
+            call = kernels.get(key)  # the same function for all that is applied alike
+            if call is None:
+                avals = tuple([plan.slots[s].aval for s in slots])
+                call = self._writing(device, instruction, key, avals)
             args = [arrays[s] for s in slots]
             if not fixed(slots):
                 for position, slot in enumerate(slots):
@@ -171,17 +180,16 @@ class Frame:
                 if found is not None:
                     self.located[root] = aval.nbytes, found
 
-    def _writing(self, plan: Plan, device: Any, instruction: Any) -> tuple[Any, bool]:
-        """The kernel as a function of operands and results, and whether it serves for any of them."""
-        kernel = kernel_named(instruction.op, instruction.kernel)
-        scratch = tuple([self.arrays[s] for s in instruction.scratch])
-        results = instruction.results
-        if kernel is not None and kernel.bound is not None and _writes_plainly(device):
-            avals = [plan.slots[s].aval for s in instruction.operands + results]
-            found = kernel.bound(avals, scratch, **dict(instruction.items))
-            if found is not None:
-                return found, False
-        return device.writing(instruction.op, kernel, instruction.items, len(results), scratch), True
+    def _writing(self, device: Any, instruction: Any, key: Any, avals: tuple[Aval, ...]) -> Any:
+        """The kernel as a function of operands and results; it is kept where it serves for any of them."""
+        found = self._makers.get((key, avals))
+        if found is None:
+            found = self._makers[key, avals] = _maker(device, instruction, avals)
+        of, is_bound = found
+        call = of(*[self.arrays[s] for s in instruction.scratch])
+        if not is_bound and not instruction.scratch:
+            self._kernels[key] = call
+        return call
 
     def put(self, slot: int, array: Any) -> None:
         """Let a slot be that array."""

@@ -6,6 +6,7 @@ from typing import Any
 
 from nnc_func.engine.copying import FILL
 from nnc_func.engine.plan import Instruction
+from nnc_func.engine.verifying.applications import inferred
 from nnc_func.engine.verifying.regions import Region, compact
 from nnc_func.errors import NncError, PlanError, ShapeError
 from nnc_func.facets.boxes import Box
@@ -49,6 +50,7 @@ def _in_place(replay: Any, t: int, i: Instruction, whole: int) -> None:
     aval, params = slots[whole].aval, dict(i.items)
     assert i.op.parts is not None
     try:
+        inferred(i.op, tuple([slots[s].aval for s in parts]), i.items)  # so that the parameters are what they should be
         boxes = i.op.parts.boxes(tuple(slots[s].aval.shape for s in parts), aval.shape, **params)
         pairs = list(zip(parts, boxes, strict=True))
     except (NncError, IndexError, ValueError) as error:
@@ -90,8 +92,12 @@ def _part(replay: Any, t: int, said: str, slot: int, whole: int, box: Any) -> No
 
 def _gap(replay: Any, t: int, slot: int, whole: int, fill: Any) -> None:
     """A slot was filled with the right number, in a box of another."""
-    params = dict(replay.plan.instructions[replay.made[slot]].items)
+    made = replay.plan.instructions[replay.made[slot]]
+    inferred(made.op, (), made.items)
+    params = dict(made.items)
     box = Box(params["starts"], params["shape"], params["steps"])
+    if not len(box.starts) == len(box.extents) == len(box.steps) == replay.plan.slots[whole].aval.ndim:
+        raise PlanError(f"{replay.named(t)}: slot {slot} fills a box of another rank than that of slot {whole}")
     try:
         box.within(replay.plan.slots[whole].aval.shape, "it")
     except ShapeError as error:

@@ -14,11 +14,10 @@ from typing import Any
 import numpy as np
 
 from nnc_func.aval import Aval
+from nnc_func.device.bounds import LIMIT, RANK, reach
 from nnc_func.engine.plan import ARENA, DONATED, LENT, Plan, Slot
 from nnc_func.errors import PlanError
 
-LIMIT = 1 << 62  # no number is as large: sums of them do not wrap where they are kept in 64 bits
-RANK = 64  # axes that arrays have at most
 IN_BUFFERS, IN_SLOTS = attrgetter("nbytes", "lower", "upper", "offset", "source"), attrgetter("buffer", "offset")
 ALIVE = (ARENA, LENT, DONATED)  # kinds of buffers that have a lifetime
 
@@ -165,16 +164,18 @@ def _end(number: int, s: Slot) -> int:
 def _end_of_strided(number: int, s: Slot, itemsize: int) -> int:
     assert s.strides is not None
     shape, strides = s.aval.shape, s.strides
-    steps = [(n - 1) * stride for n, stride in zip(shape, strides, strict=True) if n > 1]
-    low: int = s.offset + sum(min(0, step) for step in steps)
-    high: int = s.offset + sum(max(0, step) for step in steps)
+    if 0 in shape and strides == s.aval.strides:
+        return s.offset
+    low, high = reach([max(n, 1) for n in shape], strides, 0)
+    if s.offset + low < 0:
+        raise PlanError(
+            f"slot {number} is {s.aval!r} with strides {strides} at byte {s.offset}: it begins at {s.offset + low}"
+        )
     if 0 in shape:
-        return s.offset if strides == s.aval.strides else high if low >= 0 else LIMIT
-    if low < 0:
-        raise PlanError(f"slot {number} is {s.aval!r} with strides {strides} at byte {s.offset}: it begins at {low}")
+        return s.offset + high
     if any(stride % itemsize for stride in strides) or not _injective(shape, strides, itemsize):
         raise PlanError(f"slot {number} is {s.aval!r} with strides {strides}: elements of it lie in one place")
-    return high + itemsize
+    return s.offset + high + itemsize
 
 
 def _injective(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> bool:

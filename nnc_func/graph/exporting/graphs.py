@@ -138,8 +138,8 @@ class _Writing:
         structure, values = self.graph.structure, self.graph.outputs
         if structure.size != len(values):  # nobody said how they are nested
             structure = flatten([*values])[1]
-        names = output_names(structure)
-        outputs = [(self.value(values[at]), fresh(names[at])) for at in structure.positions]
+        names = map(fresh, output_names(structure))
+        outputs = [*zip(map(self.value, values), names, strict=True)]
         outputs += [(self.value(u), fresh(f"{v.data.name}{NEXT}")) for v, u in self.graph.updates]
         return Draft(self.builder, self.inputs, outputs, self.graph.name, self.arrays)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from nnc_func.archives.plain import json_value
+from nnc_func.archives.plain import fields, json_value, short
 from nnc_func.errors import FileFormatError, GraphError
 from nnc_func.graph.exporting.schemas import package
 from nnc_func.graph.text import large_constants, parsed, printed
@@ -105,12 +105,12 @@ def restored(model: Any, stack: Any, classes: Iterable[type] = (), content: Cont
         return None
     tensors = {each.name: each for each in model.graph.initializer}
     try:
-        names = json_value(entries[ARRAYS].encode())
+        names = fields(json_value(entries[ARRAYS].encode()))
         constants, variables = (
-            {key: _array(tensors[name], content) for key, name in names[kind].items()}
+            {key: _array(tensors, name, content) for key, name in fields(names[kind]).items()}
             for kind in ("constants", "variables")
         )
-    except (FileFormatError, AttributeError, LookupError, TypeError, ValueError):  # not as it is written
+    except FileFormatError:  # not as it is written
         return None
     try:
         return parsed(entries[TEXT], stack, constants, variables, classes)
@@ -118,6 +118,12 @@ def restored(model: Any, stack: Any, classes: Iterable[type] = (), content: Cont
         return None
 
 
-def _array(tensor: Any, content: Content) -> Any:
-    dtype = package("onnx.helper").tensor_dtype_to_np_dtype(tensor.data_type)
-    return np.frombuffer(content(tensor), dtype).reshape(tuple(tensor.dims)).copy()
+def _array(tensors: Mapping[str, Any], name: Any, content: Content) -> Any:
+    tensor = tensors.get(name) if type(name) is str else None
+    if tensor is None:
+        raise FileFormatError(f"{short(name)} is no tensor of the model")
+    try:
+        dtype = package("onnx.helper").tensor_dtype_to_np_dtype(tensor.data_type)
+        return np.frombuffer(content(tensor), dtype).reshape(tuple(tensor.dims)).copy()
+    except (KeyError, ValueError) as error:
+        raise FileFormatError(f"{name} is no array: {error}") from None

@@ -24,13 +24,25 @@ def _sigmoid(xp: Any, x: Any) -> Any:
     return below / (1 + xp.exp(-xp.abs(x)))
 
 
+@lru_cache
+def _lowest(dtype: Any) -> int:
+    """Below it the exponential is the sigmoid, to the last digit, and that of its negative may be infinite."""
+    return 1 - int(np.log(np.finfo(dtype).max))
+
+
 def _sigmoid_into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays) -> None:
-    (out,) = outs
-    with np.errstate(over="ignore"):  # 1 / (1 + inf) is the zero that is wanted
-        xp.negative(arrays[0], out, dtype=out.dtype)
+    (x,), (out,) = arrays, outs
+    lowest = _lowest(out.dtype)
+    is_far = xp is not np or not x.min(initial=0) >= lowest  # or NaN; a GPU would have to be waited for
+    below = x < lowest if is_far else None
+    least = xp.exp(xp.minimum(x, lowest), dtype=out.dtype) if is_far else None  # before it is written over
+    with np.errstate(over="ignore"):
+        xp.negative(x, out, dtype=out.dtype)
         xp.exp(out, out)
         xp.add(out, 1, out)
         xp.reciprocal(out, out)
+    if is_far:
+        xp.copyto(out, least, where=below)
 
 
 @elementwise(
@@ -45,7 +57,7 @@ def _sigmoid_into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays) -> Non
     laws=(nonnegative, increasing.rounded),
 )
 def sigmoid(x: Tensor, /) -> Tensor:
-    """1 / (1 + exp(-x)): between 0 and 1, without overflow however large the argument."""
+    """1 / (1 + exp(-x)): between 0 and 1, without overflow however large the argument, down to the least numbers."""
 
 
 def _relu(xp: Any, x: Any) -> Any:

@@ -52,7 +52,7 @@ def _dtype(q: Any, k: Any, v: Any, *others: Any, steps: Steps, **_: Any) -> Any:
 
 def _cost(args: tuple[Any, ...], results: tuple[Any, ...], *, steps: Steps, transpose_k: bool) -> Cost:
     q, k, v, *others = args
-    scores = q.having(shape=_scores(q.shape, k.shape, transpose_k))
+    scores = q.having(shape=_scores(q.shape, k.shape, transpose_k), dtype=matmul.dtype(q.dtype, k.dtype))
     flops = matmul.cost((q, k), (scores,), transpose_a=False, transpose_b=transpose_k).flops
     flops += softmax.cost((scores,), (scores,), axis=-1).flops + step_flops(steps, (scores, *others))
     flops += matmul.cost((scores, v), results, transpose_a=False, transpose_b=False).flops

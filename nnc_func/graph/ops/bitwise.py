@@ -135,7 +135,10 @@ def bitwise_invert(x: Tensor, /) -> Tensor:
     lowering=lowering.primitive("left_shift"),
 )
 def bitwise_left_shift(a: Tensor, b: Tensor, /) -> Tensor:
-    """Bits of `a` moved `b` places up, zeros from below; as many places as there are bits, or more, leave zero."""
+    """Bits of `a` moved `b` places up, zeros from below; as many places as there are bits, or more, leave zero.
+
+    So does a negative number of places.
+    """
 
 
 @elementwise(
@@ -147,7 +150,10 @@ def bitwise_left_shift(a: Tensor, b: Tensor, /) -> Tensor:
     lowering=lowering.primitive("right_shift"),
 )
 def bitwise_right_shift(a: Tensor, b: Tensor, /) -> Tensor:
-    """Bits of `a` moved `b` places down, copies of its sign from above."""
+    """Bits of `a` moved `b` places down, copies of its sign from above, which alone are left of many places.
+
+    A negative number of places counts as many.
+    """
 
 
 # --- signs and neighbours of floats -----------------------------------------------------------------------

@@ -44,8 +44,9 @@ def _dtype(x: Any, w: Any, *others: Any, steps: Steps, **_: Any) -> Any:
 
 
 def _cost(args: tuple[Any, ...], results: tuple[Any, ...], *, steps: Steps, **params: Any) -> Cost:
-    product = conv2d.cost(args[:2], results, **params).flops
-    return Cost(product + step_flops(steps, (results[0], *args[2:])), threaded=True)
+    x, w, *others = args
+    made = results[0].having(dtype=_CONV(x.dtype, w.dtype))  # the steps may end with another dtype
+    return Cost(conv2d.cost((x, w), (made,), **params).flops + step_flops(steps, (made, *others)), threaded=True)
 
 
 # --- one by one, in any namespace ----------------------------------------------------------------

@@ -200,15 +200,16 @@ def in_blocks(
     def made(count: int, dtype: dtypes.DType) -> Any:
         return maker(calls(np, count, dtype), count + 1, registers)
 
-    def bound(avals: Any, scratch: Arrays) -> Any:
-        rest, (*given, out) = scratch[0], avals
-        if out.shape == rest.shape:
-            return made(len(given), rest.dtype)(*scratch)
+    def bound(avals: Any) -> Any:
+        *given, out = avals
+        shape, dtype = some(given)[0]
+        if out.shape == shape:
+            return made(len(given), dtype)
         if not out.shape or not all(map(known, out.shape)) or not out.size:
             return None
         cut = [a.ndim == out.ndim and a.shape[0] != 1 for a in avals]
-        listed = calls(np, len(given), rest.dtype)
-        return partial(_each_block, straight(listed, len(avals) + len(scratch)), cut, out.shape[0], scratch)
+        call = straight(calls(np, len(given), dtype), len(avals) + registers)
+        return lambda *scratch: partial(_each_block, call, cut, out.shape[0], scratch)
 
     here = frozenset({"numpy"})
     facts: dict[str, Any] = {"dtype": dtype, "overwrites": overwrites}

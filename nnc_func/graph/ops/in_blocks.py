@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from nnc_func.device.kernels import blocks
-from nnc_func.device.straight import straight
+from nnc_func.device.straight import maker
 from nnc_func.facets import shapes
 from nnc_func.facets.dims import product
 from nnc_func.graph.ops.lowering import (
@@ -53,8 +53,8 @@ def write(xp: Any, arrays: Any, outs: Any, scratch: Any, *, steps: Steps, output
     _Work(_lowered(steps, seen[: len(arrays)], shape, outputs), shape, whole, len(arrays), scratch).run(seen)
 
 
-def bound(avals: Any, scratch: Any, *, steps: Steps, outputs: Shape = ()) -> Any:
-    """A group as a function of arrays of these avals."""
+def bound(avals: Any, *, steps: Steps, outputs: Shape = ()) -> Any:
+    """What makes a group, of its scratch, a function of arrays of these avals."""
     count = len(avals) - max(1, len(outputs))
     given, outs = avals[:count], avals[count:]
     shape: Any = shapes.broadcast(*(a.shape for a in given))
@@ -68,7 +68,7 @@ def bound(avals: Any, scratch: Any, *, steps: Steps, outputs: Shape = ()) -> Any
         and kept == [out.shape for out in outs]
         and not found.gathered
     ):
-        return _in_one_piece(found, shape, count, len(avals), scratch)
+        return _in_one_piece(found, shape, count, len(avals))
     whole = _whole(steps, len(shape))
     flat = whole == len(shape) and all(a.shape == shape or product(a.shape) == 1 for a in avals)
     if flat:
@@ -80,8 +80,12 @@ def bound(avals: Any, scratch: Any, *, steps: Steps, outputs: Shape = ()) -> Any
             [out.shape for out in outs] if whole == len(shape) else kept
         )  # a value that broadcasts fills the whole
         seen = [*((1,) * (len(shape) - len(a.shape)) + a.shape for a in given), *results]
-    work = _Work(found, shape, whole, count, scratch)
-    return partial(_called, work, seen, flat, partial(_written, count, scratch, steps, outputs))
+
+    def of(*scratch: Any) -> Any:
+        work = _Work(found, shape, whole, count, scratch)
+        return partial(_called, work, seen, flat, partial(_written, count, scratch, steps, outputs))
+
+    return of
 
 
 def _called(work: _Work, seen: list[Shape], flat: bool, otherwise: Any, *arrays: Any) -> None:
@@ -138,21 +142,19 @@ class _Work:
         return blocks.Blocks(shapes_seen, self._count, found.registers, self._scratch, grid, threads, found.runs)
 
 
-def _in_one_piece(found: Lowered, shape: Shape, count: int, arrays: int, scratch: Any) -> Any:
-    """What is one block as calls one after the other; operands are arrays, registers, and results."""
-    held = []
-    for memory, (_, pattern) in zip(scratch, found.registers, strict=True):
-        own = tuple(map(_extent, shape, pattern))
-        held.append(memory[: product(own)].reshape(own))
+def _in_one_piece(found: Lowered, shape: Shape, count: int, arrays: int) -> Any:
+    """What makes one block, of its registers, calls one after the other on arguments and results."""
+    own = [tuple(map(_extent, shape, pattern)) for _, pattern in found.registers]
 
-    def at(number: int) -> Any:
-        within = 0 <= number - count < len(held)
-        return held[number - count] if within else number if number < count else number - len(held)
+    def at(number: int) -> int:  # registers come last here, and before the results there
+        within = 0 <= number - count < len(own)
+        return number if number < count else number + arrays - count if within else number - len(own)
 
-    calls = [(copied, (argument, at(count + register))) for argument, register in found.runs]
+    calls: list[Any] = [(copied, (argument, at(count + register))) for argument, register in found.runs]
     calls += [(call, (*map(at, operands), at(target))) for call, operands, target in found.calls]
     calls += [(copied, (at(register), at(result))) for register, result in found.copies]
-    return straight(calls, arrays)
+    made, sizes = maker(calls, arrays, len(own)), [*map(product, own)]
+    return lambda *scratch: made(*[s[:n].reshape(k) for s, n, k in zip(scratch, sizes, own, strict=True)])
 
 
 def _of_nothing(xp: Any, arrays: Any, outs: Any, steps: Steps, outputs: Shape) -> None:

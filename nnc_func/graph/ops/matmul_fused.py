@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from nnc_func.device.kernels.linalg import MATMUL, allocating, multiply_into, product
-from nnc_func.device.straight import straight
+from nnc_func.device.straight import maker
 from nnc_func.errors import OperatorError, ShapeError
 from nnc_func.facets import dims, shapes
 from nnc_func.facets.derivatives import NOT_DIFFERENTIABLE
@@ -41,8 +41,9 @@ def _dtype(a: Any, b: Any, *others: Any, steps: Steps, **_: Any) -> Any:
 
 
 def _cost(args: tuple[Any, ...], results: tuple[Any, ...], *, steps: Steps, **params: Any) -> Cost:
-    flops = matmul.cost(args[:2], results, **params).flops
-    return Cost(flops + step_flops(steps, (results[0], *args[2:])), threaded=True)
+    a, b, *others = args
+    made = results[0].having(dtype=matmul.dtype(a.dtype, b.dtype))  # the steps may end with another dtype
+    return Cost(matmul.cost((a, b), (made,), **params).flops + step_flops(steps, (made, *others)), threaded=True)
 
 
 def _one_by_one(xp: Any, a: Any, b: Any, *others: Any, steps: Steps, **params: Any) -> Any:
@@ -97,20 +98,23 @@ def _length(shape: Any, most: int, rows: int) -> int:
     return min(length, size) if dims.known(size) else length
 
 
-def _bound(avals: Any, scratch: Any, *, steps: Steps, **params: Any) -> Any:
+def _bound(avals: Any, *, steps: Steps, **params: Any) -> Any:
     """All at once, where the product fits in a cache."""
     *given, out = avals
     if out.nbytes > BLOCK:
         return None
     found = lowered_after(steps, out.dtype, given[2:])
     at = len(given)
-    registers = [s[: out.size].reshape(out.shape) for s in scratch]
-    first = registers.pop(0) if _is_beside(out.shape, out.dtype, given[2:]) else at
+    is_beside = _is_beside(out.shape, out.dtype, given[2:])
+    count = is_beside + len(found.registers) - 1
+    registers = [*range(at + 1, at + 1 + count)]
+    first = registers.pop(0) if is_beside else at
     values = [first, *range(2, at), first, *registers, at]
-    calls: list[Any] = [(product(avals, (), **params), (0, 1, first))]
+    calls: list[Any] = [(product(avals, **params)(), (0, 1, first))]
     calls += [(call, tuple(values[i] for i in (*operands, target))) for call, operands, target in found.calls]
     calls += [(np.copyto, (values[result], values[register])) for register, result in found.copies]
-    return straight(calls, len(avals))
+    made, size, shape = maker(calls, len(avals), count), out.size, out.shape
+    return lambda *scratch: made(*[s[:size].reshape(shape) for s in scratch])
 
 
 def _into(xp: Any, arrays: Any, outs: Any, scratch: Any, *, steps: Steps, **params: Any) -> None:

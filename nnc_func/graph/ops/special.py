@@ -49,7 +49,7 @@ def erf(x: Tensor, /) -> Tensor:
     laws=(nonnegative,),
 )
 def erfc(x: Tensor, /) -> Tensor:
-    """1 - erf(x), with all its digits where that is tiny."""
+    """1 - erf(x), with its digits where that is tiny: to 6 ulps."""
 
 
 @elementwise(

@@ -207,7 +207,10 @@ def _bounds(shapes_: Any, draw: Any) -> dict[str, Any]:
     lowering=lowering.Expression(lowering.bounded, either_zero=True),
 )
 def clip(x: Tensor, /, *, min: number | None = None, max: number | None = None) -> Tensor:
-    """The number, not below `min` and not above `max`; the derivative on a bound is 1, and `max` wins if they cross."""
+    """The number, not below `min` and not above `max`; the derivative on a bound is 1, and `max` wins if they cross.
+
+    A bound that is NaN makes everything NaN, as a tensor of bounds would.
+    """
 
 
 # --- rounding and questions ------------------------------------------------------------------------------
