@@ -93,10 +93,10 @@ def format_of(path: Any) -> str | None:
     if not zipfile.is_zipfile(path):
         return None
     with Archive.open(path, "archive of this library") as archive:
-        about = archive.json(ABOUT)
+        about = archive.json(ABOUT) if ABOUT in archive.names() else None
         found = about.get("format") if isinstance(about, dict) else None
         if not isinstance(found, str) or not found.startswith(FORMATS):
-            raise FileFormatError(f"{path} is a zip archive, and {ABOUT} in it names no format of this library")
+            raise FileFormatError(f"{path} is a zip archive, and no {ABOUT} in it names a format of this library")
     return found.removeprefix(FORMATS)
 
 
