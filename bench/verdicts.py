@@ -139,7 +139,9 @@ def differ(before: Any, after: Any) -> bool:
     one, other = (np.asarray(x.numpy() if hasattr(x, "numpy") else x) for x in (before, after))
     if one.dtype != other.dtype or one.shape != other.shape:
         return True
-    same = np.array_equal(one, other, equal_nan=one.dtype.kind in "fc")
+    if one.dtype.kind == "c":
+        one, other = (np.stack([x.real, x.imag]) for x in (one, other))
+    same = np.array_equal(one, other, equal_nan=one.dtype.kind == "f")
     return not same or (one.dtype.kind == "f" and bool(np.any((np.signbit(one) != np.signbit(other)) & (one == one))))
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from attrs import frozen
 
 from nnc_func.aval import Aval
-from nnc_func.declaration import REQUIRED
+from nnc_func.declaration import REQUIRED, cached_by_bits
 from nnc_func.errors import NncError
 from nnc_func.facets.dtypes import kind_of, weak
 from nnc_func.graph.rules.conditions import Condition
@@ -175,15 +175,15 @@ def _dtype_of(part: Apply, known: Mapping[Any, Any]) -> Any:
         return None
     items = tuple((name, _parameter(part.op, name, value, known)) for name, value in part.params)
     try:
-        return _result(part.op, tuple(given), items)
+        return _result(part.op, tuple(given), tuple(n for n, _ in items), *(value for _, value in items))
     except TypeError:  # a parameter is no key
         return None
 
 
-@lru_cache(1 << 16)
-def _result(op: Op, given: tuple[Any, ...], items: tuple[tuple[str, Any], ...]) -> Any:
+@lru_cache(1 << 16, typed=True)  # 1 and True are other parameters; 0.0 and -0.0 are of one dtype
+def _result(op: Op, given: tuple[Any, ...], names: tuple[str, ...], *values: Any) -> Any:
     try:
-        found = op.dtype(*given, **dict(items))
+        found = op.dtype(*given, **dict(zip(names, values, strict=True)))
     except NncError:
         return False
     except (TypeError, AttributeError, ValueError, KeyError, IndexError):  # it looks at a parameter that is not drawn
@@ -191,7 +191,7 @@ def _result(op: Op, given: tuple[Any, ...], items: tuple[tuple[str, Any], ...]) 
     return found[0] if isinstance(found, tuple) else found
 
 
-@lru_cache(1 << 12)
+@cached_by_bits(1 << 12)
 def number_dtype(value: Any, beside: tuple[Any, ...]) -> np.dtype[Any]:
     """The dtype of a number in a pattern, beside operands of these: theirs, where they can hold it.
 

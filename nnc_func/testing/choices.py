@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 
 from attrs import frozen
 
-from nnc_func.testing.classes import point
+from nnc_func.testing.classes import FORM, SEED, point
 
 T = TypeVar("T")
 ATTEMPTS = 600  # at making a thing smaller
@@ -150,16 +150,35 @@ def _simpler(choices: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
                 yield (*choices[:i], lower, *choices[i + 1 :])
 
 
-def beside(given: Sequence[int], first: int, random: Random) -> Choices:
-    """Choices of which one is another, often one of the first few; now and then all after some place.
+def elsewhere(given: Sequence[float], random: Random) -> list[float]:
+    """The same choices for other elements, mostly of another regime.
 
     Examples
     --------
-    >>> found = beside((1, 2, 3), 3, Random(1)).given
-    >>> len(found), sum(a == b for a, b in zip(found, (1, 2, 3), strict=True))
-    (3, 2)
+    >>> found = elsewhere((0, 1, 2, 3, 4, 5, 6, 7, 8), Random(1))
+    >>> found[:5], found[SEED + 1 :], type(found[SEED])
+    ([0, 1, 2, 3, 4], [7, 8], <class 'float'>)
     """
     found: list[float] = list(given)
-    at = random.randrange(min(first, len(found)) if random.random() < 0.5 else len(found))
-    found[at] = random.random()
-    return Choices(found[: at + 1] if random.random() < 0.2 else found, random)
+    found[SEED] = random.random()
+    if random.random() < 0.75:
+        found[SEED - 1] = random.random()
+    return found
+
+
+def beside(given: Sequence[float], random: Random) -> list[float]:
+    """Choices of a graph that is a little different, and of other elements and dtypes.
+
+    Examples
+    --------
+    >>> found = beside((1, 0, 0, 2, 3, 0, 0, 1, 2, 3, 4), Random(1))
+    >>> found[0], [i for i, n in enumerate(found[SEED + 1 :]) if type(n) is float]
+    (1, [1])
+    """
+    found = elsewhere(given, random)
+    if random.random() < 0.5:
+        found[1], found[2] = random.random(), random.random()
+    places = [*FORM, *range(SEED + 1, len(found))]
+    for _ in range(1 + (random.random() < 0.25)):
+        found[random.choice(places)] = random.random()
+    return found[: random.randint(SEED + 1, len(found))] if random.random() < 0.2 else found

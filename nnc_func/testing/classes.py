@@ -18,8 +18,10 @@ RANKS = (0, 1, 2, 3, 4)
 RELATIONS = ("equal", "one", "zero", "prime", "square", "wide")
 PRIMES = (2, 3, 5, 7)
 WIDE = (9, 17, 40, 64)
-COORDINATES = 6  # rule, whether dtypes are mixed, which, rank, relation, regime
-_STEPS = tuple(p**0.5 % 1 for p in (2, 3, 5, 7, 11, 13))
+COORDINATES = 7  # rule, whether dtypes are mixed, which, relation, rank, regime, seed of elements
+SEED = 6  # the place of the last of them
+FORM = (3, 4)  # the places of those that extents depend on
+_STEPS = tuple(p**0.5 % 1 for p in (2, 3, 5, 7, 11, 13, 17))
 
 
 def point(number: int) -> tuple[float, ...]:
@@ -28,7 +30,7 @@ def point(number: int) -> tuple[float, ...]:
     Examples
     --------
     >>> point(0), [round(x, 2) for x in point(1)]
-    ((0.0, 0.0, 0.0, 0.0, 0.0, 0.0), [0.41, 0.73, 0.24, 0.65, 0.32, 0.61])
+    ((0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0), [0.41, 0.73, 0.24, 0.65, 0.32, 0.61, 0.12])
     """
     return tuple(number * step % 1 for step in _STEPS)
 

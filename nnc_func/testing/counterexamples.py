@@ -22,7 +22,7 @@ class Instance:
     """A graph with values for its inputs; it prints as code that computes ``root``."""
 
     root: Node
-    feeds: dict[Node, Any]
+    feeds: Mapping[Node, Any]
 
     def __repr__(self) -> str:
         return code({"root": self.root}, self.feeds)

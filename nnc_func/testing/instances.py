@@ -41,13 +41,16 @@ from nnc_func.op import Catalogue, Op
 from nnc_func.testing.assignments import DTYPES, Known, assignments, number_dtype
 from nnc_func.testing.classes import RANKS, RELATIONS, Relation
 from nnc_func.testing.counterexamples import Instance
+from nnc_func.testing.feeds import Feeds
 from nnc_func.testing.fitting import MisfitError, fitted, parameters_for, result_shape, sources
 from nnc_func.testing.numbers import REGIMES, SEEDS, Elements, numbers
 from nnc_func.testing.parameters import one_of
 
 NUMBERS = (0.0, 1.0, 2.0, -1.0, 0.5, 0.25, -0.0, 3.0, -0.125, 10.0, 0.1, 0.3, -0.7)
+WHOLE = (0, 1, 2, -1, 3, 4, -2, 7, 10)  # of integers
 LABELS = ("x", "y", "z", "u", "v", "w")
 MOST = 3000  # elements of one array
+PROPOSALS = 4  # of operands, of which something is made that is to have so many axes
 
 Shape = tuple[int, ...]
 Wanted = dict[Op, tuple[list[tuple[Op, ...]], ...]]
@@ -93,18 +96,22 @@ class Making:
         Inputs, and their values.
     made, params
         What stands for parts of the pattern, and for its parameters.
+    seed, arrays
+        Of the elements, which are not chosen one by one: the same choices with another seed give the same graph on
+        other elements. And how many arrays there are.
     """
 
     def __init__(self, choose: Callable[[int], int], operator: Any) -> None:
         self.choose = choose
         self.operator = operator
-        self.feeds: dict[Node, Any] = {}
+        self.feeds = Feeds()
         self.made: dict[Any, Value] = {}
         self.params: dict[Any, Any] = {}
         self.dtypes: Any = {}
         self.conditions: tuple[Condition, ...] = ()
         self.relation = Relation("equal", 0)
         self.elements = Elements()
+        self.seed, self.arrays = 0, 0
         self.most: float = MOST
         self.within: int | None = None  # so many positions there are, where elements are positions
         self.base: Shape | None = None  # what shapes of operands broadcast to
@@ -141,7 +148,8 @@ class Making:
         self.dtypes = group[int(share % 1 * len(group))]
         self.relation = Relation(RELATIONS[self.choose(len(RELATIONS))], RANKS[self.choose(len(RANKS))])
         regime = REGIMES[self.choose(len(REGIMES))]
-        self.elements = Elements(regime, self.choose(256) / 256 if regime == "near" else 0.0, _points(lhs))
+        self.seed = self.choose(SEEDS)
+        self.elements = Elements(regime, self.seed * 37 % 256 / 256 if regime == "near" else 0.0, _points(lhs))
         self.conditions = conditions
         self.most = math.inf if any(isinstance(p, Shaped) for p in parts(lhs)) else MOST
         return self.part(lhs, None)
@@ -196,7 +204,7 @@ class Making:
         elif len(part.args) == 1 and not op.variadic:
             args, params = self.moved(part, hint, literal)
         else:
-            args, params = self.fitting(part, literal)
+            args, params = self.fitting(part, hint, literal)
         if len(args) == 2 and op.has("commutative") and self.choose(2):
             args.reverse()
         given, literal = [a.shape for a in args], self.literal(part)  # operands may have the same parameters
@@ -261,21 +269,31 @@ class Making:
             found = wanted[0], params
         return [self.part(arg, found[0])], found[1]
 
-    def fitting(self, part: Apply, literal: dict[str, Any]) -> tuple[list[Value], dict[str, Any]]:
+    def fitting(self, part: Apply, hint: Shape | None, literal: dict[str, Any]) -> tuple[list[Value], dict[str, Any]]:
         """Operands that go together: what is made of others first, then leaves; each is told what fits those made."""
         op, args = part.op, part.args
         made: dict[int, Value] = {}
         for i in sorted(range(len(args)), key=lambda i: _turn(args[i], self.made)):
-            hint = None
+            own = None
             if args[i] not in self.made:
                 known = [made[j].shape if j in made else None for j in range(len(args))]
-                wanted, params = fitted(op, known, literal, self.proposed, self._extent, self.choose)
-                hint, literal = wanted[i], params if self.choose(4) else literal
+                wanted, params = self.fitted(op, known, hint, literal)
+                own, literal = wanted[i], params if self.choose(4) else literal
                 self.within = _positions(op, i, made, literal)
-            made[i] = self.part(args[i], hint)
+            made[i] = self.part(args[i], own)
             self.within = None
         found = [made[i] for i in range(len(args))]
         return found, fitted(op, [a.shape for a in found], literal, self.based, self._extent, self.choose)[1]
+
+    def fitted(
+        self, op: Op, known: list[Shape | None], hint: Shape | None, literal: dict[str, Any]
+    ) -> tuple[list[Shape], dict[str, Any]]:
+        """Shapes of all operands, and parameters, of which the result has as many axes as the hint, where it can."""
+        for _ in range(PROPOSALS):
+            wanted, params = fitted(op, known, literal, self.proposed, self._extent, self.choose)
+            if hint is None or len(result_shape(op, wanted, params)) == len(hint):
+                break
+        return wanted, params
 
     def proposed(self) -> Shape:
         """A shape for one of several operands: the common one, its first axes, another of its rank, or of any rank."""
@@ -329,31 +347,37 @@ class Making:
             return self.pick(alike)  # type: ignore[no-any-return]  # two operands may be one
         label = LABELS[len(self.feeds)] if len(self.feeds) < len(LABELS) else f"x{len(self.feeds)}"
         node: Node = self.operator.symbol.input(label, Aval(shape, dtype))
-        self.feeds[node] = self.array(shape, dtype)
+        self.feeds.add(node, self.array(shape, dtype))
         return node
 
-    def array(self, shape: Shape, dtype: np.dtype[Any]) -> Any:
-        """Elements, mostly of the graph's regime."""
-        how = self.elements
-        if self.choose(4) == 3:
-            how = Elements(self.pick(REGIMES), how.focus, how.points)
-        found = numbers(math.prod(shape), dtype, how, self.choose(SEEDS)).reshape(shape)
-        if self.within and dtype.kind in "iu":  # counted from the front, and some of them from the back
-            found = found % dtype.type(min(self.within, np.iinfo(dtype).max))
-            found = np.where(found % 3 == 1, found - dtype.type(self.within), found) if dtype.kind == "i" else found
-        return found.astype(dtype)
+    def array(self, shape: Shape, dtype: np.dtype[Any]) -> Callable[[], Any]:
+        """What draws elements, mostly of the graph's regime; small seeds give simple ones."""
+        own, how, within = (self.seed * (2 * self.arrays + 1) + self.arrays) % SEEDS, self.elements, self.within
+        self.arrays += 1
+        if own // 8 % 4 == 3:
+            how = Elements(REGIMES[own // 32 % len(REGIMES)], how.focus, how.points)
+
+        def draw() -> Any:
+            found = numbers(math.prod(shape), dtype, how, own).reshape(shape)
+            if within and dtype.kind in "iu":  # counted from the front, and some of them from the back
+                found = found % dtype.type(min(within, np.iinfo(dtype).max))
+                found = np.where(found % 3 == 1, found - dtype.type(within), found) if dtype.kind == "i" else found
+            return found.astype(dtype)
+
+        return draw
 
     def constant(self, shape: Shape, dtype: np.dtype[Any]) -> Value:
         """A constant, or a number in its place."""
         if self.chance(4):
             return self.number(self.pick(NUMBERS), shape if self.chance(2) else (), dtype)
-        found = self.array(shape, dtype)
+        found = self.array(shape, dtype)()
         found = found if self.chance(3) else np.nan_to_num(found)  # what is not finite is not folded
         return self.operator.symbol.constant(found)  # type: ignore[no-any-return]
 
     def scalar(self, part: Any, hint: Shape | None, beside: tuple[Any, ...]) -> Value:
         """A number that a pattern has, now and then another; mostly of rank 0, and of the dtype of its neighbours."""
-        value = part.value if isinstance(part, Full) else self.pick(NUMBERS)
+        integers = bool(beside) and all(d.kind in "iu" for d in beside)
+        value = part.value if isinstance(part, Full) else self.pick(WHOLE if integers and self.choose(4) else NUMBERS)
         if isinstance(part, Full) and self.choose(8) == 7:
             value = self.pick((-0.0, 0.0, part.value + 1, -part.value))
         dtype = number_dtype(value, beside)
@@ -362,7 +386,10 @@ class Making:
             value = numbers(1, dtype, how, self.choose(SEEDS))[0].item()
         if self.choose(6) == 5:
             dtype = np.dtype(self.pick(DTYPES))
-        shape = () if not self.chance(4) else hint if hint is not None else self.based()
+        shape: Shape = ()
+        if self.chance(4):
+            shape = self.based() if hint is None else hint
+            shape = (2, *shape) if self.chance(4) else shape  # wider than what it stands beside
         return self.number(value, shape, dtype)
 
     def number(self, number: Any, shape: Shape, dtype: np.dtype[Any]) -> Value:

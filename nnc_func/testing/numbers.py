@@ -7,12 +7,13 @@ however many there are, so that a smaller array has the first of them.
 from __future__ import annotations
 
 import math
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any
 
 import numpy as np
 from attrs import frozen
 
+from nnc_func.declaration import cached_by_bits
 from nnc_func.facets.dtypes import kind_of, limits_of
 
 REGIMES = (
@@ -73,8 +74,16 @@ def numbers(size: int, dtype: np.dtype[Any], how: Elements, seed: int) -> Any:
 
 
 def _uniform(size: int, seed: int, which: int) -> Any:
-    start = (seed * 97 + which * 1009) % _TABLE.size
-    return _TABLE[(start + _STRIDES[which % len(_STRIDES)] * np.arange(size)) % _TABLE.size]
+    stride = _STRIDES[which % len(_STRIDES)]
+    start = (seed * 97 + which * 1009) * pow(stride, -1, _TABLE.size) % _TABLE.size
+    found = _strided(stride)
+    return found[start : start + size] if size <= _TABLE.size else found[(start + np.arange(size)) % _TABLE.size]
+
+
+@cache
+def _strided(stride: int) -> Any:
+    """The table in steps, twice, so that a part of it is as long as the table is."""
+    return _TABLE[stride * np.arange(2 * _TABLE.size) % _TABLE.size]
 
 
 def _listed(values: Any, size: int, seed: int) -> Any:
@@ -97,7 +106,7 @@ def _floats(size: int, dtype: np.dtype[Any], how: Elements, seed: int) -> Any:
         case "ordinary":
             found = _NORMAL[(seed * 31 + np.arange(size)) % _NORMAL.size]
         case "points":
-            found = _listed(_points(dtype, how.points), size, seed)
+            found = _listed(_points(how.points, dtype), size, seed)
         case "magnitudes":
             low, high = int(limits.minexp) - int(limits.nmant), int(limits.maxexp)
             found = sign * np.ldexp(1 + other, (low + one * (high - low)).astype(int))
@@ -125,8 +134,8 @@ def _near(size: int, eps: float, focus: float, one: Any, other: Any, sign: Any) 
     return centre * (1 + apart) * np.where(sign * (one > 0.7) < 0, -1.0, 1.0)
 
 
-@lru_cache(256)
-def _points(dtype: np.dtype[Any], others: tuple[float, ...]) -> Any:
+@cached_by_bits(256)
+def _points(others: tuple[float, ...], dtype: np.dtype[Any]) -> Any:
     """Points, and both neighbours of each."""
     with np.errstate(all="ignore"):
         found = np.array([*POINTS, *others], np.float64).astype(dtype)

@@ -40,7 +40,7 @@ def drawn_parameters(op: Op, given: Sequence[Shape], choose: Choose) -> dict[str
     if op.samples.params is not None:
         return every | op.samples.params(tuple(given), lambda options: one_of(tuple(options), choose))
     if op.samples.cases:
-        return every | _of_cases(op, choose)
+        return every | _of_cases(op, given, choose)
     return every
 
 
@@ -55,14 +55,16 @@ def permutation(rank: int, choose: Choose) -> tuple[int, ...]:
     return tuple(left.pop(choose(len(left))) for _ in range(rank))
 
 
-def _of_cases(op: Op, choose: Choose) -> dict[str, Any]:
-    """Those of one case; flags, and what only one of them says, as in any."""
+def _of_cases(op: Op, given: Sequence[Shape], choose: Choose) -> dict[str, Any]:
+    """Those of one case, in the place of some of which others are drawn by their names."""
     found = usual_parameters(op) | dict(one_of(op.samples.cases, choose)[1])
+    if "starts" in found and given and choose(2):
+        found |= _sliced(given[0], choose)
     for name, value in found.items():
         if isinstance(value, bool):
             found[name] = bool(choose(2))
-        elif name == "axis" and isinstance(value, int) and choose(2):
-            found[name] = one_of((0, -1, 1, -2, 2, -3), choose)
+        elif name in NAMED and given and choose(2):
+            found[name] = NAMED[name](value, given, choose)
     return found
 
 
@@ -114,7 +116,7 @@ def _regrouped(shape: Shape, choose: Choose) -> dict[str, Any]:
             part = one_of([d for d in range(1, whole + 1) if whole % d == 0] or [whole], choose)
             found[at : at + 1] = [part, whole // part] if part else [whole]
         else:
-            found = [n for n in found if n != 1] if choose(2) else found[::-1]
+            found = [n for n in found if n != 1] if choose(2) else [found[i] for i in permutation(len(found), choose)]
     if math.prod(found) and not choose(4):
         open_ = choose(len(found) + 1)
         found = [*found, -1] if open_ == len(found) else [*found[:open_], -1, *found[open_ + 1 :]]
@@ -182,4 +184,46 @@ DRAWN: dict[str, Callable[[Shape, Choose], dict[str, Any]]] = {
     "permute_dims": _order, "reshape": _regrouped, "broadcast_to": _widened, "expand_dims": _new_axes,
     "tile": _tiled, "flip": _flipped, "squeeze": _ones, "slice": _sliced, "pad": _padded, "full": _filled,
     "clip": _clipped,
+}  # fmt: skip
+
+
+# --- by their names ------------------------------------------------------------------------------------
+
+Named = Callable[[Any, Sequence[Shape], Choose], Any]
+
+
+def _along(value: Any, given: Sequence[Shape], choose: Choose) -> Any:
+    """An axis, or several where the sample has several, of either sign."""
+    rank = max(1, len(given[0]))
+    if isinstance(value, int):
+        return one_of((0, -1, *range(1, rank), *range(-rank, -1)), choose)
+    return _signed(permutation(rank, choose)[: 1 + choose(rank)], rank, choose)
+
+
+def _paired(value: Any, given: Sequence[Shape], choose: Choose) -> Any:
+    """As many axes of two operands, in any order, or a number of them."""
+    if not choose(2) or len(given) < 2:
+        return choose(3)
+    count = choose(1 + min(map(len, given[:2])))
+    return tuple(_signed(permutation(len(s), choose)[:count], len(s), choose) for s in given[:2])
+
+
+def _pair(*options: int) -> Named:
+    """Two numbers, one for each axis of images."""
+    return lambda value, given, choose: (one_of(options, choose), one_of(options, choose))
+
+
+def _borders(value: Any, given: Sequence[Shape], choose: Choose) -> Any:
+    kind = choose(3)
+    return ("VALID", "SAME")[kind] if kind < 2 else tuple((choose(3), choose(3)) for _ in range(2))
+
+
+def _one_of(*options: Any) -> Named:
+    return lambda value, given, choose: one_of(options, choose)
+
+
+NAMED: dict[str, Named] = {
+    "axis": _along, "axes": _paired, "stride": _pair(1, 2, 3), "window": _pair(1, 2, 3), "dilation": _pair(1, 1, 2),
+    "padding": _borders, "offset": _one_of(0, 1, -1, 2, -2), "norm": _one_of("backward", "ortho", "forward"),
+    "n": _one_of(1, 2, 3, 4, 5, 6), "side": _one_of("left", "right"),
 }  # fmt: skip

@@ -156,9 +156,9 @@ class Trial:
         why = both.difference(numerics, fast)
         if why:
             return Outcome(new, why)
-        moves = fast and bool(both.difference(numerics))
+        moves = fast and bool(both.why(numerics))
         stricter = SIGNED_ZERO if numerics > SIGNED_ZERO else EXACT  # how far it rounds tells not why
-        level = numerics if numerics and both.difference(stricter, fast) else stricter
+        level = numerics if numerics and both.why(stricter, fast) else stricter
         return Outcome(new, "", level, moves)
 
     def exactly(self, rule: Any, instance: Instance, outcome: Outcome) -> Outcome:
@@ -251,7 +251,12 @@ class Values:
     failure: str = ""
 
     def difference(self, numerics: Numerics, fast_math: bool = False) -> str:
-        """How they differ by more than that; empty where they do not."""
+        """How they differ by more than that, and both; empty where they do not."""
+        why = self.why(numerics, fast_math)
+        return why and (why if self.failure else f"{why}\nwas: {short(self.was)}\nis:  {short(self.now)}")
+
+    def why(self, numerics: Numerics, fast_math: bool = False) -> str:
+        """How they differ by more than that, without elements."""
         if self.failure:
             return f"{FAILS}: {self.failure}"
         if self.was.shape == self.now.shape and self.was.tobytes() == self.now.tobytes():
@@ -264,7 +269,7 @@ class Values:
             why = elsewhere(self.was, self.now, numerics, True)
         if not why and numerics > SIGNED_ZERO and kind_of(self.was.dtype) in "fc":
             why = self._beyond(numerics)
-        return f"{why}\nwas: {short(self.was)}\nis:  {short(self.now)}" if why else ""
+        return why
 
     def _beyond(self, numerics: Numerics) -> str:
         """The element that is farther from the truth than the numerics allow; empty if there is none."""
@@ -314,10 +319,21 @@ def values(old: Value, new: Value, feeds: Any, device: Any, dims: Any = None) ->
     except NncError:
         return None
     try:
-        now = on_host(new, computed([new], {**feeds, **way}, device, None, dims), device)
+        after = computed([new], {**feeds, **way}, device, None, dims)
+        now = on_host(new, after, device)
     except NncError as error:
         return Values(was, None, truth, bound, excused, canonical, str(error))
+    if not all(_is_solvable(node, found, device) for found in (way, after) for node in found):
+        return None
     return Values(was, now, truth, bound, excused, canonical)
+
+
+def _is_solvable(node: Node, way: Any, device: Any) -> bool:
+    """False of a decomposition with NaN or infinity: what LAPACK makes of these depends on the layout."""
+    if node.op.samples.prepare is None:
+        return True
+    met = [v for v in (*node.args, *(node.results if node.op.several else (node,))) if kind_of(v.dtype) in "fc"]
+    return all(np.isfinite(on_host(v, way, device)).all() for v in met)
 
 
 @contextmanager

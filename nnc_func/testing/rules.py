@@ -21,7 +21,7 @@ from nnc_func.graph.origin import attributed, origin
 from nnc_func.graph.rules.conditions import SOUNDNESS
 from nnc_func.graph.rules.placing import line_of
 from nnc_func.graph.rules.rule import EXACT, SIGNED_ZERO, AnyRule, Numerics, Pass, Rewriter, Rule
-from nnc_func.testing.choices import Choices, Found, beside, met, search, shrunk, spread
+from nnc_func.testing.choices import Choices, Found, beside, elsewhere, met, search, shrunk, spread
 from nnc_func.testing.classes import COORDINATES, RELATIONS, point
 from nnc_func.testing.counterexamples import Instance
 from nnc_func.testing.elements import with_elements
@@ -37,6 +37,7 @@ from nnc_func.testing.worth import never_saves, repeats_work, saves
 
 AMPLE = 4  # times as many firings are drawn as a verdict needs, where they are reached
 DISCOVERY = 500  # draws that learn which classes are reachable
+EXPLORED = 300  # draws of forms beside known ones, for each part of what a verdict needs
 ATTEMPTS = 2000  # at a class, or at a rule of a family, which lacks firings
 MOST = 30_000  # draws in all
 SMALL = 80  # draws of few elements, once something is wrong
@@ -44,11 +45,16 @@ KEPT = 30  # graphs on which it fired that are looked at again
 EXACTLY = 2  # firings of a class that are computed without rounding, which depends on no element
 PROGRAMS = 6  # times fewer random programs than graphs: they are larger
 OPTIMISED = 6  # of the graphs kept, with all rules
-EITHER_ZERO = frozenset(("maximum", "minimum", "max", "min", "relu", "clip", "max_pool2d", "max_pool2d_gradient"))
+EITHER_ZERO = frozenset((
+    "maximum", "minimum", "max", "min", "relu", "clip", "max_pool2d", "max_pool2d_gradient", "cumulative_max",
+    "cumulative_min", "scatter_max", "scatter_min",
+))  # fmt: skip
 """Operators of which it depends on the kernel whether 0.0 or -0.0 is the larger."""
 
 Drawn = tuple[Any, Instance, Outcome]
 _NONE: Mapping[Any, Any] = {}
+STRICTER = Outcome()
+"""Of a graph on which the rule with all its conditions fires too."""
 
 
 # --- what is found -------------------------------------------------------------------------------------
@@ -244,10 +250,10 @@ class Checking:
 
     def _small(self, found: Found[Drawn], wrong: Any) -> Found[Drawn]:
         """As wrong as what was found, of operands of few elements: drawn anew, as what is wrong may be far back."""
-        rule, mixed, which, _, _, regime = found.choices[:COORDINATES]
+        rule, mixed, which, _, _, regime, seed = found.choices[:COORDINATES]
         for number in range(SMALL):
             relation, rank = number // 2 % 2 * RELATIONS.index("one"), number % 4
-            first = (rule, mixed, which, relation, rank, regime if number % 3 else number % len(REGIMES))
+            first = (rule, mixed, which, relation, rank, regime if number % 3 else number % len(REGIMES), seed + number)
             smaller = met(wrong, Choices(first, Random(number)))
             if smaller is not None and smaller.size < found.size:
                 found = smaller
@@ -257,21 +263,23 @@ class Checking:
         return met(self._counted, choices)
 
     def _draws(self, firings: Firings) -> Iterator[Choices]:
-        """First draws of every class, spread evenly; then of what lacks firings, until there are enough of each."""
-        number = 0
-        for number in range(math.ceil(DISCOVERY * firings.share)):
-            yield spread(number)
+        """Draws of every class, spread evenly; then forms beside those that are known; then what lacks firings."""
+        discovery = math.ceil(DISCOVERY * firings.share)
+        number = discovery + math.ceil(EXPLORED * firings.share)
+        yield from map(spread, range(discovery))
+        for explored in range(discovery, number):
+            yield _towards(firings, None, [], explored)
         tried: Counter[Any] = Counter()
         while number < MOST * max(1.0, firings.share / AMPLE):
-            lacking = [(what, way) for what, way in firings.lacking() if tried[what] < ATTEMPTS]
+            lacking = [(what, ways) for what, ways in firings.lacking() if tried[what] < ATTEMPTS]
             if not lacking:
                 if firings.total >= firings.enough or tried[None] >= ATTEMPTS:
                     return
-                lacking = [(None, None)]
-            for what, way in lacking:
+                lacking = [(None, [])]
+            for what, ways in lacking:
                 number += 1
                 tried[what] += 1
-                yield _towards(firings, what, way, number)
+                yield _towards(firings, what, ways, number)
 
     def fault_on_programs(self) -> tuple[str, int] | None:
         """A smallest random program that a pass breaks, and its size."""
@@ -290,7 +298,7 @@ class Checking:
             return None
         rule, instance = drawn
         if rule in stricter and self.trial.fires(stricter[rule], instance.root):
-            return rule, instance, Outcome()
+            return rule, instance, STRICTER
         outcome, whole = self.trial.outcome(rule, instance), self.whole.get(rule)
         if outcome.why.startswith(FAILS) and whole and self.trial.attempt(whole, instance.root) is None:
             outcome = Outcome()  # an empty result, say, of which nothing need be computed
@@ -327,7 +335,7 @@ class Checking:
                 found = (self.whole[rule], instance, outcome)
                 self.saving = [found] if saves(self.trial, *found) else []
         else:
-            self.firings.miss(rule, self.trial.held(rule, instance.root), tuple(choose.taken))
+            self.firings.miss(rule, self.trial.held(rule, instance.root), instance.root, tuple(choose.taken))
             if len(self.missed) < KEPT:
                 self.missed.append(drawn)
         return ((rule, instance, outcome), size_of(instance)) if outcome.why else None
@@ -352,9 +360,13 @@ class Checking:
         firings = Firings(tuple(weaker), min(1.0, self.firings.share))
         for choices in self._draws(firings):
             drawn = self.drawn(firings.members, choices, weaker)
-            if drawn is None or not drawn[2].fires:
+            if drawn is None:
                 continue
             rule, instance, outcome = drawn
+            if not outcome.fires:  # where only the stricter rule fires, what it asks for is near to failing
+                held = len(_conditions(rule)) if outcome is STRICTER else self.trial.held(rule, instance.root)
+                firings.miss(rule, held, instance.root, tuple(choices.taken))
+                continue
             several = firings.count(rule, instance, tuple(choices.taken))
             if outcome.why or (several <= EXACTLY and self.trial.exactly(rule, instance, outcome).why):
                 return True, False
@@ -402,16 +414,16 @@ class Checking:
         return found
 
 
-def _towards(firings: Firings, what: Any, way: tuple[int, ...] | None, number: int) -> Choices:
-    """Choices that lead to a class as they did before; or that may lead to a rule of a family, or to any firing."""
+def _towards(firings: Firings, what: Any, ways: Sequence[tuple[int, ...]], number: int) -> Choices:
+    """Choices that lead to a class as some did before; or that may lead to a rule of a family, or to another form."""
     random = Random(number)
-    if way is not None:
-        return Choices(way[: random.randint(COORDINATES, len(way))], random)
+    if ways:
+        return Choices(elsewhere(random.choice(ways), random), random)
     family = firings.members
     member = family[number % len(family)] if what is None else what
     known = firings.beside(member)
-    if known and number % 3:
-        return beside(known[number % len(known)], COORDINATES, random)
+    if known and number % 4:
+        return Choices(beside(random.choice(known), random), random)
     if what is None:
         return spread(number)
     return Choices(((family.index(what) + 0.5) / len(family), *point(number)[1:]), random)

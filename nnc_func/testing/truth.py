@@ -10,6 +10,7 @@ A kernel adds in an order of its own: so much is left to it even where a rule on
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,17 +20,19 @@ from nnc_func.errors import NncError
 from nnc_func.facets import dtypes
 from nnc_func.facets.dims import substitute
 from nnc_func.facets.dtypes import kind_of, limits_of
+from nnc_func.facets.shapes import normalise_axes
 from nnc_func.graph.leaves import CONSTANT
 from nnc_func.graph.node import Node, Value, topological
 from nnc_func.graph.ops import CATALOGUE
 from nnc_func.graph.ops.families import real_floating
 from nnc_func.graph.rules.evaluating import applied, converted, on_host
 from nnc_func.graph.rules.rule import REASSOCIATION, Numerics
-from nnc_func.testing.undetermined import ADD_UP
+from nnc_func.testing.undetermined import ADD_UP, TRANSFORMS, moves
 
 LONG_DOUBLE_IS_WIDER = bool(np.finfo(np.longdouble).eps < np.finfo(np.float64).eps)
 FACTOR = 4  # of what the first form is from the truth, and of one unit in the last place of the result
 STEP = 64  # errors of operands are taken so many times, and the effect divided: float64 does not show half a unit
+NEARBY = 8  # matrices beside one that is decomposed
 PROMOTING = (dtypes.floating, real_floating)  # of integers they make floating numbers
 NO_SUMS = frozenset(("matmul_blockwise", "conv2d_blockwise", "prod", "cumulative_prod"))
 MEANT = frozenset(("cast", "round", "floor", "ceil", "trunc"))  # what they lose is what they are for
@@ -39,7 +42,6 @@ SUMS = ADD_UP & CATALOGUE.keys() - NO_SUMS | {"add", "subtract", "negative", "mu
 ADDS = frozenset(("add", "subtract", "negative", "sum", "mean", "cumulative_sum", "average_pool2d"))
 """Those whose terms are their operands, so that a sum of sums is one of all terms."""
 POSITIVE = {"subtract": "add", "negative": "abs"}
-MOVES = frozenset(("concat", "stack", "assemble", "pad", "set_slice", "where"))
 
 
 class WithoutTruthError(Exception):
@@ -179,6 +181,8 @@ def spread(root: Value, way: Mapping[Node, Any], device: Any, numerics: Numerics
             ]
             error, sizes[node] = _of_sum(node, errors, magnitudes, eps, device, dims)
             errors[node] = error + _rounded(way[node])
+        elif node.op.name in TRANSFORMS:
+            errors[node], sizes[node] = _of_transform(node, errors, sizes, way)
         else:
             errors[node], sizes[node] = _of_other(node, errors, sizes, way, device, dims)
     found = errors[root.node]
@@ -225,6 +229,23 @@ def _of_sum(node: Node, errors: Any, args: Any, eps: float, device: Any, dims: A
     return error, size
 
 
+def _of_transform(node: Node, errors: Any, sizes: Any, way: Any) -> tuple[Any, Any]:
+    """Each element is a sum of all along the axes, times at most one, or that over their number, or its root."""
+    x, params, shape = node.args[0], node.params, way[node].shape
+    axes = normalise_axes(params["axis"], len(shape))
+    count = math.prod(max(shape[axis], _one(x, sizes).shape[axis]) for axis in axes)
+    inverse = params.get("inverse", node.op.name == "inverse_real_fourier")
+    power = {"backward": float(inverse), "ortho": 0.5, "forward": float(not inverse)}[params["norm"]]
+    twice = 2 if node.op.name == "inverse_real_fourier" else 1  # every frequency stands for its conjugate, too
+
+    def added(found: Any) -> Any:
+        whole = np.sum(found, axis=axes, keepdims=True) * twice / count**power
+        return np.broadcast_to(whole, shape)
+
+    size = added(_one(x, sizes))
+    return added(_one(x, errors)) + float(limits_of(node.aval.dtype).eps) * count * size, size
+
+
 def _multiplies(node: Node) -> bool:
     return len(node.args) == 2 and node.op.name not in ("add", "subtract")
 
@@ -236,18 +257,35 @@ def _one(value: Value, found: Any) -> Any:
 
 def _of_other(node: Node, errors: Any, sizes: Any, way: Any, device: Any, dims: Any) -> tuple[Any, Any]:
     """What becomes of operands that are a little larger, or smaller, all of them."""
-    if node.op.dtype is dtypes.first or node.op.name in MOVES:
+    if moves(node):
         return tuple(_carried(node, found, way, device, dims) for found in (errors, sizes))
     was = way[node]
     own = _nothing(was) if node.op.name in MEANT else _each(_rounded, was)
-    if not any(_one(a, errors).any() for a in node.args):
+    ways: tuple[Any, ...] = (lambda shape: 1, lambda shape: -1)
+    if node.op.samples.prepare is not None:  # a decomposition is that of a matrix nearby, in any direction
+        errors = {a.node: _one(a, errors) + _backward(a, way, device) for a in node.args}
+        ways = (lambda shape, random=np.random.default_rng(0): random.choice((1, -1), shape),) * NEARBY
+    elif not any(_one(a, errors).any() for a in node.args):
         return own, _each(_magnitude, was)
-    moved = [_beside(node, errors, way, device, dims, sign) for sign in (1, -1)]
+    try:
+        moved = [_beside(node, errors, way, device, dims, signs) for signs in ways]
+    except NncError:  # one nearby has none
+        return _each(lambda found: np.full(found.shape, np.inf), was), _each(_magnitude, was)
     if node.op.several:
         error: Any = tuple(_farthest(w, [m[i] for m in moved]) for i, w in enumerate(was))
     else:
         error = _farthest(was, moved)
     return _each(np.add, own, error), _each(_magnitude, was)
+
+
+def _backward(value: Value, way: Any, device: Any) -> Any:
+    """How far the matrices are from it of which the kernel's decomposition is: so many units of its largest element."""
+    host = on_host(value, way, device)
+    if kind_of(host.dtype) not in "fc" or not host.size:
+        return np.zeros(host.shape)
+    axes = tuple(range(max(0, host.ndim - 2), host.ndim))
+    largest = np.max(_magnitude(host), axis=axes, keepdims=True)
+    return np.broadcast_to(float(limits_of(host.dtype).eps) * host.shape[-1] * largest, host.shape)
 
 
 def _rounded(was: Any) -> Any:
@@ -271,12 +309,12 @@ def _is_moved(node: Node, i: int) -> bool:
     return kind_of(node.args[i].dtype) in "fc" or (i == 0 and node.op.dtype is dtypes.first)
 
 
-def _beside(node: Node, errors: Any, way: Any, device: Any, dims: Any, sign: int) -> Any:
+def _beside(node: Node, errors: Any, way: Any, device: Any, dims: Any, signs: Any) -> Any:
     given = {}
     for a in node.args:
         own = way[a.node]
         if kind_of(a.dtype) in "fc" and not a.node.op.several:
-            own = converted(device.to_numpy(own), np.float64) + sign * STEP * errors[a.node]
+            own = converted(device.to_numpy(own), np.float64) + signs(a.shape) * STEP * errors[a.node]
         given[a.node] = own
     return applied(node, given, device, dims)
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from nnc_func.device.kernels.linalg import windows_of
 from nnc_func.errors import NncError
+from nnc_func.facets import dtypes
 from nnc_func.facets.dtypes import kind_of, limits_of
 from nnc_func.graph.leaves import CONSTANT
 from nnc_func.graph.node import Node, Value, topological
@@ -24,7 +25,12 @@ ADD_UP = frozenset((
     "conv2d_input_gradient", "conv2d_kernel_gradient", "average_pool2d", "matmul_blockwise", "conv2d_blockwise",
 ))  # fmt: skip
 """Operators whose kernels add up, or multiply, in an order of their own: the order changes with shapes and layouts."""
-REGROUPED = ADD_UP | {"add", "subtract"}
+TRANSFORMS = frozenset(("fourier", "real_fourier", "inverse_real_fourier"))
+"""Operators each element of which is a sum of all elements along some axes, each times a number of magnitude one."""
+REGROUPED = ADD_UP | TRANSFORMS | {"add", "subtract"}
+
+
+MOVES = frozenset(("concat", "stack", "assemble", "pad", "set_slice", "where"))
 
 
 def left_to_kernels(
@@ -49,7 +55,7 @@ def left_to_kernels(
     False
     """
     order = topological([old, new])
-    open_ = REGROUPED if numerics == REASSOCIATION else ADD_UP
+    open_ = REGROUPED if numerics == REASSOCIATION else ADD_UP | TRANSFORMS
     if numerics < ROUNDING or kind_of(old.dtype) not in "fc" or not any(n.op.name in open_ for n in order):
         return False
     double = any(a.dtype.name in ("float64", "complex128") for n in order for a in n.avals)
@@ -58,12 +64,17 @@ def left_to_kernels(
     try:
         for node in order:
             values[node] = _widened(node, values, feeds, device, wide, dims)
-            if numerics < REASSOCIATION or node.op.name not in REGROUPED:
+            if numerics < REASSOCIATION or not (node.op.name in REGROUPED or moves(node)):
                 values[node] = _bounded(values[node], node)
     except NncError:
         return False
     was, now = (values[v.node][v.index] if v.node.op.several else values[v.node] for v in (old, new))
-    return _alike(device.to_numpy(was), device.to_numpy(now))
+    return _alike(*(_within(device.to_numpy(each), old.dtype) for each in (was, now)))
+
+
+def moves(node: Node) -> bool:
+    """Whether a node's elements are those of its operands, in other places."""
+    return node.op.dtype is dtypes.first or node.op.name in MOVES
 
 
 def _widened(node: Node, values: Any, feeds: Mapping[Node, Any], device: Any, wide: Any, dims: Any) -> Any:

@@ -17,11 +17,12 @@ from nnc_func.graph.rules.pattern import Param, Scalar
 from nnc_func.graph.rules.rule import REASSOCIATION, ROUNDING, rewrite, rule
 from nnc_func.graph.rules.signs import subtract_negative
 from nnc_func.testing.choices import spread
-from nnc_func.testing.firings import class_of
+from nnc_func.testing.firings import Forms, class_of, form_of
 from nnc_func.testing.instances import made
 from nnc_func.testing.numbers import REGIMES, Elements, numbers
 from nnc_func.testing.rewrites import quiet
 from nnc_func.testing.rules import check_rule, examined
+from tests.testing.corpus.fresh_unsound import divide_down_once, drop_overwritten, scale_sum_of_last_axis
 
 EAGER = nnc.eager()
 cast, equal, less, hypot, sqrt, square = (OPS[n] for n in ("cast", "equal", "less", "hypot", "sqrt", "square"))
@@ -292,3 +293,37 @@ def test_a_rules_own_samples_are_drawn_from() -> None:
     report = examined(rule(samples=[sorted_twice])(magnitudes), EAGER)
     assert "sort" in report.counterexample
     assert not examined(rule(magnitudes), EAGER).fired
+
+
+# --- forms of graphs ---------------------------------------------------------------------------------------
+
+
+@rule
+def flip_after_reshape(x, s: Param, a: Param):
+    """An axis that keeps its extent is turned round after a tensor is reshaped: as if no other moved across it."""
+    kept = that(lambda x, s, a: isinstance(a, int) and 0 <= a < len(s) and x.shape[a] == s[a], x, s, a, says="kept")
+    flip, reshape = OPS["flip"], OPS["reshape"]
+    return rewrite(reshape(flip(x, axis=a), shape=s)).to(flip(reshape(x, shape=s), axis=a)).when(kept)
+
+
+FEW_FORMS = (flip_after_reshape, scale_sum_of_last_axis, drop_overwritten, divide_down_once)
+
+
+@pytest.mark.parametrize("each", FEW_FORMS, ids=lambda r: r.name)
+def test_a_rule_that_is_wrong_of_few_forms_is_refuted(each: Any) -> None:
+    assert examined(each, EAGER).counterexample
+
+
+def test_a_form_is_kept_once_and_graphs_beside_it_are_drawn() -> None:
+    forms = Forms()
+    x, y = (nnc.lazy().input("x", (n, 1), "float32") for n in (3, 5))
+    for root in (x + 1, y + 1, x + x):
+        forms.add(form_of(root.value), (len(forms.ways),))
+    assert forms.ways == [(0,), (1,)]
+
+
+def test_numbers_beside_integers_are_mostly_whole() -> None:
+    with quiet():
+        drawn = [made((divide_down_once,), EAGER.operator, spread(i)) for i in range(300)]
+    divisors = [found[1].root.args[1] for found in drawn if found]
+    assert sum(v.dtype.kind in "iu" for v in divisors) > len(divisors) / 2

@@ -76,6 +76,52 @@ def test_a_kernel_adds_in_an_order_of_its_own() -> None:
     assert "ulps" in difference(lambda x: o.sum(x), lambda x: o.sum(x) + 1e4, "rounding", x=x)
 
 
+def test_a_transform_is_a_sum_of_all_elements() -> None:
+    o, x = LAZY.ops, np.array([1e20, 1], "complex64")
+
+    def there_and_back(x: Any) -> Any:
+        return o.fourier(o.fourier(x, axis=0), axis=0, inverse=True)
+
+    def real(x: Any) -> Any:
+        return o.inverse_real_fourier(o.real_fourier(x, axis=0), n=5, axis=0)
+
+    assert not difference(there_and_back, lambda x: x, "reassociation", x=x)
+    assert "ulps" in difference(there_and_back, lambda x: x * 1.001, "reassociation", x=x)
+    y = np.array([1e8, 1, -3, 2, 7], "float32")
+    assert not difference(real, lambda x: x, "reassociation", x=y)
+    assert "ulps" in difference(real, lambda x: x + 1000, "reassociation", x=y)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_decomposition_is_that_of_a_matrix_nearby(dtype: str) -> None:
+    o, x = LAZY.ops, np.array([[255, 128, 256], [0, -(2**63), -(2**32)], [0, 2**31 - 1, 0]], dtype)
+
+    def of_transpose(x: Any) -> Any:
+        return o.det(o.permute_dims(x))
+
+    assert not difference(of_transpose, lambda x: o.det(x), "reassociation", x=x)
+    plain = np.array([[2, 1], [1, 3]], dtype)
+    assert "ulps" in difference(of_transpose, lambda x: o.det(x) * 1.001, "reassociation", x=plain)
+
+
+def test_a_convolution_may_overflow_in_one_order_and_not_in_another() -> None:
+    o, x = LAZY.ops, np.array([[2, 1], [0, 2]], "float32").reshape(2, 1, 2, 1)
+    w = np.array([[-2.3289688560307985e38, 0], [2.3559012592711994e38, 0]], "float32").reshape(1, 2, 1, 2)
+
+    def turned(x: Any, w: Any) -> Any:
+        return o.conv2d(o.flip(x, axis=(1, 2)), o.flip(w, axis=(0, 1)))
+
+    assert not difference(turned, lambda x, w: o.flip(o.conv2d(x, w), axis=(1, 2)), "reassociation", x=x, w=w)
+    assert "infinity" in difference(turned, lambda x, w: o.conv2d(x, w) * 1e6, "reassociation", x=x, w=np.abs(w) / 4)
+
+
+def test_a_decomposition_of_infinity_tells_nothing() -> None:
+    x = LAZY.input("x", (2, 2), "float32")
+    feeds = {x.value: np.array([[np.inf, 0], [0, 1]], "float32")}
+    with quiet():
+        assert values(LAZY.ops.det(x).value, LAZY.ops.det(LAZY.ops.flip(x)).value, feeds, LAZY.device) is None
+
+
 def test_one_small_element_beside_a_large_one_counts() -> None:
     x = np.array([1e6, 1e-6], "float32")
     assert "element at (1,)" in difference(lambda x: x * 3, lambda x: (x + 1) * 3 - 3, "rounding", x=x)
