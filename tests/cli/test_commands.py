@@ -17,7 +17,7 @@ from onnx import TensorProto, helper
 
 import nnc_func as nnc
 from nnc_func import models
-from nnc_func.archives.archive import ABOUT, written
+from nnc_func.archives.archive import ABOUT, write_archive
 from nnc_func.cli import main
 
 
@@ -238,11 +238,11 @@ def test_what_is_no_model_of_any_kind_is_told(refusal: Any, tmp_path: Path, cont
 
 def test_files_of_the_library_that_are_no_models_are_refused(refusal: Any, tmp_path: Path) -> None:
     path = str(tmp_path / "state.zip")
-    written(path, [(ABOUT, b'{"format": "nnc_func training state", "version": 1}')])
+    write_archive(path, [(ABOUT, b'{"format": "nnc_func training state", "version": 1}')])
     assert "is a training state; wanted a graph, a program, or an .onnx file" in refusal("show", path)
-    written(path, [("other", b"")])
+    write_archive(path, [("other", b"")])
     assert "about.json" in refusal("show", path)
-    written(path, [(ABOUT, b"[]")])
+    write_archive(path, [(ABOUT, b"[]")])
     assert "names a format of this library" in refusal("show", path)
     assert "--value is for .onnx files" in refusal("show", str(saved(tmp_path, 2)[1]), "--value", "x=1")
 
