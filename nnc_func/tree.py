@@ -110,7 +110,7 @@ class Structure:
         self.size: int = 1 if kind == LEAF else sum([c.size for c in children])
 
     @classmethod
-    def outlined(cls, outline: list[Any], orders: dict[int, tuple[Any, ...]], size: int) -> Structure:
+    def of_outline(cls, outline: list[Any], orders: dict[int, tuple[Any, ...]], size: int) -> Structure:
         """The structure of that outline."""
         found = cls.__new__(cls)
         found.outline, found.orders, found.size = tuple(outline), orders, size
@@ -148,7 +148,7 @@ class Structure:
                 else:
                     missing += entry[3]
             orders = {i - start: order for i, order in self.orders.items() if start <= i < at}
-            found.append(Structure.outlined([*outline[start:at]], orders, size))
+            found.append(Structure.of_outline([*outline[start:at]], orders, size))
         return tuple(found)
 
     @property
@@ -192,14 +192,14 @@ class Structure:
         """
         if len(leaves) != self.size:
             raise OperatorError(f"a tree of {self.size} leaves was given {len(leaves)}")
-        return self.folded(leaves, Container.made)
+        return self.fold(leaves, Container.made)
 
-    def folded(self, leaves: Sequence[Any], make: Callable[[Container, list[Any]], Any]) -> Any:
+    def fold(self, leaves: Sequence[Any], make: Callable[[Container, list[Any]], Any]) -> Any:
         """What `make` gives of each container and of what it gave of the parts, from the leaves up.
 
         Examples
         --------
-        >>> flatten([1, (2, 3)])[1].folded([1, 2, 3], lambda container, parts: sum(parts))
+        >>> flatten([1, (2, 3)])[1].fold([1, 2, 3], lambda container, parts: sum(parts))
         6
         """
         outline, orders, rest, done = self.outline, self.orders, [*leaves], list[Any]()
@@ -216,7 +216,7 @@ class Structure:
         return done[0]
 
     def __repr__(self) -> str:
-        return f"Structure({self.folded(['*'] * self.size, Container.shown)})"
+        return f"Structure({self.fold(['*'] * self.size, Container.shown)})"
 
 
 ONE_LEAF = Structure(LEAF)
@@ -265,32 +265,15 @@ def flatten(
     waiting: list[Iterator[Any]] = [iter((tree,))]
     while waiting:
         for part in waiting[-1]:
-            kind = type(part)
-            if is_leaf is not None and is_leaf(part):
+            container = None if is_leaf is not None and is_leaf(part) else _container(part, by_insertion)
+            if container is None:
                 leaves.append(part)
                 outline.append(LEAF)
                 continue
-            if kind is list or kind is tuple or (isinstance(part, tuple) and hasattr(kind, "_fields")):
-                parts = part
-                outline.append((kind, (), (), len(part)))
-            elif kind is dict:
-                order = tuple(part)
-                keys = order if by_insertion else sorted_keys(part)
-                if keys != order:
-                    orders[len(outline)] = order
-                parts = [part[key] for key in keys]
-                outline.append((dict, keys, (), len(keys)))
-            elif part is None:
-                outline.append(NOTHING)
-                continue
-            elif getattr(kind, "is_tree", False) and attrs.has(kind):
-                keys, static = _fields(part)
-                parts = [getattr(part, name) for name in keys]
-                outline.append((kind, keys, static, len(keys)))
-            else:
-                leaves.append(part)
-                outline.append(LEAF)
-                continue
+            entry, parts, order = container
+            if order is not None:
+                orders[len(outline)] = order
+            outline.append(entry)
             within.append(part)
             waiting.append(iter(parts))
             if not len(within) % DEEP:
@@ -300,7 +283,24 @@ def flatten(
             waiting.pop()
             if within:
                 within.pop()
-    return leaves, Structure.outlined(outline, orders, len(leaves))
+    return leaves, Structure.of_outline(outline, orders, len(leaves))
+
+
+def _container(part: Any, by_insertion: bool) -> tuple[Any, Any, Any] | None:
+    """Of a container what it is in an outline, its parts, and the order of a dict that is not that of the parts."""
+    kind = type(part)
+    if kind is list or kind is tuple or (isinstance(part, tuple) and hasattr(kind, "_fields")):
+        return (kind, (), (), len(part)), part, None
+    if kind is dict:
+        order = tuple(part)
+        keys = order if by_insertion else sorted_keys(part)
+        return (dict, keys, (), len(keys)), [part[key] for key in keys], None if keys == order else order
+    if part is None:
+        return NOTHING, (), None
+    if getattr(kind, "is_tree", False) and attrs.has(kind):
+        keys, static = _fields(part)
+        return (kind, keys, static, len(keys)), [getattr(part, name) for name in keys], None
+    return None
 
 
 def _check_ends(within: list[Any]) -> None:

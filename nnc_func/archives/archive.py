@@ -40,7 +40,7 @@ DIGEST = re.compile(r"[0-9a-f]{64}")
 # --- written ----------------------------------------------------------------------------------------------
 
 
-def written(path: Any, members: Iterable[tuple[str, bytes]]) -> None:
+def write_archive(path: Any, members: Iterable[tuple[str, bytes]]) -> None:
     """Write an archive; it is complete or not there: it is written beside its place and moved.
 
     Raises
@@ -86,17 +86,17 @@ def format_of(path: Any) -> str | None:
     --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     written(f"{folder}/some", [(ABOUT, b'{"format": "nnc_func graph", "version": 1}')])
+    ...     write_archive(f"{folder}/some", [(ABOUT, b'{"format": "nnc_func graph", "version": 1}')])
     ...     format_of(f"{folder}/some")
     'graph'
     """
     if not zipfile.is_zipfile(path):
         return None
     with Archive.open(path, "archive of this library") as archive:
-        about = archive.json(ABOUT)
+        about = archive.json(ABOUT) if ABOUT in archive.names() else None
         found = about.get("format") if isinstance(about, dict) else None
         if not isinstance(found, str) or not found.startswith(FORMATS):
-            raise FileFormatError(f"{path} is a zip archive, and {ABOUT} in it names no format of this library")
+            raise FileFormatError(f"{path} is a zip archive, and no {ABOUT} in it names a format of this library")
     return found.removeprefix(FORMATS)
 
 
@@ -115,7 +115,7 @@ class Archive:
     >>> import tempfile
     >>> from nnc_func.archives.npy import array_bytes
     >>> path = Path(tempfile.mkdtemp(), "some.graph")
-    >>> written(path, [("a.json", b"[1, 2]"), ("b.npy", array_bytes(np.ones(3)))])
+    >>> write_archive(path, [("a.json", b"[1, 2]"), ("b.npy", array_bytes(np.ones(3)))])
     >>> with Archive.open(path, "graph", max_bytes=10_000) as archive:
     ...     print(archive.json("a.json"), archive.header("b.npy"), archive.array("b.npy"))
     [1, 2] float64[3] [1. 1. 1.]

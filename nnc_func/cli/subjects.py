@@ -12,7 +12,7 @@ from attrs import frozen
 
 from nnc_func.archives.archive import format_of
 from nnc_func.device.cpu import NumPy
-from nnc_func.errors import GraphError, OnnxError, OperatorError
+from nnc_func.errors import FileFormatError, GraphError, OnnxError, OperatorError
 from nnc_func.graph.files import load_graph
 from nnc_func.loading import load_program
 from nnc_func.onnx.scopes import Unresolved
@@ -77,6 +77,10 @@ def options(parser: argparse.ArgumentParser) -> None:
         "--value", type=elements, action="append", default=[], metavar="INPUT=N[,N…]",
         help="the elements of a small input of an .onnx file, which becomes a constant; where they decide shapes",
     )  # fmt: skip
+    parser.add_argument(
+        "--allow", action="append", default=[], metavar="OPERATOR",
+        help="an operator that a saved graph or program may apply although it does more than compute, such as print",
+    )  # fmt: skip
 
 
 def subject(given: argparse.Namespace, stack: Any, computes: bool = False) -> Subject:
@@ -94,9 +98,9 @@ def subject(given: argparse.Namespace, stack: Any, computes: bool = False) -> Su
     """
     if is_file(given.model):
         return _file(given, stack)
-    if given.dim or given.value:
-        option = "--dim" if given.dim else "--value"
-        raise GraphError(f"{option} is for models in files; {given.model} of the zoo takes --batch")
+    option = next((name for name in ("dim", "value", "allow") if getattr(given, name)), None)
+    if option is not None:
+        raise GraphError(f"--{option} is for models in files; {given.model} of the zoo takes --batch")
     from nnc_func import models
 
     try:
@@ -122,18 +126,32 @@ def _file(given: argparse.Namespace, stack: Any) -> Subject:
         return _onnx(given, stack)
     if given.value:
         raise GraphError(f"--value is for .onnx files; {given.model} is a {what}")
+    try:
+        return _saved(given, stack, what)
+    except FileFormatError as error:
+        raise FileFormatError(f"{error}; here, by --allow" if "allow=" in str(error) else str(error)) from None
+
+
+def _saved(given: argparse.Namespace, stack: Any, what: str) -> Subject:
     if what not in ("graph", "program"):
         raise GraphError(f"{given.model} is a {what}; wanted a graph, a program, or an .onnx file")
     if what == "graph":
-        return Subject(given.model, stack, _specialised(given, load_graph(given.model, stack)))
-    program = load_program(given.model, stack if stack.device == NumPy() else lazy())
+        return Subject(given.model, stack, _specialised(given, load_graph(given.model, stack, allow=given.allow)))
+    program = load_program(given.model, stack if stack.device == NumPy() else lazy(), allow=given.allow)
     return Subject(given.model, stack, _specialised(given, program.graph.to(stack)), saved=program)
 
 
 def _onnx(given: argparse.Namespace, stack: Any) -> Subject:
     from nnc_func.onnx import from_onnx
 
-    model, sizes = from_onnx(Path(given.model), lazy()), dict(given.dim)
+    if given.allow:
+        raise GraphError(f"--allow is for saved graphs and programs; {given.model} is none")
+    try:
+        model, sizes = from_onnx(Path(given.model), lazy()), dict(given.dim)
+    except OnnxError as error:
+        if given.model.lower().endswith(".onnx"):
+            raise
+        raise OnnxError(f"{error}; and it is no graph or program that this library saved, or not all of one") from None
     if given.value or not model.has_program:
         check_extents(given.model, sizes, extents(model))
         graph = _with_elements(model, sizes, dict(given.value)).to(stack)

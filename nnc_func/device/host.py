@@ -57,14 +57,14 @@ def numbers(device: Any, value: Any, dtype: Any = None) -> Any:
     return found
 
 
-def copied(device: Any, array: Any) -> Any:
+def copy_of(device: Any, array: Any) -> Any:
     """The elements of an array of a device, in memory that nobody else has.
 
     Examples
     --------
     >>> from nnc_func.device import NumPy
     >>> x = np.ones(2)
-    >>> np.shares_memory(copied(NumPy(), x), x)
+    >>> np.shares_memory(copy_of(NumPy(), x), x)
     False
     """
     copy = getattr(array, "copy", None)

@@ -15,6 +15,7 @@ from attrs import define, field
 
 from nnc_func.aval import Aval
 from nnc_func.declaration import Items
+from nnc_func.device.bounds import check_view
 from nnc_func.device.host import HOST, foreign, numbers
 from nnc_func.device.namespace import (
     MEMO_LIMIT,
@@ -318,12 +319,10 @@ class Null(Layer):
         Raises
         ------
         DeviceError
-            It would not fit.
+            It would lie outside.
         """
-        found = NullArray(shape, dtype, base=arena, contiguous=strides is None)
-        if offset < 0 or offset + found.nbytes > arena.nbytes:
-            raise DeviceError(f"{found!r} at byte {offset} lies outside of an arena of {arena.nbytes} bytes")
-        return found
+        check_view(arena.nbytes, offset, shape, strides, np.dtype(dtype).itemsize)
+        return NullArray(shape, dtype, base=arena, contiguous=strides is None)
 
     # --- values ---------------------------------------------------------------------------------------
 

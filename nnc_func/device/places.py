@@ -10,7 +10,7 @@ from attrs import Factory, field, frozen
 
 from nnc_func.aval import Aval
 from nnc_func.declaration import Items
-from nnc_func.device.host import HOST, copied, foreign
+from nnc_func.device.host import HOST, copy_of, foreign
 from nnc_func.device.null import Null
 from nnc_func.errors import LayerError, PlaceError
 from nnc_func.facets import places
@@ -93,7 +93,7 @@ class Placed:
 
     def copy(self) -> Placed:
         """The same elements in memory of their own, in the same place."""
-        return Placed(self.device, self.place, copied(self.device.at(self.place), self._array))
+        return Placed(self.device, self.place, copy_of(self.device.at(self.place), self._array))
 
 
 @frozen(init=False, weakref_slot=False, repr=False)

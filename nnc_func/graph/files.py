@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from nnc_func.archives.archive import ABOUT, MAX_BYTES, Archive, written
+from nnc_func.archives.archive import ABOUT, MAX_BYTES, Archive, write_archive
 from nnc_func.archives.npy import array_bytes
 from nnc_func.archives.plain import json_bytes, json_cost, json_value, short
 from nnc_func.errors import FileFormatError, GraphError
@@ -57,7 +57,7 @@ def save(graph: Any, path: Any) -> None:
     host = graph.layer.device.to_numpy
     constants = ((f"constants/{n[7:]}.npy", array_bytes(a)) for n, a in large_constants(graph).items())
     values = ((f"variables/{at}.npy", array_bytes(host(v.array))) for at, v in enumerate(variables.values()))
-    written(path, [(ABOUT, json.dumps(about, indent=1).encode()), *text, *constants, *values])
+    write_archive(path, [(ABOUT, json.dumps(about, indent=1).encode()), *text, *constants, *values])
 
 
 def text_members(graph: Any) -> list[tuple[str, bytes]]:

@@ -13,7 +13,7 @@ from weakref import ref
 import numpy as np
 
 from nnc_func.aval import Aval
-from nnc_func.device.host import copied, numbers
+from nnc_func.device.host import copy_of, numbers
 from nnc_func.errors import DTypeError, GraphError, PlaceError, RunError, ShapeError
 from nnc_func.facets.derivatives import Constant
 from nnc_func.facets.dtypes import as_dtype, check_conversion
@@ -84,7 +84,7 @@ def owned(device: Any, value: Any, dtype: Any = None, place: Place = None) -> An
         return brought(device, kept, dtype, place)
     array = brought(device, value, place=place)
     if dtype is None or device.aval(array).dtype == as_dtype(dtype):
-        return copied(device, array)
+        return copy_of(device, array)
     return brought(device, array, dtype, place)  # its elements in another dtype
 
 

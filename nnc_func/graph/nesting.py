@@ -24,7 +24,7 @@ def nested_text(structure: Structure | None, leaves: Sequence[str], names: Names
     """
     if structure is None or structure.size != len(leaves):
         return f"flat {', '.join(leaves)}".rstrip()
-    written: str = structure.folded(leaves, lambda each, parts: _nested(each, parts, names))
+    written: str = structure.fold(leaves, lambda each, parts: _nested(each, parts, names))
     plain = structure.kind is tuple and len(structure.children) > 1
     return written[1:-1] if plain else written
 
@@ -39,7 +39,7 @@ def check_depth(structure: Structure | None) -> None:
     """
     if structure is None:
         return
-    found: int = structure.folded([0] * structure.size, lambda _, depths: 1 + max(depths, default=0))
+    found: int = structure.fold([0] * structure.size, lambda _, depths: 1 + max(depths, default=0))
     if found > DEEPEST:
         raise GraphError(f"outputs nested {found} deep are not written to a file: {DEEPEST} is the most")
 

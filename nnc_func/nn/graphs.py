@@ -6,8 +6,7 @@ from typing import Any
 
 from nnc_func.engine.effects import recording
 from nnc_func.graph.tensor import Tensor
-from nnc_func.nn.inputs import from_shapes
-from nnc_func.nn.inputs import named as input_name
+from nnc_func.nn.inputs import from_shapes, input_name
 from nnc_func.nn.modules import described
 from nnc_func.tree import flatten
 

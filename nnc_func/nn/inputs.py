@@ -54,12 +54,12 @@ def from_shapes(shape: Any, dtype: Any, make: Callable[[Any, Any, tuple[str, ...
     return structure.build([make(*row) for row in zip(shapes, dtypes, structure.paths, strict=True)])
 
 
-def named(name: str, path: tuple[str, ...]) -> str:
+def input_name(name: str, path: tuple[str, ...]) -> str:
     """The name of an input of a graph: of one among several, with its place.
 
     Examples
     --------
-    >>> named("x", ()), named("x", ("left", "0"))
+    >>> input_name("x", ()), input_name("x", ("left", "0"))
     ('x', 'x.left.0')
     """
     return ".".join((name, *path))
@@ -73,4 +73,4 @@ def kinds_of(tree: Any) -> tuple[tuple[Kind, ...], Structure]:
 
 def inputs_of(stack: Any, name: str, kinds: tuple[Kind, ...], structure: Structure) -> list[Any]:
     """An input of a stack for each, named by where it stands."""
-    return [stack.input(named(name, path), *kind) for path, kind in zip(structure.paths, kinds, strict=True)]
+    return [stack.input(input_name(name, path), *kind) for path, kind in zip(structure.paths, kinds, strict=True)]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from attrs import frozen
 
-from nnc_func.archives.archive import Archive, written
+from nnc_func.archives.archive import Archive, write_archive
 from nnc_func.archives.npy import array_bytes
 from nnc_func.engine.effects import recording
 from nnc_func.errors import FileFormatError, GraphError, OperatorError, ShapeError
@@ -89,7 +89,7 @@ class TrainingState:
         if len({*members}) != len(members):
             twice = next(name for name in members if members.count(name) > 1)
             raise GraphError(f"two arrays of the state would be {twice}: give a key without a dot")
-        written(path, zip(members, map(array_bytes, leaves), strict=True))
+        write_archive(path, zip(members, map(array_bytes, leaves), strict=True))
 
     def load(self, path: Any, *, sha256: str | None = None) -> TrainingState:
         """The state in a file, for the same model and update as this one.

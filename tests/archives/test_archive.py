@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nnc_func.archives.archive import Archive, written
+from nnc_func.archives.archive import Archive, write_archive
 from nnc_func.archives.npy import array_bytes, array_header
 from nnc_func.archives.plain import fields, json_bytes, json_cost, json_value, rows
 from nnc_func.errors import FileFormatError, GraphError
@@ -91,14 +91,14 @@ def test_plain_data_come_back(value: Any, ascii_only: bool) -> None:
 
 def test_a_text_that_packs_too_well_is_stored_and_read(path: Path) -> None:
     value = ["the same text again and again"] * 10_000
-    written(path, [("a.json", json_bytes(value))])
+    write_archive(path, [("a.json", json_bytes(value))])
     assert path.stat().st_size > 10_000
     assert read(path, "a.json") == value
 
 
 def test_more_text_than_is_read_is_not_written(path: Path) -> None:
     with pytest.raises(GraphError, match=r"a\.json would take 67108865 bytes: a file holds texts of up to 67108864"):
-        written(path, [("a.json", bytes((1 << 26) + 1))])
+        write_archive(path, [("a.json", bytes((1 << 26) + 1))])
     assert not list(path.parent.iterdir())
 
 

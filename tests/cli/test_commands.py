@@ -17,7 +17,7 @@ from onnx import TensorProto, helper
 
 import nnc_func as nnc
 from nnc_func import models
-from nnc_func.archives.archive import ABOUT, written
+from nnc_func.archives.archive import ABOUT, write_archive
 from nnc_func.cli import main
 
 
@@ -211,14 +211,39 @@ def test_a_saved_program_of_unknown_extents_is_run_for_some(answer: Any, refusal
         assert planned["arena_bytes"] == found["arena_bytes"]
 
 
+def test_effects_of_a_saved_file_are_allowed_by_name(answer: Any, refusal: Any, tmp_path: Path) -> None:
+    lazy = nnc.lazy()
+    x = lazy.input("x", (2,), "float32")
+    program = lazy.compile([x], [x * 2], effects=[lazy.ops.print(x, after=lazy.token(), text="seen")])
+    for name, each in (("some.program", program), ("some.graph", program.source)):
+        path = str(tmp_path / name)
+        each.save(path)
+        for command in ("run", "show", "plan"):
+            assert "'print', which does more than compute" in (said := refusal(command, path))
+            assert said.rstrip().endswith("; here, by --allow")
+        assert "print" in answer("show", path, "--allow", "print")
+        assert answer("run", path, "--allow", "print", "--repeat", "1")
+    assert "--allow is for models in files" in refusal("show", "mnist", "--allow", "print")
+
+
+@pytest.mark.parametrize("content", [b"PK\3\4 half of one", b"hello", b'plan "p" arena 0 align 64'])
+def test_what_is_no_model_of_any_kind_is_told(refusal: Any, tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "some.program"
+    path.write_bytes(content)
+    for command in ("run", "show", "plan"):
+        assert "it is no graph or program that this library saved" in refusal(command, str(path))
+    np.savez(tmp_path / "arrays.npz", x=np.ones(2))
+    assert "names a format of this library" in refusal("show", str(tmp_path / "arrays.npz"))
+
+
 def test_files_of_the_library_that_are_no_models_are_refused(refusal: Any, tmp_path: Path) -> None:
     path = str(tmp_path / "state.zip")
-    written(path, [(ABOUT, b'{"format": "nnc_func training state", "version": 1}')])
+    write_archive(path, [(ABOUT, b'{"format": "nnc_func training state", "version": 1}')])
     assert "is a training state; wanted a graph, a program, or an .onnx file" in refusal("show", path)
-    written(path, [("other", b"")])
+    write_archive(path, [("other", b"")])
     assert "about.json" in refusal("show", path)
-    written(path, [(ABOUT, b"[]")])
-    assert "names no format of this library" in refusal("show", path)
+    write_archive(path, [(ABOUT, b"[]")])
+    assert "names a format of this library" in refusal("show", path)
     assert "--value is for .onnx files" in refusal("show", str(saved(tmp_path, 2)[1]), "--value", "x=1")
 
 

@@ -9,11 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nnc_func.device import NumPy
+import nnc_func as nnc
+from nnc_func.device import Null, NumPy
 from nnc_func.device.bounds import check_view, strided
 from nnc_func.errors import DeviceError
 
 MEMORY = NumPy().arena(64)
+each_device = pytest.mark.parametrize("device", [NumPy(), Null()], ids=repr)
 OUTSIDE: dict[str, tuple[Any, ...]] = {
     "strides that wrap": (0, (2**56 + 1, 64), (768, 1)),
     "strides that wrap in the product": (0, (3, 2), (2**63, 1)),
@@ -33,11 +35,12 @@ OUTSIDE: dict[str, tuple[Any, ...]] = {
 }
 
 
+@each_device
 @pytest.mark.parametrize("name", OUTSIDE)
-def test_what_lies_outside_is_refused(name: str) -> None:
+def test_what_lies_outside_is_refused(name: str, device: Any) -> None:
     offset, shape, strides = OUTSIDE[name]
     with pytest.raises(DeviceError, match="outside of 64 bytes"):
-        NumPy().view(MEMORY, offset, shape, "uint8", strides)
+        device.view(device.arena(64), offset, shape, "uint8", strides)
 
 
 def test_memory_that_is_no_run_of_bytes_is_refused_in_words() -> None:
@@ -45,11 +48,25 @@ def test_memory_that_is_no_run_of_bytes_is_refused_in_words() -> None:
         NumPy().view(np.zeros((4, 8))[:, ::2], 0, (2,), "uint8")
 
 
-def test_what_lies_inside_is_shown() -> None:
-    assert NumPy().view(MEMORY, 63, (1,), "uint8").shape == (1,)
-    assert NumPy().view(MEMORY, 63, (8, 8), "uint8", (-8, -1)).shape == (8, 8)
-    assert NumPy().view(MEMORY, 64, (0, 7), "float64").shape == (0, 7)
-    assert NumPy().view(MEMORY, 0, (0, 7), "float64", (1 << 40, 8)).strides == (56, 8)  # its own
+@each_device
+def test_what_lies_inside_is_shown(device: Any) -> None:
+    memory = device.arena(64)
+    assert device.view(memory, 63, (1,), "uint8").shape == (1,)
+    assert device.view(memory, 63, (8, 8), "uint8", (-8, -1)).shape == (8, 8)
+    assert device.view(memory, 64, (0, 7), "float64").shape == (0, 7)
+
+
+def test_an_empty_array_has_strides_of_its_own() -> None:
+    assert NumPy().view(MEMORY, 0, (0, 7), "float64", (1 << 40, 8)).strides == (56, 8)
+
+
+def test_what_is_written_backwards_is_planned_without_elements() -> None:
+    stack = nnc.lazy(nnc.Null())
+    x = stack.input("x", (2, 3), "float32")
+    y = stack.ops.assemble(x * 2, shape=(2, 3), offsets=((1, 0),), strides=((-1, 1),), fill=0)
+    program = stack.compile([x], [y])
+    assert any(s.strides is not None and s.strides[0] < 0 for s in program.plan.slots)
+    assert program(np.ones((2, 3), "float32"))[0].shape == (2, 3)
 
 
 NEAR = st.integers(-3, 12) | st.sampled_from([2**31, 2**32 - 1, 2**56 + 1, 2**61, 2**62, 2**63, 2**64 + 1, -(2**63)])

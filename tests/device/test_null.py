@@ -213,7 +213,7 @@ def test_views_beyond_an_arena_are_refused() -> None:
     null = nnc.Null()
     arena = null.arena(100)
     assert null.view(arena, 60, (10,), "float32").base is arena
-    with pytest.raises(DeviceError, match="outside of an arena of 100 bytes"):
+    with pytest.raises(DeviceError, match="outside of 100 bytes"):
         null.view(arena, 64, (10,), "float32")
 
 

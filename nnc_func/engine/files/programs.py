@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from attrs import define, field
 
-from nnc_func.archives.archive import ABOUT, MAX_BYTES, Archive, written
+from nnc_func.archives.archive import ABOUT, MAX_BYTES, Archive, write_archive
 from nnc_func.archives.npy import array_bytes
 from nnc_func.archives.plain import Fields, fields, json_bytes, rows, short
 from nnc_func.aval import Aval
@@ -93,7 +93,7 @@ def save(program: Any, path: Any) -> None:
     members += [(_member(name), array_bytes(a)) for name, a in sorted(constants.items())]
     for at, v in enumerate(variables):
         members.append((f"variables/{at}.npy", array_bytes(_host(device, v.array, "variables"))))
-    written(path, [(ABOUT, json.dumps(about, indent=1).encode()), *members])
+    write_archive(path, [(ABOUT, json.dumps(about, indent=1).encode()), *members])
 
 
 def load_program(
