@@ -19,6 +19,7 @@ REQUIRED = inspect.Parameter.empty
 Items = tuple[tuple[str, Any], ...]
 MEMO_LIMIT = 10_000  # parameter sets remembered for an operator
 SYNONYMS = {"dim": "axis", "dims": "axes", "keepdim": "keepdims"}  # of other libraries, and what they are here
+F = TypeVar("F", bound=Callable[..., Any])
 KEY_LIMIT = 256  # keys remembered for an operator: of parameters that many of its applications in a graph share
 D = TypeVar("D", bound="Declaration")
 P = ParamSpec("P")
@@ -312,3 +313,33 @@ def declared(function: Callable[..., Any], leading: int = 0) -> dict[str, Any]:
         "params": {p.name: p.default for p in keywords},
         "converters": {p.name: c for p in keywords if (c := _converter(p.annotation)) is not None},
     }
+
+
+# --- names of other libraries -----------------------------------------------------------------------------
+
+
+def wrong_name(name: str, keywords: Mapping[str, Any]) -> OperatorError:
+    """The refusal of a keyword that another library has, and one of `keywords` is.
+
+    Examples
+    --------
+    >>> print(wrong_name("sum", {"dim": 0}))
+    sum has no parameter 'dim': it is called axis here; write axis=0
+    """
+    given = next(k for k in keywords if k in SYNONYMS)
+    meant = SYNONYMS[given]
+    return OperatorError(
+        f"{name} has no parameter {given!r}: it is called {meant} here; write {meant}={keywords[given]!r}"
+    )
+
+
+def checks_names(method: F) -> F:
+    """A method with a parameter that must be given: where it is given as in another library, the refusal says so."""
+
+    @wraps(method)
+    def checked(*args: Any, **keywords: Any) -> Any:
+        if not SYNONYMS.keys().isdisjoint(keywords):
+            raise wrong_name(method.__name__, keywords)
+        return method(*args, **keywords)
+
+    return checked  # type: ignore[return-value]

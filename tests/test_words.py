@@ -83,6 +83,11 @@ SYNONYMS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "ops.concat": (lambda s: s.ops.concat(matrix(s), matrix(s), dim=0), "axis=0"),
     "ops.softmax": (lambda s: s.ops.softmax(matrix(s), dim=0), "axis=0"),
     "ops.permute_dims": (lambda s: s.ops.permute_dims(matrix(s), dims=(1, 0)), r"axes=\(1, 0\)"),
+    "ops.expand_dims": (lambda s: s.ops.expand_dims(matrix(s), dim=0), "axis=0"),
+    "ops.squeeze": (lambda s: s.ops.squeeze(matrix(s)[:1], dim=0), "axis=0"),
+    "ops.cumulative_sum": (lambda s: s.ops.cumulative_sum(matrix(s), dim=1), "axis=1"),
+    "ops.tensordot": (lambda s: s.ops.tensordot(matrix(s), matrix(s), dims=1), "axes=1"),
+    "required, of a composite": (lambda s: s.ops.cumulative_prod(matrix(s), dim=1), "axis=1"),
     "composite": (lambda s: s.ops.unstack(matrix(s), dim=1), "axis=1"),
 }
 
