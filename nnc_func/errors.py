@@ -28,6 +28,12 @@ class OperatorError(NncError, TypeError):
     """An operator called with the wrong number or kind of arguments."""
 
 
+class UnknownOperatorError(OperatorError, KeyError):
+    """A catalogue has no operator of that name."""
+
+    __str__ = Exception.__str__  # that of a KeyError puts the message in quotes
+
+
 class ShapeError(NncError, ValueError):
     """Shapes that do not go together."""
 

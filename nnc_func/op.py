@@ -14,7 +14,7 @@ from typing import Any
 from attrs import field, frozen
 
 from nnc_func.declaration import Declaration, declared
-from nnc_func.errors import OperatorError
+from nnc_func.errors import OperatorError, UnknownOperatorError
 from nnc_func.facets import layouts, places
 from nnc_func.facets.derivatives import Derivative
 from nnc_func.facets.dtypes import DTypeRule
@@ -188,7 +188,8 @@ class Catalogue(Mapping[str, Op]):
         except KeyError:
             close = difflib.get_close_matches(str(name), self._by_name, 1)
             hint = f"; did you mean {close[0]!r}?" if close else ""
-            raise KeyError(f"no operator named {name!r} in this catalogue of {len(self.ops)}{hint}") from None
+            said = f"no operator named {name!r} in this catalogue of {len(self.ops)}{hint}"
+            raise UnknownOperatorError(said) from None
 
     def __contains__(self, name: object) -> bool:
         return name in self._by_name

@@ -323,7 +323,8 @@ def values(old: Value, new: Value, feeds: Any, device: Any, dims: Any = None) ->
         now = on_host(new, after, device)
     except NncError as error:
         return Values(was, None, truth, bound, excused, canonical, str(error))
-    if not all(_is_solvable(node, found, device) for found in (way, after) for node in found):
+    met = {**way, **after}  # what is there before is not computed again, nor are its operands
+    if not all(_is_solvable(node, met, device) for node in met):
         return None
     return Values(was, now, truth, bound, excused, canonical)
 

@@ -44,6 +44,14 @@ ADDS = frozenset(("add", "subtract", "negative", "sum", "mean", "cumulative_sum"
 POSITIVE = {"subtract": "add", "negative": "abs"}
 
 
+WITHIN: Mapping[str, Any] = {  # operators that add exponentials: how far an error of that sum goes in the result, of it 1
+    **dict.fromkeys(("logsumexp", "logcumsumexp", "log_softmax"), lambda made, args, axes: 1.0),
+    "softmax": lambda made, args, axes: made,
+    "softmax_cross_entropy": lambda made, args, axes: args[1].sum(axis=axes),
+    "softmax_cross_entropy_gradient": lambda made, args, axes: made + args[1],
+}
+
+
 class WithoutTruthError(Exception):
     """A kernel computes in no wider format."""
 
@@ -261,6 +269,8 @@ def _of_other(node: Node, errors: Any, sizes: Any, way: Any, device: Any, dims: 
         return tuple(_carried(node, found, way, device, dims) for found in (errors, sizes))
     was = way[node]
     own = _nothing(was) if node.op.name in MEANT else _each(_rounded, was)
+    if node.op.name in WITHIN:
+        own = own + _of_sum_within(node, way, device)
     ways: tuple[Any, ...] = (lambda shape: 1, lambda shape: -1)
     if node.op.samples.prepare is not None:  # a decomposition is that of a matrix nearby, in any direction
         errors = {a.node: _one(a, errors) + _backward(a, way, device) for a in node.args}
@@ -276,6 +286,14 @@ def _of_other(node: Node, errors: Any, sizes: Any, way: Any, device: Any, dims: 
     else:
         error = _farthest(was, moved)
     return _each(np.add, own, error), _each(_magnitude, was)
+
+
+def _of_sum_within(node: Node, way: Any, device: Any) -> Any:
+    """What the order may do in which a kernel adds exponentials: so many units of their sum as there are terms."""
+    made, args = _magnitude(way[node]), [_magnitude(on_host(a, way, device)) for a in node.args]
+    axes = normalise_axes(node.params["axis"], args[0].ndim)
+    terms = math.prod(args[0].shape[axis] for axis in axes)
+    return float(limits_of(node.aval.dtype).eps) * terms * WITHIN[node.op.name](made, args, axes)
 
 
 def _backward(value: Value, way: Any, device: Any) -> Any:

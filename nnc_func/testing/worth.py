@@ -13,7 +13,20 @@ from nnc_func.testing.rewrites import applied
 
 
 def saves(trial: Any, rule: Any, instance: Instance, outcome: Any) -> bool:
-    """Whether a rule with all its conditions fires on a graph, and what it makes of that takes less."""
+    """Whether a rule with all its conditions fires on a graph, and what it makes of that takes less.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import nnc_func as nnc
+    >>> from nnc_func.graph.rules.signs import subtract_negative
+    >>> from nnc_func.testing.rewrites import Trial
+    >>> lazy = nnc.lazy()
+    >>> x = lazy.input("x", (2,), "float32")
+    >>> trial, instance = Trial(lazy.operator), Instance((x - -x).value, {x.value: np.float32([1, 2])})
+    >>> saves(trial, subtract_negative, instance, trial.outcome(subtract_negative, instance))
+    True
+    """
     if outcome.new is None or trial.attempt(rule, instance.root) is None:
         return False
     return bool(work([outcome.new]).saves(work([instance.root])))

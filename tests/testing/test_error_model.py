@@ -166,3 +166,15 @@ def test_what_has_no_wider_kernel_is_measured_against_itself() -> None:
     assert true_value((x * 2).value, {x.value: np.array([0.1], "float64")}, eager.device) is not None
     twice = eager.operator.bind(doubled_in_double, x.value)
     assert true_value(twice, {x.value: np.array([0.1], "float64")}, eager.device) is None
+
+
+@pytest.mark.parametrize("numerics", ["rounding", "reassociation"])
+@pytest.mark.parametrize("name", ["logsumexp", "log_softmax"])
+def test_exponentials_are_added_in_any_order_within_an_operator(name: str, numerics: str) -> None:
+    """Where the sum is nearly 1 its logarithm is nearly 0, and an error of the sum is many units of it."""
+    o, x = LAZY.ops, np.array([-6.0, -8.0, 0.0])
+    op = getattr(o, name)
+    back = (lambda x: x) if name == "logsumexp" else o.flip
+    after = lambda x: back(op(o.flip(x)))
+    assert not difference(op, after, numerics, x=x)
+    assert "ulps from the truth" in difference(op, lambda x: after(x) + 1e-13, numerics, x=x)

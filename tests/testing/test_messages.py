@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nnc_func as nnc
-from nnc_func.errors import RuleError
+from nnc_func.errors import OperatorError, RuleError
 from nnc_func.graph.ops import CATALOGUE as OPS
 from nnc_func.graph.rules.conditions import that
 from nnc_func.graph.rules.pattern import computed
@@ -172,3 +172,11 @@ def test_differential_works_inside_given(most: int) -> None:
 @given(strategies.programs(most_steps=3))
 def test_differential_takes_what_given_draws(program: Any) -> None:
     assert differential(program, {"eager": EAGER}) in (0, 1)
+
+
+def test_an_operator_that_a_catalogue_lacks_is_an_error_of_the_library() -> None:
+    with pytest.raises(
+        OperatorError, match=r"^no operator named 'summ' in this catalogue of \d+; did you mean 'sum'\?$"
+    ):
+        OPS["summ"]
+    assert OPS.get("summ") is None

@@ -18,6 +18,27 @@ def keeps_digits(op: Op, of: tuple[Any, ...], d: Any, result: Any) -> Condition:
     """No product, or quotient, of elements of some constants and another is subnormal in a dtype, unless one is zero.
 
     Of constants whose elements are not on the host nothing is known, and it holds; integers have all digits.
+
+    Parameters
+    ----------
+    op
+        `divide`, or else the product.
+    of, d
+        Patterns of constants: the first factors, or dividends, and by what.
+    result
+        The pattern of the result, whose dtype counts.
+
+    Examples
+    --------
+    >>> import nnc_func as nnc
+    >>> from nnc_func.graph.rules.pattern import Tensor
+    >>> c, d, product = (Tensor(name) for name in ("c", "d", "product"))
+    >>> condition = keeps_digits(OPS["multiply"], (c,), d, product)
+    >>> condition
+    c times d has all its digits
+    >>> small = nnc.lazy().symbol.constant(np.float32(1e-30))
+    >>> condition.holds({c: small, d: small, product: small})
+    False
     """
     is_quotient = op is OPS["divide"]
 
