@@ -40,6 +40,8 @@ class Declaration:
         Keyword parameters: name to default, or `REQUIRED`.
     converters
         Parameter name to the function that brings it to canonical, hashable form.
+    optional
+        Names of parameters that may be None.
     compares_bits
         Some parameter is a float or any number: equal keys (``0.0`` and ``-0.0``, 1 and True) may differ in bits.
     is_sized
@@ -59,6 +61,7 @@ class Declaration:
     variadic: bool
     params: Mapping[str, Any]
     converters: Mapping[str, Callable[[Any], Any]]
+    optional: frozenset[str]
     compares_bits: bool = field(init=False)
     is_sized: bool = field(init=False)
     _is_memoised: bool = field(init=False)
@@ -120,6 +123,8 @@ class Declaration:
             if value is REQUIRED:
                 raise OperatorError(f"{self.name} needs the parameter {name!r}; call {self.signature()}")
             convert = self.converters.get(name)
+            if value is None and convert is not None and name not in self.optional:
+                raise OperatorError(f"{self.name}: {name}=None is not usable: wanted {WANTED.get(convert, 'a value')}")
             if convert is not None and value is not None:
                 try:
                     value = convert(value)
@@ -282,6 +287,9 @@ WANTED: Mapping[Any, str] = {  # by the converter
     python.index: "a whole number",
     float: "a number",
     number: "a number",
+    as_dtype: "a dtype",
+    bool: "True or False",
+    function: "a function",
 }
 
 
@@ -312,6 +320,7 @@ def declared(function: Callable[..., Any], leading: int = 0) -> dict[str, Any]:
         "variadic": any(p.kind is p.VAR_POSITIONAL for p in found),
         "params": {p.name: p.default for p in keywords},
         "converters": {p.name: c for p in keywords if (c := _converter(p.annotation)) is not None},
+        "optional": frozenset(p.name for p in keywords if p.default is None or "None" in str(p.annotation)),
     }
 
 
