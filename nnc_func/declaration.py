@@ -19,6 +19,7 @@ REQUIRED = inspect.Parameter.empty
 Items = tuple[tuple[str, Any], ...]
 MEMO_LIMIT = 10_000  # parameter sets remembered for an operator
 SYNONYMS = {"dim": "axis", "dims": "axes", "keepdim": "keepdims"}  # of other libraries, and what they are here
+F = TypeVar("F", bound=Callable[..., Any])
 KEY_LIMIT = 256  # keys remembered for an operator: of parameters that many of its applications in a graph share
 D = TypeVar("D", bound="Declaration")
 P = ParamSpec("P")
@@ -39,6 +40,8 @@ class Declaration:
         Keyword parameters: name to default, or `REQUIRED`.
     converters
         Parameter name to the function that brings it to canonical, hashable form.
+    optional
+        Names of parameters that may be None.
     compares_bits
         Some parameter is a float or any number: equal keys (``0.0`` and ``-0.0``, 1 and True) may differ in bits.
     is_sized
@@ -58,6 +61,7 @@ class Declaration:
     variadic: bool
     params: Mapping[str, Any]
     converters: Mapping[str, Callable[[Any], Any]]
+    optional: frozenset[str]
     compares_bits: bool = field(init=False)
     is_sized: bool = field(init=False)
     _is_memoised: bool = field(init=False)
@@ -119,6 +123,8 @@ class Declaration:
             if value is REQUIRED:
                 raise OperatorError(f"{self.name} needs the parameter {name!r}; call {self.signature()}")
             convert = self.converters.get(name)
+            if value is None and convert is not None and name not in self.optional:
+                raise OperatorError(f"{self.name}: {name}=None is not usable: wanted {WANTED.get(convert, 'a value')}")
             if convert is not None and value is not None:
                 try:
                     value = convert(value)
@@ -281,6 +287,9 @@ WANTED: Mapping[Any, str] = {  # by the converter
     python.index: "a whole number",
     float: "a number",
     number: "a number",
+    as_dtype: "a dtype",
+    bool: "True or False",
+    function: "a function",
 }
 
 
@@ -311,4 +320,35 @@ def declared(function: Callable[..., Any], leading: int = 0) -> dict[str, Any]:
         "variadic": any(p.kind is p.VAR_POSITIONAL for p in found),
         "params": {p.name: p.default for p in keywords},
         "converters": {p.name: c for p in keywords if (c := _converter(p.annotation)) is not None},
+        "optional": frozenset(p.name for p in keywords if p.default is None or "None" in str(p.annotation)),
     }
+
+
+# --- names of other libraries -----------------------------------------------------------------------------
+
+
+def wrong_name(name: str, keywords: Mapping[str, Any]) -> OperatorError:
+    """The refusal of a keyword that another library has, and one of `keywords` is.
+
+    Examples
+    --------
+    >>> print(wrong_name("sum", {"dim": 0}))
+    sum has no parameter 'dim': it is called axis here; write axis=0
+    """
+    given = next(k for k in keywords if k in SYNONYMS)
+    meant = SYNONYMS[given]
+    return OperatorError(
+        f"{name} has no parameter {given!r}: it is called {meant} here; write {meant}={keywords[given]!r}"
+    )
+
+
+def checks_names(method: F) -> F:
+    """A method with a parameter that must be given: where it is given as in another library, the refusal says so."""
+
+    @wraps(method)
+    def checked(*args: Any, **keywords: Any) -> Any:
+        if not SYNONYMS.keys().isdisjoint(keywords):
+            raise wrong_name(method.__name__, keywords)
+        return method(*args, **keywords)
+
+    return checked  # type: ignore[return-value]

@@ -38,7 +38,7 @@ class Op(Declaration):
 
     Attributes
     ----------
-    name, module, doc, args, variadic, params, converters, compares_bits, is_sized
+    name, module, doc, args, variadic, params, converters, optional, compares_bits, is_sized
         Of its declaration.
     several
         It has several results: `bind` returns a tuple, and the shape and dtype rules give one.

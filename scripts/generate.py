@@ -48,6 +48,7 @@ from typing import TYPE_CHECKING, Any, Generic, Never, TypeVar
 import numpy as np
 from attrs import field, frozen
 
+from nnc_func.declaration import checks_names
 from nnc_func.graph.functions import Functions
 from nnc_func.graph.ops import CATALOGUE
 from nnc_func.op import Catalogue, Op
@@ -205,7 +206,8 @@ def method(op: Any) -> str:
     given = [*tensors[:-1], f"*{tensors[-1]}"] if op.variadic else [*tensors]
     keywords = [*op.params, *(["after"] if op.effect else [])]
     passed = ", ".join([constant(op.name), *given, *(f"{k}={k}" for k in keywords)])
-    lines = [*definition(name, arguments(op), result), *docstring(op.doc), *refusal(op, passed), *call(passed)]
+    lines = ["@checks_names"] if wants_synonym(op) else []
+    lines += [*definition(name, arguments(op), result), *docstring(op.doc), *refusal(op, passed), *call(passed)]
     return "\n".join("    " + line if line else "" for line in lines) + "\n"
 
 
@@ -220,7 +222,8 @@ def composed(each: Any) -> str:
     given += [f"*{each.args[-1]}: T | Scalar"] if each.variadic else ["*"] if each.params else []
     said = inspect.signature(each.define).return_annotation
     result = {"Tensor": "T"}.get(said, "tuple[T, ...]" if str(said).startswith("tuple") else "Any")
-    lines = [*definition(each.name, [*given, *keywords(each)], result), *docstring(each.doc)]
+    lines = ["@checks_names"] if wants_synonym(each) else []
+    lines += [*definition(each.name, [*given, *keywords(each)], result), *docstring(each.doc)]
     lines += [*refusal(each, passed, "_compose"), *call(passed, "_compose")]
     return "\n".join("    " + line if line else "" for line in lines) + "\n"
 
@@ -245,7 +248,7 @@ def keywords(op: Any) -> list[str]:
         if (default is None or name in optional) and kind != "Any":
             kind += " | None"
         found.append(f"{name}: {kind}" + ("" if default is inspect.Parameter.empty else f" = {literal(default)}"))
-    return [*found, "**other: Never"] if has_synonyms(op) else found
+    return [*found, "**other: Never"] if has_synonyms(op) and not wants_synonym(op) else found
 
 
 def has_synonyms(op: Any) -> bool:
@@ -253,11 +256,16 @@ def has_synonyms(op: Any) -> bool:
     return not set(SYNONYMS.values()).isdisjoint(op.params)
 
 
+def wants_synonym(op: Any) -> bool:
+    """Whether what other libraries name otherwise must be given: Python would only say that it is missing."""
+    return any(op.params.get(name) is inspect.Parameter.empty for name in SYNONYMS.values())
+
+
 def refusal(op: Any, passed: str, door: str = "_bind") -> list[str]:
     """What is done with keywords of other libraries: the operator refuses them, and names its own."""
     first = passed.partition(", ")[0]
     tensors = [each for each in passed.split(", ")[1:] if "=" not in each]
-    if not has_synonyms(op):
+    if not has_synonyms(op) or wants_synonym(op):
         return []
     return ["    if other:", f"        return self.{door}({', '.join([first, *tensors])}, **other)"]
 

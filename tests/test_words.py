@@ -83,6 +83,11 @@ SYNONYMS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "ops.concat": (lambda s: s.ops.concat(matrix(s), matrix(s), dim=0), "axis=0"),
     "ops.softmax": (lambda s: s.ops.softmax(matrix(s), dim=0), "axis=0"),
     "ops.permute_dims": (lambda s: s.ops.permute_dims(matrix(s), dims=(1, 0)), r"axes=\(1, 0\)"),
+    "ops.expand_dims": (lambda s: s.ops.expand_dims(matrix(s), dim=0), "axis=0"),
+    "ops.squeeze": (lambda s: s.ops.squeeze(matrix(s)[:1], dim=0), "axis=0"),
+    "ops.cumulative_sum": (lambda s: s.ops.cumulative_sum(matrix(s), dim=1), "axis=1"),
+    "ops.tensordot": (lambda s: s.ops.tensordot(matrix(s), matrix(s), dims=1), "axes=1"),
+    "required, of a composite": (lambda s: s.ops.cumulative_prod(matrix(s), dim=1), "axis=1"),
     "composite": (lambda s: s.ops.unstack(matrix(s), dim=1), "axis=1"),
 }
 
@@ -126,3 +131,22 @@ def test_small_integers_are_summed_as_numpy_sums_them(stack: Any, dtype: str) ->
         found, wanted = getattr(x, name)(), getattr(a, name)()
         assert found.dtype == wanted.dtype, name
         np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-12)
+
+
+NONES: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "reshape": (lambda s: s.ops.reshape(matrix(s), shape=None), "reshape: shape=None is not usable: wanted an extent"),
+    "full": (lambda s: s.ops.full(shape=(2,), value=None, dtype="float32"), "full: value=None .*: wanted a number"),
+    "dtype": (lambda s: s.ops.full(shape=(2,), value=1, dtype=None), "full: dtype=None is not usable: wanted a dtype"),
+    "cast": (lambda s: s.ops.cast(matrix(s), dtype=None), "cast: dtype=None is not usable: wanted a dtype"),
+    "axis": (lambda s: s.ops.concat(matrix(s), matrix(s), axis=None), "concat: axis=None .*: wanted a whole number"),
+    "groups": (lambda s: s.ops.conv2d(*IMAGES, groups=None), "conv2d: groups=None .*: wanted a whole number"),
+}
+IMAGES = np.ones((1, 4, 4, 2), "float32"), np.ones((2, 2, 2, 2), "float32")
+
+
+@each_stack
+@pytest.mark.parametrize("name", NONES)
+def test_none_is_refused_where_it_means_nothing(stack: Any, name: str) -> None:
+    call, words = NONES[name]
+    with pytest.raises(OperatorError, match=words):
+        call(stack)

@@ -38,6 +38,7 @@ def _leaf(name: str, doc: str, pure: bool, several: bool = False) -> Op:
         variadic=False,
         params={},
         converters={},
+        optional=frozenset(),
         shape=lambda **_: (),
         dtype=lambda **_: None,
         kernels=(),

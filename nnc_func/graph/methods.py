@@ -7,18 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nnc_func.declaration import SYNONYMS
+from nnc_func.declaration import SYNONYMS, wrong_name
 from nnc_func.errors import OperatorError, ShapeError
 from nnc_func.graph.arithmetic import OPS, Arithmetic
-
-
-def _unknown(name: str, keywords: Any) -> OperatorError:
-    """The refusal of a keyword that another library has."""
-    given = next(k for k in keywords if k in SYNONYMS)
-    meant = SYNONYMS[given]
-    return OperatorError(
-        f"{name} has no parameter {given!r}: it is called {meant} here; write {meant}={keywords[given]!r}"
-    )
 
 
 def _numpys(function: Any) -> Callable[..., Any]:
@@ -27,7 +18,7 @@ def _numpys(function: Any) -> Callable[..., Any]:
 
     def method(self: Any, *args: Any, **keywords: Any) -> Any:
         if not SYNONYMS.keys().isdisjoint(keywords):
-            raise _unknown(name, keywords)
+            raise wrong_name(name, keywords)
         return function(self, *args, **keywords)
 
     method.__name__, method.__qualname__ = name, f"Tensor.{name}"
@@ -42,7 +33,7 @@ def _reduction(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     def method(self: Any, axis: Any = None, keepdims: bool = False, **numpy: Any) -> Any:
         if any(value is not None for value in numpy.values()):
             if not SYNONYMS.keys().isdisjoint(numpy):
-                raise _unknown(name, numpy)
+                raise wrong_name(name, numpy)
             return function(self, axis=axis, keepdims=keepdims, **numpy)
         return self._bind(op, self, axis=axis, keepdims=keepdims)
 

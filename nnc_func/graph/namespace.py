@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, Never, TypeVar
 import numpy as np
 from attrs import field, frozen
 
+from nnc_func.declaration import checks_names
 from nnc_func.graph.functions import Functions
 from nnc_func.graph.ops import CATALOGUE
 from nnc_func.op import Catalogue, Op
@@ -723,10 +724,9 @@ class Ops(Generic[T]):
             return self._bind(_LOGSUMEXP, x, **other)
         return self._bind(_LOGSUMEXP, x, axis=axis, keepdims=keepdims)
 
-    def cumulative_sum(self, x: T | Scalar, /, *, axis: int, **other: Never) -> T:
+    @checks_names
+    def cumulative_sum(self, x: T | Scalar, /, *, axis: int) -> T:
         """Sum of each element and all before it along an axis, in the dtype of a sum."""
-        if other:
-            return self._bind(_CUMULATIVE_SUM, x, **other)
         return self._bind(_CUMULATIVE_SUM, x, axis=axis)
 
     def reshape(self, x: T | Scalar, /, *, shape: Sizes) -> T:
@@ -743,16 +743,14 @@ class Ops(Generic[T]):
         """Repeated along new axes in front and along those of extent 1, without copying."""
         return self._bind(_BROADCAST_TO, x, shape=shape)
 
-    def expand_dims(self, x: T | Scalar, /, *, axis: Axes, **other: Never) -> T:
+    @checks_names
+    def expand_dims(self, x: T | Scalar, /, *, axis: Axes) -> T:
         """With new axes of extent 1; `axis` counts in the result."""
-        if other:
-            return self._bind(_EXPAND_DIMS, x, **other)
         return self._bind(_EXPAND_DIMS, x, axis=axis)
 
-    def squeeze(self, x: T | Scalar, /, *, axis: Axes, **other: Never) -> T:
+    @checks_names
+    def squeeze(self, x: T | Scalar, /, *, axis: Axes) -> T:
         """Without those axes, each of which must have extent 1; none is dropped unasked."""
-        if other:
-            return self._bind(_SQUEEZE, x, **other)
         return self._bind(_SQUEEZE, x, axis=axis)
 
     def flip(self, x: T | Scalar, /, *, axis: Axes | None = None, **other: Never) -> T:
@@ -814,10 +812,9 @@ class Ops(Generic[T]):
             return self._bind(_TAKE, x, indices, **other)
         return self._bind(_TAKE, x, indices, axis=axis)
 
-    def take_along_axis(self, x: T | Scalar, indices: T | Scalar, /, *, axis: int, **other: Never) -> T:
+    @checks_names
+    def take_along_axis(self, x: T | Scalar, indices: T | Scalar, /, *, axis: int) -> T:
         """For each index the element at its own place, but for `axis`, where the index counts: as sorting gives it."""
-        if other:
-            return self._bind(_TAKE_ALONG_AXIS, x, indices, **other)
         return self._bind(_TAKE_ALONG_AXIS, x, indices, axis=axis)
 
     def scatter_add(
@@ -828,12 +825,9 @@ class Ops(Generic[T]):
             return self._bind(_SCATTER_ADD, x, indices, updates, **other)
         return self._bind(_SCATTER_ADD, x, indices, updates, axis=axis)
 
-    def put_along_axis_add(
-        self, x: T | Scalar, indices: T | Scalar, updates: T | Scalar, /, *, axis: int, **other: Never
-    ) -> T:
+    @checks_names
+    def put_along_axis_add(self, x: T | Scalar, indices: T | Scalar, updates: T | Scalar, /, *, axis: int) -> T:
         """A new tensor: `x` with each update added where `take_along_axis` would read; repeated indices accumulate."""
-        if other:
-            return self._bind(_PUT_ALONG_AXIS_ADD, x, indices, updates, **other)
         return self._bind(_PUT_ALONG_AXIS_ADD, x, indices, updates, axis=axis)
 
     def one_hot(
@@ -882,14 +876,13 @@ class Ops(Generic[T]):
         """
         return self._bind(_MATMUL, a, b, transpose_a=transpose_a, transpose_b=transpose_b)
 
-    def tensordot(self, a: T | Scalar, b: T | Scalar, /, *, axes: Any, **other: Never) -> T:
+    @checks_names
+    def tensordot(self, a: T | Scalar, b: T | Scalar, /, *, axes: Any) -> T:
         """Sum of products over pairs of axes, one of each argument.
 
         `axes` is a number n, for the last n axes of `a` with the first n of `b`, or a pair ``(axes of a, axes of b)``
         of equally long tuples. The result has the other axes of `a`, then the other axes of `b`, in their order.
         """
-        if other:
-            return self._bind(_TENSORDOT, a, b, **other)
         return self._bind(_TENSORDOT, a, b, axes=axes)
 
     def diagonal(self, x: T | Scalar, /, *, offset: int = 0) -> T:
@@ -1054,16 +1047,13 @@ class Ops(Generic[T]):
         """
         return self._bind(_EXPM, x)
 
-    def fourier(
-        self, x: T | Scalar, /, *, axis: Axes, inverse: bool = False, norm: str = "backward", **other: Never
-    ) -> T:
+    @checks_names
+    def fourier(self, x: T | Scalar, /, *, axis: Axes, inverse: bool = False, norm: str = "backward") -> T:
         """The discrete Fourier transform of complex numbers along one axis or several, or the inverse one.
 
         It is scaled by nothing, by one over the number of elements, or by the root of that: `norm` says which direction is
         scaled, as the array API has it. `fft`, `fftn` and their inverses are made of it.
         """
-        if other:
-            return self._bind(_FOURIER, x, **other)
         return self._bind(_FOURIER, x, axis=axis, inverse=inverse, norm=norm)
 
     def real_fourier(self, x: T | Scalar, /, *, axis: int = -1, norm: str = "backward", **other: Never) -> T:
@@ -1625,46 +1615,41 @@ class Ops(Generic[T]):
         """
         return self._bind(_FLATNONZERO, x, size=size, fill=fill)
 
-    def linear_recurrence(self, a: T | Scalar, b: T | Scalar, /, *, axis: int, **other: Never) -> T:
+    @checks_names
+    def linear_recurrence(self, a: T | Scalar, b: T | Scalar, /, *, axis: int) -> T:
         """Along an axis ``y[i] = a[i] y[i - 1] + b[i]``, where ``y[-1]`` is zero: a filter with factors of its own.
 
         Factors and terms have one shape, and are real or complex numbers of any dtype.
         """
-        if other:
-            return self._bind(_LINEAR_RECURRENCE, a, b, **other)
         return self._bind(_LINEAR_RECURRENCE, a, b, axis=axis)
 
-    def cumulative_prod(self, x: T | Scalar, /, *, axis: int, **other: Never) -> T:
+    @checks_names
+    def cumulative_prod(self, x: T | Scalar, /, *, axis: int) -> T:
         """Product of each element and all before it along an axis, in the dtype of a product.
 
         Its derivative is right where elements are zero, too: nothing is divided.
         """
-        if other:
-            return self._bind(_CUMULATIVE_PROD, x, **other)
         return self._bind(_CUMULATIVE_PROD, x, axis=axis)
 
-    def cumulative_max(self, x: T | Scalar, /, *, axis: int, **other: Never) -> T:
+    @checks_names
+    def cumulative_max(self, x: T | Scalar, /, *, axis: int) -> T:
         """Largest of each element and all before it along an axis, NaN from the first one on.
 
         Of several that are largest the last one up to there has the derivative.
         """
-        if other:
-            return self._bind(_CUMULATIVE_MAX, x, **other)
         return self._bind(_CUMULATIVE_MAX, x, axis=axis)
 
-    def cumulative_min(self, x: T | Scalar, /, *, axis: int, **other: Never) -> T:
+    @checks_names
+    def cumulative_min(self, x: T | Scalar, /, *, axis: int) -> T:
         """Smallest of each element and all before it along an axis, NaN from the first one on.
 
         Of several that are smallest the last one up to there has the derivative.
         """
-        if other:
-            return self._bind(_CUMULATIVE_MIN, x, **other)
         return self._bind(_CUMULATIVE_MIN, x, axis=axis)
 
-    def logcumsumexp(self, x: T | Scalar, /, *, axis: int, **other: Never) -> T:
+    @checks_names
+    def logcumsumexp(self, x: T | Scalar, /, *, axis: int) -> T:
         """Logarithm of the sum of exponentials of each element and all before it along an axis, without overflow."""
-        if other:
-            return self._bind(_LOGCUMSUMEXP, x, **other)
         return self._bind(_LOGCUMSUMEXP, x, axis=axis)
 
     def multiply_no_nan(self, a: T | Scalar, b: T | Scalar, /) -> T:
@@ -2188,12 +2173,11 @@ class Ops(Generic[T]):
         """A new tensor: `x` with `updates` where `gather_nd` would read; for `mode` see `index_update`."""
         return self._compose("scatter_nd", x, indices, updates, mode=mode)
 
+    @checks_names
     def put_along_axis(
-        self, x: T | Scalar, indices: T | Scalar, values: T | Scalar, /, *, axis: int, mode: str = "set", **other: Never
+        self, x: T | Scalar, indices: T | Scalar, values: T | Scalar, /, *, axis: int, mode: str = "set"
     ) -> T:
         """A new tensor: `x` with `values`, broadcast, where `take_along_axis` would read; for `mode` see `index_update`."""
-        if other:
-            return self._compose("put_along_axis", x, indices, values, **other)
         return self._compose("put_along_axis", x, indices, values, axis=axis, mode=mode)
 
     def count_nonzero(self, x: T | Scalar, /, *, axis: Axes | None = None, keepdims: bool = False, **other: Never) -> T:
@@ -2495,6 +2479,7 @@ class Ops(Generic[T]):
             return self._compose("resize", x, **other)
         return self._compose("resize", x, size=size, scale=scale, method=method, align_corners=align_corners, axis=axis)
 
+    @checks_names
     def resample(
         self,
         x: T | Scalar,
@@ -2512,7 +2497,6 @@ class Ops(Generic[T]):
         aspect: str = "stretch",
         region: Any = None,
         fill: float = 0.0,
-        **other: Never,
     ) -> T:
         """Resampled along some axes by any rule of ONNX's Resize: nearest, linear, cubic; with or without antialiasing.
 
@@ -2536,8 +2520,6 @@ class Ops(Generic[T]):
         Refused: integers to be weighed, and unknown extents along the axes, unless each element is copied a whole number
         of times.
         """
-        if other:
-            return self._compose("resample", x, **other)
         return self._compose(
             "resample", x, axes=axes, size=size, scale=scale, method=method, coordinates=coordinates,
             rounding=rounding, coefficient=coefficient, antialias=antialias, exclude_outside=exclude_outside,
