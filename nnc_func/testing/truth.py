@@ -44,9 +44,7 @@ ADDS = frozenset(("add", "subtract", "negative", "sum", "mean", "cumulative_sum"
 POSITIVE = {"subtract": "add", "negative": "abs"}
 
 
-WITHIN: Mapping[
-    str, Any
-] = {  # operators that add exponentials: what an error of one unit of their sum is in the result
+WITHIN: Mapping[str, Any] = {  # operators that add exponentials: what one unit of their sum is in the result
     **dict.fromkeys(("logsumexp", "logcumsumexp", "log_softmax"), lambda made, args, axes: 1.0),
     "softmax": lambda made, args, axes: made,
     "softmax_cross_entropy": lambda made, args, axes: args[1].sum(axis=axes),
