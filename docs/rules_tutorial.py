@@ -60,8 +60,8 @@ def cancel_integers(x):
 print(check_rule(cancel_integers, nnc.eager()))
 
 # A rule says what it needs, of shapes and dtypes too: in its pattern numbers broadcast, and dtypes mix. An optimiser
-# leaves a graph alone where the right side would have another shape or dtype, or cannot be built; the kit objects to the
-# rule, and says what to write: a condition, such as ``same_aval(x, left)``, or a cast.
+# leaves a graph alone where the right side would have another shape or dtype, or cannot be built; the kit objects to
+# the rule, and says what to write: a condition, such as ``same_aval(x, left)``, or a cast.
 
 # A stack is given the rule; everything else about it stays as it is. The graph of a compiled program shows what is
 # left of what was asked for.

@@ -12,7 +12,7 @@ from nnc_func.device.exact import Exact
 from nnc_func.device.exact_arrays import ExactArray
 from nnc_func.device.exact_numbers import DENOMINATORS, PRIME, Residue, fraction_near
 from nnc_func.errors import NncError
-from nnc_func.facets.dtypes import kind_of
+from nnc_func.facets.dtypes import kind_of, limits_of
 from nnc_func.graph.leaves import CONSTANT, INPUT
 from nnc_func.graph.node import Node, Value, topological
 
@@ -22,6 +22,7 @@ DIFFERS = "it differs without rounding"
 STANDING = (3.5, -1.5, 0.25)  # numbers in the place of others
 WIDE = 4  # bytes of a dtype, from which on a rounded product shows what it stands for
 MOST_DENOMINATOR = 1000  # of numbers of which a rule makes others
+CHANCE = 1 / 64  # that a fraction of such a denominator is as near to a number by luck
 MOST = 4096  # elements of a value on the way: the numbers are Python's
 
 
@@ -106,8 +107,14 @@ def _is_fraction(constant: Any) -> bool:
         return True
     if not np.isfinite(constant).all():
         return False
+    eps = float(limits_of(constant.dtype).eps)
     found = [(n, fraction_near(n, constant.dtype)) for n in constant.ravel().tolist()]
-    return all(f.denominator <= MOST_DENOMINATOR and constant.dtype.type(float(f)) == n for n, f in found)
+    return all(
+        f.denominator <= MOST_DENOMINATOR
+        and f.denominator**2 * eps * abs(n) < CHANCE  # else some fraction is near to any number
+        and constant.dtype.type(float(f)) == n
+        for n, f in found
+    )
 
 
 def _are_simple(array: Any) -> Any:

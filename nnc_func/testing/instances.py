@@ -14,6 +14,7 @@ from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
+from attrs import evolve
 from hypothesis import strategies as st
 
 from nnc_func.aval import Aval
@@ -78,6 +79,7 @@ def made(
     """As `instances`, of a source of whole numbers: ``choose(count)`` is one from zero to below `count`."""
     making = Making(choose, operator)
     rule = family[choose(len(family))]
+    making.classed()
     try:
         root = making.rooted(rule)
     except (NncError, MisfitError):
@@ -96,6 +98,8 @@ class Making:
         Inputs, and their values.
     made, params
         What stands for parts of the pattern, and for its parameters.
+    mixed, which
+        Whether dtypes are those that are less alike, and which of them.
     seed, arrays
         Of the elements, which are not chosen one by one: the same choices with another seed give the same graph on
         other elements. And how many arrays there are.
@@ -111,6 +115,7 @@ class Making:
         self.conditions: tuple[Condition, ...] = ()
         self.relation = Relation("equal", 0)
         self.elements = Elements()
+        self.mixed, self.which = False, 0
         self.seed, self.arrays = 0, 0
         self.most: float = MOST
         self.within: int | None = None  # so many positions there are, where elements are positions
@@ -136,20 +141,24 @@ class Making:
 
     # --- from a pattern
 
-    def instance(self, lhs: Apply, conditions: tuple[Condition, ...] = ()) -> Value:
-        """A graph that the pattern may match: its class, then its parts."""
-        found = assignments(lhs, conditions)
-        mixed, which = self.choose(4) == 3 and bool(found.mixed), self.choose(1 << 20)
-        groups = (found.mixed,) if mixed else found.alike or (found.mixed,)
-        if not groups[0]:
-            raise MisfitError
-        share = which / (1 << 20) * len(groups)
-        group = groups[int(share)]
-        self.dtypes = group[int(share % 1 * len(group))]
+    def classed(self) -> None:
+        """Choose the class of the graph: the first choices of all, whatever is drawn then."""
+        self.mixed, self.which = self.choose(4) == 3, self.choose(1 << 20)
         self.relation = Relation(RELATIONS[self.choose(len(RELATIONS))], RANKS[self.choose(len(RANKS))])
         regime = REGIMES[self.choose(len(REGIMES))]
         self.seed = self.choose(SEEDS)
-        self.elements = Elements(regime, self.seed * 37 % 256 / 256 if regime == "near" else 0.0, _points(lhs))
+        self.elements = Elements(regime, self.seed * 37 % 256 / 256 if regime == "near" else 0.0)
+
+    def instance(self, lhs: Apply, conditions: tuple[Condition, ...] = ()) -> Value:
+        """A graph of the class that the pattern may match."""
+        found = assignments(lhs, conditions)
+        groups = (found.mixed,) if self.mixed and found.mixed else found.alike or (found.mixed,)
+        if not groups[0]:
+            raise MisfitError
+        share = self.which / (1 << 20) * len(groups)
+        group = groups[int(share)]
+        self.dtypes = group[int(share % 1 * len(group))]
+        self.elements = evolve(self.elements, points=_points(lhs))
         self.conditions = conditions
         self.most = math.inf if any(isinstance(p, Shaped) for p in parts(lhs)) else MOST
         return self.part(lhs, None)

@@ -17,12 +17,14 @@ from nnc_func.declaration import cached_by_bits
 from nnc_func.facets.dtypes import kind_of, limits_of
 
 REGIMES = (
-    "simple", "ordinary", "points", "magnitudes", "odd", "near", "bounds", "scales", "large", "whole",
+    "simple", "ordinary", "points", "magnitudes", "odd", "near", "bounds", "scales", "large", "whole", "ties",
 )  # fmt: skip
 FINITE = (0.0, 1.0, -1.0, 2.0, 3.0, 0.5, -0.0, -2.5, 0.1, 0.7)
 POINTS = (0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0)
 MANTISSAS = (7, 8, 11, 15, 16, 24, 31, 32, 53, 63, 64)
 """Bits of whole numbers that a format holds exactly, with and without a sign: the next number is not held."""
+NARROWER = (7, 10, 23)
+"""Bits after the first of formats that are narrower than others: bfloat16, float16, float32."""
 SEEDS = 1 << 14
 _TABLE = np.random.default_rng(20261123).random(8191)
 _NORMAL = np.random.default_rng(42).standard_normal(8191)
@@ -118,6 +120,8 @@ def _floats(size: int, dtype: np.dtype[Any], how: Elements, seed: int) -> Any:
             found = sign * _listed(_bounds(), size, seed)
         case "scales":
             found = sign * np.exp2((one - 0.5) * 60) * (1 + other)
+        case "ties":
+            found = sign * _ties(size, seed, int(limits.nmant))
         case "large":
             found = float(limits.max) / 16 * (1 + 15 * one) * (sign if seed % 2 else 1)
         case _:
@@ -132,6 +136,17 @@ def _near(size: int, eps: float, focus: float, one: Any, other: Any, sign: Any) 
     steps = np.round(one * 8 - 4) * eps
     apart = np.where(other < 0.5, steps, np.where(other < 0.8, (one - 0.5) * 1e-3, 0.0))
     return centre * (1 + apart) * np.where(sign * (one > 0.7) < 0, -1.0, 1.0)
+
+
+def _ties(size: int, seed: int, bits: int) -> Any:
+    """Between two numbers of a narrower format, or beside that by less than another format between them holds."""
+    one, other = _uniform(size, seed, 0), _uniform(size, seed, 1)
+    kept = _listed(np.array([n for n in NARROWER if n < bits] or [1]), size, seed)
+    odd = 2 * np.floor(one * 8) + 1
+    beside = np.sign(np.round(other * 4 - 2)) * np.exp2(
+        -np.ceil(kept + 2 + _uniform(size, seed, 5) * (bits - kept - 2))
+    )
+    return (1 + odd * np.exp2(-kept - 1.0) + beside) * np.exp2(np.floor(other * 64) % 8 - 2)
 
 
 @cached_by_bits(256)
@@ -186,6 +201,13 @@ def _integers(size: int, dtype: np.dtype[Any], how: Elements, seed: int) -> Any:
             centres = [int(p) for p in how.points if math.isfinite(p) and low <= p <= high] + [0, 1, -1]
             chosen = _listed(np.array(centres, object), size, seed).tolist()
             found = [c + s for c, s in zip(chosen, step.tolist(), strict=True)]
+        case "ties":
+            kept = [n for n in (*NARROWER, 52) if n + 2 < bits] or [1]
+            chosen = _listed(np.array(kept), size, seed).tolist()
+            found = [
+                ((2 << n) + 2 * int(u * 8) + 1 << int(v * max(1, bits - n - 2))) + s
+                for n, u, v, s in zip(chosen, one.tolist(), other.tolist(), np.sign(step).tolist(), strict=True)
+            ]
         case "ordinary":
             found = [low + int(u * (high - low)) for u in one.tolist()]
         case _:

@@ -156,10 +156,10 @@ def _sliced(shape: Shape, choose: Choose) -> dict[str, Any]:
 
 
 def _bounds(n: int, choose: Choose) -> tuple[int, int, int]:
-    """All of an axis, backwards, every second or third one, a part."""
-    kind = choose(3)
-    if kind == 0 or not n:
-        return (0, n, 1)
+    """All of an axis, every second or third of all, a part, backwards."""
+    kind = choose(4)
+    if kind in (0, 3) or not n:
+        return (0, n, 2 + choose(2) if kind == 3 else 1)
     first, step = choose(n), 1 + choose(3)
     if kind == 1:
         return (first, first + choose(n - first + 1), step)

@@ -36,7 +36,9 @@ from nnc_func.testing.program import (
 __all__ = ["CONSTANT", "INPUT", "LARGEST", "VARIABLE", "Built", "Leaf", "Program", "Step", "programs"]
 
 WIDE = ("float32", "float64")  # half precision amplifies rounding too soon: laws draw that
-DTYPES = ("float64", "float64", "float32", "int64", "int32", "bool", "complex128", "uint8")
+DTYPES = (
+    "float64", "float64", "float32", "int64", "int32", "bool", "complex128", "uint8", "int8", "complex64",
+)  # fmt: skip
 LARGEST = 1e4  # beyond it rounding is amplified too much to compare: leave such programs out
 
 # Discontinuous, or steeper than any bound somewhere: they are applied only to what every engine gives bit by bit.

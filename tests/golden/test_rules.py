@@ -46,7 +46,7 @@ def test_a_rule_makes_of_its_graph_what_is_written(title: str, rule: Any) -> Non
 
 
 def agree(rule: Any, before: Any, after: Any, stack: Any) -> None:
-    feeds = {n: np.asarray(np.abs(x)) for n, x in fills(before.roots).items()}
+    feeds = {n: np.asarray(np.abs(x), x.dtype) for n, x in fills(before.roots).items()}
     with quiet():
         old, scale = evaluated(before.roots, feeds, stack.device)
         new, _ = evaluated(after.roots, feeds, stack.device)

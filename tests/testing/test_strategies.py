@@ -18,7 +18,7 @@ from nnc_func.graph.ops import CATALOGUE
 from nnc_func.graph.rules import RULES
 from nnc_func.testing import Program, strategies
 from nnc_func.testing.agreement import agree, drawn
-from nnc_func.testing.programs import LARGEST
+from nnc_func.testing.programs import LARGEST, programs
 from nnc_func.testing.registration import register
 from tests.profiles import NIGHTLY
 
@@ -163,3 +163,9 @@ register()
 @given(st.from_type(Aval), st.from_type(nnc.Op), st.from_type(nnc.Stack), st.from_type(Program))
 def test_types_have_strategies(aval: Aval, op: nnc.Op, stack: nnc.Stack, program: Program) -> None:
     assert (type(aval), type(op), type(stack), type(program)) == (Aval, nnc.Op, nnc.Stack, Program)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "complex64", "complex128", "float32", "bool"])
+def test_programs_have_leaves_of_wide_and_narrow_dtypes(dtype: str) -> None:
+    found = find(programs(most_steps=2), lambda program: any(leaf.dtype == dtype for leaf in program.leaves))
+    assert dtype in {leaf.dtype for leaf in found.leaves}

@@ -186,7 +186,8 @@ def multiply_by_own_reciprocal(x):
 def cancel_factor(x, y):
     """A factor over its product with another leaves the other's reciprocal, unless it is zero or infinite."""
     quotient = x / (x * y)
-    return rewrite(quotient).to(reciprocal(y)).when(same_aval(y, quotient)).up_to(ROUNDING).with_fast_math()
+    made = rewrite(quotient).to(reciprocal(y)).when(same_aval(y, quotient), real(y))
+    return made.up_to(ROUNDING).with_fast_math()  # of a large complex number the reciprocal is zero
 
 
 @rule

@@ -92,7 +92,7 @@ def rectify_gradient_after_pooling(x, g, w: Param, s: Param, p: Param, d: Param,
     return (
         rewrite(chosen)
         .to(max_pool2d_gradient(x, masked, window=w, stride=s, padding=p, dilation=d, data_format=c))
-        .when(same_dtype(g, chosen), _only_pooled(rectified), used_once(routed))
+        .when(same_dtype(g, chosen), same_shape(x, chosen), _only_pooled(rectified), used_once(routed))
         .up_to(SIGNED_ZERO)
     )
 
