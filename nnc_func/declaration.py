@@ -123,7 +123,7 @@ class Declaration:
             if value is REQUIRED:
                 raise OperatorError(f"{self.name} needs the parameter {name!r}; call {self.signature()}")
             convert = self.converters.get(name)
-            if value is None and convert is not None and name not in self.optional:
+            if value is None and convert not in (None, nested, literal) and name not in self.optional:
                 raise OperatorError(f"{self.name}: {name}=None is not usable: wanted {WANTED.get(convert, 'a value')}")
             if convert is not None and value is not None:
                 try:
