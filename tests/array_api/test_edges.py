@@ -162,7 +162,7 @@ def test_numpys_axes_and_decimals_mean_what_they_mean_there(stack: nnc.Stack) ->
 
 @pytest.mark.parametrize("call", [lambda t: np.stack([t, t], axis=None), lambda t: np.fft.fft(t, axis=None)])
 def test_one_axis_is_not_none(call: Any) -> None:
-    with pytest.raises(NncError, match=r"one axis of a tensor of rank|axis=None is not usable: wanted a whole number"):
+    with pytest.raises(OperatorError, match="axis=None is not usable: wanted a whole number"):
         call(nnc.eager().asarray([1.0, 2.0]))
 
 
