@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -378,7 +379,7 @@ class Checking:
         for level in sorted({r.numerics for r in self.family} - {EXACT}):
             family = [r for r in self.family if r.numerics == level]
             told = level in self.levels or self._depends_on_kernels(level)
-            if not told and not self._witness(family, lambda o, level=level: o.level == level):
+            if not told and not self._witness(family, partial(_is_of, level)):
                 stricter = SIGNED_ZERO if level > SIGNED_ZERO else EXACT
                 found.append(f"it says {level}, but keeps to {stricter}: say that")
         family = [r for r in self.family if r.fast_math]
@@ -432,6 +433,10 @@ def _towards(firings: Firings, what: Any, ways: Sequence[tuple[int, ...]], numbe
     if what is None:
         return spread(number)
     return Choices(((family.index(what) + 0.5) / len(family), *point(number)[1:]), random)
+
+
+def _is_of(level: Numerics, outcome: Outcome) -> bool:
+    return outcome.level == level
 
 
 def _moves(outcome: Outcome) -> bool:

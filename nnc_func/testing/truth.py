@@ -44,7 +44,9 @@ ADDS = frozenset(("add", "subtract", "negative", "sum", "mean", "cumulative_sum"
 POSITIVE = {"subtract": "add", "negative": "abs"}
 
 
-WITHIN: Mapping[str, Any] = {  # operators that add exponentials: how far an error of that sum goes in the result, of it 1
+WITHIN: Mapping[
+    str, Any
+] = {  # operators that add exponentials: how far an error of that sum goes in the result, of it 1
     **dict.fromkeys(("logsumexp", "logcumsumexp", "log_softmax"), lambda made, args, axes: 1.0),
     "softmax": lambda made, args, axes: made,
     "softmax_cross_entropy": lambda made, args, axes: args[1].sum(axis=axes),
