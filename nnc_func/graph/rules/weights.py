@@ -109,7 +109,7 @@ def fold_batch_norm_into_weights(f, shift, x, w: Constant, m: Constant, s: Const
         .to(f(x, on_weights(multiply, w, s, product)) + offset)
         .when(
             same_aval(product, whole), same_dtype(m, product), each_channel(s, product),
-            *map(used_once, (product, shifted, scaled)),
+            keeps_digits(multiply, (w, m), s, product), *map(used_once, (product, shifted, scaled)),
         )
         .up_to(ROUNDING)
         .with_fast_math()
