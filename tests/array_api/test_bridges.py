@@ -80,6 +80,15 @@ def test_foreign_arrays_come_without_a_copy(stack: nnc.Stack) -> None:
         xp.asarray([1.0], copy=False)
 
 
+@pytest.mark.parametrize("make", [nnc.eager, nnc.lazy])
+def test_a_device_without_a_copy_of_its_own_takes_foreign_arrays(make: Any) -> None:
+    """Its arrays have no `copy` method, which once ended in a bare AttributeError."""
+    stack = make(nnc.Strict())
+    for more in ({}, {"copy": True}):
+        x = stack.array_api.from_dlpack(np.arange(3.0), **more)
+        assert (x + 1).numpy().tolist() == [1, 2, 3]
+
+
 @EXPORTS
 def test_a_view_outlives_its_tensor(export: Any) -> None:
     x = STACKS[1].asarray(np.arange(1000.0)) + 1
