@@ -206,6 +206,8 @@ class Making:
         """The operator on its operands; those of one that commutes may be exchanged."""
         op = part.op
         literal = self.literal(part)
+        if op.place is places.given:
+            literal = self.placed(literal)
         if not part.args:
             return self.filled(part, literal, hint)
         if op.shape is shapes.broadcast:
@@ -319,11 +321,15 @@ class Making:
     def parameters(self, op: Op, given: list[Shape], literal: dict[str, Any]) -> dict[str, Any]:
         """Parameters that the operator takes with operands of these shapes; now and then not those of the pattern."""
         if op.place is places.given:
-            return {"place": self.pick((None, *getattr(self.operator.device, "places", ())))} | literal
+            return self.placed(literal)
         params = parameters_for(op, given, literal, self.choose)
         if result_shape(op, given, params) is None or self.choose(24) == 23:
             return parameters_for(op, given, {n: v for n, v in literal.items() if n == "dtype"}, self.choose)
         return params
+
+    def placed(self, literal: dict[str, Any]) -> dict[str, Any]:
+        """The parameters of a transfer, to any place of the device."""
+        return {"place": self.pick((None, *getattr(self.operator.device, "places", ())))} | literal
 
     def bound(self, op: Op, args: list[Value], params: dict[str, Any]) -> Value:
         """The application; one of several results."""

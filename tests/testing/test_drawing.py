@@ -368,3 +368,14 @@ def test_another_seed_gives_the_same_graph_on_other_elements(name: str) -> None:
         arrays = [[a.tobytes() for a in found[1].feeds.values() if a.size] for found in (drawn, again)]
         met[arrays[0] != arrays[1]] += 1
     assert met[True] > met[False]
+
+
+@rule
+def forget_a_transfer(x, p: Param):
+    """What is moved to a place stays where it was."""
+    return rewrite(OPS["transfer"](x, place=p)).to(x)
+
+
+def test_transfers_are_drawn_between_places() -> None:
+    places = nnc.lazy().swap(device=nnc.Places(one=nnc.NumPy(), two=nnc.NumPy()))
+    assert "place='two'" in examined(forget_a_transfer, places).counterexample
