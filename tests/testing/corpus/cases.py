@@ -8,6 +8,7 @@ from typing import Any
 from attrs import field, frozen
 
 from nnc_func.graph.rules.conditions import Condition, that
+from nnc_func.graph.rules.pattern import computed
 from nnc_func.graph.rules.rule import Rule
 
 
@@ -66,3 +67,9 @@ def integers(*of: Any, width: int = 8) -> Condition:
 def cubic(x: Any) -> Condition:
     """All its extents are equal: a square, a cube."""
     return that(lambda x: len(set(x.shape)) == 1, x, says=f"all extents of {x} are equal")
+
+
+@computed
+def number(c: Any) -> Any:
+    """A constant as a number, of no shape and of the dtype that it meets."""
+    return c
