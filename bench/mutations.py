@@ -24,7 +24,7 @@ from nnc_func.graph.rules.fuse import fuse_elementwise
 from nnc_func.testing.mutations import judged, mutations
 
 MEMBERS = 3  # of a family of rules, spread over it
-EXAMPLES = (60, 300)  # firings: a mutation that survives is looked at again, as long as a verdict takes
+EXAMPLES = (60, 300, 1000)  # firings: a mutation that survives is looked at again; one that is explained, twice
 LIMIT = 90  # seconds of processor time a mutation: one of which nothing is known then counts as a survivor
 RECORD, SURVIVORS = RESULTS / "mutations_of_rules.json", Path(__file__).parent / "survivors.json"
 

@@ -179,7 +179,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Verdicts of check_rule on a corpus of rules.")
     parser.add_argument("--unsound", default="tests.testing.corpus.unsound", help="module of rules that are wrong")
     parser.add_argument("--sound", default="tests.testing.corpus.sound", help="module of rules that are right")
-    parser.add_argument("--name", default="verdicts", choices=("verdicts", "verdicts_before", "verdicts_fresh"))
+    parser.add_argument(
+        "--name", default="verdicts", choices=("verdicts", "verdicts_before", "verdicts_fresh", "verdicts_unseen")
+    )
     parser.add_argument("--first", type=int, help="judge only so many of each, and write nothing")
     given = parser.parse_args()
     rows, details = [], []
