@@ -36,7 +36,7 @@ def measured(applications: int, file: Path) -> dict[str, Any]:
     calls = {
         "load": lambda: nnc.load_program(file, stack),
         "archive": lambda: _read(file),
-        "tables to plan": uncollected()(lambda: from_tables(tables, stack.type.ops)),  # as it is done in loading
+        "tables to plan": uncollected()(lambda: from_tables(tables, stack.type.ops, (), ())),  # as in loading
         "verify": uncollected()(program.plan.verify),
         "bind": uncollected()(lambda: program.over(list(program.variables.values())).prepare()),
         "compile": lambda: stack.engine.compile(graph),
