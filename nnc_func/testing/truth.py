@@ -319,8 +319,11 @@ def _each(function: Any, *found: Any) -> Any:
 
 def _carried(node: Node, found: Any, way: Any, device: Any, dims: Any) -> Any:
     """Elements that are moved, as they are: indices and conditions stay."""
-    given = {a.node: found[a.node] if _is_moved(node, i) else way[a.node] for i, a in enumerate(node.args)}
-    return _each(lambda f: np.abs(np.asarray(device.to_numpy(f), np.float64)), applied(node, given, device, dims))
+    kind = np.complex128 if node.avals[0].dtype.kind == "c" else np.float64  # with which a number beside them goes
+    given = {
+        a.node: np.asarray(found[a.node], kind) if _is_moved(node, i) else way[a.node] for i, a in enumerate(node.args)
+    }
+    return _each(lambda f: np.abs(device.to_numpy(f)).astype(np.float64), applied(node, given, device, dims))
 
 
 def _is_moved(node: Node, i: int) -> bool:

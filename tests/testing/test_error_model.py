@@ -180,3 +180,11 @@ def test_exponentials_are_added_in_any_order_within_an_operator(name: str, numer
 
     assert not difference(op, after, numerics, x=x)
     assert "ulps from the truth" in difference(op, lambda x: after(x) + 1e-13, numerics, x=x)
+
+
+def test_errors_of_complex_numbers_are_carried_beside_a_number() -> None:
+    """Twenty thousand firings met it: errors are real, and what is put around them is complex."""
+    o, x = LAZY.ops, np.array([1 + 1e-3j, 0.3 - 2j], "complex64")
+    around = lambda y: o.pad(y, widths=((1, 0),), value=0j)  # noqa: E731
+    assert not difference(lambda x: around(x * x), lambda x: around(o.square(x)), "rounding", x=x)
+    assert "ulps" in difference(lambda x: around(x * x), lambda x: around(x * x) * (1 + 1e-4), "rounding", x=x)
