@@ -19,9 +19,9 @@ REQUIRED = inspect.Parameter.empty
 Items = tuple[tuple[str, Any], ...]
 MEMO_LIMIT = 10_000  # parameter sets remembered for an operator
 SYNONYMS = {"dim": "axis", "dims": "axes", "keepdim": "keepdims"}  # of other libraries, and what they are here
-F = TypeVar("F", bound=Callable[..., Any])
 KEY_LIMIT = 256  # keys remembered for an operator: of parameters that many of its applications in a graph share
 D = TypeVar("D", bound="Declaration")
+F = TypeVar("F", bound=Callable[..., Any])
 P = ParamSpec("P")
 R = TypeVar("R")
 

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 import nnc_func as nnc
+from nnc_func.aval import Aval
 from nnc_func.device.kernels import blocks
 from nnc_func.errors import DTypeError
-from nnc_func.graph.ops import fused
+from nnc_func.graph.ops import CATALOGUE, fused
 from nnc_func.graph.ops.fused import blockwise
 from nnc_func.graph.rules import EXACT
 from nnc_func.graph.rules.fuse import fuse_elementwise
@@ -105,3 +106,16 @@ def test_a_number_of_another_type_in_a_step_is_not_taken_for_the_one_before() ->
     assert stack.ops.blockwise(i, i, steps=(("add", 0, 1), ("clip", 2, ("min", 0), ("max", 2)))).numpy()[-1] == 2
     with pytest.raises(DTypeError, match=r"max=2\.0"):
         stack.ops.blockwise(i, i, steps=(("add", 0, 1), ("clip", 2, ("min", 0), ("max", 2.0))))
+
+
+@pytest.mark.parametrize(
+    ("name", "shapes"), [("matmul_blockwise", ((3, 3), (3, 2))), ("conv2d_blockwise", ((1, 3, 3, 1), (2, 2, 1, 2)))]
+)
+def test_the_cost_of_a_product_counts_steps_in_its_own_dtype(name: str, shapes: Any) -> None:
+    """A gate is of real numbers, though what it is multiplied with, and so the result, is complex."""
+    op = CATALOGUE[name]
+    args = (*(Aval(s, "float64") for s in shapes), Aval((2,), "complex128"))
+    params = dict(op.canonical({"steps": (("sigmoid", 0), ("multiply", 2, 1))}))
+    result = Aval(op.shape(*(a.shape for a in args), **params), op.dtype(*(a.dtype for a in args), **params))
+    assert result.dtype == "complex128"
+    assert op.cost(args, (result,), **params).flops > 0
