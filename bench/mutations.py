@@ -19,17 +19,14 @@ from typing import Any
 from measure import RESULTS, report
 
 import nnc_func as nnc
-from nnc_func.graph.rules import RULES, Pass
-from nnc_func.graph.rules.fuse import fuse_elementwise
+from nnc_func.graph.rules import RULES
 from nnc_func.testing.mutations import judged, mutations
+from nnc_func.testing.shipped import drawn_rules, stack_for
 
 MEMBERS = 3  # of a family of rules, spread over it
 EXAMPLES = (60, 300, 1000)  # firings: a mutation that survives is looked at again; one that is explained, twice
 LIMIT = 90  # seconds of processor time a mutation: one of which nothing is known then counts as a survivor
 RECORD, SURVIVORS = RESULTS / "mutations_of_rules.json", Path(__file__).parent / "survivors.json"
-
-
-SMALL = {fuse_elementwise.name: fuse_elementwise.from_size(0)}  # of large values drawing them is all that takes time
 
 
 def explained() -> dict[str, str]:
@@ -68,16 +65,9 @@ def timed(mutation: Any, operator: Any) -> dict[str, Any] | None:
 
 def verdicts(rule: Any, claims: bool) -> list[dict[str, Any]]:
     """Of every mutation of a rule."""
-    stack = nnc.lazy()
-    if "transfer" in rule.name:
-        stack = stack.swap(device=nnc.Places(one=nnc.NumPy(), two=nnc.NumPy()))
+    stack = stack_for(rule, nnc.lazy())
     each = (timed(m, stack.operator) for m in mutations(rule, stack.type.ops, MEMBERS) if claims or m.kind != "claim")
     return [verdict for verdict in each if verdict is not None]
-
-
-def judged_rules() -> list[Any]:
-    """Rules that can be drawn from."""
-    return [r for r in RULES if not isinstance(r, Pass) or r.samples]
 
 
 def tables(record: dict[str, Any]) -> list[dict[str, Any]]:
@@ -118,12 +108,12 @@ def main() -> None:
     record = json.loads(RECORD.read_text()) if RECORD.exists() else {}
     record = {r.name: record[r.name] for r in RULES if record.get(r.name, {}).get("rule") == str(r)}
     start = time.perf_counter()
-    for rule in judged_rules():
+    for rule in drawn_rules():
         if rule.name in record or (given.rules and rule.name not in given.rules):
             continue
         if time.perf_counter() - start > given.seconds:
             break
-        record[rule.name] = {"rule": str(rule), "verdicts": verdicts(SMALL.get(rule.name, rule), given.claims)}
+        record[rule.name] = {"rule": str(rule), "verdicts": verdicts(rule, given.claims)}
         RECORD.write_text(json.dumps(record, indent=1) + "\n")
     report("mutations", tables(record))
 

@@ -59,24 +59,20 @@ def written(found: dict[str, Any]) -> str:
 def main() -> int:
     """Of the command line."""
     import nnc_func as nnc
-    from nnc_func.graph.rules import RULES, Pass
-    from nnc_func.graph.rules.fuse import fuse_elementwise
+    from nnc_func.testing.shipped import drawn_rules, stack_for
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*")
     parser.add_argument("--least", type=int, default=LEAST, help="firings of each rule")
     parser.add_argument("--seconds", type=float, default=math.inf, help="judge no further rule after that long")
     given = parser.parse_args()
-    small = {fuse_elementwise.name: fuse_elementwise.from_size(0)}  # of large values drawing them is all
     lazy, start, wrong = nnc.lazy(), time.monotonic(), []
-    for rule in RULES:
+    for rule in drawn_rules():
         found = results()
         again = rule.name in given.names if given.names else count(rule, found) < given.least
-        if not again or (isinstance(rule, Pass) and not rule.samples) or time.monotonic() - start > given.seconds:
+        if not again or time.monotonic() - start > given.seconds:
             continue
-        spans = "transfer" in rule.name  # only where there are places to move between
-        stack = lazy.swap(device=nnc.Places(one=nnc.NumPy(), two=nnc.NumPy())) if spans else lazy
-        entry = judged(small.get(rule.name, rule), stack, given.least) | {"rule": str(rule)}
+        entry = judged(rule, stack_for(rule, lazy), given.least)
         RESULTS.write_text(written(results() | {rule.name: entry}))
         print(f"{rule.name}: {entry.get('verdict', entry['classes'])} ({entry['seconds']} s)", flush=True)
         wrong += [rule.name] * ("verdict" in entry)

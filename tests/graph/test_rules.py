@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from attrs import evolve
 
-import nnc_func as nnc
 from nnc_func.aval import Aval
 from nnc_func.errors import OperatorError, RuleError
 from nnc_func.graph.leaves import INPUT
@@ -33,9 +32,9 @@ from nnc_func.graph.rules import (
 )
 from nnc_func.graph.rules.conditions import broadcasts, same_aval, same_shape, used_once
 from nnc_func.graph.rules.evaluating import differs
-from nnc_func.graph.rules.fuse import fuse_elementwise
 from nnc_func.graph.rules.pattern import Param, Scalar, Tensor, apply, computed, dtype_of, shape_of
 from nnc_func.testing.rules import check_rule, examined
+from nnc_func.testing.shipped import drawn_rules, stack_for
 from tests.graph.rewriting import stack_with_fused
 from tests.profiles import examples
 
@@ -49,16 +48,13 @@ def lazy() -> Any:
 
 # --- the registry ----------------------------------------------------------------------------------------
 
-SMALL = {"fuse_elementwise": fuse_elementwise.from_size(0)}  # of large values drawing and computing them is all
-CHECKED = [SMALL.get(r.name, r) for r in RULES if not isinstance(r, Pass) or r.samples]
+CHECKED = drawn_rules()
 EXAMPLES = examples(100, 3000).max_examples
 
 
 @pytest.mark.parametrize("each", CHECKED, ids=lambda r: r.name)
 def test_rule_is_sound_fires_and_needs_its_conditions(each: Any, lazy: Any) -> None:
-    spans = "transfer" in each.name  # only where there are places to move between
-    stack = lazy.swap(device=nnc.Places(one=nnc.NumPy(), two=nnc.NumPy())) if spans else lazy
-    report = check_rule(each, stack, examples=EXAMPLES)
+    report = check_rule(each, stack_for(each, lazy), examples=EXAMPLES)
     assert report.fired > 0
     assert not report.needless
     assert "no counterexample in" in report.verdict
