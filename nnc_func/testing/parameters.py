@@ -129,7 +129,7 @@ def _widened(shape: Shape, choose: Choose) -> dict[str, Any]:
 
 
 def _new_axes(shape: Shape, choose: Choose) -> dict[str, Any]:
-    rank, count = len(shape), 1 + choose(2)
+    rank, count = len(shape), one_of((1, 2, 1, 2, 0), choose)
     chosen = permutation(rank + count, choose)[:count]
     axes = _signed(chosen, rank + count, choose)
     return {"axis": axes[0] if count == 1 and choose(2) else axes}
