@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -268,6 +269,7 @@ class Program:
         outputs = ", ".join(map(self._name, self.outputs))
         lines.append(f"program = stack.compile([{names}], [{outputs}]{f', [{updates}]' if updates else ''})")
         numpy = ["import numpy as np"] * any(" = stack.variable(" in n or " = stack.asarray(" in n for n in lines)
+        numpy += ["from numpy import inf, nan"] * any(NOT_FINITE.search(n) for n in lines)
         placed = {leaf.place for leaf in self.leaves} | {step.params.get("place") for step in self.steps}
         device = f"nnc.Places({', '.join(f'{place}=nnc.NumPy()' for place in PLACES)})" if placed - {None} else ""
         return "\n".join([*numpy, "import nnc_func as nnc", f"stack = nnc.lazy({device})", "ops = stack.ops", *lines])
@@ -276,6 +278,9 @@ class Program:
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text("\n" + str(self) + "\n")
+
+
+NOT_FINITE = re.compile(r"\b(inf|nan)\b")
 
 
 @frozen(eq=False)

@@ -7,8 +7,9 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import nnc_func as nnc
@@ -16,7 +17,8 @@ from nnc_func.errors import OperatorError, RuleError
 from nnc_func.graph.ops import CATALOGUE as OPS
 from nnc_func.graph.rules.conditions import that
 from nnc_func.graph.rules.pattern import computed
-from nnc_func.testing import check_rule, differential, strategies
+from nnc_func.testing import Program, check_rule, differential, strategies
+from nnc_func.testing.programs import Leaf, Step
 
 EAGER = nnc.eager()
 
@@ -168,8 +170,17 @@ def test_differential_works_inside_given(most: int) -> None:
     assert differential(strategies.programs(most_steps=most), {"eager": EAGER}, examples=2) == 2
 
 
+FLOAT64 = np.dtype("float64")
+HUGE = Program(
+    (Leaf("constant", "c", (2,), "float64", "ones"),),
+    (Step(OPS["multiply"], (0, 0), {}), Step(OPS["full"], (), {"shape": (2,), "value": 1e300, "dtype": FLOAT64})),
+    (2,), (),
+)  # fmt: skip
+
+
 @settings(max_examples=3, deadline=None)
 @given(strategies.programs(most_steps=3))
+@example(HUGE)
 def test_differential_takes_what_given_draws(program: Any) -> None:
     assert differential(program, {"eager": EAGER}) in (0, 1)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import Phase, assume, find, given, settings
+from hypothesis import Phase, assume, example, find, given, settings
 from hypothesis import strategies as st
 
 import nnc_func as nnc
@@ -18,7 +18,7 @@ from nnc_func.graph.ops import CATALOGUE
 from nnc_func.graph.rules import RULES
 from nnc_func.testing import Program, strategies
 from nnc_func.testing.agreement import agree, drawn
-from nnc_func.testing.programs import LARGEST, programs
+from nnc_func.testing.programs import INPUT, LARGEST, Leaf, Step, programs
 from nnc_func.testing.registration import register
 from tests.profiles import NIGHTLY
 
@@ -134,8 +134,16 @@ def test_programs_shrink_to_small_ones(seed: int) -> None:
     assert (len(smallest.leaves), len(smallest.steps), len(smallest.outputs)) == (1, 1, 1)
 
 
+BOXES = (Leaf(INPUT, "x0", (2, 4), "float32"), Leaf(INPUT, "x1", (2,), "float32", 1))
+UNBOUNDED = Program(
+    BOXES, (Step(CATALOGUE["non_maximum_suppression"], (0, 1), {"count": 3, "overlap": 0.5, "lowest": -np.inf}),),
+    (2,), (),
+)  # fmt: skip
+
+
 @settings(max_examples=60, deadline=None)
 @given(strategies.programs())
+@example(UNBOUNDED)
 def test_a_program_prints_as_code_that_runs(program: Any) -> None:
     scope: dict[str, Any] = {}
     exec(str(program), scope)
