@@ -1,26 +1,25 @@
 """All registered allocators beside each other: on the zoo's plans, on hard instances, on traces of real programs.
 
-python bench/allocators.py [zoo] [DIRECTORY ...]: prints a table each, and writes its part of
+python bench/allocators.py [zoo] [DIRECTORY ...] [--repeat 1] [--smallest]: prints a table each, and writes its part of
 bench/results/allocators.json by the name of the directory: a row an allocator, and what each made of each problem as
 [arena / max load, milliseconds]. Those whose time grows faster than the buffers are not asked about the largest
-problems: null. The same as ``python -m nnc_func bench allocators``.
+problems: null. The same as ``python -m nnc_func bench allocators``. The smallest size is one plan, in a file.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
+import tempfile
 from pathlib import Path
 from typing import Any
 
-from measure import RESULTS
+from measure import earlier, options, write
 
+from nnc_func import models
 from nnc_func.cli import plans
 from nnc_func.cli.answers import table
 from nnc_func.cli.bench import limits, problems
 from nnc_func.engine.comparing import Comparison, compare
-
-FILE = RESULTS / "allocators.json"
 
 
 def told(found: Comparison) -> dict[str, Any]:
@@ -32,19 +31,35 @@ def told(found: Comparison) -> dict[str, Any]:
     return {"buffers": sizes, "summary": found.summary(), "profile": found.profile(), "trials": trials}
 
 
+def one_plan(folder: str) -> str:
+    """The folder, in which the problem of one small plan is written."""
+    stack = plans.planning()
+    plan = stack.engine.compile(models.get("lenet-5").reduced().make(stack, seed=None)).plan
+    (Path(folder) / "lenet-5.csv").write_text(plan.to_csv())
+    return folder
+
+
 def main() -> None:
     """Print the tables and write the results."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("where", nargs="+", metavar="zoo|DIRECTORY")
+    parser = options(__doc__)
+    parser.add_argument("where", nargs="*", metavar="zoo|DIRECTORY")
     parser.add_argument("--repeat", type=int, default=1)
     given = parser.parse_args()
-    results = json.loads(FILE.read_text()) if FILE.exists() else {}
-    for where in given.where:
+    if not given.where and not given.smallest:
+        parser.error("say of what: the zoo, or a directory of problems")
+    with tempfile.TemporaryDirectory() as folder:
+        measured([one_plan(folder)] if given.smallest else given.where, given)
+
+
+def measured(places: list[str], given: Any) -> None:
+    """Compare on the problems of each place, and write the results after each."""
+    results = earlier("allocators", {})
+    for where in places:
         found = compare(problems(where), plans.allocators([plans.ALL]), repeat=given.repeat, most=limits([]))
         results[Path(where).name] = told(found)
         rows = [tuple(row.values()) for row in found.summary()]
         print(f"{where}: {len(found.problems)} problems\n{table(rows, tuple(found.summary()[0]))}\n", flush=True)
-        FILE.write_text(json.dumps(results) + "\n")
+        write("allocators", json.dumps(results), smallest=given.smallest)
 
 
 if __name__ == "__main__":

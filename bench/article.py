@@ -1,20 +1,19 @@
 """The table of Owl's article, of the same networks here: computed at once against planned, bytes and milliseconds.
 
-python bench/article.py [--rounds 3] [--side 1024]: prints a table, writes bench/results/article.json. Bytes are those
-of NumPy's arrays at the peak of a call, weights among them; the article tells the process's resident memory, on an
-i5-6300HQ (Wang and Zhao, the table of the lazy engine's chapter). The last rows plan Mask R-CNN at 1024 × 1024 on the
-device that computes nothing: as it is written with memory of its own for each result, with parents' memory reused, and
-with the default allocator; then as it is rewritten.
+python bench/article.py [--rounds 3] [--side 1024] [--smallest]: prints a table, writes bench/results/article.json. The
+smallest size has the zoo's reduced networks. Bytes are those of NumPy's arrays at the peak of a call, weights among
+them; the article tells the process's resident memory, on an i5-6300HQ (Wang and Zhao, the table of the lazy engine's
+chapter). The last rows plan Mask R-CNN at 1024 × 1024 on the device that computes nothing: as it is written with memory
+of its own for each result, with parents' memory reused, and with the default allocator; then as it is rewritten.
 """
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Callable
 from typing import Any
 
-from measure import alternating, fresh, report
+from measure import alternating, fresh, options, report
 from mnist_step import batch, peak, step_of
 
 import nnc_func as nnc
@@ -31,19 +30,24 @@ ARTICLE = {  # seconds eager, to build, to run; MB eager, planned
 WAYS = {"no reuse": 11_000, "parents reused": 7_000, "planned": 1_000}  # MB of the article, of Mask R-CNN
 
 
-def model(name: str, side: int) -> Any:
-    """A network of the zoo, Mask R-CNN for images of that side."""
+SMALLEST = ("resnet-50", "mnist training")  # of those that are computed; Mask R-CNN is planned
+
+
+def model(name: str, side: int | None) -> Any:
+    """A network of the zoo, Mask R-CNN for images of that side; a reduced one without a side."""
     found = models.get(name)
+    if side is None:
+        return found.reduced()
     if name != "mask-rcnn" or side == 1024:
         return found
     return found.with_options(shape=(side, side, 3), size=(side, side))
 
 
-def eager(name: str, side: int) -> Callable[[], Any]:
+def eager(name: str, side: int | None) -> Callable[[], Any]:
     """A call that computes each value at once."""
     stack = nnc.eager()
     if name == "mnist training":
-        step, (x, y) = step_of(stack, nn.ImmediateStep), batch()
+        step, (x, y) = step_of(stack, nn.ImmediateStep, side is None), batch(side is None)
         return lambda: step(x, y, 0.001)
     chosen = model(name, side)
     network = mapped(stack.asarray, chosen.network(1))
@@ -51,18 +55,18 @@ def eager(name: str, side: int) -> Callable[[], Any]:
     return lambda: network(given)
 
 
-def planned(name: str, side: int) -> Callable[[], Any]:
+def planned(name: str, side: int | None) -> Callable[[], Any]:
     """A call of a compiled program."""
     stack = nnc.lazy()
     if name == "mnist training":
-        step, (x, y) = step_of(stack), batch()
+        step, (x, y) = step_of(stack, smallest=side is None), batch(side is None)
         return lambda: step(x, y, 0.001)
     chosen = model(name, side)
     program, given = stack.engine.compile(chosen.make(stack, seed=1)), chosen.examples()[0]
     return lambda: program(given)
 
 
-def row(name: str, side: int, rounds: int) -> dict[str, Any]:
+def row(name: str, side: int | None, rounds: int) -> dict[str, Any]:
     """One network, beside the article's figures."""
     peaks = {}
     for make in (eager, planned):
@@ -88,13 +92,13 @@ def row(name: str, side: int, rounds: int) -> dict[str, Any]:
     }
 
 
-def ways() -> list[dict[str, Any]]:
-    """Mask R-CNN's bytes for 1024 × 1024 pixels, without what the weights take."""
+def ways(chosen: Any) -> list[dict[str, Any]]:
+    """Mask R-CNN's bytes, without what the weights take."""
     null = nnc.lazy(nnc.Null())
     as_written = null.swap(optimiser=null.optimiser.without_rules(*(rule.name for rule in null.optimiser.rules)))
 
     def plan(stack: Any) -> Any:
-        return stack.engine.compile(models.get("mask-rcnn").make(stack, seed=None)).plan
+        return stack.engine.compile(chosen.make(stack, seed=None)).plan
 
     parents = as_written.swap(engine=as_written.engine.with_allocator("parent_reuse"))
     ours = plan(as_written)
@@ -112,15 +116,16 @@ def ways() -> list[dict[str, Any]]:
 
 def main() -> None:
     """Print and write the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = options(__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--side", type=int, default=1024)
     given = parser.parse_args()
+    side = None if given.smallest else given.side
     rows = []
-    for name in ARTICLE:
-        rows.append(row(name, given.side, given.rounds if name != "mask-rcnn" else 1))
+    for name in SMALLEST if given.smallest else ARTICLE:
+        rows.append(row(name, side, 1 if given.smallest or name == "mask-rcnn" else given.rounds))
         print(rows[-1], flush=True)
-    report("article", rows + ways())
+    report("article", rows + ways(model("mask-rcnn", side and 1024)), smallest=given.smallest)
 
 
 if __name__ == "__main__":

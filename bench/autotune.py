@@ -1,6 +1,7 @@
 """Tuned programs against the same programs as they are by default: an MNIST step, a ResNet block, an LSTM step.
 
-python bench/autotune.py [--rounds 25] [--budget 20]: prints a table, writes bench/results/autotune.json.
+python bench/autotune.py [--rounds 25] [--budget 20] [--threads 2] [--smallest]: prints a table, writes
+bench/results/autotune.json.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ import os
 os.environ.setdefault("OMP_NUM_THREADS", "2")  # before NumPy loads its BLAS: where threadpoolctl is not installed
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "2")
 
-import argparse
 import statistics
 import time
 from collections.abc import Callable
@@ -18,26 +18,25 @@ from typing import Any
 
 import numpy as np
 from lstm import lstm_step
-from measure import fresh, pinned, report
+from measure import fresh, options, pinned, report
 from mnist_step import batch, step_of
 
 import nnc_func as nnc
 from nnc_func.graph.leaves import owned
 
-LSTM_STEPS = 100  # of the sequence
 
-
-def mnist(stack: Any) -> tuple[Any, list[Any]]:
-    """The main job's training step, and a batch of a hundred images."""
-    x, y = batch()
-    step = step_of(stack)
+def mnist(stack: Any, smallest: bool = False) -> tuple[Any, list[Any]]:
+    """The main job's training step, and a batch of a hundred images, or one."""
+    x, y = batch(smallest)
+    step = step_of(stack, smallest=smallest)
     return step.program(x, y), [x, np.asarray(y), np.array(0, np.int64), np.array(0.001, "float32")]
 
 
-def resnet_block(stack: Any, data_format: str = "NHWC") -> tuple[Any, list[Any]]:
-    """Two convolutions of 64 channels, normalised, around which what goes in is added: forward and backward."""
+def resnet_block(
+    stack: Any, data_format: str = "NHWC", channels: int = 64, extent: int = 28, count: int = 16
+) -> tuple[Any, list[Any]]:
+    """Two convolutions, normalised, around which what goes in is added: forward and backward."""
     ops, rng = stack.ops, np.random.default_rng(0)
-    channels, extent, count = 64, 28, 16
     shape = (count, extent, extent, channels) if data_format == "NHWC" else (count, channels, extent, extent)
     axes, kept = ((0, 1, 2), (channels,)) if data_format == "NHWC" else ((0, 2, 3), (channels, 1, 1))
     x = stack.input("x", shape, "float32")
@@ -66,10 +65,10 @@ def resnet_block(stack: Any, data_format: str = "NHWC") -> tuple[Any, list[Any]]
     return stack.compile([x], [value], updates), [rng.standard_normal(shape).astype("float32")]
 
 
-def lstm(stack: Any) -> tuple[Any, list[Any]]:
+def lstm(stack: Any, steps: int = 100) -> tuple[Any, list[Any]]:
     """The unrolled LSTM's training step."""
     rng = np.random.default_rng(0)
-    program = stack.engine.compile(lstm_step(stack, LSTM_STEPS))
+    program = stack.engine.compile(lstm_step(stack, steps))
     return program, [rng.standard_normal(n.aval.shape).astype("float32") * 0.1 for n in program.graph.inputs]
 
 
@@ -78,6 +77,12 @@ PROGRAMS: dict[str, Callable[[Any], tuple[Any, list[Any]]]] = {
     "ResNet block": resnet_block,
     "ResNet block, NCHW": lambda stack: resnet_block(stack, "NCHW"),
     "LSTM step": lstm,
+}
+SMALLEST: dict[str, Callable[[Any], tuple[Any, list[Any]]]] = {
+    "MNIST step": lambda stack: mnist(stack, True),
+    "ResNet block": lambda stack: resnet_block(stack, "NHWC", 4, 4, 1),
+    "ResNet block, NCHW": lambda stack: resnet_block(stack, "NCHW", 4, 4, 1),
+    "LSTM step": lambda stack: lstm(stack, 1),
 }
 
 
@@ -135,14 +140,16 @@ def measured(name: str, make: Callable[[Any], tuple[Any, list[Any]]], rounds: in
 
 def main() -> None:
     """Measure, tell, write."""
-    parser = argparse.ArgumentParser(description="Tuned programs against default ones.")
+    parser = options(__doc__)
     parser.add_argument("--rounds", type=int, default=25)
     parser.add_argument("--budget", type=float, default=20.0, help="seconds of tuning for each program")
     parser.add_argument("--threads", type=int, default=2)
     chosen = parser.parse_args()
+    rounds, budget = (1, 0.2) if chosen.smallest else (chosen.rounds, chosen.budget)
     with pinned(chosen.threads):
-        rows = [measured(name, make, chosen.rounds, chosen.budget) for name, make in PROGRAMS.items()]
-    report("autotune", rows)
+        programs = SMALLEST if chosen.smallest else PROGRAMS
+        rows = [measured(name, make, rounds, budget) for name, make in programs.items()]
+    report("autotune", rows, smallest=chosen.smallest)
 
 
 if __name__ == "__main__":

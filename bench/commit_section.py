@@ -2,6 +2,8 @@
 
 The careless plan writes over a variable as soon as nothing reads it any more. Peak bytes are those of the arena and of
 fresh arrays (results, next values of variables). Bar: <= 1.1 for each: MNIST, dense layers, an LSTM, random graphs.
+
+python bench/commit_section.py [--smallest]: prints a table, writes bench/results/commit_section.json.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from typing import Any
 import numpy as np
 from hypothesis import Phase, given, seed, settings
 from lstm import lstm_step
-from measure import report
+from measure import options, report
 from mnist_step import batch, network
 
 import nnc_func as nnc
@@ -39,20 +41,20 @@ def row(what: str, graph: Any) -> dict[str, Any]:
     return {"what": what, "careful bytes": careful, "careless bytes": careless, "ratio": careful / careless, "bar": BAR}
 
 
-def mnist() -> list[dict[str, Any]]:
+def mnist(updates: dict[str, Any], smallest: bool) -> list[dict[str, Any]]:
     """The main job's step, with each update."""
-    x, y = batch()
+    x, y = batch(smallest)
     rows = []
-    for name, update in UPDATES.items():
-        step = nn.Step(LAZY, network(), nn.softmax_cross_entropy, update, metrics={"accuracy": nn.accuracy})
+    for name, update in updates.items():
+        step = nn.Step(LAZY, network(smallest), nn.softmax_cross_entropy, update, metrics={"accuracy": nn.accuracy})
         rows.append(row(f"MNIST step, {name}", step.program(x, y).graph))
     return rows
 
 
-def deep() -> list[dict[str, Any]]:
+def deep(batches: tuple[int, ...]) -> list[dict[str, Any]]:
     """Where it costs most: many layers of one size, a small batch, so that gradients wait for each other."""
     rows = []
-    for size in (10, 512):
+    for size in batches:
         model = nn.Sequential(*[nn.Dense(512) for _ in range(10)]).init(1, (None, 512))
         step = nn.Step(LAZY, model, nn.quadratic, nn.SGD())
         x = np.ones((size, 512), "float32")
@@ -76,15 +78,15 @@ def drawn(count: int) -> list[Any]:
     return found
 
 
-def recurrent() -> list[dict[str, Any]]:
-    """An LSTM over 100 steps: the parts of each gradient are summed up."""
-    return [row("LSTM step over 100 steps", LAZY.graph.optimised(lstm_step(LAZY, 100))[0])]
+def recurrent(steps: int) -> list[dict[str, Any]]:
+    """An LSTM over so many steps: the parts of each gradient are summed up."""
+    return [row(f"LSTM step over {steps} steps", LAZY.graph.optimised(lstm_step(LAZY, steps))[0])]
 
 
-def squares() -> list[Any]:
+def squares(count: int) -> list[Any]:
     """Graphs of small matrices that write variables, with up to 30 operators."""
     with np.errstate(all="ignore"):
-        return [program.build(LAZY).program.graph for program in writing(200)]
+        return [program.build(LAZY).program.graph for program in writing(count)]
 
 
 def together(what: str, graphs: list[Any]) -> list[dict[str, Any]]:
@@ -103,8 +105,19 @@ def together(what: str, graphs: list[Any]) -> list[dict[str, Any]]:
 
 def main() -> None:
     """Print and write the table."""
-    random = [*together("random programs", drawn(200)), *together("graphs that write variables", squares())]
-    report("commit_section", [*mnist(), *deep(), *recurrent(), *random])
+    smallest = options(__doc__).parse_args().smallest
+    count = 3 if smallest else 200
+    report(
+        "commit_section",
+        [
+            *mnist({"SGD": UPDATES["SGD"]} if smallest else UPDATES, smallest),
+            *deep((10,) if smallest else (10, 512)),
+            *recurrent(2 if smallest else 100),
+            *together("random programs", drawn(count)),
+            *together("graphs that write variables", squares(count)),
+        ],
+        smallest=smallest,
+    )
 
 
 if __name__ == "__main__":

@@ -1,16 +1,19 @@
 """What derivatives cost: FLOPs and kernels of gradients, products with Hessians and tangents, beside the function's.
 
 Counted on `Null`, on optimised programs; the bar is a gradient (with the value) for at most 4 times the FLOPs of the
-value alone. python bench/derivative_cost.py: prints a table, writes bench/results/derivative_cost.json.
+value alone.
+
+python bench/derivative_cost.py [--smallest]: prints a table, writes bench/results/derivative_cost.json.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
-from measure import report
+from measure import options, report
 
 import nnc_func as nnc
 from nnc_func import models, nn
@@ -31,13 +34,13 @@ def mnist(stack: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     return loss, (parameters, x, y)
 
 
-def lstm(stack: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+def lstm(stack: Any, steps: int = STEPS) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     """The squared error of an LSTM unrolled over a sequence, as a function of its parameters; and arguments."""
     ops = stack.ops
 
     def loss(p: Any, x: Any, target: Any) -> Any:
         h = c = ops.full(shape=(BATCH, HIDDEN), value=0, dtype="float32")
-        for t in range(STEPS):
+        for t in range(steps):
             i, f, g, o = ops.split(x[t] @ p["w"] + h @ p["u"] + p["b"], sections=4, axis=1)
             c = ops.sigmoid(f) * c + ops.sigmoid(i) * ops.tanh(g)
             h = ops.sigmoid(o) * ops.tanh(c)
@@ -46,10 +49,11 @@ def lstm(stack: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
 
     shapes = {"w": (INPUTS, 4 * HIDDEN), "u": (HIDDEN, 4 * HIDDEN), "b": (4 * HIDDEN,), "out": (HIDDEN, INPUTS)}
     parameters = {name: np.zeros(shape, "float32") for name, shape in shapes.items()}
-    return loss, (parameters, np.zeros((STEPS, BATCH, INPUTS), "float32"), np.zeros((BATCH, INPUTS), "float32"))
+    return loss, (parameters, np.zeros((steps, BATCH, INPUTS), "float32"), np.zeros((BATCH, INPUTS), "float32"))
 
 
 GRAPHS = {"MNIST": mnist, "LSTM": lstm}
+SMALLEST = {"LSTM": partial(lstm, steps=1)}
 
 
 def counted(stack: Any, f: Callable[..., Any], args: tuple[Any, ...]) -> tuple[int, int]:
@@ -76,10 +80,10 @@ def transformations(stack: Any, loss: Callable[..., Any]) -> dict[str, Callable[
     }
 
 
-def rows() -> list[dict[str, Any]]:
+def rows(graphs: Mapping[str, Callable[..., Any]]) -> list[dict[str, Any]]:
     """The table."""
     found = []
-    for name, make in GRAPHS.items():
+    for name, make in graphs.items():
         stack = nnc.lazy(nnc.Null())
         loss, args = make(stack)
         base, _ = counted(stack, loss, args)
@@ -90,5 +94,11 @@ def rows() -> list[dict[str, Any]]:
     return found
 
 
+def main() -> None:
+    """Print and write the table."""
+    smallest = options(__doc__).parse_args().smallest
+    report("derivative_cost", rows(SMALLEST if smallest else GRAPHS), smallest=smallest)
+
+
 if __name__ == "__main__":
-    report("derivative_cost", rows())
+    main()

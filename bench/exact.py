@@ -1,17 +1,18 @@
 """Instances of minimalloc's suite, decided exactly: by branch and bound, by CP-SAT, and by both in turns.
 
-python bench/exact.py DIRECTORY [--seconds 60] [--rounds 3]
-prints a table and writes bench/results/exact.json. The capacity is the number in each file's name. The ablations leave
-out one part of the search at a time. It needs ``pip install nnc_func[exact]``.
+python bench/exact.py DIRECTORY [--seconds 60] [--ablation-steps 5000] [--rounds 3] [--smallest]
+prints a row for each and writes bench/results/exact.json. The capacity is the number in each file's name. The ablations
+leave out one part of the search at a time. The smallest size is one small instance. Without OR-tools, which come with
+``pip install nnc_func[exact]``, branch and bound alone decides.
 """
 
 from __future__ import annotations
 
-import argparse
 import csv
 import json
 import platform
 import statistics
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +20,7 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
-from measure import RESULTS
+from measure import options, peer, write
 
 from nnc_func.engine.allocators import Problem, cp_sat, deciding, search
 
@@ -84,19 +85,40 @@ def without(problem: Problem, steps: int) -> dict[str, Any]:
     return {"answer": type(found).__name__, "nodes": found.nodes}
 
 
+def one_instance(folder: str) -> Path:
+    """The folder, in which one small instance is written, which has a plan of its max load."""
+    problem = Problem([4, 3, 3, 2, 5], [0, 0, 2, 3, 5], [2, 3, 5, 5, 7], alignment=1)
+    rows = zip(range(len(problem)), problem.lower, problem.upper, problem.sizes, strict=True)
+    lines = ["id,lower,upper,size", *(",".join(map(str, row)) for row in rows)]
+    (Path(folder) / f"small.{problem.max_load}.csv").write_text("\n".join(lines) + "\n")
+    return Path(folder)
+
+
 def main() -> None:
     """Print the tables and write the results."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("directory", type=Path)
+    parser = options(__doc__)
+    parser.add_argument("directory", nargs="?", type=Path)
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--ablation-steps", type=int, default=5000)
     parser.add_argument("--rounds", type=int, default=3)
     given = parser.parse_args()
+    if given.directory is None and not given.smallest:
+        parser.error("say where the instances are")
+    with tempfile.TemporaryDirectory() as folder:
+        if given.smallest:
+            given.directory, given.seconds, given.rounds, given.ablation_steps = one_instance(folder), 1.0, 1, 100
+        measured(given)
+
+
+def measured(given: Any) -> None:
+    """Decide the instances of a directory."""
+    ortools = peer("ortools")
+    answers = {name: answer for name, answer in ANSWERS.items() if ortools or name == "branch and bound"}
     results: dict[str, Any] = {"machine": _machine(), "seconds": given.seconds, "instances": {}, "ablations": {}}
     for path in sorted(given.directory.glob("*.csv")):
         problem, capacity = read(path), int(path.stem.rpartition(".")[2])
         row: dict[str, Any] = {"buffers": len(problem), "capacity": capacity, "max_load": problem.max_load}
-        for name, answer in ANSWERS.items():
+        for name, answer in answers.items():
             row[name] = timed(answer, problem, capacity, given.seconds, given.rounds)
         start = time.perf_counter()
         least = deciding.minimise(problem, seconds=given.seconds)
@@ -109,7 +131,7 @@ def main() -> None:
                 path.name: without(read(path), given.ablation_steps) for path in sorted(given.directory.glob("*.csv"))
             }
         print(name, json.dumps(row), flush=True)
-    (RESULTS / "exact.json").write_text(json.dumps(results, indent=1) + "\n")
+    write("exact", json.dumps(results, indent=1), smallest=given.smallest)
 
 
 def _machine() -> dict[str, str]:

@@ -3,6 +3,8 @@
 Bar: <= 15 µs an instruction to load at 15,000 applications: reading, verifying all of the plan, and binding. What
 compiling takes (optimise + plan + bind) is measured in turn with it, and so is each part of loading, and of verifying.
 Times are of the processor, since a neighbour takes turns on it: the wall's are told for loading beside.
+
+python bench/files.py [--smallest]: prints a table, writes bench/results/files.json.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from lstm import APPLICATIONS_A_STEP, lstm_step
-from measure import alternating, fresh, pinned, report
+from measure import alternating, fresh, options, pinned, report
 
 import nnc_func as nnc
 from nnc_func.archives.archive import Archive
@@ -24,7 +26,7 @@ SIZES = (5_000, 15_000)  # operator applications
 ROUNDS = 7
 
 
-def measured(applications: int, file: Path) -> dict[str, Any]:
+def measured(applications: int, file: Path, rounds: int) -> dict[str, Any]:
     """One row of the table."""
     stack = nnc.lazy()
     graph = lstm_step(stack, -(-applications // APPLICATIONS_A_STEP))
@@ -42,8 +44,8 @@ def measured(applications: int, file: Path) -> dict[str, Any]:
         "compile": lambda: stack.engine.compile(graph),
         "save": lambda: program.save(file),
     }
-    found = {name: 1e6 * seconds / n for name, seconds in alternating(calls, ROUNDS, clock=time.process_time).items()}
-    wall = alternating({"load": calls["load"]}, ROUNDS)
+    found = {name: 1e6 * seconds / n for name, seconds in alternating(calls, rounds, clock=time.process_time).items()}
+    wall = alternating({"load": calls["load"]}, rounds)
     row: dict[str, Any] = {"applications": graph.statistics["applications"], "instructions": n}
     row |= {f"{name} µs": value for name, value in found.items()}
     row |= {"load, wall µs": 1e6 * wall["load"] / n, "compile / load": found["compile"] / found["load"]}
@@ -58,8 +60,11 @@ def _read(file: Path) -> Any:
 
 def main() -> None:
     """Print and write the table."""
+    given = options(__doc__).parse_args()
+    sizes, rounds = ((APPLICATIONS_A_STEP,), 1) if given.smallest else (SIZES, ROUNDS)
     with pinned(), tempfile.TemporaryDirectory() as folder:
-        report("files", [measured(size, Path(folder) / "lstm.program") for size in SIZES])
+        rows = [measured(size, Path(folder) / "lstm.program", rounds) for size in sizes]
+    report("files", rows, smallest=given.smallest)
 
 
 if __name__ == "__main__":

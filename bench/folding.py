@@ -1,10 +1,10 @@
 """ResNet-50 at 224 x 224 with constant weights: batch norms folded into convolutions, against not folded, not fused.
 
-python bench/folding.py [--threads 2] [--rounds 15]: prints a table, writes bench/results/folding.json. "Not fused"
-rewrites by all rules but those that fuse or fold, "fused" is the default stack, "folded" is the default stack with fast
-math, which folding needs: lazy programs of one network. Then the zoo's ResNet-50, whose images have channels last:
-these, and "eager", operator by operator.
-Bar: folded at least 1.15 times as fast as eager.
+python bench/folding.py [--threads 2] [--rounds 15] [--smallest]: prints a table, writes bench/results/folding.json. The
+smallest size has fewer blocks, and images of 32 x 32, or the zoo's reduced network. "Not fused" rewrites by all rules
+but those that fuse or fold, "fused" is the default stack, "folded" is the default stack with fast math, which folding
+needs: lazy programs of one network. Then the zoo's ResNet-50, whose images have channels last: these, and "eager",
+operator by operator. Bar: folded at least 1.15 times as fast as eager.
 """
 
 from __future__ import annotations
@@ -14,12 +14,11 @@ import os
 os.environ.setdefault("OMP_NUM_THREADS", "2")  # before NumPy loads its BLAS: where threadpoolctl is not installed
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "2")
 
-import argparse
 from typing import Any
 
 import numpy as np
-from measure import alternating, pinned, report
-from resnet import Both
+from measure import alternating, options, pinned, report
+from resnet import SMALLEST, STAGES, Both
 
 import nnc_func as nnc
 from nnc_func import models
@@ -40,19 +39,18 @@ def stacks() -> dict[str, Any]:
     }
 
 
-def programs() -> dict[str, Any]:
+def programs(side: int, stages: Any) -> dict[str, Any]:
     """The network on each stack, channels first."""
     found = {}
     for name, stack in stacks().items():
-        both = Both(stack, 1)
-        result, _ = both.resnet()
+        both = Both(stack, 1, side)
+        result = both.resnet(stages)
         found[name] = stack.compile([both.input], result)
     return found
 
 
-def of_the_zoo() -> dict[str, Any]:
+def of_the_zoo(model: Any) -> dict[str, Any]:
     """The zoo's network computed at once, and on each stack."""
-    model = models.get("resnet-50")
     drawn, eager = model.network(1), nnc.eager()
     immediate = mapped(eager.asarray, drawn)
     found: dict[str, Any] = {"eager": lambda x: np.asarray(immediate(eager.asarray(x)))}
@@ -84,16 +82,18 @@ def rows_of(network: str, made: dict[str, Any], x: Any, rounds: int) -> list[dic
 
 def main() -> None:
     """Print and write the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = options(__doc__)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=15)
     given = parser.parse_args()
-    x = np.random.default_rng(1).standard_normal((1, 3, 224, 224)).astype("float32")
+    side, stages, rounds = (*SMALLEST, 1) if given.smallest else (224, STAGES, given.rounds)
+    model = models.get("resnet-50").reduced() if given.smallest else models.get("resnet-50")
     with pinned(given.threads):
-        rows = rows_of("channels first", programs(), x, given.rounds)
-        last = np.ascontiguousarray(x.transpose(0, 2, 3, 1))
-        rows += rows_of("channels last", of_the_zoo(), last, given.rounds)
-    report("folding", rows)
+        images = np.random.default_rng(1).standard_normal((1, 3, side, side)).astype("float32")
+        rows = rows_of("channels first", programs(side, stages), images, rounds)
+        images = np.random.default_rng(1).standard_normal((1, *model.shape)).astype("float32")
+        rows += rows_of("channels last", of_the_zoo(model), images, rounds)
+    report("folding", rows, smallest=given.smallest)
     print(f"bar: folded at least {BAR} times as fast as eager")
 
 

@@ -1,29 +1,29 @@
 """Fused groups beside unfused NumPy: chains of elementwise operators, updates of parameters, reductions of rows.
 
-python bench/fusion.py [--rounds 15] [--threads 2]: prints a table, writes bench/results/fusion.json. Each row has the
-median and the fastest milliseconds of a call, how many times faster that is than each of what it is compared with, and
-the bytes that the kernels of either program move, as their cost facets count them.
+python bench/fusion.py [--rounds 15] [--threads 2] [--networks resnet-18 mnist] [--smallest]: prints a table, writes
+bench/results/fusion.json. The smallest size has thousands of floats, and one small network. Each row has the median and
+the fastest milliseconds of a call, how many times faster that is than each of what it is compared with, and the bytes
+that the kernels of either program move, as their cost facets count them.
 """
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
 import numpy as np
 from costs import costs
-from measure import pinned, report
+from measure import options, pinned, report
 
 import nnc_func as nnc
 from nnc_func import models, nn
 from nnc_func.tree import flatten
 
-COUNT = 1 << 22
+LARGE = {"1 M": 1 << 20, "4 M": 1 << 22, "10 M": 10_000_000}  # elements of a parameter
 LAZY = nnc.lazy()
 UNFUSED = LAZY.swap(optimiser=LAZY.optimiser.without_rules("fuse_elementwise"))
 EAGER = nnc.eager()
@@ -60,9 +60,9 @@ def row(what: str, calls: Calls, rounds: int, programs: dict[str, Any]) -> dict[
 # --- chains -----------------------------------------------------------------------------------------------
 
 
-def chains(rounds: int) -> list[dict[str, Any]]:
-    """Two chains over four million floats, against NumPy's expression and against NumPy with ``out=``."""
-    x, y, z = (np.random.default_rng(i).random(COUNT, np.float32) for i in range(3))
+def chains(rounds: int, count: int) -> list[dict[str, Any]]:
+    """Two chains over so many floats, against NumPy's expression and against NumPy with ``out=``."""
+    x, y, z = (np.random.default_rng(i).random(count, np.float32) for i in range(3))
     out, other, two, zero = np.empty_like(x), np.empty_like(x), np.float32(2), np.float32(0)
 
     def begun() -> None:
@@ -97,7 +97,7 @@ def chains(rounds: int) -> list[dict[str, Any]]:
     for what, (written, plain, in_place) in cases.items():
         made = {}
         for name, stack in (("fused", LAZY), ("unfused", UNFUSED)):
-            inputs = [stack.input(n, (COUNT,), "float32") for n in "xyz"]
+            inputs = [stack.input(n, (count,), "float32") for n in "xyz"]
             made[name] = stack.compile(inputs=inputs, outputs=[written(stack.ops, *inputs)])
         assert np.array_equal(np.asarray(made["fused"](x, y, z)).reshape(-1), plain())
         calls = {"numpy": plain, "numpy out=": in_place, "unfused": partial(made["unfused"], x, y, z)}
@@ -146,9 +146,9 @@ def shapes_of(name: str) -> list[Any]:
     return [leaf.shape for leaf in flatten(models.get(name).network(seed=None))[0]]
 
 
-def updates(rounds: int, networks: tuple[str, ...]) -> list[dict[str, Any]]:
+def updates(rounds: int, large: dict[str, int], networks: Iterable[str]) -> list[dict[str, Any]]:
     """Updates of one large parameter, and of those of networks, against eager and against unfused programs."""
-    cases = {"1 M": [(1 << 20,)], "4 M": [(1 << 22,)], "10 M": [(10_000_000,)]}
+    cases: dict[str, list[Any]] = {name: [(count,)] for name, count in large.items()}
     cases |= {name: shapes_of(name) for name in networks}
     rows = []
     for update in UPDATES:
@@ -164,10 +164,10 @@ def updates(rounds: int, networks: tuple[str, ...]) -> list[dict[str, Any]]:
 # --- reductions -------------------------------------------------------------------------------------------
 
 
-def reductions(rounds: int) -> list[dict[str, Any]]:
+def reductions(rounds: int, shape: tuple[int, int]) -> list[dict[str, Any]]:
     """Softmax with one zero more and layer normalisation of rows, and a mean of what is computed of rows."""
     rows = []
-    x = np.random.default_rng(0).standard_normal((4096, 1024), np.float32)
+    x = np.random.default_rng(0).standard_normal(shape, np.float32)
 
     def softmax(ops: Any, t: Any) -> Any:
         e = ops.exp(t - ops.max(t, axis=-1, keepdims=True))
@@ -197,15 +197,19 @@ def reductions(rounds: int) -> list[dict[str, Any]]:
 
 def main() -> None:
     """Print and write the table."""
-    parser = argparse.ArgumentParser(description="Fused groups beside unfused NumPy.")
+    parser = options(__doc__)
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--networks", nargs="*", default=["resnet-18", "mnist"])
-    chosen = parser.parse_args()
+    given = parser.parse_args()
     warnings.simplefilter("ignore")
-    with pinned(chosen.threads):
-        rows = [*chains(chosen.rounds), *reductions(chosen.rounds), *updates(chosen.rounds, tuple(chosen.networks))]
-    report("fusion", rows)
+    if given.smallest:
+        rounds, count, shape, large, networks = 1, 1 << 12, (16, 64), {"4 k": 1 << 12}, ["lenet-5"]
+    else:
+        rounds, count, shape, large, networks = given.rounds, 1 << 22, (4096, 1024), LARGE, given.networks
+    with pinned(given.threads):
+        rows = [*chains(rounds, count), *reductions(rounds, shape), *updates(rounds, large, networks)]
+    report("fusion", rows, smallest=given.smallest)
 
 
 if __name__ == "__main__":

@@ -2,11 +2,12 @@
 
 Bars: build <= 15 µs and optimise + plan <= 40 µs an operator application at 15,000; at 50,000 <= 1.5 times the cost
 at 5,000; arena <= 1.05 times the max load. JAX's trace + lower + compile is printed beside it where it is installed.
+
+python bench/graph_speed.py [--smallest]: prints a table, writes bench/results/graph_speed.json.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import statistics
 import subprocess
 import sys
@@ -15,7 +16,7 @@ import time
 from typing import Any
 
 from lstm import APPLICATIONS_A_STEP, BATCH, HIDDEN, INPUTS, lstm_step
-from measure import fresh, pinned, report
+from measure import fresh, options, peer, pinned, report
 
 import nnc_func as nnc
 from nnc_func.engine.collecting import uncollected
@@ -94,8 +95,6 @@ def jax_seconds(steps: int) -> dict[str, float]:
     What does not end in `PATIENCE` seconds, or in the memory that there is, is left out: XLA compiles a graph of
     15,000 operators for minutes and needs more than 20 GiB for it.
     """
-    if importlib.util.find_spec("jax") is None:
-        return {}
     command = [sys.executable, __file__, "--jax", str(steps)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         timer = threading.Timer(PATIENCE, process.kill)
@@ -108,25 +107,34 @@ def jax_seconds(steps: int) -> dict[str, float]:
 
 def main() -> None:
     """Print and write the table."""
+    parser = options(__doc__)
+    parser.add_argument("--jax", type=int, metavar="STEPS", help="in JAX only: seconds until lowered, until compiled")
+    given = parser.parse_args()
+    jax = peer("jax")
+    if given.jax is None:
+        measured(given.smallest, jax is not None)
+    elif jax is not None:
+        jax_step(given.jax)
+
+
+def measured(smallest: bool, beside_jax: bool) -> None:
+    """Measure each size, print and write the table."""
+    sizes, rounds, rows = ((100,), 1, []) if smallest else (SIZES, ROUNDS, [])
     once(500)
-    rows = []
     with pinned():
-        for size in SIZES:
-            found = [once(size) for _ in range(ROUNDS)]
+        for size in sizes:
+            found = [once(size) for _ in range(rounds)]
             n = found[0]["applications"]
             row: dict[str, Any] = {"applications": n, "left": found[0]["left"]}
             for phase in ("build", "optimise", "plan", "bind"):
                 row[f"{phase} µs/app"] = 1e6 * statistics.median(f[phase] for f in found) / n
             row["optimise+plan+bind"] = sum(row[f"{p} µs/app"] for p in ("optimise", "plan", "bind"))
             row["arena/max load"] = found[0]["ratio"]
-            if size <= JAX_UP_TO:
+            if beside_jax and size <= JAX_UP_TO:
                 row |= {k: 1e6 * v / n for k, v in jax_seconds(int(n) // APPLICATIONS_A_STEP).items()}
             rows.append(row)
-    report("graph_speed", rows)
+    report("graph_speed", rows, smallest=smallest)
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--jax"]:
-        jax_step(int(sys.argv[2]))
-    else:
-        main()
+    main()

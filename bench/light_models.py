@@ -1,7 +1,8 @@
 """The nine networks inside the onnx package against onnxruntime in one process, with weights drawn at random.
 
-python bench/light_models.py [--threads 2] [--rounds 10] [--numerics rounding] [MODEL ...]
-prints a table, writes bench/results/light_models.json. The shipped weights are constants, which folding could abuse.
+python bench/light_models.py [--threads 2] [--rounds 10] [--numerics rounding] [--smallest] [MODEL ...] prints a table,
+writes bench/results/light_models.json. The shipped weights are constants, which folding could abuse. The smallest size
+is the smallest network. Without the package onnx there are no networks; without onnxruntime, ours alone.
 """
 
 from __future__ import annotations
@@ -11,27 +12,26 @@ import os
 os.environ.setdefault("OMP_NUM_THREADS", "2")  # before NumPy loads its BLAS: where threadpoolctl is not installed
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "2")
 
-import argparse
 import json
 import platform
-import statistics
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
-import onnxruntime
-from measure import RESULTS, pinned
-from onnx import numpy_helper
+from measure import beside, earlier, options, peer, pinned, table, write
 
 import nnc_func as nnc
 
-FOLDER = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
+SMALLEST = "shufflenet"
 
 
 def drawn(path: Path) -> Any:
     """The model; weights that it fills with one number are drawn, of a size that keeps activations moderate."""
+    import onnx
+    from onnx import numpy_helper
+
     model, random = onnx.load(path), np.random.default_rng(0)
     shapes = {i.name: numpy_helper.to_array(i) for i in model.graph.initializer}
     kept = []
@@ -49,71 +49,77 @@ def drawn(path: Path) -> Any:
 
 
 def _floating(node: Any) -> bool:
+    from onnx import numpy_helper
+
     values = [numpy_helper.to_array(a.t) for a in node.attribute if a.name == "value"]
     return not values or values[0].dtype.kind == "f"
 
 
-def compared(path: Path, stack: Any, threads: int, rounds: int) -> dict[str, Any]:
-    """The figures of one model."""
+def compared(path: Path, stack: Any, threads: int, rounds: int, runtime: Any) -> dict[str, Any]:
+    """The figures of one model; without onnxruntime, ours."""
     model = drawn(path)
     start = time.perf_counter()
     ours = nnc.from_onnx(model, stack)
-    imported = time.perf_counter() - start
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads, options.log_severity_level = threads, 3
-    theirs = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    found: dict[str, Any] = {"seconds to import, optimise, plan and bind": time.perf_counter() - start}
     random = np.random.default_rng(1)
-    feeds = {i.name: random.standard_normal(i.shape).astype("float32") for i in theirs.get_inputs()}
-    one, two = np.asarray(ours(**feeds)), theirs.run(None, feeds)[0]
-    pairs = []
-    for _ in range(rounds):
-        at = time.perf_counter()
-        ours(**feeds)
-        middle = time.perf_counter()
-        theirs.run(None, feeds)
-        pairs.append((middle - at, time.perf_counter() - middle))
-    return {
-        "ratio": statistics.median(a / b for a, b in pairs),
-        "ratio of the fastest": min(a for a, _ in pairs) / min(b for _, b in pairs),
-        "milliseconds": [1e3 * statistics.median(each) for each in zip(*pairs, strict=True)],
-        "largest difference, of the largest element": float(np.abs(one - two).max() / np.abs(two).max()),
-        "seconds to import, optimise, plan and bind": imported,
-    }
+    feeds = {i.name: random.standard_normal(i.shape).astype("float32") for i in ours.inputs}
+    one, theirs = np.asarray(ours(**feeds)), None
+    if runtime is not None:
+        options = runtime.SessionOptions()
+        options.intra_op_num_threads, options.log_severity_level = threads, 3
+        session = runtime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        theirs = partial(session.run, None, feeds)
+        two = theirs()[0]
+        found["largest difference, of the largest element"] = float(np.abs(one - two).max() / np.abs(two).max())
+    return found | beside(lambda: ours(**feeds), theirs, rounds)
 
 
 def main() -> None:
     """Measure, tell, write."""
-    parser = argparse.ArgumentParser(description="The nine networks inside the onnx package against onnxruntime.")
+    parser = options(__doc__)
     parser.add_argument("models", nargs="*")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--numerics", default="rounding")
-    chosen = parser.parse_args()
-    lazy = nnc.lazy()
-    lazy = lazy.swap(optimiser=lazy.optimiser.with_numerics(chosen.numerics))
+    given = parser.parse_args()
+    onnx = peer("onnx", "there are no networks to measure")
+    if onnx is not None:
+        measured(given, Path(onnx.__file__).parent / "backend" / "test" / "data" / "light")
+
+
+def measured(given: Any, folder: Path) -> None:
+    """Print and write the table of the networks in a folder."""
+    runtime, lazy = peer("onnxruntime"), nnc.lazy()
+    lazy = lazy.swap(optimiser=lazy.optimiser.with_numerics(given.numerics))
+    names, rounds = ([SMALLEST], 1) if given.smallest else (given.models, given.rounds)
     found: dict[str, Any] = {}
-    print(f"{chosen.threads} threads, batch 1   ms, onnxruntime   ratio  of the fastest  difference  import s")
-    with pinned(chosen.threads):
-        for path in sorted(FOLDER.glob("light_*.onnx")):
+    with pinned(given.threads):
+        for path in sorted(folder.glob("light_*.onnx")):
             name = path.stem.removeprefix("light_")
-            if chosen.models and name not in chosen.models:
-                continue
-            each = found[name] = compared(path, lazy, chosen.threads, chosen.rounds)
-            ours, theirs = each["milliseconds"]
-            print(f"{name:18}{ours:10.1f}{theirs:10.1f}{each['ratio']:11.2f}{each['ratio of the fastest']:14.2f}"
-                  f"{each['largest difference, of the largest element']:14.1e}"
-                  f"{each['seconds to import, optimise, plan and bind']:9.2f}", flush=True)  # fmt: skip
-    path = RESULTS / "light_models.json"
-    kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+            if not names or name in names:
+                found[name] = compared(path, lazy, given.threads, rounds, runtime)
+                print(f"{name}: {found[name]}", flush=True)
+    print(f"{given.threads} threads, batch 1")
+    table([row(name, each) for name, each in found.items()])
+    kept = earlier("light_models", {})
     about: dict[str, Any] = {
         "python": platform.python_version(),
         "numpy": np.__version__,
-        "onnxruntime": onnxruntime.__version__,
+        "onnxruntime": runtime and runtime.__version__,
+        "load average": os.getloadavg()[0],
     }
-    key = f"{chosen.threads} threads, {chosen.numerics}"
-    about["load average"] = os.getloadavg()[0]
-    kept[key] = {**kept.get(key, {}), **found, "about": about, "rounds": chosen.rounds}
-    path.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    key = f"{given.threads} threads, {given.numerics}"
+    kept[key] = {**kept.get(key, {}), **found, "about": about, "rounds": rounds}
+    write("light_models", json.dumps(kept, indent=1, sort_keys=True), smallest=given.smallest)
+
+
+def row(name: str, found: dict[str, Any]) -> dict[str, Any]:
+    """A line of the table."""
+    told = {"ratio": "ratio", "ratio of the fastest": "of the fastest"}
+    told |= {"largest difference, of the largest element": "difference"}
+    line = {"network": name, "import s": found["seconds to import, optimise, plan and bind"]}
+    line |= dict(zip(("ms", "onnxruntime ms"), found["milliseconds"], strict=False))
+    return line | {column: found[key] for key, column in told.items() if key in found}
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Lazy against eager on the MNIST training step, and memory of it and of a forward pass: medians of alternating runs.
 
-python bench/mnist_step.py [--rounds 15]: prints a table, writes bench/results/mnist_step.json.
+python bench/mnist_step.py [--rounds 15] [--smallest]: prints a table, writes bench/results/mnist_step.json. The
+smallest size is a step of one image, and a pass of two convolutions.
 """
 
 from __future__ import annotations
@@ -10,28 +11,23 @@ import os
 os.environ.setdefault("OMP_NUM_THREADS", "2")  # before NumPy loads its BLAS: where threadpoolctl is not installed
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "2")
 
-import argparse
-import contextlib
 import gc
-import importlib
-import importlib.util
 import json
 import platform
 import statistics
 import time
 import tracemalloc
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from measure import options, pinned, write
 
 import nnc_func as nnc
 from nnc_func import models, nn
 from nnc_func.engine.allocators import NoReuse
 from nnc_func.tree import mapped
 
-RESULTS = Path(__file__).parent / "results" / "mnist_step.json"
 THREADS = 2
 BARS = {
     "step time, eager compiled / lazy": (">=", 1.3),
@@ -51,30 +47,41 @@ def stacks() -> dict[str, Any]:
 # --- the training step -----------------------------------------------------------------------------------
 
 
-def batch(count: int = 100) -> tuple[Any, Any]:
-    """Images like MNIST's digits, mostly black: what they show does not matter for time or memory."""
-    generator = np.random.default_rng(0)
-    x = generator.random((count, 28, 28, 1), "float32") * (generator.random((count, 28, 28, 1)) < 0.2)
+def model(smallest: bool) -> models.Model:
+    """The main job's model, or its reduced one."""
+    found = models.get("mnist")
+    return found.reduced() if smallest else found
+
+
+def batch(smallest: bool = False) -> tuple[Any, Any]:
+    """A hundred images like MNIST's digits, or one: mostly black, since what they show matters for nothing measured."""
+    generator, count = np.random.default_rng(0), 1 if smallest else 100
+    shape = (count, *model(smallest).shape)
+    x = generator.random(shape, "float32") * (generator.random(shape) < 0.2)
     return x.astype("float32"), generator.integers(0, 10, count)
 
 
-def network() -> Any:
-    """The main job's network."""
-    return models.get("mnist").network(seed=1)
+def network(smallest: bool = False) -> Any:
+    """The main job's network, or the reduced one."""
+    return model(smallest).network(seed=1)
 
 
-def step_of(stack: Any, kind: Any = nn.Step) -> Any:
+def step_of(stack: Any, kind: Any = nn.Step, smallest: bool = False) -> Any:
     """The main job's training step."""
-    return kind(stack, network(), nn.softmax_cross_entropy, nn.Adagrad(epsilon=1e-7), metrics={"accuracy": nn.accuracy})
+    return kind(
+        stack, network(smallest), nn.softmax_cross_entropy, nn.Adagrad(epsilon=1e-7), metrics={"accuracy": nn.accuracy}
+    )
 
 
-def times(rounds: int) -> dict[str, list[float]]:
+def times(rounds: int, smallest: bool) -> dict[str, list[float]]:
     """Seconds of a step, of each kind in turn: A B C A B C."""
     eager, lazy = nnc.eager(), nnc.lazy()
     steps = {
-        "eager, immediate": step_of(eager, nn.ImmediateStep), "eager, compiled": step_of(eager), "lazy": step_of(lazy),
-    }  # fmt: skip
-    x, y = batch()
+        "eager, immediate": step_of(eager, nn.ImmediateStep, smallest),
+        "eager, compiled": step_of(eager, smallest=smallest),
+        "lazy": step_of(lazy, smallest=smallest),
+    }
+    x, y = batch(smallest)
     found: dict[str, list[float]] = {name: [] for name in steps}
     for i in range(rounds + 2):
         for name, step in steps.items():
@@ -106,20 +113,20 @@ def peak(make: Callable[[], Callable[[], Any]]) -> int:
     return most - objects
 
 
-def step_peak(stack: Any) -> int:
+def step_peak(stack: Any, smallest: bool) -> int:
     """Of a training step: parameters, slots, activations, gradients, scratch."""
-    x, y = batch()
+    x, y = batch(smallest)
 
     def make() -> Callable[[], Any]:
-        step = step_of(stack)
+        step = step_of(stack, smallest=smallest)
         return lambda: step(x, y, 0.001)
 
     return peak(make)
 
 
-def forward_peak(stack: Any, compiled: bool = True) -> int:
-    """Of twelve convolutional layers applied: what is beside the parameters and the images."""
-    layers = [part for _ in range(12) for part in (nn.Conv2D(16, 3, padding="SAME"), nn.relu)]
+def forward_peak(stack: Any, depth: int, compiled: bool = True) -> int:
+    """Of so many convolutional layers applied: what is beside the parameters and the images."""
+    layers = [part for _ in range(depth) for part in (nn.Conv2D(16, 3, padding="SAME"), nn.relu)]
     model = mapped(stack.asarray, nn.Sequential(*layers).init(0, (None, 32, 32, 16)))
     images = np.random.default_rng(0).random((16, 32, 32, 16), "float32")
     if not compiled:
@@ -137,21 +144,15 @@ def forward_peak(stack: Any, compiled: bool = True) -> int:
 # --- telling ---------------------------------------------------------------------------------------------
 
 
-def threads() -> Any:
-    """BLAS held to two threads."""
-    if importlib.util.find_spec("threadpoolctl") is None:
-        return contextlib.nullcontext()
-    return importlib.import_module("threadpoolctl").threadpool_limits(THREADS)
-
-
-def measured(rounds: int) -> dict[str, Any]:
+def measured(rounds: int, smallest: bool) -> dict[str, Any]:
     """All figures."""
-    seconds = times(rounds)
+    depth = 2 if smallest else 12
+    seconds = times(rounds, smallest)
     medians = {name: statistics.median(all_of) for name, all_of in seconds.items()}
     least = {name: min(all_of) for name, all_of in seconds.items()}
-    steps = {name: step_peak(stack) for name, stack in stacks().items()}
-    forwards = {name: forward_peak(stack) for name, stack in stacks().items()}
-    immediate = forward_peak(nnc.eager(), compiled=False)
+    steps = {name: step_peak(stack, smallest) for name, stack in stacks().items()}
+    forwards = {name: forward_peak(stack, depth) for name, stack in stacks().items()}
+    immediate = forward_peak(nnc.eager(), depth, compiled=False)
     pairs = list(zip(seconds["eager, compiled"], seconds["lazy"], strict=True))
     ratios = {
         "step time, eager compiled / lazy": statistics.median(a / b for a, b in pairs),
@@ -186,14 +187,13 @@ def told(found: dict[str, Any]) -> None:
 
 def main() -> None:
     """Measure, tell, write."""
-    parser = argparse.ArgumentParser(description="Lazy against eager on the MNIST training step.")
+    parser = options(__doc__)
     parser.add_argument("--rounds", type=int, default=15)
-    chosen = parser.parse_args()
-    with threads():
-        found = measured(chosen.rounds)
+    given = parser.parse_args()
+    with pinned(THREADS):
+        found = measured(1 if given.smallest else given.rounds, given.smallest)
     told(found)
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    write("mnist_step", json.dumps(found, indent=1), smallest=given.smallest)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,14 @@
 """Mutations of the shipped rules: how many of them `check_rule` refutes, and which survive.
 
-python bench/mutations.py [--rules NAME ...] [--seconds N] [--claims]: prints a table, writes results/mutations.json.
-Rules judged as they are today are not judged again, so it can be stopped, and goes on where it was. Bars: >= 0.97
-of all mutations refuted, the others explained in bench/survivors.json as equivalent; medians <= 2 s and <= 4 nodes a
-counterexample. Mutations that say less of a rule than it keeps (kind "claim") are sound: counted apart.
+python bench/mutations.py [--rules NAME ...] [--seconds N] [--claims] [--smallest]: prints a table, writes
+bench/results/mutations.json. Rules judged as they are today are not judged again, so it can be stopped, and goes on
+where it was. The smallest size is one rule. Bars: >= 0.97 of all mutations refuted, the others explained in
+bench/survivors.json as equivalent; medians <= 2 s and <= 4 nodes a counterexample. Mutations that say less of a rule
+than it keeps (kind "claim") are sound: counted apart.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import signal
 import statistics
@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from measure import RESULTS, report
+from measure import earlier, options, report, write
 
 import nnc_func as nnc
 from nnc_func.graph.rules import RULES
@@ -26,7 +26,8 @@ from nnc_func.testing.shipped import drawn_rules, stack_for
 MEMBERS = 3  # of a family of rules, spread over it
 EXAMPLES = (60, 300, 1000)  # firings: a mutation that survives is looked at again; one that is explained, twice
 LIMIT = 90  # seconds of processor time a mutation: one of which nothing is known then counts as a survivor
-RECORD, SURVIVORS = RESULTS / "mutations_of_rules.json", Path(__file__).parent / "survivors.json"
+SURVIVORS = Path(__file__).parent / "survivors.json"
+SMALLEST = ["drop_unit"]
 
 
 def explained() -> dict[str, str]:
@@ -100,22 +101,22 @@ def tables(record: dict[str, Any]) -> list[dict[str, Any]]:
 
 def main() -> None:
     """Judge what is not recorded, and print the table."""
-    parser = argparse.ArgumentParser()
+    parser = options(__doc__)
     parser.add_argument("--rules", nargs="*", help="only these")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="judge no further rule after that long")
     parser.add_argument("--claims", action="store_true", help="those that say less of a rule than it keeps, too")
     given = parser.parse_args()
-    record = json.loads(RECORD.read_text()) if RECORD.exists() else {}
+    record, wanted = ({}, SMALLEST) if given.smallest else (earlier("mutations_of_rules", {}), given.rules)
     record = {r.name: record[r.name] for r in RULES if record.get(r.name, {}).get("rule") == str(r)}
     start = time.perf_counter()
     for rule in drawn_rules():
-        if rule.name in record or (given.rules and rule.name not in given.rules):
+        if rule.name in record or (wanted and rule.name not in wanted):
             continue
         if time.perf_counter() - start > given.seconds:
             break
         record[rule.name] = {"rule": str(rule), "verdicts": verdicts(rule, given.claims)}
-        RECORD.write_text(json.dumps(record, indent=1) + "\n")
-    report("mutations", tables(record))
+        write("mutations_of_rules", json.dumps(record, indent=1), smallest=given.smallest)
+    report("mutations", tables(record), smallest=given.smallest)
 
 
 if __name__ == "__main__":

@@ -1,20 +1,20 @@
 """Rewriting alone, µs a node, with all rules on: training steps of unrolled LSTMs and of networks; and checked.
 
-python bench/optimise.py: prints a table, writes bench/results/optimise.json. Bars: <= 20 µs a node at 15,000 nodes,
-at 100,000 what it is at 1,000, and with NNC_SPEC=1 at most twice that. Times are the processor's, the median of runs;
-beside them the time of a fixed loop of plain Python, which tells how busy the machine was: it holds little at a time,
-for what holds much takes longer beside a large graph, whose memory it must fit in between.
+python bench/optimise.py [--smallest]: prints a table, writes bench/results/optimise.json. Bars: <= 20 µs a node at
+15,000 nodes, at 100,000 what it is at 1,000, and with NNC_SPEC=1 at most twice that. Times are the processor's, the
+median of runs; beside them the time of a fixed loop of plain Python, which tells how busy the machine was: it holds
+little at a time, for what holds much takes longer beside a large graph, whose memory it must fit in between.
 """
 
 from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from lstm import APPLICATIONS_A_STEP, lstm_step
-from measure import fresh, report
+from measure import fresh, options, report
 
 import nnc_func as nnc
 from nnc_func import models
@@ -23,11 +23,8 @@ from nnc_func.engine.collecting import uncollected
 
 PARTS = (20_000, 70_000)  # that a tensor is taken apart into, and put together of
 SIZES = (1_000, 5_000, 15_000, 50_000, 100_000)  # operator applications
-NETWORKS = (
-    "resnet-50",
-    "mobilenet-v2",
-    "darts",
-)  # many variables and large values: groups are made
+NETWORKS = ("resnet-50", "mobilenet-v2", "darts")  # many variables and large values: groups are made
+SMALLEST = ((100,), (100,), ("lenet-5",))
 ROUNDS = 5
 
 
@@ -50,16 +47,16 @@ def seconds(call: Callable[[], Any]) -> float:
         return time.process_time() - start
 
 
-def steps() -> Iterator[tuple[str, Any, Any]]:
+def steps(sizes: Iterable[int], counts: Iterable[int], networks: Iterable[str]) -> Iterator[tuple[str, Any, Any]]:
     """Names, stacks, and graphs."""
-    for size in SIZES:
+    for size in sizes:
         stack = nnc.lazy()
         yield "lstm", stack, lstm_step(stack, -(-size // APPLICATIONS_A_STEP))
-    for size in PARTS:
+    for size in counts:
         stack = nnc.lazy()
         yield "parts", stack, parts(stack, size)
         yield "joined", stack, joined(stack, size // 4)
-    for name in NETWORKS:
+    for name in networks:
         stack = nnc.lazy(nnc.Null())
         yield name, stack, models.get(name).training(stack, 8, seed=None)
 
@@ -78,11 +75,11 @@ def joined(stack: Any, size: int) -> Any:
     return stack.graph.close([x.value for x in xs], [w.value for w in windows])
 
 
-def row_of(name: str, stack: Any, graph: Any) -> dict[str, Any]:
+def row_of(name: str, stack: Any, graph: Any, rounds: int) -> dict[str, Any]:
     """One graph: without checks, with them, and plain Python in turn."""
     nodes, taken = len(graph.nodes), {"rewriting": [], "checked": [], "plain": []}
     left = len(stack.graph.optimised(graph)[0].nodes)
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         taken["rewriting"].append(seconds(lambda: stack.graph.optimised(graph)))
         config.spec = 1
         taken["checked"].append(seconds(lambda: stack.graph.optimised(graph)))
@@ -101,9 +98,11 @@ def row_of(name: str, stack: Any, graph: Any) -> dict[str, Any]:
 
 def main() -> None:
     """Print and write the table."""
-    stack = nnc.lazy()
-    row_of("first", stack, lstm_step(stack, 4))
-    report("optimise", [row_of(*each) for each in steps()])
+    given, stack = options(__doc__).parse_args(), nnc.lazy()
+    rounds = 1 if given.smallest else ROUNDS
+    row_of("first", stack, lstm_step(stack, 4), rounds)
+    graphs = steps(*SMALLEST) if given.smallest else steps(SIZES, PARTS, NETWORKS)
+    report("optimise", [row_of(*each, rounds) for each in graphs], smallest=given.smallest)
 
 
 if __name__ == "__main__":

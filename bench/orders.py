@@ -1,22 +1,20 @@
 """What orders are worth: the most bytes alive in each, beside depth-first's, of the zoo and of irregular cells.
 
-python bench/orders.py [GRAPH ...] [--zoo] [--states N]: cells of irregular networks alone, as SERENITY measures them,
-or the whole zoo, inference and training, too. Planned on the device Null. Prints a table, writes
+python bench/orders.py [GRAPH ...] [--zoo] [--states N] [--smallest]: cells of irregular networks alone, as SERENITY
+measures them, or the whole zoo, inference and training, too. Planned on the device Null. Prints a table, writes
 bench/results/orders.json. Peaks are ratios to depth-first, the default without a choice; `as_written` is the program's
-own order, which SERENITY compares
-with. `bound` is what is proven that no order goes below.
+own order, which SERENITY compares with. `bound` is what is proven that no order goes below. The smallest size is a
+narrow cell, and a small network.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from measure import RESULTS, report
+from measure import earlier, options, report
 
 import nnc_func as nnc
 from nnc_func import models
@@ -53,13 +51,18 @@ def cells() -> Iterator[tuple[str, Module, tuple[int, ...]]]:
             yield f"randomly wired {wiring}, stage {i}", wired, (side, side, channels // 2)
 
 
-def problems(zoo: bool) -> Iterator[tuple[str, bool, OrderProblem]]:
-    """Names, whether they are irregular, and problems."""
+def narrow() -> Iterator[tuple[str, Module, tuple[int, ...]]]:
+    """A cell of DARTS with few channels."""
+    yield "darts, normal cell", Alone(cell(4, False, False)), (8, 8, 16)
+
+
+def problems(alone: Any, names: Iterable[str]) -> Iterator[tuple[str, bool, OrderProblem]]:
+    """Names, whether they are irregular, and problems, of cells and of networks of the zoo."""
     stack = nnc.lazy(nnc.Null())
-    for name, network, shape in cells():
+    for name, network, shape in alone:
         made = inference_graph(stack, network.init(None, (None, *shape), "float32"), (1, *shape), "float32", name)
         yield name, True, stack.engine.order_problem(made)
-    for name in models.names() if zoo else IRREGULAR:
+    for name in names:
         model = models.get(name)
         for training in (False, True)[: 1 + model.trains]:
             told = f"{name}, training" if training else name
@@ -92,21 +95,25 @@ def mean(rows: list[dict[str, Any]], column: str) -> float:
 
 def main() -> None:
     """All rows."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = options(__doc__)
     parser.add_argument("--zoo", action="store_true", help="all networks, not only the irregular ones")
     parser.add_argument("--states", type=int, default=40_000, help="of one exact search of the portfolio")
     parser.add_argument("names", nargs="*", help="graphs; those measured before stay in the results")
     given = parser.parse_args()
-    search = Portfolio(given.states, steps=300)
-    rows = json.loads((RESULTS / "orders.json").read_text(encoding="utf-8"))["rows"] if given.names else []
+    if given.smallest:
+        search, found = Portfolio(10, steps=1), problems(narrow(), ["lenet-5"])
+    else:
+        search = Portfolio(given.states, steps=300)
+        found = problems(cells(), models.names() if given.zoo else IRREGULAR)
+    rows = earlier("orders", {"rows": []})["rows"] if given.names else []
     means: dict[str, float] = {}
-    for name, is_irregular, problem in problems(given.zoo):
+    for name, is_irregular, problem in found:
         if given.names and name not in given.names:
             continue
         rows = [row for row in rows if row["graph"] != name] + [measured(name, is_irregular, problem, search)]
         irregular = [row for row in rows if row["irregular"]]
         means = {column: mean(irregular, column) for column in MEANS}
-        report("orders", rows, irregular=means, bar=BAR)  # written after each: it takes long
+        report("orders", rows, smallest=given.smallest, irregular=means, bar=BAR)  # written after each: it takes long
     print(f"irregular graphs, geometric means (bar {BAR}):", {k: round(v, 3) for k, v in means.items()})
 
 

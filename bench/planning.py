@@ -1,20 +1,20 @@
 """Allocation and all of planning, µs a buffer, over the zoo: inference, and training steps at batch 8.
 
-python bench/planning.py [NAME ...]: prints a table, writes bench/results/planning.json. Bars: <= 50 µs a buffer by
-default, <= 10 for the cheapest allocator. See "How planning is timed" in bench/README.md for what the columns say.
+python bench/planning.py [NAME ...] [--smallest]: prints a table, writes bench/results/planning.json. Bars: <= 50 µs a
+buffer by default, <= 10 for the cheapest allocator. See "How planning is timed" in bench/README.md for what the columns
+say.
 """
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial, wraps
 from typing import Any
 
 from attrs import evolve
-from measure import fresh, report
+from measure import fresh, options, report
 from optimise import plain, seconds
 
 import nnc_func as nnc
@@ -66,9 +66,9 @@ class Timed:
         return call
 
 
-def graphs(names: list[str]) -> Iterator[tuple[str, Any, Any]]:
+def graphs(names: Iterable[str]) -> Iterator[tuple[str, Any, Any]]:
     """Names, engines, and rewritten graphs."""
-    for name in names or models.names():
+    for name in names:
         model = models.get(name)
         for training in (False, True) if model.trains else (False,):
             stack = nnc.lazy(nnc.Null())
@@ -124,7 +124,7 @@ def spent(call: Callable[[], Any], number: int) -> float:
         return (time.process_time() - start) / number
 
 
-def row_of(name: str, engine: Any, graph: Any) -> dict[str, Any]:
+def row_of(name: str, engine: Any, graph: Any, rounds: int) -> dict[str, Any]:
     """One graph: planned in several ways, and plain Python, in turn."""
     plan = planned(engine, graph).verify()  # which imports what verifies
     count, arena = len(plan.buffers), max(1, len(plan.planned))
@@ -137,12 +137,12 @@ def row_of(name: str, engine: Any, graph: Any) -> dict[str, Any]:
         "cheapest of all": (count, repeated(partial(planned, cheap, graph))),
     }
     taken: dict[str, list[float]] = {}
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         for column, (_, measure) in measures.items():
             taken.setdefault(column, []).append(measure())
             taken.setdefault("plain loop", []).append(seconds(plain))
     parts: dict[str, list[float]] = {}
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         for part, s in parts_of(engine, graph).items():
             parts.setdefault(part, []).append(1e6 * s / count)
     median = {column: statistics.median(times) for column, times in taken.items()}
@@ -161,10 +161,11 @@ def row_of(name: str, engine: Any, graph: Any) -> dict[str, Any]:
 
 def main() -> None:
     """Print and write the table."""
-    parser = argparse.ArgumentParser(description="Time planning behind rewriting.")
+    parser = options(__doc__)
     parser.add_argument("names", nargs="*", help="networks of the zoo; all unless given")
-    rows = [row_of(*each) for each in graphs(parser.parse_args().names)]
-    report("planning", rows)
+    given = parser.parse_args()
+    names, rounds = (["mnist"], 1) if given.smallest else (given.names or models.names(), ROUNDS)
+    report("planning", [row_of(*each, rounds) for each in graphs(names)], smallest=given.smallest)
 
 
 if __name__ == "__main__":

@@ -1,22 +1,19 @@
 """How long proofs of rules take: whole numbers, orders of axes, slices, reshapes.
 
-python bench/proofs.py --quick
+python bench/proofs.py [--smallest]: prints a table, writes bench/results/proofs.json. It needs the extra `proofs`.
 """
 
 from __future__ import annotations
 
-import argparse
 import time
 
-import measure
+from measure import options, peer, report
 
 from nnc_func.device.cpu import NumPy
 from nnc_func.graph.ops import CATALOGUE
 from nnc_func.graph.rules import RULES
-from nnc_func.testing.proofs.equality import Prover
-from nnc_func.testing.proofs.rules import kind_of, prove_instance
 
-QUICK = ("add_negative", "merge_transposes", "drop_slice")
+SMALLEST = ("add_negative", "merge_transposes", "drop_slice")
 FULL = (
     *("add_negative", "drop_absorbed", "factor_out", "gather_constants"),  # integers of up to 64 bits
     *("merge_transposes", "merge_slices", "slice_before_pad", "merge_reshapes", "merge_pads", "merge_tiles"),
@@ -25,6 +22,9 @@ FULL = (
 
 def rows(names: tuple[str, ...]) -> list[dict[str, object]]:
     """Of each rule how many instances are proved, in how many ways they fire, and the seconds."""
+    from nnc_func.testing.proofs.equality import Prover
+    from nnc_func.testing.proofs.rules import kind_of, prove_instance
+
     found = []
     for name in names:
         (rule,) = (r for r in RULES if r.name == name)
@@ -45,10 +45,9 @@ def rows(names: tuple[str, ...]) -> list[dict[str, object]]:
 
 def main() -> None:
     """Print the table, and write it."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="three rules")
-    given = parser.parse_args()
-    measure.report(None if given.quick else "proofs", rows(QUICK if given.quick else FULL))
+    given = options(__doc__).parse_args()
+    if peer("z3", "nothing is proved"):
+        report("proofs", rows(SMALLEST if given.smallest else FULL), smallest=given.smallest)
 
 
 if __name__ == "__main__":

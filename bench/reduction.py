@@ -1,22 +1,28 @@
 """Operator applications asked for, built, and left after rewriting without general fusion, beside Owl's counts.
 
-python bench/reduction.py: prints a table, writes bench/results/reduction.json. Asked for is every application that was
-bound while the graph was built; built are those that interning keeps apart; constants, inputs and variables are none.
-Bars: MNIST and the long short-term memory <= 0.55, Mask R-CNN <= 0.80 of what was asked for.
+python bench/reduction.py [--smallest]: prints a table, writes bench/results/reduction.json. The smallest size has a
+shorter sequence, and no network in full. Asked for is every application that was bound while the graph was built; built
+are those that interning keeps apart; constants, inputs and variables are none. Bars: MNIST and the long short-term
+memory <= 0.55, Mask R-CNN <= 0.80 of what was asked for.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from measure import report
+from measure import options, report
 
 import nnc_func as nnc
 from nnc_func import models, nn
 from nnc_func.graph.rules import fuse
 
-SUBJECTS = ("MNIST, training", "LSTM of 375 steps, training", "Mask R-CNN, inference", "Mask R-CNN reduced, inference")
-OWL = ((201, 103), (15_105, 8_224), (4_095, 3_765), None)  # nodes before and after, as its article tells
+OWL = {  # nodes before and after, as its article tells
+    "MNIST, training": (201, 103),
+    "LSTM of 375 steps, training": (15_105, 8_224),
+    "Mask R-CNN, inference": (4_095, 3_765),
+}
+SUBJECTS = (*OWL, "Mask R-CNN reduced, inference")
+SMALLEST = ("MNIST, training", "LSTM of 2 steps, training", "Mask R-CNN reduced, inference")
 
 
 def graph_of(subject: str, stack: Any) -> Any:
@@ -24,7 +30,7 @@ def graph_of(subject: str, stack: Any) -> Any:
     if subject.startswith("MNIST"):
         return models.get("mnist").training(stack, 100, seed=None, update=nn.Adagrad())
     if subject.startswith("LSTM"):
-        long = models.get("char-lstm").with_options(shape=(375,))
+        long = models.get("char-lstm").with_options(shape=(int(subject.split()[2]),))
         return long.training(stack, 100, seed=None, update=nn.Adagrad())
     network = models.get("mask-rcnn")
     return (network.reduced() if "reduced" in subject else network).inference(stack, 1, seed=None)
@@ -50,11 +56,12 @@ def counts(subject: str) -> dict[str, Any]:
 
 def main() -> None:
     """Print and write the table."""
-    rows = []
-    for subject, owl in zip(SUBJECTS, OWL, strict=True):
+    given, rows = options(__doc__).parse_args(), []
+    for subject in SMALLEST if given.smallest else SUBJECTS:
+        owl = OWL.get(subject)
         beside = {"Owl": f"{owl[0]:,} to {owl[1]:,}", "Owl's ratio": owl[1] / owl[0]} if owl else {}
         rows.append(counts(subject) | beside)
-    report("reduction", rows)
+    report("reduction", rows, smallest=given.smallest)
 
 
 if __name__ == "__main__":

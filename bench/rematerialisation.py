@@ -1,20 +1,21 @@
 """What computing values again saves, and what it costs: planned on the device Null, by the default strategy.
 
-python bench/rematerialisation.py [--networks] [--exact SECONDS]: attention and a chain of layers, or three networks
-over five budgets; or the same five beside the best answer that constraint programming finds in so many seconds each.
-Prints a table, writes bench/results/rematerialisation.json, or rematerialisation_networks.json or _exact.json. FLOPs
-are those of the operators' facet `cost`; bytes are a program's arena and fresh results.
+python bench/rematerialisation.py [--networks] [--exact SECONDS] [--smallest]: attention and a chain of layers, or three
+networks over five budgets; or the same five beside the best answer that constraint programming (OR-tools) finds in so
+many seconds each. Prints a table, writes bench/results/rematerialisation.json, or rematerialisation_networks.json or
+_exact.json. FLOPs are those of the operators' facet `cost`; bytes are a program's arena and fresh results. The smallest
+size is all three, of one network within one budget.
 """
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
-from measure import report
+from measure import options, peer, report
 
 import nnc_func as nnc
 from nnc_func import models
@@ -24,11 +25,13 @@ from nnc_func.engine.rematerialising.optimal import Optimal
 from nnc_func.errors import PlanError
 
 PARTS = (0.9, 0.8, 0.7, 0.6, 0.5)  # of the bytes without a budget
-NETWORKS = (
+Networks = tuple[tuple[str, int, tuple[float, ...]], ...]
+NETWORKS: Networks = (
     ("mobilenet-v2", 16, PARTS),
     ("resnet-50", 16, PARTS),
     ("u-net", 2, (0.9, 0.85, 0.8, 0.75, 0.7)),  # one kernel, with its scratch, takes 0.56
 )
+SMALLEST: Networks = (("mnist", 16, (0.95,)),)
 
 
 def attention(stack: Any, steps: int = 2048, width: int = 512, heads: int = 8, blocks: int = 4) -> Any:
@@ -65,6 +68,11 @@ def layers(stack: Any, count: int = 64, rows: int = 256, width: int = 64) -> Any
     x = stack.input("x", (rows, width), "float32")
     value, grads = stack.value_and_grad(loss, tuple(range(1, 1 + count)))(x, *weights)
     return stack.graph.close([x.value, *(w.value for w in weights)], [value.value, *(g.value for g in grads)])
+
+
+def step(stack: Any, name: str, batch: int) -> Any:
+    """A training step of a network of the zoo."""
+    return models.get(name).training(stack, batch, seed=None)
 
 
 def row(name: str, make: Any, part: float, strategy: str = "greedy") -> dict[str, Any]:
@@ -126,30 +134,53 @@ def beside_exact(name: str, make: Any, parts: Any, seconds: float) -> Iterator[d
         }
 
 
+def pieces(smallest: bool) -> list[dict[str, Any]]:
+    """Attention, and a chain of layers by two strategies."""
+    if smallest:
+        rows = [row("attention, T = 16", partial(attention, steps=16, width=8, heads=2, blocks=2), 0.8)]
+        chain, name, parts = partial(layers, count=16, rows=64, width=8), "16 layers", (0.8,)
+    else:
+        rows = [row("attention, T = 2,048", attention, part) for part in (0.6, 0.45)]
+        chain, name, parts = layers, "64 layers", (0.5, 0.35)
+    return rows + [row(name, chain, part, strategy) for part in parts for strategy in ("square_root", "greedy")]
+
+
+def networks(chosen: Networks) -> list[dict[str, Any]]:
+    """Training steps of networks over budgets."""
+    return [
+        row(f"{name}, {batch}", partial(step, name=name, batch=batch), part)
+        for name, batch, parts in chosen
+        for part in parts
+    ]
+
+
+def exact(chosen: Networks, seconds: float) -> list[dict[str, Any]]:
+    """The same beside the best that is found in so many seconds each."""
+    return [
+        found
+        for n, b, parts in chosen
+        for found in beside_exact(
+            f"{n}, {b}", lambda s, n=n, b=b: models.get(n).training(s, b, seed=None), parts, seconds
+        )
+    ]
+
+
 def main() -> None:
     """Print and write the table."""
-    parser = argparse.ArgumentParser(description="Measure what computing values again saves and costs.")
+    parser = options(__doc__)
     parser.add_argument("--networks", action="store_true", help="three networks over five budgets")
     parser.add_argument("--exact", type=float, metavar="SECONDS", help="beside the best found in so many seconds each")
     given = parser.parse_args()
-    if given.exact is not None:
-        found = (
-            beside_exact(f"{n}, {b}", lambda s, n=n, b=b: models.get(n).training(s, b, seed=None), p, given.exact)
-            for n, b, p in NETWORKS
-        )
-        report("rematerialisation_exact", [row for rows in found for row in rows])
-        return
-    if given.networks:
-        rows = [
-            row(f"{name}, {batch}", lambda s, n=name, b=batch: models.get(n).training(s, b, seed=None), part)
-            for name, batch, parts in NETWORKS
-            for part in parts
-        ]
-        report("rematerialisation_networks", rows)
-        return
-    rows = [row("attention, T = 2,048", attention, part) for part in (0.6, 0.45)]
-    rows += [row("64 layers", layers, part, strategy) for part in (0.5, 0.35) for strategy in ("square_root", "greedy")]
-    report("rematerialisation", rows)
+    if given.smallest:
+        report("rematerialisation", pieces(True), smallest=True)
+        report("rematerialisation_networks", networks(SMALLEST), smallest=True)
+    elif given.exact is None and given.networks:
+        report("rematerialisation_networks", networks(NETWORKS), smallest=False)
+    elif given.exact is None:
+        report("rematerialisation", pieces(False), smallest=False)
+    if (given.smallest or given.exact is not None) and peer("ortools", "nothing is beside constraint programming"):
+        found = exact(SMALLEST, 0.5) if given.smallest else exact(NETWORKS, given.exact)
+        report("rematerialisation_exact", found, smallest=given.smallest)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """ResNet-50 at 224 x 224 against onnxruntime in one process: the whole, and where the time goes, layer kind by kind.
 
-python bench/resnet.py [--threads 2] [--rounds 20] [--batch 1] [--numerics rounding]
-prints a table, writes bench/results/resnet.json. Weights are drawn at random; both sides get the same ones.
+python bench/resnet.py [--threads 2] [--rounds 20] [--batch 1] [--numerics rounding] [--smallest] prints a table, writes
+bench/results/resnet.json. Weights are drawn at random; both sides get the same ones. The smallest size has fewer
+blocks, and images of 32 x 32. Without onnxruntime, ours alone is measured.
 """
 
 from __future__ import annotations
@@ -11,48 +12,47 @@ import os
 os.environ.setdefault("OMP_NUM_THREADS", "2")  # before NumPy loads its BLAS: where threadpoolctl is not installed
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "2")
 
-import argparse
 import json
 import platform
 import statistics
 import tempfile
 import time
 from collections import defaultdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnxruntime
-from measure import RESULTS, pinned
-from onnx import TensorProto, helper, numpy_helper
+from measure import beside, earlier, options, peer, pinned, table, write
 
 import nnc_func as nnc
 
 BAR = 1.8
 STAGES = ((64, 3), (128, 4), (256, 6), (512, 3))  # channels within a block, blocks
+SMALLEST = (32, ((4, 1), (4, 2)))  # the side of images, and stages
 EPSILON = 1e-5
 
 
 class Both:
     """One network written twice: as tensors of a stack, and as nodes of an ONNX graph."""
 
-    def __init__(self, stack: Any, batch: int) -> None:
+    def __init__(self, stack: Any, batch: int, side: int) -> None:
         self.stack = stack
         self.random = np.random.default_rng(0)
         self.nodes: list[Any] = []
         self.weights: list[Any] = []
-        self.input = stack.input("x", (batch, 3, 224, 224), "float32")
+        self.input = stack.input("x", (batch, 3, side, side), "float32")
         self.batch = batch
 
     def weight(self, array: Any) -> str:
-        """An initialiser."""
-        self.weights.append(numpy_helper.from_array(np.ascontiguousarray(array), f"w{len(self.weights)}"))
-        return str(self.weights[-1].name)
+        """The name of an initialiser."""
+        self.weights.append((np.ascontiguousarray(array), f"w{len(self.weights)}"))
+        return str(self.weights[-1][1])
 
     def node(self, op: str, kind: str, *inputs: str, **attributes: Any) -> str:
-        """A node of the ONNX graph; its name begins with the kind of layer."""
+        """The name of a node of the ONNX graph, which begins with the kind of layer."""
         name = f"{kind}#{len(self.nodes)}"
-        self.nodes.append(helper.make_node(op, inputs, [name], name, **attributes))
+        self.nodes.append(((op, inputs, [name], name), attributes))
         return name
 
     def drawn(self, *shape: int, scale: float = 1.0, around: float = 0.0) -> Any:
@@ -89,30 +89,33 @@ class Both:
         kind = "conv 1x1"  # what follows a convolution is fused with it, and counts as its kind on both sides
         return self.rectified((y[0] + z[0], self.node("Add", kind, y[1], z[1])), kind)
 
-    def resnet(self) -> tuple[Any, Any]:
-        """ResNet-50: the result, and the model."""
+    def resnet(self, stages: Any = STAGES) -> Any:
+        """ResNet-50, or one of other stages: the result as a tensor."""
         x = self.convolution((self.input, "x"), 64, 7, 2)
         pooled = self.stack.ops.max_pool2d(x[0], window=3, stride=2, padding=((1, 1), (1, 1)), data_format="NCHW")
         x = pooled, self.node("MaxPool", "pool", x[1], kernel_shape=(3, 3), strides=(2, 2), pads=(1, 1, 1, 1))
-        for stage, (channels, blocks) in enumerate(STAGES):
+        for stage, (channels, blocks) in enumerate(stages):
             for i in range(blocks):
                 x = self.block(x, channels, 2 if stage and not i else 1, not i)
         mean = self.stack.ops.mean(x[0], axis=(2, 3))
         flat = self.node("Flatten", "pool", self.node("GlobalAveragePool", "pool", x[1]))
-        w, b = self.drawn(2048, 1000, scale=0.02), self.drawn(1000)
+        w, b = self.drawn(mean.shape[1], 1000, scale=0.02), self.drawn(1000)
         self.node("Gemm", "dense", flat, self.weight(w), self.weight(b))
-        return mean @ self.stack.asarray(w) + self.stack.asarray(b), self.model()
+        return mean @ self.stack.asarray(w) + self.stack.asarray(b)
 
-    def model(self) -> Any:
-        """The ONNX model."""
-        ends = self.nodes[-1].output[0]
+    def model(self) -> bytes:
+        """The ONNX model, serialised."""
+        from onnx import TensorProto, helper, numpy_helper
+
+        nodes = [helper.make_node(*each, **attributes) for each, attributes in self.nodes]
         graph = helper.make_graph(
-            self.nodes, "resnet50",
+            nodes, "resnet50",
             [helper.make_tensor_value_info("x", TensorProto.FLOAT, self.input.shape)],
-            [helper.make_tensor_value_info(ends, TensorProto.FLOAT, (self.batch, 1000))],
-            self.weights,
+            [helper.make_tensor_value_info(nodes[-1].output[0], TensorProto.FLOAT, (self.batch, 1000))],
+            [numpy_helper.from_array(*each) for each in self.weights],
         )  # fmt: skip
-        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+        made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+        return bytes(made.SerializeToString())
 
 
 # --- layer kinds -----------------------------------------------------------------------------------------
@@ -132,19 +135,19 @@ def ours_by_kind(program: Any, x: Any, repeat: int) -> dict[str, float]:
     return found
 
 
-def session(model: bytes, threads: int, profiled: str = "") -> Any:
+def session(runtime: Any, model: bytes, threads: int, profiled: str = "") -> Any:
     """Of onnxruntime."""
-    options = onnxruntime.SessionOptions()
+    options = runtime.SessionOptions()
     options.intra_op_num_threads = threads
     if profiled:
         options.enable_profiling, options.profile_file_prefix = True, profiled
-    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    return runtime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
-def theirs_by_kind(model: bytes, threads: int, x: Any, repeat: int) -> dict[str, float]:
+def theirs_by_kind(runtime: Any, model: bytes, threads: int, x: Any, repeat: int) -> dict[str, float]:
     """Milliseconds of each kind of layer, as onnxruntime's profile has them: a fused node counts as its first layer."""
     with tempfile.TemporaryDirectory() as folder:
-        running = session(model, threads, str(Path(folder) / "profile"))
+        running = session(runtime, model, threads, str(Path(folder) / "profile"))
         for _ in range(repeat + 1):
             running.run(None, {"x": x})
         events = json.loads(Path(running.end_profiling()).read_text(encoding="utf-8"))
@@ -161,70 +164,66 @@ def theirs_by_kind(model: bytes, threads: int, x: Any, repeat: int) -> dict[str,
 # --- the whole -------------------------------------------------------------------------------------------
 
 
-def measured(threads: int, rounds: int, batch: int, numerics: str) -> dict[str, Any]:
-    """All figures."""
+def measured(given: Any, runtime: Any) -> dict[str, Any]:
+    """All figures; without onnxruntime, ours."""
+    side, stages = SMALLEST if given.smallest else (224, STAGES)
+    rounds, repeat = (1, 1) if given.smallest else (given.rounds, 5)
     lazy = nnc.lazy()
-    lazy = lazy.swap(optimiser=lazy.optimiser.with_numerics(numerics))
-    both = Both(lazy, batch)
-    output, model = both.resnet()
+    lazy = lazy.swap(optimiser=lazy.optimiser.with_numerics(given.numerics))
+    both = Both(lazy, given.batch, side)
+    output = both.resnet(stages)
     start = time.perf_counter()
     program = lazy.compile([both.input], output)
-    compiled = time.perf_counter() - start
-    serialised = model.SerializeToString()
-    running, x = session(serialised, threads), both.drawn(batch, 3, 224, 224)
-    ours, theirs = np.asarray(program(x)), running.run(None, {"x": x})[0]
-    differ = float(np.abs(ours - theirs).max() / np.abs(theirs).max())
-    pairs = []
-    for _ in range(rounds):
-        at = time.perf_counter()
-        program(x)
-        middle = time.perf_counter()
-        running.run(None, {"x": x})
-        pairs.append((middle - at, time.perf_counter() - middle))
-    return {
-        "ratio": statistics.median(a / b for a, b in pairs),
-        "ratio of the fastest": min(a for a, _ in pairs) / min(b for _, b in pairs),
-        "milliseconds": [1e3 * statistics.median(each) for each in zip(*pairs, strict=True)],
-        "fastest milliseconds": [1e3 * min(each) for each in zip(*pairs, strict=True)],
-        "largest difference, of the largest element": differ,
-        "seconds to optimise, plan and bind": compiled,
-        "arena bytes": program.plan.arena_bytes if hasattr(program.plan, "arena_bytes") else None,
-        "milliseconds by kind": {
-            "ours": ours_by_kind(program, x, 5), "onnxruntime": theirs_by_kind(serialised, threads, x, 5)
-        },
-        "load average": os.getloadavg()[0], "threads": threads, "batch": batch, "numerics": numerics, "rounds": rounds,
-        "python": platform.python_version(), "numpy": np.__version__, "onnxruntime": onnxruntime.__version__,
+    found: dict[str, Any] = {"seconds to optimise, plan and bind": time.perf_counter() - start}
+    x = both.drawn(given.batch, 3, side, side)
+    wanted, theirs = np.asarray(program(x)), None
+    kinds = {"ours": ours_by_kind(program, x, repeat)}
+    if runtime is not None:
+        model = both.model()
+        running = session(runtime, model, given.threads)
+        theirs = partial(running.run, None, {"x": x})
+        (other,) = theirs()
+        found["largest difference, of the largest element"] = float(np.abs(wanted - other).max() / np.abs(other).max())
+        kinds["onnxruntime"] = theirs_by_kind(runtime, model, given.threads, x, repeat)
+        found["onnxruntime"] = runtime.__version__
+    return found | beside(lambda: program(x), theirs, rounds) | {
+        "arena bytes": program.plan.arena_bytes, "milliseconds by kind": kinds, "load average": os.getloadavg()[0],
+        "threads": given.threads, "batch": given.batch, "numerics": given.numerics, "rounds": rounds,
+        "python": platform.python_version(), "numpy": np.__version__,
     }  # fmt: skip
 
 
 def told(found: dict[str, Any]) -> None:
-    """The figures, as a table."""
-    ours, theirs = found["milliseconds"]
-    print(f"ResNet-50, batch {found['batch']}, {found['threads']} threads, numerics {found['numerics']}")
-    print(f"  {ours:.1f} ms, onnxruntime {theirs:.1f} ms, fastest {found['fastest milliseconds']}")
-    print(f"  ratio {found['ratio']:.2f} (bar {BAR}: {'met' if found['ratio'] <= BAR else 'missed'}), "
-          f"of the fastest {found['ratio of the fastest']:.2f}")  # fmt: skip
-    print(f"  largest difference {found['largest difference, of the largest element']:.1e} of the largest element")
+    """The figures, as tables."""
+    names = ("ours", "onnxruntime")
+    print(f"ResNet-50, batch {found['batch']}, {found['threads']} threads, numerics {found['numerics']}, bar {BAR}")
+    columns = ("ratio", "ratio of the fastest", "largest difference, of the largest element")
+    whole = {f"{name} ms": ms for name, ms in zip(names, found["milliseconds"], strict=False)}
+    whole |= {f"{name} fastest": ms for name, ms in zip(names, found["fastest milliseconds"], strict=False)}
+    table([whole | {name: found[name] for name in columns if name in found}])
     kinds = found["milliseconds by kind"]
-    print("  ms by kind of layer     ours   onnxruntime (with what is fused)")
-    for kind in sorted(set().union(*kinds.values())):
-        print(f"    {kind:18}{kinds['ours'].get(kind, 0.0):8.2f}{kinds['onnxruntime'].get(kind, 0.0):12.2f}")
+    print("with what is fused:")
+    table(
+        [
+            {"kind of layer": kind} | {f"{name} ms": times.get(kind, 0.0) for name, times in kinds.items()}
+            for kind in sorted(set().union(*kinds.values()))
+        ]
+    )
 
 
 def main() -> None:
     """Measure, tell, write."""
-    parser = argparse.ArgumentParser(description="ResNet-50 against onnxruntime.")
+    parser = options(__doc__)
     for name, default in (("threads", 2), ("rounds", 20), ("batch", 1)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--numerics", default="rounding")
-    chosen = parser.parse_args()
-    with pinned(chosen.threads):
-        found = measured(chosen.threads, chosen.rounds, chosen.batch, chosen.numerics)
+    given = parser.parse_args()
+    with pinned(given.threads):
+        found = measured(given, peer("onnxruntime"))
     told(found)
-    path = RESULTS / "resnet.json"
-    kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    kept[f"batch {chosen.batch}, {chosen.threads} threads, {chosen.numerics}"] = found
-    path.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    kept = earlier("resnet", {})
+    kept[f"batch {given.batch}, {given.threads} threads, {given.numerics}"] = found
+    write("resnet", json.dumps(kept, indent=1, sort_keys=True), smallest=given.smallest)
 
 
 if __name__ == "__main__":

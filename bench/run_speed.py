@@ -2,6 +2,8 @@
 
 Bars: <= 0.3 µs an instruction against the same NumPy calls with `out=`; a call <= 15 µs + 0.3 µs a leaf; an eager
 operator <= 2 µs above NumPy's; a pass-through layer adds nothing to a program; import < 0.3 s.
+
+python bench/run_speed.py [--smallest]: prints a table, writes bench/results/run_speed.json.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from measure import alternating, pinned, report
+from measure import alternating, options, pinned, report
 
 import nnc_func as nnc
 from nnc_func.layer import PassThrough, layer
@@ -50,19 +52,21 @@ def bare() -> None:
             np.add(out, A, out)
 
 
-def instructions() -> list[dict[str, Any]]:
+def instructions(rounds: int, number: int) -> list[dict[str, Any]]:
     """Microseconds an instruction, above NumPy's own calls; with and without a layer of a user's own."""
-    lazy = nnc.lazy().swap(optimiser=nnc.lazy().optimiser.without_rules("fuse_elementwise"))
+    lazy = nnc.lazy()
+    lazy = lazy.swap(optimiser=lazy.optimiser.without_rules("fuse_elementwise", "fuse_multiply_add"))
     plain, layered = chain(lazy), chain(lazy.insert(Transparent))
-    taken = alternating({"numpy": bare, "program": lambda: plain(A, A), "layered": lambda: layered(A, A)}, 101, 5)
+    programs = {"numpy": bare, "program": lambda: plain(A, A), "layered": lambda: layered(A, A)}
+    taken = alternating(programs, rounds, number)
     return [
         {"what": "an instruction above NumPy", "µs": 1e6 * (taken["program"] - taken["numpy"]) / LENGTH, "bar": 0.3},
         {"what": "program with a layer more / without", "µs": taken["layered"] / taken["program"], "bar": 1.0},
     ]
 
 
-def calls() -> list[dict[str, Any]]:
-    """Microseconds of a call beyond its kernels, for 2 and for 200 leaves."""
+def calls(rounds: int, number: int) -> list[dict[str, Any]]:
+    """Microseconds of a call beyond its kernels, for 2 to 200 leaves."""
     lazy = nnc.lazy()
     rows = []
     for n in (1, 10, 100):
@@ -75,13 +79,13 @@ def calls() -> list[dict[str, Any]]:
             for a, o in zip(arrays, outs, strict=True):
                 np.add(a, one, o)
 
-        taken = alternating({"numpy": numpy_calls, "program": lambda p=program, a=arrays: p(*a)}, 201, 20)
+        taken = alternating({"numpy": numpy_calls, "program": lambda p=program, a=arrays: p(*a)}, rounds, number)
         above = 1e6 * (taken["program"] - taken["numpy"]) - 0.3 * n  # instructions have a budget of their own
         rows.append({"what": f"a call with {2 * n} leaves", "µs": above, "bar": 15 + 0.3 * 2 * n})
     return rows
 
 
-def eager() -> list[dict[str, Any]]:
+def eager(rounds: int, number: int) -> list[dict[str, Any]]:
     """Microseconds of an eager operator above the bare NumPy call, without the Autodiff layer and with all layers."""
     full = nnc.eager()
     rows = []
@@ -94,7 +98,7 @@ def eager() -> list[dict[str, Any]]:
         ("sum", (A,), {"axis": None, "keepdims": False}, lambda: np.sum(A)),
     ):
         ours = partial(bind, catalogue[case], *args, **params)
-        taken = alternating({"ours": ours, "numpy": theirs}, 51, 500)
+        taken = alternating({"ours": ours, "numpy": theirs}, rounds, number)
         rows.append({"what": f"eager {case}, engine.bind", "µs": 1e6 * (taken["ours"] - taken["numpy"]), "bar": 2.0})
     for name, stack in (("tensors, no autodiff", nnc.Stack(full.engine)), ("tensors, all layers", full)):
         t, ops = stack.asarray(A), stack.ops
@@ -106,18 +110,21 @@ def eager() -> list[dict[str, Any]]:
             "sum": (lambda ops=ops, t=t: ops.sum(t), lambda: np.sum(A)),
         }
         for case, (ours, theirs) in cases.items():
-            taken = alternating({"ours": ours, "numpy": theirs}, 51, 500)
+            taken = alternating({"ours": ours, "numpy": theirs}, rounds, number)
             rows.append({"what": f"eager {case}, {name}", "µs": 1e6 * (taken["ours"] - taken["numpy"]), "bar": 2.0})
     return rows
 
 
-def importing() -> list[dict[str, Any]]:
+def importing(rounds: int) -> list[dict[str, Any]]:
     """Seconds to import the package in a new process, without NumPy's own import."""
     code = "import time, {}; s = time.perf_counter(); import {}; print(time.perf_counter() - s)"
 
-    def best(first: str, then: str) -> float:
+    def once(first: str, then: str) -> float:
         command = [sys.executable, "-c", code.format(first, then)]
-        return min(float(subprocess.run(command, capture_output=True, text=True, check=True).stdout) for _ in range(5))
+        return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+    def best(first: str, then: str) -> float:
+        return min(once(first, then) for _ in range(rounds))
 
     return [
         {"what": "import nnc_func, NumPy's import included, s", "µs": best("sys", "nnc_func"), "bar": 0.3},
@@ -127,8 +134,12 @@ def importing() -> list[dict[str, Any]]:
 
 def main() -> None:
     """Print and write the table."""
+    given = options(__doc__).parse_args()
+    rounds = [(1, 1), (1, 1), (1, 1), (1,)] if given.smallest else [(101, 5), (201, 20), (51, 500), (5,)]
+    parts = (instructions, calls, eager, importing)
     with pinned(1):
-        report("run_speed", [*instructions(), *calls(), *eager(), *importing()])
+        rows = [row for part, numbers in zip(parts, rounds, strict=True) for row in part(*numbers)]
+    report("run_speed", rows, smallest=given.smallest)
 
 
 if __name__ == "__main__":

@@ -3,12 +3,11 @@
 `ratio` is one stream's seconds over two streams', `ceiling` what two bare threads with no plan at all reach at the
 same time for NumPy's exp over as many bytes: other load on the machine lowers both. `least` compares the fastest runs.
 
-python bench/streams.py [--rounds 15]: prints a table, writes bench/results/streams.json.
+python bench/streams.py [--rounds 15] [--smallest]: prints a table, writes bench/results/streams.json.
 """
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import threading
 import time
@@ -16,12 +15,14 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from measure import fresh, report
+from measure import fresh, options, report
+from mnist_step import batch, network
 
 import nnc_func as nnc
-from nnc_func import models, nn
+from nnc_func import nn
 
 BRANCHES = 8
+SIZES = (1 << 6, 1 << 12, 1 << 15, 1 << 18, 1 << 20)  # elements
 ONE = nnc.lazy()
 TWO = ONE.swap(engine=ONE.engine.with_streams(2))
 
@@ -75,12 +76,10 @@ def layers(stack: Any, size: int, seed: int = 0) -> Any:
     return stack.compile([x], values[-3:])
 
 
-def step(stack: Any) -> tuple[Callable[[], Any], Any]:
+def step(stack: Any, smallest: bool) -> tuple[Callable[[], Any], Any]:
     """The main job's training step, and its plan."""
-    net = models.get("mnist").network(seed=1)
-    made = nn.Step(stack, net, nn.softmax_cross_entropy, nn.Adagrad(epsilon=1e-7))
-    generator = np.random.default_rng(0)
-    x, y = generator.random((100, 28, 28, 1), "float32"), generator.integers(0, 10, 100)
+    made = nn.Step(stack, network(smallest), nn.softmax_cross_entropy, nn.Adagrad(epsilon=1e-7))
+    x, y = batch(smallest)
     return lambda: made(x, y, 0.001), made.program(x, y).plan
 
 
@@ -112,15 +111,13 @@ def row(what: str, one: Any, two: Any, rounds: int, number: int = 1, size: int =
 
 def main() -> None:
     """Print and write the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = options(__doc__)
     parser.add_argument("--rounds", type=int, default=15)
-    rounds = parser.parse_args().rounds
+    given = parser.parse_args()
+    sizes, rounds = ((1 << 18,), 1) if given.smallest else (SIZES, given.rounds)
     rows = []
-    for make, name, sizes in (
-        (branches, "8 branches", (1 << 6, 1 << 12, 1 << 15, 1 << 18, 1 << 20)),
-        (layers, "random graph", (1 << 6, 1 << 12, 1 << 15, 1 << 18)),
-    ):
-        for size in sizes:
+    for make, name, largest in ((branches, "8 branches", 1 << 20), (layers, "random graph", 1 << 18)):
+        for size in (n for n in sizes if n <= largest):
             programs = make(ONE, size), make(TWO, size)
             x = np.linspace(-1, 1, size, dtype="float32")
             same = zip(programs[0](x), programs[1](x), strict=True)
@@ -129,8 +126,9 @@ def main() -> None:
             bar = ">= 1.6" if name == "8 branches" and size >= 1 << 18 else ">= 1"
             number = max(1, (1 << 15) // size)
             rows.append(row(f"{name} of {size} floats", *pairs, rounds, number, max(size, 1 << 14), bar))
-    rows.append(row("MNIST step, batch 100", step(ONE), step(TWO), rounds, bar=">= 1"))
-    report("streams", rows)
+    steps = [step(stack, given.smallest) for stack in (ONE, TWO)]
+    rows.append(row("MNIST step", *steps, rounds, bar=">= 1"))
+    report("streams", rows, smallest=given.smallest)
 
 
 if __name__ == "__main__":

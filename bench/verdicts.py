@@ -1,14 +1,14 @@
 """Verdicts of `check_rule` at its default settings on a corpus of rules: unsound ones missed, sound ones objected to.
 
-python bench/verdicts.py [--unsound MODULE] [--sound MODULE] [--name NAME] [--first N]: prints two tables and writes
-results/NAME.json; with --first, for CI, it judges so many rules of each and writes nothing. A module has `CASES`, or
-rules. Bars: >= 98 % of unsound rules refuted, median <= 1 s, counterexamples of at most max(4, those of the left side)
-nodes, each of which runs as printed; of sound rules none refuted, no condition called not needed, <= 5 % not judged.
+python bench/verdicts.py [--unsound MODULE] [--sound MODULE] [--name NAME] [--smallest]: prints what is to be looked at,
+and a table, and writes bench/results/NAME.json. The smallest size is the first rule of each module, which has `CASES`,
+or rules. Bars: >= 98 % of unsound rules refuted, median <= 1 s, counterexamples of at most max(4, those of the left
+side) nodes, each of which runs as printed; of sound rules none refuted, no condition called not needed, <= 5 % not
+judged.
 """
 
 from __future__ import annotations
 
-import argparse
 import ast
 import importlib
 import signal
@@ -22,7 +22,7 @@ from time import process_time
 from typing import Any
 
 import numpy as np
-from measure import pinned, report
+from measure import options, pinned, report
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the corpus is beside the tests
 
@@ -176,25 +176,24 @@ def summary(kind: str, verdicts: list[dict[str, Any]]) -> dict[str, Any]:
 
 def main() -> None:
     """Judge both kinds of rules, and print what is to be looked at, and the counts."""
-    parser = argparse.ArgumentParser(description="Verdicts of check_rule on a corpus of rules.")
+    parser = options(__doc__)
     parser.add_argument("--unsound", default="tests.testing.corpus.unsound", help="module of rules that are wrong")
     parser.add_argument("--sound", default="tests.testing.corpus.sound", help="module of rules that are right")
     parser.add_argument(
         "--name", default="verdicts", choices=("verdicts", "verdicts_before", "verdicts_fresh", "verdicts_unseen")
     )
-    parser.add_argument("--first", type=int, help="judge only so many of each, and write nothing")
     given = parser.parse_args()
     rows, details = [], []
     with pinned(1):
         check_rule(subtract_negative, nnc.eager())  # imports are not measured
         for kind, wanted in (("unsound", "refuted"), ("sound", "sound")):
-            verdicts = [judged(*case) for case in cases(getattr(given, kind))[: given.first]]
+            verdicts = [judged(*case) for case in cases(getattr(given, kind))[: 1 if given.smallest else None]]
             for row in verdicts:
                 if row["verdict"] != wanted or row.get("runs") is False:
                     print(f"{kind} {row['rule']}: {row['verdict']}: {row.get('said') or row.get('why', '')}")
             rows.append(summary(kind, verdicts))
             details += [{"kind": kind, **row} for row in verdicts]
-    report(None if given.first else given.name, rows, details)
+    report(given.name, rows, details, smallest=given.smallest)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
-"""The zoo with fusion on beside XLA: kernels, bytes moved and arithmetic of one graph. It needs JAX, which is optional.
+"""The zoo with fusion on beside XLA: kernels, bytes moved and arithmetic of one graph.
 
-python bench/xla.py [NETWORK ...] [--batch 8] [--seconds 600]: prints a table, writes bench/results/xla.json. A name
-that ends with + is the training step; without names it is the whole zoo, each network in a process of its own.
-python bench/xla.py --check [NETWORK ...]: computes reduced networks in JAX and here, and prints how far apart they are.
+python bench/xla.py [NETWORK ...] [--batch 8] [--seconds 600] [--smallest]: prints a table, writes
+bench/results/xla.json. A name that ends with + is the training step; without names it is the whole zoo, each network in
+a process of its own. Without JAX, ours alone is counted. The smallest size is one training step. python bench/xla.py
+--check [NETWORK ...]: computes reduced networks in JAX and here, and prints how far apart they are.
 
 Ours are counted by cost facets in the optimised graph, by default and with groups of any size; XLA's by its own cost
 analysis of the compiled program, whose kernels are the instructions of the entry computation that do something. JAX is
@@ -11,20 +12,19 @@ given the graph as it was built, node by node: `jax_operators`, or else the oper
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import re
 import subprocess
 import sys
 from collections.abc import Callable
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from costs import costs
-from measure import report
+from measure import options, peer, report
 
 import nnc_func as nnc
 from nnc_func import models
@@ -172,30 +172,26 @@ def processor() -> str:
 
 def main() -> None:
     """Print and write the table."""
-    parser = argparse.ArgumentParser(description="The zoo with fusion on beside XLA.")
+    parser = options(__doc__)
     parser.add_argument("networks", nargs="*")
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--seconds", type=int, default=600)
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--row", action="store_true", help="one network, printed as JSON")
-    chosen = parser.parse_args()
-    names = chosen.networks or zoo()
-    if chosen.row:
-        print(json.dumps(row(names[0], chosen.batch)))
-    elif chosen.check:
-        for name in names:
-            print(f"{name}: {apart(name):.1e}", flush=True)
-    else:
-        versions = {}
-        for package in ("jax", "jaxlib"):
-            try:
-                versions[package] = version(package)
-            except PackageNotFoundError:
-                versions[package] = "not installed"
+    given = parser.parse_args()
+    names = ["lenet-5+"] if given.smallest else given.networks or zoo()
+    if given.row:
+        print(json.dumps(row(names[0], given.batch)))
+        return
+    jax = peer("jax")
+    if not given.check:
+        versions = {name: version(name) for name in ("jax", "jaxlib") if jax}
         rows: list[dict[str, Any]] = []
         for name in names:  # written after each: it takes hours
-            rows.append(alone(name, chosen.batch, chosen.seconds))
-            report("xla", rows, processor=processor(), **versions)
+            rows.append(alone(name, given.batch, given.seconds))
+            report("xla", rows, smallest=given.smallest, processor=processor(), **versions)
+    for name in names if jax and (given.check or given.smallest) else ():
+        print(f"{name}: {apart(name):.1e}", flush=True)
 
 
 if __name__ == "__main__":
