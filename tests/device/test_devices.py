@@ -238,3 +238,22 @@ def test_a_graph_moves_to_it(device: Any) -> None:
     assert device.aval(found) == nnc.Aval((3,), "float32")
     back = graph.to(there).to(lazy)  # small constants are known on every device, on Null too
     assert str(back) == str(graph)
+
+
+STANDARD = ("bool", "int8", "uint64", "float32", "float64", "complex64", "complex128")
+
+
+@pytest.mark.parametrize("wanted", STANDARD)
+@pytest.mark.parametrize("given", STANDARD)
+def test_what_can_be_cast_is_cast_on_the_standard_too(given: str, wanted: str) -> None:
+    """Of complex numbers the standard casts none, also to booleans."""
+    x, cast = np.array([0, 1, 3]).astype(given), CATALOGUE["cast"]
+    found = [nnc.eager(device) for device in (nnc.NumPy(), nnc.Strict())]
+    if given.startswith("c") and wanted[0] not in "cb":
+        for stack in found:
+            with pytest.raises(DTypeError, match="no imaginary part"):
+                stack.bind(cast, x, dtype=wanted)
+    else:
+        one, other = (stack.bind(cast, x, dtype=wanted).numpy() for stack in found)
+        assert one.dtype == other.dtype == wanted
+        np.testing.assert_array_equal(one, other)
