@@ -8,6 +8,7 @@ in `@layer(on=...)`, in terms of roles: a role is the discriminating member of e
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from types import FunctionType
 from typing import Any, ClassVar, Literal, TypeVar, dataclass_transform
 
 import attrs
@@ -44,11 +45,25 @@ class Layer:
                 f"{cls.__name__} is built on {wanted}; {lower!r} plays that role but lacks {', '.join(missing)}"
             )
 
+    def dispatch(self) -> Any | None:
+        """The way from operators on device arrays to kernels, where no layer from this one down looks at each call.
+
+        One that has a `bind` of its own does, by default.
+        """
+        if isinstance(getattr(type(self), "bind", None), FunctionType):
+            return None
+        lower = below(self)
+        return None if lower is None else getattr(lower, "dispatch", _none)()
+
     def __reduce__(self) -> tuple[Any, ...]:  # a layer pickles as its recipe; what it computed stays behind
         return type(self), tuple(getattr(self, f.name) for f in init_fields(self))
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:  # Hypothesis prints with this
         printer.text(repr(self))
+
+
+def _none() -> None:
+    """What a layer that is no `Layer` dispatches through."""
 
 
 def _titled(role: str) -> str:
@@ -99,6 +114,18 @@ def find(layer: object, role: str) -> Any:
         if getattr(each, "role", None) == role:
             return each
     raise LayerError(f"there is no {_titled(role)} layer in {layer!r}")
+
+
+def is_ours(layer: object) -> bool:
+    """Whether the layer's class is one of this library, whose rules are those of the operators.
+
+    Examples
+    --------
+    >>> import nnc_func as nnc
+    >>> is_ours(nnc.eager().type)
+    True
+    """
+    return type(layer).__module__.partition(".")[0] == __name__.partition(".")[0]
 
 
 def opens(path: str, *, init: Literal[False] = False) -> Any:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import difflib
 import importlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from attrs import field, frozen
 
 from nnc_func.declaration import Declaration, declared
-from nnc_func.errors import OperatorError, UnknownOperatorError
+from nnc_func.errors import DTypeError, OperatorError, UnknownOperatorError
 from nnc_func.facets import layouts, places
 from nnc_func.facets.derivatives import Derivative
 from nnc_func.facets.dtypes import DTypeRule
@@ -86,6 +87,27 @@ class Op(Declaration):
             f"{self.name}: none of the arguments is a tensor of a stack; "
             f"use stack.ops.{self.name}(...), or make a tensor with stack.asarray(...)"
         )
+
+    def dtypes(self, given: Sequence[Any], params: Mapping[str, Any]) -> Any:
+        """The dtype of the result on arguments of these dtypes, or a tuple of them: what its kernels give.
+
+        Raises
+        ------
+        DTypeError
+            It does not take these dtypes.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from nnc_func.graph.ops import CATALOGUE
+        >>> CATALOGUE["divide"].dtypes([np.dtype("int8"), np.dtype("int8")], {})
+        dtype('float64')
+        """
+        try:
+            return self.dtype(*given, **params)
+        except (TypeError, np.exceptions.DTypePromotionError) as error:
+            said = f"{self.name} does not take dtypes {', '.join(map(str, given))}: " if given else ""
+            raise DTypeError(f"{said}{error}") from None
 
     def has(self, law: str) -> Law | None:
         """The law of that name that the operator declares, if it does."""

@@ -106,6 +106,10 @@ class Stack(Derivatives):
     ops: Ops[Tensor] = field(init=False, eq=False)
     _layers: Mapping[str, Any] = field(init=False, eq=False)
     _top_bind: Any = field(init=False, eq=False)
+    _dispatch: Any = field(init=False, eq=False)
+    _calls: dict[Any, Any] = field(init=False, eq=False)
+    _numbers: dict[Any, Any] = field(init=False, eq=False)
+    _array_type: Any = field(init=False, eq=False)  # of the device, once that has been used
 
     role: ClassVar[Literal["device"]] = "device"
     places = property(lambda self: getattr(self.device, "places", ()), doc="The names of its device's places.")
@@ -133,6 +137,11 @@ class Stack(Derivatives):
             layers.setdefault(each.role, each)
         object.__setattr__(self, "_layers", layers)
         object.__setattr__(self, "_top_bind", self.top.bind)
+        dispatch = getattr(self.top, "dispatch", lambda: None)()
+        object.__setattr__(self, "_dispatch", dispatch)
+        object.__setattr__(self, "_calls", {} if dispatch is None else dispatch.calls)
+        object.__setattr__(self, "_numbers", {} if dispatch is None else dispatch.numbers)
+        object.__setattr__(self, "_array_type", None)
         catalogue = layers["type"].ops if "type" in layers else CATALOGUE
         object.__setattr__(self, "ops", Ops(self.bind, catalogue, self.tensor))
 
@@ -187,12 +196,43 @@ class Stack(Derivatives):
 
     def bind(self, op: Op, *args: Any, **params: Any) -> Any:
         """An operator on tensors, arrays and numbers: a tensor, or a tuple of them."""
+        if args and not params:  # the hot path: arrays, whose kernel is known
+            x, own = args[0], self._array_type
+            if type(x) is Tensor and x.stack is self and type(a := x.value) is own:
+                call: Any = None
+                given: tuple[Any, ...] = (a,)
+                if len(args) == 1:
+                    call = self._calls.get((op, a.dtype))
+                elif len(args) == 2:
+                    y = args[1]
+                    if type(y) is not Tensor:
+                        if type(y) is int or type(y) is float:
+                            known = self._numbers.get((op, a.dtype, type(y), y))
+                            if known is not None:
+                                call, number = known
+                                given = (a, number)
+                    elif y.stack is self and type(b := y.value) is own:
+                        call, given = self._calls.get((op, a.dtype, b.dtype)), (a, b)
+                if type(call) is dict:
+                    call = call.get(tuple([each.shape for each in given]))
+                if call is not None:
+                    try:
+                        found = call(*given)
+                    except Exception:  # it is explained below, where it is raised again
+                        pass
+                    else:
+                        if type(found) is own:
+                            return Tensor(self, found)
+                        placed = self._dispatch.placed(op, found)
+                        return tuple([Tensor(self, v) for v in placed]) if op.several else Tensor(self, placed)
         if op.effect:
             return performed(self, op, args, params)
         for a in args:
             if type(a) is not Tensor or a.stack is not self:
                 return self.applied(op, args, params)
         found = self._top_bind(op, *map(VALUE_OF, args), **params)
+        if self._array_type is None:
+            self._device_used()
         if op.several:
             return tuple([Tensor(self, v) for v in found])
         return Tensor(self, found)
@@ -206,11 +246,18 @@ class Stack(Derivatives):
         if op.view is not None:
             carriers = [owned(self.device, c) if is_foreign(a) else c for a, c in zip(args, carriers, strict=True)]
         found = self._top_bind(op, *carriers, **params)
+        if self._array_type is None:
+            self._device_used()
         if op.several:
             return tuple([Tensor(self, unshared(v, args)) for v in found])
         if type(found) is np.ndarray and found.base is not None:
             found = unshared(found, args)
         return Tensor(self, found)
+
+    def _device_used(self) -> None:
+        """Note the class of the device's arrays, which a device may know only once what it needs has been imported."""
+        if self._dispatch is not None:
+            object.__setattr__(self, "_array_type", self.device.array_type)
 
     def carrier(self, arg: Any) -> Any:
         """What flows through the layers, of a tensor or anything else."""

@@ -66,6 +66,10 @@ class Autodiff(Layer, Generic[A]):
             return self._below(op, *args, **params)
         return top.bind(op, args, params)
 
+    def dispatch(self) -> Any | None:
+        """That of the layer below: a device array is under no transformation."""
+        return getattr(self.engine, "dispatch", lambda: None)()
+
     def jvp(self, f: Any, primals: list[Any], tangents: list[Any]) -> tuple[Any, Any]:
         """``f(*primals)`` and its derivative along the tangents (None is zero): pairs, for one result or a list.
 

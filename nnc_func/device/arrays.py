@@ -3,35 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from operator import attrgetter
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from attrs import field
+from attrs import Factory, field
 
 from nnc_func.aval import Aval
 from nnc_func.declaration import Items
+from nnc_func.device.dispatch import Dispatch, Infer
 from nnc_func.device.host import HOST, foreign, numbers
 from nnc_func.device.namespace import (
     MEMO_LIMIT,
     SCALARS,
-    by_shape,
     candidates,
     check_dtypes,
     check_shapes,
     choose,
-    explained,
     fresh,
     writing,
 )
-from nnc_func.errors import DeviceError, NncError
+from nnc_func.errors import DeviceError
 from nnc_func.facets.dtypes import converted, weak
 from nnc_func.facets.kernels import Kernel
-from nnc_func.facets.shapes import broadcast
-from nnc_func.layer import Layer, layer
+from nnc_func.layer import Layer, chain, layer
 from nnc_func.op import Op
 
-dtype_of, shape_of = attrgetter("dtype"), attrgetter("shape")  # faster to map than a comprehension
+
+def checked(op: Op, avals: tuple[Aval, ...], items: Items) -> None:
+    """Refuse what the operator's own rules refuse: a bare device is as strict as a stack."""
+    check_dtypes(op, avals, items)
+    check_shapes(op, avals, items)
 
 
 @layer()
@@ -42,7 +43,9 @@ class ArrayDevice(Layer):
     becomes one (`place`), and how an array comes back (`to_numpy`).
     """
 
-    _memo: dict[Any, Any] = field(init=False, factory=dict, eq=False, repr=False)
+    _dispatch: Dispatch = field(
+        init=False, eq=False, repr=False, default=Factory(lambda self: Dispatch(self, checked), takes_self=True)
+    )
     _scalars: dict[Any, Any] = field(init=False, factory=dict, eq=False, repr=False)
 
     role: ClassVar[Literal["device"]] = "device"
@@ -85,32 +88,11 @@ class ArrayDevice(Layer):
         RunError
             The kernel failed.
         """
-        own = self.array_type
-        for a in args:
-            if type(a) is not own:
-                args = self.arrays(op, args)
-                break
-        # on the hot path parameters are a key as they were given; where equal keys may differ in bits they are not
-        if op.shape is broadcast:  # kernels that broadcast refuse other shapes themselves, the rest need not
-            key = (op, *params.items(), *map(type, params.values()), *map(dtype_of, args))
-        else:
-            key = (op, *params.items(), *map(type, params.values()), *map(dtype_of, args), *map(shape_of, args))
-        try:
-            call = self._memo.get(key) or self._resolve(op, args, op.canonical(params), key)
-        except TypeError:  # a list among the parameters, or a refusal
-            call = self._resolve(op, args, op.canonical(params), None)
-        try:
-            found = call(*args)
-        except NncError:
-            raise
-        except Exception as error:
-            raise explained(op, tuple(map(self.aval, args)), op.canonical(params), error) from error
-        if type(found) is own:
-            return found
-        return tuple(map(self._result, found)) if op.several else self._result(found)
+        return self._dispatch(op, args, params)
 
-    def _result(self, found: Any) -> Any:
-        return found if isinstance(found, self.array_type) else self.place(found)
+    def resolve(self, op: Op, avals: tuple[Aval, ...], items: Items) -> Callable[..., Any]:
+        """The kernel for arguments of these avals as a function of arrays of this device that returns new ones."""
+        return fresh(self.xp, self.choose(op, avals, items), items)
 
     def arrays(self, op: Op, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """The arguments as arrays of this device: scalars are weak, data of the host is brought over."""
@@ -146,18 +128,6 @@ class ArrayDevice(Layer):
         if self.owns(array):
             return array
         raise foreign(self, array, op.name)
-
-    def _resolve(self, op: Op, args: tuple[Any, ...], items: Items, key: Any) -> Callable[..., Any]:
-        op.check_arity(len(args))
-        avals = tuple(map(self.aval, args))
-        check_dtypes(op, avals, items)
-        check_shapes(op, avals, items)
-        call = fresh(self.xp, self.choose(op, avals, items), items)
-        if key is not None and not by_shape(op) and not op.compares_bits:
-            if len(self._memo) >= MEMO_LIMIT:
-                self._memo.clear()
-            self._memo[key] = call
-        return call
 
     def fold_constant(self, op: Op, *operands: Any, **params: Hashable) -> Any:
         """A constant computed while a graph is optimised, on the host: so the graph knows its elements."""
@@ -209,3 +179,19 @@ class PlannedDevice(ArrayDevice):
     def viewing(self, op: Op, items: Items) -> Callable[..., Any]:
         """A view operator as a function of its operand."""
         return fresh(self.xp, op.kernels[0], items)
+
+
+def dispatching(device: Any, infer: Infer, by_extents: bool = False) -> Dispatch | None:
+    """The device's dispatch, with another `infer`; None where a layer of a user's own has a `bind` of its own.
+
+    Examples
+    --------
+    >>> from nnc_func.device import NumPy, Null
+    >>> dispatching(NumPy(), checked) is None, dispatching(Null(), checked) is None
+    (False, True)
+    """
+    for each in chain(device):
+        bind = getattr(type(each), "bind", None)
+        if bind is not None:
+            return Dispatch(device, infer, by_extents) if bind is ArrayDevice.bind else None
+    return None

@@ -6,7 +6,7 @@ random point is enough: a false identity of degree d holds at it with probabilit
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -14,6 +14,7 @@ import numpy as np
 from attrs import field
 
 from nnc_func.aval import Aval
+from nnc_func.declaration import Items
 from nnc_func.device.arrays import ArrayDevice
 from nnc_func.device.exact_arrays import ExactArray, ExactNamespace
 from nnc_func.device.exact_numbers import FLOAT64, InexactError, Residue, fraction_of, residue_of
@@ -78,34 +79,36 @@ class Exact(ArrayDevice):
         exact = Fraction(value)
         return Residue(residue_of(exact), self.opaque) if self.modular else exact
 
-    def bind(self, op: Op, *args: Any, **params: Hashable) -> Any:
-        """The operator computed at once, by a kernel that any array namespace can run.
+    def resolve(self, op: Op, avals: tuple[Aval, ...], items: Items) -> Callable[..., Any]:
+        """A kernel that any array namespace can run, as a function of exact arrays.
 
         Raises
         ------
         DeviceError
-            No such kernel, or what it computes is not rational.
+            No such kernel; or, where it is called, what it computes is not rational, or other numbers than its own.
         RunError
             A division by zero, or an order of residues was asked for.
         """
-        for a in args:
-            if isinstance(a, ExactArray) and a.xp is not self.xp and not self.owns(a):
-                raise self._foreign(op, a)
-        try:
-            found = super().bind(op, *args, **params)
-            arrays = self.arrays(op, args)
-            dtypes = check_dtypes(op, tuple(map(self.aval, arrays)), op.canonical(params))
-            if op.several:
-                return tuple(self.xp.array(f.elements, d) for f, d in zip(found, dtypes, strict=True))
-            return self.xp.array(found.elements, dtypes)
-        except InexactError as error:
-            raise self._explained(op, args, params, error) from error
+        call, dtypes = super().resolve(op, avals, items), check_dtypes(op, avals, items)
 
-    def _explained(self, op: Op, args: tuple[Any, ...], params: Any, error: InexactError) -> DeviceError:
+        def run(*arrays: Any) -> Any:
+            for a in arrays:
+                if isinstance(a, ExactArray) and a.xp is not self.xp and not self.owns(a):
+                    raise self._foreign(op, a)
+            try:
+                found = call(*arrays)
+                if op.several:
+                    return tuple(self.xp.array(self.place(f).elements, d) for f, d in zip(found, dtypes, strict=True))
+                return self.xp.array(self.place(found).elements, dtypes)
+            except InexactError as error:
+                raise self._explained(op, arrays, items, error) from error
+
+        return run
+
+    def _explained(self, op: Op, arrays: tuple[Any, ...], items: Items, error: InexactError) -> DeviceError:
         """What has no exact answer, with the operator and the shapes."""
-        given = [repr(self.aval(a if self.owns(a) else np.asarray(a))) for a in args]
-        told = ", ".join([*given, *(f"{k}={v!r}" for k, v in op.canonical(params))])
-        return DeviceError(f"{op.name}({told}): {error}")
+        said = ", ".join([*(repr(self.aval(a)) for a in arrays), *(f"{k}={v!r}" for k, v in items)])
+        return DeviceError(f"{op.name}({said}): {error}")
 
     def _foreign(self, op: Op, array: ExactArray) -> DeviceError:
         return DeviceError(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ClassVar
 
 import numpy as np
 from attrs import field
 
+from nnc_func.aval import Aval
 from nnc_func.declaration import Items
 from nnc_func.device.arrays import PlannedDevice
 from nnc_func.device.bounds import check_view
@@ -106,24 +107,26 @@ class CuPy(PlannedDevice):
 
     # --- operators ------------------------------------------------------------------------------------
 
-    def bind(self, op: Op, *args: Any, **params: Hashable) -> Any:
-        """The operator started at once, on arrays of this GPU, data of the host, and Python scalars.
+    def resolve(self, op: Op, avals: tuple[Aval, ...], items: Items) -> Callable[..., Any]:
+        """The kernel as a function of arrays of this GPU, which starts it.
 
         Raises
         ------
         DeviceError
-            An array of another device, or no kernel for these arguments.
-        RunError
-            The kernel could not be started.
+            There is none for these arguments; or, where it is called, an array of another GPU.
         """
-        own = self.array_type
+        call, own = super().resolve(op, avals, items), self.array_type
         if self._found["alone"]:
-            return super().bind(op, *args, **params)
-        for a in args:
-            if isinstance(a, own) and not self.owns(a):
-                raise foreign(self, a, op.name)
-        with self._current():
-            return super().bind(op, *args, **params)
+            return call
+
+        def here(*arrays: Any) -> Any:
+            for a in arrays:
+                if isinstance(a, own) and not self.owns(a):
+                    raise foreign(self, a, op.name)
+            with self._current():
+                return call(*arrays)
+
+        return here
 
     def writing(self, op: Op, kernel: Kernel, items: Items, outs: int, scratch: tuple[Any, ...]) -> Callable[..., Any]:
         """The kernel as a function ``f(*arrays, *outs)``."""

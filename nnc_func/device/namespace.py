@@ -139,7 +139,7 @@ def writing(xp: Any, kernel: Kernel, items: Items, outs: int, scratch: tuple[Any
     if kernel.into is not None:
         return partial(_into, kernel.into, xp, scratch, params, outs)
     assert kernel.compute is not None, kernel
-    return partial(_copying, partial(kernel.compute, xp, **params), outs)
+    return partial(copying, partial(kernel.compute, xp, **params), outs)
 
 
 def _gapless(call: Any, x: Any, out: Any) -> None:
@@ -153,7 +153,7 @@ def _into(into: Any, xp: Any, scratch: Any, params: Any, outs: int, *arrays: Any
     into(xp, arrays[:-outs], arrays[-outs:], scratch, **params)
 
 
-def _copying(compute: Any, outs: int, *arrays: Any) -> None:
+def copying(compute: Any, outs: int, *arrays: Any) -> None:
     results = compute(*arrays[:-outs])
     for out, result in zip(arrays[-outs:], results if isinstance(results, (tuple, list)) else (results,), strict=True):
         if getattr(result, "shape", None) != out.shape:

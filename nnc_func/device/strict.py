@@ -6,7 +6,7 @@ missing transfer is found on a machine that has only one.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar
 
@@ -14,6 +14,7 @@ import numpy as np
 from attrs import field
 
 from nnc_func.aval import Aval
+from nnc_func.declaration import Items
 from nnc_func.device.arrays import ArrayDevice
 from nnc_func.device.host import foreign
 from nnc_func.device.namespace import namespace
@@ -100,21 +101,23 @@ class Strict(ArrayDevice):
         """Whether it is an array on the pretended device."""
         return isinstance(array, self.array_type) and array.device == self._found["place"]
 
-    def bind(self, op: Op, *args: Any, **params: Hashable) -> Any:
-        """The operator computed at once by a kernel that keeps to the standard.
+    def resolve(self, op: Op, avals: tuple[Aval, ...], items: Items) -> Callable[..., Any]:
+        """The kernel that keeps to the standard, as a function of arrays of the pretended device and of no other.
 
         Raises
         ------
         DeviceError
-            An array of another device, a pretended one too, or no kernel that keeps to the standard.
-        RunError
-            The kernel failed; it says so where it asked for more than the standard has.
+            There is none; or, where it is called, an array of another device, a pretended one too.
         """
-        own = self.array_type
-        for a in args:
-            if isinstance(a, own) and not self.owns(a):
-                raise foreign(self, a, op.name)
-        return super().bind(op, *args, **params)
+        call, own, here = super().resolve(op, avals, items), self.array_type, self._found["place"]
+
+        def run(*arrays: Any) -> Any:
+            for a in arrays:
+                if isinstance(a, own) and a.device != here:
+                    raise foreign(self, a, op.name)
+            return call(*arrays)
+
+        return run
 
     def _scalar(self, value: Any, dtypes: Any) -> Any:
         return super()._scalar(value, tuple(map(_numpy_dtype, dtypes)))

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
+from attrs import Factory, field
+
+from nnc_func.device.dispatch import Dispatch
+from nnc_func.engine.computing import computing
 from nnc_func.engine.interpreted import Interpreted
 from nnc_func.engine.reading import have_passed, readings, substituted
 from nnc_func.errors import NncError, UnboundError
@@ -16,7 +20,7 @@ from nnc_func.graph.node import Node, Result, Value, topological
 from nnc_func.graph.origin import origin, told
 from nnc_func.layer import Layer, evolved, layer, opens
 from nnc_func.op import Op
-from nnc_func.signatures import DeviceSignature, GraphSignature, OperatorSignature, SymbolSignature
+from nnc_func.signatures import DeviceSignature, GraphSignature, OperatorSignature, ShapeSignature, SymbolSignature
 
 A = TypeVar("A")
 
@@ -42,7 +46,11 @@ class Eager(Layer, Generic[A]):
     check_numerics: bool = False
     operator: OperatorSignature[A] = opens("graph.optimiser.operator")
     symbol: SymbolSignature[A] = opens("graph.optimiser.operator.symbol")
+    shape: ShapeSignature[A] = opens("graph.optimiser.operator.symbol.shape")
     device: DeviceSignature[A] = opens("graph.optimiser.operator.symbol.shape.type.device")
+    _compute: Any = field(
+        init=False, eq=False, repr=False, default=Factory(lambda self: computing(self.shape), takes_self=True)
+    )
 
     role: ClassVar[Literal["engine"]] = "engine"
 
@@ -60,17 +68,21 @@ class Eager(Layer, Generic[A]):
         if self.check_numerics:
             return self._checked(op, args, params)
         try:
-            return self.device.bind(op, *args, **params)
+            return self._compute(op, args, params)
         except NncError as error:
             where = told(origin())
             if where and where not in str(error):
                 error.args = (f"{error} (at {where})",)
             raise
 
+    def dispatch(self) -> Dispatch | None:
+        """The way from operators on device arrays to kernels, which stacks take; None where each call is looked at."""
+        return None if self.check_numerics or type(self._compute) is not Dispatch else self._compute
+
     def _checked(self, op: Op, args: Any, params: Any) -> Any:
         from nnc_func.engine.running.checked import check
 
-        found = self.device.bind(op, *args, **params)
+        found = self._compute(op, args, params)
         for result in found if op.several else (found,):
             check(self.device, result, op.name, told(origin()))
         return found
@@ -81,7 +93,7 @@ class Eager(Layer, Generic[A]):
 
     def compile(self, graph: ComputationGraph, donated: Sequence[int] = ()) -> Interpreted:
         """The graph as a program that interprets its nodes as they are: no rewriting, no plan. The oracle."""
-        with self.symbol.table.walking:  # type: ignore[attr-defined]
+        with self.symbol.table.walking:
             return Interpreted(graph, graph, self.device, check_numerics=self.check_numerics)
 
     def incremental(self, graph: ComputationGraph, retain: Any, lift: Any) -> Any:

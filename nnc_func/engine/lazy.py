@@ -9,9 +9,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
-from attrs import field, frozen
+from attrs import Factory, field, frozen
 
 from nnc_func.config import config
+from nnc_func.device.calling import CALLED, computing_device
 from nnc_func.engine import settings
 from nnc_func.engine.allocators import Allocator, by_name
 from nnc_func.engine.allocators.base import is_ours
@@ -32,7 +33,7 @@ from nnc_func.graph.graph import ComputationGraph
 from nnc_func.graph.leaves import Variable
 from nnc_func.graph.node import Value
 from nnc_func.layer import Layer, chain, evolved, forwards, layer, opens
-from nnc_func.signatures import DeviceSignature, GraphSignature, OperatorSignature, SymbolSignature
+from nnc_func.signatures import DeviceSignature, GraphSignature, OperatorSignature, SymbolSignature, TypeSignature
 
 if TYPE_CHECKING:
     from nnc_func.engine.planning.budgets import Budget, Recomputation
@@ -55,6 +56,9 @@ class Stats:
         How long it took, in seconds.
     recomputation
         What is computed again, of an engine with a budget; None: it has none.
+    called
+        Instructions that call `bind` of a device's layer, whose results are copied to where they are planned; a layer
+        with a `writing` of its own saves the copies.
     """
 
     before: Any
@@ -63,19 +67,16 @@ class Stats:
     optimise_seconds: float
     plan_seconds: float
     recomputation: Recomputation | None = None
+    called: int = 0
 
 
 def plannable(device: Any) -> bool:
     """Whether programs may run a device's kernels over memory planned for it.
 
-    Not if it has no memory, nor if a layer of a user's own above it changes what `bind` computes.
+    Not if it has no memory.
     """
-    for each in chain(device):
-        if hasattr(type(each), "writing"):
-            return getattr(each, "has_memory", hasattr(type(each), "arena"))
-        if hasattr(type(each), "bind"):
-            return False
-    return False
+    found = next((each for each in chain(device) if hasattr(type(each), "arena")), None)
+    return found is not None and bool(getattr(found, "has_memory", True))
 
 
 @layer(on="graph", needs=("bind", "close", "optimised"))
@@ -125,7 +126,13 @@ class Lazy(Layer, Generic[A]):
     budget: Budget | None = field(default=None, validator=settings.budget)
     operator: OperatorSignature[A] = opens("graph.optimiser.operator")
     symbol: SymbolSignature[A] = opens("graph.optimiser.operator.symbol")
-    device: DeviceSignature[A] = opens("graph.optimiser.operator.symbol.shape.type.device")
+    type: TypeSignature[A] = opens("graph.optimiser.operator.symbol.shape.type")
+    device: DeviceSignature[A] = field(
+        init=False,
+        eq=False,
+        repr=False,
+        default=Factory(lambda self: computing_device(self.type.device), takes_self=True),
+    )
     programs: OrderedDict[Any, Any] = field(init=False, factory=OrderedDict, eq=False, repr=False)
     known: dict[Any, Any] = field(init=False, factory=dict, eq=False, repr=False)
 
@@ -137,7 +144,7 @@ class Lazy(Layer, Generic[A]):
 
     def held(self, array: Any) -> Any:
         """A value of this engine that shows a device array; not copied."""
-        return self.symbol.held(array)  # type: ignore[attr-defined]
+        return self.symbol.held(array)
 
     def compile(self, graph: ComputationGraph, donated: Sequence[int] = ()) -> Any:
         """The graph optimised and planned: a `Program`, or an `Interpreted` one on a device without memory.
@@ -145,9 +152,9 @@ class Lazy(Layer, Generic[A]):
         A graph with unknown extents is optimised once and planned once for each distinct binding, at the call.
         Inputs that are `donated`, by position, may be written over.
         """
-        with self.symbol.table.walking, uncollected():  # type: ignore[attr-defined]
+        with self.symbol.table.walking, uncollected():
             start = time.perf_counter()
-            optimised, report = self.graph.optimised(graph)  # type: ignore[attr-defined]
+            optimised, report = self.graph.optimised(graph)
             between = time.perf_counter()
             if graph.symbols:
                 return SymbolicProgram(self, optimised, graph, report, between - start, donated)
@@ -169,7 +176,7 @@ class Lazy(Layer, Generic[A]):
         donated: Sequence[int] = (),
     ) -> Any:
         """A graph that is optimised already, planned and bound, to run in these arenas or in its own."""
-        with self.symbol.table.walking, uncollected():  # type: ignore[attr-defined]
+        with self.symbol.table.walking, uncollected():
             return self._program(graph, source, report, seconds, arenas, donated)
 
     def _program(
@@ -201,7 +208,9 @@ class Lazy(Layer, Generic[A]):
             graph, (plan, blocks, constants), recomputation = found.graph, found.planned, found.recomputation
         if plan.streams > 1 or config.spec >= 1 or not is_ours(self.allocator):
             plan.verify()  # a user's own allocator is never believed
-        stats = Stats(source.statistics, graph.statistics, report, seconds, time.perf_counter() - start, recomputation)
+        called = sum(i.kernel == CALLED for i in plan.instructions)
+        taken = time.perf_counter() - start
+        stats = Stats(source.statistics, graph.statistics, report, seconds, taken, recomputation, called)
         if config.debug >= 1:
             print(f"{graph.name}: {stats}, {plan!r}", file=sys.stderr)
         if config.debug >= 3:
@@ -241,8 +250,8 @@ class Lazy(Layer, Generic[A]):
         >>> len(problem), simulated_peak(problem, range(len(problem))), lower_bound(problem)
         (10, 101312, 101312)
         """
-        with self.symbol.table.walking, uncollected():  # type: ignore[attr-defined]
-            optimised, _ = self.graph.optimised(graph)  # type: ignore[attr-defined]
+        with self.symbol.table.walking, uncollected():
+            optimised, _ = self.graph.optimised(graph)
             return self._arranged((), relaid(optimised, self.kernels)).ordering  # type: ignore[no-any-return]
 
     def force(self, values: Sequence[Any]) -> list[Any]:

@@ -65,6 +65,8 @@ class Kernel:
     strided
         `into` writes into arrays with any strides as well. A ufunc does, but for those of `GAPLESS`, and so does what
         has no `into`.
+    is_call
+        It is a call of `bind` of a device's layer: of a view operator too, and of one that is put together of parts.
     """
 
     name: str
@@ -81,6 +83,7 @@ class Kernel:
     infallible: bool = False
     copies_strided: bool = False
     strided: bool = False
+    is_call: bool = False
 
     @property
     def writes_strided(self) -> bool:

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from nnc_func.errors import PlaceError
+from nnc_func.errors import PlaceError, UnknownOperatorError
 from nnc_func.facets.shapes import normalise_axes
+from nnc_func.graph.ops import CATALOGUE
 from nnc_func.op import Catalogue, Op
 
 
@@ -57,6 +58,11 @@ class Functions:
 
         found = COMPOSITES.get(name)
         if found is None:
+            if name in CATALOGUE:
+                raise UnknownOperatorError(
+                    f"{name} is not an operator of this stack, and what is built of it (a derivative, say) needs it; "
+                    f"add it: stack.swap(type=stack.type.with_ops({name}))"
+                )
             raise AttributeError(f"no operator {name!r} in this catalogue; see stack.type.ops")
         bound = self.__dict__[name] = partial(found.over, self)
         return bound

@@ -6,7 +6,10 @@ from collections.abc import Hashable
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
+from attrs import Factory, field
 
+from nnc_func.declaration import Items
+from nnc_func.device.calling import computing_device
 from nnc_func.device.host import numbers
 from nnc_func.errors import GraphError, NncError
 from nnc_func.facets.dims import Dim
@@ -39,7 +42,15 @@ class Operator(Layer, Generic[A]):
     symbol: SymbolSignature[A]
     shape: ShapeSignature[A] = opens("symbol.shape")
     type: TypeSignature[A] = opens("symbol.shape.type")
-    device: DeviceSignature[A] = opens("symbol.shape.type.device")
+    device: DeviceSignature[A] = field(
+        init=False,
+        eq=False,
+        repr=False,
+        default=Factory(lambda self: computing_device(self.type.device), takes_self=True),
+    )
+    _is_plain: bool = field(
+        init=False, eq=False, repr=False, default=Factory(lambda self: self.shape.is_plain, takes_self=True)
+    )
 
     role: ClassVar[Literal["operator"]] = "operator"
 
@@ -53,13 +64,24 @@ class Operator(Layer, Generic[A]):
         OperatorError, ShapeError, DTypeError
             The operator does not take these arguments.
         """
-        table = self.symbol.table  # type: ignore[attr-defined]
+        table = self.symbol.table
         for arg in args:
             kind = type(arg)
             if (kind is not Node and kind is not Result) or arg.table is not table:
                 args = self.lifted(op, args)
                 break
-        return self.symbol.apply(op, args, op.canonical(params) if params or op.params else ())
+        items = op.canonical(params) if params or op.params else ()
+        found = self.symbol.apply(op, args, items)
+        return found if self._is_plain else self._converted(op, args, items, found)
+
+    def _converted(self, op: Op, args: tuple[Value, ...], items: Items, found: Any) -> Any:
+        """The results in the dtypes that Type wants: the operator as it is, then a cast, a node of its own."""
+        then = self.shape.conversion(op, tuple([a.aval for a in args]), items)
+        if then is None:
+            return found
+        rows = zip(found if op.several else (found,), then, strict=True)
+        after = [value if each is None else self.symbol.apply(each[0], (value,), each[1]) for value, each in rows]
+        return tuple(after) if op.several else after[0]
 
     def lifted(self, op: Op, args: tuple[Any, ...]) -> tuple[Value, ...]:
         """The arguments as values: Python scalars take the dtype that promotion gives them beside the others."""
@@ -97,14 +119,14 @@ class Operator(Layer, Generic[A]):
             It is a node of another stack.
         """
         if isinstance(arg, Value):
-            if not self.symbol.owns(arg):  # type: ignore[attr-defined]
+            if not self.symbol.owns(arg):
                 raise GraphError(
                     f"{arg!r} is a node of another stack; move its graph here with graph.to(stack), "
                     "or build it with this stack"
                 )
             return arg
         if isinstance(arg, Variable):
-            read = self.symbol.variable if are_places() else self.symbol.reading  # type: ignore[attr-defined]
+            read = self.symbol.variable if are_places() else self.symbol.reading
             return read(arg)  # type: ignore[no-any-return]
         if isinstance(arg, (list, tuple, np.generic)):
             arg = numbers(self.device, arg)
@@ -119,7 +141,7 @@ class Operator(Layer, Generic[A]):
         `values` names a list, one for each.
         """
         done: dict[Node, Any] = {}
-        with self.symbol.table.walking:  # type: ignore[attr-defined]
+        with self.symbol.table.walking:
             for node in topological(roots):
                 if node in values:
                     done[node] = values[node]

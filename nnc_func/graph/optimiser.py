@@ -99,7 +99,7 @@ class Optimiser(Layer, Generic[A]):
             Rules undo each other, or grow a graph for ever.
         """
         tables = self.tables
-        interned = self.operator.symbol.table  # type: ignore[attr-defined]
+        interned = self.operator.symbol.table
         for root in roots:
             if not isinstance(root, Value) or root.table is not interned:
                 raise GraphError(f"{root!r} is no node of this stack; move its graph here with graph.to(stack)")
@@ -124,7 +124,7 @@ class Optimiser(Layer, Generic[A]):
 
     def _compiled(self, phase: Phase, builder: Builder) -> tuple[list[Any], list[Pass]]:
         """Its rules, compiled, and its passes: those that are allowed here."""
-        ops = self.operator.type.ops  # type: ignore[attr-defined]
+        ops = self.operator.type.ops
         made = [i for rule in phase.rules for i in rule.instances(ops) if self._allows(i)]
         rules = [compiled(i, builder) for i in made if not isinstance(i, Pass)]
         return rules, [i for i in made if isinstance(i, Pass)]

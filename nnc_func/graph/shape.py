@@ -6,7 +6,7 @@ from collections.abc import Hashable
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
-from attrs import field
+from attrs import Factory, field
 
 from nnc_func.aval import Aval
 from nnc_func.declaration import Items
@@ -14,17 +14,29 @@ from nnc_func.errors import NncError
 from nnc_func.facets.dims import Extent, assumptions, known
 from nnc_func.facets.places import Place, settled
 from nnc_func.graph.origin import origin, told
-from nnc_func.layer import Layer, layer
+from nnc_func.layer import Layer, chain, is_ours, layer
 from nnc_func.op import Op
 from nnc_func.signatures import TypeSignature
 
 A = TypeVar("A")
+Conversion = tuple[tuple[Op, Items, Aval] | None, ...]
 MEMO_LIMIT = 200_000  # avals remembered; a program that draws ever new shapes starts anew
+
+
+def _is_plain(type_layer: Any) -> bool:
+    return all(is_ours(each) for each in chain(type_layer) if each.role == "type")
 
 
 @layer(on="type", needs=("bind", "scalar", "ops"))
 class Shape(Layer, Generic[A]):
     """Shape inference: what is known of a result before anything is computed.
+
+    Attributes
+    ----------
+    type
+        The layer below.
+    is_plain
+        Type is this library's: it wants the operators' own dtypes.
 
     Examples
     --------
@@ -36,6 +48,10 @@ class Shape(Layer, Generic[A]):
     """
 
     type: TypeSignature[A]
+    is_plain: bool = field(
+        init=False, eq=False, repr=False, default=Factory(lambda self: _is_plain(self.type), takes_self=True)
+    )
+    _conversions: dict[Any, Conversion | None] = field(init=False, factory=dict, eq=False, repr=False)
     _memo: dict[Any, Any] = field(init=False, factory=dict, eq=False, repr=False)
 
     role: ClassVar[Literal["shape"]] = "shape"
@@ -46,7 +62,7 @@ class Shape(Layer, Generic[A]):
         Raises
         ------
         OperatorError
-            The wrong number of arguments, or a parameter that does not exist.
+            The wrong number of arguments, a parameter that does not exist, or an operator outside the catalogue.
         ShapeError, DTypeError, PlaceError
             Arguments that the operator does not take, named with their avals.
         """
@@ -54,7 +70,13 @@ class Shape(Layer, Generic[A]):
             if type(a) is not Aval:
                 avals = self._lifted(avals)
                 break
-        return self.infer(op, avals, op.canonical(params))
+        items = op.canonical(params)
+        found, then = self.infer(op, avals, items), self.conversion(op, avals, items)
+        if then is None:
+            return found
+        rows = zip(found if op.several else (found,), then, strict=True)
+        after = [aval if each is None else self.infer(each[0], (aval,), each[1]) for aval, each in rows]
+        return tuple(after) if op.several else after[0]
 
     def _lifted(self, args: tuple[Any, ...]) -> tuple[Aval, ...]:
         """Avals of whatever may stand for a tensor: numbers take the dtype that promotion gives them."""
@@ -67,7 +89,7 @@ class Shape(Layer, Generic[A]):
         )  # fmt: skip
 
     def infer(self, op: Op, avals: tuple[Aval, ...], items: Items) -> Any:
-        """As `bind`, of canonical parameters."""
+        """As `bind`, of canonical parameters; in the dtype that the operator's kernels give."""
         key = (op, avals, op.key(items))
         found = self._memo.get(key)
         if found is None:
@@ -78,13 +100,45 @@ class Shape(Layer, Generic[A]):
             self._memo[key] = found
         return found
 
+    def conversion(self, op: Op, avals: tuple[Aval, ...], items: Items) -> Conversion | None:
+        """What is applied to the operator's results, where Type wants them in other dtypes than the operator's own.
+
+        For each result None, or a cast, its parameters and the result's own aval. None where Type wants nothing, as
+        this library's does not.
+
+        Raises
+        ------
+        OperatorError
+            There is no cast in the catalogue.
+        """
+        if self.is_plain:
+            return None
+        key = (op, avals, op.key(items))
+        if key not in self._conversions:
+            if len(self._conversions) >= MEMO_LIMIT:
+                self._conversions.clear()
+            self._conversions[key] = self._conversion(op, avals, items)
+        return self._conversions[key]
+
+    def _conversion(self, op: Op, avals: tuple[Aval, ...], items: Items) -> Conversion | None:
+        found = self.infer(op, avals, items)
+        wanted = self.type.bind(op, *(a.dtype for a in avals), **dict(items))
+        rows = [*zip(found, wanted, strict=True)] if op.several else [(found, wanted)]
+        if all(aval.dtype == dtype for aval, dtype in rows):
+            return None
+        cast = self.type.ops["cast"]
+        return tuple([None if a.dtype == d else (cast, cast.canonical({"dtype": d}), a) for a, d in rows])
+
     def assumptions(self, op: Op, avals: tuple[Aval, ...], items: Items) -> list[tuple[Extent, Extent]]:
         """The pairs of extents that must be equal for these arguments to fit, which their shapes do not prove."""
         return assumptions(op.shape, *(a.shape for a in avals), **dict(items))
 
     def _infer(self, op: Op, avals: tuple[Aval, ...], params: dict[str, Any]) -> Any:
         try:
-            dtype = self.type.bind(op, *(a.dtype for a in avals), **params)
+            dtypes = tuple([a.dtype for a in avals])
+            dtype = self.type.bind(op, *dtypes, **params)
+            if not self.is_plain:
+                dtype = op.dtypes(dtypes, params)
             shape = op.shape(*(a.shape for a in avals), **params)
             place = self.settled(op.place(tuple([a.place for a in avals]), **params))
         except NncError as error:

@@ -96,7 +96,7 @@ class Symbol(Layer, Generic[A]):
         if any(isinstance(n, int) and n < 0 for n in aval.shape):
             raise ShapeError(f"input {name!r}: a shape has no negative extents, given {aval.shape}; None is unknown")
         if aval.place is not None:
-            aval = aval.having(place=self.shape.settled(aval.place))  # type: ignore[attr-defined]
+            aval = aval.having(place=self.shape.settled(aval.place))
         return Node(self.table, INPUT, (), (), (aval,), origin() if where is None else where, name)
 
     def reading(self, variable: Variable) -> Node:
@@ -125,7 +125,7 @@ class Symbol(Layer, Generic[A]):
         if not host:
             return self.held(owned(self.device, value, dtype, place))
         if place is not None:
-            place = self.shape.settled(place)  # type: ignore[attr-defined]
+            place = self.shape.settled(place)
         if isinstance(value, (bool, int, float, complex, np.number, np.bool_)):
             array = np.asarray(value, dtype if dtype is None else as_dtype(dtype))
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,6 @@ from nnc_func.graph.arithmetic import OPS, matrix_product
 from nnc_func.graph.leaves import CONSTANT, HELD, VARIABLE, Variable
 from nnc_func.graph.methods import Methods
 from nnc_func.graph.node import Node, Result, Value
-from nnc_func.op import Op
 
 
 class Tensor(Methods):
@@ -45,8 +45,7 @@ class Tensor(Methods):
         if type(value) in _WITH_AVAL:
             self.hold = value.hold()
 
-    def _bind(self, op: Op, *args: Any, **params: Any) -> Any:
-        return self.stack.bind(op, *args, **params)
+    _bind = property(attrgetter("stack.bind"))  # no frame of Python's between an operator and the stack
 
     @property
     def aval(self) -> Any:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
-import numpy as np
 from attrs import field
 
-from nnc_func.errors import DTypeError, OperatorError
+from nnc_func.errors import UnknownOperatorError
 from nnc_func.facets.dtypes import weak
 from nnc_func.graph.ops import CATALOGUE
 from nnc_func.layer import Layer, evolved, layer
@@ -47,14 +46,13 @@ class Type(Layer, Generic[A]):
 
         Raises
         ------
+        UnknownOperatorError
+            It is not in the catalogue.
         DTypeError
-            The operator does not take these dtypes.
+            It does not take these dtypes.
         """
-        try:
-            return op.dtype(*dtypes, **params)
-        except (TypeError, np.exceptions.DTypePromotionError) as error:
-            given = f"{op.name} does not take dtypes {', '.join(map(str, dtypes))}: " if dtypes else ""
-            raise DTypeError(f"{given}{error}") from None
+        self.check(op)
+        return op.dtypes(dtypes, params)
 
     def scalar(self, value: Any, dtypes: Sequence[Any]) -> Any:
         """The dtype that a Python scalar takes beside arguments of these dtypes: scalars are weak (NEP 50).
@@ -67,9 +65,9 @@ class Type(Layer, Generic[A]):
         return weak(value, dtypes)
 
     def check(self, op: Op) -> None:
-        """Raise OperatorError unless the operator is in the catalogue."""
+        """Raise UnknownOperatorError unless the operator is in the catalogue."""
         if self.ops._by_name.get(op.name) is not op:
-            raise OperatorError(
+            raise UnknownOperatorError(
                 f"{op.name} is not an operator of this stack; add it: stack.swap(type=stack.type.with_ops({op.name}))"
             )
 

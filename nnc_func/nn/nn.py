@@ -27,3 +27,22 @@ class NN(Layer, Generic[A]):
     bind: Callable[..., Any] = forwards()
 
     role: ClassVar[Literal["nn"]] = "nn"
+
+    def train(self, stack: Any, model: Any, loss: Any, update: Any, batches: Any, **settings: Any) -> Any:
+        """Train a model on a stack whose layer this is: what `nnc_func.nn.train` asks, with the same arguments.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import nnc_func as nnc
+        >>> from nnc_func import nn
+        >>> x, stack = np.ones((4, 1), "float32"), nnc.eager()
+        >>> batches = nn.Batches(x, x, size=4)
+        >>> model = nn.Dense(1).init(0, (None, 1))
+        >>> done = stack.nn.train(stack, model, nn.quadratic, nn.SGD(), batches, rate=0.1, steps=1, progress=False)
+        >>> len(done.losses)
+        1
+        """
+        from nnc_func.nn.training import trained  # few train
+
+        return trained(stack, model, loss, update, batches, **settings)

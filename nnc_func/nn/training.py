@@ -131,6 +131,33 @@ def train(
     >>> done.model.bias.round(2)
     array([1.], dtype=float32)
     """
+    settings: dict[str, Any] = {
+        "rate": rate, "steps": steps, "epochs": epochs, "state": state, "metrics": metrics, "seed": seed,
+        "progress": progress, "ask_every": ask_every, "stop": stop,
+    }  # fmt: skip
+    layer = next((each for each in chain(stack.top) if each.role == "nn"), None)
+    run = trained if layer is None else layer.train
+    return run(stack, model, loss, update, batches, **settings)
+
+
+def trained(
+    stack: Any,
+    model: Any,
+    loss: Callable[[Any, Any], Any],
+    update: Any,
+    batches: Any,
+    *,
+    rate: float | Callable[[int], float],
+    steps: int | None = None,
+    epochs: float | None = None,
+    state: TrainingState | None = None,
+    metrics: Metrics | None = None,
+    seed: Any = 0,
+    progress: bool = True,
+    ask_every: int | None = 1,
+    stop: Callable[[int, float, dict[str, float]], bool] | None = None,
+) -> Trained:
+    """As `train`, whatever the stack's NN layer says: what this library's own does."""
     if stop is not None and not ask_every:
         raise OperatorError("stop looks at losses, so ask_every has to be a number, given None")
     if state is not None and model is not None:

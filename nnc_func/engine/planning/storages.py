@@ -161,7 +161,7 @@ class Storages:
         results = node.results
         if node.op.several:
             self.keep.append(results)
-        if node.op.view is not None and self._shows(node, operands):
+        if node.op.view is not None and not self.kernels[node].is_call and self._shows(node, operands):
             return
         if node in self.windows.parts:
             self._assemble(node, operands)

@@ -102,7 +102,7 @@ def windows(
     wanted = {*graph.outputs, *(u for _, u in graph.updates)}
     gapless = gapless.union(contiguous)
     for node in reversed(sequence):
-        if node.op.parts is not None and node.aval.size and node not in apart:
+        if node.op.parts is not None and node.aval.size and node not in apart and not kernels[node].is_call:
             _assemble(node, found, kernels, wanted, gapless)
     return found
 

@@ -78,8 +78,9 @@ class Builder:
         scalar = self._layer.operator.type.scalar
         values = [self.scalar(a, scalar(a, dtypes)) if type(a) in SCALARS else self._of(a) for a in args]
         avals = [Aval(v.shape, v.dtype) for v in values]
-        found = self._layer.symbol.shape.bind(op, *avals, **params)
-        made = self.applied(op, values, dict(op.canonical(params)), found if op.several else (found,))
+        items = op.canonical(params)
+        found = self._layer.symbol.shape.infer(op, tuple(avals), items)
+        made = self.applied(op, values, dict(items), found if op.several else (found,))
         return made if op.several else made[0]
 
     def _of(self, value: Any) -> Written:

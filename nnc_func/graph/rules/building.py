@@ -7,9 +7,11 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from nnc_func.declaration import Items
+from nnc_func.errors import UnknownOperatorError
 from nnc_func.facets.dims import known
 from nnc_func.graph.leaves import CONSTANT
 from nnc_func.graph.node import Node, Value
+from nnc_func.graph.ops import CATALOGUE
 from nnc_func.graph.origin import Origin
 from nnc_func.op import Op
 
@@ -83,7 +85,7 @@ class Builder:
         The graph that is being rewritten, of which the nodes are then; None where they are the stack's.
     """
 
-    __slots__ = ("_seen", "numbers", "operator", "shape", "symbol", "table", "where", "workspace")
+    __slots__ = ("_lacking", "_seen", "numbers", "operator", "shape", "symbol", "table", "where", "workspace")
 
     def __init__(self, operator: Any) -> None:
         self.operator = operator
@@ -91,6 +93,8 @@ class Builder:
         self.shape = operator.symbol.shape
         self.table = operator.symbol.table
         self.where: Any = ()
+        ops = operator.type.ops
+        self._lacking = frozenset(op for name, op in CATALOGUE.items() if ops.get(name) is not op)
         self.forget()
 
     def forget(self) -> None:
@@ -107,7 +111,15 @@ class Builder:
         return found
 
     def made(self, op: Op, args: tuple[Value, ...], items: Items, avals: tuple[Any, ...] | None) -> Node:
-        """The node of that application, `avals` being what is known of its results already."""
+        """The node of that application, `avals` being what is known of its results already.
+
+        Raises
+        ------
+        UnknownOperatorError
+            The catalogue lacks the operator: what wants it does not fire.
+        """
+        if self._lacking and op in self._lacking:
+            raise UnknownOperatorError(f"{op.name} is not an operator of this stack")
         work = self.workspace
         if work is None or not args:
             return self.interned(op, args, items, avals, self.where)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from nnc_func.errors import UnknownOperatorError
 from nnc_func.graph.leaves import CONSTANT
 from nnc_func.graph.node import Node, Value
 from nnc_func.graph.rules.building import Builder
@@ -112,7 +113,14 @@ def compiled(rule: Any, builder: Builder) -> Compiled:
     """The rule, or the rewriter, as a function of a node; a rule is compiled when it first meets one."""
     if isinstance(rule, Rewriter):
         function = rule.function
-        return Compiled(rule, rule.wants, rule.roots, lambda node, users: function(node, builder), rule.looks)
+
+        def tried(node: Node, users: Users) -> Value | None:
+            try:
+                return function(node, builder)  # type: ignore[no-any-return]
+            except UnknownOperatorError:  # what it would give, this stack's catalogue lacks
+                return None
+
+        return Compiled(rule, rule.wants, rule.roots, tried, rule.looks)
     assert isinstance(rule, Rule), rule
 
     def attempt(node: Node, users: Users) -> Value | None:  # few of all rules meet a node that they may match

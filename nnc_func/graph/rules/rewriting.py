@@ -8,7 +8,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from nnc_func.config import config
-from nnc_func.errors import RuleError
+from nnc_func.errors import RuleError, UnknownOperatorError
 from nnc_func.graph.node import Node, Value
 from nnc_func.graph.rules.driver import Sweep, Table
 from nnc_func.graph.rules.ending import BOUND
@@ -97,7 +97,10 @@ class Rewriting:
         if each.of and each.of.isdisjoint(table.builder.seen(order).operators):
             return False
         roots = tuple(work.roots)
-        given, times = each.function(roots, order, table.builder)
+        try:
+            given, times = each.function(roots, order, table.builder)
+        except UnknownOperatorError:  # what it would give, this stack's catalogue lacks
+            return False
         tally = self.tally(each.name)
         tally.tried += 1
         tally.seconds += perf_counter() - start

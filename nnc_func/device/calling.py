@@ -1,0 +1,102 @@
+"""Calling: a device whose `bind` a layer of a user's own changes, made one to plan for: each kernel is that `bind`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from functools import partial
+from typing import Any, ClassVar
+
+from nnc_func.aval import Aval
+from nnc_func.declaration import Items
+from nnc_func.device.namespace import copying
+from nnc_func.facets.kernels import Kernel
+from nnc_func.layer import PassThrough, chain, layer
+from nnc_func.op import Op
+
+CALLED = "called"
+"""Name of the kernel that is a call of a layer's `bind`."""
+
+
+def computing_device(device: Any) -> Any:
+    """The device as the engine and the optimiser are to use it: itself, or where a layer changes `bind`, that `bind`.
+
+    A layer that says how results are written, too (`writing`), is taken at its word.
+
+    Examples
+    --------
+    >>> from nnc_func.device import NumPy
+    >>> computing_device(NumPy())
+    NumPy()
+    """
+    layers = [*chain(device)]
+    if any(map(_only_computes, layers)):
+        return Calling(device)
+    changed = any(isinstance(each, PassThrough) and _rank(type(each), "bind") is not None for each in layers)
+    return Folding(device) if changed else device
+
+
+def _only_computes(device: Any) -> bool:
+    """Whether its class, or one above it in the order of inheritance, has a `bind` but not the `writing` to it."""
+    bind, writing = (_rank(type(device), name) for name in ("bind", "writing"))
+    if isinstance(device, PassThrough):
+        return bind is not None and writing is None and hasattr(device, "writing")
+    return bind is not None and writing is not None and bind < writing
+
+
+def _rank(cls: type, name: str) -> int | None:
+    """How far up the order of inheritance the class is that defines a method."""
+    return next((i for i, each in enumerate(cls.__mro__) if callable(vars(each).get(name))), None)
+
+
+@layer(on="device")
+class Folding(PassThrough):
+    """The device with constants that are folded by its `bind`, which a layer changes."""
+
+    device: Any
+
+    is_calling: ClassVar[bool] = True  # what is fused would hide operators from the layer
+
+    def fold_constant(self, op: Op, *operands: Any, **params: Hashable) -> Any:
+        """A constant computed while a graph is optimised, on the host."""
+        return self.device.to_numpy(self.device.bind(op, *operands, **params))
+
+
+@layer(on="device")
+class Calling(Folding):
+    """The device with kernels that call its `bind`, and copy what it gives into the memory that is planned for it.
+
+    Nothing is a view, nor computed in place or in parts of something else.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nnc_func.device import NumPy
+    >>> from nnc_func.graph.ops import CATALOGUE
+    >>> add, device = CATALOGUE["add"], Calling(NumPy())
+    >>> kernel, out = device.choose(add, (), ()), np.empty(2)
+    >>> device.writing(add, kernel, (), 1, ())(np.ones(2), np.ones(2), out)
+    >>> out
+    array([2., 2.])
+    """
+
+    def choose(self, op: Op, avals: tuple[Aval, ...], items: Items) -> Kernel:
+        """The call, where the device below has a kernel for these arguments.
+
+        Raises
+        ------
+        DeviceError
+            It has none.
+        """
+        self.device.choose(op, avals, items)
+        return Kernel(CALLED, compute=partial(self._computed, op), is_call=True)
+
+    def _computed(self, op: Op, xp: Any, *arrays: Any, **params: Hashable) -> Any:
+        return self.device.bind(op, *arrays, **params)
+
+    def candidates(self, op: Op, avals: tuple[Aval, ...], items: Items) -> tuple[Kernel, ...]:
+        """The one kernel."""
+        return (self.choose(op, avals, items),)
+
+    def writing(self, op: Op, kernel: Kernel, items: Items, outs: int, scratch: tuple[Any, ...]) -> Callable[..., Any]:
+        """The call as a function ``f(*arrays, *outs)``."""
+        return partial(copying, partial(self.device.bind, op, **dict(items)), outs)

@@ -1,0 +1,66 @@
+"""Operators computed at once: what Type and Shape refuse, the device's kernel, and the dtype that Type wants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from nnc_func.aval import Aval
+from nnc_func.declaration import Items
+from nnc_func.device.arrays import dispatching
+from nnc_func.device.host import HOST
+from nnc_func.device.namespace import SCALARS
+from nnc_func.layer import chain, is_ours
+from nnc_func.op import Op
+
+
+def computing(shape: Any) -> Callable[..., Any]:
+    """``compute(op, args, params)``: an operator on carriers, on the device below a Shape layer and as that has it.
+
+    Type and Shape are asked once for all arguments that are alike, where the device dispatches on these (the result is
+    a `Dispatch`), and at each call elsewhere.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import nnc_func as nnc
+    >>> eager = nnc.eager()
+    >>> computing(eager.shape)(eager.type.ops["add"], (np.ones(2), 1), {})
+    array([2., 2.])
+    """
+    device, standard = shape.type.device, all(map(is_ours, _asked(shape)))
+
+    def infer(op: Op, avals: tuple[Aval, ...], items: Items) -> Any:
+        shape.infer(op, avals, items)
+        return shape.conversion(op, avals, items)
+
+    def compute(op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        if standard:  # a device refuses what the operators' own rules refuse
+            shape.type.check(op)
+            return device.bind(op, *args, **params)
+        then = infer(op, _avals(shape.type, args), op.canonical(params))
+        found = device.bind(op, *args, **params)
+        if then is None:
+            return found
+        rows = zip(found if op.several else (found,), then, strict=True)
+        after = [f if each is None else device.bind(each[0], f, **dict(each[1])) for f, each in rows]
+        return tuple(after) if op.several else after[0]
+
+    return dispatching(device, infer, not standard) or compute
+
+
+def _asked(shape: Any) -> list[Any]:
+    return [each for each in chain(shape) if each.role in ("shape", "type")]
+
+
+def _avals(type_layer: Any, args: tuple[Any, ...]) -> tuple[Aval, ...]:
+    """Avals of arrays of the device, of the host, and of numbers, which go to where the device's arrays are."""
+    device = type_layer.device
+    found = [None if type(a) in SCALARS else device.aval(a) for a in args]
+    place = next((f.place for f, a in zip(found, args, strict=True) if f is not None and not isinstance(a, HOST)), None)
+    dtypes = [f.dtype for f in found if f is not None]
+    return tuple([
+        Aval((), type_layer.scalar(a, dtypes), None, place) if f is None
+        else f.having(place=place) if isinstance(a, HOST) else f
+        for f, a in zip(found, args, strict=True)
+    ])  # fmt: skip
