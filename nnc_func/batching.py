@@ -25,6 +25,7 @@ from nnc_func.graph.ops import CATALOGUE
 from nnc_func.graph.tensor import Tensor
 from nnc_func.layer import PassThrough, chain, layer
 from nnc_func.op import Op
+from nnc_func.signatures import BindSignature
 from nnc_func.tree import flatten
 
 OF_MATRICES = (  # whatever axes are in front
@@ -64,7 +65,7 @@ def _functions(self: Any) -> Functions:
     return Functions(self.bind, found)
 
 
-@layer(on=("autodiff", "engine", "device"), needs=("bind",))
+@layer(on=("autodiff", "engine", "device"), needs=BindSignature)
 class Batching(PassThrough):
     """Operators on rows of batches are applied to the whole batches; any other is passed on.
 

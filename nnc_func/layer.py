@@ -154,8 +154,15 @@ def forwards(name: str = "bind", *, init: Literal[False] = False) -> Any:
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(attrs.field, opens, forwards))
-def layer(*, on: str | tuple[str, ...] = (), needs: tuple[str, ...] = ()) -> Callable[[C], C]:
-    """Make a class a layer that stands on whatever plays one of the roles `on` and has the members `needs`.
+def layer(*, on: str | tuple[str, ...] = (), needs: type | None = None) -> Callable[[C], C]:
+    """Make a class a layer that stands on whatever plays one of the roles `on` and has the members of a signature.
+
+    Parameters
+    ----------
+    on
+        The roles.
+    needs
+        A Protocol (of ``nnc_func/signatures.py``, or of one's own): what this layer asks of the one below.
 
     Examples
     --------
@@ -173,10 +180,23 @@ def layer(*, on: str | tuple[str, ...] = (), needs: tuple[str, ...] = ()) -> Cal
 
     def decorate(cls: C) -> C:
         cls.stands_on = (on,) if isinstance(on, str) else on  # type: ignore[attr-defined]
-        cls.needs = needs  # type: ignore[attr-defined]
+        cls.needs = () if needs is None else members(needs)  # type: ignore[attr-defined]
         return frozen(cls, cache_hash=True, weakref_slot=False, repr=cls.__dict__.get("__repr__") is None)
 
     return decorate
+
+
+def members(signature: type) -> tuple[str, ...]:
+    """The names that a Protocol asks for, in its order, but for the role.
+
+    Examples
+    --------
+    >>> from nnc_func.signatures import DeviceSignature
+    >>> members(DeviceSignature)
+    ('bind', 'asarray', 'aval')
+    """
+    own = [vars(each) for each in reversed(signature.__mro__) if getattr(each, "_is_protocol", False)]
+    return tuple(dict.fromkeys(n for found in own for n in found if not n.startswith("_") and n != "role"))
 
 
 class PassThrough(Layer):

@@ -11,6 +11,7 @@ import nnc_func as nnc
 from nnc_func import nn
 from nnc_func.autodiff import Autodiff
 from nnc_func.device import NumPy
+from nnc_func.device.calling import computing_device
 from nnc_func.engine.running.program import Program
 from nnc_func.errors import ShapeError, UnknownOperatorError
 from nnc_func.graph.graph import Graph
@@ -20,8 +21,9 @@ from nnc_func.graph.optimiser import Optimiser
 from nnc_func.graph.shape import Shape
 from nnc_func.graph.symbol import Symbol
 from nnc_func.graph.type import Type
-from nnc_func.layer import PassThrough, layer
+from nnc_func.layer import PassThrough, layer, members
 from nnc_func.op import Catalogue
+from nnc_func.signatures import PlannedDeviceSignature
 
 X = np.linspace(-2, 3, 6, dtype="float32").reshape(2, 3)
 MAKE = {"eager": nnc.eager, "lazy": nnc.lazy}
@@ -196,6 +198,22 @@ def test_a_device_that_says_how_results_are_written_saves_the_copy() -> None:
     found = everywhere(lambda s: s.insert(Written), lambda ops, x: ops.exp(x) + 1, X)
     np.testing.assert_array_equal(found, np.exp(X) * 2 + 1)
     assert program_of(nnc.lazy().insert(Written), lambda ops, x: ops.exp(x) + 1, X).stats.called == 0
+
+
+@pytest.mark.parametrize(
+    "device",
+    [
+        NumPy(),
+        nnc.Null(),
+        nnc.Places(a=NumPy(), b=nnc.Null()),
+        DoubledAbove(NumPy()),
+        computing_device(DoubledAbove(NumPy())),
+    ],
+    ids=repr,
+)
+def test_what_says_that_it_has_memory_has_all_that_planning_asks(device: Any) -> None:
+    assert device.has_memory
+    assert [name for name in members(PlannedDeviceSignature) if not hasattr(device, name)] == []
 
 
 # --- type -----------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from nnc_func.graph.functions import Functions
 from nnc_func.graph.ops import CATALOGUE
 from nnc_func.layer import Layer, chain, layer
 from nnc_func.op import Op
-from nnc_func.signatures import DeviceSignature, EngineSignature
+from nnc_func.signatures import BindSignature, DeviceSignature, EngineSignature
 
 A = TypeVar("A")
 
@@ -28,7 +28,7 @@ def _lower(self: Any) -> Any:
     return self.engine.bind
 
 
-@layer(on=("engine", "device"), needs=("bind",))
+@layer(on=("engine", "device"), needs=BindSignature)
 class Autodiff(Layer, Generic[A]):
     """Derivatives: an operator on values under differentiation is differentiated, any other is passed on.
 

@@ -49,6 +49,7 @@ class ArrayDevice(Layer):
     _scalars: dict[Any, Any] = field(init=False, factory=dict, eq=False, repr=False)
 
     role: ClassVar[Literal["device"]] = "device"
+    has_memory: ClassVar[bool] = False
     name: ClassVar[str]  # of the namespace, as kernels name it
 
     @property
@@ -171,6 +172,8 @@ class ArrayDevice(Layer):
 @layer()
 class PlannedDevice(ArrayDevice):
     """An array device with memory to plan in: a subclass has `arena` and `view`, which address bytes."""
+
+    has_memory: ClassVar[bool] = True
 
     def writing(self, op: Op, kernel: Kernel, items: Items, outs: int, scratch: tuple[Any, ...]) -> Callable[..., Any]:
         """The kernel as a function ``f(*arrays, *outs)``."""

@@ -39,7 +39,7 @@ def _only_computes(device: Any) -> bool:
     """Whether its class, or one above it in the order of inheritance, has a `bind` but not the `writing` to it."""
     bind, writing = (_rank(type(device), name) for name in ("bind", "writing"))
     if isinstance(device, PassThrough):
-        return bind is not None and writing is None and hasattr(device, "writing")
+        return bind is not None and writing is None and getattr(device, "has_memory", False)
     return bind is not None and writing is not None and bind < writing
 
 

@@ -124,7 +124,7 @@ class Dispatch:
         if wanted is not None:
             after = [w and device.resolve(w[0], (w[2],), w[1]) for w in wanted]
             call = _followed(op, call, after)
-        if key is not None and not (params and op.compares_bits):
+        if key is not None and not op.effect and not (params and op.compares_bits):
             if op.shape is broadcast and not self._by_extents and not by_shape(op):
                 self._keep(key, call)  # kernels that broadcast refuse other shapes themselves, the rest need not
             else:

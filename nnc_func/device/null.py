@@ -195,6 +195,7 @@ class Null(Layer):
     _memo: dict[Any, Any] = field(init=False, factory=dict, eq=False, repr=False)
 
     role: ClassVar[Literal["device"]] = "device"
+    has_memory: ClassVar[bool] = True
     alignment: ClassVar[int] = 64
     array_type: ClassVar[Any] = NullArray
     forgets_elements: ClassVar[bool] = True  # so what it is given need not be copied

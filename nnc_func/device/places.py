@@ -20,7 +20,6 @@ from nnc_func.layer import Layer
 from nnc_func.op import Op
 
 RESERVED = ("None", "True", "False", "nan", "inf", "complex")  # mean something else in the text of graphs
-MEMORY = ("arena", "view", "empty", "writing", "viewing", "choose")
 
 
 class Placed:
@@ -150,7 +149,7 @@ class Places(Layer):
     @property
     def has_memory(self) -> bool:
         """Whether all of them have memory to plan in."""
-        return all(hasattr(type(device), member) for _, device in self.devices for member in MEMORY)
+        return all(getattr(device, "has_memory", False) for _, device in self.devices)
 
     def at(self, place: Place) -> Any:
         """The device of a place.
@@ -232,8 +231,7 @@ class Places(Layer):
 
     def candidates(self, op: Op, avals: tuple[Aval, ...], items: Items) -> tuple[Kernel, ...]:
         """The kernels of the operands' place that take them."""
-        found = getattr(self.at(avals[0].place if avals else None), "candidates", None)
-        return (self.choose(op, avals, items),) if found is None else found(op, avals, items)
+        return self.at(avals[0].place if avals else None).candidates(op, avals, items)  # type: ignore[no-any-return]
 
     def writing(self, op: Op, kernel: Kernel, items: Items, outs: int, scratch: tuple[Any, ...]) -> Callable[..., Any]:
         """The kernel as a function ``f(*arrays, *outs)``, which runs in the place of the results."""

@@ -25,7 +25,7 @@ from nnc_func.signatures import DeviceSignature, GraphSignature, OperatorSignatu
 A = TypeVar("A")
 
 
-@layer(on="graph", needs=("bind", "close"))
+@layer(on="graph", needs=GraphSignature)
 class Eager(Layer, Generic[A]):
     """An operator is computed when it is applied; an operator with an unbound argument becomes a node.
 

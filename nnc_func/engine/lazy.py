@@ -32,7 +32,7 @@ from nnc_func.facets.places import Place
 from nnc_func.graph.graph import ComputationGraph
 from nnc_func.graph.leaves import Variable
 from nnc_func.graph.node import Value
-from nnc_func.layer import Layer, chain, evolved, forwards, layer, opens
+from nnc_func.layer import Layer, evolved, forwards, layer, opens
 from nnc_func.signatures import DeviceSignature, GraphSignature, OperatorSignature, SymbolSignature, TypeSignature
 
 if TYPE_CHECKING:
@@ -71,15 +71,11 @@ class Stats:
 
 
 def plannable(device: Any) -> bool:
-    """Whether programs may run a device's kernels over memory planned for it.
-
-    Not if it has no memory.
-    """
-    found = next((each for each in chain(device) if hasattr(type(each), "arena")), None)
-    return found is not None and bool(getattr(found, "has_memory", True))
+    """Whether programs run a device's kernels over memory planned for it: it says so (`PlannedDeviceSignature`)."""
+    return bool(getattr(device, "has_memory", False))
 
 
-@layer(on="graph", needs=("bind", "close", "optimised"))
+@layer(on="graph", needs=GraphSignature)
 class Lazy(Layer, Generic[A]):
     """Records, optimises, plans memory, runs.
 

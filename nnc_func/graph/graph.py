@@ -26,7 +26,7 @@ A = TypeVar("A")
 EXTERNAL_ABOVE = 1 << 29  # bytes; writing takes three times the memory of arrays in the model, once that of others
 
 
-@layer(on="optimiser", needs=("bind", "optimise"))
+@layer(on="optimiser", needs=OptimiserSignature)
 class Graph(Layer, Generic[A]):
     """Closed graphs: what is given, what is wanted, and what is fed back into variables.
 

@@ -26,7 +26,7 @@ A = TypeVar("A")
 SCALARS = (bool, int, float, complex)
 
 
-@layer(on="symbol", needs=("bind", "apply", "constant"))
+@layer(on="symbol", needs=SymbolSignature)
 class Operator(Layer, Generic[A]):
     """Operators as functions over nodes: numbers and arrays among the arguments become constants.
 

@@ -32,7 +32,7 @@ def _unique(layer: Any, attribute: Any, phases: tuple[Phase, ...]) -> None:
             raise RuleError(f"two {what} named {', '.join(twice)} in one optimiser; names tell them apart")
 
 
-@layer(on="operator", needs=("bind", "lift"))
+@layer(on="operator", needs=OperatorSignature)
 class Optimiser(Layer, Generic[A]):
     """Rewriting: the same values, up to the allowed numerics, from a graph that costs less.
 

@@ -27,7 +27,7 @@ def _is_plain(type_layer: Any) -> bool:
     return all(is_ours(each) for each in chain(type_layer) if each.role == "type")
 
 
-@layer(on="type", needs=("bind", "scalar", "ops"))
+@layer(on="type", needs=TypeSignature)
 class Shape(Layer, Generic[A]):
     """Shape inference: what is known of a result before anything is computed.
 

@@ -42,7 +42,7 @@ def _table_of(symbol: Any) -> InternTable:
     return found
 
 
-@layer(on="shape", needs=("bind", "infer"))
+@layer(on="shape", needs=ShapeSignature)
 class Symbol(Layer, Generic[A]):
     """Nodes: an application of an operator is one object, however often it is written.
 

@@ -17,7 +17,7 @@ from nnc_func.signatures import DeviceSignature
 A = TypeVar("A")
 
 
-@layer(on="device", needs=("bind", "asarray", "aval"))
+@layer(on="device", needs=DeviceSignature)
 class Type(Layer, Generic[A]):
     """Dtypes: which dtype an operator's result has, and which operators there are.
 

@@ -11,7 +11,7 @@ from nnc_func.signatures import AutodiffSignature
 A = TypeVar("A")
 
 
-@layer(on="autodiff", needs=("bind", "vjp", "jvp"))
+@layer(on="autodiff", needs=AutodiffSignature)
 class NN(Layer, Generic[A]):
     """Neural networks: the topmost layer.
 

@@ -17,7 +17,7 @@ from nnc_func.errors import DeviceError, DTypeError, NncError, ShapeError
 from nnc_func.graph.ops import CATALOGUE
 from nnc_func.layer import below
 from nnc_func.nn import NN
-from nnc_func.signatures import DeviceSignature, Memory
+from nnc_func.signatures import DeviceSignature, PlannedDeviceSignature
 from nnc_func.stacks import Stack
 
 DEVICES = {
@@ -55,7 +55,7 @@ def test_it_satisfies_the_signature(device: Any) -> None:
 
 @pytest.mark.parametrize("device", [nnc.NumPy(), nnc.Null(), nnc.CuPy()], ids=repr)
 def test_it_has_memory_to_plan_in(device: Any) -> None:
-    checked: Memory[Any] = device
+    checked: PlannedDeviceSignature[Any] = device
     assert all(callable(getattr(checked, m)) for m in ("arena", "view", "empty", "writing", "viewing", "choose"))
 
 

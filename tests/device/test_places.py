@@ -17,7 +17,7 @@ from nnc_func.engine.plan import Plan
 from nnc_func.errors import DeviceError, GraphError, LayerError, PlaceError, PlanError
 from nnc_func.graph.parsing import parsed
 from nnc_func.graph.text import large_constants, printed
-from nnc_func.signatures import DeviceSignature, Memory
+from nnc_func.signatures import DeviceSignature, PlannedDeviceSignature
 from nnc_func.testing.conversions import spread
 from nnc_func.testing.program import PLACES, Program
 
@@ -256,7 +256,7 @@ def test_it_is_a_device_and_a_value(device: Any) -> None:
 
 
 def test_it_has_memory_where_all_places_have() -> None:
-    memory: Memory[Any] = TWO
+    memory: PlannedDeviceSignature[Any] = TWO
     assert memory is TWO
     assert TWO.has_memory
     assert PLANNED.has_memory

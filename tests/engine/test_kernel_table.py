@@ -111,18 +111,6 @@ def test_null_plans_with_a_table() -> None:
     assert [(i.kernel, i.choice) for i in plan.instructions] == [("reference", "table")]
 
 
-def test_a_device_without_candidates_keeps_its_own_choice() -> None:
-    op, given_ = product()
-
-    class Plain:
-        def choose(self, *_: Any) -> Any:
-            return op.kernels[0]
-
-    table = KernelTable([entry(op, given_, {}, "reference")])
-    avals = tuple(map(LAZY.device.aval, given_))
-    assert chosen(Plain(), op, op.canonical({}), avals, table) is op.kernels[0]
-
-
 # --- as a value --------------------------------------------------------------------------------------
 
 

@@ -225,7 +225,7 @@ def chosen(device: Any, op: Op, items: Items, avals: tuple[Aval, ...], table: Ke
     """
     name = table.kernel(op, items, avals)
     if name is not None:
-        for kernel in device.candidates(op, avals, items) if hasattr(device, "candidates") else ():
+        for kernel in device.candidates(op, avals, items):
             if kernel.name == name:
                 return kernel  # type: ignore[no-any-return]
     return device.choose(op, avals, items)  # type: ignore[no-any-return]

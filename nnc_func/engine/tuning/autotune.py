@@ -22,7 +22,7 @@ from nnc_func.engine.planning.relaid import elsewhere
 from nnc_func.engine.running.outs import kept
 from nnc_func.engine.tuning.machine import Machine
 from nnc_func.engine.tuning.trials import LEAST, Candidate, Trial, alternated, seconds, tried
-from nnc_func.errors import DeviceError, GraphError, OperatorError
+from nnc_func.errors import GraphError, OperatorError
 from nnc_func.graph.leaves import INPUT, LEAVES, VARIABLE, Variable, brought, owned
 from nnc_func.graph.node import Node
 from nnc_func.graph.origin import told
@@ -138,7 +138,7 @@ def check(program: Any, inputs: Sequence[Any]) -> None:
         The program was made of no graph, in a stack that plans nothing, or has effects, which would happen again and
         again.
     DeviceError
-        The device computes nothing, or cannot name other kernels.
+        The device computes nothing.
     OperatorError
         The wrong number of inputs.
     """
@@ -149,8 +149,6 @@ def check(program: Any, inputs: Sequence[Any]) -> None:
         raise GraphError(
             f"the program {program.plan.name!r} was read in a stack that plans nothing: read it in a lazy one, and tune"
         )
-    if not hasattr(device, "candidates"):
-        raise DeviceError(f"{device!r} has no `candidates(op, avals, items)`, the kernels to choose among")
     device.to_numpy(device.empty((), np.float32))  # a device without elements says so: there is nothing to time
     for node in graph.nodes:
         if not node.op.pure and node.op not in LEAVES:
