@@ -173,6 +173,25 @@ t = noting.input("t", (2,), "float32")
 print(noting.compile(inputs=[t], outputs=t * 2 + 1)(np.float32([1, 2])), passed)
 assert passed == ["multiply", "add"]
 
+# What a layer says holds on every engine. A Type that narrows, say: kernels compute in their own dtype, and their results are
+# cast once, at once in an eager stack and by a node of its own in a recorded one.
+
+
+@layer(on="type")
+class Half(PassThrough):
+    """Floating results are float16."""
+
+    type: Any
+
+    def bind(self, op, *dtypes, **params):
+        found = self.type.bind(op, *dtypes, **params)
+        return np.dtype("float16") if not op.several and found.kind == "f" else found
+
+
+halves = [each.insert(Half) for each in (nnc.eager(), nnc.lazy())]
+print([each.ops.tanh(np.float32([1, 2])).numpy() for each in halves])
+assert len({each.ops.tanh(np.float32([1, 2])).numpy().tobytes() for each in halves}) == 1
+
 # ## A rule and an allocator of one's own
 
 
