@@ -117,7 +117,7 @@ def find(layer: object, role: str) -> Any:
 
 
 def is_ours(layer: object) -> bool:
-    """Whether the layer's class is one of this library, whose rules are those of the operators.
+    """Whether what the layer says is what this library says: its class is one of ours, or passes everything on.
 
     Examples
     --------
@@ -125,7 +125,12 @@ def is_ours(layer: object) -> bool:
     >>> is_ours(nnc.eager().type)
     True
     """
-    return type(layer).__module__.partition(".")[0] == __name__.partition(".")[0]
+    for cls in type(layer).__mro__:
+        if cls.__module__.partition(".")[0] == __name__.partition(".")[0]:
+            return True
+        if any(callable(found) or isinstance(found, property) for n, found in vars(cls).items() if n[:2] != "__"):
+            return False
+    return False
 
 
 def opens(path: str, *, init: Literal[False] = False) -> Any:

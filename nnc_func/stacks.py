@@ -19,7 +19,7 @@ from nnc_func.device.host import numbers
 from nnc_func.engine import Eager, Lazy
 from nnc_func.engine.effects import first, performed
 from nnc_func.engine.jit import Arguments, Jitted
-from nnc_func.errors import DTypeError, GraphError, LayerError, TracingError
+from nnc_func.errors import DTypeError, GraphError, LayerError, NncError, TracingError
 from nnc_func.facets.dtypes import as_dtype
 from nnc_func.graph import aliases, loops
 from nnc_func.graph.graph import ComputationGraph, Graph
@@ -230,12 +230,28 @@ class Stack(Derivatives):
         for a in args:
             if type(a) is not Tensor or a.stack is not self:
                 return self.applied(op, args, params)
-        found = self._top_bind(op, *map(VALUE_OF, args), **params)
-        if self._array_type is None:
-            self._device_used()
+        values = tuple(map(VALUE_OF, args))
+        found = self._at_once(op, values, params)
+        if found is None:
+            found = self._top_bind(op, *values, **params)
+            if self._array_type is None:
+                self._device_used()
         if op.several:
             return tuple([Tensor(self, v) for v in found])
         return Tensor(self, found)
+
+    def _at_once(self, op: Op, values: tuple[Any, ...], params: Any) -> Any:
+        """The operator on device arrays, past the layers that pass these on; None where they are to look at it."""
+        own = self._array_type
+        if own is None or not values:
+            return None
+        for value in values:
+            if type(value) is not own:
+                return None
+        try:
+            return self._dispatch(op, values, params)
+        except NncError:  # the layers say where
+            return None
 
     def applied(self, op: Op, args: tuple[Any, ...], params: Any) -> Any:
         """As `bind`, where not all arguments are tensors of this stack, or an effect has its token."""

@@ -37,11 +37,11 @@ class Dispatch:
     calls
         Kernels by operator, parameters and the arguments' dtypes; where shapes decide, dicts of these by shapes.
     numbers
-        Of an array and a number: kernels, and the number as an array, by operator, the array's dtype, and the number
-        and its class.
+        Of an array and a number: what `calls` has, and the number as an array, by operator, the array's dtype, and the
+        number and its class.
     """
 
-    __slots__ = ("_by_extents", "_infer", "_size", "calls", "device", "numbers")
+    __slots__ = ("_by_extents", "_infer", "_own", "_size", "calls", "device", "numbers")
 
     def __init__(self, device: Any, infer: Infer, by_extents: bool = False) -> None:
         self.device = device
@@ -49,6 +49,7 @@ class Dispatch:
         self.numbers: dict[Any, tuple[Any, Any]] = {}
         self._infer = infer
         self._by_extents = by_extents
+        self._own: Any = None
         self._size = 0
 
     def __call__(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
@@ -63,7 +64,7 @@ class Dispatch:
         RunError
             The kernel failed.
         """
-        own = self.device.array_type
+        own = self._own
         for a in args:
             if type(a) is not own:
                 return self._of_data(op, args, params)
@@ -72,14 +73,15 @@ class Dispatch:
     def _of_data(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """As `__call__`, where numbers or arrays of the host are among the arguments."""
         arrays = self.device.arrays(op, args)
+        self._own = self.device.array_type  # which a device may know only once what it needs has been imported
         found = self._of_arrays(op, arrays, params)
         x: Any
         y: Any
         x, y = args if len(args) == 2 else (None, None)
         # 0.0 and -0.0 are equal keys, and NaN is equal to none
-        if type(x) is self.device.array_type and type(y) in REAL and (y or type(y) is int) and y == y and not params:
+        if type(x) is self._own and type(y) in REAL and (y or type(y) is int) and y == y and not params:
             call = self.calls.get((op, x.dtype, arrays[1].dtype))
-            if callable(call):
+            if call is not None:
                 if len(self.numbers) >= MEMO_LIMIT:
                     self.numbers.clear()
                 self.numbers[op, x.dtype, type(y), y] = call, arrays[1]
@@ -106,7 +108,7 @@ class Dispatch:
             raise
         except Exception as error:
             raise explained(op, tuple(map(self.device.aval, args)), op.canonical(params), error) from error
-        return found if type(found) is self.device.array_type else self.placed(op, found)
+        return found if type(found) is self._own else self.placed(op, found)
 
     def placed(self, op: Op, found: Any) -> Any:
         """What a kernel gave as arrays of the device: scalars of a namespace are none."""
