@@ -231,6 +231,7 @@ def test_a_type_that_narrows_computes_in_the_kernels_dtype_and_casts_once(way: s
     assert deep.dtype == "float16"
     mantissa = everywhere(change, lambda ops, x: ops.split(ops.exp(x), sections=3, axis=1)[1] / 3, X)
     assert mantissa.dtype == "float16"
+    assert everywhere(change, lambda ops, x: ops.exp(ops.sum(x)) * 2, X).shape == ()
     for make in MAKE.values():
         stack = change(make())
         assert stack.grad(lambda x: (x * x).sum())(stack.asarray(X)).dtype == "float16"

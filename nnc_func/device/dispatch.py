@@ -125,7 +125,7 @@ class Dispatch:
         call: Callable[..., Any] = device.resolve(op, avals, items)
         if wanted is not None:
             after = [w and device.resolve(w[0], (w[2],), w[1]) for w in wanted]
-            call = _followed(op, call, after)
+            call = self._followed(op, call, after)
         if key is not None and not op.effect and not (params and op.compares_bits):
             if op.shape is broadcast and not self._by_extents and not by_shape(op):
                 self._keep(key, call)  # kernels that broadcast refuse other shapes themselves, the rest need not
@@ -143,15 +143,13 @@ class Dispatch:
         else:
             self.calls.setdefault(key, {})[shapes] = call
 
+    def _followed(self, op: Op, call: Callable[..., Any], after: list[Callable[..., Any] | None]) -> Callable[..., Any]:
+        """The kernel and what is applied to its results."""
 
-def _followed(op: Op, call: Callable[..., Any], after: list[Callable[..., Any] | None]) -> Callable[..., Any]:
-    """The kernel and what is applied to its results."""
+        def run(*arrays: Any) -> Any:
+            found = self.placed(op, call(*arrays))
+            rows = zip(found if op.several else (found,), after, strict=True)
+            results = [result if then is None else then(result) for result, then in rows]
+            return tuple(results) if op.several else results[0]
 
-    def run(*arrays: Any) -> Any:
-        found = call(*arrays)
-        results = [
-            f if then is None else then(f) for f, then in zip(found if op.several else (found,), after, strict=True)
-        ]
-        return tuple(results) if op.several else results[0]
-
-    return run
+        return run
