@@ -218,11 +218,11 @@ class Stack(Derivatives):
                 if call is not None:
                     try:
                         found = call(*given)
-                    except Exception:  # it is explained below, where it is raised again
-                        pass
-                    else:
-                        if type(found) is own:
-                            return Tensor(self, found)
+                    except Exception:
+                        found = None  # it is raised again below, and explained
+                    if type(found) is own:
+                        return Tensor(self, found)
+                    if found is not None:
                         placed = self._dispatch.placed(op, found)
                         return tuple([Tensor(self, v) for v in placed]) if op.several else Tensor(self, placed)
         if op.effect:

@@ -154,6 +154,13 @@ def _into(into: Any, xp: Any, scratch: Any, params: Any, outs: int, *arrays: Any
 
 
 def copying(compute: Any, outs: int, *arrays: Any) -> None:
+    """Call a function of arrays, all but the last `outs` of these, and copy its results into those.
+
+    Raises
+    ------
+    ShapeError
+        A result has another shape than the array that it is for.
+    """
     results = compute(*arrays[:-outs])
     for out, result in zip(arrays[-outs:], results if isinstance(results, (tuple, list)) else (results,), strict=True):
         if getattr(result, "shape", None) != out.shape:

@@ -30,6 +30,7 @@ class Type(Layer, Generic[A]):
 
     Examples
     --------
+    >>> import numpy as np
     >>> from nnc_func.device import NumPy
     >>> t = Type(NumPy())
     >>> t.bind(t.ops["divide"], np.dtype("int32"), np.dtype("int32"))

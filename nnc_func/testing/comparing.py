@@ -44,7 +44,7 @@ def results(op: Op, found: Any) -> tuple[Any, ...]:
 
 @lru_cache(maxsize=8)
 def at_once(stack: Any) -> Any:
-    """The eager stack on the device of another one."""
+    """The eager stack of the device and the catalogue of another one."""
     from nnc_func.stacks import eager
 
-    return eager(stack.device)
+    return eager(stack.device).swap(type=stack.type)
