@@ -50,7 +50,8 @@ class Layer:
 
         One that has a `bind` of its own does, by default.
         """
-        if isinstance(getattr(type(self), "bind", None), FunctionType):
+        definer = defines(self, "bind")
+        if changes(self, "bind") or (definer is not None and isinstance(vars(definer)["bind"], FunctionType)):
             return None
         lower = below(self)
         return None if lower is None else getattr(lower, "dispatch", _none)()
@@ -116,6 +117,35 @@ def find(layer: object, role: str) -> Any:
     raise LayerError(f"there is no {_titled(role)} layer in {layer!r}")
 
 
+def defines(layer: object, name: str) -> type | None:
+    """The class, of a layer's own and those it derives from, that has the member of that name; None where none has.
+
+    Examples
+    --------
+    >>> import nnc_func as nnc
+    >>> defines(nnc.eager().engine, "bind").__name__, defines(nnc.eager().engine, "nothing")
+    ('Eager', None)
+    """
+    return next((cls for cls in type(layer).__mro__ if name in vars(cls)), None)
+
+
+def changes(layer: object, *names: str) -> bool:
+    """Whether a class of a user's own has one of these members, so that the layer does otherwise than this library's.
+
+    Examples
+    --------
+    >>> import nnc_func as nnc
+    >>> changes(nnc.eager().engine, "bind")
+    False
+    """
+    definers = [defines(layer, name) for name in names]
+    return any(cls is not None and not _of_library(cls) for cls in definers)
+
+
+def _of_library(cls: type) -> bool:
+    return cls.__module__.partition(".")[0] == __name__.partition(".")[0]
+
+
 def is_ours(layer: object) -> bool:
     """Whether what the layer says is what this library says: its class is one of ours, or passes everything on.
 
@@ -125,12 +155,14 @@ def is_ours(layer: object) -> bool:
     >>> is_ours(nnc.eager().type)
     True
     """
-    for cls in type(layer).__mro__:
-        if cls.__module__.partition(".")[0] == __name__.partition(".")[0]:
-            return True
-        if any(callable(found) or isinstance(found, property) for n, found in vars(cls).items() if n[:2] != "__"):
-            return False
-    return False
+    cls = type(layer)
+    if _of_library(cls):
+        return True
+    if not isinstance(layer, PassThrough):
+        return False
+    said = {init_fields(layer)[0].name, "stands_on", "needs"}
+    own = [name for each in cls.__mro__ if not _of_library(each) and each is not object for name in vars(each)]
+    return all(name in said or name.startswith(("__", "_attrs_")) for name in own)
 
 
 def opens(path: str, *, init: Literal[False] = False) -> Any:
@@ -184,6 +216,12 @@ def layer(*, on: str | tuple[str, ...] = (), needs: type | None = None) -> Calla
     """
 
     def decorate(cls: C) -> C:
+        fields = {f.name for base in cls.__mro__[1:] for f in getattr(base, "__attrs_attrs__", ())}
+        for name in fields & {n for n, found in vars(cls).items() if isinstance(found, FunctionType)}:
+            raise LayerError(
+                f"{cls.__name__} has a {name} of its own, where its base passes on that of the layer below as it is; "
+                f"insert a layer with that {name} above it: a PassThrough"
+            )
         cls.stands_on = (on,) if isinstance(on, str) else on  # type: ignore[attr-defined]
         cls.needs = () if needs is None else members(needs)  # type: ignore[attr-defined]
         return frozen(cls, cache_hash=True, weakref_slot=False, repr=cls.__dict__.get("__repr__") is None)

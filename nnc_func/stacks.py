@@ -15,11 +15,12 @@ from nnc_func.autodiff.methods import Derivatives
 from nnc_func.autodiff.traced import Traced
 from nnc_func.aval import Aval
 from nnc_func.device import NumPy
+from nnc_func.device.calling import computing_device
 from nnc_func.device.host import numbers
 from nnc_func.engine import Eager, Lazy
 from nnc_func.engine.effects import first, performed
 from nnc_func.engine.jit import Arguments, Jitted
-from nnc_func.errors import DTypeError, GraphError, LayerError, NncError, TracingError
+from nnc_func.errors import DTypeError, GraphError, LayerError, TracingError
 from nnc_func.facets.dtypes import as_dtype
 from nnc_func.graph import aliases, loops
 from nnc_func.graph.graph import ComputationGraph, Graph
@@ -218,13 +219,13 @@ class Stack(Derivatives):
                 if call is not None:
                     try:
                         found = call(*given)
-                    except Exception:
-                        found = None  # it is raised again below, and explained
+                    except Exception as error:
+                        failed = self._dispatch.failure(op, given, params, error)
+                        raise failed from failed.__cause__
                     if type(found) is own:
                         return Tensor(self, found)
-                    if found is not None:
-                        placed = self._dispatch.placed(op, found)
-                        return tuple([Tensor(self, v) for v in placed]) if op.several else Tensor(self, placed)
+                    placed = self._dispatch.placed(op, found)
+                    return tuple([Tensor(self, v) for v in placed]) if op.several else Tensor(self, placed)
         if op.effect:
             return performed(self, op, args, params)
         for a in args:
@@ -248,10 +249,7 @@ class Stack(Derivatives):
         for value in values:
             if type(value) is not own:
                 return None
-        try:
-            return self._dispatch(op, values, params)
-        except NncError:  # the layers say where
-            return None
+        return self._dispatch(op, values, params)
 
     def applied(self, op: Op, args: tuple[Any, ...], params: Any) -> Any:
         """As `bind`, where not all arguments are tensors of this stack, or an effect has its token."""
@@ -266,7 +264,7 @@ class Stack(Derivatives):
             self._device_used()
         if op.several:
             return tuple([Tensor(self, unshared(v, args)) for v in found])
-        if type(found) is np.ndarray and found.base is not None:
+        if type(found) is np.ndarray and (found.base is not None or op.view is not None):
             found = unshared(found, args)
         return Tensor(self, found)
 
@@ -383,7 +381,8 @@ class Stack(Derivatives):
         """A constant computed while a graph above is optimised: by the stack's device, unless operands are tensors."""
         if any(isinstance(o, Tensor) for o in operands):
             return self.bind(op, *operands, **params)
-        return getattr(self.device, "fold_constant", self.device.bind)(op, *operands, **params)
+        device = computing_device(self.device)
+        return getattr(device, "fold_constant", device.bind)(op, *operands, **params)
 
     def held(self, array: Any) -> Tensor:
         """A tensor that shows a device array; not copied."""

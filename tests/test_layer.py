@@ -178,7 +178,7 @@ def test_a_catalogue_is_a_part_of_the_recipe() -> None:
     assert few != TOWERS[1]
     assert Shape(few) == Shape(Type(NumPy(), Catalogue((CATALOGUE["add"],))))
     with pytest.raises(OperatorError, match="not an operator of this stack"):
-        few.check(CATALOGUE["exp"])
+        Shape(few).check(CATALOGUE["exp"])
 
 
 @every

@@ -184,7 +184,7 @@ class PlannedDevice(ArrayDevice):
         return fresh(self.xp, op.kernels[0], items)
 
 
-def dispatching(device: Any, infer: Infer, by_extents: bool = False) -> Dispatch | None:
+def dispatching(device: Any, infer: Infer, by_extents: bool = False, **others: Any) -> Dispatch | None:
     """The device's dispatch, with another `infer`; None where a layer of a user's own has a `bind` of its own.
 
     Examples
@@ -196,5 +196,5 @@ def dispatching(device: Any, infer: Infer, by_extents: bool = False) -> Dispatch
     for each in chain(device):
         bind = getattr(type(each), "bind", None)
         if bind is not None:
-            return Dispatch(device, infer, by_extents) if bind is ArrayDevice.bind else None
+            return Dispatch(device, infer, by_extents, **others) if bind is ArrayDevice.bind else None
     return None

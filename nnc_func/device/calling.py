@@ -9,12 +9,10 @@ from typing import Any, ClassVar
 from nnc_func.aval import Aval
 from nnc_func.declaration import Items
 from nnc_func.device.namespace import copying
+from nnc_func.device.narrow import CALL
 from nnc_func.facets.kernels import Kernel
-from nnc_func.layer import PassThrough, chain, layer
+from nnc_func.layer import PassThrough, chain, defines, layer
 from nnc_func.op import Op
-
-CALLED = "called"
-"""Name of the kernel that is a call of a layer's `bind`."""
 
 
 def computing_device(device: Any) -> Any:
@@ -31,21 +29,21 @@ def computing_device(device: Any) -> Any:
     layers = [*chain(device)]
     if any(map(_only_computes, layers)):
         return Calling(device)
-    changed = any(isinstance(each, PassThrough) and _rank(type(each), "bind") is not None for each in layers)
+    changed = any(isinstance(each, PassThrough) and defines(each, "bind") is not None for each in layers)
     return Folding(device) if changed else device
 
 
 def _only_computes(device: Any) -> bool:
-    """Whether its class, or one above it in the order of inheritance, has a `bind` but not the `writing` to it."""
-    bind, writing = (_rank(type(device), name) for name in ("bind", "writing"))
-    if isinstance(device, PassThrough):
-        return bind is not None and writing is None and getattr(device, "has_memory", False)
-    return bind is not None and writing is not None and bind < writing
-
-
-def _rank(cls: type, name: str) -> int | None:
-    """How far up the order of inheritance the class is that defines a method."""
-    return next((i for i, each in enumerate(cls.__mro__) if callable(vars(each).get(name))), None)
+    """Whether its class, or one before it in the order of inheritance, has a `bind` but not the `writing` to it."""
+    writing, order = defines(device, "writing"), type(device).__mro__
+    for name in ("bind", "resolve"):
+        own = defines(device, name)
+        if isinstance(device, PassThrough):
+            if own is not None and writing is None and getattr(device, "has_memory", False):
+                return True
+        elif own is not None and writing is not None and order.index(own) < order.index(writing):
+            return True
+    return False
 
 
 @layer(on="device")
@@ -88,10 +86,7 @@ class Calling(Folding):
             It has none.
         """
         self.device.choose(op, avals, items)
-        return Kernel(CALLED, compute=partial(self._computed, op), is_call=True)
-
-    def _computed(self, op: Op, xp: Any, *arrays: Any, **params: Hashable) -> Any:
-        return self.device.bind(op, *arrays, **params)
+        return CALL
 
     def candidates(self, op: Op, avals: tuple[Aval, ...], items: Items) -> tuple[Kernel, ...]:
         """The one kernel."""
@@ -99,4 +94,6 @@ class Calling(Folding):
 
     def writing(self, op: Op, kernel: Kernel, items: Items, outs: int, scratch: tuple[Any, ...]) -> Callable[..., Any]:
         """The call as a function ``f(*arrays, *outs)``."""
+        if not kernel.is_call:  # a copy that the plan makes
+            return self.device.writing(op, kernel, items, outs, scratch)  # type: ignore[no-any-return]
         return partial(copying, partial(self.device.bind, op, **dict(items)), outs)

@@ -31,6 +31,10 @@ class Dispatch:
         the kernel's own.
     by_extents
         It may refuse shapes that a kernel which broadcasts takes: it is asked anew for each shape.
+    brought
+        ``brought(args)`` gives numbers a dtype before `arrays` does; None: that is the device's affair.
+    where
+        What says where the user called, for messages.
 
     Attributes
     ----------
@@ -41,13 +45,22 @@ class Dispatch:
         number and its class.
     """
 
-    __slots__ = ("_by_extents", "_infer", "_own", "_size", "calls", "device", "numbers")
+    __slots__ = ("_brought", "_by_extents", "_infer", "_own", "_size", "_where", "calls", "device", "numbers")
 
-    def __init__(self, device: Any, infer: Infer, by_extents: bool = False) -> None:
+    def __init__(
+        self,
+        device: Any,
+        infer: Infer,
+        by_extents: bool = False,
+        brought: Callable[[tuple[Any, ...]], tuple[Any, ...]] | None = None,
+        where: Callable[[], str] = str,
+    ) -> None:
         self.device = device
         self.calls: dict[Any, Any] = {}
         self.numbers: dict[Any, tuple[Any, Any]] = {}
         self._infer = infer
+        self._brought = brought
+        self._where = where
         self._by_extents = by_extents
         self._own: Any = None
         self._size = 0
@@ -72,7 +85,7 @@ class Dispatch:
 
     def _of_data(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """As `__call__`, where numbers or arrays of the host are among the arguments."""
-        arrays = self.device.arrays(op, args)
+        arrays = self.device.arrays(op, args if self._brought is None else self._brought(args))
         self._own = self.device.array_type  # which a device may know only once what it needs has been imported
         found = self._of_arrays(op, arrays, params)
         x: Any
@@ -104,11 +117,21 @@ class Dispatch:
             call = self._resolved(op, args, params, key)
         try:
             found = call(*args)
-        except NncError:
-            raise
         except Exception as error:
-            raise explained(op, tuple(map(self.device.aval, args)), op.canonical(params), error) from error
+            failed = self.failure(op, args, params, error)
+            raise failed from failed.__cause__
         return found if type(found) is self._own else self.placed(op, found)
+
+    def failure(self, op: Op, args: tuple[Any, ...], params: dict[str, Any], error: Exception) -> NncError:
+        """What a kernel raised as an error of this library, that names the operator, the shapes and the user's line."""
+        if isinstance(error, NncError):
+            found = error
+        else:
+            found = explained(op, tuple(map(self.device.aval, args)), op.canonical(params), error)
+        where = self._where()
+        if where and where not in str(found):
+            found.args = (f"{found} (at {where})",)
+        return found
 
     def placed(self, op: Op, found: Any) -> Any:
         """What a kernel gave as arrays of the device: scalars of a namespace are none."""

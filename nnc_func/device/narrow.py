@@ -10,11 +10,20 @@ from functools import lru_cache
 from typing import Any
 
 from nnc_func.aval import Aval
+from nnc_func.errors import DeviceError
 from nnc_func.facets.dtypes import FLOAT32, REGISTERED, is_bfloat16
 from nnc_func.facets.kernels import Kernel
 from nnc_func.op import Op
 
 NAME = "in float32"
+
+
+def _uncalled(*_: Any, **__: Any) -> Any:
+    raise DeviceError("this kernel is a call of `bind` of a device's layer, which makes a function of it itself")
+
+
+CALL = Kernel("called", compute=_uncalled, is_call=True)
+"""Any operator's kernel on a device whose layer has a `bind` of its own: a call of that (`device/calling.py`)."""
 
 
 def is_narrow(op: Op, avals: tuple[Aval, ...]) -> bool:
@@ -47,4 +56,6 @@ def in_float32(op: Op) -> Kernel:
 def kernel_named(op: Op, name: str) -> Kernel | None:
     """The operator's kernel of that name, if it has one."""
     found = next((k for k in op.kernels if k.name == name), None)
+    if found is None and name == CALL.name:
+        return CALL
     return in_float32(op) if found is None and name == NAME else found

@@ -10,6 +10,7 @@ from attrs import Factory, field, frozen
 
 from nnc_func.aval import Aval
 from nnc_func.declaration import Items
+from nnc_func.device.calling import computing_device
 from nnc_func.device.host import HOST, copy_of, foreign
 from nnc_func.device.null import Null
 from nnc_func.errors import LayerError, PlaceError
@@ -145,6 +146,11 @@ class Places(Layer):
     def places(self) -> tuple[str, ...]:
         """The names, the first place's first."""
         return tuple(name for name, _ in self.devices)
+
+    @property
+    def is_calling(self) -> bool:
+        """Whether a layer of one of them looks at each operator."""
+        return any(getattr(device, "is_calling", False) for device in self._by_place.values())
 
     @property
     def has_memory(self) -> bool:
@@ -349,4 +355,4 @@ def _checked(devices: tuple[tuple[str, Any], ...]) -> dict[Place, Any]:
     if len(dict(devices)) < len(devices):
         raise LayerError(f"two places have one name: {', '.join(name for name, _ in devices)}")
     (_, first), *others = devices
-    return {None: first, **dict(others)}
+    return {None: computing_device(first), **{name: computing_device(device) for name, device in others}}

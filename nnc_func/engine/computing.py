@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from nnc_func.aval import Aval
 from nnc_func.declaration import Items
 from nnc_func.device.arrays import dispatching
 from nnc_func.device.host import HOST
 from nnc_func.device.namespace import SCALARS
+from nnc_func.graph.origin import origin, told
 from nnc_func.layer import chain, is_ours
 from nnc_func.op import Op
 
@@ -34,10 +37,16 @@ def computing(shape: Any) -> Callable[..., Any]:
         shape.infer(op, avals, items)
         return shape.conversion(op, avals, items)
 
+    def brought(args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Numbers in the dtypes that Type gives them."""
+        dtypes = [a.dtype for a in args if type(a) not in SCALARS]
+        return tuple([np.asarray(a, shape.type.scalar(a, dtypes)) if type(a) in SCALARS else a for a in args])
+
     def compute(op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         if standard:  # a device refuses what the operators' own rules refuse
-            shape.type.check(op)
+            shape.check(op)
             return device.bind(op, *args, **params)
+        args = brought(args)
         then = infer(op, _avals(shape.type, args), op.canonical(params))
         found = device.bind(op, *args, **params)
         if then is None:
@@ -46,7 +55,10 @@ def computing(shape: Any) -> Callable[..., Any]:
         after = [f if each is None else device.bind(each[0], f, **dict(each[1])) for f, each in rows]
         return tuple(after) if op.several else after[0]
 
-    return dispatching(device, infer, not standard) or compute
+    return (
+        dispatching(device, infer, not standard, brought=None if standard else brought, where=lambda: told(origin()))
+        or compute
+    )
 
 
 def _asked(shape: Any) -> list[Any]:
@@ -54,13 +66,8 @@ def _asked(shape: Any) -> list[Any]:
 
 
 def _avals(type_layer: Any, args: tuple[Any, ...]) -> tuple[Aval, ...]:
-    """Avals of arrays of the device, of the host, and of numbers, which go to where the device's arrays are."""
-    device = type_layer.device
-    found = [None if type(a) in SCALARS else device.aval(a) for a in args]
-    place = next((f.place for f, a in zip(found, args, strict=True) if f is not None and not isinstance(a, HOST)), None)
-    dtypes = [f.dtype for f in found if f is not None]
-    return tuple([
-        Aval((), type_layer.scalar(a, dtypes), None, place) if f is None
-        else f.having(place=place) if isinstance(a, HOST) else f
-        for f, a in zip(found, args, strict=True)
-    ])  # fmt: skip
+    """Avals of arrays of the device, and of the host, which go to where the device's arrays are."""
+    found = list(map(type_layer.device.aval, args))
+    place = next((f.place for f, a in zip(found, args, strict=True) if not isinstance(a, HOST)), None)
+    rows = zip(found, args, strict=True)
+    return tuple([f.having(place=place) if isinstance(a, HOST) else f for f, a in rows])

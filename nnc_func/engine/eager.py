@@ -18,11 +18,17 @@ from nnc_func.graph.graph import ComputationGraph
 from nnc_func.graph.leaves import INPUT, Variable, owned
 from nnc_func.graph.node import Node, Result, Value, topological
 from nnc_func.graph.origin import origin, told
-from nnc_func.layer import Layer, evolved, layer, opens
+from nnc_func.layer import Layer, chain, changes, evolved, layer, opens
 from nnc_func.op import Op
 from nnc_func.signatures import DeviceSignature, GraphSignature, OperatorSignature, ShapeSignature, SymbolSignature
 
 A = TypeVar("A")
+
+
+def _recording(engine: Any) -> bool:
+    """Whether a layer of a user's own changes what an application becomes: it is to be a node, then, to be computed."""
+    recording = [each for each in chain(engine) if each.role in ("graph", "optimiser", "operator", "symbol")]
+    return any(changes(each, "bind", "apply") for each in recording)
 
 
 @layer(on="graph", needs=GraphSignature)
@@ -48,6 +54,7 @@ class Eager(Layer, Generic[A]):
     symbol: SymbolSignature[A] = opens("graph.optimiser.operator.symbol")
     shape: ShapeSignature[A] = opens("graph.optimiser.operator.symbol.shape")
     device: DeviceSignature[A] = opens("graph.optimiser.operator.symbol.shape.type.device")
+    _is_recording: bool = field(init=False, eq=False, repr=False, default=Factory(_recording, takes_self=True))
     _compute: Any = field(
         init=False, eq=False, repr=False, default=Factory(lambda self: computing(self.shape), takes_self=True)
     )
@@ -65,6 +72,10 @@ class Eager(Layer, Generic[A]):
             # a variable's value of now is not baked in
             if kind is Node or kind is Result or kind is Variable or kind is Dim:
                 return self.graph.bind(op, *args, **params)
+        if self._is_recording and not op.effect:
+            found = self.graph.bind(op, *args, **params)
+            computed = self.force(found if op.several else [found])
+            return tuple(computed) if op.several else computed[0]
         if self.check_numerics:
             return self._checked(op, args, params)
         try:
@@ -77,7 +88,14 @@ class Eager(Layer, Generic[A]):
 
     def dispatch(self) -> Dispatch | None:
         """The way from operators on device arrays to kernels, which stacks take; None where each call is looked at."""
-        return None if self.check_numerics or type(self._compute) is not Dispatch else self._compute
+        if (
+            self.check_numerics
+            or self._is_recording
+            or changes(self, "bind")
+            or not isinstance(self._compute, Dispatch)
+        ):
+            return None
+        return self._compute
 
     def _checked(self, op: Op, args: Any, params: Any) -> Any:
         from nnc_func.engine.running.checked import check

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 from attrs import Factory, field, frozen
 
 from nnc_func.config import config
-from nnc_func.device.calling import CALLED, computing_device
+from nnc_func.device.calling import computing_device
+from nnc_func.device.narrow import CALL
 from nnc_func.engine import settings
 from nnc_func.engine.allocators import Allocator, by_name
 from nnc_func.engine.allocators.base import is_ours
@@ -204,7 +205,7 @@ class Lazy(Layer, Generic[A]):
             graph, (plan, blocks, constants), recomputation = found.graph, found.planned, found.recomputation
         if plan.streams > 1 or config.spec >= 1 or not is_ours(self.allocator):
             plan.verify()  # a user's own allocator is never believed
-        called = sum(i.kernel == CALLED for i in plan.instructions)
+        called = sum(i.kernel == CALL.name for i in plan.instructions)
         taken = time.perf_counter() - start
         stats = Stats(source.statistics, graph.statistics, report, seconds, taken, recomputation, called)
         if config.debug >= 1:

@@ -189,6 +189,14 @@ def given(*_: DType, dtype: Any, **__: Any) -> DType:
 _OF_SCALAR = {bool: BOOL, int: INT64, float: FLOAT64, complex: np.dtype("complex128")}
 
 
+LARGEST = int(np.finfo(np.float64).max)
+
+
+def _said(value: int) -> str:
+    """A whole number as it is written, unless that takes pages."""
+    return str(value) if abs(value) < 1 << 128 else f"of {value.bit_length()} bits"
+
+
 def weak(value: Any, dtypes: Any) -> DType:
     """The dtype that a Python scalar takes beside tensors of these dtypes: scalars are weak (NEP 50).
 
@@ -212,5 +220,7 @@ def weak(value: Any, dtypes: Any) -> DType:
     if type(value) is int and found.kind in "iu":
         limits = np.iinfo(found)
         if not limits.min <= value <= limits.max:
-            raise DTypeError(f"the scalar {value} does not fit in {found}; cast the tensor to a wider dtype")
+            raise DTypeError(f"the scalar {_said(value)} does not fit in {found}; cast the tensor to a wider dtype")
+    elif type(value) is int and abs(value) > LARGEST:
+        raise DTypeError(f"the scalar {_said(value)} does not fit in {found}: no float is as large")
     return found

@@ -10,7 +10,7 @@ from attrs import Factory, field
 
 from nnc_func.aval import Aval
 from nnc_func.declaration import Items
-from nnc_func.errors import NncError
+from nnc_func.errors import NncError, UnknownOperatorError
 from nnc_func.facets.dims import Extent, assumptions, known
 from nnc_func.facets.places import Place, settled
 from nnc_func.graph.origin import origin, told
@@ -100,6 +100,13 @@ class Shape(Layer, Generic[A]):
             self._memo[key] = found
         return found
 
+    def check(self, op: Op) -> None:
+        """Raise UnknownOperatorError unless the operator is in the catalogue that Type has."""
+        if self.type.ops.get(op.name) is not op:
+            raise UnknownOperatorError(
+                f"{op.name} is not an operator of this stack; add it: stack.swap(type=stack.type.with_ops({op.name}))"
+            )
+
     def conversion(self, op: Op, avals: tuple[Aval, ...], items: Items) -> Conversion | None:
         """What is applied to the operator's results, where Type wants them in other dtypes than the operator's own.
 
@@ -135,6 +142,7 @@ class Shape(Layer, Generic[A]):
 
     def _infer(self, op: Op, avals: tuple[Aval, ...], params: dict[str, Any]) -> Any:
         try:
+            self.check(op)
             dtypes = tuple([a.dtype for a in avals])
             dtype = self.type.bind(op, *dtypes, **params)
             if not self.is_plain:

@@ -7,7 +7,6 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from attrs import field
 
-from nnc_func.errors import UnknownOperatorError
 from nnc_func.facets.dtypes import weak
 from nnc_func.graph.ops import CATALOGUE
 from nnc_func.layer import Layer, evolved, layer
@@ -47,12 +46,9 @@ class Type(Layer, Generic[A]):
 
         Raises
         ------
-        UnknownOperatorError
-            It is not in the catalogue.
         DTypeError
-            It does not take these dtypes.
+            The operator does not take these dtypes.
         """
-        self.check(op)
         return op.dtypes(dtypes, params)
 
     def scalar(self, value: Any, dtypes: Sequence[Any]) -> Any:
@@ -64,13 +60,6 @@ class Type(Layer, Generic[A]):
             An integer that the common dtype cannot hold.
         """
         return weak(value, dtypes)
-
-    def check(self, op: Op) -> None:
-        """Raise UnknownOperatorError unless the operator is in the catalogue."""
-        if self.ops._by_name.get(op.name) is not op:
-            raise UnknownOperatorError(
-                f"{op.name} is not an operator of this stack; add it: stack.swap(type=stack.type.with_ops({op.name}))"
-            )
 
     def with_ops(self, *ops: Op) -> Type[A]:
         """This layer, its catalogue extended."""

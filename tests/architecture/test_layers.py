@@ -38,6 +38,7 @@ READERS = {  # facet: where in the library it may be read
     "effect": (
         "stacks.py",
         "device/dispatch.py",
+        "engine/eager.py",
         *BATCHING,
         "engine/effects.py",
         "graph/graph.py",

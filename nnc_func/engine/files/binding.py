@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from nnc_func.device.narrow import kernel_named
+from nnc_func.device.calling import Calling, computing_device
+from nnc_func.device.narrow import CALL, kernel_named
+from nnc_func.engine.copying import COPY, FILL
 from nnc_func.engine.lazy import plannable
 from nnc_func.engine.plan import Plan
 from nnc_func.engine.running.program import Program
@@ -55,6 +57,7 @@ def bound(
     """
     if not isinstance(plan, Plan):
         raise PlanError(f"a plan is wanted, Plan.parse(text) or program.plan, given {type(plan).__name__}")
+    device = computing_device(device)
     if not plannable(device):
         raise DeviceError(f"{device!r} has no memory to plan in, so a plan cannot run there")
     plan.verify()
@@ -131,7 +134,15 @@ def on_stack(
 
 
 def check_kernels(plan: Plan, device: Any) -> None:
-    """Raise DeviceError where a kernel does not run on the array namespace of its place, or there is no such place."""
+    """Raise DeviceError where a kernel does not run on the array namespace of its place, or there is no such place.
+
+    Nor does a plan whose kernels are calls of a layer's `bind` run where there is none, or the other way round.
+    """
+    calls = [i.kernel == CALL.name for i in plan.instructions if i.op not in (COPY, FILL)]
+    wants = isinstance(device, Calling)
+    if (wants and not all(calls)) or (any(calls) and not getattr(device, "is_calling", False)):
+        which = "without a layer whose `bind` computes" if wants else "whose layer's `bind` computes"
+        raise DeviceError(f"the plan {plan.name!r} is of a device {which}, unlike {device!r}: compile the graph here")
     places = [s.aval.place for s in plan.slots]
     namespaces = {place: _namespace(device, place) for place in set(places)}
     applied = {(i.op, i.kernel, places[i.results[0]]) for i in plan.instructions if not i.view}

@@ -77,6 +77,8 @@ class Builder:
 
     Attributes
     ----------
+    fuses
+        Operators may be computed together: no layer of the device's looks at each one.
     where
         The origin of the node that is being rewritten.
     numbers
@@ -85,13 +87,14 @@ class Builder:
         The graph that is being rewritten, of which the nodes are then; None where they are the stack's.
     """
 
-    __slots__ = ("_lacking", "_seen", "numbers", "operator", "shape", "symbol", "table", "where", "workspace")
+    __slots__ = ("_lacking", "_seen", "fuses", "numbers", "operator", "shape", "symbol", "table", "where", "workspace")
 
     def __init__(self, operator: Any) -> None:
         self.operator = operator
         self.symbol = operator.symbol
         self.shape = operator.symbol.shape
         self.table = operator.symbol.table
+        self.fuses = not getattr(operator.device, "is_calling", False)
         self.where: Any = ()
         ops = operator.type.ops
         self._lacking = frozenset(op for name, op in CATALOGUE.items() if ops.get(name) is not op)
