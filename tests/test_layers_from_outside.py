@@ -217,7 +217,9 @@ def test_a_kernel_that_fails_now_and_then_fails_each_time_that_it_does() -> None
     stack = nnc.eager(Failing())
     x = stack.asarray(X)
     stack.ops.exp(x)
-    with pytest.raises(RunError, match=r"exp\(float32\[2, 3\]\) failed.*every second time.*test_layers_from_outside.py"):
+    with pytest.raises(
+        RunError, match=r"exp\(float32\[2, 3\]\) failed.*every second time.*test_layers_from_outside.py"
+    ):
         stack.ops.exp(x)
     assert len(runs) == 2
 
