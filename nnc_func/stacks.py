@@ -15,7 +15,7 @@ from nnc_func.autodiff.methods import Derivatives
 from nnc_func.autodiff.traced import Traced
 from nnc_func.aval import Aval
 from nnc_func.device import NumPy
-from nnc_func.device.calling import computing_device
+from nnc_func.device.bind_kernels import kernel_device
 from nnc_func.device.host import numbers
 from nnc_func.engine import Eager, Lazy
 from nnc_func.engine.effects import first, performed
@@ -224,7 +224,7 @@ class Stack(Derivatives):
                         raise failed from failed.__cause__
                     if type(found) is own:
                         return Tensor(self, found)
-                    placed = self._dispatch.placed(op, found)
+                    placed = self._dispatch.place(op, found)
                     return tuple([Tensor(self, v) for v in placed]) if op.several else Tensor(self, placed)
         if op.effect:
             return performed(self, op, args, params)
@@ -236,7 +236,7 @@ class Stack(Derivatives):
         if found is None:
             found = self._top_bind(op, *values, **params)
             if self._array_type is None:
-                self._device_used()
+                self._learn_array_type()
         if op.several:
             return tuple([Tensor(self, v) for v in found])
         return Tensor(self, found)
@@ -261,14 +261,14 @@ class Stack(Derivatives):
             carriers = [owned(self.device, c) if is_foreign(a) else c for a, c in zip(args, carriers, strict=True)]
         found = self._top_bind(op, *carriers, **params)
         if self._array_type is None:
-            self._device_used()
+            self._learn_array_type()
         if op.several:
             return tuple([Tensor(self, unshared(v, args)) for v in found])
         if type(found) is np.ndarray and (found.base is not None or op.view is not None):
             found = unshared(found, args)
         return Tensor(self, found)
 
-    def _device_used(self) -> None:
+    def _learn_array_type(self) -> None:
         """Note the class of the device's arrays, which a device may know only once what it needs has been imported."""
         if self._dispatch is not None:
             object.__setattr__(self, "_array_type", self.device.array_type)
@@ -381,7 +381,7 @@ class Stack(Derivatives):
         """A constant computed while a graph above is optimised: by the stack's device, unless operands are tensors."""
         if any(isinstance(o, Tensor) for o in operands):
             return self.bind(op, *operands, **params)
-        device = computing_device(self.device)
+        device = kernel_device(self.device)
         return getattr(device, "fold_constant", device.bind)(op, *operands, **params)
 
     def held(self, array: Any) -> Tensor:

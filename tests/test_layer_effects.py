@@ -11,7 +11,7 @@ import nnc_func as nnc
 from nnc_func import nn
 from nnc_func.autodiff import Autodiff
 from nnc_func.device import NumPy
-from nnc_func.device.calling import computing_device
+from nnc_func.device.bind_kernels import kernel_device
 from nnc_func.engine.running.program import Program
 from nnc_func.errors import ShapeError, UnknownOperatorError
 from nnc_func.graph.graph import Graph
@@ -136,8 +136,8 @@ def test_a_device_computes_otherwise_and_programs_stay_planned(way: str) -> None
     found = everywhere(change, lambda ops, x: ops.exp(x) + 1, X)
     np.testing.assert_array_equal(found, np.exp(X) * 2 + 1)
     program = program_of(change(nnc.lazy()), lambda ops, x: ops.exp(x) + 1, X)
-    assert program.stats.called == 2  # each result is copied to where it is planned
-    assert program_of(nnc.lazy(), lambda ops, x: ops.exp(x) + 1, X).stats.called == 0
+    assert program.stats.bind_calls == 2  # each result is copied to where it is planned
+    assert program_of(nnc.lazy(), lambda ops, x: ops.exp(x) + 1, X).stats.bind_calls == 0
 
 
 @WAYS
@@ -197,7 +197,7 @@ def test_a_device_that_says_how_results_are_written_saves_the_copy() -> None:
 
     found = everywhere(lambda s: s.insert(Written), lambda ops, x: ops.exp(x) + 1, X)
     np.testing.assert_array_equal(found, np.exp(X) * 2 + 1)
-    assert program_of(nnc.lazy().insert(Written), lambda ops, x: ops.exp(x) + 1, X).stats.called == 0
+    assert program_of(nnc.lazy().insert(Written), lambda ops, x: ops.exp(x) + 1, X).stats.bind_calls == 0
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ def test_a_device_that_says_how_results_are_written_saves_the_copy() -> None:
         nnc.Null(),
         nnc.Places(a=NumPy(), b=nnc.Null()),
         DoubledAbove(NumPy()),
-        computing_device(DoubledAbove(NumPy())),
+        kernel_device(DoubledAbove(NumPy())),
     ],
     ids=repr,
 )

@@ -184,13 +184,13 @@ class PlannedDevice(ArrayDevice):
         return fresh(self.xp, op.kernels[0], items)
 
 
-def dispatching(device: Any, infer: Infer, by_extents: bool = False, **others: Any) -> Dispatch | None:
+def array_dispatch(device: Any, infer: Infer, by_extents: bool = False, **others: Any) -> Dispatch | None:
     """The device's dispatch, with another `infer`; None where a layer of a user's own has a `bind` of its own.
 
     Examples
     --------
     >>> from nnc_func.device import NumPy, Null
-    >>> dispatching(NumPy(), checked) is None, dispatching(Null(), checked) is None
+    >>> array_dispatch(NumPy(), checked) is None, array_dispatch(Null(), checked) is None
     (False, True)
     """
     for each in chain(device):

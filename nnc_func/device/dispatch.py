@@ -31,8 +31,8 @@ class Dispatch:
         the kernel's own.
     by_extents
         It may refuse shapes that a kernel which broadcasts takes: it is asked anew for each shape.
-    brought
-        ``brought(args)`` gives numbers a dtype before `arrays` does; None: that is the device's affair.
+    scalars
+        ``scalars(args)`` gives numbers a dtype before `arrays` does; None: that is the device's affair.
     where
         What says where the user called, for messages.
 
@@ -45,21 +45,21 @@ class Dispatch:
         number and its class.
     """
 
-    __slots__ = ("_brought", "_by_extents", "_infer", "_own", "_size", "_where", "calls", "device", "numbers")
+    __slots__ = ("_by_extents", "_infer", "_own", "_scalars", "_size", "_where", "calls", "device", "numbers")
 
     def __init__(
         self,
         device: Any,
         infer: Infer,
         by_extents: bool = False,
-        brought: Callable[[tuple[Any, ...]], tuple[Any, ...]] | None = None,
+        scalars: Callable[[tuple[Any, ...]], tuple[Any, ...]] | None = None,
         where: Callable[[], str] = str,
     ) -> None:
         self.device = device
         self.calls: dict[Any, Any] = {}
         self.numbers: dict[Any, tuple[Any, Any]] = {}
         self._infer = infer
-        self._brought = brought
+        self._scalars = scalars
         self._where = where
         self._by_extents = by_extents
         self._own: Any = None
@@ -85,7 +85,7 @@ class Dispatch:
 
     def _of_data(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """As `__call__`, where numbers or arrays of the host are among the arguments."""
-        arrays = self.device.arrays(op, args if self._brought is None else self._brought(args))
+        arrays = self.device.arrays(op, args if self._scalars is None else self._scalars(args))
         self._own = self.device.array_type  # which a device may know only once what it needs has been imported
         found = self._of_arrays(op, arrays, params)
         x: Any
@@ -114,13 +114,13 @@ class Dispatch:
         except TypeError:  # a list among the parameters
             key = call = None
         if call is None:
-            call = self._resolved(op, args, params, key)
+            call = self._resolve(op, args, params, key)
         try:
             found = call(*args)
         except Exception as error:
             failed = self.failure(op, args, params, error)
             raise failed from failed.__cause__
-        return found if type(found) is self._own else self.placed(op, found)
+        return found if type(found) is self._own else self.place(op, found)
 
     def failure(self, op: Op, args: tuple[Any, ...], params: dict[str, Any], error: Exception) -> NncError:
         """What a kernel raised as an error of this library, that names the operator, the shapes and the user's line."""
@@ -133,14 +133,14 @@ class Dispatch:
             found.args = (f"{found} (at {where})",)
         return found
 
-    def placed(self, op: Op, found: Any) -> Any:
+    def place(self, op: Op, found: Any) -> Any:
         """What a kernel gave as arrays of the device: scalars of a namespace are none."""
         place, own = self.device.place, self.device.array_type
         if op.several:
             return tuple([f if isinstance(f, own) else place(f) for f in found])
         return found if isinstance(found, own) else place(found)
 
-    def _resolved(self, op: Op, args: tuple[Any, ...], params: dict[str, Any], key: Any) -> Callable[..., Any]:
+    def _resolve(self, op: Op, args: tuple[Any, ...], params: dict[str, Any], key: Any) -> Callable[..., Any]:
         device, items = self.device, op.canonical(params)
         op.check_arity(len(args))
         avals = tuple(map(device.aval, args))
@@ -148,7 +148,7 @@ class Dispatch:
         call: Callable[..., Any] = device.resolve(op, avals, items)
         if wanted is not None:
             after = [w and device.resolve(w[0], (w[2],), w[1]) for w in wanted]
-            call = self._followed(op, call, after)
+            call = self._then(op, call, after)
         if key is not None and not op.effect and not (params and op.compares_bits):
             if op.shape is broadcast and not self._by_extents and not by_shape(op):
                 self._keep(key, call)  # kernels that broadcast refuse other shapes themselves, the rest need not
@@ -166,11 +166,11 @@ class Dispatch:
         else:
             self.calls.setdefault(key, {})[shapes] = call
 
-    def _followed(self, op: Op, call: Callable[..., Any], after: list[Callable[..., Any] | None]) -> Callable[..., Any]:
+    def _then(self, op: Op, call: Callable[..., Any], after: list[Callable[..., Any] | None]) -> Callable[..., Any]:
         """The kernel and what is applied to its results."""
 
         def run(*arrays: Any) -> Any:
-            found = self.placed(op, call(*arrays))
+            found = self.place(op, call(*arrays))
             rows = zip(found if op.several else (found,), after, strict=True)
             results = [result if then is None else then(result) for result, then in rows]
             return tuple(results) if op.several else results[0]

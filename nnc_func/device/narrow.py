@@ -10,20 +10,11 @@ from functools import lru_cache
 from typing import Any
 
 from nnc_func.aval import Aval
-from nnc_func.errors import DeviceError
 from nnc_func.facets.dtypes import FLOAT32, REGISTERED, is_bfloat16
-from nnc_func.facets.kernels import Kernel
+from nnc_func.facets.kernels import CALL, Kernel
 from nnc_func.op import Op
 
 NAME = "in float32"
-
-
-def _uncalled(*_: Any, **__: Any) -> Any:
-    raise DeviceError("this kernel is a call of `bind` of a device's layer, which makes a function of it itself")
-
-
-CALL = Kernel("called", compute=_uncalled, is_call=True)
-"""Any operator's kernel on a device whose layer has a `bind` of its own: a call of that (`device/calling.py`)."""
 
 
 def is_narrow(op: Op, avals: tuple[Aval, ...]) -> bool:

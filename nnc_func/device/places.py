@@ -10,7 +10,7 @@ from attrs import Factory, field, frozen
 
 from nnc_func.aval import Aval
 from nnc_func.declaration import Items
-from nnc_func.device.calling import computing_device
+from nnc_func.device.bind_kernels import kernel_device
 from nnc_func.device.host import HOST, copy_of, foreign
 from nnc_func.device.null import Null
 from nnc_func.errors import LayerError, PlaceError
@@ -148,9 +148,9 @@ class Places(Layer):
         return tuple(name for name, _ in self.devices)
 
     @property
-    def is_calling(self) -> bool:
+    def asks_bind(self) -> bool:
         """Whether a layer of one of them looks at each operator."""
-        return any(getattr(device, "is_calling", False) for device in self._by_place.values())
+        return any(getattr(device, "asks_bind", False) for device in self._by_place.values())
 
     @property
     def has_memory(self) -> bool:
@@ -355,4 +355,4 @@ def _checked(devices: tuple[tuple[str, Any], ...]) -> dict[Place, Any]:
     if len(dict(devices)) < len(devices):
         raise LayerError(f"two places have one name: {', '.join(name for name, _ in devices)}")
     (_, first), *others = devices
-    return {None: computing_device(first), **{name: computing_device(device) for name, device in others}}
+    return {None: kernel_device(first), **{name: kernel_device(device) for name, device in others}}

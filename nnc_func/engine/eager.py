@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 from attrs import Factory, field
 
 from nnc_func.device.dispatch import Dispatch
-from nnc_func.engine.computing import computing
+from nnc_func.engine.eager_dispatch import eager_dispatch
 from nnc_func.engine.interpreted import Interpreted
 from nnc_func.engine.reading import have_passed, readings, substituted
 from nnc_func.errors import NncError, UnboundError
@@ -25,7 +25,7 @@ from nnc_func.signatures import DeviceSignature, GraphSignature, OperatorSignatu
 A = TypeVar("A")
 
 
-def _recording(engine: Any) -> bool:
+def _changes_nodes(engine: Any) -> bool:
     """Whether a layer of a user's own changes what an application becomes: it is to be a node, then, to be computed."""
     recording = [each for each in chain(engine) if each.role in ("graph", "optimiser", "operator", "symbol")]
     return any(changes(each, "bind", "apply") for each in recording)
@@ -54,9 +54,9 @@ class Eager(Layer, Generic[A]):
     symbol: SymbolSignature[A] = opens("graph.optimiser.operator.symbol")
     shape: ShapeSignature[A] = opens("graph.optimiser.operator.symbol.shape")
     device: DeviceSignature[A] = opens("graph.optimiser.operator.symbol.shape.type.device")
-    _is_recording: bool = field(init=False, eq=False, repr=False, default=Factory(_recording, takes_self=True))
+    _makes_nodes: bool = field(init=False, eq=False, repr=False, default=Factory(_changes_nodes, takes_self=True))
     _compute: Any = field(
-        init=False, eq=False, repr=False, default=Factory(lambda self: computing(self.shape), takes_self=True)
+        init=False, eq=False, repr=False, default=Factory(lambda self: eager_dispatch(self.shape), takes_self=True)
     )
 
     role: ClassVar[Literal["engine"]] = "engine"
@@ -72,7 +72,7 @@ class Eager(Layer, Generic[A]):
             # a variable's value of now is not baked in
             if kind is Node or kind is Result or kind is Variable or kind is Dim:
                 return self.graph.bind(op, *args, **params)
-        if self._is_recording and not op.effect:
+        if self._makes_nodes and not op.effect:
             found = self.graph.bind(op, *args, **params)
             computed = self.force(found if op.several else [found])
             return tuple(computed) if op.several else computed[0]
@@ -88,12 +88,7 @@ class Eager(Layer, Generic[A]):
 
     def dispatch(self) -> Dispatch | None:
         """The way from operators on device arrays to kernels, which stacks take; None where each call is looked at."""
-        if (
-            self.check_numerics
-            or self._is_recording
-            or changes(self, "bind")
-            or not isinstance(self._compute, Dispatch)
-        ):
+        if self.check_numerics or self._makes_nodes or changes(self, "bind") or not isinstance(self._compute, Dispatch):
             return None
         return self._compute
 

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 from attrs import Factory, field, frozen
 
 from nnc_func.config import config
-from nnc_func.device.calling import computing_device
-from nnc_func.device.narrow import CALL
+from nnc_func.device.bind_kernels import kernel_device
 from nnc_func.engine import settings
 from nnc_func.engine.allocators import Allocator, by_name
 from nnc_func.engine.allocators.base import is_ours
@@ -29,6 +28,7 @@ from nnc_func.engine.planning.schedule import ListScheduler, Scheduler
 from nnc_func.engine.running.program import Program
 from nnc_func.engine.symbolic import SymbolicProgram
 from nnc_func.errors import PlanError
+from nnc_func.facets.kernels import CALL
 from nnc_func.facets.places import Place
 from nnc_func.graph.graph import ComputationGraph
 from nnc_func.graph.leaves import Variable
@@ -57,7 +57,7 @@ class Stats:
         How long it took, in seconds.
     recomputation
         What is computed again, of an engine with a budget; None: it has none.
-    called
+    bind_calls
         Instructions that call `bind` of a device's layer, whose results are copied to where they are planned; a layer
         with a `writing` of its own saves the copies.
     """
@@ -68,7 +68,7 @@ class Stats:
     optimise_seconds: float
     plan_seconds: float
     recomputation: Recomputation | None = None
-    called: int = 0
+    bind_calls: int = 0
 
 
 def plannable(device: Any) -> bool:
@@ -128,7 +128,7 @@ class Lazy(Layer, Generic[A]):
         init=False,
         eq=False,
         repr=False,
-        default=Factory(lambda self: computing_device(self.type.device), takes_self=True),
+        default=Factory(lambda self: kernel_device(self.type.device), takes_self=True),
     )
     programs: OrderedDict[Any, Any] = field(init=False, factory=OrderedDict, eq=False, repr=False)
     known: dict[Any, Any] = field(init=False, factory=dict, eq=False, repr=False)
@@ -205,9 +205,9 @@ class Lazy(Layer, Generic[A]):
             graph, (plan, blocks, constants), recomputation = found.graph, found.planned, found.recomputation
         if plan.streams > 1 or config.spec >= 1 or not is_ours(self.allocator):
             plan.verify()  # a user's own allocator is never believed
-        called = sum(i.kernel == CALL.name for i in plan.instructions)
+        bind_calls = sum(i.kernel == CALL.name for i in plan.instructions)
         taken = time.perf_counter() - start
-        stats = Stats(source.statistics, graph.statistics, report, seconds, taken, recomputation, called)
+        stats = Stats(source.statistics, graph.statistics, report, seconds, taken, recomputation, bind_calls)
         if config.debug >= 1:
             print(f"{graph.name}: {stats}, {plan!r}", file=sys.stderr)
         if config.debug >= 3:

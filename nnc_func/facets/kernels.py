@@ -7,6 +7,7 @@ from typing import Any
 
 from attrs import frozen
 
+from nnc_func.errors import DeviceError
 from nnc_func.facets.layouts import NHWC, ROW_MAJOR, permutation
 
 Layouts = tuple[str | tuple[str, ...], ...]
@@ -97,6 +98,14 @@ class Kernel:
         What only computes makes an array first, for which there may be no memory.
         """
         return self.infallible and (self.ufunc is not None or self.into is not None)
+
+
+def _never(*_: Any, **__: Any) -> Any:
+    raise DeviceError("this kernel is a call of `bind` of a device's layer, which makes a function of it itself")
+
+
+CALL = Kernel("called", compute=_never, is_call=True)
+"""Any operator's kernel on a device whose layer has a `bind` of its own: a call of that (`device/bind_kernels.py`)."""
 
 
 def overwritten(kernel: Kernel, count: int, items: Any, results: int) -> list[Collection[int]]:

@@ -9,7 +9,7 @@ import numpy as np
 from attrs import Factory, field
 
 from nnc_func.declaration import Items
-from nnc_func.device.calling import computing_device
+from nnc_func.device.bind_kernels import kernel_device
 from nnc_func.device.host import numbers
 from nnc_func.errors import GraphError, NncError
 from nnc_func.facets.dims import Dim
@@ -46,7 +46,7 @@ class Operator(Layer, Generic[A]):
         init=False,
         eq=False,
         repr=False,
-        default=Factory(lambda self: computing_device(self.type.device), takes_self=True),
+        default=Factory(lambda self: kernel_device(self.type.device), takes_self=True),
     )
     _is_plain: bool = field(
         init=False, eq=False, repr=False, default=Factory(lambda self: self.shape.is_plain, takes_self=True)
@@ -72,9 +72,9 @@ class Operator(Layer, Generic[A]):
                 break
         items = op.canonical(params) if params or op.params else ()
         found = self.symbol.apply(op, args, items)
-        return found if self._is_plain else self._converted(op, args, items, found)
+        return found if self._is_plain else self._convert(op, args, items, found)
 
-    def _converted(self, op: Op, args: tuple[Value, ...], items: Items, found: Any) -> Any:
+    def _convert(self, op: Op, args: tuple[Value, ...], items: Items, found: Any) -> Any:
         """The results in the dtypes that Type wants: the operator as it is, then a cast, a node of its own."""
         then = self.shape.conversion(op, tuple([a.aval for a in args]), items)
         if then is None:

@@ -43,6 +43,6 @@ class NN(Layer, Generic[A]):
         >>> len(done.losses)
         1
         """
-        from nnc_func.nn.training import trained  # few train
+        from nnc_func.nn.training import train_steps  # few train
 
-        return trained(stack, model, loss, update, batches, **settings)
+        return train_steps(stack, model, loss, update, batches, **settings)

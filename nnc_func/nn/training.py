@@ -136,11 +136,11 @@ def train(
         "progress": progress, "ask_every": ask_every, "stop": stop,
     }  # fmt: skip
     layer = next((each for each in chain(stack.top) if each.role == "nn"), None)
-    run = trained if layer is None else layer.train
+    run = train_steps if layer is None else layer.train
     return run(stack, model, loss, update, batches, **settings)
 
 
-def trained(
+def train_steps(
     stack: Any,
     model: Any,
     loss: Callable[[Any, Any], Any],

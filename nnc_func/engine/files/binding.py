@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from nnc_func.device.calling import Calling, computing_device
-from nnc_func.device.narrow import CALL, kernel_named
+from nnc_func.device.bind_kernels import BindKernels, kernel_device
+from nnc_func.device.narrow import kernel_named
 from nnc_func.engine.copying import COPY, FILL
 from nnc_func.engine.lazy import plannable
 from nnc_func.engine.plan import Plan
 from nnc_func.engine.running.program import Program
 from nnc_func.errors import DeviceError, DTypeError, NncError, PlaceError, PlanError, ShapeError
+from nnc_func.facets.kernels import CALL
 from nnc_func.facets.places import ADVICE, Place, settled
 from nnc_func.graph.leaves import Variable, brought, owned
 from nnc_func.graph.origin import told
@@ -57,7 +58,7 @@ def bound(
     """
     if not isinstance(plan, Plan):
         raise PlanError(f"a plan is wanted, Plan.parse(text) or program.plan, given {type(plan).__name__}")
-    device = computing_device(device)
+    device = kernel_device(device)
     if not plannable(device):
         raise DeviceError(f"{device!r} has no memory to plan in, so a plan cannot run there")
     plan.verify()
@@ -139,8 +140,8 @@ def check_kernels(plan: Plan, device: Any) -> None:
     Nor does a plan whose kernels are calls of a layer's `bind` run where there is none, or the other way round.
     """
     calls = [i.kernel == CALL.name for i in plan.instructions if i.op not in (COPY, FILL)]
-    wants = isinstance(device, Calling)
-    if (wants and not all(calls)) or (any(calls) and not getattr(device, "is_calling", False)):
+    wants = isinstance(device, BindKernels)
+    if (wants and not all(calls)) or (any(calls) and not getattr(device, "asks_bind", False)):
         which = "without a layer whose `bind` computes" if wants else "whose layer's `bind` computes"
         raise DeviceError(f"the plan {plan.name!r} is of a device {which}, unlike {device!r}: compile the graph here")
     places = [s.aval.place for s in plan.slots]

@@ -94,7 +94,7 @@ class Builder:
         self.symbol = operator.symbol
         self.shape = operator.symbol.shape
         self.table = operator.symbol.table
-        self.fuses = not getattr(operator.device, "is_calling", False)
+        self.fuses = not getattr(operator.device, "asks_bind", False)
         self.where: Any = ()
         ops = operator.type.ops
         self._lacking = frozenset(op for name, op in CATALOGUE.items() if ops.get(name) is not op)

@@ -9,7 +9,7 @@ import numpy as np
 
 from nnc_func.aval import Aval
 from nnc_func.declaration import Items
-from nnc_func.device.arrays import dispatching
+from nnc_func.device.arrays import array_dispatch
 from nnc_func.device.host import HOST
 from nnc_func.device.namespace import SCALARS
 from nnc_func.graph.origin import origin, told
@@ -17,7 +17,7 @@ from nnc_func.layer import chain, is_ours
 from nnc_func.op import Op
 
 
-def computing(shape: Any) -> Callable[..., Any]:
+def eager_dispatch(shape: Any) -> Callable[..., Any]:
     """``compute(op, args, params)``: an operator on carriers, on the device below a Shape layer and as that has it.
 
     Type and Shape are asked once for all arguments that are alike, where the device dispatches on these (the result is
@@ -28,7 +28,7 @@ def computing(shape: Any) -> Callable[..., Any]:
     >>> import numpy as np
     >>> import nnc_func as nnc
     >>> eager = nnc.eager()
-    >>> computing(eager.shape)(eager.type.ops["add"], (np.ones(2), 1), {})
+    >>> eager_dispatch(eager.shape)(eager.type.ops["add"], (np.ones(2), 1), {})
     array([2., 2.])
     """
     device, standard = shape.type.device, all(map(is_ours, _asked(shape)))
@@ -37,7 +37,7 @@ def computing(shape: Any) -> Callable[..., Any]:
         shape.infer(op, avals, items)
         return shape.conversion(op, avals, items)
 
-    def brought(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    def scalars(args: tuple[Any, ...]) -> tuple[Any, ...]:
         """Numbers in the dtypes that Type gives them."""
         dtypes = [a.dtype for a in args if type(a) not in SCALARS]
         return tuple([np.asarray(a, shape.type.scalar(a, dtypes)) if type(a) in SCALARS else a for a in args])
@@ -46,7 +46,7 @@ def computing(shape: Any) -> Callable[..., Any]:
         if standard:  # a device refuses what the operators' own rules refuse
             shape.check(op)
             return device.bind(op, *args, **params)
-        args = brought(args)
+        args = scalars(args)
         then = infer(op, _avals(shape.type, args), op.canonical(params))
         found = device.bind(op, *args, **params)
         if then is None:
@@ -56,7 +56,7 @@ def computing(shape: Any) -> Callable[..., Any]:
         return tuple(after) if op.several else after[0]
 
     return (
-        dispatching(device, infer, not standard, brought=None if standard else brought, where=lambda: told(origin()))
+        array_dispatch(device, infer, not standard, scalars=None if standard else scalars, where=lambda: told(origin()))
         or compute
     )
 

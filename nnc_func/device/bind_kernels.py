@@ -1,4 +1,4 @@
-"""Calling: a device whose `bind` a layer of a user's own changes, made one to plan for: each kernel is that `bind`."""
+"""Bind kernels: where a layer changes `bind` of a device, programs are planned with that as the kernel of each node."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from typing import Any, ClassVar
 from nnc_func.aval import Aval
 from nnc_func.declaration import Items
 from nnc_func.device.namespace import copying
-from nnc_func.device.narrow import CALL
-from nnc_func.facets.kernels import Kernel
+from nnc_func.facets.kernels import CALL, Kernel
 from nnc_func.layer import PassThrough, chain, defines, layer
 from nnc_func.op import Op
 
 
-def computing_device(device: Any) -> Any:
+def kernel_device(device: Any) -> Any:
     """The device as the engine and the optimiser are to use it: itself, or where a layer changes `bind`, that `bind`.
 
     A layer that says how results are written, too (`writing`), is taken at its word.
@@ -23,14 +22,14 @@ def computing_device(device: Any) -> Any:
     Examples
     --------
     >>> from nnc_func.device import NumPy
-    >>> computing_device(NumPy())
+    >>> kernel_device(NumPy())
     NumPy()
     """
     layers = [*chain(device)]
     if any(map(_only_computes, layers)):
-        return Calling(device)
+        return BindKernels(device)
     changed = any(isinstance(each, PassThrough) and defines(each, "bind") is not None for each in layers)
-    return Folding(device) if changed else device
+    return BindFolds(device) if changed else device
 
 
 def _only_computes(device: Any) -> bool:
@@ -47,12 +46,12 @@ def _only_computes(device: Any) -> bool:
 
 
 @layer(on="device")
-class Folding(PassThrough):
+class BindFolds(PassThrough):
     """The device with constants that are folded by its `bind`, which a layer changes."""
 
     device: Any
 
-    is_calling: ClassVar[bool] = True  # what is fused would hide operators from the layer
+    asks_bind: ClassVar[bool] = True  # what is fused would hide operators from the layer
 
     def fold_constant(self, op: Op, *operands: Any, **params: Hashable) -> Any:
         """A constant computed while a graph is optimised, on the host."""
@@ -60,7 +59,7 @@ class Folding(PassThrough):
 
 
 @layer(on="device")
-class Calling(Folding):
+class BindKernels(BindFolds):
     """The device with kernels that call its `bind`, and copy what it gives into the memory that is planned for it.
 
     Nothing is a view, nor computed in place or in parts of something else.
@@ -70,7 +69,7 @@ class Calling(Folding):
     >>> import numpy as np
     >>> from nnc_func.device import NumPy
     >>> from nnc_func.graph.ops import CATALOGUE
-    >>> add, device = CATALOGUE["add"], Calling(NumPy())
+    >>> add, device = CATALOGUE["add"], BindKernels(NumPy())
     >>> kernel, out = device.choose(add, (), ()), np.empty(2)
     >>> device.writing(add, kernel, (), 1, ())(np.ones(2), np.ones(2), out)
     >>> out
