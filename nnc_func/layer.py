@@ -191,7 +191,7 @@ def forwards(name: str = "bind", *, init: Literal[False] = False) -> Any:
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(attrs.field, opens, forwards))
-def layer(*, on: str | tuple[str, ...] = (), needs: type | None = None) -> Callable[[C], C]:
+def layer(*, on: str | tuple[str, ...] = (), needs: type | tuple[str, ...] = ()) -> Callable[[C], C]:
     """Make a class a layer that stands on whatever plays one of the roles `on` and has the members of a signature.
 
     Parameters
@@ -199,7 +199,7 @@ def layer(*, on: str | tuple[str, ...] = (), needs: type | None = None) -> Calla
     on
         The roles.
     needs
-        A Protocol (of ``nnc_func/signatures.py``, or of one's own): what this layer asks of the one below.
+        What this layer asks of the one below: a Protocol, of ``nnc_func/signatures.py`` or of one's own, or names.
 
     Examples
     --------
@@ -223,7 +223,7 @@ def layer(*, on: str | tuple[str, ...] = (), needs: type | None = None) -> Calla
                 f"insert a layer with that {name} above it: a PassThrough"
             )
         cls.stands_on = (on,) if isinstance(on, str) else on  # type: ignore[attr-defined]
-        cls.needs = () if needs is None else members(needs)  # type: ignore[attr-defined]
+        cls.needs = members(needs) if isinstance(needs, type) else needs  # type: ignore[attr-defined]
         return frozen(cls, cache_hash=True, weakref_slot=False, repr=cls.__dict__.get("__repr__") is None)
 
     return decorate
