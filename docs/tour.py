@@ -173,8 +173,8 @@ t = noting.input("t", (2,), "float32")
 print(noting.compile(inputs=[t], outputs=t * 2 + 1)(np.float32([1, 2])), passed)
 assert passed == ["multiply", "add"]
 
-# What a layer says holds on every engine. A Type that narrows, say: kernels compute in their own dtype, and their results are
-# cast once, at once in an eager stack and by a node of its own in a recorded one.
+# What a layer says holds on every engine. A Type that narrows, say: kernels compute in their own dtype, and their
+# results are cast once, at once in an eager stack and by a node of its own in a recorded one.
 
 
 @layer(on="type")
