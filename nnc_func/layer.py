@@ -53,8 +53,7 @@ class Layer:
         definer = defines(self, "bind")
         if changes(self, "bind") or (definer is not None and isinstance(vars(definer)["bind"], FunctionType)):
             return None
-        lower = below(self)
-        return None if lower is None else getattr(lower, "dispatch", _none)()
+        return dispatch_of(below(self))
 
     def __reduce__(self) -> tuple[Any, ...]:  # a layer pickles as its recipe; what it computed stays behind
         return type(self), tuple(getattr(self, f.name) for f in init_fields(self))
@@ -63,8 +62,10 @@ class Layer:
         printer.text(repr(self))
 
 
-def _none() -> None:
-    """What a layer that is no `Layer` dispatches through."""
+def dispatch_of(layer: object) -> Any | None:
+    """The `dispatch` of a layer; None where it has none, being no `Layer`."""
+    found = getattr(layer, "dispatch", None)
+    return None if found is None else found()
 
 
 def _titled(role: str) -> str:

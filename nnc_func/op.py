@@ -114,6 +114,22 @@ class Op(Declaration):
         return next((each for each in self.laws if each.name == law), None)
 
 
+def convert(op: Op, found: Any, conversion: Any, apply: Callable[[Any, Any], Any]) -> Any:
+    """Results of an operator, of which some are converted by ``apply(conversion, result)``; None stands for none.
+
+    Examples
+    --------
+    >>> from nnc_func.graph.ops import CATALOGUE
+    >>> convert(CATALOGUE["add"], 2, (3,), lambda factor, result: factor * result)
+    6
+    """
+    if conversion is None:
+        return found
+    rows = zip(conversion, found if op.several else (found,), strict=True)
+    after = [result if each is None else apply(each, result) for each, result in rows]
+    return tuple(after) if op.several else after[0]
+
+
 def named(module: str, name: str) -> Op:
     """The operator that was declared in that module under that name."""
     found = importlib.import_module(module)

@@ -35,7 +35,7 @@ from nnc_func.graph.symbol import Symbol
 from nnc_func.graph.tensor import Tensor, listed, paired
 from nnc_func.graph.transfer import effects_of
 from nnc_func.graph.type import Type
-from nnc_func.layer import chain, inserted, swap
+from nnc_func.layer import chain, dispatch_of, inserted, swap
 from nnc_func.nn import NN
 from nnc_func.op import Op
 from nnc_func.tree import flatten
@@ -138,7 +138,7 @@ class Stack(Derivatives):
             layers.setdefault(each.role, each)
         object.__setattr__(self, "_layers", layers)
         object.__setattr__(self, "_top_bind", self.top.bind)
-        dispatch = getattr(self.top, "dispatch", lambda: None)()
+        dispatch = dispatch_of(self.top)
         object.__setattr__(self, "_dispatch", dispatch)
         object.__setattr__(self, "_calls", {} if dispatch is None else dispatch.calls)
         object.__setattr__(self, "_numbers", {} if dispatch is None else dispatch.numbers)

@@ -232,6 +232,8 @@ def test_a_whole_number_that_no_float_holds_is_refused(make: Any) -> None:
             x + number
     with pytest.raises(DTypeError, match=r"the scalar of \d+ bits does not fit in int64"):
         make().asarray([1, 2]) + 10**5000
+    with pytest.raises(DTypeError, match=r"the scalar 1180591620717411303424 does not fit in int64"):
+        make().ops.exp(2**70)
 
 
 def test_what_is_its_argument_does_not_change_with_the_callers_array() -> None:

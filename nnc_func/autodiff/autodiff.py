@@ -12,7 +12,7 @@ from nnc_func.autodiff.linearised import Linearised
 from nnc_func.autodiff.traced import Forward, Reverse, Traced
 from nnc_func.graph.functions import Functions
 from nnc_func.graph.ops import CATALOGUE
-from nnc_func.layer import Layer, chain, changes, layer
+from nnc_func.layer import Layer, chain, changes, dispatch_of, layer
 from nnc_func.op import Op
 from nnc_func.signatures import BindSignature, DeviceSignature, EngineSignature
 
@@ -68,7 +68,7 @@ class Autodiff(Layer, Generic[A]):
 
     def dispatch(self) -> Any | None:
         """That of the layer below: a device array is under no transformation."""
-        return getattr(self.engine, "dispatch", lambda: None)() if not changes(self, "bind") else None
+        return None if changes(self, "bind") else dispatch_of(self.engine)
 
     def jvp(self, f: Any, primals: list[Any], tangents: list[Any]) -> tuple[Any, Any]:
         """``f(*primals)`` and its derivative along the tangents (None is zero): pairs, for one result or a list.

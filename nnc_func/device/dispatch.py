@@ -11,7 +11,7 @@ from nnc_func.declaration import Items
 from nnc_func.device.namespace import MEMO_LIMIT, by_shape, explained
 from nnc_func.errors import NncError
 from nnc_func.facets.shapes import broadcast
-from nnc_func.op import Op
+from nnc_func.op import Op, convert
 
 Infer = Callable[[Op, tuple[Aval, ...], Items], Any]
 REAL = (int, float)
@@ -168,11 +168,4 @@ class Dispatch:
 
     def _then(self, op: Op, call: Callable[..., Any], after: list[Callable[..., Any] | None]) -> Callable[..., Any]:
         """The kernel and what is applied to its results."""
-
-        def run(*arrays: Any) -> Any:
-            found = self.place(op, call(*arrays))
-            rows = zip(found if op.several else (found,), after, strict=True)
-            results = [result if then is None else then(result) for result, then in rows]
-            return tuple(results) if op.several else results[0]
-
-        return run
+        return lambda *arrays: convert(op, self.place(op, call(*arrays)), after, lambda cast, array: cast(array))

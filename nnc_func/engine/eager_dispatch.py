@@ -14,7 +14,7 @@ from nnc_func.device.host import HOST
 from nnc_func.device.namespace import SCALARS
 from nnc_func.graph.origin import origin, told
 from nnc_func.layer import chain, is_ours
-from nnc_func.op import Op
+from nnc_func.op import Op, convert
 
 
 def eager_dispatch(shape: Any) -> Callable[..., Any]:
@@ -47,13 +47,9 @@ def eager_dispatch(shape: Any) -> Callable[..., Any]:
             shape.check(op)
             return device.bind(op, *args, **params)
         args = scalars(args)
-        then = infer(op, _avals(shape.type, args), op.canonical(params))
+        conversion = infer(op, _avals(shape.type, args), op.canonical(params))
         found = device.bind(op, *args, **params)
-        if then is None:
-            return found
-        rows = zip(found if op.several else (found,), then, strict=True)
-        after = [f if each is None else device.bind(each[0], f, **dict(each[1])) for f, each in rows]
-        return tuple(after) if op.several else after[0]
+        return convert(op, found, conversion, lambda cast, array: device.bind(cast[0], array, **dict(cast[1])))
 
     return (
         array_dispatch(device, infer, not standard, scalars=None if standard else scalars, where=lambda: told(origin()))

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 from attrs import Factory, field, frozen
 
 from nnc_func.config import config
-from nnc_func.device.bind_kernels import kernel_device
 from nnc_func.engine import settings
 from nnc_func.engine.allocators import Allocator, by_name
 from nnc_func.engine.allocators.base import is_ours
@@ -34,7 +33,7 @@ from nnc_func.graph.graph import ComputationGraph
 from nnc_func.graph.leaves import Variable
 from nnc_func.graph.node import Value
 from nnc_func.layer import Layer, evolved, forwards, layer, opens
-from nnc_func.signatures import DeviceSignature, GraphSignature, OperatorSignature, SymbolSignature, TypeSignature
+from nnc_func.signatures import DeviceSignature, GraphSignature, OperatorSignature, SymbolSignature
 
 if TYPE_CHECKING:
     from nnc_func.engine.planning.budgets import Budget, Recomputation
@@ -123,12 +122,8 @@ class Lazy(Layer, Generic[A]):
     budget: Budget | None = field(default=None, validator=settings.budget)
     operator: OperatorSignature[A] = opens("graph.optimiser.operator")
     symbol: SymbolSignature[A] = opens("graph.optimiser.operator.symbol")
-    type: TypeSignature[A] = opens("graph.optimiser.operator.symbol.shape.type")
     device: DeviceSignature[A] = field(
-        init=False,
-        eq=False,
-        repr=False,
-        default=Factory(lambda self: kernel_device(self.type.device), takes_self=True),
+        init=False, eq=False, repr=False, default=Factory(lambda self: self.operator.device, takes_self=True)
     )
     programs: OrderedDict[Any, Any] = field(init=False, factory=OrderedDict, eq=False, repr=False)
     known: dict[Any, Any] = field(init=False, factory=dict, eq=False, repr=False)

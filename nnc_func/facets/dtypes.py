@@ -211,12 +211,12 @@ def weak(value: Any, dtypes: Any) -> DType:
     (dtype('float32'), dtype('float64'), dtype('int64'))
     """
     if not dtypes:
-        default: DType = _OF_SCALAR[type(value)]
-        return default
-    common = promote(*dtypes)
-    if is_bfloat16(common) and type(value) is float:  # NumPy would make it float64
-        return common
-    found: DType = np.result_type(common, value)
+        found: DType = _OF_SCALAR[type(value)]
+    else:
+        common = promote(*dtypes)
+        if is_bfloat16(common) and type(value) is float:  # NumPy would make it float64
+            return common
+        found = np.result_type(common, value)
     if type(value) is int and found.kind in "iu":
         limits = np.iinfo(found)
         if not limits.min <= value <= limits.max:

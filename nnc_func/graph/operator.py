@@ -19,7 +19,7 @@ from nnc_func.graph.leaves import LEAVES, Variable, are_places
 from nnc_func.graph.node import Node, Result, Value, topological
 from nnc_func.graph.refinement import as_assumed, elsewhere
 from nnc_func.layer import Layer, layer, opens
-from nnc_func.op import Op
+from nnc_func.op import Op, convert
 from nnc_func.signatures import DeviceSignature, ShapeSignature, SymbolSignature, TypeSignature
 
 A = TypeVar("A")
@@ -76,12 +76,8 @@ class Operator(Layer, Generic[A]):
 
     def _convert(self, op: Op, args: tuple[Value, ...], items: Items, found: Any) -> Any:
         """The results in the dtypes that Type wants: the operator as it is, then a cast, a node of its own."""
-        then = self.shape.conversion(op, tuple([a.aval for a in args]), items)
-        if then is None:
-            return found
-        rows = zip(found if op.several else (found,), then, strict=True)
-        after = [value if each is None else self.symbol.apply(each[0], (value,), each[1]) for value, each in rows]
-        return tuple(after) if op.several else after[0]
+        conversion = self.shape.conversion(op, tuple([a.aval for a in args]), items)
+        return convert(op, found, conversion, lambda cast, value: self.symbol.apply(cast[0], (value,), cast[1]))
 
     def lifted(self, op: Op, args: tuple[Any, ...]) -> tuple[Value, ...]:
         """The arguments as values: Python scalars take the dtype that promotion gives them beside the others."""

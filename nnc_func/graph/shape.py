@@ -15,7 +15,7 @@ from nnc_func.facets.dims import Extent, assumptions, known
 from nnc_func.facets.places import Place, settled
 from nnc_func.graph.origin import origin, told
 from nnc_func.layer import Layer, chain, is_ours, layer
-from nnc_func.op import Op
+from nnc_func.op import Op, convert
 from nnc_func.signatures import TypeSignature
 
 A = TypeVar("A")
@@ -71,12 +71,8 @@ class Shape(Layer, Generic[A]):
                 avals = self._lifted(avals)
                 break
         items = op.canonical(params)
-        found, then = self.infer(op, avals, items), self.conversion(op, avals, items)
-        if then is None:
-            return found
-        rows = zip(found if op.several else (found,), then, strict=True)
-        after = [aval if each is None else self.infer(each[0], (aval,), each[1]) for aval, each in rows]
-        return tuple(after) if op.several else after[0]
+        found, conversion = self.infer(op, avals, items), self.conversion(op, avals, items)
+        return convert(op, found, conversion, lambda cast, aval: self.infer(cast[0], (aval,), cast[1]))
 
     def _lifted(self, args: tuple[Any, ...]) -> tuple[Aval, ...]:
         """Avals of whatever may stand for a tensor: numbers take the dtype that promotion gives them."""

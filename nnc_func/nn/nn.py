@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from inspect import unwrap
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from nnc_func.layer import Layer, forwards, layer
@@ -28,7 +29,7 @@ class NN(Layer, Generic[A]):
 
     role: ClassVar[Literal["nn"]] = "nn"
 
-    def train(self, stack: Any, model: Any, loss: Any, update: Any, batches: Any, **settings: Any) -> Any:
+    def train(self, stack: Any, *args: Any, **settings: Any) -> Any:
         """Train a model on a stack whose layer this is: what `nnc_func.nn.train` asks, with the same arguments.
 
         Examples
@@ -43,6 +44,6 @@ class NN(Layer, Generic[A]):
         >>> len(done.losses)
         1
         """
-        from nnc_func.nn.training import train_steps  # few train
+        from nnc_func.nn.training import train  # few train
 
-        return train_steps(stack, model, loss, update, batches, **settings)
+        return unwrap(train)(stack, *args, **settings)

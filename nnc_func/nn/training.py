@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import cached_property
-from typing import Any
+from functools import cached_property, wraps
+from typing import Any, ParamSpec
 
 import numpy as np
 
@@ -15,6 +15,8 @@ from nnc_func.nn.step import ImmediateStep, Metrics, Step, TrainingState
 from nnc_func.progress import Silent
 from nnc_func.progress import progress as progress_line
 from nnc_func.tree import flatten, mapped
+
+P = ParamSpec("P")
 
 
 class Trained:
@@ -66,6 +68,22 @@ def _asked(step: Any, pending: list[Any]) -> list[tuple[float, dict[str, float]]
     return [(next(numbers), {name: next(numbers) for name in found}) for _, found in pending]
 
 
+def _by_layer(steps: Callable[P, Trained]) -> Callable[P, Trained]:
+    """The function as the NN layer of its first argument, a stack, has it: where there is one, that is asked."""
+
+    @wraps(steps)
+    def asked(*args: P.args, **settings: P.kwargs) -> Trained:
+        stack: Any = args[0] if args else settings.get("stack")
+        layer = next((each for each in chain(getattr(stack, "top", None)) if each.role == "nn"), None)
+        if layer is None:
+            return steps(*args, **settings)
+        rest: Any = {name: value for name, value in settings.items() if name != "stack"}
+        return layer.train(stack, *args[1:], **rest)  # type: ignore[no-any-return]
+
+    return asked
+
+
+@_by_layer
 def train(
     stack: Any,
     model: Any,
@@ -131,33 +149,6 @@ def train(
     >>> done.model.bias.round(2)
     array([1.], dtype=float32)
     """
-    settings: dict[str, Any] = {
-        "rate": rate, "steps": steps, "epochs": epochs, "state": state, "metrics": metrics, "seed": seed,
-        "progress": progress, "ask_every": ask_every, "stop": stop,
-    }  # fmt: skip
-    layer = next((each for each in chain(stack.top) if each.role == "nn"), None)
-    run = train_steps if layer is None else layer.train
-    return run(stack, model, loss, update, batches, **settings)
-
-
-def train_steps(
-    stack: Any,
-    model: Any,
-    loss: Callable[[Any, Any], Any],
-    update: Any,
-    batches: Any,
-    *,
-    rate: float | Callable[[int], float],
-    steps: int | None = None,
-    epochs: float | None = None,
-    state: TrainingState | None = None,
-    metrics: Metrics | None = None,
-    seed: Any = 0,
-    progress: bool = True,
-    ask_every: int | None = 1,
-    stop: Callable[[int, float, dict[str, float]], bool] | None = None,
-) -> Trained:
-    """As `train`, whatever the stack's NN layer says: what this library's own does."""
     if stop is not None and not ask_every:
         raise OperatorError("stop looks at losses, so ask_every has to be a number, given None")
     if state is not None and model is not None:

@@ -7,7 +7,6 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from nnc_func.declaration import Items
-from nnc_func.errors import UnknownOperatorError
 from nnc_func.facets.dims import known
 from nnc_func.graph.leaves import CONSTANT
 from nnc_func.graph.node import Node, Value
@@ -77,8 +76,6 @@ class Builder:
 
     Attributes
     ----------
-    fuses
-        Operators may be computed together: no layer of the device's looks at each one.
     where
         The origin of the node that is being rewritten.
     numbers
@@ -87,14 +84,13 @@ class Builder:
         The graph that is being rewritten, of which the nodes are then; None where they are the stack's.
     """
 
-    __slots__ = ("_lacking", "_seen", "fuses", "numbers", "operator", "shape", "symbol", "table", "where", "workspace")
+    __slots__ = ("_lacking", "_seen", "numbers", "operator", "shape", "symbol", "table", "where", "workspace")
 
     def __init__(self, operator: Any) -> None:
         self.operator = operator
         self.symbol = operator.symbol
         self.shape = operator.symbol.shape
         self.table = operator.symbol.table
-        self.fuses = not getattr(operator.device, "asks_bind", False)
         self.where: Any = ()
         ops = operator.type.ops
         self._lacking = frozenset(op for name, op in CATALOGUE.items() if ops.get(name) is not op)
@@ -121,8 +117,8 @@ class Builder:
         UnknownOperatorError
             The catalogue lacks the operator: what wants it does not fire.
         """
-        if self._lacking and op in self._lacking:
-            raise UnknownOperatorError(f"{op.name} is not an operator of this stack")
+        if op in self._lacking:
+            self.shape.check(op)
         work = self.workspace
         if work is None or not args:
             return self.interned(op, args, items, avals, self.where)
@@ -142,6 +138,10 @@ class Builder:
             if op.pure:
                 node = self.table.kept(key, node)
         return node
+
+    def may_fuse(self, by: Op) -> bool:
+        """Whether operators may be computed together by that one: it is there, and no device's layer looks at each."""
+        return by not in self._lacking and not getattr(self.operator.device, "asks_bind", False)
 
     def settled(self, node: Node, args: tuple[Value, ...]) -> Node:
         """The stack's node that is a workspace's on these operands, which are the stack's: that one, or one it has."""

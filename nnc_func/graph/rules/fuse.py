@@ -276,7 +276,7 @@ def _is_large(seen: Seen, least: int) -> bool:
 
 def _fused(roots: tuple[Value, ...], order: list[Node], builder: Any, least: int) -> Any:
     ops, seen = builder.operator.type.ops, builder.seen(order)
-    if not builder.fuses or ops.get(blockwise.name) is not blockwise or not _is_large(seen, least):
+    if not builder.may_fuse(blockwise) or not _is_large(seen, least):
         return roots, 0
     grouping = _Grouping(roots, seen, least, ops.get(blockwise_several.name) is blockwise_several)
     groups, joining, found = grouping.made(), _Joining(grouping, builder), dict[Node, Value]()

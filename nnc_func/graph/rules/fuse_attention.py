@@ -54,7 +54,7 @@ def _attention() -> Any:
 )  # products of some rows are rounded otherwise than those of all
 def fuse_attention(roots: tuple[Value, ...], order: list[Node], builder: Any) -> Any:
     """Products with softmaxes of products, which nothing else uses, never have all scores in memory."""
-    if not builder.fuses or builder.operator.type.ops.get(attention_blockwise.name) is not attention_blockwise:
+    if not builder.may_fuse(attention_blockwise):
         return roots, 0
     uses: dict[Node, int] = {}
     for value in (*roots, *(a for n in order for a in n.args)):

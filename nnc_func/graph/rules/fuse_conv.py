@@ -118,7 +118,7 @@ def _groups(
 
 def _finished(roots: tuple[Value, ...], seen: Seen, builder: Any, op: Any, by: Any, accepts: Any) -> Any:
     """What follows each of these products, computed with it."""
-    if not builder.fuses or builder.operator.type.ops.get(by.name) is not by:
+    if not builder.may_fuse(by):
         return roots, 0
     groups = _groups(roots, seen, op, accepts)
     return {last: _fused(*group, builder, by) for last, group in groups.items()}, len(groups)
