@@ -11,18 +11,29 @@ from nnc_func import arrivals
 from nnc_func.deferred import deferred
 
 if TYPE_CHECKING:
+    from nnc_func.autodiff.autodiff import Autodiff
     from nnc_func.autodiff.custom import custom_jvp, custom_vjp
     from nnc_func.aval import Aval
     from nnc_func.batching import Batching, vmap
+    from nnc_func.body import Application, Body
     from nnc_func.device import CuPy, Null, NumPy, Places, Strict
+    from nnc_func.engine.eager import Eager
+    from nnc_func.engine.lazy import Lazy
     from nnc_func.engine.plan import Plan
     from nnc_func.engine.planning.kernel_table import KernelTable
     from nnc_func.engine.running.cancelling import Cancellation
     from nnc_func.graph.asking import counted
     from nnc_func.graph.files import load_graph
+    from nnc_func.graph.graph import Graph
+    from nnc_func.graph.operator import Operator
+    from nnc_func.graph.optimiser import Optimiser
     from nnc_func.graph.rules import rewrite, rule
+    from nnc_func.graph.shape import Shape
+    from nnc_func.graph.symbol import Symbol
     from nnc_func.graph.tensor import Tensor
+    from nnc_func.graph.type import Type
     from nnc_func.loading import load_program
+    from nnc_func.nn.nn import NN
     from nnc_func.onnx.model import from_onnx
     from nnc_func.op import Catalogue, Op, operator
     from nnc_func.stacks import Stack, eager, lazy
@@ -31,6 +42,18 @@ else:
         __name__,
         {
             "Aval": "nnc_func.aval",
+            "Application": "nnc_func.body",
+            "Body": "nnc_func.body",
+            "Type": "nnc_func.graph.type",
+            "Shape": "nnc_func.graph.shape",
+            "Symbol": "nnc_func.graph.symbol",
+            "Operator": "nnc_func.graph.operator",
+            "Optimiser": "nnc_func.graph.optimiser",
+            "Graph": "nnc_func.graph.graph",
+            "Eager": "nnc_func.engine.eager",
+            "Lazy": "nnc_func.engine.lazy",
+            "Autodiff": "nnc_func.autodiff.autodiff",
+            "NN": "nnc_func.nn.nn",
             "NumPy": "nnc_func.device",
             "rewrite": "nnc_func.graph.rules",
             "rule": "nnc_func.graph.rules",
@@ -63,7 +86,8 @@ arrivals.on_arrival("einops._backends", arrivals.einops)
 
 __version__ = "0.1.0"
 __all__ = [
-    "Aval", "Batching", "Cancellation", "Catalogue", "CuPy", "KernelTable", "Null", "NumPy", "Op", "Places", "Plan",
-    "Stack", "Strict", "Tensor", "counted", "custom_jvp", "custom_vjp", "eager", "from_onnx", "lazy", "load_graph",
+    "NN", "Application", "Autodiff", "Aval", "Batching", "Body", "Cancellation", "Catalogue", "CuPy", "Eager", "Graph",
+    "KernelTable", "Lazy", "Null", "NumPy", "Op", "Operator", "Optimiser", "Places", "Plan", "Shape", "Stack", "Strict",
+    "Symbol", "Tensor", "Type", "counted", "custom_jvp", "custom_vjp", "eager", "from_onnx", "lazy", "load_graph",
     "load_program", "operator", "rewrite", "rule", "vmap",
 ]  # fmt: skip

@@ -12,6 +12,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 from attrs import field, frozen
 
+from nnc_func.body import body
 from nnc_func.errors import OperatorError
 from nnc_func.facets.dtypes import as_dtype
 
@@ -70,15 +71,20 @@ class Declaration:
 
     @is_sized.default
     def _any_sizes(self) -> bool:
-        return any(c in (sizes, extent, number, nested, literal, steps) for c in self.converters.values())
+        return any(c in (sizes, extent, number, nested, body) for c in self.converters.values())
 
     @compares_bits.default
     def _any_float(self) -> bool:
-        return any(c in (float, number, literal, steps) for c in self.converters.values())
+        return any(c in (float, number) for c in self.converters.values())
 
     @_is_memoised.default
     def _without_nests(self) -> bool:  # in a tuple 1 and True are equal keys, and as an index they differ
         return not self.compares_bits and nested not in self.converters.values()
+
+    @property
+    def holds_body(self) -> bool:
+        """Whether a parameter is a program: a `Body`."""
+        return body in self.converters.values()
 
     def __repr__(self) -> str:
         return self.name
@@ -123,7 +129,7 @@ class Declaration:
             if value is REQUIRED:
                 raise OperatorError(f"{self.name} needs the parameter {name!r}; call {self.signature()}")
             convert = self.converters.get(name)
-            if value is None and convert not in (None, nested, literal) and name not in self.optional:
+            if value is None and convert not in (None, nested) and name not in self.optional:
                 raise OperatorError(f"{self.name}: {name}=None is not usable: wanted {WANTED.get(convert, 'a value')}")
             if convert is not None and value is not None:
                 try:
@@ -237,24 +243,6 @@ def nested(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def literal(value: Any) -> Any:
-    """As `nested`, with numbers that are compared by type and bits."""
-    return nested(value)
-
-
-def steps(value: Any) -> Any:
-    """Steps of a fused operator: each one a name, positions of operands, and parameters with their names."""
-    found = literal(value)
-    if type(found) is not tuple or not all(type(step) is tuple and step and type(step[0]) is str for step in found):
-        raise TypeError("wanted steps, each a tuple that begins with the name of an operator")
-    for name, *rest in found:
-        for each in rest:
-            is_parameter = type(each) is tuple and len(each) == 2 and type(each[0]) is str
-            if not is_parameter and (type(each) is not int or each < 0):
-                raise TypeError(f"step {name}: wanted the position of a value or a pair (name, value), not {each!r}")
-    return found
-
-
 def function(value: Any) -> Any:
     """A function of the host."""
     if not callable(value):
@@ -274,8 +262,7 @@ CONVERTERS: Mapping[str, Callable[[Any], Any]] = {
     "Extent": extent,
     "DType": as_dtype,
     "Nested": nested,
-    "Literal": literal,
-    "Steps": steps,
+    "Body": body,
     "Function": function,
 }
 
@@ -290,6 +277,7 @@ WANTED: Mapping[Any, str] = {  # by the converter
     as_dtype: "a dtype",
     bool: "True or False",
     function: "a function",
+    body: "a Body",
 }
 
 

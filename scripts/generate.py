@@ -56,6 +56,8 @@ from nnc_func.op import Catalogue, Op
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from nnc_func.body import Body
+
 T = TypeVar("T")
 SCALARS = (bool, int, float, complex)
 Scalar = bool | int | float | complex | np.generic  # stands for any tensor argument: it takes the others' dtype
@@ -165,6 +167,7 @@ TYPES = {
     "sizes": "Sizes",
     "extent": "Any",
     "as_dtype": "npt.DTypeLike",
+    "body": "Body",
     "nested": "Any",
     "function": "Callable[..., Any]",
 }

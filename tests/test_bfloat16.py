@@ -80,7 +80,7 @@ def is_refused(op: Any) -> bool:
 
 
 OPERATORS = [op for op in CATALOGUE.values() if op.pure and takes_float32(op)]
-NARROW = ("blockwise", "bit_cast")  # whose parameters are for float32: dtypes within steps, and as wide as it
+NARROW = ("blockwise", "bit_cast")  # whose parameters are for float32: dtypes within a body, and as wide as it
 
 
 @pytest.mark.parametrize("op", [op for op in OPERATORS if not is_refused(op) and op.name not in NARROW], ids=str)

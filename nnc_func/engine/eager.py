@@ -12,7 +12,7 @@ from nnc_func.engine.eager_dispatch import eager_dispatch
 from nnc_func.engine.interpreted import Interpreted
 from nnc_func.engine.reading import have_passed, readings, substituted
 from nnc_func.errors import NncError, UnboundError
-from nnc_func.facets.dims import Dim, mentions_unknown
+from nnc_func.facets.dims import Compound, Dim, mentions_unknown
 from nnc_func.facets.places import Place
 from nnc_func.graph.graph import ComputationGraph
 from nnc_func.graph.leaves import INPUT, Variable, owned
@@ -65,7 +65,7 @@ class Eager(Layer, Generic[A]):
         """The result at once; a node where an argument is one."""
         if op.is_sized:
             for v in params.values():
-                if type(v) is Dim or (isinstance(v, (tuple, list)) and mentions_unknown(v)):
+                if type(v) is Dim or (isinstance(v, (tuple, list, Compound)) and mentions_unknown(v)):
                     return self.graph.bind(op, *args, **params)
         for a in args:
             kind = type(a)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from typing import Any, TypeGuard, Union
@@ -228,12 +229,29 @@ def known(extent: Extent) -> TypeGuard[int]:
     return not isinstance(extent, Dim)
 
 
+class Compound(ABC):
+    """A parameter that has others inside, such as a body: what is asked of extents is asked of these, too."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def inside(self) -> tuple[Any, ...]:
+        """Its parameters, in a nest of tuples."""
+
+    @abstractmethod
+    def having(self, inside: tuple[Any, ...]) -> Any:
+        """It with others, in the same nest."""
+
+
 def substitute(value: Any, values: Mapping[str, Extent]) -> Any:
     """An extent, or a nest of tuples with extents in it, with symbols replaced."""
     if isinstance(value, Dim):
         return value.substitute(values)
     if isinstance(value, tuple):
         return tuple(substitute(v, values) for v in value)
+    if isinstance(value, Compound):
+        return value.having(substitute(value.inside, values)) if symbols_of(value) else value
     return value
 
 
@@ -243,7 +261,7 @@ def symbols_of(value: Any) -> frozenset[str]:
         return value.symbols
     if isinstance(value, tuple):
         return frozenset().union(*(symbols_of(v) for v in value))
-    return frozenset()
+    return symbols_of(value.inside) if isinstance(value, Compound) else frozenset()
 
 
 def mentions_unknown(value: Any) -> bool:
@@ -254,7 +272,9 @@ def mentions_unknown(value: Any) -> bool:
     >>> mentions_unknown((2, (Dim.named("n"), 3))), mentions_unknown("n")
     (True, False)
     """
-    return any(map(mentions_unknown, value)) if isinstance(value, (tuple, list)) else type(value) is Dim
+    if isinstance(value, (tuple, list)):
+        return any(map(mentions_unknown, value))
+    return mentions_unknown(value.inside) if isinstance(value, Compound) else type(value) is Dim
 
 
 def product(shape: tuple[Extent, ...]) -> Extent:

@@ -11,9 +11,12 @@ from typing import Any
 import numpy as np
 from attrs import frozen
 
+from nnc_func.body import Body, bodies_of
+from nnc_func.declaration import Items
 from nnc_func.facets.dims import known
 from nnc_func.graph.leaves import CONSTANT, HELD, INPUT, VARIABLE
 from nnc_func.graph.node import Node, Value
+from nnc_func.op import Op
 
 MOST = 200  # parts of an expression that are written; what is deeper is an ellipsis
 DEEP = 40  # applications within each other
@@ -117,10 +120,13 @@ class _Writing:
         self.left -= 1
         if deep <= 0 or self.left < 0:
             return Formula("name", "…")
-        return _indexed(self._applied(node, [self.of(a, deep - 1) for a in node.args]), value)
+        return _indexed(self.applied(node.op, [self.of(a, deep - 1) for a in node.args], node.items), value)
 
-    def _applied(self, node: Node, parts: list[Formula]) -> Formula:
-        name = node.op.name
+    def applied(self, op: Op, parts: list[Formula], items: Items) -> Formula:
+        """An operator on what it is applied to."""
+        name = op.name
+        if op.holds_body and len(parts) <= MOST:
+            return self._fused(op, parts, items)
         if name == "add" and self.grouped:
             return Formula("sum", parts=(parts[0], _group(parts[1])))
         if name == "add":
@@ -135,8 +141,24 @@ class _Writing:
             return self._divided(*(parts if name == "divide" else (Formula("number", "1"), *parts)))
         if name in ("power", "square"):
             return Formula("power", parts=(parts[0], parts[1] if name == "power" else Formula("number", "2")))
-        items = [(k, _short(v)) for k, v in node.items if k not in node.op.params or _differs(v, node.op.params[k])]
-        return Formula("call", name, tuple(parts), tuple(items))
+        return Formula("call", name, tuple(parts), _params(op, items))
+
+    def _fused(self, op: Op, parts: list[Formula], items: Items) -> Formula:
+        """A fused operator on what it computes: its body, of all its operands or of a product of the first ones."""
+        rest, leading = tuple((k, v) for k, v in items if not isinstance(v, Body)), len(op.args) - 1
+        (body,) = bodies_of(items) or (None,)
+        if body is None or leading + body.parameters != len(parts) + bool(leading):
+            return Formula("call", op.name, tuple(parts), _params(op, items))
+        first = op.name.removesuffix("_blockwise")
+        made = [Formula("call", first, tuple(parts[:leading]), _params(op, rest))] if leading else []
+        values = body.values(lambda op, parts, items: self.inside(op, parts, items), [*made, *parts[leading:]])
+        return Formula("call", op.name, tuple(values[i] for i in body.results))
+
+    def inside(self, op: Op, parts: list[Formula], items: Items) -> Formula:
+        """As `applied`, of an application in a body; an ellipsis where that is more than is read at once."""
+        self.left -= 1
+        is_read = self.left >= 0 and sum(map(_size, parts)) <= MOST  # a body may use each value twice
+        return self.applied(op, parts, items) if is_read else Formula("name", "…")
 
     def _divided(self, above: Formula, below: Formula) -> Formula:
         if above.is_negative and not self.grouped:
@@ -231,6 +253,15 @@ def _product(factors: list[Formula]) -> Formula:
 
 def _indexed(found: Formula, value: Value) -> Formula:
     return Formula("call", "[]", (found, Formula("number", str(value.index)))) if value.node.op.several else found
+
+
+def _size(part: Formula) -> int:
+    """How many parts are written."""
+    return 1 + sum(map(_size, part.parts))
+
+
+def _params(op: Op, items: Items) -> tuple[tuple[str, str], ...]:
+    return tuple((k, _short(v)) for k, v in items if k not in op.params or _differs(v, op.params[k]))
 
 
 def _differs(value: Any, default: Any) -> bool:

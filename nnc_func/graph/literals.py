@@ -12,9 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from nnc_func.errors import GraphError
+from nnc_func.body import Application, Body, body, written
+from nnc_func.declaration import Items
+from nnc_func.errors import GraphError, NncError
 from nnc_func.facets.dims import Dim, Extent, Quotient, known
 from nnc_func.facets.dtypes import as_dtype, kind_of
+from nnc_func.op import Op
 
 DEEPEST = 64  # brackets inside brackets: more than any graph needs, and less than Python's stack holds
 LONGEST = 512  # operators of an expression
@@ -34,7 +37,7 @@ TOKEN = re.compile(
     | (?P<number>\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)
     | (?P<unknown>\?\d+)
     | (?P<name>[A-Za-z_][A-Za-z_0-9]*)
-    | (?P<sign><-|//|[()\[\]{},=:*+\-.<>|])
+    | (?P<sign><-|//|[()\[\]{},;=:*+\-.<>|])
     )""",
     re.VERBOSE,
 )
@@ -85,7 +88,33 @@ class Names:
             return f"complex({value.real!r}, {value.imag!r})"
         if value is None or isinstance(value, (bool, int, float)):
             return repr(value)
+        if isinstance(value, Body):
+            return written(value, lambda each: self.parameters(each.op, each.items))
         raise GraphError(f"a {type(value).__name__} cannot be written as text: {value!r}")
+
+    def parameters(self, op: Op, items: Items, where: Callable[[], str] = str) -> list[str]:
+        """The parameters of an application: ``axis=0``.
+
+        Parameters
+        ----------
+        where
+            The user's line, which is asked for where one has no written form.
+
+        Raises
+        ------
+        GraphError
+            One that has no written form; names it and the operator.
+        """
+        said = []
+        for name, value in items:
+            if isinstance(value, np.dtype) and op.converters.get(name) is not as_dtype:
+                raise GraphError(f"{op.name}: {name}={value!r} is not read back unless it is declared as a DType")
+            try:
+                said.append(f"{name}={self.literal(value)}")
+            except GraphError as error:
+                line = where()
+                raise GraphError(f"{op.name}{f' ({line})' if line else ''}: {name}: {error}") from None
+        return said
 
 
 def quoted(name: str) -> str:
@@ -155,6 +184,9 @@ def _real_text(value: Any) -> str:
 
 
 # --- from text --------------------------------------------------------------------------------------------
+
+
+Named = Callable[["Line"], Op]  # reads the name of an operator, and finds it
 
 
 class Line:
@@ -318,6 +350,92 @@ class Line:
         if not isinstance(found, Dim) and (type(found) is not int or not 0 <= found < LARGEST_EXTENT):
             raise self.error(f"{found!r} is no extent")
         return found
+
+    def arguments(self, op: Op, operand: Callable[[], Any], named: Named) -> tuple[list[Any], dict[str, Any]]:
+        """``(%1, %2, axis=0)``: operands, each read by `operand`, and parameters by name.
+
+        Parameters
+        ----------
+        named
+            Reads an operator by its name: of bodies that are parameters.
+        """
+        operands: list[Any] = []
+        params: dict[str, Any] = {}
+        self.expect("(")
+
+        def argument() -> None:
+            if self.kind() == "value":
+                if params:
+                    raise self.error("operands come before parameters")
+                operands.append(operand())
+                return
+            key = self.name()
+            if key in params:
+                raise self.error(f"{key} is given twice")
+            self.expect("=")
+            params[key] = self._parameter(op.converters.get(key), named)
+
+        self.several(argument, ")")
+        return operands, params
+
+    def _parameter(self, convert: Any, named: Named) -> Any:
+        if convert is as_dtype and not self.peek("None"):
+            return self.dtype()
+        return self.body(named) if convert is body and not self.peek("None") else self.literal()
+
+    def body(self, named: Named) -> Body:
+        """``(%0, %1) { %2 = add(%0, %1); return %2 }``."""
+        self._depth += 1
+        if self._depth > DEEPEST:
+            raise self.error(f"more than {DEEPEST} brackets inside each other")
+        values: list[int] = []
+        self.expect("(")
+        count = len(self.several(lambda: self._numbered(values), ")"))
+        self.expect("{")
+        applications = []
+        while not self.take("return"):
+            applications.append(self._application(values, named))
+        results = [self._of_body(values)] if self.kind() == "value" else []
+        while self.take(","):
+            results.append(self._of_body(values))
+        self.expect("}")
+        self._depth -= 1
+        try:
+            return Body(count, applications, results)
+        except NncError as error:
+            raise self.error(str(error)) from None
+
+    def _application(self, values: list[int], named: Named) -> Application:
+        made = len(values)
+        while self.kind() == "value":
+            self._numbered(values)
+            if not self.take(","):
+                break
+        made = len(values) - made
+        if made:
+            self.expect("=")
+        op = named(self)
+        known = values[: len(values) - made]
+        operands, params = self.arguments(op, lambda: self._of_body(known), named)
+        self.expect(";")
+        try:
+            return Application(op, tuple(operands), params, made)
+        except NncError as error:
+            raise self.error(str(error)) from None
+
+    def _numbered(self, values: list[int]) -> int:
+        """The next value of a body: they are numbered from 0 on, as they come."""
+        number = self.whole("value", "%")
+        if number != len(values):
+            raise self.error(f"values in a body are numbered as they come: wanted %{len(values)}, found %{number}")
+        values.append(number)
+        return number
+
+    def _of_body(self, values: list[int]) -> int:
+        number = self.whole("value", "%")
+        if number >= len(values):
+            raise self.error(f"%{number} is not defined above, in its body")
+        return number
 
     def elements(self, of: np.dtype[Any]) -> list[Any]:
         """Numbers in any nest of brackets, as a flat list of elements of that dtype."""

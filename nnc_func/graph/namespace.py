@@ -23,6 +23,8 @@ from nnc_func.op import Catalogue, Op
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from nnc_func.body import Body
+
 T = TypeVar("T")
 SCALARS = (bool, int, float, complex)
 Scalar = bool | int | float | complex | np.generic  # stands for any tensor argument: it takes the others' dtype
@@ -1383,23 +1385,22 @@ class Ops(Generic[T]):
         """`x` where the condition is true, and zero elsewhere, whatever stands in `x` there."""
         return self._bind(_MASKED, x, condition)
 
-    def blockwise(self, *xs: T | Scalar, steps: Any) -> T:
-        """Elementwise operators, one after another, computed block by block so that no intermediate goes to memory.
+    def blockwise(self, *xs: T | Scalar, body: Body) -> T:
+        """A body of elementwise operators, computed block by block so that no intermediate goes to memory.
 
-        A step is ``(operator's name, position of an operand, ..., (parameter, value), ...)``; positions count the
-        arguments, then the steps. The last step is the result, and has the shape to which all arguments broadcast. It has
-        the bits that the operators have one by one.
+        The body has a parameter for each tensor; its result is that of its last operator, and has the shape to which all
+        tensors broadcast. It has the bits that the operators have one by one.
         """
-        return self._bind(_BLOCKWISE, *xs, steps=steps)
+        return self._bind(_BLOCKWISE, *xs, body=body)
 
-    def blockwise_several(self, *xs: T | Scalar, steps: Any, outputs: Sizes) -> tuple[T, ...]:
-        """As `blockwise`, with the results that are named by their positions, and with reductions among the steps.
+    def blockwise_several(self, *xs: T | Scalar, body: Body) -> tuple[T, ...]:
+        """As `blockwise`, with as many results as the body has, and with reductions in it.
 
         A reduction is of a value that has the shape of the whole. One over axes that do not include the first is of rows:
-        later steps may read it, with ``keepdims=True``. One over the first axes, but not over all, gathers blocks: a sum, a
-        mean, a maximum or a minimum, which no step reads. All have the bits that the operators have one by one.
+        others may read it, with ``keepdims=True``. One over the first axes, but not over all, gathers blocks: a sum, a
+        mean, a maximum or a minimum, which nothing in the body reads. All have the bits that the operators have one by one.
         """
-        return self._bind(_BLOCKWISE_SEVERAL, *xs, steps=steps, outputs=outputs)
+        return self._bind(_BLOCKWISE_SEVERAL, *xs, body=body)
 
     def conv2d_blockwise(
         self,
@@ -1407,7 +1408,7 @@ class Ops(Generic[T]):
         w: T | Scalar,
         /,
         *others: T | Scalar,
-        steps: Any,
+        body: Body,
         stride: Any = (1, 1),
         padding: Any = "VALID",
         dilation: Any = (1, 1),
@@ -1416,12 +1417,11 @@ class Ops(Generic[T]):
     ) -> T:
         """`conv2d` and the elementwise operators that follow it, finished block by block before a block leaves the caches.
 
-        A step is ``(operator's name, position of an operand, ..., (parameter, value), ...)``; positions count the
-        convolution's result, the other arguments, then the steps. The last step is the result. Other arguments broadcast to
-        the convolution's result. The other parameters are those of `conv2d`.
+        The parameters of the body are the convolution's result and the other arguments, which broadcast to it; its result
+        is that of its last operator. The other parameters are those of `conv2d`.
         """
         return self._bind(
-            _CONV2D_BLOCKWISE, x, w, *others, steps=steps, stride=stride, padding=padding, dilation=dilation,
+            _CONV2D_BLOCKWISE, x, w, *others, body=body, stride=stride, padding=padding, dilation=dilation,
             groups=groups, data_format=data_format
         )
 
@@ -1431,19 +1431,17 @@ class Ops(Generic[T]):
         b: T | Scalar,
         /,
         *others: T | Scalar,
-        steps: Any,
+        body: Body,
         transpose_a: bool = False,
         transpose_b: bool = False,
     ) -> T:
         """`matmul` and the elementwise operators that follow it, finished where the product is, block by block.
 
-        A step is ``(operator's name, position of an operand, ...)``; positions count the product, the other arguments,
-        then the steps. The last step is the result. Other arguments broadcast to the product. The other parameters are
-        those of `matmul`. Gemm's ``alpha a b + beta c`` are the steps ``multiply, multiply, add``.
+        The parameters of the body are the product and the other arguments, which broadcast to the product; its result is
+        that of its last operator. The other parameters are those of `matmul`. Gemm's ``alpha a b + beta c`` is a body of
+        two multiplications and an addition.
         """
-        return self._bind(
-            _MATMUL_BLOCKWISE, a, b, *others, steps=steps, transpose_a=transpose_a, transpose_b=transpose_b
-        )
+        return self._bind(_MATMUL_BLOCKWISE, a, b, *others, body=body, transpose_a=transpose_a, transpose_b=transpose_b)
 
     def attention_blockwise(
         self,
@@ -1452,16 +1450,16 @@ class Ops(Generic[T]):
         v: T | Scalar,
         /,
         *others: T | Scalar,
-        steps: Any = (),
+        body: Body | None = None,
         transpose_k: bool = False,
     ) -> T:
         """``softmax(q @ k) @ v`` along the last axis of the scores, which are computed some rows at a time.
 
         Shapes: ``(…, n, d)``, ``(…, d, m)`` (with `transpose_k` ``(…, m, d)``) and ``(…, m, e)`` give ``(…, n, e)``.
-        Between the first product and the softmax come steps, as those of `matmul_blockwise`: a scale, a mask that is added
+        Between the first product and the softmax comes a body, as that of `matmul_blockwise`: a scale, a mask that is added
         or chooses. Source: Rabe and Staats, "Self-attention does not need O(n²) memory", 2021; here a row is done at once.
         """
-        return self._bind(_ATTENTION_BLOCKWISE, q, k, v, *others, steps=steps, transpose_k=transpose_k)
+        return self._bind(_ATTENTION_BLOCKWISE, q, k, v, *others, body=body, transpose_k=transpose_k)
 
     def sigmoid_gradient(self, y: T | Scalar, cotangent: T | Scalar, /, *others: T | Scalar) -> T:
         """A cotangent times the derivative of `sigmoid`, y (1 - y), where its value is y.

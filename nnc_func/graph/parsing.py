@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,6 @@ import numpy as np
 from nnc_func.aval import Aval
 from nnc_func.errors import FileFormatError, GraphError, NncError
 from nnc_func.facets.dims import Dim, Extent
-from nnc_func.facets.dtypes import as_dtype
 from nnc_func.facets.places import Place
 from nnc_func.graph.leaves import HELD, Variable, brought
 from nnc_func.graph.literals import Line
@@ -91,29 +90,6 @@ def text_cost(text: str) -> int:
     1280
     """
     return NODE_COST * len(text) + WORD_COST * max(map(len, text.split("\n")))
-
-
-def arguments(line: Line, op: Op, operand: Callable[[], Any]) -> tuple[list[Any], dict[str, Any]]:
-    """``(%1, %2, axis=0)``: operands, each read by `operand`, and parameters by name."""
-    operands: list[Any] = []
-    params: dict[str, Any] = {}
-    line.expect("(")
-
-    def argument() -> None:
-        if line.kind() == "value":
-            if params:
-                raise line.error("operands come before parameters")
-            operands.append(operand())
-            return
-        key = line.name()
-        if key in params:
-            raise line.error(f"{key} is given twice")
-        line.expect("=")
-        dtype = op.converters.get(key) is as_dtype and not line.peek("None")
-        params[key] = line.dtype() if dtype else line.literal()
-
-    line.several(argument, ")")
-    return operands, params
 
 
 def placed(line: Line, shape: tuple[Extent, ...], dtype: Any) -> Aval:
@@ -277,16 +253,9 @@ class _Reader:
 
     def application(self, line: Line, wanted: int) -> Node:
         """``add(%1, %2) : float32[3]``."""
-        name = line.name()
-        if name not in self.ops:
-            raise line.error(f"no operator {name!r} in this stack; a stack with it: stack.type.with_ops(...)")
-        op = self.ops[name]
-        if self.allow is not None:
-            try:
-                check_operator(op, self.allow)
-            except FileFormatError as error:
-                raise line.error(str(error)) from None
-        args, params = arguments(line, op, lambda: self.value(line))
+        op = self.operator(line)
+        name = op.name
+        args, params = line.arguments(op, lambda: self.value(line), self.operator)
         line.expect(":")
         try:
             found = self.symbol.apply(op, tuple(args), op.canonical(params))
@@ -302,6 +271,18 @@ class _Reader:
         return node
 
     # --- parts ------------------------------------------------------------------------------------------
+
+    def operator(self, line: Line) -> Op:
+        name = line.name()
+        if name not in self.ops:
+            raise line.error(f"no operator {name!r} in this stack; a stack with it: stack.type.with_ops(...)")
+        op: Op = self.ops[name]
+        if self.allow is not None:
+            try:
+                check_operator(op, self.allow)
+            except FileFormatError as error:
+                raise line.error(str(error)) from None
+        return op
 
     def number(self, line: Line) -> int:
         number = line.whole("value", "%")

@@ -10,6 +10,7 @@ import numpy as np
 from attrs import frozen
 
 from nnc_func.errors import GraphError
+from nnc_func.graph.formulas import formula
 from nnc_func.graph.leaves import CONSTANT, HELD, INPUT, LEAVES, VARIABLE
 from nnc_func.graph.literals import Names, array_text
 from nnc_func.graph.node import Node, Value
@@ -65,7 +66,7 @@ def records(graph: Any, plan: Any, blocks: Mapping[Node, int] | None) -> dict[No
             numbers[n, 0],
             _kind(n),
             _head(n),
-            _params(n, names),
+            _params(n, numbers, names),
             uses[n],
             _shape(n, names),
             where.get(n),
@@ -88,9 +89,14 @@ def _head(node: Node) -> str:
     return node.op.name
 
 
-def _params(node: Node, names: Names) -> str:
+def _params(node: Node, numbers: Any, names: Names) -> str:
     if node.op is CONSTANT:
         return array_text(node.data.reshape(())) if isinstance(node.data, np.ndarray) and node.data.size == 1 else ""
+    if node.op.holds_body:
+        found = formula(node, {a.node: f"%{numbers[a.node, 0]}" for a in node.args})
+        computed = found.parts[0] if node.op.several else found
+        if not computed.params:
+            return ", ".join(map(str, computed.parts))
     given = [(k, v) for k, v in node.items if k not in node.op.params or v != node.op.params[k]]
     return ", ".join(f"{k}={_literal(v, names)}" for k, v in given)
 

@@ -9,6 +9,7 @@ import numpy as np
 from attrs import Factory, field
 
 from nnc_func.aval import Aval
+from nnc_func.body import bodies_of
 from nnc_func.declaration import Items
 from nnc_func.errors import NncError, UnknownOperatorError
 from nnc_func.facets.dims import Extent, assumptions, known
@@ -139,6 +140,9 @@ class Shape(Layer, Generic[A]):
     def _infer(self, op: Op, avals: tuple[Aval, ...], params: dict[str, Any]) -> Any:
         try:
             self.check(op)
+            for body in bodies_of(params.items()):
+                for each in body.operators:
+                    self.check(each)
             dtypes = tuple([a.dtype for a in avals])
             dtype = self.type.bind(op, *dtypes, **params)
             if not self.is_plain:

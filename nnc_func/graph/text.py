@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from nnc_func.errors import GraphError, NncError
-from nnc_func.facets.dtypes import as_dtype
+from nnc_func.errors import NncError
 from nnc_func.graph.leaves import CONSTANT, HELD, INPUT, VARIABLE
 from nnc_func.graph.literals import Names, array_text, quoted
 from nnc_func.graph.nesting import nested_text
@@ -114,16 +113,7 @@ def parameters(applied: Any, names: Names) -> list[str]:
     GraphError
         One that has no written form; names the operator and the user's line.
     """
-    written = []
-    for name, value in applied.items:
-        if isinstance(value, np.dtype) and applied.op.converters.get(name) is not as_dtype:
-            raise GraphError(f"{applied.op.name}: {name}={value!r} is not read back unless it is declared as a DType")
-        try:
-            written.append(f"{name}={names.literal(value)}")
-        except GraphError as error:
-            where = told(applied.origin)
-            raise GraphError(f"{applied.op.name}{f' ({where})' if where else ''}: {name}: {error}") from None
-    return written
+    return names.parameters(applied.op, applied.items, lambda: told(applied.origin))
 
 
 def _reference(value: Value, numbers: Numbers) -> str:

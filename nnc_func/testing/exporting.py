@@ -75,7 +75,7 @@ def models_agree(stack: Any, op: Op, given: Sequence[Any], params: Mapping[str, 
         with np.errstate(all="ignore"):
             found, by = package(REFERENCE).ReferenceEvaluator(model).run(None, _named(given)), REFERENCE
     wanted = results(op, stack.device.bind(op, *given, **params))
-    beside = 1 if op.name in BESIDE_ONE else _on_the_way(given, params)
+    beside = 1 if op.name in BESIDE_ONE else _on_the_way(op, given)
     for one, other in zip(found, wanted, strict=True):
         if beside and other.dtype.kind in "fc":
             one, other = (np.append(x.reshape(-1), x.dtype.type(beside)) for x in (one, other))
@@ -83,12 +83,12 @@ def models_agree(stack: Any, op: Op, given: Sequence[Any], params: Mapping[str, 
     return by
 
 
-def _on_the_way(given: Sequence[Any], params: Mapping[str, Any]) -> float:
+def _on_the_way(op: Op, given: Sequence[Any]) -> float:
     """Of a fused operator how large numbers on the way are at least; 0 of others.
 
-    A runtime's sigmoid is right to so many ulps of 1, not of what it gives, and the next step multiplies that.
+    A runtime's sigmoid is right to so many ulps of 1, not of what it gives, and the next operator multiplies that.
     """
-    if not any(isinstance(step, tuple) for step in params.get("steps") or ()):
+    if not op.holds_body:
         return 0.0
     return max((float(np.abs(x).max()) for x in given if x.size and np.isfinite(x).all()), default=0.0)
 

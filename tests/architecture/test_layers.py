@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.throughout import throughout
 
 LIBRARY = Path(__file__).resolve().parents[2] / "nnc_func"
-FUSED = "graph/ops/steps.py"  # an operator made of others: its facets are made of theirs
+FUSED = "graph/ops/bodies.py"  # an operator made of others: its facets are made of theirs
 BATCHING = ("batching.py", "facets/batching.py")  # what becomes of the rows of a batch
 BARE = ("device/namespace.py", "device/null.py")  # a bare device refuses what Type and Shape refuse; Null infers
 VERIFIER = "engine/verifying/applications.py"  # a plan that anybody may have written: no layer has looked at it

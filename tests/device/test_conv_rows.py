@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nnc_func.aval import Aval
+from nnc_func.body import Body
 from nnc_func.device import workers
 from nnc_func.device.kernels import conv_rows
 from nnc_func.device.kernels.conv import conv_result
@@ -17,7 +18,8 @@ from nnc_func.graph.ops import CATALOGUE
 from nnc_func.testing.laws import equal
 
 CONV2D, FUSED = CATALOGUE["conv2d"], CATALOGUE["conv2d_blockwise"]
-STEPS = (("subtract", 0, 1), ("sigmoid", 3), ("multiply", 3, 4), ("add", 5, 2))
+NAMED = {name: CATALOGUE[name] for name in ("subtract", "sigmoid", "multiply", "add")}
+BODY = Body.of(3, (NAMED["subtract"], 0, 1), (NAMED["sigmoid"], 3), (NAMED["multiply"], 3, 4), (NAMED["add"], 5, 2))
 PAIRS = st.tuples(st.integers(1, 3), st.integers(1, 3))
 PADDING = st.sampled_from(["SAME", "VALID", ((1, 1), (1, 1)), ((0, 2), (3, 1)), ((9, 0), (0, 9))])
 
@@ -70,7 +72,7 @@ def test_rows_equal_the_reference(limit: int, threads: int, drawn: Any) -> None:
             equal(written(kernel, (x, w), items, shape), wanted, 512, "conv2d")
             mean = np.random.default_rng(1).standard_normal(shape[-1]).astype("float32")
             beside = np.random.default_rng(2).standard_normal(shape).astype("float32")
-            items = FUSED.canonical({**params, "steps": STEPS})
+            items = FUSED.canonical({**params, "body": BODY})
             fused = written(FUSED.kernels[0], (x, w, mean, beside), items, shape)
             centred = wanted - mean
             equal(fused, centred / (1 + np.exp(-centred)) + beside, 1024, "conv2d_blockwise")

@@ -80,6 +80,11 @@ def call(plan: Any, name: str) -> Any:
     return next(c for c in plan["calls"] if c[0] == name)
 
 
+def with_body(plan: Any, text: str) -> None:
+    """The first product that is finished as another body says, which a file writes as text."""
+    call(plan, "matmul_blockwise")[7] = f"body={text}, transpose_a=False, transpose_b=False"
+
+
 def arena(plan: Any) -> int:
     return int(plan["buffers"]["kind"].index("arena"))
 
@@ -151,13 +156,21 @@ ATTACKS: dict[str, tuple[Callable[[Any], Any], str]] = {
         lambda p: call(p, "split")[7].update(sections=10**9),
         r"is refused: split.*1000000000 parts of an axis; 1048576 is the most",
     ),
-    "a step that reads before the first": (
-        lambda p: call(p, "matmul_blockwise")[7].update(steps=[["tanh", -1]]),
-        r"step tanh: wanted the position of a value",
+    "a body that reads what comes later": (
+        lambda p: with_body(p, "(%0) { %1 = tanh(%1); return %1 }"), r"%1 is not defined above, in its body"
     ),
-    "a step that is an effect": (
-        lambda p: call(p, "matmul_blockwise")[7].update(steps=[["print", 0]]),
-        r"print is no step: steps are elementwise operators and reductions",
+    "a body with an effect": (
+        lambda p: with_body(p, '(%0) { %1 = print(%0, label=""); return %1 }'), r"it applies 'print', which does more"
+    ),
+    "a body with a product": (
+        lambda p: with_body(p, "(%0) { %1 = matmul(%0, %0); return %1 }"),
+        r"matmul cannot stand in the body of matmul_blockwise: it takes elementwise operators and reductions",
+    ),
+    "a body that is none": (
+        lambda p: call(p, "matmul_blockwise").__setitem__(7, {"body": [["tanh", 0]]}), r"wanted a Body"
+    ),
+    "bodies within each other": (
+        lambda p: with_body(p, "(%0) { %1 = blockwise(%0, body=" * 100), r"more than 64 brackets inside each other"
     ),
 }  # fmt: skip
 
@@ -384,9 +397,7 @@ def test_operators_of_others_are_refused_unless_they_are_allowed(path: Path) -> 
 
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "another operator": lambda p: call(p, "multiply").__setitem__(slice(0, 2), ["add", "add"]),
-    "another parameter": lambda p: call(p, "matmul_blockwise")[7].update(
-        steps=[["cos", 0]]
-    ),
+    "another parameter": lambda p: with_body(p, "(%0) { %1 = cos(%0); return %1 }"),
     "another order of operands": lambda p: p["instructions"]["slots"].__setitem__(
         slice(0, 2), p["instructions"]["slots"][1::-1]
     ),

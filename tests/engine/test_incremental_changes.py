@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import nnc_func as nnc
+from nnc_func.body import Body
 from nnc_func.errors import RunError, ShapeError
+from nnc_func.graph.ops import CATALOGUE
 from tests.engine.changing import Counting
 
 LAZY = nnc.lazy(Counting())
@@ -78,8 +80,8 @@ def test_an_update_whose_run_failed_is_written_by_the_next() -> None:
 def test_a_kept_value_that_a_failing_kernel_wrote_again_is_gone() -> None:
     """Of two results of one application one is kept: computing the other again writes both."""
     x, y = LAZY.input("x", (3,), "float64"), LAZY.input("y", (3,), "float64")
-    steps = (("tanh", 0), ("square", 0))
-    one, other = OPS.blockwise_several(OPS.cumulative_sum(x, axis=0), steps=steps, outputs=(1, 2))
+    body = Body.of(1, (CATALOGUE["tanh"], 0), (CATALOGUE["square"], 0), results=(1, 2))
+    one, other = OPS.blockwise_several(OPS.cumulative_sum(x, axis=0), body=body)
     program = LAZY.compile([x, y], [one, OPS.cumulative_sum(other * y, axis=0)], retain=[])
     program(np.ones(3), np.ones(3))
     for at in range(program.evaluation.total):

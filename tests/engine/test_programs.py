@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 
 import nnc_func as nnc
+from nnc_func.body import Body
 from nnc_func.engine.allocators import NoReuse
 from nnc_func.graph.ops import CATALOGUE
 from nnc_func.graph.rules.fuse import fuse_elementwise
@@ -53,9 +54,9 @@ REPEATED = Program((X,), (step("multiply", 0, 0), step("add", 1, 1), step("add",
 SQUARED = Program((X, W1), (step("multiply", 1, 1),), (2,), ((1, 2),))
 
 Z, C = Leaf(INPUT, "z", (2,), "complex128", 0), Leaf(INPUT, "a", (2, 2, 2), "float64", 1)
-GATED = (("sigmoid", 0), ("multiply", 0, 1))  # of a real product and what is complex
+GATED = Body.of(3, (CATALOGUE["sigmoid"], 0), (CATALOGUE["multiply"], 0, 1))  # of a real product and what is complex
 PLAIN = {"transpose_a": False, "transpose_b": False}
-WIDENED = Program((Z, C), (step("add", 1, 1), step("matmul_blockwise", 2, 2, 0, 2, steps=GATED, **PLAIN)), (3,), ())
+WIDENED = Program((Z, C), (step("add", 1, 1), step("matmul_blockwise", 2, 2, 0, 2, body=GATED, **PLAIN)), (3,), ())
 
 
 @pytest.mark.parametrize("name", STACKS)

@@ -9,9 +9,11 @@ import pytest
 
 import nnc_func as nnc
 from nnc_func.aval import Aval
+from nnc_func.body import Body
 from nnc_func.device.kernels import blocks
 from nnc_func.errors import DTypeError
-from nnc_func.graph.ops import CATALOGUE, fused
+from nnc_func.graph.ops import CATALOGUE as OPS
+from nnc_func.graph.ops import fused
 from nnc_func.graph.ops.fused import blockwise
 from nnc_func.graph.rules import EXACT
 from nnc_func.graph.rules.fuse import fuse_elementwise
@@ -68,14 +70,14 @@ def test_a_group_writes_over_any_argument(monkeypatch: pytest.MonkeyPatch) -> No
     random = np.random.default_rng(0)
     arrays = [np.abs(random.standard_normal(100)).astype(np.float32) for _ in range(3)]
     arrays += [np.asarray(np.float32(0.1)), np.asarray(np.float32(1e-3))]
-    steps = fused.ADAGRAD
-    wanted = kernel.compute(np, *arrays, steps=steps)
-    reference_value = blockwise.kernels[1].compute(np, *arrays, steps=steps)
+    body = fused.ADAGRAD
+    wanted = kernel.compute(np, *arrays, body=body)
+    reference_value = blockwise.kernels[1].compute(np, *arrays, body=body)
     assert np.array_equal(wanted, reference_value)
     for position in range(3):
         given_arrays = [a.copy() for a in arrays]
-        scratch = tuple(np.empty(*each) for each in kernel.scratch(given_arrays, steps=steps))
-        kernel.into(np, given_arrays, (given_arrays[position],), scratch, steps=steps)
+        scratch = tuple(np.empty(*each) for each in kernel.scratch(given_arrays, body=body))
+        kernel.into(np, given_arrays, (given_arrays[position],), scratch, body=body)
         assert np.array_equal(given_arrays[position], wanted)
 
 
@@ -89,33 +91,34 @@ def test_masks_keep_bits() -> None:
 
 
 @pytest.mark.parametrize("numbers", [(0.0, -0.0), (-0.0, 0.0)])
-def test_steps_that_differ_in_the_sign_of_a_zero_are_different(numbers: Any) -> None:
-    """Their steps are equal tuples, so the kernel of one was remembered for the other."""
+def test_bodies_that_differ_in_the_sign_of_a_zero_are_different(numbers: Any) -> None:
+    """Their parameters are equal tuples, so the kernel of one was remembered for the other."""
     stack = nnc.eager()
     x = stack.asarray(np.full(64, -1.0, "float32"))
     for number in numbers:
-        steps = (("add", 0, 1), ("clip", 2, ("min", number), ("max", 5.0)), ("reciprocal", 3))
+        body = Body.of(2, (OPS["add"], 0, 1), (OPS["clip"], 2, {"min": number, "max": 5.0}), (OPS["reciprocal"], 3))
         with np.errstate(divide="ignore"):
-            found = stack.ops.blockwise(x, x, steps=steps).numpy()
+            found = stack.ops.blockwise(x, x, body=body).numpy()
         assert np.array_equal(np.signbit(found), np.full(64, np.signbit(number)))
 
 
-def test_a_number_of_another_type_in_a_step_is_not_taken_for_the_one_before() -> None:
+def test_a_number_of_another_type_in_a_body_is_not_taken_for_the_one_before() -> None:
     stack = nnc.eager()
     i = stack.asarray(np.arange(5))
-    assert stack.ops.blockwise(i, i, steps=(("add", 0, 1), ("clip", 2, ("min", 0), ("max", 2)))).numpy()[-1] == 2
+    whole, real = (Body.of(2, (OPS["add"], 0, 1), (OPS["clip"], 2, {"min": 0, "max": most})) for most in (2, 2.0))
+    assert stack.ops.blockwise(i, i, body=whole).numpy()[-1] == 2
     with pytest.raises(DTypeError, match=r"max=2\.0"):
-        stack.ops.blockwise(i, i, steps=(("add", 0, 1), ("clip", 2, ("min", 0), ("max", 2.0))))
+        stack.ops.blockwise(i, i, body=real)
 
 
 @pytest.mark.parametrize(
     ("name", "shapes"), [("matmul_blockwise", ((3, 3), (3, 2))), ("conv2d_blockwise", ((1, 3, 3, 1), (2, 2, 1, 2)))]
 )
-def test_the_cost_of_a_product_counts_steps_in_its_own_dtype(name: str, shapes: Any) -> None:
+def test_the_cost_of_a_product_counts_its_body_in_its_own_dtype(name: str, shapes: Any) -> None:
     """A gate is of real numbers, though what it is multiplied with, and so the result, is complex."""
-    op = CATALOGUE[name]
+    op = OPS[name]
     args = (*(Aval(s, "float64") for s in shapes), Aval((2,), "complex128"))
-    params = dict(op.canonical({"steps": (("sigmoid", 0), ("multiply", 2, 1))}))
+    params = dict(op.canonical({"body": Body.of(2, (OPS["sigmoid"], 0), (OPS["multiply"], 2, 1))}))
     result = Aval(op.shape(*(a.shape for a in args), **params), op.dtype(*(a.dtype for a in args), **params))
     assert result.dtype == "complex128"
     assert op.cost(args, (result,), **params).flops > 0

@@ -11,6 +11,7 @@ import pytest
 import nnc_func as nnc
 from nnc_func import nn
 from nnc_func.aval import Aval
+from nnc_func.body import Body
 from nnc_func.device.namespace import choose, writing
 from nnc_func.errors import ShapeError
 from nnc_func.graph.node import topological
@@ -200,9 +201,9 @@ def test_a_bound_kernel_goes_through_many_blocks(shapes: Any) -> None:
     np.testing.assert_array_equal(out, given[0] * given[1] + given[2])
 
 
-def test_a_last_step_that_is_not_made_of_the_product_is_refused() -> None:
+def test_a_result_that_is_not_made_of_the_product_is_refused() -> None:
     """Its shape would be another one than the product's, which the result is written over."""
     a, other = LAZY.input("a", (2, 2), "float64"), LAZY.input("other", (2, 1), "float64")
     for name, given in (("matmul_blockwise", (a, a, a, other)), ("attention_blockwise", (a, a, a, a, other))):
-        with pytest.raises(ShapeError, match="wants a last step that is made of the"):
-            getattr(LAZY.ops, name)(*given, steps=(("add", 0, 1), ("tanh", 2)))
+        with pytest.raises(ShapeError, match="wants a result that is made of the"):
+            getattr(LAZY.ops, name)(*given, body=Body.of(3, (CATALOGUE["add"], 0, 1), (CATALOGUE["tanh"], 2)))

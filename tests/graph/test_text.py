@@ -414,30 +414,31 @@ def test_extents_are_bounded(shape: str, words: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("steps", "words"),
+    ("body", "words"),
     [
-        ('(("add", 0, -1),)', r"step add: wanted the position of a value or a pair .*, not -1"),
-        ('(("add", 0, True),)', r"wanted the position of a value or a pair .*, not True"),
-        ('(("add", 0, 1.0),)', r"wanted the position of a value or a pair .*, not 1.0"),
-        ('(("add", 0, 7),)', r"a step 'add' reads values \(0, 7\), and those before it are 0 to 0"),
-        ('(("add", 0),)', "add takes 2 tensors, given 1"),
-        ('(("reshape", 0, ("shape", (2, 2))),)', "reshape is no step"),
-        ('(("exp", 0, ("axis", 0)),)', "exp has no parameter 'axis'"),
-        ('"exp"', "wanted steps, each a tuple that begins with the name of an operator"),
+        ("(%0) { %1 = add(%0, -1); return %1 }", "wanted a name or quoted, found '-'"),
+        ("(%0) { %1 = add(%0, %7); return %1 }", "%7 is not defined above, in its body"),
+        ("(%0) { %1 = add(%0, %1); return %1 }", "%1 is not defined above, in its body"),
+        ("(%0) { %1 = exp(%0); return %2 }", "%2 is not defined above, in its body"),
+        ("(%0) { %1 = add(%0); return %1 }", "add takes 2 tensors, given 1"),
+        ("(%0) { %1 = reshape(%0, shape=(2, 2)); return %1 }", "reshape cannot stand in the body of blockwise"),
+        ("(%0) { %1 = sum(%0); return %1 }", "blockwise computes element by element; sum stands in"),
+        ("(%0) { %1 = exp(%0, axis=0); return %1 }", "exp has no parameter 'axis'"),
+        ("(%0) { %1 = exponential(%0); return %1 }", "no operator 'exponential' in this stack"),
+        ("(%0) { %2 = exp(%0); return %2 }", "numbered as they come: wanted %1, found %2"),
+        ("(%0) { %1, %2 = exp(%0); return %1 }", "exp does not have 2 results"),
+        ("(%0) { %1 = exp(%0); return %0 }", "blockwise has one result, that of the last operator"),
+        ("(%0) { return %0 }", "blockwise needs an operator at least"),
+        ("(%0, %1) { %2 = exp(%0); return %2 }", "blockwise has 1 operands for a body of 2 parameters"),
+        ("(%0) { %1 = exp(%0) return %1 }", "wanted ';'"),
+        ("(%0) { %1 = exp(%0); return %1", "wanted '}', found '\\)'"),
+        ("(%0) { %1 = blockwise(%0, body=" * 70, "more than 64 brackets inside each other"),
+        ('"exp"', r"wanted '\('"),
     ],
 )
-def test_steps_of_fused_operators_are_checked(steps: str, words: str) -> None:
+def test_bodies_are_checked(body: str, words: str) -> None:
     with pytest.raises(GraphError, match=f"line 2: .*{words}"):
-        parsed(f'graph "fused"(%0 "x" : float32[4])\n%1 = blockwise(%0, steps={steps}) : float32[4]\nreturn %1', LAZY)
-
-
-def test_a_step_that_reads_what_is_behind_it() -> None:
-    steps = 'steps=(("exp", 0), ("add", 1, 2147483647)), outputs=(1, 2)'
-    text = f'graph "fused"(%0 "x" : float32[4])\n%1, %2 = blockwise_several(%0, {steps}) : float32[4], float32[4]'
-    with pytest.raises(
-        GraphError, match=r"a step 'add' reads values \(1, 2147483647\), and those before it are 0 to 1"
-    ):
-        parsed(f"{text}\nreturn %1, %2", LAZY)
+        parsed(f'graph "fused"(%0 "x" : float32[4])\n%1 = blockwise(%0, body={body}) : float32[4]\nreturn %1', LAZY)
 
 
 @pytest.mark.parametrize("number", ["9" * 5000, "18446744073709551616"])

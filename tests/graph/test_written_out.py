@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import nnc_func as nnc
+from nnc_func.body import bodies_of
 from nnc_func.graph.rules import REASSOCIATION
 
 LAZY = nnc.lazy()
@@ -19,7 +20,7 @@ Written = Callable[..., Any]
 
 
 def left(f: Written, *shapes: tuple[int, ...], stack: Any = LAZY, rtol: float = 2e-5) -> list[str]:
-    """What is left of an expression once its values are those of the graph as it was written: operators and steps."""
+    """Operators that are left of an expression, in bodies too, once its values are those of the graph as written."""
     given = [np.random.default_rng(i).normal(size=s).astype("float32") for i, s in enumerate(shapes)]
     programs = []
     for each in (stack, PLAIN):
@@ -28,8 +29,8 @@ def left(f: Written, *shapes: tuple[int, ...], stack: Any = LAZY, rtol: float = 
     np.testing.assert_allclose(programs[0](*given), programs[1](*given), rtol=rtol, atol=1e-5)
     found: list[str] = []
     for node in programs[0].graph.nodes:
-        steps = [step[0] for step in node.params["steps"]] if "blockwise" in node.op.name else []
-        found += steps or [node.op.name] * bool(node.args and node.op.view is None)
+        inside = [op.name for body in bodies_of(node.items) for op in body.operators]
+        found += inside or [node.op.name] * bool(node.args and node.op.view is None)
     return found
 
 

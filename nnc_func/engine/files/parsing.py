@@ -26,7 +26,7 @@ from nnc_func.graph.literals import Line
 from nnc_func.graph.nesting import by_name, nested
 from nnc_func.graph.ops import CATALOGUE
 from nnc_func.graph.origin import Origin
-from nnc_func.graph.parsing import arguments, placed
+from nnc_func.graph.parsing import placed
 from nnc_func.op import Op
 
 LEAVES = (INPUT, VARIABLE, CONSTANT)
@@ -311,7 +311,7 @@ class _Reader:
 
     # --- parts ------------------------------------------------------------------------------------------
 
-    def operator(self, line: PlanLine) -> Op:
+    def operator(self, line: Any) -> Op:
         mark, name = line.mark(), line.name()
         found = self.ops.get(name) or INSERTED.get(name)
         if found is None:
@@ -320,7 +320,7 @@ class _Reader:
 
     def arguments(self, line: PlanLine, op: Op) -> tuple[tuple[int, ...], Items]:
         mark = line.mark()
-        operands, params = arguments(line, op, lambda: self.slot(line))
+        operands, params = line.arguments(op, lambda: self.slot(line), self.operator)
         try:
             return tuple(operands), op.canonical(params)
         except NncError as error:

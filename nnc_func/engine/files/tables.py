@@ -32,7 +32,7 @@ from nnc_func.facets.dtypes import as_dtype
 from nnc_func.graph.literals import Line, Names
 from nnc_func.graph.nesting import by_name, nested, nested_text
 from nnc_func.graph.origin import lines
-from nnc_func.graph.parsing import arguments, placed
+from nnc_func.graph.parsing import placed
 from nnc_func.graph.text import parameters
 from nnc_func.graph.trust import check_operator
 from nnc_func.op import Op
@@ -243,21 +243,26 @@ def _call(
     row: Sequence[Any], ops: Mapping[str, Op], allow: Collection[str]
 ) -> tuple[Op, Items, str, bool, str, int, int, int]:
     name, kernel, view, choice, operands, results, scratch, said = row
-    op = ops.get(_string(name)) or INSERTED.get(name)
-    if op is None:
-        raise FileFormatError(f"no operator {name!r} in this stack; a stack with it: stack.type.with_ops(...)")
-    if INSERTED.get(name) is not op:
-        check_operator(op, allow)
+    op = _operator(_string(name), ops, allow)
     if type(view) is not bool:
         raise FileFormatError(f"{view!r} does not say whether {name} is a view")
     if type(said) is dict:
         params = {key: _tuples(value) for key, value in said.items()}
     else:
         line = Line(f"({_string(said)})", 1, {})
-        _, params = arguments(line, op, lambda: line.end())
+        _, params = line.arguments(op, lambda: line.end(), lambda line: _operator(line.name(), ops, allow))
         line.end()
     items = op.canonical(params)
     return op, items, _string(kernel), view, _string(choice), *map(_number, (operands, results, scratch))  # type: ignore[return-value]
+
+
+def _operator(name: str, ops: Mapping[str, Op], allow: Collection[str]) -> Op:
+    op = ops.get(name) or INSERTED.get(name)
+    if op is None:
+        raise FileFormatError(f"no operator {name!r} in this stack; a stack with it: stack.type.with_ops(...)")
+    if INSERTED.get(name) is not op:
+        check_operator(op, allow)
+    return op
 
 
 def _frame(where: Any, function: Any) -> tuple[str, str]:

@@ -15,7 +15,6 @@ from nnc_func.facets.dtypes import kind_of
 from nnc_func.graph.ops.conv import conv2d
 from nnc_func.graph.ops.conv_fused import conv2d_blockwise
 from nnc_func.graph.ops.fused import blockwise, blockwise_several
-from nnc_func.graph.ops.steps import parsed
 
 
 @frozen(repr=False)
@@ -25,9 +24,9 @@ class NonFinite:
     Attributes
     ----------
     name, instruction
-        The operator, with its steps where it is a fused group; its number.
+        The operator, with those of its body where it is a fused group; its number.
     step
-        Of a fused group, the operator of the step that gave it; else "".
+        Of a fused group, the operator in its body that gave it; else "".
     results, operands
         What they hold.
     where, lines
@@ -126,19 +125,17 @@ def first_nonfinite(walk: Callable[[Sequence[Observer]], Any], leaves: dict[str,
 
 
 def _step(found: Application, operands: list[Any], device: Any) -> str:
-    """Of a fused group, the operator of the first step that is not finite."""
-    values, params = [device.asarray(a) for a in operands], dict(found.items)
+    """Of a fused group, the first operator in its body whose value is not finite."""
+    values, params, host = [device.asarray(a) for a in operands], dict(found.items), device.to_numpy
     if found.op is conv2d_blockwise:
-        steps = params.pop("steps")
+        body = params.pop("body")
         values = [device.bind(conv2d, *values[:2], **params), *values[2:]]
-        if not _finite(device.to_numpy(values[0])):
+        if not _finite(host(values[0])):
             return conv2d.name
     elif found.op in (blockwise, blockwise_several):
-        steps = params["steps"]
+        body = params["body"]
     else:
         return ""
-    for op, at, items in map(parsed, steps):
-        values.append(device.bind(op, *(values[i] for i in at), **dict(items)))
-        if not _finite(device.to_numpy(values[-1])):
-            return op.name
-    return ""
+    made = body.values(lambda op, given, items: device.bind(op, *given, **dict(items)), values)[body.parameters :]
+    wrong = (each.op.name for each, value in zip(body.applications, made, strict=True) if not _finite(host(value)))
+    return next(wrong, "")

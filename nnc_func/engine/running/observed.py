@@ -12,18 +12,15 @@ from typing import Any
 
 import numpy as np
 
+from nnc_func.body import bodies_of
 from nnc_func.declaration import Items
 from nnc_func.errors import DeviceError
-from nnc_func.graph.ops.conv_fused import conv2d_blockwise
-from nnc_func.graph.ops.fused import blockwise, blockwise_several
 from nnc_func.graph.origin import PARTS, lines, told
 from nnc_func.op import Op
 
-FUSED = (blockwise, blockwise_several, conv2d_blockwise)
-
 
 def called(op: Op, items: Items) -> str:
-    """The operator's name; of a fused group, with those of its steps.
+    """The operator's name; of a fused group, with those of its body.
 
     Examples
     --------
@@ -31,13 +28,13 @@ def called(op: Op, items: Items) -> str:
     >>> called(CATALOGUE["add"], ())
     'add'
     """
-    steps = dict(items).get("steps", ()) if op in FUSED else ()
-    return f"{op.name}({', '.join(name for name, *_ in steps)})" if steps else op.name
+    inside = [each.name for body in bodies_of(items) for each in body.operators]
+    return f"{op.name}({', '.join(inside)})" if inside else op.name
 
 
 def lines_of(op: Op) -> int:
-    """How many lines of an origin are told: one, or those of a fused group's steps."""
-    return PARTS if op in FUSED else 1
+    """How many lines of an origin are told: one, or those of a fused group's body."""
+    return PARTS if op.holds_body else 1
 
 
 class Application:
@@ -96,7 +93,7 @@ class Application:
 
     @property
     def where(self) -> str:
-        """The user's line: ``model.py:12 in loss``; of a fused group, those of its steps."""
+        """The user's line: ``model.py:12 in loss``; of a fused group, those of its body."""
         return told(self.origin, lines_of(self.op))
 
     @property

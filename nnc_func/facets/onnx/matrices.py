@@ -27,19 +27,18 @@ def matmul(g: Any, a: Any, b: Any, *, transpose_a: bool, transpose_b: bool) -> A
     return g.MatMul(*(g.converted(x, g.result.dtype) for x in (a, b)))
 
 
-def matmul_blockwise(g: Any, a: Any, b: Any, *others: Any, steps: Any, **params: Any) -> Any:
+def matmul_blockwise(g: Any, a: Any, b: Any, *others: Any, body: Any, **params: Any) -> Any:
     """The product, and the operators that follow it."""
-    return blockwise(g, g.matmul(a, b, **params), *others, steps=steps)
+    return blockwise(g, g.matmul(a, b, **params), *others, body=body)
 
 
 def attention_blockwise(
-    g: Any, q: Any, k: Any, v: Any, *others: Any, steps: Any, transpose_k: bool
+    g: Any, q: Any, k: Any, v: Any, *others: Any, body: Any, transpose_k: bool
 ) -> Any:  # fmt: skip
     """Two products, and what lies between them."""
     scores = g.matmul(q, k, transpose_b=transpose_k)
-    values = [scores, *others]
-    if steps:
-        scores = g.blockwise(*values, steps=steps)
+    if body is not None:
+        scores = g.blockwise(scores, *others, body=body)
     return g.matmul(g.softmax(scores, axis=-1), v)
 
 

@@ -63,9 +63,9 @@ def conv2d(g: Any, x: Any, w: Any, *, groups: int, data_format: str, **params: A
     return _as_given(g, found, data_format)
 
 
-def conv2d_blockwise(g: Any, x: Any, w: Any, *others: Any, steps: Any, **params: Any) -> Any:
+def conv2d_blockwise(g: Any, x: Any, w: Any, *others: Any, body: Any, **params: Any) -> Any:
     """Conv, and the operators that follow it."""
-    return blockwise(g, g.conv2d(x, w, **params), *others, steps=steps)
+    return blockwise(g, g.conv2d(x, w, **params), *others, body=body)
 
 
 def conv2d_input_gradient(

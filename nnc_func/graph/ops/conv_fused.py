@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from nnc_func.body import Body
 from nnc_func.device.kernels import conv_rows
 from nnc_func.device.kernels.conv import conv_result
 from nnc_func.device.kernels.linalg import allocating, last_channels
-from nnc_func.errors import OperatorError, ShapeError
+from nnc_func.errors import ShapeError
 from nnc_func.facets import layouts, shapes
 from nnc_func.facets.derivatives import NOT_DIFFERENTIABLE
 from nnc_func.facets.kernels import Kernel, reference
@@ -20,42 +21,46 @@ from nnc_func.facets.layouts import NCHW, NHWC
 from nnc_func.facets.onnx import windows as onnx_windows
 from nnc_func.facets.samples import Samples
 from nnc_func.facets.views import Cost
+from nnc_func.graph.ops.activations import relu, sigmoid
+from nnc_func.graph.ops.binary import add, maximum, multiply, subtract
+from nnc_func.graph.ops.bodies import check_fusible, check_one_result, dtypes_in, flops_of, one_by_one
 from nnc_func.graph.ops.conv import conv2d, convolved
 from nnc_func.graph.ops.families import Nested, Tensor
-from nnc_func.graph.ops.lowering import call_steps, lowered
-from nnc_func.graph.ops.steps import Steps, one_by_one, step_dtypes, step_flops
+from nnc_func.graph.ops.lowering import call_lowered, lowered
 from nnc_func.op import operator
 
 CHANNELS_INNERMOST = {NHWC: None, NCHW: (0, 2, 3, 1)}  # the layout of images of a data format
 _CONV = conv2d.dtype
 
 
-def _shape(x: Any, w: Any, *others: Any, steps: Steps, **params: Any) -> Any:
+def _shape(x: Any, w: Any, *others: Any, body: Body, **params: Any) -> Any:
     found = convolved(x, w, **params)
     if others and shapes.broadcast(found, *others) != found:
-        raise ShapeError(f"operands of steps broadcast to the result of the convolution, {found}, given {others}")
+        raise ShapeError(
+            f"conv2d_blockwise: other operands broadcast to the result of the convolution, {found}, given {others}"
+        )
     return found
 
 
-def _dtype(x: Any, w: Any, *others: Any, steps: Steps, **_: Any) -> Any:
-    if not steps:
-        raise OperatorError("conv2d_blockwise needs a step at least")
-    return step_dtypes(steps, (_CONV(x, w), *others))[-1]
+def _dtype(x: Any, w: Any, *others: Any, body: Body, **_: Any) -> Any:
+    check_fusible(body, "conv2d_blockwise", 1 + len(others))
+    check_one_result(body, "conv2d_blockwise")
+    return dtypes_in(body, (_CONV(x, w), *others))[-1]
 
 
-def _cost(args: tuple[Any, ...], results: tuple[Any, ...], *, steps: Steps, **params: Any) -> Cost:
+def _cost(args: tuple[Any, ...], results: tuple[Any, ...], *, body: Body, **params: Any) -> Cost:
     x, w, *others = args
-    made = results[0].having(dtype=_CONV(x.dtype, w.dtype))  # the steps may end with another dtype
-    return Cost(conv2d.cost((x, w), (made,), **params).flops + step_flops(steps, (made, *others)), threaded=True)
+    made = results[0].having(dtype=_CONV(x.dtype, w.dtype))  # the body may end with another dtype
+    return Cost(conv2d.cost((x, w), (made,), **params).flops + flops_of(body, (made, *others)), threaded=True)
 
 
 # --- one by one, in any namespace ----------------------------------------------------------------
 
 
 def _one_by_one(kernel: Kernel) -> Any:
-    def compute(xp: Any, x: Any, w: Any, *others: Any, steps: Steps, **params: Any) -> Any:
+    def compute(xp: Any, x: Any, w: Any, *others: Any, body: Body, **params: Any) -> Any:
         first = kernel.compute(xp, x, w, **params)  # type: ignore[misc]
-        return one_by_one(xp, (first, *others), steps)[-1]
+        return one_by_one(xp, (first, *others), body)[-1]
 
     return compute
 
@@ -66,51 +71,51 @@ _CUPY = next(k for k in conv2d.kernels if k.namespaces == frozenset({"cupy"}))
 # --- block by block --------------------------------------------------------------------------------------
 
 
-def accepts(avals: Any, *, steps: Steps, data_format: str, **params: Any) -> bool:
+def accepts(avals: Any, *, body: Body, data_format: str, **params: Any) -> bool:
     """Whether it is computed in blocks: floating images whose channels are innermost in memory."""
     x = avals[0]
     if getattr(x, "layout", None) != CHANNELS_INNERMOST[data_format]:
         return False
     given = tuple(a.dtype for a in (x, *avals[2:]))
     fits = conv_rows.fits(avals, data_format=data_format, **params)
-    return fits and step_dtypes(steps, given)[-1] == x.dtype
+    return fits and dtypes_in(body, given)[-1] == x.dtype
 
 
-def _registers(dtypes: tuple[Any, ...], steps: Steps) -> Any:
-    return lowered(steps, dtypes, ((True,),) * len(dtypes), own=True)
+def _registers(dtypes: tuple[Any, ...], body: Body) -> Any:
+    return lowered(body, dtypes, ((True,),) * len(dtypes), own=True)
 
 
-def _scratch(avals: Any, *, steps: Steps, **params: Any) -> Any:
+def _scratch(avals: Any, *, body: Body, **params: Any) -> Any:
     dtypes = tuple(a.dtype for a in (avals[0], *avals[2:]))
-    return conv_rows.scratch(avals[:2], tuple(d for d, _ in _registers(dtypes, steps).registers[1:]), **params)
+    return conv_rows.scratch(avals[:2], tuple(d for d, _ in _registers(dtypes, body).registers[1:]), **params)
 
 
-def _into(xp: Any, arrays: Any, outs: Any, scratch: Any, *, steps: Steps, data_format: str, **params: Any) -> None:
+def _into(xp: Any, arrays: Any, outs: Any, scratch: Any, *, body: Body, data_format: str, **params: Any) -> None:
     x, w, *others = arrays
     rows = conv_rows.planned((x, w), data_format=data_format, **params)
-    found = _registers(tuple(a.dtype for a in (x, *others)), steps)
+    found = _registers(tuple(a.dtype for a in (x, *others)), body)
     (out,) = outs
     beside = [last_channels(np.broadcast_to(a, out.shape), data_format) for a in others]
 
     def finish(block: Any, where: Any, registers: list[Any]) -> None:
-        call_steps(found, [block, *[a[where] for a in beside], block, *registers, block])
+        call_lowered(found, [block, *[a[where] for a in beside], block, *registers, block])
 
     conv_rows.write(rows, last_channels(x, data_format), w, last_channels(out, data_format), scratch, finish)
 
 
-def _result(x: Any, w: Any, *others: Any, steps: Steps, **params: Any) -> Any:
+def _result(x: Any, w: Any, *others: Any, body: Body, **params: Any) -> Any:
     return conv_result(x, w, **params)
 
 
-BATCH_NORM = (("subtract", 0, 1), ("multiply", 4, 2), ("add", 5, 3), ("relu", 6))
+BATCH_NORM = Body.of(4, (subtract, 0, 1), (multiply, 4, 2), (add, 5, 3), (relu, 6))
 CASES = tuple(
-    (tuple((shape, dtype) for shape in given), {"steps": steps, **params})
-    for given, steps, params in (
+    (tuple((shape, dtype) for shape in given), {"body": body, **params})
+    for given, body, params in (
         (((2, 5, 6, 8), (3, 3, 8, 4), (4,), (4,), (4,)), BATCH_NORM, {"padding": "SAME"}),
-        (((1, 7, 6, 16), (1, 1, 16, 3), (1, 4, 3, 3)), (("add", 0, 1), ("relu", 2)), {"stride": (2, 2)}),
-        (((1, 16, 4, 5), (1, 1, 16, 6), (6, 1, 1)), (("add", 0, 1),), {"data_format": "NCHW"}),
-        (((2, 4, 4, 32), (2, 2, 16, 6)), (("sigmoid", 0), ("multiply", 0, 1)), {"groups": 2}),
-        (((0, 4, 4, 8), (3, 3, 8, 2), ()), (("maximum", 0, 1),), {}),
+        (((1, 7, 6, 16), (1, 1, 16, 3), (1, 4, 3, 3)), Body.of(2, (add, 0, 1), (relu, 2)), {"stride": (2, 2)}),
+        (((1, 16, 4, 5), (1, 1, 16, 6), (6, 1, 1)), Body.of(2, (add, 0, 1)), {"data_format": "NCHW"}),
+        (((2, 4, 4, 32), (2, 2, 16, 6)), Body.of(1, (sigmoid, 0), (multiply, 0, 1)), {"groups": 2}),
+        (((0, 4, 4, 8), (3, 3, 8, 2), ()), Body.of(2, (maximum, 0, 1)), {}),
     )
     for dtype in ("float32", "float64")
 )
@@ -141,12 +146,11 @@ CASES = tuple(
     samples=Samples(relation="cases", cases=CASES),
 )
 def conv2d_blockwise(
-    x: Tensor, w: Tensor, /, *others: Tensor, steps: Steps, stride: Nested = (1, 1), padding: Nested = "VALID",
+    x: Tensor, w: Tensor, /, *others: Tensor, body: Body, stride: Nested = (1, 1), padding: Nested = "VALID",
     dilation: Nested = (1, 1), groups: int = 1, data_format: str = "NHWC",
 ) -> Tensor:  # fmt: skip
     """`conv2d` and the elementwise operators that follow it, finished block by block before a block leaves the caches.
 
-    A step is ``(operator's name, position of an operand, ..., (parameter, value), ...)``; positions count the
-    convolution's result, the other arguments, then the steps. The last step is the result. Other arguments broadcast to
-    the convolution's result. The other parameters are those of `conv2d`.
+    The parameters of the body are the convolution's result and the other arguments, which broadcast to it; its result
+    is that of its last operator. The other parameters are those of `conv2d`.
     """

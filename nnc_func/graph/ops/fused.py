@@ -5,8 +5,10 @@ A block stays in the caches from the first step to the last, so memory is read o
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
+from nnc_func.body import Body
 from nnc_func.errors import DTypeError, OperatorError, ShapeError
 from nnc_func.facets import layouts, lowering, shapes
 from nnc_func.facets.derivatives import NOT_DIFFERENTIABLE, Linear
@@ -15,20 +17,24 @@ from nnc_func.facets.onnx import elementwise as onnx_elementwise
 from nnc_func.facets.onnx import fused as onnx_fused
 from nnc_func.facets.samples import ANY, EXACT, Samples
 from nnc_func.graph.ops import in_blocks
-from nnc_func.graph.ops.families import Sizes, Tensor, elementwise, in_steps
-from nnc_func.graph.ops.lowering import last_uses
-from nnc_func.graph.ops.reduce import SUMMED
-from nnc_func.graph.ops.steps import (
-    Steps,
+from nnc_func.graph.ops.activations import relu
+from nnc_func.graph.ops.binary import add, divide, multiply, subtract, where
+from nnc_func.graph.ops.bodies import (
+    check_fusible,
+    check_one_result,
     check_readable,
     cost_of,
+    dtypes_in,
     is_reduction,
     one_by_one,
     over_blocks,
-    parsed,
-    step_dtypes,
-    step_shapes,
+    shapes_in,
 )
+from nnc_func.graph.ops.compare import greater
+from nnc_func.graph.ops.families import Tensor, elementwise, in_steps
+from nnc_func.graph.ops.reduce import SUMMED, max_, mean, sum_
+from nnc_func.graph.ops.transcendental import exp
+from nnc_func.graph.ops.unary import cast, clip, sqrt
 from nnc_func.op import operator
 
 MADE_LATE = NOT_DIFFERENTIABLE("it is made after derivatives have been taken: differentiate what it was made of")
@@ -85,41 +91,44 @@ def masked(x: Tensor, condition: Tensor, /) -> Tensor:
 # --- one result ------------------------------------------------------------------------------------------
 
 
-def _computed(xp: Any, arrays: Any, outs: Any, steps: Steps, **params: Any) -> Any:
-    scratch = tuple(xp.empty(*each) for each in in_blocks.scratch_of(arrays, steps=steps, **params))
-    in_blocks.write(xp, arrays, outs, scratch, steps=steps, **params)
+def _computed(xp: Any, arrays: Any, outs: Any, body: Body) -> Any:
+    scratch = tuple(xp.empty(*each) for each in in_blocks.scratch_of(arrays, body=body))
+    in_blocks.write(xp, arrays, outs, scratch, body=body)
     return outs
 
 
-def _dtype(*given: Any, steps: Steps) -> Any:
-    if not steps:
-        raise OperatorError("blockwise needs a step at least")
-    return step_dtypes(steps, given)[-1]
+def _dtype(*given: Any, body: Body) -> Any:
+    check_fusible(body, "blockwise", len(given))
+    check_one_result(body, "blockwise")
+    for each in body.applications:
+        if is_reduction(each.op):
+            raise OperatorError(f"blockwise computes element by element; {each.op.name} stands in a blockwise_several")
+    return dtypes_in(body, given)[-1]
 
 
-def _reference(xp: Any, *xs: Any, steps: Steps) -> Any:
-    shape, found = shapes.broadcast(*(x.shape for x in xs)), one_by_one(xp, xs, steps)[-1]
+def _reference(xp: Any, *xs: Any, body: Body) -> Any:
+    shape, found = shapes.broadcast(*(x.shape for x in xs)), one_by_one(xp, xs, body)[-1]
     return found if found.shape == shape else xp.asarray(xp.broadcast_to(found, shape), copy=True)
 
 
-def _compute(xp: Any, *arrays: Any, steps: Steps) -> Any:
-    out = xp.empty(shapes.broadcast(*(a.shape for a in arrays)), _dtype(*(a.dtype for a in arrays), steps=steps))
-    return _computed(xp, arrays, (out,), steps)[0]
+def _compute(xp: Any, *arrays: Any, body: Body) -> Any:
+    out = xp.empty(shapes.broadcast(*(a.shape for a in arrays)), _dtype(*(a.dtype for a in arrays), body=body))
+    return _computed(xp, arrays, (out,), body)[0]
 
 
-ADAGRAD = (("sqrt", 2), ("add", 5, 4), ("multiply", 3, 1), ("divide", 7, 6), ("subtract", 0, 8))
-RELU = (("add", 0, 1), ("relu", 2))
-BOUNDED = (("subtract", 0, 1), ("clip", 2, ("min", -0.5), ("max", 0.5)), ("cast", 3, ("dtype", "float64")))
+ADAGRAD = Body.of(5, (sqrt, 2), (add, 5, 4), (multiply, 3, 1), (divide, 7, 6), (subtract, 0, 8))
+RELU = Body.of(2, (add, 0, 1), (relu, 2))
+BOUNDED = Body.of(2, (subtract, 0, 1), (clip, 2, {"min": -0.5, "max": 0.5}), (cast, 3, {"dtype": "float64"}))
 CASES = tuple(
-    (tuple((shape, dtype, (0.1, 3.0)) for shape in given), {"steps": steps})
-    for given, steps in (
+    (tuple((shape, dtype, (0.1, 3.0)) for shape in given), {"body": body})
+    for given, body in (
         (((3, 4), (3, 4), (3, 4), (), ()), ADAGRAD),
         (((2, 3, 4, 5), (5,)), RELU),
         (((2, 3), (2, 1)), RELU),
         (((0, 3), (3,)), RELU),
         (((), ()), RELU),
         (((3, 2), (2,)), BOUNDED),
-        (((5,), (5,)), (("greater", 0, 1), ("where", 2, 0, 1))),
+        (((5,), (5,)), Body.of(2, (greater, 0, 1), (where, 2, 0, 1))),
     )
     for dtype in ("float32", "float64")
 )
@@ -149,93 +158,100 @@ CASES = tuple(
     tolerance=EXACT,
     samples=Samples(relation="cases", cases=CASES),
 )
-def blockwise(*xs: Tensor, steps: Steps) -> Tensor:
-    """Elementwise operators, one after another, computed block by block so that no intermediate goes to memory.
+def blockwise(*xs: Tensor, body: Body) -> Tensor:
+    """A body of elementwise operators, computed block by block so that no intermediate goes to memory.
 
-    A step is ``(operator's name, position of an operand, ..., (parameter, value), ...)``; positions count the
-    arguments, then the steps. The last step is the result, and has the shape to which all arguments broadcast. It has
-    the bits that the operators have one by one.
+    The body has a parameter for each tensor; its result is that of its last operator, and has the shape to which all
+    tensors broadcast. It has the bits that the operators have one by one.
     """
 
 
 # --- several results -------------------------------------------------------------------------------------
 
 
-def _shapes(*given: Any, steps: Steps, outputs: tuple[int, ...]) -> Any:
-    whole, found, read = shapes.broadcast(*given), step_shapes(steps, given), last_uses(steps)
-    _check(steps, len(given), outputs)
-    for n, (op, at, items) in enumerate(map(parsed, steps), len(given)):
-        if is_reduction(op):
-            axes = shapes.normalise_axes(dict(items)["axis"], len(found[at[0]]))
-            gathers = bool(over_blocks(op, items, len(whole)))
-            if found[at[0]] != whole or not axes or (not axes[0] and (not gathers or n in read or n not in outputs)):
+def _shapes(*given: Any, body: Body) -> Any:
+    _check(body, len(given))
+    whole, found, read = shapes.broadcast(*given), shapes_in(body, given), body.last_uses()
+    for n, each in enumerate(body.applications, body.parameters):
+        if is_reduction(each.op):
+            of = found[each.operands[0]]
+            axes = shapes.normalise_axes(each.params["axis"], len(of))
+            gathers = bool(over_blocks(each.op, each.items, len(whole)))
+            if of != whole or not axes or (not axes[0] and (not gathers or n in read or n not in body.results)):
                 raise ShapeError(
-                    f"blockwise_several: {op.name} of {found[at[0]]} over the axes {axes}, where all that is computed "
+                    f"blockwise_several: {each.op.name} of {of} over the axes {axes}, where all that is computed "
                     f"has {whole}: it reduces rows of that, or it reduces all but rows of it and is a result"
                 )
-    return tuple(found[position] for position in outputs)
+    return tuple(found[position] for position in body.results)
 
 
-def _check(steps: Steps, count: int, outputs: tuple[int, ...]) -> None:
-    if not outputs or len(set(outputs)) != len(outputs) or not all(count <= r < count + len(steps) for r in outputs):
-        raise OperatorError(
-            f"blockwise_several has {count} arguments and {len(steps)} steps: outputs are different positions from "
-            f"{count} to {count + len(steps) - 1}, given {outputs}"
-        )
-    check_readable(steps, count)
+@lru_cache(4096)
+def _check(body: Body, count: int) -> None:
+    check_fusible(body, "blockwise_several", count)
+    results = body.results
+    if not results or len(set(results)) != len(results) or min(results) < count:
+        raise OperatorError(f"blockwise_several has different results, each of an operator in its body, given {body}")
+    check_readable(body)
 
 
-def _dtypes(*given: Any, steps: Steps, outputs: tuple[int, ...]) -> Any:
-    _check(steps, len(given), outputs)
-    found = step_dtypes(steps, given)
-    return tuple(found[position] for position in outputs)
+def _dtypes(*given: Any, body: Body) -> Any:
+    _check(body, len(given))
+    found = dtypes_in(body, given)
+    return tuple(found[position] for position in body.results)
 
 
-def _several_reference(xp: Any, *xs: Any, steps: Steps, outputs: tuple[int, ...]) -> Any:
-    found = one_by_one(xp, xs, steps)
-    return tuple(found[position] for position in outputs)
+def _several_reference(xp: Any, *xs: Any, body: Body) -> Any:
+    found = one_by_one(xp, xs, body)
+    return tuple(found[position] for position in body.results)
 
 
-def _several_compute(xp: Any, *arrays: Any, steps: Steps, outputs: tuple[int, ...]) -> Any:
-    shaped = _shapes(*(a.shape for a in arrays), steps=steps, outputs=outputs)
-    typed = _dtypes(*(a.dtype for a in arrays), steps=steps, outputs=outputs)
-    return _computed(xp, arrays, tuple(map(xp.empty, shaped, typed)), steps, outputs=outputs)
+def _several_compute(xp: Any, *arrays: Any, body: Body) -> Any:
+    shaped = _shapes(*(a.shape for a in arrays), body=body)
+    typed = _dtypes(*(a.dtype for a in arrays), body=body)
+    return _computed(xp, arrays, tuple(map(xp.empty, shaped, typed)), body)
 
 
-def _overwrites(count: int, *, steps: Steps, outputs: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
-    """Of each result the arguments that no step reads once it is written.
+def _overwrites(count: int, *, body: Body) -> tuple[tuple[int, ...], ...]:
+    """Of each result the arguments that nothing reads once it is written.
 
     A reduction's lie over none: it is written with a block, and other blocks read all of an argument of its shape.
     """
-    last = last_uses(steps)
+    last = body.last_uses()
 
     def over(position: int) -> tuple[int, ...]:
-        if is_reduction(parsed(steps[position - count])[0]):
+        if is_reduction(body.applications[position - count].op):
             return ()
         return tuple(i for i in range(count) if last.get(i, -1) <= position - count)
 
-    return tuple(map(over, outputs))
+    return tuple(map(over, body.results))
 
 
-SQUARES = (
-    ("multiply", 1, 1), ("add", 2, 5), ("sqrt", 6), ("add", 7, 4), ("multiply", 3, 1), ("divide", 9, 8),
-    ("subtract", 0, 10),
+SQUARES = Body.of(
+    5, (multiply, 1, 1), (add, 2, 5), (sqrt, 6), (add, 7, 4), (multiply, 3, 1), (divide, 9, 8), (subtract, 0, 10),
+    results=(6, 11),
 )  # fmt: skip
-SOFTMAX = (
-    ("max", 0, ("axis", -1), ("keepdims", True)), ("subtract", 0, 1), ("exp", 2),
-    ("sum", 3, ("axis", -1), ("keepdims", True)), ("divide", 3, 4),
+SOFTMAX = Body.of(
+    1, (max_, 0, {"axis": -1, "keepdims": True}), (subtract, 0, 1), (exp, 2),
+    (sum_, 3, {"axis": -1, "keepdims": True}), (divide, 3, 4),
 )  # fmt: skip
-MEANS = (("multiply", 0, 1), ("mean", 2, ("axis", (1, 2))), ("relu", 2))
-SUMS = (("multiply", 0, 1), ("sum", 2, ("axis", (0,))), ("mean", 2, ("axis", (0, 1)), ("keepdims", True)))
+
+
+def _means(*results: int) -> Body:
+    return Body.of(2, (multiply, 0, 1), (mean, 2, {"axis": (1, 2)}), (relu, 2), results=results)
+
+
+SUMS = Body.of(
+    2, (multiply, 0, 1), (sum_, 2, {"axis": (0,)}), (mean, 2, {"axis": (0, 1), "keepdims": True}), results=(2, 3, 4)
+)
 SEVERAL = tuple(
-    (tuple((shape, dtype, (0.1, 3.0)) for shape in given), {"steps": steps, "outputs": outputs})
-    for given, steps, outputs in (
-        (((3, 4), (3, 4), (3, 4), (), ()), SQUARES, (6, 11)),
-        (((5, 3),), SOFTMAX, (5,)),
-        (((2, 3, 4, 5), (5,)), MEANS, (3, 4)),
-        (((0, 3, 1), (3, 1)), MEANS, (4, 3)),
-        (((5, 2, 3), (5, 1, 3)), SUMS, (2, 3, 4)),
-        (((0, 3), (3,)), SUMS[:2], (3,)),
+    (tuple((shape, dtype, (0.1, 3.0)) for shape in given), {"body": body})
+    for given, body in (
+        (((3, 4), (3, 4), (3, 4), (), ()), SQUARES),
+        (((5, 3),), SOFTMAX),
+        (((2, 3, 4, 5), (5,)), _means(3, 4)),
+        (((0, 3, 1), (3, 1)), _means(4, 3)),
+        (((5, 2, 3), (5, 1, 3)), SUMS),
+        (((0, 3), (3,)), Body.of(2, (multiply, 0, 1), (sum_, 2, {"axis": (0,)}))),
     )
     for dtype in ("float32", "float64")
 )
@@ -265,10 +281,10 @@ SEVERAL = tuple(
     tolerance=SUMMED,
     samples=Samples(relation="cases", cases=SEVERAL),
 )
-def blockwise_several(*xs: Tensor, steps: Steps, outputs: Sizes) -> Tensor:
-    """As `blockwise`, with the results that are named by their positions, and with reductions among the steps.
+def blockwise_several(*xs: Tensor, body: Body) -> Tensor:
+    """As `blockwise`, with as many results as the body has, and with reductions in it.
 
     A reduction is of a value that has the shape of the whole. One over axes that do not include the first is of rows:
-    later steps may read it, with ``keepdims=True``. One over the first axes, but not over all, gathers blocks: a sum, a
-    mean, a maximum or a minimum, which no step reads. All have the bits that the operators have one by one.
+    others may read it, with ``keepdims=True``. One over the first axes, but not over all, gathers blocks: a sum, a
+    mean, a maximum or a minimum, which nothing in the body reads. All have the bits that the operators have one by one.
     """

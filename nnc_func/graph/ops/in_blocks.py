@@ -1,4 +1,4 @@
-"""Groups of steps run block by block: the kernels of what fusion makes.
+"""Bodies run block by block: the kernels of what fusion makes.
 
 What does not change from call to call is found once: how the shape is cut, and where the blocks of each array lie.
 """
@@ -10,58 +10,59 @@ from typing import Any
 
 import numpy as np
 
+from nnc_func.body import Body
 from nnc_func.device.kernels import blocks
 from nnc_func.device.straight import maker
 from nnc_func.facets import shapes
 from nnc_func.facets.dims import product
+from nnc_func.graph.ops.bodies import is_reduction, one_by_one, over_blocks
 from nnc_func.graph.ops.lowering import (
     Lowered,
-    call_steps,
+    call_lowered,
     copied,
-    finish_steps,
-    gather_steps,
+    finish_lowered,
+    gather_lowered,
     lowered,
     pattern_of,
 )
-from nnc_func.graph.ops.steps import Steps, is_reduction, one_by_one, over_blocks, parsed
 
 STRAIGHT = 1 << 18  # bytes of a value of what is bound as calls one after the other: one block, in one thread
 Shape = tuple[int, ...]
 
 
-def scratch_of(avals: Any, *, steps: Steps, outputs: Shape = ()) -> tuple[tuple[Shape, Any], ...]:
+def scratch_of(avals: Any, *, body: Body) -> tuple[tuple[Shape, Any], ...]:
     """Shape and dtype of each register, for all threads together."""
     shape = shapes.broadcast(*(a.shape for a in avals)) or (1,)
-    found = _lowered(steps, avals, shape, outputs)
-    most = blocks.held(shape, found.itemsize, _whole(steps, len(shape)))
+    found = _lowered(body, avals, shape)
+    most = blocks.held(shape, found.itemsize, _whole(body, len(shape)))
     return tuple(((blocks.register_size(shape, pattern, most),), dtype) for dtype, pattern in found.registers)
 
 
-def write(xp: Any, arrays: Any, outs: Any, scratch: Any, *, steps: Steps, outputs: Shape = ()) -> None:
+def write(xp: Any, arrays: Any, outs: Any, scratch: Any, *, body: Body) -> None:
     """Compute a group into `outs`."""
     shape: Any = shapes.broadcast(*(a.shape for a in arrays))
-    whole = _whole(steps, len(shape))
+    whole = _whole(body, len(shape))
     if not product(shape):
-        _of_nothing(xp, arrays, outs, steps, outputs)
+        _of_nothing(xp, arrays, outs, body)
         return
     if whole == len(shape):
         shape, seen = blocks.few_axes((*arrays, *outs), shape)
         whole = len(shape)
     else:
-        kept = _kept(_lowered(steps, arrays, shape, outputs), shape)
+        kept = _kept(_lowered(body, arrays, shape), shape)
         seen = [*(blocks.wide(a, shape) for a in arrays), *(o.reshape(k) for o, k in zip(outs, kept, strict=True))]
-    _Work(_lowered(steps, seen[: len(arrays)], shape, outputs), shape, whole, len(arrays), scratch).run(seen)
+    _Work(_lowered(body, seen[: len(arrays)], shape), shape, whole, len(arrays), scratch).run(seen)
 
 
-def bound(avals: Any, *, steps: Steps, outputs: Shape = ()) -> Any:
+def bound(avals: Any, *, body: Body) -> Any:
     """What makes a group, of its scratch, a function of arrays of these avals."""
-    count = len(avals) - max(1, len(outputs))
+    count = body.parameters
     given, outs = avals[:count], avals[count:]
     shape: Any = shapes.broadcast(*(a.shape for a in given))
     size = product(shape)
     if not isinstance(size, int) or not size or any(a.layout is not None for a in avals):
         return None
-    found = _lowered(steps, given, shape, outputs)
+    found = _lowered(body, given, shape)
     kept = _kept(found, shape)
     if (
         size * found.itemsize <= min(STRAIGHT, blocks.REGISTER)
@@ -69,12 +70,12 @@ def bound(avals: Any, *, steps: Steps, outputs: Shape = ()) -> Any:
         and not found.gathered
     ):
         return _in_one_piece(found, shape, count, len(avals))
-    whole = _whole(steps, len(shape))
+    whole = _whole(body, len(shape))
     flat = whole == len(shape) and all(a.shape == shape or product(a.shape) == 1 for a in avals)
     if flat:
         seen: list[Any] = [(product(a.shape),) for a in avals]
         shape, whole = (size,), 1
-        found = lowered(steps, tuple(a.dtype for a in given), tuple((n != (1,),) for n in seen[:count]), outputs)
+        found = lowered(body, tuple(a.dtype for a in given), tuple((n != (1,),) for n in seen[:count]))
     else:
         results = (
             [out.shape for out in outs] if whole == len(shape) else kept
@@ -83,7 +84,7 @@ def bound(avals: Any, *, steps: Steps, outputs: Shape = ()) -> Any:
 
     def of(*scratch: Any) -> Any:
         work = _Work(found, shape, whole, count, scratch)
-        return partial(_called, work, seen, flat, partial(_written, count, scratch, steps, outputs))
+        return partial(_called, work, seen, flat, partial(_written, count, scratch, body))
 
     return of
 
@@ -96,8 +97,8 @@ def _called(work: _Work, seen: list[Shape], flat: bool, otherwise: Any, *arrays:
         work.run([a if a.shape == s else a.reshape(s) for a, s in zip(arrays, seen, strict=True)])
 
 
-def _written(count: int, scratch: Any, steps: Steps, outputs: Shape, arrays: Any) -> None:
-    write(np, arrays[:count], arrays[count:], scratch, steps=steps, outputs=outputs)
+def _written(count: int, scratch: Any, body: Body, arrays: Any) -> None:
+    write(np, arrays[:count], arrays[count:], scratch, body=body)
 
 
 class _Work:
@@ -106,7 +107,7 @@ class _Work:
     Parameters
     ----------
     found
-        The steps.
+        The body.
     shape, whole
         What all arrays broadcast to; the first axis that stays in one piece with all behind it.
     count
@@ -120,8 +121,8 @@ class _Work:
         self._scratch = scratch
         self._register = blocks.held(shape, found.itemsize, whole)
         self._cuts: dict[int, blocks.Blocks] = {}
-        self._call = partial(call_steps, found)
-        self._in_order = partial(gather_steps, found) if found.gathered else None
+        self._call = partial(call_lowered, found)
+        self._in_order = partial(gather_lowered, found) if found.gathered else None
 
     def run(self, seen: Any) -> None:
         """Compute results of arguments: arrays with as many axes as the shape."""
@@ -132,7 +133,7 @@ class _Work:
             cut = self._cuts[threads] = self._cut(seen, threads)
         cut.run(seen, self._call, self._in_order)
         if found.gathered:
-            finish_steps(found, [*seen[: self._count], *self._scratch, *seen[self._count :]], self._shape)
+            finish_lowered(found, [*seen[: self._count], *self._scratch, *seen[self._count :]], self._shape)
 
     def _cut(self, seen: Any, threads: int) -> blocks.Blocks:
         found, register = self._found, self._register
@@ -157,29 +158,29 @@ def _in_one_piece(found: Lowered, shape: Shape, count: int, arrays: int) -> Any:
     return lambda *scratch: made(*[s[:n].reshape(k) for s, n, k in zip(scratch, sizes, own, strict=True)])
 
 
-def _of_nothing(xp: Any, arrays: Any, outs: Any, steps: Steps, outputs: Shape) -> None:
+def _of_nothing(xp: Any, arrays: Any, outs: Any, body: Body) -> None:
     """Without elements there are no blocks, though a sum of none is zero."""
-    values = one_by_one(xp, arrays, steps)
-    for out, position in zip(outs, outputs or (-1,), strict=True):
+    values = one_by_one(xp, arrays, body)
+    for out, position in zip(outs, body.results, strict=True):
         out[...] = values[position]
 
 
-def _whole(steps: Steps, rank: int) -> int:
+def _whole(body: Body, rank: int) -> int:
     """The first axis that stays in one piece with all behind it.
 
     It is the first one that a reduction of rows reduces, or that one over blocks leaves.
     """
     found = rank
-    for op, _, items in map(parsed, steps):
-        if is_reduction(op):
-            axes = shapes.normalise_axes(dict(items)["axis"], rank)
-            found = min([found, over_blocks(op, items, rank) or min(axes, default=rank)])
+    for each in body.applications:
+        if is_reduction(each.op):
+            axes = shapes.normalise_axes(each.params["axis"], rank)
+            found = min([found, over_blocks(each.op, each.items, rank) or min(axes, default=rank)])
     return found
 
 
-def _lowered(steps: Steps, arrays: Any, shape: Any, outputs: Shape) -> Lowered:
+def _lowered(body: Body, arrays: Any, shape: Any) -> Lowered:
     given = tuple([a.dtype for a in arrays])
-    return lowered(steps, given, tuple([pattern_of(a.shape, shape) for a in arrays]), outputs)
+    return lowered(body, given, tuple([pattern_of(a.shape, shape) for a in arrays]))
 
 
 def _kept(found: Lowered, shape: Any) -> list[Shape]:

@@ -1,39 +1,32 @@
-"""Steps as calls on registers: what runs on each block."""
+"""A body as calls on registers: what runs on each block."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 from attrs import frozen
 
 from nnc_func.aval import Aval
-from nnc_func.declaration import Items, cached_by_bits
+from nnc_func.body import Body
+from nnc_func.declaration import Items
 from nnc_func.device.namespace import writing
 from nnc_func.errors import OperatorError
 from nnc_func.facets import shapes
 from nnc_func.facets.dims import known
 from nnc_func.facets.kernels import ALL, Kernel
-from nnc_func.graph.ops.steps import (
-    GATHERED,
-    Pattern,
-    Steps,
-    is_reduction,
-    over_blocks,
-    parsed,
-    step_dtypes,
-    step_kernel,
-)
+from nnc_func.graph.ops.bodies import GATHERED, Pattern, block_kernel, dtypes_in, is_reduction, over_blocks
+from nnc_func.graph.ops.reduce import mean
 
 SLOW_OF_NUMBERS = frozenset({"maximum", "minimum", "power"})  # NumPy has vector code of them for runs only
 
 
 @frozen
 class Lowered:
-    """Steps as calls on registers.
+    """The applications of a body as calls on registers.
 
     Attributes
     ----------
@@ -82,11 +75,6 @@ class _Registers:
         return len(self.kinds) - 1
 
 
-def last_uses(steps: Steps) -> dict[int, int]:
-    """Value to the last step that reads it."""
-    return {i: n for n, step in enumerate(steps) for i in parsed(step)[1]}
-
-
 def _scratched(into: Callable[..., Any] | None, count: int, params: dict[str, Any], *arrays: Any) -> None:
     assert into is not None
     into(np, arrays[: -count - 1], arrays[-1:], arrays[-count - 1 : -1], **params)
@@ -95,11 +83,11 @@ def _scratched(into: Callable[..., Any] | None, count: int, params: dict[str, An
 class _Lowering:
     """One lowering under way."""
 
-    def __init__(self, steps: Steps, given: tuple[Any, ...], patterns: tuple[Pattern, ...], results: tuple[int, ...]):
-        self.steps, self.count = steps, len(given)
-        self.dtypes, self.patterns = step_dtypes(steps, given), list(patterns)
-        self.results = {position: n for n, position in enumerate(results)}
-        self.last, self.whole = last_uses(steps), _joined(self.patterns, tuple(range(len(given))))
+    def __init__(self, body: Body, given: tuple[Any, ...], patterns: tuple[Pattern, ...]):
+        self.body, self.count = body, len(given)
+        self.dtypes, self.patterns = dtypes_in(body, given), list(patterns)
+        self.results = {position: n for n, position in enumerate(body.results)}
+        self.last, self.whole = body.last_uses(), _joined(self.patterns, tuple(range(len(given))))
         self.registers = _Registers()
         self.held: dict[int, int] = {}  # value to register
         self.calls: list[tuple[Any, tuple[int, ...], int]] = []
@@ -107,19 +95,22 @@ class _Lowering:
         self.runs: dict[int, int] = {}
         self.gathered: list[tuple[Any, int, int, int, bool]] = []
 
-    def step(self, n: int) -> None:
-        """Lower one step; a result's number is negative until all registers are counted."""
-        op, at, items = parsed(self.steps[n])
+    def lower(self, n: int) -> None:
+        """Lower one application; a result's number is negative until all registers are counted."""
+        applied = self.body.applications[n]
+        op, at, items = applied.op, applied.operands, applied.items
         value, registers = self.count + n, self.registers
-        kernel = step_kernel(op, tuple(self.dtypes[i] for i in at), items)
+        kernel = block_kernel(op, tuple(self.dtypes[i] for i in at), items)
         if kernel is None:
-            raise OperatorError(f"blockwise has a step {op.name!r}, which cannot be computed in blocks")
+            raise OperatorError(
+                f"{op.name} cannot be computed in blocks, so it cannot stand in the body of a blockwise"
+            )
         reduces = is_reduction(op)
         self.patterns.append(_reduced(self.patterns[at[0]], items) if reduces else _joined(self.patterns, at))
         kind = self.dtypes[value], self.patterns[value]
         axes = over_blocks(op, items, len(self.whole)) if reduces else 0
         if axes:
-            self.gather(n, GATHERED[op.name], at[0], axes, op.name == "mean")
+            self.gather(n, GATHERED[op], at[0], axes, op is mean)
             return
         scratch = [registers.take((d, self.patterns[value])) for d in _scratch_dtypes(kernel, self.dtypes, at, items)]
         dying = sorted({self.held[i] for i in at if i in self.held and self.last[i] == n and i not in self.results})
@@ -146,14 +137,14 @@ class _Lowering:
             target if target < 0 else self.count + target,
         ))  # fmt: skip
 
-    def gather(self, n: int, function: str, of: int, axes: int, is_mean: bool) -> None:
+    def gather(self, n: int, function: Any, of: int, axes: int, is_mean: bool) -> None:
         """Lower a reduction over blocks: of a register of its own, whose first row is added to."""
         register = self.registers.own((self.dtypes[self.count + n], self.patterns[of]))
         self.calls.append((copied, (self.at(of),), self.count + register))
         if of in self.held and self.last[of] == n and of not in self.results:
             self.registers.free.append(self.held[of])
         result = -1 - self.results[self.count + n]
-        self.gathered.append((getattr(np, function), self.count + register, result, axes, is_mean))
+        self.gathered.append((function, self.count + register, result, axes, is_mean))
 
     def at(self, value: int) -> int:
         """Where a value is: an argument, a register, or (negative) a result."""
@@ -174,7 +165,7 @@ class _Lowering:
     def done(self) -> Lowered:
         """All of it."""
         first = self.count + len(self.registers.kinds)
-        pairs = zip(self.dtypes, self.patterns, strict=True)  # none is whole where an argument that no step reads is
+        pairs = zip(self.dtypes, self.patterns, strict=True)  # none is whole where an argument that nothing reads is
 
         def placed(number: int) -> int:
             return number if number >= 0 else first - 1 - number
@@ -190,28 +181,20 @@ class _Lowering:
         )
 
 
-@cached_by_bits(4096)
-def lowered(
-    steps: Steps,
-    given: tuple[Any, ...],
-    patterns: tuple[Pattern, ...],
-    results: tuple[int, ...] = (),
-    own: bool = False,
-) -> Lowered:
-    """Steps on arguments of these dtypes and patterns; the first one lies in a register of its `own`, or none does.
-
-    Without `results` the last step is the one result.
+@lru_cache(4096)
+def lowered(body: Body, given: tuple[Any, ...], patterns: tuple[Pattern, ...], own: bool = False) -> Lowered:
+    """A body on arguments of these dtypes and patterns; the first one lies in a register of its `own`, or none does.
 
     Raises
     ------
     OperatorError
-        A step is no operator, or one that cannot be computed in blocks.
+        An operator in it cannot be computed in blocks.
     """
-    lowering = _Lowering(steps, given, patterns, results or (len(given) + len(steps) - 1,))
+    lowering = _Lowering(body, given, patterns)
     if own:
         lowering.held[0] = lowering.registers.take((given[0], patterns[0]))
-    for n in range(len(steps)):
-        lowering.step(n)
+    for n in range(len(body.applications)):
+        lowering.lower(n)
     return lowering.done()
 
 
@@ -249,17 +232,17 @@ def pattern_of(shape: Any, whole: Any) -> Pattern:
     return tuple(not known(n) or (n == extent and n != 1) for n, extent in zip(padded, whole, strict=True))
 
 
-def call_steps(steps: Lowered, blocks: list[Any]) -> None:
+def call_lowered(lowered: Lowered, blocks: list[Any]) -> None:
     """Run them on blocks: of the arguments, of the registers, of the results."""
-    for call, operands, target in steps.calls:
+    for call, operands, target in lowered.calls:
         call(*[blocks[i] for i in operands], blocks[target])
-    for register, result in steps.copies:
+    for register, result in lowered.copies:
         blocks[result][...] = blocks[register]
 
 
-def gather_steps(steps: Lowered, blocks: list[Any], first: bool) -> None:
+def gather_lowered(lowered: Lowered, blocks: list[Any], first: bool) -> None:
     """Go on with the reductions over blocks, in the order of blocks, row after row as NumPy does it."""
-    for function, register, result, axes, _ in steps.gathered:
+    for function, register, result, axes, _ in lowered.gathered:
         out = blocks[result][(0,) * axes]
         rows = blocks[register].reshape(-1, *out.shape)
         if not first:
@@ -267,8 +250,8 @@ def gather_steps(steps: Lowered, blocks: list[Any], first: bool) -> None:
         function.reduce(rows, axis=0, out=out)
 
 
-def finish_steps(steps: Lowered, arrays: list[Any], shape: Any) -> None:
+def finish_lowered(lowered: Lowered, arrays: list[Any], shape: Any) -> None:
     """Make means of what has been gathered, of all that has that shape."""
-    for _, _, result, axes, is_mean in steps.gathered:
+    for _, _, result, axes, is_mean in lowered.gathered:
         if is_mean:
             np.divide(arrays[result], math.prod(shape[:axes]), arrays[result])

@@ -1,6 +1,6 @@
 """Matrix product and the elementwise operators that follow it as one operator: made by rewriting.
 
-It is BLAS's gemm and more: factors, an addend, a bias, an activation, whatever is done to each element, in steps.
+It is BLAS's gemm and more: factors, an addend, a bias, an activation, whatever is done to each element, as a body says.
 """
 
 from __future__ import annotations
@@ -9,46 +9,50 @@ from typing import Any
 
 import numpy as np
 
+from nnc_func.body import Body
 from nnc_func.device.kernels.linalg import MATMUL, allocating, multiply_into, product
 from nnc_func.device.straight import maker
-from nnc_func.errors import OperatorError, ShapeError
+from nnc_func.errors import ShapeError
 from nnc_func.facets import dims, shapes
 from nnc_func.facets.derivatives import NOT_DIFFERENTIABLE
 from nnc_func.facets.kernels import Kernel, reference
 from nnc_func.facets.onnx import matrices as onnx_matrices
 from nnc_func.facets.samples import Samples
 from nnc_func.facets.views import Cost
+from nnc_func.graph.ops.activations import sigmoid
+from nnc_func.graph.ops.binary import add, multiply
+from nnc_func.graph.ops.bodies import check_fusible, check_one_result, dtypes_in, flops_of, one_by_one
 from nnc_func.graph.ops.families import Tensor
 from nnc_func.graph.ops.linalg import matmul
-from nnc_func.graph.ops.lowering import Lowered, call_steps, lowered
-from nnc_func.graph.ops.steps import Steps, one_by_one, rests_on_first, step_dtypes, step_flops
+from nnc_func.graph.ops.lowering import Lowered, call_lowered, lowered
+from nnc_func.graph.ops.transcendental import tanh
 from nnc_func.op import operator
 
 
-def _shape(a: Any, b: Any, *others: Any, steps: Steps, **params: Any) -> Any:
+def _shape(a: Any, b: Any, *others: Any, body: Body, **params: Any) -> Any:
     found = matmul.shape(a, b, **params)
     if shapes.broadcast(found, *others) != found:
         raise ShapeError(f"matmul_blockwise wants others that broadcast to the product, {found}, given {others}")
-    if not rests_on_first(steps, 1 + len(others)):
-        raise ShapeError(f"matmul_blockwise wants a last step that is made of the product, {found}, given {steps}")
+    if not body.depends(body.results[0], 0):
+        raise ShapeError(f"matmul_blockwise wants a result that is made of the product, {found}, given {body}")
     return found
 
 
-def _dtype(a: Any, b: Any, *others: Any, steps: Steps, **_: Any) -> Any:
-    if not steps:
-        raise OperatorError("matmul_blockwise needs a step at least")
-    return step_dtypes(steps, (matmul.dtype(a, b), *others))[-1]
+def _dtype(a: Any, b: Any, *others: Any, body: Body, **_: Any) -> Any:
+    check_fusible(body, "matmul_blockwise", 1 + len(others))
+    check_one_result(body, "matmul_blockwise")
+    return dtypes_in(body, (matmul.dtype(a, b), *others))[-1]
 
 
-def _cost(args: tuple[Any, ...], results: tuple[Any, ...], *, steps: Steps, **params: Any) -> Cost:
+def _cost(args: tuple[Any, ...], results: tuple[Any, ...], *, body: Body, **params: Any) -> Cost:
     a, b, *others = args
-    made = results[0].having(dtype=matmul.dtype(a.dtype, b.dtype))  # the steps may end with another dtype
-    return Cost(matmul.cost((a, b), (made,), **params).flops + step_flops(steps, (made, *others)), threaded=True)
+    made = results[0].having(dtype=matmul.dtype(a.dtype, b.dtype))  # the body may end with another dtype
+    return Cost(matmul.cost((a, b), (made,), **params).flops + flops_of(body, (made, *others)), threaded=True)
 
 
-def _one_by_one(xp: Any, a: Any, b: Any, *others: Any, steps: Steps, **params: Any) -> Any:
+def _one_by_one(xp: Any, a: Any, b: Any, *others: Any, body: Body, **params: Any) -> Any:
     first = MATMUL[-1].compute(xp, a, b, **params)  # type: ignore[misc]
-    return one_by_one(xp, (first, *others), steps)[-1]
+    return one_by_one(xp, (first, *others), body)[-1]
 
 
 # --- block by block --------------------------------------------------------------------------------------
@@ -58,16 +62,16 @@ BESIDE = 1 << 22  # bytes of the product that are made at a time where the resul
 ROWS = 256  # of it, at least, so that products stay efficient
 
 
-def accepts(avals: Any, *, steps: Steps, **_: Any) -> bool:
+def accepts(avals: Any, *, body: Body, **_: Any) -> bool:
     """Whether the product can be computed where the result is to be: floating, of the result's dtype."""
     dtypes = [a.dtype for a in avals]
-    return bool(dtypes[0] == dtypes[1] and dtypes[0].kind in "fc" and _dtype(*dtypes, steps=steps) == dtypes[0])
+    return bool(dtypes[0] == dtypes[1] and dtypes[0].kind in "fc" and _dtype(*dtypes, body=body) == dtypes[0])
 
 
-def lowered_after(steps: Steps, dtype: Any, others: Any) -> Lowered:
-    """Steps on a product of that dtype, which lies in a register of its own, and other arguments."""
+def lowered_after(body: Body, dtype: Any, others: Any) -> Lowered:
+    """A body on a product of that dtype, which lies in a register of its own, and other arguments."""
     dtypes = (dtype, *(each.dtype for each in others))
-    return lowered(steps, dtypes, ((True,),) * len(dtypes), own=True)
+    return lowered(body, dtypes, ((True,),) * len(dtypes), own=True)
 
 
 def _overwrites(count: int, **_: Any) -> tuple[tuple[int, ...], ...]:
@@ -80,11 +84,11 @@ def _is_beside(shape: Any, dtype: Any, others: Any) -> bool:
     return any(each.shape == shape and each.dtype == dtype for each in others)
 
 
-def _scratch(avals: Any, *, steps: Steps, **params: Any) -> Any:
+def _scratch(avals: Any, *, body: Body, **params: Any) -> Any:
     """Registers of a block each, behind some rows of the product where that is made beside the result."""
     a, b, *others = avals
     shape = matmul.shape(a.shape, b.shape, **params)
-    found = lowered_after(steps, a.dtype, others)
+    found = lowered_after(body, a.dtype, others)
     registers = [((_length(shape, BLOCK // a.dtype.itemsize, 1),), d) for d, _ in found.registers[1:]]
     if _is_beside(shape, a.dtype, others):
         return ((_length(shape, BESIDE // a.dtype.itemsize, ROWS),), a.dtype), *registers
@@ -98,12 +102,12 @@ def _length(shape: Any, most: int, rows: int) -> int:
     return min(length, size) if dims.known(size) else length
 
 
-def _bound(avals: Any, *, steps: Steps, **params: Any) -> Any:
+def _bound(avals: Any, *, body: Body, **params: Any) -> Any:
     """All at once, where the product fits in a cache."""
     *given, out = avals
     if out.nbytes > BLOCK:
         return None
-    found = lowered_after(steps, out.dtype, given[2:])
+    found = lowered_after(body, out.dtype, given[2:])
     at = len(given)
     is_beside = _is_beside(out.shape, out.dtype, given[2:])
     count = is_beside + len(found.registers) - 1
@@ -117,10 +121,10 @@ def _bound(avals: Any, *, steps: Steps, **params: Any) -> Any:
     return lambda *scratch: made(*[s[:size].reshape(shape) for s in scratch])
 
 
-def _into(xp: Any, arrays: Any, outs: Any, scratch: Any, *, steps: Steps, **params: Any) -> None:
+def _into(xp: Any, arrays: Any, outs: Any, scratch: Any, *, body: Body, **params: Any) -> None:
     a, b, *others = arrays
     (out,) = outs
-    found = lowered_after(steps, out.dtype, others)
+    found = lowered_after(body, out.dtype, others)
     whole = [xp.broadcast_to(each, out.shape) for each in others]
     if _is_beside(out.shape, out.dtype, others):
         _beside(found, a, b, whole, out, scratch, params)
@@ -130,7 +134,7 @@ def _into(xp: Any, arrays: Any, outs: Any, scratch: Any, *, steps: Steps, **para
 
 
 def _beside(found: Lowered, a: Any, b: Any, others: Any, out: Any, scratch: Any, params: Any) -> None:
-    """The product and the steps, as much of the product at a time as there is scratch for."""
+    """The product and the body, as much of the product at a time as there is scratch for."""
     product, *registers = scratch
     if out.size <= product.size:
         made = product[: out.size].reshape(out.shape)
@@ -155,10 +159,10 @@ def _leading(x: Any, part: Any, ndim: int) -> Any:
 
 
 def _finish(found: Lowered, others: Any, product: Any, out: Any, scratch: Any) -> None:
-    """The steps, on blocks of the product that fit in a cache; it may lie where the result is to be."""
+    """The body, on blocks of the product that fit in a cache; it may lie where the result is to be."""
     if out.nbytes <= BLOCK or out.ndim <= 1:
         registers = [s[: out.size].reshape(out.shape) for s in scratch]
-        call_steps(found, [product, *others, product, *registers, out])
+        call_lowered(found, [product, *others, product, *registers, out])
         return
     rows = max(1, BLOCK // out[0].nbytes)
     for top in range(0, out.shape[0], rows):
@@ -166,23 +170,24 @@ def _finish(found: Lowered, others: Any, product: Any, out: Any, scratch: Any) -
         _finish(found, [each[part] for each in others], product[part], out[part], scratch)
 
 
-def _result(a: Any, b: Any, *others: Any, steps: Steps, **params: Any) -> Any:
+def _result(a: Any, b: Any, *others: Any, body: Body, **params: Any) -> Any:
     return matmul.shape(a.shape, b.shape, **params), a.dtype
 
 
-GEMM = (("multiply", 0, 1), ("multiply", 3, 2), ("add", 4, 5))  # alpha, beta, C
-DENSE = (("add", 0, 1), ("tanh", 2))
+GEMM = Body.of(4, (multiply, 0, 1), (multiply, 3, 2), (add, 4, 5))  # alpha, beta, C
+DENSE = Body.of(2, (add, 0, 1), (tanh, 2))
+GATED = Body.of(1, (sigmoid, 0), (multiply, 0, 1))
 CASES = tuple(
-    (tuple((shape, dtype) for shape in given), {"steps": steps, **params})
-    for given, steps, params in (
+    (tuple((shape, dtype) for shape in given), {"body": body, **params})
+    for given, body, params in (
         (((3, 4), (4, 2), (), (), (3, 2)), GEMM, {}),
         (((4, 300), (4, 2000), (), (), (300, 2000)), GEMM, {"transpose_a": True}),
-        (((2, 3, 4), (1, 4, 5), (2, 3, 5), (3, 5)), (("add", 0, 1), ("multiply", 2, 3), ("add", 4, 1)), {}),
+        (((2, 3, 4), (1, 4, 5), (2, 3, 5), (3, 5)), Body.of(3, (add, 0, 1), (multiply, 2, 3), (add, 4, 1)), {}),
         (((4, 3), (2, 4), (2,)), DENSE, {"transpose_a": True, "transpose_b": True}),
         (((2, 3, 4), (4, 5), (5,)), DENSE, {}),
         (((2, 3, 4), (2, 4, 5), (3, 1)), DENSE, {}),
         (((300, 2), (2, 300), (300,)), DENSE, {}),
-        (((3, 4), (4, 2)), (("sigmoid", 0), ("multiply", 0, 1)), {}),
+        (((3, 4), (4, 2)), GATED, {}),
         (((0, 3), (3, 2), (2,)), DENSE, {}),
         (((2, 0), (0, 3), (3,)), DENSE, {}),
     )
@@ -215,11 +220,11 @@ CASES = tuple(
     samples=Samples(relation="cases", cases=CASES),
 )
 def matmul_blockwise(
-    a: Tensor, b: Tensor, /, *others: Tensor, steps: Steps, transpose_a: bool = False, transpose_b: bool = False
+    a: Tensor, b: Tensor, /, *others: Tensor, body: Body, transpose_a: bool = False, transpose_b: bool = False
 ) -> Tensor:
     """`matmul` and the elementwise operators that follow it, finished where the product is, block by block.
 
-    A step is ``(operator's name, position of an operand, ...)``; positions count the product, the other arguments,
-    then the steps. The last step is the result. Other arguments broadcast to the product. The other parameters are
-    those of `matmul`. Gemm's ``alpha a b + beta c`` are the steps ``multiply, multiply, add``.
+    The parameters of the body are the product and the other arguments, which broadcast to the product; its result is
+    that of its last operator. The other parameters are those of `matmul`. Gemm's ``alpha a b + beta c`` is a body of
+    two multiplications and an addition.
     """

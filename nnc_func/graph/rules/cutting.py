@@ -11,7 +11,7 @@ from typing import Any
 
 from nnc_func.facets.dims import known
 from nnc_func.graph.node import Node
-from nnc_func.graph.ops.steps import is_reduction
+from nnc_func.graph.ops.bodies import is_reduction
 
 HELD = 4  # large values that are computed for a group alone, and large results
 READ = 2  # of the former, what a piece reads of a group that is cut

@@ -17,10 +17,11 @@ from attrs import define, evolve, field, frozen
 from nnc_func.declaration import Items
 from nnc_func.facets.dims import known, product
 from nnc_func.facets.shapes import normalise_axes
+from nnc_func.graph.bodies import enclosed
 from nnc_func.graph.node import Node, Value
 from nnc_func.graph.ops import CATALOGUE as OPS
+from nnc_func.graph.ops.bodies import block_kernel, is_reduction, over_blocks
 from nnc_func.graph.ops.fused import blockwise, blockwise_several
-from nnc_func.graph.ops.steps import is_own, is_reduction, over_blocks, step_kernel, told
 from nnc_func.graph.origin import merged
 from nnc_func.graph.rules.building import Seen
 from nnc_func.graph.rules.cutting import HELD, Cutting
@@ -45,8 +46,7 @@ def _is_computed(op: Op, avals: tuple[Any, ...], items: Items, result: Any) -> b
         and op.pure
         and not op.several
         and known(result.nbytes)
-        and is_own(op)
-        and step_kernel(op, tuple([a.dtype for a in avals]), items) is not None
+        and block_kernel(op, tuple([a.dtype for a in avals]), items) is not None
     )
 
 
@@ -298,17 +298,15 @@ class _Joining:
         outside = list(dict.fromkeys(a for m in members for a in m.args if a.node not in inside))
         needs, place = self.grouping.needs, self.grouping.position
         outside.sort(key=lambda a: (-needs.get(a.node, 0), place(a.node)))  # what came first is computed first
-        position: dict[Value, int] = {a: i for i, a in enumerate([*outside, *members])}
-        steps = tuple(told(m.op, tuple(position[a] for a in m.args), m.items) for m in members)
         args = tuple(outside)
         results = [m for m in members if self._is_seen(m, inside)]
+        body = enclosed(args, members, results)
         if len(results) == 1 and results[0] is members[-1] and not any(is_reduction(m.op) for m in members):
-            items, avals = blockwise.canonical({"steps": steps}), results[0].avals
+            items, avals = blockwise.canonical({"body": body}), results[0].avals
             if all(a.aval.layout is None for a in args) or self._keeps_layout(args, items, avals[0]):
                 return {members[-1]: self.builder.made(blockwise, args, items, avals)}
             return {}
-        places = tuple(position[m] for m in results)
-        items = blockwise_several.canonical({"steps": steps, "outputs": places})
+        items = blockwise_several.canonical({"body": body})
         found = self.builder.made(blockwise_several, args, items, tuple(m.aval for m in results))
         return dict(zip(results, found.results, strict=True))
 

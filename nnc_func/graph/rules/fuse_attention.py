@@ -41,7 +41,7 @@ def _parts(node: Node, uses: dict[Node, int]) -> tuple[Node, Node] | None:
 
 
 def _params(scores: Node) -> dict[str, Any]:
-    return {"steps": scores.params.get("steps", ()), "transpose_k": scores.params["transpose_b"]}
+    return {"body": scores.params.get("body"), "transpose_k": scores.params["transpose_b"]}
 
 
 def _attention() -> Any:

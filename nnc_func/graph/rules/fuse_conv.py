@@ -6,7 +6,9 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
+from nnc_func.body import Application, Body
 from nnc_func.declaration import Items
+from nnc_func.graph.bodies import enclosed
 from nnc_func.graph.node import Node, Value
 from nnc_func.graph.ops.activations import relu
 from nnc_func.graph.ops.conv import conv2d
@@ -16,14 +18,13 @@ from nnc_func.graph.ops.linalg import matmul
 from nnc_func.graph.ops.matmul_fused import accepts as multiplies
 from nnc_func.graph.ops.matmul_fused import matmul_blockwise
 from nnc_func.graph.ops.pool import max_pool2d
-from nnc_func.graph.ops.steps import told
 from nnc_func.graph.ops.transcendental import tanh
+from nnc_func.graph.ops.unary import negative
 from nnc_func.graph.origin import merged
 from nnc_func.graph.rules.building import Seen
 from nnc_func.graph.rules.fuse import MOST, is_elementwise
 from nnc_func.graph.rules.pattern import Shaped
 from nnc_func.graph.rules.rule import ROUNDING, whole_graph
-from nnc_func.op import Op
 
 
 def _followed(first: Node, seen: Seen, asked: set[Node], taken: set[Node]) -> list[Node]:
@@ -87,9 +88,12 @@ def _pooled(last: Node, seen: Seen, asked: set[Node]) -> tuple[Node, ...]:
     return tuple(way)
 
 
+NEGATIVE = Body.of(1, (negative, 0))  # a body that any dtype of a product has
+
+
 @lru_cache(4096)
 def _is_accepted(accepts: Callable[..., bool], avals: tuple[Any, ...], items: Items) -> bool:
-    return accepts(avals, steps=(("negative", 0),), **dict(items))
+    return accepts(avals, body=NEGATIVE, **dict(items))
 
 
 def _groups(
@@ -153,18 +157,11 @@ def _fused(members: list[Node], pooled: tuple[Node, ...], builder: Any, by: Any)
     builder.where = merged([step.origin for step in (*members, *pooled)])
     inside = set(members)
     others = list(dict.fromkeys([a for step in steps for a in step.args if a.node not in inside]))
-    position: dict[Value, int] = {a: i for i, a in enumerate([first, *others, *steps])}
-    written = [(step.op, tuple([position[a] for a in step.args]), step.op.key(step.items)) for step in steps]
+    body = enclosed((first, *others), steps, (members[-1],))
     if pooled:
         pooling, rectifier = pooled
-        written.append((rectifier.op, (position[members[-1]],), rectifier.op.key(rectifier.items)))
-    items = _written(by, first.op, first.op.key(first.items), tuple(written))
+        finished = Application(rectifier.op, body.results, rectifier.items)
+        body = Body(body.parameters, (*body.applications, finished), (body.parameters + len(steps),))
+    items = by.canonical({"body": body, **first.params})
     found: Node = builder.made(by, (*first.args, *others), items, members[-1].avals)
     return builder.made(pooling.op, (found,), pooling.items, pooling.avals) if pooled else found
-
-
-@lru_cache(4096)  # most groups of a graph are alike
-def _written(by: Op, first: Op, key: Any, steps: tuple[tuple[Op, tuple[int, ...], Any], ...]) -> Items:
-    """The parameters of steps after a product, and its own: of keys of parameters."""
-    listed = tuple([told(op, at, op.items_of(own)) for op, at, own in steps])
-    return by.canonical({"steps": listed, **dict(first.items_of(key))})

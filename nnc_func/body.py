@@ -1,0 +1,273 @@
+"""A sub-program as a value: applications of operators to numbered values, without nodes and without a stack.
+
+Whatever holds a program inside an operator holds a `Body`: a fused group, what follows a product. It says nothing of
+shapes and dtypes, so one body serves operands of any that its operators take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from attrs import evolve, field, frozen
+
+from nnc_func.errors import OperatorError
+from nnc_func.facets.dims import Compound
+
+if TYPE_CHECKING:
+    from nnc_func.declaration import Items
+    from nnc_func.op import Op
+
+
+def _whole_numbers(values: Iterable[Any]) -> tuple[int, ...]:
+    found = tuple(values)
+    if not all(type(each) is int for each in found):
+        raise OperatorError(f"values in a body have numbers from 0 on, given {found!r}")
+    return found
+
+
+def _listed(params: Any) -> Items:
+    return tuple(params.items()) if isinstance(params, Mapping) else tuple(params)
+
+
+@frozen(repr=False)
+class Application:
+    """An operator, applied to values of a body.
+
+    Attributes
+    ----------
+    op
+        The operator: of this library, or of a user's own.
+    operands
+        Numbers of values that are there before it.
+    items
+        Its parameters, in canonical form: name and value of each.
+    count
+        How many results it has.
+
+    Raises
+    ------
+    OperatorError
+        The operator takes other operands or parameters.
+
+    Examples
+    --------
+    >>> from nnc_func.graph.ops import CATALOGUE
+    >>> Application(CATALOGUE["sum"], (0,), {"axis": [1]})
+    sum(%0, axis=(1,), keepdims=False)
+    """
+
+    op: Op = field(eq=False)
+    operands: tuple[int, ...] = field(converter=_whole_numbers, eq=False)
+    items: Items = field(converter=_listed, default=(), eq=False)
+    count: int = field(default=1, eq=False)
+    key: Any = field(init=False)  # of its structure, the parameters by type and bits
+
+    def __attrs_post_init__(self) -> None:
+        self.op.check_arity(len(self.operands))
+        items = self.op.canonical(dict(self.items))
+        if type(self.count) is not int or self.count < 0 or (self.count != 1 and not self.op.several):
+            raise OperatorError(f"{self.op.name} does not have {self.count!r} results")
+        object.__setattr__(self, "items", items)
+        bits = repr(items) if self.op.compares_bits else None
+        object.__setattr__(self, "key", (self.op, self.operands, items, bits, self.count))
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The parameters by name."""
+        return dict(self.items)
+
+    def __repr__(self) -> str:
+        inside = [f"%{i}" for i in self.operands] + [f"{name}={value!r}" for name, value in self.items]
+        return f"{self.op.name}({', '.join(inside)})"
+
+
+def _applications(values: Iterable[Application]) -> tuple[Application, ...]:
+    return tuple(values)
+
+
+@frozen(eq=False, repr=False)
+class Body(Compound):
+    """A program of numbered values: its parameters come first, then the results of its applications, in their order.
+
+    Bodies are equal if they have the same structure: operators, parameters by type and bits, numbers. They hash by it,
+    pickle, print and are read back from text. A body has no operand outside: what it captures is a parameter of it, and
+    an operand of the node that holds it.
+
+    Parameters
+    ----------
+    parameters
+        How many there are.
+    applications
+        Each reads parameters, and results of those before it.
+    results
+        Numbers of the values that are its results, in their order.
+
+    Raises
+    ------
+    OperatorError
+        An application reads what is not there before it, or a result is no value of the body.
+
+    Examples
+    --------
+    >>> from nnc_func.graph.ops import CATALOGUE as OPS
+    >>> body = Body(2, [Application(OPS["add"], (0, 1)), Application(OPS["tanh"], (2,))], [3])
+    >>> body
+    (%0, %1) { %2 = add(%0, %1); %3 = tanh(%2); return %3 }
+    >>> body == Body(2, body.applications, (3,)), body == Body(2, body.applications, (2,))
+    (True, False)
+    >>> body.values(lambda op, operands, items: f"{op.name}({', '.join(operands)})", ["x", "y"])[-1]
+    'tanh(add(x, y))'
+    """
+
+    parameters: int
+    applications: tuple[Application, ...] = field(converter=_applications)
+    results: tuple[int, ...] = field(converter=_whole_numbers)
+    _key: Any = field(init=False)
+    _hash: int = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        count = self.parameters
+        if type(count) is not int or count < 0:
+            raise OperatorError(f"a body has a number of parameters, given {count!r}")
+        for each in self.applications:
+            if not isinstance(each, Application):
+                raise OperatorError(f"a body has applications of operators, given {each!r}")
+            _check(each.operands, count, each.op.name)
+            count += each.count
+        _check(self.results, count, "return")
+        key = (self.parameters, tuple(each.key for each in self.applications), self.results)
+        object.__setattr__(self, "_key", key)
+        object.__setattr__(self, "_hash", hash(key))
+
+    @classmethod
+    def of(cls, parameters: int, *rows: Any, results: Iterable[int] | None = None) -> Body:
+        """A body from rows: an operator, the numbers of its operands, and a mapping of parameters if it takes some.
+
+        Parameters
+        ----------
+        results
+            Numbers of values; None: the last value. Operators with several results are written as `Application`.
+
+        Examples
+        --------
+        >>> from nnc_func.graph.ops import CATALOGUE as OPS
+        >>> Body.of(2, (OPS["add"], 0, 1), (OPS["clip"], 2, {"min": 0}))
+        (%0, %1) { %2 = add(%0, %1); %3 = clip(%2, min=0, max=None); return %3 }
+        """
+        made = []
+        for op, *rest in rows:
+            items = rest.pop() if rest and isinstance(rest[-1], Mapping) else {}
+            made.append(Application(op, tuple(rest), items))
+        return cls(parameters, made, (parameters + len(rows) - 1,) if results is None else results)
+
+    @property
+    def operators(self) -> tuple[Op, ...]:
+        """The operator of each application, in their order; of bodies that these hold, too."""
+        inner = (body for each in self.applications for body in bodies_of(each.items))
+        return (*(each.op for each in self.applications), *(op for body in inner for op in body.operators))
+
+    def values(self, apply: Callable[[Op, list[Any], Items], Any], arguments: Sequence[Any]) -> list[Any]:
+        """All values of an interpretation of the body, by their numbers.
+
+        Parameters
+        ----------
+        apply
+            The result of an operator on operands, with parameters as they are canonical; a sequence where the operator
+            has several.
+        arguments
+            What the parameters are.
+
+        Raises
+        ------
+        OperatorError
+            The body has more parameters, or fewer.
+        """
+        if len(arguments) != self.parameters:
+            raise OperatorError(f"a body of {self.parameters} parameters is given {len(arguments)} values: {self}")
+        found = list(arguments)
+        for each in self.applications:
+            made = apply(each.op, [found[i] for i in each.operands], each.items)
+            if each.op.several:
+                found.extend(made)
+            else:
+                found.append(made)
+        return found
+
+    @property
+    def inside(self) -> tuple[Any, ...]:
+        """The parameters of its applications."""
+        return tuple(each.items for each in self.applications)
+
+    def having(self, inside: tuple[Any, ...]) -> Body:
+        """It with other parameters of its applications."""
+        pairs = zip(self.applications, inside, strict=True)
+        return Body(self.parameters, (evolve(each, items=items) for each, items in pairs), self.results)
+
+    def last_uses(self) -> dict[int, int]:
+        """The number of a value to that of the last application that reads it; none for what is only a result."""
+        return {i: n for n, each in enumerate(self.applications) for i in each.operands}
+
+    def depends(self, result: int, parameter: int) -> bool:
+        """Whether a value is made of a parameter, directly or not, or is that parameter.
+
+        Examples
+        --------
+        >>> from nnc_func.graph.ops import CATALOGUE as OPS
+        >>> body = Body(2, [Application(OPS["tanh"], (1,)), Application(OPS["add"], (2, 2))], [3])
+        >>> body.depends(3, 0), body.depends(3, 1)
+        (False, True)
+        """
+        made, number = {parameter}, self.parameters
+        for each in self.applications:
+            if not made.isdisjoint(each.operands):
+                made.update(range(number, number + each.count))
+            number += each.count
+        return result in made
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Body) and self._hash == other._hash and self._key == other._key)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __reduce__(self) -> tuple[Any, ...]:  # a hash is of its process
+        return Body, (self.parameters, self.applications, self.results)
+
+    def __repr__(self) -> str:
+        return written(self, lambda each: [f"{name}={value!r}" for name, value in each.items])
+
+
+def written(body: Body, parameters: Callable[[Application], list[str]]) -> str:
+    """A body in one line, the parameters of each application as `parameters` gives them."""
+    number, said = body.parameters, []
+    for each in body.applications:
+        made = ", ".join(f"%{number + i}" for i in range(each.count))
+        inside = ", ".join([*(f"%{i}" for i in each.operands), *parameters(each)])
+        said.append(f"{made} = {each.op.name}({inside}); " if made else f"{each.op.name}({inside}); ")
+        number += each.count
+    given = ", ".join(f"%{i}" for i in range(body.parameters))
+    return f"({given}) {{ {''.join(said)}return {', '.join(f'%{i}' for i in body.results)} }}"
+
+
+def bodies_of(items: Iterable[tuple[str, Any]]) -> tuple[Body, ...]:
+    """The bodies among parameters."""
+    return tuple(value for _, value in items if isinstance(value, Body))
+
+
+def body(value: Any) -> Body:
+    """A parameter that is a body.
+
+    Raises
+    ------
+    TypeError
+        It is none.
+    """
+    if not isinstance(value, Body):
+        raise TypeError(f"wanted a Body, given a {type(value).__name__}")
+    return value
+
+
+def _check(operands: tuple[int, ...], count: int, name: str) -> None:
+    if not all(0 <= i < count for i in operands):
+        raise OperatorError(f"in a body {name} reads values {operands}, and those before it are 0 to {count - 1}")

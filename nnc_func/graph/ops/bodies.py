@@ -1,0 +1,154 @@
+"""What a fused operator asks of its body: which operators may stand in it, dtypes, shapes, cost; one by one."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from nnc_func.aval import Aval
+from nnc_func.body import Application, Body
+from nnc_func.declaration import Items
+from nnc_func.device.namespace import choose, fresh
+from nnc_func.errors import DeviceError, OperatorError, ShapeError
+from nnc_func.facets import shapes
+from nnc_func.facets.kernels import Kernel
+from nnc_func.facets.views import Cost
+from nnc_func.graph.ops import reduce
+from nnc_func.op import Op
+
+Pattern = tuple[bool, ...]  # along which axes of all that is computed a value has elements of its own
+GATHERED = {reduce.sum_: np.add, reduce.mean: np.add, reduce.max_: np.maximum, reduce.min_: np.minimum}
+"""Reductions that are gathered block after block, and by which functions."""
+REDUCTIONS = frozenset({*GATHERED, reduce.prod, reduce.any_, reduce.all_})
+ELEMENTWISE = (shapes.broadcast, shapes.same)
+
+
+# --- which operators -------------------------------------------------------------------------------------
+
+
+def is_reduction(op: Op) -> bool:
+    """Whether it is a reduction that a group may end with."""
+    return op in REDUCTIONS
+
+
+def is_fusible(op: Op) -> bool:
+    """Whether an operator may stand in the body of a fused one: elementwise or a reduction, pure, of one result.
+
+    Examples
+    --------
+    >>> from nnc_func.graph.ops import CATALOGUE
+    >>> is_fusible(CATALOGUE["tanh"]), is_fusible(CATALOGUE["matmul"])
+    (True, False)
+    """
+    return op.pure and not op.several and op.view is None and (op.shape in ELEMENTWISE or is_reduction(op))
+
+
+@lru_cache(4096)
+def check_fusible(body: Body, name: str, given: int) -> None:
+    """Raise OperatorError unless a fused operator of that name, of so many operands, can have this body.
+
+    Raises
+    ------
+    OperatorError
+        It has no application, or other parameters than there are operands; an operator that is neither elementwise nor
+        a reduction.
+    """
+    if body.parameters != given:
+        raise OperatorError(f"{name} has {given} operands for a body of {body.parameters} parameters: {body}")
+    if not body.applications:
+        raise OperatorError(f"{name} needs an operator at least in its body, given {body}")
+    for each in body.applications:
+        if not is_fusible(each.op):
+            raise OperatorError(
+                f"{each.op.name} cannot stand in the body of {name}: it takes elementwise operators and reductions, "
+                "of one result"
+            )
+
+
+def check_one_result(body: Body, name: str) -> None:
+    """Raise OperatorError unless the result of the last application is the body's one result."""
+    if body.results != (body.parameters + len(body.applications) - 1,):
+        raise OperatorError(f"{name} has one result, that of the last operator in its body, given {body}")
+
+
+def over_blocks(op: Op, items: Items, rank: int) -> int:
+    """Of a reduction over the first axes, how many these are: it is gathered block after block; else 0."""
+    axes = shapes.normalise_axes(dict(items)["axis"], rank) if op in GATHERED else ()
+    return len(axes) if axes == tuple(range(len(axes))) and len(axes) < rank else 0
+
+
+def block_kernel(op: Op, dtypes: tuple[Any, ...], items: Items = (), on: str = "numpy") -> Kernel | None:
+    """The kernel that computes an operator in blocks; None if that cannot be done."""
+    if not is_fusible(op) or op.variadic:
+        return None
+    reduces = is_reduction(op)
+    avals = tuple(Aval((1,) if reduces else (4,), d) for d in dtypes)
+    try:
+        found = choose(op, avals, dict(items), on)
+    except DeviceError:
+        return None
+    if not found.infallible or (found.ufunc is None and found.into is None):
+        return None
+    if found.scratch is not None and any(shape != (4,) for shape, _ in found.scratch(avals, **dict(items))):
+        return None
+    if reduces and dtypes[0].kind in "fc" and op.dtype(*dtypes, **dict(items)) != dtypes[0]:
+        return None
+    return found
+
+
+# --- of all values ---------------------------------------------------------------------------------------
+
+
+@lru_cache(4096)
+def dtypes_in(body: Body, given: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Dtypes of all values of a body, by those of its parameters."""
+    return tuple(body.values(lambda op, dtypes, items: op.dtype(*dtypes, **dict(items)), given))
+
+
+def shapes_in(body: Body, given: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Shapes of all values of a body, by those of its parameters."""
+    return tuple(body.values(lambda op, each, items: op.shape(*each, **dict(items)), given))
+
+
+def flops_of(body: Body, args: tuple[Any, ...]) -> Any:
+    """Arithmetic of a body on arguments of these avals."""
+    total: Any = 0
+
+    def applied(op: Op, avals: list[Aval], items: Items) -> Aval:
+        nonlocal total
+        params = dict(items)
+        found = Aval(op.shape(*(a.shape for a in avals), **params), op.dtype(*(a.dtype for a in avals), **params))
+        total += op.cost(tuple(avals), (found,), **params).flops
+        return found
+
+    body.values(applied, [Aval(a.shape, a.dtype) for a in args])
+    return total
+
+
+def cost_of(args: tuple[Any, ...], results: tuple[Any, ...], *, body: Body, **_: Any) -> Cost:
+    """Arithmetic of a body; what goes to memory are arguments and results."""
+    return Cost(flops_of(body, args))
+
+
+def one_by_one(xp: Any, xs: Any, body: Body) -> list[Any]:
+    """One operator after another, in any namespace: all values of the body."""
+    return body.values(lambda op, arrays, items: fresh(xp, op.kernels[-1], items)(*arrays), xs)
+
+
+def check_readable(body: Body) -> None:
+    """Refuse an operator that reads what a block does not have: a reduction over blocks, or one that has lost its axes.
+
+    Raises
+    ------
+    ShapeError
+        There is one; names it.
+    """
+    for each in body.applications:
+        for i in each.operands:
+            if i < body.parameters:
+                continue
+            read: Application = body.applications[i - body.parameters]
+            if is_reduction(read.op) and not read.params["keepdims"]:
+                raise ShapeError(f"blockwise: {each.op.name} reads a {read.op.name} without keepdims=True")

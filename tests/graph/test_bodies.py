@@ -1,0 +1,231 @@
+"""Bodies: sub-programs as values, of this library's operators and of a user's own (nnc_func.body, graph.bodies)."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+import nnc_func as nnc
+from nnc_func.body import Application, Body
+from nnc_func.errors import FileFormatError, OperatorError, UnknownOperatorError
+from nnc_func.facets import dtypes, shapes
+from nnc_func.facets.derivatives import NOT_DIFFERENTIABLE
+from nnc_func.facets.dims import Dim, substitute, symbols_of
+from nnc_func.facets.kernels import ALL, Kernel, reference
+from nnc_func.graph.bodies import enclosed
+from nnc_func.graph.leaves import LEAVES, VARIABLE
+from nnc_func.graph.literals import Line, Names
+from nnc_func.graph.node import Node
+from nnc_func.graph.ops import CATALOGUE as OPS
+from nnc_func.graph.ops.bodies import dtypes_in, one_by_one, shapes_in
+from nnc_func.graph.rules.fuse import fuse_elementwise
+from nnc_func.graph.text import parsed
+from nnc_func.op import operator
+from nnc_func.testing.programs import Program, programs
+
+NO_SLOPE = NOT_DIFFERENTIABLE("a test")
+
+
+def _twofold(xp: Any, arrays: Any, outs: Any, scratch: Any) -> None:
+    xp.add(arrays[0], arrays[0], out=outs[0])
+
+
+@operator(
+    shape=shapes.same,
+    dtype=dtypes.first,
+    derivative=NO_SLOPE,
+    kernels=(
+        Kernel("doubled", into=_twofold, compute=lambda xp, x: x + x, overwrites=ALL, infallible=True),
+        reference(lambda xp, x: x + x, infallible=True),
+    ),
+)
+def twofold(x: Any, /) -> Any:
+    """Twice the value, by a kernel of its own."""
+
+
+def _shapes(*given: Any, body: Body) -> Any:
+    found = shapes_in(body, given)
+    return tuple(found[i] for i in body.results)
+
+
+def _dtypes(*given: Any, body: Body) -> Any:
+    found = dtypes_in(body, given)
+    return tuple(found[i] for i in body.results)
+
+
+def _interpreted(xp: Any, *xs: Any, body: Body) -> Any:
+    values = one_by_one(xp, xs, body)
+    return tuple(values[i] for i in body.results)
+
+
+@operator(shape=_shapes, dtype=_dtypes, several=True, derivative=NO_SLOPE, kernels=reference(_interpreted))
+def computed_by(*xs: Any, body: Body) -> Any:
+    """What a body computes, one operator after another."""
+
+
+def mine(stack: Any) -> Any:
+    """A stack whose catalogue has both, and which fuses whatever it can."""
+    optimiser = stack.optimiser.without_rules("fuse_elementwise")
+    stack = stack.swap(optimiser=optimiser.with_rules(fuse_elementwise.from_size(0), phase="fuse"))
+    return stack.swap(type=stack.type.with_ops(twofold, computed_by))
+
+
+LAZY = mine(nnc.lazy())
+UNCHANGED = nnc.lazy().swap(optimiser=LAZY.optimiser.without_rules(*(rule.name for rule in LAZY.optimiser.rules)))
+EAGER = nnc.eager().swap(type=nnc.eager().type.with_ops(twofold, computed_by))
+
+
+# --- a user's own operators -----------------------------------------------------------------------------
+
+
+def doubled(stack: Any, x: Any) -> Any:
+    return stack.ops.sqrt(twofold(x) + 1) * twofold(x)
+
+
+def test_an_operator_of_a_users_own_is_fused() -> None:
+    x = LAZY.input("x", (5,), "float64")
+    program = LAZY.compile([x], doubled(LAZY, x))
+    (node,) = (n for n in program.graph.nodes if n.args)
+    assert node.op is OPS["blockwise"]
+    assert twofold in node.params["body"].operators
+    array = np.arange(5.0)
+    np.testing.assert_array_equal(program(array), doubled(EAGER, EAGER.asarray(array)).numpy())
+    assert program.plan.kernels == 1
+
+
+def test_a_file_whose_body_has_another_operator_is_only_loaded_where_that_is_allowed(tmp_path: Path) -> None:
+    x = LAZY.input("x", (5,), "float64")
+    program, path = LAZY.compile([x], doubled(LAZY, x)), tmp_path / "doubled.nnc"
+    program.save(path)
+    with pytest.raises(FileFormatError, match=r"applies 'twofold', which is no operator of this library.*allow="):
+        nnc.load_program(path, LAZY)
+    loaded = nnc.load_program(path, LAZY, allow="twofold")
+    np.testing.assert_array_equal(loaded(np.arange(5.0)), program(np.arange(5.0)))
+
+
+@pytest.mark.parametrize("make", [nnc.eager, nnc.lazy])
+def test_a_body_leaves_no_catalogue(make: Any) -> None:
+    stack = make()
+    few = stack.swap(type=nnc.Type(stack.device, nnc.Catalogue([OPS["blockwise"], OPS["add"]])))
+    x = few.asarray(np.ones(3))
+    assert few.ops.blockwise(x, x, body=Body.of(2, (OPS["add"], 0, 1))).numpy().tolist() == [2, 2, 2]
+    with pytest.raises(UnknownOperatorError, match="tanh is not an operator of this stack"):
+        few.ops.blockwise(x, x, body=Body.of(2, (OPS["add"], 0, 1), (OPS["tanh"], 2)))
+
+
+# --- structure ------------------------------------------------------------------------------------------
+
+
+def test_bodies_compare_by_structure_and_bits() -> None:
+    def clipped(least: Any) -> Body:
+        return Body.of(1, (OPS["clip"], 0, {"min": least}))
+
+    assert clipped(0.0) == clipped(0.0)
+    assert hash(clipped(0.0)) == hash(clipped(0.0))
+    assert len({clipped(0.0), clipped(-0.0), clipped(0), clipped(False)}) == 4
+    assert Body.of(2, (OPS["add"], 0, 1)) != Body.of(2, (OPS["add"], 1, 0))
+    assert Body.of(2, (OPS["add"], 0, 1)) != Body.of(3, (OPS["add"], 0, 1))
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (
+            lambda: Body.of(1, (OPS["add"], 0, 1)),
+            r"add reads values \(0, 1\), and those before it are 0 to 0",
+        ),
+        (lambda: Body.of(1, (OPS["add"], 0, -1)), r"add reads values \(0, -1\)"),
+        (lambda: Body.of(1, (OPS["add"], 0, True)), "numbers from 0 on"),
+        (lambda: Body.of(1, (OPS["add"], 0, 1.0)), "numbers from 0 on"),
+        (lambda: Body.of(1, (OPS["add"], 0)), "add takes 2 tensors, given 1"),
+        (lambda: Body.of(1, (OPS["exp"], 0, {"axis": 0})), "exp has no parameter 'axis'"),
+        (lambda: Body.of(1, (OPS["exp"], 0), results=(2,)), r"return reads values \(2,\)"),
+        (lambda: Body(-1, (), ()), "a number of parameters, given -1"),
+        (lambda: Body(1, [("exp", 0)], ()), "applications of operators, given"),  # type: ignore[list-item]
+        (lambda: Application(OPS["exp"], (0,), count=2), "exp does not have 2 results"),
+        (lambda: Body.of(2, (OPS["add"], 0, 1)).values(lambda *_: 0, [1]), "2 parameters is given 1 values"),
+        (lambda: EAGER.ops.blockwise(EAGER.asarray([1.0]), body="exp"), "wanted a Body"),
+    ],
+)
+def test_what_is_no_body_is_refused(make: Any, words: str) -> None:
+    with pytest.raises(OperatorError, match=words):
+        make()
+
+
+def test_symbols_inside_are_found_and_replaced() -> None:
+    body = Body.of(0, (OPS["full"], {"shape": (Dim.named("n"), 2), "value": 1, "dtype": "float32"}))
+    assert symbols_of(body) == {"n"}
+    known = substitute((("body", body),), {"n": 3})[0][1]
+    assert known.applications[0].params["shape"] == (3, 2)
+    assert substitute(known, {"n": 4}) is known
+
+
+# --- random ones ----------------------------------------------------------------------------------------
+
+
+def body_of(program: Program) -> Body:
+    """All steps of a program; its leaves are the parameters."""
+    results = program.results()
+    made = [
+        Application(step.op, step.args, step.params, len(places))
+        for step, places in zip(program.steps, results, strict=True)
+    ]
+    return Body(len(program.leaves), made, program.outputs)
+
+
+def read_again(body: Body) -> Body:
+    line = Line(Names().literal(body), 1, {})
+    found = line.body(lambda line: OPS[line.name()])
+    line.end()
+    return found
+
+
+@given(programs())
+def test_a_body_is_itself_in_text_and_in_pickles(program: Program) -> None:
+    body = body_of(program)
+    for again in (pickle.loads(pickle.dumps(body)), read_again(body)):
+        assert again == body
+        assert hash(again) == hash(body)
+        assert repr(again) == repr(body)
+
+
+@given(programs())
+def test_what_is_enclosed_computes_what_its_nodes_do(program: Program) -> None:
+    """Of a graph that is not rewritten: a body of all its nodes, interpreted, gives the bits of the program."""
+    built = program.build(UNCHANGED)
+    graph = built.program.source
+    leaves = [n for n in graph.nodes if n.op in LEAVES]
+    body = enclosed(leaves, (n for n in graph.nodes if n.op not in LEAVES), graph.outputs)
+    arrays = [_array(n, dict(zip(graph.inputs, program.feeds(), strict=True))) for n in leaves]
+    device = nnc.NumPy()
+    with np.errstate(all="ignore"):
+        values = body.values(lambda op, args, items: device.bind(op, *args, **dict(items)), arrays)
+        found, wanted = [values[i] for i in body.results], built(*program.feeds())
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def _array(leaf: Node, inputs: dict[Node, Any]) -> Any:
+    return inputs.get(leaf, leaf.data.array if leaf.op is VARIABLE else leaf.data)
+
+
+@given(programs())
+def test_an_operator_may_hold_any_body(program: Program) -> None:
+    """Eager and lazy give the same, and the graph is printed and read again."""
+    body = body_of(program)
+    if not body.results or not body.parameters:
+        return
+    arrays = [leaf.value() for leaf in program.leaves]
+    inputs = [LAZY.input(f"x{i}", a.shape, a.dtype) for i, a in enumerate(arrays)]
+    compiled = LAZY.compile(inputs, list(computed_by(*inputs, body=body)))
+    text = str(compiled.source)
+    assert str(parsed(text, LAZY)) == text
+    with np.errstate(all="ignore"):
+        wanted = computed_by(*map(EAGER.asarray, arrays), body=body)
+        for found, other in zip(compiled(*arrays), wanted, strict=True):
+            np.testing.assert_array_equal(found, other.numpy())
