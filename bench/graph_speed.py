@@ -42,8 +42,8 @@ def once(applications: int) -> dict[str, float]:
         begin = time.perf_counter()
         optimised, _ = stack.graph.optimised(graph)
         rewritten = time.perf_counter()
-        engine = stack.engine
-        plan, _, constants = planned(optimised, stack.device, engine.allocator, engine.orders)
+        found = planned(stack.engine.request(optimised))
+        plan, constants = found.plan, found.constants
         laid_out = time.perf_counter()
         arenas = {place: located.arena(stack.device, nbytes, place) for place, nbytes in plan.arenas.items()}
         Frame(plan, stack.device, constants, arenas)

@@ -91,7 +91,7 @@ def measured(name: str, block: Block, shape: tuple[int, ...], rounds: int) -> di
     """One row."""
     given = np.random.default_rng(1).normal(size=shape).astype("float32")
     windows = compiled(block, shape)
-    with patch("nnc_func.engine.planning.layouts.windows", lambda *_: NO_WINDOWS):
+    with patch("nnc_func.engine.planning.windows.windows", lambda *_: NO_WINDOWS):
         copies = compiled(block, shape)
     np.testing.assert_allclose(windows(given), copies(given), rtol=1e-5, atol=1e-6)
     taken = alternating({"windows": lambda: windows(given), "copies": lambda: copies(given)}, rounds)

@@ -6,10 +6,9 @@ import sys
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
-from attrs import Factory, field, frozen
+from attrs import Factory, evolve, field, fields, frozen
 
 from nnc_func.config import config
 from nnc_func.engine import settings
@@ -21,8 +20,10 @@ from nnc_func.engine.force import forced
 from nnc_func.engine.interpreted import Interpreted
 from nnc_func.engine.orders import DEFAULT, Order, OrderProblem
 from nnc_func.engine.planning.kernel_table import NO_TABLE, KernelTable
-from nnc_func.engine.planning.planner import arranged, offset, smallest
+from nnc_func.engine.planning.passes import PASSES, Pass, Passes
+from nnc_func.engine.planning.planner import arranged, planned_smallest
 from nnc_func.engine.planning.relaid import relaid
+from nnc_func.engine.planning.request import Request
 from nnc_func.engine.planning.schedule import ListScheduler, Scheduler
 from nnc_func.engine.running.program import Program
 from nnc_func.engine.symbolic import SymbolicProgram
@@ -100,6 +101,8 @@ class Lazy(Layer, Generic[A]):
         Maps tasks to streams and an order of issue; any function from `Tasks` and a number of streams.
     budget
         What a program may take, see `with_memory_budget` and `with_time_budget`; None: as it is planned.
+    passes
+        What makes plans, see `with_passes`.
 
     Examples
     --------
@@ -120,6 +123,7 @@ class Lazy(Layer, Generic[A]):
     streams: int = field(default=1, validator=settings.streams)
     scheduler: Scheduler = field(default=ListScheduler(), validator=settings.callable_)
     budget: Budget | None = field(default=None, validator=settings.budget)
+    passes: Passes = field(default=PASSES, validator=settings.passes, repr=False)
     operator: OperatorSignature[A] = opens("graph.optimiser.operator")
     symbol: SymbolSignature[A] = opens("graph.optimiser.operator.symbol")
     device: DeviceSignature[A] = field(
@@ -189,17 +193,18 @@ class Lazy(Layer, Generic[A]):
             stats = Stats(source.statistics, graph.statistics, report, seconds, 0.0)
             return Interpreted(graph, source, self.device, stats, self.check_numerics)
         graph = relaid(graph, self.kernels)
-        arrange = partial(self._arranged, donated)
         recomputation = None
+        request = self.request(graph, donated=donated)
         if self.budget is None:
-            plan, blocks, constants = smallest(partial(arrange, graph, None), self.orders, self.allocator)
+            found = planned_smallest(request)
         else:
             from nnc_func.engine.planning.budgets import fitted
 
-            found = fitted(self.budget, graph, arrange, lambda work: offset(work, self.allocator))
-            graph, (plan, blocks, constants), recomputation = found.graph, found.planned, found.recomputation
-        if plan.streams > 1 or config.spec >= 1 or not is_ours(self.allocator):
-            plan.verify()  # a user's own allocator is never believed
+            fit = fitted(self.budget, request)
+            graph, found, recomputation = fit.graph, fit.planned, fit.recomputation
+        plan = found.plan
+        if plan.streams > 1 or config.spec >= 1 or not self.is_ours:
+            plan.verify()  # a user's own allocator or pass is never believed
         bind_calls = sum(i.kernel == CALL.name for i in plan.instructions)
         taken = time.perf_counter() - start
         stats = Stats(source.statistics, graph.statistics, report, seconds, taken, recomputation, bind_calls)
@@ -210,24 +215,29 @@ class Lazy(Layer, Generic[A]):
         return Program(
             plan,
             self.device,
-            constants,
+            found.constants,
             [n.data for n in graph.variables],
             check_numerics=self.check_numerics,
             graph=graph,
             source=source,
             stats=stats,
-            blocks=blocks,
+            blocks=found.blocks,
             arenas=arenas,
             engine=self,
         )
 
-    def _arranged(
-        self, donated: Sequence[int], graph: ComputationGraph, sequence: Any = None, orders: Any = None
-    ) -> Any:
-        return arranged(
-            graph, self.device, orders or self.orders, self.alignment, self.check_numerics, self.kernels, self.streams,
-            self.scheduler, donated=donated, sequence=sequence,
+    def request(self, graph: ComputationGraph, **more: Any) -> Request:
+        """What is asked of the planner for a graph whose shapes are known; `more` are attributes of `Request`."""
+        asked: dict[str, Any] = {"checked": self.check_numerics, "streams": self.streams, **more}
+        return Request(
+            graph, self.device, self.passes, self.allocator, self.orders, self.alignment,
+            table=self.kernels, scheduler=self.scheduler, **asked,
         )  # fmt: skip
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether all that makes plans is this library's own; others' plans are verified before they run."""
+        return self.passes == PASSES and is_ours(self.allocator)
 
     def order_problem(self, graph: ComputationGraph) -> OrderProblem:
         """What orders are asked of a graph whose shapes are known: the instructions of its program, and their buffers.
@@ -244,7 +254,9 @@ class Lazy(Layer, Generic[A]):
         """
         with self.symbol.table.walking, uncollected():
             optimised, _ = self.graph.optimised(graph)
-            return self._arranged((), relaid(optimised, self.kernels)).ordering  # type: ignore[no-any-return]
+            found = arranged(self.request(relaid(optimised, self.kernels))).ordering
+            assert found is not None  # orders were asked
+            return found
 
     def force(self, values: Sequence[Any]) -> list[Any]:
         """Device arrays with the values of these: computed together, and kept by their nodes.
@@ -337,6 +349,32 @@ class Lazy(Layer, Generic[A]):
         [2.7183, 0.8415]
         """
         return evolved(self, streams=streams, scheduler=self.scheduler if scheduler is None else scheduler)
+
+    def with_passes(self, **passes: Pass) -> Lazy[A]:
+        """This engine with other passes, by name: functions from a `Draft` that they may change to the next.
+
+        The names are the attributes of `nnc_func.engine.planning.passes.Passes`, where this library's own stand on one
+        page. A plan that others have made is verified before it runs.
+
+        Raises
+        ------
+        PlanError
+            There is no pass of that name, or what is given for it is no function.
+
+        Examples
+        --------
+        >>> import nnc_func as nnc
+        >>> lazy = nnc.lazy()
+        >>> apart = lazy.swap(engine=lazy.engine.with_passes(lend=lambda draft: draft))
+        >>> x = apart.input("x", (2,), "float32")
+        >>> apart.compile([x], x * 2 + 1).plan.kernels
+        1
+        """
+        unknown = sorted(passes.keys() - {each.name for each in fields(Passes)})
+        if unknown:
+            names = ", ".join(each.name for each in fields(Passes))
+            raise PlanError(f"there is no pass {', '.join(unknown)}; there are {names}")
+        return evolved(self, passes=evolve(self.passes, **passes))
 
     def with_memory_budget(self, nbytes: int | str | None, strategy: Strategy | str = "greedy") -> Lazy[A]:
         """This engine with programs that take so much memory: values are computed again where they would take more.

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from attrs import asdict
+
 from nnc_func.engine.orders import ORDERS
 from nnc_func.engine.planning.kernel_table import KernelTable
+from nnc_func.engine.planning.passes import Passes
 from nnc_func.errors import PlanError
 
 
@@ -33,6 +36,15 @@ def kernels(engine: Any, attribute: Any, value: Any) -> None:
     """A table, not the path of one."""
     if not isinstance(value, KernelTable):
         raise PlanError(f"kernels is a KernelTable, given {value!r}; KernelTable.load(path) reads one from a file")
+
+
+def passes(engine: Any, attribute: Any, value: Any) -> None:
+    """`Passes`, each of them a function."""
+    if not isinstance(value, Passes):
+        raise PlanError(f"passes is a Passes, given {value!r}; with_passes(in_place=f) makes one")
+    for name, each in asdict(value, recurse=False).items():
+        if not callable(each):
+            raise PlanError(f"a pass is a function from a Draft to a Draft, given {name}={each!r}")
 
 
 def callable_(engine: Any, attribute: Any, value: Any) -> None:

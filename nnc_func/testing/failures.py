@@ -336,6 +336,5 @@ def peak_bytes(stack: Any, graph: Any, careless: bool = False) -> tuple[int, Pla
     >>> peak_bytes(lazy, lazy.compile([], [], [(w, w + 1)]).graph)[0]
     0
     """
-    engine = stack.engine
-    plan = planned(graph, stack.device, engine.allocator, engine.orders, engine.alignment, careless=careless)[0]
+    plan = planned(stack.engine.request(graph, careless=careless)).plan
     return plan.arena_bytes + sum(b.nbytes for b in plan.buffers if b.kind in (OUTPUT, NEXT)), plan

@@ -6,7 +6,6 @@ import time
 from typing import Any
 
 from nnc_func.config import config
-from nnc_func.engine.allocators.base import is_ours
 from nnc_func.engine.incremental.dependencies import checked_policy
 from nnc_func.engine.incremental.interpreted_steps import InterpretedSteps
 from nnc_func.engine.incremental.planned_steps import PlannedSteps
@@ -64,11 +63,10 @@ def compiled(engine: Any, graph: ComputationGraph, retain: Any, lift: Any) -> An
 def _steps(engine: Any, graph: ComputationGraph, policy: str) -> Any:
     if not plannable(engine.device):
         return InterpretedSteps(graph, engine.device, policy)
-    asked = (engine.allocator, engine.orders, engine.alignment)
-    plan, _, constants = planned(graph, engine.device, *asked, table=engine.kernels, retain=policy)
-    if config.spec >= 1 or not is_ours(engine.allocator):
-        plan.verify()  # a user's own allocator is never believed
-    return PlannedSteps(plan, engine.device, constants)
+    found = planned(engine.request(graph, retain=policy, checked=False, streams=1))
+    if config.spec >= 1 or not engine.is_ours:
+        found.plan.verify()  # a user's own allocator or pass is never believed
+    return PlannedSteps(found.plan, engine.device, found.constants)
 
 
 def _with_kept(graph: ComputationGraph, retain: Any, lift: Any) -> tuple[ComputationGraph, str]:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from nnc_func.engine.plan import NEXT, OUTPUT, Plan
+from nnc_func.engine.planning.planner import Planned, arranged, offset, planned
 from nnc_func.engine.planning.recomputed import Recomputable, rebuilt, recomputable
-from nnc_func.engine.planning.storages import Storages
+from nnc_func.engine.planning.request import Request
 from nnc_func.engine.rematerialising import STRATEGIES, Simulation, Strategy, answered, name_of
 from nnc_func.errors import PlanError
 from nnc_func.graph.drawing import sized
 from nnc_func.graph.graph import ComputationGraph
-from nnc_func.graph.node import Node
 from nnc_func.graph.rules.cost import total
 
 TRIES = 5  # plans that are made for one budget, each after a stricter answer than the last
@@ -130,9 +129,6 @@ class Recomputation:
         return f"{saved}: {self.again} of {self.nodes} computed again, {extra:.1%} more arithmetic"
 
 
-Planned = tuple[Plan, dict[Node, int], list[Any]]
-
-
 @frozen(eq=False)
 class Fitted:
     """A program that keeps a budget: its graph, what `planned` says of it, and what it computes again."""
@@ -142,32 +138,22 @@ class Fitted:
     recomputation: Recomputation
 
 
-def fitted(
-    budget: Budget,
-    graph: ComputationGraph,
-    arranged: Callable[..., Storages],
-    offset: Callable[[Storages], Planned],
-) -> Fitted:
-    """A graph's plan within a budget: values are computed again where it takes more as it is.
-
-    Parameters
-    ----------
-    arranged, offset
-        ``arranged(graph, sequence=None)`` lays a graph out, ``offset(work)`` makes the plan of that.
+def fitted(budget: Budget, request: Request) -> Fitted:
+    """The plan of a request within a budget: values are computed again where it takes more as it is.
 
     Raises
     ------
     PlanError
         The strategy finds no plan that takes as little: says the least that it found.
     """
-    work = arranged(graph)
-    found = offset(work)
-    trial = _Trial(budget, graph, recomputable(work), footprint(found[0]), arranged, offset)
+    draft = arranged(request)
+    found = offset(draft)
+    trial = _Trial(budget, request, recomputable(draft), footprint(found.plan))
     plain = trial.made(range(len(trial.tasks.problem)), found)
     if budget.work is not None:
         return trial.in_time(budget.work, plain)
     assert budget.nbytes is not None
-    return plain if footprint(found[0]) <= budget.nbytes else trial.in_memory(budget.nbytes)
+    return plain if footprint(found.plan) <= budget.nbytes else trial.in_memory(budget.nbytes)
 
 
 def footprint(plan: Plan) -> int:
@@ -178,11 +164,8 @@ def footprint(plan: Plan) -> int:
 class _Trial:
     """Plans for one budget."""
 
-    def __init__(
-        self, budget: Budget, graph: ComputationGraph, tasks: Recomputable, nbytes: int, arranged: Any, offset: Any
-    ) -> None:
-        self.strategy, self.graph, self.tasks, self.nbytes = budget.chooses, graph, tasks, nbytes
-        self.arranged, self.offset = arranged, offset
+    def __init__(self, budget: Budget, request: Request, tasks: Recomputable, nbytes: int) -> None:
+        self.strategy, self.request, self.tasks, self.nbytes = budget.chooses, request, tasks, nbytes
         self.answers: dict[int, Simulation] = {}
 
     def in_memory(self, nbytes: int) -> Fitted:
@@ -204,8 +187,9 @@ class _Trial:
             met = answer.peak
         least = min(least, self.nbytes)  # another order may have spared more than a sequence of the strategy's own
         raise PlanError(
-            f"the memory budget of {self.graph.name!r} is {nbytes} bytes ({sized(nbytes)}); with values computed again "
-            f"as {name_of(self.strategy)} chooses it takes at least {least} ({sized(least)}), without {self.nbytes}"
+            f"the memory budget of {self.request.graph.name!r} is {nbytes} bytes ({sized(nbytes)}); with values "
+            f"computed again as {name_of(self.strategy)} chooses it takes at least {least} ({sized(least)}), without "
+            f"{self.nbytes}"
         )
 
     def in_time(self, factor: float, plain: Fitted) -> Fitted:
@@ -231,8 +215,8 @@ class _Trial:
         return self.answers[nbytes]
 
     def _planned(self, answer: Simulation) -> Fitted:
-        graph, nodes = rebuilt(self.graph, self.tasks, answer.sequence)
-        return self.made(answer.sequence, self.offset(self.arranged(graph, nodes)), graph)
+        graph, nodes = rebuilt(self.request.graph, self.tasks, answer.sequence)
+        return self.made(answer.sequence, planned(evolve(self.request, graph=graph, sequence=nodes)), graph)
 
     def made(self, sequence: Any, found: Planned, graph: ComputationGraph | None = None) -> Fitted:
         """What a sequence of tasks has become."""
@@ -242,9 +226,9 @@ class _Trial:
         extra = total(n for task in again if (n := self.tasks.nodes[task]) is not None)
         recomputation = Recomputation(
             len(nodes) + len(again), len(again), everything.flops, extra.flops, everything.seconds, extra.seconds,
-            footprint(found[0]), self.nbytes, name_of(self.strategy),
+            footprint(found.plan), self.nbytes, name_of(self.strategy),
         )  # fmt: skip
-        return Fitted(self.graph if graph is None else graph, found, recomputation)
+        return Fitted(self.request.graph if graph is None else graph, found, recomputation)
 
 
 def _repeated(sequence: Any) -> list[int]:

@@ -11,27 +11,27 @@ from nnc_func.engine.orders import ORDERS
 from nnc_func.engine.orders.base import Order, OrderProblem, answered, loads, named
 from nnc_func.engine.orders.bounds import bound_at
 from nnc_func.engine.plan import NEXT, VARIABLE
-from nnc_func.engine.planning.storages import Storages
+from nnc_func.engine.planning.draft import Draft
 
 GIVEN = "recomputing"  # the name of a sequence that comes with a graph in which values are computed again
 LAST = 1 << 60
 
 
-def arrange(work: Storages, orders: Sequence[Order | str]) -> None:
+def arrange(draft: Draft, orders: Sequence[Order | str]) -> None:
     """Put the instructions in the order that has the least simulated peak, of those.
 
     What is before the commit section stays before it. With no orders they stay as they are: that was asked for.
     """
     if not orders:
-        work.order = GIVEN
+        draft.order = GIVEN
         return
-    work.ordering = problem = order_problem(work)
-    work.order, best, work.usual_peak = chosen(problem, orders)
+    draft.ordering = problem = order_problem(draft)
+    draft.order, best, draft.usual_peak = chosen(problem, orders)
     if best == range(len(problem)):
         return
-    if len(best) > len(work.instructions):  # without the task that stands before the section
-        best = [task - (task > work.commit) for task in best if task != work.commit]
-    work.reorder(best)
+    if len(best) > len(draft.instructions):  # without the task that stands before the section
+        best = [task - (task > draft.commit) for task in best if task != draft.commit]
+    draft.reorder(best)
 
 
 def chosen(problem: OrderProblem, orders: Sequence[Order | str]) -> tuple[str, Sequence[int], int]:
@@ -60,22 +60,22 @@ def chosen(problem: OrderProblem, orders: Sequence[Order | str]) -> tuple[str, S
     return name, best, usual
 
 
-def order_problem(work: Storages) -> OrderProblem:
+def order_problem(draft: Draft) -> OrderProblem:
     """Instructions as tasks, storages as buffers: those of the arena have bytes.
 
     A task that uses nothing stands between what is before the commit section and what is in it, if there is both.
     """
-    sizes = work.sizes
-    producer = [-1] * len(work.storage)
+    sizes = draft.sizes
+    producer = [-1] * len(draft.storage)
     needs: list[Sequence[int]] = []
-    uses = work.uses
+    uses = draft.uses
     overwrites: dict[int, Any] = {}
-    section = _Section(work) if work.commit < len(work.instructions) else None
-    bounded = section is not None and work.commit > 0
+    section = _Section(draft) if draft.commit < len(draft.instructions) else None
+    bounded = section is not None and draft.commit > 0
     if bounded:
-        uses = [*uses[: work.commit], (), *uses[work.commit :]]
-    for at, (_, _, operands, results, _, _) in enumerate(work.instructions):
-        if section is not None and at == work.commit and bounded:
+        uses = [*uses[: draft.commit], (), *uses[draft.commit :]]
+    for at, (_, _, operands, results, _, _) in enumerate(draft.instructions):
+        if section is not None and at == draft.commit and bounded:
             needs.append(section.start(needs))
         task = len(needs)
         needed = dict.fromkeys([producer[slot] for slot in operands])
@@ -83,19 +83,19 @@ def order_problem(work: Storages) -> OrderProblem:
         for slot in results:
             producer[slot] = task
         needs.append([*needed] if section is None else section.needs(task, needed, operands, results))
-        if work.overwritable[at]:
-            pairs = [(made, [s for s in homes if sizes[s]]) for made, homes, _ in work.overwritable[at] if sizes[made]]
+        if draft.overwritable[at]:
+            pairs = [(made, [s for s in homes if sizes[s]]) for made, homes, _ in draft.overwritable[at] if sizes[made]]
             if pairs:
                 overwrites[task] = pairs
-    return OrderProblem(needs, uses, sizes, (), overwrites, _ranks(work, bounded))
+    return OrderProblem(needs, uses, sizes, (), overwrites, _ranks(draft, bounded))
 
 
 class _Section:
     """What a commit section adds to needs: it comes behind all else, and a variable is read before it is written."""
 
-    def __init__(self, work: Storages) -> None:
-        self.work = work
-        self.at = LAST if work.commit else -1  # the number of the task that stands before it, if one does
+    def __init__(self, draft: Draft) -> None:
+        self.draft = draft
+        self.at = LAST if draft.commit else -1  # the number of the task that stands before it, if one does
         self.readers: dict[int, dict[int, None]] = {}  # storage of a variable -> tasks of the section that read it
 
     def start(self, needs: Sequence[Sequence[int]]) -> list[int]:
@@ -108,25 +108,25 @@ class _Section:
         """What a task needs, of which all but what is in the section goes without saying."""
         if task < self.at:
             return [*needed]
-        work = self.work
+        draft = self.draft
         for slot in results:
-            storage = work.storage[slot]
-            if work.kind[storage] == NEXT:
-                variable = work.storage[work.leaf_slots[VARIABLE][work.source[storage]]]
+            storage = draft.storage[slot]
+            if draft.kind[storage] == NEXT:
+                variable = draft.storage[draft.leaf_slots[VARIABLE][draft.source[storage]]]
                 needed = needed | self.readers.get(variable, {})
         for slot in operands:
-            self.readers.setdefault(work.storage[slot], {})[task] = None
+            self.readers.setdefault(draft.storage[slot], {})[task] = None
         return [one for one in needed if one > self.at] or ([self.at] if self.at >= 0 else [])
 
 
-def _ranks(work: Storages, has_section: bool) -> list[int]:
+def _ranks(draft: Draft, has_section: bool) -> list[int]:
     """When the nodes of instructions were made: what the engine inserted goes with what it is inserted for."""
     ranks = []
     rank = LAST
-    for node, *_ in reversed(work.instructions):
+    for node, *_ in reversed(draft.instructions):
         rank = rank if isinstance(node, Inserted) else node.serial
         ranks.append(rank)
     ranks.reverse()
     if has_section:
-        ranks.insert(work.commit, LAST)
+        ranks.insert(draft.commit, LAST)
     return ranks

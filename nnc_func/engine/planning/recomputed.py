@@ -11,7 +11,7 @@ from typing import Any
 from attrs import evolve, frozen
 
 from nnc_func.engine.plan import ARENA, LENT, NEXT, OUTPUT
-from nnc_func.engine.planning.storages import Storages
+from nnc_func.engine.planning.draft import Draft, Row
 from nnc_func.engine.rematerialising import RematerialisationProblem
 from nnc_func.engine.rematerialising.hastening import hastened, reordered
 from nnc_func.facets.kernels import overwritten
@@ -41,17 +41,17 @@ class Recomputable:
     nodes: list[Node | None]
 
 
-def recomputable(work: Storages) -> Recomputable:
+def recomputable(draft: Draft) -> Recomputable:
     """What a planning's instructions are, as tasks. Views are free, and keep alive what they show.
 
     A tensor that is put together in place is a view of its parts. What the commit section does is not done again, nor
     are effects, copies that the engine makes, and what has no operand that a barrier could stand before, nor, in the
     operand's place, anything that it could come after.
     """
-    problem = _Problem(work)
-    for position, row in enumerate(work.instructions):
-        problem.add(row, position >= work.commit)
-    wanted = [*work.outputs, *(slot for _, slot in work.updates)]
+    problem = _Problem(draft)
+    for position, row in enumerate(draft.instructions):
+        problem.add(row, position >= draft.commit)
+    wanted = [*draft.outputs, *(slot for _, slot in draft.updates)]
     lasting = {t for slot in wanted for t in problem.shown.get(slot, ())}
     made = RematerialisationProblem(
         problem.needs, problem.sizes, problem.costs, problem.scratch, problem.overwrites, lasting, problem.once
@@ -66,8 +66,8 @@ def recomputable(work: Storages) -> Recomputable:
 class _Problem:
     """The lists of a problem, while instructions are read."""
 
-    def __init__(self, work: Storages) -> None:
-        self.work = work
+    def __init__(self, draft: Draft) -> None:
+        self.draft = draft
         self.shown: dict[int, tuple[int, ...]] = {}  # slot -> the tasks whose results it shows
         self.needs: list[tuple[int, ...]] = []
         self.sizes: list[int] = []
@@ -78,7 +78,7 @@ class _Problem:
         self.nodes: list[Node | None] = []
         self.late: int | None = None  # the first task of the commit section
 
-    def add(self, row: tuple[Any, ...], late: bool) -> None:
+    def add(self, row: Row, late: bool) -> None:
         """Read one instruction."""
         node, kernel, operands, results, scratch, view = row
         read = tuple(dict.fromkeys(t for slot in operands for t in self.shown.get(slot, ())))
@@ -105,17 +105,17 @@ class _Problem:
         """The tasks whose results' memory the one result may take over."""
         if not kernel.overwrites or len(results) != 1:
             return ()
-        (allowed,), avals = overwritten(kernel, len(operands), node.items, 1), self.work.avals
-        slots = [operands[i] for i in allowed if self.work.whole[operands[i]]]
+        (allowed,), avals = overwritten(kernel, len(operands), node.items, 1), self.draft.avals
+        slots = [operands[i] for i in allowed if self.draft.whole[operands[i]]]
         return tuple(t for s in slots if avals[s] == avals[results[0]] for t in self.shown.get(s, ()))
 
     def _bytes(self, slot: int) -> int:
-        work = self.work
-        fresh = work.kind[work.root(work.storage[slot])] in FRESH
-        return self._rounded(work.avals[slot].nbytes) if fresh else 0
+        draft = self.draft
+        fresh = draft.kind[draft.root(draft.storage[slot])] in FRESH
+        return self._rounded(draft.avals[slot].nbytes) if fresh else 0
 
     def _rounded(self, nbytes: int) -> int:
-        return -(-nbytes // self.work.alignment) * self.work.alignment
+        return -(-nbytes // self.draft.alignment) * self.draft.alignment
 
 
 def rebuilt(

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from nnc_func.engine.incremental.dependencies import Dependencies, Step
 from nnc_func.engine.plan import INPUT, VARIABLE
-from nnc_func.engine.planning.storages import Storages
+from nnc_func.engine.planning.draft import Draft
 
 
-def pin(work: Storages, policy: str) -> None:
+def pin(draft: Draft, policy: str) -> None:
     """Let what the policy keeps live from before the first instruction until after the last."""
     steps = [
         Step(operands, results, operands[node.op.view.argument] if view else None)
-        for node, _, operands, results, _, view in work.instructions
+        for node, _, operands, results, _, view in draft.instructions
     ]
-    inputs = work.leaf_slots[INPUT]
-    leaves = Dependencies(steps, [*inputs, *work.leaf_slots[VARIABLE]])
-    updates = [(len(inputs) + at, leaves.mask(slot)) for at, slot in work.updates]
-    roots = [*work.outputs, *(slot for _, slot in work.updates)]
-    work.pinned = {work.storage[slot] for slot in leaves.kept(policy, roots, updates)}
-    for s in work.pinned:
-        work.first[s], work.last[s] = 0, len(work.instructions)
+    inputs = draft.leaf_slots[INPUT]
+    leaves = Dependencies(steps, [*inputs, *draft.leaf_slots[VARIABLE]])
+    updates = [(len(inputs) + at, leaves.mask(slot)) for at, slot in draft.updates]
+    roots = [*draft.outputs, *(slot for _, slot in draft.updates)]
+    draft.pinned = {draft.storage[slot] for slot in leaves.kept(policy, roots, updates)}
+    for s in draft.pinned:
+        draft.first[s], draft.last[s] = 0, len(draft.instructions)

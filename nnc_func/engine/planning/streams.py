@@ -97,23 +97,23 @@ def uses_of(plan: Any, buffers: Sequence[int]) -> Uses:
     return streams.uses([users[n] for n in buffers])
 
 
-def scheduled(work: Any, scheduler: Scheduler, count: int) -> Streams | None:
+def scheduled(draft: Any, scheduler: Scheduler, count: int) -> Streams | None:
     """Deal a planning's instructions out to streams: they are put in the order of issue, and the commit section after.
 
     None, and nothing changed, where one stream is best.
     """
     if count == 1:
         return None
-    makers = _makers(work.instructions)
-    sections = (range(work.commit), range(work.commit, len(work.instructions)))
+    makers = _makers(draft.instructions)
+    sections = (range(draft.commit), range(draft.commit, len(draft.instructions)))
     order: list[tuple[int, int]] = []
     for section in sections:
-        kernels = [t for t in section if not work.instructions[t][5]]
+        kernels = [t for t in section if not draft.instructions[t].is_view]
         number = {t: i for i, t in enumerate(kernels)}
-        order += [(kernels[i], s) for i, s in issued(scheduler, _tasks(work, kernels, number, makers, count), count)]
+        order += [(kernels[i], s) for i, s in issued(scheduler, _tasks(draft, kernels, number, makers, count), count)]
     if not any(stream for _, stream in order):
         return None
-    return _dealt(work, order, sum(t < work.commit for t, _ in order), makers)
+    return _dealt(draft, order, sum(t < draft.commit for t, _ in order), makers)
 
 
 def _makers(instructions: Sequence[tuple[Any, ...]]) -> dict[int, tuple[int, ...]]:
@@ -126,11 +126,11 @@ def _makers(instructions: Sequence[tuple[Any, ...]]) -> dict[int, tuple[int, ...
     return found
 
 
-def _tasks(work: Any, kernels: list[int], number: dict[int, int], makers: Any, cores: int) -> Tasks:
+def _tasks(draft: Any, kernels: list[int], number: dict[int, int], makers: Any, cores: int) -> Tasks:
     seconds, alone, needs, first = [], [], [], []
     for t in kernels:
-        node, _, operands, *_ = work.instructions[t]
-        each = _seconds(work, t, cores)
+        node, _, operands, *_ = draft.instructions[t]
+        each = _seconds(draft, t, cores)
         seconds.append(each[0])
         alone.append(each[1])
         needs.append(sorted({number[m] for o in operands for m in makers.get(o, ()) if m in number}))
@@ -139,10 +139,10 @@ def _tasks(work: Any, kernels: list[int], number: dict[int, int], makers: Any, c
     return Tasks(seconds, alone, needs, frozenset(first))
 
 
-def _seconds(work: Any, t: int, cores: int) -> tuple[float, float]:
+def _seconds(draft: Any, t: int, cores: int) -> tuple[float, float]:
     """Estimated seconds of an instruction on one core, and with all of them."""
-    node, _, operands, results, *_ = work.instructions[t]
-    avals, made = (tuple([work.avals[s] for s in slots]) for slots in (operands, results))
+    node, _, operands, results, *_ = draft.instructions[t]
+    avals, made = (tuple([draft.avals[s] for s in slots]) for slots in (operands, results))
     cost = node.op.cost(avals, made, **dict(node.items))
     memory = OVERHEAD + (sum(a.nbytes for a in (*avals, *made)) + cost.extra_bytes) / BANDWIDTH
     if not cost.threaded:
@@ -150,31 +150,31 @@ def _seconds(work: Any, t: int, cores: int) -> tuple[float, float]:
     return memory + cost.flops / CONTRACTIONS, memory + cost.flops / CONTRACTIONS / cores
 
 
-def _dealt(work: Any, order: list[tuple[int, int]], early: int, makers: dict[int, tuple[int, ...]]) -> Streams:
+def _dealt(draft: Any, order: list[tuple[int, int]], early: int, makers: dict[int, tuple[int, ...]]) -> Streams:
     """Put the instructions in that order, each view behind what it shows."""
     position = {t: p for p, (t, _) in enumerate(order)}
     stream = dict(order)
     keys = []
-    for t, (_, _, operands, _, _, view) in enumerate(work.instructions):
+    for t, (_, _, operands, _, _, view) in enumerate(draft.instructions):
         shown = [m for o in operands for m in makers.get(o, ())] if view else [t]
         last = max(shown, key=position.__getitem__, default=None)
         keys.append((-1 if last is None else position[last], view, t))
         stream[t] = 0 if last is None else stream[last]
     keys.sort()
-    work.commit = sum(p < early for p, *_ in keys)
+    draft.commit = sum(p < early for p, *_ in keys)
     place = {t: p for p, (_, _, t) in enumerate(keys)}
-    work.reorder([t for *_, t in keys])
-    rows = work.instructions
-    needs = [{place[m] for o in row[2] for m in makers.get(o, ())} if not row[5] else set() for row in rows]
-    _barrier([stream[t] for *_, t in keys], rows, work.commit, needs)
-    return Streams([stream[t] for *_, t in keys], [row[5] for row in rows], needs)
+    draft.reorder([t for *_, t in keys])
+    rows = draft.instructions
+    needs = [{place[m] for o in row.operands for m in makers.get(o, ())} if not row.is_view else set() for row in rows]
+    _barrier([stream[t] for *_, t in keys], rows, draft.commit, needs)
+    return Streams([stream[t] for *_, t in keys], [row.is_view for row in rows], needs)
 
 
 def _barrier(stream: list[int], rows: Sequence[Any], commit: int, needs: list[set[int]]) -> None:
     """The commit section starts when all before it has run: the first kernel of each stream in it waits for that."""
-    ends = {stream[t]: t for t in range(commit) if not rows[t][5]}
+    ends = {stream[t]: t for t in range(commit) if not rows[t].is_view}
     begun: set[int] = set()
     for t in range(commit, len(rows)):
-        if not rows[t][5] and stream[t] not in begun:
+        if not rows[t].is_view and stream[t] not in begun:
             begun.add(stream[t])
             needs[t] |= set(ends.values())

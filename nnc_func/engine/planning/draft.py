@@ -4,49 +4,71 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from copy import copy
-from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from nnc_func.aval import Aval
 from nnc_func.engine.copying import copying, filling
 from nnc_func.engine.orders.base import OrderProblem
 from nnc_func.engine.plan import ARENA, CONSTANT, DONATED, INPUT, NEXT, OUTPUT, VARIABLE
+from nnc_func.engine.planning.committing import Arrangement
+from nnc_func.engine.planning.request import Request
 from nnc_func.engine.planning.streams import Streams
-from nnc_func.engine.planning.windows import Window, Windows
+from nnc_func.engine.planning.windows import NO_WINDOWS, Window
 from nnc_func.facets.kernels import Kernel
 from nnc_func.facets.places import Place
 from nnc_func.graph import leaves
-from nnc_func.graph.graph import ComputationGraph
 from nnc_func.graph.node import Node, Value
 from nnc_func.graph.ops.memory import after
 
 FOREVER = 1 << 60
 ROW_MAJOR = (0, None)  # from the start of a storage on, without gaps
-NOBODY: Mapping[Node, Node] = MappingProxyType({})
 Overwriting = tuple[int, list[int], list[int]]  # a storage that is made, and those it may take over, by whose slots
 
 
-class Storages:
-    """One planning: slots and the storages they live in, as parallel lists."""
+class Row(NamedTuple):
+    """An instruction in the making.
 
-    def __init__(
-        self,
-        graph: ComputationGraph,
-        kernels: dict[Node, Kernel],
-        windows: Windows,
-        recorded: Collection[Node] = (),
-        donated: Collection[int] = (),
-        alike: Mapping[Node, Node] = NOBODY,
-    ) -> None:
-        self.graph = graph
-        self.kernels = kernels
-        self.windows = windows
-        self.recorded = recorded  # whose kernel a table names
-        self.donated = donated  # inputs that may be written over
+    Attributes
+    ----------
+    node, kernel
+        What it applies, and by which kernel; a view has none.
+    operands, results
+        Slots.
+    scratch
+        The aval and the storage of each array that the kernel needs besides.
+    is_view
+        It computes nothing.
+    """
+
+    node: Any  # or what the engine inserts
+    kernel: Kernel | None
+    operands: tuple[int, ...]
+    results: tuple[int, ...]
+    scratch: tuple[tuple[Aval, int], ...] = ()
+    is_view: bool = False
+
+
+class Draft:
+    """A plan in the making: slots and the storages they live in, as parallel lists. Whoever has it may change it.
+
+    Parameters
+    ----------
+    request
+        What is planned.
+    """
+
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        self.graph = request.graph
+        self.arrangement = Arrangement([], 0)  # of the nodes, around the start of the commit section
+        self.apart: Collection[Node] = ()  # what is put together of copies
+        self.kernels: dict[Node, Kernel] = {}
+        self.recorded: Collection[Node] = ()  # whose kernel a table names
+        self.windows = NO_WINDOWS
         self.assembled: dict[Node, int] = {}  # root of windows -> its storage
         self.finished: dict[int, int] = {}  # storage of such a root -> the instruction after which it is whole
         self.commit = 0
-        self.alike = alike  # applications, and earlier ones of the same form
+        self.alike: Mapping[Node, Node] = {}  # applications, and earlier ones of the same form
         self.scratch: dict[Node, list[Aval]] = {}  # what a kernel needs besides, of the first of each form
         self.slot_of: dict[Value, int] = {}
         self.avals: list[Aval] = []
@@ -62,7 +84,7 @@ class Storages:
         self.first: list[int] = []
         self.last: list[int] = []
         self.merged: list[int] = []  # storage -> the storage whose memory it took over, or itself
-        self.instructions: list[tuple[Any, ...]] = []
+        self.instructions: list[Row] = []
         self.sequence: Sequence[Node] = ()  # the nodes as they were defined
         self.ends: list[int] = []  # how many instructions there are up to each of them
         self.touched: list[Sequence[int]] = []  # for each instruction the storages that it uses
@@ -79,9 +101,18 @@ class Storages:
         self.order = ""  # the name of the one that instructions are in
         self.ordering: OrderProblem | None = None  # what orders were asked
         self.usual_peak = 0  # bytes alive at most in the first order that was tried, as simulated
-        self.alignment = 1  # of offsets in the arena
+        self.alignment = request.alignment  # of offsets in the arena
         self.peak: int | None = None  # the most bytes of the arena alive at one time, once that is known
         self.pinned: set[int] | None = None  # storages that outlive a run; None where nothing does
+        self.offsets: dict[int, int] = {}  # storage -> where it lies in the arena
+        self.arenas: dict[Place, int] = {}  # bytes of the arena in each place
+
+    def of(self, arrangement: Arrangement, apart: Collection[Node]) -> Draft:
+        """A draft of an arrangement, with the kernels of this one."""
+        made = Draft(self.request)
+        made.kernels, made.recorded, made.alike = self.kernels, self.recorded, self.alike
+        made.arrangement, made.apart = arrangement, apart
+        return made
 
     # --- slots ----------------------------------------------------------------------------------------
 
@@ -141,7 +172,7 @@ class Storages:
             results = node.results
             self.keep.append(results)
             for i, value in enumerate(results):
-                given_up = kind == INPUT and counts[kind] in self.donated and value.aval.layout is None
+                given_up = kind == INPUT and counts[kind] in self.request.donated and value.aval.layout is None
                 storage = self._storage(DONATED if given_up else kind, value.aval, counts[kind])
                 slot = self._slot(value.aval, storage, True)
                 self.slot_of[value] = slot
@@ -172,7 +203,7 @@ class Storages:
         scratch: tuple[Any, ...] = ()
         if kernel.scratch is not None:
             scratch = tuple([(aval, self._storage(ARENA, aval)) for aval in self._scratch_of(node, kernel)])
-        self.instructions.append((node, kernel, operands, slots, scratch, False))
+        self.instructions.append(Row(node, kernel, operands, slots, scratch))
 
     def _scratch_of(self, node: Node, kernel: Kernel) -> list[Aval]:
         """What its kernel needs besides operands and results."""
@@ -200,7 +231,7 @@ class Storages:
             whole = self.whole[base] and view.contiguous and ordered
             slots.append(self._slot(value.aval, self.storage[base], whole, True, plain and view.contiguous))
             self.slot_of[value] = slots[-1]
-        self.instructions.append((node, None, operands, tuple(slots), (), True))
+        self.instructions.append(Row(node, None, operands, tuple(slots), (), True))
         return True
 
     def _assemble(self, node: Node, operands: tuple[int, ...]) -> None:
@@ -216,16 +247,16 @@ class Storages:
             slot = self._window(Aval(box.extents, node.aval.dtype, node.aval.layout, node.aval.place), place)
             parts.append(slot)
             filled, kernel = filling(box, fill, node.aval.dtype, node.origin)
-            self.instructions.append((filled, kernel, (), (slot,), (), False))
+            self.instructions.append(Row(filled, kernel, (), (slot,)))
         own = self.windows.of.get(node)
         slot = self._slot(node.aval, self._whole(node), True) if own is None else self._window(node.aval, own)
         self.slot_of[node] = slot
         self.finished[self.storage[slot]] = len(self.instructions)
-        self.instructions.append((node, None, tuple(parts), (slot,), (), True))
+        self.instructions.append(Row(node, None, tuple(parts), (slot,), (), True))
 
     def _copied(self, node: Node, slot: int, aval: Aval, place: Window) -> int:
         made = self._window(aval, place)
-        self.instructions.append((*copying(node.origin), (slot,), (made,), (), False))
+        self.instructions.append(Row(*copying(node.origin), (slot,), (made,)))
         return made
 
     def finish_outputs(self) -> None:
@@ -235,14 +266,14 @@ class Storages:
         for i, (variable, value) in enumerate(self.graph.updates):
             wanted.append((value, NEXT, i, self.variable_at[variable]))
         self.updated = {self.variable_at[v] for v, _ in self.graph.updates}
-        copies: list[tuple[Any, ...]] = []
+        copies: list[Row] = []
         for value, kind, source, at in wanted:
             slot = self.slot_of[value]
             storage = self.storage[slot]
             own = self.kind[storage] == ARENA and self.whole[slot] and not self.views[slot] and storage not in taken
             if not own:
                 copied = self._made(value.aval)
-                copies.append((*copying(value.node.origin), (slot,), (copied,), (), False))
+                copies.append(Row(*copying(value.node.origin), (slot,), (copied,)))
                 slot, storage = copied, self.storage[copied]
             taken.add(storage)
             if kind == OUTPUT:
@@ -280,7 +311,7 @@ class Storages:
         ]
         self.uses = [[s for s in used if sizes[s]] for used in self.touched]
 
-    def arranged(self, sequence: Sequence[Node], early: int) -> Storages:
+    def arranged(self, sequence: Sequence[Node], early: int) -> Draft:
         """One of its own, with the instructions in the order of the nodes, of which so many precede the commit section.
 
         Copies for outputs come behind the instructions that are before the section, or behind it where they are of what
@@ -301,8 +332,8 @@ class Storages:
         copies = range(count, len(self.instructions))
         late: set[int] = set()
         if copies:
-            in_section = {slot for t in order[made.commit :] for slot in self.instructions[t][3]}
-            late = {t for t in copies if self.instructions[t][2][0] in in_section}
+            in_section = {slot for t in order[made.commit :] for slot in self.instructions[t].results}
+            late = {t for t in copies if self.instructions[t].operands[0] in in_section}
         order[made.commit : made.commit] = soon = [t for t in copies if t not in late]
         made.commit += len(soon)
         order += sorted(late)

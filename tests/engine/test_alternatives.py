@@ -1,25 +1,26 @@
-"""Layouts of one graph with commit sections of several lengths: what they share, and which are not made at all."""
+"""Alternatives of one planning (planning.alternatives, planning.passes): what they share, which are not made at all."""
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
+from attrs import fields
 
 import nnc_func as nnc
 from nnc_func import models
 from nnc_func.config import config
 from nnc_func.engine.allocators import BestFit, Problem, answered, arena_size
 from nnc_func.engine.allocators.outward_fit import OutwardFit
-from nnc_func.engine.planning import planner
+from nnc_func.engine.plan import ARENA
+from nnc_func.engine.planning.alternatives import Alternatives
 from nnc_func.engine.planning.committing import Arrangement, long, short
+from nnc_func.engine.planning.draft import Draft
 from nnc_func.engine.planning.kernel_table import NO_TABLE, kernels_of
-from nnc_func.engine.planning.layouts import Layouts
+from nnc_func.engine.planning.passes import PASSES, Passes
 from nnc_func.engine.planning.sharing import footprint
-from nnc_func.engine.planning.storages import Storages
-from nnc_func.graph.node import topological
+from nnc_func.errors import PlanError
 
 
 def _step(name: str) -> tuple[Any, Any]:
@@ -28,47 +29,114 @@ def _step(name: str) -> tuple[Any, Any]:
     return stack, stack.graph.optimised(graph)[0]
 
 
-def _arrangements(stack: Any, graph: Any) -> tuple[Any, list[Arrangement]]:
-    kernels, *_ = kernels_of(graph, stack.device, NO_TABLE)
-    sequence = [n for n in topological(graph.roots) if n in kernels]
-    return kernels, [short(graph, kernels, sequence), *long(kernels, sequence)]
-
-
-def _layouts(stack: Any, graph: Any, kernels: Any) -> Layouts:
-    order = partial(planner._shared, orders=stack.engine.orders, scheduler=planner.serial, streams=1, retain=None)
-    return Layouts(graph, kernels, partial(Storages, graph, kernels), 64, None, order)
+def _alternatives(stack: Any, graph: Any) -> tuple[Alternatives, list[Arrangement]]:
+    made = Alternatives(stack.engine.request(graph))
+    return made, [short(graph, made.root.kernels, made.sequence), *long(made.root.kernels, made.sequence)]
 
 
 @pytest.mark.parametrize("name", ["mnist", "lenet-5"])
 def test_arrangements_share_instructions_and_take_what_each_takes_alone(name: str) -> None:
     stack, graph = _step(name)
-    kernels, arrangements = _arrangements(stack, graph)
-    together = _layouts(stack, graph, kernels)
-    for arranged in arrangements:
-        shared, alone = together.laid(arranged), _layouts(stack, graph, kernels).laid(arranged)
+    together, arrangements = _alternatives(stack, graph)
+    for arrangement in arrangements:
+        shared, alone = together.draft(arrangement), Alternatives(together.request).draft(arrangement)
         assert footprint(shared) == footprint(alone)
         assert (shared.commit, shared.order) == (alone.commit, alone.order)
         assert [row[0] for row in shared.instructions] == [row[0] for row in alone.instructions]
-    assert len(arrangements) > len(together.defined) == 1
+    assert len(arrangements) > len(together.aliased) == 1
 
 
 def test_a_short_section_that_is_surely_dear_is_not_laid_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its updates are products of matrices, which come before it: each takes a fresh array beside its variable."""
     asked: list[Arrangement] = []
-    laid = Layouts.laid
+    draft = Alternatives.draft
 
-    def watched(self: Layouts, arranged: Arrangement) -> Storages:
-        asked.append(arranged)
-        return laid(self, arranged)
+    def watched(self: Alternatives, arrangement: Arrangement) -> Draft:
+        asked.append(arrangement)
+        return draft(self, arrangement)
 
     stack, graph = _step("mnist")
-    kernels, (brief, first, *_) = _arrangements(stack, graph)
-    monkeypatch.setattr(Layouts, "laid", watched)
+    made, (brief, first, *_) = _alternatives(stack, graph)
+    monkeypatch.setattr(Alternatives, "draft", watched)
     plan = stack.engine.compile(graph).plan.verify()
     assert {a.early for a in asked} == {first.early}
     assert not any(b.kind == "next" for b in plan.buffers)
     monkeypatch.undo()
-    assert footprint(_layouts(stack, graph, kernels).laid(brief)) > 5 * plan.arena_bytes
+    assert footprint(made.draft(brief)) > 5 * plan.arena_bytes
+
+
+# --- passes of a user's own -----------------------------------------------------------------------------
+
+
+def _chain(stack: Any) -> Any:
+    x = stack.input("x", (1000,), "float32")
+    return stack.compile([x], stack.ops.sort(stack.ops.exp(stack.ops.sort(x))))
+
+
+def test_each_pass_may_be_replaced_by_one_that_watches() -> None:
+    """A wrapper around each of this library's passes sees it run in its place, and changes nothing."""
+    lazy, seen = nnc.lazy(), list[str]()
+
+    def watching(name: str, own: Any) -> Any:
+        def watched(draft: Draft) -> Draft:
+            seen.append(name)
+            return own(draft)  # type: ignore[no-any-return]
+
+        return watched
+
+    names = [each.name for each in fields(Passes)]
+    engine = lazy.engine.with_passes(**{name: watching(name, getattr(PASSES, name)) for name in names})
+    wanted, found = _chain(lazy), _chain(lazy.swap(engine=engine))
+    assert list(dict.fromkeys(seen)) == names
+    assert str(found.plan) == str(wanted.plan)
+
+
+def test_a_pass_has_an_effect() -> None:
+    """Without results in place, and with a row that frees nothing: each in the plan, which stays right."""
+    lazy = nnc.lazy()
+    given = np.random.default_rng(0).standard_normal(1000).astype("float32")
+
+    def forever(draft: Draft) -> Draft:
+        draft = PASSES.lifetimes(draft)
+        draft.last = [len(draft.instructions) - 1 if kind == ARENA else last
+                      for kind, last in zip(draft.kind, draft.last, strict=True)]  # fmt: skip
+        return draft
+
+    for passes, larger in (({"in_place": lambda draft: draft}, True), ({"lifetimes": forever}, True)):
+        program = _chain(lazy.swap(engine=lazy.engine.with_passes(**passes)))
+        assert (program.plan.verify().arena_bytes > _chain(lazy).plan.arena_bytes) is larger
+        np.testing.assert_array_equal(program(given), np.sort(np.exp(np.sort(given))))
+
+
+def test_a_pass_that_makes_an_unsafe_plan_is_caught() -> None:
+    """Offsets that are all 0: what is alive at one time lies in one place."""
+
+    def stacked(draft: Draft) -> Draft:
+        draft = PASSES.allocate(draft)
+        draft.offsets = dict.fromkeys(draft.offsets, 0)
+        return draft
+
+    lazy = nnc.lazy()
+    with pytest.raises(PlanError, match="overlap"):
+        _chain(lazy.swap(engine=lazy.engine.with_passes(allocate=stacked, in_place=lambda draft: draft)))
+
+
+def test_a_pass_that_gives_no_draft_is_named() -> None:
+    lazy = nnc.lazy()
+    with pytest.raises(PlanError, match=r"a pass is a function from a Draft to a Draft; <lambda> gives None"):
+        _chain(lazy.swap(engine=lazy.engine.with_passes(lend=lambda draft: None)))
+
+
+@pytest.mark.parametrize(
+    ("passes", "words"),
+    [
+        ({"inplace": lambda draft: draft}, r"there is no pass inplace; there are choose, alias, order"),
+        ({"order": "exact"}, r"a pass is a function from a Draft to a Draft, given order='exact'"),
+    ],
+)
+def test_what_is_no_pass_is_refused(passes: Any, words: str) -> None:
+    with pytest.raises(PlanError, match=words):
+        nnc.lazy().engine.with_passes(**passes)
 
 
 def test_applications_of_one_form_are_asked_about_once() -> None:

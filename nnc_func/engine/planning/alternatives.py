@@ -1,0 +1,160 @@
+"""Alternatives of a planning: the same passes go through several drafts, and the one with the fewest bytes stays.
+
+Commit sections of several lengths, parts of wholes that are computed in place or copied, and orders are alternatives.
+What they have in common is found once; what cannot be the best is not made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from attrs import evolve
+
+from nnc_func.engine.orders.base import Order, named
+from nnc_func.engine.plan import DONATED, LENT, NEXT
+from nnc_func.engine.planning import sharing
+from nnc_func.engine.planning.committing import Arrangement, long, short
+from nnc_func.engine.planning.draft import Draft
+from nnc_func.engine.planning.passes import through
+from nnc_func.engine.planning.request import Request
+from nnc_func.engine.planning.sharing import (
+    TOLERATED,
+    busiest,
+    footprint,
+    least,
+    least_at,
+    peak,
+    unfinished,
+    unfinished_peak,
+)
+from nnc_func.graph.node import Node, topological
+
+DEARER = 1.25  # parts are copied after all where computing them in place would raise the peak by more than this
+TRIES = 3  # times that wholes are looked for whose parts are copied after all
+
+
+class Alternatives:
+    """The drafts of one request.
+
+    Parameters
+    ----------
+    request
+        What is planned.
+
+    Raises
+    ------
+    DeviceError
+        An operator has no kernel on the device.
+    """
+
+    def __init__(self, request: Request) -> None:
+        self.request, self.passes = request, request.passes
+        self.root = through(self.passes.choose, Draft(request))
+        nodes = topological(request.graph.roots) if request.sequence is None else request.sequence
+        self.sequence = [n for n in nodes if n in self.root.kernels]
+        self.aliased: dict[object, Draft] = {}  # by what is put together of copies, and what lies without gaps
+        self.found: dict[int, Draft] = {}  # by the arrangement that was asked for
+
+    def best(self) -> Draft:
+        """The draft with the fewest bytes, without offsets.
+
+        Its commit section is the shortest one; or a longer one, where that spares more than a tenth of the bytes. What
+        cannot be as good is not made: an update that is done before the section takes a fresh array.
+        """
+        request, sequence = self.request, self.sequence
+        if request.checked or request.careless or request.retain is not None:
+            best = self.draft(Arrangement(sequence, 0 if request.careless else len(sequence)))
+        else:
+            brief = short(request.graph, self.root.kernels, sequence)
+            best = self._committing(brief) if request.graph.updates else self.draft(brief)
+        return through(self.passes.commit, best)
+
+    def with_orders(self, orders: Sequence[Order | str]) -> Alternatives:
+        """The same with other orders: what does not depend on them is not found again."""
+        made = object.__new__(Alternatives)
+        made.__dict__.update(self.__dict__, request=evolve(self.request, orders=orders), found={})
+        return made
+
+    def _committing(self, brief: Arrangement) -> Draft:
+        fresh, floor = self.bounds(brief)
+        longer = long(self.root.kernels, self.sequence) if floor else []
+        best = self.draft(longer[0]) if longer else None
+        enough = 0.0
+        if best is None or fresh + floor <= TOLERATED * footprint(best):
+            best = self.draft(brief)
+            enough = TOLERATED * least(best)
+            longer = longer or (long(self.root.kernels, self.sequence) if footprint(best) > enough else [])
+        for arrangement in longer:
+            most = footprint(best)
+            if most <= enough or most <= TOLERATED * max(floor, most - arrangement.spares):
+                break
+            other = self.draft(arrangement)
+            if most > TOLERATED * footprint(other):
+                best = other
+        return best
+
+    def draft(self, arrangement: Arrangement) -> Draft:
+        """The draft of an arrangement, with the parts of wholes computed in place, but where that is dear."""
+        if id(arrangement) not in self.found:
+            self.found[id(arrangement)] = self._cheapest(arrangement)
+        return self.found[id(arrangement)]
+
+    def _cheapest(self, arrangement: Arrangement) -> Draft:
+        apart: frozenset[Node] = frozenset()  # what is put together of copies
+        draft = self._through(arrangement, apart)
+        for _ in range(TRIES if draft.windows.of else 0):  # a whole's memory is taken from its first part on
+            most = peak(draft)
+            dear = unfinished(draft) if most > DEARER * (most - unfinished_peak(draft)) else set()
+            if not dear:
+                break
+            other = self._through(arrangement, apart | dear)
+            if most <= DEARER * peak(other):
+                break
+            draft, apart = other, apart | dear
+        return draft
+
+    def _through(self, arrangement: Arrangement, apart: frozenset[Node]) -> Draft:
+        draft, passes = self._aliased(arrangement, apart), self.passes
+        draft.request = self.request
+        for each in (passes.order, passes.streams, passes.lifetimes, passes.in_place, passes.lend):
+            draft = through(each, draft)
+        return draft
+
+    def _aliased(self, arrangement: Arrangement, apart: frozenset[Node]) -> Draft:
+        """A draft of its own; its instructions are those of another arrangement where they are the same."""
+        found = self.aliased.get((apart, frozenset()))
+        of = {} if found is None else found.windows.of
+        if found is None or not all(value not in of or of[value].contiguous for value in arrangement.contiguous):
+            found = self.aliased.get((apart, arrangement.contiguous))
+        if found is None:
+            found = through(self.passes.alias, self.root.of(arrangement, apart))
+            self.aliased[apart, arrangement.contiguous] = found
+        return found.arranged(arrangement.sequence, arrangement.early)
+
+    def bounds(self, arrangement: Arrangement) -> tuple[int, int]:
+        """Bytes of next values that cannot be written over their variables, and what the arena takes at the least.
+
+        That is found out where the first may make the arrangement too dear; else it is 0.
+        """
+        draft = self._aliased(arrangement, frozenset())
+        early = {draft.storage[slot] for row in draft.instructions[: draft.commit] for slot in row.results}
+        fresh = sum(draft.nbytes[s] for s in early if draft.kind[s] == NEXT)
+        if not fresh:
+            return 0, 0
+        sharing.lifetimes(draft)
+        most, at = busiest(draft)
+        return fresh, least_at(draft, at) if fresh > (TOLERATED - 1) * most else 0
+
+
+def smallest(request: Request) -> Draft:
+    """The draft of the best of the orders, with offsets; of the first one where that takes less after all.
+
+    It may: where the best one leaves gaps between buffers, or values find less room in what outputs and inputs have.
+    """
+    alternatives = Alternatives(request)
+    found = through(request.passes.allocate, alternatives.best())
+    houses = any(kind in (LENT, DONATED) and found.merged[s] == s for s, kind in enumerate(found.kind))
+    if found.order == named(request.orders[0]) or (sum(found.arenas.values()) <= found.usual_peak and not houses):
+        return found
+    first = through(request.passes.allocate, alternatives.with_orders(request.orders[:1]).best())
+    return min(found, first, key=lambda draft: sum(draft.arenas.values()))

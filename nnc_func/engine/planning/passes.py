@@ -1,0 +1,150 @@
+"""Planning, on one page: passes, each a function from a draft that it owns to the next.
+
+A user's own stands in the place of any: ``lazy.swap(engine=lazy.engine.with_passes(in_place=mine))``. A plan that such
+a pass has made is verified before it runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from attrs import frozen
+
+from nnc_func.engine.planning import ordering, placing, sharing, windows
+from nnc_func.engine.planning.draft import Draft
+from nnc_func.engine.planning.kernel_table import kernels_of
+from nnc_func.engine.planning.retaining import pin
+from nnc_func.engine.planning.streams import scheduled
+from nnc_func.errors import PlanError
+
+Pass = Callable[[Draft], Draft]
+
+
+def choose(draft: Draft) -> Draft:
+    """Choose a kernel for each application."""
+    asked = draft.request
+    draft.kernels, draft.recorded, draft.alike = kernels_of(asked.graph, asked.device, asked.table)
+    return draft
+
+
+def alias(draft: Draft) -> Draft:
+    """Find what shows the memory of what, lay out the instructions, and find what each may write over.
+
+    It comes before the order, which reads all of it.
+    """
+    retains = draft.request.retain is not None
+    if not retains:  # a value that is kept lies alone
+        sequence, contiguous = draft.arrangement.sequence, draft.arrangement.contiguous
+        draft.windows = windows.windows(draft.graph, sequence, draft.kernels, draft.apart, contiguous)
+    draft.define_all(draft.arrangement.sequence)
+    if retains:
+        draft.show_outputs()
+    else:
+        draft.finish_outputs()
+    draft.look_up()
+    draft.overwritable = sharing.overwritable(draft)
+    return draft
+
+
+def order(draft: Draft) -> Draft:
+    """Put the instructions in the order with the least simulated peak, but where a sequence was asked for."""
+    ordering.arrange(draft, () if draft.request.sequence is not None else draft.request.orders)
+    return draft
+
+
+def streams(draft: Draft) -> Draft:
+    """Deal the instructions out to streams; values that are kept from run to run have one."""
+    if draft.request.retain is None:
+        draft.streams = scheduled(draft, draft.request.scheduler, draft.request.streams)
+    return draft
+
+
+def lifetimes(draft: Draft) -> Draft:
+    """Find the first and the last use of each storage; what is kept lives from run to run."""
+    sharing.lifetimes(draft)
+    if draft.request.retain is not None:
+        pin(draft, draft.request.retain)
+    return draft
+
+
+def in_place(draft: Draft) -> Draft:
+    """Let results take over the memory of operands that die, where a kernel allows it."""
+    sharing.share(draft)
+    return draft
+
+
+def lend(draft: Draft) -> Draft:
+    """Let values live in outputs before these are written, and in inputs that were given up, after they are read."""
+    if draft.request.retain is None:
+        sharing.lend(draft)
+        sharing.reuse(draft)
+    return draft
+
+
+def commit(draft: Draft) -> Draft:
+    """Let the commit section start at the first write to a variable."""
+    if draft.request.commits:
+        sharing.begin(draft)
+    return draft
+
+
+def allocate(draft: Draft) -> Draft:
+    """Find offsets for what lives in the arena."""
+    placing.allocate(draft, draft.request.allocator)
+    return draft
+
+
+def through(each: Pass, draft: Draft) -> Draft:
+    """What a pass makes of a draft.
+
+    Raises
+    ------
+    PlanError
+        It makes no draft of it.
+    """
+    found = each(draft)
+    if not isinstance(found, Draft):
+        name = getattr(each, "__name__", each)
+        raise PlanError(f"a pass is a function from a Draft to a Draft; {name} gives {found!r}")
+    return found
+
+
+@frozen
+class Passes:
+    """The passes of a planning, in their order.
+
+    Attributes
+    ----------
+    choose
+        Runs once.
+    alias, order, streams, lifetimes, in_place, lend
+        Run on each alternative; see `alternatives`.
+    commit, allocate
+        Run on the best of these.
+
+    Examples
+    --------
+    Nothing is computed in place:
+
+    >>> import nnc_func as nnc
+    >>> lazy = nnc.lazy()
+    >>> apart = lazy.swap(engine=lazy.engine.with_passes(in_place=lambda draft: draft))
+    >>> def doubled(stack):
+    ...     x = stack.input("x", (1000,), "float32")
+    ...     return stack.compile([x], stack.ops.sort(stack.ops.exp(stack.ops.sort(x)))).plan.arena_bytes
+    >>> doubled(lazy), doubled(apart)
+    (4032, 8064)
+    """
+
+    choose: Pass = choose
+    alias: Pass = alias
+    order: Pass = order
+    streams: Pass = streams
+    lifetimes: Pass = lifetimes
+    in_place: Pass = in_place
+    lend: Pass = lend
+    commit: Pass = commit
+    allocate: Pass = allocate
+
+
+PASSES = Passes()
