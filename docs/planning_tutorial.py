@@ -22,6 +22,7 @@ from nnc_func.engine.drawing.comparison import Answer, comparison_page
 from nnc_func.engine.orders import ORDERS, SEARCHES, Exact, OrderProblem, lower_bound, simulated_peak
 from nnc_func.engine.orders.comparing import compare_orders
 from nnc_func.engine.orders.progress import Progress
+from nnc_func.engine.planning.passes import PASSES
 
 problem = Problem(sizes=[400, 200, 200, 300], lower=[0, 1, 2, 3], upper=[2, 4, 5, 5], alignment=1)
 print(problem.max_load)
@@ -142,3 +143,19 @@ for row in ordered.summary():
     print(f"{row['order']:16} {row['mean_ratio']:.3f}  best {row['best_ratio']:.3f}  worst {row['worst_ratio']:.3f}")
 
 # On the command line: `python -m nnc_func plan darts --order all --html orders.html`, a page with a slider over orders.
+
+# ## Passes
+#
+# A plan is made by passes, each a function from a draft to the next; `nnc_func/engine/planning/passes.py` is all of
+# them on one page. Any of them can be replaced. This one wraps the pass that lets results be computed in place, and
+# tells what it found: storages that took over the memory of another one.
+
+
+def watched(draft):
+    draft = PASSES.in_place(draft)
+    print(sum(root != storage for storage, root in enumerate(draft.merged)), "of", len(draft.merged), "in place")
+    return draft
+
+
+watching = plans.swap(engine=plans.engine.with_passes(in_place=watched))
+print(repr(watching.engine.compile(models.get("lenet-5").make(watching, seed=None)).plan))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from attrs import evolve, field, frozen
 
 from nnc_func.errors import OperatorError
@@ -78,7 +79,7 @@ class Application:
         return dict(self.items)
 
     def __repr__(self) -> str:
-        inside = [f"%{i}" for i in self.operands] + [f"{name}={value!r}" for name, value in self.items]
+        inside = [f"%{i}" for i in self.operands] + _said(self)
         return f"{self.op.name}({', '.join(inside)})"
 
 
@@ -235,7 +236,11 @@ class Body(Compound):
         return Body, (self.parameters, self.applications, self.results)
 
     def __repr__(self) -> str:
-        return written(self, lambda each: [f"{name}={value!r}" for name, value in each.items])
+        return written(self, _said)
+
+
+def _said(applied: Application) -> list[str]:
+    return [f"{name}={value if isinstance(value, np.dtype) else repr(value)}" for name, value in applied.items]
 
 
 def written(body: Body, parameters: Callable[[Application], list[str]]) -> str:

@@ -14,6 +14,7 @@ from nnc_func.autodiff import Autodiff
 from nnc_func.autodiff.methods import Derivatives
 from nnc_func.autodiff.traced import Traced
 from nnc_func.aval import Aval
+from nnc_func.body import Body
 from nnc_func.device import NumPy
 from nnc_func.device.bind_kernels import kernel_device
 from nnc_func.device.host import numbers
@@ -23,6 +24,7 @@ from nnc_func.engine.jit import Arguments, Jitted
 from nnc_func.errors import DTypeError, GraphError, LayerError, TracingError
 from nnc_func.facets.dtypes import as_dtype
 from nnc_func.graph import aliases, loops
+from nnc_func.graph.bodies import abstract
 from nnc_func.graph.graph import ComputationGraph, Graph
 from nnc_func.graph.leaves import CONSTANT, INPUT, Variable, is_foreign, owned, unshared
 from nnc_func.graph.namespace import Ops
@@ -456,6 +458,28 @@ class Stack(Derivatives):
         if given_up:
             raise GraphError("what is kept from one call to the next is not given up: say retain= or donate=, not both")
         return self.engine.incremental(graph, retain, self._symbolic)
+
+    def body(self, f: Callable[..., Any], *avals: Aval) -> tuple[Body, tuple[Tensor, ...]]:
+        """What a function computes of tensors of these avals, as a value; and the tensors that it captures.
+
+        These are further parameters of the body, in that order: tensors that do not depend on the function's arguments.
+
+        Parameters
+        ----------
+        f
+            Takes tensors; returns one, or a tree of them, whose leaves are the results.
+
+        Examples
+        --------
+        >>> stack = lazy()
+        >>> w = stack.variable("w", [1.0, 2.0])
+        >>> stack.body(lambda x: stack.ops.tanh(x * w) + 1, Aval((2,), "float64"))[0]  # doctest: +ELLIPSIS
+        (%0, %1) { %2 = multiply(%0, %1); %3 = tanh(%2); %4 = full(shape=(), value=1.0, ...); return %5 }
+        """
+        inputs = [self.input(f"%{i}", a.shape, a.dtype, a.place) for i, a in enumerate(avals)]
+        leaves, _ = flatten(f(*inputs))
+        found, captured = abstract([self._input(i) for i in inputs], [self._symbolic(leaf) for leaf in leaves])
+        return found, tuple(Tensor(self, value) for value in captured)
 
     def program(self, plan: Any, constants: Any = (), variables: Any = ()) -> Any:
         """A program of a plan alone, verified and bound to this stack's device; see `files.binding.on_stack`."""

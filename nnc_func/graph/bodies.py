@@ -1,11 +1,16 @@
-"""Bodies made of nodes: what some of them compute from others, as a value."""
+"""Bodies made of nodes: what some of them compute from others, as a value; and bodies that are rewritten."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
+from nnc_func.aval import Aval
 from nnc_func.body import Application, Body
-from nnc_func.graph.node import Node, Value
+from nnc_func.errors import OperatorError
+from nnc_func.graph.leaves import CONSTANT
+from nnc_func.graph.node import Node, Value, topological
+from nnc_func.graph.ops.create import full
 
 
 def enclosed(parameters: Sequence[Value], members: Iterable[Node], results: Iterable[Value]) -> Body:
@@ -29,10 +34,106 @@ def enclosed(parameters: Sequence[Value], members: Iterable[Node], results: Iter
     >>> enclosed((x.value, y.value), [z.value.node.args[0].node, z.value.node], (z.value,))
     (%0, %1) { %2 = add(%0, %1); %3 = tanh(%2); return %3 }
     """
+    return _enclosed(parameters, {}, members, results)
+
+
+def _enclosed(
+    parameters: Sequence[Value], numbers: Mapping[Value, Application], members: Iterable[Node], results: Iterable[Value]
+) -> Body:
     number = {value: i for i, value in enumerate(parameters)}
-    applications = []
+    applications: list[Application] = []
+
+    def number_of(value: Value) -> int:
+        if value not in number:  # a literal stands before what reads it first
+            number[value] = len(number)
+            applications.append(numbers[value])
+        return number[value]
+
     for node in members:
-        applications.append(Application(node.op, tuple([number[a] for a in node.args]), node.items, len(node.avals)))
+        operands = tuple([number_of(a) for a in node.args])
+        applications.append(Application(node.op, operands, node.items, len(node.avals)))
         for value in node.results:
             number[value] = len(number)
-    return Body(len(parameters), applications, [number[value] for value in results])
+    return Body(len(parameters), applications, [number_of(value) for value in results])
+
+
+def abstract(parameters: Sequence[Value], results: Sequence[Value]) -> tuple[Body, tuple[Value, ...]]:
+    """The body that computes values from leaves, and what it captures: what is not made of these leaves.
+
+    A node is inside where it depends on a parameter: what is made of others alone belongs outside, and is captured, as
+    is a variable, and an array that is a constant. A number that is a constant stands inside, and so does a fill.
+
+    Parameters
+    ----------
+    parameters
+        Different leaves: the first parameters of the body. The captured values are the others.
+    results
+        What it gives.
+
+    Raises
+    ------
+    OperatorError
+        A parameter is given twice, or is no leaf.
+
+    Examples
+    --------
+    >>> import nnc_func as nnc
+    >>> lazy = nnc.lazy()
+    >>> x, y = (lazy.input(name, (3,), "float32") for name in "xy")
+    >>> body, captured = abstract((x.value,), ((x * lazy.ops.exp(y) + 2).value,))
+    >>> body
+    (%0, %1) { %2 = multiply(%0, %1); %3 = full(shape=(), value=2.0, dtype=float32); %4 = add(%2, %3); return %4 }
+    >>> captured
+    (exp(input[3]): float32[3],)
+    """
+    if len(set(parameters)) != len(parameters) or any(p.node is not p or p.node.args for p in parameters):
+        raise OperatorError(f"the parameters of a body are different leaves, given {list(parameters)}")
+    inside = {p.node for p in parameters}
+    members = []
+    for node in topological(results, inside):
+        if not inside.isdisjoint([a.node for a in node.args]):
+            inside.add(node)
+            members.append(node)
+    made = {p.node for p in parameters}.union(members)
+    read = dict.fromkeys([*(a for m in members for a in m.args), *results])
+    outside = [value for value in read if value.node not in made]
+    numbers = {value: literal for value in outside if (literal := _literal(value)) is not None}
+    captured = tuple(value for value in outside if value not in numbers)
+    return _enclosed((*parameters, *captured), numbers, members, results), captured
+
+
+def _literal(value: Value) -> Application | None:
+    """A number as an application inside a body; None of what is none, or whose bits a number does not keep."""
+    node = value.node
+    if node.op is full:
+        return Application(full, (), node.items)
+    array = node.table.literals.get(node) if node.op is CONSTANT else None
+    if array is None or array.shape or value.aval.layout is not None or value.aval.place is not None:
+        return None
+    if array != array:  # a NaN has more bits than a number tells
+        return None
+    return Application(full, (), {"shape": (), "value": array.item(), "dtype": array.dtype})
+
+
+def optimised(body: Body, avals: Sequence[Aval], optimiser: Any) -> tuple[Body, tuple[Value, ...]]:
+    """A body, rewritten by the rules of an Optimiser for parameters of these avals; and what it captures then.
+
+    It is built of inputs of its own, which nothing else reads, rewritten, and taken apart again.
+
+    Raises
+    ------
+    OperatorError
+        The body has more parameters, or fewer.
+
+    Examples
+    --------
+    >>> import nnc_func as nnc
+    >>> from nnc_func.graph.ops import CATALOGUE as OPS
+    >>> body = Body.of(1, (OPS["negative"], 0), (OPS["negative"], 1), (OPS["exp"], 2))
+    >>> optimised(body, [nnc.Aval((3,), "float32")], nnc.lazy().optimiser)[0]
+    (%0) { %1 = exp(%0); return %1 }
+    """
+    symbol = optimiser.operator.symbol
+    inputs = [symbol.input(f"%{i}", aval) for i, aval in enumerate(avals)]
+    values = body.values(lambda op, args, items: symbol.apply(op, tuple(args), items), inputs)
+    return abstract(inputs, optimiser.optimise([values[i] for i in body.results]).roots)

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.errors import UnsatisfiedAssumption
 
 import nnc_func as nnc
 from nnc_func.body import Application, Body
@@ -17,15 +19,16 @@ from nnc_func.facets import dtypes, shapes
 from nnc_func.facets.derivatives import NOT_DIFFERENTIABLE
 from nnc_func.facets.dims import Dim, substitute, symbols_of
 from nnc_func.facets.kernels import ALL, Kernel, reference
-from nnc_func.graph.bodies import enclosed
+from nnc_func.graph.bodies import abstract, enclosed, optimised
 from nnc_func.graph.leaves import LEAVES, VARIABLE
 from nnc_func.graph.literals import Line, Names
-from nnc_func.graph.node import Node
+from nnc_func.graph.node import Node, topological
 from nnc_func.graph.ops import CATALOGUE as OPS
 from nnc_func.graph.ops.bodies import dtypes_in, one_by_one, shapes_in
 from nnc_func.graph.rules.fuse import fuse_elementwise
 from nnc_func.graph.text import parsed
 from nnc_func.op import operator
+from nnc_func.testing.agreement import LARGEST, agree, comparable
 from nnc_func.testing.programs import Program, programs
 
 NO_SLOPE = NOT_DIFFERENTIABLE("a test")
@@ -229,3 +232,92 @@ def test_an_operator_may_hold_any_body(program: Program) -> None:
         wanted = computed_by(*map(EAGER.asarray, arrays), body=body)
         for found, other in zip(compiled(*arrays), wanted, strict=True):
             np.testing.assert_array_equal(found, other.numpy())
+
+
+# --- of functions ---------------------------------------------------------------------------------------
+
+
+def evaluated(values: Any, inputs: dict[Node, Any]) -> list[Any]:
+    """What values are, one node after another on NumPy."""
+    found: dict[Node, Any] = {}
+    for node in topological(values):
+        args = [found[a.node][a.index] for a in node.args]
+        made = nnc.NumPy().bind(node.op, *args, **node.params) if node.op not in LEAVES else _array(node, inputs)
+        found[node] = made if node.op.several else (made,)
+    return [found[value.node][value.index] for value in values]
+
+
+@given(programs(), st.randoms(use_true_random=False))
+def test_what_is_captured_completes_a_body(program: Program, random: Any) -> None:
+    """Some inputs are parameters: the body of those and of what it captures gives the bits of the program."""
+    built = program.build(UNCHANGED)
+    graph = built.program.source
+    parameters = [n for n in graph.inputs if random.random() < 0.7]
+    body, captured = abstract(parameters, graph.outputs)
+    assert body.parameters == len(parameters) + len(captured)
+    depends = set(range(len(parameters)))
+    number = body.parameters
+    for each in body.applications:  # nothing stands inside that belongs outside, but numbers
+        if not depends.isdisjoint(each.operands):
+            depends.update(range(number, number + each.count))
+        else:
+            assert each.op.name == "full"
+        number += each.count
+    given = dict(zip(graph.inputs, program.feeds(), strict=True))
+    device, arrays = nnc.NumPy(), [given[n] for n in parameters]
+    with np.errstate(all="ignore"):
+        arrays += evaluated(captured, given)  # before the run, which may write variables
+        found = body.values(lambda op, args, items: device.bind(op, *args, **dict(items)), arrays)
+        wanted = built(*program.feeds())
+    for i, other in zip(body.results, wanted, strict=True):
+        np.testing.assert_array_equal(found[i], other)
+
+
+@given(programs())
+def test_a_body_that_is_rewritten_computes_the_same(program: Program) -> None:
+    body = body_of(program)
+    if not body.results:
+        return
+    arrays = [leaf.value() for leaf in program.leaves]
+    optimiser = nnc.lazy().optimiser
+    found, captured = optimised(body, [nnc.Aval(a.shape, a.dtype) for a in arrays], optimiser)
+    assert len(found.operators) <= len(body.operators) or found != body
+    device = nnc.NumPy()
+
+    def run(body: Body, given: Any) -> list[Any]:
+        with np.errstate(all="ignore"):
+            values = body.values(lambda op, args, items: device.bind(op, *args, **dict(items)), given)
+        return [values[i] for i in body.results]
+
+    kept = [*arrays, *evaluated(captured, {})]
+    _, _, largest = program.run_numpy(program.feeds(), [v.value() for v in program.variables])
+    try:
+        comparable(largest, LARGEST)
+    except UnsatisfiedAssumption:
+        return
+    agree(run(found, kept), run(body, arrays), program, largest, "result")
+
+
+def test_a_body_of_a_function_has_its_numbers_inside() -> None:
+    row = nnc.Aval((3,), "float64")
+    for stack in (nnc.eager(), nnc.lazy()):
+        w, outside = stack.variable("w", np.ones(3)), stack.asarray(np.arange(3.0))
+        body, captured = stack.body(lambda x, s=stack, w=w, o=outside: (s.ops.tanh(x * w) + 2, o), row)
+        assert body.parameters == 1 + len(captured) == 3
+        assert [each.op.name for each in body.applications] == ["multiply", "tanh", "full", "add"]
+        assert body.results[1] == 2, "a tensor that does not depend on the argument is captured"
+
+
+def test_what_has_no_number_is_captured() -> None:
+    """Of a NaN a number does not keep the bits."""
+    lazy = nnc.lazy()
+    for value, inside in ((-0.0, True), (np.float32(np.nan), False), (np.inf, True), (1 - 2j, True)):
+        body, captured = lazy.body(lambda x, v=value: x * lazy.asarray(v), nnc.Aval((2,), "complex128"))
+        assert (len(body.applications), len(captured)) == ((2, 0) if inside else (1, 1))
+
+
+def test_parameters_are_different_leaves() -> None:
+    x = LAZY.input("x", (2,), "float64")
+    for parameters in ([x.value, x.value], [(x + 1).value]):
+        with pytest.raises(OperatorError, match="the parameters of a body are different leaves"):
+            abstract(parameters, [x.value])
