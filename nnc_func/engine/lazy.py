@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
-from attrs import Factory, field, frozen
+from attrs import Factory, field
 
 from nnc_func.config import config
 from nnc_func.engine import settings
@@ -17,6 +17,7 @@ from nnc_func.engine.allocators import Allocator, by_name
 from nnc_func.engine.allocators.base import is_ours
 from nnc_func.engine.allocators.portfolio import Portfolio
 from nnc_func.engine.collecting import uncollected
+from nnc_func.engine.compilation import Stats, plannable
 from nnc_func.engine.force import forced
 from nnc_func.engine.interpreted import Interpreted
 from nnc_func.engine.orders import DEFAULT, Order, OrderProblem
@@ -36,43 +37,10 @@ from nnc_func.layer import Layer, evolved, forwards, layer, opens
 from nnc_func.signatures import DeviceSignature, GraphSignature, OperatorSignature, SymbolSignature
 
 if TYPE_CHECKING:
-    from nnc_func.engine.planning.budgets import Budget, Recomputation
+    from nnc_func.engine.planning.budgets import Budget
     from nnc_func.engine.rematerialising import Strategy
 
 A = TypeVar("A")
-
-
-@frozen
-class Stats:
-    """What a compilation did.
-
-    Attributes
-    ----------
-    before, after
-        Nodes, edges and applications of the graph before and after optimisation.
-    optimiser
-        The optimiser's report.
-    optimise_seconds, plan_seconds
-        How long it took, in seconds.
-    recomputation
-        What is computed again, of an engine with a budget; None: it has none.
-    bind_calls
-        Instructions that call `bind` of a device's layer, whose results are copied to where they are planned; a layer
-        with a `writing` of its own saves the copies.
-    """
-
-    before: Any
-    after: Any
-    optimiser: Any = field(repr=False)
-    optimise_seconds: float
-    plan_seconds: float
-    recomputation: Recomputation | None = None
-    bind_calls: int = 0
-
-
-def plannable(device: Any) -> bool:
-    """Whether programs run a device's kernels over memory planned for it: it says so (`PlannedDeviceSignature`)."""
-    return bool(getattr(device, "has_memory", False))
 
 
 @layer(on="graph", needs=GraphSignature)

@@ -9,7 +9,8 @@ from typing import Any
 
 from attrs import frozen
 
-from nnc_func.engine.plan import NEXT, OUTPUT, Plan
+from nnc_func.engine.plan import Plan
+from nnc_func.engine.plan_rows import NEXT, OUTPUT
 from nnc_func.engine.planning.recomputed import Recomputable, rebuilt, recomputable
 from nnc_func.engine.planning.storages import Storages
 from nnc_func.engine.rematerialising import STRATEGIES, Simulation, Strategy, answered, name_of

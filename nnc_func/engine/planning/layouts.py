@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from nnc_func.engine.plan import NEXT
+from nnc_func.engine.plan_rows import NEXT
 from nnc_func.engine.planning.committing import Arrangement, Kernels
 from nnc_func.engine.planning.sharing import (
     TOLERATED,

@@ -12,7 +12,8 @@ from typing import Any
 
 from nnc_func.engine.allocators.base import Allocator
 from nnc_func.engine.orders.base import Order, named
-from nnc_func.engine.plan import DONATED, LENT, Plan
+from nnc_func.engine.plan import Plan
+from nnc_func.engine.plan_rows import DONATED, LENT
 from nnc_func.engine.planning.committing import Arrangement, Kernels, long, short
 from nnc_func.engine.planning.kernel_table import NO_TABLE, KernelTable, kernels_of
 from nnc_func.engine.planning.layouts import Layouts

@@ -10,7 +10,7 @@ from typing import Any
 from nnc_func.aval import Aval
 from nnc_func.engine.copying import copying, filling
 from nnc_func.engine.orders.base import OrderProblem
-from nnc_func.engine.plan import ARENA, CONSTANT, DONATED, INPUT, NEXT, OUTPUT, VARIABLE
+from nnc_func.engine.plan_rows import ARENA, CONSTANT, DONATED, INPUT, NEXT, OUTPUT, VARIABLE
 from nnc_func.engine.planning.streams import Streams
 from nnc_func.engine.planning.windows import Window, Windows
 from nnc_func.facets.kernels import Kernel
