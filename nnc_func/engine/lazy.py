@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 from attrs import Factory, field
 
+from nnc_func.collecting import uncollected
 from nnc_func.config import config
 from nnc_func.engine import settings
 from nnc_func.engine.allocators import Allocator, by_name
 from nnc_func.engine.allocators.base import is_ours
 from nnc_func.engine.allocators.portfolio import Portfolio
-from nnc_func.engine.collecting import uncollected
 from nnc_func.engine.compilation import Stats, plannable
 from nnc_func.engine.force import forced
 from nnc_func.engine.interpreted import Interpreted

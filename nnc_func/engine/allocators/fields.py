@@ -18,6 +18,11 @@ ALONE = -1  # the group of a buffer that shares its offset with no other
 MOST_BYTES = (1 << 62) - 1  # of all buffers together, so that sums of offsets and sizes are 64-bit integers
 
 
+def _columns(given: Any) -> NDArray[np.int64]:
+    """As an array in column-major order: a column is a stream."""
+    return np.asfortranarray(given)
+
+
 @frozen(eq=False)
 class Uses:
     """When buffers are used where streams run side by side: one row a buffer, one column a stream.
@@ -37,8 +42,8 @@ class Uses:
     array([False,  True, False])
     """
 
-    before: NDArray[np.int64] = field(converter=np.asfortranarray)
-    until: NDArray[np.int64] = field(converter=np.asfortranarray)
+    before: NDArray[np.int64] = field(converter=_columns)
+    until: NDArray[np.int64] = field(converter=_columns)
 
     def apart(self, i: int) -> NDArray[np.bool_]:
         """For each buffer, whether all its uses are surely before all of buffer i's, or after them."""

@@ -209,6 +209,7 @@ class Problem:
 
         Examples
         --------
+        >>> from nnc_func.engine.allocators.base import FREE
         >>> print(Problem([64], [0], [2], pins=[FREE]).to_json())
         {"sizes": [64], "lower": [0], "upper": [2], "alignment": 64, "pins": [-1]}
         """

@@ -16,7 +16,7 @@ from attrs import define, field
 from nnc_func.archives.archive import MAX_BYTES, Archive
 from nnc_func.archives.plain import Fields, fields, rows, short
 from nnc_func.aval import Aval
-from nnc_func.engine.collecting import uncollected
+from nnc_func.collecting import uncollected
 from nnc_func.engine.files.binding import bound
 from nnc_func.engine.files.limits import check_limits, memory_of
 from nnc_func.engine.files.saving import INTERPRETED, KINDS, PLANNED, SYMBOLIC, VERSION, member

@@ -19,7 +19,6 @@ from nnc_func.engine.planning.kernel_table import NO_TABLE, KernelTable, kernels
 from nnc_func.engine.planning.layouts import Layouts
 from nnc_func.engine.planning.ordering import arrange
 from nnc_func.engine.planning.placing import placed
-from nnc_func.engine.planning.retaining import pin
 from nnc_func.engine.planning.schedule import Scheduler, serial
 from nnc_func.engine.planning.sharing import (
     TOLERATED,
@@ -148,6 +147,8 @@ def _shared(
     if retain is not None:  # on one stream: what runs is another part of the plan each time
         arrange(work, orders)
         lifetimes(work)
+        from nnc_func.engine.planning.retaining import pin  # few retain
+
         pin(work, retain)
         share(work)
         return

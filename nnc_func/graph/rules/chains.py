@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 from nnc_func.facets.laws import Law
@@ -73,11 +74,20 @@ def _rounded_chains(op: Op) -> Iterator[tuple[Each, Chain]]:
     return ((each, chain) for each, chain in _chains(op) if chain[2].nearly)
 
 
+@cache
+def _by_operator(shifts: tuple[tuple[Side, Side], ...], names: str) -> dict[Op, list[tuple[Side, Side]]]:
+    """Both sides of shifts of variables of these names, by the operator that the left one applies last."""
+    found: dict[Op, list[tuple[Side, Side]]] = {}
+    for before, after in shifts:
+        found.setdefault(before(*map(Tensor, names)).op, []).append((before, after))
+    return found
+
+
 def _shifts(op: Op) -> Iterator[tuple[Each, Chain]]:
     """Chains of additions and subtractions."""
     law = add.has("associative")
-    for before, after in SHIFTS:
-        if law is not None and before(*map(Tensor, "xcd")).op is op:
+    for before, after in _by_operator(SHIFTS, "xcd").get(op, ()):
+        if law is not None:
             yield Each(op), (before, after, law)
 
 
@@ -159,8 +169,8 @@ def gather_distant_constants_finite(f, chain, x, y, c: Constant, d: Constant):
 def _shifted_branches(op: Op) -> Iterator[tuple[Each, Chain]]:
     """Constants added to, and taken from, two branches of a sum or a difference."""
     law = add.has("associative")
-    for before, after in DISTANT_SHIFTS:
-        if law is not None and before(*map(Tensor, "xycd")).op is op:
+    for before, after in _by_operator(DISTANT_SHIFTS, "xycd").get(op, ()):
+        if law is not None:
             yield Each(op), (before, after, law)
 
 

@@ -13,7 +13,7 @@ from attrs import evolve, field, frozen
 
 from nnc_func.errors import RuleError
 from nnc_func.graph.rules.conditions import Condition, check_parts, checked
-from nnc_func.graph.rules.pattern import VARIABLES, Apply, Full, Param, apply, parts, variables
+from nnc_func.graph.rules.pattern import VARIABLES, Apply, Full, Param, Tensor, apply, parts, variables
 from nnc_func.graph.rules.placing import line_of, placed, written_by
 from nnc_func.op import Catalogue, Op
 
@@ -55,15 +55,17 @@ class rewrite:  # noqa: N801 - it reads as a verb
 
     def to(self, rhs: Any) -> rewrite:
         """What it is replaced by."""
-        return evolve(self, rhs=rhs)
+        return rewrite(self.lhs, rhs, self.conditions, self.numerics, self.fast_math)
 
     def when(self, *conditions: Condition) -> rewrite:
         """Only if all of these hold."""
-        return evolve(self, conditions=(*self.conditions, *map(checked, conditions)))
+        found = (*self.conditions, *map(checked, conditions))
+        return rewrite(self.lhs, self.rhs, found, self.numerics, self.fast_math)
 
     def up_to(self, numerics: Numerics | str) -> rewrite:
         """Its value may differ that far: ``ROUNDING``, or its name, ``"rounding"``."""
-        return evolve(self, numerics=Numerics(numerics))  # type: ignore[arg-type]  # a name is looked up
+        level = numerics if type(numerics) is Numerics else Numerics(numerics)  # type: ignore[arg-type]  # a name
+        return rewrite(self.lhs, self.rhs, self.conditions, level, self.fast_math)
 
     def with_fast_math(self) -> rewrite:
         """It changes NaN or infinity: it fires only in a stack that allows fast math."""
@@ -144,7 +146,7 @@ class Rule:
 
     def operators(self) -> set[Op]:
         """Operators that occur in it."""
-        return {p.op for side in (self.lhs, self.rhs) for p in parts(side) if isinstance(p, Apply)}
+        return {p.op for side in (self.lhs, self.rhs) for p in parts(side) if type(p) is Apply}
 
 
 def _restored(module: str, name: str, dropped: tuple[str, ...]) -> Any:
@@ -195,25 +197,27 @@ def rule(function: Any = None, *, samples: Iterable[Callable[..., Any]] = ()) ->
     if function is None:
         return lambda function: evolve(rule(function), samples=tuple(samples))
     name = getattr(function, "__name__", "")
-    return _checked(function, written_by(function, name, **variables(function)), name)
+    return _checked(function, written_by(function, name, **variables(function)), name)[0]
 
 
-def _checked(function: Callable[..., Any], made: rewrite, name: str) -> Rule:
+def _checked(function: Callable[..., Any], made: rewrite, name: str) -> tuple[Rule, set[Op]]:
+    """The rule that a function writes, and the operators that occur in it."""
     doc = _doc(function)
     if not isinstance(made, rewrite) or not isinstance(made.lhs, Apply) or made.rhs is None:
         raise RuleError(f"rule {name} must return rewrite(lhs).to(rhs), its left side an application of an operator")
-    left = list(parts(made.lhs))
+    left = parts(made.lhs)
     for p in left:
-        why = _unmatchable(p)
-        if why:
+        if type(p) is not Tensor and (why := _unmatchable(p)):
             raise placed(name, function, why)
     bound = set(map(id, left))
-    loose = [p for p in parts(made.rhs) if isinstance(p, VARIABLES) and id(p) not in bound]
+    right = parts(made.rhs)
+    loose = [p for p in right if id(p) not in bound and isinstance(p, VARIABLES)]
     if loose:
         raise RuleError(f"rule {name}: {', '.join(map(str, loose))} on the right side is not bound by the left")
-    check_parts(name, made.conditions, parts(made.rhs), bound)
+    check_parts(name, made.conditions, right, bound)
     told = (made.conditions, made.numerics, made.fast_math, function.__module__)
-    return Rule(name, doc, made.lhs, made.rhs, *told, where=line_of(function))
+    operators = {p.op for p in (*left, *right) if type(p) is Apply}
+    return Rule(name, doc, made.lhs, made.rhs, *told, where=line_of(function)), operators
 
 
 def _unmatchable(part: Any) -> str:
@@ -255,8 +259,11 @@ class Each:
     params: dict[str, Param] = field(factory=dict)
 
     def __call__(self, *args: Any) -> Apply:
-        own = {name: self.params.setdefault(name, Param(name)) for name in self.op.params}
-        return apply(self.op, *(args[::-1] if self.flipped else args), **own)
+        op, params = self.op, self.params
+        if len(params) < len(op.params):
+            for name in op.params:
+                params.setdefault(name, Param(name))
+        return apply(op, *(args[::-1] if self.flipped else args), **params)
 
 
 Selected = Iterable[tuple[Each, Any]]
@@ -294,10 +301,19 @@ class Family:
 @lru_cache(maxsize=512)
 def _instances(family: Family, ops: Catalogue) -> tuple[Rule, ...]:
     own = variables(family.function, 2)  # the same in all: a variable is bound anew by each match
-    picked = ((each, value) for op in ops.values() if op.pure and not op.several for each, value in family.select(op))
-    function, name = family.function, family.name
-    made = (_checked(function, written_by(function, name, each, value, **own), name) for each, value in picked)
-    return tuple(rule for rule in made if all(ops.get(op.name) is op for op in rule.operators()))
+    function, name, found = family.function, family.name, list[Rule]()
+    for op in _selectable(ops):
+        for each, value in family.select(op):
+            rule, operators = _checked(function, written_by(function, name, each, value, **own), name)
+            if all(ops.get(op.name) is op for op in operators):
+                found.append(rule)
+    return tuple(found)
+
+
+@lru_cache(maxsize=16)
+def _selectable(ops: Catalogue) -> tuple[Op, ...]:
+    """The operators of a catalogue of which there may be rules."""
+    return tuple(op for op in ops.values() if op.pure and not op.several)
 
 
 def for_each(select: Callable[[Op], Selected], over: str) -> Callable[[Callable[..., rewrite]], Family]:
@@ -328,7 +344,8 @@ def for_law(
     def select(op: Op) -> Iterator[tuple[Each, Any]]:
         if len(op.args) != arity or op.variadic:
             return
-        for each in sorted((each for each in op.laws if each.name == law), key=str):
+        declared = [each for each in op.laws if each.name == law]
+        for each in sorted(declared, key=str) if len(declared) > 1 else declared:
             if not (each.nearly if nearly else each.kinds):
                 continue
             if each.side != "left" or not flips:
