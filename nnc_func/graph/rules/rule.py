@@ -7,7 +7,7 @@ import importlib
 import inspect
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache, lru_cache
-from typing import Any, overload
+from typing import Any, Literal, overload
 
 from attrs import evolve, field, frozen
 
@@ -136,6 +136,10 @@ class Rule:
         """Itself, if the catalogue has all its operators."""
         if all(ops.get(op.name) is op for op in self.operators()):
             yield self
+
+    def rooted(self, op: Op, ops: Catalogue) -> Iterator[Rule]:
+        """Itself, if it may match a node of that operator."""
+        return self.instances(ops) if self.lhs.op is op else iter(())
 
     @property
     def source(self) -> str:
@@ -267,11 +271,15 @@ class Each:
 
 
 Selected = Iterable[tuple[Each, Any]]
+OWN: Literal["own"] = "own"  # a rule's left side is an application of the operator that it is for
 
 
 @frozen(eq=False, repr=False)
 class Family:
-    """One rule for each operator that `select` picks from a catalogue: rules quantify over laws, not over names."""
+    """One rule for each operator that `select` picks from a catalogue: rules quantify over laws, not over names.
+
+    `at` says what their left sides are applications of: `OWN`, some operators, or None, where that is not said.
+    """
 
     name: str
     doc: str
@@ -279,10 +287,27 @@ class Family:
     select: Callable[[Op], Selected]
     over: str
     module: str
+    at: frozenset[Op] | Literal["own"] | None = None
 
     def instances(self, ops: Catalogue) -> Iterator[Rule]:
         """The rule for each operator of the catalogue that it is about."""
-        return iter(_instances(self, ops))
+        return (rule for op in _selectable(ops) for rule in _instances(self, op, ops))
+
+    def rooted(self, op: Op, ops: Catalogue) -> Iterator[Rule]:
+        """Those of its rules that may match a node of that operator; no others are made where it says what they are at.
+
+        Examples
+        --------
+        >>> from nnc_func.graph.ops import CATALOGUE
+        >>> from nnc_func.graph.rules.algebra import drop_unit
+        >>> print(*drop_unit.rooted(CATALOGUE["divide"], CATALOGUE))
+        drop_unit: (x / 1) -> x   when x and all of it have one shape and dtype and x is of a kind in iuf
+        """
+        if self.at == OWN:
+            return iter(_instances(self, op, ops) if ops.get(op.name) is op and op.pure and not op.several else ())
+        if self.at is not None and op not in self.at:
+            return iter(())
+        return (found for each in self.instances(ops) for found in each.rooted(op, ops))
 
     @property
     def numerics(self) -> str:
@@ -298,16 +323,22 @@ class Family:
         return _restored, (self.module, self.name, ())
 
 
-@lru_cache(maxsize=512)
-def _instances(family: Family, ops: Catalogue) -> tuple[Rule, ...]:
-    own = variables(family.function, 2)  # the same in all: a variable is bound anew by each match
-    function, name, found = family.function, family.name, list[Rule]()
-    for op in _selectable(ops):
-        for each, value in family.select(op):
-            rule, operators = _checked(function, written_by(function, name, each, value, **own), name)
-            if all(ops.get(op.name) is op for op in operators):
-                found.append(rule)
+@lru_cache(maxsize=1 << 16)
+def _instances(family: Family, op: Op, ops: Catalogue) -> tuple[Rule, ...]:
+    function, name, at, found = family.function, family.name, family.at, list[Rule]()
+    for each, value in family.select(op):
+        rule, operators = _checked(function, written_by(function, name, each, value, **_variables(family)), name)
+        if at is not None and (rule.lhs.op is not op if at == OWN else rule.lhs.op not in at):
+            raise placed(name, function, f"its left side is an application of {rule.lhs.op.name}, unlike `at` says")
+        if all(ops.get(each.name) is each for each in operators):
+            found.append(rule)
     return tuple(found)
+
+
+@cache
+def _variables(family: Family) -> dict[str, Any]:
+    """The same in all instances: a variable is bound anew by each match."""
+    return variables(family.function, 2)
 
 
 @lru_cache(maxsize=16)
@@ -316,17 +347,37 @@ def _selectable(ops: Catalogue) -> tuple[Op, ...]:
     return tuple(op for op in ops.values() if op.pure and not op.several)
 
 
-def for_each(select: Callable[[Op], Selected], over: str) -> Callable[[Callable[..., rewrite]], Family]:
-    """A rule for each operator that `select` picks; its function is given the operator, a value, then variables."""
+def for_each(
+    select: Callable[[Op], Selected], over: str, *, at: Iterable[Op] | Literal["own"] | None = None
+) -> Callable[[Callable[..., rewrite]], Family]:
+    """A rule for each operator that `select` picks; its function is given the operator, a value, then variables.
+
+    Parameters
+    ----------
+    at
+        What the left sides are applications of: ``OWN``, each of the operator that its rule is for, or some operators.
+        Rules are then made when such a node is first met. None: it is not said, and all are made with the first graph.
+
+    Raises
+    ------
+    RuleError
+        Where a rule is made: its left side is not what `at` says.
+    """
+    roots = at if at is None or isinstance(at, str) else frozenset(at)
 
     def decorate(function: Callable[..., rewrite]) -> Family:
-        return Family(function.__name__, _doc(function), function, select, over, function.__module__)
+        return Family(function.__name__, _doc(function), function, select, over, function.__module__, roots)
 
     return decorate
 
 
 def for_law(
-    law: str, arity: int, *, nearly: bool = False, flips: bool = True
+    law: str,
+    arity: int,
+    *,
+    nearly: bool = False,
+    flips: bool = True,
+    at: Iterable[Op] | Literal["own"] | None = None,
 ) -> Callable[[Callable[..., rewrite]], Family]:
     """A rule for each operator of that many arguments that declares the law; the value given is the law.
 
@@ -339,6 +390,8 @@ def for_law(
         Only laws that hold for finite numbers, of some kinds of dtype; else only those that hold for all of some.
     flips
         Whether flipped operators are given: a law without a number is mostly told with its operands in order.
+    at
+        As of `for_each`.
     """
 
     def select(op: Op) -> Iterator[tuple[Each, Any]]:
@@ -353,7 +406,7 @@ def for_law(
             if flips and (each.side == "left" or (each.side == "both" and arity == 2 and not op.has("commutative"))):
                 yield Each(op, flipped=True), each
 
-    return for_each(select, f"has the law {law}" + (", but for NaN and infinities" if nearly else ""))
+    return for_each(select, f"has the law {law}" + (", but for NaN and infinities" if nearly else ""), at=at)
 
 
 # --- rules that compute -------------------------------------------------------------------------------
@@ -406,6 +459,11 @@ class Rewriter(_Computing):
     roots: frozenset[Op] | None = None
     samples: tuple[Callable[..., Any], ...] = ()
     looks: int = 2
+
+    def rooted(self, op: Op, ops: Catalogue) -> Iterator[Rewriter]:
+        """Itself, if it looks at nodes of that operator."""
+        if self.roots is None or op in self.roots:
+            yield self
 
 
 def ANY(*given: Any) -> bool:  # noqa: N802 - it is given where a collection of operators may stand
