@@ -19,7 +19,7 @@ from measure import alternating, fresh, options, pinned, report
 
 import nnc_func as nnc
 from nnc_func.archives.archive import Archive
-from nnc_func.engine.collecting import uncollected
+from nnc_func.collecting import uncollected
 from nnc_func.engine.files.tables import from_tables
 
 SIZES = (5_000, 15_000)  # operator applications

@@ -19,8 +19,8 @@ from optimise import plain, seconds
 
 import nnc_func as nnc
 from nnc_func import models
+from nnc_func.collecting import uncollected
 from nnc_func.engine.allocators import ALLOCATORS, answered
-from nnc_func.engine.collecting import uncollected
 from nnc_func.engine.planning import layouts, placing, planner
 
 ROUNDS = 5

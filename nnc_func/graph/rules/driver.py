@@ -96,14 +96,16 @@ class Table:
         self.earlier = earlier
         self._allows = allows
         ops: Catalogue = builder.operator.type.ops
-        late = [isinstance(r, Family) and r.at is not None for r in rules]
-        made = [each for r, is_late in zip(rules, late, strict=True) for each in ([r] if is_late else r.instances(ops))]
+        made: list[Any] = []  # families that say where their rules are stay families
+        for each in rules:
+            late = isinstance(each, Family) and each.at is not None
+            made += [each] if late else filter(allows, each.instances(ops))
         self._ops = ops
         self.own = tuple(r for r in made if not isinstance(r, Pass))
-        self.own_passes = tuple(r for r in made if isinstance(r, Pass) and allows(r))
+        self.own_passes = tuple(r for r in made if isinstance(r, Pass))
         self.passes: tuple[Pass, ...] = (*(earlier.passes if earlier else ()), *self.own_passes)
         self._rewriters = {r: compiled(r, builder) for r in self.own if isinstance(r, Rewriter)}
-        everywhere = [r.looks for r in self._rewriters if r.roots is None and allows(r)]
+        everywhere = [r.looks for r in self._rewriters if r.roots is None]
         self.depth: int = max((earlier.depth if earlier else 0, *everywhere))
         self.deepest = self.depth
         self.depths = Depths(self)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import importlib
 import inspect
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, lru_cache
 from typing import Any, Literal, overload
 
@@ -304,7 +304,7 @@ class Family:
         drop_unit: (x / 1) -> x   when x and all of it have one shape and dtype and x is of a kind in iuf
         """
         if self.at == OWN:
-            return iter(_instances(self, op, ops) if ops.get(op.name) is op and op.pure and not op.several else ())
+            return iter(_instances(self, op, ops) if op in _selectable(ops) else ())
         if self.at is not None and op not in self.at:
             return iter(())
         return (found for each in self.instances(ops) for found in each.rooted(op, ops))
@@ -342,9 +342,9 @@ def _variables(family: Family) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=16)
-def _selectable(ops: Catalogue) -> tuple[Op, ...]:
+def _selectable(ops: Catalogue) -> Mapping[Op, None]:
     """The operators of a catalogue of which there may be rules."""
-    return tuple(op for op in ops.values() if op.pure and not op.several)
+    return {op: None for op in ops.values() if op.pure and not op.several}
 
 
 def for_each(
