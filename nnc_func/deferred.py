@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from importlib.util import find_spec
 from typing import Any, TypeVar
 
-from nnc_func.collecting import kept
+from nnc_func.garbage_collection import long_lived
 
 T = TypeVar("T")
 
@@ -72,7 +72,7 @@ def deferred(package: str, members: Mapping[str, str]) -> tuple[Callable[[str], 
             if name.startswith("_") or not _has_module(package, name):
                 raise AttributeError(f"module {package!r} has no attribute {name!r}")
             return importlib.import_module(f"{package}.{name}")
-        with kept():  # what modules define stays: searching it for cycles takes an eighth of the time
+        with long_lived():  # what modules define stays: searching it for cycles takes an eighth of the time
             found = getattr(importlib.import_module(members[name]), name)
         setattr(sys.modules[package], name, found)
         return found

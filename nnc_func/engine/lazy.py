@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 from attrs import Factory, field
 
-from nnc_func.collecting import uncollected
 from nnc_func.config import config
 from nnc_func.engine import settings
 from nnc_func.engine.allocators import Allocator, by_name
@@ -30,6 +29,7 @@ from nnc_func.engine.symbolic import SymbolicProgram
 from nnc_func.errors import PlanError
 from nnc_func.facets.kernels import CALL
 from nnc_func.facets.places import Place
+from nnc_func.garbage_collection import uncollected
 from nnc_func.graph.graph import ComputationGraph
 from nnc_func.graph.leaves import Variable
 from nnc_func.graph.node import Value

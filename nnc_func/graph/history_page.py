@@ -125,7 +125,7 @@ def lines_of(merge: Merge) -> list[str]:
 def fragment(source: Any, value: Value, names: Mapping[Node, str], name: str) -> Any:
     """The graph of a value down to what is named, and to `NEAR` applications, of whose operands inputs are made.
 
-    Layer and all are those of the graph `source`.
+    It is of the stack of the graph `source`.
     """
     cut, layer = dict(names), source.layer
     below = {a.node for n in near(value.node) for a in n.args if n not in cut} - near(value.node)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nnc_func.collecting import kept, uncollected
+from nnc_func.garbage_collection import long_lived, uncollected
 
 ROOT = Path(__file__).resolve().parents[2]
 PATH = """
@@ -80,7 +80,7 @@ def _above(name: str) -> list[str]:
 def test_what_is_kept_is_put_with_the_old_at_once() -> None:
     gc.unfreeze()  # what plugins of pytest have frozen
     gc.collect()
-    with kept():
+    with long_lived():
         assert not gc.isenabled()
         made = [[] for _ in range(5000)]
     assert gc.isenabled()
@@ -93,14 +93,14 @@ def test_what_a_user_has_frozen_or_switched_off_stays_so() -> None:
     gc.freeze()
     try:
         count = gc.get_freeze_count()
-        with kept():
+        with long_lived():
             made = [[] for _ in range(10)]
         assert gc.get_freeze_count() == count > len(made)
     finally:
         gc.unfreeze()
     gc.disable()
     try:
-        with kept():
+        with long_lived():
             pass
         with uncollected():
             pass

@@ -16,7 +16,6 @@ from attrs import define, field
 from nnc_func.archives.archive import MAX_BYTES, Archive
 from nnc_func.archives.plain import Fields, fields, rows, short
 from nnc_func.aval import Aval
-from nnc_func.collecting import uncollected
 from nnc_func.engine.files.binding import bound
 from nnc_func.engine.files.limits import check_limits, memory_of
 from nnc_func.engine.files.saving import INTERPRETED, KINDS, PLANNED, SYMBOLIC, VERSION, member
@@ -28,6 +27,7 @@ from nnc_func.engine.running.program import Program
 from nnc_func.engine.symbolic import SymbolicProgram
 from nnc_func.engine.verifying.graphs import check_graph
 from nnc_func.errors import FileFormatError, PlanError
+from nnc_func.garbage_collection import uncollected
 from nnc_func.graph.files import read_text, variable_names
 from nnc_func.graph.leaves import Variable, owned
 from nnc_func.graph.parsing import shown_as

@@ -33,13 +33,13 @@ def uncollected() -> Iterator[None]:
 
 
 @contextmanager
-def kept() -> Iterator[None]:
+def long_lived() -> Iterator[None]:
     """As `uncollected`, and all that was made is with what is old afterwards: no search for young cycles walks over it.
 
     Examples
     --------
     >>> import gc
-    >>> with kept():
+    >>> with long_lived():
     ...     made = [[] for _ in range(10_000)]
     >>> gc.get_count()[0] < 10_000
     True
