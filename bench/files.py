@@ -19,8 +19,8 @@ from measure import alternating, fresh, options, pinned, report
 
 import nnc_func as nnc
 from nnc_func.archives.archive import Archive
-from nnc_func.engine.collecting import uncollected
 from nnc_func.engine.files.tables import from_tables
+from nnc_func.garbage_collection import uncollected
 
 SIZES = (5_000, 15_000)  # operator applications
 ROUNDS = 7

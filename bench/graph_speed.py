@@ -19,10 +19,10 @@ from lstm import APPLICATIONS_A_STEP, BATCH, HIDDEN, INPUTS, lstm_step
 from measure import fresh, options, peer, pinned, report
 
 import nnc_func as nnc
-from nnc_func.engine.collecting import uncollected
 from nnc_func.engine.planning.planner import planned
 from nnc_func.engine.running import located
 from nnc_func.engine.running.frame import Frame
+from nnc_func.garbage_collection import uncollected
 
 SIZES = (5_000, 15_000, 50_000)  # operator applications
 ROUNDS = 5

@@ -19,7 +19,7 @@ from measure import fresh, options, report
 import nnc_func as nnc
 from nnc_func import models
 from nnc_func.config import config
-from nnc_func.engine.collecting import uncollected
+from nnc_func.garbage_collection import uncollected
 
 PARTS = (20_000, 70_000)  # that a tensor is taken apart into, and put together of
 SIZES = (1_000, 5_000, 15_000, 50_000, 100_000)  # operator applications

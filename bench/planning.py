@@ -20,8 +20,8 @@ from optimise import plain, seconds
 import nnc_func as nnc
 from nnc_func import models
 from nnc_func.engine.allocators import ALLOCATORS, answered
-from nnc_func.engine.collecting import uncollected
 from nnc_func.engine.planning import layouts, placing, planner
+from nnc_func.garbage_collection import uncollected
 
 ROUNDS = 5
 LONG = 0.02  # seconds that a measurement takes at the least: what is shorter is repeated

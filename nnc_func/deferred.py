@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from importlib.util import find_spec
 from typing import Any, TypeVar
 
+from nnc_func.garbage_collection import long_lived
+
 T = TypeVar("T")
 
 
@@ -20,6 +22,8 @@ class Registry(Mapping[str, T]):
         Its name.
     members
         What each module shows: a member by its name, or a class, of which the member is an instance by default.
+    first
+        Members of another registry that come before these.
 
     Examples
     --------
@@ -28,11 +32,13 @@ class Registry(Mapping[str, T]):
     (Exact(states=100000), False, ['post_order', 'exact'])
     """
 
-    def __init__(self, package: str, members: Mapping[str, str]) -> None:
-        self._package, self._members = package, dict(members)
+    def __init__(self, package: str, members: Mapping[str, str], first: Mapping[str, T] | None = None) -> None:
+        self._package, self._members, self._first = package, dict(members), first or {}
         self._found: dict[str, T] = {}
 
     def __getitem__(self, name: str) -> T:
+        if name in self._first:
+            return self._first[name]
         if name not in self._found:
             member = self._members[name]
             found: Any = getattr(importlib.import_module(f"{self._package}.{name}"), member)
@@ -40,13 +46,13 @@ class Registry(Mapping[str, T]):
         return self._found[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._members)
+        return iter((*self._first, *self._members))
 
     def __len__(self) -> int:
-        return len(self._members)
+        return len(self._first) + len(self._members)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._members
+        return name in self._first or name in self._members
 
 
 def deferred(package: str, members: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
@@ -66,7 +72,8 @@ def deferred(package: str, members: Mapping[str, str]) -> tuple[Callable[[str], 
             if name.startswith("_") or not _has_module(package, name):
                 raise AttributeError(f"module {package!r} has no attribute {name!r}")
             return importlib.import_module(f"{package}.{name}")
-        found = getattr(importlib.import_module(members[name]), name)
+        with long_lived():  # what modules define stays: searching it for cycles takes an eighth of the time
+            found = getattr(importlib.import_module(members[name]), name)
         setattr(sys.modules[package], name, found)
         return found
 

@@ -6,7 +6,6 @@ imported here.
 
 from __future__ import annotations
 
-import difflib
 import importlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -224,6 +223,8 @@ class Catalogue(Mapping[str, Op]):
         try:
             return self._by_name[name]
         except KeyError:
+            import difflib  # it takes a millisecond, and is for what goes wrong
+
             close = difflib.get_close_matches(str(name), self._by_name, 1)
             hint = f"; did you mean {close[0]!r}?" if close else ""
             said = f"no operator named {name!r} in this catalogue of {len(self.ops)}{hint}"

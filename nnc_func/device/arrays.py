@@ -12,6 +12,7 @@ from nnc_func.aval import Aval
 from nnc_func.declaration import Items
 from nnc_func.device.dispatch import Dispatch, Infer
 from nnc_func.device.host import HOST, foreign, numbers
+from nnc_func.device.kernel_choice import fresh
 from nnc_func.device.namespace import (
     MEMO_LIMIT,
     SCALARS,
@@ -19,7 +20,6 @@ from nnc_func.device.namespace import (
     check_dtypes,
     check_shapes,
     choose,
-    fresh,
     writing,
 )
 from nnc_func.errors import DeviceError

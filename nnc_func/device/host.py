@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import attrs
@@ -88,6 +87,8 @@ def shortened(value: Any) -> str:
 
 def _told(value: Any, found: Any) -> str:
     """What is no number, and what could have been meant."""
+    from dataclasses import is_dataclass  # for what goes wrong
+
     thing = found.item() if found.dtype.kind == "O" and not found.shape else value
     kind = type(thing)
     if thing is None or kind is str or isinstance(thing, (list, tuple, dict, set, np.ndarray)):
@@ -97,6 +98,6 @@ def _told(value: Any, found: Any) -> str:
         return f"{thing}, which no integer dtype has; say which: dtype='float64'"
     if attrs.has(kind):
         return f"a {kind.__name__}, an attrs class; where its fields are tensors, say so in its body: is_tree = True"
-    if dataclasses.is_dataclass(kind):
+    if is_dataclass(kind):
         return f"a {kind.__name__}, a dataclass; for fields of tensors make it an attrs class with is_tree = True"
     return f"a {kind.__name__} of dtype {found.dtype}"

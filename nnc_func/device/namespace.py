@@ -9,9 +9,10 @@ from typing import Any
 
 from nnc_func.aval import Aval
 from nnc_func.declaration import Items
+from nnc_func.device.kernel_choice import first_that_runs, fresh, runs
 from nnc_func.device.narrow import in_float32, is_narrow
 from nnc_func.errors import AllocationError, CheckError, DeviceError, DTypeError, NncError, RunError, ShapeError
-from nnc_func.facets.kernels import GAPLESS, Kernel, takes_layouts
+from nnc_func.facets.kernels import GAPLESS, Kernel
 from nnc_func.op import Op
 
 SCALARS = (bool, int, float, complex)
@@ -40,28 +41,14 @@ def choose(op: Op, avals: tuple[Aval, ...], params: dict[str, Any], on: str) -> 
     DeviceError
         There is none.
     """
-    if is_narrow(op, avals):
-        return in_float32(op)
-    for kernel in op.kernels:
-        if _runs(kernel, op, avals, params, on):
-            return kernel
-    given = ", ".join(map(repr, avals))
-    raise DeviceError(f"{op.name} has no kernel on {on} for ({given}); its kernels are {[k.name for k in op.kernels]}")
+    return in_float32(op) if is_narrow(op, avals) else first_that_runs(op, avals, params, on)
 
 
 def candidates(op: Op, avals: tuple[Aval, ...], params: dict[str, Any], on: str) -> tuple[Kernel, ...]:
     """All kernels of the operator that run on that namespace and take these arguments, the default one first."""
     if is_narrow(op, avals):
         return (in_float32(op),)
-    return tuple(k for k in op.kernels if _runs(k, op, avals, params, on))
-
-
-def _runs(kernel: Kernel, op: Op, avals: tuple[Aval, ...], params: dict[str, Any], on: str) -> bool:
-    return (
-        (kernel.namespaces is None or on in kernel.namespaces)
-        and takes_layouts(kernel, op, avals, params)
-        and kernel.accepts(avals, **params)
-    )
+    return tuple(k for k in op.kernels if runs(k, op, avals, params, on))
 
 
 def by_shape(op: Op) -> bool:
@@ -96,14 +83,6 @@ def check_shapes(op: Op, avals: tuple[Aval, ...], items: Items) -> None:
     except NncError as error:
         said = "".join(f", {k}={v!r}" for k, v in items)
         raise type(error)(f"{op.name}({', '.join(map(repr, avals))}{said}): {error}") from None
-
-
-def fresh(xp: Any, kernel: Kernel, items: Items) -> Callable[..., Any]:
-    """The kernel as a function of arrays that returns new ones."""
-    if kernel.ufunc is not None:
-        return getattr(xp, kernel.ufunc)  # type: ignore[no-any-return]
-    assert kernel.compute is not None, kernel
-    return partial(kernel.compute, xp, **dict(items))
 
 
 def computed(xp: Any, on: str, op: Op, avals: tuple[Aval, ...], items: Items) -> Callable[..., Any]:

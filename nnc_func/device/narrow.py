@@ -10,6 +10,8 @@ from functools import lru_cache
 from typing import Any
 
 from nnc_func.aval import Aval
+from nnc_func.device.kernel_choice import first_that_runs, fresh
+from nnc_func.device.kernels.move import converted
 from nnc_func.facets.dtypes import FLOAT32, REGISTERED, is_bfloat16
 from nnc_func.facets.kernels import CALL, Kernel
 from nnc_func.op import Op
@@ -27,13 +29,10 @@ def in_float32(op: Op) -> Kernel:
     """The kernel that computes an operator of bfloat16 in float32."""
 
     def compute(xp: Any, *arrays: Any, **params: Any) -> Any:
-        from nnc_func.device.kernels.move import converted
-        from nnc_func.device.namespace import choose, fresh  # which ask this module first
-
         wide = [converted(xp, a, FLOAT32) if is_bfloat16(a.dtype) else a for a in arrays]
         if any(params.get("dtype") == a.dtype for a in arrays if is_bfloat16(a.dtype)):
             params = {**params, "dtype": FLOAT32}
-        kernel = choose(op, tuple(Aval(a.shape, a.dtype) for a in wide), params, xp.__name__)
+        kernel = first_that_runs(op, tuple(Aval(a.shape, a.dtype) for a in wide), params, xp.__name__)
         found = fresh(xp, kernel, tuple(params.items()))(*wide)
         dtypes = op.dtype(*(a.dtype for a in arrays), **params)
         if not op.several:

@@ -10,13 +10,13 @@ from attrs import Factory, field
 from nnc_func.device.dispatch import Dispatch
 from nnc_func.engine.eager_dispatch import eager_dispatch
 from nnc_func.engine.interpreted import Interpreted
-from nnc_func.engine.reading import have_passed, readings, substituted
-from nnc_func.errors import NncError, UnboundError
+from nnc_func.engine.reading import have_passed, readings, refuse_unbound, substituted
+from nnc_func.errors import NncError
 from nnc_func.facets.dims import Compound, Dim, mentions_unknown
 from nnc_func.facets.places import Place
 from nnc_func.graph.graph import ComputationGraph
-from nnc_func.graph.leaves import INPUT, Variable, owned
-from nnc_func.graph.node import Node, Result, Value, topological
+from nnc_func.graph.leaves import Variable, owned
+from nnc_func.graph.node import Node, Result, Value
 from nnc_func.graph.origin import origin, told
 from nnc_func.layer import Layer, chain, changes, evolved, layer, opens
 from nnc_func.op import Op
@@ -141,22 +141,3 @@ def evaluate(engine: Any, values: Sequence[Value]) -> list[Any]:
         if not have_passed(now):
             return found
         now = []  # a variable was changed meanwhile, in another thread
-
-
-def refuse_unbound(values: Sequence[Value]) -> list[Node]:
-    """The nodes that the values depend on.
-
-    Raises
-    ------
-    UnboundError
-        One is an input: it has no value outside of a program's call.
-    """
-    nodes = topological(values)
-    inputs = [n for n in nodes if n.op is INPUT]
-    if inputs:
-        named = ", ".join(f"{n.data!r}" + (f" (made at {w})" if (w := told(n.origin)) else "") for n in inputs)
-        raise UnboundError(
-            f"the value is not known: it depends on the input {named}, which has none outside of a program's call; "
-            "compile a program with stack.compile(inputs=[...], outputs=[...]) and call it with an array"
-        )
-    return nodes

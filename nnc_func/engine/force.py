@@ -13,8 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from weakref import finalize
 
-from nnc_func.engine.eager import refuse_unbound
-from nnc_func.engine.reading import array_of, have_passed, is_volatile, readings
+from nnc_func.engine.reading import array_of, have_passed, is_volatile, readings, refuse_unbound
 from nnc_func.graph.leaves import CONSTANT, HELD, INPUT, LEAVES, VARIABLE
 from nnc_func.graph.node import Node, Value
 

@@ -55,6 +55,7 @@ class Interpreted(Inspected):
     """
 
     plan = None
+    written_as = "interpreted"
 
     def __init__(
         self,

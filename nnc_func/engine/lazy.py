@@ -8,14 +8,14 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
-from attrs import Factory, evolve, field, fields, frozen
+from attrs import Factory, evolve, field, fields
 
 from nnc_func.config import config
 from nnc_func.engine import settings
 from nnc_func.engine.allocators import Allocator, by_name
 from nnc_func.engine.allocators.base import is_ours
 from nnc_func.engine.allocators.portfolio import Portfolio
-from nnc_func.engine.collecting import uncollected
+from nnc_func.engine.compilation import Stats, plannable
 from nnc_func.engine.force import forced
 from nnc_func.engine.interpreted import Interpreted
 from nnc_func.engine.orders import DEFAULT, Order, OrderProblem
@@ -30,6 +30,7 @@ from nnc_func.engine.symbolic import SymbolicProgram
 from nnc_func.errors import PlanError
 from nnc_func.facets.kernels import CALL
 from nnc_func.facets.places import Place
+from nnc_func.garbage_collection import uncollected
 from nnc_func.graph.graph import ComputationGraph
 from nnc_func.graph.leaves import Variable
 from nnc_func.graph.node import Value
@@ -37,43 +38,10 @@ from nnc_func.layer import Layer, evolved, forwards, layer, opens
 from nnc_func.signatures import DeviceSignature, GraphSignature, OperatorSignature, SymbolSignature
 
 if TYPE_CHECKING:
-    from nnc_func.engine.planning.budgets import Budget, Recomputation
+    from nnc_func.engine.planning.budgets import Budget
     from nnc_func.engine.rematerialising import Strategy
 
 A = TypeVar("A")
-
-
-@frozen
-class Stats:
-    """What a compilation did.
-
-    Attributes
-    ----------
-    before, after
-        Nodes, edges and applications of the graph before and after optimisation.
-    optimiser
-        The optimiser's report.
-    optimise_seconds, plan_seconds
-        How long it took, in seconds.
-    recomputation
-        What is computed again, of an engine with a budget; None: it has none.
-    bind_calls
-        Instructions that call `bind` of a device's layer, whose results are copied to where they are planned; a layer
-        with a `writing` of its own saves the copies.
-    """
-
-    before: Any
-    after: Any
-    optimiser: Any = field(repr=False)
-    optimise_seconds: float
-    plan_seconds: float
-    recomputation: Recomputation | None = None
-    bind_calls: int = 0
-
-
-def plannable(device: Any) -> bool:
-    """Whether programs run a device's kernels over memory planned for it: it says so (`PlannedDeviceSignature`)."""
-    return bool(getattr(device, "has_memory", False))
 
 
 @layer(on="graph", needs=GraphSignature)

@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from nnc_func.graph.leaves import VARIABLE
+from nnc_func.errors import UnboundError
+from nnc_func.graph.leaves import INPUT, VARIABLE
 from nnc_func.graph.node import Node, Value, topological
+from nnc_func.graph.origin import told
 
 
 def is_reading(node: Node) -> bool:
@@ -52,3 +54,22 @@ def substituted(engine: Any, values: Sequence[Value], constant: bool) -> list[Va
     if not replaced:
         return [*values]
     return engine.operator.substitute(values, replaced)  # type: ignore[no-any-return]
+
+
+def refuse_unbound(values: Sequence[Value]) -> list[Node]:
+    """The nodes that the values depend on.
+
+    Raises
+    ------
+    UnboundError
+        One is an input: it has no value outside of a program's call.
+    """
+    nodes = topological(values)
+    inputs = [n for n in nodes if n.op is INPUT]
+    if inputs:
+        named = ", ".join(f"{n.data!r}" + (f" (made at {w})" if (w := told(n.origin)) else "") for n in inputs)
+        raise UnboundError(
+            f"the value is not known: it depends on the input {named}, which has none outside of a program's call; "
+            "compile a program with stack.compile(inputs=[...], outputs=[...]) and call it with an array"
+        )
+    return nodes

@@ -44,6 +44,8 @@ class SymbolicProgram(Inspected):
     2
     """
 
+    written_as = "symbolic"
+
     def __init__(
         self,
         engine: Any,

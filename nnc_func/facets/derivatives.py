@@ -7,13 +7,17 @@ nodes and under further differentiation alike. ``y`` is the result, ``g`` its co
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from attrs import field, frozen
 
 Formula = Callable[..., Any]
 ONE = 1  # a partial derivative that is one everywhere: nothing is multiplied
+
+
+def _formulas(given: Iterable[Any]) -> tuple[Any, ...]:
+    return tuple(given)  # not `tuple` itself: attrs would look for its signature in its docstring
 
 
 @frozen
@@ -29,7 +33,7 @@ class Partials:
         They are infinite where arguments may well be (sqrt at 0): a zero tangent or cotangent times that is zero.
     """
 
-    of: tuple[Any, ...] = field(converter=tuple)
+    of: tuple[Any, ...] = field(converter=_formulas)
     singular: bool = False
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from nnc_func.graph.functions import Functions
 from nnc_func.graph.ops import CATALOGUE
 
 OPS = CATALOGUE
@@ -16,6 +17,11 @@ class Arithmetic:
 
     def _bind(self, op: Any, *args: Any, **params: Any) -> Any:
         raise TypeError(f"{type(self).__name__} defines no _bind, so {op.name} cannot be applied to it")
+
+    @property
+    def _functions(self) -> Functions:
+        """The catalogue's operators as formulas are written against them, applied where this one lives."""
+        return Functions(self._bind, CATALOGUE)
 
     def _logic(self, name: str) -> Any:
         """The operator of ``&``, ``|``, ``^`` or ``~``: that of booleans, unless it is known to be of integers."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attrs import field, frozen
 
@@ -12,9 +12,11 @@ from nnc_func.declaration import Declaration, declared
 from nnc_func.errors import DTypeError, OperatorError, ShapeError
 from nnc_func.facets.dtypes import weak
 from nnc_func.facets.samples import Samples, Tolerance
-from nnc_func.graph.functions import Functions
 from nnc_func.graph.ops import CATALOGUE
 from nnc_func.graph.origin import origin, told
+
+if TYPE_CHECKING:
+    from nnc_func.graph.functions import Functions
 
 SCALARS = (bool, int, float, complex)
 
@@ -54,9 +56,9 @@ class Composite(Declaration):
 
     def __call__(self, *args: Any, **params: Any) -> Any:
         for arg in args:
-            bind = getattr(arg, "_bind", None)
-            if bind is not None:
-                return self.over(Functions(bind, CATALOGUE), *args, **params)
+            functions = getattr(arg, "_functions", None)
+            if functions is not None:
+                return self.over(functions, *args, **params)
         raise OperatorError(
             f"{self.name}: none of the arguments is a tensor of a stack; "
             f"use stack.ops.{self.name}(...), or make a tensor with stack.asarray(...)"

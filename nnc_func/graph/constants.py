@@ -6,7 +6,6 @@ copying would read, and writes nothing; of most arrays that are not equal, the f
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Hashable
 from typing import Any
 
@@ -75,7 +74,9 @@ class Large:
     def digest(self) -> bytes:
         """What tells its bytes from others, for a device whose arrays are not on the host."""
         if self._digest is None:
-            self._digest = hashlib.blake2b(self.flat.view(np.uint8), digest_size=32).digest()
+            from hashlib import blake2b  # OpenSSL comes with it, and few arrays are told apart so
+
+            self._digest = blake2b(self.flat.view(np.uint8), digest_size=32).digest()
         return self._digest
 
     def slots(self) -> list[Hashable]:

@@ -16,14 +16,11 @@ from nnc_func.declaration import Items
 from nnc_func.facets.dims import known
 from nnc_func.graph.leaves import CONSTANT, HELD, INPUT, VARIABLE
 from nnc_func.graph.node import Node, Value
+from nnc_func.graph.typesetting import latex, text
 from nnc_func.op import Op
 
 MOST = 200  # parts of an expression that are written; what is deeper is an ellipsis
 DEEP = 40  # applications within each other
-SUM, PRODUCT, SIGN, POWER, ATOM = range(5)  # how tightly what is written holds together
-INFIX = {
-    "equal": "==", "not_equal": "!=", "less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">=",
-}  # fmt: skip
 Names = Mapping[Node, str]
 
 
@@ -64,14 +61,10 @@ class Formula:
         return Formula("number", self.word[1:])
 
     def __str__(self) -> str:
-        from nnc_func.graph.typesetting import text
-
         return text(self)
 
     def to_latex(self) -> str:
         """As LaTeX writes it, without dollar signs."""
-        from nnc_func.graph.typesetting import latex
-
         return latex(self)
 
     def _repr_latex_(self) -> str:

@@ -8,8 +8,8 @@ from typing import Any
 from attrs import field, frozen
 
 from nnc_func.errors import GraphError
+from nnc_func.graph.history_page import page_of
 from nnc_func.graph.node import Node, Value
-from nnc_func.graph.origin import told
 from nnc_func.graph.rules.report import Count, table
 from nnc_func.graph.rules.rule import Pass
 from nnc_func.graph.rules.substituting import substituted
@@ -87,8 +87,6 @@ class History(Unpickled):
 
     def to_html(self) -> str:
         """A self-contained page that steps through the rewrites, each drawn before and after."""
-        from nnc_func.graph.history_page import page_of
-
         return page_of(self)
 
     def __str__(self) -> str:
@@ -138,17 +136,3 @@ def _replayed(graph: Any, steps: tuple[Step, ...]) -> Any:
             else:
                 segment[step.before[0].node] = step.after[0]
         return graph.with_roots(substituted(roots, segment, builder), source=graph)
-
-
-def lines_of(merge: Merge) -> list[str]:
-    """The user lines of what became one node.
-
-    Examples
-    --------
-    >>> import nnc_func as nnc
-    >>> lazy = nnc.lazy()
-    >>> x = lazy.input("x", (2,), "float32")
-    >>> lines_of(Merge(0, x.value, (("model.py:1", "f"), ("model.py:2", "f"))))
-    ['model.py:1 in f', 'model.py:2 in f']
-    """
-    return list(dict.fromkeys(filter(None, map(told, merge.origins))))

@@ -6,16 +6,17 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from attrs import evolve
+
 from nnc_func.errors import NncError
 from nnc_func.graph.drawing import clipped, element, escaped, page
 from nnc_func.graph.fragments import names_of, near, sides
-from nnc_func.graph.graph import ComputationGraph
-from nnc_func.graph.history import lines_of
 from nnc_func.graph.leaves import INPUT
 from nnc_func.graph.node import Node, Value, topological
 from nnc_func.graph.origin import told
 from nnc_func.graph.rules.ending import said
 from nnc_func.graph.rules.report import table
+from nnc_func.graph.rules.watching import Merge
 from nnc_func.tree import ONE_LEAF
 
 MOST = 400  # rewrites that have a picture
@@ -80,7 +81,7 @@ def _sides(history: Any, step: Any) -> str:
 
 def _picture(history: Any, value: Any, names: Any, what: str) -> str:
     try:
-        return str(fragment(history.source.layer, value, names, what).to_svg())
+        return str(fragment(history.source, value, names, what).to_svg())
     except NncError:  # what is known of its operands does not suffice to build it apart
         return escaped(said(value))
 
@@ -104,12 +105,29 @@ def _merges(history: Any) -> str:
     return element("ul", *rows)
 
 
+def lines_of(merge: Merge) -> list[str]:
+    """The user lines of what became one node.
+
+    Examples
+    --------
+    >>> import nnc_func as nnc
+    >>> lazy = nnc.lazy()
+    >>> x = lazy.input("x", (2,), "float32")
+    >>> lines_of(Merge(0, x.value, (("model.py:1", "f"), ("model.py:2", "f"))))
+    ['model.py:1 in f', 'model.py:2 in f']
+    """
+    return list(dict.fromkeys(filter(None, map(told, merge.origins))))
+
+
 # --- a part of a graph as a graph ------------------------------------------------------------------------
 
 
-def fragment(layer: Any, value: Value, names: Mapping[Node, str], name: str) -> Any:
-    """The graph of a value down to what is named, and to `NEAR` applications: what is below these is an input."""
-    cut = dict(names)
+def fragment(source: Any, value: Value, names: Mapping[Node, str], name: str) -> Any:
+    """The graph of a value down to what is named, and to `NEAR` applications, of whose operands inputs are made.
+
+    It is of the stack of the graph `source`.
+    """
+    cut, layer = dict(names), source.layer
     below = {a.node for n in near(value.node) for a in n.args if n not in cut} - near(value.node)
     cut.update((n, f"… {i}") for i, n in enumerate(n for n in below if n.args and n not in cut))
     done: dict[Node, Any] = {n: layer.symbol.input(letter, n.aval) for n, letter in cut.items() if n.avals}
@@ -119,7 +137,9 @@ def fragment(layer: Any, value: Value, names: Mapping[Node, str], name: str) -> 
         done[node] = made[0].node if type(made) is tuple else made
     root = _result(done, cut, value)
     inputs = tuple(n for n in topological([root]) if n.op is INPUT)
-    return ComputationGraph(inputs, (root,), (), name, ONE_LEAF, layer)
+    return evolve(
+        source, inputs=inputs, outputs=(root,), updates=(), name=name, structure=ONE_LEAF, effects=(), source=None
+    )
 
 
 def _result(done: Mapping[Node, Any], cut: Mapping[Node, str], value: Value) -> Any:

@@ -12,11 +12,10 @@ from nnc_func.graph.node import Node, Value
 from nnc_func.graph.rules import PHASES
 from nnc_func.graph.rules.building import Builder
 from nnc_func.graph.rules.driver import Table
-from nnc_func.graph.rules.match import compiled
 from nnc_func.graph.rules.phases import Phase, as_phases, with_rules
 from nnc_func.graph.rules.report import Rewritten
 from nnc_func.graph.rules.rewriting import rewritten
-from nnc_func.graph.rules.rule import ROUNDING, AnyRule, Numerics, Pass
+from nnc_func.graph.rules.rule import ROUNDING, AnyRule, Numerics
 from nnc_func.layer import Layer, forwards, layer
 from nnc_func.signatures import OperatorSignature
 
@@ -113,21 +112,14 @@ class Optimiser(Layer, Generic[A]):
 
     @property
     def tables(self) -> tuple[Table, ...]:
-        """The rules that may fire here, compiled, a table for each phase: once, when they are first needed."""
+        """The rules that may fire here, a table for each phase, made once; rules are compiled when they are needed."""
         if not self._tables:
             builder = Builder(self.operator)
             earlier: Table | None = None
             for phase in self.phases or (Phase("simplify"),):
-                earlier = Table(phase.name, builder, *self._compiled(phase, builder), earlier)
+                earlier = Table(phase.name, builder, phase.rules, self._allows, earlier)
                 self._tables.append(earlier)
         return tuple(self._tables)
-
-    def _compiled(self, phase: Phase, builder: Builder) -> tuple[list[Any], list[Pass]]:
-        """Its rules, compiled, and its passes: those that are allowed here."""
-        ops = self.operator.type.ops
-        made = [i for rule in phase.rules for i in rule.instances(ops) if self._allows(i)]
-        rules = [compiled(i, builder) for i in made if not isinstance(i, Pass)]
-        return rules, [i for i in made if isinstance(i, Pass)]
 
     def _allows(self, rule: Any) -> bool:
         return rule.numerics <= self.numerics and (self.fast_math or not rule.fast_math)
@@ -135,8 +127,8 @@ class Optimiser(Layer, Generic[A]):
     @property
     def dormant(self) -> tuple[str, ...]:
         """Names of the rules that cannot fire in this stack: weaker numerics, or operators that it has not."""
-        live = {r.name for table in self.tables for each in (table.own, table.own_passes) for r in each}
-        return tuple(r.name for r in self.rules if r.name not in live)
+        ops = self.operator.type.ops
+        return tuple(r.name for r in self.rules if not any(map(self._allows, r.instances(ops))))
 
     def with_rules(self, *rules: AnyRule, phase: str = "simplify") -> Optimiser[A]:
         """This layer with more rules, tried after those that the phase has.

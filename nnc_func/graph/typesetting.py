@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
 
-from nnc_func.graph.formulas import ATOM, INFIX, POWER, PRODUCT, SIGN, SUM, Formula
+if TYPE_CHECKING:
+    from nnc_func.graph.formulas import Formula
 
+SUM, PRODUCT, SIGN, POWER, ATOM = range(5)  # how tightly what is written holds together
+INFIX = {
+    "equal": "==", "not_equal": "!=", "less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">=",
+}  # fmt: skip
 GREEK = frozenset((
     "alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa", "lambda", "mu",
     "nu", "xi", "pi", "rho", "sigma", "tau", "upsilon", "phi", "chi", "psi", "omega",
@@ -17,7 +23,7 @@ CALLED = {
     "log2": r"\log_{2}", "log10": r"\log_{10}", "sigmoid": r"\sigma", "lgamma": r"\log\Gamma",
 }  # fmt: skip
 RELATIONS = {"==": "=", "!=": r"\neq", "<=": r"\leq", ">=": r"\geq"}
-Set = Callable[[Formula], tuple[str, int]]
+Set: TypeAlias = "Callable[[Formula], tuple[str, int]]"
 
 
 def text(formula: Formula) -> str:
@@ -25,6 +31,7 @@ def text(formula: Formula) -> str:
 
     Examples
     --------
+    >>> from nnc_func.graph.formulas import Formula
     >>> x, two = Formula("name", "x"), Formula("number", "2")
     >>> text(Formula("fraction", parts=(x, Formula("sum", parts=(x, two)))))
     'x/(x + 2)'
@@ -91,6 +98,7 @@ def latex(formula: Formula) -> str:
 
     Examples
     --------
+    >>> from nnc_func.graph.formulas import Formula
     >>> x, two = Formula("name", "x"), Formula("number", "2")
     >>> print(latex(Formula("fraction", parts=(x, Formula("sum", parts=(x, two))))))
     \frac{x}{x + 2}

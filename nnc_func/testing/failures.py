@@ -14,7 +14,8 @@ from attrs import field, frozen
 
 from nnc_func.declaration import Items
 from nnc_func.device import NumPy
-from nnc_func.engine.plan import NEXT, OUTPUT, Plan
+from nnc_func.engine.plan import Plan
+from nnc_func.engine.plan_rows import NEXT, OUTPUT
 from nnc_func.engine.planning.planner import planned
 from nnc_func.errors import AllocationError, CommitError, NncError
 from nnc_func.facets.kernels import Kernel

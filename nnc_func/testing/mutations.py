@@ -122,7 +122,7 @@ def mutations(rule: AnyRule, ops: Catalogue, members: int | None = None) -> Iter
 
 
 def _family(rule: AnyRule, made: list[Any]) -> Mutant:
-    return Mutant(rule.name, rule.doc, _no_function, _no_choice, "is a mutation", rule.module, tuple(made))
+    return Mutant(rule.name, rule.doc, _no_function, _no_choice, "is a mutation", rule.module, rules=tuple(made))
 
 
 def _no_function(*_: Any) -> Any:

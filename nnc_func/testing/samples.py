@@ -22,7 +22,7 @@ from nnc_func.graph.composite import Composite
 from nnc_func.graph.functions import Functions
 from nnc_func.graph.ops import CATALOGUE
 from nnc_func.op import Op
-from nnc_func.testing.strategies import MARGIN, arrays, broadcastable_shapes, shapes
+from nnc_func.testing.tensors import MARGIN, arrays, broadcastable_shapes, shapes
 
 Arguments = tuple[list[np.ndarray], dict[str, Any]]
 Shape = tuple[int, ...]

@@ -11,7 +11,8 @@ from attrs import field, frozen
 
 from nnc_func.engine.orders.base import OrderProblem
 from nnc_func.engine.orders.walks import by_rank
-from nnc_func.engine.plan import ARENA, Plan
+from nnc_func.engine.plan import Plan
+from nnc_func.engine.plan_rows import ARENA
 from nnc_func.engine.planning.schedule import Tasks
 from nnc_func.engine.running.frame import Frame
 from nnc_func.engine.running.program import Program

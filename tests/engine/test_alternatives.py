@@ -13,7 +13,7 @@ from nnc_func import models
 from nnc_func.config import config
 from nnc_func.engine.allocators import BestFit, Problem, answered, arena_size
 from nnc_func.engine.allocators.outward_fit import OutwardFit
-from nnc_func.engine.plan import ARENA
+from nnc_func.engine.plan_rows import ARENA
 from nnc_func.engine.planning.alternatives import Alternatives
 from nnc_func.engine.planning.committing import Arrangement, long, short
 from nnc_func.engine.planning.draft import Draft

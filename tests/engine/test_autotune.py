@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nnc_func as nnc
-from nnc_func.engine.plan import TABLE
+from nnc_func.engine.plan_rows import TABLE
 from nnc_func.engine.planning.kernel_table import Entry, KernelTable
 from nnc_func.engine.running.program import Program
 from nnc_func.engine.tuning import trials

@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, example, given, settings
 
 import nnc_func as nnc
 from nnc_func import nn
-from nnc_func.engine.plan import VARIABLE, Plan
+from nnc_func.engine.plan import Plan
+from nnc_func.engine.plan_rows import VARIABLE
 from nnc_func.errors import CommitError, PlanError
 from nnc_func.testing.failures import Unreliable, check_failures, peak_bytes
 from nnc_func.testing.programs import Program, programs

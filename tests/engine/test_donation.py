@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 import nnc_func as nnc
 from nnc_func.config import config
-from nnc_func.engine.plan import DONATED, Plan
+from nnc_func.engine.plan import Plan
+from nnc_func.engine.plan_rows import DONATED
 from nnc_func.errors import GraphError
 from nnc_func.testing.programs import programs
 

@@ -8,7 +8,8 @@ from xml.etree import ElementTree
 import pytest
 
 from nnc_func.engine.drawing.memory import html, load, reach, svg, tenants
-from nnc_func.engine.plan import Buffer, Plan
+from nnc_func.engine.plan import Plan
+from nnc_func.engine.plan_rows import Buffer
 
 SVG = "{http://www.w3.org/2000/svg}"
 

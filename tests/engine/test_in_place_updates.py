@@ -9,7 +9,7 @@ import pytest
 
 import nnc_func as nnc
 from nnc_func import nn
-from nnc_func.engine.plan import NEXT, VARIABLE
+from nnc_func.engine.plan_rows import NEXT, VARIABLE
 
 LAZY = nnc.lazy()
 APART = LAZY.swap(optimiser=LAZY.optimiser.up_to_phase("layout"))  # products and updates are operators of their own

@@ -11,7 +11,7 @@ import pytest
 
 import nnc_func as nnc
 from nnc_func.engine.incremental.dependencies import Dependencies, Step
-from nnc_func.engine.plan import ARENA
+from nnc_func.engine.plan_rows import ARENA
 from nnc_func.errors import DTypeError, OperatorError, PlanError, RunError, ShapeError, UnboundError
 from nnc_func.facets import dtypes, shapes
 from nnc_func.facets.derivatives import Constant

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import nnc_func as nnc
-from nnc_func.engine.plan import ARENA
+from nnc_func.engine.plan_rows import ARENA
 from nnc_func.errors import OperatorError, ShapeError
 
 LAZY = nnc.lazy()

@@ -16,7 +16,7 @@ import pytest
 import nnc_func as nnc
 from nnc_func.engine.allocators import BestFit
 from nnc_func.engine.allocators.base import Problem, arena_size
-from nnc_func.engine.plan import ARENA
+from nnc_func.engine.plan_rows import ARENA
 from nnc_func.errors import ShapeError
 
 LAZY, EAGER = nnc.lazy(), nnc.eager()

@@ -13,7 +13,8 @@ from hypothesis import given
 import nnc_func as nnc
 from nnc_func.aval import Aval
 from nnc_func.device import NumPy
-from nnc_func.engine.plan import Buffer, Plan, Slot
+from nnc_func.engine.plan import Plan
+from nnc_func.engine.plan_rows import Buffer, Slot
 from nnc_func.errors import DeviceError, DTypeError, GraphError, PlanError, ShapeError
 from nnc_func.facets.kernels import reference
 from nnc_func.op import operator

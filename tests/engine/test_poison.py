@@ -12,7 +12,7 @@ from attrs import evolve
 import nnc_func as nnc
 from nnc_func.config import config
 from nnc_func.engine.allocators import ALLOCATORS
-from nnc_func.engine.plan import ARENA, LENT
+from nnc_func.engine.plan_rows import ARENA, LENT
 from nnc_func.engine.running.program import Program
 from nnc_func.errors import PlanError
 from nnc_func.testing.agreement import differential

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nnc_func as nnc
-from nnc_func.engine.plan import ARENA, Plan
+from nnc_func.engine.plan import Plan
+from nnc_func.engine.plan_rows import ARENA
 from nnc_func.engine.verifying.regions import Region
 from nnc_func.errors import ShapeError
 from nnc_func.facets.boxes import Box, first_common, gaps

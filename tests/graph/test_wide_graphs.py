@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import nnc_func as nnc
-from nnc_func.engine.collecting import uncollected
+from nnc_func.garbage_collection import uncollected
 from nnc_func.graph.rules import joining
 from nnc_func.tree import flatten
 

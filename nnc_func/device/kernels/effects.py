@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from string import Formatter
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,8 @@ def host(array: Any) -> Any:
 
 
 def _line(text: str, values: Any) -> str:
+    from string import Formatter  # few print
+
     shown = [host(v)[()] for v in values]  # a tensor of shape () is shown as a number
     if any(field is not None for _, field, _, _ in Formatter().parse(text)):
         return text.format(*shown)

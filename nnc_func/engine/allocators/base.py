@@ -11,8 +11,9 @@ import numpy as np
 from attrs import evolve
 
 from nnc_func.engine.allocators.converting import Integers
+from nnc_func.engine.allocators.fields import ALIGNMENT, FREE, Gap, Pieces, Uses, max_load
 from nnc_func.engine.allocators.fitting import first_fit
-from nnc_func.engine.allocators.problem import ALIGNMENT, FREE, Gap, Pieces, Problem, Uses, max_load
+from nnc_func.engine.allocators.problem import Problem
 from nnc_func.engine.allocators.reducing import by_space, merged
 from nnc_func.errors import PlanError
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nnc_func.engine.allocators.converting import Integers
-from nnc_func.engine.allocators.problem import ALONE, FREE, MOST_BYTES, Problem, Uses
+from nnc_func.engine.allocators.fields import ALONE, FREE, MOST_BYTES, Uses
 from nnc_func.errors import PlanError
+
+if TYPE_CHECKING:
+    from nnc_func.engine.allocators.problem import Problem
 
 
 def check_problem(problem: Problem) -> None:

@@ -10,7 +10,8 @@ from attrs import frozen
 from numpy.typing import NDArray
 
 from nnc_func.engine.allocators.converting import Integers
-from nnc_func.engine.allocators.problem import FREE, Problem
+from nnc_func.engine.allocators.fields import FREE
+from nnc_func.engine.allocators.problem import Problem
 from nnc_func.errors import PlanError
 
 MOST_BUFFERS = 4096  # as a table of all by all has room in memory

@@ -16,7 +16,8 @@ from attrs import frozen
 from nnc_func.engine.allocators import deciding
 from nnc_func.engine.allocators.converting import Integers
 from nnc_func.engine.allocators.deciding import Decision, Feasible, Infeasible, OutOfBudget, minimise
-from nnc_func.engine.allocators.problem import FREE, Problem
+from nnc_func.engine.allocators.fields import FREE
+from nnc_func.engine.allocators.problem import Problem
 from nnc_func.engine.allocators.reducing import by_space, merged
 from nnc_func.errors import PlanError
 

@@ -5,14 +5,18 @@ from __future__ import annotations
 import csv
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import repeat
 from os import PathLike
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nnc_func.engine.allocators.converting import Integers
-from nnc_func.engine.allocators.problem import FREE, Gap, Problem
+from nnc_func.engine.allocators.fields import FREE, Gap
 from nnc_func.errors import PlanError
+
+if TYPE_CHECKING:
+    from nnc_func.engine.allocators.problem import Problem
 
 ALIASES = {
     "buffer": "id", "buffer_id": "id", "begin": "lower", "start": "lower", "end": "upper",
@@ -40,8 +44,8 @@ def text_of(source: str | PathLike[str]) -> str:
     return source
 
 
-def parsed(source: str | PathLike[str], alignment: int, capacity: int | None) -> Problem:
-    """As `Problem.from_csv` says."""
+def parsed(make: Callable[..., Problem], source: str | PathLike[str], alignment: int, capacity: int | None) -> Problem:
+    """The problem that `make` makes of the fields, as `Problem.from_csv` says."""
     lines = text_of(source).splitlines()
     while lines and not lines[0].strip():
         del lines[0]
@@ -63,7 +67,7 @@ def parsed(source: str | PathLike[str], alignment: int, capacity: int | None) ->
         alignment = each if len(set(each)) > 1 else each[0] if each else alignment  # type: ignore[assignment]
     if "hint" in cells and any(cells["hint"]):
         warnings.warn("the column hint is ignored: allocators choose offsets by themselves", stacklevel=3)
-    return Problem(
+    return make(
         columns["size"],
         columns["lower"],
         columns["upper"],

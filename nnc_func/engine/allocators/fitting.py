@@ -12,8 +12,9 @@ from collections.abc import Iterable
 import numpy as np
 
 from nnc_func.engine.allocators.converting import Integers
+from nnc_func.engine.allocators.fields import FREE
 from nnc_func.engine.allocators.overlapping import Overlaps, Together, overlaps
-from nnc_func.engine.allocators.problem import FREE, Problem
+from nnc_func.engine.allocators.problem import Problem
 from nnc_func.errors import PlanError
 
 

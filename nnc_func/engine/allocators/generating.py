@@ -11,7 +11,8 @@ from random import Random
 
 import numpy as np
 
-from nnc_func.engine.allocators.problem import Problem, Uses
+from nnc_func.engine.allocators.fields import Uses
+from nnc_func.engine.allocators.problem import Problem
 from nnc_func.errors import PlanError
 
 LEAST = 1024  # bytes of a tile

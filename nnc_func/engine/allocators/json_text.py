@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from operator import index
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from attrs import astuple
 
 from nnc_func.archives.plain import json_value
 from nnc_func.engine.allocators.csv_text import text_of
-from nnc_func.engine.allocators.problem import Gap, Problem, Uses
+from nnc_func.engine.allocators.fields import Gap, Uses
 from nnc_func.errors import FileFormatError, PlanError
+
+if TYPE_CHECKING:
+    from nnc_func.engine.allocators.problem import Problem
 
 REQUIRED = ("sizes", "lower", "upper")
 FIELDS = (*REQUIRED, "alignment", "uses", "pins", "gaps", "groups", "spaces", "capacity", "names")
@@ -35,8 +39,8 @@ def printed(problem: Problem) -> str:
     return json.dumps(found)
 
 
-def parsed(source: str | PathLike[str]) -> Problem:
-    """As `Problem.from_json` says."""
+def parsed(make: Callable[..., Problem], source: str | PathLike[str]) -> Problem:
+    """The problem that `make` makes of the fields, as `Problem.from_json` says."""
     try:
         given = json_value(text_of(source).encode())
     except FileFormatError as error:
@@ -58,7 +62,7 @@ def parsed(source: str | PathLike[str]) -> Problem:
             count = len(given["sizes"])
             columns = (np.array(uses[name], np.int64) for name in ("before", "until"))
             fields["uses"] = Uses(*(c.reshape(count, -1) if count else np.zeros((0, 1), np.int64) for c in columns))
-        return Problem(**fields)
+        return make(**fields)
     except (TypeError, ValueError, KeyError) as error:
         raise PlanError(f"a field is of another form than to_json gives it: {error}") from None
 

@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 
 from attrs import frozen
 
-from nnc_func.engine.allocators.problem import FREE, Problem
+from nnc_func.engine.allocators.fields import FREE
+from nnc_func.engine.allocators.problem import Problem
 from nnc_func.errors import PlanError
 
 

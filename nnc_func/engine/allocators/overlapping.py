@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnc_func.engine.allocators.converting import Integers
-from nnc_func.engine.allocators.problem import Pieces, Problem
+from nnc_func.engine.allocators.fields import Pieces
+from nnc_func.engine.allocators.problem import Problem
 
 CALLS = 6000  # elements that are compared in the time that one more class of lives costs
 MOST_CLASSES = 4

@@ -16,9 +16,9 @@ from attrs import field, frozen
 from nnc_func.engine.allocators.base import Problem, arena_size
 from nnc_func.engine.allocators.best_fit import in_order
 from nnc_func.engine.allocators.converting import Integers
+from nnc_func.engine.allocators.fields import FREE
 from nnc_func.engine.allocators.fitting import first_fit
 from nnc_func.engine.allocators.greedy_by_size import GreedyBySize
-from nnc_func.engine.allocators.problem import FREE
 
 WIDER = 8  # times as many buffers, at most, where a peak is not lowered
 

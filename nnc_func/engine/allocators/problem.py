@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from os import PathLike
 from typing import Any
@@ -12,6 +12,7 @@ import numpy as np
 from attrs import evolve, field, frozen
 from numpy.typing import NDArray
 
+from nnc_func.engine.allocators.checking import check_problem
 from nnc_func.engine.allocators.converting import (
     Integers,
     alignments,
@@ -20,103 +21,8 @@ from nnc_func.engine.allocators.converting import (
     optional_integers,
     words,
 )
-from nnc_func.errors import PlanError
-
-ALIGNMENT = 64  # bytes
-FREE = -1  # the pin of a buffer that may lie anywhere
-ALONE = -1  # the group of a buffer that shares its offset with no other
-MOST_BYTES = (1 << 62) - 1  # of all buffers together, so that sums of offsets and sizes are 64-bit integers
-
-
-@frozen(eq=False)
-class Uses:
-    """When buffers are used where streams run side by side: one row a buffer, one column a stream.
-
-    Attributes
-    ----------
-    before
-        How many tasks of each stream have surely run before the first use of the buffer.
-    until
-        How many tasks of each stream there are up to the last one that uses it; 0 where none does.
-
-    Examples
-    --------
-    Two buffers of stream 0, one after the other, and one of stream 1, which waits for nothing:
-
-    >>> Uses(np.array([[0, 0], [1, 0], [0, 0]]), np.array([[1, 0], [2, 0], [0, 1]])).apart(0)
-    array([False,  True, False])
-    """
-
-    before: NDArray[np.int64] = field(converter=np.asfortranarray)
-    until: NDArray[np.int64] = field(converter=np.asfortranarray)
-
-    def apart(self, i: int) -> NDArray[np.bool_]:
-        """For each buffer, whether all its uses are surely before all of buffer i's, or after them."""
-        earlier = later = np.ones(len(self.before), np.bool_)
-        for before, until in zip(self.before.T, self.until.T, strict=True):  # a column at a time: they are few
-            earlier = earlier & (until <= before[i])
-            later = later & (before >= until[i])
-        return earlier | later
-
-    def of(self, buffers: Any) -> Uses:
-        """The uses of some of the buffers."""
-        return Uses(self.before[buffers], self.until[buffers])
-
-
-@frozen
-class Gap:
-    """A part of a buffer's life in which it is not alive, or in which only some of its bytes are.
-
-    Attributes
-    ----------
-    buffer
-        Its number.
-    lower, upper
-        Steps, half open, within the buffer's life.
-    window
-        The bytes ``(low, high)`` of the buffer that are alive in the gap, half open; None: none is.
-    """
-
-    buffer: int
-    lower: int
-    upper: int
-    window: tuple[int, int] | None = None
-
-
-def rows_of_gaps(given: Iterable[Gap]) -> tuple[Gap, ...]:
-    """As a tuple.
-
-    Raises
-    ------
-    PlanError
-        Something else was given.
-    """
-    found = tuple(given)
-    for gap in found:
-        if not isinstance(gap, Gap):
-            raise PlanError(f"wanted gaps as Gap(buffer, lower, upper), given {gap!r:.60}")
-    return found
-
-
-@frozen(eq=False)
-class Pieces:
-    """Rectangles of time and of bytes that buffers take, each with the offset of its buffer as its origin.
-
-    Attributes
-    ----------
-    buffer
-        The buffer of each piece; those of one buffer stand side by side, in the order of time.
-    lower, upper
-        Steps, half open.
-    low, high
-        Bytes from the buffer's offset on, half open.
-    """
-
-    buffer: Integers
-    lower: Integers
-    upper: Integers
-    low: Integers
-    high: Integers
+from nnc_func.engine.allocators.fields import ALIGNMENT, Gap, Pieces, Uses, max_load, rows_of_gaps
+from nnc_func.engine.allocators.reducing import cut, merged
 
 
 @frozen(eq=False, slots=False)
@@ -182,8 +88,6 @@ class Problem:
     names: tuple[str, ...] = field(default=(), converter=words)
 
     def __attrs_post_init__(self) -> None:
-        from nnc_func.engine.allocators.checking import check_problem
-
         check_problem(self)
 
     def __len__(self) -> int:
@@ -217,8 +121,6 @@ class Problem:
 
         Buffers of one group count once. Where streams run side by side, of one order of many.
         """
-        from nnc_func.engine.allocators.reducing import merged
-
         if self.groups is not None:
             return evolve(merged(self).problem, alignment=self.granularity, pins=None).max_load
         if self.spaces is None and not self.gaps:
@@ -237,8 +139,6 @@ class Problem:
         if not self.gaps:
             zero = np.zeros(len(self), np.int64)
             return Pieces(np.arange(len(self)), self.lower, self.upper, zero, self.rounded)
-        from nnc_func.engine.allocators.reducing import cut
-
         return cut(self)
 
     @classmethod
@@ -270,7 +170,7 @@ class Problem:
         """
         from nnc_func.engine.allocators.csv_text import parsed
 
-        return parsed(source, alignment, capacity)
+        return parsed(cls, source, alignment, capacity)
 
     def to_csv(self, offsets: Sequence[int] | Integers | None = None) -> str:
         """In minimalloc's format, with the offsets of a plan, or with the pins.
@@ -302,13 +202,14 @@ class Problem:
         """
         from nnc_func.engine.allocators.json_text import parsed
 
-        return parsed(source)
+        return parsed(cls, source)
 
     def to_json(self) -> str:
         """All of it, as an object with a list a field.
 
         Examples
         --------
+        >>> from nnc_func.engine.allocators.base import FREE
         >>> print(Problem([64], [0], [2], pins=[FREE]).to_json())
         {"sizes": [64], "lower": [0], "upper": [2], "alignment": 64, "pins": [-1]}
         """
@@ -358,25 +259,3 @@ class Problem:
             capacity=self.capacity,
             names=[self.names[b] for b in chosen] if self.names else (),
         )
-
-
-def max_load(sizes: Any, lower: Any, upper: Any) -> int:
-    """The most bytes alive at one time.
-
-    Examples
-    --------
-    >>> max_load([10, 20], [0, 1], [1, 2])
-    20
-    """
-    if not len(sizes):
-        return 0
-    size, low, up = (np.asarray(v, np.int64) for v in (sizes, lower, upper))
-    first = int(low.min())
-    if int(up.max()) - first <= 4 * len(size) + 1024:  # by counting
-        change = np.zeros(int(up.max()) - first + 1, np.int64)
-        np.add.at(change, low - first, size)
-        np.subtract.at(change, up - first, size)
-        return int(np.cumsum(change).max())
-    times = np.concatenate((up, low))  # ends before starts where they meet
-    order = np.argsort(times, kind="stable")
-    return int(np.cumsum(np.concatenate((-size, size))[order]).max())

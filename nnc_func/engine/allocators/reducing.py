@@ -5,12 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 from attrs import evolve, frozen
 
 from nnc_func.engine.allocators.converting import Integers
-from nnc_func.engine.allocators.problem import ALONE, FREE, Gap, Pieces, Problem
+from nnc_func.engine.allocators.fields import ALONE, FREE, Gap, Pieces
+
+if TYPE_CHECKING:
+    from nnc_func.engine.allocators.problem import Problem
 
 
 def cut(problem: Problem) -> Pieces:
@@ -51,6 +55,7 @@ def merged(problem: Problem) -> Merged:
 
     Examples
     --------
+    >>> from nnc_func.engine.allocators.problem import Problem
     >>> found = merged(Problem([64, 128], [0, 4], [2, 6], groups=[7, 7]))
     >>> found.problem.sizes, found.problem.gaps
     (array([128]), (Gap(buffer=0, lower=0, upper=2, window=(0, 64)), Gap(buffer=0, lower=2, upper=4, window=None)))
@@ -86,18 +91,16 @@ def merged(problem: Problem) -> Merged:
         until = [uses.until[old].max(axis=0) for old in members.values()]
         shape = (len(members), -1) if members else uses.before.shape
         uses = evolve(uses, before=np.reshape(before, shape), until=np.reshape(until, shape))
-    made = Problem(
-        sizes,
-        lower,
-        upper,
-        found.alignment if alignments is None else alignments,
-        uses,
-        pins,
-        gaps,
-        None,
-        found.spaces,
-        problem.capacity,
-        found.names,
+    made = evolve(
+        found,
+        sizes=sizes,
+        lower=lower,
+        upper=upper,
+        alignment=found.alignment if alignments is None else alignments,
+        uses=uses,
+        pins=pins,
+        gaps=gaps,
+        groups=None,
     )
     return Merged(made, stands_for)
 

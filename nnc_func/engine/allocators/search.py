@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from nnc_func.engine.allocators.conflicts import Conflicts
 from nnc_func.engine.allocators.converting import Integers
-from nnc_func.engine.allocators.problem import FREE
+from nnc_func.engine.allocators.fields import FREE
 
 FAR = 1 << 62  # above all offsets; no overflow with a size added
 Choose = Callable[[Integers, Integers, Integers], int]

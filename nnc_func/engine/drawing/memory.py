@@ -9,12 +9,12 @@ import heapq
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
 
 from nnc_func.engine.drawing import streams
-from nnc_func.engine.plan import ARENA, Buffer, Plan
+from nnc_func.engine.plan_rows import ARENA, Buffer
 from nnc_func.facets.places import Place
 from nnc_func.graph.drawing import (
     FAINT,
@@ -31,6 +31,9 @@ from nnc_func.graph.drawing import (
     width_of,
 )
 from nnc_func.graph.origin import told
+
+if TYPE_CHECKING:
+    from nnc_func.engine.plan import Plan
 
 LEFT, RIGHT, TOP, WIDTH, HEIGHT, LOW = 86.0, 24.0, 62.0, 900.0, 420.0, 110.0  # pixels
 MOST = 20_000  # rectangles; of more buffers, those of the largest area are drawn

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from nnc_func.engine.plan import Plan
+from typing import TYPE_CHECKING
+
 from nnc_func.graph.drawing import FAINT, element, hue, text, title, width_of
 from nnc_func.graph.origin import told
+
+if TYPE_CHECKING:
+    from nnc_func.engine.plan import Plan
 
 LANE = 26.0  # pixels from one lane to the next
 MOST = 20_000  # rectangles, and lines

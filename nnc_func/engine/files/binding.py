@@ -7,8 +7,8 @@ from typing import Any
 
 from nnc_func.device.bind_kernels import BindKernels, kernel_device
 from nnc_func.device.narrow import kernel_named
+from nnc_func.engine.compilation import plannable
 from nnc_func.engine.copying import COPY, FILL
-from nnc_func.engine.lazy import plannable
 from nnc_func.engine.plan import Plan
 from nnc_func.engine.running.program import Program
 from nnc_func.errors import DeviceError, DTypeError, NncError, PlaceError, PlanError, ShapeError

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from attrs import define
 
-from nnc_func.engine.plan import ARENA, DONATED, KINDS, LENT, Buffer, Instruction, Slot
+from nnc_func.engine.plan_rows import ARENA, DONATED, KINDS, LENT, Buffer, Instruction, Slot
 from nnc_func.errors import GraphError
 from nnc_func.facets.places import Place
 

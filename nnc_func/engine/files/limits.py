@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from nnc_func.engine.plan import ARENA, NEXT, OUTPUT, Plan
+from nnc_func.engine.plan import Plan
+from nnc_func.engine.plan_rows import ARENA, NEXT, OUTPUT
 from nnc_func.errors import FileFormatError
 
 ALIGNMENT = 1 << 16  # bytes

@@ -7,9 +7,9 @@ of instructions, and dtypes and shapes of results. Nothing is evaluated; operato
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attrs import evolve
 
@@ -19,7 +19,7 @@ from nnc_func.device import NumPy
 from nnc_func.engine.copying import INSERTED
 from nnc_func.engine.files.drafts import Draft, arena_ends, checked, finished
 from nnc_func.engine.files.text import VIEW
-from nnc_func.engine.plan import ARENA, CONSTANT, DEFAULT, INPUT, OUTPUT, VARIABLE, Instruction, Plan, Slot
+from nnc_func.engine.plan_rows import ARENA, CONSTANT, DEFAULT, INPUT, OUTPUT, VARIABLE, Instruction, Slot
 from nnc_func.engine.verifying.applications import inferred
 from nnc_func.errors import GraphError, NncError
 from nnc_func.graph.literals import Line
@@ -28,6 +28,9 @@ from nnc_func.graph.ops import CATALOGUE
 from nnc_func.graph.origin import Origin
 from nnc_func.graph.parsing import placed
 from nnc_func.op import Op
+
+if TYPE_CHECKING:
+    from nnc_func.engine.plan import Plan
 
 LEAVES = (INPUT, VARIABLE, CONSTANT)
 ALIGNMENT = 64  # bytes, where the text does not say it
@@ -54,11 +57,13 @@ class PlanLine(Line):
         return int(written)
 
 
-def parsed(text: str, stack: Any = None, classes: Iterable[type] = ()) -> Plan:
+def parsed(make: Callable[..., Plan], text: str, stack: Any = None, classes: Iterable[type] = ()) -> Plan:
     """The plan that a text describes; it is not verified.
 
     Parameters
     ----------
+    make
+        `Plan`, of whose fields the text tells.
     text
         As `Plan.text` gives it, or by hand; empty lines and comments may be added.
     stack
@@ -74,7 +79,8 @@ def parsed(text: str, stack: Any = None, classes: Iterable[type] = ()) -> Plan:
 
     Examples
     --------
-    >>> plan = parsed('''plan "square"
+    >>> from nnc_func.engine.plan import Plan
+    >>> plan = parsed(Plan, '''plan "square"
     ... @0 = arena at 0
     ... @1 = output 0
     ... %0 = input "x" : float32[3]
@@ -83,13 +89,13 @@ def parsed(text: str, stack: Any = None, classes: Iterable[type] = ()) -> Plan:
     ... return %2''')
     >>> plan.arena_bytes, plan.buffers[0].upper, plan.instructions[1].kernel
     (64, 2, 'add')
-    >>> parsed(plan.text()) == plan.verify()
+    >>> parsed(Plan, plan.text()) == plan.verify()
     True
     """
     if not isinstance(text, str):
         raise GraphError(f"a plan is read from text, given {type(text).__name__}")
     try:
-        return _Reader(stack, classes).read(text)
+        return _Reader(make, stack, classes).read(text)
     except RecursionError:
         raise GraphError("the text is nested too deeply") from None
 
@@ -97,7 +103,8 @@ def parsed(text: str, stack: Any = None, classes: Iterable[type] = ()) -> Plan:
 class _Reader:
     """What has been read so far."""
 
-    def __init__(self, stack: Any, classes: Iterable[type]) -> None:
+    def __init__(self, make: Callable[..., Plan], stack: Any, classes: Iterable[type]) -> None:
+        self.make = make
         self.ops = CATALOGUE if stack is None else stack.type.ops
         self.device = NumPy() if stack is None else stack.device
         self.classes = by_name(classes)
@@ -141,7 +148,7 @@ class _Reader:
         ends = arena_ends(buffers, alignment)
         own = ends.pop("")
         count = len(self.instructions)
-        return Plan(
+        return self.make(
             instructions=tuple(self.instructions),
             slots=slots,
             buffers=buffers,

@@ -7,93 +7,32 @@ and is then held against the plan.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 from attrs import define, field
 
-from nnc_func.archives.archive import ABOUT, MAX_BYTES, Archive, write_archive
-from nnc_func.archives.npy import array_bytes
-from nnc_func.archives.plain import Fields, fields, json_bytes, rows, short
+from nnc_func.archives.archive import MAX_BYTES, Archive
+from nnc_func.archives.plain import Fields, fields, rows, short
 from nnc_func.aval import Aval
-from nnc_func.engine.collecting import uncollected
 from nnc_func.engine.files.binding import bound
 from nnc_func.engine.files.limits import check_limits, memory_of
-from nnc_func.engine.files.tables import from_tables, tables
+from nnc_func.engine.files.saving import INTERPRETED, KINDS, PLANNED, SYMBOLIC, VERSION, member
+from nnc_func.engine.files.tables import from_tables
 from nnc_func.engine.interpreted import Interpreted
 from nnc_func.engine.plan import Plan
 from nnc_func.engine.running.binding import every, extents_of
 from nnc_func.engine.running.program import Program
 from nnc_func.engine.symbolic import SymbolicProgram
 from nnc_func.engine.verifying.graphs import check_graph
-from nnc_func.errors import FileFormatError, GraphError, NncError, PlanError
-from nnc_func.graph.files import read_text, text_members, variable_names
+from nnc_func.errors import FileFormatError, PlanError
+from nnc_func.garbage_collection import uncollected
+from nnc_func.graph.files import read_text, variable_names
 from nnc_func.graph.leaves import Variable, owned
 from nnc_func.graph.parsing import shown_as
-from nnc_func.graph.text import digest, large_constants
 from nnc_func.graph.trust import allowed_names
 from nnc_func.layer import chain
-
-FORMAT, VERSION = "nnc_func program", 1
-PLANNED, SYMBOLIC, INTERPRETED = "planned", "symbolic", "interpreted"
-KINDS = (PLANNED, SYMBOLIC, INTERPRETED)
-
-
-def save(program: Any, path: Any) -> None:
-    """Write a program to a file: its plan, its constants, the values that its variables have now, and its graph.
-
-    A program of unknown extents is written with the plans of the bindings that it has met; one that is interpreted,
-    as its graph alone. One that retains values is not written. The file is complete or not there, and equal programs
-    give equal bytes.
-
-    Raises
-    ------
-    GraphError
-        A parameter has no written form, two variables have one name, the device has no elements to write, or the
-        program retains values.
-
-    Examples
-    --------
-    >>> import pathlib, tempfile
-    >>> import nnc_func as nnc
-    >>> lazy = nnc.lazy()
-    >>> w = lazy.variable("w", [1.0, 2.0])
-    >>> program = lazy.compile(inputs=[], outputs={"w": w}, updates={w: w * 2})
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = pathlib.Path(folder) / "doubling.program"
-    ...     program.save(path)
-    ...     again = nnc.load_program(path)
-    >>> again()
-    {'w': array([1., 2.])}
-    >>> again.variables["w"].array.tolist(), w.numpy().tolist()
-    ([2.0, 4.0], [1.0, 2.0])
-    """
-    members: list[tuple[str, bytes]] = []
-    kind = _kind(program)
-    device = program._engine.device if kind == SYMBOLIC else program._device
-    variables = _variables(program)
-    graph = program.graph
-    about: dict[str, Any] = {
-        "format": FORMAT, "version": VERSION, "kind": kind, "graph": graph is not None,
-        "variables": [v.name for v in variables], "plans": [],
-        "places": {v.name: v.aval.place for v in variables if v.aval.place is not None},
-        "donated": list(program._donated) if kind == SYMBOLIC else [],
-    }  # fmt: skip
-    if graph is not None:
-        members += text_members(graph)
-    constants: dict[str, Any] = large_constants(graph) if kind != PLANNED else {}
-    for at, planned in enumerate(_planned(program)):
-        arrays = [_host(planned._device, a, "constants") for a in planned._constants]
-        named = [digest(a) for a in arrays]
-        constants |= zip(named, arrays, strict=True)
-        about["plans"].append({"constants": named})
-        members.append((f"plans/{at}.json", json_bytes(tables(planned.plan.verify()))))
-    members += [(_member(name), array_bytes(a)) for name, a in sorted(constants.items())]
-    for at, v in enumerate(variables):
-        members.append((f"variables/{at}.npy", array_bytes(_host(device, v.array, "variables"))))
-    write_archive(path, [(ABOUT, json.dumps(about, indent=1).encode()), *members])
 
 
 def load_program(
@@ -128,45 +67,6 @@ def load_program(
     names = allowed_names(allow)
     with uncollected(), Archive.open(path, "program", max_bytes=max_bytes, sha256=sha256) as archive:
         return _Reader(archive, archive.about(VERSION), stack, list(classes), names).program()
-
-
-# --- what is written --------------------------------------------------------------------------------------
-
-
-def _kind(program: Any) -> str:
-    if isinstance(program, SymbolicProgram):
-        return SYMBOLIC
-    if isinstance(program, Interpreted):
-        return INTERPRETED
-    if not isinstance(program, Program):
-        raise GraphError(f"{program!r} keeps values from run to run, and is not written: save what is compiled without")
-    return PLANNED
-
-
-def _planned(program: Any) -> list[Any]:
-    """The programs with a plan: of unknown extents, one for each binding."""
-    found = program.programs.values() if isinstance(program, SymbolicProgram) else (program,)
-    return [p for p in found if p.plan is not None]
-
-
-def _variables(program: Any) -> list[Variable]:
-    if program.graph is None:
-        return list(program.variables.values())
-    found: list[Variable] = [n.data for n in program.graph.variables]
-    if len({v.name for v in found}) != len(found):
-        raise GraphError("two variables have one name: give one another name, so that the file tells them apart")
-    return found
-
-
-def _host(device: Any, array: Any, what: str) -> Any:
-    try:
-        return np.asarray(device.to_numpy(array))
-    except NncError as error:
-        raise GraphError(f"{device!r} has no elements of {what} to write: {error}") from None
-
-
-def _member(name: str) -> str:
-    return f"constants/{name.removeprefix('sha256:')}.npy"
 
 
 # --- what is read -----------------------------------------------------------------------------------------
@@ -253,7 +153,7 @@ class _Reader:
         if type(name) is not str or aval.symbols:
             raise FileFormatError(f"{short(name)} is no digest of a constant whose size is known")
         if name not in self.constants:
-            self.constants[name] = self.archive.array(_member(name))
+            self.constants[name] = self.archive.array(member(name))
         array = shown_as(self.constants[name], aval.dtype, aval.shape)
         if array is not self.constants[name] or name in self._given:
             self.archive.take(array.nbytes, "a constant")

@@ -16,13 +16,13 @@ from nnc_func.archives.plain import fields, rows, short
 from nnc_func.aval import Aval
 from nnc_func.declaration import Items
 from nnc_func.engine.copying import INSERTED
-from nnc_func.engine.plan import (
+from nnc_func.engine.plan import Plan
+from nnc_func.engine.plan_rows import (
     DEFAULT,
     Buffer,
     BufferFields,
     Instruction,
     InstructionFields,
-    Plan,
     Slot,
     SlotFields,
     sealed,

@@ -18,14 +18,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nnc_func.engine.copying import INSERTED
-from nnc_func.engine.plan import ARENA, CONSTANT, DEFAULT, DONATED, INPUT, LENT, VARIABLE, Buffer, Instruction, Plan
+from nnc_func.engine.plan_rows import ARENA, CONSTANT, DEFAULT, DONATED, INPUT, LENT, VARIABLE, Buffer, Instruction
 from nnc_func.graph.literals import Names, quoted
 from nnc_func.graph.nesting import nested_text
 from nnc_func.graph.origin import told
 from nnc_func.graph.text import parameters
+
+if TYPE_CHECKING:
+    from nnc_func.engine.plan import Plan
 
 VIEW = "view"  # in the place of a kernel's name
 

@@ -6,12 +6,12 @@ import time
 from typing import Any
 
 from nnc_func.config import config
+from nnc_func.engine.compilation import Stats, plannable
 from nnc_func.engine.incremental.dependencies import checked_policy
 from nnc_func.engine.incremental.interpreted_steps import InterpretedSteps
 from nnc_func.engine.incremental.planned_steps import PlannedSteps
 from nnc_func.engine.incremental.program import IncrementalProgram
 from nnc_func.engine.incremental.symbolic import IncrementalSymbolicProgram
-from nnc_func.engine.lazy import Stats, plannable
 from nnc_func.engine.planning.planner import planned
 from nnc_func.engine.planning.relaid import relaid
 from nnc_func.errors import GraphError, PlanError

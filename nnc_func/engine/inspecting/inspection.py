@@ -62,6 +62,7 @@ class Inspected(Unpickled):
     """What every kind of program offers to those who look on while it runs."""
 
     kept_by: ClassVar[str] = "program.save(path) keeps it, and nnc.load_program(path) reads it"
+    written_as: ClassVar[str | None] = None  # in files; None: it is not written
     graph: Any
     _device: Any
 
@@ -100,8 +101,8 @@ class Inspected(Unpickled):
         )
 
     def save(self, path: Any) -> None:
-        """Write it to a file, from which `nnc_func.load_program` reads it; see `files.programs.save`."""
-        from nnc_func.engine.files.programs import save
+        """Write it to a file, from which `nnc_func.load_program` reads it; see `files.saving.save`."""
+        from nnc_func.engine.files.saving import save
 
         save(self, path)
 

@@ -12,16 +12,13 @@ from typing import TYPE_CHECKING
 
 from nnc_func.deferred import Registry, deferred
 from nnc_func.engine.orders.base import Order, OrderProblem, loads, simulated_peak
+from nnc_func.engine.orders.quick import QUICK
 
 DEFAULT = ("depth_first", "list_scheduling")  # what an engine tries
 SEARCHES = ("exact", "local_search", "minimum_cut", "portfolio")
 _CLASSES = {"exact": "Exact", "local_search": "LocalSearch", "minimum_cut": "MinimumCut", "portfolio": "Portfolio"}
-_NAMES = (
-    "depth_first", "as_written", "breadth_first", "by_predecessors", "by_size", "by_users", "post_order",
-    "sethi_ullman", "list_scheduling", "least_peak", *SEARCHES,
-)  # fmt: skip
 
-ORDERS: Mapping[str, Order] = Registry(__name__, {name: name for name in _NAMES} | _CLASSES)
+ORDERS: Mapping[str, Order] = Registry(__name__, _CLASSES, QUICK)
 
 if TYPE_CHECKING:
     from nnc_func.engine.orders.bounds import bound_at, lower_bound

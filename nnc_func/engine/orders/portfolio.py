@@ -14,6 +14,7 @@ from nnc_func.engine.orders.bounds import lower_bound
 from nnc_func.engine.orders.exact import Exact, Solution
 from nnc_func.engine.orders.local_search import LocalSearch
 from nnc_func.engine.orders.minimum_cut import MinimumCut, cut_bound
+from nnc_func.engine.orders.quick import QUICK
 from nnc_func.engine.orders.segments import coarsened
 
 CUTS = 200  # tasks of which it is asked what they need at least
@@ -44,9 +45,7 @@ class Portfolio:
 
     def solved(self, problem: OrderProblem) -> Solution:
         """The order with what is known of it."""
-        from nnc_func.engine.orders import ORDERS, SEARCHES
-
-        first: list[Sequence[int]] = [order(problem) for name, order in ORDERS.items() if name not in SEARCHES]
+        first: list[Sequence[int]] = [order(problem) for order in QUICK.values()]
         start = min(first, key=lambda order: simulated_peak(problem, order))
         bound = lower_bound(problem)
         if simulated_peak(problem, start) > bound:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from attrs import evolve
 
 from nnc_func.engine.orders.base import Order, named
-from nnc_func.engine.plan import DONATED, LENT, NEXT
+from nnc_func.engine.plan_rows import DONATED, LENT, NEXT
 from nnc_func.engine.planning import sharing
 from nnc_func.engine.planning.committing import Arrangement, long, short
 from nnc_func.engine.planning.draft import Draft

@@ -8,7 +8,8 @@ from typing import Any
 
 from attrs import evolve, frozen
 
-from nnc_func.engine.plan import NEXT, OUTPUT, Plan
+from nnc_func.engine.plan import Plan
+from nnc_func.engine.plan_rows import NEXT, OUTPUT
 from nnc_func.engine.planning.planner import Planned, arranged, offset, planned
 from nnc_func.engine.planning.recomputed import Recomputable, rebuilt, recomputable
 from nnc_func.engine.planning.request import Request

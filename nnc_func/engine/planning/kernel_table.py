@@ -6,7 +6,6 @@ so nodes, variables and devices stay the same under another table.
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,6 @@ from attrs import asdict, evolve, field, frozen
 
 from nnc_func.aval import Aval
 from nnc_func.declaration import Items
-from nnc_func.engine.tuning.machine import Machine
 from nnc_func.errors import KernelTableWarning, PlanError
 from nnc_func.facets.kernels import Kernel
 from nnc_func.graph.graph import ComputationGraph
@@ -25,6 +23,8 @@ from nnc_func.op import Op
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from nnc_func.engine.tuning.machine import Machine
 
 FORMAT = 1  # of the file
 
@@ -165,7 +165,8 @@ class KernelTable:
             "machine": asdict(self.machine) if self.machine else None,
             "kernels": [asdict(e) for e in self.entries],
         }
-        from pathlib import Path  # few write a table to a file
+        import json  # few write a table to a file
+        from pathlib import Path
 
         Path(path).write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
@@ -180,7 +181,10 @@ class KernelTable:
         PlanError
             The file holds no table, or one of a newer format.
         """
+        import json  # few read one
         from pathlib import Path
+
+        from nnc_func.engine.tuning.machine import Machine
 
         try:
             found = json.loads(Path(path).read_text(encoding="utf-8"))

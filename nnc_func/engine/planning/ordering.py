@@ -10,7 +10,7 @@ from nnc_func.engine.copying import Inserted
 from nnc_func.engine.orders import ORDERS
 from nnc_func.engine.orders.base import Order, OrderProblem, answered, loads, named
 from nnc_func.engine.orders.bounds import bound_at
-from nnc_func.engine.plan import NEXT, VARIABLE
+from nnc_func.engine.plan_rows import NEXT, VARIABLE
 from nnc_func.engine.planning.draft import Draft
 
 GIVEN = "recomputing"  # the name of a sequence that comes with a graph in which values are computed again

@@ -13,7 +13,6 @@ from attrs import frozen
 from nnc_func.engine.planning import ordering, placing, sharing, windows
 from nnc_func.engine.planning.draft import Draft
 from nnc_func.engine.planning.kernel_table import kernels_of
-from nnc_func.engine.planning.retaining import pin
 from nnc_func.engine.planning.streams import scheduled
 from nnc_func.errors import PlanError
 
@@ -63,6 +62,8 @@ def lifetimes(draft: Draft) -> Draft:
     """Find the first and the last use of each storage; what is kept lives from run to run."""
     sharing.lifetimes(draft)
     if draft.request.retain is not None:
+        from nnc_func.engine.planning.retaining import pin  # few retain
+
         pin(draft, draft.request.retain)
     return draft
 

@@ -7,7 +7,8 @@ from typing import Any
 from attrs import evolve
 
 from nnc_func.engine.allocators.base import Allocator, Problem, answered, arena_size
-from nnc_func.engine.plan import (
+from nnc_func.engine.plan import Plan
+from nnc_func.engine.plan_rows import (
     ARENA,
     CONSTANT,
     DEFAULT,
@@ -20,7 +21,6 @@ from nnc_func.engine.plan import (
     BufferFields,
     Instruction,
     InstructionFields,
-    Plan,
     Slot,
     SlotFields,
     sealed,

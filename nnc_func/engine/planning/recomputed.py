@@ -10,7 +10,7 @@ from typing import Any
 
 from attrs import evolve, frozen
 
-from nnc_func.engine.plan import ARENA, LENT, NEXT, OUTPUT
+from nnc_func.engine.plan_rows import ARENA, LENT, NEXT, OUTPUT
 from nnc_func.engine.planning.draft import Draft, Row
 from nnc_func.engine.rematerialising import RematerialisationProblem
 from nnc_func.engine.rematerialising.hastening import hastened, reordered

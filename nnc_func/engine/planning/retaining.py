@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nnc_func.engine.incremental.dependencies import Dependencies, Step
-from nnc_func.engine.plan import INPUT, VARIABLE
+from nnc_func.engine.plan_rows import INPUT, VARIABLE
 from nnc_func.engine.planning.draft import Draft
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from itertools import accumulate
 
-from nnc_func.engine.plan import ARENA, DONATED, LENT, NEXT, OUTPUT, VARIABLE
+from nnc_func.engine.plan_rows import ARENA, DONATED, LENT, NEXT, OUTPUT, VARIABLE
 from nnc_func.engine.planning.committing import is_certain
 from nnc_func.engine.planning.draft import FOREVER, Draft, Overwriting
 from nnc_func.engine.planning.lending import borrowers

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from nnc_func.config import config
-from nnc_func.engine.plan import ARENA, LENT, NEXT, OUTPUT
+from nnc_func.engine.plan_rows import ARENA, LENT, NEXT, OUTPUT
 from nnc_func.engine.running.cancelling import Cancellation
 from nnc_func.engine.running.observed import Application, Observer
 from nnc_func.errors import NumericsError

@@ -12,7 +12,8 @@ import numpy as np
 from nnc_func.aval import Aval
 from nnc_func.device.arrays import PlannedDevice
 from nnc_func.device.narrow import kernel_named
-from nnc_func.engine.plan import ARENA, CONSTANT, DONATED, LENT, NEXT, OUTPUT, Plan, Slot
+from nnc_func.engine.plan import Plan
+from nnc_func.engine.plan_rows import ARENA, CONSTANT, DONATED, LENT, NEXT, OUTPUT, Slot
 from nnc_func.engine.running import located
 
 

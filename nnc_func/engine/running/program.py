@@ -11,7 +11,8 @@ import numpy as np
 from nnc_func.config import config
 from nnc_func.device.namespace import explained
 from nnc_func.engine.inspecting.inspection import Inspected
-from nnc_func.engine.plan import NEXT, Plan
+from nnc_func.engine.plan import Plan
+from nnc_func.engine.plan_rows import NEXT
 from nnc_func.engine.running.arenas import Arenas
 from nnc_func.engine.running.cancelling import asked
 from nnc_func.engine.running.checked import POISON, Poison, observers
@@ -71,6 +72,8 @@ class Program(Tunable, Inspected):
     >>> program(np.float32([1, 2, 3]))
     [array([ 2.,  5., 10.], dtype=float32)]
     """
+
+    written_as = "planned"
 
     def __init__(
         self,

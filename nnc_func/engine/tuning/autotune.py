@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from attrs import evolve, field, frozen
 
-from nnc_func.engine.plan import DONATED
+from nnc_func.engine.plan_rows import DONATED
 from nnc_func.engine.planning.kernel_table import Entry, KernelTable, chosen
 from nnc_func.engine.planning.relaid import elsewhere
 from nnc_func.engine.running.outs import kept

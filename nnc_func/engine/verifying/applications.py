@@ -5,7 +5,7 @@ Part of verification. What memory each one touches, and when, is `verify`'s.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attrs import evolve
 
@@ -13,11 +13,14 @@ from nnc_func.aval import Aval
 from nnc_func.declaration import Items
 from nnc_func.device.narrow import kernel_named
 from nnc_func.engine.copying import FILL
-from nnc_func.engine.plan import Instruction, Plan
+from nnc_func.engine.plan_rows import Instruction
 from nnc_func.engine.verifying.references import named
 from nnc_func.errors import OperatorError, PlanError
 from nnc_func.facets.kernels import takes_layouts
 from nnc_func.op import Op
+
+if TYPE_CHECKING:
+    from nnc_func.engine.plan import Plan
 
 
 def _without(i: Instruction, filled: set[int]) -> Instruction:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from nnc_func.engine.copying import FILL
-from nnc_func.engine.plan import Instruction
+from nnc_func.engine.plan_rows import Instruction
 from nnc_func.engine.verifying.applications import inferred
 from nnc_func.engine.verifying.regions import Region, compact
 from nnc_func.errors import NncError, PlanError, ShapeError

@@ -9,14 +9,17 @@ from array import array
 from collections.abc import Iterable, Sequence
 from itertools import chain
 from operator import attrgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nnc_func.aval import Aval
 from nnc_func.device.bounds import LIMIT, RANK, reach
-from nnc_func.engine.plan import ARENA, DONATED, LENT, Plan, Slot
+from nnc_func.engine.plan_rows import ARENA, DONATED, LENT, Slot
 from nnc_func.errors import PlanError
+
+if TYPE_CHECKING:
+    from nnc_func.engine.plan import Plan
 
 IN_BUFFERS, IN_SLOTS = attrgetter("nbytes", "lower", "upper", "offset", "source"), attrgetter("buffer", "offset")
 ALIVE = (ARENA, LENT, DONATED)  # kinds of buffers that have a lifetime

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nnc_func.device.narrow import kernel_named
-from nnc_func.engine.plan import ARENA, CONSTANT, DONATED, INPUT, LENT, NEXT, OUTPUT, VARIABLE, Plan
+from nnc_func.engine.plan_rows import ARENA, CONSTANT, DONATED, INPUT, LENT, NEXT, OUTPUT, VARIABLE
 from nnc_func.engine.verifying.references import named
 from nnc_func.errors import PlanError
+
+if TYPE_CHECKING:
+    from nnc_func.engine.plan import Plan
 
 LEAF = -1  # where a slot is made that no instruction makes
 

@@ -13,7 +13,8 @@ from attrs import define, field
 
 from nnc_func.aval import Aval
 from nnc_func.engine.copying import COPY, FILL
-from nnc_func.engine.plan import CONSTANT, INPUT, VARIABLE, Plan
+from nnc_func.engine.plan import Plan
+from nnc_func.engine.plan_rows import CONSTANT, INPUT, VARIABLE
 from nnc_func.errors import PlanError
 from nnc_func.graph import leaves
 from nnc_func.graph.ops.memory import after, relayout

@@ -10,7 +10,8 @@ import numpy as np
 from attrs import frozen
 from numpy.typing import NDArray
 
-from nnc_func.engine.allocators.problem import ALONE, FREE, Problem
+from nnc_func.engine.allocators.fields import ALONE, FREE
+from nnc_func.engine.allocators.problem import Problem
 from nnc_func.engine.verifying.sweep import meeting
 from nnc_func.errors import PlanError
 

@@ -9,16 +9,19 @@ allow computes what the plan's own order computes.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from attrs import define, field
 
-from nnc_func.engine.plan import ARENA, LENT, OUTPUT, Instruction, Plan
+from nnc_func.engine.plan_rows import ARENA, LENT, OUTPUT, Instruction
 from nnc_func.engine.verifying.regions import Region
 from nnc_func.engine.verifying.work import Work
 from nnc_func.errors import PlanError
 from nnc_func.graph.origin import told
+
+if TYPE_CHECKING:
+    from nnc_func.engine.plan import Plan
 
 Key = tuple[Any, ...]  # names a memory
 PIECES = 64  # numbers of an array that take as long as one step

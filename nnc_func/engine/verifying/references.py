@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from nnc_func.engine.plan import ARENA, DONATED, KINDS, LENT, Plan
+from typing import TYPE_CHECKING
+
+from nnc_func.engine.plan_rows import ARENA, DONATED, KINDS, LENT
 from nnc_func.errors import PlanError
 from nnc_func.facets.places import Place, given
 from nnc_func.facets.places import named as place_named
 from nnc_func.graph.origin import told
+
+if TYPE_CHECKING:
+    from nnc_func.engine.plan import Plan
 
 SHARED = (ARENA, LENT, DONATED)
 

@@ -7,13 +7,17 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nnc_func.engine.plan import ARENA, Buffer, Plan
+from nnc_func.engine.plan_rows import ARENA, Buffer
 from nnc_func.engine.verifying.work import free
 from nnc_func.errors import PlanError
+
+if TYPE_CHECKING:
+    from nnc_func.engine.plan import Plan
 
 MOVED = 4096  # numbers of a list that are moved as quickly as one step is made
 Numbers = Sequence[int] | NDArray[np.int64]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nnc_func.engine.plan import ARENA, DONATED, LENT
+from nnc_func.engine.plan_rows import ARENA, DONATED, LENT
 from nnc_func.engine.verifying.assembly import assembly
 from nnc_func.facets.kernels import ALL
 

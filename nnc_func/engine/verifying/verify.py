@@ -6,12 +6,12 @@ It is no part of the planner and shares no code with it or with any allocator, s
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
 
 from nnc_func.device.narrow import kernel_named
-from nnc_func.engine.plan import ARENA, CONSTANT, DONATED, INPUT, VARIABLE, Instruction, Plan
+from nnc_func.engine.plan_rows import ARENA, CONSTANT, DONATED, INPUT, VARIABLE, Instruction
 from nnc_func.engine.verifying.applications import check_applications
 from nnc_func.engine.verifying.bounds import check_bounds, check_numbers
 from nnc_func.engine.verifying.endings import check_commit, commits, donations, ends, loans, outlives
@@ -23,6 +23,9 @@ from nnc_func.engine.verifying.usual import LEAF, PLANNED, UNMADE, replayed
 from nnc_func.engine.verifying.work import Work
 from nnc_func.errors import PlanError
 from nnc_func.facets.kernels import ALL
+
+if TYPE_CHECKING:
+    from nnc_func.engine.plan import Plan
 
 READ_ONLY = (INPUT, CONSTANT)
 VALUES = 64  # that are held against a region as quickly as one step is made
@@ -64,7 +67,8 @@ def verify(plan: Plan) -> None:
 
     Examples
     --------
-    >>> from nnc_func.engine.plan import Buffer, Plan
+    >>> from nnc_func.engine.plan import Plan
+    >>> from nnc_func.engine.plan_rows import Buffer
     >>> memory = (Buffer("arena", 64, 0, 2, 0), Buffer("arena", 64, 1, 3, 0))
     >>> verify(Plan((), (), memory, (), (), (), (), (), 0, 64, 64))
     Traceback (most recent call last):

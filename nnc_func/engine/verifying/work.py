@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from attrs import define, field
 
-from nnc_func.engine.plan import Plan
 from nnc_func.errors import PlanError
+
+if TYPE_CHECKING:
+    from nnc_func.engine.plan import Plan
 
 LEAST, EACH = 4_000_000, 50  # steps of some tenths of a microsecond: of any plan, and more for each row of it
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nnc_func.facets.dtypes import kind_of
 from nnc_func.facets.samples import FLOATS, REALS, Samples, Tolerance
 from nnc_func.graph.composite import composite
-from nnc_func.graph.functions import Functions
 from nnc_func.graph.ops.families import Tensor
+
+if TYPE_CHECKING:
+    from nnc_func.graph.functions import Functions
 
 CLOSE = Tolerance(32.0)
 SMOOTH = Samples(dtypes=FLOATS)

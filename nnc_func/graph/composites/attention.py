@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,8 +12,10 @@ from nnc_func.facets.dims import known, same_extent
 from nnc_func.facets.dtypes import kind_of
 from nnc_func.facets.samples import FLOATS, Samples, Tolerance
 from nnc_func.graph.composite import composite
-from nnc_func.graph.functions import Functions
 from nnc_func.graph.ops.families import Tensor
+
+if TYPE_CHECKING:
+    from nnc_func.graph.functions import Functions
 
 INT64 = np.dtype("int64")
 _KEY = ((2,), "uint64", (0, 2**20))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nnc_func.errors import OperatorError, ShapeError
 from nnc_func.facets import dtypes
@@ -10,8 +10,10 @@ from nnc_func.facets.dims import known, product, same_extent
 from nnc_func.facets.samples import FLOATS, Samples, Tolerance
 from nnc_func.facets.subscripts import Term, extents, order, parsed
 from nnc_func.graph.composite import composite
-from nnc_func.graph.functions import Functions
 from nnc_func.graph.ops.families import Tensor
+
+if TYPE_CHECKING:
+    from nnc_func.graph.functions import Functions
 
 SUMMED = Tolerance(64.0)  # the order of additions is the device's
 EXPRESSIONS: tuple[tuple[str, tuple[tuple[int, ...], ...]], ...] = (

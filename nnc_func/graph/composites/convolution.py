@@ -6,7 +6,7 @@ reaches: one product for the whole window, and nothing to be differentiated but 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nnc_func.errors import ShapeError
 from nnc_func.facets.dims import Extent, known
@@ -14,9 +14,11 @@ from nnc_func.facets.samples import FLOATS, Samples, Tolerance
 from nnc_func.facets.shapes import ShapeT
 from nnc_func.facets.windows import amounts, image_axes, image_shape, numbers
 from nnc_func.graph.composite import composite
-from nnc_func.graph.functions import Functions
 from nnc_func.graph.ops.conv import convolved, kernel_axes
 from nnc_func.graph.ops.families import Nested, Tensor
+
+if TYPE_CHECKING:
+    from nnc_func.graph.functions import Functions
 
 _FORMATS = {"NWC": "NHWC", "NCW": "NCHW"}
 _LAST, _FIRST = (0, 2, 3, 4, 1), (0, 4, 1, 2, 3)  # axes of volumes with channels last, and first, of the other kind

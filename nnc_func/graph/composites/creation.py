@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -10,8 +10,10 @@ from nnc_func.errors import OperatorError, ShapeError
 from nnc_func.facets.derivatives import Constant
 from nnc_func.facets.samples import ANY, EXACT, FLOATS, NUMBERS, Samples
 from nnc_func.graph.composite import composite
-from nnc_func.graph.functions import Functions
 from nnc_func.graph.ops.families import DType, Extent, Sizes, Tensor, number
+
+if TYPE_CHECKING:
+    from nnc_func.graph.functions import Functions
 
 MADE = Constant("it depends on no elements of a tensor")
 INT64 = np.dtype("int64")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,8 +12,10 @@ from nnc_func.facets.samples import FLOATS, Samples, Tolerance
 from nnc_func.facets.shapes import ShapeT
 from nnc_func.facets.windows import image_axes, numbers
 from nnc_func.graph.composite import composite
-from nnc_func.graph.functions import Functions
 from nnc_func.graph.ops.families import Nested, Tensor
+
+if TYPE_CHECKING:
+    from nnc_func.graph.functions import Functions
 
 INT64 = np.dtype("int64")
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from nnc_func.facets import dtypes
 from nnc_func.facets.samples import Samples
 from nnc_func.graph.composite import composite
-from nnc_func.graph.functions import Functions
 from nnc_func.graph.ops.families import Tensor
+
+if TYPE_CHECKING:
+    from nnc_func.graph.functions import Functions
 
 
 @composite(samples=Samples(min_rank=1))

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nnc_func.facets import dtypes
 from nnc_func.facets.derivatives import Constant
 from nnc_func.facets.dtypes import kind_of, limits_of
 from nnc_func.facets.samples import ANY, FLOATS, INEXACT, NUMBERS, REALS, Samples, Tolerance
 from nnc_func.graph.composite import composite
-from nnc_func.graph.functions import Functions
 from nnc_func.graph.ops.families import Tensor, real_floating
+
+if TYPE_CHECKING:
+    from nnc_func.graph.functions import Functions
 
 CLOSE = Tolerance(16.0)
 

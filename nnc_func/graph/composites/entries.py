@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,7 +12,9 @@ from nnc_func.facets.dims import known, same_extent
 from nnc_func.facets.indexing import ARRAY
 from nnc_func.graph.composites.extents import value_of
 from nnc_func.graph.composites.searching import nonzero
-from nnc_func.graph.functions import Functions
+
+if TYPE_CHECKING:
+    from nnc_func.graph.functions import Functions
 
 BASIC = frozenset((int, slice, type(None), type(Ellipsis)))
 PLAIN = (int, slice, type(None), type(Ellipsis), np.integer)

@@ -7,7 +7,7 @@ is scaled. Real arguments of complex transforms are taken as complex; integers a
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,9 +18,11 @@ from nnc_func.facets.dtypes import kind_of
 from nnc_func.facets.samples import COMPLEX, EXACT, FLOATS, Samples
 from nnc_func.facets.shapes import normalise_axes, normalise_axis
 from nnc_func.graph.composite import composite
-from nnc_func.graph.functions import Functions
 from nnc_func.graph.ops.families import Axes, DType, Extent, Sizes, Tensor
 from nnc_func.graph.ops.fourier import NORMS, ROUNDED, check_norm
+
+if TYPE_CHECKING:
+    from nnc_func.graph.functions import Functions
 
 _ALONG: Any = (
     ((4,), {}), ((5,), {"norm": "ortho"}), ((3, 2), {"axis": 0, "norm": "forward"}), ((2, 3), {"n": 5}),

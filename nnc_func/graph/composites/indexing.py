@@ -6,7 +6,7 @@ at once, when one indexes (ShapeError); else when the values are computed (RunEr
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nnc_func.errors import OperatorError, ShapeError
 from nnc_func.facets.dims import product
@@ -16,9 +16,11 @@ from nnc_func.facets.movement import sliced
 from nnc_func.facets.samples import Samples, Tolerance
 from nnc_func.graph.composite import composite
 from nnc_func.graph.composites.entries import is_basic, separated
-from nnc_func.graph.functions import Functions
 from nnc_func.graph.ops.families import Nested, Tensor
 from nnc_func.graph.ops.index import put
+
+if TYPE_CHECKING:
+    from nnc_func.graph.functions import Functions
 
 ADDED = Tolerance(64.0)  # indices that repeat are added up in the device's order
 MODES: dict[str, tuple[str | None, str]] = {

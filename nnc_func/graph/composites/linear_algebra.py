@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,10 +14,12 @@ from nnc_func.facets.dtypes import kind_of, limits_of
 from nnc_func.facets.samples import INEXACT, NUMBERS, Samples, Tolerance
 from nnc_func.facets.shapes import normalise_axes, normalise_axis
 from nnc_func.graph.composite import composite
-from nnc_func.graph.functions import Functions
 from nnc_func.graph.ops import matrices as m
 from nnc_func.graph.ops.decompositions import INNER, SQUARES, TALL, WIDE
 from nnc_func.graph.ops.families import Axes, DType, Nested, Tensor
+
+if TYPE_CHECKING:
+    from nnc_func.graph.functions import Functions
 
 _CLOSE = Tolerance(64.0)
 

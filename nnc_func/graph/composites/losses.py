@@ -7,7 +7,7 @@ of whole numbers are float64.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,8 +16,10 @@ from nnc_func.facets.dims import same_extent
 from nnc_func.facets.samples import FLOATS, Samples, Tolerance
 from nnc_func.facets.shapes import normalise_axis
 from nnc_func.graph.composite import composite
-from nnc_func.graph.functions import Functions
 from nnc_func.graph.ops.families import Tensor
+
+if TYPE_CHECKING:
+    from nnc_func.graph.functions import Functions
 
 REDUCTIONS = ("mean", "sum", "none")
 CLOSE = Tolerance(64.0)

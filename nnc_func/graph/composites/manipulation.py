@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,9 +14,11 @@ from nnc_func.facets.samples import ANY, EXACT, NUMBERS, Samples
 from nnc_func.facets.shapes import normalise_axes, normalise_axis
 from nnc_func.graph.composite import composite
 from nnc_func.graph.composites.extents import value_of
-from nnc_func.graph.functions import Functions
 from nnc_func.graph.ops.families import Axes, Extent, Nested, Tensor
 from nnc_func.graph.ops.move import part
+
+if TYPE_CHECKING:
+    from nnc_func.graph.functions import Functions
 
 INT64 = np.dtype("int64")
 

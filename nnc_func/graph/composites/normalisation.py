@@ -6,7 +6,7 @@ anything is scaled: so a mean that is large beside the deviation costs no digits
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nnc_func.errors import DTypeError, OperatorError, ShapeError
 from nnc_func.facets.dims import Extent, known, product, same_extent
@@ -15,8 +15,10 @@ from nnc_func.facets.samples import FLOATS, Samples, Tolerance
 from nnc_func.facets.shapes import ShapeT, normalise_axes, normalise_axis
 from nnc_func.graph.composite import composite
 from nnc_func.graph.composites.pooling import spatial_axes
-from nnc_func.graph.functions import Functions
 from nnc_func.graph.ops.families import Axes, Tensor
+
+if TYPE_CHECKING:
+    from nnc_func.graph.functions import Functions
 
 _CLOSE = Tolerance(256.0)  # of elements that have lost their mean
 

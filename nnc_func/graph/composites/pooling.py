@@ -6,7 +6,7 @@ the first largest element in row-major order is found either way.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nnc_func.errors import ShapeError
 from nnc_func.facets.samples import FLOATS, Samples, Tolerance
@@ -14,9 +14,11 @@ from nnc_func.facets.shapes import ShapeT, normalise_axis
 from nnc_func.facets.windows import image_axes, numbers
 from nnc_func.graph.composite import composite
 from nnc_func.graph.composites.convolution import beside, flat, padded_beside
-from nnc_func.graph.functions import Functions
 from nnc_func.graph.ops.families import Nested, Tensor
 from nnc_func.graph.ops.pool import pooled
+
+if TYPE_CHECKING:
+    from nnc_func.graph.functions import Functions
 
 _FORMATS = {"NWC": "NHWC", "NCW": "NCHW"}
 _CLOSE = Tolerance(16.0)

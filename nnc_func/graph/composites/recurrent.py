@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from nnc_func.errors import OperatorError, ShapeError
 from nnc_func.facets.dims import known, same_extent
 from nnc_func.facets.samples import FLOATS, Samples, Tolerance
 from nnc_func.graph.composite import composite
-from nnc_func.graph.functions import Functions
 from nnc_func.graph.ops.families import Tensor
+
+if TYPE_CHECKING:
+    from nnc_func.graph.functions import Functions
 
 _CLOSE = Tolerance(64.0)
 

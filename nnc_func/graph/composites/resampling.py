@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,8 +13,10 @@ from nnc_func.facets.resampling import Resampling, resampled_extents
 from nnc_func.facets.samples import FLOATS, Samples, Tolerance
 from nnc_func.facets.shapes import normalise_axes, normalise_axis
 from nnc_func.graph.composite import composite
-from nnc_func.graph.functions import Functions
 from nnc_func.graph.ops.families import Axes, Nested, Tensor
+
+if TYPE_CHECKING:
+    from nnc_func.graph.functions import Functions
 
 FEW = 8
 """So many neighbours are weighed one by one; more are a product with a matrix."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,8 +15,10 @@ from nnc_func.facets.shapes import ShapeT
 from nnc_func.facets.windows import numbers
 from nnc_func.graph.composite import composite
 from nnc_func.graph.composites.pooling import spatial_axes
-from nnc_func.graph.functions import Functions
 from nnc_func.graph.ops.families import Nested, Tensor
+
+if TYPE_CHECKING:
+    from nnc_func.graph.functions import Functions
 
 INT64 = np.dtype("int64")
 

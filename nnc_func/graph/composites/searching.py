@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,9 +13,11 @@ from nnc_func.facets.samples import ANY, EXACT, NUMBERS, REALS, Samples
 from nnc_func.facets.shapes import normalise_axis
 from nnc_func.graph.composite import composite
 from nnc_func.graph.composites.extents import count_of
-from nnc_func.graph.functions import Functions
 from nnc_func.graph.ops.families import Axes, Extent, Tensor
 from nnc_func.graph.ops.move import part
+
+if TYPE_CHECKING:
+    from nnc_func.graph.functions import Functions
 
 POSITIONS = Constant("positions and counts are integers")
 SIZED = "give size=, how many there are at most, or compute it outside of jit and compiled programs"

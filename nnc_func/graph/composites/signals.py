@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,8 +13,10 @@ from nnc_func.facets.dtypes import as_dtype, kind_of, promote
 from nnc_func.facets.samples import FLOATS, Samples, Tolerance
 from nnc_func.facets.shapes import normalise_axis
 from nnc_func.graph.composite import composite
-from nnc_func.graph.functions import Functions
 from nnc_func.graph.ops.families import DType, Tensor
+
+if TYPE_CHECKING:
+    from nnc_func.graph.functions import Functions
 
 FLOAT32, FLOAT64, INT32, INT64 = map(np.dtype, ("float32", "float64", "int32", "int64"))
 COSINES = {"hann": (0.5, -0.5), "hamming": (0.54, -0.46), "blackman": (0.42, -0.5, 0.08), "boxcar": (1.0,)}

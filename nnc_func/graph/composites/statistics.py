@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,10 +15,12 @@ from nnc_func.facets.samples import EXACT, FLOATS, INTEGERS, NUMBERS, REALS, Sam
 from nnc_func.facets.shapes import normalise_axes, reduced
 from nnc_func.graph.composite import composite
 from nnc_func.graph.composites.extents import value_of
-from nnc_func.graph.functions import Functions
 from nnc_func.graph.ops.families import Axes, Extent, Nested, Tensor
 from nnc_func.graph.ops.move import part
 from nnc_func.graph.ops.reduce import reduced_count
+
+if TYPE_CHECKING:
+    from nnc_func.graph.functions import Functions
 
 CLOSE = Tolerance(256.0)  # of differences that may be small beside what they are of
 INT64, FLOAT16 = np.dtype("int64"), np.dtype("float16")

@@ -6,7 +6,6 @@ A token is a tensor of no elements, so that planner, engines and files treat it 
 
 from __future__ import annotations
 
-import string
 from typing import Any
 
 import numpy as np
@@ -53,8 +52,10 @@ def _anywhere(places: Any, **_: Any) -> Any:
 
 def _told(text: str, count: int) -> None:
     """Refuse a text whose fields are not those of so many values."""
+    from string import Formatter  # few print
+
     try:
-        fields = [field for _, field, _, _ in string.Formatter().parse(text) if field is not None]
+        fields = [field for _, field, _, _ in Formatter().parse(text) if field is not None]
     except ValueError as error:
         raise OperatorError(f"text={text!r} is not usable: {error}") from None
     if any(fields) or (fields and len(fields) != count):

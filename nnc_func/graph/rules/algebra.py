@@ -26,6 +26,7 @@ from nnc_func.graph.rules.conditions import PROFIT, alike, of_kinds, same_aval, 
 from nnc_func.graph.rules.pattern import apply, computed, dtype_of, shape_of
 from nnc_func.graph.rules.rule import (
     EXACT,
+    OWN,
     REASSOCIATION,
     ROUNDING,
     SIGNED_ZERO,
@@ -40,14 +41,14 @@ from nnc_func.op import Op
 # --- numbers -------------------------------------------------------------------------------------------
 
 
-@for_law("unit", arity=2)
+@for_law("unit", arity=2, at=OWN)
 def drop_unit(f, law, x):
     """A unit (zero added, one multiplied) is dropped."""
     applied = f(x, law.value)
     return rewrite(applied).to(x).when(same_aval(x, applied), of_kinds(x, law.kinds)).up_to(_of_unit(f))
 
 
-@for_law("unit", arity=2)
+@for_law("unit", arity=2, at=OWN)
 def drop_widening_unit(f, law, x):
     """A unit that widens the other operand, or promotes it, leaves a broadcast and a cast."""
     applied = f(x, law.value)
@@ -61,21 +62,21 @@ def _of_unit(f: Each) -> Numerics:
     return SIGNED_ZERO if f.op.name == "add" else EXACT  # -0.0 + 0.0 is 0.0
 
 
-@for_law("absorbs", arity=2)
+@for_law("absorbs", arity=2, at=OWN)
 def absorb(f, law, x):
     """A number that absorbs any other (zero in a product) is the result, where there is neither NaN nor infinity."""
     applied = f(x, law.value)
     return rewrite(applied).to(filled(applied, law.value)).when(of_kinds(applied, law.kinds))
 
 
-@for_law("absorbs", arity=2, nearly=True)
+@for_law("absorbs", arity=2, nearly=True, at=OWN)
 def absorb_all(f, law, x):
     """A number that absorbs any other is the result, even of NaN and infinity."""
     applied = f(x, law.value)
     return rewrite(applied).to(filled(applied, law.value)).up_to(SIGNED_ZERO).with_fast_math()
 
 
-@for_law("always", arity=1)
+@for_law("always", arity=1, at=OWN)
 def answer(f, law, x):
     """A question that has one answer for all numbers of a dtype is answered."""
     asked = f(x)
@@ -96,13 +97,13 @@ def _held(value, dtype):
 # --- equal operands ------------------------------------------------------------------------------------
 
 
-@for_law("idempotent", arity=2)
+@for_law("idempotent", arity=2, at=OWN)
 def drop_equal_operands(f, _, x):
     """Of two equal operands, of which the result is one, that one is taken."""
     return rewrite(f(x, x)).to(x)
 
 
-@for_law("idempotent", arity=2, flips=False)
+@for_law("idempotent", arity=2, flips=False, at=OWN)
 def drop_operand_met_before(f, _, x, y):
     """An operand that a chain has taken in before is dropped, where taking it twice changes nothing."""
     once = f(x, y)
@@ -110,28 +111,28 @@ def drop_operand_met_before(f, _, x, y):
     return rewrite(f(once, x)).to(once).up_to(up_to)
 
 
-@for_law("cancels", arity=2, flips=False)
+@for_law("cancels", arity=2, flips=False, at=OWN)
 def cancel(f, law, x):
     """Two equal operands that cancel each other (subtracted, compared) leave a number, where NaN cannot be."""
     applied = f(x, x)
     return rewrite(applied).to(filled(applied, law.value)).when(of_kinds(x, law.kinds))
 
 
-@for_law("cancels", arity=2, nearly=True, flips=False)
+@for_law("cancels", arity=2, nearly=True, flips=False, at=OWN)
 def cancel_all(f, law, x):
     """Two equal operands that cancel each other (subtracted, divided) leave a number, even of NaN and infinity."""
     applied = f(x, x)
     return rewrite(applied).to(filled(applied, law.value)).up_to(max(SIGNED_ZERO, up_to(law))).with_fast_math()
 
 
-@for_law("absorption", arity=2, flips=False)
+@for_law("absorption", arity=2, flips=False, at=OWN)
 def drop_absorbed(f, law, x, y):
     """What an outer operator absorbs again (the larger of two, in the smaller of it and one of them) is dropped."""
     applied = f(x, OPS[law.value](x, y))
     return rewrite(applied).to(x).when(same_aval(x, applied), of_kinds(applied, law.kinds))
 
 
-@for_law("absorption", arity=2, nearly=True, flips=False)
+@for_law("absorption", arity=2, nearly=True, flips=False, at=OWN)
 def drop_absorbed_finite(f, law, x, y):
     """What an outer operator absorbs again is dropped, even if it was NaN."""
     applied = f(x, OPS[law.value](x, y))
@@ -141,32 +142,32 @@ def drop_absorbed_finite(f, law, x, y):
 # --- one after the other -------------------------------------------------------------------------------
 
 
-@for_law("involution", arity=1)
+@for_law("involution", arity=1, at=OWN)
 def drop_involution(f, _, x):
     """What undoes itself and is applied twice is dropped."""
     return rewrite(f(f(x))).to(x)
 
 
-@for_law("idempotent", arity=1)
+@for_law("idempotent", arity=1, at=OWN)
 def drop_repetition(f, _, x):
     """What changes nothing the second time is applied once."""
     once = f(x)
     return rewrite(f(once)).to(once)
 
 
-@for_law("identity", arity=1)
+@for_law("identity", arity=1, at=OWN)
 def drop_identity(f, law, x):
     """What changes nothing of a dtype (rounding, of integers) is dropped."""
     return rewrite(f(x)).to(x).when(of_kinds(x, law.kinds))
 
 
-@for_law("ignores", arity=1)
+@for_law("ignores", arity=1, at=OWN)
 def drop_ignored(f, law, x):
     """What makes no difference to an operator (a sign, to an even function) is dropped before it."""
     return rewrite(f(OPS[law.value](x))).to(f(x)).when(of_kinds(x, law.kinds)).up_to(up_to(law))
 
 
-@for_law("ignores", arity=2)
+@for_law("ignores", arity=2, at=OWN)
 def drop_ignored_operand(f, law, x, y):
     """What makes no difference to an operator of two arguments is dropped before either of them."""
     return rewrite(f(OPS[law.value](x), y)).to(f(x, y)).when(of_kinds(x, law.kinds)).up_to(up_to(law))
@@ -184,14 +185,14 @@ def _wholes(op: Op) -> Iterator[tuple[Each, Op]]:
                 yield Each(op), other
 
 
-@for_each(_wholes, "gives whole numbers and leaves them as they are")
+@for_each(_wholes, "gives whole numbers and leaves them as they are", at=OWN)
 def drop_second_rounding(f, first, x):
     """What is rounded to whole numbers already is not rounded again."""
     rounded = first(x)
     return rewrite(f(rounded)).to(rounded)
 
 
-@for_law("inverse_of", arity=1, nearly=True)
+@for_law("inverse_of", arity=1, nearly=True, at=OWN)
 def undo(f, law, x):
     """A function of its inverse is dropped, although it overflows, or is NaN, where the other would not be."""
     applied = f(OPS[law.value](x))

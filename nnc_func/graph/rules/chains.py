@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 from nnc_func.facets.laws import Law
@@ -14,6 +15,7 @@ from nnc_func.graph.rules.digits import keeps_digits
 from nnc_func.graph.rules.pattern import Apply, Constant, Tensor, folded, parts
 from nnc_func.graph.rules.rule import (
     EXACT,
+    OWN,
     REASSOCIATION,
     ROUNDING,
     SIGNED_ZERO,
@@ -73,11 +75,20 @@ def _rounded_chains(op: Op) -> Iterator[tuple[Each, Chain]]:
     return ((each, chain) for each, chain in _chains(op) if chain[2].nearly)
 
 
+@cache
+def _by_operator(shifts: tuple[tuple[Side, Side], ...], names: str) -> dict[Op, list[tuple[Side, Side]]]:
+    """Both sides of shifts of variables of these names, by the operator that the left one applies last."""
+    found: dict[Op, list[tuple[Side, Side]]] = {}
+    for before, after in shifts:
+        found.setdefault(before(*map(Tensor, names)).op, []).append((before, after))
+    return found
+
+
 def _shifts(op: Op) -> Iterator[tuple[Each, Chain]]:
     """Chains of additions and subtractions."""
     law = add.has("associative")
-    for before, after in SHIFTS:
-        if law is not None and before(*map(Tensor, "xcd")).op is op:
+    for before, after in _by_operator(SHIFTS, "xcd").get(op, ()):
+        if law is not None:
             yield Each(op), (before, after, law)
 
 
@@ -97,13 +108,13 @@ def _regrouped(op: Op) -> Numerics:
     return ROUNDING if op is multiply else REASSOCIATION
 
 
-@for_each(_chains, "makes chains")
+@for_each(_chains, "makes chains", at=OWN)
 def gather_constants(f, chain, x, c: Constant, d: Constant):
     """Two constants in a chain are one, of integers that wrap around and of what rounds nothing."""
     return _gathered(chain, chain[2].kinds, x, c, d).up_to(_ordered(f.op))
 
 
-@for_each(_rounded_chains, "makes chains, and rounds")
+@for_each(_rounded_chains, "makes chains, and rounds", at=OWN)
 def gather_constants_finite(f, chain, x, c: Constant, d: Constant):
     """Two constants in a chain are one, which rounds otherwise."""
     digits = [keeps_digits(f.op, (c,), d, c)] if f.op is multiply else []
@@ -111,13 +122,13 @@ def gather_constants_finite(f, chain, x, c: Constant, d: Constant):
     return made.up_to(_regrouped(f.op)).with_fast_math()
 
 
-@for_each(_shifts, "adds or subtracts")
+@for_each(_shifts, "adds or subtracts", at=OWN)
 def gather_shifts(f, chain, x, c: Constant, d: Constant):
     """Two constants that are added and subtracted one after the other are one, of integers that wrap around."""
     return _gathered(chain, chain[2].kinds, x, c, d)
 
 
-@for_each(_shifts, "adds or subtracts")
+@for_each(_shifts, "adds or subtracts", at=OWN)
 def gather_shifts_finite(f, chain, x, c: Constant, d: Constant):
     """Two constants that are added and subtracted one after the other are one, which rounds otherwise."""
     return _gathered(chain, chain[2].nearly, x, c, d).up_to(REASSOCIATION)
@@ -144,13 +155,13 @@ def _rounded_branches(op: Op) -> Iterator[tuple[Each, Chain]]:
     return ((each, chain) for each, chain in _branches(op) if chain[2].nearly and op is not multiply)
 
 
-@for_each(_branches, "is associative")
+@for_each(_branches, "is associative", at=OWN)
 def gather_distant_constants(f, chain, x, y, c: Constant, d: Constant):
     """Two constants on two branches, or apart in one, are one, of integers and of what rounds nothing."""
     return _gathered(chain, chain[2].kinds, x, y, c, d).up_to(_ordered(f.op))
 
 
-@for_each(_rounded_branches, "is associative, and rounds")
+@for_each(_rounded_branches, "is associative, and rounds", at=OWN)
 def gather_distant_constants_finite(f, chain, x, y, c: Constant, d: Constant):
     """Two constants on two branches, or apart in one, are one, which rounds otherwise."""
     return _gathered(chain, chain[2].nearly, x, y, c, d).up_to(REASSOCIATION)
@@ -159,12 +170,12 @@ def gather_distant_constants_finite(f, chain, x, y, c: Constant, d: Constant):
 def _shifted_branches(op: Op) -> Iterator[tuple[Each, Chain]]:
     """Constants added to, and taken from, two branches of a sum or a difference."""
     law = add.has("associative")
-    for before, after in DISTANT_SHIFTS:
-        if law is not None and before(*map(Tensor, "xycd")).op is op:
+    for before, after in _by_operator(DISTANT_SHIFTS, "xycd").get(op, ()):
+        if law is not None:
             yield Each(op), (before, after, law)
 
 
-@for_each(_shifted_branches, "adds or subtracts")
+@for_each(_shifted_branches, "adds or subtracts", at=OWN)
 def gather_distant_shifts_finite(f, chain, x, y, c: Constant, d: Constant):
     """Two constants added to, and taken from, the branches of a sum or a difference are one, which rounds otherwise."""
     return _gathered(chain, chain[2].nearly, x, y, c, d).up_to(REASSOCIATION)

@@ -92,11 +92,12 @@ def check_parts(name: str, conditions: Iterable[Condition], right: Iterable[Any]
     RuleError
         Names the pattern, and where it is asked about.
     """
-    asked = [(f"the condition '{c}'", c.holds.of) for c in conditions if isinstance(c.holds, Asked) and not c.of_result]
-    asked += [(f"{part} on the right side", part.of) for part in right if isinstance(part, Computed)]
-    for what, of in asked:
+    asked = [(c, c.holds.of) for c in conditions if isinstance(c.holds, Asked) and not c.of_result]
+    computed = [(part, part.of) for part in right if isinstance(part, Computed)]
+    for by, of in (*asked, *computed):
         for part in of:
             if isinstance(part, Pattern) and id(part) not in bound:
+                what = f"the condition '{by}'" if isinstance(by, Condition) else f"{by} on the right side"
                 raise RuleError(
                     f"rule {name}: {what} is about {part}, which is no part of the left side; what is written anew is "
                     "another pattern: give it a name, and use the name in both places"

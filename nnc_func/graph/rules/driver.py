@@ -6,7 +6,8 @@ which, as far down as rules look, something is replaced later, or that were aske
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from nnc_func.errors import DTypeError, OperatorError, PlaceError, RuleError, ShapeError
@@ -14,11 +15,11 @@ from nnc_func.graph.node import Node, Value
 from nnc_func.graph.rules.building import Builder
 from nnc_func.graph.rules.ending import BOUND, Link, cycle, growth
 from nnc_func.graph.rules.heads import TWICE, Heads, heads_of
-from nnc_func.graph.rules.match import Compiled, Numbered
+from nnc_func.graph.rules.match import Compiled, Numbered, compiled
 from nnc_func.graph.rules.ranges import sign_of
-from nnc_func.graph.rules.rule import Pass
+from nnc_func.graph.rules.rule import AnyRule, Family, Pass, Rewriter
 from nnc_func.graph.rules.wide import WIDE
-from nnc_func.op import Op
+from nnc_func.op import Catalogue, Op
 
 Found = tuple[Compiled, ...] | Numbered
 
@@ -29,68 +30,117 @@ SIGNS = 2  # applications within each other, of which rules ask whether the resu
 REFUSALS = (ShapeError, DTypeError, OperatorError, PlaceError)
 
 
+class Depths(dict[Op, int]):
+    """Operators to how far below nodes of them the rules of a table look."""
+
+    __slots__ = ("table",)
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+
+    def __missing__(self, op: Op) -> int:
+        self.table.rooted(op)
+        return self[op]
+
+
 class Table:
-    """Compiled rules, indexed by the operators of a node and of its operands; entries are made when first needed.
+    """Rules, indexed by the operators of a node and of its operands; they are compiled when a node is first met.
 
     Attributes
     ----------
     name
         Of the phase.
-    rules, passes
+    passes
         Of the phase and of those before it.
     own, own_passes
         What the phase itself brings in.
     depths
-        Operators to how far below nodes of them rules look; `depth` of the others.
+        Operators to how far below nodes of them rules look; asked of one, its rules are made.
     depth, deepest
-        How far rewriters look, and how far all do at most.
+        How far rewriters of all nodes look, and how far all rules do that were made.
     found, found_own
         Entries so far; rules that want certain numbers are told apart once more, see `Numbered`.
     """
 
     __slots__ = (
+        "_allows",
         "_far",
         "_inside",
+        "_lock",
+        "_ops",
+        "_rewriters",
         "_rooted",
         "builder",
         "deepest",
         "depth",
         "depths",
+        "earlier",
         "found",
         "found_own",
         "name",
         "own",
         "own_passes",
         "passes",
-        "rules",
     )
 
     def __init__(
         self,
         name: str,
         builder: Builder,
-        rules: Iterable[Compiled],
-        passes: Iterable[Pass],
+        rules: Sequence[AnyRule],
+        allows: Callable[[Any], bool],
         earlier: Table | None = None,
     ) -> None:
         self.name = name
         self.builder = builder
-        self.own, self.own_passes = tuple(rules), tuple(passes)
-        self.rules: tuple[Compiled, ...] = (*(earlier.rules if earlier else ()), *self.own)
+        self.earlier = earlier
+        self._allows = allows
+        ops: Catalogue = builder.operator.type.ops
+        made: list[Any] = []  # families that say where their rules are stay families
+        for each in rules:
+            late = isinstance(each, Family) and each.at is not None
+            made += [each] if late else filter(allows, each.instances(ops))
+        self._ops = ops
+        self.own = tuple(r for r in made if not isinstance(r, Pass))
+        self.own_passes = tuple(r for r in made if isinstance(r, Pass))
         self.passes: tuple[Pass, ...] = (*(earlier.passes if earlier else ()), *self.own_passes)
-        self.depth = max((r.depth for r in self.rules if r.roots is None), default=0)
-        self.depths: dict[Op, int] = {}
+        self._rewriters = {r: compiled(r, builder) for r in self.own if isinstance(r, Rewriter)}
+        everywhere = [r.looks for r in self._rewriters if r.roots is None]
+        self.depth: int = max((earlier.depth if earlier else 0, *everywhere))
+        self.deepest = self.depth
+        self.depths = Depths(self)
         self._inside: dict[Op, int] = {}
         self._far: dict[Op, int] = {}
-        for each in self.rules:
-            for op in each.roots or ():
-                self.depths[op] = max(self.depths.get(op, self.depth), each.depth)
-            for op, distance in each.inside.items():
-                self._inside[op] = max(self._inside.get(op, 0), distance)
-        self.deepest = max((self.depth, *self.depths.values()))
         self.found: dict[Heads, Found] = {}
         self.found_own: dict[Heads, Found] = {}
-        self._rooted: dict[tuple[Op, bool], tuple[Compiled, ...]] = {}
+        self._rooted: dict[Op, tuple[tuple[Compiled, ...], tuple[Compiled, ...]]] = {}
+        self._lock = Lock()
+
+    def rooted(self, op: Op) -> tuple[tuple[Compiled, ...], tuple[Compiled, ...]]:
+        """The rules for nodes of an operator, all and the phase's own, in the order in which they are tried."""
+        found = self._rooted.get(op)
+        if found is not None:
+            return found
+        before = self.earlier.rooted(op)[0] if self.earlier else ()
+        with self._lock:
+            found = self._rooted.get(op)
+            if found is None:
+                found = self._made(op, before)
+        return found
+
+    def _made(self, op: Op, before: tuple[Compiled, ...]) -> tuple[tuple[Compiled, ...], tuple[Compiled, ...]]:
+        made = [r for each in self.own for r in each.rooted(op, self._ops) if self._allows(r)]
+        own = tuple([self._rewriters[r] if isinstance(r, Rewriter) else compiled(r, self.builder) for r in made])
+        rules = (*before, *own)
+        looks = max((self.depth, *(r.depth for r in rules)))
+        for each in rules:
+            for inner, distance in each.inside.items():
+                self._inside[inner] = max(self._inside.get(inner, 0), distance)
+        self._far.clear()
+        self.deepest = max(self.deepest, looks)
+        self.depths[op] = looks
+        found = self._rooted[op] = rules, own
+        return found
 
     def at(self, heads: Heads) -> Found:
         """Rules that may match a node of these heads, see `heads_of`."""
@@ -116,10 +166,7 @@ class Table:
         if not op.pure or op.several:
             table[heads] = ()
             return ()
-        rooted = self._rooted.get((op, own))
-        if rooted is None:
-            every = self.own if own else self.rules
-            rooted = self._rooted[op, own] = tuple(r for r in every if r.roots is None or op in r.roots)
+        rooted = self.rooted(op)[own]
         rules = tuple(r for r in rooted if r.wants(op, tuple(operands)) and (twice or not r.twice))
         found = table[heads] = Numbered(rules, tuple(operands)) if any(r.numbers for r in rules) else rules
         return found
@@ -245,12 +292,12 @@ class Sweep:
 
     def _wake(self, changed: Collection[Node], near: int, far: int) -> None:
         """Try all rules again on nodes, below which something was replaced that near, and on what is above."""
-        depth, depths = self.table.depth, self.table.depths
+        depths = self.table.depths
         for distance in range(near, far + 1):
             if wide := [node for node in changed if len(node.args) > WIDE]:
                 changed = [node for node in changed if len(node.args) <= WIDE]
                 self._put_off(wide, distance, far)
-            self.work.wake([node for node in changed if depths.get(node.op, depth) >= distance])
+            self.work.wake([node for node in changed if depths[node.op] >= distance])
             if distance < far:
                 changed = {user for node in changed if node.users is not None for user in node.users}
 
@@ -268,7 +315,7 @@ class Sweep:
             near, far = self.late.pop(node)
             changed, merged = self.work.turn_wide(node)
             if node.users is not None:
-                if far >= near and self.table.depths.get(node.op, self.table.depth) >= near:
+                if far >= near and self.table.depths[node.op] >= near:
                     self.work.wake((node,))
                 self._wake({user for user in node.users if user.users is not None}, near + 1, far)
             self.touch(changed, ())

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from nnc_func.errors import RuleError
-from nnc_func.graph.formulas import formula
 from nnc_func.graph.node import Node, Value
 
 BOUND = 1000  # rewrites of one root, one after the other, and sweeps over a graph
@@ -106,6 +105,8 @@ def period(names: list[str]) -> list[str]:
 
 def said(value: Any) -> str:
     """A value as a small formula."""
+    from nnc_func.graph.formulas import formula  # for what goes wrong, and for histories
+
     return str(formula(value, deep=DEEP, grouped=True))
 
 

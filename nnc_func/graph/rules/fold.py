@@ -20,6 +20,7 @@ from nnc_func.graph.rules.folding import elements, folded, folding
 from nnc_func.graph.rules.move import elementwise_of_two, laid_out
 from nnc_func.graph.rules.pattern import Param, apply, computed, dtype_of, shape_of
 from nnc_func.graph.rules.rule import (
+    OWN,
     ROUNDING,
     Each,
     for_each,
@@ -146,7 +147,7 @@ def _moves(op: Op) -> Any:
         yield Each(op), None
 
 
-@for_each(_moves, "moves elements without changing them")
+@for_each(_moves, "moves elements without changing them", at=OWN)
 def move_full(f, _, s: Param, v: Param, d: Param):
     """A fill in another shape is a fill of that shape."""
     moved = f(apply(full, shape=s, value=v, dtype=d))
@@ -178,7 +179,7 @@ def _is_exact(value: Any, x: Any, result: Any, adds: bool, rounds: bool) -> bool
     return value == int(value) and total < 2.0 ** limits_of(result.dtype).nmant if np.isfinite(value) else False
 
 
-@for_each(_reductions, "reduces equal elements to a number that is known")
+@for_each(_reductions, "reduces equal elements to a number that is known", at=OWN)
 def reduce_full(f, adds, s: Param, v: Param, d: Param):
     """A sum, a mean or an extremum of a fill is a fill, where no sum of its elements is rounded."""
     x = apply(full, shape=s, value=v, dtype=d)
@@ -199,7 +200,7 @@ def _no_axes(s):
     return ()
 
 
-@for_each(elementwise_of_two, "is elementwise, of two arguments")
+@for_each(elementwise_of_two, "is elementwise, of two arguments", at=OWN)
 def shrink_full(f, _, y, s: Param, v: Param, d: Param):
     """A fill beside a tensor of the result's shape is one number, which broadcasts."""
     filled = apply(full, shape=s, value=v, dtype=d)

@@ -12,7 +12,7 @@ from nnc_func.graph.ops import CATALOGUE as OPS
 from nnc_func.graph.rules.algebra import filled, up_to
 from nnc_func.graph.rules.conditions import alike, of_kinds, same_aval, same_shape, that, used_once
 from nnc_func.graph.rules.pattern import Param, Scalar, dtype_of, shape_of
-from nnc_func.graph.rules.rule import EXACT, SIGNED_ZERO, Each, for_each, for_law, rewrite, rule
+from nnc_func.graph.rules.rule import EXACT, OWN, SIGNED_ZERO, Each, for_each, for_law, rewrite, rule
 from nnc_func.op import Op
 
 logical_not, logical_and, where, cast = OPS["logical_not"], OPS["logical_and"], OPS["where"], OPS["cast"]
@@ -21,7 +21,7 @@ broadcast_to, clip, relu, maximum, minimum = (OPS[n] for n in ("broadcast_to", "
 # --- booleans ------------------------------------------------------------------------------------------
 
 
-@for_law("complements", arity=2, flips=False)
+@for_law("complements", arity=2, flips=False, at=OWN)
 def join_complements(f, law, x):
     """A boolean and its opposite, or bits and theirs, leave one number, whatever they are."""
     value, through = law.value
@@ -29,7 +29,7 @@ def join_complements(f, law, x):
     return rewrite(applied).to(filled(applied, int(value)))
 
 
-@for_law("dual", arity=2, flips=False)
+@for_law("dual", arity=2, flips=False, at=OWN)
 def move_negation_out(f, law, x, y):
     """Of two negated operands the dual is negated instead (De Morgan; the larger of two negated numbers)."""
     other, through = (OPS[name] for name in law.value)
@@ -52,7 +52,7 @@ def _flipping(op: Op) -> Iterator[tuple[Each, int]]:
         yield Each(op), found[op.name]
 
 
-@for_each(_flipping, "flips a boolean, given one of the two")
+@for_each(_flipping, "flips a boolean, given one of the two", at=OWN)
 def flip_boolean(f, value, x):
     """A boolean that is compared with one of the two is itself or its opposite."""
     applied = f(x, value)
@@ -64,7 +64,7 @@ def _questions(op: Op) -> Iterator[tuple[Each, None]]:
         yield Each(op), None
 
 
-@for_each(_questions, "asks whether a number is not zero")
+@for_each(_questions, "asks whether a number is not zero", at=OWN)
 def read_boolean_back(f, _, x, d: Param):
     """A boolean that was made a number and is asked for its truth is that boolean."""
     asked = f(cast(x, dtype=d), 0)
@@ -188,7 +188,7 @@ def _increasing(op: Op) -> Iterator[tuple[Each, tuple[Op, Law]]]:
         yield from ((Each(op), (OPS[name], law)) for name in ("max", "min"))
 
 
-@for_each(_increasing, "is increasing")
+@for_each(_increasing, "is increasing", at=(OPS["max"], OPS["min"]))
 def apply_after_extremum(f, given, x, a: Param, k: Param):
     """The largest of the results of an increasing function is that of the largest, of which there are fewer."""
     extremum, law = given

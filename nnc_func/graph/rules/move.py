@@ -22,7 +22,7 @@ from nnc_func.facets.shapes import normalise_axes, normalise_axis
 from nnc_func.graph.ops import CATALOGUE as OPS
 from nnc_func.graph.rules.conditions import broadcasts, same_aval, that
 from nnc_func.graph.rules.pattern import Param, computed, shape_of
-from nnc_func.graph.rules.rule import EXACT, ROUNDING, SIGNED_ZERO, Each, Numerics, for_each, rewrite, rule
+from nnc_func.graph.rules.rule import EXACT, OWN, ROUNDING, SIGNED_ZERO, Each, Numerics, for_each, rewrite, rule
 from nnc_func.op import Op
 
 reshape, permute_dims, broadcast_to = OPS["reshape"], OPS["permute_dims"], OPS["broadcast_to"]
@@ -38,7 +38,7 @@ def _reshaping(op: Op) -> Any:
         yield Each(op), None
 
 
-@for_each(_reshaping, "puts the elements, in their order, in another shape")
+@for_each(_reshaping, "puts the elements, in their order, in another shape", at=OWN)
 def drop_reshape(f, _, x):
     """A reshape to the shape that a tensor has is dropped."""
     reshaped = f(x)
@@ -51,7 +51,7 @@ def _reshaping_twice(op: Op) -> Any:
             yield Each(op), first
 
 
-@for_each(_reshaping_twice, "puts the elements, in their order, in another shape")
+@for_each(_reshaping_twice, "puts the elements, in their order, in another shape", at=OWN)
 def merge_reshapes(f, first, x):
     """Of two reshapes in a row one remains."""
     last = f(Each(first, params=apart(first))(x))
@@ -111,7 +111,7 @@ def _moves_ones(p: Any, x: Any) -> bool:
     return kept == sorted(kept)
 
 
-@for_each(_reshaping, "puts the elements, in their order, in another shape")
+@for_each(_reshaping, "puts the elements, in their order, in another shape", at=OWN)
 def drop_transpose_of_ones(f, _, x, p: Param):
     """A transpose that moves axes of extent 1 only, before a reshape, is part of it."""
     reshaped = f(permute_dims(x, axes=p))
@@ -192,7 +192,7 @@ def _broadcasts_alone(x: Any, s: Any, reshaped: Any) -> bool:
     return _from_first(x.shape) == _from_first(_unbroadcast(x, s, reshaped.shape))
 
 
-@for_each(_reshaping, "puts the elements, in their order, in another shape")
+@for_each(_reshaping, "puts the elements, in their order, in another shape", at=OWN)
 def drop_reshape_of_broadcast(f, _, x, s: Param):
     """A reshape that adds or drops axes of extent 1 is dropped where the broadcast before it does the same."""
     reshaped = f(broadcast_to(x, shape=s))
@@ -203,7 +203,7 @@ def drop_reshape_of_broadcast(f, _, x, s: Param):
     )
 
 
-@for_each(_reshaping_twice, "puts the elements, in their order, in another shape")
+@for_each(_reshaping_twice, "puts the elements, in their order, in another shape", at=OWN)
 def merge_reshapes_around_broadcast(f, first, x, s: Param):
     """Of two reshapes around a broadcast, the last of which adds or drops axes of extent 1, one remains."""
     reshaped = Each(first, params=apart(first))(x)
@@ -231,7 +231,7 @@ def laid_out(op: Op) -> Numerics:
     return max(SIGNED_ZERO if op.has("idempotent") else EXACT, EXACT if op.tolerance.ulps == 0 else ROUNDING)
 
 
-@for_each(elementwise_of_two, "is elementwise, of two arguments")
+@for_each(elementwise_of_two, "is elementwise, of two arguments", at=OWN)
 def rely_on_broadcasting(f, _, x, y, s: Param):
     """A broadcast whose only effect is what the operator's own broadcasting does is dropped."""
     applied = f(broadcast_to(x, shape=s), y)
@@ -250,7 +250,7 @@ def _leads(x: Any, reshaped: Any, y: Any, applied: Any) -> bool:
     return bool(shapes.broadcast(x.shape, y.shape) == applied.shape)
 
 
-@for_each(_reshaping_beside, "is elementwise, of two arguments")
+@for_each(_reshaping_beside, "is elementwise, of two arguments", at=OWN)
 def rely_on_leading_axes(f, reshaping, x, y):
     """Axes of extent 1 that are put in front, or dropped there, are what the operator's own broadcasting does."""
     reshaped = Each(reshaping, params=apart(reshaping))(x)

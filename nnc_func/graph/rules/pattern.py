@@ -6,7 +6,7 @@ In a pattern one object stands for one thing: the same variable, or the same par
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from attrs import field, frozen
@@ -211,11 +211,12 @@ def apply(op: Op, *args: Any, **params: Any) -> Apply:
     >>> print(apply(CATALOGUE["add"], Tensor("x"), 1))
     (x + 1)
     """
-    unknown = sorted(set(params) - set(op.params))
-    missing = [name for name, default in op.params.items() if default is REQUIRED and name not in params]
-    if unknown or missing:
-        wrong = f"has no parameter {unknown[0]!r}" if unknown else f"needs the parameter {missing[0]!r}"
-        raise OperatorError(f"{op.name} {wrong}; call {op.signature()}")
+    if params or op.params:
+        unknown = sorted(set(params) - set(op.params))
+        missing = [name for name, default in op.params.items() if default is REQUIRED and name not in params]
+        if unknown or missing:
+            wrong = f"has no parameter {unknown[0]!r}" if unknown else f"needs the parameter {missing[0]!r}"
+            raise OperatorError(f"{op.name} {wrong}; call {op.signature()}")
     least = len(op.args) - op.variadic
     if len(args) < least or (len(args) > len(op.args) and not op.variadic):
         wanted = f"{'at least ' * op.variadic}{least} tensor{'s' * (least != 1)}"
@@ -314,23 +315,32 @@ def _kind(kinds: dict[str, Any], parameter: inspect.Parameter) -> Any:
         ) from None
 
 
-def parts(pattern: Any) -> Iterator[Any]:
+MATCHED_PARAMETERS = frozenset((Param, Computed, Scalar))  # kinds of parameters that are no values
+
+
+def parts(pattern: Any) -> list[Any]:
     """Every part of a pattern, each once, in the order in which it is matched."""
     seen: set[int] = set()
+    found: list[Any] = []
     stack = [pattern]
     while stack:
         part = stack.pop()
         if id(part) in seen:
             continue
         seen.add(id(part))
-        yield part
-        if isinstance(part, Apply):
-            stack += [v for _, v in reversed(part.params) if isinstance(v, (Param, Computed, Scalar))]
-            stack += reversed(part.args)
-        elif isinstance(part, Folded):
+        found.append(part)
+        kind = type(part)
+        if kind is Tensor:
+            continue
+        if kind is Apply:
+            if part.params:
+                stack += [v for _, v in reversed(part.params) if type(v) in MATCHED_PARAMETERS]
+            stack += part.args[::-1]
+        elif kind is Folded:
             stack.append(part.part)
-        elif isinstance(part, Computed):
+        elif kind is Computed:
             stack += [a for a in reversed(part.of) if isinstance(a, (Pattern, Param, Computed))]
+    return found
 
 
 def depth(part: Any) -> int:

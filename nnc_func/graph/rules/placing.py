@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -19,7 +19,7 @@ def line_of(function: Any, number: int | None = None) -> str:
     True
     """
     code = getattr(function, "__code__", None)
-    return "" if code is None else f"{Path(code.co_filename).name}:{number or code.co_firstlineno}"
+    return "" if code is None else f"{os.path.basename(code.co_filename)}:{number or code.co_firstlineno}"
 
 
 def raised_in(function: Any, trace: TracebackType | None) -> str:

@@ -21,7 +21,7 @@ from nnc_func.graph.rules.conditions import (
     used_once,
 )
 from nnc_func.graph.rules.pattern import Nonnegative, Scalar, computed
-from nnc_func.graph.rules.rule import ROUNDING, Each, for_each, rewrite, rule
+from nnc_func.graph.rules.rule import OWN, ROUNDING, Each, for_each, rewrite, rule
 from nnc_func.op import Op
 
 sqrt, square, power_, reciprocal, absolute = (OPS[n] for n in ("sqrt", "square", "power", "reciprocal", "abs"))
@@ -49,7 +49,7 @@ def _exponents(op: Op) -> Iterator[tuple[Each, int]]:
         yield from ((Each(op), n) for n in (3, 4, 5, 6, 8))
 
 
-@for_each(_exponents, "raises to a power")
+@for_each(_exponents, "raises to a power", at=OWN)
 def multiply_out_power(f, n, x):
     """A small whole power is a product of squares, which is many times faster than a general power."""
     power = f(x, n)

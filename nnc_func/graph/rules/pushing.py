@@ -14,7 +14,7 @@ from nnc_func.graph.ops import CATALOGUE as OPS
 from nnc_func.graph.rules.conditions import PROFIT, same_shape, that, used_once
 from nnc_func.graph.rules.move import composed, elementwise_of_two, laid_out, order_of
 from nnc_func.graph.rules.pattern import Param, shape_of
-from nnc_func.graph.rules.rule import Each, for_each, rewrite
+from nnc_func.graph.rules.rule import OWN, Each, for_each, rewrite
 from nnc_func.op import Op
 
 reshape, permute_dims, broadcast_to, slice_ = OPS["reshape"], OPS["permute_dims"], OPS["broadcast_to"], OPS["slice"]
@@ -34,7 +34,7 @@ def _of_two(op: Op) -> Any:
 # --- reshapes ------------------------------------------------------------------------------------------
 
 
-@for_each(_of_one, "is elementwise, of one argument")
+@for_each(_of_one, "is elementwise, of one argument", at=(OPS["reshape"],))
 def merge_reshapes_around_elementwise(f, _, x, s: Param, t: Param):
     """Of two reshapes, with an elementwise operator between them, the last remains."""
     before = reshape(x, shape=s)
@@ -48,7 +48,7 @@ def merge_reshapes_around_elementwise(f, _, x, s: Param, t: Param):
     )
 
 
-@for_each(_of_two, "is elementwise, of two arguments")
+@for_each(_of_two, "is elementwise, of two arguments", at=OWN)
 def reshape_both_after_elementwise(f, _, x, y, s: Param):
     """Two operands that are reshaped alike are reshaped together."""
     left, right = reshape(x, shape=s), reshape(y, shape=s)
@@ -67,7 +67,7 @@ def _alike(x: Any, p: Any, y: Any, q: Any) -> bool:
     return order_of(p, x) == order_of(q, y)
 
 
-@for_each(_of_two, "is elementwise, of two arguments")
+@for_each(_of_two, "is elementwise, of two arguments", at=OWN)
 def transpose_both_after_elementwise(f, _, x, y, p: Param, q: Param):
     """Two operands that are transposed alike are transposed together."""
     left, right = permute_dims(x, axes=p), permute_dims(y, axes=q)
@@ -79,7 +79,7 @@ def transpose_both_after_elementwise(f, _, x, y, p: Param, q: Param):
     )
 
 
-@for_each(_of_one, "is elementwise, of one argument")
+@for_each(_of_one, "is elementwise, of one argument", at=(OPS["permute_dims"],))
 def merge_transposes_around_elementwise(f, _, x, p: Param, q: Param):
     """Two transposes, with an elementwise operator between them, are one."""
     before = permute_dims(x, axes=p)
@@ -108,7 +108,7 @@ def _narrower(x: Any, y: Any, applied: Any) -> bool:
     return bool(known(size) and known(whole) and size < whole)
 
 
-@for_each(_of_one, "is elementwise, of one argument")
+@for_each(_of_one, "is elementwise, of one argument", at=OWN)
 def broadcast_after_elementwise(f, _, x, s: Param):
     """An elementwise operator computes each element once, before it is broadcast."""
     widened = broadcast_to(x, shape=s)
@@ -120,7 +120,7 @@ def broadcast_after_elementwise(f, _, x, s: Param):
     )
 
 
-@for_each(elementwise_of_two, "is elementwise, of two arguments")
+@for_each(elementwise_of_two, "is elementwise, of two arguments", at=OWN)
 def broadcast_result_of_elementwise(f, _, x, y, s: Param):
     """An elementwise operator of what is broadcast further than the other operand asks is broadcast afterwards."""
     applied = f(broadcast_to(x, shape=s), y)
@@ -135,7 +135,7 @@ def broadcast_result_of_elementwise(f, _, x, y, s: Param):
 # --- slices --------------------------------------------------------------------------------------------
 
 
-@for_each(_of_one, "is elementwise, of one argument")
+@for_each(_of_one, "is elementwise, of one argument", at=(OPS["slice"],))
 def slice_before_elementwise(f, _, x, a: Param, b: Param, c: Param):
     """An elementwise operator, of whose result only a slice is used, is computed of the slice."""
     applied = f(x)
@@ -148,7 +148,7 @@ def slice_before_elementwise(f, _, x, a: Param, b: Param, c: Param):
     )
 
 
-@for_each(_of_two, "is elementwise, of two arguments")
+@for_each(_of_two, "is elementwise, of two arguments", at=(OPS["slice"],))
 def slice_both_before_elementwise(f, _, x, y, a: Param, b: Param, c: Param):
     """An elementwise operator of two, of whose result only a slice is used, is computed of slices."""
     applied = f(x, y)

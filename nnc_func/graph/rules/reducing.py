@@ -19,6 +19,7 @@ from nnc_func.graph.rules.move import REARRANGING, RESHAPING, apart, order_of, o
 from nnc_func.graph.rules.pattern import Param, apply, computed, shape_of
 from nnc_func.graph.rules.rule import (
     EXACT,
+    OWN,
     REASSOCIATION,
     ROUNDING,
     SIGNED_ZERO,
@@ -58,7 +59,7 @@ def _reshaped_reductions(op: Op) -> Any:
             yield Each(op), reshaping
 
 
-@for_each(_reshaped_reductions, "reduces axes")
+@for_each(_reshaped_reductions, "reduces axes", at=[OPS[name] for name in ("expand_dims", "reshape", "squeeze")])
 def keep_reduced_axes(f, reshaping, x):
     """A reshape that puts reduced axes back, or drops those that were kept, is the reduction's own parameter."""
     found = f(x)
@@ -82,7 +83,7 @@ def _of_one(axis: Any, x: Any) -> bool:
     return all(x.shape[a] == 1 for a in normalise_axes(axis, len(x.shape)))
 
 
-@for_each(_reductions, "reduces axes")
+@for_each(_reductions, "reduces axes", at=OWN)
 def drop_reduction_of_one(f, _, x):
     """A reduction of axes with one element each is a reshape."""
     found = f(x)
@@ -117,7 +118,7 @@ def _keeps_order(axis: Any, keepdims: bool, p: Any, x: Any) -> bool:
     return all(i == a for i, a in kept) if keepdims else kept == sorted(kept, key=lambda pair: pair[1])
 
 
-@for_each(_reductions, "reduces axes")
+@for_each(_reductions, "reduces axes", at=OWN)
 def reduce_without_transpose(f, _, x, p: Param):
     """A reduction of a transposed tensor reduces the axes where they were before."""
     found = f(permute_dims(x, axes=p))
@@ -140,7 +141,7 @@ def _all_axes(axis: Any, x: Any) -> bool:
     return len(normalise_axes(axis, len(x.shape))) == len(x.shape)
 
 
-@for_each(_rearranged_reductions, "reduces axes")
+@for_each(_rearranged_reductions, "reduces axes", at=OWN)
 def reduce_all_without_rearranging(f, rearranging, x, a: Param):
     """A reduction to one number does not ask how the elements are arranged."""
     moved = Each(rearranging, params=apart(rearranging))(x)
@@ -182,7 +183,7 @@ def _once_or_more(op: Op) -> Any:
         yield Each(op), None
 
 
-@for_each(_once_or_more, "reduces axes, and does not ask how often an element occurs")
+@for_each(_once_or_more, "reduces axes, and does not ask how often an element occurs", at=OWN)
 def reduce_before_broadcasting(f, _, x, s: Param):
     """A mean, or the largest element, of repeated elements is that of the elements."""
     found = f(broadcast_to(x, shape=s))
@@ -227,7 +228,7 @@ def _both_axes(first, then, x, keepdims):
     return tuple(sorted({*gone, *(kept[i] for i in normalise_axes(then, len(kept)))}))
 
 
-@for_each(_reductions, "reduces axes")
+@for_each(_reductions, "reduces axes", at=OWN)
 def merge_reductions(f, _, x, a: Param, b: Param, k: Param):
     """Two reductions of one kind in a row are one, of all their axes."""
     inner = apply(f.op, x, axis=a, keepdims=k)

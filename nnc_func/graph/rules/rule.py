@@ -5,15 +5,15 @@ from __future__ import annotations
 import enum
 import importlib
 import inspect
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, lru_cache
-from typing import Any, overload
+from typing import Any, Literal, overload
 
 from attrs import evolve, field, frozen
 
 from nnc_func.errors import RuleError
 from nnc_func.graph.rules.conditions import Condition, check_parts, checked
-from nnc_func.graph.rules.pattern import VARIABLES, Apply, Full, Param, apply, parts, variables
+from nnc_func.graph.rules.pattern import VARIABLES, Apply, Full, Param, Tensor, apply, parts, variables
 from nnc_func.graph.rules.placing import line_of, placed, written_by
 from nnc_func.op import Catalogue, Op
 
@@ -55,15 +55,17 @@ class rewrite:  # noqa: N801 - it reads as a verb
 
     def to(self, rhs: Any) -> rewrite:
         """What it is replaced by."""
-        return evolve(self, rhs=rhs)
+        return rewrite(self.lhs, rhs, self.conditions, self.numerics, self.fast_math)
 
     def when(self, *conditions: Condition) -> rewrite:
         """Only if all of these hold."""
-        return evolve(self, conditions=(*self.conditions, *map(checked, conditions)))
+        found = (*self.conditions, *map(checked, conditions))
+        return rewrite(self.lhs, self.rhs, found, self.numerics, self.fast_math)
 
     def up_to(self, numerics: Numerics | str) -> rewrite:
         """Its value may differ that far: ``ROUNDING``, or its name, ``"rounding"``."""
-        return evolve(self, numerics=Numerics(numerics))  # type: ignore[arg-type]  # a name is looked up
+        level = numerics if type(numerics) is Numerics else Numerics(numerics)  # type: ignore[arg-type]  # a name
+        return rewrite(self.lhs, self.rhs, self.conditions, level, self.fast_math)
 
     def with_fast_math(self) -> rewrite:
         """It changes NaN or infinity: it fires only in a stack that allows fast math."""
@@ -135,6 +137,10 @@ class Rule:
         if all(ops.get(op.name) is op for op in self.operators()):
             yield self
 
+    def rooted(self, op: Op, ops: Catalogue) -> Iterator[Rule]:
+        """Itself, if it may match a node of that operator."""
+        return self.instances(ops) if self.lhs.op is op else iter(())
+
     @property
     def source(self) -> str:
         """The function to which it is compiled."""
@@ -144,7 +150,7 @@ class Rule:
 
     def operators(self) -> set[Op]:
         """Operators that occur in it."""
-        return {p.op for side in (self.lhs, self.rhs) for p in parts(side) if isinstance(p, Apply)}
+        return {p.op for side in (self.lhs, self.rhs) for p in parts(side) if type(p) is Apply}
 
 
 def _restored(module: str, name: str, dropped: tuple[str, ...]) -> Any:
@@ -195,25 +201,27 @@ def rule(function: Any = None, *, samples: Iterable[Callable[..., Any]] = ()) ->
     if function is None:
         return lambda function: evolve(rule(function), samples=tuple(samples))
     name = getattr(function, "__name__", "")
-    return _checked(function, written_by(function, name, **variables(function)), name)
+    return _checked(function, written_by(function, name, **variables(function)), name)[0]
 
 
-def _checked(function: Callable[..., Any], made: rewrite, name: str) -> Rule:
+def _checked(function: Callable[..., Any], made: rewrite, name: str) -> tuple[Rule, set[Op]]:
+    """The rule that a function writes, and the operators that occur in it."""
     doc = _doc(function)
     if not isinstance(made, rewrite) or not isinstance(made.lhs, Apply) or made.rhs is None:
         raise RuleError(f"rule {name} must return rewrite(lhs).to(rhs), its left side an application of an operator")
-    left = list(parts(made.lhs))
+    left = parts(made.lhs)
     for p in left:
-        why = _unmatchable(p)
-        if why:
+        if type(p) is not Tensor and (why := _unmatchable(p)):
             raise placed(name, function, why)
     bound = set(map(id, left))
-    loose = [p for p in parts(made.rhs) if isinstance(p, VARIABLES) and id(p) not in bound]
+    right = parts(made.rhs)
+    loose = [p for p in right if id(p) not in bound and isinstance(p, VARIABLES)]
     if loose:
         raise RuleError(f"rule {name}: {', '.join(map(str, loose))} on the right side is not bound by the left")
-    check_parts(name, made.conditions, parts(made.rhs), bound)
+    check_parts(name, made.conditions, right, bound)
     told = (made.conditions, made.numerics, made.fast_math, function.__module__)
-    return Rule(name, doc, made.lhs, made.rhs, *told, where=line_of(function))
+    operators = {p.op for p in (*left, *right) if type(p) is Apply}
+    return Rule(name, doc, made.lhs, made.rhs, *told, where=line_of(function)), operators
 
 
 def _unmatchable(part: Any) -> str:
@@ -255,16 +263,23 @@ class Each:
     params: dict[str, Param] = field(factory=dict)
 
     def __call__(self, *args: Any) -> Apply:
-        own = {name: self.params.setdefault(name, Param(name)) for name in self.op.params}
-        return apply(self.op, *(args[::-1] if self.flipped else args), **own)
+        op, params = self.op, self.params
+        if len(params) < len(op.params):
+            for name in op.params:
+                params.setdefault(name, Param(name))
+        return apply(op, *(args[::-1] if self.flipped else args), **params)
 
 
 Selected = Iterable[tuple[Each, Any]]
+OWN: Literal["own"] = "own"  # a rule's left side is an application of the operator that it is for
 
 
 @frozen(eq=False, repr=False)
 class Family:
-    """One rule for each operator that `select` picks from a catalogue: rules quantify over laws, not over names."""
+    """One rule for each operator that `select` picks from a catalogue: rules quantify over laws, not over names.
+
+    `at` says what their left sides are applications of: `OWN`, some operators, or None, where that is not said.
+    """
 
     name: str
     doc: str
@@ -272,10 +287,27 @@ class Family:
     select: Callable[[Op], Selected]
     over: str
     module: str
+    at: frozenset[Op] | Literal["own"] | None = None
 
     def instances(self, ops: Catalogue) -> Iterator[Rule]:
         """The rule for each operator of the catalogue that it is about."""
-        return iter(_instances(self, ops))
+        return (rule for op in _selectable(ops) for rule in _instances(self, op, ops))
+
+    def rooted(self, op: Op, ops: Catalogue) -> Iterator[Rule]:
+        """Those of its rules that may match a node of that operator; no others are made where it says what they are at.
+
+        Examples
+        --------
+        >>> from nnc_func.graph.ops import CATALOGUE
+        >>> from nnc_func.graph.rules.algebra import drop_unit
+        >>> print(*drop_unit.rooted(CATALOGUE["divide"], CATALOGUE))
+        drop_unit: (x / 1) -> x   when x and all of it have one shape and dtype and x is of a kind in iuf
+        """
+        if self.at == OWN:
+            return iter(_instances(self, op, ops) if op in _selectable(ops) else ())
+        if self.at is not None and op not in self.at:
+            return iter(())
+        return (found for each in self.instances(ops) for found in each.rooted(op, ops))
 
     @property
     def numerics(self) -> str:
@@ -291,26 +323,61 @@ class Family:
         return _restored, (self.module, self.name, ())
 
 
-@lru_cache(maxsize=512)
-def _instances(family: Family, ops: Catalogue) -> tuple[Rule, ...]:
-    own = variables(family.function, 2)  # the same in all: a variable is bound anew by each match
-    picked = ((each, value) for op in ops.values() if op.pure and not op.several for each, value in family.select(op))
-    function, name = family.function, family.name
-    made = (_checked(function, written_by(function, name, each, value, **own), name) for each, value in picked)
-    return tuple(rule for rule in made if all(ops.get(op.name) is op for op in rule.operators()))
+@lru_cache(maxsize=1 << 16)
+def _instances(family: Family, op: Op, ops: Catalogue) -> tuple[Rule, ...]:
+    function, name, at, found = family.function, family.name, family.at, list[Rule]()
+    for each, value in family.select(op):
+        rule, operators = _checked(function, written_by(function, name, each, value, **_variables(family)), name)
+        if at is not None and (rule.lhs.op is not op if at == OWN else rule.lhs.op not in at):
+            raise placed(name, function, f"its left side is an application of {rule.lhs.op.name}, unlike `at` says")
+        if all(ops.get(each.name) is each for each in operators):
+            found.append(rule)
+    return tuple(found)
 
 
-def for_each(select: Callable[[Op], Selected], over: str) -> Callable[[Callable[..., rewrite]], Family]:
-    """A rule for each operator that `select` picks; its function is given the operator, a value, then variables."""
+@cache
+def _variables(family: Family) -> dict[str, Any]:
+    """The same in all instances: a variable is bound anew by each match."""
+    return variables(family.function, 2)
+
+
+@lru_cache(maxsize=16)
+def _selectable(ops: Catalogue) -> Mapping[Op, None]:
+    """The operators of a catalogue of which there may be rules."""
+    return {op: None for op in ops.values() if op.pure and not op.several}
+
+
+def for_each(
+    select: Callable[[Op], Selected], over: str, *, at: Iterable[Op] | Literal["own"] | None = None
+) -> Callable[[Callable[..., rewrite]], Family]:
+    """A rule for each operator that `select` picks; its function is given the operator, a value, then variables.
+
+    Parameters
+    ----------
+    at
+        What the left sides are applications of: ``OWN``, each of the operator that its rule is for, or some operators.
+        Rules are then made when such a node is first met. None: it is not said, and all are made with the first graph.
+
+    Raises
+    ------
+    RuleError
+        Where a rule is made: its left side is not what `at` says.
+    """
+    roots = at if at is None or isinstance(at, str) else frozenset(at)
 
     def decorate(function: Callable[..., rewrite]) -> Family:
-        return Family(function.__name__, _doc(function), function, select, over, function.__module__)
+        return Family(function.__name__, _doc(function), function, select, over, function.__module__, roots)
 
     return decorate
 
 
 def for_law(
-    law: str, arity: int, *, nearly: bool = False, flips: bool = True
+    law: str,
+    arity: int,
+    *,
+    nearly: bool = False,
+    flips: bool = True,
+    at: Iterable[Op] | Literal["own"] | None = None,
 ) -> Callable[[Callable[..., rewrite]], Family]:
     """A rule for each operator of that many arguments that declares the law; the value given is the law.
 
@@ -323,12 +390,15 @@ def for_law(
         Only laws that hold for finite numbers, of some kinds of dtype; else only those that hold for all of some.
     flips
         Whether flipped operators are given: a law without a number is mostly told with its operands in order.
+    at
+        As of `for_each`.
     """
 
     def select(op: Op) -> Iterator[tuple[Each, Any]]:
         if len(op.args) != arity or op.variadic:
             return
-        for each in sorted((each for each in op.laws if each.name == law), key=str):
+        declared = [each for each in op.laws if each.name == law]
+        for each in sorted(declared, key=str) if len(declared) > 1 else declared:
             if not (each.nearly if nearly else each.kinds):
                 continue
             if each.side != "left" or not flips:
@@ -336,7 +406,7 @@ def for_law(
             if flips and (each.side == "left" or (each.side == "both" and arity == 2 and not op.has("commutative"))):
                 yield Each(op, flipped=True), each
 
-    return for_each(select, f"has the law {law}" + (", but for NaN and infinities" if nearly else ""))
+    return for_each(select, f"has the law {law}" + (", but for NaN and infinities" if nearly else ""), at=at)
 
 
 # --- rules that compute -------------------------------------------------------------------------------
@@ -389,6 +459,11 @@ class Rewriter(_Computing):
     roots: frozenset[Op] | None = None
     samples: tuple[Callable[..., Any], ...] = ()
     looks: int = 2
+
+    def rooted(self, op: Op, ops: Catalogue) -> Iterator[Rewriter]:
+        """Itself, if it looks at nodes of that operator."""
+        if self.roots is None or op in self.roots:
+            yield self
 
 
 def ANY(*given: Any) -> bool:  # noqa: N802 - it is given where a collection of operators may stand

@@ -11,7 +11,7 @@ from nnc_func.graph.ops import CATALOGUE as OPS
 from nnc_func.graph.rules.algebra import up_to
 from nnc_func.graph.rules.conditions import no_larger, of_kinds, real, same_aval, same_dtype, that, used_once
 from nnc_func.graph.rules.pattern import Nonnegative, Scalar, computed
-from nnc_func.graph.rules.rule import SIGNED_ZERO, Each, for_each, for_law, rewrite, rule
+from nnc_func.graph.rules.rule import OWN, SIGNED_ZERO, Each, for_each, for_law, rewrite, rule
 from nnc_func.op import Op
 
 absolute, sign, relu, negative = OPS["abs"], OPS["sign"], OPS["relu"], OPS["negative"]
@@ -78,14 +78,14 @@ def _scaling(op: Op) -> Iterator[tuple[Each, Law]]:
         yield Each(op), law
 
 
-@for_each(_scaling, "is odd, and has a unit")
+@for_each(_scaling, "is odd, and has a unit", at=OWN)
 def negate_for_minus_one(f, law, x):
     """A factor, or a divisor, of minus one is a negation."""
     applied = f(x, -law.value)
     return rewrite(applied).to(-x).when(same_aval(x, applied), of_kinds(x, law.kinds))
 
 
-@for_law("odd", arity=1)
+@for_law("odd", arity=1, at=OWN)
 def negate_after(f, law, x):
     """An odd function of what is negated is negated."""
     negated = -x
@@ -94,7 +94,7 @@ def negate_after(f, law, x):
     return made.up_to(max(SIGNED_ZERO, up_to(law)))
 
 
-@for_law("odd", arity=2)
+@for_law("odd", arity=2, at=OWN)
 def negate_after_both(f, law, x, y):
     """What is odd in an argument that is negated is negated itself: products, quotients, convolutions."""
     negated = -x

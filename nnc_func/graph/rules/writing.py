@@ -81,7 +81,7 @@ class Written:
 
     def __init__(self, rule: Rule) -> None:
         self.rule = rule
-        self.parts = list(parts(rule.lhs))
+        self.parts = parts(rule.lhs)
         self.places = {id(part): i for i, part in enumerate(self.parts)}
         self.names: dict[str, Any] = {"Node": Node, "Match": Match, "same": same, "is_number": is_number}
         self.bound: set[int] = set()

@@ -1,0 +1,43 @@
+"""What a compilation did, and whether the programs that it makes are planned."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from attrs import field, frozen
+
+if TYPE_CHECKING:
+    from nnc_func.engine.planning.budgets import Recomputation
+
+
+@frozen
+class Stats:
+    """What a compilation did.
+
+    Attributes
+    ----------
+    before, after
+        Nodes, edges and applications of the graph before and after optimisation.
+    optimiser
+        The optimiser's report.
+    optimise_seconds, plan_seconds
+        How long it took, in seconds.
+    recomputation
+        What is computed again, of an engine with a budget; None: it has none.
+    bind_calls
+        Instructions that call `bind` of a device's layer, whose results are copied to where they are planned; a layer
+        with a `writing` of its own saves the copies.
+    """
+
+    before: Any
+    after: Any
+    optimiser: Any = field(repr=False)
+    optimise_seconds: float
+    plan_seconds: float
+    recomputation: Recomputation | None = None
+    bind_calls: int = 0
+
+
+def plannable(device: Any) -> bool:
+    """Whether programs run a device's kernels over memory planned for it: it says so (`PlannedDeviceSignature`)."""
+    return bool(getattr(device, "has_memory", False))

@@ -1,0 +1,109 @@
+"""The first value of a fresh process imports no more than it needs, and what is imported is not searched for cycles."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from nnc_func.garbage_collection import long_lived, uncollected
+
+ROOT = Path(__file__).resolve().parents[2]
+PATH = """
+import sys
+import attrs, numpy as np
+before = set(sys.modules)
+a = np.ones(2, 'float32')
+import nnc_func as nnc
+found = {code}
+assert found.tolist() == [2.0, 2.0], found
+print(*sorted(set(sys.modules) - before))
+"""
+UNNEEDED = {  # for few, and imported when they ask: hashes of large constants, files, texts, tuning, what goes wrong
+    "dataclasses",
+    "difflib",
+    "hashlib",
+    "json",
+    "pathlib",
+    "string",
+    "urllib",
+    "zipfile",
+    "nnc_func.archives",
+    "nnc_func.array_api",
+    "nnc_func.batching",
+    "nnc_func.engine.drawing",
+    "nnc_func.engine.files",
+    "nnc_func.engine.incremental",
+    "nnc_func.engine.inspecting.profile",
+    "nnc_func.engine.inspecting.summary",
+    "nnc_func.engine.planning.budgets",
+    "nnc_func.engine.rematerialising",
+    "nnc_func.engine.tuning.autotune",
+    "nnc_func.engine.tuning.machine",
+    "nnc_func.engine.verifying",
+    "nnc_func.graph.composites",
+    "nnc_func.graph.exporting",
+    "nnc_func.graph.files",
+    "nnc_func.graph.formulas",
+    "nnc_func.graph.fragments",
+    "nnc_func.graph.history",
+    "nnc_func.graph.parsing",
+    "nnc_func.graph.show",
+    "nnc_func.graph.text",
+    "nnc_func.graph.typesetting",
+    "nnc_func.models",
+    "nnc_func.nn.training",
+    "nnc_func.onnx",
+    "nnc_func.testing",
+}
+
+
+@pytest.mark.parametrize("code", ["nnc.lazy().jit(lambda x: x + 1)(a)", "nnc.eager().ops.add(a, 1).numpy()"])
+def test_the_first_value_imports_no_more_than_it_needs(code: str) -> None:
+    program = PATH.format(code=code)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    imported = done.stdout.split()
+    assert "nnc_func.stacks" in imported
+    assert [name for name in imported if {name, *_above(name)} & UNNEEDED] == []
+
+
+def _above(name: str) -> list[str]:
+    """The packages in which a module lies."""
+    parts = name.split(".")
+    return [".".join(parts[:i]) for i in range(1, len(parts))]
+
+
+def test_what_is_kept_is_put_with_the_old_at_once() -> None:
+    gc.unfreeze()  # what plugins of pytest have frozen
+    gc.collect()
+    with long_lived():
+        assert not gc.isenabled()
+        made = [[] for _ in range(5000)]
+    assert gc.isenabled()
+    assert gc.get_freeze_count() == 0
+    old = set(map(id, gc.get_objects(generation=2)))
+    assert all(id(each) in old for each in made)
+
+
+def test_what_a_user_has_frozen_or_switched_off_stays_so() -> None:
+    gc.freeze()
+    try:
+        count = gc.get_freeze_count()
+        with long_lived():
+            made = [[] for _ in range(10)]
+        assert gc.get_freeze_count() == count > len(made)
+    finally:
+        gc.unfreeze()
+    gc.disable()
+    try:
+        with long_lived():
+            pass
+        with uncollected():
+            pass
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
