@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from nnc_func.engine.plan import Plan
     from nnc_func.engine.planning.kernel_table import KernelTable
     from nnc_func.engine.running.cancelling import Cancellation
+    from nnc_func.facets.machine import Machine
     from nnc_func.graph.asking import counted
     from nnc_func.graph.files import load_graph
     from nnc_func.graph.rules import rewrite, rule
@@ -52,6 +53,7 @@ else:
             "Plan": "nnc_func.engine.plan",
             "KernelTable": "nnc_func.engine.planning.kernel_table",
             "Cancellation": "nnc_func.engine.running.cancelling",
+            "Machine": "nnc_func.facets.machine",
             "counted": "nnc_func.graph.asking",
             "load_graph": "nnc_func.graph.files",
             "load_program": "nnc_func.loading",
@@ -63,7 +65,7 @@ arrivals.on_arrival("einops._backends", arrivals.einops)
 
 __version__ = "0.1.0"
 __all__ = [
-    "Aval", "Batching", "Cancellation", "Catalogue", "CuPy", "KernelTable", "Null", "NumPy", "Op", "Places", "Plan",
-    "Stack", "Strict", "Tensor", "counted", "custom_jvp", "custom_vjp", "eager", "from_onnx", "lazy", "load_graph",
-    "load_program", "operator", "rewrite", "rule", "vmap",
+    "Aval", "Batching", "Cancellation", "Catalogue", "CuPy", "KernelTable", "Machine", "Null", "NumPy", "Op", "Places",
+    "Plan", "Stack", "Strict", "Tensor", "counted", "custom_jvp", "custom_vjp", "eager", "from_onnx", "lazy",
+    "load_graph", "load_program", "operator", "rewrite", "rule", "vmap",
 ]  # fmt: skip

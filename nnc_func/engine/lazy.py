@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 from attrs import Factory, field, frozen
 
 from nnc_func.config import config
+from nnc_func.device.description import machine_of
 from nnc_func.engine import settings
 from nnc_func.engine.allocators import Allocator, by_name
 from nnc_func.engine.allocators.base import is_ours
@@ -196,7 +197,9 @@ class Lazy(Layer, Generic[A]):
         else:
             from nnc_func.engine.planning.budgets import fitted
 
-            found = fitted(self.budget, graph, arrange, lambda work: offset(work, self.allocator))
+            found = fitted(
+                self.budget, graph, arrange, lambda work: offset(work, self.allocator), machine_of(self.device)
+            )
             graph, (plan, blocks, constants), recomputation = found.graph, found.planned, found.recomputation
         if plan.streams > 1 or config.spec >= 1 or not is_ours(self.allocator):
             plan.verify()  # a user's own allocator is never believed
@@ -368,7 +371,7 @@ class Lazy(Layer, Generic[A]):
         ...     layers.append(small.ops.sort(layers[-1] * 0.5))
         >>> total = sum(small.ops.sum(layer * layers[-1]) for layer in reversed(layers[:-1]))
         >>> print(small.compile([x], total).stats.recomputation)
-        46.9 KiB instead of 93.8 KiB: 12 of 71 computed again, 40.9% more arithmetic
+        47 KiB instead of 93.8 KiB: 12 of 71 computed again, 40.9% more arithmetic
         """
         from nnc_func.engine.planning.budgets import Budget, as_bytes
 

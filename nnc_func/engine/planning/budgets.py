@@ -14,6 +14,7 @@ from nnc_func.engine.planning.recomputed import Recomputable, rebuilt, recomputa
 from nnc_func.engine.planning.storages import Storages
 from nnc_func.engine.rematerialising import STRATEGIES, Simulation, Strategy, answered, name_of
 from nnc_func.errors import PlanError
+from nnc_func.facets.machine import Machine
 from nnc_func.graph.drawing import sized
 from nnc_func.graph.graph import ComputationGraph
 from nnc_func.graph.node import Node
@@ -147,6 +148,7 @@ def fitted(
     graph: ComputationGraph,
     arranged: Callable[..., Storages],
     offset: Callable[[Storages], Planned],
+    machine: Machine,
 ) -> Fitted:
     """A graph's plan within a budget: values are computed again where it takes more as it is.
 
@@ -154,6 +156,8 @@ def fitted(
     ----------
     arranged, offset
         ``arranged(graph, sequence=None)`` lays a graph out, ``offset(work)`` makes the plan of that.
+    machine
+        For which it is estimated how long values take to compute again.
 
     Raises
     ------
@@ -162,7 +166,7 @@ def fitted(
     """
     work = arranged(graph)
     found = offset(work)
-    trial = _Trial(budget, graph, recomputable(work), footprint(found[0]), arranged, offset)
+    trial = _Trial(budget, graph, recomputable(work, machine), footprint(found[0]), arranged, offset, machine)
     plain = trial.made(range(len(trial.tasks.problem)), found)
     if budget.work is not None:
         return trial.in_time(budget.work, plain)
@@ -179,9 +183,11 @@ class _Trial:
     """Plans for one budget."""
 
     def __init__(
-        self, budget: Budget, graph: ComputationGraph, tasks: Recomputable, nbytes: int, arranged: Any, offset: Any
-    ) -> None:
+        self, budget: Budget, graph: ComputationGraph, tasks: Recomputable, nbytes: int, arranged: Any, offset: Any,
+        machine: Machine,
+    ) -> None:  # fmt: skip
         self.strategy, self.graph, self.tasks, self.nbytes = budget.chooses, graph, tasks, nbytes
+        self.machine = machine
         self.arranged, self.offset = arranged, offset
         self.answers: dict[int, Simulation] = {}
 
@@ -238,8 +244,8 @@ class _Trial:
         """What a sequence of tasks has become."""
         again = _repeated(sequence)
         nodes = [n for n in self.tasks.nodes if n is not None]
-        everything = total(nodes)
-        extra = total(n for task in again if (n := self.tasks.nodes[task]) is not None)
+        everything = total(nodes, self.machine)
+        extra = total([n for task in again if (n := self.tasks.nodes[task]) is not None], self.machine)
         recomputation = Recomputation(
             len(nodes) + len(again), len(again), everything.flops, extra.flops, everything.seconds, extra.seconds,
             footprint(found[0]), self.nbytes, name_of(self.strategy),

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Any
 
+from nnc_func.device.description import machine_of
 from nnc_func.engine.allocators.base import Allocator
 from nnc_func.engine.orders.base import Order, named
 from nnc_func.engine.plan import DONATED, LENT, Plan
@@ -32,6 +33,7 @@ from nnc_func.engine.planning.sharing import (
 )
 from nnc_func.engine.planning.storages import Storages
 from nnc_func.engine.planning.streams import scheduled
+from nnc_func.facets.machine import Machine
 from nnc_func.graph.graph import ComputationGraph
 from nnc_func.graph.node import Node, topological
 
@@ -103,8 +105,9 @@ def arranged(
     """
     kernels, recorded, alike = kernels_of(graph, device, table)
     shared = partial(
-        _shared, orders=() if sequence is not None else orders, scheduler=scheduler, streams=streams, retain=retain
-    )
+        _shared, orders=() if sequence is not None else orders, scheduler=scheduler, streams=streams, retain=retain,
+        machine=machine_of(device),
+    )  # fmt: skip
     storages = partial(Storages, graph, kernels, recorded=recorded, donated=donated, alike=alike)
     layouts = Layouts(graph, kernels, storages, alignment, retain, shared)
     nodes = [n for n in (topological(graph.roots) if sequence is None else sequence) if n in kernels]
@@ -141,8 +144,9 @@ def _committing(layouts: Layouts, kernels: Kernels, sequence: list[Node]) -> Sto
 
 
 def _shared(
-    work: Storages, orders: Sequence[Order | str], scheduler: Scheduler, streams: int, retain: str | None
-) -> None:
+    work: Storages, orders: Sequence[Order | str], scheduler: Scheduler, streams: int, retain: str | None,
+    machine: Machine,
+) -> None:  # fmt: skip
     """The order, streams, lifetimes, and who takes over whose memory."""
     if retain is not None:  # on one stream: what runs is another part of the plan each time
         arrange(work, orders)
@@ -151,7 +155,7 @@ def _shared(
         share(work)
         return
     arrange(work, orders)
-    work.streams = scheduled(work, scheduler, streams)
+    work.streams = scheduled(work, scheduler, streams, machine)
     lifetimes(work)
     share(work)
     lend(work)

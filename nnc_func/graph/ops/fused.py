@@ -20,6 +20,7 @@ from nnc_func.graph.ops.lowering import last_uses
 from nnc_func.graph.ops.reduce import SUMMED
 from nnc_func.graph.ops.steps import (
     Steps,
+    are_in_blocks,
     check_readable,
     cost_of,
     is_reduction,
@@ -137,6 +138,7 @@ CASES = tuple(
             into=in_blocks.write,
             overwrites=ALL,
             scratch=in_blocks.scratch_of,
+            accepts=are_in_blocks,
             namespaces=NUMPY,
             infallible=True,
             strided=True,
@@ -253,6 +255,7 @@ SEVERAL = tuple(
             into=in_blocks.write,
             overwrites=_overwrites,
             scratch=in_blocks.scratch_of,
+            accepts=are_in_blocks,
             namespaces=NUMPY,
             infallible=True,
             strided=True,

@@ -118,8 +118,8 @@ def over_blocks(op: Op, items: Items, rank: int) -> int:
     return len(axes) if axes == tuple(range(len(axes))) and len(axes) < rank else 0
 
 
-def step_kernel(op: Op, dtypes: tuple[Any, ...], items: Items = (), on: str = "numpy") -> Kernel | None:
-    """The kernel that computes an operator in blocks; None if that cannot be done."""
+def step_kernel(op: Op, dtypes: tuple[Any, ...], items: Items = ()) -> Kernel | None:
+    """The kernel of NumPy's that computes an operator in blocks; None if that cannot be done."""
     if not op.pure or op.several or op.variadic or op.view is not None:
         return None
     reduces = is_reduction(op)
@@ -127,7 +127,7 @@ def step_kernel(op: Op, dtypes: tuple[Any, ...], items: Items = (), on: str = "n
         return None
     avals = tuple(Aval((1,) if reduces else (4,), d) for d in dtypes)
     try:
-        found = choose(op, avals, dict(items), on)
+        found = choose(op, avals, dict(items), "numpy")
     except DeviceError:
         return None
     if not found.infallible or (found.ufunc is None and found.into is None):
@@ -137,6 +137,19 @@ def step_kernel(op: Op, dtypes: tuple[Any, ...], items: Items = (), on: str = "n
     if reduces and dtypes[0].kind in "fc" and op.dtype(*dtypes, **dict(items)) != dtypes[0]:
         return None
     return found
+
+
+def are_in_blocks(avals: tuple[Any, ...], *, steps: Steps, **_: Any) -> bool:
+    """Whether NumPy's kernels compute each step on arguments of these avals in blocks."""
+    return _are_kernels(steps, tuple([a.dtype for a in avals]))
+
+
+@cached_by_bits(4096)
+def _are_kernels(steps: Steps, given: tuple[Any, ...]) -> bool:
+    dtypes = step_dtypes(steps, given)
+    return all(
+        step_kernel(op, tuple([dtypes[i] for i in at]), items) is not None for op, at, items in map(parsed, steps)
+    )
 
 
 # --- of all values ---------------------------------------------------------------------------------------
