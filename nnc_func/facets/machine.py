@@ -74,7 +74,7 @@ class Machine:
 
     def __str__(self) -> str:
         rates = f"{self.arithmetic / 1e9:g} GFLOP/s, {self.contractions / 1e9:g} in contractions"
-        caches = " and ".join([f"{n / 1024:g} KiB" for n in self.caches])
+        caches = " and ".join([f"{n >> 20} MiB" if n % (1 << 20) == 0 else f"{n / 1024:g} KiB" for n in self.caches])
         cached = f"caches of {caches}" if caches else "no caches"
         return f"{rates}, {self.bandwidth / 1e9:g} GB/s, {self.launch * 1e6:g} µs a launch, {cached}"
 
