@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from nnc_func.graph.rules.workspace import Workspace
 
 REAL = (bool, int, float)
+MOST = 4096  # answers of a device that are remembered after a graph
 
 
 class Seen:
@@ -85,7 +86,7 @@ class Builder:
     numbers
         Of constants, what `number_of` found; forgotten after each graph.
     steps
-        Of operators and what they are applied to, whether the device computes them in a fused one; forgotten as well.
+        Of operators and what they are applied to, whether the device computes them in a fused one: asked once.
     workspace
         The graph that is being rewritten, of which the nodes are then; None where they are the stack's.
     """
@@ -102,6 +103,7 @@ class Builder:
         self.table = operator.symbol.table
         self.where: Any = ()
         self.machine = machine_of(operator.device)
+        self.steps: dict[Any, bool] = {}
         ops = operator.type.ops
         self._lacking = frozenset(op for name, op in CATALOGUE.items() if ops.get(name) is not op)
         self.forget()
@@ -110,7 +112,8 @@ class Builder:
         """Forget what was found of a graph."""
         self.workspace: Workspace | None = None
         self.numbers: dict[Node, Any] = {}
-        self.steps: dict[Any, bool] = {}
+        if len(self.steps) > MOST:
+            self.steps.clear()
         self._seen: Seen | None = None
 
     def seen(self, order: list[Node]) -> Seen:

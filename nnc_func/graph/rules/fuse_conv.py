@@ -87,7 +87,7 @@ def _pooled(last: Node, seen: Seen, asked: set[Node]) -> tuple[Node, ...]:
 def _is_finished(node: Node, by: Op, builder: Builder) -> bool:
     """Whether the device has a kernel that computes a product and what follows it, where the result is to be."""
     avals, items = tuple([a.aval for a in node.args]), node.items
-    key = by, avals, node.op.key(items)
+    key = by, avals, items
     found = builder.steps.get(key)
     if found is None:
         own = by.canonical({"steps": (("negative", 0),), **dict(items)})
