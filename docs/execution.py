@@ -90,6 +90,27 @@ tuning = lazy.compile([a, b], ops.tanh(a @ b)).autotune(square, square, budget=0
 print(tuning)
 again = lazy.swap(engine=lazy.engine.with_kernels(tuning.table))
 
+# ## The machine
+#
+# A device describes its machine: what it computes and moves in a second, what a launch costs, what its caches hold.
+# These are constants, so that plans are the same wherever they are made, and part of the device's recipe. Whatever
+# estimates costs reads them: which values are worth fusing, what is computed again within a budget, how kernels are
+# dealt out to streams, what `cheaper` finds cheaper. A layer above a device may describe another one.
+
+print(lazy.device.machine)
+tiny = lazy.swap(device=nnc.NumPy(machine=nnc.Machine(caches=(1 << 10,))))
+for stack in (lazy, tiny):
+    x = stack.input("x", (1 << 10,))
+    print(stack.compile([x], stack.ops.sqrt(x * x + 1)).plan.kernels)
+
+# Operators are fused only where the device has a kernel of the fused one that writes into planned memory. CuPy has
+# none: a chain stays a chain there, each result in the arena. A kernel that is added decides which operators it takes.
+
+gpu = nnc.lazy(nnc.Null(like="cupy"))
+x = gpu.input("x", (1 << 24,))
+chain = gpu.compile([x], gpu.ops.sqrt(gpu.ops.exp(gpu.ops.sin(x))))
+print(chain.plan)
+
 # ## Streams
 #
 # Instructions carry a stream, and what they wait for. Memory is shared by the order that this makes, not by the order

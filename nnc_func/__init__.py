@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from nnc_func.engine.plan import Plan
     from nnc_func.engine.planning.kernel_table import KernelTable
     from nnc_func.engine.running.cancelling import Cancellation
+    from nnc_func.facets.machine import Machine
     from nnc_func.graph.asking import counted
     from nnc_func.graph.files import load_graph
     from nnc_func.graph.graph import Graph
@@ -75,6 +76,7 @@ else:
             "Plan": "nnc_func.engine.plan",
             "KernelTable": "nnc_func.engine.planning.kernel_table",
             "Cancellation": "nnc_func.engine.running.cancelling",
+            "Machine": "nnc_func.facets.machine",
             "counted": "nnc_func.graph.asking",
             "load_graph": "nnc_func.graph.files",
             "load_program": "nnc_func.loading",
@@ -87,7 +89,7 @@ arrivals.on_arrival("einops._backends", arrivals.einops)
 __version__ = "0.1.0"
 __all__ = [
     "NN", "Application", "Autodiff", "Aval", "Batching", "Body", "Cancellation", "Catalogue", "CuPy", "Eager", "Graph",
-    "KernelTable", "Lazy", "Null", "NumPy", "Op", "Operator", "Optimiser", "Places", "Plan", "Shape", "Stack", "Strict",
-    "Symbol", "Tensor", "Type", "counted", "custom_jvp", "custom_vjp", "eager", "from_onnx", "lazy", "load_graph",
-    "load_program", "operator", "rewrite", "rule", "vmap",
+    "KernelTable", "Lazy", "Machine", "Null", "NumPy", "Op", "Operator", "Optimiser", "Places", "Plan", "Shape",
+    "Stack", "Strict", "Symbol", "Tensor", "Type", "counted", "custom_jvp", "custom_vjp", "eager", "from_onnx", "lazy",
+    "load_graph", "load_program", "operator", "rewrite", "rule", "vmap",
 ]  # fmt: skip

@@ -13,6 +13,7 @@ from typing import Any, Literal, Protocol, TypeVar
 from nnc_func.aval import Aval
 from nnc_func.declaration import Items
 from nnc_func.facets.kernels import Kernel
+from nnc_func.facets.machine import Machine
 from nnc_func.facets.places import Place
 from nnc_func.op import Catalogue, Op
 
@@ -36,12 +37,17 @@ class DeviceSignature(Protocol[A_co]):
 
 
 class PlannedDeviceSignature(DeviceSignature[A_co], Protocol[A_co]):
-    """A device whose kernels run over memory that an engine plans: offsets are in bytes, strides too."""
+    """A device whose kernels run over memory that an engine plans: offsets are in bytes, strides too.
+
+    It describes its machine, by which costs are estimated. A device without memory may (`device.description`).
+    """
 
     @property
     def has_memory(self) -> bool: ...
     @property
     def array_type(self) -> Any: ...
+    @property
+    def machine(self) -> Machine: ...
     def arena(self, nbytes: int) -> Any: ...
     def view(self, arena: Any, offset: int, shape: tuple[int, ...], dtype: Any, strides: Any = None) -> Any: ...
     def empty(self, shape: tuple[int, ...], dtype: Any, strides: Any = None) -> Any: ...

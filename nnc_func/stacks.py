@@ -17,6 +17,7 @@ from nnc_func.aval import Aval
 from nnc_func.body import Body
 from nnc_func.device import NumPy
 from nnc_func.device.bind_kernels import kernel_device
+from nnc_func.device.description import machine_of
 from nnc_func.device.host import numbers
 from nnc_func.engine import Eager, Lazy
 from nnc_func.engine.effects import first, performed
@@ -116,6 +117,8 @@ class Stack(Derivatives):
 
     role: ClassVar[Literal["device"]] = "device"
     places = property(lambda self: getattr(self.device, "places", ()), doc="The names of its device's places.")
+    machine = property(lambda self: machine_of(self.device), doc="That of its device.")
+    choose = property(lambda self: kernel_device(self.device).choose, doc="Which kernel its device runs.")
     device = _role("device")
     type = _role("type")
     shape = _role("shape")

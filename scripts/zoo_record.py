@@ -83,7 +83,7 @@ def digest_of_values(model: Any, training: bool) -> str:
 
 def record(names: Sequence[str]) -> dict[str, Any]:
     """All that is recorded, and on which machine."""
-    from nnc_func.engine.tuning.machine import Machine
+    from nnc_func.engine.tuning.environment import Environment
 
     found: dict[str, Any] = {}
     for title, model, training in graphs(names):
@@ -92,7 +92,7 @@ def record(names: Sequence[str]) -> dict[str, Any]:
             "plan": digest_of_plan(program.plan), "values": digest_of_values(model, training)
         }  # fmt: skip
         print(f"{title}: {found[title]['arena bytes']:,} bytes", flush=True)
-    return {"machine": str(Machine.here()), "graphs": found}
+    return {"machine": str(Environment.here()), "graphs": found}
 
 
 def differences(before: dict[str, Any], after: dict[str, Any]) -> Iterator[tuple[str, bool]]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import nnc_func
 from nnc_func.cli.answers import Answer, facts
-from nnc_func.engine.tuning.machine import Machine
+from nnc_func.engine.tuning.environment import Environment
 from nnc_func.errors import DeviceError
 
 PACKAGES = ("numpy", "attrs", "onnx", "onnxruntime", "scipy", "ml_dtypes", "threadpoolctl", "hypothesis", "cupy")
@@ -22,15 +22,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def answer(given: argparse.Namespace) -> Answer:
     """What this environment has."""
-    machine = Machine.here()
+    environment = Environment.here()
     data: dict[str, Any] = {
         "version": nnc_func.__version__,
         "python": platform.python_version(),
         "platform": platform.platform(),
-        "processor": machine.processor,
-        "cores": machine.cores,
-        "blas": machine.blas,
-        "blas_threads": machine.threads,
+        "processor": environment.processor,
+        "cores": environment.cores,
+        "blas": environment.blas,
+        "blas_threads": environment.threads,
         "devices": devices(),
         "packages": {name: found for name in PACKAGES if (found := version(name)) is not None},
     }

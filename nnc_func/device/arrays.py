@@ -25,6 +25,7 @@ from nnc_func.device.namespace import (
 from nnc_func.errors import DeviceError
 from nnc_func.facets.dtypes import converted, weak
 from nnc_func.facets.kernels import Kernel
+from nnc_func.facets.machine import CORE, Machine
 from nnc_func.layer import Layer, chain, layer
 from nnc_func.op import Op
 
@@ -61,6 +62,11 @@ class ArrayDevice(Layer):
     def array_type(self) -> Any:
         """The class of this device's arrays."""
         raise DeviceError(f"{type(self).__name__} names no class of arrays")
+
+    @property
+    def machine(self) -> Machine:
+        """What kernels run on: a core of the host."""
+        return CORE
 
     @property
     def ours(self) -> tuple[Any, ...]:

@@ -13,6 +13,7 @@ from nnc_func.device.bounds import check_view
 from nnc_func.device.host import HOST, numbers
 from nnc_func.device.workers import shared, together
 from nnc_func.errors import DeviceError
+from nnc_func.facets.machine import CORE, Machine
 from nnc_func.layer import layer
 
 Array = npt.NDArray[Any]
@@ -23,6 +24,11 @@ ALIGNMENT = 64  # bytes: a cache line, and what AVX-512 loads at once
 class NumPy(PlannedDevice):
     """The host, through NumPy.
 
+    Attributes
+    ----------
+    machine
+        A core of it, as far as the costs of kernels depend on it; an ordinary one if nothing is said.
+
     Examples
     --------
     >>> import numpy as np
@@ -31,11 +37,16 @@ class NumPy(PlannedDevice):
     array([2., 3.], dtype=float32)
     """
 
+    machine: Machine = CORE
+
     name: ClassVar[str] = "numpy"
     alignment: ClassVar[int] = ALIGNMENT
     array_type: ClassVar[Any] = np.ndarray
     xp: ClassVar[Any] = np
     ours: ClassVar[tuple[Any, ...]] = HOST
+
+    def __repr__(self) -> str:
+        return "NumPy()" if self.machine == CORE else f"NumPy(machine={self.machine!r})"
 
     def place(self, array: Any) -> Array:
         """Itself, or a NumPy scalar as an array of rank 0."""

@@ -21,8 +21,11 @@ from nnc_func.device.exact_numbers import FLOAT64, InexactError, Residue, fracti
 from nnc_func.device.namespace import check_dtypes
 from nnc_func.errors import DeviceError
 from nnc_func.facets.dtypes import kind_of
+from nnc_func.facets.machine import Machine
 from nnc_func.layer import layer
 from nnc_func.op import Op
+
+PYTHON = Machine(arithmetic=1e6, contractions=1e6)  # that adds rationals one by one
 
 
 @layer()
@@ -52,6 +55,11 @@ class Exact(ArrayDevice):
 
     name: ClassVar[str] = "exact"
     array_type: ClassVar[Any] = ExactArray
+
+    @property
+    def machine(self) -> Machine:
+        """A core on which Python computes with rationals."""
+        return PYTHON
 
     @property
     def xp(self) -> Any:

@@ -17,6 +17,7 @@ from nnc_func.device.host import foreign
 from nnc_func.device.namespace import namespace
 from nnc_func.errors import DeviceError
 from nnc_func.facets.kernels import Kernel
+from nnc_func.facets.machine import Machine
 from nnc_func.layer import layer
 from nnc_func.op import Op
 
@@ -24,6 +25,9 @@ INSTALL = (
     "for a GPU with CUDA 12 run pip install 'nnc_func[cuda12x]', with CUDA 13 pip install 'nnc_func[cuda13x]' "
     "(nvidia-smi tells which); without a GPU use NumPy()"
 )
+
+GPU = Machine(arithmetic=19.5e12, contractions=19.5e12, bandwidth=1.5e12, launch=10e-6, caches=(192 << 10, 40 << 20))
+"""An NVIDIA A100, by its data sheet, in float32; a kernel is called from Python."""
 
 
 @layer()
@@ -38,6 +42,8 @@ class CuPy(PlannedDevice):
     ----------
     index
         Which GPU: the number that CUDA gives it.
+    machine
+        The GPU, as far as the costs of kernels depend on it; an A100 if nothing is said.
 
     Examples
     --------
@@ -50,13 +56,16 @@ class CuPy(PlannedDevice):
     """
 
     index: int = 0
+    machine: Machine = GPU
     _found: dict[str, Any] = field(init=False, factory=dict, eq=False, repr=False)
 
     name: ClassVar[str] = "cupy"
     alignment: ClassVar[int] = 256  # what CUDA aligns memory to, at least
 
     def __repr__(self) -> str:
-        return f"CuPy({self.index or ''})"
+        said = [str(self.index)] if self.index else []
+        said += [f"machine={self.machine!r}"] if self.machine != GPU else []
+        return f"CuPy({', '.join(said)})"
 
     # --- the GPU --------------------------------------------------------------------------------------
 

@@ -11,11 +11,12 @@ from collections.abc import Callable, Hashable
 from typing import Any, ClassVar, Literal, NoReturn
 
 import numpy as np
-from attrs import define, field
+from attrs import Factory, define, field
 
 from nnc_func.aval import Aval
 from nnc_func.declaration import Items
 from nnc_func.device.bounds import check_view
+from nnc_func.device.gpu import GPU
 from nnc_func.device.host import HOST, foreign, numbers
 from nnc_func.device.namespace import (
     MEMO_LIMIT,
@@ -29,6 +30,7 @@ from nnc_func.device.namespace import (
 from nnc_func.errors import DeviceError
 from nnc_func.facets.dtypes import weak
 from nnc_func.facets.kernels import Kernel
+from nnc_func.facets.machine import CORE, Machine
 from nnc_func.layer import Layer, layer
 from nnc_func.op import Op
 
@@ -168,6 +170,11 @@ class NullArray:
     __array__ = __bool__ = __float__ = __int__ = __index__ = __complex__ = __getitem__ = __iter__ = _refuse
 
 
+def _machine(like: str) -> Machine:
+    """That of the device whose kernels are chosen."""
+    return GPU if like == "cupy" else CORE
+
+
 @layer()
 class Null(Layer):
     """No device at all: every operator is inferred, none computed.
@@ -176,6 +183,8 @@ class Null(Layer):
     ----------
     like
         The array namespace whose kernels are chosen: plans are those of that device, wherever they are made.
+    machine
+        The one for which costs are estimated; that of such a device if nothing is said.
     counts
         What was asked for so far: see `Counts`. No part of the recipe: all ``Null()`` are equal.
 
@@ -191,6 +200,7 @@ class Null(Layer):
     """
 
     like: str = "numpy"
+    machine: Machine = field(default=Factory(lambda self: _machine(self.like), takes_self=True))
     counts: Counts = field(init=False, factory=Counts, eq=False, repr=False)
     _memo: dict[Any, Any] = field(init=False, factory=dict, eq=False, repr=False)
 
@@ -201,7 +211,9 @@ class Null(Layer):
     forgets_elements: ClassVar[bool] = True  # so what it is given need not be copied
 
     def __repr__(self) -> str:
-        return "Null()" if self.like == "numpy" else f"Null(like={self.like!r})"
+        said = [f"like={self.like!r}"] if self.like != "numpy" else []
+        said += [f"machine={self.machine!r}"] if self.machine != _machine(self.like) else []
+        return f"Null({', '.join(said)})"
 
     # --- operators ------------------------------------------------------------------------------------
 

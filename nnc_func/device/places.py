@@ -11,11 +11,13 @@ from attrs import Factory, field, frozen
 from nnc_func.aval import Aval
 from nnc_func.declaration import Items
 from nnc_func.device.bind_kernels import kernel_device
+from nnc_func.device.description import machine_of
 from nnc_func.device.host import HOST, copy_of, foreign
 from nnc_func.device.null import Null
 from nnc_func.errors import LayerError, PlaceError
 from nnc_func.facets import places
 from nnc_func.facets.kernels import Kernel
+from nnc_func.facets.machine import Machine
 from nnc_func.facets.places import ADVICE, Place, named, settled
 from nnc_func.layer import Layer
 from nnc_func.op import Op
@@ -146,6 +148,11 @@ class Places(Layer):
     def places(self) -> tuple[str, ...]:
         """The names, the first place's first."""
         return tuple(name for name, _ in self.devices)
+
+    @property
+    def machine(self) -> Machine:
+        """That of the first place, for which costs are estimated wherever values are."""
+        return machine_of(self._by_place[None])
 
     @property
     def asks_bind(self) -> bool:

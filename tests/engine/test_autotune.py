@@ -91,7 +91,7 @@ def test_a_faster_kernel_is_chosen_and_named_in_the_plan() -> None:
     np.testing.assert_array_equal(tuning.program(X)[0], program(X)[0])
     assert tuning.ratio < 0.5
     assert [e.kernel for e in tuning.table.entries] == ["fast"]
-    assert tuning.table.machine is not None
+    assert tuning.table.environment is not None
     assert "fast: chosen" in str(tuning)
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import nnc_func as nnc
 from nnc_func.engine.planning.kernel_table import NO_TABLE, Entry, KernelTable, chosen
 from nnc_func.engine.planning.relaid import elsewhere, relaid
-from nnc_func.engine.tuning.machine import Machine
+from nnc_func.engine.tuning.environment import Environment
 from nnc_func.errors import KernelTableWarning, PlanError
 from nnc_func.graph.literals import quoted
 from nnc_func.graph.ops import CATALOGUE
@@ -25,7 +25,7 @@ from nnc_func.testing.laws import equal, results
 from nnc_func.testing.samples import arguments
 
 LAZY = nnc.lazy()
-HERE = Machine.here("NumPy()")
+HERE = Environment.here("NumPy()")
 FEW = settings(max_examples=max(3, settings().max_examples // 8))  # kernels are many
 texts = st.text("abc", min_size=1, max_size=2)
 entries = st.builds(Entry, texts, texts, st.lists(texts, max_size=2).map(tuple), texts)
@@ -116,7 +116,7 @@ def test_null_plans_with_a_table() -> None:
 
 @given(tables)
 def test_a_table_is_a_value_that_goes_through_pickles_and_files(table: KernelTable) -> None:
-    again = KernelTable(reversed(table.entries), table.machine)
+    again = KernelTable(reversed(table.entries), table.environment)
     assert again == table
     assert hash(again) == hash(table)
     assert pickle.loads(pickle.dumps(table)) == table
@@ -134,11 +134,20 @@ def test_a_table_goes_through_a_file(tmp_path: Path) -> None:
     assert str(HERE) in str(table)
 
 
-def test_a_table_of_another_machine_is_taken_with_a_warning(tmp_path: Path) -> None:
+def test_a_table_of_another_environment_is_taken_with_a_warning(tmp_path: Path) -> None:
     table = KernelTable([Entry("f", "", (), "k")], evolve(HERE, processor="another"))
     table.save(tmp_path / "kernels.json")
     with pytest.warns(KernelTableWarning, match="another"):
         assert KernelTable.load(tmp_path / "kernels.json") == table
+
+
+def test_a_file_of_the_first_format_says_machine(tmp_path: Path) -> None:
+    table = KernelTable([Entry("f", "", ("x",), "k", ((1, 0),))], HERE)
+    table.save(tmp_path / "kernels.json")
+    said = json.loads((tmp_path / "kernels.json").read_text())
+    said |= {"format": 1, "machine": said.pop("environment")}
+    (tmp_path / "kernels.json").write_text(json.dumps(said))
+    assert KernelTable.load(tmp_path / "kernels.json") == table
 
 
 @pytest.mark.parametrize(
@@ -147,7 +156,9 @@ def test_a_table_of_another_machine_is_taken_with_a_warning(tmp_path: Path) -> N
         ("", "holds no table"),
         ("[]", "holds no table"),
         ('{"format": 1}', "holds no table"),
-        ('{"format": 2}', "format 2"),
+        ('{"format": 2}', "holds no table"),
+        ('{"format": 3}', "format 3"),
+        ('{"format": 2, "environment": {"who": 1}, "kernels": []}', "holds no table"),
         ('{"format": 1, "machine": {"who": 1}, "kernels": []}', "holds no table"),
         ('{"format": 1, "machine": null, "kernels": [{"operator": "f"}]}', "holds no table"),
         (json.dumps({"format": 1, "machine": None, "kernels": [
@@ -171,8 +182,8 @@ def test_merging_keeps_both_and_the_others_choices_win(one: KernelTable, other: 
     assert both.merged(both) == both
 
 
-def test_tables_of_two_machines_do_not_merge() -> None:
-    with pytest.raises(PlanError, match="different machines"):
+def test_tables_of_two_environments_do_not_merge() -> None:
+    with pytest.raises(PlanError, match="different environments"):
         KernelTable((), HERE).merged(KernelTable((), evolve(HERE, cores=HERE.cores + 1)))
 
 

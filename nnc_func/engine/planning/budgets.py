@@ -149,7 +149,7 @@ def fitted(budget: Budget, request: Request) -> Fitted:
     """
     draft = arranged(request)
     found = offset(draft)
-    trial = _Trial(budget, request, recomputable(draft), footprint(found.plan))
+    trial = _Trial(budget, request, recomputable(draft, request.machine), footprint(found.plan))
     plain = trial.made(range(len(trial.tasks.problem)), found)
     if budget.work is not None:
         return trial.in_time(budget.work, plain)
@@ -223,8 +223,8 @@ class _Trial:
         """What a sequence of tasks has become."""
         again = _repeated(sequence)
         nodes = [n for n in self.tasks.nodes if n is not None]
-        everything = total(nodes)
-        extra = total(n for task in again if (n := self.tasks.nodes[task]) is not None)
+        everything = total(nodes, self.request.machine)
+        extra = total([n for task in again if (n := self.tasks.nodes[task]) is not None], self.request.machine)
         recomputation = Recomputation(
             len(nodes) + len(again), len(again), everything.flops, extra.flops, everything.seconds, extra.seconds,
             footprint(found.plan), self.nbytes, name_of(self.strategy),

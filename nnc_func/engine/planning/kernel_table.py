@@ -24,9 +24,9 @@ from nnc_func.op import Op
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from nnc_func.engine.tuning.machine import Machine
+    from nnc_func.engine.tuning.environment import Environment
 
-FORMAT = 1  # of the file
+FORMAT = 2  # of the file; in the first one an environment was a "machine"
 
 
 @frozen(order=True)
@@ -83,7 +83,7 @@ class KernelTable:
     ----------
     entries
         The choices, one for each operator, parameters and operands.
-    machine
+    environment
         What they were measured on; None for choices made by hand.
 
     Raises
@@ -105,7 +105,7 @@ class KernelTable:
     """
 
     entries: tuple[Entry, ...] = field(default=(), converter=_sorted)
-    machine: Machine | None = None
+    environment: Environment | None = None
     _index: Mapping[str, Mapping[Any, Entry]] = field(init=False, eq=False, repr=False)
 
     @_index.default
@@ -118,7 +118,7 @@ class KernelTable:
         return found
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return KernelTable, (self.entries, self.machine)
+        return KernelTable, (self.entries, self.environment)
 
     def __repr__(self) -> str:
         return f"KernelTable({len(self.entries) or ''})"
@@ -127,7 +127,7 @@ class KernelTable:
         return len(self.entries)
 
     def __str__(self) -> str:
-        where = f"measured with {self.machine}" if self.machine else "made by hand"
+        where = f"measured with {self.environment}" if self.environment else "made by hand"
         return "\n".join([f"{len(self.entries)} choices of kernels, {where}", *(f"  {e}" for e in self.entries)])
 
     def entry(self, op: Op, items: Items, avals: Iterable[Aval]) -> Entry | None:
@@ -151,18 +151,19 @@ class KernelTable:
         Raises
         ------
         PlanError
-            They were measured on different machines.
+            They were measured in different environments.
         """
-        if self.machine and other.machine and self.machine != other.machine:
-            raise PlanError(f"tables of different machines do not merge: {self.machine}; {other.machine}")
+        mine, theirs = self.environment, other.environment
+        if mine and theirs and mine != theirs:
+            raise PlanError(f"tables of different environments do not merge: {mine}; {theirs}")
         kept = {(e.operator, e.parameters, e.operands): e for e in (*self.entries, *other.entries)}
-        return evolve(self, entries=kept.values(), machine=other.machine or self.machine)
+        return evolve(self, entries=kept.values(), environment=theirs or mine)
 
     def save(self, path: str | Path) -> None:
         """Write it to a file, as JSON."""
         found = {
             "format": FORMAT,
-            "machine": asdict(self.machine) if self.machine else None,
+            "environment": asdict(self.environment) if self.environment else None,
             "kernels": [asdict(e) for e in self.entries],
         }
         import json  # few write a table to a file
@@ -174,7 +175,7 @@ class KernelTable:
     def load(cls, path: str | Path) -> KernelTable:
         """The table in a file.
 
-        Results do not depend on a table, only speed does: one of another machine is taken, with a warning.
+        Results do not depend on a table, only speed does: one of another environment is taken, with a warning.
 
         Raises
         ------
@@ -184,25 +185,26 @@ class KernelTable:
         import json  # few read one
         from pathlib import Path
 
-        from nnc_func.engine.tuning.machine import Machine
+        from nnc_func.engine.tuning.environment import Environment
 
         try:
             found = json.loads(Path(path).read_text(encoding="utf-8"))
             if found["format"] > FORMAT:
                 raise PlanError(f"{path} has format {found['format']}; this version reads formats up to {FORMAT}")
-            machine = Machine(**found["machine"]) if found["machine"] else None
+            described = found["environment" if found["format"] > 1 else "machine"]
+            environment = Environment(**described) if described else None
             entries = [_entry(e) for e in found["kernels"]]
         except (KeyError, TypeError, ValueError) as error:
             if isinstance(error, PlanError):
                 raise
             raise PlanError(f"{path} holds no table of kernels: {type(error).__name__}: {error}") from None
-        here = machine and Machine.here(machine.device)
-        if machine != here:
+        here = environment and Environment.here(environment.device)
+        if environment != here:
             warnings.warn(
-                f"{path} was measured with {machine}, this is {here}; program.autotune measures again",
+                f"{path} was measured with {environment}, this is {here}; program.autotune measures again",
                 KernelTableWarning, stacklevel=2,
             )  # fmt: skip
-        return cls(entries, machine)
+        return cls(entries, environment)
 
 
 def _entry(found: Mapping[str, Any]) -> Entry:

@@ -54,7 +54,8 @@ def order(draft: Draft) -> Draft:
 def streams(draft: Draft) -> Draft:
     """Deal the instructions out to streams; values that are kept from run to run have one."""
     if draft.request.retain is None:
-        draft.streams = scheduled(draft, draft.request.scheduler, draft.request.streams)
+        asked = draft.request
+        draft.streams = scheduled(draft, asked.scheduler, asked.streams, asked.machine)
     return draft
 
 

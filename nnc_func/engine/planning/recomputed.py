@@ -15,6 +15,7 @@ from nnc_func.engine.planning.draft import Draft, Row
 from nnc_func.engine.rematerialising import RematerialisationProblem
 from nnc_func.engine.rematerialising.hastening import hastened, reordered
 from nnc_func.facets.kernels import overwritten
+from nnc_func.facets.machine import Machine
 from nnc_func.facets.places import given
 from nnc_func.graph.graph import ComputationGraph
 from nnc_func.graph.node import Node, Value
@@ -41,14 +42,14 @@ class Recomputable:
     nodes: list[Node | None]
 
 
-def recomputable(draft: Draft) -> Recomputable:
-    """What a planning's instructions are, as tasks. Views are free, and keep alive what they show.
+def recomputable(draft: Draft, machine: Machine) -> Recomputable:
+    """What a planning's instructions are, as tasks that cost what they take on a machine.
 
-    A tensor that is put together in place is a view of its parts. What the commit section does is not done again, nor
-    are effects, copies that the engine makes, and what has no operand that a barrier could stand before, nor, in the
-    operand's place, anything that it could come after.
+    Views are free, and keep alive what they show. A tensor that is put together in place is a view of its parts. What
+    the commit section does is not done again, nor are effects, copies that the engine makes, and what has no operand
+    that a barrier could stand before, nor, in the operand's place, anything that it could come after.
     """
-    problem = _Problem(draft)
+    problem = _Problem(draft, machine)
     for position, row in enumerate(draft.instructions):
         problem.add(row, position >= draft.commit)
     wanted = [*draft.outputs, *(slot for _, slot in draft.updates)]
@@ -66,8 +67,8 @@ def recomputable(draft: Draft) -> Recomputable:
 class _Problem:
     """The lists of a problem, while instructions are read."""
 
-    def __init__(self, draft: Draft) -> None:
-        self.draft = draft
+    def __init__(self, draft: Draft, machine: Machine) -> None:
+        self.draft, self.machine = draft, machine
         self.shown: dict[int, tuple[int, ...]] = {}  # slot -> the tasks whose results it shows
         self.needs: list[tuple[int, ...]] = []
         self.sizes: list[int] = []
@@ -89,7 +90,7 @@ class _Problem:
         self.needs.append(read)
         self.sizes.append(sum(map(self._bytes, results)))
         self.scratch.append(sum(self._rounded(aval.nbytes) for aval, _ in scratch))
-        self.costs.append(work_of(node).seconds if own else 0.0)
+        self.costs.append(work_of(node, self.machine).seconds if own else 0.0)
         self.nodes.append(node if own else None)
         if late and self.late is None:
             self.late = task

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import field, frozen
 
+from nnc_func.device.description import machine_of
 from nnc_func.engine.allocators.base import Allocator
 from nnc_func.engine.orders.base import Order
 from nnc_func.engine.planning.kernel_table import NO_TABLE, KernelTable
 from nnc_func.engine.planning.schedule import Scheduler, serial
+from nnc_func.facets.machine import Machine
 from nnc_func.graph.graph import ComputationGraph
 from nnc_func.graph.node import Node
 
@@ -67,6 +69,11 @@ class Request:
     donated: Collection[int] = ()
     careless: bool = False
     sequence: Sequence[Node] | None = field(default=None)
+
+    @property
+    def machine(self) -> Machine:
+        """What the device is like, for estimates of time."""
+        return machine_of(self.device)
 
     @property
     def commits(self) -> bool:

@@ -14,11 +14,8 @@ from numpy.typing import NDArray
 
 from nnc_func.engine.allocators.base import Uses
 from nnc_func.engine.planning.schedule import Scheduler, Tasks, issued
+from nnc_func.facets.machine import Machine
 
-OVERHEAD = 1.5e-6  # seconds of any kernel's call
-BANDWIDTH = 10e9  # bytes a second of one core
-ARITHMETIC = 10e9  # FLOPs a second of one core, elementwise
-CONTRACTIONS = 40e9  # FLOPs a second of one core, in BLAS
 NEVER = 1 << 60
 
 
@@ -97,10 +94,10 @@ def uses_of(plan: Any, buffers: Sequence[int]) -> Uses:
     return streams.uses([users[n] for n in buffers])
 
 
-def scheduled(draft: Any, scheduler: Scheduler, count: int) -> Streams | None:
+def scheduled(draft: Any, scheduler: Scheduler, count: int, machine: Machine) -> Streams | None:
     """Deal a planning's instructions out to streams: they are put in the order of issue, and the commit section after.
 
-    None, and nothing changed, where one stream is best.
+    How long they take is estimated for cores like this machine. None, and nothing changed, where one stream is best.
     """
     if count == 1:
         return None
@@ -110,7 +107,8 @@ def scheduled(draft: Any, scheduler: Scheduler, count: int) -> Streams | None:
     for section in sections:
         kernels = [t for t in section if not draft.instructions[t].is_view]
         number = {t: i for i, t in enumerate(kernels)}
-        order += [(kernels[i], s) for i, s in issued(scheduler, _tasks(draft, kernels, number, makers, count), count)]
+        tasks = _tasks(draft, kernels, number, makers, count, machine)
+        order += [(kernels[i], s) for i, s in issued(scheduler, tasks, count)]
     if not any(stream for _, stream in order):
         return None
     return _dealt(draft, order, sum(t < draft.commit for t, _ in order), makers)
@@ -126,11 +124,11 @@ def _makers(instructions: Sequence[tuple[Any, ...]]) -> dict[int, tuple[int, ...
     return found
 
 
-def _tasks(draft: Any, kernels: list[int], number: dict[int, int], makers: Any, cores: int) -> Tasks:
+def _tasks(draft: Any, kernels: list[int], number: dict[int, int], makers: Any, cores: int, machine: Machine) -> Tasks:
     seconds, alone, needs, first = [], [], [], []
     for t in kernels:
         node, _, operands, *_ = draft.instructions[t]
-        each = _seconds(draft, t, cores)
+        each = _seconds(draft, t, cores, machine)
         seconds.append(each[0])
         alone.append(each[1])
         needs.append(sorted({number[m] for o in operands for m in makers.get(o, ()) if m in number}))
@@ -139,15 +137,14 @@ def _tasks(draft: Any, kernels: list[int], number: dict[int, int], makers: Any, 
     return Tasks(seconds, alone, needs, frozenset(first))
 
 
-def _seconds(draft: Any, t: int, cores: int) -> tuple[float, float]:
+def _seconds(draft: Any, t: int, cores: int, machine: Machine) -> tuple[float, float]:
     """Estimated seconds of an instruction on one core, and with all of them."""
     node, _, operands, results, *_ = draft.instructions[t]
     avals, made = (tuple([draft.avals[s] for s in slots]) for slots in (operands, results))
     cost = node.op.cost(avals, made, **dict(node.items))
-    memory = OVERHEAD + (sum(a.nbytes for a in (*avals, *made)) + cost.extra_bytes) / BANDWIDTH
-    if not cost.threaded:
-        return (memory + cost.flops / ARITHMETIC,) * 2
-    return memory + cost.flops / CONTRACTIONS, memory + cost.flops / CONTRACTIONS / cores
+    nbytes = sum(a.nbytes for a in (*avals, *made)) + cost.extra_bytes
+    alone = machine.seconds(cost.flops, nbytes, cost.threaded, cores)
+    return machine.seconds(cost.flops, nbytes, cost.threaded), alone
 
 
 def _dealt(draft: Any, order: list[tuple[int, int]], early: int, makers: dict[int, tuple[int, ...]]) -> Streams:

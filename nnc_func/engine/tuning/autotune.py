@@ -20,7 +20,7 @@ from nnc_func.engine.plan_rows import DONATED
 from nnc_func.engine.planning.kernel_table import Entry, KernelTable, chosen
 from nnc_func.engine.planning.relaid import elsewhere
 from nnc_func.engine.running.outs import kept
-from nnc_func.engine.tuning.machine import Machine
+from nnc_func.engine.tuning.environment import Environment
 from nnc_func.engine.tuning.trials import LEAST, Candidate, Trial, alternated, seconds, tried
 from nnc_func.errors import GraphError, OperatorError
 from nnc_func.graph.leaves import INPUT, LEAVES, VARIABLE, Variable, brought, owned
@@ -64,7 +64,7 @@ class Tuning:
     program
         The tuned program, over the same variables; the program as it was where tuning gains nothing.
     table
-        The engine's table and the choices that were made, with the machine's description.
+        The engine's table and the choices that were made, with the description of the environment.
     trials
         What was tried, and what came of it.
     ratio
@@ -113,7 +113,7 @@ def autotune(program: Any, inputs: Sequence[Any], budget: float, workspace: int 
         if not entries:
             verdict = "nothing is faster" if deadline > start else f"a budget of {budget} s is too small to measure"
             return Tuning(program, engine.kernels, tuple(trials), 1.0, time.perf_counter() - start, verdict)
-        table = _merged(engine.kernels, KernelTable(entries, Machine.here(device)))
+        table = _merged(engine.kernels, KernelTable(entries, Environment.here(device)))
         donated = sorted({b.source for b in program.plan.buffers if b.kind == DONATED})
         report = getattr(program.stats, "optimiser", None)  # of a program from a file there is none
         tuned = engine.with_kernels(table).program(graph, program.source, report, 0.0, donated=donated)
@@ -243,7 +243,7 @@ def _entries(group: Group, trial: Trial) -> list[Entry]:
 
 
 def _merged(old: KernelTable, found: KernelTable) -> KernelTable:
-    return evolve(old, machine=found.machine).merged(found)
+    return evolve(old, environment=found.environment).merged(found)
 
 
 def copied(program: Any) -> Any:

@@ -80,14 +80,14 @@ def over_blocks(op: Op, items: Items, rank: int) -> int:
     return len(axes) if axes == tuple(range(len(axes))) and len(axes) < rank else 0
 
 
-def block_kernel(op: Op, dtypes: tuple[Any, ...], items: Items = (), on: str = "numpy") -> Kernel | None:
-    """The kernel that computes an operator in blocks; None if that cannot be done."""
+def block_kernel(op: Op, dtypes: tuple[Any, ...], items: Items = ()) -> Kernel | None:
+    """The kernel of NumPy's that computes an operator in blocks; None if that cannot be done."""
     if not is_fusible(op) or op.variadic:
         return None
     reduces = is_reduction(op)
     avals = tuple(Aval((1,) if reduces else (4,), d) for d in dtypes)
     try:
-        found = choose(op, avals, dict(items), on)
+        found = choose(op, avals, dict(items), "numpy")
     except DeviceError:
         return None
     if not found.infallible or (found.ufunc is None and found.into is None):
@@ -97,6 +97,19 @@ def block_kernel(op: Op, dtypes: tuple[Any, ...], items: Items = (), on: str = "
     if reduces and dtypes[0].kind in "fc" and op.dtype(*dtypes, **dict(items)) != dtypes[0]:
         return None
     return found
+
+
+def are_in_blocks(avals: tuple[Any, ...], *, body: Body, **_: Any) -> bool:
+    """Whether NumPy's kernels compute each operator of a body on arguments of these avals in blocks."""
+    return _are_in_blocks(body, tuple([a.dtype for a in avals]))
+
+
+@lru_cache(4096)
+def _are_in_blocks(body: Body, given: tuple[Any, ...]) -> bool:
+    found = dtypes_in(body, given)
+    return all(
+        block_kernel(a.op, tuple([found[i] for i in a.operands]), a.items) is not None for a in body.applications
+    )
 
 
 # --- of all values ---------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from nnc_func.graph.ops import in_blocks
 from nnc_func.graph.ops.activations import relu
 from nnc_func.graph.ops.binary import add, divide, multiply, subtract, where
 from nnc_func.graph.ops.bodies import (
+    are_in_blocks,
     check_fusible,
     check_one_result,
     check_readable,
@@ -146,6 +147,7 @@ CASES = tuple(
             into=in_blocks.write,
             overwrites=ALL,
             scratch=in_blocks.scratch_of,
+            accepts=are_in_blocks,
             namespaces=NUMPY,
             infallible=True,
             strided=True,
@@ -269,6 +271,7 @@ SEVERAL = tuple(
             into=in_blocks.write,
             overwrites=_overwrites,
             scratch=in_blocks.scratch_of,
+            accepts=are_in_blocks,
             namespaces=NUMPY,
             infallible=True,
             strided=True,

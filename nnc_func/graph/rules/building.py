@@ -7,7 +7,9 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from nnc_func.declaration import Items
+from nnc_func.device.description import kernel_of, machine_of, writes_at_once
 from nnc_func.facets.dims import known
+from nnc_func.facets.kernels import Kernel
 from nnc_func.graph.leaves import CONSTANT
 from nnc_func.graph.node import Node, Value
 from nnc_func.graph.ops import CATALOGUE
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from nnc_func.graph.rules.workspace import Workspace
 
 REAL = (bool, int, float)
+MOST = 4096  # answers of a device that are remembered after a graph
 
 
 class Seen:
@@ -78,13 +81,20 @@ class Builder:
     ----------
     where
         The origin of the node that is being rewritten.
+    machine
+        Of the device, for which costs are estimated.
     numbers
         Of constants, what `number_of` found; forgotten after each graph.
+    steps
+        Of operators and what they are applied to, whether the device computes them in a fused one: asked once.
     workspace
         The graph that is being rewritten, of which the nodes are then; None where they are the stack's.
     """
 
-    __slots__ = ("_lacking", "_seen", "numbers", "operator", "shape", "symbol", "table", "where", "workspace")
+    __slots__ = (
+        "_lacking", "_seen", "machine", "numbers", "operator", "shape", "steps", "symbol", "table", "where",
+        "workspace",
+    )  # fmt: skip
 
     def __init__(self, operator: Any) -> None:
         self.operator = operator
@@ -92,6 +102,8 @@ class Builder:
         self.shape = operator.symbol.shape
         self.table = operator.symbol.table
         self.where: Any = ()
+        self.machine = machine_of(operator.device)
+        self.steps: dict[Any, bool] = {}
         ops = operator.type.ops
         self._lacking = frozenset(op for name, op in CATALOGUE.items() if ops.get(name) is not op)
         self.forget()
@@ -100,6 +112,8 @@ class Builder:
         """Forget what was found of a graph."""
         self.workspace: Workspace | None = None
         self.numbers: dict[Node, Any] = {}
+        if len(self.steps) > MOST:
+            self.steps.clear()
         self._seen: Seen | None = None
 
     def seen(self, order: list[Node]) -> Seen:
@@ -142,6 +156,23 @@ class Builder:
     def may_fuse(self, by: Op) -> bool:
         """Whether operators may be computed together by that one: it is there, and no device's layer looks at each."""
         return by not in self._lacking and not getattr(self.operator.device, "asks_bind", False)
+
+    def fuses(self, by: Op, avals: tuple[Any, ...], items: Items) -> bool:
+        """Whether the device has a kernel of that fused operator, for these arguments, that needs no memory unplanned.
+
+        One without such a kernel runs a fused operator's parts one by one, each into a new array.
+        """
+        return writes_at_once(self.operator.device, by, avals, items)
+
+    def kernel(self, op: Op, avals: tuple[Any, ...], items: Items) -> Kernel | None:
+        """The kernel that the device runs; None where it says nothing of it.
+
+        Raises
+        ------
+        DeviceError
+            It has none.
+        """
+        return kernel_of(self.operator.device, op, avals, items)
 
     def settled(self, node: Node, args: tuple[Value, ...]) -> Node:
         """The stack's node that is a workspace's on these operands, which are the stack's: that one, or one it has."""

@@ -68,11 +68,11 @@ class _Laying:
 
     def _is_laid(self, node: Node, args: tuple[Value, ...]) -> bool:
         """Whether the device has a kernel for images of which channels lie innermost."""
-        choose = getattr(self.builder.operator.device, "choose", None)
-        if node.params["data_format"] != NCHW or choose is None:
+        if node.params["data_format"] != NCHW:
             return False
         x, w = (a.aval for a in args)
-        return choose(conv2d, (x.having(layout=INNERMOST), w), node.items).layouts is not None
+        kernel = self.builder.kernel(conv2d, (x.having(layout=INNERMOST), w), node.items)
+        return kernel is not None and kernel.layouts is not None
 
 
 @whole_graph(of=(conv2d,), numerics=ROUNDING)  # sums over windows are taken in another order there

@@ -8,13 +8,13 @@ from typing import Any
 from attrs import frozen
 
 from nnc_func.facets.dims import known, substitute, symbols_of
+from nnc_func.facets.machine import CORE, Machine
 from nnc_func.facets.views import Cost
 from nnc_func.graph.leaves import LEAVES
 from nnc_func.graph.node import Node, Value
 from nnc_func.graph.rules.conditions import PROFIT, Condition
 from nnc_func.graph.rules.pattern import Apply, parts
 
-LAUNCH, BANDWIDTH, ARITHMETIC, CONTRACTIONS = 1e-6, 8e9, 1e9, 4e10  # seconds; bytes and FLOPs a second, of BLAS apart
 EXTENT = 64  # elements that an unknown axis is taken to have
 
 
@@ -27,7 +27,7 @@ class Work:
     bytes, flops, launches
         Bytes read and written, arithmetic, kernels; views launch none.
     seconds
-        Estimated, on one core of an ordinary processor: for comparing.
+        Estimated, for a machine: for comparing.
 
     Examples
     --------
@@ -56,8 +56,8 @@ class Work:
 NOTHING = Work()
 
 
-def work_of(node: Node) -> Work:
-    """What a node costs; leaves and views cost nothing, an unknown extent is taken to be 64.
+def work_of(node: Node, machine: Machine = CORE) -> Work:
+    """What a node costs on a machine; leaves and views cost nothing, an unknown extent is taken to be 64.
 
     Examples
     --------
@@ -77,19 +77,18 @@ def work_of(node: Node) -> Work:
         params = dict(substitute(node.items, values))
     cost: Cost = node.op.cost(args, results, **params)
     moved = sum(a.nbytes for a in (*args, *results)) + cost.extra_bytes
-    rate = CONTRACTIONS if cost.threaded else ARITHMETIC
-    return Work(moved, cost.flops, 1, LAUNCH + moved / BANDWIDTH + cost.flops / rate)
+    return Work(moved, cost.flops, 1, machine.seconds(cost.flops, moved, cost.threaded))
 
 
-def total(nodes: Iterable[Node]) -> Work:
-    """What nodes cost together.
+def total(nodes: Iterable[Node], machine: Machine = CORE) -> Work:
+    """What nodes cost together on a machine.
 
     Examples
     --------
     >>> total([])
     Work(bytes=0, flops=0, launches=0, seconds=0.0)
     """
-    return sum(map(work_of, nodes), NOTHING)
+    return sum([work_of(node, machine) for node in nodes], NOTHING)
 
 
 def made(after: Value, is_there: Callable[[Node], bool]) -> list[Node]:
@@ -119,7 +118,7 @@ def freed(before: Value, after: Value, new: Iterable[Node], users: Callable[[Nod
 
 
 def cheaper(lhs: Any, rhs: Any) -> Condition:
-    """What the right side makes is estimated to take less time than what it makes needless.
+    """What the right side makes is estimated to take less time than what it makes needless, on the device's machine.
 
     The operators of the left side that others use as well are computed anyway, so they count for nothing.
 
@@ -144,6 +143,6 @@ def cheaper(lhs: Any, rhs: Any) -> Condition:
         applied = {match[p].node for p in inner}
         new = made(after, there.__contains__)
         gone = freed(match[lhs], after, new, lambda node: match.users(node) if node in applied else 0)
-        return total(new).seconds < total(gone).seconds
+        return total(new, match.machine).seconds < total(gone, match.machine).seconds
 
     return Condition(holds, f"{rhs} is cheaper than {lhs}", PROFIT, of_result=True)

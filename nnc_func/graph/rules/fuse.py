@@ -8,74 +8,76 @@ several results, when nothing else that depends on the first leads to the second
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache, partial
+from functools import partial
 from operator import attrgetter
 from typing import Any
 
 from attrs import define, evolve, field, frozen
 
+from nnc_func.body import Application, Body
 from nnc_func.declaration import Items
 from nnc_func.facets.dims import known, product
 from nnc_func.facets.shapes import normalise_axes
 from nnc_func.graph.bodies import enclosed
 from nnc_func.graph.node import Node, Value
 from nnc_func.graph.ops import CATALOGUE as OPS
-from nnc_func.graph.ops.bodies import block_kernel, is_reduction, over_blocks
+from nnc_func.graph.ops.bodies import is_fusible, is_reduction, over_blocks
 from nnc_func.graph.ops.fused import blockwise, blockwise_several
 from nnc_func.graph.origin import merged
-from nnc_func.graph.rules.building import Seen
+from nnc_func.graph.rules.building import Builder, Seen
 from nnc_func.graph.rules.cutting import HELD, Cutting
 from nnc_func.graph.rules.pattern import Shaped, Tensor
 from nnc_func.graph.rules.rule import EXACT, Pass
 from nnc_func.op import Op
 
-LEAST = 1 << 21  # bytes of a result: one that fits in the caches gains nothing
 MOST = 64  # steps of a group
 FAR = 64  # groups and nodes looked at to learn that one group does not lead to another
-UNIT = 1 << 21  # bytes of what a reduction keeps in one piece
 SMALL = 64  # values that broadcast are computed again for each block: they have so many times less elements
 
 
 # --- which nodes ------------------------------------------------------------------------------------------
 
 
-@lru_cache(4096)
-def _is_computed(op: Op, avals: tuple[Any, ...], items: Items, result: Any) -> bool:
-    return (
-        bool(avals)
-        and op.pure
-        and not op.several
-        and known(result.nbytes)
-        and block_kernel(op, tuple([a.dtype for a in avals]), items) is not None
-    )
+def _is_computed(node: Node, builder: Builder) -> bool:
+    """Whether the device's kernel of what is fused takes the operator as a step."""
+    op, avals, items = node.op, tuple([a.aval for a in node.args]), node.items
+    key = op, items, node.aval, avals
+    found = builder.steps.get(key)
+    if found is None:
+        found = builder.steps[key] = (
+            bool(avals) and known(node.aval.nbytes) and is_fusible(op) and builder.fuses(*_alone(op, avals, items))
+        )
+    return found
 
 
-@lru_cache(4096)
-def _is_elementwise(op: Op, avals: tuple[Any, ...], items: Items, result: Any) -> bool:
-    return not is_reduction(op) and _is_computed(op, avals, items, result)
+def _alone(op: Op, avals: tuple[Any, ...], items: Items) -> tuple[Op, tuple[Any, ...], Items]:
+    """The application of a fused operator whose body is that one operator, on values of these avals."""
+    count = len(avals)
+    by, body = blockwise, Body(count, (Application(op, range(count), items),), (count,))
+    if is_reduction(op):
+        by = blockwise_several
+    return by, avals, by.canonical({"body": body})
 
 
-def is_elementwise(node: Node) -> bool:
-    """Whether a node can be a step that is computed element by element."""
-    return _is_elementwise(node.op, tuple([a.aval for a in node.args]), node.items, node.aval)
+def is_elementwise(node: Node, builder: Builder) -> bool:
+    """Whether a node can be a step that the device computes element by element."""
+    return not is_reduction(node.op) and _is_computed(node, builder)
 
 
-def is_step(node: Node) -> bool:
-    """Whether a node can be a step of a group: computed element by element, or a reduction."""
-    op = node.op
-    computed = _is_computed(op, tuple([a.aval for a in node.args]), node.items, node.aval)
-    return computed and (not is_reduction(op) or _keeps_rows(node))
+def is_step(node: Node, builder: Builder) -> bool:
+    """Whether a node can be a step of a group on the device: computed element by element, or a reduction."""
+    return _is_computed(node, builder) and (not is_reduction(node.op) or _keeps_rows(node, builder.machine.cache))
 
 
-def _keeps_rows(node: Node) -> bool:
-    """Whether a reduction is of rows, or leaves rows, a few of which fit in the caches."""
+def _keeps_rows(node: Node, cache: int) -> bool:
+    """Whether a reduction is of rows, or leaves rows, a few of which fit in a cache of so many bytes."""
     x = node.args[0].aval
     axes = normalise_axes(node.params["axis"], x.ndim)
     first = _gathers(node) or (axes[0] if axes else 0)
     if not first or not known(x.size):
         return False
     row = product(x.shape[first:])
-    return bool(0 < row * x.dtype.itemsize <= UNIT and (axes[0] or row > 1))
+    return bool(0 < row * x.dtype.itemsize <= cache and (axes[0] or row > 1))
 
 
 def _gathers(node: Node) -> int:
@@ -116,14 +118,15 @@ class Step:
 class _Steps:
     """What is known of the steps of a graph: found once for all that are alike."""
 
-    def __init__(self) -> None:
+    def __init__(self, builder: Builder) -> None:
+        self.builder = builder
         self.known: dict[Any, Step | None] = {}
 
     def of(self, node: Node) -> Step | None:
         """A node as a step; None where it cannot be one."""
         key = (node.op, node.items, node.aval, *[a.aval for a in node.args])
         if key not in self.known:
-            self.known[key] = Step(node) if is_step(node) else None
+            self.known[key] = Step(node) if is_step(node, self.builder) else None
         return self.known[key]
 
 
@@ -152,8 +155,8 @@ Unit = Group | Node
 class _Grouping:
     """The groups of a graph."""
 
-    def __init__(self, roots: tuple[Value, ...], seen: Seen, least: int, several: bool) -> None:
-        self.order, self.least, self.several = seen.order, least, several
+    def __init__(self, roots: tuple[Value, ...], seen: Seen, steps: _Steps, least: int, several: bool) -> None:
+        self.order, self.step_of, self.least, self.several = seen.order, steps.of, least, several
         self.asked = {r.node for r in roots}
         self.position, self.users = seen.place, seen.users
         self.steps: dict[Node, Step] = {}
@@ -162,9 +165,8 @@ class _Grouping:
 
     def made(self) -> list[Group]:
         """The groups that are worth it, of more than one member, in the order of the first of these."""
-        step_of = _Steps().of
         for node in reversed(self.order):
-            if node.args and (step := step_of(node)) is not None:
+            if node.args and (step := self.step_of(node)) is not None:
                 self._place(node, step)
         for node in self.order if self.several else ():
             if node in self.of:
@@ -260,7 +262,7 @@ def _broadcasts(shape: Any, whole: Any) -> bool:
 # --- the pass ---------------------------------------------------------------------------------------------
 
 
-def _is_large(seen: Seen, least: int) -> bool:
+def _is_large(seen: Seen, steps: _Steps, least: int) -> bool:
     """Whether a step of a graph reads or makes a value that is worth it."""
     different = set(map(attrgetter("aval"), seen.order))  # few are
     several = {n: n.avals for op in seen.operators if op.several for n in seen.of(op)}
@@ -268,17 +270,18 @@ def _is_large(seen: Seen, least: int) -> bool:
     large = {aval for aval in different if known(aval.nbytes) and aval.nbytes >= least}
     if not large:
         return False
-    step_of = _Steps().of
     made = [n for n in seen.order if n.aval in large] + [n for n, avals in several.items() if large & {*avals}]
     near = dict.fromkeys(each for node in made for each in (node, *seen.users(node)) if each.args)
-    return any(not large.isdisjoint([n.aval, *[a.aval for a in n.args]]) and step_of(n) for n in near)
+    return any(not large.isdisjoint([n.aval, *[a.aval for a in n.args]]) and steps.of(n) for n in near)
 
 
-def _fused(roots: tuple[Value, ...], order: list[Node], builder: Any, least: int) -> Any:
-    ops, seen = builder.operator.type.ops, builder.seen(order)
-    if not builder.may_fuse(blockwise) or not _is_large(seen, least):
+def _fused(roots: tuple[Value, ...], order: list[Node], builder: Builder, least: int | None) -> Any:
+    seen, steps = builder.seen(order), _Steps(builder)
+    if least is None:
+        least = builder.machine.cache  # what fits in there is still there for the next operator
+    if not builder.may_fuse(blockwise) or not _is_large(seen, steps, least):
         return roots, 0
-    grouping = _Grouping(roots, seen, least, ops.get(blockwise_several.name) is blockwise_several)
+    grouping = _Grouping(roots, seen, steps, least, builder.may_fuse(blockwise_several))
     groups, joining, found = grouping.made(), _Joining(grouping, builder), dict[Node, Value]()
     for group in groups:
         found |= joining.together(sorted(group.members, key=seen.place))
@@ -288,11 +291,14 @@ def _fused(roots: tuple[Value, ...], order: list[Node], builder: Any, least: int
 class _Joining:
     """The groups of a graph as one operator each."""
 
-    def __init__(self, grouping: _Grouping, builder: Any) -> None:
+    def __init__(self, grouping: _Grouping, builder: Builder) -> None:
         self.grouping, self.builder = grouping, builder
 
     def together(self, members: list[Node]) -> dict[Node, Value]:
-        """What takes the places of those that are seen from outside, of a group in the graph's order."""
+        """What takes the places of those that are seen from outside, of a group in the graph's order.
+
+        Nothing, where the device has no kernel that computes all of it at once.
+        """
         self.builder.where = merged(m.origin for m in members)
         inside = set(members)
         outside = list(dict.fromkeys(a for m in members for a in m.args if a.node not in inside))
@@ -303,12 +309,18 @@ class _Joining:
         body = enclosed(args, members, results)
         if len(results) == 1 and results[0] is members[-1] and not any(is_reduction(m.op) for m in members):
             items, avals = blockwise.canonical({"body": body}), results[0].avals
-            if all(a.aval.layout is None for a in args) or self._keeps_layout(args, items, avals[0]):
+            keeps_layout = all(a.aval.layout is None for a in args) or self._keeps_layout(args, items, avals[0])
+            if keeps_layout and self._fuses(blockwise, args, items):
                 return {members[-1]: self.builder.made(blockwise, args, items, avals)}
             return {}
         items = blockwise_several.canonical({"body": body})
+        if not self._fuses(blockwise_several, args, items):
+            return {}
         found = self.builder.made(blockwise_several, args, items, tuple(m.aval for m in results))
         return dict(zip(results, found.results, strict=True))
+
+    def _fuses(self, by: Op, args: tuple[Value, ...], items: Items) -> bool:
+        return self.builder.fuses(by, tuple([a.aval for a in args]), items)
 
     def _is_seen(self, node: Node, inside: set[Node]) -> bool:
         grouping = self.grouping
@@ -326,7 +338,8 @@ class Fusion(Pass):
     Attributes
     ----------
     least
-        Bytes that a value in a group must have, or nothing is gained: smaller ones stay in the caches anyway.
+        Bytes that a value in a group must have, or nothing is gained: smaller ones stay in the caches anyway. None:
+        what the outermost cache of the device's machine holds.
 
     Examples
     --------
@@ -339,10 +352,10 @@ class Fusion(Pass):
     1
     """
 
-    least: int = LEAST
+    least: int | None = None
 
     def from_size(self, least: int) -> Fusion:
-        """The pass for values of so many bytes or more."""
+        """The pass for values of so many bytes or more, whatever the machine."""
         function = partial(_fused, least=least)
         return evolve(self, least=least, function=function, samples=(_chain, _centred_rows))
 
@@ -350,8 +363,8 @@ class Fusion(Pass):
         return _restored, (self.least,)
 
 
-def _restored(least: int) -> Fusion:
-    return fuse_elementwise if least == LEAST else fuse_elementwise.from_size(least)
+def _restored(least: int | None) -> Fusion:
+    return fuse_elementwise if least is None else fuse_elementwise.from_size(least)
 
 
 def _chain() -> Any:
@@ -371,7 +384,7 @@ def _large_chain() -> Any:
 fuse_elementwise = Fusion(
     "fuse_elementwise",
     "Large results of elementwise operators, and reductions of rows of them, are computed together, block by block.",
-    partial(_fused, least=LEAST),
+    partial(_fused, least=None),
     EXACT,
     False,
     __name__,

@@ -7,7 +7,7 @@ from typing import Any
 from nnc_func.facets.dims import known
 from nnc_func.facets.shapes import normalise_axis
 from nnc_func.graph.node import Node, Value
-from nnc_func.graph.ops.attention_fused import accepts, attention_blockwise
+from nnc_func.graph.ops.attention_fused import attention_blockwise
 from nnc_func.graph.ops.linalg import matmul
 from nnc_func.graph.ops.losses import softmax
 from nnc_func.graph.ops.matmul_fused import matmul_blockwise
@@ -16,14 +16,16 @@ from nnc_func.graph.rules.pattern import Shaped
 from nnc_func.graph.rules.rule import ROUNDING, whole_graph
 from nnc_func.graph.rules.substituting import now
 
-LEAST = 1 << 18  # bytes of the scores of one head: fewer stay in the caches anyway
+AT_ONCE = 8  # heads whose scores stay in the cache together, where nothing is gained
 
 
-def _large(scores: Any) -> bool:
-    return all(map(known, scores.shape)) and scores.shape[-2] * scores.shape[-1] * scores.dtype.itemsize >= LEAST
+def _large(scores: Any, cache: int) -> bool:
+    """Whether a head's scores are too many to stay in a cache of so many bytes."""
+    *_, queries, keys = scores.shape
+    return all(map(known, scores.shape)) and queries * keys * scores.dtype.itemsize * AT_ONCE >= cache
 
 
-def _parts(node: Node, uses: dict[Node, int]) -> tuple[Node, Node] | None:
+def _parts(node: Node, uses: dict[Node, int], builder: Any) -> tuple[Node, Node] | None:
     """The softmax and the scores that only this product leads to, if it is attention that is worth it."""
     if node.op is not matmul or node.params["transpose_a"] or node.params["transpose_b"]:
         return None
@@ -34,10 +36,12 @@ def _parts(node: Node, uses: dict[Node, int]) -> tuple[Node, Node] | None:
     if scores.op not in (matmul, matmul_blockwise) or uses[scores] != 1 or scores.params["transpose_a"]:
         return None
     along = normalise_axis(weights.params["axis"], weights.aval.ndim) == weights.aval.ndim - 1
-    if not along or weights.aval != scores.aval or not _large(scores.aval):
+    if not along or weights.aval != scores.aval or not _large(scores.aval, builder.machine.cache):
         return None
     q, k, *others = (a.aval for a in scores.args)
-    return (weights, scores) if accepts((q, k, node.args[1].aval, *others), **_params(scores)) else None
+    items = attention_blockwise.canonical(_params(scores))
+    avals = (q, k, node.args[1].aval, *others)
+    return (weights, scores) if builder.fuses(attention_blockwise, avals, items) else None
 
 
 def _params(scores: Node) -> dict[str, Any]:
@@ -59,7 +63,9 @@ def fuse_attention(roots: tuple[Value, ...], order: list[Node], builder: Any) ->
     uses: dict[Node, int] = {}
     for value in (*roots, *(a for n in order for a in n.args)):
         uses[value.node] = uses.get(value.node, 0) + 1
-    found = {node: parts for node in builder.seen(order).of(matmul) if (parts := _parts(node, uses)) is not None}
+    found = {
+        node: parts for node in builder.seen(order).of(matmul) if (parts := _parts(node, uses, builder)) is not None
+    }
     inside = {each for parts in found.values() for each in parts}
     done: dict[Node, Node] = {}
     for node in order if found else ():

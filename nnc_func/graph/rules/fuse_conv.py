@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
 from nnc_func.body import Application, Body
-from nnc_func.declaration import Items
 from nnc_func.graph.bodies import enclosed
 from nnc_func.graph.node import Node, Value
 from nnc_func.graph.ops.activations import relu
 from nnc_func.graph.ops.conv import conv2d
-from nnc_func.graph.ops.conv_fused import accepts as convolves
 from nnc_func.graph.ops.conv_fused import conv2d_blockwise
 from nnc_func.graph.ops.linalg import matmul
-from nnc_func.graph.ops.matmul_fused import accepts as multiplies
 from nnc_func.graph.ops.matmul_fused import matmul_blockwise
 from nnc_func.graph.ops.pool import max_pool2d
 from nnc_func.graph.ops.transcendental import tanh
 from nnc_func.graph.ops.unary import negative
 from nnc_func.graph.origin import merged
-from nnc_func.graph.rules.building import Seen
+from nnc_func.graph.rules.building import Builder, Seen
 from nnc_func.graph.rules.fuse import MOST, is_elementwise
 from nnc_func.graph.rules.pattern import Shaped
 from nnc_func.graph.rules.rule import ROUNDING, whole_graph
+from nnc_func.op import Op
 
 
-def _followed(first: Node, seen: Seen, asked: set[Node], taken: set[Node]) -> list[Node]:
+def _followed(first: Node, seen: Seen, asked: set[Node], taken: set[Node], builder: Builder) -> list[Node]:
     """A product and what is computed with it: of all these only the last is used by others.
 
     What uses a member is taken in the graph's order, so nothing that a member uses depends on an earlier one unseen.
@@ -38,7 +34,7 @@ def _followed(first: Node, seen: Seen, asked: set[Node], taken: set[Node]) -> li
         for user in seen.users(members[-1]):
             if user in outside:
                 continue
-            if user.aval is not like or user in taken or not is_elementwise(user):
+            if user.aval is not like or user in taken or not is_elementwise(user, builder):
                 return members[:best]  # it stays outside, whatever else is taken
             outside.add(user)
         if not outside:
@@ -53,7 +49,7 @@ def _followed(first: Node, seen: Seen, asked: set[Node], taken: set[Node]) -> li
     return members[:best]
 
 
-def _feeding(members: list[Node], seen: Seen, asked: set[Node], taken: set[Node]) -> list[Node]:
+def _feeding(members: list[Node], seen: Seen, asked: set[Node], taken: set[Node], builder: Builder) -> list[Node]:
     """With what makes an operand of a member, and nothing else, of one operand of its size: memory is kept no longer.
 
     One such: each holds a block in scratch.
@@ -65,7 +61,7 @@ def _feeding(members: list[Node], seen: Seen, asked: set[Node], taken: set[Node]
             continue
         large, aval = sum(a.shape == like.shape for a in node.args), node.aval
         alike = like if aval is None or aval.dtype == like.dtype else like.having(dtype=aval.dtype)
-        if large <= 1 and aval is alike and is_elementwise(node):
+        if large <= 1 and aval is alike and is_elementwise(node, builder):
             return [*members, node]
     return members
 
@@ -91,13 +87,19 @@ def _pooled(last: Node, seen: Seen, asked: set[Node]) -> tuple[Node, ...]:
 NEGATIVE = Body.of(1, (negative, 0))  # a body that any dtype of a product has
 
 
-@lru_cache(4096)
-def _is_accepted(accepts: Callable[..., bool], avals: tuple[Any, ...], items: Items) -> bool:
-    return accepts(avals, body=NEGATIVE, **dict(items))
+def _is_finished(node: Node, by: Op, builder: Builder) -> bool:
+    """Whether the device has a kernel that computes a product and what follows it, where the result is to be."""
+    avals, items = tuple([a.aval for a in node.args]), node.items
+    key = by, avals, items
+    found = builder.steps.get(key)
+    if found is None:
+        own = by.canonical({"body": NEGATIVE, **dict(items)})
+        found = builder.steps[key] = builder.fuses(by, avals, own)
+    return found
 
 
 def _groups(
-    roots: tuple[Value, ...], seen: Seen, op: Any, accepts: Callable[..., bool]
+    roots: tuple[Value, ...], seen: Seen, op: Op, by: Op, builder: Builder
 ) -> dict[Node, tuple[list[Node], tuple[Node, ...]]]:
     """Last node of each group to its nodes, operands first, and to what pools and rectifies its result.
 
@@ -107,24 +109,24 @@ def _groups(
     taken: set[Node] = set()
     found: dict[Node, tuple[list[Node], tuple[Node, ...]]] = {}
     for node in reversed(seen.of(op)):
-        members = _followed(node, seen, asked, taken)
+        members = _followed(node, seen, asked, taken, builder)
         pooled = _pooled(members[-1], seen, asked)
         more = len(members) > 1 or pooled
-        if more and _is_accepted(accepts, tuple([a.aval for a in node.args]), node.items):
+        if more and _is_finished(node, by, builder):
             taken.update(members, pooled)
             found[(*members, *pooled)[-1]] = members, pooled
     for last, (members, pooled) in found.items():
-        product, *steps = _feeding(members, seen, asked, taken)
+        product, *steps = _feeding(members, seen, asked, taken, builder)
         taken.update(steps)
         found[last] = [product, *sorted(steps, key=seen.place)], pooled
     return found
 
 
-def _finished(roots: tuple[Value, ...], seen: Seen, builder: Any, op: Any, by: Any, accepts: Any) -> Any:
+def _finished(roots: tuple[Value, ...], seen: Seen, builder: Builder, op: Op, by: Op) -> Any:
     """What follows each of these products, computed with it."""
     if not builder.may_fuse(by):
         return roots, 0
-    groups = _groups(roots, seen, op, accepts)
+    groups = _groups(roots, seen, op, by, builder)
     return {last: _fused(*group, builder, by) for last, group in groups.items()}, len(groups)
 
 
@@ -141,7 +143,7 @@ def _squashed_product() -> Any:
 )  # products of blocks are rounded otherwise than those of the convolution's kernel
 def fuse_convolution(roots: tuple[Value, ...], order: list[Node], builder: Any) -> Any:
     """Elementwise operators that follow a convolution, and that alone, are computed with it, in the caches."""
-    return _finished(roots, builder.seen(order), builder, conv2d, conv2d_blockwise, convolves)
+    return _finished(roots, builder.seen(order), builder, conv2d, conv2d_blockwise)
 
 
 @whole_graph(
@@ -149,7 +151,7 @@ def fuse_convolution(roots: tuple[Value, ...], order: list[Node], builder: Any) 
 )  # another kernel may be chosen for the product
 def fuse_matrix_product(roots: tuple[Value, ...], order: list[Node], builder: Any) -> Any:
     """Elementwise operators that follow a matrix product, and that alone, are computed where it is."""
-    return _finished(roots, builder.seen(order), builder, matmul, matmul_blockwise, multiplies)
+    return _finished(roots, builder.seen(order), builder, matmul, matmul_blockwise)
 
 
 def _fused(members: list[Node], pooled: tuple[Node, ...], builder: Any, by: Any) -> Node:

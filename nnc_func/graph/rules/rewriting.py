@@ -174,7 +174,7 @@ def rewritten(
     listed = tuple(tables)
     builder = listed[0].builder
     builder.forget()
-    watch = Watch(measure) if trace or measure else None
+    watch = Watch(builder.machine, measure) if trace or measure else None
     work = builder.workspace = Workspace(tuple(roots), builder, nodes)
     of = Rewriting(work, _sides(builder), watch)
     try:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from attrs import frozen
 
+from nnc_func.facets.machine import Machine
 from nnc_func.graph.node import Node, Value, topological
 from nnc_func.graph.origin import Origin, told
 from nnc_func.graph.rules.cost import NOTHING, Work, freed, made, total
@@ -115,6 +116,8 @@ class Watch:
 
     Attributes
     ----------
+    machine
+        For which savings are estimated.
     measures
         Whether attempts are counted and timed, their refusals explained, and savings estimated.
     steps, merges
@@ -123,7 +126,8 @@ class Watch:
         What `Step` tells, of the steps to come.
     """
 
-    def __init__(self, measures: bool) -> None:
+    def __init__(self, machine: Machine, measures: bool) -> None:
+        self.machine = machine
         self.measures = measures
         self.steps: list[Step] = []
         self.merges: list[Merge] = []
@@ -150,7 +154,7 @@ class Watch:
         if self.measures:
             new = made(found, lambda n: n.users is not None)
             gone = freed(node, found, new, lambda n: n.uses)
-            tally.saved = tally.saved + total(gone) - total(new)
+            tally.saved = tally.saved + total(gone, self.machine) - total(new, self.machine)
 
     def merged(self, node: Node, other: Value, work: Workspace, at: int | None = None) -> None:
         """A node has become another one of the workspace that was there."""
@@ -161,7 +165,8 @@ class Watch:
     def passed(self, name: str, before: tuple[Value, ...], after: tuple[Value, ...], tally: Tally) -> None:
         """A pass changed the roots: which, and what the whole graph costs less."""
         if self.measures:
-            tally.saved = tally.saved + total(topological(before)) - total(topological(after))
+            now, then = (total(topological(roots), self.machine) for roots in (after, before))
+            tally.saved = tally.saved + then - now
         changed = [(b, a) for b, a in zip(before, after, strict=True) if a is not b]
         self.steps.append(
             Step(name, self.phase, tuple(b for b, _ in changed), tuple(a for _, a in changed), (), self.sweep)

@@ -12,6 +12,7 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from nnc_func.errors import OperatorError, RuleError
+from nnc_func.facets.machine import Machine
 from nnc_func.graph.node import Node, Value
 from nnc_func.graph.rules.conditions import USERS, Asked, Condition
 from nnc_func.graph.rules.folding import folded
@@ -40,15 +41,26 @@ MATCHED = (Tensor, Scalar, Constant, Nonnegative, Param, Apply, Full)
 
 
 class Match:
-    """What the parts of a left side stand for, and for conditions of the result what was made of them."""
+    """What the parts of a left side stand for, and for conditions of the result what was made of them.
 
-    __slots__ = ("_found", "_made", "_places", "users")
+    Attributes
+    ----------
+    users
+        How often a value is used.
+    machine
+        Of the device, for which costs are estimated.
+    """
 
-    def __init__(self, found: tuple[Any, ...], places: dict[int, int], users: Users, made: Any = None) -> None:
+    __slots__ = ("_found", "_made", "_places", "machine", "users")
+
+    def __init__(
+        self, found: tuple[Any, ...], places: dict[int, int], users: Users, machine: Machine, made: Any = None
+    ) -> None:
         self._found = found
         self._places = places
         self._made = made
         self.users = users
+        self.machine = machine
 
     def __getitem__(self, part: Any) -> Any:
         """A graph value; of a `Scalar` its number, of a `Param` the parameter."""
@@ -97,6 +109,7 @@ class Written:
     def function(self, builder: Builder) -> Callable[..., Value | None]:
         """What the text means, with a builder that makes the right side."""
         names = {**self.names, "__name__": f"rule {self.rule.name}", "__loader__": self}
+        names["machine"] = builder.machine
         names |= {"number_of": builder.number_of, "apply": builder.apply, "made": builder.made}
         names["fold"] = lambda value: _folded(value, builder)
         exec(self.code, names)
@@ -208,7 +221,7 @@ class Written:
     def _conditions(self, conditions: list[Condition], places: dict[int, int], made: str = "") -> None:
         if not all(map(self._is_plain, conditions)):
             found = "".join(f"{self._of(part)}, " for part in self.parts)
-            self._line(f"match = Match(({found}), {self._named(places, 'places_')}, users{made})")
+            self._line(f"match = Match(({found}), {self._named(places, 'places_')}, users, machine{made})")
         for each in conditions:
             holds: Any = each.holds
             if self._is_plain(each):

@@ -14,8 +14,8 @@ from attrs import frozen
 
 
 @frozen
-class Machine:
-    """A machine as far as the speed of kernels depends on it.
+class Environment:
+    """Hardware and libraries, as far as the speed of kernels depends on them.
 
     Attributes
     ----------
@@ -32,7 +32,7 @@ class Machine:
 
     Examples
     --------
-    >>> Machine.here().cores >= 1
+    >>> Environment.here().cores >= 1
     True
     """
 
@@ -44,8 +44,8 @@ class Machine:
     device: str = "NumPy()"
 
     @classmethod
-    def here(cls, device: object = "NumPy()") -> Machine:
-        """This machine as it is now."""
+    def here(cls, device: object = "NumPy()") -> Environment:
+        """Those of this process, as they are now."""
         cores = os.cpu_count() or 1
         return cls(_processor(), cores, np.__version__, _blas(), blas_threads() or cores, str(device))
 
