@@ -51,10 +51,12 @@ class Frame:
         "arenas",
         "arrays",
         "bound",
+        "call",
         "calls",
         "donated",
         "early",
         "given_up",
+        "has_run",
         "home",
         "late",
         "lent",
@@ -68,6 +70,8 @@ class Frame:
     def __init__(self, plan: Plan, device: Any, constants: Sequence[Any], arenas: Mapping[Any, Any]) -> None:
         self.arenas = arenas
         self.home: Any = None  # whoever lent them
+        self.call: Any = None  # all of a run as one function, see `straight_call.written`
+        self.has_run = False
         self.arrays: list[Any] = [None] * len(plan.slots)
         self.calls: list[tuple[Any, list[Any]]] = []
         self.order: list[int] = []  # position in calls -> instruction

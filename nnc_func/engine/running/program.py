@@ -23,13 +23,14 @@ from nnc_func.engine.running.observed import Application, Observer, drained, lin
 from nnc_func.engine.running.outs import delivered, expendable, given, usable
 from nnc_func.engine.running.parallel import run_section
 from nnc_func.engine.running.results import recycled
+from nnc_func.engine.running.straight_call import is_straight, written
 from nnc_func.engine.tuning.tunable import Tunable
 from nnc_func.errors import NncError, OperatorError, PlanError
 from nnc_func.graph.graph import ComputationGraph
 from nnc_func.graph.leaves import Variable, owned
 from nnc_func.graph.origin import told
 from nnc_func.graph.turns import Run, enter, leave, ordered
-from nnc_func.tree import ONE_LEAF
+from nnc_func.tree import ONE_LEAF, builder
 
 
 class Program(Tunable, Inspected):
@@ -100,7 +101,7 @@ class Program(Tunable, Inspected):
         self._constants = constants
         self._check = check_numerics
         self.together = getattr(device, "together", None) if plan.streams > 1 else None
-        self._build = (plan.structure or ONE_LEAF).build
+        self._build = builder(plan.structure or ONE_LEAF)
         self._flat = plan.structure is None or plan.structure.kind is list
         self._inputs = [(s, plan.slots[s].aval.shape, plan.slots[s].aval.dtype) for s in plan.inputs]
         self._array_type = device.array_type
@@ -122,13 +123,14 @@ class Program(Tunable, Inspected):
         self._first_writes = first_writes(plan, over)
         self._turns = ordered(variables, self._written)
         self.arenas = Arenas(device) if arenas is None else arenas
+        self._is_straight = is_straight(plan) and not check_numerics and not self._spans
 
     def __call__(self, *inputs: Any, out: Any = None) -> Any:
         results = self.run(inputs, out)
         return results if self._flat else self._build(results)
 
-    def run(self, inputs: Any, out: Any = None) -> list[Any]:
-        """The outputs as a flat list, of the inputs as a sequence."""
+    def run(self, inputs: Any, out: Any = None, known: bool = False) -> list[Any]:
+        """The outputs as a flat list, of the inputs as a sequence; `known` to be arrays of the device as wanted."""
         if self._check or config.spec >= 3 or asked() is not None:
             return drained(self.walk(inputs, out))  # type: ignore[no-any-return]
         me = None
@@ -138,17 +140,29 @@ class Program(Tunable, Inspected):
                 enter(me, self._turns)
             frame = self.arenas.take(self, self.plan, self._frame)
             try:
-                results, following = self._put(frame, inputs, out)
-                self._run(frame, frame.early, 0)
-                if self._written:
-                    held(self._commit, frame, following)
-                return results if out is None else delivered(out, results)
+                if out is None and frame.call is not None:
+                    return frame.call(inputs, known)  # type: ignore[no-any-return]
+                return self._run_in(frame, inputs, out)
             finally:
-                frame.drop()
-                self.arenas.give(frame)
+                self.arenas.free.append(frame.home)
         finally:
             if me is not None:
                 leave(me, self._turns)
+
+    def _run_in(self, frame: Frame, inputs: Any, out: Any) -> list[Any]:
+        """A run in that frame; the second one there writes out what later ones are, where that is to be gained by."""
+        if out is None and frame.has_run and self._is_straight:
+            frame.call = written(self, frame, self._device, self._inputs, self._results, self._variables)
+            return frame.call(inputs, False)  # type: ignore[no-any-return]
+        frame.has_run = True
+        try:
+            results, following = self._put(frame, inputs, out)
+            self._run(frame, frame.early, 0)
+            if self._written:
+                held(self._commit, frame, following)
+            return results if out is None else delivered(out, results)
+        finally:
+            frame.drop()
 
     @property
     def name(self) -> str:
@@ -257,10 +271,7 @@ class Program(Tunable, Inspected):
     def _put(self, frame: Frame, inputs: Any, out: Any) -> tuple[list[Any], list[Any]]:
         """Let the frame show inputs, variables and fresh memory: the results, and what becomes variables' arrays."""
         if len(inputs) != len(self._inputs):
-            names = ", ".join(map(repr, self.plan.input_names))
-            raise OperatorError(
-                f"the program {self.plan.name!r} takes {len(self._inputs)} inputs ({names}), given {len(inputs)}"
-            )
+            self.refuse_count(inputs)
         for variable in self._in_place:
             if variable.readers:
                 variable.preserve()
@@ -293,6 +304,17 @@ class Program(Tunable, Inspected):
         for _, array, slot in following:
             put(slot, array)
         return results, following
+
+    def refuse_count(self, inputs: Any) -> None:
+        """Raise OperatorError: as many inputs are wanted as the graph has."""
+        names = ", ".join(map(repr, self.plan.input_names))
+        raise OperatorError(
+            f"the program {self.plan.name!r} takes {len(self._inputs)} inputs ({names}), given {len(inputs)}"
+        )
+
+    def converted(self, position: int, array: Any) -> Any:
+        """What is no array of the device as it is wanted, as that input; see `inputs.converted`."""
+        return converted(self._device, self.plan, self._inputs[position][0], array)
 
     def _given_up(self, position: int, inputs: Any, out: Any) -> Any:
         """The array of an input that was given up: a copy where nobody may write to it, or where others are read."""
@@ -389,7 +411,11 @@ class Program(Tunable, Inspected):
 
     def failure(self, frame: Frame, position: int, error: Exception) -> NncError:
         """What went wrong in the call at that position, in words that name the user's line."""
-        t = frame.order[position]
+        return self.failed(frame.order, position, error)
+
+    def failed(self, order: Sequence[int], position: int, error: Exception) -> NncError:
+        """As `failure`, of calls whose instructions are these."""
+        t = order[position]
         i = self.plan.instructions[t]
         avals = tuple(self.plan.slots[s].aval for s in i.operands)
         found = explained(i.op, avals, i.items, error, told(i.origin, lines_of(i.op)))
