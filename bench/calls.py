@@ -106,7 +106,7 @@ def main() -> None:
     if given.here:
         print(json.dumps(measured(*given.here)))
         return
-    processes, rounds, number = (1, 1, 1) if given.smallest else (5, 41, 1000)
+    processes, rounds, number = (1, 1, 1) if given.smallest else (5, 21, 300)
     checkouts = [ROOT] if given.beside is None else [ROOT, given.beside]
     taken: list[list[dict[str, list[float]]]] = [[] for _ in checkouts]
     for _ in range(processes):
