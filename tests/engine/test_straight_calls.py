@@ -22,6 +22,7 @@ from nnc_func.engine.jit import KEPT, QUICK, RetraceWarning
 from nnc_func.engine.running.results import KEPT as BUFFERS
 from nnc_func.engine.running.results import Recycled
 from nnc_func.errors import CancelledError, DTypeError, NncError, OperatorError, ShapeError
+from nnc_func.testing import schedules
 from nnc_func.testing.programs import Program, programs
 from nnc_func.tree import builder, flatten
 
@@ -318,6 +319,23 @@ def _counted(walk: Any, calls: list[int]) -> Any:
         return walk(self, *args, **keywords)
 
     return counted
+
+
+def test_what_replays_and_delays_is_not_passed_by() -> None:
+    program = warm(compiled(lambda x: [OPS.cumulative_sum(x, axis=0), OPS.sort(x)], ((4,), "float32")), X)
+    waited: list[float] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(schedules.time, "sleep", waited.append)
+        schedules.delayed(program, share=1.0)
+        for runs in range(1, 4):
+            program(X)
+            assert len(waited) == 2 * runs
+    replay = schedules.Replay.of(program)
+    replay.sequence = range(len(replay.plan.instructions))
+    for _ in range(3):
+        np.testing.assert_array_equal(replay(X)[1], X)
+    replay.sequence = []  # nothing runs
+    assert not (replay(X * 2)[1] == X * 2).any()
 
 
 # --- signatures --------------------------------------------------------------------------------------------

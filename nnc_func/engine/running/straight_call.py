@@ -16,7 +16,8 @@ import numpy as np
 from nnc_func.device.straight import Text
 from nnc_func.engine.plan import DONATED, Plan
 from nnc_func.engine.running import located
-from nnc_func.engine.running.frame import Frame, part
+from nnc_func.engine.running.frame import Frame, failure, part
+from nnc_func.engine.running.inputs import converted, refuse_count
 from nnc_func.engine.running.results import ALONE, Recycled
 from nnc_func.graph.leaves import Variable
 
@@ -36,8 +37,8 @@ def is_straight(plan: Plan) -> bool:
 
 
 def written(
-    program: Any,
     frame: Frame,
+    plan: Plan,
     device: Any,
     inputs: Sequence[Any],
     results: Sequence[tuple[int, Recycled]],
@@ -49,12 +50,10 @@ def written(
 
     Parameters
     ----------
-    program
-        Whose plan `is_straight`: it converts what is no array as is wanted, and says what failed.
-    frame
-        Its kernels, bound.
-    device
-        Where it runs.
+    frame, device
+        The kernels, bound, and where they run.
+    plan
+        What is run: it `is_straight`.
     inputs, results, variables
         Slot, shape and dtype of each input; slot and buffers of each result; slot of each variable.
     """
@@ -62,14 +61,14 @@ def written(
     value = text.value
     names: dict[int, str] = {}  # slot -> variable
     count = len(inputs)
-    text.line(f"if len(inputs) != {count}: {value(program.refuse_count)}(inputs)")
+    text.line(f"if len(inputs) != {count}: {value(refuse_count)}({value(plan)}, inputs)")
     if count:
         text.line(f"{', '.join([names.setdefault(slot, text.name()) for slot, *_ in inputs])}, = inputs")
     own = value(device.array_type)
-    for position, (slot, shape, dtype) in enumerate(inputs):
-        x = names[slot]
+    for slot, shape, dtype in inputs:
+        x, other = names[slot], value(partial(converted, device, plan, slot))
         is_it = f"known or type({x}) is {own} and {x}.dtype is {value(dtype)} and {x}.shape == {value(shape)}"
-        text.line(f"if not ({is_it}): {x} = {value(program.converted)}({position}, {x})")
+        text.line(f"if not ({is_it}): {x} = {other}({x})")
         _show(text, frame, slot, names, checked=True)
     for slot, variable in variables:
         text.line(f"{names.setdefault(slot, text.name())} = {value(variable)}.array")
@@ -84,16 +83,16 @@ def written(
         _show(text, frame, slot, names)
     for output, slots in frame.lent.items():
         for slot in slots:
-            made = value(partial(part, device, program.plan.slots[slot]))
+            made = value(partial(part, device, plan.slots[slot]))
             names[slot] = text.name()
             text.line(f"{names[slot]} = {made}({names[results[output][0]]})")
             _show(text, frame, slot, names)
-    _call(text, program, frame, names)
+    _call(text, plan, frame, names)
     text.line(f"return [{', '.join([names[slot] for slot, _ in results])}]")
     return text.function()
 
 
-def _call(text: Text, program: Any, frame: Frame, names: dict[int, str]) -> None:
+def _call(text: Text, plan: Plan, frame: Frame, names: dict[int, str]) -> None:
     """The kernels, one a line: so that the line tells which one failed."""
     if not frame.calls:
         return
@@ -106,9 +105,9 @@ def _call(text: Text, program: Any, frame: Frame, names: dict[int, str]) -> None
         its = shown.get(id(args), {})
         given = [its[i] if i in its else text.value(a) for i, a in enumerate(args)]
         text.line(f"  {text.value(call)}({', '.join(given)})")
-    at = f"error.__traceback__.tb_lineno - {first}"
+    t = f"{text.value(frame.order)}[error.__traceback__.tb_lineno - {first}]"
     text.line("except Exception as error:")
-    text.line(f"  raise {text.value(program.failed)}({text.value(frame.order)}, {at}, error) from error")
+    text.line(f"  raise {text.value(failure)}({text.value(plan)}, {t}, error) from error")
 
 
 def _show(text: Text, frame: Frame, root: int, names: dict[int, str], checked: bool = False) -> None:
