@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import attrs
 import numpy as np
-from attrs import frozen
 
 from nnc_func.device.straight import Text
 from nnc_func.graph.leaves import CONSTANT
@@ -18,7 +18,7 @@ OTHER = object()  # what such a function returns of arguments of another signatu
 LARGEST = 1024  # leaves and containers of arguments beyond which nothing is written out
 
 
-@frozen
+@attrs.frozen
 class Fixed:
     """An argument that is a part of the signature."""
 
@@ -86,8 +86,9 @@ def _read(text: Text, structure: Structure) -> list[str]:
             _refuse(text, f"[*{name}] == {text.value([*order])}" if order else f"not {name}")
             named = dict(zip(keys, parts, strict=True))
             _unpack(text, [named[key] for key in order], f"{name}.values()")
-        elif keys or static:
-            _refuse(text, f"{text.value(static_fields)}({name}) == {text.value(static)}")
+        elif kind is not None and attrs.has(kind):
+            if static:
+                _refuse(text, f"{text.value(static_fields)}({name}) == {text.value(static)}")
             for part, key in zip(parts, keys, strict=True):
                 text.line(f"{part} = {text.value(getattr)}({name}, {text.value(key)})")
         elif kind is not None:

@@ -384,7 +384,7 @@ def test_arguments_that_differ_in_whatever_are_of_other_signatures(first: bool) 
         ((a, len), {}), ((a, abs), {}), (({"x": a, "y": b},), {}), (({"y": b, "x": a},), {}), (({"x": a},), {}),
         (({1: a},), {}), ((), {"x": a, "y": b}), ((), {"y": b, "x": a}), ((Model(a),), {}),
         ((Model(a, "minus"),), {}), ((Model(a, 1),), {}), ((Model(a, True),), {}), ((), {}), (([],), {}), (((),), {}),
-        (({},), {}), ((None,), {}), ((a.reshape(2, 1),), {}), ((np.float64(2),), {}),
+        (({},), {}), ((None,), {}), ((Empty(),), {}), ((a.reshape(2, 1),), {}), ((np.float64(2),), {}),
     ]  # fmt: skip
     order = calls if first else calls[::-1]
     fast, traced = LAZY.jit(described), []
@@ -520,6 +520,14 @@ def test_tuned_programs_take_the_place_of_those_whose_calls_were_written_out() -
 
 # --- trees -------------------------------------------------------------------------------------------------
 
+
+@frozen
+class Empty:
+    """A tree of no parts."""
+
+    is_tree: ClassVar[bool] = True
+
+
 TREES = st.recursive(
     st.just(0),
     lambda inner: st.one_of(
@@ -529,6 +537,7 @@ TREES = st.recursive(
         st.tuples(inner, inner).map(lambda pair: Pair(*pair)),
         inner.map(Model),
         st.none(),
+        st.just(Empty()),
     ),
     max_leaves=8,
 )
