@@ -116,10 +116,11 @@ class Jitted:
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         if innermost() is None:
-            for known in self._quick:
+            quick = self._quick
+            for known in quick:
                 found = known.call(args, keywords)
                 if found is not OTHER:
-                    if known is not self._quick[0]:
+                    if known is not quick[0]:
                         self._prefer(known)
                     return found
         met = self._met(args, keywords)
@@ -134,12 +135,12 @@ class Jitted:
     def _write(self, known: Known, tensors: list[Any], results: list[Any], args: Any, keywords: Any) -> None:
         """Write out the calls like this one: the next one need not find out what is known of it."""
         if known.call is None:
+            size = max(len(known.key[0][0]), len(known.structure.outline))
+            if any(self._donated) or self.stack.places or size > LARGEST:
+                return
             places = [Fixed(a) if i in self._positions else a for i, a in enumerate(args)]
             words = {k: Fixed(v) if k in self._names else v for k, v in keywords.items()}
             leaves, arguments = flatten((tuple(places), words))
-            size = max(len(arguments.outline), len(known.structure.outline))
-            if any(self._donated) or self.stack.places or size > LARGEST:
-                return
             rest = iter(tensors)
             like = [a if isinstance(a, Fixed) else Fixed(a) if _is_static(a) else next(rest) for a in leaves]
             known.call = written(self.stack, like, arguments, known.program.run, known.structure, results)

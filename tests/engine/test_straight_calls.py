@@ -507,6 +507,33 @@ def test_results_are_tensors_like_any_others() -> None:
     np.testing.assert_array_equal(fast(a)["a"].numpy(), X + 1 + 1)
 
 
+def test_signatures_that_are_called_and_forgotten_at_once() -> None:
+    """Which call is tried first is changed by all threads, while others make room for more signatures."""
+    fast, before = LAZY.jit(lambda x: x + 1), sys.getswitchinterval()
+    fast._noticed = True
+    errors: list[BaseException] = []
+
+    def act(start: int) -> None:
+        try:
+            for i in range(60):
+                for n in (start + i) % 70, i % 3, start:
+                    np.testing.assert_array_equal(fast(np.zeros(n + 1)).numpy(), np.ones(n + 1))
+        except BaseException as error:
+            errors.append(error)
+
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=act, args=(20 * n,)) for n in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
+    assert not errors
+    assert len(fast.programs) <= KEPT
+
+
 def test_tuned_programs_take_the_place_of_those_whose_calls_were_written_out() -> None:
     fast = LAZY.jit(lambda x: x @ x.T)
     x = np.ones((8, 4), "float32")
