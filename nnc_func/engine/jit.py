@@ -48,13 +48,16 @@ class Known:
     structure
         How its outputs are nested.
     call
-        A call of it written out, once there was one; see `straight_jit.written`.
+        A call of it written out, once there were two; see `straight_jit.written`.
+    has_run
+        Whether there was one.
     """
 
     key: Any
     program: Any
     structure: Structure
     call: Any = None
+    has_run: bool = False
 
 
 class Jitted:
@@ -128,8 +131,9 @@ class Jitted:
             return self.f(*args, **keywords)
         known, tensors = met
         results = known.program.run(tensors)
-        if known not in self._quick and isinstance(known.program, Program):
+        if known.has_run and known not in self._quick and isinstance(known.program, Program):
             self._write(known, tensors, results, args, keywords)
+        known.has_run = True
         return known.structure.build([self.stack.held(r) for r in results])
 
     def _write(self, known: Known, tensors: list[Any], results: list[Any], args: Any, keywords: Any) -> None:

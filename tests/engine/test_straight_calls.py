@@ -477,7 +477,7 @@ def test_signatures_that_are_called_are_kept_whichever_way_they_are_found() -> N
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RetraceWarning)
         for n in range(1, 2 * KEPT):
-            fast(np.zeros(n))
+            warm(fast, np.zeros(n))
             np.testing.assert_array_equal(fast(np.zeros(1)).numpy(), [1.0])
         assert fast.traces == 2 * KEPT - 1
         assert len(fast.programs) == KEPT
