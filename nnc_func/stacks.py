@@ -35,7 +35,7 @@ from nnc_func.graph.ops import CATALOGUE
 from nnc_func.graph.optimiser import Optimiser
 from nnc_func.graph.shape import Shape
 from nnc_func.graph.symbol import Symbol
-from nnc_func.graph.tensor import Tensor, listed, paired
+from nnc_func.graph.tensor import Tensor, listed, paired, showing
 from nnc_func.graph.transfer import effects_of
 from nnc_func.graph.type import Type
 from nnc_func.layer import chain, dispatch_of, inserted, swap
@@ -394,6 +394,22 @@ class Stack(Derivatives):
         if "engine" in self._layers and hasattr(self.engine, "held"):
             return Tensor(self, self.engine.held(array))
         return Tensor(self, array)
+
+    def holding(self, arrays: Sequence[Any]) -> Callable[[Sequence[Any]], list[Tensor]]:
+        """What gives `held` of each of several arrays, that are of the avals of these: what is known is asked for once.
+
+        Layers of a user's own that have a `held` of their own are asked for each array.
+
+        Examples
+        --------
+        >>> stack = lazy()
+        >>> [x.numpy() for x in stack.holding([np.zeros(2)])([np.ones(2)])]
+        [array([1., 1.])]
+        """
+        held = getattr(self._layers.get("engine"), "held", None)
+        if getattr(held, "__func__", None) is Lazy.held and self.symbol.held.__func__ is Symbol.held:
+            return showing(self, self.symbol.table, [self.device.aval(array) for array in arrays])
+        return lambda arrays: [self.held(array) for array in arrays]
 
     # --- graphs ---------------------------------------------------------------------------------------
 

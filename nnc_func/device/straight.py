@@ -10,6 +10,69 @@ from functools import lru_cache, partial
 from typing import Any
 
 Calls = Sequence[tuple[Callable[..., Any], tuple[Any, ...]]]
+FILE = "<nnc_func straight>"  # where tracebacks say that what is written out lies: in no user's file
+
+
+class Text:
+    """A function that is written out: its lines, and the values that these name.
+
+    Nothing that a user said is ever a part of the text: values are named `h0`, `h1` …, and attributes are not.
+
+    Parameters
+    ----------
+    parameters
+        The names of its parameters.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> text = Text("x")
+    >>> _ = text.line(f"y = {text.value(np.add)}(x, {text.value(1)})")
+    >>> _ = text.line("return y")
+    >>> text.function()(2)
+    np.int64(3)
+    """
+
+    def __init__(self, *parameters: str) -> None:
+        self._parameters = parameters
+        self._lines: list[str] = []
+        self._values: list[Any] = []
+        self._names: dict[int, str] = {}
+        self._count = 0
+
+    def line(self, text: str) -> int:
+        """Add a line; its number, as tracebacks have it."""
+        self._lines.append(f"    {text}")
+        return len(self._lines) + 2
+
+    def value(self, value: Any) -> str:
+        """What the lines call that value."""
+        name = self._names.get(id(value))
+        if name is None:
+            name = self._names[id(value)] = f"h{len(self._values)}"
+            self._values.append(value)
+        return name
+
+    def name(self) -> str:
+        """A name that no other line has."""
+        self._count += 1
+        return f"v{self._count - 1}"
+
+    def function(self) -> Callable[..., Any]:
+        """The function of all lines so far."""
+        given = ", ".join([f"h{i}" for i in range(len(self._values))])
+        head = (f"def make({given}):", f"  def run({', '.join(self._parameters)}):")
+        made: Callable[..., Any] = _written("\n".join((*head, *self._lines, "  return run")))(*self._values)
+        return made
+
+
+@lru_cache(1024)
+def _written(text: str) -> Callable[..., Any]:
+    """What the text defines as `make`; its names are our own only."""
+    found: dict[str, Any] = {}
+    exec(compile(text, FILE, "exec"), found)
+    made: Callable[..., Any] = found["make"]
+    return made
 
 
 def straight(calls: Calls, count: int) -> Callable[..., None]:
@@ -54,6 +117,4 @@ def _maker(count: int, more: int, pattern: tuple[tuple[int | None, ...], ...]) -
     given += [f"a{i}" for i in range(count, count + more)]
     lines = [f"def make({', '.join(given)}):", f"  def run({', '.join(f'a{i}' for i in range(count))}):"]
     lines += [f"    f{i}({operands})" for i, operands in enumerate(calls)]
-    found: dict[str, Any] = {}
-    exec("\n".join([*lines, "  return run"]), found)  # names of our own only
-    return found["make"]  # type: ignore[no-any-return]
+    return _written("\n".join([*lines, "  return run"]))

@@ -45,6 +45,7 @@ class Scope:
 
 
 _innermost: ContextVar[Scope | None] = ContextVar("innermost", default=None)
+innermost = _innermost.get  # what records effects of some stack in this thread; None where nothing does
 
 
 @contextmanager

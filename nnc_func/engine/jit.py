@@ -11,24 +11,53 @@ from threading import RLock
 from typing import Any, TypeAlias
 
 import numpy as np
+from attrs import define
 
-from nnc_func.engine.effects import recorder, recording
+from nnc_func.engine.effects import innermost, recorder, recording
 from nnc_func.engine.reading import substituted
+from nnc_func.engine.running.program import Program
+from nnc_func.engine.straight_jit import LARGEST, OTHER, Fixed, written
 from nnc_func.errors import OperatorError, TracingError, UnboundError, check_function
 from nnc_func.graph.leaves import INPUT, owned
 from nnc_func.graph.node import Value, topological
 from nnc_func.graph.origin import reached
 from nnc_func.graph.tensor import Tensor
 from nnc_func.graph.transfer import effects_of
-from nnc_func.tree import exact, flatten
+from nnc_func.tree import Structure, exact, flatten
 
 KEPT = 64  # signatures remembered
+QUICK = 8  # of them, whose calls are written out
 Arguments: TypeAlias = Sequence[str | int] | str | int  # some of a function's, by name or position
 NOTICE = 8  # distinct signatures after which a notice is given, once
 
 
 class RetraceWarning(UserWarning):
     """A jitted function is traced again and again: something that changes is not an array."""
+
+
+@define(eq=False)
+class Known:
+    """What is known for a signature.
+
+    Attributes
+    ----------
+    key
+        The signature.
+    program
+        What the function was compiled to.
+    structure
+        How its outputs are nested.
+    call
+        A call of it written out, once there were two; see `straight_jit.written`.
+    has_run
+        Whether there was one.
+    """
+
+    key: Any
+    program: Any
+    structure: Structure
+    call: Any = None
+    has_run: bool = False
 
 
 class Jitted:
@@ -77,8 +106,9 @@ class Jitted:
         self.stack = stack
         self.f = f
         self.name = name or getattr(f, "__name__", "f")
-        self.programs: OrderedDict[Any, Any] = OrderedDict()
+        self.programs: OrderedDict[Any, Known] = OrderedDict()
         self.traces = 0
+        self._quick: tuple[Known, ...] = ()  # whose calls are written out: that of the last call comes first
         self._noticed = False
         self._lock = RLock()
         self._positions, self._names = _named(f, static)
@@ -88,15 +118,46 @@ class Jitted:
             raise OperatorError(f"{self.name}: static arguments are no arrays to donate, given both: {both[0]!r}")
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
+        if innermost() is None:
+            quick = self._quick
+            for known in quick:
+                found = known.call(args, keywords)
+                if found is not OTHER:
+                    if known is not quick[0]:
+                        self._prefer(known)
+                    return found
         met = self._met(args, keywords)
         if met is None:
             return self.f(*args, **keywords)
-        _, (program, shape), tensors = met
-        results = program.run(tensors)
-        return shape.build([self.stack.held(r) for r in results])
+        known, tensors = met
+        results = known.program.run(tensors)
+        if known.has_run and known not in self._quick and isinstance(known.program, Program):
+            self._write(known, tensors, results, args, keywords)
+        known.has_run = True
+        return known.structure.build([self.stack.held(r) for r in results])
+
+    def _write(self, known: Known, tensors: list[Any], results: list[Any], args: Any, keywords: Any) -> None:
+        """Write out the calls like this one: the next one need not find out what is known of it."""
+        if known.call is None:
+            size = max(len(known.key[0][0]), len(known.structure.outline))
+            if any(self._donated) or self.stack.places or size > LARGEST:
+                return
+            places = [Fixed(a) if i in self._positions else a for i, a in enumerate(args)]
+            words = {k: Fixed(v) if k in self._names else v for k, v in keywords.items()}
+            leaves, arguments = flatten((tuple(places), words))
+            rest = iter(tensors)
+            like = [a if isinstance(a, Fixed) else Fixed(a) if _is_static(a) else next(rest) for a in leaves]
+            known.call = written(self.stack, like, arguments, known.program.run, known.structure, results)
+        self._prefer(known)
+
+    def _prefer(self, known: Known) -> None:
+        """Try that signature first from now on."""
+        with self._lock:
+            if self.programs.get(known.key) is known:
+                self._quick = (known, *[each for each in self._quick if each is not known][: QUICK - 1])
 
     def _met(self, args: Any, keywords: Any) -> Any:
-        """The signature, what is known for it, and the arrays given; None where the function is simply called."""
+        """What is known for the signature, and the arrays given; None where the function is simply called."""
         if recorder(self.stack) is not None:  # part of what is being traced, its effects too
             return None
         statics, dynamic = self._split(args, keywords)
@@ -119,8 +180,8 @@ class Jitted:
             found = self._trace(args, keywords, leaves, structure, donated)
             if found is None:  # it closes over what another transformation traces, or over an unbound tensor
                 return None
-            found = self._remembered(key, found)
-        return key, found, tensors
+            found = self._remembered(key, Known(key, *found))
+        return found, tensors
 
     def _given_up(self, dynamic: Any) -> frozenset[int]:
         """Which of the leaves belong to arguments that are donated."""
@@ -138,11 +199,18 @@ class Jitted:
             known = self.programs.get(key)
             if known is None and found is not None:
                 if len(self.programs) >= KEPT:
-                    self.programs.popitem(last=False)
+                    self._forget()
                 known = self.programs[key] = found
             elif known is not None:
                 self.programs.move_to_end(key)
             return known
+
+    def _forget(self) -> None:
+        """Make room for another signature: which call was the last is seen where it is written out."""
+        for known in reversed(self._quick):
+            self.programs.move_to_end(known.key)
+        _, gone = self.programs.popitem(last=False)
+        self._quick = tuple([each for each in self._quick if each is not gone])
 
     def program(self, *args: Any, **keywords: Any) -> Any:
         """The program for arguments like these: compiled now, unless it was before; it is not run.
@@ -152,7 +220,7 @@ class Jitted:
         TracingError
             There is none: the function is simply called there.
         """
-        return self._wanted(self._met(args, keywords))[1][0]
+        return self._wanted(self._met(args, keywords))[0].program
 
     def autotune(self, *args: Any, budget: float = 2.0, workspace: int | None = None, **keywords: Any) -> Any:
         """Tune the program for arguments like these; calls like this one run the tuned program from then on.
@@ -185,10 +253,11 @@ class Jitted:
         >>> gram.program(np.ones((8, 4), "float32")) is tuning.program
         True
         """
-        key, (program, shape), tensors = self._wanted(self._met(args, keywords))
-        tuning = program.autotune(*tensors, budget=budget, workspace=workspace)
+        known, tensors = self._wanted(self._met(args, keywords))
+        tuning = known.program.autotune(*tensors, budget=budget, workspace=workspace)
         with self._lock:
-            self.programs[key] = tuning.program, shape
+            self.programs[known.key] = Known(known.key, tuning.program, known.structure)
+            self._quick = tuple([each for each in self._quick if each is not known])
         return tuning
 
     def _wanted(self, met: Any) -> Any:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Generator, Sequence
-from threading import Lock
+from collections.abc import Callable, Generator, Sequence
+from threading import RLock
 from typing import Any
 
 from attrs import evolve
@@ -19,7 +19,77 @@ KEPT = 16  # bindings whose programs are remembered
 Binding = tuple[tuple[str, int], ...]
 
 
-class SymbolicProgram(Inspected):
+class Bindings(Inspected):
+    """What has a program for each binding of its unknown extents.
+
+    Parameters
+    ----------
+    graph, source, device
+        What it computes, and where.
+    make
+        What makes a program of the graph, once its extents are known.
+    forget
+        What is called of a program that is forgotten.
+
+    Attributes
+    ----------
+    graph, source
+        The graph after optimisation, and the one that was compiled; both with symbols.
+    programs
+        Binding to program: the most recently used ones. A binding is a tuple of pairs (symbol, number).
+    """
+
+    def __init__(
+        self,
+        graph: ComputationGraph,
+        source: ComputationGraph,
+        device: Any,
+        make: Callable[[ComputationGraph], Any],
+        forget: Callable[[Any], object],
+    ) -> None:
+        self.graph = graph
+        self.source = source
+        self.programs: OrderedDict[Binding, Any] = OrderedDict()
+        self._device = device
+        self._planning = RLock()
+        self._make, self._forget = make, forget
+
+    def nested(self, results: list[Any]) -> Any:
+        """Outputs nested as a call returns them."""
+        return self.source.structure.build(results)
+
+    def program(self, dims: dict[str, int]) -> Any:
+        """The program for that binding: planned now, unless it was before.
+
+        Raises
+        ------
+        ShapeError
+            Some extent is not told, or an equality that was assumed does not hold.
+        """
+        binding = every(self.graph, dims)
+        with self._planning:
+            found = self.programs.get(binding)
+            if found is None:
+                graph = self.graph.specialised(dims)
+                self.source.check(dims)  # what was rewritten may assume less
+                found = self.programs[binding] = self._make(graph)
+                if len(self.programs) > KEPT:
+                    self._forget(self.programs.popitem(last=False)[1])
+            self.programs.move_to_end(binding)
+        return found
+
+    @property
+    def plan(self) -> Any:
+        """The plan of the most recently used binding; None before the first call."""
+        return next(reversed(self.programs.values())).plan if self.programs else None
+
+    @property
+    def stats(self) -> Any:
+        """The statistics of the most recently used binding; None before the first call."""
+        return next(reversed(self.programs.values())).stats if self.programs else None
+
+
+class SymbolicProgram(Bindings):
     """A program whose inputs have unknown extents.
 
     Attributes
@@ -55,20 +125,20 @@ class SymbolicProgram(Inspected):
         seconds: float,
         donated: Sequence[int] = (),
     ) -> None:
-        self.graph = graph
-        self.source = source
-        self.programs: OrderedDict[Binding, Any] = OrderedDict()
-        self.arenas = Arenas(engine.device)
+        self.arenas = arenas = Arenas(engine.device)
+
+        def planned(graph: ComputationGraph) -> Any:  # holds no program, whose memory would wait for the collector
+            return engine.program(graph, source, report, seconds, arenas, donated)
+
+        super().__init__(graph, source, engine.device, planned, arenas.forget)
         self._engine = engine
-        self._device = engine.device
         self._report = report
         self._seconds = seconds
         self._donated = donated
         self._met: OrderedDict[Any, Binding] = OrderedDict()  # shapes of the inputs -> binding
-        self._planning = Lock()
 
     def __call__(self, *inputs: Any, out: Any = None) -> Any:
-        return self.source.structure.build(self.run(inputs, out))
+        return self.nested(self.run(inputs, out))
 
     def run(self, inputs: Any, out: Any = None) -> list[Any]:
         """The outputs as a flat list, of the inputs as a sequence.
@@ -103,10 +173,6 @@ class SymbolicProgram(Inspected):
         tuned = SymbolicProgram(engine, self.graph, self.source, self._report, self._seconds, self._donated)
         return evolve(tuning, program=tuned)
 
-    def nested(self, results: list[Any]) -> Any:
-        """Outputs nested as a call returns them."""
-        return self.source.structure.build(results)
-
     def _chosen(self, inputs: Any) -> tuple[Any, Any]:
         """The program for these inputs, and the inputs."""
         try:
@@ -124,39 +190,6 @@ class SymbolicProgram(Inspected):
         self._met[shapes] = tuple(sorted(dims.items()))
         if len(self._met) > KEPT:
             self._met.popitem(last=False)
-
-    def program(self, dims: dict[str, int]) -> Any:
-        """The program for that binding: planned now, unless it was before.
-
-        Raises
-        ------
-        ShapeError
-            Some extent is not told, or an equality that was assumed does not hold.
-        """
-        binding = every(self.graph, dims)
-        with self._planning:
-            found = self.programs.get(binding)
-            if found is None:
-                graph = self.graph.specialised(dims)
-                self.source.check(dims)  # what was rewritten may assume less
-                found = self._engine.program(
-                    graph, self.source, self._report, self._seconds, self.arenas, self._donated
-                )
-                self.programs[binding] = found
-                if len(self.programs) > KEPT:
-                    self.arenas.forget(self.programs.popitem(last=False)[1])
-            self.programs.move_to_end(binding)
-        return found
-
-    @property
-    def plan(self) -> Any:
-        """The plan of the most recently used binding; None before the first call."""
-        return next(reversed(self.programs.values())).plan if self.programs else None
-
-    @property
-    def stats(self) -> Any:
-        """The statistics of the most recently used binding; None before the first call."""
-        return next(reversed(self.programs.values())).stats if self.programs else None
 
     def __repr__(self) -> str:
         return f"<program {self.graph.name!r} of {', '.join(sorted(self.graph.symbols))}: {len(self.programs)} planned>"

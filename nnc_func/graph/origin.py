@@ -16,7 +16,7 @@ KEPT = 2  # user lines kept for a node: the caller, and the caller's caller
 PARTS = 4  # user lines kept for a node that was made of several: one of each
 
 MODELS = PACKAGE + "models" + os.sep  # networks are programs as users write them: their lines are told
-NOBODYS = (PACKAGE, "<attrs", "<__array_function__", "<frozen ")  # of this package, generated, Python's own start
+NOBODYS = (PACKAGE, "<attrs", "<nnc_func ", "<__array_function__", "<frozen ")  # ours, generated, Python's own start
 _inside: dict[CodeType, bool] = {}
 Origin = tuple[Any, ...]  # flat: code, instruction offset, code, instruction offset …
 
@@ -53,12 +53,15 @@ def merged(origins: Iterable[Origin]) -> Origin:
     return tuple(x for pair in list(pairs)[:PARTS] for x in pair)
 
 
-def origin() -> Origin:
-    """Where in user code we are: the innermost frames outside this package, up to where it calls into the package."""
+def origin(within: int = 0) -> Origin:
+    """Where in user code we are: the innermost frames outside this package, up to where it calls into the package.
+
+    So many frames `within` the package are not looked at: those by which whoever asks was called, if that is known.
+    """
     attributed_to = _attributed.get()
     if attributed_to:
         return attributed_to
-    frame: Any = sys._getframe(1)
+    frame: Any = sys._getframe(1 + within)
     found: tuple[Any, ...] = ()
     while frame is not None:
         code = frame.f_code

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -14,7 +14,8 @@ from nnc_func.graph import bridges
 from nnc_func.graph.arithmetic import OPS, matrix_product
 from nnc_func.graph.leaves import CONSTANT, HELD, VARIABLE, Variable
 from nnc_func.graph.methods import Methods
-from nnc_func.graph.node import Node, Result, Value
+from nnc_func.graph.node import InternTable, Node, Result, Value, leaves
+from nnc_func.graph.origin import origin
 
 
 class Tensor(Methods):
@@ -315,6 +316,24 @@ _BITWISE = {"and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor", "not
 NUMBERS = (bool, int, float, complex)
 SHOWN = 1000  # elements of a tensor that is printed with its value
 _WITH_AVAL = frozenset((Node, Result))
+
+
+def showing(stack: Any, table: InternTable, avals: Sequence[Any]) -> Callable[[Sequence[Any]], list[Tensor]]:
+    """What makes of arrays of these avals tensors of a stack that show them: each a constant, its own node.
+
+    Whether a user holds a constant nobody asks: it has nothing to compute and nothing to forget.
+    """
+    facts, blank = [(aval,) for aval in avals], object.__new__
+
+    def shown(arrays: Sequence[Any]) -> list[Tensor]:
+        found = []
+        for node in leaves(table, CONSTANT, facts, origin(within=3), arrays):
+            tensor = blank(Tensor)
+            tensor.stack, tensor.value, tensor.hold = stack, node, None
+            found.append(tensor)
+        return found
+
+    return shown
 
 
 def listed(tensors: Any, what: str) -> Any:

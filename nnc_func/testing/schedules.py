@@ -147,6 +147,7 @@ class Replay(Program):
             source=program.source,
         )
         found.together = None
+        found.is_straight = False
         return found
 
     def _run(self, frame: Frame, section: list[Any], start: int) -> None:
@@ -162,7 +163,7 @@ class Replay(Program):
             try:
                 call(*args)
             except Exception as error:
-                raise self.failure(frame, position, error) from error
+                raise frame.failure(frame.order[position], error) from error
             touched = self._touched(frame.order[position])
             for buffer in touched:
                 self._rest[buffer] -= 1
@@ -227,4 +228,5 @@ def delayed(program: Program, seed: int = 0, most: float = 2e-4, share: float = 
     frame.calls = [(slow(call), args) for call, args in frame.calls]
     frame.early, frame.late = frame.calls[:commit], frame.calls[commit:]
     frame.sections.clear()
+    frame.call = None
     program.arenas.give(frame)

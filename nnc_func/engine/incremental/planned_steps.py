@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import Any
 
 from nnc_func.config import config
-from nnc_func.device.namespace import explained
 from nnc_func.engine.incremental.dependencies import Dependencies, Step
 from nnc_func.engine.plan import Plan
 from nnc_func.engine.running import located
 from nnc_func.engine.running.checked import POISON, Poison
 from nnc_func.engine.running.frame import Frame
-from nnc_func.engine.running.observed import Application, Observer, observed
+from nnc_func.engine.running.observed import Application, Observer
 from nnc_func.engine.running.results import memory, recycled
-from nnc_func.graph.origin import told
 
 
 class PlannedSteps:
@@ -97,14 +94,10 @@ class PlannedSteps:
         NncError
             A kernel failed: names the operator, the shapes and the user's line.
         """
-        self.done = 0
         calls, order = section
-        rest: Any = iter(calls)  # a list's iterator knows how far it has come
+        rest: Any = iter(calls)
         try:
-            for call, args in rest:
-                call(*args)
-        except Exception as error:
-            raise self._failure(order[len(order) - rest.__length_hint__() - 1], error) from error
+            self._frame.run(rest, order, len(order))
         finally:
             self.done = len(order) - rest.__length_hint__()
 
@@ -119,18 +112,10 @@ class PlannedSteps:
                 self._device.view(self._frame.arenas[buffer.place], buffer.offset, (buffer.nbytes,), "uint8")[...] = (
                     POISON
                 )
-        alive = self.plan.bytes_alive
-        for (call, args), t in zip(*section, strict=True):
-            i = self.plan.instructions[t]
-            found = Application(self._device, self.done, t, i.op, i.items, i.origin, i.kernel)
-            count = len(i.operands)
-            found.arguments, found.outs, found.bytes_alive = args[:count], args[count:], alive[t]
-            self.done += 1
-            observed(found, partial(call, *args), seeing, wait, partial(self._failure, t))
-            yield found
+        yield from self._frame.walk(self._started(section[1]), seeing, wait)
 
-    def _failure(self, t: int, error: Exception) -> Exception:
-        i = self.plan.instructions[t]
-        found = explained(i.op, tuple(self.plan.slots[s].aval for s in i.operands), i.items, error, told(i.origin))
-        found.instruction = t
-        return found
+    def _started(self, order: Sequence[int]) -> Iterator[int]:
+        """Where these kernels are in the frame; they are counted as they are asked for."""
+        for t in order:
+            self.done += 1
+            yield self._at[t]

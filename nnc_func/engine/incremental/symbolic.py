@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any
 
 from nnc_func.engine.incremental.assigning import assigned
 from nnc_func.engine.incremental.program import same_bits
-from nnc_func.engine.inspecting.inspection import Inspected
-from nnc_func.engine.running.binding import accepted, every
+from nnc_func.engine.running.binding import accepted
 from nnc_func.engine.running.observed import Application, Observer
-from nnc_func.engine.symbolic import KEPT
+from nnc_func.engine.symbolic import Bindings
 from nnc_func.errors import UnboundError
 from nnc_func.graph.graph import ComputationGraph
 from nnc_func.graph.leaves import owned
 
 
-class IncrementalSymbolicProgram(Inspected):
+class IncrementalSymbolicProgram(Bindings):
     """An incremental program whose inputs have unknown extents: assigning another shape is another binding.
 
     Each binding has a program that keeps its own values; when it is used again, only what was assigned since then
@@ -51,16 +48,12 @@ class IncrementalSymbolicProgram(Inspected):
         device: Any,
         make: Callable[[ComputationGraph, ComputationGraph], Any],
     ) -> None:
-        self.graph = graph
-        self.source = source
-        self.programs: OrderedDict[Any, Any] = OrderedDict()
-        self._device = device
-        self._make = make
+        self._taken: dict[Any, dict[str, int]] = {}  # program -> what it was assigned, as stamps
+        taken = self._taken
+        super().__init__(graph, source, device, lambda graph: make(graph, source), lambda gone: taken.pop(gone, None))
         self._inputs = {n.data: n for n in graph.inputs}
         self._assigned: dict[str, Any] = {}  # copies
         self._stamps: dict[str, int] = dict.fromkeys(self._inputs, 0)  # when each was assigned
-        self._lock = threading.RLock()
-        self._taken: dict[Any, dict[str, int]] = {}  # binding -> what its program was assigned, as stamps
 
     def assign(self, values: Mapping[str, Any] | None = None, /, **named: Any) -> None:
         """Give inputs another value, by name, of whatever extents; see `IncrementalProgram.assign`.
@@ -73,7 +66,7 @@ class IncrementalSymbolicProgram(Inspected):
             A value of another rank, another known extent or another dtype than the input's.
         """
         arrays = assigned(self._device, self.graph, values, named)
-        with self._lock:
+        with self._planning:
             self._take(arrays)
 
     def _take(self, given: dict[str, Any]) -> None:
@@ -87,7 +80,7 @@ class IncrementalSymbolicProgram(Inspected):
 
     def run(self, inputs: Any, out: Any = None) -> list[Any]:
         """The outputs as a flat list, of the inputs as a sequence: those that differ are assigned."""
-        with self._lock:
+        with self._planning:
             return self._chosen(inputs).results(out)  # type: ignore[no-any-return]
 
     def evaluate(self, out: Any = None) -> Any:
@@ -100,13 +93,9 @@ class IncrementalSymbolicProgram(Inspected):
         ShapeError
             Extents that contradict each other, or an equality that was assumed and does not hold.
         """
-        with self._lock:
+        with self._planning:
             found = self._chosen(None).results(out)
         return self.nested(found)
-
-    def nested(self, results: list[Any]) -> Any:
-        """Outputs nested as a call returns them."""
-        return self.source.structure.build(results)
 
     def walk(
         self,
@@ -117,7 +106,7 @@ class IncrementalSymbolicProgram(Inspected):
         wait: Any = None,
     ) -> Generator[Application, None, list[Any]]:
         """A run whose applications are computed one at a time; see `Program.walk`. No inputs: what is assigned."""
-        with self._lock:
+        with self._planning:
             program = self._chosen(inputs)
         found: list[Any] = yield from program.walk(None, out, watching, keep, wait)
         return found
@@ -134,45 +123,17 @@ class IncrementalSymbolicProgram(Inspected):
         if missing:
             raise UnboundError(f"the input {missing[0]!r} of {name!r} has no value: assign it before evaluate()")
         _, dims = accepted(device, name, self.graph.inputs, [self._assigned[n] for n in self._inputs])
-        key = every(self.graph, dims)
-        program = self._program(key, dims)
-        taken = self._taken[key]
+        program = self.program(dims)
+        taken = self._taken.setdefault(program, {})
         changed = [n for n, stamp in self._stamps.items() if taken.get(n) != stamp]
         program.hold({n: self._assigned[n] for n in changed})
         taken.update((n, self._stamps[n]) for n in changed)
         return program
 
-    def _program(self, key: Any, dims: dict[str, int]) -> Any:
-        found = self.programs.get(key)
-        if found is None:
-            graph = self.graph.specialised(dims)
-            self.source.check(dims)  # what was rewritten may assume less
-            found = self.programs[key] = self._make(graph, self.source)
-            self._taken[key] = {}
-            if len(self.programs) > KEPT:
-                oldest, _ = self.programs.popitem(last=False)
-                del self._taken[oldest]
-        self.programs.move_to_end(key)
-        return found
-
-    @property
-    def _latest(self) -> Any:
-        return next(reversed(self.programs.values())) if self.programs else None
-
-    @property
-    def plan(self) -> Any:
-        """The plan of the most recently used binding; None before the first evaluation."""
-        return getattr(self._latest, "plan", None)
-
-    @property
-    def stats(self) -> Any:
-        """The statistics of the most recently used binding; None before the first evaluation."""
-        return getattr(self._latest, "stats", None)
-
     @property
     def evaluation(self) -> Any:
         """What the last evaluation did; None before the first."""
-        return getattr(self._latest, "evaluation", None)
+        return next(reversed(self.programs.values())).evaluation if self.programs else None
 
     @property
     def retained_bytes(self) -> int:

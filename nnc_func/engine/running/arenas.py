@@ -48,22 +48,24 @@ class Arenas:
     ----------
     arenas
         Those that there are.
+    free
+        Those that no call runs in.
     made
         How many were made since the beginning.
     """
 
-    __slots__ = ("_device", "_free", "arenas", "made")
+    __slots__ = ("_device", "arenas", "free", "made")
 
     def __init__(self, device: Any) -> None:
         self._device = device
-        self._free: list[Arena] = []
+        self.free: list[Arena] = []
         self.arenas: list[Arena] = []
         self.made = 0
 
     def take(self, program: Any, plan: Plan, bind: Callable[[Any], Frame]) -> Frame:
         """The program's frame in an arena that is large enough; bound there by `bind(memory)` if need be."""
         try:
-            arena = self._free.pop()
+            arena = self.free.pop()
         except IndexError:
             arena = self._make(plan.arenas, plan.name)
         frame = arena.frames.get(program)
@@ -71,7 +73,7 @@ class Arenas:
 
     def give(self, frame: Frame) -> None:
         """The call that took the frame is over."""
-        self._free.append(frame.home)
+        self.free.append(frame.home)
 
     def forget(self, program: Any) -> None:
         """Drop what is bound for a program that will not run again."""
@@ -92,7 +94,7 @@ class Arenas:
                 frame = arena.frames[program] = bind(arena.memory)
                 frame.home = arena
         except BaseException:
-            self._free.append(arena)
+            self.free.append(arena)
             raise
         return frame
 
@@ -115,7 +117,7 @@ class Arenas:
         try:
             while not looked_at[-1].holds(wanted):
                 try:
-                    looked_at.append(self._free.pop())
+                    looked_at.append(self.free.pop())
                 except IndexError:
                     first = looked_at.pop(0)
                     self._drop(first)  # its memory is freed before the larger one is made
@@ -123,4 +125,4 @@ class Arenas:
                     looked_at.append(self._make(sizes, plan.name))
             return looked_at.pop()
         finally:
-            self._free.extend(looked_at)
+            self.free.extend(looked_at)

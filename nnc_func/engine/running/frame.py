@@ -1,9 +1,9 @@
-"""A frame: a plan's kernels bound to views of one arena. One a running call; arenas keep them for reuse."""
+"""A frame: a plan's kernels bound to views of one arena, which it runs. One a running call; arenas keep it."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,10 +11,14 @@ import numpy as np
 
 from nnc_func.aval import Aval
 from nnc_func.device.arrays import PlannedDevice
+from nnc_func.device.namespace import explained
 from nnc_func.device.narrow import kernel_named
 from nnc_func.engine.plan import Plan
 from nnc_func.engine.plan_rows import ARENA, CONSTANT, DONATED, LENT, NEXT, OUTPUT, Slot
 from nnc_func.engine.running import located
+from nnc_func.engine.running.observed import Application, Observer, lines_of, observed
+from nnc_func.errors import NncError
+from nnc_func.graph.origin import told
 
 
 def _writes_plainly(device: Any) -> bool:
@@ -37,6 +41,15 @@ def part(device: Any, slot: Slot, memory: Any, offset: int = 0) -> Any:
     return located.view(device, memory, offset + slot.offset, slot.aval, slot.strides)
 
 
+def failure(plan: Plan, t: int, error: Exception) -> NncError:
+    """What went wrong in an instruction, in words that name the user's line."""
+    i = plan.instructions[t]
+    avals = tuple(plan.slots[s].aval for s in i.operands)
+    found = explained(i.op, avals, i.items, error, told(i.origin, lines_of(i.op)))
+    found.instruction = t
+    return found
+
+
 class Frame:
     """Bound kernels, and where to put what changes from call to call.
 
@@ -45,17 +58,21 @@ class Frame:
     """
 
     __slots__ = (
+        "_device",
         "_kernels",
         "_makers",
         "_passing",
+        "_plan",
         "_shown",
         "arenas",
         "arrays",
         "bound",
+        "call",
         "calls",
         "donated",
         "early",
         "given_up",
+        "has_run",
         "home",
         "late",
         "lent",
@@ -67,8 +84,11 @@ class Frame:
     )
 
     def __init__(self, plan: Plan, device: Any, constants: Sequence[Any], arenas: Mapping[Any, Any]) -> None:
+        self._plan, self._device = plan, device
         self.arenas = arenas
         self.home: Any = None  # whoever lent them
+        self.call: Any = None  # all of a run as one function, see `straight_call.written`
+        self.has_run = False
         self.arrays: list[Any] = [None] * len(plan.slots)
         self.calls: list[tuple[Any, list[Any]]] = []
         self.order: list[int] = []  # position in calls -> instruction
@@ -234,3 +254,47 @@ class Frame:
         shown = [*slots, *(slot for result in views for slot in located.slots(result))]
         self._passing = [pair for s in shown for pair in self.patches.get(s, ())]
         self._shown = [s for s in shown if s in self.views or s not in slots]
+
+    def run(self, calls: Any, order: Sequence[int], stop: int) -> None:
+        """Make calls one after the other.
+
+        Parameters
+        ----------
+        calls
+            An iterator of a list, which knows how far it has come.
+        order, stop
+            Instructions, those of the calls up to there.
+
+        Raises
+        ------
+        NncError
+            A kernel failed: names the operator, the shapes and the user's line.
+        """
+        try:
+            for call, args in calls:
+                call(*args)
+        except Exception as error:
+            raise self.failure(order[stop - calls.__length_hint__() - 1], error) from error
+
+    def walk(
+        self, positions: Iterable[int], watching: Sequence[Observer], wait: Any, first: int = 0
+    ) -> Iterator[Application]:
+        """Make the calls at these positions, each before the observers' eyes and when it is asked for.
+
+        The first one has the number `first`. `wait` is called after each kernel, if it is not None.
+        """
+        alive = self._plan.bytes_alive
+        for number, position in enumerate(positions, first):
+            t = self.order[position]
+            i = self._plan.instructions[t]
+            call, args = self.calls[position]
+            count = len(i.operands)
+            found = Application(self._device, number, t, i.op, i.items, i.origin, i.kernel)
+            found.arguments, found.outs = args[:count], args[count:]
+            found.bytes_alive, found.stream = alive[t], i.stream
+            observed(found, partial(call, *args), watching, wait, partial(self.failure, t))
+            yield found
+
+    def failure(self, t: int, error: Exception) -> NncError:
+        """What went wrong in an instruction, in words that name the user's line."""
+        return failure(self._plan, t, error)

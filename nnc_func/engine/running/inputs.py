@@ -10,7 +10,7 @@ import numpy as np
 
 from nnc_func.engine.plan import Plan
 from nnc_func.engine.running.results import memory
-from nnc_func.errors import DeviceError, DTypeError, PlaceError, ShapeError
+from nnc_func.errors import DeviceError, DTypeError, OperatorError, PlaceError, ShapeError
 from nnc_func.facets.places import ADVICE, named
 from nnc_func.graph.leaves import brought, owned
 
@@ -41,6 +41,12 @@ def of_input(name: str) -> Iterator[None]:
         if not str(error).startswith("input "):
             error.args = (f"input {name}: {error}",)
         raise
+
+
+def refuse_count(plan: Plan, inputs: Any) -> None:
+    """Raise OperatorError: as many inputs are wanted as the plan has."""
+    names = ", ".join(map(repr, plan.input_names))
+    raise OperatorError(f"the program {plan.name!r} takes {len(plan.inputs)} inputs ({names}), given {len(inputs)}")
 
 
 def converted(device: Any, plan: Plan, slot: int, array: Any) -> Any:

@@ -146,5 +146,5 @@ def run_section(program: Any, frame: Any, start: int, stop: int) -> None:
     program.together(section.jobs, section.stop)
     if section.failure is not None:
         position, error = section.failure
-        raise program.failure(frame, position, error) from error
+        raise frame.failure(frame.order[position], error) from error
     frame.sections[start] = section

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 import numpy as np
 
 from nnc_func.config import config
-from nnc_func.device.namespace import explained
 from nnc_func.engine.inspecting.inspection import Inspected
 from nnc_func.engine.plan import Plan
 from nnc_func.engine.plan_rows import NEXT
@@ -18,19 +16,19 @@ from nnc_func.engine.running.cancelling import asked
 from nnc_func.engine.running.checked import POISON, Poison, observers
 from nnc_func.engine.running.commit import Saved, first_writes, in_place, torn
 from nnc_func.engine.running.frame import Frame, part
-from nnc_func.engine.running.inputs import contiguous, converted, wanted_gapless
+from nnc_func.engine.running.inputs import contiguous, converted, refuse_count, wanted_gapless
 from nnc_func.engine.running.interrupts import held
-from nnc_func.engine.running.observed import Application, Observer, drained, lines_of, observed
+from nnc_func.engine.running.observed import Application, Observer, drained
 from nnc_func.engine.running.outs import delivered, expendable, given, usable
 from nnc_func.engine.running.parallel import run_section
 from nnc_func.engine.running.results import recycled
+from nnc_func.engine.running.straight_call import is_straight, written
 from nnc_func.engine.tuning.tunable import Tunable
-from nnc_func.errors import NncError, OperatorError, PlanError
+from nnc_func.errors import PlanError
 from nnc_func.graph.graph import ComputationGraph
 from nnc_func.graph.leaves import Variable, owned
-from nnc_func.graph.origin import told
 from nnc_func.graph.turns import Run, enter, leave, ordered
-from nnc_func.tree import ONE_LEAF
+from nnc_func.tree import ONE_LEAF, builder
 
 
 class Program(Tunable, Inspected):
@@ -50,6 +48,8 @@ class Program(Tunable, Inspected):
         The memory that it runs in.
     together
         The device's function that runs streams side by side; None where the plan has one, or the device cannot.
+    is_straight
+        Whether later runs are written out as one function.
     engine
         What planned it, or plans what it is tuned to. None for a plan that was made from no graph.
 
@@ -103,7 +103,7 @@ class Program(Tunable, Inspected):
         self._constants = constants
         self._check = check_numerics
         self.together = getattr(device, "together", None) if plan.streams > 1 else None
-        self._build = (plan.structure or ONE_LEAF).build
+        self._build = builder(plan.structure or ONE_LEAF)
         self._flat = plan.structure is None or plan.structure.kind is list
         self._inputs = [(s, plan.slots[s].aval.shape, plan.slots[s].aval.dtype) for s in plan.inputs]
         self._array_type = device.array_type
@@ -125,13 +125,14 @@ class Program(Tunable, Inspected):
         self._first_writes = first_writes(plan, over)
         self._turns = ordered(variables, self._written)
         self.arenas = Arenas(device) if arenas is None else arenas
+        self.is_straight = is_straight(plan) and not self._spans
 
     def __call__(self, *inputs: Any, out: Any = None) -> Any:
         results = self.run(inputs, out)
         return results if self._flat else self._build(results)
 
-    def run(self, inputs: Any, out: Any = None) -> list[Any]:
-        """The outputs as a flat list, of the inputs as a sequence."""
+    def run(self, inputs: Any, out: Any = None, known: bool = False) -> list[Any]:
+        """The outputs as a flat list, of the inputs as a sequence; `known` to be arrays of the device as wanted."""
         if self._check or config.spec >= 3 or asked() is not None:
             return drained(self.walk(inputs, out))  # type: ignore[no-any-return]
         me = None
@@ -141,17 +142,29 @@ class Program(Tunable, Inspected):
                 enter(me, self._turns)
             frame = self.arenas.take(self, self.plan, self._frame)
             try:
-                results, following = self._put(frame, inputs, out)
-                self._run(frame, frame.early, 0)
-                if self._written:
-                    held(self._commit, frame, following)
-                return results if out is None else delivered(out, results)
+                if out is None and frame.call is not None:
+                    return frame.call(inputs, known)  # type: ignore[no-any-return]
+                return self._run_in(frame, inputs, out)
             finally:
-                frame.drop()
-                self.arenas.give(frame)
+                self.arenas.free.append(frame.home)
         finally:
             if me is not None:
                 leave(me, self._turns)
+
+    def _run_in(self, frame: Frame, inputs: Any, out: Any) -> list[Any]:
+        """A run in that frame; the second one there writes out what later ones are, where that is to be gained by."""
+        if out is None and frame.has_run and self.is_straight:
+            frame.call = written(frame, self.plan, self._device, self._inputs, self._results, self._variables)
+            return frame.call(inputs, False)  # type: ignore[no-any-return]
+        frame.has_run = True
+        try:
+            results, following = self._put(frame, inputs, out)
+            self._run(frame, frame.early, 0)
+            if self._written:
+                held(self._commit, frame, following)
+            return results if out is None else delivered(out, results)
+        finally:
+            frame.drop()
 
     @property
     def name(self) -> str:
@@ -211,10 +224,10 @@ class Program(Tunable, Inspected):
                 if config.spec >= 3:
                     seeing.append(Poison(self.plan, self._device, frame, self._homes(frame, results, following)))
                 commit, end = len(frame.early), len(frame.calls)
-                yield from self._section(frame, 0, commit, seeing, wait)
+                yield from frame.walk(range(commit), seeing, wait)
                 saved, done = Saved(self._device, self._written, self._overwritten), False
                 try:
-                    yield from self._section(frame, commit, end, seeing, wait)
+                    yield from frame.walk(range(commit, end), seeing, wait, commit)
                     held(self._exchange, following)
                     done = keep
                 finally:
@@ -260,10 +273,7 @@ class Program(Tunable, Inspected):
     def _put(self, frame: Frame, inputs: Any, out: Any) -> tuple[list[Any], list[Any]]:
         """Let the frame show inputs, variables and fresh memory: the results, and what becomes variables' arrays."""
         if len(inputs) != len(self._inputs):
-            names = ", ".join(map(repr, self.plan.input_names))
-            raise OperatorError(
-                f"the program {self.plan.name!r} takes {len(self._inputs)} inputs ({names}), given {len(inputs)}"
-            )
+            refuse_count(self.plan, inputs)
         for variable in self._in_place:
             if variable.readers:
                 variable.preserve()
@@ -347,26 +357,7 @@ class Program(Tunable, Inspected):
         if self.together is not None:
             run_section(self, frame, start, start + len(section))
             return
-        calls: Any = iter(section)  # a list's iterator knows how far it has come
-        try:
-            for call, args in calls:
-                call(*args)
-        except Exception as error:
-            raise self.failure(frame, start + len(section) - calls.__length_hint__() - 1, error) from error
-
-    def _section(self, frame: Frame, start: int, stop: int, watching: Any, wait: Any) -> Iterator[Application]:
-        """The frame's calls from one position to another, each before the observers' eyes."""
-        alive = self.plan.bytes_alive
-        for position in range(start, stop):
-            t = frame.order[position]
-            i = self.plan.instructions[t]
-            call, args = frame.calls[position]
-            count = len(i.operands)
-            found = Application(self._device, position, t, i.op, i.items, i.origin, i.kernel)
-            found.arguments, found.outs = args[:count], args[count:]
-            found.bytes_alive, found.stream = alive[t], i.stream
-            observed(found, partial(call, *args), watching, wait, partial(self.failure, frame, position))
-            yield found
+        frame.run(iter(section), frame.order, start + len(section))
 
     def _commit(self, frame: Frame, following: Any) -> None:
         """Write the variables: nothing in here can fail, unless a kernel is not what it was declared to be."""
@@ -389,15 +380,6 @@ class Program(Tunable, Inspected):
             variable.version += 1
             if variable.readers:  # made while it was written over
                 variable.readers = []
-
-    def failure(self, frame: Frame, position: int, error: Exception) -> NncError:
-        """What went wrong in the call at that position, in words that name the user's line."""
-        t = frame.order[position]
-        i = self.plan.instructions[t]
-        avals = tuple(self.plan.slots[s].aval for s in i.operands)
-        found = explained(i.op, avals, i.items, error, told(i.origin, lines_of(i.op)))
-        found.instruction = t
-        return found
 
     def __repr__(self) -> str:
         return f"<program {self.plan.name!r}: {self.plan.kernels} kernels, arena {self.plan.arena_bytes} bytes>"

@@ -14,38 +14,44 @@ KEPT = 2  # buffers remembered for each result
 
 
 class Recycled:
-    """Buffers of one shape and dtype. A buffer is taken again only where nobody else refers to it.
+    """Buffers of one shape and dtype. A buffer is given again only where nobody else refers to it.
 
     Whether anybody does is read from CPython's reference count, and compared with that of a buffer that nobody
-    has been given, counted on the same path.
+    has been given, counted on the same path. Safe among threads: one who looks at a buffer refers to it, so that of two
+    who look at once neither finds it alone.
+
+    Attributes
+    ----------
+    buffers
+        Those that there are, one at least: always the same list.
     """
 
-    __slots__ = ("_alone", "_buffers", "_make")
+    __slots__ = ("_make", "buffers")
 
     def __init__(self, make: Any) -> None:
         self._make = make
-        self._buffers: list[Any] = [make()]
-        self._alone = 0
-        buffer = self._buffers.pop()  # counted just as `take` counts: held by one variable
-        self._alone = getrefcount(buffer)
-        self._buffers.append(buffer)
+        self.buffers: list[Any] = [make()]
 
     def take(self) -> Any:
-        """An array that nobody else holds. Safe among threads: a buffer is off the list while it is looked at."""
-        buffers = self._buffers
-        for _ in range(len(buffers)):
-            try:
-                buffer = buffers.pop()
-            except IndexError:  # another thread looks at it
-                break
-            if getrefcount(buffer) <= self._alone:
-                buffers.append(buffer)
+        """An array that nobody else holds."""
+        buffers = self.buffers
+        for at in range(len(buffers)):
+            buffer = buffers[at]
+            if getrefcount(buffer) <= ALONE:
                 return buffer
-            buffers.insert(0, buffer)
         made = self._make()
-        buffers.append(made)
-        del buffers[:-KEPT]
+        buffers[:] = [made, *buffers[: KEPT - 1]]
         return made
+
+
+def _references() -> int:
+    """How many references one counts to what a list and a variable hold: it depends on the version of Python."""
+    buffers = [object()]
+    buffer = buffers[0]
+    return getrefcount(buffer)
+
+
+ALONE = _references()
 
 
 def recycled(device: Any, aval: Any, what: str) -> Recycled:
