@@ -20,15 +20,26 @@ if TYPE_CHECKING:
     from nnc_func.op import Op
 
 
-def _whole_numbers(values: Iterable[Any]) -> tuple[int, ...]:
-    found = tuple(values)
-    if not all(type(each) is int for each in found):
-        raise OperatorError(f"values in a body have numbers from 0 on, given {found!r}")
+MOST_RESULTS = 1 << 20  # of an application: as many as parts of an axis, at the most
+SHOWN = 64  # parameters and applications of a body that is written out where it is shown
+
+
+def _whole_numbers(values: Any) -> tuple[int, ...]:
+    found = tuple(values) if isinstance(values, Iterable) and not isinstance(values, str) else (values,)
+    if not isinstance(values, Iterable) or not all(type(each) is int for each in found):
+        raise OperatorError(f"values in a body have numbers from 0 on, in a sequence, given {values!r}")
     return found
 
 
 def _listed(params: Any) -> Items:
-    return tuple(params.items()) if isinstance(params, Mapping) else tuple(params)
+    found = tuple(params.items()) if isinstance(params, Mapping) else params
+    try:
+        names = [name for name, _ in found]
+    except (TypeError, ValueError):
+        raise OperatorError(f"parameters are a mapping, or pairs of a name and a value, given {params!r}") from None
+    if len(set(names)) != len(names):
+        raise OperatorError(f"a parameter is given twice: {params!r}")
+    return tuple(found)
 
 
 @frozen(repr=False)
@@ -65,13 +76,16 @@ class Application:
     key: Any = field(init=False)  # of its structure, the parameters by type and bits
 
     def __attrs_post_init__(self) -> None:
+        if not hasattr(self.op, "check_arity"):
+            raise OperatorError(f"an application is of an operator, such as CATALOGUE['add'], given {self.op!r}")
         self.op.check_arity(len(self.operands))
         items = self.op.canonical(dict(self.items))
         if type(self.count) is not int or self.count < 0 or (self.count != 1 and not self.op.several):
             raise OperatorError(f"{self.op.name} does not have {self.count!r} results")
+        if self.count > MOST_RESULTS:
+            raise OperatorError(f"{self.op.name} with {self.count} results; {MOST_RESULTS} is the most")
         object.__setattr__(self, "items", items)
-        bits = repr(items) if self.op.compares_bits else None
-        object.__setattr__(self, "key", (self.op, self.operands, items, bits, self.count))
+        object.__setattr__(self, "key", (self.op, self.operands, self.op.key(items), self.count))
 
     @property
     def params(self) -> dict[str, Any]:
@@ -84,7 +98,11 @@ class Application:
 
 
 def _applications(values: Iterable[Application]) -> tuple[Application, ...]:
-    return tuple(values)
+    found = tuple(values) if isinstance(values, Iterable) else (values,)
+    for each in found:
+        if not isinstance(each, Application):
+            raise OperatorError(f"a body has applications of operators, in a sequence, given {each!r}")
+    return found
 
 
 @frozen(eq=False, repr=False)
@@ -132,8 +150,6 @@ class Body(Compound):
         if type(count) is not int or count < 0:
             raise OperatorError(f"a body has a number of parameters, given {count!r}")
         for each in self.applications:
-            if not isinstance(each, Application):
-                raise OperatorError(f"a body has applications of operators, given {each!r}")
             _check(each.operands, count, each.op.name)
             count += each.count
         _check(self.results, count, "return")
@@ -157,16 +173,25 @@ class Body(Compound):
         (%0, %1) { %2 = add(%0, %1); %3 = clip(%2, min=0, max=None); return %3 }
         """
         made = []
-        for op, *rest in rows:
+        for row in rows:
+            if not isinstance(row, (tuple, list)) or not row:
+                raise OperatorError(f"a row is an operator, then numbers of its operands, given {row!r}")
+            op, *rest = row
             items = rest.pop() if rest and isinstance(rest[-1], Mapping) else {}
             made.append(Application(op, tuple(rest), items))
         return cls(parameters, made, (parameters + len(rows) - 1,) if results is None else results)
 
     @property
     def operators(self) -> tuple[Op, ...]:
-        """The operator of each application, in their order; of bodies that these hold, too."""
-        inner = (body for each in self.applications for body in bodies_of(each.items))
-        return (*(each.op for each in self.applications), *(op for body in inner for op in body.operators))
+        """The operators that it applies, each once; those of bodies that it holds, too."""
+        found: dict[Op, None] = {}
+        waiting, seen = [self], {self}
+        for body in waiting:  # which grows
+            found.update((each.op, None) for each in body.applications)
+            inner = [other for each in body.applications for other in bodies_of(each.items) if other not in seen]
+            waiting += dict.fromkeys(inner)
+            seen.update(inner)
+        return tuple(found)
 
     def values(self, apply: Callable[[Op, list[Any], Items], Any], arguments: Sequence[Any]) -> list[Any]:
         """All values of an interpretation of the body, by their numbers.
@@ -189,10 +214,12 @@ class Body(Compound):
         found = list(arguments)
         for each in self.applications:
             made = apply(each.op, [found[i] for i in each.operands], each.items)
-            if each.op.several:
+            if not each.op.several:
+                found.append(made)
+            elif len(made) == each.count:
                 found.extend(made)
             else:
-                found.append(made)
+                raise OperatorError(f"a body takes {each.count} results of {each!r}, which has {len(made)}")
         return found
 
     @property
@@ -236,11 +263,20 @@ class Body(Compound):
         return Body, (self.parameters, self.applications, self.results)
 
     def __repr__(self) -> str:
+        if max(self.parameters, len(self.applications)) > SHOWN:
+            counts = f"{self.parameters} parameters, {len(self.applications)} applications, {len(self.results)} results"
+            return f"<a body of {counts}>"
         return written(self, _said)
 
 
 def _said(applied: Application) -> list[str]:
-    return [f"{name}={value if isinstance(value, np.dtype) else repr(value)}" for name, value in applied.items]
+    return [f"{name}={_shown(value)}" for name, value in applied.items]
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, Body):
+        return f"({value.parameters} parameters) {{ … }}"
+    return str(value) if isinstance(value, np.dtype) else repr(value)
 
 
 def written(body: Body, parameters: Callable[[Application], list[str]]) -> str:

@@ -44,7 +44,10 @@ class Declaration:
     optional
         Names of parameters that may be None.
     compares_bits
-        Some parameter is a float or any number: equal keys (``0.0`` and ``-0.0``, 1 and True) may differ in bits.
+        Some parameter is a float or any number, or of no known kind: equal keys (``0.0`` and ``-0.0``, 1 and True) may
+        differ in bits.
+    holds_nests
+        Some parameter is a nest of tuples, in which equal numbers may differ in type or bits.
     is_sized
         Some parameter is an extent, a tuple of them, or any number: it may be symbolic.
 
@@ -65,6 +68,7 @@ class Declaration:
     optional: frozenset[str]
     compares_bits: bool = field(init=False)
     is_sized: bool = field(init=False)
+    holds_nests: bool = field(init=False)
     _is_memoised: bool = field(init=False)
     _canonical: dict[Any, Items] = field(init=False, factory=dict)
     _keys: dict[int, Any] = field(init=False, factory=dict)  # of parameters that it holds, by their identity
@@ -75,11 +79,15 @@ class Declaration:
 
     @compares_bits.default
     def _any_float(self) -> bool:
-        return any(c in (float, number) for c in self.converters.values())
+        return any(self.converters.get(name) in (None, float, number) for name in self.params)
+
+    @holds_nests.default
+    def _any_nest(self) -> bool:
+        return nested in self.converters.values()
 
     @_is_memoised.default
     def _without_nests(self) -> bool:  # in a tuple 1 and True are equal keys, and as an index they differ
-        return not self.compares_bits and nested not in self.converters.values()
+        return not self.compares_bits and not self.holds_nests
 
     @property
     def holds_body(self) -> bool:
@@ -143,7 +151,7 @@ class Declaration:
 
     def key(self, items: Items) -> Any:
         """Of the parameters: equal exactly where they are equal in type and bits (``0.0`` and ``-0.0`` differ)."""
-        if not self.compares_bits:
+        if not self.compares_bits and not (self.holds_nests and _has_bits(items)):
             return items
         found = self._keys.get(id(items))
         if found is None:
@@ -151,10 +159,6 @@ class Declaration:
                 self._keys.clear()
             found = self._keys[id(items)] = (items, repr(items))
         return found
-
-    def items_of(self, key: Any) -> Items:
-        """The parameters of that key."""
-        return key[0] if self.compares_bits else key  # type: ignore[no-any-return]
 
     def check_arity(self, given: int) -> None:
         """Raise OperatorError unless that many tensor arguments fit."""
@@ -171,6 +175,11 @@ class Declaration:
         keywords = [n if d is REQUIRED else f"{n}={d!r}" for n, d in self.params.items()]
         star = ["*"] if keywords and not self.variadic else []
         return f"{self.name}({', '.join([*tensors, *star, *keywords])})"
+
+
+def _has_bits(value: Any) -> bool:
+    """Whether a nest of tuples has a number that an equal one differs from in type or bits."""
+    return any(map(_has_bits, value)) if type(value) is tuple else isinstance(value, (bool, float, complex))
 
 
 def cached_by_bits(limit: int) -> Callable[[Callable[P, R]], Callable[P, R]]:

@@ -38,7 +38,7 @@ class Op(Declaration):
 
     Attributes
     ----------
-    name, module, doc, args, variadic, params, converters, optional, compares_bits, is_sized
+    name, module, doc, args, variadic, params, converters, optional, compares_bits, holds_nests, is_sized
         Of its declaration.
     several
         It has several results: `bind` returns a tuple, and the shape and dtype rules give one.
@@ -104,6 +104,8 @@ class Op(Declaration):
         """
         try:
             return self.dtype(*given, **params)
+        except OperatorError:
+            raise  # of a body, say: it is not the dtypes
         except (TypeError, np.exceptions.DTypePromotionError) as error:
             said = f"{self.name} does not take dtypes {', '.join(map(str, given))}: " if given else ""
             raise DTypeError(f"{said}{error}") from None

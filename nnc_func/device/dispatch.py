@@ -103,7 +103,9 @@ class Dispatch:
     def _of_arrays(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         # on the hot path parameters are a key as they were given; where equal keys may differ in bits they are not
         key: Any
-        if params:
+        if params and op.holds_nests:
+            key = (op, repr(params), *map(dtype_of, args))
+        elif params:
             key = (op, *params.items(), *map(type, params.values()), *map(dtype_of, args))
         else:
             key = (op, *map(dtype_of, args))

@@ -21,13 +21,13 @@ from nnc_func.engine.interpreted import Interpreted
 from nnc_func.engine.orders import DEFAULT, Order, OrderProblem
 from nnc_func.engine.planning.kernel_table import NO_TABLE, KernelTable
 from nnc_func.engine.planning.passes import PASSES, Pass, Passes
-from nnc_func.engine.planning.planner import arranged, planned_smallest
+from nnc_func.engine.planning.planner import Planned, arranged, planned_smallest
 from nnc_func.engine.planning.relaid import relaid
 from nnc_func.engine.planning.request import Request
 from nnc_func.engine.planning.schedule import ListScheduler, Scheduler
 from nnc_func.engine.running.program import Program
 from nnc_func.engine.symbolic import SymbolicProgram
-from nnc_func.errors import PlanError
+from nnc_func.errors import NncError, PlanError
 from nnc_func.facets.kernels import CALL
 from nnc_func.facets.places import Place
 from nnc_func.garbage_collection import uncollected
@@ -172,7 +172,7 @@ class Lazy(Layer, Generic[A]):
             graph, found, recomputation = fit.graph, fit.planned, fit.recomputation
         plan = found.plan
         if plan.streams > 1 or config.spec >= 1 or not self.is_ours:
-            plan.verify()  # a user's own allocator or pass is never believed
+            self.verify(found, graph)
         bind_calls = sum(i.kernel == CALL.name for i in plan.instructions)
         taken = time.perf_counter() - start
         stats = Stats(source.statistics, graph.statistics, report, seconds, taken, recomputation, bind_calls)
@@ -202,10 +202,32 @@ class Lazy(Layer, Generic[A]):
             table=self.kernels, scheduler=self.scheduler, **asked,
         )  # fmt: skip
 
+    def verify(self, found: Planned, graph: ComputationGraph) -> None:
+        """Verify a plan; one that passes of a user's own have made is held against its graph, too.
+
+        Raises
+        ------
+        PlanError
+            It is not safe, or computes something else.
+        """
+        plan, constants = found.plan.verify(), found.constants
+        if not self.passes.others():
+            return
+        from nnc_func.engine.verifying.graphs import check_graph
+
+        if len(constants) != len(plan.constants):
+            raise PlanError(f"{len(constants)} constants are given for the plan's {len(plan.constants)}")
+        device: Any = self.device
+        try:
+            host = [device.to_numpy(array) for array in constants]
+        except NncError:
+            return  # a device without elements computes nothing
+        check_graph(plan, host, graph)
+
     @property
     def is_ours(self) -> bool:
         """Whether all that makes plans is this library's own; others' plans are verified before they run."""
-        return self.passes == PASSES and is_ours(self.allocator)
+        return not self.passes.others() and is_ours(self.allocator)
 
     def order_problem(self, graph: ComputationGraph) -> OrderProblem:
         """What orders are asked of a graph whose shapes are known: the instructions of its program, and their buffers.
@@ -223,7 +245,8 @@ class Lazy(Layer, Generic[A]):
         with self.symbol.table.walking, uncollected():
             optimised, _ = self.graph.optimised(graph)
             found = arranged(self.request(relaid(optimised, self.kernels))).ordering
-            assert found is not None  # orders were asked
+            if found is None:
+                raise PlanError("no order was asked: the pass `order` is not this library's own")
             return found
 
     def force(self, values: Sequence[Any]) -> list[Any]:

@@ -43,7 +43,7 @@ def passes(engine: Any, attribute: Any, value: Any) -> None:
     if not isinstance(value, Passes):
         raise PlanError(f"passes is a Passes, given {value!r}; with_passes(in_place=f) makes one")
     for name, each in asdict(value, recurse=False).items():
-        if not callable(each):
+        if not callable(each) or isinstance(each, type) or type(each).__hash__ is None:
             raise PlanError(f"a pass is a function from a Draft to a Draft, given {name}={each!r}")
 
 

@@ -63,6 +63,9 @@ def same(x: ShapeT, *_: ShapeT, **__: Any) -> ShapeT:
 def broadcast(*shapes: ShapeT, **_: Any) -> ShapeT:
     """NumPy's broadcasting of all arguments.
 
+    An operator of this rule is elementwise: an element of its result is made of those in the same place of operands,
+    and of nothing else. Such operators are fused, and computed in blocks.
+
     Raises
     ------
     ShapeError

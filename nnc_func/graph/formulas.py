@@ -21,6 +21,8 @@ from nnc_func.op import Op
 
 MOST = 200  # parts of an expression that are written; what is deeper is an ellipsis
 DEEP = 40  # applications within each other
+FUSED = {"blockwise": "", "blockwise_several": "", "matmul_blockwise": "matmul", "conv2d_blockwise": "conv2d"}
+"""Operators that are written as what they compute, and what those begin with that finish another operator."""
 Names = Mapping[Node, str]
 
 
@@ -118,7 +120,7 @@ class _Writing:
     def applied(self, op: Op, parts: list[Formula], items: Items) -> Formula:
         """An operator on what it is applied to."""
         name = op.name
-        if op.holds_body and len(parts) <= MOST:
+        if name in FUSED and len(parts) <= MOST:
             return self._fused(op, parts, items)
         if name == "add" and self.grouped:
             return Formula("sum", parts=(parts[0], _group(parts[1])))
@@ -138,11 +140,9 @@ class _Writing:
 
     def _fused(self, op: Op, parts: list[Formula], items: Items) -> Formula:
         """A fused operator on what it computes: its body, of all its operands or of a product of the first ones."""
-        rest, leading = tuple((k, v) for k, v in items if not isinstance(v, Body)), len(op.args) - 1
-        (body,) = bodies_of(items) or (None,)
-        if body is None or leading + body.parameters != len(parts) + bool(leading):
-            return Formula("call", op.name, tuple(parts), _params(op, items))
-        first = op.name.removesuffix("_blockwise")
+        first, leading = FUSED[op.name], 2 if FUSED[op.name] else 0
+        rest = tuple((k, v) for k, v in items if not isinstance(v, Body))
+        (body,) = bodies_of(items)
         made = [Formula("call", first, tuple(parts[:leading]), _params(op, rest))] if leading else []
         values = body.values(lambda op, parts, items: self.inside(op, parts, items), [*made, *parts[leading:]])
         return Formula("call", op.name, tuple(values[i] for i in body.results))

@@ -5,6 +5,7 @@ Whole graphs are written by `text` and read by `parsing`.
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -388,16 +389,17 @@ class Line:
         self._depth += 1
         if self._depth > DEEPEST:
             raise self.error(f"more than {DEEPEST} brackets inside each other")
-        values: list[int] = []
         self.expect("(")
-        count = len(self.several(lambda: self._numbered(values), ")"))
+        numbers = itertools.count()
+        total = count = len(self.several(lambda: self._numbered(next(numbers)), ")"))
         self.expect("{")
         applications = []
         while not self.take("return"):
-            applications.append(self._application(values, named))
-        results = [self._of_body(values)] if self.kind() == "value" else []
+            applications.append(self._application(total, named))
+            total += applications[-1].count
+        results = [self._of_body(total)] if self.kind() == "value" else []
         while self.take(","):
-            results.append(self._of_body(values))
+            results.append(self._of_body(total))
         self.expect("}")
         self._depth -= 1
         try:
@@ -405,17 +407,16 @@ class Line:
         except NncError as error:
             raise self.error(str(error)) from None
 
-    def _application(self, values: list[int], named: Named) -> Application:
-        made = len(values)
+    def _application(self, known: int, named: Named) -> Application:
+        made = 0
         while self.kind() == "value":
-            self._numbered(values)
+            self._numbered(known + made)
+            made += 1
             if not self.take(","):
                 break
-        made = len(values) - made
         if made:
             self.expect("=")
         op = named(self)
-        known = values[: len(values) - made]
         operands, params = self.arguments(op, lambda: self._of_body(known), named)
         self.expect(";")
         try:
@@ -423,17 +424,15 @@ class Line:
         except NncError as error:
             raise self.error(str(error)) from None
 
-    def _numbered(self, values: list[int]) -> int:
+    def _numbered(self, wanted: int) -> None:
         """The next value of a body: they are numbered from 0 on, as they come."""
         number = self.whole("value", "%")
-        if number != len(values):
-            raise self.error(f"values in a body are numbered as they come: wanted %{len(values)}, found %{number}")
-        values.append(number)
-        return number
+        if number != wanted:
+            raise self.error(f"values in a body are numbered as they come: wanted %{wanted}, found %{number}")
 
-    def _of_body(self, values: list[int]) -> int:
+    def _of_body(self, known: int) -> int:
         number = self.whole("value", "%")
-        if number >= len(values):
+        if number >= known:
             raise self.error(f"%{number} is not defined above, in its body")
         return number
 

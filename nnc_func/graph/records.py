@@ -10,7 +10,7 @@ import numpy as np
 from attrs import frozen
 
 from nnc_func.errors import GraphError
-from nnc_func.graph.formulas import formula
+from nnc_func.graph.formulas import FUSED, formula
 from nnc_func.graph.leaves import CONSTANT, HELD, INPUT, LEAVES, VARIABLE
 from nnc_func.graph.literals import Names, array_text
 from nnc_func.graph.node import Node, Value
@@ -92,7 +92,7 @@ def _head(node: Node) -> str:
 def _params(node: Node, numbers: Any, names: Names) -> str:
     if node.op is CONSTANT:
         return array_text(node.data.reshape(())) if isinstance(node.data, np.ndarray) and node.data.size == 1 else ""
-    if node.op.holds_body:
+    if node.op.name in FUSED:
         found = formula(node, {a.node: f"%{numbers[a.node, 0]}" for a in node.args})
         computed = found.parts[0] if node.op.several else found
         if not computed.params:

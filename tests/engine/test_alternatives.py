@@ -121,6 +121,78 @@ def test_a_pass_that_makes_an_unsafe_plan_is_caught() -> None:
         _chain(lazy.swap(engine=lazy.engine.with_passes(allocate=stacked, in_place=lambda draft: draft)))
 
 
+def test_a_draft_of_another_graph_is_refused() -> None:
+    """It was run: whatever was asked for gave the first program's values."""
+    lazy, kept = nnc.lazy(), list[Draft]()
+
+    def first(draft: Draft) -> Draft:
+        kept.append(PASSES.order(draft))
+        return kept[0]
+
+    stack = lazy.swap(engine=lazy.engine.with_passes(order=first))
+    x = stack.input("x", (3,), "float32")
+    stack.compile([x], x * 2)
+    with pytest.raises(PlanError, match="the pass first gives the draft of another graph, 'program'"):
+        stack.compile([x], x * 3, name="other")
+
+
+def test_a_plan_that_computes_something_else_is_refused() -> None:
+    """It is safe: verification alone lets it pass."""
+
+    def swapped(draft: Draft) -> Draft:
+        rows = draft.instructions
+        sine = next(row for row in rows if row.node.op.name == "sin")
+        draft.instructions = [row if row.node.op.name != "exp" else row._replace(node=sine.node, kernel=sine.kernel)
+                              for row in rows]  # fmt: skip
+        return PASSES.lend(draft)
+
+    def other(draft: Draft) -> Draft:
+        draft = PASSES.allocate(draft)
+        draft.constant_values = [array + 1 for array in draft.constant_values]
+        return draft
+
+    def fewer(draft: Draft) -> Draft:
+        draft = PASSES.allocate(draft)
+        draft.constant_values = []
+        return draft
+
+    for passes, words in (
+        ({"lend": swapped}, "does not compute what its graph says"),
+        ({"allocate": other}, "does not compute what its graph says"),
+        ({"allocate": fewer}, "0 constants are given for the plan's 1"),
+    ):
+        lazy = nnc.lazy()
+        stack = lazy.swap(engine=lazy.engine.with_passes(**passes))
+        x = stack.input("x", (3,), "float32")
+        with pytest.raises(PlanError, match=words):
+            stack.compile([x], [stack.ops.sin(x), stack.ops.exp(x) * 7])
+
+
+def test_storages_that_take_over_each_other_are_refused() -> None:
+    """Compiling never ended."""
+
+    def around(draft: Draft) -> Draft:
+        draft = PASSES.in_place(draft)
+        draft.merged = [(i + 1) % len(draft.merged) for i in range(len(draft.merged))]
+        return draft
+
+    lazy = nnc.lazy()
+    with pytest.raises(PlanError, match="in a circle"):
+        _chain(lazy.swap(engine=lazy.engine.with_passes(in_place=around)))
+
+
+@pytest.mark.parametrize("name", [each.name for each in fields(Passes)])
+def test_a_pass_that_does_nothing_is_harmless_or_told_of(name: str) -> None:
+    lazy = nnc.lazy()
+    stack = lazy.swap(engine=lazy.engine.with_passes(**{name: lambda draft: draft}))
+    given = np.random.default_rng(0).standard_normal(1000).astype("float32")
+    if name in ("choose", "alias", "lifetimes", "allocate"):
+        with pytest.raises(PlanError, match=rf"not this library's own \({name}\)"):
+            _chain(stack)
+    else:
+        np.testing.assert_array_equal(_chain(stack)(given), np.sort(np.exp(np.sort(given))))
+
+
 def test_a_pass_that_gives_no_draft_is_named() -> None:
     lazy = nnc.lazy()
     with pytest.raises(PlanError, match=r"a pass is a function from a Draft to a Draft; <lambda> gives None"):

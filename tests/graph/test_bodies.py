@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from nnc_func.op import operator
 from nnc_func.testing.agreement import LARGEST, agree, comparable
 from nnc_func.testing.programs import Program, programs
 
+Nested = Any  # as the operators' own annotations call it
 NO_SLOPE = NOT_DIFFERENTIABLE("a test")
 
 
@@ -39,7 +41,7 @@ def _twofold(xp: Any, arrays: Any, outs: Any, scratch: Any) -> None:
 
 
 @operator(
-    shape=shapes.same,
+    shape=shapes.broadcast,
     dtype=dtypes.first,
     derivative=NO_SLOPE,
     kernels=(
@@ -121,6 +123,130 @@ def test_a_body_leaves_no_catalogue(make: Any) -> None:
         few.ops.blockwise(x, x, body=Body.of(2, (OPS["add"], 0, 1), (OPS["tanh"], 2)))
 
 
+@operator(
+    shape=shapes.same,
+    dtype=dtypes.first,
+    derivative=NO_SLOPE,
+    kernels=Kernel(
+        "into",
+        compute=lambda xp, x: x[..., ::-1],
+        into=lambda xp, arrays, outs, scratch: outs[0].__setitem__(..., arrays[0][..., ::-1]),
+        infallible=True,
+    ),
+)
+def backwards(x: Any, /) -> Any:
+    """The elements of the last axis the other way round: of the shape of its operand, and not elementwise."""
+
+
+def test_what_is_not_elementwise_is_not_fused() -> None:
+    """It was computed in blocks, each the other way round."""
+    stack = nnc.lazy()
+    stack = stack.swap(type=stack.type.with_ops(backwards))
+    x = stack.input("x", (1024, 1024), "float32")
+    given = np.arange(1 << 20, dtype="float32").reshape(1024, 1024)
+    np.testing.assert_array_equal(stack.compile([x], backwards(x * 2) + 1)(given), (given * 2)[:, ::-1] + 1)
+
+
+def _signed(xp: Any, arrays: Any, outs: Any, scratch: Any, c: Any) -> None:
+    np.copysign(arrays[0], c[0], out=outs[0])
+
+
+@operator(
+    shape=shapes.broadcast,
+    dtype=lambda x, **_: x,
+    derivative=NO_SLOPE,
+    kernels=Kernel(
+        "signed", compute=lambda xp, x, c: np.copysign(x, x.dtype.type(c[0])), into=_signed, infallible=True
+    ),
+)
+def signed(x: Any, /, *, c: Nested) -> Any:
+    """With the sign of a number in a nest."""
+
+
+@operator(
+    shape=shapes.broadcast,
+    dtype=lambda x, **_: x,
+    derivative=NO_SLOPE,
+    kernels=reference(lambda xp, x, c: np.copysign(x, x.dtype.type(c)), infallible=True),
+)
+def unannotated(x: Any, /, *, c: Any) -> Any:
+    """With the sign of whatever is given."""
+
+
+def test_parameters_of_any_kind_are_compared_by_bits() -> None:
+    """Of a nest, and of what is not annotated, 0.0 was taken for -0.0."""
+    for op, values in ((signed, ((-0.0,), (0.0,))), (unannotated, (-0.0, 0.0))):
+        for stack in (mine(nnc.lazy()), nnc.eager()):
+            stack = stack.swap(type=stack.type.with_ops(op))
+            for value in values:
+                sign = -1 if "-" in str(value) else 1
+                found = stack.jit(lambda x, v=value, o=op: o(x * 2, c=v) + 1)(np.ones(4, "float32"))
+                assert np.asarray(found).tolist() == [1 + 2 * sign] * 4
+    one, other = (Body.of(1, (signed, 0, {"c": value})) for value in ((1, 0), (True, 0)))
+    assert one != other
+
+
+def test_a_kernel_that_needs_more_than_its_result_computes_what_is_broadcast() -> None:
+    """The result is as large as another operand, of which it is not made: scratch was too small."""
+    body = Body.of(2, (OPS["negative"], 1), (OPS["softplus"], 0))
+    for shape, whole in (((4,), (2, 3, 4)), ((3, 1), (3, 5)), ((1, 1), (5,))):
+        for dtype in ("float32", "float64"):
+            x, y = np.ones(shape, dtype), np.ones(whole, dtype)
+            wanted = np.broadcast_to(np.log1p(np.exp(x)), np.broadcast_shapes(shape, whole))
+            for stack in (EAGER, LAZY):
+                found = stack.jit(lambda x, y, s=stack: s.ops.blockwise(x, y, body=body))(x, y)
+                np.testing.assert_allclose(np.asarray(found), wanted, rtol=1e-6)
+
+
+def test_a_body_takes_all_results_of_an_application() -> None:
+    """Else the numbers of values behind it are those of others."""
+    body = Body(1, [Application(OPS["split"], (0,), {"sections": 2}), Application(OPS["negative"], (1,))], (2,))
+    with pytest.raises(OperatorError, match=r"a body takes 1 results of split.*, which has 2"):
+        optimised(body, [nnc.Aval((4,), "float32")], LAZY.optimiser)
+
+
+def test_bodies_within_bodies_are_refused_in_groups_and_shown_in_short() -> None:
+    body = Body.of(1, (OPS["tanh"], 0))
+    for _ in range(40):
+        body = Body(1, [Application(computed_by, (0,), {"body": body})] * 2, (2,))
+    assert repr(body).count("…") == 2
+    assert body.operators == (computed_by, OPS["tanh"])
+    nested = Body.of(1, (OPS["blockwise"], 0, {"body": Body.of(1, (OPS["tanh"], 0))}))
+    with pytest.raises(OperatorError, match="blockwise cannot stand in the body of blockwise"):
+        EAGER.ops.blockwise(EAGER.asarray([1.0]), body=nested)
+
+
+def test_long_bodies_are_read_in_time_that_grows_with_them() -> None:
+    """Reading an application copied the numbers of all before it."""
+
+    def steps(count: int) -> int:
+        text = "(%0) { " + "".join(f"%{i + 1} = tanh(%{i}); " for i in range(count)) + f"return %{count} }}"
+        lines, line = 0, Line(text, 1, {})
+
+        def trace(frame: Any, event: str, _: Any) -> Any:
+            nonlocal lines
+            lines += event == "line"
+            return trace
+
+        before = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            line.body(lambda line: OPS[line.name()])
+        finally:
+            sys.settrace(before)
+        return lines
+
+    assert steps(400) < 2.2 * steps(200)
+
+
+def test_formulas_of_operators_with_bodies_are_calls() -> None:
+    """Only groups are written as what they compute: of a loop that would be one step."""
+    x = LAZY.input("x", (2,), "float32")
+    found = computed_by(x, x, body=Body.of(2, (OPS["add"], 0, 1)))[0]
+    assert "computed_by(x, x" in str(found.to_formula())
+    assert "computed_by" in LAZY.compile([x], found).graph.to_dot()
+
+
 # --- structure ------------------------------------------------------------------------------------------
 
 
@@ -149,8 +275,21 @@ def test_bodies_compare_by_structure_and_bits() -> None:
         (lambda: Body.of(1, (OPS["exp"], 0, {"axis": 0})), "exp has no parameter 'axis'"),
         (lambda: Body.of(1, (OPS["exp"], 0), results=(2,)), r"return reads values \(2,\)"),
         (lambda: Body(-1, (), ()), "a number of parameters, given -1"),
-        (lambda: Body(1, [("exp", 0)], ()), "applications of operators, given"),  # type: ignore[list-item]
+        (lambda: Body(1, [("exp", 0)], ()), "applications of operators, in a sequence, given"),  # type: ignore[list-item]
         (lambda: Application(OPS["exp"], (0,), count=2), "exp does not have 2 results"),
+        (lambda: Application(OPS["split"], (0,), {"sections": 2}, 10**8), "1048576 is the most"),
+        (lambda: Application("exp", (0,)), "an application is of an operator, such as .*, given 'exp'"),
+        (lambda: Application(OPS["add"], None), "in a sequence, given None"),
+        (lambda: Application(OPS["clip"], (0,), [("min", 1), ("min", 2)]), "a parameter is given twice"),
+        (lambda: Application(OPS["add"], (0, 0), 5), "a mapping, or pairs of a name and a value, given 5"),
+        (lambda: Body.of(1, 3), "a row is an operator, then numbers of its operands, given 3"),
+        (lambda: Body.of(1, ()), "a row is an operator"),
+        (lambda: Body(1, None, ()), "in a sequence, given None"),
+        (lambda: Body(1, [], 0), "in a sequence, given 0"),
+        (
+            lambda: EAGER.ops.blockwise(EAGER.asarray([1.0]), body=Body(10**7, [], (0,))),
+            "body of 10000000 parameters: <a body of 10000000 parameters, 0 applications, 1 results>",
+        ),
         (lambda: Body.of(2, (OPS["add"], 0, 1)).values(lambda *_: 0, [1]), "2 parameters is given 1 values"),
         (lambda: EAGER.ops.blockwise(EAGER.asarray([1.0]), body="exp"), "wanted a Body"),
     ],

@@ -29,7 +29,7 @@ def left(f: Written, *shapes: tuple[int, ...], stack: Any = LAZY, rtol: float = 
     np.testing.assert_allclose(programs[0](*given), programs[1](*given), rtol=rtol, atol=1e-5)
     found: list[str] = []
     for node in programs[0].graph.nodes:
-        inside = [op.name for body in bodies_of(node.items) for op in body.operators]
+        inside = [each.op.name for body in bodies_of(node.items) for each in body.applications]
         found += inside or [node.op.name] * bool(node.args and node.op.view is None)
     return found
 

@@ -14,6 +14,7 @@ from nnc_func.engine.planning.committing import Arrangement
 from nnc_func.engine.planning.request import Request
 from nnc_func.engine.planning.streams import Streams
 from nnc_func.engine.planning.windows import NO_WINDOWS, Window
+from nnc_func.errors import PlanError
 from nnc_func.facets.kernels import Kernel
 from nnc_func.facets.places import Place
 from nnc_func.graph import leaves
@@ -353,9 +354,11 @@ class Draft:
 
     def root(self, storage: int) -> int:
         """The storage whose memory it took over, at the end."""
-        while self.merged[storage] != storage:
+        for _ in range(len(self.merged) + 1):
+            if self.merged[storage] == storage:
+                return storage
             storage = self.merged[storage]
-        return storage
+        raise PlanError(f"storages take over each other's memory in a circle, from {storage} on")
 
     def take_over(self, mine: int, other: int) -> None:
         """Let the first live in the memory of the other from now on."""

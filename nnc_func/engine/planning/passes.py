@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from attrs import frozen
+from attrs import fields, frozen
 
 from nnc_func.engine.planning import ordering, placing, sharing, windows
 from nnc_func.engine.planning.draft import Draft
@@ -106,9 +106,14 @@ def through(each: Pass, draft: Draft) -> Draft:
     """
     found = each(draft)
     if not isinstance(found, Draft):
-        name = getattr(each, "__name__", each)
-        raise PlanError(f"a pass is a function from a Draft to a Draft; {name} gives {found!r}")
+        raise PlanError(f"a pass is a function from a Draft to a Draft; {_named(each)} gives {found!r}")
+    if found.graph is not draft.graph:
+        raise PlanError(f"the pass {_named(each)} gives the draft of another graph, {found.graph.name!r}")
     return found
+
+
+def _named(each: Pass) -> str:
+    return getattr(each, "__name__", repr(each))
 
 
 @frozen
@@ -147,6 +152,10 @@ class Passes:
     lend: Pass = lend
     commit: Pass = commit
     allocate: Pass = allocate
+
+    def others(self) -> tuple[str, ...]:
+        """The names of the passes that are not this library's own."""
+        return tuple(each.name for each in fields(Passes) if getattr(self, each.name) is not each.default)
 
 
 PASSES = Passes()

@@ -6,6 +6,8 @@ leaves every variable as it was; an update that cannot be written in place gets 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from attrs import frozen
@@ -16,6 +18,7 @@ from nnc_func.engine.planning.draft import Draft
 from nnc_func.engine.planning.passes import through
 from nnc_func.engine.planning.placing import plan_of
 from nnc_func.engine.planning.request import Request
+from nnc_func.errors import NncError, PlanError
 from nnc_func.graph.node import Node
 
 
@@ -45,8 +48,11 @@ def arranged(request: Request) -> Draft:
     ------
     DeviceError
         An operator has no kernel on the device.
+    PlanError
+        A pass of a user's own fails, or makes what the others cannot go on with.
     """
-    return Alternatives(request).best()
+    with _explained(request):
+        return Alternatives(request).best()
 
 
 def planned(request: Request) -> Planned:
@@ -59,13 +65,30 @@ def planned(request: Request) -> Planned:
 
 def planned_smallest(request: Request) -> Planned:
     """As `planned`, of the first of the orders where that takes less once there are offsets."""
-    return _data(smallest(request))
+    with _explained(request):
+        return _data(smallest(request))
 
 
 def offset(draft: Draft) -> Planned:
     """The plan of a draft that has no offsets yet."""
-    return _data(through(draft.request.passes.allocate, draft))
+    with _explained(draft.request):
+        return _data(through(draft.request.passes.allocate, draft))
 
 
 def _data(draft: Draft) -> Planned:
     return Planned(*plan_of(draft), draft.constant_values)
+
+
+@contextmanager
+def _explained(request: Request) -> Iterator[None]:
+    """What fails where passes are a user's own is told with their names."""
+    others = request.passes.others()
+    try:
+        yield
+    except Exception as error:
+        if not others or isinstance(error, NncError):
+            raise
+        raise PlanError(
+            f"planning {request.graph.name!r} fails, with passes that are not this library's own "
+            f"({', '.join(others)}): {type(error).__name__}: {error}"
+        ) from error

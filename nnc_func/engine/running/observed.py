@@ -28,7 +28,7 @@ def called(op: Op, items: Items) -> str:
     >>> called(CATALOGUE["add"], ())
     'add'
     """
-    inside = [each.name for body in bodies_of(items) for each in body.operators]
+    inside = [each.op.name for body in bodies_of(items) for each in body.applications]
     return f"{op.name}({', '.join(inside)})" if inside else op.name
 
 

@@ -17,13 +17,15 @@ from nnc_func.facets import shapes
 from nnc_func.facets.kernels import Kernel
 from nnc_func.facets.views import Cost
 from nnc_func.graph.ops import reduce
+from nnc_func.graph.ops.bitwise import bit_cast
+from nnc_func.graph.ops.unary import cast
 from nnc_func.op import Op
 
 Pattern = tuple[bool, ...]  # along which axes of all that is computed a value has elements of its own
 GATHERED = {reduce.sum_: np.add, reduce.mean: np.add, reduce.max_: np.maximum, reduce.min_: np.minimum}
 """Reductions that are gathered block after block, and by which functions."""
 REDUCTIONS = frozenset({*GATHERED, reduce.prod, reduce.any_, reduce.all_})
-ELEMENTWISE = (shapes.broadcast, shapes.same)
+ELEMENTWISE = frozenset({cast, bit_cast})  # whose shape rule does not say so
 
 
 # --- which operators -------------------------------------------------------------------------------------
@@ -37,13 +39,17 @@ def is_reduction(op: Op) -> bool:
 def is_fusible(op: Op) -> bool:
     """Whether an operator may stand in the body of a fused one: elementwise or a reduction, pure, of one result.
 
+    An operator is declared elementwise by its shape rule, `shapes.broadcast`.
+
     Examples
     --------
     >>> from nnc_func.graph.ops import CATALOGUE
     >>> is_fusible(CATALOGUE["tanh"]), is_fusible(CATALOGUE["matmul"])
     (True, False)
     """
-    return op.pure and not op.several and op.view is None and (op.shape in ELEMENTWISE or is_reduction(op))
+    if not op.pure or op.several or op.view is not None or op.holds_body:
+        return False
+    return op.shape is shapes.broadcast or op in ELEMENTWISE or is_reduction(op)
 
 
 @lru_cache(4096)

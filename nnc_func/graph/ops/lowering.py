@@ -117,7 +117,8 @@ class _Lowering:
         in_place = kernel.overwrites == ALL and not reduces
         result = self.results.get(value)
         apart = reduces or all(self.dtypes[i] != self.dtypes[value] for i in at)  # it lies over no operand
-        if result is not None and (in_place or apart):
+        is_alike = not scratch or kind[1] == self.whole  # what a kernel has besides is as large as what it writes
+        if result is not None and (in_place or apart) and is_alike:
             target = -1 - result
         else:
             if in_place:
