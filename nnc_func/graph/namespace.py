@@ -1389,7 +1389,7 @@ class Ops(Generic[T]):
         """A body of elementwise operators, computed block by block so that no intermediate goes to memory.
 
         The body has a parameter for each tensor; its result is that of its last operator, and has the shape to which all
-        tensors broadcast. It has the bits that the operators have one by one.
+        tensors broadcast. It has the bits that the operators have one by one; of bfloat16 it is rounded once, at the end.
         """
         return self._bind(_BLOCKWISE, *xs, body=body)
 
