@@ -20,50 +20,40 @@ from optimise import plain, seconds
 import nnc_func as nnc
 from nnc_func import models
 from nnc_func.engine.allocators import ALLOCATORS, answered
-from nnc_func.engine.planning import layouts, placing, planner
+from nnc_func.engine.planning.draft import Draft
+from nnc_func.engine.planning.passes import PASSES, Pass, Passes
+from nnc_func.engine.planning.planner import planned_smallest
 from nnc_func.garbage_collection import uncollected
 
 ROUNDS = 5
 LONG = 0.02  # seconds that a measurement takes at the least: what is shorter is repeated
 CHEAPEST = "block_reuse"  # of the allocators that reuse memory of any value
 PARTS = {
-    "kernels": [(planner, "kernels_of")],
-    "ordering": [(planner, "arrange")],
-    "sharing": [
-        *((planner, name) for name in ("lifetimes", "share", "lend", "reuse", "footprint", "least")),
-        (layouts, "overwritable"),
-    ],
-    "allocation": [(placing, "answered")],
-    "as data": [(planner, "placed")],  # without allocation
+    "kernels": ("choose",),
+    "instructions": ("alias",),
+    "ordering": ("order", "streams"),
+    "sharing": ("lifetimes", "in_place", "lend", "commit"),
+    "allocation": ("allocate",),
 }
 
 
 class Timed:
-    """Seconds of the processor that functions take, by part, while it is entered."""
+    """Seconds of the processor that passes take, by part."""
 
     def __init__(self) -> None:
         self.seconds = dict.fromkeys(PARTS, 0.0)
-        self._before = [(module, name, getattr(module, name)) for each in PARTS.values() for module, name in each]
+        own = {name: self._timed(part, getattr(PASSES, name)) for part, each in PARTS.items() for name in each}
+        self.passes = Passes(**own)
 
-    def __enter__(self) -> Timed:
-        for part, each in PARTS.items():
-            for module, name in each:
-                setattr(module, name, self._timed(part, getattr(module, name)))
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for module, name, function in self._before:
-            setattr(module, name, function)
-
-    def _timed(self, part: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        @wraps(function)
-        def call(*args: Any, **more: Any) -> Any:
+    def _timed(self, part: str, own: Pass) -> Pass:
+        @wraps(own)
+        def run(draft: Draft) -> Draft:
             start = time.process_time()
-            found = function(*args, **more)
+            found = own(draft)
             self.seconds[part] += time.process_time() - start
             return found
 
-        return call
+        return run
 
 
 def graphs(names: Iterable[str]) -> Iterator[tuple[str, Any, Any]]:
@@ -78,7 +68,7 @@ def graphs(names: Iterable[str]) -> Iterator[tuple[str, Any, Any]]:
 
 def planned(engine: Any, graph: Any) -> Any:
     """The plan of a rewritten graph."""
-    return planner.smallest(partial(engine._arranged, (), graph, None), engine.orders, engine.allocator)[0]
+    return planned_smallest(engine.request(graph)).plan
 
 
 def allocated(plan: Any, allocator: Any) -> Callable[[], float]:
@@ -94,13 +84,12 @@ def allocated(plan: Any, allocator: Any) -> Callable[[], float]:
 
 def parts_of(engine: Any, graph: Any) -> dict[str, float]:
     """Seconds of each part of a planning; a clock runs in each, so that together they take a little more than all."""
-    with uncollected(), Timed() as timed:
+    timed = Timed()
+    with uncollected():
         start = time.process_time()
-        planned(engine, graph)
+        planned(evolve(engine, passes=timed.passes), graph)
         whole = time.process_time() - start
-    found = timed.seconds
-    found["as data"] -= found["allocation"]
-    return {"instructions": whole - sum(found.values()), **found}
+    return {**timed.seconds, "drafts and data": whole - sum(timed.seconds.values())}
 
 
 def repeated(call: Callable[[], Any]) -> Callable[[], float]:

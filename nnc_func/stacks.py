@@ -17,8 +17,8 @@ from nnc_func.aval import Aval
 from nnc_func.body import Body
 from nnc_func.device import NumPy
 from nnc_func.device.bind_kernels import kernel_device
-from nnc_func.device.description import machine_of
 from nnc_func.device.host import numbers
+from nnc_func.device.queries import machine_of
 from nnc_func.engine import Eager, Lazy
 from nnc_func.engine.effects import first, performed
 from nnc_func.engine.jit import Arguments, Jitted

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from nnc_func.device.arrays import PlannedDevice
+from nnc_func.device.base import PlannedDevice
 from nnc_func.device.bounds import check_view
 from nnc_func.device.host import HOST, numbers
 from nnc_func.device.workers import shared, together

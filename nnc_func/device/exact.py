@@ -15,7 +15,7 @@ from attrs import field
 
 from nnc_func.aval import Aval
 from nnc_func.declaration import Items
-from nnc_func.device.arrays import ArrayDevice
+from nnc_func.device.base import ArrayDevice
 from nnc_func.device.exact_arrays import ExactArray, ExactNamespace
 from nnc_func.device.exact_numbers import FLOAT64, InexactError, Residue, fraction_of, residue_of
 from nnc_func.device.namespace import check_dtypes

@@ -11,7 +11,7 @@ from attrs import field
 
 from nnc_func.aval import Aval
 from nnc_func.declaration import Items
-from nnc_func.device.arrays import PlannedDevice
+from nnc_func.device.base import PlannedDevice
 from nnc_func.device.bounds import check_view
 from nnc_func.device.host import foreign
 from nnc_func.device.namespace import namespace

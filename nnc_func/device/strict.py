@@ -15,7 +15,7 @@ from attrs import field
 
 from nnc_func.aval import Aval
 from nnc_func.declaration import Items
-from nnc_func.device.arrays import ArrayDevice
+from nnc_func.device.base import ArrayDevice
 from nnc_func.device.host import foreign
 from nnc_func.device.namespace import namespace
 from nnc_func.errors import DeviceError

@@ -9,7 +9,7 @@ import numpy as np
 
 from nnc_func.aval import Aval
 from nnc_func.declaration import Items
-from nnc_func.device.arrays import array_dispatch
+from nnc_func.device.base import array_dispatch
 from nnc_func.device.host import HOST
 from nnc_func.device.namespace import SCALARS
 from nnc_func.graph.origin import origin, told

@@ -14,8 +14,8 @@ from nnc_func.errors import NncError, OperatorError
 from nnc_func.facets.dtypes import kind_of
 from nnc_func.graph.leaves import CONSTANT, INPUT
 from nnc_func.graph.node import Node, Value, topological
+from nnc_func.graph.rules.compiled import Builder, Compiled, compiled
 from nnc_func.graph.rules.evaluating import computed, elsewhere, evaluated, on_host, short
-from nnc_func.graph.rules.match import Builder, Compiled, compiled
 from nnc_func.graph.rules.pattern import Computed, Folded, parts
 from nnc_func.graph.rules.placing import raised_in
 from nnc_func.graph.rules.rule import EXACT, SIGNED_ZERO, AnyRule, Numerics, Pass, Rule

@@ -1,4 +1,4 @@
-"""What a device says of its machine (`facets/machine.py`, `device/description.py`), and all that reads it."""
+"""What a device says of its machine (`facets/machine.py`, `device/queries.py`), and all that reads it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from attrs import evolve
 import nnc_func as nnc
 from nnc_func.device import Exact, NumPy
 from nnc_func.device.bind_kernels import kernel_device
-from nnc_func.device.description import kernel_of, machine_of, writes_at_once
+from nnc_func.device.queries import kernel_of, machine_of, writes_at_once
 from nnc_func.errors import DeviceError
 from nnc_func.facets.kernels import Kernel
 from nnc_func.facets.machine import CORE, Machine

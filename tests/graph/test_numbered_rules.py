@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from nnc_func.aval import Aval
 from nnc_func.graph.rules import RULES, Pass
-from nnc_func.graph.rules.match import Builder, Compiled, Numbered, compiled
+from nnc_func.graph.rules.compiled import Builder, Compiled, Numbered, compiled
 from tests.graph.rewriting import stack_with_fused
 from tests.profiles import examples
 

@@ -245,7 +245,7 @@ def test_malformed_rules_are_refused_by_name() -> None:
 
 
 def attempt(each: Any, root: Node, lazy: Any, uses: int = 1) -> Any:
-    from nnc_func.graph.rules.match import Builder, compiled
+    from nnc_func.graph.rules.compiled import Builder, compiled
 
     return compiled(each, Builder(lazy.operator)).attempt(root, lambda value: uses)
 

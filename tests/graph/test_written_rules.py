@@ -12,10 +12,10 @@ from nnc_func.errors import RuleError
 from nnc_func.graph.rules import RULES, Family, Pass
 from nnc_func.graph.rules.combine import fuse_multiply_add
 from nnc_func.graph.rules.conditions import that
+from nnc_func.graph.rules.matchers import is_number, same, written
 from nnc_func.graph.rules.pattern import Param, Scalar
 from nnc_func.graph.rules.rule import ANY, Rule, rewrite, rewriter, rule, whole_graph
 from nnc_func.graph.rules.signs import subtract_negative
-from nnc_func.graph.rules.writing import is_number, same, written
 
 LAZY = nnc.lazy()
 OPS = LAZY.type.ops

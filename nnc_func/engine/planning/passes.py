@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from attrs import fields, frozen
 
-from nnc_func.engine.planning import ordering, placing, sharing, windows
+from nnc_func.engine.planning import offsets, ordering, sharing, windows
 from nnc_func.engine.planning.draft import Draft
 from nnc_func.engine.planning.kernel_table import kernels_of
 from nnc_func.engine.planning.streams import scheduled
@@ -92,7 +92,7 @@ def commit(draft: Draft) -> Draft:
 
 def allocate(draft: Draft) -> Draft:
     """Find offsets for what lives in the arena."""
-    placing.allocate(draft, draft.request.allocator)
+    offsets.allocate(draft, draft.request.allocator)
     return draft
 
 

@@ -15,8 +15,8 @@ from attrs import frozen
 from nnc_func.engine.plan import Plan
 from nnc_func.engine.planning.alternatives import Alternatives, smallest
 from nnc_func.engine.planning.draft import Draft
+from nnc_func.engine.planning.offsets import plan_of
 from nnc_func.engine.planning.passes import through
-from nnc_func.engine.planning.placing import plan_of
 from nnc_func.engine.planning.request import Request
 from nnc_func.errors import NncError, PlanError
 from nnc_func.graph.node import Node

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from nnc_func.aval import Aval
-from nnc_func.device.arrays import PlannedDevice
+from nnc_func.device.base import PlannedDevice
 from nnc_func.device.namespace import explained
 from nnc_func.device.narrow import kernel_named
 from nnc_func.engine.plan import Plan

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from nnc_func.errors import DTypeError, OperatorError, PlaceError, RuleError, ShapeError
 from nnc_func.graph.node import Node, Value
 from nnc_func.graph.rules.building import Builder
+from nnc_func.graph.rules.compiled import Compiled, Numbered, compiled
 from nnc_func.graph.rules.ending import BOUND, Link, cycle, growth
 from nnc_func.graph.rules.heads import TWICE, Heads, heads_of
-from nnc_func.graph.rules.match import Compiled, Numbered, compiled
 from nnc_func.graph.rules.ranges import sign_of
 from nnc_func.graph.rules.rule import AnyRule, Family, Pass, Rewriter
 from nnc_func.graph.rules.wide import WIDE

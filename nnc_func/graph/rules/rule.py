@@ -144,7 +144,7 @@ class Rule:
     @property
     def source(self) -> str:
         """The function to which it is compiled."""
-        from nnc_func.graph.rules.writing import written
+        from nnc_func.graph.rules.matchers import written
 
         return written(self).source
 

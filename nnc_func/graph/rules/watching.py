@@ -12,8 +12,8 @@ from attrs import frozen
 from nnc_func.facets.machine import Machine
 from nnc_func.graph.node import Node, Value, topological
 from nnc_func.graph.origin import Origin, told
+from nnc_func.graph.rules.compiled import Compiled
 from nnc_func.graph.rules.cost import NOTHING, Work, freed, made, total
-from nnc_func.graph.rules.match import Compiled
 from nnc_func.graph.rules.report import Count
 
 if TYPE_CHECKING:

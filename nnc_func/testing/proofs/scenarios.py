@@ -17,6 +17,7 @@ from nnc_func.errors import DTypeError, OperatorError, ShapeError
 from nnc_func.facets.dims import product
 from nnc_func.facets.dtypes import weak
 from nnc_func.graph.rules.conditions import PROFIT, Condition
+from nnc_func.graph.rules.matchers import is_number
 from nnc_func.graph.rules.pattern import (
     Apply,
     Computed,
@@ -29,7 +30,6 @@ from nnc_func.graph.rules.pattern import (
 )
 from nnc_func.graph.rules.pattern import Tensor as Variable
 from nnc_func.graph.rules.rule import Rule
-from nnc_func.graph.rules.writing import is_number
 from nnc_func.testing.proofs.parameters import Unknowns, parameter
 from nnc_func.testing.proofs.paths import Paths, PathsExhausted, Untranslatable, Whole
 from nnc_func.testing.proofs.tensors import Fill, Leaf, Symbol, applied

@@ -10,9 +10,9 @@ from nnc_func.graph.leaves import CONSTANT
 from nnc_func.graph.node import Node, Value
 from nnc_func.graph.rules.building import Builder
 from nnc_func.graph.rules.conditions import Condition
+from nnc_func.graph.rules.matchers import Match, Users, is_number, swaps, written
 from nnc_func.graph.rules.pattern import Apply, Constant, Full, Scalar, depth, inside
 from nnc_func.graph.rules.rule import Rewriter, Rule
-from nnc_func.graph.rules.writing import Match, Users, is_number, swaps, written
 from nnc_func.op import Op
 
 __all__ = ["Builder", "Compiled", "Match", "compiled"]
