@@ -104,9 +104,9 @@ class Op(Declaration):
         """
         try:
             return self.dtype(*given, **params)
-        except OperatorError:
-            raise  # of a body, say: it is not the dtypes
         except (TypeError, np.exceptions.DTypePromotionError) as error:
+            if self.holds_body and isinstance(error, OperatorError):
+                raise  # it is the body, not the dtypes
             said = f"{self.name} does not take dtypes {', '.join(map(str, given))}: " if given else ""
             raise DTypeError(f"{said}{error}") from None
 

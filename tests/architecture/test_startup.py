@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import gc
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-
-from nnc_func.garbage_collection import long_lived, uncollected
 
 ROOT = Path(__file__).resolve().parents[2]
 PATH = """
@@ -77,33 +74,40 @@ def _above(name: str) -> list[str]:
     return [".".join(parts[:i]) for i in range(1, len(parts))]
 
 
+def apart(program: str) -> None:
+    """Run it in a process of its own: what it freezes, or sets free, is there for all tests behind it."""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+
+
 def test_what_is_kept_is_put_with_the_old_at_once() -> None:
-    gc.unfreeze()  # what plugins of pytest have frozen
-    gc.collect()
-    with long_lived():
-        assert not gc.isenabled()
-        made = [[] for _ in range(5000)]
-    assert gc.isenabled()
-    assert gc.get_freeze_count() == 0
-    old = set(map(id, gc.get_objects(generation=2)))
-    assert all(id(each) in old for each in made)
+    apart("""
+import gc
+from nnc_func.garbage_collection import long_lived
+with long_lived():
+    assert not gc.isenabled()
+    made = [[] for _ in range(5000)]
+assert gc.isenabled()
+assert gc.get_freeze_count() == 0
+old = set(map(id, gc.get_objects(generation=2)))
+assert all(id(each) in old for each in made)
+""")
 
 
 def test_what_a_user_has_frozen_or_switched_off_stays_so() -> None:
-    gc.freeze()
-    try:
-        count = gc.get_freeze_count()
-        with long_lived():
-            made = [[] for _ in range(10)]
-        assert gc.get_freeze_count() == count > len(made)
-    finally:
-        gc.unfreeze()
-    gc.disable()
-    try:
-        with long_lived():
-            pass
-        with uncollected():
-            pass
-        assert not gc.isenabled()
-    finally:
-        gc.enable()
+    apart("""
+import gc
+from nnc_func.garbage_collection import long_lived, uncollected
+gc.freeze()
+count = gc.get_freeze_count()
+with long_lived():
+    made = [[] for _ in range(10)]
+assert gc.get_freeze_count() == count > len(made)
+gc.unfreeze()
+gc.disable()
+with long_lived():
+    pass
+with uncollected():
+    pass
+assert not gc.isenabled()
+""")
