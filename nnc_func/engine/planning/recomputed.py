@@ -22,6 +22,7 @@ from nnc_func.graph.node import Node, Value
 from nnc_func.graph.ops.memory import after
 from nnc_func.graph.rules.cost import work_of
 
+TICK = 1e-12  # seconds
 FRESH = (ARENA, OUTPUT, NEXT, LENT)  # what a run takes memory for
 
 
@@ -33,7 +34,8 @@ class Recomputable:
     ----------
     problem
         Its tasks are the instructions that compute something, in the plan's order, or a hastened one where that takes
-        no more; costs are estimated seconds.
+        no more; costs are estimated picoseconds, whole numbers: their sums are the same in any order, and on any
+        version of Python.
     nodes
         The node that each task computes; None where the engine copies or fills something.
     """
@@ -72,7 +74,7 @@ class _Problem:
         self.shown: dict[int, tuple[int, ...]] = {}  # slot -> the tasks whose results it shows
         self.needs: list[tuple[int, ...]] = []
         self.sizes: list[int] = []
-        self.costs: list[float] = []
+        self.costs: list[int] = []
         self.scratch: list[int] = []
         self.overwrites: dict[int, tuple[int, ...]] = {}
         self.once: set[int] = set()
@@ -90,7 +92,7 @@ class _Problem:
         self.needs.append(read)
         self.sizes.append(sum(map(self._bytes, results)))
         self.scratch.append(sum(self._rounded(aval.nbytes) for aval, _ in scratch))
-        self.costs.append(work_of(node, self.machine).seconds if own else 0.0)
+        self.costs.append(round(work_of(node, self.machine).seconds / TICK) if own else 0)
         self.nodes.append(node if own else None)
         if late and self.late is None:
             self.late = task

@@ -38,7 +38,7 @@ class RematerialisationProblem:
     sizes
         Bytes of each task's result.
     costs
-        What running each one costs: seconds, or FLOPs, or 1.
+        What running each one costs: picoseconds, or FLOPs, or 1; of whole numbers sums are exact.
     scratch
         Bytes that each task needs while it runs; empty: none.
     overwrites
