@@ -9,6 +9,8 @@ python bench/commit_section.py [--smallest]: prints a table, writes bench/result
 from __future__ import annotations
 
 import statistics
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,11 +19,13 @@ from lstm import lstm_step
 from measure import options, report
 from mnist_step import batch, network
 
+sys.path.insert(0, str(Path(__file__).parents[1]))  # programs that write are beside the tests
+
 import nnc_func as nnc
 from nnc_func import nn
-from nnc_func.testing.failures import peak_bytes
 from nnc_func.testing.programs import Program, programs
-from nnc_func.testing.squares import writing
+from tests.failures import peak_bytes
+from tests.squares import writing
 
 BAR = 1.1
 LAZY = nnc.lazy()

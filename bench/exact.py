@@ -22,7 +22,9 @@ from unittest import mock
 import numpy as np
 from measure import options, peer, write
 
-from nnc_func.engine.allocators import Problem, cp_sat, deciding, search
+from nnc_func.engine.allocators import Problem, cp_sat
+from nnc_func.engine.allocators.exact import decision as deciding
+from nnc_func.engine.allocators.exact import search
 
 ANSWERS = {"branch and bound": deciding.decide, "CP-SAT": cp_sat.decide, "race": cp_sat.race}
 

@@ -20,8 +20,8 @@ from measure import fresh, options, peer, pinned, report
 
 import nnc_func as nnc
 from nnc_func.engine.planning.planner import planned
-from nnc_func.engine.running import located
-from nnc_func.engine.running.frame import Frame
+from nnc_func.engine.running import array_views
+from nnc_func.engine.running.frame import link
 from nnc_func.garbage_collection import uncollected
 
 SIZES = (5_000, 15_000, 50_000)  # operator applications
@@ -45,8 +45,8 @@ def once(applications: int) -> dict[str, float]:
         found = planned(stack.engine.request(optimised))
         plan, constants = found.plan, found.constants
         laid_out = time.perf_counter()
-        arenas = {place: located.arena(stack.device, nbytes, place) for place, nbytes in plan.arenas.items()}
-        Frame(plan, stack.device, constants, arenas)
+        arenas = {place: array_views.arena(stack.device, nbytes, place) for place, nbytes in plan.arenas.items()}
+        link(plan, stack.device, constants, arenas)
         bound = time.perf_counter()
     return {
         "applications": graph.statistics["applications"],

@@ -17,7 +17,7 @@ import numpy as np
 from measure import alternating, options, pinned, report
 
 import nnc_func as nnc
-from nnc_func.engine.planning.windows import NO_WINDOWS
+from nnc_func.engine.planning.sub_buffers import NO_SUB_BUFFERS
 
 MOVES = frozenset(("concat", "stack", "pad", "assemble", "copy", "fill", "split"))
 LAZY = nnc.lazy()
@@ -91,7 +91,7 @@ def measured(name: str, block: Block, shape: tuple[int, ...], rounds: int) -> di
     """One row."""
     given = np.random.default_rng(1).normal(size=shape).astype("float32")
     windows = compiled(block, shape)
-    with patch("nnc_func.engine.planning.windows.windows", lambda *_: NO_WINDOWS):
+    with patch("nnc_func.engine.planning.sub_buffers.sub_buffers", lambda *_: NO_SUB_BUFFERS):
         copies = compiled(block, shape)
     np.testing.assert_allclose(windows(given), copies(given), rtol=1e-5, atol=1e-6)
     taken = alternating({"windows": lambda: windows(given), "copies": lambda: copies(given)}, rounds)

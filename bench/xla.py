@@ -67,14 +67,14 @@ def function_of(graph: Any) -> tuple[Callable[..., Any], list[Any]]:
                 values[node] = jnp.asarray(np.asarray(node.data))
             if node in values:
                 continue
-            args = [values[a.node][a.index] if a.node.op.several else values[a.node] for a in node.args]
+            args = [values[a.node][a.index] if a.node.op.multi_result else values[a.node] for a in node.args]
             try:
                 with words():
                     values[node] = translated(node.op, node.items)(*args)
             except Exception as error:
                 raise TypeError(f"no translation of {node.op.name}: {error}") from error
         wanted = [*graph.outputs, *(u for _, u in graph.updates)]
-        return [values[v.node][v.index] if v.node.op.several else values[v.node] for v in wanted]
+        return [values[v.node][v.index] if v.node.op.multi_result else values[v.node] for v in wanted]
 
     return run, leaves
 

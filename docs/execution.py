@@ -156,6 +156,31 @@ try:
 except nnc.errors.NncError as error:
     print(error)
 
+# ## Groups
+#
+# What is elementwise is computed in groups, a block that fits the cache after the other. A group holds a `Body`: a
+# sub-program as a value, which prints, compares and is read back. An operator of one's own stands in it where its shape
+# rule is `shapes.broadcast` and it has a kernel that writes into memory that it is given (`Kernel(..., into=)`).
+
+chain = lazy.input("chain", (1 << 20,), "float32")
+print(lazy.compile([chain], ops.tanh(chain * 2) + 1).graph)
+like = nnc.Aval((3,), "float32")
+body, captured = lazy.body(lambda x, y: ops.tanh(x) * y, like, like)
+print(body, captured)
+
+# ## Loops
+#
+# A loop holds a body as well: what is carried, what is sliced, and what is stacked. Its body is planned once, for any
+# number of times; a carry lies in two arrays by turns, or is written over itself. The plan within says where what is.
+
+weights, state, steps = lazy.input("weights", (4, 4)), lazy.input("state", (2, 4)), lazy.input("steps", (100, 2, 4))
+cell, _ = lazy.body(
+    lambda w, h, x: [ops.tanh(h @ w + x), ops.sum(h)],
+    *[nnc.Aval(s.shape[-2:], s.dtype) for s in (weights, state, steps)],
+)
+last, sums = ops.loop(weights, state, steps, body=cell, constants=1, carries=1)
+print(lazy.compile([weights, state, steps], [last, sums]).plan)
+
 # ## Looking inside
 #
 # What is slow, what is odd, and where it comes from. Nodes that differentiation, rewriting and fusion made name the

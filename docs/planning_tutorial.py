@@ -153,7 +153,8 @@ for row in ordered.summary():
 
 def watched(draft):
     draft = PASSES.in_place(draft)
-    print(sum(root != storage for storage, root in enumerate(draft.merged)), "of", len(draft.merged), "in place")
+    taken = sum(storage.merged != number for number, storage in enumerate(draft.storages))
+    print(taken, "of", len(draft.storages), "in place")
     return draft
 
 

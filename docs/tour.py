@@ -185,7 +185,7 @@ class Half(PassThrough):
 
     def bind(self, op, *dtypes, **params):
         found = self.type.bind(op, *dtypes, **params)
-        return np.dtype("float16") if not op.several and found.kind == "f" else found
+        return np.dtype("float16") if not op.multi_result and found.kind == "f" else found
 
 
 halves = [each.insert(Half) for each in (nnc.eager(), nnc.lazy())]

@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from nnc_func.engine.planning.kernel_table import KernelTable
     from nnc_func.engine.running.cancelling import Cancellation
     from nnc_func.facets.machine import Machine
-    from nnc_func.graph.asking import counted
-    from nnc_func.graph.files import load_graph
+    from nnc_func.graph.counters import counted
     from nnc_func.graph.graph import Graph
     from nnc_func.graph.operator import Operator
     from nnc_func.graph.optimiser import Optimiser
     from nnc_func.graph.rules import rewrite, rule
     from nnc_func.graph.shape import Shape
     from nnc_func.graph.symbol import Symbol
-    from nnc_func.graph.tensor import Tensor
+    from nnc_func.graph.tensors.tensor import Tensor
+    from nnc_func.graph.text.files import load_graph
     from nnc_func.graph.type import Type
     from nnc_func.loading import load_program
     from nnc_func.nn.nn import NN
@@ -58,7 +58,7 @@ else:
             "NumPy": "nnc_func.device",
             "rewrite": "nnc_func.graph.rules",
             "rule": "nnc_func.graph.rules",
-            "Tensor": "nnc_func.graph.tensor",
+            "Tensor": "nnc_func.graph.tensors.tensor",
             "Catalogue": "nnc_func.op",
             "Op": "nnc_func.op",
             "operator": "nnc_func.op",
@@ -77,8 +77,8 @@ else:
             "KernelTable": "nnc_func.engine.planning.kernel_table",
             "Cancellation": "nnc_func.engine.running.cancelling",
             "Machine": "nnc_func.facets.machine",
-            "counted": "nnc_func.graph.asking",
-            "load_graph": "nnc_func.graph.files",
+            "counted": "nnc_func.graph.counters",
+            "load_graph": "nnc_func.graph.text.files",
             "load_program": "nnc_func.loading",
             "from_onnx": "nnc_func.onnx.model",
         },

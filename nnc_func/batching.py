@@ -20,9 +20,9 @@ from nnc_func.facets import batching as rules
 from nnc_func.facets.batching import BY_SHAPE, Application, Rule, loop
 from nnc_func.facets.dims import known, same_extent
 from nnc_func.facets.shapes import normalise_axis
-from nnc_func.graph.functions import Functions
 from nnc_func.graph.ops import CATALOGUE
-from nnc_func.graph.tensor import Tensor
+from nnc_func.graph.tensors.namespace import Ops
+from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.layer import PassThrough, chain, layer
 from nnc_func.op import Op
 from nnc_func.signatures import BindSignature
@@ -60,9 +60,9 @@ BY_NAME: Mapping[str, Rule] = {
 }  # of operators whose shape rule says too little
 
 
-def _functions(self: Any) -> Functions:
+def _functions(self: Any) -> Ops[Any]:
     found = next((each.ops for each in chain(self) if each.role == "type"), CATALOGUE)
-    return Functions(self.bind, found)
+    return Ops(self.bind, found).functions
 
 
 @layer(on=("autodiff", "engine", "device"), needs=BindSignature)
@@ -87,7 +87,7 @@ class Batching(PassThrough):
 
     below: Any
     rules: tuple[tuple[str, Rule], ...] = ()
-    functions: Functions = field(init=False, eq=False, repr=False, default=attrs.Factory(_functions, takes_self=True))
+    functions: Ops[Any] = field(init=False, eq=False, repr=False, default=attrs.Factory(_functions, takes_self=True))
 
     def bind(self, op: Op, *args: Any, **params: Hashable) -> Any:
         """The operator, by the innermost transformation that one of its arguments is under."""
@@ -167,12 +167,12 @@ class Rows(Trace):
         call = Application(self.layer.functions, op, params, wholes, is_batched, shapes, self.size)
         found = self.layer.rule(op)(call)
         wanted = op.shape(*shapes, **params)
-        results = found if op.several else (found,)
-        for y, shape in zip(results, wanted if op.several else (wanted,), strict=True):
+        results = found if op.multi_result else (found,)
+        for y, shape in zip(results, wanted if op.multi_result else (wanted,), strict=True):
             found_shape, right = tuple(y.shape), (self.size, *shape)
             if len(found_shape) != len(right) or not all(map(same_extent, found_shape, right)):
                 raise BatchingError(f"the batching rule of {op.name} gives {found_shape}, its rows want {right}")
-        return tuple(map(self.row, results)) if op.several else self.row(found)
+        return tuple(map(self.row, results)) if op.multi_result else self.row(found)
 
     def whole(self, x: Any) -> Any:
         """All rows of a value, which are equal ones where it is no row."""

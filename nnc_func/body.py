@@ -13,7 +13,7 @@ import numpy as np
 from attrs import evolve, field, frozen
 
 from nnc_func.errors import OperatorError
-from nnc_func.facets.dims import Compound
+from nnc_func.facets.dims import Compound, symbols_of
 
 if TYPE_CHECKING:
     from nnc_func.declaration import Items
@@ -80,7 +80,7 @@ class Application:
             raise OperatorError(f"an application is of an operator, such as CATALOGUE['add'], given {self.op!r}")
         self.op.check_arity(len(self.operands))
         items = self.op.canonical(dict(self.items))
-        if type(self.count) is not int or self.count < 0 or (self.count != 1 and not self.op.several):
+        if type(self.count) is not int or self.count < 0 or (self.count != 1 and not self.op.multi_result):
             raise OperatorError(f"{self.op.name} does not have {self.count!r} results")
         if self.count > MOST_RESULTS:
             raise OperatorError(f"{self.op.name} with {self.count} results; {MOST_RESULTS} is the most")
@@ -142,6 +142,7 @@ class Body(Compound):
     parameters: int
     applications: tuple[Application, ...] = field(converter=_applications)
     results: tuple[int, ...] = field(converter=_whole_numbers)
+    symbols: frozenset[str] = field(init=False)  # of extents among the parameters of its applications
     _key: Any = field(init=False)
     _hash: int = field(init=False)
 
@@ -154,6 +155,7 @@ class Body(Compound):
             count += each.count
         _check(self.results, count, "return")
         key = (self.parameters, tuple(each.key for each in self.applications), self.results)
+        object.__setattr__(self, "symbols", symbols_of(self.inside))
         object.__setattr__(self, "_key", key)
         object.__setattr__(self, "_hash", hash(key))
 
@@ -214,7 +216,7 @@ class Body(Compound):
         found = list(arguments)
         for each in self.applications:
             made = apply(each.op, [found[i] for i in each.operands], each.items)
-            if not each.op.several:
+            if not each.op.multi_result:
                 found.append(made)
             elif len(made) == each.count:
                 found.extend(made)

@@ -22,12 +22,13 @@ class Registry(Mapping[str, T]):
         Its name.
     members
         What each module shows: a member by its name, or a class, of which the member is an instance by default.
+        ``"module.name"`` where the module has another name than the member of the registry.
     first
         Members of another registry that come before these.
 
     Examples
     --------
-    >>> found = Registry("nnc_func.engine.orders", {"post_order": "post_order", "exact": "Exact"})
+    >>> found = Registry("nnc_func.engine.orders", {"post_order": "depth_first.post_order", "exact": "Exact"})
     >>> found["exact"], "nothing" in found, [*found]
     (Exact(states=100000), False, ['post_order', 'exact'])
     """
@@ -40,8 +41,8 @@ class Registry(Mapping[str, T]):
         if name in self._first:
             return self._first[name]
         if name not in self._found:
-            member = self._members[name]
-            found: Any = getattr(importlib.import_module(f"{self._package}.{name}"), member)
+            module, _, member = self._members[name].rpartition(".")
+            found: Any = getattr(importlib.import_module(f"{self._package}.{module or name}"), member)
             self._found[name] = found() if isinstance(found, type) else found
         return self._found[name]
 

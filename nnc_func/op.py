@@ -40,9 +40,9 @@ class Op(Declaration):
     ----------
     name, module, doc, args, variadic, params, converters, optional, compares_bits, holds_nests, is_sized
         Of its declaration.
-    several
+    multi_result
         It has several results: `bind` returns a tuple, and the shape and dtype rules give one.
-    moves
+    data_movement
         It only moves elements, whatever they are, or writes given ones: its kernels take bfloat16 as it is.
     shape, dtype, layout, place, kernels, laws, pure, effect, view, parts, derivative, cost, onnx, lowering, samples,
     tolerance
@@ -62,10 +62,10 @@ class Op(Declaration):
     laws: frozenset[Law] = field(default=frozenset(), converter=_laws)
     layout: Callable[..., Any] = layouts.row_major
     place: Callable[..., Any] = places.common
-    several: bool = False
+    multi_result: bool = False
     pure: bool = True
     effect: bool = False
-    moves: bool = False
+    data_movement: bool = False
     view: View | None = None
     parts: Parts | None = None
     cost: CostRule = per_element()
@@ -126,9 +126,9 @@ def convert(op: Op, found: Any, conversion: Any, apply: Callable[[Any, Any], Any
     """
     if conversion is None:
         return found
-    rows = zip(conversion, found if op.several else (found,), strict=True)
+    rows = zip(conversion, found if op.multi_result else (found,), strict=True)
     after = [result if each is None else apply(each, result) for each, result in rows]
-    return tuple(after) if op.several else after[0]
+    return tuple(after) if op.multi_result else after[0]
 
 
 def named(module: str, name: str) -> Op:

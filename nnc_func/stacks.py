@@ -28,14 +28,14 @@ from nnc_func.graph import aliases, loops
 from nnc_func.graph.bodies import abstract
 from nnc_func.graph.graph import ComputationGraph, Graph
 from nnc_func.graph.leaves import CONSTANT, INPUT, Variable, is_foreign, owned, unshared
-from nnc_func.graph.namespace import Ops
 from nnc_func.graph.node import Node, Value, topological
 from nnc_func.graph.operator import SCALARS, Operator
 from nnc_func.graph.ops import CATALOGUE
 from nnc_func.graph.optimiser import Optimiser
 from nnc_func.graph.shape import Shape
 from nnc_func.graph.symbol import Symbol
-from nnc_func.graph.tensor import Tensor, listed, paired, showing
+from nnc_func.graph.tensors.namespace import Ops
+from nnc_func.graph.tensors.tensor import Tensor, listed, paired, showing
 from nnc_func.graph.transfer import effects_of
 from nnc_func.graph.type import Type
 from nnc_func.layer import chain, dispatch_of, inserted, swap
@@ -206,19 +206,21 @@ class Stack(Derivatives):
             x, own = args[0], self._array_type
             if type(x) is Tensor and x.stack is self and type(a := x.value) is own:
                 call: Any = None
-                given: tuple[Any, ...] = (a,)
-                if len(args) == 1:
-                    call = self._calls.get((op, a.dtype))
-                elif len(args) == 2:
+                given: tuple[Any, ...] = args
+                count = len(args)
+                if count == 1:
+                    call, given = self._calls.get((op, a.dtype)), (a,)
+                elif count == 2:
                     y = args[1]
-                    if type(y) is not Tensor:
-                        if type(y) is int or type(y) is float:
-                            known = self._numbers.get((op, a.dtype, type(y), y))
-                            if known is not None:
-                                call, number = known
-                                given = (a, number)
-                    elif y.stack is self and type(b := y.value) is own:
-                        call, given = self._calls.get((op, a.dtype, b.dtype)), (a, b)
+                    kind = type(y)
+                    if kind is Tensor:
+                        if y.stack is self and type(b := y.value) is own:
+                            call, given = self._calls.get((op, a.dtype, b.dtype)), (a, b)
+                    elif kind is int or kind is float:
+                        known = self._numbers.get((op, a.dtype, kind, y))
+                        if known is not None:
+                            call, number = known
+                            given = (a, number)
                 if type(call) is dict:
                     call = call.get(tuple([each.shape for each in given]))
                 if call is not None:
@@ -230,7 +232,7 @@ class Stack(Derivatives):
                     if type(found) is own:
                         return Tensor(self, found)
                     placed = self._dispatch.place(op, found)
-                    return tuple([Tensor(self, v) for v in placed]) if op.several else Tensor(self, placed)
+                    return tuple([Tensor(self, v) for v in placed]) if op.multi_result else Tensor(self, placed)
         if op.effect:
             return performed(self, op, args, params)
         for a in args:
@@ -242,7 +244,7 @@ class Stack(Derivatives):
             found = self._top_bind(op, *values, **params)
             if self._array_type is None:
                 self._learn_array_type()
-        if op.several:
+        if op.multi_result:
             return tuple([Tensor(self, v) for v in found])
         return Tensor(self, found)
 
@@ -267,7 +269,7 @@ class Stack(Derivatives):
         found = self._top_bind(op, *carriers, **params)
         if self._array_type is None:
             self._learn_array_type()
-        if op.several:
+        if op.multi_result:
             return tuple([Tensor(self, unshared(v, args)) for v in found])
         if type(found) is np.ndarray and (found.base is not None or op.view is not None):
             found = unshared(found, args)
@@ -351,6 +353,8 @@ class Stack(Derivatives):
         TracingError
             It is under a transformation.
         """
+        if type(x) is Tensor and x.stack is self and type(x.hold) is tuple:  # a result without a node yet
+            return np.array(self.device.to_numpy(x.hold[0]))
         value = self.carrier(x)
         if type(value) is Traced:
             raise TracingError(f"its value is not known while it is traced: {self.aval(x)!r}")
@@ -407,7 +411,7 @@ class Stack(Derivatives):
         [array([1., 1.])]
         """
         held = getattr(self._layers.get("engine"), "held", None)
-        if getattr(held, "__func__", None) is Lazy.held and self.symbol.held.__func__ is Symbol.held:
+        if getattr(held, "__func__", None) is Lazy.held and getattr(self.symbol.held, "__func__", None) is Symbol.held:
             return showing(self, self.symbol.table, [self.device.aval(array) for array in arrays])
         return lambda arrays: [self.held(array) for array in arrays]
 

@@ -8,10 +8,17 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from nnc_func.engine.allocators import ALLOCATORS, OPTIONAL
+from nnc_func.engine.allocators.greedy import ORDERS, Greedy
+
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "allocation.md"
 RESULTS = ROOT / "bench" / "results" / "allocators.json"
 SECTIONS = ("Attributes", "Parameters", "Raises", "Examples", "Returns")
+PLACES = {
+    "best": "Each buffer takes the smallest gap that holds it; ties go to the lower offset.",
+    "lowest": "Each buffer lies at the lowest offset that is free.",
+}
 SUITES = {"zoo": "plans of the zoo", "challenging": "minimalloc's challenging instances", "traces": "traces"}
 
 HEAD = """# Allocation
@@ -63,8 +70,9 @@ TAIL = """## One's own
 An allocator is any function of a problem that returns an offset a buffer: `planning_tutorial.py` writes one in twenty
 lines, runs a program with it by `engine.with_allocator(mine)`, and compares it with others by
 `nnc_func.engine.comparing.compare`. One that joins the package is a file of its own in `nnc_func/engine/allocators`,
-with its source and how it breaks ties, and a line in the registry: all tests of allocators are of the registry. Answers
-must not depend on hash seeds, threads or clocks: budgets are steps, and seconds are an explicit choice.
+or, where it is an order and a fit, a row of `greedy.py` there, with its source and how it breaks ties, and a line in
+the registry: all tests of allocators are of the registry. Answers must not depend on hash seeds, threads or clocks:
+budgets are steps, and seconds are an explicit choice.
 """
 
 
@@ -75,8 +83,6 @@ def files() -> dict[Path, str]:
 
 def page() -> str:
     """The text."""
-    from nnc_func.engine.allocators import ALLOCATORS, OPTIONAL
-
     suites = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     rows = [_row(name, suites) for name in ALLOCATORS]
     shown = [name for name in SUITES if name in suites]
@@ -103,9 +109,18 @@ def _row(name: str, suites: dict[str, Any]) -> str:
 
 
 def _words(allocator: Any) -> list[str]:
-    """What its file and its class say, without sections of arguments."""
-    module, kind = inspect.getdoc(sys.modules[type(allocator).__module__]) or "", inspect.getdoc(type(allocator)) or ""
-    lines = [*module.splitlines(), "", *kind.splitlines()]
+    """What its file and its class say, without sections of arguments; of a row, what its order and its fit say."""
+    if isinstance(allocator, Greedy):
+        said = inspect.getdoc(ORDERS[allocator.order]) or "", PLACES[allocator.fit]
+    else:
+        module = sys.modules[type(allocator).__module__]
+        said = inspect.getdoc(module) or "", inspect.getdoc(type(allocator)) or ""
+    return [*_description(said[0]), "", *_description(said[1])]
+
+
+def _description(words: str) -> list[str]:
+    """The lines before the first section."""
+    lines = words.splitlines()
     found: list[str] = []
     for line, after in zip(lines, [*lines[1:], ""], strict=True):
         if line.strip() in SECTIONS and after.startswith("---"):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -58,8 +59,9 @@ def written(found: dict[str, Any]) -> str:
 
 def main() -> int:
     """Of the command line."""
+    sys.path.insert(0, str(ROOT))  # the list of rules is beside the tests
     import nnc_func as nnc
-    from nnc_func.testing.shipped import drawn_rules, stack_for
+    from tests.graph.shipped import drawn_rules, stack_for
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*")

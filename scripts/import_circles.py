@@ -136,7 +136,7 @@ def _named_in(call: ast.Call, constants: Mapping[str, Any], home: str) -> list[s
         case "deferred", [str(), dict(members)]:
             return list(members.values())
         case "Registry", [str(package), dict(members)]:
-            return [f"{package}.{member}" for member in members]
+            return [f"{package}.{shown.rpartition('.')[0] or name}" for name, shown in members.items()]
     return []
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1]))  # the suite is beside the tests
+
 import nnc_func as nnc
-from nnc_func.testing.onnx_results import counted, outcomes
+from tests.onnx.results import counted, outcomes
 
 RESULTS = Path(__file__).resolve().parent.parent / "tests" / "onnx" / "results.txt"
 

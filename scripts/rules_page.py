@@ -151,8 +151,8 @@ def operators(rule: Any, family: tuple[Any, ...]) -> list[str]:
 
 def example(shown: Any) -> list[str]:
     """Its graph, before and after."""
-    from nnc_func.graph.rules.evaluating import told
+    from nnc_func.graph.rewriting.evaluating import one_line
 
     given = ", ".join(f"{node.data}: {node.aval}" for node in shown.before.inputs)
-    before, after = (" and ".join(map(told, graph.outputs)) for graph in (shown.before, shown.after))
+    before, after = (" and ".join(map(one_line, graph.outputs)) for graph in (shown.before, shown.after))
     return [f"- `{before}` becomes `{after}`" + (f", of {given}" if given else "")]

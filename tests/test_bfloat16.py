@@ -21,10 +21,10 @@ from nnc_func.cli.run import drawn
 from nnc_func.errors import DTypeError, NncError
 from nnc_func.facets.dtypes import kind_of, weak
 from nnc_func.graph.composites import COMPOSITES
-from nnc_func.graph.files import load, save
-from nnc_func.graph.literals import Line, array_text
 from nnc_func.graph.ops import CATALOGUE
-from nnc_func.graph.text import parsed, printed
+from nnc_func.graph.text.files import load, save
+from nnc_func.graph.text.literals import Line, array_text
+from nnc_func.graph.text.writing import parsed, printed
 from nnc_func.testing.samples import arguments
 
 EAGER, LAZY, NULL = nnc.eager(), nnc.lazy(), nnc.lazy(nnc.Null())
@@ -76,7 +76,7 @@ def unless_refused(op: Any, given: list[Any], params: dict[str, Any]) -> list[np
 def is_refused(op: Any) -> bool:
     """Whether it is linear algebra, or a transform, which narrow dtypes are cast for."""
     family, named = op.module.rpartition(".")[2], ("matrix_rank", "lstsq", "lyapunov")
-    return family in ("decompositions", "solvers", "control", "fourier") or op.name in named
+    return family in ("decompositions", "solvers", "matrix_equations", "fourier") or op.name in named
 
 
 OPERATORS = [op for op in CATALOGUE.values() if op.pure and takes_float32(op)]

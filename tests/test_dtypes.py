@@ -14,9 +14,9 @@ import nnc_func as nnc
 from nnc_func.errors import DTypeError
 from nnc_func.facets.dtypes import weak
 from nnc_func.facets.samples import ANY, COMPLEX, INEXACT
-from nnc_func.graph.files import load, save
-from nnc_func.graph.literals import Line, array_text
-from nnc_func.graph.text import parsed, printed
+from nnc_func.graph.text.files import load, save
+from nnc_func.graph.text.literals import Line, array_text
+from nnc_func.graph.text.writing import parsed, printed
 
 EAGER, LAZY = nnc.eager(), nnc.lazy()
 STRICT, NULL = nnc.eager(nnc.Strict()), nnc.lazy(nnc.Null())

@@ -65,13 +65,13 @@ class HalfAbove(PassThrough):
     type: Any
 
     def bind(self, op: Any, *dtypes: Any, **params: Any) -> Any:
-        return half(self.type.bind(op, *dtypes, **params), op.several)
+        return half(self.type.bind(op, *dtypes, **params), op.multi_result)
 
 
 @layer(on="device")
 class HalfType(Type):  # type: ignore[type-arg]
     def bind(self, op: Any, *dtypes: Any, **params: Any) -> Any:
-        return half(Type.bind(self, op, *dtypes, **params), op.several)
+        return half(Type.bind(self, op, *dtypes, **params), op.multi_result)
 
 
 def same_shapes(op: Any, avals: Any) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from nnc_func.errors import DTypeError, ShapeError
 from nnc_func.facets.dtypes import as_dtype, kind_of
-from nnc_func.graph.tensor import Tensor
+from nnc_func.graph.tensors.tensor import Tensor
 
 if TYPE_CHECKING:
     from nnc_func.array_api.namespace import ArrayNamespace

@@ -8,7 +8,7 @@ from functools import cache
 from types import ModuleType
 from typing import Any
 
-from nnc_func.graph.tensor import Tensor
+from nnc_func.graph.tensors.tensor import Tensor
 
 
 @cache

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nnc_func.errors import DTypeError
 from nnc_func.facets.dtypes import kind_of
-from nnc_func.graph.arithmetic import matrix_product
+from nnc_func.graph.tensors.arithmetic import matrix_product
 
 if TYPE_CHECKING:
     from nnc_func.array_api.namespace import ArrayNamespace

@@ -10,7 +10,7 @@ import numpy as np
 from nnc_func.autodiff.traced import Traced
 from nnc_func.errors import DerivativeError
 from nnc_func.facets.dtypes import kind_of
-from nnc_func.graph.tensor import Tensor
+from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.tree import LEAF, Structure, flatten, mapped
 
 Argnums = int | str | tuple[int | str, ...]

@@ -10,8 +10,8 @@ from attrs import field
 
 from nnc_func.autodiff.linearised import Linearised
 from nnc_func.autodiff.traced import Forward, Reverse, Traced
-from nnc_func.graph.functions import Functions
 from nnc_func.graph.ops import CATALOGUE
+from nnc_func.graph.tensors.namespace import Ops
 from nnc_func.layer import Layer, chain, changes, dispatch_of, layer
 from nnc_func.op import Op
 from nnc_func.signatures import BindSignature, DeviceSignature, EngineSignature
@@ -19,9 +19,9 @@ from nnc_func.signatures import BindSignature, DeviceSignature, EngineSignature
 A = TypeVar("A")
 
 
-def _functions(self: Any) -> Functions:
+def _functions(self: Any) -> Ops[Any]:
     found = next((each.ops for each in chain(self) if each.role == "type"), CATALOGUE)
-    return Functions(self.bind, found)
+    return Ops(self.bind, found).functions
 
 
 def _lower(self: Any) -> Any:
@@ -51,7 +51,7 @@ class Autodiff(Layer, Generic[A]):
     """
 
     engine: EngineSignature[A] | DeviceSignature[A]
-    functions: Functions = field(init=False, eq=False, repr=False, default=attrs.Factory(_functions, takes_self=True))
+    functions: Ops[Any] = field(init=False, eq=False, repr=False, default=attrs.Factory(_functions, takes_self=True))
     _below: Any = field(init=False, eq=False, repr=False, default=attrs.Factory(_lower, takes_self=True))
 
     role: ClassVar[Literal["autodiff"]] = "autodiff"

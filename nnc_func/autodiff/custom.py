@@ -18,7 +18,7 @@ from nnc_func.autodiff.formulas import cast_like
 from nnc_func.autodiff.traced import Traced
 from nnc_func.errors import DerivativeError, check_function
 from nnc_func.facets.dtypes import kind_of
-from nnc_func.graph.tensor import Tensor
+from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.tree import flatten, mapped
 
 

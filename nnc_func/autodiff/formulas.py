@@ -36,7 +36,7 @@ class Called:
 
     name: str
     derivative: Joint
-    several: bool = True
+    multi_result: bool = True
 
 
 def tangent(o: Any, op: Op | Called, derivative: Any, y: Any, xs: Any, ts: Any, params: Any) -> Any:
@@ -52,7 +52,7 @@ def tangent(o: Any, op: Op | Called, derivative: Any, y: Any, xs: Any, ts: Any, 
     if isinstance(derivative, Linear):
         linear = range(len(xs)) if derivative.arguments is None else derivative.arguments
         if all(ts[i] is None for i in linear):
-            return (None,) * len(y) if op.several else None
+            return (None,) * len(y) if op.multi_result else None
         moved = [(_zero(o, x) if ts[i] is None else ts[i]) if i in linear else x for i, x in enumerate(xs)]
         return o.bind(op, *moved, **(params if derivative.homogeneous is None else derivative.homogeneous(**params)))
     if isinstance(derivative, Bilinear):
@@ -114,7 +114,7 @@ def cotangent(o: Any, entry: Any, gs: list[Any], needed: list[int], choices: Cho
     """
     op, xs, params, y = entry.op, entry.args, entry.params, entry.y
     derivative = op.derivative
-    g = tuple(gs) if op.several else gs[0]
+    g = tuple(gs) if op.multi_result else gs[0]
     if isinstance(derivative, Partials):
         for i in needed:
             formula = derivative.of[i]
@@ -127,7 +127,7 @@ def cotangent(o: Any, entry: Any, gs: list[Any], needed: list[int], choices: Cho
     elif isinstance(derivative, Linear):
         linear = range(len(xs)) if derivative.arguments is None else derivative.arguments
         asked = set(needed)
-        if op.several:
+        if op.multi_result:
             g = tuple(o.zeros_like(v) if one is None else one for one, v in zip(g, y, strict=True))
         # of these only shape and dtype are read; a Python number has neither
         like = [np.asarray(x) if i in linear and type(x) in SCALARS else x for i, x in enumerate(xs)]

@@ -75,7 +75,7 @@ class Linearised:
             where = _origin(entry.y)
             with attributed(where) if where else nullcontext():
                 found = tangent(o, entry.op, entry.op.derivative, entry.y, entry.args, ts, entry.params)
-            slopes[entry] = found if entry.op.several else (found,)
+            slopes[entry] = found if entry.op.multi_result else (found,)
         return [None if y is None or y.mark not in slopes else slopes[y.mark][y.index] for y in self.outputs]
 
     def _towards_results(self) -> list[Entry]:
@@ -104,6 +104,6 @@ def _add(o: Any, flowing: dict[Entry, list[Any]], to: tuple[Entry, int], g: Any)
     entry, index = to
     gs = flowing.get(entry)
     if gs is None:
-        count = len(entry.y) if entry.op is not None and entry.op.several else 1
+        count = len(entry.y) if entry.op is not None and entry.op.multi_result else 1
         gs = flowing[entry] = [None] * count
     gs[index] = g if gs[index] is None else o.add(gs[index], g)

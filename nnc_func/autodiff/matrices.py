@@ -11,7 +11,7 @@ from nnc_func.autodiff.arguments import Argnums, selected
 from nnc_func.autodiff.transforms import Differential, Transforms
 from nnc_func.errors import BatchingError, DerivativeError, TracingError
 from nnc_func.facets.dims import known
-from nnc_func.graph.tensor import Tensor
+from nnc_func.graph.tensors.tensor import Tensor
 
 AT_ONCE = 256  # unit vectors
 

@@ -102,7 +102,7 @@ class Forward(Trace):
             return refuse(op, derivative)
         o = self.autodiff.functions
         found = tangent(o, op, derivative, y, primals, tangents, params)
-        if not op.several:
+        if not op.multi_result:
             return y if found is None else Traced(self, y, found)
         return tuple(v if t is None else Traced(self, v, t) for v, t in zip(y, found, strict=True))
 
@@ -117,7 +117,7 @@ class Forward(Trace):
 
 
 def _smooth(o: Any, op: Op, y: Any) -> bool:
-    if op.several:
+    if op.multi_result:
         return any(kind_of(o.dtype(v)) in "fc" for v in y)
     return kind_of(o.dtype(y)) in "fc"
 
@@ -166,7 +166,7 @@ class Reverse(Trace):
         parents = tuple([(a.mark, a.index) if type(a) is Traced and a.trace is self else None for a in args])
         entry = Entry(op, primals, parents, params, y)
         self.tape.append(entry)
-        if op.several:
+        if op.multi_result:
             return tuple(Traced(self, v, entry, i) for i, v in enumerate(y))
         return Traced(self, y, entry)
 

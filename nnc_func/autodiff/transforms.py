@@ -25,7 +25,7 @@ from nnc_func.autodiff.arguments import (
 )
 from nnc_func.errors import DerivativeError
 from nnc_func.facets.dtypes import kind_of
-from nnc_func.graph.tensor import Tensor
+from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.tree import flatten
 
 

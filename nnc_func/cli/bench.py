@@ -12,7 +12,7 @@ from nnc_func import models
 from nnc_func.cli import plans, subjects
 from nnc_func.cli.answers import Answer, table
 from nnc_func.engine.allocators import ALLOCATORS, OPTIONAL
-from nnc_func.engine.allocators.problem import Problem
+from nnc_func.engine.allocators.problems.problem import Problem
 from nnc_func.engine.comparing import compare
 from nnc_func.errors import PlanError
 from nnc_func.progress import Silent, progress

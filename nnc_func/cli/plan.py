@@ -141,4 +141,4 @@ def _problems(given: argparse.Namespace) -> list[plans.Named]:
 
 def _drawn(trial: Trial, named: plans.Named, drawn: Any) -> Any:
     label = f"{trial.problem}, {trial.allocator}" if trial.problem else trial.allocator
-    return drawn(named.problem, trial.offsets, trial.arena, label, trial.seconds, named.kinds, named.told)
+    return drawn(named.problem, trial.offsets, trial.arena, label, trial.seconds, named.kinds, named.description)

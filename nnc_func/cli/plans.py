@@ -12,7 +12,7 @@ from attrs import evolve, field, fields, frozen, has
 
 import nnc_func as nnc
 from nnc_func.engine.allocators import ALLOCATORS, Allocator, by_name
-from nnc_func.engine.allocators.problem import Problem
+from nnc_func.engine.allocators.problems.problem import Problem
 from nnc_func.errors import PlanError
 
 UNITS = {"ms": 1e-3, "s": 1.0, "min": 60.0}
@@ -33,7 +33,7 @@ class Named:
         Of the plan that it comes from; empty for a file.
     problem
         The problem.
-    kinds, told
+    kinds, description
         One a buffer: the operator that writes it first, and what is told of its writes; empty for a file.
     """
 
@@ -41,7 +41,7 @@ class Named:
     order: str
     problem: Problem
     kinds: Sequence[str] = field(default=(), repr=False)
-    told: Sequence[str] = field(default=(), repr=False)
+    description: Sequence[str] = field(default=(), repr=False)
 
 
 def budget(words: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from attrs import frozen
 from nnc_func.archives.archive import format_of
 from nnc_func.device.cpu import NumPy
 from nnc_func.errors import FileFormatError, GraphError, OnnxError, OperatorError
-from nnc_func.graph.files import load_graph
+from nnc_func.graph.text.files import load_graph
 from nnc_func.loading import load_program
 from nnc_func.onnx.scopes import Unresolved
 from nnc_func.stacks import lazy

@@ -1,4 +1,9 @@
-"""What devices share that compute through an array namespace: how they bind operators, and how they plan in memory."""
+"""What devices share that compute through an array namespace: how they bind operators, and how they plan in memory.
+
+The contract that any device fulfils, of these classes or not, is `DeviceSignature` in `nnc_func/signatures.py`, and
+`PlannedDeviceSignature` there with memory that an engine plans in. A device to start from is `cpu.py`, one with memory
+of its own `gpu.py`; `tests/device/test_devices.py` holds each against the contract.
+"""
 
 from __future__ import annotations
 
@@ -28,6 +33,7 @@ from nnc_func.facets.kernels import Kernel
 from nnc_func.facets.machine import CORE, Machine
 from nnc_func.layer import Layer, chain, layer
 from nnc_func.op import Op
+from nnc_func.signatures import ViewsSignature
 
 
 def checked(op: Op, avals: tuple[Aval, ...], items: Items) -> None:
@@ -180,10 +186,16 @@ class PlannedDevice(ArrayDevice):
     """An array device with memory to plan in: a subclass has `arena` and `view`, which address bytes."""
 
     has_memory: ClassVar[bool] = True
+    binds_kernels: ClassVar[bool] = False  # see `bind_kernels.binds_kernels`
+    views: ClassVar[ViewsSignature | None] = None  # where they lie is not known
 
     def writing(self, op: Op, kernel: Kernel, items: Items, outs: int, scratch: tuple[Any, ...]) -> Callable[..., Any]:
         """The kernel as a function ``f(*arrays, *outs)``."""
         return writing(self.xp, kernel, items, outs, scratch)
+
+    def row(self, array: Any, number: int) -> Any:
+        """The part of an array at a place along its first axis: a view of it."""
+        return array[number, ...]
 
     def viewing(self, op: Op, items: Items) -> Callable[..., Any]:
         """A view operator as a function of its operand."""

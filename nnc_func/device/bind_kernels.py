@@ -45,6 +45,27 @@ def _only_computes(device: Any) -> bool:
     return False
 
 
+def binds_kernels(device: Any) -> bool:
+    """Whether what `Kernel.bound` makes may be called in place of a device's `writing`, which does nothing beyond.
+
+    A device says so (`binds_kernels`), and speaks for its own `writing`: another one, of a layer above it or of a class
+    derived from its own, is asked for each kernel.
+
+    Examples
+    --------
+    >>> from nnc_func.device import NumPy, Null
+    >>> binds_kernels(NumPy()), binds_kernels(Null())
+    (True, False)
+    """
+    for each in chain(device):
+        own, said = defines(each, "writing"), defines(each, "binds_kernels")
+        if own is not None or said is not None:
+            order = type(each).__mro__
+            is_said = said is not None and (own is None or order.index(said) <= order.index(own))
+            return is_said and bool(each.binds_kernels)
+    return False
+
+
 @layer(on="device")
 class BindFolds(PassThrough):
     """The device with constants that are folded by its `bind`, which a layer changes."""

@@ -11,10 +11,12 @@ import numpy.typing as npt
 from nnc_func.device.base import PlannedDevice
 from nnc_func.device.bounds import check_view
 from nnc_func.device.host import HOST, numbers
+from nnc_func.device.views import HostViews
 from nnc_func.device.workers import shared, together
 from nnc_func.errors import DeviceError
 from nnc_func.facets.machine import CORE, Machine
 from nnc_func.layer import layer
+from nnc_func.signatures import ViewsSignature
 
 Array = npt.NDArray[Any]
 ALIGNMENT = 64  # bytes: a cache line, and what AVX-512 loads at once
@@ -44,6 +46,8 @@ class NumPy(PlannedDevice):
     array_type: ClassVar[Any] = np.ndarray
     xp: ClassVar[Any] = np
     ours: ClassVar[tuple[Any, ...]] = HOST
+    binds_kernels: ClassVar[bool] = True
+    views: ClassVar[ViewsSignature | None] = HostViews()
 
     def __repr__(self) -> str:
         return "NumPy()" if self.machine == CORE else f"NumPy(machine={self.machine!r})"

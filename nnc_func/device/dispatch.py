@@ -138,7 +138,7 @@ class Dispatch:
     def place(self, op: Op, found: Any) -> Any:
         """What a kernel gave as arrays of the device: scalars of a namespace are none."""
         place, own = self.device.place, self.device.array_type
-        if op.several:
+        if op.multi_result:
             return tuple([f if isinstance(f, own) else place(f) for f in found])
         return found if isinstance(found, own) else place(found)
 

@@ -105,7 +105,7 @@ class Exact(ArrayDevice):
                     raise self._foreign(op, a)
             try:
                 found = call(*arrays)
-                if op.several:
+                if op.multi_result:
                     return tuple(self.xp.array(self.place(f).elements, d) for f, d in zip(found, dtypes, strict=True))
                 return self.xp.array(self.place(found).elements, dtypes)
             except InexactError as error:

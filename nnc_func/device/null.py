@@ -208,6 +208,8 @@ class Null(Layer):
     has_memory: ClassVar[bool] = True
     alignment: ClassVar[int] = 64
     array_type: ClassVar[Any] = NullArray
+    binds_kernels: ClassVar[bool] = False
+    views: ClassVar[None] = None
     forgets_elements: ClassVar[bool] = True  # so what it is given need not be copied
 
     def __repr__(self) -> str:
@@ -233,7 +235,7 @@ class Null(Layer):
             return self._views(op, arrays[view.argument], found)
         self._count(op, arrays, items)
         results = tuple(NullArray(a.shape, a.dtype, self.counts, contiguous=a.layout is None) for a in found)
-        return results if op.several else results[0]
+        return results if op.multi_result else results[0]
 
     def _arrays(self, op: Op, args: tuple[Any, ...]) -> tuple[NullArray, ...]:
         dtypes = tuple([a.dtype for a in args if isinstance(a, (NullArray, *HOST))])
@@ -266,7 +268,7 @@ class Null(Layer):
         params = dict(items)
         shape = op.shape(*(a.shape for a in avals), **params)
         dtype = op.dtype(*(a.dtype for a in avals), **params)
-        pairs = zip(shape, dtype, strict=True) if op.several else ((shape, dtype),)
+        pairs = zip(shape, dtype, strict=True) if op.multi_result else ((shape, dtype),)
         results = tuple([Aval(s, d, op.layout(avals, s, **params)) for s, d in pairs])
         cost = op.cost(avals, results, **params)
         return results, cost.flops, sum(a.nbytes for a in (*avals, *results)) + cost.extra_bytes
@@ -277,7 +279,7 @@ class Null(Layer):
         self.counts.views += len(avals)
         whole = base.contiguous and op.view.contiguous
         found = tuple([NullArray(a.shape, a.dtype, base=base, contiguous=whole) for a in avals])
-        return found if op.several else found[0]
+        return found if op.multi_result else found[0]
 
     def _count(self, op: Op, arrays: tuple[Any, ...], items: Items) -> None:
         _, flops, moved = self._work(op, tuple(map(self.aval, arrays)), items)
@@ -317,6 +319,10 @@ class Null(Layer):
             return self._views(op, array, self._work(op, (self.aval(array),), items)[0])
 
         return shown
+
+    def row(self, array: NullArray, number: int) -> NullArray:
+        """The part of an array at a place along its first axis: a view of it."""
+        return NullArray(array.shape[1:], array.dtype, base=array, contiguous=array.contiguous)
 
     def empty(self, shape: tuple[int, ...], dtype: Any, strides: Any = None) -> NullArray:
         """An array, counted; strides in bytes, None for row-major."""

@@ -134,6 +134,8 @@ class Places(Layer):
 
     role: ClassVar[Literal["device"]] = "device"
     array_type: ClassVar[Any] = Placed
+    binds_kernels: ClassVar[bool] = False
+    views: ClassVar[None] = None
 
     def __init__(self, devices: Iterable[tuple[str, Any]] = (), /, **by_name: Any) -> None:
         self.__attrs_init__((*map(tuple, devices), *by_name.items()))
@@ -194,7 +196,7 @@ class Places(Layer):
             target = settled(op.place((home,), **dict(op.canonical(params))), self.places)
             return Placed(self, target, self._moved(op, device, self._by_place[target], device.asarray(inside[0])))
         found = device.bind(op, *inside, **params)
-        if op.several:
+        if op.multi_result:
             return tuple([Placed(self, home, f, self._base(op, args)) for f in found])
         return Placed(self, home, found, self._base(op, args))
 
@@ -272,12 +274,16 @@ class Places(Layer):
 
         return transfer
 
+    def row(self, array: Placed, number: int) -> Placed:
+        """The part of an array at a place along its first axis: a view of it."""
+        return Placed(self, array.place, self._by_place[array.place].row(array._array, number), array)
+
     def viewing(self, op: Op, items: Items) -> Callable[..., Any]:
         """A view operator as a function of its operand."""
 
         def view(array: Placed) -> Any:
             found = self._by_place[array.place].viewing(op, items)(array._array)
-            if op.several:
+            if op.multi_result:
                 return tuple([Placed(self, array.place, each, array) for each in found])
             return Placed(self, array.place, found, array)
 

@@ -15,7 +15,7 @@ from typing import Any
 from attrs import asdict, field, frozen
 
 from nnc_func.engine.allocators.base import Allocator, answered, arena_size
-from nnc_func.engine.allocators.problem import Problem
+from nnc_func.engine.allocators.problems.problem import Problem
 from nnc_func.engine.plan import Plan
 from nnc_func.errors import PlanError
 

@@ -35,7 +35,7 @@ def _copy_into(xp: Any, arrays: Any, outs: Any, scratch: Any) -> None:
     derivative=Linear(lambda o, g, x: g),
     kernels=Kernel("copy", compute=_copy, into=_copy_into, infallible=True, strided=True),
     cost=free,
-    moves=True,
+    data_movement=True,
 )
 def copy(x: Any, /) -> Any:
     """The same elements in memory of their own."""
@@ -55,7 +55,7 @@ def _fill_into(xp: Any, arrays: Any, outs: Any, scratch: Any, *, value: Any, **_
     derivative=Constant("it depends on no tensor"),
     kernels=Kernel("fill", compute=_filled, into=_fill_into, infallible=True, strided=True),
     cost=free,
-    moves=True,
+    data_movement=True,
 )
 def fill(*, shape: Sizes, starts: Sizes, steps: Sizes, value: number, dtype: DType) -> Any:
     """One number in a box of a tensor that is put together, where no part of it is written."""

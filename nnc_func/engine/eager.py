@@ -9,7 +9,7 @@ from attrs import Factory, field
 
 from nnc_func.device.dispatch import Dispatch
 from nnc_func.engine.eager_dispatch import eager_dispatch
-from nnc_func.engine.interpreted import Interpreted
+from nnc_func.engine.interpreted import Interpreted, InterpretedBindings, interpreted
 from nnc_func.engine.reading import have_passed, readings, refuse_unbound, substituted
 from nnc_func.errors import NncError
 from nnc_func.facets.dims import Compound, Dim, mentions_unknown
@@ -17,7 +17,7 @@ from nnc_func.facets.places import Place
 from nnc_func.graph.graph import ComputationGraph
 from nnc_func.graph.leaves import Variable, owned
 from nnc_func.graph.node import Node, Result, Value
-from nnc_func.graph.origin import origin, told
+from nnc_func.graph.origin import describe, origin
 from nnc_func.layer import Layer, chain, changes, evolved, layer, opens
 from nnc_func.op import Op
 from nnc_func.signatures import DeviceSignature, GraphSignature, OperatorSignature, ShapeSignature, SymbolSignature
@@ -74,14 +74,14 @@ class Eager(Layer, Generic[A]):
                 return self.graph.bind(op, *args, **params)
         if self._makes_nodes and not op.effect:
             found = self.graph.bind(op, *args, **params)
-            computed = self.force(found if op.several else [found])
-            return tuple(computed) if op.several else computed[0]
+            computed = self.force(found if op.multi_result else [found])
+            return tuple(computed) if op.multi_result else computed[0]
         if self.check_numerics:
             return self._checked(op, args, params)
         try:
             return self._compute(op, args, params)
         except NncError as error:
-            where = told(origin())
+            where = describe(origin())
             if where and where not in str(error):
                 error.args = (f"{error} (at {where})",)
             raise
@@ -96,24 +96,24 @@ class Eager(Layer, Generic[A]):
         from nnc_func.engine.running.checked import check
 
         found = self._compute(op, args, params)
-        for result in found if op.several else (found,):
-            check(self.device, result, op.name, told(origin()))
+        for result in found if op.multi_result else (found,):
+            check(self.device, result, op.name, describe(origin()))
         return found
 
     def asarray(self, value: Any, dtype: Any = None, place: Place = None) -> Any:
         """A value of this engine: a device array, which does not change with the array that it was made of."""
         return owned(self.device, value, dtype, place)
 
-    def compile(self, graph: ComputationGraph, donated: Sequence[int] = ()) -> Interpreted:
+    def compile(self, graph: ComputationGraph, donated: Sequence[int] = ()) -> Interpreted | InterpretedBindings:
         """The graph as a program that interprets its nodes as they are: no rewriting, no plan. The oracle."""
         with self.symbol.table.walking:
-            return Interpreted(graph, graph, self.device, check_numerics=self.check_numerics)
+            return interpreted(graph, graph, self.device, self.check_numerics)
 
     def incremental(self, graph: ComputationGraph, retain: Any, lift: Any) -> Any:
         """As `compile`, of an `IncrementalProgram`; where `retain` is a list, `lift` makes values of its members."""
-        from nnc_func.engine.incremental.compile import interpreted
+        from nnc_func.engine.incremental.compile import interpreted as incremental
 
-        return interpreted(self, graph, retain, lift)
+        return incremental(self, graph, retain, lift)
 
     def force(self, values: Sequence[Any]) -> list[Any]:
         """Device arrays with the values of these.

@@ -12,7 +12,7 @@ from nnc_func.declaration import Items
 from nnc_func.device.base import array_dispatch
 from nnc_func.device.host import HOST
 from nnc_func.device.namespace import SCALARS
-from nnc_func.graph.origin import origin, told
+from nnc_func.graph.origin import describe, origin
 from nnc_func.layer import chain, is_ours
 from nnc_func.op import Op, convert
 
@@ -52,7 +52,9 @@ def eager_dispatch(shape: Any) -> Callable[..., Any]:
         return convert(op, found, conversion, lambda cast, array: device.bind(cast[0], array, **dict(cast[1])))
 
     return (
-        array_dispatch(device, infer, not standard, scalars=None if standard else scalars, where=lambda: told(origin()))
+        array_dispatch(
+            device, infer, not standard, scalars=None if standard else scalars, where=lambda: describe(origin())
+        )
         or compute
     )
 

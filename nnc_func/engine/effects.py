@@ -15,8 +15,8 @@ from nnc_func.errors import GraphError
 from nnc_func.graph.leaves import CONSTANT, HELD, INPUT, places
 from nnc_func.graph.node import Value, topological
 from nnc_func.graph.ops import effects as operators
-from nnc_func.graph.origin import told
-from nnc_func.graph.tensor import Tensor
+from nnc_func.graph.origin import describe
+from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.op import Op
 
 
@@ -107,14 +107,14 @@ def performed(stack: Any, op: Op, args: tuple[Any, ...], params: dict[str, Any])
     else:
         _refuse_unbound(op, values)
         found = _settled(stack, _applied(stack, op, stack.bind(operators.token), values, params))
-    if not op.several:
+    if not op.multi_result:
         return found[0]
     return found[1:] if named and not isinstance(after, Tensor) else found
 
 
 def _applied(stack: Any, op: Op, token: Any, values: Any, params: Any) -> tuple[Any, ...]:
     found = stack.applied(op, (token, *values), params)
-    return found if op.several else (found,)
+    return found if op.multi_result else (found,)
 
 
 def _settled(stack: Any, results: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -147,7 +147,7 @@ def _inputs(values: Any) -> list[Any]:
 def _refuse_unbound(op: Op, values: Any) -> None:
     inputs = _inputs(values)
     if inputs:
-        named = ", ".join(f"{n.data!r}" + (f" (made at {w})" if (w := told(n.origin)) else "") for n in inputs)
+        named = ", ".join(f"{n.data!r}" + (f" (made at {w})" if (w := describe(n.origin)) else "") for n in inputs)
         raise GraphError(
             f"{op.name} depends on the input {named}, and would be lost: write it in a function that is given to "
             f"stack.jit, or say where it belongs: t = stack.token(), t = ops.{op.name}(…, after=t), and then "

@@ -110,7 +110,7 @@ def _between(nodes: list[Node], changing: Mapping[Node, Any], known: Mapping[Nod
 
 
 def _held(node: Node) -> bool:
-    return any(r.is_held for r in node.results) if node.op.several else node.is_held
+    return any(r.is_held for r in node.results) if node.op.multi_result else node.is_held
 
 
 def _lasting(node: Node) -> bool:
@@ -162,7 +162,7 @@ def _settled(
         elif not node.args:
             passing[node] = arrays
         else:
-            several = node.op.several
+            several = node.op.multi_result
             node.table.settle(node, HELD if several else CONSTANT, arrays if several else arrays[0])
     return passing
 
@@ -206,7 +206,7 @@ def _program(engine: Any, nodes: list[Node], leaves: list[Node], wanted: list[No
     for node in leaves:
         fresh = [symbol.input(f"held {len(inputs) + i}", aval) for i, aval in enumerate(node.avals)]
         inputs += fresh
-        values[node] = fresh if node.op.several else fresh[0]
+        values[node] = fresh if node.op.multi_result else fresh[0]
     roots = [r for n in wanted for r in n.results]
     outputs = engine.operator.substitute(roots, values)
     from nnc_func.tree import ONE_LEAF, Structure

@@ -5,37 +5,25 @@ Also how programs run on devices that offer no memory to plan in: values live in
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from functools import partial
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
-from nnc_func.engine.inspecting.inspection import Inspected
-from nnc_func.engine.running.binding import accepted, every
-from nnc_func.engine.running.cancelling import asked
-from nnc_func.engine.running.checked import observers
+from nnc_func.engine.running.binding import accepted
+from nnc_func.engine.running.executable import Executable
+from nnc_func.engine.running.interpretation import Applications, Interpretation, InterpretedSection
 from nnc_func.engine.running.interrupts import held
-from nnc_func.engine.running.observed import Application, Observer, drained, observed
+from nnc_func.engine.running.observed import Application, Observer
 from nnc_func.engine.running.outs import delivered, given
-from nnc_func.errors import NncError
+from nnc_func.engine.running.session import Session
+from nnc_func.engine.symbolic import Bindings
 from nnc_func.graph.graph import ComputationGraph
-from nnc_func.graph.leaves import INPUT, LEAVES, VARIABLE, owned
-from nnc_func.graph.node import Node, Value
-from nnc_func.graph.origin import told
-from nnc_func.graph.turns import Run, enter, leave, ordered
-from nnc_func.op import Op
-
-KEPT = 16  # bindings of unknown extents that are remembered
+from nnc_func.graph.leaves import owned
+from nnc_func.graph.reader_writer_lock import ordered
 
 
-class Interpreted(Inspected):
+class Interpreted(Session):
     """A graph as a callable, on any device.
-
-    Attributes
-    ----------
-    graph, source
-        The graph that runs, and the one that was compiled.
-    stats
-        What the compilation did.
 
     Raises
     ------
@@ -70,122 +58,75 @@ class Interpreted(Inspected):
         self.stats = stats
         self._device = device
         self._check = check_numerics
-        # as they are now: a node that is forced later becomes a leaf and forgets its operands
-        self._leaves = [(n, n.op, n.data) for n in graph.nodes if n.op in LEAVES]
-        self._steps = [(n, n.op, n.args, n.params) for n in graph.nodes if n.op not in LEAVES]
-        self._dies = _deaths(graph, self._steps)
-        self._shown = {n for n in graph.nodes if n.op in LEAVES or n.op.view is not None}
-        self._bindings: dict[Any, Interpreted] = {}  # of unknown extents
-        self._written = [v.data for v, _ in graph.updates]
-        self._turns = ordered([n.data for n in graph.variables], self._written)
-
-    def __call__(self, *inputs: Any, out: Any = None) -> Any:
-        return self.source.structure.build(self.run(inputs, out))
-
-    def run(self, inputs: Any, out: Any = None) -> list[Any]:
-        """The outputs as a flat list, of the inputs as a sequence."""
-        if self._check or asked() is not None:
-            return drained(self.walk(inputs, out))  # type: ignore[no-any-return]
-        return self._run(inputs, out)
+        self._applications = found = Applications(graph)
+        rows = [(op, results) for _, op, _, _, results in found.rows]
+        wanted = {*found.outputs, *(value for _, value in found.updates)}
+        self._kept = wanted.intersection(value for _, results in rows for value in results)
+        views = {value for op, results in rows if op.view is not None for value in results}
+        self._shown = (wanted - self._kept) | views  # whose memory is another's, too
+        self._variables = [n.data for n in graph.variables]
+        self._turns = ordered(self._variables, [self._variables[at] for at, _ in found.updates])
+        self._free: list[tuple[Interpretation, InterpretedSection]] = []  # in which nothing runs
 
     def _run(self, inputs: Any, out: Any) -> list[Any]:
-        env, bound = self._given(inputs)
-        if self.graph.symbols:
-            return self._bound(bound)._run([env[n] for n in self.graph.inputs], out)
-        targets = self._targets(out)
-        me = Run()
-        try:
-            enter(me, self._turns)
-            self._leaf_values(env)
-            for step, (node, op, args, params) in enumerate(self._steps):
-                env[node] = applied(self._device, node, op, [_at(env, a) for a in args], params)
-                for gone in self._dies.get(step, ()):
-                    del env[gone]
-            results, following = self._finished(env)
-            held(_exchange, following)
-            return results if targets is None else delivered(targets, results)
-        finally:
-            leave(me, self._turns)
-
-    def _targets(self, out: Any) -> list[Any] | None:
-        """The caller's arrays, refused before anything runs if they do not fit."""
-        return None if out is None else given(out, [v.aval for v in self.graph.outputs], self._device)
-
-    def nested(self, results: list[Any]) -> Any:
-        """Outputs nested as a call returns them."""
-        return self.source.structure.build(results)
+        arrays, targets = self._begun(inputs, out)
+        with self._in_turn(self._turns), self._taken(arrays) as (executable, section):
+            section.run()
+            return self._ended(executable, targets)
 
     def walk(
         self, inputs: Any, out: Any = None, watching: Sequence[Observer] = (), keep: bool = True, wait: Any = None
     ) -> Generator[Application, None, list[Any]]:
-        """A run whose applications are computed one at a time; see `Program.walk`."""
-        env, bound = self._given(inputs)
-        if self.graph.symbols:
-            program = self._bound(bound)
-            return (yield from program.walk([env[n] for n in self.graph.inputs], out, watching, keep, wait))
-        targets = self._targets(out)
-        seeing = [*watching, *observers(self._device, self._check, asked())]
-        me = Run()
+        """A run whose applications are computed one at a time; see `Session.walk`."""
+        arrays, targets = self._begun(inputs, out)
+        seeing = self._observers(watching)
+        with self._in_turn(self._turns), self._taken(arrays) as (executable, section):
+            yield from section.walk(seeing, wait)
+            return self._ended(executable, targets, keep)
+
+    def _begun(self, inputs: Any, out: Any) -> tuple[list[Any], list[Any] | None]:
+        """The inputs as arrays, and the caller's; what does not fit is refused before anything runs."""
+        arrays, _ = accepted(self._device, self.graph.name, self.graph.inputs, inputs)
+        return arrays, None if out is None else given(out, [v.aval for v in self.graph.outputs], self._device)
+
+    @contextmanager
+    def _taken(self, arrays: Sequence[Any]) -> Iterator[tuple[Interpretation, InterpretedSection]]:
+        """What one run has to itself; of a run that failed, values are left there, and it is let go."""
+        found = self._applications
         try:
-            enter(me, self._turns)
-            self._leaf_values(env)
-            for step, (node, op, args, params) in enumerate(self._steps):
-                found = Application(self._device, step, step, op, node.items, node.origin)
-                found.arguments = [_at(env, a) for a in args]
-                call = partial(self._shown_apply, found, node, params)
-                env[node] = observed(found, call, seeing, wait, _as_it_is)
-                for gone in self._dies.get(step, ()):
-                    del env[gone]
-                yield found
-            results, following = self._finished(env)
-            if keep:
-                held(_exchange, following)
-            return results if targets is None else delivered(targets, results)
-        finally:
-            leave(me, self._turns)
+            executable, section = self._free.pop()
+        except IndexError:
+            executable = Interpretation(found, self._device, self._kept)
+            section = executable.section(range(len(found.rows)))
+        for slot, array in zip(found.inputs, arrays, strict=True):
+            executable.put(slot, array)
+        for slot, variable in zip(found.variables, self._variables, strict=True):
+            executable.put(slot, variable.array)
+        yield executable, section
+        executable.forget()
+        for slot in self._kept:
+            executable.keep(slot, None)
+        self._free.append((executable, section))
 
-    def _shown_apply(self, application: Application, node: Node, params: dict[str, Any]) -> Any:
-        found = applied(self._device, node, application.op, list(application.arguments), params)
-        application.outs = found if application.op.several else (found,)
-        return found
+    def _ended(self, executable: Executable, targets: list[Any] | None, keep: bool = True) -> list[Any]:
+        """The outputs, each in memory of its own; the variables are written."""
+        taken: set[int] = set()
+        results = [self._fresh(executable, value, taken) for value in self._applications.outputs]
+        updates = self._applications.updates
+        following = [(self._variables[at], self._fresh(executable, value, taken)) for at, value in updates]
+        if keep:
+            held(_exchange, following)
+        return results if targets is None else delivered(targets, results)
 
-    def _bound(self, bound: dict[str, int]) -> Interpreted:
-        """The program with its unknown extents bound: what was assumed of them is checked."""
-        key = every(self.graph, bound)
-        found = self._bindings.get(key)
-        if found is None:
-            if len(self._bindings) >= KEPT:
-                self._bindings.clear()
-            graph = self.graph.specialised(bound)
-            found = self._bindings[key] = Interpreted(graph, graph, self._device, self.stats, self._check)
-        return found
-
-    def _given(self, inputs: Any) -> tuple[dict[Node, Any], dict[str, int]]:
-        """The inputs' values, checked, and the unknown extents that they tell."""
-        graph = self.graph
-        arrays, dims = accepted(self._device, graph.name, graph.inputs, inputs)
-        return dict(zip(graph.inputs, arrays, strict=True)), dims
-
-    def _leaf_values(self, env: dict[Node, Any]) -> None:
-        for node, op, data in self._leaves:
-            if op is not INPUT:
-                env[node] = data.array if op is VARIABLE else data
-
-    def _finished(self, env: dict[Node, Any]) -> tuple[list[Any], list[Any]]:
-        """The outputs, and pairs of variables and their next values, each in memory of its own."""
-        taken: set[Value] = set()
-        results = [self._fresh(env, v, taken) for v in self.graph.outputs]
-        return results, [(v.data, self._fresh(env, u, taken)) for v, u in self.graph.updates]
-
-    def _fresh(self, env: dict[Node, Any], value: Value, taken: set[Value]) -> Any:
+    def _fresh(self, executable: Executable, value: int, taken: set[int]) -> Any:
         """An output or update in memory of its own: leaves, views and what is wanted twice are copied."""
-        array = _at(env, value)
-        shared = value.node in self._shown or value in taken
+        array = executable.array(value)
+        shared = value in self._shown or value in taken
         taken.add(value)
         return owned(self._device, array) if shared else array
 
     def __repr__(self) -> str:
-        return f"<program {self.graph.name!r}: {len(self._steps)} applications, interpreted>"
+        return f"<program {self.graph.name!r}: {len(self._applications.rows)} applications, interpreted>"
 
 
 def _exchange(following: list[Any]) -> None:
@@ -193,39 +134,23 @@ def _exchange(following: list[Any]) -> None:
         variable.become(array)
 
 
-def _as_it_is(error: Exception) -> Exception:
-    return error
+class InterpretedBindings(Bindings):
+    """An interpreted program with unknown extents: what was assumed of them is checked for each binding."""
+
+    written_as = "interpreted"
+
+    def __repr__(self) -> str:
+        return f"<program {self.graph.name!r} of {', '.join(sorted(self.graph.symbols))}, interpreted>"
 
 
-def applied(device: Any, node: Node, op: Op, args: list[Any], params: dict[str, Any]) -> Any:
-    """One application, which names the user's line where it fails."""
-    try:
-        return device.bind(op, *args, **params)
-    except Exception as error:
-        where = told(node.origin)
-        if isinstance(error, NncError):
-            if where and where not in str(error):
-                error.args = (f"{error} (built at {where})",)
-        elif where and hasattr(error, "add_note"):
-            error.add_note(f"{op.name} was built at {where}")
-        raise
+def interpreted(
+    graph: ComputationGraph, source: ComputationGraph, device: Any, check_numerics: bool = False
+) -> Interpreted | InterpretedBindings:
+    """The graph as a program that computes its nodes as they are."""
 
+    def make(graph: ComputationGraph) -> Interpreted:
+        return Interpreted(graph, graph, device, None, check_numerics)
 
-def _at(env: dict[Node, Any], value: Any) -> Any:
-    found = env[value.node]
-    return found[value.index] if value.node.op.several else found
-
-
-def _deaths(graph: ComputationGraph, steps: list[Any]) -> dict[int, list[Node]]:
-    last: dict[Node, int] = {}
-    for step, (node, _, args, _) in enumerate(steps):
-        last[node] = step
-        for a in args:
-            last[a.node] = step
-    for value in (*graph.outputs, *(u for _, u in graph.updates)):
-        last.pop(value.node, None)
-    dies: dict[int, list[Node]] = {}
-    for node, step in last.items():
-        if node.op is not INPUT or node not in graph.inputs:
-            dies.setdefault(step, []).append(node)
-    return dies
+    if graph.symbols:
+        return InterpretedBindings(graph, source, device, make, lambda gone: None)
+    return Interpreted(graph, source, device, None, check_numerics)

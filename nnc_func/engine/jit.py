@@ -16,12 +16,12 @@ from attrs import define
 from nnc_func.engine.effects import innermost, recorder, recording
 from nnc_func.engine.reading import substituted
 from nnc_func.engine.running.program import Program
-from nnc_func.engine.straight_jit import LARGEST, OTHER, Fixed, written
+from nnc_func.engine.unrolled_jit import LARGEST, OTHER, Fixed, written
 from nnc_func.errors import OperatorError, TracingError, UnboundError, check_function
 from nnc_func.graph.leaves import INPUT, owned
 from nnc_func.graph.node import Value, topological
 from nnc_func.graph.origin import reached
-from nnc_func.graph.tensor import Tensor
+from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.graph.transfer import effects_of
 from nnc_func.tree import Structure, exact, flatten
 
@@ -48,7 +48,7 @@ class Known:
     structure
         How its outputs are nested.
     call
-        A call of it written out, once there were two; see `straight_jit.written`.
+        A call of it written out, once there were two; see `unrolled_jit.written`.
     has_run
         Whether there was one.
     """

@@ -15,16 +15,18 @@ from nnc_func.engine import settings
 from nnc_func.engine.allocators import Allocator, by_name
 from nnc_func.engine.allocators.base import is_ours
 from nnc_func.engine.allocators.portfolio import Portfolio
-from nnc_func.engine.compilation import Stats, plannable
+from nnc_func.engine.compile_stats import Stats, plannable
 from nnc_func.engine.force import forced
 from nnc_func.engine.interpreted import Interpreted
 from nnc_func.engine.orders import DEFAULT, Order, OrderProblem
 from nnc_func.engine.planning.kernel_table import NO_TABLE, KernelTable
+from nnc_func.engine.planning.layout_pass import relaid
 from nnc_func.engine.planning.passes import PASSES, Pass, Passes
 from nnc_func.engine.planning.planner import Planned, arranged, planned_smallest
-from nnc_func.engine.planning.relaid import relaid
 from nnc_func.engine.planning.request import Request
 from nnc_func.engine.planning.schedule import ListScheduler, Scheduler
+from nnc_func.engine.running.executable import Linker
+from nnc_func.engine.running.frame import link
 from nnc_func.engine.running.program import Program
 from nnc_func.engine.symbolic import SymbolicProgram
 from nnc_func.errors import NncError, PlanError
@@ -71,6 +73,8 @@ class Lazy(Layer, Generic[A]):
         What a program may take, see `with_memory_budget` and `with_time_budget`; None: as it is planned.
     passes
         What makes plans, see `with_passes`.
+    linker
+        What makes of a plan and memory what runs, see `with_linker`.
 
     Examples
     --------
@@ -92,6 +96,7 @@ class Lazy(Layer, Generic[A]):
     scheduler: Scheduler = field(default=ListScheduler(), validator=settings.callable_)
     budget: Budget | None = field(default=None, validator=settings.budget)
     passes: Passes = field(default=PASSES, validator=settings.passes, repr=False)
+    linker: Linker = field(default=link, validator=settings.callable_, repr=False)
     operator: OperatorSignature[A] = opens("graph.optimiser.operator")
     symbol: SymbolSignature[A] = opens("graph.optimiser.operator.symbol")
     device: DeviceSignature[A] = field(
@@ -192,6 +197,7 @@ class Lazy(Layer, Generic[A]):
             blocks=found.blocks,
             arenas=arenas,
             engine=self,
+            linker=self.linker,
         )
 
     def request(self, graph: ComputationGraph, **more: Any) -> Request:
@@ -366,6 +372,40 @@ class Lazy(Layer, Generic[A]):
             names = ", ".join(each.name for each in fields(Passes))
             raise PlanError(f"there is no pass {', '.join(unknown)}; there are {names}")
         return evolved(self, passes=evolve(self.passes, **passes))
+
+    def with_linker(self, linker: Linker) -> Lazy[A]:
+        """This engine with another linker: a function that makes of a plan and memory what runs.
+
+        Programs of any kind run by it: with variables, with unknown extents, those that keep values from run to run,
+        and those that are read from files. See `nnc_func.engine.running.executable.Executable` for what it returns.
+
+        Parameters
+        ----------
+        linker
+            Is given the plan, the device, the arrays of the plan's constants, and its arenas: by place a run of bytes.
+
+        Raises
+        ------
+        PlanError
+            It is no function; at the first call or `prepare`: it returned no executable.
+
+        Examples
+        --------
+        >>> import nnc_func as nnc
+        >>> from nnc_func.engine.running.frame import link
+        >>> linked = []
+        >>> def noting(plan, device, constants, memory):
+        ...     linked.append([i.op.name for i in plan.instructions])
+        ...     return link(plan, device, constants, memory)
+        >>> lazy = nnc.lazy()
+        >>> lazy = lazy.swap(engine=lazy.engine.with_linker(noting))
+        >>> x = lazy.input("x", (2,), "float64")
+        >>> lazy.compile([x], x + 1)([1.0, 2.0])
+        array([2., 3.])
+        >>> linked
+        [['add']]
+        """
+        return evolved(self, linker=linker)
 
     def with_memory_budget(self, nbytes: int | str | None, strategy: Strategy | str = "greedy") -> Lazy[A]:
         """This engine with programs that take so much memory: values are computed again where they would take more.

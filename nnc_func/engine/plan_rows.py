@@ -9,6 +9,7 @@ from attrs import define, field, frozen
 
 from nnc_func.aval import Aval
 from nnc_func.declaration import Items
+from nnc_func.engine.plan_loops import Loop
 from nnc_func.facets.places import Place
 from nnc_func.graph.origin import Origin
 from nnc_func.op import Op
@@ -103,6 +104,7 @@ class InstructionFields:
     stream: int = 0
     waits: tuple[int, ...] = ()
     choice: str = DEFAULT
+    loop: Loop | None = None
 
 
 @frozen
@@ -127,6 +129,8 @@ class Instruction(InstructionFields):
         Instructions of other streams that must have run before, by number.
     choice
         Who chose the kernel: ``"default"``, the device; ``"table"``, the engine's recorded table.
+    loop
+        Of a loop that is planned: the plan of its body, and where values lie each time.
     """
 
 

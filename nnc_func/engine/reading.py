@@ -13,7 +13,7 @@ from typing import Any
 from nnc_func.errors import UnboundError
 from nnc_func.graph.leaves import INPUT, VARIABLE
 from nnc_func.graph.node import Node, Value, topological
-from nnc_func.graph.origin import told
+from nnc_func.graph.origin import describe
 
 
 def is_reading(node: Node) -> bool:
@@ -67,7 +67,7 @@ def refuse_unbound(values: Sequence[Value]) -> list[Node]:
     nodes = topological(values)
     inputs = [n for n in nodes if n.op is INPUT]
     if inputs:
-        named = ", ".join(f"{n.data!r}" + (f" (made at {w})" if (w := told(n.origin)) else "") for n in inputs)
+        named = ", ".join(f"{n.data!r}" + (f" (made at {w})" if (w := describe(n.origin)) else "") for n in inputs)
         raise UnboundError(
             f"the value is not known: it depends on the input {named}, which has none outside of a program's call; "
             "compile a program with stack.compile(inputs=[...], outputs=[...]) and call it with an array"

@@ -1,4 +1,4 @@
-"""Programs with unknown extents: optimised once, planned once for each distinct binding, cached."""
+"""Programs with unknown extents: optimised once, and a program for each distinct binding, made when it is first met."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any
 
 from attrs import evolve
 
-from nnc_func.engine.inspecting.inspection import Inspected
 from nnc_func.engine.running.arenas import Arenas
 from nnc_func.engine.running.binding import accepted, every
 from nnc_func.engine.running.observed import Application, Observer
+from nnc_func.engine.running.session import Session
 from nnc_func.graph.graph import ComputationGraph
 
 KEPT = 16  # bindings whose programs are remembered
 Binding = tuple[tuple[str, int], ...]
 
 
-class Bindings(Inspected):
-    """What has a program for each binding of its unknown extents.
+class Bindings(Session):
+    """What has a program for each binding of its unknown extents, and runs the one that the inputs tell.
 
     Parameters
     ----------
@@ -53,10 +53,45 @@ class Bindings(Inspected):
         self._device = device
         self._planning = RLock()
         self._make, self._forget = make, forget
+        self._met: OrderedDict[Any, Binding] = OrderedDict()  # shapes of the inputs -> binding
 
-    def nested(self, results: list[Any]) -> Any:
-        """Outputs nested as a call returns them."""
-        return self.source.structure.build(results)
+    def run(self, inputs: Any, out: Any = None) -> list[Any]:
+        """The outputs as a flat list, of the inputs as a sequence.
+
+        Raises
+        ------
+        ShapeError
+            The extents contradict each other, or an equality that was assumed does not hold for them.
+        """
+        program, inputs = self._chosen(inputs)
+        found: list[Any] = program.run(inputs, out)
+        return found
+
+    def walk(
+        self, inputs: Any, out: Any = None, watching: Sequence[Observer] = (), keep: bool = True, wait: Any = None
+    ) -> Generator[Application, None, list[Any]]:
+        """A run whose applications are computed one at a time; see `Session.walk`."""
+        program, inputs = self._chosen(inputs)
+        found: list[Any] = yield from program.walk(inputs, out, watching, keep, wait)
+        return found
+
+    def _chosen(self, inputs: Any) -> tuple[Any, Any]:
+        """The program for these inputs, and the inputs."""
+        try:
+            binding = self._met[tuple([x.shape for x in inputs])]
+            program = self.programs[binding]
+            self.programs.move_to_end(binding)
+        except (KeyError, AttributeError, TypeError):  # not met, forgotten meanwhile, or no arrays
+            inputs, dims = accepted(self._device, self.graph.name, self.graph.inputs, inputs)
+            program = self.program(dims)
+            self._remember(inputs, dims)
+        return program, inputs
+
+    def _remember(self, inputs: Any, dims: dict[str, int]) -> None:
+        shapes = tuple([getattr(x, "shape", None) for x in inputs])
+        self._met[shapes] = tuple(sorted(dims.items()))
+        if len(self._met) > KEPT:
+            self._met.popitem(last=False)
 
     def program(self, dims: dict[str, int]) -> Any:
         """The program for that binding: planned now, unless it was before.
@@ -94,12 +129,8 @@ class SymbolicProgram(Bindings):
 
     Attributes
     ----------
-    graph, source
-        The graph after optimisation, and the one that was compiled; both with symbols.
-    programs
-        Binding to program: the most recently used ones. A binding is a tuple of pairs (symbol, number).
     arenas
-        The memory that all of them run in: as much as the largest needs, for each call that runs at a time.
+        The memory that all programs run in: as much as the largest needs, for each call that runs at a time.
 
     Examples
     --------
@@ -135,30 +166,6 @@ class SymbolicProgram(Bindings):
         self._report = report
         self._seconds = seconds
         self._donated = donated
-        self._met: OrderedDict[Any, Binding] = OrderedDict()  # shapes of the inputs -> binding
-
-    def __call__(self, *inputs: Any, out: Any = None) -> Any:
-        return self.nested(self.run(inputs, out))
-
-    def run(self, inputs: Any, out: Any = None) -> list[Any]:
-        """The outputs as a flat list, of the inputs as a sequence.
-
-        Raises
-        ------
-        ShapeError
-            The extents contradict each other, or an equality that was assumed does not hold for them.
-        """
-        program, inputs = self._chosen(inputs)
-        found: list[Any] = program.run(inputs, out) if out is not None else program.run(inputs)
-        return found
-
-    def walk(
-        self, inputs: Any, out: Any = None, watching: Sequence[Observer] = (), keep: bool = True, wait: Any = None
-    ) -> Generator[Application, None, list[Any]]:
-        """A run whose applications are computed one at a time; see `Program.walk`."""
-        program, inputs = self._chosen(inputs)
-        found: list[Any] = yield from program.walk(inputs, out, watching, keep, wait)
-        return found
 
     def autotune(self, *inputs: Any, budget: float = 2.0, workspace: int | None = None) -> Any:
         """See `Program.autotune`; kernels are timed for the extents that these inputs have.
@@ -172,24 +179,6 @@ class SymbolicProgram(Bindings):
         engine = self._engine.with_kernels(tuning.table)
         tuned = SymbolicProgram(engine, self.graph, self.source, self._report, self._seconds, self._donated)
         return evolve(tuning, program=tuned)
-
-    def _chosen(self, inputs: Any) -> tuple[Any, Any]:
-        """The program for these inputs, and the inputs."""
-        try:
-            binding = self._met[tuple([x.shape for x in inputs])]
-            program = self.programs[binding]
-            self.programs.move_to_end(binding)
-        except (KeyError, AttributeError, TypeError):  # not met, forgotten meanwhile, or no arrays
-            inputs, dims = accepted(self._engine.device, self.graph.name, self.graph.inputs, inputs)
-            program = self.program(dims)
-            self._remember(inputs, dims)
-        return program, inputs
-
-    def _remember(self, inputs: Any, dims: dict[str, int]) -> None:
-        shapes = tuple([getattr(x, "shape", None) for x in inputs])
-        self._met[shapes] = tuple(sorted(dims.items()))
-        if len(self._met) > KEPT:
-            self._met.popitem(last=False)
 
     def __repr__(self) -> str:
         return f"<program {self.graph.name!r} of {', '.join(sorted(self.graph.symbols))}: {len(self.programs)} planned>"

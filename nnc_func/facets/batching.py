@@ -288,11 +288,11 @@ def loop(call: Application) -> Any:
     dtypes = [o.dtype(a) if hasattr(a, "shape") else a for a in call.args]
     if call.size == 0:
         shape, dtype = call.op.shape(*call.rows, **call.params), call.op.dtype(*dtypes, **call.params)
-        pairs = zip(shape, dtype, strict=True) if call.op.several else [(shape, dtype)]
+        pairs = zip(shape, dtype, strict=True) if call.op.multi_result else [(shape, dtype)]
         empty = tuple(o.full(shape=(0, *s), value=0, dtype=d) for s, d in pairs)
-        return empty if call.op.several else empty[0]
+        return empty if call.op.multi_result else empty[0]
     found = [call.bind(*[_row(call, at, n) for at in range(len(call.args))]) for n in range(call.size)]
-    if not call.op.several:
+    if not call.op.multi_result:
         return o.stack(*found, axis=0)
     return tuple(o.stack(*each, axis=0) for each in zip(*found, strict=True))
 

@@ -230,9 +230,16 @@ def known(extent: Extent) -> TypeGuard[int]:
 
 
 class Compound(ABC):
-    """A parameter that has others inside, such as a body: what is asked of extents is asked of these, too."""
+    """A parameter that has others inside, such as a body: what is asked of extents is asked of these, too.
+
+    Attributes
+    ----------
+    symbols
+        Names of the symbols in it, found once, when it is made: what is nested deeply is not walked for each question.
+    """
 
     __slots__ = ()
+    symbols: frozenset[str]
 
     @property
     @abstractmethod
@@ -251,17 +258,15 @@ def substitute(value: Any, values: Mapping[str, Extent]) -> Any:
     if isinstance(value, tuple):
         return tuple(substitute(v, values) for v in value)
     if isinstance(value, Compound):
-        return value.having(substitute(value.inside, values)) if symbols_of(value) else value
+        return value.having(substitute(value.inside, values)) if value.symbols else value
     return value
 
 
 def symbols_of(value: Any) -> frozenset[str]:
     """Names of all symbols in an extent or a nest of tuples."""
-    if isinstance(value, Dim):
-        return value.symbols
     if isinstance(value, tuple):
         return frozenset().union(*(symbols_of(v) for v in value))
-    return symbols_of(value.inside) if isinstance(value, Compound) else frozenset()
+    return value.symbols if isinstance(value, (Dim, Compound)) else frozenset()
 
 
 def mentions_unknown(value: Any) -> bool:
@@ -274,7 +279,7 @@ def mentions_unknown(value: Any) -> bool:
     """
     if isinstance(value, (tuple, list)):
         return any(map(mentions_unknown, value))
-    return mentions_unknown(value.inside) if isinstance(value, Compound) else type(value) is Dim
+    return bool(value.symbols) if isinstance(value, Compound) else type(value) is Dim
 
 
 def product(shape: tuple[Extent, ...]) -> Extent:

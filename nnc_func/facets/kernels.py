@@ -68,6 +68,8 @@ class Kernel:
         has no `into`.
     is_call
         It is a call of `bind` of a device's layer: of a view operator too, and of one that is put together of parts.
+    applies
+        It applies operators of a body by their own kernels, which take what these take, bfloat16 too.
     """
 
     name: str
@@ -85,6 +87,7 @@ class Kernel:
     copies_strided: bool = False
     strided: bool = False
     is_call: bool = False
+    applies: bool = False
 
     @property
     def writes_strided(self) -> bool:
@@ -146,7 +149,7 @@ def takes_layouts(kernel: Kernel, op: Any, avals: tuple[Any, ...], params: dict[
     found = [a.layout for a in avals]
     ranks = [a.ndim for a in avals]
     shapes = op.shape(*(a.shape for a in avals), **params)
-    for shape in shapes if op.several else (shapes,):
+    for shape in shapes if op.multi_result else (shapes,):
         found.append(op.layout(avals, shape, **params))
         ranks.append(len(shape))
     letters = params.get("data_format", NHWC)

@@ -14,7 +14,7 @@ from nnc_func.declaration import sizes
 from nnc_func.errors import DTypeError, ShapeError
 from nnc_func.facets.boxes import Box
 from nnc_func.facets.dtypes import as_dtype
-from nnc_func.graph.origin import Origin, origin, told
+from nnc_func.graph.origin import Origin, describe, origin
 
 
 def alias(stack: Any, x: Any, offsets: Any, shape: Any, strides: Any = None) -> Any:
@@ -103,8 +103,8 @@ class Fresh:
             if met is not None:
                 raise ShapeError(
                     f"element {list(met)} of a fresh tensor of shape {self.shape} is written twice: "
-                    f"{told(there)} wrote shape {other.extents} at {other.starts}, "
-                    f"{told(here)} writes shape {box.extents} at {box.starts}"
+                    f"{describe(there)} wrote shape {other.extents} at {other.starts}, "
+                    f"{describe(here)} writes shape {box.extents} at {box.starts}"
                 )
         self._parts.append((tensor, box, here))
         return self

@@ -13,10 +13,10 @@ from nnc_func.errors import DTypeError, OperatorError, ShapeError
 from nnc_func.facets.dtypes import weak
 from nnc_func.facets.samples import Samples, Tolerance
 from nnc_func.graph.ops import CATALOGUE
-from nnc_func.graph.origin import origin, told
+from nnc_func.graph.origin import describe, origin
 
 if TYPE_CHECKING:
-    from nnc_func.graph.functions import Functions
+    from nnc_func.graph.tensors.namespace import Ops
 
 SCALARS = (bool, int, float, complex)
 
@@ -67,7 +67,7 @@ class Composite(Declaration):
     def __reduce__(self) -> tuple[Any, ...]:  # pickled as where it was declared
         return _declared_in, (self.module, self.name)
 
-    def over(self, o: Functions, *args: Any, **params: Any) -> Any:
+    def over(self, o: Ops[Any], *args: Any, **params: Any) -> Any:
         """The composite by these operators; Python's numbers among the tensors take the dtype of the others.
 
         Raises
@@ -88,7 +88,7 @@ class Composite(Declaration):
             raise type(error)(f"{self.name}({_said(o, tensors, parameters)}): {_placed(str(error))}") from None
 
 
-def _tensors(o: Functions, args: tuple[Any, ...]) -> list[Any]:
+def _tensors(o: Ops[Any], args: tuple[Any, ...]) -> list[Any]:
     """The arguments, of which numbers and arrays of the host have become carriers."""
     if all(a is None or type(a) not in SCALARS for a in args):
         return [*args]
@@ -96,7 +96,7 @@ def _tensors(o: Functions, args: tuple[Any, ...]) -> list[Any]:
     return [o.full(shape=(), value=a, dtype=weak(a, dtypes)) if type(a) in SCALARS else a for a in args]
 
 
-def _said(o: Functions, tensors: Iterable[Any], parameters: Mapping[str, Any]) -> str:
+def _said(o: Ops[Any], tensors: Iterable[Any], parameters: Mapping[str, Any]) -> str:
     """The arguments, as an error names them."""
     given = [f"{o.dtype(x)}[{', '.join(map(str, x.shape))}]" for x in tensors if x is not None]
     return ", ".join([*given, *(f"{name}={value!r}" for name, value in parameters.items())])
@@ -104,7 +104,7 @@ def _said(o: Functions, tensors: Iterable[Any], parameters: Mapping[str, Any]) -
 
 def _placed(message: str) -> str:
     """With the user's line, unless an operator has named it."""
-    where = "" if " (at " in message else told(origin())
+    where = "" if " (at " in message else describe(origin())
     return f"{message} (at {where})" if where else message
 
 

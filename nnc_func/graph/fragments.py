@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from nnc_func.graph.formulas import formula
+from nnc_func.graph.formulas.formula import formula
 from nnc_func.graph.leaves import INPUT, LEAVES, VARIABLE
 from nnc_func.graph.node import Node, Value
 

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 from attrs import evolve, field, frozen
 
 from nnc_func.errors import GraphError
+from nnc_func.graph.bodies import with_bodies_optimised
 from nnc_func.graph.leaves import CONSTANT, INPUT, LEAVES, VARIABLE, check_names
 from nnc_func.graph.node import Node, Value, topological
 from nnc_func.graph.ops.effects import token
-from nnc_func.graph.origin import told
+from nnc_func.graph.origin import describe
 from nnc_func.graph.refinement import Assumption, assumed, refined, undefined
 from nnc_func.graph.unpickled import Unpickled
 from nnc_func.layer import Layer, forwards, layer, opens
@@ -88,7 +89,8 @@ class Graph(Layer, Generic[A]):
 
     def optimised(self, graph: ComputationGraph) -> tuple[ComputationGraph, Any]:
         """The graph after rewriting, and the Optimiser's report."""
-        done = self.optimiser.optimise(graph.roots, nodes=graph.nodes)
+        inside, _ = with_bodies_optimised(graph, self.optimiser)
+        done = self.optimiser.optimise(inside.roots, nodes=inside.nodes)
         return graph.with_roots(done.roots, source=graph), done
 
 
@@ -147,13 +149,13 @@ class ComputationGraph(Unpickled):
         y &= x^{2} - x
         \\end{aligned}
         """
-        from nnc_func.graph.symbolic import simplified
+        from nnc_func.graph.formulas.simplification import simplified
 
         return self.with_roots(simplified(self.layer.optimiser, self.roots, numerics, fast_math), source=self)
 
     def to_latex(self) -> str:
         """Its outputs and updates as equations in LaTeX; for small graphs."""
-        from nnc_func.graph.symbolic import latex_of
+        from nnc_func.graph.formulas.simplification import latex_of
 
         return latex_of(self)
 
@@ -275,7 +277,7 @@ class ComputationGraph(Unpickled):
 
     def save(self, path: Any) -> None:
         """Write it to a file: text and arrays, no code."""
-        from nnc_func.graph.files import save
+        from nnc_func.graph.text.files import save
 
         save(self, path)
 
@@ -312,12 +314,12 @@ class ComputationGraph(Unpickled):
         >>> [node.op_type for node in model.graph.node], model.graph.input[0].type.tensor_type.shape.dim[0].dim_param
         (['Mul'], 'n')
         """
-        from nnc_func.graph.exporting.writing import to_onnx
+        from nnc_func.graph.onnx_export.writing import to_onnx
 
         return to_onnx(self, path, opset, external_above)
 
     def __str__(self) -> str:
-        from nnc_func.graph.text import printed
+        from nnc_func.graph.text.writing import printed
 
         return printed(self)
 
@@ -333,19 +335,19 @@ class ComputationGraph(Unpickled):
 
     def to_dot(self, plan: Any = None) -> str:
         """The graph in Graphviz's language."""
-        from nnc_func.graph.show import dot
+        from nnc_func.graph.pictures.graphs import dot
 
         return dot(self, plan)
 
     def to_svg(self, plan: Any = None) -> str:
         """A picture, drawn without Graphviz."""
-        from nnc_func.graph.show import svg
+        from nnc_func.graph.pictures.graphs import svg
 
         return svg(self, plan)
 
     def to_html(self, plan: Any = None) -> str:
         """A self-contained page: the picture and the text; parameters as of `to_svg`."""
-        from nnc_func.graph.show import html
+        from nnc_func.graph.pictures.graphs import html
 
         return html(self, plan)
 
@@ -409,5 +411,5 @@ def _check(graph: ComputationGraph) -> None:
 
 
 def _at(node: Node) -> str:
-    where = told(node.origin)
+    where = describe(node.origin)
     return f" (made at {where})" if where else ""

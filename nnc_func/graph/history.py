@@ -8,13 +8,16 @@ from typing import Any
 from attrs import field, frozen
 
 from nnc_func.errors import GraphError
-from nnc_func.graph.history_page import page_of
+from nnc_func.graph.bodies import with_bodies_optimised
 from nnc_func.graph.node import Node, Value
-from nnc_func.graph.rules.report import Count, table
+from nnc_func.graph.pictures.history_page import page_of
+from nnc_func.graph.rewriting.report import Count, table
+from nnc_func.graph.rewriting.watching import Merge, Step
 from nnc_func.graph.rules.rule import Pass
 from nnc_func.graph.rules.substituting import substituted
-from nnc_func.graph.rules.watching import Merge, Step
 from nnc_func.graph.unpickled import Unpickled
+
+BODY = "optimise_body"  # the name of a step in which the body of a loop is rewritten as a graph of its own
 
 
 @frozen(eq=False, repr=False)
@@ -115,13 +118,19 @@ def history(graph: Any) -> History:
             f"{graph!r} was not made by rewriting, so it has no history; "
             "stack.graph.optimised(graph)[0] and program.graph have one"
         )
-    done = source.layer.optimiser.optimise(source.roots, trace=True, measure=True)
-    return History(source, done.steps, done.merges, done.statistics)
+    inside, loops = with_bodies_optimised(source, source.layer.optimiser)
+    bodies = [
+        Step(BODY, "bodies", (before.result(0),), (after.result(0),), before.origin, sweep=-1)
+        for before, after in loops.items()
+    ]
+    done = source.layer.optimiser.optimise(inside.roots, trace=True, measure=True)
+    counts = {BODY: Count(tried=len(loops), matched=len(loops))} if loops else {}
+    return History(source, (*bodies, *done.steps), done.merges, {**counts, **done.statistics})
 
 
 def _replayed(graph: Any, steps: tuple[Step, ...]) -> Any:
     """The graph after these rewrites: those of each walk over the graph at once, each pass apart."""
-    from nnc_func.graph.rules.building import Builder
+    from nnc_func.graph.rewriting.building import Builder
 
     builder = Builder(graph.layer.operator)
     passes = {r.name for r in graph.layer.optimiser.rules if isinstance(r, Pass)}

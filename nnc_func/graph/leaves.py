@@ -21,7 +21,7 @@ from nnc_func.facets.places import ADVICE, Place, named, settled
 from nnc_func.facets.samples import Refused
 from nnc_func.facets.views import free
 from nnc_func.graph.node import Node, topological
-from nnc_func.graph.turns import Run, Turns, enter, leave
+from nnc_func.graph.reader_writer_lock import Run, Turns, enter, leave
 from nnc_func.op import Op
 
 _serials = itertools.count()
@@ -29,7 +29,7 @@ _tracing: ContextVar[bool] = ContextVar("tracing", default=False)
 _assigning = threading.Lock()
 
 
-def _leaf(name: str, doc: str, pure: bool, several: bool = False) -> Op:
+def _leaf(name: str, doc: str, pure: bool, multi_result: bool = False) -> Op:
     return Op(
         name=name,
         module=__name__,
@@ -44,7 +44,7 @@ def _leaf(name: str, doc: str, pure: bool, several: bool = False) -> Op:
         kernels=(),
         derivative=Constant("a leaf has no operands"),
         pure=pure,
-        several=several,
+        multi_result=multi_result,
         cost=free,
         onnx=Refused("a leaf is a graph input or an initializer, not an operator"),
     )
@@ -53,7 +53,7 @@ def _leaf(name: str, doc: str, pure: bool, several: bool = False) -> Op:
 INPUT = input_ = _leaf("input", "A value that a caller gives.", pure=False)
 VARIABLE = variable = _leaf("variable", "The value that a `Variable` has when a program starts.", pure=False)
 CONSTANT = constant = _leaf("constant", "A value fixed when the graph was built.", pure=True)
-HELD = held = _leaf("held", "Several values that were computed, kept by their holders.", pure=True, several=True)
+HELD = held = _leaf("held", "Several values that were computed, kept by their holders.", pure=True, multi_result=True)
 LEAVES = frozenset((INPUT, VARIABLE, CONSTANT, HELD))
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
-from weakref import WeakKeyDictionary, WeakValueDictionary, ref
+from weakref import WeakKeyDictionary, ref
 
 from nnc_func.aval import Aval
 from nnc_func.config import config
@@ -47,7 +47,6 @@ class Value(Unpickled):
     node: Node
     index: int
     op: Op  # of the node
-    users: Any
 
     @property
     def shape(self) -> tuple[Any, ...]:
@@ -88,24 +87,12 @@ class Node(Value):
         Of a leaf: the array of a constant, the `Variable`, the name of an input. None otherwise.
     serial
         Counts nodes as they are made: operands have lower ones.
-    users, uses, place, source, heads
-        While a graph is rewritten, see `Workspace`; `users` is None of what is no part of it.
+    references
+        Weak ones to its results as values, of a node that has several, see `InternTable.result`; None until one is
+        asked for.
     """
 
-    __slots__ = (
-        "args",
-        "avals",
-        "data",
-        "heads",
-        "items",
-        "op",
-        "origin",
-        "place",
-        "serial",
-        "source",
-        "users",
-        "uses",
-    )
+    __slots__ = ("args", "avals", "data", "items", "op", "origin", "references", "serial")
     op: Op
     args: tuple[Value, ...]
     items: Items
@@ -113,11 +100,7 @@ class Node(Value):
     origin: Origin
     data: Any
     serial: int
-    users: Any
-    uses: int
-    place: int
-    source: Node | None
-    heads: Any
+    references: list[Callable[[], Result | None]] | None
     index = 0
 
     def __init__(
@@ -139,12 +122,7 @@ class Node(Value):
         self.origin = origin
         self.data = data
         self.serial = next(_serials)
-        self.handle = self.users = self.heads = None
-
-    def move(self, args: tuple[Value, ...]) -> None:
-        """Make a copy the stack's own, of operands that are."""
-        self.args, self.serial, self.users, self.heads = args, next(_serials), None, None
-        del self.source
+        self.handle = self.references = None
 
     @property
     def node(self) -> Node:  # type: ignore[override]
@@ -164,7 +142,7 @@ class Node(Value):
         GraphError
             There are fewer.
         """
-        if not self.op.several:
+        if not self.op.multi_result:
             if index == 0:
                 return self
             raise GraphError(f"{self.op} has one result, asked for number {index}")
@@ -175,7 +153,7 @@ class Node(Value):
     @property
     def results(self) -> tuple[Value, ...]:
         """All its results, as values."""
-        if not self.op.several:
+        if not self.op.multi_result:
             return (self,)
         return tuple(self.table.result(self, i) for i in range(len(self.avals)))
 
@@ -205,7 +183,7 @@ def leaves(table: InternTable, op: Op, avals: Sequence[tuple[Aval]], where: Orig
         node = _blank(Node)
         node.table, node.op, node.args, node.items = table, op, (), ()
         node.avals, node.aval, node.origin, node.data = its, its[0], where, each
-        node.serial, node.handle, node.users, node.heads = next(_serials), None, None, None
+        node.serial, node.handle, node.references = next(_serials), None, None
         found.append(node)
     return found
 
@@ -230,17 +208,16 @@ class Result(Value):
         """The node's operator."""
         return self.node.op
 
-    @property
-    def users(self) -> Any:
-        """What uses the node."""
-        return self.node.users
-
     def __repr__(self) -> str:
         return f"{self.node.op.name}(…)[{self.index}]: {self.aval!r}"
 
 
 def _brief(value: Value) -> str:
     return f"{value.node.op.name}[{', '.join(map(str, value.shape))}]"
+
+
+def _nothing() -> None:
+    """What a reference gives to what is gone."""
 
 
 class InternTable:
@@ -263,14 +240,13 @@ class InternTable:
     """
 
     __slots__ = (
-        "__weakref__", "_lock", "_most", "_results", "asked", "digests", "literals", "merged", "nodes", "pasts",
+        "__weakref__", "_lock", "_most", "asked", "digests", "literals", "merged", "nodes", "pasts",
         "recording", "walking",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self.nodes: dict[Any, ref[Node]] = {}
         self._most = LEAST_KEYS
-        self._results: WeakValueDictionary[Any, Result] = WeakValueDictionary()
         # small constants, equal by their bytes, and their elements on the host: known whatever the device is
         self.literals: WeakKeyDictionary[Node, Any] = WeakKeyDictionary()
         # large constants whose elements are not on the host, and what tells their bytes from others
@@ -318,14 +294,18 @@ class InternTable:
 
     def result(self, node: Node, index: int) -> Result:
         """The value of that result: the same object while it lives."""
-        key = (id(node), index)
-        found = self._results.get(key)
-        if found is not None and found.node is node:
-            return found
+        if node.references is not None:
+            found = node.references[index]()
+            if found is not None:
+                return found
         with self._lock:  # two threads must not make two of one result: plans tell values apart by identity
-            found = self._results.get(key)
-            if found is None or found.node is not node:
-                found = self._results[key] = Result(node, index)
+            references = node.references
+            if references is None:
+                references = node.references = [_nothing] * len(node.avals)
+            found = references[index]()
+            if found is None:
+                found = Result(node, index)
+                references[index] = ref(found)
         return found
 
     def settle(self, node: Node, op: Op, data: Any) -> None:
@@ -362,7 +342,7 @@ def topological(roots: Iterable[Value], stop: Any = ()) -> list[Node]:
         while stack:
             node, rest = stack[-1]
             for value in rest:
-                operand = value if type(value) is Node else value.node
+                operand = value.node if type(value) is Result else value
                 if operand not in seen:
                     seen.add(operand)
                     if not operand.args:

@@ -150,7 +150,7 @@ class Operator(Layer, Generic[A]):
                         found = self.symbol.apply(node.op, args, items, node.origin)
                     except NncError as error:
                         raise elsewhere(node, error) from None
-                    made = found[0].node if node.op.several else found
+                    made = found[0].node if node.op.multi_result else found
                     if dims:
                         as_assumed(node, made.avals, dims)
                     done[node] = made
@@ -161,4 +161,4 @@ def _at(done: dict[Node, Any], value: Value) -> Value:
     found = done[value.node]
     if isinstance(found, list):  # the results of one node, each replaced by a value of its own
         return found[value.index]  # type: ignore[no-any-return]
-    return found.result(value.index) if value.node.op.several else found  # type: ignore[no-any-return]
+    return found.result(value.index) if value.node.op.multi_result else found  # type: ignore[no-any-return]

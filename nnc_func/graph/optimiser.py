@@ -9,12 +9,12 @@ from attrs import field
 
 from nnc_func.errors import GraphError, RuleError
 from nnc_func.graph.node import Node, Value
+from nnc_func.graph.rewriting.building import Builder
+from nnc_func.graph.rewriting.driver import Table
+from nnc_func.graph.rewriting.report import Rewritten
+from nnc_func.graph.rewriting.rewriting import rewritten
 from nnc_func.graph.rules import PHASES
-from nnc_func.graph.rules.building import Builder
-from nnc_func.graph.rules.driver import Table
 from nnc_func.graph.rules.phases import Phase, as_phases, with_rules
-from nnc_func.graph.rules.report import Rewritten
-from nnc_func.graph.rules.rewriting import rewritten
 from nnc_func.graph.rules.rule import ROUNDING, AnyRule, Numerics
 from nnc_func.layer import Layer, forwards, layer
 from nnc_func.signatures import OperatorSignature

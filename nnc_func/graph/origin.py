@@ -31,7 +31,7 @@ def attributed(where: Origin) -> Iterator[None]:
     Examples
     --------
     >>> with attributed(("model.py:12", "loss")):
-    ...     print(told(origin()))
+    ...     print(describe(origin()))
     model.py:12 in loss
     """
     token = _attributed.set(where)
@@ -117,7 +117,7 @@ def lines(where: Origin) -> Iterator[tuple[str, int, str]]:
         yield code.co_filename, line, code.co_name
 
 
-def told(where: Origin, most: int = 1) -> str:
+def describe(where: Origin, most: int = 1) -> str:
     """As one reads it: ``model.py:12 in loss``, so many lines at most; empty where nothing was recorded."""
     found = [f"{os.path.basename(file)}:{line} in {function}" for file, line, function in islice(lines(where), most)]
     return ", ".join(found)

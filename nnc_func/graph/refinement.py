@@ -13,7 +13,7 @@ from nnc_func.facets.dims import Dim, Extent, known, mentions_unknown, same_exte
 from nnc_func.facets.equations import Equations
 from nnc_func.graph.leaves import LEAVES
 from nnc_func.graph.node import Node
-from nnc_func.graph.origin import told
+from nnc_func.graph.origin import describe
 
 
 @frozen
@@ -57,13 +57,13 @@ def _called(node: Node) -> str:
 
 def built_at(node: Node) -> str:
     """The user's line, in brackets."""
-    where = told(node.origin)
+    where = describe(node.origin)
     return f" (built at {where})" if where else ""
 
 
 def elsewhere(node: Node, error: NncError) -> NncError:
     """What went wrong when a node was made anew, since an extent that was assumed is another: where it was built."""
-    where = told(node.origin)
+    where = describe(node.origin)
     said = str(error).rpartition(" (at ")[0] or str(error)  # not where it is called
     return type(error)(said + (f" (built at {where})" if where else ""))
 
@@ -73,7 +73,7 @@ def as_assumed(node: Node, avals: tuple[Aval, ...], dims: Mapping[str, Any]) -> 
     for was, now in zip(node.avals, avals, strict=True):
         wanted = substitute(was.shape, dims)
         if wanted != now.shape and not all(map(same_extent, wanted, now.shape)):
-            where = told(node.origin)
+            where = describe(node.origin)
             raise ShapeError(
                 f"{node.op.name}: its result of shape {was.shape} was inferred to be {wanted}, and is {now.shape}, "
                 f"for {', '.join(f'{k} = {v}' for k, v in dims.items())}; unknown extents that meet must be equal"

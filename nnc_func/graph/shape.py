@@ -14,7 +14,7 @@ from nnc_func.declaration import Items
 from nnc_func.errors import NncError, UnknownOperatorError
 from nnc_func.facets.dims import Extent, assumptions, known
 from nnc_func.facets.places import Place, settled
-from nnc_func.graph.origin import origin, told
+from nnc_func.graph.origin import describe, origin
 from nnc_func.layer import Layer, chain, is_ours, layer
 from nnc_func.op import Op, convert
 from nnc_func.signatures import TypeSignature
@@ -127,7 +127,7 @@ class Shape(Layer, Generic[A]):
     def _conversion(self, op: Op, avals: tuple[Aval, ...], items: Items) -> Conversion | None:
         found = self.infer(op, avals, items)
         wanted = self.type.bind(op, *(a.dtype for a in avals), **dict(items))
-        rows = [*zip(found, wanted, strict=True)] if op.several else [(found, wanted)]
+        rows = [*zip(found, wanted, strict=True)] if op.multi_result else [(found, wanted)]
         if all(aval.dtype == dtype for aval, dtype in rows):
             return None
         cast = self.type.ops["cast"]
@@ -151,9 +151,9 @@ class Shape(Layer, Generic[A]):
             place = self.settled(op.place(tuple([a.place for a in avals]), **params))
         except NncError as error:
             given = ", ".join([*map(repr, avals), *(f"{k}={v!r}" for k, v in params.items())])
-            where = told(origin())
+            where = describe(origin())
             raise type(error)(f"{op.name}({given}): {error}" + (f" (at {where})" if where else "")) from None
-        if op.several:
+        if op.multi_result:
             return tuple(Aval(s, d, op.layout(avals, s, **params), place) for s, d in zip(shape, dtype, strict=True))
         return Aval(shape, dtype, op.layout(avals, shape, **params), place)
 

@@ -76,14 +76,14 @@ class Symbol(Layer, Generic[A]):
         node = table.get(key)
         if node is None:
             avals = self.shape.infer(op, tuple([v.aval for v in values]), items)
-            if not op.several:
+            if not op.multi_result:
                 avals = (avals,)
             node = Node(table, op, values, items, avals, origin() if where is None else where)
             if op.pure:
                 node = table.kept(key, node)
         elif table.recording and where is None:
             table.merge(node, origin())
-        return node.results if op.several else node
+        return node.results if op.multi_result else node
 
     def owns(self, value: Value) -> bool:
         """Whether a value was built by a stack with this Symbol recipe."""

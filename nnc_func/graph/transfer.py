@@ -71,7 +71,7 @@ def check(graph: Any, dims: Mapping[str, int]) -> None:
             avals = shape.infer(node.op, tuple([found[a.node][a.index] for a in node.args]), items)
         except NncError as error:
             raise elsewhere(node, error) from None
-        found[node] = avals if node.op.several else (avals,)
+        found[node] = avals if node.op.multi_result else (avals,)
         as_assumed(node, found[node], dims)
     for each in graph.assumptions:
         each.check(dims)

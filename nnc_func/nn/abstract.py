@@ -7,10 +7,10 @@ from typing import Any, ClassVar, Literal
 
 from nnc_func.aval import Aval
 from nnc_func.device import NumPy
-from nnc_func.graph.namespace import Ops
 from nnc_func.graph.ops import CATALOGUE
 from nnc_func.graph.shape import Shape
-from nnc_func.graph.tensor import Tensor
+from nnc_func.graph.tensors.namespace import Ops
+from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.graph.type import Type
 from nnc_func.op import Op
 
@@ -46,7 +46,7 @@ class Abstract:
         dtypes = [self.aval(a).dtype for a in args if type(a) not in numbers]
         avals = [Aval((), self._layer.type.scalar(a, dtypes)) if type(a) in numbers else self.aval(a) for a in args]
         found = self._layer.bind(op, *avals, **params)
-        return tuple(Tensor(self, a) for a in found) if op.several else Tensor(self, found)
+        return tuple(Tensor(self, a) for a in found) if op.multi_result else Tensor(self, found)
 
     def shown(self, x: Tensor) -> str:
         """Nothing is known of its elements."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from nnc_func.engine.effects import recording
-from nnc_func.graph.tensor import Tensor
+from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.nn.inputs import from_shapes, input_name
 from nnc_func.nn.modules import described
 from nnc_func.tree import flatten

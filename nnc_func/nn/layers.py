@@ -8,7 +8,7 @@ from typing import Any
 from nnc_func.errors import OperatorError, ShapeError
 from nnc_func.facets.dims import known, product
 from nnc_func.graph.composites import COMPOSITES
-from nnc_func.graph.namespace import Ops
+from nnc_func.graph.tensors.namespace import Ops
 from nnc_func.nn.initialise import Initialiser, glorot_uniform, zeros
 from nnc_func.nn.modules import Context, Module, module, parameter, static
 

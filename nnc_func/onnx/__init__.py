@@ -9,7 +9,7 @@ function of our operators, declared with the versions of the operator that it is
     @onnx_operator("Reshape", since=(5, 13, 14, 19, 21, 23, 24, 25), known=("shape",))
     def reshape(o, x, shape, *, allowzero=0): ...
 
-    @onnx_operator("Split", since=(13, 18), known=("split",), several=True)
+    @onnx_operator("Split", since=(13, 18), known=("split",), multi_result=True)
     def split(o, x, split=None, *, axis=0, num_outputs=None): ...
 
 - `o` has all our operators (``o.add``, ``o.conv2d``…), and of the node ``o.node``, ``o.since`` (the version of its
@@ -19,8 +19,8 @@ function of our operators, declared with the versions of the operator that it is
   all inputs whose elements are known arrive as arrays.
 - Attributes are keywords, with ONNX's names and defaults: a Python number, a string, a tuple, an array for a tensor, a
   function of values for an inner graph. One without a default is required.
-- It returns a tensor, or a NumPy array for what is known while the model is traced; with ``several=True`` a tuple of
-  them.
+- It returns a tensor, or a NumPy array for what is known while the model is traced; with ``multi_result=True`` a
+  tuple of them.
 - Versions that mean different things have entries of their own, or ask ``o.since``.
 - What cannot be is an `OnnxError` that says why; the node's name is added to it.
 

@@ -14,8 +14,8 @@ from attrs import evolve
 
 from nnc_func.errors import OnnxError, ShapeError
 from nnc_func.facets.dtypes import kind_of
-from nnc_func.graph.exporting.metadata import embedded, restored
-from nnc_func.graph.tensor import Tensor
+from nnc_func.graph.onnx_export.metadata import embedded, restored
+from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.nn.graphs import closed
 from nnc_func.onnx.allowance import MAX_BYTES
 from nnc_func.onnx.declarations import (
@@ -177,7 +177,7 @@ class OnnxModel:
         declared = {i.name: i for i in self.inputs}
         for name in (*(elements or {}), *(shapes or {})):
             if name not in declared:
-                raise OnnxError(f"{self._told()}; {name!r} is none of them")
+                raise OnnxError(f"{self._expected()}; {name!r} is none of them")
         static = {name: host(value, declared[name]) for name, value in (elements or {}).items()}
         for name, shape in (shapes or {}).items():
             check_shape(declared[name], tuple(shape))
@@ -294,7 +294,7 @@ class OnnxModel:
     # --- arguments --------------------------------------------------------------------------------------
 
     def _bound(self, arrays: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
-        names, told = [i.name for i in self.inputs], self._told()
+        names, told = [i.name for i in self.inputs], self._expected()
         if len(arrays) > len(names):
             raise OnnxError(f"{told}; given {len(arrays)} arrays")
         given = dict(zip(names, arrays, strict=False))
@@ -307,7 +307,7 @@ class OnnxModel:
             raise OnnxError(f"{told}; {missing[0]!r} is missing")
         return [given[name] for name in names]
 
-    def _told(self) -> str:
+    def _expected(self) -> str:
         return f"inputs of {self.name!r} are {', '.join(repr(i.name) for i in self.inputs) or 'none'}"
 
     def _made(self) -> dict[str, Any]:

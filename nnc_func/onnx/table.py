@@ -30,7 +30,7 @@ class OnnxOperator:
         ``function(o, *tensors, **attributes)``.
     known
         The names of inputs whose elements it wants, as NumPy arrays.
-    several
+    multi_result
         Whether it returns a tuple of results.
     raw
         Whether inputs whose elements are known arrive as NumPy arrays, and others as tensors; else all are tensors.
@@ -41,7 +41,7 @@ class OnnxOperator:
     since: tuple[int, ...]
     function: Callable[..., Any]
     known: tuple[str, ...] = ()
-    several: bool = False
+    multi_result: bool = False
     raw: bool = False
     inputs: tuple[str, ...] = field(init=False)
     variadic: bool = field(init=False)
@@ -63,7 +63,7 @@ class OnnxOperator:
 
 
 def onnx_operator(
-    name: str, since: int | Sequence[int], *, domain: str = "", known: Sequence[str] = (), several: bool = False,
+    name: str, since: int | Sequence[int], *, domain: str = "", known: Sequence[str] = (), multi_result: bool = False,
     raw: bool = False,
 ) -> Callable[[F], F]:  # fmt: skip
     """Declare a function to be an ONNX operator; a name may be declared several times, for different versions.
@@ -75,7 +75,7 @@ def onnx_operator(
     known
         Names of inputs whose elements it wants: they arrive as NumPy arrays (of ``dtype=object`` with symbolic extents
         in it where those are not known), or None where the node leaves them out.
-    several
+    multi_result
         It returns a tuple of results.
     raw
         Inputs arrive as they are: as NumPy arrays where their elements are known, else as tensors.
@@ -97,7 +97,7 @@ def onnx_operator(
 
     def declared(function: F) -> F:
         versions = (since,) if isinstance(since, int) else tuple(since)
-        entry = OnnxOperator(name, domain, versions, function, tuple(known), several, raw)
+        entry = OnnxOperator(name, domain, versions, function, tuple(known), multi_result, raw)
         table = _ENTRIES.setdefault((domain, name), {})
         for version in versions:
             if version in table and table[version].function.__qualname__ != function.__qualname__:

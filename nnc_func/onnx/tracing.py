@@ -10,10 +10,10 @@ import numpy as np
 from nnc_func.errors import ExtentError, GraphError, NncError, OnnxError
 from nnc_func.facets.dims import Dim
 from nnc_func.graph.leaves import INPUT
-from nnc_func.graph.namespace import Ops
 from nnc_func.graph.node import Value, topological
 from nnc_func.graph.origin import attributed
-from nnc_func.graph.tensor import Tensor
+from nnc_func.graph.tensors.namespace import Ops
+from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.onnx.allowance import MAX_BYTES, Allowance
 from nnc_func.onnx.context import Context
 from nnc_func.onnx.extents import EXTENTS, is_extents, settled
@@ -135,7 +135,7 @@ class Trace:
             count(aval.shape, aval.dtype.itemsize, f"the result of {op.name}")
         found = self.stack.bind(op, *args, **params)
         if is_open:
-            self._open.update((id(x), x) for x in (found if op.several else (found,)))
+            self._open.update((id(x), x) for x in (found if op.multi_result else (found,)))
         return found
 
     def _avals(self, op: Op, args: Sequence[Any], params: Mapping[str, Any]) -> Sequence[Any]:
@@ -147,7 +147,7 @@ class Trace:
             found = self.stack.shape.bind(op, *given, **params)
         except (NncError, *_MISFITS):  # what is wrong is said where it is bound
             return ()
-        return found if op.several else (found,)
+        return found if op.multi_result else (found,)
 
     # --- values -----------------------------------------------------------------------------------------
 
@@ -376,10 +376,14 @@ class Trace:
 
 def _results(entry: Any, made: Any) -> Sequence[Any]:
     """What an entry's function returns, as a sequence, checked to be tensors and arrays."""
-    if isinstance(made, (tuple, list)) is not entry.several:
-        how = "several results, which wants several=True" if not entry.several else "one result, and says several=True"
+    if isinstance(made, (tuple, list)) is not entry.multi_result:
+        how = (
+            "several results, which wants multi_result=True"
+            if not entry.multi_result
+            else "one result, and says multi_result=True"
+        )
         raise OnnxError(f"its entry {entry.function.__name__} returns {how}")
-    found = made if entry.several else [made]
+    found = made if entry.multi_result else [made]
     for each in found:
         if each is not None and not hasattr(each, "dtype"):
             raise OnnxError(f"its entry {entry.function.__name__} returns {each!r}, which is no tensor or array")

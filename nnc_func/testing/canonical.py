@@ -33,7 +33,7 @@ class Canonical(PassThrough):
 
     def bind(self, op: Op, *args: Any, **params: Any) -> Any:
         """The results."""
-        if op.shape is not shapes.broadcast or op.several:
+        if op.shape is not shapes.broadcast or op.multi_result:
             return self.device.bind(op, *args, **params)
         hosts = [np.asarray(self.device.to_numpy(a)) for a in args]
         given = [np.ascontiguousarray(a).reshape(a.shape) for a in np.broadcast_arrays(*hosts)]

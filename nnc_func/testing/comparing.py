@@ -39,7 +39,7 @@ def equal(found: Any, wanted: Any, ulps: float = 0.0, what: str = "") -> None:
 
 def results(op: Op, found: Any) -> tuple[Any, ...]:
     """What `bind` gave, as a tuple."""
-    return tuple(found) if op.several else (found,)
+    return tuple(found) if op.multi_result else (found,)
 
 
 @lru_cache(maxsize=8)

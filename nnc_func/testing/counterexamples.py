@@ -12,7 +12,7 @@ from nnc_func.facets.dims import substitute, symbols_of
 from nnc_func.facets.dtypes import kind_of
 from nnc_func.graph.leaves import CONSTANT, INPUT
 from nnc_func.graph.node import Node, Value, topological
-from nnc_func.graph.rules.evaluating import EXTENT
+from nnc_func.graph.rewriting.evaluating import EXTENT
 
 LISTED = 64  # elements that are written out, if an array is these over and over; of others all are
 
@@ -61,7 +61,7 @@ def code(values: Mapping[str, Value], feeds: Mapping[Node, Any]) -> str:
         elif node.op is CONSTANT:
             names[node] = literal(node.data)
         else:
-            own = wanted.get(node) if not node.op.several else None
+            own = wanted.get(node) if not node.op.multi_result else None
             names[node] = own or f"v{sum(n.op not in (INPUT, CONSTANT) for n in names)}"
             lines.append(f"{names[node]} = {_call(node, names)}")
     for value, name in wanted.items():
@@ -81,7 +81,7 @@ def _call(node: Node, names: Mapping[Node, str]) -> str:
 
 
 def _reference(value: Value, names: Mapping[Node, str]) -> str:
-    return names[value.node] + (f"[{value.index}]" if value.node.op.several else "")
+    return names[value.node] + (f"[{value.index}]" if value.node.op.multi_result else "")
 
 
 def _parameter(value: Any) -> str:
@@ -147,10 +147,10 @@ class Work:
 
     def saves(self, other: Work) -> bool:
         """Whether this is less than the other in some respect."""
-        return any(a < b for a, b in zip(self.told, other.told, strict=True))
+        return any(a < b for a, b in zip(self.counts, other.counts, strict=True))
 
     @property
-    def told(self) -> tuple[int, int, int, int]:
+    def counts(self) -> tuple[int, int, int, int]:
         """All four."""
         return self.nodes, self.launches, self.nbytes, self.flops
 

@@ -17,8 +17,8 @@ from attrs import define, field, frozen
 
 from nnc_func.facets.derivatives import Constant, Refusal
 from nnc_func.graph.composite import Composite
-from nnc_func.graph.functions import Functions
 from nnc_func.graph.ops import CATALOGUE
+from nnc_func.graph.tensors.namespace import Ops
 from nnc_func.op import Op
 from nnc_func.testing.comparing import at_once
 
@@ -44,7 +44,7 @@ def is_smooth(op: Op | Composite) -> bool:
 def _values(stack: Any, op: Op | Composite, given: Sequence[Any], params: Mapping[str, Any]) -> tuple[Any, ...]:
     """The device's own."""
     if isinstance(op, Composite):
-        found = op.over(Functions(stack.device.bind, CATALOGUE), *given, **params)
+        found = op.over(Ops(stack.device.bind, CATALOGUE).functions, *given, **params)
     else:
         found = stack.device.bind(op, *given, **params)
     return found if isinstance(found, tuple) else (found,)

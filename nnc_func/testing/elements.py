@@ -30,7 +30,7 @@ class Shown(PassThrough):
     def bind(self, op: Op, *args: Any, **params: Any) -> Any:
         """The results, on the host."""
         found = self.device.bind(op, *args, **params)
-        return tuple(map(self.device.to_numpy, found)) if op.several else self.device.to_numpy(found)
+        return tuple(map(self.device.to_numpy, found)) if op.multi_result else self.device.to_numpy(found)
 
     def asarray(self, value: Any, dtype: Any = None) -> Any:
         """A NumPy array of what the device makes of a value."""

@@ -135,11 +135,11 @@ def _computed(
             elif node.op is CONSTANT:
                 values[node] = device.place(node.data) if node in given else _meant(device, node.data)
             else:
-                args = (values[a.node][a.index] if a.node.op.several else values[a.node] for a in node.args)
+                args = (values[a.node][a.index] if a.node.op.multi_result else values[a.node] for a in node.args)
                 values[node] = device.bind(node.op, *args, **node.params)
     except NncError:
         return None
-    was, now = (values[v.node][v.index] if v.node.op.several else values[v.node] for v in (old, new))
+    was, now = (values[v.node][v.index] if v.node.op.multi_result else values[v.node] for v in (old, new))
     return was, now
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from nnc_func.errors import DerivativeError
-from nnc_func.graph.tensor import Tensor
+from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.tree import LEAF, Structure, flatten
 
 STEP = 1e-5  # of central differences

@@ -494,7 +494,7 @@ def _open(op: Op, args: tuple[Any, ...]) -> Apply:
 def _wanted(rule: Rewriter, ops: Catalogue) -> Wanted:
     """Of each operator the operators of operands on which the rule wants to look at it: leaves, and others."""
     found: Wanted = {}
-    usable = [op for op in ops.values() if op.pure and not op.several and op.args and not op.holds_body]
+    usable = [op for op in ops.values() if op.pure and not op.multi_result and op.args and not op.holds_body]
     for op in usable:
         arity = len(op.args) + op.variadic
         leaves = itertools.product((CONSTANT, ops["full"], INPUT), repeat=arity) if arity < 4 else ()

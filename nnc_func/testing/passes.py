@@ -33,7 +33,7 @@ def on_programs(rule: Pass, builder: Any, examples: int) -> OnPrograms:
     Examples
     --------
     >>> import nnc_func as nnc
-    >>> from nnc_func.graph.rules.compiled import Builder
+    >>> from nnc_func.graph.rewriting.compiled import Builder
     >>> from nnc_func.graph.rules.parts import read_parts
     >>> on_programs(read_parts, Builder(nnc.eager().operator), 5).counterexample
     ''

@@ -13,6 +13,7 @@ import numpy as np
 from attrs import frozen
 
 from nnc_func.aval import Aval
+from nnc_func.body import Body
 from nnc_func.device import NumPy, Places
 from nnc_func.device.kernel_choice import fresh
 from nnc_func.graph.shape import Shape
@@ -188,7 +189,7 @@ class Program:
         values = list(leaves)
         for step in self.steps:
             found = stack.bind(step.op, *(values[a] for a in step.args), **step.params)
-            values += found if step.op.several else [found]
+            values += found if step.op.multi_result else [found]
         return values
 
     def run_numpy(self, feeds: Sequence[Any], variables: Sequence[Any]) -> tuple[list[Any], list[Any], float]:
@@ -201,7 +202,7 @@ class Program:
             for step in self.steps:
                 kernel = step.op.kernels[-1]
                 found = fresh(np, kernel, step.op.canonical(step.params))(*[values[a] for a in step.args])
-                values += [np.asarray(f) for f in (found if step.op.several else (found,))]
+                values += [np.asarray(f) for f in (found if step.op.multi_result else (found,))]
         finite = [np.abs(v[np.isfinite(v)]) for v in values if v.dtype.kind in "fc"]
         largest = max((float(f.max()) for f in finite if f.size), default=1.0)
         following = dict(self.updates)
@@ -260,7 +261,7 @@ class Program:
         at, avals = len(self.leaves), self.avals()
         for step in self.steps:
             count = len(inferred(step.op, [avals[a] for a in step.args], step.params))
-            names = ", ".join(f"v{at + i}" for i in range(count)) + ("," if step.op.several and count == 1 else "")
+            names = ", ".join(f"v{at + i}" for i in range(count)) + ("," if step.op.multi_result and count == 1 else "")
             said = [*map(self._name, step.args), *(f"{k}={_literal(v)}" for k, v in step.params.items())]
             lines.append(f"{names} = ops.{step.op.name}({', '.join(said)})")
             at += count
@@ -300,10 +301,21 @@ class Built:
 
 
 def _literal(value: Any) -> str:
+    if isinstance(value, Body):
+        rows = [
+            f"nnc.Application(stack.type.ops[{each.op.name!r}], {each.operands}, "
+            f"{{{_said(each.params)}}}, {each.count})"
+            for each in value.applications
+        ]
+        return f"nnc.Body({value.parameters}, [{', '.join(rows)}], {value.results})"
     return repr(value.name if isinstance(value, np.dtype) else value)
+
+
+def _said(params: dict[str, Any]) -> str:
+    return ", ".join([f"{name!r}: {_literal(value)}" for name, value in params.items()])
 
 
 def inferred(op: Op, avals: Sequence[Aval], params: dict[str, Any]) -> list[Aval]:
     """Avals of the results of one application."""
     found = SHAPES.bind(op, *avals, **params)
-    return list(found) if op.several else [found]
+    return list(found) if op.multi_result else [found]

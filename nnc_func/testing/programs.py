@@ -183,7 +183,7 @@ class _Drawing:
     def chance(self, one_in: int) -> bool:
         return bool(self.draw(st.integers(0, one_in - 1)) == one_in - 1)
 
-    def several(self, most: int, make: Callable[[], None]) -> None:
+    def repeat(self, most: int, make: Callable[[], None]) -> None:
         """Make up to so many: what each is drawn from is one part of the choices, which shrinking deletes."""
         for _ in range(self.draw(st.integers(0, most))):
             self.draw(st.builds(make))
@@ -201,7 +201,7 @@ class _Drawing:
         rank = self.draw(st.integers(0, 3))
         base = tuple(self.pick((2, 3, 1, 0) if self.chance(8) else (2, 3, 1)) for _ in range(rank))
         self.leaf(INPUT, base, self.pick(self.dtypes))
-        self.several(4, lambda: self.another(base))
+        self.repeat(4, lambda: self.another(base))
         if not self.smooth and self.vocabulary.keyed and self.chance(4):
             self.leaf(CONSTANT, (2,), "uint64", KEY)
         case = self.case() if self.vocabulary.fitted and self.chance(3) else None
@@ -333,7 +333,7 @@ def programs(draw: Any, *, smooth: bool = False, most_steps: int = 12, operators
     """
     making = _Drawing(draw, ("float64",) if smooth else DTYPES, smooth, vocabulary(operators))
     making.start()
-    making.several(most_steps, making.step)
+    making.repeat(most_steps, making.step)
     known = making.known
     last = len(known) - 1
     number = st.integers(0, last).map(lambda n: last - n)

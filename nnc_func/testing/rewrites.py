@@ -14,8 +14,8 @@ from nnc_func.errors import NncError, OperatorError
 from nnc_func.facets.dtypes import kind_of
 from nnc_func.graph.leaves import CONSTANT, INPUT
 from nnc_func.graph.node import Node, Value, topological
-from nnc_func.graph.rules.compiled import Builder, Compiled, compiled
-from nnc_func.graph.rules.evaluating import computed, elsewhere, evaluated, on_host, short
+from nnc_func.graph.rewriting.compiled import Builder, Compiled, compiled
+from nnc_func.graph.rewriting.evaluating import computed, elsewhere, evaluated, on_host, short
 from nnc_func.graph.rules.pattern import Computed, Folded, parts
 from nnc_func.graph.rules.placing import raised_in
 from nnc_func.graph.rules.rule import EXACT, SIGNED_ZERO, AnyRule, Numerics, Pass, Rule
@@ -137,7 +137,7 @@ class Trial:
         found = self.compared(rule, instance.root, alone[0], instance.feeds)
         if not found.why and applied(rule, self.builder, alone) is not None:
             return evolve(found, why="it finds something the second time")
-        every = tuple(n for n in topological([instance.root]) if n.args and not n.op.several)
+        every = tuple(n for n in topological([instance.root]) if n.args and not n.op.multi_result)
         made = None if found.why else applied(rule, self.builder, every)
         for old, new in zip(every, made or every, strict=True):
             shared = self.compared(rule, old, new, instance.feeds)
@@ -333,7 +333,7 @@ def _is_solvable(node: Node, way: Any, device: Any) -> bool:
     """False of a decomposition with NaN or infinity: what LAPACK makes of these depends on the layout."""
     if node.op.samples.prepare is None:
         return True
-    met = [v for v in (*node.args, *(node.results if node.op.several else (node,))) if kind_of(v.dtype) in "fc"]
+    met = [v for v in (*node.args, *(node.results if node.op.multi_result else (node,))) if kind_of(v.dtype) in "fc"]
     return all(np.isfinite(on_host(v, way, device)).all() for v in met)
 
 

@@ -19,8 +19,8 @@ from nnc_func.device.null import Null
 from nnc_func.errors import DTypeError, NncError, ShapeError
 from nnc_func.facets.samples import Samples
 from nnc_func.graph.composite import Composite
-from nnc_func.graph.functions import Functions
 from nnc_func.graph.ops import CATALOGUE
+from nnc_func.graph.tensors.namespace import Ops
 from nnc_func.op import Op
 from nnc_func.testing.tensors import MARGIN, arrays, broadcastable_shapes, shapes
 
@@ -136,11 +136,11 @@ def _inferred(op: Composite, avals: list[Aval], params: dict[str, Any]) -> None:
 
 
 @cache
-def _abstract() -> Functions:
+def _abstract() -> Ops[Any]:
     """The operators over shapes and dtypes alone."""
     from nnc_func.stacks import eager
 
-    return Functions(eager(Null()).shape.bind, CATALOGUE)
+    return Ops(eager(Null()).shape.bind, CATALOGUE).functions
 
 
 def _domain(samples: Samples, position: int) -> tuple[float, float]:

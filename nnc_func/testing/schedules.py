@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from attrs import field, frozen
 
 from nnc_func.engine.orders.base import OrderProblem
-from nnc_func.engine.orders.walks import by_rank
+from nnc_func.engine.orders.ready_list import by_rank
 from nnc_func.engine.plan import Plan
 from nnc_func.engine.plan_rows import ARENA
 from nnc_func.engine.planning.schedule import Tasks
-from nnc_func.engine.running.frame import Frame
+from nnc_func.engine.running.executable import failure
+from nnc_func.engine.running.frame import Calls, Frame
 from nnc_func.engine.running.program import Program
+from nnc_func.facets.places import Place
 
 POISON = 0xFF  # all bits set: NaN in every floating dtype, -1 in signed integers
 
@@ -146,46 +148,71 @@ class Replay(Program):
             graph=program.graph,
             source=program.source,
         )
-        found.together = None
-        found.is_straight = False
+        found.linker = found._link
         return found
 
-    def _run(self, frame: Frame, section: list[Any], start: int) -> None:
-        number = {t: position for position, t in enumerate(frame.order)}
-        wanted = [number[t] for t in self.sequence if t in number]
-        if not start:
-            self._rest = self._uses()
-            self._poison(frame, range(len(self.plan.buffers)))
-        for position in wanted:
-            if not start <= position < start + len(section):
-                continue
-            call, args = frame.calls[position]
-            try:
-                call(*args)
-            except Exception as error:
-                raise frame.failure(frame.order[position], error) from error
-            touched = self._touched(frame.order[position])
-            for buffer in touched:
-                self._rest[buffer] -= 1
-            self._poison(frame, [b for b in touched if not self._rest[b]])
+    def _link(self, plan: Plan, device: Any, constants: Sequence[Any], memory: Mapping[Place, Any]) -> Frame:
+        return ReplayedFrame(plan, device, constants, memory, self)
 
-    def _touched(self, t: int) -> set[int]:
-        i = self.plan.instructions[t]
-        return {self.plan.slots[s].buffer for s in (*i.operands, *i.results, *i.scratch)}
 
-    def _uses(self) -> list[int]:
-        found = [0] * len(self.plan.buffers)
-        for t, i in enumerate(self.plan.instructions):
-            if not i.view:
-                for buffer in self._touched(t):
-                    found[buffer] += 1
-        return found
+class ReplayedFrame(Frame):
+    """What a `Replay` is linked to: it runs in the order that is set, and poisons what that has left."""
 
-    def _poison(self, frame: Frame, buffers: Sequence[int]) -> None:
+    def __init__(
+        self, plan: Plan, device: Any, constants: Sequence[Any], memory: Mapping[Place, Any], replay: Replay
+    ) -> None:
+        super().__init__(plan, device, constants, memory)
+        self.together = None
+        self.replay = replay
+        self.rest: list[int] = []  # buffer -> how many of its uses are left
+
+    def section(self, instructions: Sequence[int]) -> Calls:
+        """Those instructions, in the order that is set when they run."""
+        return ReplayedCalls(self, instructions)
+
+    def as_function(self, *_: Any, **__: Any) -> None:
+        """None: each call runs in an order of its own."""
+
+    def poison(self, buffers: Sequence[int]) -> None:
+        """Fill buffers of the arena."""
         for number in buffers:
             b = self.plan.buffers[number]
             if b.kind == ARENA and b.nbytes:
-                self._device.view(frame.arenas[b.place], b.offset, (b.nbytes,), "uint8")[...] = POISON
+                self.device.view(self.memory[b.place], b.offset, (b.nbytes,), "uint8")[...] = POISON
+
+    def touched(self, t: int) -> set[int]:
+        """The buffers that an instruction uses."""
+        i = self.plan.instructions[t]
+        return {self.plan.slots[s].buffer for s in (*i.operands, *i.results, *i.scratch)}
+
+
+class ReplayedCalls(Calls):
+    """A section of such a frame."""
+
+    def __init__(self, frame: ReplayedFrame, instructions: Sequence[int]) -> None:
+        super().__init__(frame, [at for at, t in enumerate(frame.order) if t in instructions])
+        self._replayed = frame
+        self._is_first = 0 in instructions
+
+    def run(self) -> None:
+        """Make the calls as the replay's sequence has them."""
+        frame, calls = self._replayed, dict(zip(self.instructions, self.calls, strict=True))
+        if self._is_first:
+            frame.rest = [0] * len(frame.plan.buffers)
+            for t in frame.order:
+                for buffer in frame.touched(t):
+                    frame.rest[buffer] += 1
+            frame.poison(range(len(frame.plan.buffers)))
+        for t in [t for t in frame.replay.sequence if t in calls]:
+            call, args = calls[t]
+            try:
+                call(*args)
+            except Exception as error:
+                raise failure(frame.plan, t, error) from error
+            touched = frame.touched(t)
+            for buffer in touched:
+                frame.rest[buffer] -= 1
+            frame.poison([b for b in touched if not frame.rest[b]])
 
 
 def delayed(program: Program, seed: int = 0, most: float = 2e-4, share: float = 0.5) -> None:
@@ -223,10 +250,12 @@ def delayed(program: Program, seed: int = 0, most: float = 2e-4, share: float = 
 
         return run
 
-    frame = program.arenas.take(program, program.plan, program._frame)
-    commit = len(frame.early)
-    frame.calls = [(slow(call), args) for call, args in frame.calls]
-    frame.early, frame.late = frame.calls[:commit], frame.calls[commit:]
-    frame.sections.clear()
-    frame.call = None
-    program.arenas.give(frame)
+    link = program.linker
+
+    def slowly(*given: Any) -> Any:
+        frame: Any = link(*given)
+        frame.calls = [(slow(call), args) for call, args in frame.calls]
+        return frame
+
+    program.linker = slowly
+    program.arenas.forget(program)

@@ -25,7 +25,7 @@ from nnc_func.graph.leaves import CONSTANT
 from nnc_func.graph.node import Node, Value, topological
 from nnc_func.graph.ops import CATALOGUE
 from nnc_func.graph.ops.families import real_floating
-from nnc_func.graph.rules.evaluating import applied, converted, on_host
+from nnc_func.graph.rewriting.evaluating import applied, converted, on_host
 from nnc_func.graph.rules.rule import REASSOCIATION, Numerics
 from nnc_func.testing.undetermined import ADD_UP, TRANSFORMS, moves
 
@@ -85,7 +85,7 @@ def true_value(root: Value, feeds: Mapping[Node, Any], device: Any, dims: Any = 
 
 def _value(value: Value, values: Mapping[Node, Any], device: Any) -> Any:
     found = values[value.node]
-    return device.to_numpy(found[value.index] if value.node.op.several else found)
+    return device.to_numpy(found[value.index] if value.node.op.multi_result else found)
 
 
 def _in_format(order: Any, feeds: Mapping[Node, Any], device: Any, wide: Any, dims: Any) -> dict[Node, Any]:
@@ -103,12 +103,12 @@ def _widened(node: Node, values: dict[Node, Any], device: Any, wide: Any, dims: 
     if node.op.name == "cast" and _widens(node):
         return own[node.args[0].node]
     if node.op.name in IN_BITS:
-        own = {n: converted(v, n.aval.dtype) if not n.op.several else v for n, v in own.items()}
+        own = {n: converted(v, n.aval.dtype) if not n.op.multi_result else v for n, v in own.items()}
     if node.op.dtype in PROMOTING and not any(kind_of(a.dtype) in "fc" for a in node.args):
         own = {n: v.astype(wide) for n, v in own.items()}
     found = applied(node, own, device, dims)
     floats = any(kind_of(a.dtype) in "fc" for a in node.args)
-    for each in found if node.op.several else (found,):
+    for each in found if node.op.multi_result else (found,):
         kept = kind_of(each.dtype) in "fc" and each.dtype != np.result_type(each.dtype, wide)
         if kept and floats and node.op.name != "cast" and node.op.name not in IN_BITS:
             raise WithoutTruthError
@@ -168,7 +168,7 @@ def spread(root: Value, way: Mapping[Node, Any], device: Any, numerics: Numerics
     Examples
     --------
     >>> import nnc_func as nnc
-    >>> from nnc_func.graph.rules.evaluating import computed
+    >>> from nnc_func.graph.rewriting.evaluating import computed
     >>> lazy = nnc.lazy()
     >>> x = lazy.input("x", (4,), "float32")
     >>> way = computed([lazy.ops.sum(x).value], {x.value: np.float32([1, -1, 3, -3])}, lazy.device)
@@ -194,7 +194,7 @@ def spread(root: Value, way: Mapping[Node, Any], device: Any, numerics: Numerics
         else:
             errors[node], sizes[node] = _of_other(node, errors, sizes, way, device, dims)
     found = errors[root.node]
-    found = found[root.index] if root.node.op.several else found
+    found = found[root.index] if root.node.op.multi_result else found
     return np.where(np.isnan(found), np.inf, found)
 
 
@@ -260,7 +260,7 @@ def _multiplies(node: Node) -> bool:
 
 def _one(value: Value, found: Any) -> Any:
     one = found[value.node]
-    return one[value.index] if value.node.op.several else one
+    return one[value.index] if value.node.op.multi_result else one
 
 
 def _of_other(node: Node, errors: Any, sizes: Any, way: Any, device: Any, dims: Any) -> tuple[Any, Any]:
@@ -281,7 +281,7 @@ def _of_other(node: Node, errors: Any, sizes: Any, way: Any, device: Any, dims: 
         moved = [_beside(node, errors, way, device, dims, signs) for signs in ways]
     except NncError:  # one nearby has none
         return _each(lambda found: np.full(found.shape, np.inf), was), _each(_magnitude, was)
-    if node.op.several:
+    if node.op.multi_result:
         error: Any = tuple(_farthest(w, [m[i] for m in moved]) for i, w in enumerate(was))
     else:
         error = _farthest(was, moved)
@@ -334,7 +334,7 @@ def _beside(node: Node, errors: Any, way: Any, device: Any, dims: Any, signs: An
     given = {}
     for a in node.args:
         own = way[a.node]
-        if kind_of(a.dtype) in "fc" and not a.node.op.several:
+        if kind_of(a.dtype) in "fc" and not a.node.op.multi_result:
             own = converted(device.to_numpy(own), np.float64) + signs(a.shape) * STEP * errors[a.node]
         given[a.node] = own
     return applied(node, given, device, dims)

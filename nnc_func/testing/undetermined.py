@@ -17,7 +17,7 @@ from nnc_func.facets import dtypes
 from nnc_func.facets.dtypes import kind_of, limits_of
 from nnc_func.graph.leaves import CONSTANT
 from nnc_func.graph.node import Node, Value, topological
-from nnc_func.graph.rules.evaluating import applied, converted, parts_of
+from nnc_func.graph.rewriting.evaluating import applied, converted, parts_of
 from nnc_func.graph.rules.rule import REASSOCIATION, ROUNDING, Numerics
 
 ADD_UP = frozenset((
@@ -68,7 +68,7 @@ def left_to_kernels(
                 values[node] = _bounded(values[node], node)
     except NncError:
         return False
-    was, now = (values[v.node][v.index] if v.node.op.several else values[v.node] for v in (old, new))
+    was, now = (values[v.node][v.index] if v.node.op.multi_result else values[v.node] for v in (old, new))
     return _alike(device.to_numpy(was), device.to_numpy(now))
 
 
@@ -101,7 +101,7 @@ def _convolved(node: Node, x: Any, w: Any, device: Any) -> Any:
 
 def _bounded(found: Any, node: Node) -> Any:
     """Results that are too large for their dtypes are infinite."""
-    if node.op.several:
+    if node.op.multi_result:
         return tuple(_within(each, aval.dtype) for each, aval in zip(found, node.avals, strict=True))
     return _within(found, node.aval.dtype)
 

@@ -82,4 +82,4 @@ def _beside(trial: Any, rule: Any, root: Node, inner: Node) -> tuple[Any, Any]:
 def _inner(root: Node) -> list[Node]:
     """What is computed on the way to the root."""
     met = topological([root])
-    return [n for n in met if n is not root and n.op not in (INPUT, CONSTANT) and n.args and not n.op.several]
+    return [n for n in met if n is not root and n.op not in (INPUT, CONSTANT) and n.args and not n.op.multi_result]

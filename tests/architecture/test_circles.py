@@ -47,6 +47,7 @@ def _package(folder: Path, **files: str) -> list[list[Edge]]:
         "from importlib import import_module\nx = lambda: import_module('.a', 'p')",
         "NAMES = {'x': f'p.{m}' for m in ('a',)}\n__getattr__, __dir__ = deferred(__name__, NAMES)",
         "A: dict = {n: n for n in ('a',)}\nB = Registry('p', A | {'b': 'b'})",
+        "B = Registry('p', {'name': 'a.x'})",
     ],
 )
 def test_each_way_back_is_found(tmp_path: Path, back: str) -> None:

@@ -111,7 +111,7 @@ def its_lowering_is_an_expression_or_a_map_of_indices(op: Op) -> None:
         assert op.shape in (shapes.broadcast, shapes.same)
     elif op.lowering is not None:
         assert isinstance(op.lowering, IndexMap)
-        assert op.moves or not op.args
+        assert op.data_movement or not op.args
 
 
 @every

@@ -15,10 +15,11 @@ FUSED = "graph/ops/bodies.py"  # an operator made of others: its facets are made
 BATCHING = ("batching.py", "facets/batching.py")  # what becomes of the rows of a batch
 BARE = ("device/namespace.py", "device/null.py")  # a bare device refuses what Type and Shape refuse; Null infers
 VERIFIER = "engine/verifying/applications.py"  # a plan that anybody may have written: no layer has looked at it
+RULES = ("graph/rules/", "graph/rewriting/")  # the rules, and what applies them
 COUNTED = "onnx/tracing.py"  # counts what a model asks for before it is computed: views take nothing
 READERS = {  # facet: where in the library it may be read
-    "moves": ("device/narrow.py", "testing/"),
-    "dtype": ("graph/type.py", FUSED, *BARE, "device/narrow.py", *BATCHING, VERIFIER, "testing/"),
+    "data_movement": ("device/bfloat16_emulation.py", "testing/"),
+    "dtype": ("graph/type.py", FUSED, *BARE, "device/bfloat16_emulation.py", *BATCHING, VERIFIER, "testing/"),
     # rules and devices ask whether it is `broadcast`: elementwise
     "shape": (
         "graph/shape.py",
@@ -33,8 +34,8 @@ READERS = {  # facet: where in the library it may be read
     ),
     "kernels": ("device/", "engine/", FUSED, "testing/"),
     "laws": ("graph/optimiser.py", "graph/rules/", "testing/"),
-    "has": ("graph/optimiser.py", "graph/rules/", "testing/"),
-    "pure": ("graph/trust.py", "graph/symbol.py", "graph/optimiser.py", "graph/rules/", "engine/", FUSED, "testing/"),
+    "has": ("graph/optimiser.py", *RULES, "testing/"),
+    "pure": ("graph/text/trust.py", "graph/symbol.py", "graph/optimiser.py", *RULES, "engine/", FUSED, "testing/"),
     "effect": (
         "stacks.py",
         "device/dispatch.py",
@@ -65,8 +66,16 @@ READERS = {  # facet: where in the library it may be read
     ),
     "place": ("graph/shape.py", "device/places.py", "engine/", "testing/"),
     "derivative": ("autodiff/", "testing/"),
-    "cost": (FUSED, "graph/rules/", "graph/show.py", "engine/", "device/null.py", "models/summary.py", "testing/"),
-    "onnx": ("graph/exporting/", "testing/"),
+    "cost": (
+        FUSED,
+        "graph/rules/",
+        "graph/pictures/graphs.py",
+        "engine/",
+        "device/null.py",
+        "models/summary.py",
+        "testing/",
+    ),
+    "onnx": ("graph/onnx_export/", "testing/"),
     "samples": ("testing/",),
     # what a kernel may differ by before it is chosen, and what a rule may claim that gives it other strides
     "tolerance": ("engine/tuning/trials.py", "graph/rules/pushing.py", "graph/rules/move.py", "testing/"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from types import SimpleNamespace
 from typing import Any
 
 import array_api_strict as strict
@@ -24,7 +25,22 @@ FUNCTIONS = [
     for name in section.__all__
     if inspect.isfunction(getattr(section, name)) and name not in OWN and not name.startswith("_")
 ]
-ORACLES = {"isin": np}  # array_api_strict 2.6 does not hear of invert
+
+
+def floor_divide(x1: Any, x2: Any) -> Any:
+    """As the standard says of infinities, where NumPy, and so array_api_strict, has NaN and -1."""
+    found = np.asarray(np.floor_divide(x1, x2))
+    if found.dtype.kind != "f":
+        return found
+    x1, x2 = np.broadcast_arrays(np.asarray(x1, found.dtype), np.asarray(x2, found.dtype))
+    found = np.where(np.isinf(x1) & np.isfinite(x2), x1 / x2, found)
+    return np.where(np.isfinite(x1) & np.isinf(x2), np.copysign(0.0, x1) / np.copysign(1.0, x2), found)
+
+
+ORACLES = {  # array_api_strict 2.6 does not hear of invert
+    "isin": np,
+    "floor_divide": SimpleNamespace(asarray=np.asarray, floor_divide=floor_divide),
+}
 NOT_UNIQUE = {  # factors that are so but for signs: what they are multiplied
     "linalg.qr": lambda np_, q, r: np_.matmul(q, r),
     "linalg.svd": lambda np_, u, s, vh: np_.matmul(u[..., : s.shape[-1]] * s[..., None, :], vh[..., : s.shape[-1], :]),
@@ -99,6 +115,16 @@ def check(stack: Any, name: str, data: Any) -> None:
     if name.startswith("empty"):  # theirs have any elements
         theirs = np.zeros_like(theirs)
     agree(name, ours, theirs)
+
+
+@pytest.mark.parametrize("stack", STACKS.values())
+def test_quotients_of_infinities_are_the_standards(stack: Any) -> None:  # a fresh seed drew one
+    numbers = np.array([np.inf, -np.inf, 1.0, -1.0, 2.5, 0.0, -0.0], "float32")
+    x1, x2 = numbers[:, None], numbers[:5]
+    with np.errstate(all="ignore"):
+        wanted = floor_divide(x1, x2)
+        found = stack.array_api.floor_divide(stack.array_api.asarray(x1), stack.array_api.asarray(x2)).numpy()
+    agree("floor_divide", found, wanted)
 
 
 def test_every_function_of_the_standard_has_a_case() -> None:

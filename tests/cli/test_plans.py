@@ -11,7 +11,7 @@ import pytest
 from nnc_func.cli import main
 from nnc_func.cli.plans import allocators, budget, with_budget
 from nnc_func.engine.allocators import ALLOCATORS, Problem, arena_size
-from nnc_func.engine.allocators.generating import uniform
+from nnc_func.engine.allocators.problems.generators import uniform
 from nnc_func.engine.orders import ORDERS
 from nnc_func.errors import PlanError
 
@@ -93,8 +93,8 @@ def test_buffers_of_a_model_tell_who_made_them(said: Any, tmp_path: Path) -> Non
     said("plan", "lenet-5", "--allocator", "all", "--html", str(tmp_path / "m.html"))
     data = (tmp_path / "m.html").read_text(encoding="utf-8").split('id="data">')[1].split("</script>")[0]
     (problem,) = json.loads(data)["problems"]
-    assert all("step " in told for told in problem["told"])
-    assert not any("offset" in told for told in problem["told"])  # which is another one in each plan
+    assert all("step " in told for told in problem["description"])
+    assert not any("offset" in told for told in problem["description"])  # which is another one in each plan
     assert problem["legend"]
 
 

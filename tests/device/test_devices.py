@@ -6,16 +6,18 @@ import copy
 import pickle
 import subprocess
 import sys
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
 import nnc_func as nnc
 from nnc_func.autodiff import Autodiff
+from nnc_func.device.bind_kernels import binds_kernels
+from nnc_func.device.views import HostViews
 from nnc_func.errors import DeviceError, DTypeError, NncError, ShapeError
 from nnc_func.graph.ops import CATALOGUE
-from nnc_func.layer import below
+from nnc_func.layer import PassThrough, below, layer
 from nnc_func.nn import NN
 from nnc_func.signatures import DeviceSignature, PlannedDeviceSignature
 from nnc_func.stacks import Stack
@@ -257,3 +259,61 @@ def test_what_can_be_cast_is_cast_on_the_standard_too(given: str, wanted: str) -
         one, other = (stack.bind(cast, x, dtype=wanted).numpy() for stack in found)
         assert one.dtype == other.dtype == wanted
         np.testing.assert_array_equal(one, other)
+
+
+# --- what an engine asks of them beside -----------------------------------------------------------------
+
+
+def test_a_writing_of_ones_own_is_asked_and_the_devices_own_may_be_passed_by() -> None:
+    """Above it or derived from it: `binds_kernels` speaks for the `writing` that stands beside it."""
+
+    @layer()
+    class Derived(nnc.NumPy):
+        def writing(self, *given: Any) -> Any:
+            return super().writing(*given)
+
+    @layer(on="device")
+    class Above(PassThrough):
+        device: Any
+
+        def writing(self, *given: Any) -> Any:
+            return self.device.writing(*given)
+
+    @layer(on="device")
+    class Transparent(PassThrough):
+        device: Any
+
+    plain = nnc.NumPy()
+    assert binds_kernels(plain)
+    assert binds_kernels(Transparent(plain))
+    assert not any(map(binds_kernels, (Derived(), Above(plain), Transparent(Above(plain)), nnc.Null(), nnc.CuPy())))
+    assert not binds_kernels(nnc.Places(one=plain))
+
+
+def test_views_are_made_as_the_device_says() -> None:
+    """What it locates is asked for once, at `at`; a device that locates nothing is asked for each view."""
+    made: list[int] = []
+
+    class Counting(HostViews):
+        @staticmethod
+        def at(*given: Any) -> Any:
+            made.append(1)
+            return np.ndarray(*given)
+
+    @layer()
+    class Told(nnc.NumPy):
+        views: ClassVar[Any] = Counting()
+
+    @layer()
+    class Untold(nnc.NumPy):
+        views: ClassVar[Any] = None
+
+    given = np.arange(6.0)
+    for device, count in ((Told(), 4), (Untold(), 0)):
+        made.clear()
+        stack = nnc.lazy(device)
+        x = stack.input("x", (6,), "float64")
+        program = stack.compile([x], stack.ops.cumulative_sum(x[1:], axis=0))
+        for _ in range(4):  # the first in the general way, later ones written out
+            np.testing.assert_array_equal(program(given), np.cumsum(given[1:]))
+        assert len(made) == count

@@ -67,7 +67,7 @@ def test_a_planned_program_equals_numpy(op: Op) -> None:
         arrays, params = data.draw(arguments(op))
         inputs = [gpu.input(f"x{i}", a.shape, a.dtype) for i, a in enumerate(arrays)]
         made = gpu.bind(op, *inputs, **params)
-        found = gpu.compile(inputs=inputs, outputs=list(made) if op.several else [made])(*arrays)
+        found = gpu.compile(inputs=inputs, outputs=list(made) if op.multi_result else [made])(*arrays)
         wanted = results(op, host.device.bind(op, *arrays, **params))
         for one, other in zip(found, wanted, strict=True):
             equal(*signed(op, gpu.device.to_numpy(one), other), max(4.0, op.tolerance.ulps), f"{op}, planned")

@@ -30,7 +30,7 @@ ROUNDED = {**dict.fromkeys(VECTORISED, "biuf"), **dict.fromkeys(FUSED, "c")}
 """Kinds of dtypes of which an operator rounds otherwise where elements lie in reverse order."""
 ELEMENTWISE = [
     op for op in CATALOGUE.values()
-    if op.shape in (shapes.broadcast, shapes.same) and op.args and not op.variadic and not op.several and op.pure
+    if op.shape in (shapes.broadcast, shapes.same) and op.args and not op.variadic and not op.multi_result and op.pure
 ]  # fmt: skip
 
 

@@ -15,11 +15,11 @@ from hypothesis import given
 import nnc_func as nnc
 from nnc_func.engine.plan import Plan
 from nnc_func.errors import DeviceError, GraphError, LayerError, PlaceError, PlanError
-from nnc_func.graph.parsing import parsed
-from nnc_func.graph.text import large_constants, printed
+from nnc_func.graph.text.parsing import parsed
+from nnc_func.graph.text.writing import large_constants, printed
 from nnc_func.signatures import DeviceSignature, PlannedDeviceSignature
-from nnc_func.testing.conversions import spread
 from nnc_func.testing.program import PLACES, Program
+from tests.conversions import spread
 
 TWO = nnc.Places(one=nnc.NumPy(), two=nnc.NumPy())
 PLANNED = nnc.Places(one=nnc.Null(), two=nnc.Null())

@@ -96,7 +96,7 @@ def test_its_kernels_equal_numpys(op: Op) -> None:
             at_once = results(op, gpu.device.bind(op, *map(gpu.device.asarray, arrays), **params))
             inputs = [gpu.input(f"x{i}", a.shape, a.dtype) for i, a in enumerate(arrays)]
             made = gpu.bind(op, *inputs, **params)
-            planned = gpu.compile(inputs=inputs, outputs=list(made) if op.several else [made])(*arrays)
+            planned = gpu.compile(inputs=inputs, outputs=list(made) if op.multi_result else [made])(*arrays)
             for one, two, other in zip(at_once, planned, wanted, strict=True):
                 equal(one, other, op.tolerance.ulps, f"{op} at once")
                 equal(two, other, op.tolerance.ulps, f"{op} planned")

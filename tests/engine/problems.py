@@ -10,7 +10,7 @@ from attrs import evolve
 from hypothesis import strategies as st
 
 from nnc_func.engine.allocators import ALLOCATORS, Allocator, Gap, Problem
-from nnc_func.engine.allocators.generating import concurrent
+from nnc_func.engine.allocators.problems.generators import concurrent
 
 plain = st.builds(
     lambda rows, alignment: Problem([r[0] for r in rows], [r[1] for r in rows], [r[1] + r[2] for r in rows], alignment),

@@ -6,7 +6,7 @@ A new allocator is tested by being in `ALLOCATORS`.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -15,7 +15,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from nnc_func.engine.allocators import ALLOCATORS, BestFit, NoReuse, Problem, answered, arena_size, max_load
-from nnc_func.engine.allocators.fitting import first_fit, tightest_fit
+from nnc_func.engine.allocators.greedy import FITS, ORDERS, Greedy
+from nnc_func.engine.allocators.placement.fits import first_fit, tightest_fit
 from nnc_func.engine.verifying.offsets import verify_offsets
 from nnc_func.errors import PlanError
 from tests.engine.problems import check, featured, hurried, taken
@@ -40,7 +41,7 @@ def test_the_same_problem_gets_the_same_answer(name: str, problem: Problem) -> N
     allocator = ALLOCATORS[name]
     first = list(allocator(problem))
     assert list(allocator(problem)) == first
-    assert list(type(allocator)()(problem)) == first
+    assert list(evolve(cast(Any, allocator))(problem)) == first  # a new one, of the same fields
 
 
 @pytest.mark.parametrize("name", ALLOCATORS)
@@ -206,6 +207,30 @@ def test_two_buffers_that_are_pinned_over_one_another(name: str) -> None:
             answered(ALLOCATORS[name], evolve(problem, pins=[-1, 0, 32], names=names))
     with pytest.raises(PlanError, match=r"capacity is 100 bytes, .* needs 128; no plan needs less than 128"):
         answered(ALLOCATORS[name], evolve(problem, capacity=100))
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("fit", FITS)
+@given(problem=featured())
+@examples(few=10, nightly=200)
+def test_any_order_goes_with_any_fit(order: str, fit: str, problem: Problem) -> None:
+    check(problem, answered(Greedy(order, fit), problem))
+    assert sorted({*ORDERS[order](problem)} | {*np.flatnonzero(problem.sizes == 0).tolist()}) == [*range(len(problem))]
+
+
+def test_greedy_allocators_are_rows_of_which_each_order_says_its_source() -> None:
+    rows = {name: each for name, each in ALLOCATORS.items() if isinstance(each, Greedy)}
+    assert {name: (row.order, row.fit) for name, row in rows.items()} == {
+        "busiest_first": ("busiest", "lowest"),
+        "decreasing": ("spatial", "best"),
+        "greedy_by_breadth": ("breadth", "best"),
+        "greedy_by_size": ("size", "best"),
+    }
+    assert [order for order in ORDERS if "source: " not in (ORDERS[order].__doc__ or "").lower()] == []
+    with pytest.raises(ValueError, match="'order' must be in"):
+        Greedy("none")
+    with pytest.raises(PlanError, match=r"Greedy\(order='size', fit='lowest'\) needs 128; no plan needs less"):
+        answered(Greedy("size", "lowest"), Problem([64, 64], [0, 1], [2, 3], capacity=100))
 
 
 def test_more_bytes_than_there_are() -> None:

@@ -18,8 +18,8 @@ from nnc_func.engine.planning.alternatives import Alternatives
 from nnc_func.engine.planning.committing import Arrangement, long, short
 from nnc_func.engine.planning.draft import Draft
 from nnc_func.engine.planning.kernel_table import NO_TABLE, kernels_of
+from nnc_func.engine.planning.liveness import footprint
 from nnc_func.engine.planning.passes import PASSES, Passes
-from nnc_func.engine.planning.sharing import footprint
 from nnc_func.errors import PlanError
 
 
@@ -98,8 +98,9 @@ def test_a_pass_has_an_effect() -> None:
 
     def forever(draft: Draft) -> Draft:
         draft = PASSES.lifetimes(draft)
-        draft.last = [len(draft.instructions) - 1 if kind == ARENA else last
-                      for kind, last in zip(draft.kind, draft.last, strict=True)]  # fmt: skip
+        for storage in draft.storages:
+            if storage.kind == ARENA:
+                storage.last = len(draft.instructions) - 1
         return draft
 
     for passes, larger in (({"in_place": lambda draft: draft}, True), ({"lifetimes": forever}, True)):
@@ -173,7 +174,8 @@ def test_storages_that_take_over_each_other_are_refused() -> None:
 
     def around(draft: Draft) -> Draft:
         draft = PASSES.in_place(draft)
-        draft.merged = [(i + 1) % len(draft.merged) for i in range(len(draft.merged))]
+        for number, storage in enumerate(draft.storages):
+            storage.merged = (number + 1) % len(draft.storages)
         return draft
 
     lazy = nnc.lazy()

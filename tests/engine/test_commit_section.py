@@ -14,9 +14,9 @@ from nnc_func import nn
 from nnc_func.engine.plan import Plan
 from nnc_func.engine.plan_rows import VARIABLE
 from nnc_func.errors import CommitError, PlanError
-from nnc_func.testing.failures import Unreliable, check_failures, peak_bytes
 from nnc_func.testing.programs import Program, programs
-from nnc_func.testing.squares import writing
+from tests.failures import Unreliable, check_failures, peak_bytes
+from tests.squares import writing
 
 LAZY = nnc.lazy()
 APART = LAZY.swap(optimiser=LAZY.optimiser.up_to_phase("layout"))  # products and updates are operators of their own

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 import nnc_func as nnc
 from nnc_func import nn
-from nnc_func.engine.planning.relaid import relaid
+from nnc_func.engine.planning.layout_pass import relaid
 from nnc_func.errors import CheckError, DerivativeError, DTypeError, GraphError, OperatorError, RunError, ShapeError
-from nnc_func.graph.files import load_graph
-from nnc_func.graph.parsing import parsed
+from nnc_func.graph.text.files import load_graph
+from nnc_func.graph.text.parsing import parsed
 from nnc_func.testing.programs import INPUT, LARGEST, Program, programs
 
 LAZY, EAGER = nnc.lazy(), nnc.eager()
@@ -273,10 +273,10 @@ def watched(found: Program, stack: Any, places: dict[int, int], log: list[Any], 
             stack.ops.callback(values[places[at] % len(values)], function=partial(_logged, log, at))
 
     for at, step in enumerate(found.steps):
-        if at in places:
+        if at in places and values:  # a program may begin with a constant
             log_it(at)
         results = stack.bind(step.op, *(values[a] for a in step.args), **step.params)
-        values += results if step.op.several else [results]
+        values += results if step.op.multi_result else [results]
     log_it(len(found.steps))
     return [values[o] for o in found.outputs]
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from nnc_func.engine.allocators import FREE, OPTIONAL, Gap, Problem, Uses, answered, arena_size, cp_sat
 from nnc_func.engine.allocators.branch_and_bound import BranchAndBound
-from nnc_func.engine.allocators.deciding import (
+from nnc_func.engine.allocators.exact.decision import (
     PORTFOLIO,
     Feasible,
     Infeasible,
@@ -157,7 +157,7 @@ def test_all_permutations_of_some_more_buffers_agree(problem: Problem) -> None:
 @settings(max_examples=300, deadline=None)
 def test_each_member_of_the_portfolio_agrees(choose: Any, problem: Problem) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("nnc_func.engine.allocators.deciding.PORTFOLIO", (choose,))
+        patch.setattr("nnc_func.engine.allocators.exact.decision.PORTFOLIO", (choose,))
         agrees(problem)
 
 

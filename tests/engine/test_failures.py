@@ -20,9 +20,9 @@ from nnc_func.facets import dtypes, shapes
 from nnc_func.facets.derivatives import Constant
 from nnc_func.facets.kernels import Kernel
 from nnc_func.op import operator
-from nnc_func.testing.failures import Failures, Snapshot, Unreliable, check_failures
 from nnc_func.testing.programs import Program, programs
-from nnc_func.testing.squares import writing
+from tests.failures import Failures, Snapshot, Unreliable, check_failures
+from tests.squares import writing
 
 LAZY = nnc.lazy()
 

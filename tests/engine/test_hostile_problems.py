@@ -8,8 +8,8 @@ from random import Random
 
 import pytest
 
-from nnc_func.engine.allocators.fields import Gap
-from nnc_func.engine.allocators.problem import Problem
+from nnc_func.engine.allocators.problems.fields import Gap
+from nnc_func.engine.allocators.problems.problem import Problem
 from nnc_func.errors import PlanError
 from tests.damage import changed_json, changed_text
 from tests.hostile import Tally, attempted

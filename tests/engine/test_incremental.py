@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 import nnc_func as nnc
 from nnc_func.config import config
 from nnc_func.errors import RunError
-from nnc_func.testing.conversions import spread
 from nnc_func.testing.programs import VARIABLE, Program, programs
-from nnc_func.testing.squares import random_program
+from tests.conversions import spread
 from tests.engine.changing import Counting, KernelFailedError, computes, cone
+from tests.squares import random_program
 
 GRAPHS = 1000
 PARTS = 10

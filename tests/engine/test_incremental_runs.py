@@ -14,8 +14,8 @@ from nnc_func.engine.plan import Plan
 from nnc_func.engine.running.program import Program
 from nnc_func.errors import CancelledError, GraphError, PlanError, RunError
 from nnc_func.testing.programs import programs
-from nnc_func.testing.squares import random_program
 from tests.engine.changing import Counting
+from tests.squares import random_program
 
 LAZY = nnc.lazy(Counting())
 COUNTING = LAZY.device

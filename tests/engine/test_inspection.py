@@ -12,7 +12,7 @@ import pytest
 import nnc_func as nnc
 from nnc_func import nn
 from nnc_func.errors import NumericsError, OperatorError
-from nnc_func.testing.failures import Snapshot
+from tests.failures import Snapshot
 
 LAZY = nnc.lazy()
 STACKS = {"eager": nnc.eager(), "lazy": LAZY}

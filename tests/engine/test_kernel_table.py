@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 import nnc_func as nnc
 from nnc_func.engine.planning.kernel_table import NO_TABLE, Entry, KernelTable, chosen
-from nnc_func.engine.planning.relaid import elsewhere, relaid
+from nnc_func.engine.planning.layout_pass import elsewhere, relaid
 from nnc_func.engine.tuning.environment import Environment
 from nnc_func.errors import KernelTableWarning, PlanError
-from nnc_func.graph.literals import quoted
 from nnc_func.graph.ops import CATALOGUE
+from nnc_func.graph.text.literals import quoted
 from nnc_func.op import Op
 from nnc_func.testing.laws import equal, results
 from nnc_func.testing.samples import arguments

@@ -13,11 +13,11 @@ import nnc_func as nnc
 from nnc_func.config import config
 from nnc_func.errors import GraphError, ShapeError
 from nnc_func.facets.layouts import permutation, strides
-from nnc_func.graph.parsing import parsed
-from nnc_func.graph.text import large_constants, printed
+from nnc_func.graph.text.parsing import parsed
+from nnc_func.graph.text.writing import large_constants, printed
 from nnc_func.testing.agreement import agree, follow
-from nnc_func.testing.conversions import relaid
 from nnc_func.testing.programs import INPUT, LARGEST, Leaf, Program
+from tests.conversions import relaid
 from tests.engine.test_programs import MANY, STACKS, step
 
 LAZY = STACKS["lazy"]

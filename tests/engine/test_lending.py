@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import nnc_func as nnc
 from nnc_func.config import config
 from nnc_func.engine.plan_rows import LENT
-from nnc_func.engine.planning.lending import borrowers
+from nnc_func.engine.planning.output_borrowing import borrowers
 from nnc_func.errors import PlanError
 
 SIDE = 256  # a matrix of 256 KiB: worth lending

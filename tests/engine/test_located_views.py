@@ -55,7 +55,7 @@ def test_chains_of_views_are_what_numpy_shows(names: list[str], both: bool) -> N
 def test_a_chain_makes_one_view_for_a_call() -> None:
     made = program(["rows", "turned", "steps", "rows"])
     assert sum(i.view for i in made.plan.instructions) >= 3
-    frame = made.arenas.take(made, made.plan, made._frame)
+    frame: Any = made.arenas.take(made, made.plan, made._linked).executable
     ((root, views),) = frame.views.items()
     assert len(views) >= 3
     assert len(frame.located[root][1]) == 1

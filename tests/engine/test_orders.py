@@ -30,10 +30,10 @@ from nnc_func.engine.orders import (
     lower_bound,
     simulated_peak,
 )
-from nnc_func.engine.orders.arranging import arranged
 from nnc_func.engine.orders.base import answered
-from nnc_func.engine.orders.segments import coarsened, condensed, cuts, expanded, segments
-from nnc_func.engine.orders.spans import Span
+from nnc_func.engine.orders.stretches.arrangement import arranged
+from nnc_func.engine.orders.stretches.segments import coarsened, condensed, cuts, expanded, segments
+from nnc_func.engine.orders.stretches.spans import Span
 from nnc_func.errors import PlanError
 
 SIZES = (0, 1, 1, 2, 3, 4, 8)

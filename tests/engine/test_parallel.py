@@ -11,6 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import nnc_func as nnc
+from nnc_func.engine.running.frame import Frame
 from nnc_func.engine.running.program import Program
 from nnc_func.errors import RunError
 from nnc_func.testing.programs import LARGEST, programs
@@ -113,8 +114,10 @@ def test_a_device_without_threads_runs_the_streams_in_the_plans_order() -> None:
     stack = streaming(1).swap(device=nnc.Null())
     program = branches(stack)
     assert program.plan.streams == 2
-    assert program.together is None
     program(program._device.empty((64,), "float64"))
+    (lease,) = program.arenas.arenas[0].leases.values()
+    assert isinstance(lease.executable, Frame)
+    assert lease.executable.together is None
 
 
 def test_checks_of_numerics_and_poisoned_memory_still_apply() -> None:

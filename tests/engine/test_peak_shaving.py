@@ -7,10 +7,10 @@ import pytest
 from nnc_func.engine.allocators import answered, arena_size, portfolio
 from nnc_func.engine.allocators.best_fit import in_order
 from nnc_func.engine.allocators.branch_and_bound import BranchAndBound
-from nnc_func.engine.allocators.generating import concurrent, pinwheel, skewed, uniform
-from nnc_func.engine.allocators.greedy_by_size import GreedyBySize
+from nnc_func.engine.allocators.greedy import GREEDY_BY_SIZE
 from nnc_func.engine.allocators.peak_shaving import PeakShaving
 from nnc_func.engine.allocators.portfolio import Portfolio
+from nnc_func.engine.allocators.problems.generators import concurrent, pinwheel, skewed, uniform
 from nnc_func.engine.verifying.offsets import verify_offsets
 
 
@@ -37,7 +37,7 @@ def test_what_is_enough_is_enough() -> None:
 
 def test_streams_are_no_matter_of_time() -> None:
     problem = concurrent(60)
-    assert PeakShaving()(problem) == GreedyBySize()(problem)
+    assert PeakShaving()(problem) == GREEDY_BY_SIZE(problem)
 
 
 @pytest.mark.parametrize("count", [40, 200, 700])

@@ -11,7 +11,7 @@ from attrs import evolve
 from hypothesis import given, settings
 
 from nnc_func.engine.allocators import ALLOCATORS, Gap, Problem, Uses, answered, arena_size
-from nnc_func.engine.allocators.generating import concurrent, pinwheel, skewed, tiling, uniform
+from nnc_func.engine.allocators.problems.generators import concurrent, pinwheel, skewed, tiling, uniform
 from nnc_func.errors import PlanError
 from tests.engine.problems import check, featured
 

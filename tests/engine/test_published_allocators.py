@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from nnc_func.engine.allocators import ALLOCATORS, Allocator, Problem, answered, arena_size
-from nnc_func.engine.allocators.decreasing import ChooseBest, Decreasing
+from nnc_func.engine.allocators.greedy import ChooseBest, Greedy
 
 CHALLENGING = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "minimalloc" / "challenging"
 HERE = pytest.mark.skipif(not CHALLENGING.exists(), reason="the instances are not beside this repository")
@@ -20,8 +20,8 @@ RATIOS: dict[str, tuple[Allocator, tuple[float, ...]]] = {  # arena / max load o
     "flow_graph": (ALLOCATORS["flow_graph"], (1.272, 1.400, 1.451, 1.467, 1.666, 1.444)),
     "greedy_by_breadth": (ALLOCATORS["greedy_by_breadth"], (1.537, 1.686, 1.678, 1.231, 1.671, 2.358)),
     "greedy_by_size": (ALLOCATORS["greedy_by_size"], (1.311, 1.364, 1.401, 1.332, 1.410, 1.327)),
-    "lifetime": (Decreasing("temporal"), (1.456, 1.473, 1.600, 1.402, 1.631, 1.784)),
-    "area": (Decreasing("spatio_temporal", "lowest"), (1.669, 1.967, 1.706, 1.405, 2.310, 2.329)),
+    "lifetime": (Greedy("temporal"), (1.456, 1.473, 1.600, 1.402, 1.631, 1.784)),
+    "area": (Greedy("spatio_temporal", "lowest"), (1.669, 1.967, 1.706, 1.405, 2.310, 2.329)),
     "segregated_fit": (ALLOCATORS["segregated_fit"], (1.752, 1.686, 1.688, 1.291, 1.847, 1.925)),
 }
 

@@ -16,6 +16,7 @@ from nnc_func.engine.allocators.base import answered
 from nnc_func.engine.plan import Plan
 from nnc_func.engine.planning.schedule import ListScheduler, Tasks, issued, serial
 from nnc_func.engine.planning.streams import Streams
+from nnc_func.engine.running.frame import Frame
 from nnc_func.errors import PlanError
 from nnc_func.testing.schedules import RandomScheduler
 
@@ -231,7 +232,9 @@ def test_a_plan_of_streams_is_read_back_from_its_text() -> None:
     assert [(i.stream, i.waits) for i in again.instructions] == [(i.stream, i.waits) for i in found.instructions]
     x = np.linspace(-1, 1, 64 * 64, dtype="float32").reshape(64, 64)
     program = LAZY.program(again)
-    assert program.together is not None
+    (lease,) = program.arenas.arenas[0].leases.values()
+    assert isinstance(lease.executable, Frame)
+    assert lease.executable.together is not None
     assert np.isfinite(program(x)).all()
 
 

@@ -12,9 +12,9 @@ import nnc_func as nnc
 from nnc_func.errors import NncError, PlaceError
 from nnc_func.graph.ops.memory import after, transfer
 from nnc_func.testing.agreement import agree, follow
-from nnc_func.testing.conversions import spread
 from nnc_func.testing.program import INPUT, PLACES, Leaf, Program, Step, inferred
 from nnc_func.testing.programs import LARGEST
+from tests.conversions import spread
 from tests.device.test_places import DEVICES, EAGER, PLANNED, PRETENDED, STACKS, TWO
 
 FEW = settings(max_examples=max(5, settings().max_examples // 2))

@@ -86,8 +86,8 @@ def test_bindings_that_are_not_used_are_forgotten() -> None:
         program(of(1))
     assert len(program.programs) == symbolic.KEPT
     assert (("n", 1),) in program.programs
-    frames = {p for arena in program.arenas.arenas for p in arena.frames}
-    assert frames <= set(program.programs.values())
+    leased = {p for arena in program.arenas.arenas for p in arena.leases}
+    assert leased <= set(program.programs.values())
 
 
 def test_threads_share_plans_and_not_arenas() -> None:

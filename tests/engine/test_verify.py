@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from nnc_func.aval import Aval
 from nnc_func.engine.plan import Plan
 from nnc_func.engine.plan_rows import Buffer, Instruction, Slot
-from nnc_func.engine.verifying.sweep import check_arena
+from nnc_func.engine.verifying.arena_overlap import check_arena
 from nnc_func.engine.verifying.verify import verify
 from nnc_func.errors import PlanError
 from nnc_func.facets.kernels import reference

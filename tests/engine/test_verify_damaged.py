@@ -12,7 +12,7 @@ from attrs import evolve
 
 from nnc_func.engine.plan import Plan
 from nnc_func.engine.running.program import Program
-from nnc_func.engine.verifying import usual
+from nnc_func.engine.verifying import fast_path
 from nnc_func.engine.verifying.verify import _Replay
 from nnc_func.errors import PlanError
 
@@ -117,7 +117,7 @@ def test_what_is_looked_at_in_a_few_steps_is_judged_as_in_full(
         return "right"
 
     quick = [judged(plan) for plan in plans]
-    monkeypatch.setattr(usual, "_writer", lambda replay: lambda t, i, operands, slot: False)
+    monkeypatch.setattr(fast_path, "_writer", lambda replay: lambda t, i, operands, slot: False)
     assert quick == [judged(plan) for plan in plans]
     assert quick[0] == "right"
     assert len({*quick}) > 1
@@ -128,7 +128,7 @@ def test_what_is_written_in_the_arena_is_looked_at_in_a_few_steps(lazy: Any) -> 
     plan = lazy.compile([x], [lazy.ops.tanh(lazy.ops.sin(x) @ lazy.ops.cos(x) + 1) * 2]).plan
     replay = _Replay(plan)
     replay.leaves()
-    written = usual._writer(replay)
+    written = fast_path._writer(replay)
     known = [written(t, i, i.operands, i.results[0]) for t, i in enumerate(plan.instructions)]
     arena = [plan.buffers[plan.slots[i.results[0]].buffer].kind == "arena" for i in plan.instructions]
     assert known == arena

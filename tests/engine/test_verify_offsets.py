@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 from nnc_func.engine.allocators import Problem, answered, arena_size
 from nnc_func.engine.allocators.best_fit import BestFit
-from nnc_func.engine.allocators.generating import uniform
 from nnc_func.engine.allocators.local_search import LocalSearch
 from nnc_func.engine.allocators.lowest_first import LowestFirst
 from nnc_func.engine.allocators.portfolio import Portfolio
+from nnc_func.engine.allocators.problems.generators import uniform
 from nnc_func.engine.verifying.offsets import verify_offsets
 from nnc_func.errors import PlanError
 from tests.engine.problems import check, featured
@@ -126,7 +126,7 @@ def test_the_clock_is_looked_at_where_it_is_asked_for() -> None:
 
 
 def test_ties_by_orders_of_many_buffers_are_those_of_few() -> None:
-    from nnc_func.engine.allocators.descending import Descents, static_ranks
+    from nnc_func.engine.allocators.placement.descents import Descents, static_ranks
 
     problem = uniform(200)
     descents = Descents(problem)
@@ -137,7 +137,7 @@ def test_ties_by_orders_of_many_buffers_are_those_of_few() -> None:
 def test_plans_are_equal_over_hash_seeds_and_threads() -> None:
     code = (
         "from nnc_func.engine.allocators import answered\n"
-        "from nnc_func.engine.allocators.generating import concurrent, uniform\n"
+        "from nnc_func.engine.allocators.problems.generators import concurrent, uniform\n"
         "from tests.engine.problems import hurried\n"
         "for p in (uniform(80, live=20), concurrent(40)):\n"
         "    print({name: answered(allocator, p) for name, allocator in hurried().items()})\n"

@@ -16,7 +16,7 @@ import pytest
 
 import nnc_func as nnc
 from nnc_func.engine.plan import Plan
-from nnc_func.graph.text import parsed
+from nnc_func.graph.text.writing import parsed
 
 HERE = Path(__file__).parent
 LAZY = nnc.lazy()

@@ -10,9 +10,9 @@ import pytest
 
 import nnc_func as nnc
 from nnc_func.graph.optimiser import Optimiser
+from nnc_func.graph.rewriting.evaluating import differs, evaluated
 from nnc_func.graph.rules import REASSOCIATION, RULES
-from nnc_func.graph.rules.evaluating import differs, evaluated
-from nnc_func.graph.text import parsed
+from nnc_func.graph.text.writing import parsed
 from nnc_func.testing.rewrites import quiet
 from tests.graph.rewriting import fills
 
@@ -41,7 +41,7 @@ def test_a_rule_makes_of_its_graph_what_is_written(title: str, rule: Any) -> Non
     assert str(graph) == before
     found = graph.with_roots(stack.optimiser.optimise(graph.roots).roots)
     assert str(found) == after
-    if sum(n.aval.size for n in graph.nodes if not n.op.several) < MOST:
+    if sum(n.aval.size for n in graph.nodes if not n.op.multi_result) < MOST:
         agree(rule, graph, found, stack)
 
 

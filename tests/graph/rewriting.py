@@ -10,8 +10,8 @@ import nnc_func as nnc
 from nnc_func.aval import Aval
 from nnc_func.graph.node import Value, topological
 from nnc_func.graph.ops.fused import blockwise, masked
+from nnc_func.graph.rewriting.evaluating import differs, evaluated, one_line
 from nnc_func.graph.rules import ROUNDING
-from nnc_func.graph.rules.evaluating import differs, evaluated, told
 
 
 def stack_with_fused(*ops: Any) -> Any:
@@ -59,7 +59,7 @@ def check_equal(before: Any, after: Any, numerics: Any = ROUNDING, feeds: Any = 
     for b, a, root in zip(old, new, before, strict=True):
         assert a.shape == b.shape
         assert a.dtype == b.dtype
-        assert not differs(b, a, numerics, scale=scale), (told(root), b, a)
+        assert not differs(b, a, numerics, scale=scale), (one_line(root), b, a)
 
 
 def names(root: Value) -> list[str]:

@@ -1,4 +1,7 @@
-"""Operators and composites with a name in NumPy give what NumPy gives, for arguments drawn from their samples."""
+"""Operators and composites with a name in NumPy give what NumPy gives (`graph/composites`, `graph/ops`).
+
+Arguments are drawn from their samples.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Avals: equal ones are one object, wherever and whenever they are made, and only while somebody has one."""
+"""Avals: equal ones are one object, wherever and whenever they are made, and only while somebody has one (`aval`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bodies: sub-programs as values, of this library's operators and of a user's own (nnc_func.body, graph.bodies)."""
+"""Bodies: sub-programs as values, of our operators and a user's own (`body`, `graph/bodies`, `graph/ops/bodies`)."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from nnc_func.facets.dims import Dim, substitute, symbols_of
 from nnc_func.facets.kernels import ALL, Kernel, reference
 from nnc_func.graph.bodies import abstract, enclosed, optimised
 from nnc_func.graph.leaves import LEAVES, VARIABLE
-from nnc_func.graph.literals import Line, Names
 from nnc_func.graph.node import Node, topological
 from nnc_func.graph.ops import CATALOGUE as OPS
 from nnc_func.graph.ops.bodies import dtypes_in, one_by_one, shapes_in
 from nnc_func.graph.rules.fuse import fuse_elementwise
-from nnc_func.graph.text import parsed
+from nnc_func.graph.text.literals import Line, Names
+from nnc_func.graph.text.writing import parsed
 from nnc_func.op import operator
 from nnc_func.testing.agreement import LARGEST, agree, comparable
 from nnc_func.testing.programs import Program, programs
@@ -68,7 +68,7 @@ def _interpreted(xp: Any, *xs: Any, body: Body) -> Any:
     return tuple(values[i] for i in body.results)
 
 
-@operator(shape=_shapes, dtype=_dtypes, several=True, derivative=NO_SLOPE, kernels=reference(_interpreted))
+@operator(shape=_shapes, dtype=_dtypes, multi_result=True, derivative=NO_SLOPE, kernels=reference(_interpreted))
 def computed_by(*xs: Any, body: Body) -> Any:
     """What a body computes, one operator after another."""
 
@@ -382,7 +382,7 @@ def evaluated(values: Any, inputs: dict[Node, Any]) -> list[Any]:
     for node in topological(values):
         args = [found[a.node][a.index] for a in node.args]
         made = nnc.NumPy().bind(node.op, *args, **node.params) if node.op not in LEAVES else _array(node, inputs)
-        found[node] = made if node.op.several else (made,)
+        found[node] = made if node.op.multi_result else (made,)
     return [found[value.node][value.index] for value in values]
 
 

@@ -1,4 +1,7 @@
-"""Rules that are wrong of complex infinities alone, at the level where parts beside a NaN do not tell."""
+"""Rules that are wrong of complex infinities alone are refuted (`testing/rules`, `graph/rewriting/evaluating`).
+
+That is at the level where parts beside a NaN do not tell.
+"""
 # mypy: allow-untyped-defs, allow-incomplete-defs
 
 from __future__ import annotations
@@ -10,8 +13,8 @@ import pytest
 
 from nnc_func.errors import DTypeError
 from nnc_func.graph.ops import CATALOGUE as OPS
+from nnc_func.graph.rewriting.evaluating import differs
 from nnc_func.graph.rules.conditions import that
-from nnc_func.graph.rules.evaluating import differs
 from nnc_func.graph.rules.reducing import REDUCTIONS
 from nnc_func.graph.rules.rule import ROUNDING, SIGNED_ZERO, rewrite, rule
 from nnc_func.testing.rules import examined

@@ -1,4 +1,4 @@
-"""Constants: what has the same elements is one, and none changes with an array that somebody else can write to."""
+"""Constants: equal elements are one; nobody else can change any (`graph/constants`, `graph/symbol`, `graph/leaves`)."""
 
 from __future__ import annotations
 

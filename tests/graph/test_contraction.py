@@ -1,4 +1,7 @@
-"""Einstein's summation is NumPy's for any expression, and takes as few products as it must."""
+"""Einstein's summation is NumPy's, in the fewest products (`graph/composites/contraction`, `facets/subscripts`).
+
+It is that for any expression, and takes as few products as it must.
+"""
 
 from __future__ import annotations
 

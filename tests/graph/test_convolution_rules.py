@@ -1,4 +1,4 @@
-"""What rewriting makes of convolutions and of what follows them: fused, and laid out with channels innermost."""
+"""Convolutions and what follows them: fused, channels innermost (`graph/rules/fuse_conv`, `graph/rules/channels`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Groups that would hold much at once are cut: the bits stay, and no more is in memory than one after another."""
+"""Groups that would hold much are cut: bits stay, no more is held than one after another (`graph/rules/cutting`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Graphs in files: everything comes back, the same graph gives the same bytes, and nothing damaged is half read."""
+"""Graphs in files: all comes back, equal ones give equal bytes, none is half read (`graph/text/files`, `archives`)."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ import nnc_func as nnc
 from nnc_func.errors import GraphError
 from nnc_func.facets.derivatives import NOT_DIFFERENTIABLE
 from nnc_func.facets.kernels import reference
-from nnc_func.graph.files import load, load_graph, save
 from nnc_func.graph.graph import ComputationGraph
-from nnc_func.graph.text import printed
+from nnc_func.graph.text.files import load, load_graph, save
+from nnc_func.graph.text.writing import printed
 from nnc_func.op import operator
 from tests.members import content, rewritten
 
@@ -104,7 +104,7 @@ def test_a_failed_save_leaves_the_old_file(path: Path, monkeypatch: pytest.Monke
     def broken(*_: Any) -> bytes:
         raise OSError("no space")
 
-    monkeypatch.setattr("nnc_func.graph.files.array_bytes", broken)
+    monkeypatch.setattr("nnc_func.graph.text.files.array_bytes", broken)
     with pytest.raises(OSError, match="no space"):
         save(network(), path)
     assert path.read_bytes() == before

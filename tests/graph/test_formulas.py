@@ -1,4 +1,4 @@
-"""Formulas in text and LaTeX, and symbolic mathematics with them."""
+"""Formulas in text and LaTeX, and symbolic mathematics with them (`graph/formulas`)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 import nnc_func as nnc
 from nnc_func.errors import GraphError
-from nnc_func.graph.formulas import MOST, formula
+from nnc_func.graph.formulas.formula import MOST, formula
 
 LAZY = nnc.lazy()
 O = LAZY.ops  # noqa: E741

@@ -1,4 +1,7 @@
-"""What is fused, at whatever size and in however many threads, has the bits of what is not."""
+"""What is fused has the bits of what is not (`graph/rules/fuse`, `graph/ops/in_blocks`, `device/kernels/blocks`).
+
+At whatever size, and in however many threads.
+"""
 
 from __future__ import annotations
 

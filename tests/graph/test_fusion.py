@@ -1,4 +1,4 @@
-"""Groups of elementwise operators, and masks: one pass over memory, with the same bits."""
+"""Elementwise groups, and masks: one pass over memory, with the same bits (`graph/rules/fuse`, `graph/ops/fused`)."""
 
 from __future__ import annotations
 

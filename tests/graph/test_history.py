@@ -1,4 +1,7 @@
-"""Histories: every rewrite in order, stepped and replayed, its page; what rules cost and save; how cycles are told."""
+"""Histories: rewrites stepped, replayed, shown; costs; cycles (`graph/history`, `graph/rewriting`, `graph/rules/cost`).
+
+Every rewrite is there in its order; rules tell what they cost and save, and cycles are told.
+"""
 # mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators
 
 from __future__ import annotations
@@ -13,12 +16,12 @@ from nnc_func import models
 from nnc_func.errors import GraphError, RuleError
 from nnc_func.graph.ops import CATALOGUE as OPS
 from nnc_func.graph.optimiser import Optimiser
+from nnc_func.graph.rewriting.building import Builder
+from nnc_func.graph.rewriting.rewriting import verify
 from nnc_func.graph.rules import rewrite, rule
 from nnc_func.graph.rules.algebra import drop_involution, drop_unit
-from nnc_func.graph.rules.building import Builder
 from nnc_func.graph.rules.conditions import same_dtype
 from nnc_func.graph.rules.cost import NOTHING, cheaper, work_of
-from nnc_func.graph.rules.rewriting import verify
 from tests.graph.rewriting import OPTIMISER, bind, variable
 
 LAZY = nnc.lazy()

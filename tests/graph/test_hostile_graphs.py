@@ -1,4 +1,4 @@
-"""Damaged graph files and texts: read or refused in words, within time and memory (graph/files, parsing, archives)."""
+"""Damaged graph files and texts: read or refused in words, within time and memory (`graph/text`, `archives`)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import nnc_func as nnc
-from nnc_func.graph.text import parsed, printed
+from nnc_func.graph.text.writing import parsed, printed
 from nnc_func.tree import flatten
 from tests.damage import damaged
 from tests.hostile import Tally, attempted

@@ -1,4 +1,4 @@
-"""Texts in which one operator has other parameters or operands: each is read or refused in words (graph/parsing)."""
+"""Texts where one operator has other parameters or operands: read or refused in words (`graph/text`, `graph/ops`)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 import nnc_func as nnc
 from nnc_func.aval import Aval
 from nnc_func.graph.ops import CATALOGUE
-from nnc_func.graph.text import parsed, printed
+from nnc_func.graph.text.writing import parsed, printed
 from nnc_func.testing.samples import arguments
 from tests.damage import changed_text
 from tests.hostile import Tally, attempted

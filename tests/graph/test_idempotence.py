@@ -1,4 +1,7 @@
-"""Optimising twice changes nothing: on the zoo, and on random programs; nor do statistics, or a history, change it."""
+"""Optimising twice changes nothing: zoo and random programs (`graph/rewriting`, `graph/rules`, `graph/history`).
+
+Nor do statistics, or a history, change it.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,8 @@ from hypothesis import given
 
 import nnc_func as nnc
 from nnc_func import models
+from nnc_func.body import Body
+from nnc_func.graph.ops import CATALOGUE as OPS
 from nnc_func.testing.programs import programs
 from tests.profiles import examples
 
@@ -37,6 +42,28 @@ def test_the_zoo_is_not_optimised_twice(name: str, training: bool) -> None:
 @examples(100, 10_000)
 def test_random_programs_are_not_optimised_twice(program: Any) -> None:
     check(program.build(LAZY).program.source, LAZY)
+
+
+def a_loop() -> Any:
+    """Whose body is rewritten, and applied twice."""
+    x, w, m = [LAZY.input(*each, "float32") for each in (("x", (2, 3)), ("w", (3, 3)), ("m", (5, 2, 3)))]
+    rows = [(OPS["matmul"], 1, 0), (OPS["add"], 3, 2), (OPS["tanh"], 4), (OPS["negative"], 5), (OPS["negative"], 6)]
+    body = Body.of(3, *rows, results=(7, 7))
+    last, ys = LAZY.ops.loop(w, x, m, body=body, constants=1, carries=1)
+    more = LAZY.ops.loop(w, last * 1, ys, body=body, constants=1, carries=1)
+    return LAZY.compile([x, w, m], [*more, LAZY.ops.negative(-ys)]).source
+
+
+def test_the_history_of_a_loop_has_the_rewriting_of_its_body() -> None:
+    """It ended in a graph whose body was as it had been written: a fresh seed found it."""
+    graph = a_loop()
+    optimised, _ = LAZY.graph.optimised(graph)
+    history = optimised.history
+    assert str(history.at(0)) == str(graph)
+    assert str(history.at(len(history))) == str(history.replay(graph)) == str(optimised)
+    assert [step.rule for step in history][:2] == ["optimise_body"] * 2
+    assert repr(history[0]).startswith("optimise_body: 1 matmul, 1 add, 1 tanh, 2 negative -> 1 matmul_blockwise")
+    assert "optimise_body" in history.to_html()
 
 
 @given(programs())

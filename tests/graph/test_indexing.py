@@ -1,4 +1,7 @@
-"""Indices are NumPy's, to read and to write, on every engine; what cannot be is refused in words."""
+"""Indices are NumPy's to read and to write (`graph/composites/indexing`, `graph/composites/keys`, `facets/indexing`).
+
+They are that on every engine; what cannot be is refused in words.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +16,15 @@ from hypothesis import strategies as st
 import nnc_func as nnc
 from nnc_func.errors import DTypeError, ExtentError, NncError, OperatorError, RunError, ShapeError
 from nnc_func.graph.composites.keys import index_updated, indexed
-from nnc_func.graph.functions import Functions
 from nnc_func.graph.ops import CATALOGUE
+from nnc_func.graph.tensors.namespace import Ops
 
 EAGER, LAZY = nnc.eager(), nnc.lazy()
 FEW = settings(max_examples=max(5, settings().max_examples // 2))
 
 
-def _o(stack: Any) -> Functions:
-    return Functions(stack.bind, CATALOGUE)
+def _o(stack: Any) -> Ops[Any]:
+    return Ops(stack.bind, CATALOGUE).functions
 
 
 @st.composite

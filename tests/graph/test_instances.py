@@ -1,4 +1,7 @@
-"""A hundred thousand graphs drawn from the left sides of the shipped rules, none of which is a false alarm."""
+"""A hundred thousand graphs drawn from shipped rules: no alarm (`testing/instances`, `testing/rules`, `graph/rules`).
+
+They are drawn from the left sides, and an alarm would be a false one.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,8 @@ import pytest
 
 from nnc_func.testing.rewrites import quiet
 from nnc_func.testing.rules import Checking
-from nnc_func.testing.shipped import drawn_rules, stack_for
 from tests.graph.rewriting import stack_with_fused
+from tests.graph.shipped import drawn_rules, stack_for
 
 DRAWN = drawn_rules()
 WANTED = 100_000

@@ -1,4 +1,4 @@
-"""`map`, `fold` and `scan` are Python's loops, on every engine, under differentiation, of trees."""
+"""Map, fold and scan are Python's loops, on every engine, under differentiation, of trees (`graph/loops`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Movement that is merged, cancelled, and moved past other operators: what is left, and that values are the same."""
+"""What is left of movement; joined products (`graph/rules/move`, `graph/rules/pushing`, `graph/rules/joined_products`).
+
+Movement is merged, cancelled, and moved past other operators; what is left has the same values.
+"""
 
 from __future__ import annotations
 

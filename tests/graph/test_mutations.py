@@ -1,4 +1,4 @@
-"""Mutations of shipped rules are refuted, by small counterexamples."""
+"""Mutations of shipped rules are refuted, by small counterexamples (`testing/rules`, `graph/rules`)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from nnc_func.graph.rules import RULES
-from nnc_func.testing.mutations import judged, mutations
+from tests.graph.mutations import judged, mutations
 from tests.graph.rewriting import stack_with_fused
 
 OPERATOR = stack_with_fused().operator

@@ -1,4 +1,4 @@
-"""Rules found by the numbers that they want of operands are those that trying every rule finds."""
+"""Rules found by the numbers that they want are those that trying every rule finds (`graph/rewriting/compiled`)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from nnc_func.aval import Aval
+from nnc_func.graph.rewriting.compiled import Builder, Compiled, Numbered, compiled
 from nnc_func.graph.rules import RULES, Pass
-from nnc_func.graph.rules.compiled import Builder, Compiled, Numbered, compiled
 from tests.graph.rewriting import stack_with_fused
 from tests.profiles import examples
 

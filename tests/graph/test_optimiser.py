@@ -1,4 +1,7 @@
-"""The Optimiser: same values from fewer nodes, whatever the graph; and Owl's faults, each of which is a test."""
+"""The Optimiser: same values from fewer nodes; Owl's faults (`graph/optimiser`, `graph/rewriting`, `graph/rules`).
+
+The graph may be any, and each of those faults is a test.
+"""
 # mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from nnc_func.graph.node import topological
 from nnc_func.graph.operator import Operator
 from nnc_func.graph.ops import CATALOGUE as OPS
 from nnc_func.graph.optimiser import Optimiser
-from nnc_func.graph.origin import told as line
+from nnc_func.graph.origin import describe as line
 from nnc_func.graph.rules import EXACT, REASSOCIATION, ROUNDING, SIGNED_ZERO, rewrite, rule
 from nnc_func.graph.rules.conditions import used_once
 from nnc_func.op import operator

@@ -1,4 +1,4 @@
-"""The Optimiser on any graph: values kept, nothing left for a second time, and time linear in the size."""
+"""The Optimiser on any graph: values kept, nothing left to do again, linear time (`graph/rewriting`, `graph/rules`)."""
 
 from __future__ import annotations
 

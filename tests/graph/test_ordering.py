@@ -1,4 +1,7 @@
-"""Orders: complex numbers as NumPy has them, and the first few of an order without the whole of it."""
+"""Orders: complex numbers as in NumPy, and the first few alone (`device/kernels/sorting`, `graph/ops/sorting`).
+
+The first few of an order are had without the whole of it.
+"""
 
 from __future__ import annotations
 

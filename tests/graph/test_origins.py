@@ -1,4 +1,4 @@
-"""Whatever was made of a user's program, by differentiation, rewriting and fusion, names the user's lines."""
+"""Whatever differentiation, rewriting and fusion make of a program names the user's lines (`graph/origin`)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nnc_func.errors import RunError
 from nnc_func.graph.leaves import LEAVES
 from nnc_func.graph.ops.fused import blockwise
 from nnc_func.graph.origin import lines
-from nnc_func.testing.failures import Unreliable
+from tests.failures import Unreliable
 
 PACKAGE = str(Path(nnc_func.__file__).parent)
 

@@ -1,4 +1,7 @@
-"""Owl's 25 patterns: what each was meant to do is done, and what was wrong with it is not; see docs/owl_patterns.md."""
+"""Owl's 25 patterns: what each was meant to do is done, and what was wrong with it is not (`graph/rules`).
+
+See docs/owl_patterns.md.
+"""
 # mypy: allow-untyped-defs, allow-incomplete-defs
 
 from __future__ import annotations

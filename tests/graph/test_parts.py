@@ -1,4 +1,4 @@
-"""Slices of slices, slices of what is put together, sums of parts: fewer operators, and the same elements."""
+"""Slices of slices and of what is put together, sums of parts: fewer operators, same elements (`graph/rules/parts`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Phases of rules, constants computed by rules, and what was asked for while a graph was built."""
+"""Phases of rules, their constants, what was asked for (`graph/rules/phases`, `graph/rules/folding`, `graph/counters`).
+
+Constants are computed by rules, and what is asked for while a graph is built is counted.
+"""
 # mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators
 
 from __future__ import annotations

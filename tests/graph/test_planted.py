@@ -1,4 +1,7 @@
-"""Every planted fault is refuted, soon, for what is wrong with it, by a small graph whose code shows it."""
+"""Every planted fault is refuted, soon, by a small graph that shows it (`testing/rules`, `testing/counterexamples`).
+
+It is refuted for what is wrong with it, and the graph's code shows it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What rewriting makes of matrix products and of what is left on small tensors: fused, with the values of the parts."""
+"""Matrix products, small tensors: fused (`graph/rules/fuse_conv`, `graph/rules/fuse_attention`, `graph/rules/combine`).
+
+What rewriting makes of matrix products and of what is left on small tensors has the values of the parts.
+"""
 # mypy: allow-untyped-defs, allow-incomplete-defs
 
 from __future__ import annotations

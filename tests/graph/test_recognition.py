@@ -1,4 +1,7 @@
-"""Functions written out are recognised; scales and batch norms after products with constant weights are folded."""
+"""Functions written out are recognised; norms folded into weights (`graph/rules/recognise`, `graph/rules/weights`).
+
+Scales and batch norms are folded that come after products with constant weights.
+"""
 # mypy: allow-untyped-defs, allow-incomplete-defs
 
 from __future__ import annotations

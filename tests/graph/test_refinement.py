@@ -1,4 +1,4 @@
-"""Shapes learned late: they flow through a graph into a new one, or contradict it in words."""
+"""Shapes learned late flow into a new graph, or contradict it in words (`graph/refinement`, `facets/equations`)."""
 
 from __future__ import annotations
 

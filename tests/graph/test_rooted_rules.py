@@ -1,4 +1,7 @@
-"""Families of rules say what their left sides are applications of, and are made where such a node is met."""
+"""Families of rules name what they are rooted at, and are made there (`graph/rules/rule`, `graph/rewriting/driver`).
+
+That is what their left sides are applications of; where such a node is met, they are made.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whichever rules there are, in whatever order and phases: rewriting ends, values stay, and once is enough."""
+"""Any rules in any order and phases: rewriting ends, values stay, once is enough (`graph/rewriting`, `graph/rules`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Every rule by registry: no counterexample, it fires, no condition needless; and what the rule language promises."""
+"""Every rule by registry: no counterexample, it fires, no condition needless (`graph/rules`, `testing/rules`).
+
+And what the rule language promises.
+"""
 # mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from nnc_func.errors import OperatorError, RuleError
 from nnc_func.graph.leaves import INPUT
 from nnc_func.graph.node import Node
 from nnc_func.graph.ops import CATALOGUE as OPS
+from nnc_func.graph.rewriting.evaluating import differs
 from nnc_func.graph.rules import (
     EXACT,
     ROUNDING,
@@ -31,11 +35,10 @@ from nnc_func.graph.rules import (
     rule,
 )
 from nnc_func.graph.rules.conditions import broadcasts, same_aval, same_shape, used_once
-from nnc_func.graph.rules.evaluating import differs
 from nnc_func.graph.rules.pattern import Param, Scalar, Tensor, apply, computed, dtype_of, shape_of
 from nnc_func.testing.rules import check_rule, examined
-from nnc_func.testing.shipped import drawn_rules, stack_for
 from tests.graph.rewriting import stack_with_fused
+from tests.graph.shipped import drawn_rules, stack_for
 from tests.profiles import examples
 
 fma, sqrt, exp, broadcast_to = OPS["fma"], OPS["sqrt"], OPS["exp"], OPS["broadcast_to"]
@@ -245,7 +248,7 @@ def test_malformed_rules_are_refused_by_name() -> None:
 
 
 def attempt(each: Any, root: Node, lazy: Any, uses: int = 1) -> Any:
-    from nnc_func.graph.rules.compiled import Builder, compiled
+    from nnc_func.graph.rewriting.compiled import Builder, compiled
 
     return compiled(each, Builder(lazy.operator)).attempt(root, lambda value: uses)
 

@@ -1,4 +1,4 @@
-"""Pictures of graphs are well formed, tell every node once, overlap nothing, and are the same each time."""
+"""Pictures of graphs are well formed, tell every node once, overlap nothing, and stay the same (`graph/pictures`)."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nnc_func as nnc
-from nnc_func.graph.drawing import escaped, sized
-from nnc_func.graph.layout import layered, spread
-from nnc_func.graph.records import matched, records
-from nnc_func.graph.show import ONE_BY_ONE, dot, svg
+from nnc_func.graph.pictures.graphs import ONE_BY_ONE, dot, svg
+from nnc_func.graph.pictures.layered import layered, spread
+from nnc_func.graph.pictures.records import matched, records
+from nnc_func.graph.pictures.svg import escaped, sized
 
 SVG = "{http://www.w3.org/2000/svg}"
 LAZY = nnc.lazy()
@@ -96,7 +96,7 @@ def test_colours_are_those_of_memory() -> None:
     by_block: dict[int, set[str]] = {}
     for record in found.values():
         assert record.block is not None
-        by_block.setdefault(record.block, set()).add(fills[record.told])
+        by_block.setdefault(record.block, set()).add(fills[record.description])
     assert all(len(each) == 1 for each in by_block.values())
     assert any(sum(r.block == b for r in found.values()) > 1 for b in by_block)  # something is shared
 

@@ -1,4 +1,7 @@
-"""`NNC_SPEC=2`: both sides of each rewrite are computed, and a rule that changes values is named with them."""
+"""With NNC_SPEC=2 both sides of each rewrite are computed, and a wrong rule is named (`graph/rewriting/evaluating`).
+
+A rule that changes values is named with both sides and the values.
+"""
 # mypy: allow-untyped-defs, allow-incomplete-defs
 
 from __future__ import annotations
@@ -14,8 +17,8 @@ from nnc_func.config import config
 from nnc_func.errors import RuleError
 from nnc_func.graph.node import topological
 from nnc_func.graph.ops import CATALOGUE as OPS
+from nnc_func.graph.rewriting.evaluating import Sides
 from nnc_func.graph.rules import ROUNDING, rewrite, rewriter, rule, whole_graph
-from nnc_func.graph.rules.evaluating import Sides
 from nnc_func.graph.rules.pattern import apply
 
 

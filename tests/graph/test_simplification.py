@@ -1,4 +1,7 @@
-"""Fewer nodes by construction: equal applications are one, dead ones are none, and copies are not made."""
+"""Fewer nodes: equal ones are one, dead ones none, copies go (`graph/node`, `graph/rules/fold`, `graph/rules/memory`).
+
+They are fewer by construction: equal applications are one, dead ones are none, and copies are not made.
+"""
 # mypy: allow-untyped-defs, allow-incomplete-defs
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Each mutation that is told to be equivalent is one of a rule that is shipped, and still makes a difference to it."""
+"""Each mutation that is told to be equivalent is of a shipped rule, and makes a difference to it (`graph/rules`)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import nnc_func as nnc
 from nnc_func.graph.rules import RULES
-from nnc_func.testing.mutations import mutations
+from tests.graph.mutations import mutations
 
 BENCH = Path(__file__).parents[2] / "bench"
 SURVIVORS = json.loads((BENCH / "survivors.json").read_text())

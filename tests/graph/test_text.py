@@ -1,4 +1,4 @@
-"""Graphs as text: stable, exact, and the same graph again when read; what is no graph is refused with its line."""
+"""Graphs as text: stable, exact, the same graph again when read; what is none is refused by its line (`graph/text`)."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from nnc_func.errors import GraphError
 from nnc_func.facets.dims import Dim
 from nnc_func.graph.graph import ComputationGraph
 from nnc_func.graph.leaves import HELD
-from nnc_func.graph.literals import Line, Names, array_text
 from nnc_func.graph.node import Node
-from nnc_func.graph.text import digest, large_constants, parsed, printed
+from nnc_func.graph.text.literals import Line, Names, array_text
+from nnc_func.graph.text.writing import digest, large_constants, parsed, printed
 from nnc_func.tree import flatten
 
 LAZY = nnc.lazy()

@@ -1,4 +1,7 @@
-"""Rewriting a graph of many parts takes as much a part as one of few: instructions are counted, not seconds."""
+"""Rewriting many parts takes as much a part as few, in instructions (`graph/rewriting/wide`, `graph/rules/joining`).
+
+Instructions are counted, not seconds.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Functions as people and files write them out: what becomes of them, and that it has their values."""
+"""Functions as people and files write them out (`graph/rules/logsums`, `graph/rules/slicing`, `graph/rules/images`).
+
+It tells what becomes of them, and that the values stay.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules as the Python that they are compiled to."""
+"""Rules as the Python that they are compiled to (`graph/rewriting/matchers`, `graph/rules/rule`)."""
 # mypy: allow-untyped-defs, allow-incomplete-defs
 
 from __future__ import annotations
@@ -9,10 +9,12 @@ import pytest
 
 import nnc_func as nnc
 from nnc_func.errors import RuleError
+from nnc_func.graph.formulas.formula import formula
+from nnc_func.graph.node import Node
+from nnc_func.graph.rewriting.matchers import is_number, same, written
 from nnc_func.graph.rules import RULES, Family, Pass
 from nnc_func.graph.rules.combine import fuse_multiply_add
 from nnc_func.graph.rules.conditions import that
-from nnc_func.graph.rules.matchers import is_number, same, written
 from nnc_func.graph.rules.pattern import Param, Scalar
 from nnc_func.graph.rules.rule import ANY, Rule, rewrite, rewriter, rule, whole_graph
 from nnc_func.graph.rules.signs import subtract_negative
@@ -21,12 +23,12 @@ LAZY = nnc.lazy()
 OPS = LAZY.type.ops
 
 
-def fired(made: Rule, root: nnc.graph.node.Node) -> str | None:
+def fired(made: Rule, root: Node) -> str | None:
     """What the rule makes of the root, as text."""
     builder = LAZY.optimiser.tables[0].builder
     builder.forget()
     found = written(made).function(builder)(root, lambda value: 1)
-    return None if found is None else str(nnc.graph.formulas.formula(found, deep=4))
+    return None if found is None else str(formula(found, deep=4))
 
 
 def variable(name: str) -> nnc.Tensor:

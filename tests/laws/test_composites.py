@@ -13,8 +13,8 @@ import nnc_func as nnc
 from nnc_func.facets.samples import Samples, Tolerance
 from nnc_func.graph.composite import Composite
 from nnc_func.graph.composites import COMPOSITES
-from nnc_func.graph.functions import Functions
 from nnc_func.graph.ops import CATALOGUE
+from nnc_func.graph.tensors.namespace import Ops
 from nnc_func.testing.comparing import equal
 from nnc_func.testing.samples import arguments
 from tests.profiles import examples
@@ -46,7 +46,7 @@ def test_engines_agree_with_what_is_inferred(composite: Composite, data: Any) ->
     inputs = [LAZY.input(f"x{n}", x.shape, x.dtype) for n, x in enumerate(arrays)]
     outputs = _tuple(getattr(LAZY.ops, composite.name)(*inputs, **params))
     lazy = LAZY.compile(inputs=inputs, outputs=list(outputs))(*arrays)
-    abstract = Functions(EAGER.shape.bind, CATALOGUE)
+    abstract = Ops(EAGER.shape.bind, CATALOGUE).functions
     inferred = _tuple(composite.over(abstract, *[t.aval for t in tensors], **params))
     for one, other, aval, symbolic in zip(eager, lazy, inferred, outputs, strict=True):
         assert (one.shape, one.dtype) == (aval.shape, aval.dtype) == (symbolic.shape, symbolic.dtype)

@@ -1,4 +1,4 @@
-"""Modules made of modules, tables used both ways, and models without parameters."""
+"""Modules of modules, tables used both ways, models without parameters (`nn/blocks`, `nn/sequences`, `nn/graphs`)."""
 
 from __future__ import annotations
 

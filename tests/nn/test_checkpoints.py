@@ -1,4 +1,4 @@
-"""Checkpoints: whole or not there, read only where they fit, and refused in words where they are damaged (nn/step)."""
+"""Checkpoints: whole or not there, read only where they fit, refused in words where damaged (`nn/step`, `archives`)."""
 
 from __future__ import annotations
 

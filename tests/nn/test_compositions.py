@@ -1,4 +1,7 @@
-"""Every legal composition of device and engine runs the same 20 training steps; graphs move between stacks."""
+"""Every legal composition of device and engine runs the same 20 training steps (`device`, `engine`, `graph/transfer`).
+
+Graphs move between stacks.
+"""
 
 from __future__ import annotations
 

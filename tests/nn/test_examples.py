@@ -1,4 +1,4 @@
-"""The short examples run, and say what they are meant to show."""
+"""Short examples run, and say what they should show (`graph/rules`, `engine/allocators`, `engine/rematerialising`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Every layer, on every engine: one value, parameters that can be trained, and the operator's formula."""
+"""Every layer has one value on every engine, and can be trained (`nn/windows`, `nn/sequences`, `nn/norms`).
+
+Its formula is the operator's.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layers compute what their formulas say, on every engine; applying a module never changes it."""
+"""Layers compute their formulas on every engine; applying a module never changes it (`nn/layers`, `nn/modules`)."""
 
 from __future__ import annotations
 

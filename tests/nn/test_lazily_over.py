@@ -1,4 +1,7 @@
-"""An eager stack over a lazy device trains lazily: no kernel before a value is asked for, and nothing piles up."""
+"""Eager over lazy trains lazily: no kernel runs before a value is asked for (`engine/eager`, `engine/lazy`).
+
+And nothing piles up. The eager stack is over a lazy device.
+"""
 
 from __future__ import annotations
 

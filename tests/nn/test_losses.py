@@ -1,4 +1,7 @@
-"""Losses and metrics against NumPy, and gradients of whole models against central differences."""
+"""Losses and metrics against NumPy; gradients by differences (`nn/losses`, `graph/composites/losses`, `autodiff`).
+
+The gradients are of whole models, against central differences.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Resampling beside the reference of ONNX's Resize, and beside what SciPy and arithmetic say."""
+"""Resampling beside ONNX's own Resize, SciPy and arithmetic (`graph/composites/resampling`, `facets/resampling`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Models with several inputs: what they are applied to is a tree, as `forward` takes it; and what Sequential takes."""
+"""Models of several inputs take them as a tree; and what Sequential takes (`nn/inputs`, `nn/step`, `nn/layers`).
+
+The tree is as `forward` takes it.
+"""
 
 from __future__ import annotations
 

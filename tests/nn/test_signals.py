@@ -1,4 +1,7 @@
-"""Windows, quantisation, truncated remainders and depthwise convolution beside SciPy, NumPy and onnxruntime."""
+"""Windows, quantisation, remainders, depthwise convolution (`graph/composites/signals`, `device/kernels/depthwise`).
+
+Beside SciPy, NumPy and onnxruntime; remainders are truncated.
+"""
 
 from __future__ import annotations
 

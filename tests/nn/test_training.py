@@ -1,4 +1,7 @@
-"""Training: a compiled step is the immediate one, state resumes to the bit, and conditions and rates are obeyed."""
+"""Training: a compiled step is the immediate one; state resumes to the bit (`nn/step`, `nn/training`, `nn/batches`).
+
+Conditions and rates are obeyed.
+"""
 
 from __future__ import annotations
 

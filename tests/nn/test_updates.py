@@ -1,4 +1,4 @@
-"""Updates against plain NumPy loops, over 20 steps, with rates that depend on the iteration."""
+"""Updates against plain NumPy loops, over 20 steps, with rates that depend on the iteration (`nn/updates`)."""
 
 from __future__ import annotations
 

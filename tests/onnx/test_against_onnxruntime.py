@@ -1,4 +1,4 @@
-"""Single nodes with drawn parameters, by our operators and by onnxruntime: two implementations that share no code."""
+"""Single nodes with drawn parameters, by our operators and by onnxruntime, which share no code (`onnx/operators`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model asks for is counted before it is computed: numbers in a file allocate nothing (onnx/allowance)."""
+"""What a model asks for is counted before it is computed: numbers in a file allocate nothing (`onnx/allowance`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Graphs are written as ONNX models that a runtime computes, and come back as the graphs that they were."""
+"""Graphs are written as ONNX models that a runtime computes, and come back as they were (`graph/onnx_export`)."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from hypothesis import assume, given, settings
 import nnc_func as nnc
 from nnc_func import nn
 from nnc_func.errors import GraphError, OnnxError
-from nnc_func.graph.exporting.metadata import restored
-from nnc_func.graph.parsing import parsed
-from nnc_func.testing.exporting import run_model
+from nnc_func.graph.onnx_export.metadata import restored
+from nnc_func.graph.text.parsing import parsed
 from nnc_func.testing.programs import LARGEST, Program, programs
 from nnc_func.tree import flatten
+from tests.onnx.exported import run_model
 from tests.summation import reordered
 
 LAZY = nnc.lazy()

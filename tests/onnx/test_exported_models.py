@@ -1,4 +1,4 @@
-"""The zoo's networks as ONNX models: onnxruntime agrees with the stack; and models are read back by their nodes."""
+"""The zoo as ONNX models: onnxruntime agrees; they are read by their nodes (`graph/onnx_export`, `models`, `onnx`)."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from hypothesis import assume, given, settings
 import nnc_func as nnc
 from nnc_func import models, nn
 from nnc_func.errors import OnnxError
-from nnc_func.graph.exporting.metadata import restored
-from nnc_func.testing.exporting import run_model
+from nnc_func.graph.onnx_export.metadata import restored
 from nnc_func.testing.programs import LARGEST, Program, programs
 from nnc_func.tree import flatten
 from tests.models.networks import networks
+from tests.onnx.exported import run_model
 
 LAZY = nnc.lazy()
 NAMES = models.names()
@@ -129,6 +129,22 @@ def reads(program: Program) -> None:
     for one, other in zip(found if len(wanted) > 1 else [found], wanted, strict=True):
         assert (one.shape, one.dtype) == (other.shape, other.dtype)
         np.testing.assert_allclose(one.astype("float64"), other.astype("float64"), rtol=0, atol=allowed)
+
+
+@pytest.mark.parametrize("other", ["uint8", "int32", "float32", "float64"])
+@pytest.mark.parametrize("first", ["uint8", "int8", "int64", "float32"])
+@pytest.mark.parametrize("name", ["sigmoid_gradient", "tanh_gradient", "relu_gradient", "adaptive_update"])
+def test_gradients_of_mixed_dtypes_are_computed_in_that_of_the_result(name: str, first: str, other: str) -> None:
+    # a fresh seed found: the gradient of a sigmoid of uint8 and float64 was exported as one that wraps
+    draw = np.random.default_rng(0)
+    dtypes = [first, other] if name != "adaptive_update" else [first, other, other, first, other]
+    dtypes += [other] * name.startswith(("sigmoid", "tanh"))
+    arrays = [draw.integers(5, 120, 4).astype(dtype) for dtype in dtypes]
+    inputs = [LAZY.input(f"x{n}", (4,), dtype) for n, dtype in enumerate(dtypes)]
+    program = LAZY.compile(inputs, getattr(LAZY.ops, name)(*inputs))
+    found = nnc.from_onnx(stripped(program.source.to_onnx()), LAZY)
+    names = {f"x{n}": array for n, array in enumerate(arrays)}
+    np.testing.assert_allclose(found(**names), program(*arrays), rtol=1e-6)
 
 
 @settings(max_examples=15)

@@ -1,4 +1,4 @@
-"""Damaged ONNX models: read and run, or refused in words, within time and memory (onnx/*)."""
+"""Damaged ONNX models: read and run, or refused in words, in time and memory (`onnx`, `graph/exporting/metadata`)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from onnx import numpy_helper
 
 import nnc_func as nnc
-from nnc_func.graph.exporting.metadata import ARRAYS, DIGEST, digest_of, embedded
+from nnc_func.graph.onnx_export.metadata import ARRAYS, DIGEST, digest_of, embedded
 from tests.damage import NUMBERS, changed_bytes
 from tests.hostile import Tally, attempted
 from tests.onnx.models import parsed

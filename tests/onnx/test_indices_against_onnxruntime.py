@@ -1,4 +1,7 @@
-"""Parts, indices and what is quantised, by our operators and by onnxruntime, over drawn parameters; what is refused."""
+"""Parts, indices and what is quantised, as by onnxruntime (`onnx/operators/selecting`, `onnx/extents`).
+
+Parameters are drawn, and what does not fit is refused in words.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The nine networks that the onnx package ships, with the results it ships for them."""
+"""The nine networks that the onnx package ships, with the results it ships for them (`onnx`, `graph`, `engine`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Models that are damaged, contradict themselves or ask for too much are refused, by node where there is one."""
+"""Models that are damaged, contradictory or ask too much are refused (`onnx/reading`, `onnx/tracing`, `onnx/types`).
+
+The node is named where there is one.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models are read, bound to arguments, and compiled for what is known of them."""
+"""Models are read, bound to arguments, and compiled for what is known of them (`onnx/model`, `onnx/declarations`)."""
 
 from __future__ import annotations
 
@@ -161,8 +161,8 @@ def test_what_is_no_stack_is_told() -> None:
 @pytest.mark.parametrize(
     ("name", "function", "several", "told"),
     [
-        ("Two", lambda o, x: (x, x), False, "returns several results, which wants several=True"),
-        ("One", lambda o, x: x, True, "returns one result, and says several=True"),
+        ("Two", lambda o, x: (x, x), False, "returns several results, which wants multi_result=True"),
+        ("One", lambda o, x: x, True, "returns one result, and says multi_result=True"),
         ("Text", lambda o, x: "text", False, "returns 'text', which is no tensor"),
         ("Absent", lambda o, x: o.nothing(x), False, "no operator 'nothing'"),
     ],
@@ -170,7 +170,7 @@ def test_what_is_no_stack_is_told() -> None:
 def test_entries_that_are_wrong_are_told_when_a_model_is_read(
     monkeypatch: pytest.MonkeyPatch, name: str, function: Any, several: bool, told: str
 ) -> None:
-    entry = OnnxOperator(name, "example.org", (1,), function, several=several)
+    entry = OnnxOperator(name, "example.org", (1,), function, multi_result=several)
     monkeypatch.setitem(table._ENTRIES, ("example.org", name), {1: entry})
     node = onnx.helper.make_node(name, ["x"], ["y"], domain="example.org")
     x, y = (onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["n"]) for name in "xy")

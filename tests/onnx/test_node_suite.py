@@ -1,4 +1,4 @@
-"""ONNX's own tests on the lazy stack and the eager one: just those of results.txt do not pass.
+"""ONNX's tests, lazy or eager: only those of results.txt fail (`onnx/operators`, `onnx/table`, `testing/onnx_backend`).
 
 That file is of one version of onnx. Where another one is installed, few of the tests that it has besides may fail.
 ``python scripts/onnx_results.py`` writes that file, and `scripts/generate.py` shows it in docs/onnx.md.
@@ -15,7 +15,7 @@ import pytest
 import nnc_func as nnc
 from nnc_func.onnx.table import entries
 from nnc_func.testing.onnx_backend import Case, backend, model_cases, node_cases
-from nnc_func.testing.onnx_results import kind_of_node, parsed
+from tests.onnx.results import kind_of_node, parsed
 
 PARTS = 16
 RESULTS = parsed((Path(__file__).parent / "results.txt").read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""Trained models out of packages, by our stacks and by onnxruntime."""
+"""Trained models out of packages, by our stacks and by onnxruntime (`onnx`, `graph`, `engine`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What decides shapes is computed while a model is traced: symbolic extents, elements of inputs, branches and loops."""
+"""What decides shapes is computed while a model is traced (`onnx/tracing`, `onnx/symbolic`, `onnx/operators/control`).
+
+Symbolic extents, elements of inputs, branches and loops.
+"""
 
 from __future__ import annotations
 

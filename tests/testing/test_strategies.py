@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import nnc_func as nnc
 from nnc_func.aval import Aval
+from nnc_func.body import Application, Body
 from nnc_func.errors import RuleError, ShapeError
 from nnc_func.graph.ops import CATALOGUE
 from nnc_func.graph.rules import RULES
@@ -114,7 +115,7 @@ def test_programs_have_several_results_random_operators_sharing_aliases_and_upda
     found: list[Program] = []
     drawn(strategies.programs(), found.append, 300)
     for has in (
-        lambda p: any(s.op.several for s in p.steps),
+        lambda p: any(s.op.multi_result for s in p.steps),
         lambda p: any(s.op.name.startswith("random") for s in p.steps),
         lambda p: any(n > 1 for n in Counter(a for s in p.steps for a in s.args).values()),
         lambda p: any(s.op.view is not None for s in p.steps),
@@ -141,9 +142,20 @@ UNBOUNDED = Program(
 )  # fmt: skip
 
 
+NESTED = Body(2, [Application(CATALOGUE["loop"], (0, 1), {
+    "body": Body.of(2, (CATALOGUE["multiply"], 0, 1), (CATALOGUE["clip"], 2, {"min": -np.inf})), "constants": 1,
+    "carries": 1, "length": 2,
+})], (2,))  # fmt: skip
+LOOPED = Program(
+    (Leaf(INPUT, "x0", (2,), "float32"), Leaf(INPUT, "x1", (2,), "float32", 1)),
+    (Step(CATALOGUE["loop"], (0, 1), {"body": NESTED, "constants": 1, "carries": 1, "length": 3}),), (2,), (),
+)  # fmt: skip
+
+
 @settings(max_examples=60, deadline=None)
 @given(strategies.programs())
 @example(UNBOUNDED)
+@example(LOOPED)
 def test_a_program_prints_as_code_that_runs(program: Any) -> None:
     scope: dict[str, Any] = {}
     exec(str(program), scope)

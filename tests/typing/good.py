@@ -13,12 +13,12 @@ from nnc_func.aval import Aval
 from nnc_func.device import NumPy
 from nnc_func.engine import Eager, Lazy
 from nnc_func.graph.graph import Graph
-from nnc_func.graph.namespace import Ops
 from nnc_func.graph.operator import Operator
 from nnc_func.graph.ops import CATALOGUE
 from nnc_func.graph.optimiser import Optimiser
 from nnc_func.graph.shape import Shape
 from nnc_func.graph.symbol import Symbol
+from nnc_func.graph.tensors.namespace import Ops
 from nnc_func.graph.type import Type
 from nnc_func.op import Catalogue, Op
 from nnc_func.signatures import DeviceSignature

@@ -23,7 +23,7 @@ from nnc_func.array_api.numpy_functions.names import (
 )
 from nnc_func.array_api.numpy_functions.refusals import refused
 from nnc_func.facets.dtypes import kind_of
-from nnc_func.graph.tensor import Tensor
+from nnc_func.graph.tensors.tensor import Tensor
 
 if TYPE_CHECKING:
     from nnc_func.array_api.namespace import ArrayNamespace

@@ -12,7 +12,7 @@ import numpy as np
 
 from nnc_func.errors import DTypeError
 from nnc_func.facets.dtypes import kind_of
-from nnc_func.graph.tensor import Tensor
+from nnc_func.graph.tensors.tensor import Tensor
 
 if TYPE_CHECKING:
     from nnc_func.array_api.namespace import ArrayNamespace

@@ -11,7 +11,7 @@ import numpy as np
 
 from nnc_func.array_api.numpy_functions.shapes import flat
 from nnc_func.errors import OperatorError, ShapeError
-from nnc_func.graph.tensor import Tensor
+from nnc_func.graph.tensors.tensor import Tensor
 
 if TYPE_CHECKING:
     from nnc_func.array_api.namespace import ArrayNamespace

@@ -1,4 +1,4 @@
-"""Allocators: one heuristic a file, one registry. Each maps a problem to offsets and knows nothing else."""
+"""Allocators: one heuristic a file, or a row of `greedy`. Each maps a problem to offsets and knows nothing else."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from nnc_func.engine.allocators.base import (
     max_load,
 )
 from nnc_func.engine.allocators.best_fit import BestFit
-from nnc_func.engine.allocators.greedy_by_size import GreedyBySize
+from nnc_func.engine.allocators.greedy import GreedyBySize
 from nnc_func.engine.allocators.no_reuse import NoReuse
 from nnc_func.errors import PlanError
 
 ALLOCATORS: Mapping[str, Allocator] = Registry(
-    __name__,  # modules of this package -> their classes
+    __name__,  # modules of this package -> their classes; or names -> rows of a module
     {
         "best_fit": "BestFit",
         "block_reuse": "BlockReuse",
         "boxing": "Boxing",
         "branch_and_bound": "BranchAndBound",
-        "busiest_first": "BusiestFirst",
-        "decreasing": "Decreasing",
+        "busiest_first": "greedy.BUSIEST_FIRST",
+        "decreasing": "greedy.DECREASING",
         "execution_order": "ExecutionOrder",
         "flow_graph": "FlowGraph",
         "flow_graph_article": "FlowGraphArticle",
-        "greedy_by_breadth": "GreedyByBreadth",
-        "greedy_by_size": "GreedyBySize",
+        "greedy_by_breadth": "greedy.GREEDY_BY_BREADTH",
+        "greedy_by_size": "greedy.GREEDY_BY_SIZE",
         "hill_climb": "HillClimb",
         "local_search": "LocalSearch",
         "lowest_first": "LowestFirst",

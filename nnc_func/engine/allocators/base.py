@@ -10,11 +10,11 @@ from typing import Any, Protocol
 import numpy as np
 from attrs import evolve
 
-from nnc_func.engine.allocators.converting import Integers
-from nnc_func.engine.allocators.fields import ALIGNMENT, FREE, Gap, Pieces, Uses, max_load
-from nnc_func.engine.allocators.fitting import first_fit
-from nnc_func.engine.allocators.problem import Problem
-from nnc_func.engine.allocators.reducing import by_space, merged
+from nnc_func.engine.allocators.placement.fits import first_fit
+from nnc_func.engine.allocators.problems.conversion import Integers
+from nnc_func.engine.allocators.problems.fields import ALIGNMENT, FREE, Gap, Pieces, Uses, max_load
+from nnc_func.engine.allocators.problems.problem import Problem
+from nnc_func.engine.allocators.problems.reductions import by_space, merged
 from nnc_func.errors import PlanError
 
 __all__ = [

@@ -13,8 +13,8 @@ import numpy as np
 from attrs import frozen
 
 from nnc_func.engine.allocators.base import Problem, arena_size
-from nnc_func.engine.allocators.converting import Integers
-from nnc_func.engine.allocators.greedy_by_size import GreedyBySize
+from nnc_func.engine.allocators.greedy import GREEDY_BY_SIZE
+from nnc_func.engine.allocators.problems.conversion import Integers
 
 
 @frozen
@@ -35,7 +35,7 @@ class BestFit:
     def __call__(self, problem: Problem) -> Sequence[int]:
         """The offsets, in bytes."""
         if problem.uses is not None:
-            return GreedyBySize()(problem)
+            return GREEDY_BY_SIZE(problem)
         return either_way(problem, in_order)
 
 

@@ -12,7 +12,7 @@ from itertools import accumulate
 
 from attrs import frozen
 
-from nnc_func.engine.allocators.problem import Problem
+from nnc_func.engine.allocators.problems.problem import Problem
 
 
 @frozen

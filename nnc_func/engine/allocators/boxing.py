@@ -17,8 +17,8 @@ import numpy as np
 from attrs import field, frozen, validators
 
 from nnc_func.engine.allocators.base import FEATURES, arena_size
-from nnc_func.engine.allocators.fitting import first_fit
-from nnc_func.engine.allocators.problem import Problem
+from nnc_func.engine.allocators.placement.fits import first_fit
+from nnc_func.engine.allocators.problems.problem import Problem
 
 EPSILON = 0.5
 TRIES = 30

@@ -11,9 +11,9 @@ from typing import ClassVar
 from attrs import frozen
 
 from nnc_func.engine.allocators.base import Problem
-from nnc_func.engine.allocators.conflicts import MOST_BUFFERS
-from nnc_func.engine.allocators.deciding import minimise, without_windows
-from nnc_func.engine.allocators.fitting import first_fit
+from nnc_func.engine.allocators.exact.conflicts import MOST_BUFFERS
+from nnc_func.engine.allocators.exact.decision import minimise, without_windows
+from nnc_func.engine.allocators.placement.fits import first_fit
 from nnc_func.errors import PlanError
 
 

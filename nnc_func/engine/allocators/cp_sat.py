@@ -13,12 +13,12 @@ from typing import Any, ClassVar
 import numpy as np
 from attrs import frozen
 
-from nnc_func.engine.allocators import deciding
-from nnc_func.engine.allocators.converting import Integers
-from nnc_func.engine.allocators.deciding import Decision, Feasible, Infeasible, OutOfBudget, minimise
-from nnc_func.engine.allocators.fields import FREE
-from nnc_func.engine.allocators.problem import Problem
-from nnc_func.engine.allocators.reducing import by_space, merged
+from nnc_func.engine.allocators.exact import decision
+from nnc_func.engine.allocators.exact.decision import Decision, Feasible, Infeasible, OutOfBudget, minimise
+from nnc_func.engine.allocators.problems.conversion import Integers
+from nnc_func.engine.allocators.problems.fields import FREE
+from nnc_func.engine.allocators.problems.problem import Problem
+from nnc_func.engine.allocators.problems.reductions import by_space, merged
 from nnc_func.errors import PlanError
 
 STEP = 1e-3  # of CP-SAT's deterministic time, which is near a second on the machines it was fitted to
@@ -39,7 +39,7 @@ def solver_module() -> Any:
 
 
 def decide(problem: Problem, capacity: int, *, steps: int = 60_000, seconds: float | None = None) -> Decision:
-    """Whether there is a plan of at most `capacity` bytes, in each space, as `deciding.decide`; windows are handled.
+    """Whether there is a plan of at most `capacity` bytes, in each space, as `decision.decide`; windows are handled.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def _apart(model: Any, problem: Problem, offsets: list[Any], unit: int) -> None:
 
 
 def race(problem: Problem, capacity: int, *, steps: int = 60_000, seconds: float | None = None) -> Decision:
-    """The first answer of `deciding.decide` and of `decide`, which take turns with twice the budget each time.
+    """The first answer of `decision.decide` and of `decide`, which take turns with twice the budget each time.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ def race(problem: Problem, capacity: int, *, steps: int = 60_000, seconds: float
     deadline = None if seconds is None else perf_counter() + seconds
     nodes, budget = 0, 1000
     while True:
-        for answer in (deciding.decide, decide):
+        for answer in (decision.decide, decide):
             left = None if deadline is None else max(deadline - perf_counter(), 0.0)
             found = answer(problem, capacity, steps=min(budget, steps), seconds=left)
             nodes += found.nodes

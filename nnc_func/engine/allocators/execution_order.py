@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from attrs import frozen
 
-from nnc_func.engine.allocators.problem import Problem
+from nnc_func.engine.allocators.problems.problem import Problem
 
 
 @frozen

@@ -13,7 +13,7 @@ from attrs import frozen
 from numpy.typing import NDArray
 
 from nnc_func.engine.allocators.flow_graph import SINK, SOURCE, Flow
-from nnc_func.engine.allocators.problem import Problem
+from nnc_func.engine.allocators.problems.problem import Problem
 
 COMPANIONS = 2  # larger buffers that are placed together with one
 

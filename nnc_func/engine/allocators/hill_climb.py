@@ -13,8 +13,8 @@ import numpy as np
 from attrs import field, frozen
 
 from nnc_func.engine.allocators.base import FEATURES, arena_size
-from nnc_func.engine.allocators.fitting import first_fit
-from nnc_func.engine.allocators.problem import Problem
+from nnc_func.engine.allocators.placement.fits import first_fit
+from nnc_func.engine.allocators.problems.problem import Problem
 
 ATTEMPTS = 500
 WILLING = 50  # per cent: how likely a change for the worse is kept, times the share of bytes that it costs

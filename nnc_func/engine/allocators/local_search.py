@@ -16,9 +16,9 @@ import numpy as np
 from attrs import field, frozen
 
 from nnc_func.engine.allocators.base import Problem
-from nnc_func.engine.allocators.converting import Integers
-from nnc_func.engine.allocators.descending import Descents, static_ranks, tops, whole
 from nnc_func.engine.allocators.lowest_first import SMALL, LowestFirst
+from nnc_func.engine.allocators.placement.descents import Descents, static_ranks, tops, whole
+from nnc_func.engine.allocators.problems.conversion import Integers
 
 PARENTS, CHILDREN = 8, 16  # descents that are kept, and what is made of each at a time
 FINENESS, CLIPPED = 1 << 12, 6000  # parts of the max load in which an excess is counted, and the most that counts

@@ -13,8 +13,8 @@ import numpy as np
 from attrs import field, frozen
 
 from nnc_func.engine.allocators.base import Problem
-from nnc_func.engine.allocators.descending import ORDERS, Descents, static_ranks, tops, whole
-from nnc_func.engine.allocators.greedy_by_size import GreedyBySize
+from nnc_func.engine.allocators.greedy import GREEDY_BY_SIZE
+from nnc_func.engine.allocators.placement.descents import ORDERS, Descents, static_ranks, tops, whole
 
 SMALL = 1024  # buffers up to which the orders are tried side by side
 
@@ -47,7 +47,7 @@ class LowestFirst:
         some = np.flatnonzero(problem.sizes)
         descents = Descents(problem if len(some) == len(problem) else problem.of(some))
         if not descents.is_possible:  # more bytes than a rank leaves room for
-            return GreedyBySize()(problem)
+            return GREEDY_BY_SIZE(problem)
         ranks = static_ranks(descents.problem, self.orders)
         together = len(ranks) > 1 and len(some) <= SMALL
         found = descents.together(ranks) if together else np.array([descents.one(rank) for rank in ranks])

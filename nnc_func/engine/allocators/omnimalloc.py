@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 from attrs import frozen
 
-from nnc_func.engine.allocators.fields import FREE
-from nnc_func.engine.allocators.problem import Problem
+from nnc_func.engine.allocators.problems.fields import FREE
+from nnc_func.engine.allocators.problems.problem import Problem
 from nnc_func.errors import PlanError
 
 

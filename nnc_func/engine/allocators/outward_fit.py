@@ -15,8 +15,8 @@ from attrs import frozen
 
 from nnc_func.engine.allocators.base import Problem
 from nnc_func.engine.allocators.best_fit import either_way, fill
-from nnc_func.engine.allocators.converting import Integers
-from nnc_func.engine.allocators.greedy_by_size import GreedyBySize
+from nnc_func.engine.allocators.greedy import GREEDY_BY_SIZE
+from nnc_func.engine.allocators.problems.conversion import Integers
 
 
 @frozen
@@ -39,7 +39,7 @@ class OutwardFit:
     def __call__(self, problem: Problem) -> Sequence[int]:
         """The offsets, in bytes."""
         if problem.uses is not None:
-            return GreedyBySize()(problem)
+            return GREEDY_BY_SIZE(problem)
         return either_way(problem, outward)
 
 

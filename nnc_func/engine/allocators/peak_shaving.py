@@ -15,10 +15,10 @@ from attrs import field, frozen
 
 from nnc_func.engine.allocators.base import Problem, arena_size
 from nnc_func.engine.allocators.best_fit import in_order
-from nnc_func.engine.allocators.converting import Integers
-from nnc_func.engine.allocators.fields import FREE
-from nnc_func.engine.allocators.fitting import first_fit
-from nnc_func.engine.allocators.greedy_by_size import GreedyBySize
+from nnc_func.engine.allocators.greedy import GREEDY_BY_SIZE, by_size
+from nnc_func.engine.allocators.placement.fits import first_fit
+from nnc_func.engine.allocators.problems.conversion import Integers
+from nnc_func.engine.allocators.problems.fields import FREE
 
 WIDER = 8  # times as many buffers, at most, where a peak is not lowered
 
@@ -55,7 +55,7 @@ class PeakShaving:
     def __call__(self, problem: Problem) -> Sequence[int]:
         """The offsets, in bytes."""
         if problem.uses is not None:
-            return GreedyBySize()(problem)
+            return GREEDY_BY_SIZE(problem)
         offsets = in_order(problem.rounded, problem.lower, problem.upper)
         goal = int(self.enough * problem.max_load)
         if arena_size(problem, offsets) <= goal:
@@ -94,7 +94,7 @@ class _Places:
         within = (p.lower[alive] >= begin) & (p.upper[alive] <= end)
         pins = np.where(within, FREE, self.offsets[alive])
         part = Problem(p.sizes[alive], p.lower[alive], p.upper[alive], p.alignment, pins=pins)
-        found = np.array(first_fit(part, np.lexsort((part.lower, -part.rounded)).tolist()), np.int64)
+        found = np.array(first_fit(part, by_size(part)), np.int64)
         ends = found + part.rounded
         if ends[within].max() >= self.ends[i]:
             return False

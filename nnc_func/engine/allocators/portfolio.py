@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import ClassVar
 
-import numpy as np
 from attrs import field, frozen
 
 from nnc_func.engine.allocators.base import Problem, arena_size
 from nnc_func.engine.allocators.best_fit import in_order
-from nnc_func.engine.allocators.converting import Integers
-from nnc_func.engine.allocators.fitting import first_fit, tightest_fit
-from nnc_func.engine.allocators.greedy_by_size import GreedyBySize
+from nnc_func.engine.allocators.greedy import GREEDY_BY_SIZE, Greedy
 from nnc_func.engine.allocators.outward_fit import OutwardFit
 
 SMALL, LARGE = 1024, 30_000  # buffers up to which orders are searched; and lowest first is tried
@@ -83,7 +80,7 @@ class Portfolio:
             yield 1.0, lambda problem: in_order(problem.rounded, problem.lower, problem.upper)
             yield 1.0, OutwardFit()
         else:
-            yield 1.0, GreedyBySize()
+            yield 1.0, GREEDY_BY_SIZE
         yield 1.0, LowestFirst(orders=("TAW",))
         above = 1.0 if self.steps >= WORTH * count else ENOUGH
         yield above, LowestFirst(orders=("TWA",))
@@ -93,8 +90,8 @@ class Portfolio:
             for search in self._searches(count):
                 yield above, search
         else:
-            yield ENOUGH, lambda problem: first_fit(problem, by_size(problem).tolist())
-            yield ENOUGH, lambda problem: tightest_fit(problem, by_size(problem).tolist())
+            yield ENOUGH, Greedy("size", "lowest")
+            yield ENOUGH, GREEDY_BY_SIZE
 
     def _searches(self, count: int) -> Iterator[Attempt]:
         from nnc_func.engine.allocators.branch_and_bound import BranchAndBound
@@ -107,8 +104,3 @@ class Portfolio:
             yield LowestFirst(orders=("WAT",))
             yield BranchAndBound(steps, seconds)
         yield LocalSearch(steps=steps, seed=self.seed, seconds=seconds)
-
-
-def by_size(problem: Problem) -> Integers:
-    """The largest first; buffers of one size by the start of their lives, then by index."""
-    return np.lexsort((problem.lower, -problem.rounded))

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from attrs import field, frozen
 
-from nnc_func.engine.allocators.problem import Problem
+from nnc_func.engine.allocators.problems.problem import Problem
 
 DIVISIONS = 5  # bits: each power of two is divided into 32 bins
 

@@ -14,10 +14,10 @@ import numpy as np
 from attrs import field, frozen
 
 from nnc_func.engine.allocators.base import arena_size
-from nnc_func.engine.allocators.problem import Problem
-from nnc_func.engine.allocators.reducing import by_space
+from nnc_func.engine.allocators.problems.problem import Problem
+from nnc_func.engine.allocators.problems.reductions import by_space
 from nnc_func.engine.drawing.memory import OTHERS, coloured
-from nnc_func.graph.drawing import element, escaped, hue, page, sized
+from nnc_func.graph.pictures.svg import element, escaped, hue, page, sized
 
 MOST = 20_000  # rectangles; of more buffers, those of the largest area are drawn
 
@@ -38,7 +38,7 @@ class Answer:
         What to call it: its order and its allocator.
     seconds
         How long it took to find.
-    kinds, told
+    kinds, description
         What kind each buffer is, for its colour, and what to say of it; empty: nothing is known.
     """
 
@@ -48,7 +48,7 @@ class Answer:
     label: str
     seconds: float = 0.0
     kinds: Sequence[str] = field(default=(), repr=False)
-    told: Sequence[str] = field(default=(), repr=False)
+    description: Sequence[str] = field(default=(), repr=False)
 
 
 def comparison_page(title: str, answers: Sequence[Answer]) -> str:
@@ -145,7 +145,7 @@ def _described(answer: Answer) -> dict[str, Any]:
         "lower": [p[1] for p in shown],
         "upper": [p[2] for p in shown],
         "name": [problem.name(p[0]) for p in shown],
-        "told": [answer.told[p[0]] if answer.told else "" for p in shown],
+        "description": [answer.description[p[0]] if answer.description else "" for p in shown],
         "colour": [colours.get(k, OTHERS) if k else hue(p[0], 0.74, 0.6) for k, p in zip(kinds, shown, strict=True)],
         "first": int(steps[0]) if len(steps) else 0,
         "last": int(steps[-1]) if len(steps) else 1,
@@ -243,7 +243,7 @@ function boxes(canvas, answer, top, marked) {
     const r = all.find(r => mx >= r.x && mx <= r.x + r.w && my >= r.y && my <= r.y + r.h);
     tip.style.display = r ? 'block' : 'none'; if (!r) return;
     tip.textContent = `buffer ${p.name[r.i]}: ${bytes(p.size[r.i])} at offset ${answer.offset[r.i]}, ` +
-      `alive in [${p.lower[r.i]}, ${p.upper[r.i]})` + (p.told[r.i] ? '\\n' + p.told[r.i] : '');
+      `alive in [${p.lower[r.i]}, ${p.upper[r.i]})` + (p.description[r.i] ? '\\n' + p.description[r.i] : '');
     tip.style.left = Math.min(e.clientX + 12, innerWidth - 640) + 'px'; tip.style.top = e.clientY + 14 + 'px';
   };
   canvas.onmouseleave = () => { tip.style.display = 'none'; };

@@ -7,7 +7,7 @@ from typing import Any
 
 from attrs import NOTHING
 
-from nnc_func.graph.drawing import FAINT, clipped, document, element, hue, text
+from nnc_func.graph.pictures.svg import FAINT, clipped, document, element, hue, text
 from nnc_func.layer import chain, init_fields
 
 WIDTH, MARGIN, INSET = 880.0, 16.0, 24.0  # pixels: of it all, around it, of a stack within another

@@ -16,7 +16,8 @@ from attrs import frozen
 from nnc_func.engine.drawing import streams
 from nnc_func.engine.plan_rows import ARENA, Buffer
 from nnc_func.facets.places import Place
-from nnc_func.graph.drawing import (
+from nnc_func.graph.origin import describe
+from nnc_func.graph.pictures.svg import (
     FAINT,
     INK,
     clipped,
@@ -30,7 +31,6 @@ from nnc_func.graph.drawing import (
     title,
     width_of,
 )
-from nnc_func.graph.origin import told
 
 if TYPE_CHECKING:
     from nnc_func.engine.plan import Plan
@@ -68,7 +68,7 @@ class Tenant:
     is_scratch: bool = False
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """All of it."""
         b = self.buffer
         rows = [
@@ -91,7 +91,7 @@ def tenants(plan: Plan) -> list[Tenant]:
     writes: dict[int, list[str]] = {}
     first: dict[int, tuple[str, bool]] = {}
     for t, i in enumerate(plan.instructions):
-        where = told(i.origin)
+        where = describe(i.origin)
         for slot in (*i.results, *i.scratch):
             s = plan.slots[slot]
             what = "scratch of " if slot in i.scratch else "shown by " if i.view else ""
@@ -117,7 +117,7 @@ def _whole(plan: Plan) -> int:
     return sum(plan.arenas.values())
 
 
-def _told(plan: Plan) -> str:
+def _arena_sizes(plan: Plan) -> str:
     """How large the arenas are."""
     return sized(plan.arena_bytes) + "".join(f" and {sized(n)} on {place}" for place, n in plan.elsewhere)
 
@@ -225,7 +225,7 @@ for (const one of document.querySelectorAll('[data-buffer]')) {
 
 def _summary(plan: Plan) -> str:
     return (
-        f"{plan.kernels} kernels, {len(plan.planned)} buffers in an arena of {_told(plan)} "
+        f"{plan.kernels} kernels, {len(plan.planned)} buffers in an arena of {_arena_sizes(plan)} "
         f"({_whole(plan)} bytes), max load {sized(plan.max_load)}, ratio {plan.ratio:.4f}, "
         f"without sharing {sized(plan.unshared_bytes)}; order {plan.order or 'unnamed'}, "
         f"allocator {plan.allocator or 'unnamed'}" + (f"; {plan.streams} streams" if plan.streams > 1 else "")
@@ -252,7 +252,7 @@ def _colours(found: Sequence[Tenant]) -> dict[str, str]:
 
 
 def _head(plan: Plan) -> list[str]:
-    size, most = _told(plan), sized(plan.max_load)
+    size, most = _arena_sizes(plan), sized(plan.max_load)
     counts = f"{len(plan.planned)} buffers, {plan.kernels} kernels"
     counts += f", {plan.streams} streams" if plan.streams > 1 else ""
     return [text(f"arena {size}, max load {most}, ratio {plan.ratio:.4f}, {counts}", 16, 22, 13, font_weight="bold")]
@@ -267,7 +267,7 @@ def _map(plan: Plan, found: Sequence[Tenant], steps: int) -> list[str]:
         x, y = LEFT + b.lower * across, TOP + HEIGHT - (tenant.base + b.offset + b.nbytes) * up
         width, height = (b.upper - b.lower) * across, b.nbytes * up
         fill = colours.get(tenant.operator, OTHERS) if tenant.operator else hue(tenant.number, 0.74, 0.6)
-        inside = [title(tenant.told), _rectangle(x, y, width, height, fill)]
+        inside = [title(tenant.description), _rectangle(x, y, width, height, fill)]
         if height > 12 and width > width_of(tenant.operator, 9) + 6:
             inside.append(text(tenant.operator, x + 3, y + min(height / 2 + 3, 12), 9, pointer_events="none"))
         parts.append(element("g", *inside, data_buffer=tenant.number))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nnc_func.graph.drawing import FAINT, element, hue, text, title, width_of
-from nnc_func.graph.origin import told
+from nnc_func.graph.origin import describe
+from nnc_func.graph.pictures.svg import FAINT, element, hue, text, title, width_of
 
 if TYPE_CHECKING:
     from nnc_func.engine.plan import Plan
@@ -48,7 +48,7 @@ def _drawn(plan: Plan, left: float, top: float, across: float) -> tuple[list[str
         if i.view:
             continue
         x, y = left + t * across, top + LANE * i.stream
-        where = told(i.origin)
+        where = describe(i.origin)
         after = f", after {', '.join(map(str, i.waits))}" if i.waits else ""
         inside = [
             title(f"step {t}: {i.op.name}{f' at {where}' if where else ''}{after}"),

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from nnc_func.device.bfloat16_emulation import kernel_named
 from nnc_func.device.bind_kernels import BindKernels, kernel_device
-from nnc_func.device.narrow import kernel_named
-from nnc_func.engine.compilation import plannable
+from nnc_func.engine.compile_stats import plannable
 from nnc_func.engine.copying import COPY, FILL
 from nnc_func.engine.plan import Plan
+from nnc_func.engine.running.frame import linker_of
 from nnc_func.engine.running.program import Program
 from nnc_func.errors import DeviceError, DTypeError, NncError, PlaceError, PlanError, ShapeError
 from nnc_func.facets.kernels import CALL
 from nnc_func.facets.places import ADVICE, Place, settled
 from nnc_func.graph.leaves import Variable, brought, owned
-from nnc_func.graph.origin import told
+from nnc_func.graph.origin import describe
 from nnc_func.layer import chain
 
 
@@ -43,7 +44,7 @@ def bound(
     admit
         Called with the plan once it is verified, and before any memory is made for it: raises where it takes too much.
     knowledge
-        What else is known of it: `graph`, `source`, `stats`, `blocks`, `arenas`, and the `engine` that tunes it.
+        What else is known: `graph`, `source`, `stats`, `blocks`, `arenas`, `linker`, and the `engine` that tunes it.
 
     Raises
     ------
@@ -130,8 +131,9 @@ def on_stack(
         variables = {name: bindable(v) for name, v in variables.items()}
     else:
         variables = [bindable(v) for v in variables]
-    check = getattr(next((e for e in chain(stack.top) if e.role == "engine"), None), "check_numerics", False)
-    return bound(plan, stack.device, [bindable(c) for c in constants], variables, check)
+    engine = next((e for e in chain(stack.top) if e.role == "engine"), None)
+    check, linker = getattr(engine, "check_numerics", False), linker_of(engine)
+    return bound(plan, stack.device, [bindable(c) for c in constants], variables, check, linker=linker)
 
 
 def check_kernels(plan: Plan, device: Any) -> None:
@@ -157,7 +159,7 @@ def check_kernels(plan: Plan, device: Any) -> None:
     for t, i in enumerate(plan.instructions) if missing else ():
         runs_on = None if i.view else missing.get((i.op, i.kernel, places[i.results[0]]))
         if runs_on is not None:
-            where = told(i.origin)
+            where = describe(i.origin)
             raise DeviceError(
                 f"instruction {t} ({i.op.name}{f' at {where}' if where else ''}) wants the kernel {i.kernel!r}, which "
                 f"{device!r} has not: it runs on {', '.join(sorted(runs_on))}; plan the graph for this device"

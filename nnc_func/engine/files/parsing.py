@@ -7,7 +7,7 @@ of instructions, and dtypes and shapes of results. Nothing is evaluated; operato
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,16 +17,18 @@ from nnc_func.aval import Aval
 from nnc_func.declaration import Items
 from nnc_func.device import NumPy
 from nnc_func.engine.copying import INSERTED
+from nnc_func.engine.files import loops
 from nnc_func.engine.files.drafts import Draft, arena_ends, checked, finished
 from nnc_func.engine.files.text import VIEW
 from nnc_func.engine.plan_rows import ARENA, CONSTANT, DEFAULT, INPUT, OUTPUT, VARIABLE, Instruction, Slot
 from nnc_func.engine.verifying.applications import inferred
 from nnc_func.errors import GraphError, NncError
-from nnc_func.graph.literals import Line
-from nnc_func.graph.nesting import by_name, nested
 from nnc_func.graph.ops import CATALOGUE
+from nnc_func.graph.ops.loop import DEEPEST
 from nnc_func.graph.origin import Origin
-from nnc_func.graph.parsing import placed
+from nnc_func.graph.text.literals import Line
+from nnc_func.graph.text.nesting import by_name, nested
+from nnc_func.graph.text.parsing import placed
 from nnc_func.op import Op
 
 if TYPE_CHECKING:
@@ -118,15 +120,23 @@ class _Reader:
         self.retained: tuple[int, ...] | None = None
         self.header: dict[str, Any] = {}
         self.elsewhere: list[tuple[str, int]] = []
+        self.deep = 0  # loops that it lies in
 
     def read(self, text: str) -> Plan:
         """The plan."""
         lines = [PlanLine(row, number, {}) for number, row in enumerate(text.splitlines(), 1)]
-        rows = [line for line in lines if not line.empty]
+        return self.rows([line for line in lines if not line.empty])
+
+    def rows(self, rows: list[PlanLine]) -> Plan:
+        """The plan that these lines are."""
         if not rows:
             raise GraphError("line 1: an empty text is no plan")
         self.first(rows[0])
-        for line in rows[1:-1]:
+        between = iter(rows[1:-1])
+        for line in between:
+            if line.peek("{"):
+                self.loop(line, between)
+                continue
             self.line(line)
             line.end()
         last = rows[-1]
@@ -137,6 +147,25 @@ class _Reader:
             missing = next(n for n in range(len(self.slots)) if n not in self.slots)
             raise last.error(f"slots are numbered without gaps, and there is no %{missing}")
         return self.plan(outputs, structure)
+
+    def loop(self, line: PlanLine, rest: Iterator[PlanLine]) -> None:
+        """``{``, the plan of a loop's body, where its values lie, ``}``."""
+        if not self.instructions or self.instructions[-1].loop is not None or self.deep >= DEEPEST:
+            raise line.error(f"braces are for the body of the loop before them, {DEEPEST} deep at the most")
+        inside: list[PlanLine] = []
+        depth = 1
+        for row in rest:
+            depth += row.peek("{") - row.peek("}")
+            if not depth:
+                break
+            inside.append(row)
+        ends = [n for n, row in enumerate(inside) if row.peek("return")]
+        if depth or not ends or ends[-1] + 1 == len(inside):
+            raise line.error("in braces stand a plan, which ends with `return …`, and what goes how many times")
+        reader = _Reader(self.make, None, ())
+        reader.ops, reader.device, reader.deep = self.ops, self.device, self.deep + 1
+        found = loops.read_block(reader.rows(inside[: ends[-1] + 1]), inside[ends[-1] + 1 :])
+        self.instructions[-1] = evolve(self.instructions[-1], loop=found)
 
     def plan(self, outputs: list[int], structure: Any) -> Plan:
         """What was read, and what follows from it."""
@@ -403,4 +432,4 @@ class _Reader:
     def aval(self, line: PlanLine) -> Aval:
         dtype = line.dtype()
         line.expect("[")
-        return placed(line, tuple(line.several(line.extent, "]")), dtype)
+        return placed(line, tuple(line.sequence(line.extent, "]")), dtype)

@@ -20,18 +20,19 @@ from nnc_func.engine.files.binding import bound
 from nnc_func.engine.files.limits import check_limits, memory_of
 from nnc_func.engine.files.saving import INTERPRETED, KINDS, PLANNED, SYMBOLIC, VERSION, member
 from nnc_func.engine.files.tables import from_tables
-from nnc_func.engine.interpreted import Interpreted
+from nnc_func.engine.interpreted import Interpreted, InterpretedBindings, interpreted
 from nnc_func.engine.plan import Plan
 from nnc_func.engine.running.binding import every, extents_of
+from nnc_func.engine.running.frame import linker_of
 from nnc_func.engine.running.program import Program
 from nnc_func.engine.symbolic import SymbolicProgram
 from nnc_func.engine.verifying.graphs import check_graph
 from nnc_func.errors import FileFormatError, PlanError
 from nnc_func.garbage_collection import uncollected
-from nnc_func.graph.files import read_text, variable_names
 from nnc_func.graph.leaves import Variable, owned
-from nnc_func.graph.parsing import shown_as
-from nnc_func.graph.trust import allowed_names
+from nnc_func.graph.text.files import read_text, variable_names
+from nnc_func.graph.text.parsing import shown_as
+from nnc_func.graph.text.trust import allowed_names
 from nnc_func.layer import chain
 
 
@@ -126,11 +127,11 @@ class _Reader:
             program.programs[every(graph, dims)] = made
         return program
 
-    def _interpreted(self) -> Interpreted:
+    def _interpreted(self) -> Interpreted | InterpretedBindings:
         self._read_constants()
         graph = self._graph()()
         check = getattr(_engine(self.stack), "check_numerics", False)
-        return Interpreted(graph, graph, self.stack.device, None, check)
+        return interpreted(graph, graph, self.stack.device, check)
 
     # --- plans ------------------------------------------------------------------------------------------
 
@@ -173,7 +174,7 @@ class _Reader:
             raise FileFormatError(f"its plan names a variable twice: {names}")
         engine = _engine(self.stack)
         check = getattr(engine, "check_numerics", False)
-        knowledge["engine"] = engine if hasattr(engine, "with_kernels") else None
+        knowledge |= {"engine": engine if hasattr(engine, "with_kernels") else None, "linker": linker_of(engine)}
         variables = [self.variables[name] for name in names]
         return bound(plan, self.stack.device, constants, variables, check, self._admit, **knowledge)
 

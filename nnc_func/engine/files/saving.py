@@ -12,9 +12,9 @@ from nnc_func.archives.npy import array_bytes
 from nnc_func.archives.plain import json_bytes
 from nnc_func.engine.files.tables import tables
 from nnc_func.errors import GraphError, NncError
-from nnc_func.graph.files import text_members
 from nnc_func.graph.leaves import Variable
-from nnc_func.graph.text import digest, large_constants
+from nnc_func.graph.text.files import text_members
+from nnc_func.graph.text.writing import digest, large_constants
 
 FORMAT, VERSION = "nnc_func program", 1
 PLANNED, SYMBOLIC, INTERPRETED = KINDS = ("planned", "symbolic", "interpreted")  # what a program is `written_as`

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from nnc_func.archives.plain import fields, rows, short
 from nnc_func.aval import Aval
 from nnc_func.declaration import Items
 from nnc_func.engine.copying import INSERTED
+from nnc_func.engine.files import loops
 from nnc_func.engine.plan import Plan
 from nnc_func.engine.plan_rows import (
     DEFAULT,
@@ -29,12 +31,13 @@ from nnc_func.engine.plan_rows import (
 )
 from nnc_func.errors import FileFormatError
 from nnc_func.facets.dtypes import as_dtype
-from nnc_func.graph.literals import Line, Names
-from nnc_func.graph.nesting import by_name, nested, nested_text
+from nnc_func.graph.ops.loop import DEEPEST
 from nnc_func.graph.origin import lines
-from nnc_func.graph.parsing import placed
-from nnc_func.graph.text import parameters
-from nnc_func.graph.trust import check_operator
+from nnc_func.graph.text.literals import Line, Names
+from nnc_func.graph.text.nesting import by_name, nested, nested_text
+from nnc_func.graph.text.parsing import placed
+from nnc_func.graph.text.trust import check_operator
+from nnc_func.graph.text.writing import parameters
 from nnc_func.op import Op
 
 NUMBERS = ("arena_bytes", "alignment", "commit")
@@ -119,6 +122,7 @@ def _instructions(instructions: Sequence[Instruction], names: Names) -> dict[str
             "stream": [(t, i.stream) for t, i in enumerate(instructions) if i.stream],
             "waits": [(t, i.waits) for t, i in enumerate(instructions) if i.waits],
         },
+        "loops": [(t, loops.table(i.loop, tables)) for t, i in enumerate(instructions) if i.loop is not None],
     }
 
 
@@ -147,7 +151,9 @@ def _tuples(value: Any) -> Any:
 # --- from tables ------------------------------------------------------------------------------------------
 
 
-def from_tables(written: Any, ops: Mapping[str, Op], classes: Iterable[type], allow: Collection[str]) -> Plan:
+def from_tables(
+    written: Any, ops: Mapping[str, Op], classes: Iterable[type], allow: Collection[str], deep: int = 0
+) -> Plan:
     """The plan that the tables tell; it is not verified.
 
     Parameters
@@ -160,6 +166,8 @@ def from_tables(written: Any, ops: Mapping[str, Op], classes: Iterable[type], al
         In which the outputs may be nested.
     allow
         Names of those that it may apply although they are not this library's, or do more than compute.
+    deep
+        How many loops it lies in.
 
     Raises
     ------
@@ -186,7 +194,7 @@ def from_tables(written: Any, ops: Mapping[str, Op], classes: Iterable[type], al
         retained=None if found["retained"] is None else tuple(_numbers(found["retained"])),
         buffers=_buffers(fields(found["buffers"])),
         slots=_slots(fields(found["slots"]), [_aval(text) for text in rows(found["avals"])]),
-        instructions=_read_instructions(found, ops, allow),
+        instructions=_read_instructions(found, ops, allow, deep),
     )
 
 
@@ -211,7 +219,7 @@ def _slots(found: Mapping[str, Any], avals: list[Aval]) -> tuple[Slot, ...]:
 
 
 def _read_instructions(
-    found: Mapping[str, Any], ops: Mapping[str, Op], allow: Collection[str]
+    found: Mapping[str, Any], ops: Mapping[str, Op], allow: Collection[str], deep: int
 ) -> tuple[Instruction, ...]:
     calls = [_call(row, ops, allow) for row in rows(found["calls"], 8)]
     origins = [tuple(part for frame in rows(each, 2) for part in _frame(*frame)) for each in rows(found["origins"])]
@@ -236,6 +244,11 @@ def _read_instructions(
         made[_index(t, made)].stream = _number(stream)
     for t, waits in rows(columns["waits"], 2):
         made[_index(t, made)].waits = tuple(_numbers(waits))
+    for t, loop in rows(found.get("loops", []), 2):  # files of before have none
+        if deep >= DEEPEST:
+            raise FileFormatError(f"more than {DEEPEST} loops inside each other")
+        inside = partial(from_tables, ops=ops, classes=(), allow=allow, deep=deep + 1)
+        made[_index(t, made)].loop = loops.from_table(loop, _numbers, inside)
     return sealed(Instruction, made)
 
 
@@ -275,7 +288,7 @@ def _aval(text: Any) -> Aval:
     line = Line(_string(text), 1, {})
     dtype = line.dtype()
     line.expect("[")
-    found = placed(line, tuple(line.several(line.extent, "]")), dtype)
+    found = placed(line, tuple(line.sequence(line.extent, "]")), dtype)
     line.end()
     return found
 

@@ -21,11 +21,12 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from nnc_func.engine.copying import INSERTED
+from nnc_func.engine.files.loops import block
 from nnc_func.engine.plan_rows import ARENA, CONSTANT, DEFAULT, DONATED, INPUT, LENT, VARIABLE, Buffer, Instruction
-from nnc_func.graph.literals import Names, quoted
-from nnc_func.graph.nesting import nested_text
-from nnc_func.graph.origin import told
-from nnc_func.graph.text import parameters
+from nnc_func.graph.origin import describe
+from nnc_func.graph.text.literals import Names, quoted
+from nnc_func.graph.text.nesting import nested_text
+from nnc_func.graph.text.writing import parameters
 
 if TYPE_CHECKING:
     from nnc_func.engine.plan import Plan
@@ -100,9 +101,11 @@ class _Printer:
         for t, i in enumerate(self.plan.instructions):
             if t == self.plan.commit:
                 yield "commit"
-            where = told(i.origin)
+            where = describe(i.origin)
             mark = f"  # again, as {again[t]}" if t in again else ""
             yield f"{t}: {self.instruction(i)}{mark}" + (f"  # {where}" if where else "")
+            if i.loop is not None:
+                yield from block(i.loop, self.names, printed)
 
     def instruction(self, i: Instruction) -> str:
         """``%2 = add(%0, %1) [add] : float32[2] in @2``."""

@@ -6,14 +6,13 @@ import time
 from typing import Any
 
 from nnc_func.config import config
-from nnc_func.engine.compilation import Stats, plannable
+from nnc_func.engine.compile_stats import Stats, plannable
 from nnc_func.engine.incremental.dependencies import checked_policy
-from nnc_func.engine.incremental.interpreted_steps import InterpretedSteps
-from nnc_func.engine.incremental.planned_steps import PlannedSteps
 from nnc_func.engine.incremental.program import IncrementalProgram
+from nnc_func.engine.incremental.steps import Steps, interpreted_steps, planned_steps
 from nnc_func.engine.incremental.symbolic import IncrementalSymbolicProgram
+from nnc_func.engine.planning.layout_pass import relaid
 from nnc_func.engine.planning.planner import planned
-from nnc_func.engine.planning.relaid import relaid
 from nnc_func.errors import GraphError, PlanError
 from nnc_func.graph.graph import ComputationGraph
 from nnc_func.tree import ONE_LEAF, Structure
@@ -23,7 +22,7 @@ def interpreted(engine: Any, graph: ComputationGraph, retain: Any, lift: Any) ->
     """An incremental program whose nodes are interpreted as they are: for an eager engine."""
 
     def make(graph: ComputationGraph, source: ComputationGraph) -> IncrementalProgram:
-        steps = InterpretedSteps(graph, engine.device, policy)
+        steps = interpreted_steps(graph, engine.device, policy)
         return IncrementalProgram(graph, source, steps, engine.device, None, engine.check_numerics)
 
     whole, policy = _with_kept(graph, retain, lift)
@@ -60,13 +59,13 @@ def compiled(engine: Any, graph: ComputationGraph, retain: Any, lift: Any) -> An
     return make(optimised, graph)
 
 
-def _steps(engine: Any, graph: ComputationGraph, policy: str) -> Any:
+def _steps(engine: Any, graph: ComputationGraph, policy: str) -> Steps:
     if not plannable(engine.device):
-        return InterpretedSteps(graph, engine.device, policy)
+        return interpreted_steps(graph, engine.device, policy)
     found = planned(engine.request(graph, retain=policy, checked=False, streams=1))
     if config.spec >= 1 or not engine.is_ours:
         engine.verify(found, graph)
-    return PlannedSteps(found.plan, engine.device, found.constants)
+    return planned_steps(found.plan, engine.device, found.constants, engine.linker)
 
 
 def _with_kept(graph: ComputationGraph, retain: Any, lift: Any) -> tuple[ComputationGraph, str]:

@@ -12,7 +12,7 @@ from typing import Any
 from attrs import frozen
 
 from nnc_func.errors import OperatorError
-from nnc_func.graph.tensor import Tensor
+from nnc_func.graph.tensors.tensor import Tensor
 
 NONE, FRONTIER, ALL = "none", "frontier", "all"
 ROOTS = "roots"  # outputs, updates and what was named: how a list of tensors is told to the planner

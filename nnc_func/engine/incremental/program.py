@@ -9,26 +9,25 @@ from typing import Any
 
 import numpy as np
 
-from nnc_func.config import config
 from nnc_func.engine.incremental.assigning import assigned
 from nnc_func.engine.incremental.dependencies import Evaluation
-from nnc_func.engine.inspecting.inspection import Inspected
+from nnc_func.engine.incremental.steps import Steps
 from nnc_func.engine.running.binding import accepted
-from nnc_func.engine.running.cancelling import asked
-from nnc_func.engine.running.checked import observers
+from nnc_func.engine.running.executable import Section
 from nnc_func.engine.running.interrupts import held
-from nnc_func.engine.running.observed import Application, Observer, drained
+from nnc_func.engine.running.observed import Application, Observer
 from nnc_func.engine.running.outs import delivered, given
+from nnc_func.engine.running.session import Session
 from nnc_func.errors import RunError, UnboundError
 from nnc_func.graph.graph import ComputationGraph
 from nnc_func.graph.leaves import owned
-from nnc_func.graph.turns import Run, enter, leave, ordered
+from nnc_func.graph.reader_writer_lock import ordered
 
 KEPT = 256  # sets of changed leaves whose section is remembered
 WORDS = (1, 2, 4, 8)  # bytes of elements that are compared by their bits
 
 
-class IncrementalProgram(Inspected):
+class IncrementalProgram(Session):
     """A compiled graph that keeps values from run to run, as its `retain` policy says.
 
     Inputs are assigned, and copied; `evaluate` runs what depends on those that were assigned since, and on variables
@@ -71,7 +70,7 @@ class IncrementalProgram(Inspected):
         self,
         graph: ComputationGraph,
         source: ComputationGraph,
-        steps: Any,
+        steps: Steps,
         device: Any,
         stats: Any = None,
         check_numerics: bool = False,
@@ -96,7 +95,7 @@ class IncrementalProgram(Inspected):
         self._pending: set[int] = set(range(len(steps.updates)))  # updates to be written
         self._cause: int | None = None  # the leaves for which alone values are missing, where that is so
         self._first = True  # nothing was evaluated yet
-        self._sections: dict[int, Any] = {}
+        self._sections: dict[int, tuple[Section, set[int], int, int]] = {}
         self._turns = ordered(self._variables, [self._variables[position] for position, _ in steps.updates])
         self._lock = Lock()
         self._runner: int | None = None  # the thread that has taken it
@@ -139,19 +138,6 @@ class IncrementalProgram(Inspected):
 
     # --- running --------------------------------------------------------------------------------------
 
-    def __call__(self, *inputs: Any, out: Any = None) -> Any:
-        return self.nested(self.run(inputs, out))
-
-    def run(self, inputs: Any, out: Any = None) -> list[Any]:
-        """The outputs as a flat list, of the inputs as a sequence: those that differ are assigned.
-
-        Raises
-        ------
-        OperatorError
-            The wrong number of inputs.
-        """
-        return self._results(inputs, out)
-
     def evaluate(self, out: Any = None) -> Any:
         """The outputs for what is assigned, nested as they were given: only what has changed is computed.
 
@@ -162,24 +148,15 @@ class IncrementalProgram(Inspected):
         NncError
             A kernel failed. Variables are as before.
         """
-        return self.nested(self.results(out))
+        return self.nested(self.run(None, out))
 
-    def results(self, out: Any = None) -> list[Any]:
-        """As `evaluate`, as a flat list."""
-        return self._results(None, out)
-
-    def nested(self, results: list[Any]) -> Any:
-        """Outputs nested as a call returns them."""
-        return self.source.structure.build(results)
-
-    def _results(self, inputs: Any, out: Any) -> list[Any]:
-        if self._check or config.spec >= 3 or asked() is not None:
-            return drained(self.walk(inputs, out))  # type: ignore[no-any-return]
+    def _run(self, inputs: Any, out: Any) -> list[Any]:
+        """The outputs, of the inputs as a sequence: those that differ are assigned. None: none do."""
         with self._alone(self._turns):
             targets = self._begun(inputs, out)
             section, _, ran, cone = self._section()
             try:
-                self._steps.run(section)
+                section.run()
             except BaseException:
                 self._broken(section)
                 raise
@@ -193,13 +170,13 @@ class IncrementalProgram(Inspected):
         keep: bool = True,
         wait: Any = None,
     ) -> Generator[Application, None, list[Any]]:
-        """A run whose applications are computed one at a time; see `Program.walk`. No inputs: what is assigned."""
+        """A run whose applications are computed one at a time; see `Session.walk`. No inputs: what is assigned."""
         with self._alone(self._turns):
             targets = self._begun(inputs, out)
-            seeing = [*observers(self._device, self._check, asked()), *watching]
             section, missing, ran, cone = self._section()
             try:
-                yield from self._steps.walk(section, missing, seeing, wait)
+                seeing = [*self._observers(watching), *self._steps.without(missing)]
+                yield from section.walk(seeing, wait)
             except BaseException:
                 self._broken(section)
                 raise
@@ -211,14 +188,12 @@ class IncrementalProgram(Inspected):
         if self._runner == get_ident():
             raise RunError(f"{self.graph.name!r} is running in this thread: let that run end first, or close its steps")
         with self._lock:
-            me = Run()
             self._runner = get_ident()
             try:
-                enter(me, turns)
-                yield
+                with self._in_turn(turns):
+                    yield
             finally:
                 self._runner = None
-                leave(me, turns)
 
     def _begun(self, inputs: Any, out: Any) -> Any:
         """Take what is given; where the outputs are to be written."""
@@ -256,14 +231,14 @@ class IncrementalProgram(Inspected):
         self._missing |= {v for v in steps.kept if leaves.mask(v) & changed}
         for at, array in enumerate(self._assigned):
             if changed >> at & 1:
-                steps.put(steps.inputs[at], array)
+                steps.executable.keep(steps.inputs[at], array)
         for at, variable in enumerate(self._variables):
             if changed >> (first + at) & 1:
                 self._seen[at] = (variable.version, variable.array)
-                steps.put(steps.variables[at], variable.array)
+                steps.executable.keep(steps.variables[at], variable.array)
         self._changed = 0
 
-    def _section(self) -> tuple[Any, set[int], int, int]:
+    def _section(self) -> tuple[Section, set[int], int, int]:
         """What to run, the kept values that it writes, how many kernels it has, and the size of the dirty cone.
 
         From here on whatever it may begin to write counts as gone, until it has ended.
@@ -276,18 +251,18 @@ class IncrementalProgram(Inspected):
             written = {v for t in positions for v in leaves.steps[t].results if v in kept}
             ran = sum(leaves.steps[t].base is None for t in positions)
             cone = leaves.kernels if self._first else leaves.cone(self._dirty if cause is None else cause)
-            found = (self._steps.prepared(positions), written, ran, cone)
+            found = (self._steps.executable.section(positions), written, ran, cone)
             if cause is not None:
                 if len(self._sections) >= KEPT:
                     self._sections.clear()
                 self._sections[cause] = found
         self._missing |= found[1]
-        self._steps.done = 0
+        found[0].started = 0
         return found
 
-    def _broken(self, section: Any) -> None:
+    def _broken(self, section: Section) -> None:
         """What had run is whole; the last one that was started may have been left half way."""
-        whole = section[1][: max(self._steps.done - 1, 0)]
+        whole = section.instructions[: max(section.started - 1, 0)]
         self._missing -= {v for t in whole for v in self._leaves.steps[t].results}
 
     # --- delivering -----------------------------------------------------------------------------------
@@ -299,7 +274,7 @@ class IncrementalProgram(Inspected):
         if targets is None:
             found = [self._steps.copied(v) for v in values]
         else:
-            found = delivered(targets, [self._steps.array(v) for v in values])
+            found = delivered(targets, [self._steps.executable.array(v) for v in values])
         if keep:
             self._commit()
         total, arena = self._leaves.kernels, self._steps.arena_bytes

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from nnc_func.engine.incremental.assigning import assigned
 from nnc_func.engine.incremental.program import same_bits
 from nnc_func.engine.running.binding import accepted
-from nnc_func.engine.running.observed import Application, Observer
 from nnc_func.engine.symbolic import Bindings
 from nnc_func.errors import UnboundError
 from nnc_func.graph.graph import ComputationGraph
@@ -75,13 +74,10 @@ class IncrementalSymbolicProgram(Bindings):
             self._assigned[name] = array
             self._stamps[name] += 1
 
-    def __call__(self, *inputs: Any, out: Any = None) -> Any:
-        return self.nested(self.run(inputs, out))
-
     def run(self, inputs: Any, out: Any = None) -> list[Any]:
-        """The outputs as a flat list, of the inputs as a sequence: those that differ are assigned."""
+        """The outputs as a flat list, of the inputs as a sequence: those that differ are assigned. None: none do."""
         with self._planning:
-            return self._chosen(inputs).results(out)  # type: ignore[no-any-return]
+            return super().run(inputs, out)
 
     def evaluate(self, out: Any = None) -> Any:
         """The outputs for what is assigned; see `IncrementalProgram.evaluate`.
@@ -93,26 +89,14 @@ class IncrementalSymbolicProgram(Bindings):
         ShapeError
             Extents that contradict each other, or an equality that was assumed and does not hold.
         """
-        with self._planning:
-            found = self._chosen(None).results(out)
-        return self.nested(found)
+        return self.nested(self.run(None, out))
 
-    def walk(
-        self,
-        inputs: Any = None,
-        out: Any = None,
-        watching: Sequence[Observer] = (),
-        keep: bool = True,
-        wait: Any = None,
-    ) -> Generator[Application, None, list[Any]]:
-        """A run whose applications are computed one at a time; see `Program.walk`. No inputs: what is assigned."""
-        with self._planning:
-            program = self._chosen(inputs)
-        found: list[Any] = yield from program.walk(None, out, watching, keep, wait)
-        return found
-
-    def _chosen(self, inputs: Any) -> Any:
+    def _chosen(self, inputs: Any) -> tuple[Any, None]:
         """The program for what is given, or assigned, which holds that."""
+        with self._planning:
+            return self._holding(inputs), None
+
+    def _holding(self, inputs: Any) -> Any:
         device, name = self._device, self.graph.name
         if inputs is not None:
             found, _ = accepted(device, name, self.graph.inputs, inputs)

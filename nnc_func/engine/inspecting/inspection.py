@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from nnc_func.engine.running.observed import Application
+from nnc_func.engine.running.observed import Application, Observer
 from nnc_func.engine.running.outs import kept
 from nnc_func.errors import OperatorError, PlanError
 from nnc_func.graph.unpickled import Unpickled
@@ -64,6 +64,7 @@ class Inspected(Unpickled):
     kept_by: ClassVar[str] = "program.save(path) keeps it, and nnc.load_program(path) reads it"
     written_as: ClassVar[str | None] = None  # in files; None: it is not written
     graph: Any
+    source: Any
     _device: Any
 
     @property
@@ -83,9 +84,32 @@ class Inspected(Unpickled):
         found |= {f"variable {n.data.name!r}": host(n.data.array) for n in self.graph.variables}
         return found | {f"constant {i}": host(n.data) for i, n in enumerate(self.graph.constants)}
 
-    def walk(self, *_: Any, **__: Any) -> Any:
-        """A run whose applications are computed one at a time; each kind of program has its own."""
+    def walk(
+        self,
+        inputs: Any,
+        out: Any = None,
+        watching: Sequence[Observer] = (),
+        keep: bool = True,
+        wait: Any = None,
+    ) -> Generator[Application, None, list[Any]]:
+        """A run whose applications are computed one at a time, each when the next is asked for; it returns the outputs.
+
+        Parameters
+        ----------
+        inputs, out
+            As of `run`.
+        watching
+            Observers, beside those that the settings ask for.
+        keep
+            False: variables are put back at the end too.
+        wait
+            Called after each kernel: what waits for the device, where kernels are timed.
+        """
         raise TypeError(f"{type(self).__name__} does not say how it is walked")
+
+    def nested(self, results: list[Any]) -> Any:
+        """Outputs nested as a call returns them."""
+        return self.source.structure.build(results)
 
     def autotune(self, *_: Any, **__: Any) -> Any:
         """The kernels of a program can be tuned where it has a plan that every call runs whole; see `Program.autotune`.
@@ -105,10 +129,6 @@ class Inspected(Unpickled):
         from nnc_func.engine.files.saving import save
 
         save(self, path)
-
-    def nested(self, results: list[Any]) -> Any:
-        """Outputs nested as a call returns them."""
-        raise TypeError(f"{type(self).__name__} does not say how its outputs are nested")
 
     def steps(self, *inputs: Any) -> Steps:
         """Run it one application at a time, as a debugger does.

@@ -1,4 +1,4 @@
-"""Orders: one a file, one registry. Each maps a problem to a sequence of its tasks and knows nothing else.
+"""Orders: one registry. Each maps a problem to a sequence of its tasks and knows nothing else.
 
 ``ORDERS`` has them by name; a module is imported when its order is asked for. ``DEFAULT`` are those that an
 engine tries: they take microseconds a buffer. ``SEARCHES`` names those that take time of their own: `Exact`,

@@ -9,15 +9,13 @@ from collections.abc import Callable, Sequence
 
 from attrs import frozen
 
-from nnc_func.engine.orders.arranging import arranged
 from nnc_func.engine.orders.base import OrderProblem, loads, simulated_peak
 from nnc_func.engine.orders.bounds import lower_bound
-from nnc_func.engine.orders.depth_first import depth_first
-from nnc_func.engine.orders.least_peak import least_peak
-from nnc_func.engine.orders.list_scheduling import list_scheduling
-from nnc_func.engine.orders.segments import condensed, expanded, segments
-from nnc_func.engine.orders.sethi_ullman import sethi_ullman
-from nnc_func.engine.orders.spans import Span
+from nnc_func.engine.orders.depth_first import depth_first, sethi_ullman
+from nnc_func.engine.orders.ready_list import least_peak, list_scheduling
+from nnc_func.engine.orders.stretches.arrangement import arranged
+from nnc_func.engine.orders.stretches.segments import condensed, expanded, segments
+from nnc_func.engine.orders.stretches.spans import Span
 
 LARGEST = 2_000  # tasks of a stretch that is searched: what is ready in a larger one is too much to try
 FIRST: tuple[Callable[[OrderProblem], Sequence[int]], ...] = (depth_first, sethi_ullman, list_scheduling, least_peak)

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 
 from attrs import frozen
 
-from nnc_func.engine.orders.arranging import arranged
 from nnc_func.engine.orders.base import OrderProblem, loads, simulated_peak
 from nnc_func.engine.orders.exact import FIRST
-from nnc_func.engine.orders.segments import condensed, expanded
-from nnc_func.engine.orders.spans import Span
+from nnc_func.engine.orders.stretches.arrangement import arranged
+from nnc_func.engine.orders.stretches.segments import condensed, expanded
+from nnc_func.engine.orders.stretches.spans import Span
 
 WIDTH = 24  # tasks of a stretch that is rearranged exactly
 STATES = 400  # sets of tasks that are looked at there

@@ -15,7 +15,7 @@ from nnc_func.engine.orders.exact import Exact, Solution
 from nnc_func.engine.orders.local_search import LocalSearch
 from nnc_func.engine.orders.minimum_cut import MinimumCut, cut_bound
 from nnc_func.engine.orders.quick import QUICK
-from nnc_func.engine.orders.segments import coarsened
+from nnc_func.engine.orders.stretches.segments import coarsened
 
 CUTS = 200  # tasks of which it is asked what they need at least
 SHARE = 256  # of the peak: buffers that are smaller are left out at first

@@ -12,12 +12,9 @@ from attrs import evolve
 
 from nnc_func.engine.orders.base import Order, named
 from nnc_func.engine.plan_rows import DONATED, LENT, NEXT
-from nnc_func.engine.planning import sharing
 from nnc_func.engine.planning.committing import Arrangement, long, short
 from nnc_func.engine.planning.draft import Draft
-from nnc_func.engine.planning.passes import through
-from nnc_func.engine.planning.request import Request
-from nnc_func.engine.planning.sharing import (
+from nnc_func.engine.planning.liveness import (
     TOLERATED,
     busiest,
     footprint,
@@ -27,6 +24,8 @@ from nnc_func.engine.planning.sharing import (
     unfinished,
     unfinished_peak,
 )
+from nnc_func.engine.planning.passes import through
+from nnc_func.engine.planning.request import Request
 from nnc_func.graph.node import Node, topological
 
 DEARER = 1.25  # parts are copied after all where computing them in place would raise the peak by more than this
@@ -63,7 +62,7 @@ class Alternatives:
         """
         request, sequence = self.request, self.sequence
         if request.checked or request.careless or request.retain is not None:
-            best = self.draft(Arrangement(sequence, 0 if request.careless else len(sequence)))
+            best = self.draft(Arrangement(sequence, 0 if request.careless and request.graph.updates else len(sequence)))
         else:
             brief = short(request.graph, self.root.kernels, sequence)
             best = self._committing(brief) if request.graph.updates else self.draft(brief)
@@ -102,7 +101,7 @@ class Alternatives:
     def _cheapest(self, arrangement: Arrangement) -> Draft:
         apart: frozenset[Node] = frozenset()  # what is put together of copies
         draft = self._through(arrangement, apart)
-        for _ in range(TRIES if draft.windows.of else 0):  # a whole's memory is taken from its first part on
+        for _ in range(TRIES if draft.sub_buffers.of else 0):  # a whole's memory is taken from its first part on
             most = peak(draft)
             dear = unfinished(draft) if most > DEARER * (most - unfinished_peak(draft)) else set()
             if not dear:
@@ -123,7 +122,7 @@ class Alternatives:
     def _aliased(self, arrangement: Arrangement, apart: frozenset[Node]) -> Draft:
         """A draft of its own; its instructions are those of another arrangement where they are the same."""
         found = self.aliased.get((apart, frozenset()))
-        of = {} if found is None else found.windows.of
+        of = {} if found is None else found.sub_buffers.of
         if found is None or not all(value not in of or of[value].contiguous for value in arrangement.contiguous):
             found = self.aliased.get((apart, arrangement.contiguous))
         if found is None:
@@ -137,11 +136,11 @@ class Alternatives:
         That is found out where the first may make the arrangement too dear; else it is 0.
         """
         draft = self._aliased(arrangement, frozenset())
-        early = {draft.storage[slot] for row in draft.instructions[: draft.commit] for slot in row.results}
-        fresh = sum(draft.nbytes[s] for s in early if draft.kind[s] == NEXT)
+        early = {draft.slots[slot].storage for row in draft.instructions[: draft.commit] for slot in row.results}
+        fresh = sum(s.nbytes for s in map(draft.storages.__getitem__, early) if s.kind == NEXT)
         if not fresh:
             return 0, 0
-        sharing.lifetimes(draft)
+        draft = through(self.passes.lifetimes, draft)
         most, at = busiest(draft)
         return fresh, least_at(draft, at) if fresh > (TOLERATED - 1) * most else 0
 
@@ -153,7 +152,7 @@ def smallest(request: Request) -> Draft:
     """
     alternatives = Alternatives(request)
     found = through(request.passes.allocate, alternatives.best())
-    houses = any(kind in (LENT, DONATED) and found.merged[s] == s for s, kind in enumerate(found.kind))
+    houses = any(s.kind in (LENT, DONATED) and s.merged == i for i, s in enumerate(found.storages))
     if found.order == named(request.orders[0]) or (sum(found.arenas.values()) <= found.usual_peak and not houses):
         return found
     first = through(request.passes.allocate, alternatives.with_orders(request.orders[:1]).best())

@@ -15,8 +15,8 @@ from nnc_func.engine.planning.recomputed import Recomputable, rebuilt, recomputa
 from nnc_func.engine.planning.request import Request
 from nnc_func.engine.rematerialising import STRATEGIES, Simulation, Strategy, answered, name_of
 from nnc_func.errors import PlanError
-from nnc_func.graph.drawing import sized
 from nnc_func.graph.graph import ComputationGraph
+from nnc_func.graph.pictures.svg import sized
 from nnc_func.graph.rules.cost import total
 
 TRIES = 5  # plans that are made for one budget, each after a stricter answer than the last

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from copy import copy
 from typing import Any, NamedTuple
 
 from nnc_func.aval import Aval
 from nnc_func.engine.copying import copying, filling
 from nnc_func.engine.orders.base import OrderProblem
+from nnc_func.engine.plan_loops import Loop
 from nnc_func.engine.plan_rows import ARENA, CONSTANT, DONATED, INPUT, NEXT, OUTPUT, VARIABLE
 from nnc_func.engine.planning.committing import Arrangement
 from nnc_func.engine.planning.request import Request
 from nnc_func.engine.planning.streams import Streams
-from nnc_func.engine.planning.windows import NO_WINDOWS, Window
+from nnc_func.engine.planning.sub_buffers import NO_SUB_BUFFERS, SubBuffer
 from nnc_func.errors import PlanError
 from nnc_func.facets.kernels import Kernel
 from nnc_func.facets.places import Place
@@ -22,7 +23,7 @@ from nnc_func.graph.node import Node, Value
 from nnc_func.graph.ops.memory import after
 
 FOREVER = 1 << 60
-ROW_MAJOR = (0, None)  # from the start of a storage on, without gaps
+KIND_OF = {leaves.INPUT: INPUT, leaves.VARIABLE: VARIABLE}  # of a leaf's memory
 Overwriting = tuple[int, list[int], list[int]]  # a storage that is made, and those it may take over, by whose slots
 
 
@@ -49,8 +50,59 @@ class Row(NamedTuple):
     is_view: bool = False
 
 
+class SlotRow(NamedTuple):
+    """A value in the making.
+
+    Attributes
+    ----------
+    aval, storage
+        What it is, and the number of the storage that it lives in.
+    is_whole
+        It covers its storage, in the order that its aval says.
+    is_plain
+        It lies row-major, without gaps.
+    is_view
+        It is computed by nothing: it shows what is there.
+    offset, strides
+        Where it lies in its storage, in bytes; no strides: row-major.
+    """
+
+    aval: Aval
+    storage: int
+    is_whole: bool
+    is_plain: bool
+    is_view: bool = False
+    offset: int = 0
+    strides: tuple[int, ...] | None = None
+
+
+class Storage:
+    """Memory in the making, in which one value lives, and what shows it.
+
+    Attributes
+    ----------
+    kind, source
+        As of a `plan_rows.Buffer`.
+    nbytes, place
+        Its size in bytes, and where it is.
+    first, last
+        The first and the last instruction that use it, once `liveness.lifetimes` has found them.
+    merged
+        The number of the storage whose memory it took over, or its own.
+    users
+        The instructions that use it, and what took over its memory; with streams only.
+    """
+
+    __slots__ = ("first", "kind", "last", "merged", "nbytes", "place", "source", "users")
+
+    def __init__(self, kind: str, nbytes: int, place: Place, source: int) -> None:
+        self.kind, self.nbytes, self.place, self.source = kind, nbytes, place, source
+        self.first, self.last, self.merged = FOREVER, -1, -1
+        self.users: Sequence[int] = ()
+
+
 class Draft:
-    """A plan in the making: slots and the storages they live in, as parallel lists. Whoever has it may change it.
+    """A plan in the making: rows of instructions, of slots and of storages. Whoever has it may change it.
 
     Parameters
     ----------
@@ -64,27 +116,17 @@ class Draft:
         self.arrangement = Arrangement([], 0)  # of the nodes, around the start of the commit section
         self.apart: Collection[Node] = ()  # what is put together of copies
         self.kernels: dict[Node, Kernel] = {}
-        self.recorded: Collection[Node] = ()  # whose kernel a table names
-        self.windows = NO_WINDOWS
+        self.recorded: Set[Node] = frozenset()  # whose kernel a table names
+        self.loops: dict[Node, Loop] = {}  # how those are planned that go so many times
+        self.sub_buffers = NO_SUB_BUFFERS
         self.assembled: dict[Node, int] = {}  # root of windows -> its storage
         self.finished: dict[int, int] = {}  # storage of such a root -> the instruction after which it is whole
         self.commit = 0
         self.alike: Mapping[Node, Node] = {}  # applications, and earlier ones of the same form
         self.scratch: dict[Node, list[Aval]] = {}  # what a kernel needs besides, of the first of each form
         self.slot_of: dict[Value, int] = {}
-        self.avals: list[Aval] = []
-        self.storage: list[int] = []  # slot -> storage
-        self.whole: list[bool] = []  # slot covers its storage, in the order that its aval says
-        self.plain: list[bool] = []  # slot lies row-major, without gaps
-        self.lies: list[tuple[int, tuple[int, ...] | None]] = []  # offset and strides in its storage, in bytes
-        self.views: list[bool] = []
-        self.kind: list[str] = []  # storage -> kind, source, bytes, place; then first and last use
-        self.source: list[int] = []
-        self.nbytes: list[int] = []
-        self.place: list[Place] = []
-        self.first: list[int] = []
-        self.last: list[int] = []
-        self.merged: list[int] = []  # storage -> the storage whose memory it took over, or itself
+        self.slots: list[SlotRow] = []
+        self.storages: list[Storage] = []
         self.instructions: list[Row] = []
         self.sequence: Sequence[Node] = ()  # the nodes as they were defined
         self.ends: list[int] = []  # how many instructions there are up to each of them
@@ -93,7 +135,6 @@ class Draft:
         self.sizes: list[int] = []  # storage -> its bytes in the arena, as they are aligned
         self.overwritable: list[tuple[Overwriting, ...]] = []  # for each instruction
         self.streams: Streams | None = None  # who runs before whom, where not all is one after another
-        self.users: list[list[int]] = []  # storage -> the instructions that use it, and what took over its memory
         self.keep: list[Any] = []  # results of nodes with several are weakly interned: held while we plan
         self.outputs: list[int] = []
         self.updates: list[tuple[int, int]] = []
@@ -111,38 +152,34 @@ class Draft:
     def of(self, arrangement: Arrangement, apart: Collection[Node]) -> Draft:
         """A draft of an arrangement, with the kernels of this one."""
         made = Draft(self.request)
-        made.kernels, made.recorded, made.alike = self.kernels, self.recorded, self.alike
+        made.kernels, made.recorded, made.alike, made.loops = self.kernels, self.recorded, self.alike, self.loops
         made.arrangement, made.apart = arrangement, apart
         return made
 
     # --- slots ----------------------------------------------------------------------------------------
 
     def _storage(self, kind: str, aval: Aval, source: int = -1) -> int:
-        self.kind.append(kind)
-        self.source.append(source)
-        self.nbytes.append(aval.nbytes)
-        self.place.append(aval.place)
-        return len(self.kind) - 1
+        self.storages.append(Storage(kind, aval.nbytes, aval.place, source))
+        return len(self.storages) - 1
 
-    def _slot(self, aval: Aval, storage: int, whole: bool, view: bool = False, plain: bool | None = None) -> int:
-        self.avals.append(aval)
-        self.storage.append(storage)
-        self.whole.append(whole)
-        self.plain.append(whole and aval.layout is None if plain is None else plain)
-        self.views.append(view)
-        self.lies.append(ROW_MAJOR if view or aval.layout is None else (0, aval.strides))
-        return len(self.avals) - 1
+    def _slot(self, row: SlotRow) -> int:
+        self.slots.append(row)
+        return len(self.slots) - 1
+
+    def _all_of(self, aval: Aval, storage: int) -> int:
+        """A slot that is all of a storage."""
+        plain = aval.layout is None
+        return self._slot(SlotRow(aval, storage, True, plain, strides=None if plain else aval.strides))
 
     def _made(self, aval: Aval) -> int:
         """A slot that is all of a storage of its own in the arena."""
-        return self._slot(aval, self._storage(ARENA, aval), True)
+        return self._all_of(aval, self._storage(ARENA, aval))
 
-    def _window(self, aval: Aval, window: Window) -> int:
+    def _sub_buffer(self, aval: Aval, sub_buffer: SubBuffer) -> int:
         """A slot in the memory of a tensor that is put together."""
-        plain = window.contiguous and aval.layout is None
-        slot = self._slot(aval, self._whole(window.root), False, plain=plain)
-        self.lies[slot] = window.offset, None if plain else window.strides
-        return slot
+        plain = sub_buffer.contiguous and aval.layout is None
+        strides = None if plain else sub_buffer.strides
+        return self._slot(SlotRow(aval, self._whole(sub_buffer.root), False, plain, False, sub_buffer.offset, strides))
 
     def _whole(self, root: Node) -> int:
         """The storage of a tensor that is put together, which is there once a part of it is wanted."""
@@ -151,16 +188,17 @@ class Draft:
         return self.assembled[root]
 
     def _result(self, value: Value) -> int:
-        window = self.windows.of.get(value)
-        if window is None:
+        sub_buffer = self.sub_buffers.of.get(value)
+        if sub_buffer is None:
             return self._made(value.aval)
-        return self._window(value.aval, window)
+        return self._sub_buffer(value.aval, sub_buffer)
 
     def define_leaves(self) -> None:
         """Slots of inputs, variables and constants."""
         counts = {INPUT: 0, VARIABLE: 0, CONSTANT: 0}
         self.leaf_slots: dict[str, list[int]] = {INPUT: [], VARIABLE: [], CONSTANT: []}
         self.constant_values: list[Any] = []
+        carried = {node for node, _ in self.graph.updates}  # of the body of a loop these are inputs
         for node in (*self.graph.inputs, *self.graph.nodes):
             if (
                 node.args
@@ -169,18 +207,18 @@ class Draft:
                 or (node.results[:1] and node.results[0] in self.slot_of)
             ):
                 continue
-            kind = {leaves.INPUT: INPUT, leaves.VARIABLE: VARIABLE}.get(node.op, CONSTANT)
+            kind = VARIABLE if node in carried else KIND_OF.get(node.op, CONSTANT)
             results = node.results
             self.keep.append(results)
             for i, value in enumerate(results):
                 given_up = kind == INPUT and counts[kind] in self.request.donated and value.aval.layout is None
                 storage = self._storage(DONATED if given_up else kind, value.aval, counts[kind])
-                slot = self._slot(value.aval, storage, True)
+                slot = self._all_of(value.aval, storage)
                 self.slot_of[value] = slot
                 self.leaf_slots[kind].append(slot)
                 counts[kind] += 1
                 if kind == CONSTANT:
-                    self.constant_values.append(node.data[i] if node.op.several else node.data)
+                    self.constant_values.append(node.data[i] if node.op.multi_result else node.data)
             if kind == VARIABLE:
                 self.variable_at[node] = counts[VARIABLE] - 1
 
@@ -191,11 +229,11 @@ class Draft:
             return
         operands = tuple([self.slot_of[a] for a in node.args])
         results = node.results
-        if node.op.several:
+        if node.op.multi_result:
             self.keep.append(results)
         if node.op.view is not None and not self.kernels[node].is_call and self._shows(node, operands):
             return
-        if node in self.windows.parts:
+        if node in self.sub_buffers.parts:
             self._assemble(node, operands)
             return
         kernel = self.kernels[node]
@@ -220,43 +258,43 @@ class Draft:
         """Make its results views of an operand, unless they are to be copied: at once if so one by one later."""
         view, results = node.op.view, node.results
         assert view is not None
-        base = operands[view.argument]
-        plain = self.plain[base]
+        base = self.slots[operands[view.argument]]
+        plain = base.is_plain
         if not plain and view.needs_contiguous:
             return False
-        if len(results) > 1 and not self.windows.gapless.isdisjoint(results):
+        if len(results) > 1 and not self.sub_buffers.gapless.isdisjoint(results):
             return False
         slots = []
         for value in results:
-            ordered = self.avals[base].layout is None or value.aval == self.avals[base]
-            whole = self.whole[base] and view.contiguous and ordered
-            slots.append(self._slot(value.aval, self.storage[base], whole, True, plain and view.contiguous))
+            ordered = base.aval.layout is None or value.aval == base.aval
+            whole = base.is_whole and view.contiguous and ordered
+            slots.append(self._slot(SlotRow(value.aval, base.storage, whole, plain and view.contiguous, True)))
             self.slot_of[value] = slots[-1]
         self.instructions.append(Row(node, None, operands, tuple(slots), (), True))
         return True
 
     def _assemble(self, node: Node, operands: tuple[int, ...]) -> None:
         """What is computed in place stays there, the rest is copied and filled in; then the whole is there."""
-        places, free = self.windows.parts[node]
+        places, free = self.sub_buffers.parts[node]
         assert node.op.parts is not None
         parts: list[int] = []
         for value, slot, place in zip(node.args, operands, places, strict=True):
-            lives = self.windows.of.get(value) == place and slot not in parts
+            lives = self.sub_buffers.of.get(value) == place and slot not in parts
             parts.append(slot if lives or not value.aval.size else self._copied(node, slot, value.aval, place))
         fill = node.op.parts.fill(**dict(node.items)) if free else 0
         for box, place in free:
-            slot = self._window(Aval(box.extents, node.aval.dtype, node.aval.layout, node.aval.place), place)
+            slot = self._sub_buffer(Aval(box.extents, node.aval.dtype, node.aval.layout, node.aval.place), place)
             parts.append(slot)
             filled, kernel = filling(box, fill, node.aval.dtype, node.origin)
             self.instructions.append(Row(filled, kernel, (), (slot,)))
-        own = self.windows.of.get(node)
-        slot = self._slot(node.aval, self._whole(node), True) if own is None else self._window(node.aval, own)
+        own = self.sub_buffers.of.get(node)
+        slot = self._all_of(node.aval, self._whole(node)) if own is None else self._sub_buffer(node.aval, own)
         self.slot_of[node] = slot
-        self.finished[self.storage[slot]] = len(self.instructions)
+        self.finished[self.slots[slot].storage] = len(self.instructions)
         self.instructions.append(Row(node, None, tuple(parts), (slot,), (), True))
 
-    def _copied(self, node: Node, slot: int, aval: Aval, place: Window) -> int:
-        made = self._window(aval, place)
+    def _copied(self, node: Node, slot: int, aval: Aval, place: SubBuffer) -> int:
+        made = self._sub_buffer(aval, place)
         self.instructions.append(Row(*copying(node.origin), (slot,), (made,)))
         return made
 
@@ -270,18 +308,21 @@ class Draft:
         copies: list[Row] = []
         for value, kind, source, at in wanted:
             slot = self.slot_of[value]
-            storage = self.storage[slot]
-            own = self.kind[storage] == ARENA and self.whole[slot] and not self.views[slot] and storage not in taken
+            row = self.slots[slot]
+            home = row.storage
+            own = self.storages[home].kind == ARENA and row.is_whole and not row.is_view and home not in taken
             if not own:
                 copied = self._made(value.aval)
                 copies.append(Row(*copying(value.node.origin), (slot,), (copied,)))
-                slot, storage = copied, self.storage[copied]
-            taken.add(storage)
+                slot, home = copied, self.slots[copied].storage
+            taken.add(home)
+            storage = self.storages[home]
+            storage.kind = kind
             if kind == OUTPUT:
-                self.kind[storage], self.source[storage] = OUTPUT, source
+                storage.source = source
                 self.outputs.append(slot)
             else:
-                self.kind[storage], self.source[storage] = NEXT, at
+                storage.source = at
                 self.updates.append((at, slot))
         self.instructions += copies
 
@@ -301,15 +342,13 @@ class Draft:
 
     def look_up(self) -> None:
         """Find which storages each instruction uses, once that there are all of them."""
-        at, alignment = self.storage.__getitem__, self.alignment
+        home, alignment = [row.storage for row in self.slots], self.alignment
         for _, _, operands, results, scratch, _ in self.instructions:
-            used = dict.fromkeys(map(at, operands + results))
+            used = dict.fromkeys([home[slot] for slot in operands + results])
             for _, s in scratch:
                 used[s] = None
             self.touched.append([*used])
-        self.sizes = sizes = [
-            -(-n // alignment) * alignment if k == ARENA else 0 for n, k in zip(self.nbytes, self.kind, strict=True)
-        ]
+        self.sizes = sizes = [-(-s.nbytes // alignment) * alignment if s.kind == ARENA else 0 for s in self.storages]
         self.uses = [[s for s in used if sizes[s]] for used in self.touched]
 
     def arranged(self, sequence: Sequence[Node], early: int) -> Draft:
@@ -319,7 +358,8 @@ class Draft:
         is made there: they read what is there before variables are written.
         """
         made = copy(self)
-        made.kind, made.source, made.updated = [*self.kind], [*self.source], {*self.updated}
+        made.storages = [Storage(s.kind, s.nbytes, s.place, s.source) for s in self.storages]
+        made.updated = {*self.updated}
         count = self.ends[-1] if self.ends else 0
         if sequence is self.sequence:
             made.commit = self.ends[early - 1] if early else 0
@@ -354,15 +394,17 @@ class Draft:
 
     def root(self, storage: int) -> int:
         """The storage whose memory it took over, at the end."""
-        for _ in range(len(self.merged) + 1):
-            if self.merged[storage] == storage:
+        storages = self.storages
+        for _ in range(len(storages) + 1):
+            above = storages[storage].merged
+            if above == storage:
                 return storage
-            storage = self.merged[storage]
+            storage = above
         raise PlanError(f"storages take over each other's memory in a circle, from {storage} on")
 
     def take_over(self, mine: int, other: int) -> None:
         """Let the first live in the memory of the other from now on."""
-        self.merged[mine] = other
-        self.last[other] = self.last[mine]
-        if self.users:
-            self.users[other] = [*self.users[other], *self.users[mine]]
+        first, second = self.storages[other], self.storages[mine]
+        second.merged = other
+        first.last = second.last
+        first.users = [*first.users, *second.users]

@@ -33,37 +33,37 @@ from nnc_func.graph.node import Node
 def allocate(draft: Draft, allocator: Allocator) -> None:
     """Find offsets for the arena's storages, place by place."""
     arenas: dict[Place, list[int]] = {None: []}
-    for s, kind in enumerate(draft.kind):
-        if draft.merged[s] == s and kind == ARENA:
-            arenas.setdefault(draft.place[s], []).append(s)
+    for number, storage in enumerate(draft.storages):
+        if storage.merged == number and storage.kind == ARENA:
+            arenas.setdefault(storage.place, []).append(number)
     draft.offsets, draft.arenas = {}, {}
-    for place, arena in arenas.items():
+    for place, numbers in arenas.items():
+        arena = [draft.storages[number] for number in numbers]
         problem = Problem(
-            [draft.nbytes[s] for s in arena],
-            [draft.first[s] for s in arena],
-            [draft.last[s] + 1 for s in arena],
+            [s.nbytes for s in arena],
+            [s.first for s in arena],
+            [s.last + 1 for s in arena],
             draft.alignment,
-            None if draft.streams is None else draft.streams.uses([draft.users[s] for s in arena]),
+            None if draft.streams is None else draft.streams.uses([s.users for s in arena]),
         )
         found = answered(allocator, problem)
-        draft.offsets.update(zip(arena, found, strict=True))
+        draft.offsets.update(zip(numbers, found, strict=True))
         draft.arenas[place] = arena_size(problem, found)
 
 
 def plan_of(draft: Draft) -> tuple[Plan, dict[Node, int]]:
     """A draft with offsets as a plan, and the buffer of each node's first result."""
-    roots = [draft.root(s) for s in range(len(draft.merged))]
+    roots = [draft.root(s) for s in range(len(draft.storages))]
     number: dict[int, int] = {}
     buffers: list[BufferFields] = []
-    rows = zip(draft.kind, draft.nbytes, draft.first, draft.last, draft.source, draft.place, strict=True)
-    for s, (kind, nbytes, first, last, source, place) in enumerate(rows):
-        if roots[s] == s:
-            number[s] = len(buffers)
-            lower, upper = (first, last + 1) if kind in (ARENA, LENT, DONATED) else (0, 0)
-            buffers.append(BufferFields(kind, nbytes, lower, upper, draft.offsets.get(s, 0), source, place))
+    for i, s in enumerate(draft.storages):
+        if roots[i] == i:
+            number[i] = len(buffers)
+            lower, upper = (s.first, s.last + 1) if s.kind in (ARENA, LENT, DONATED) else (0, 0)
+            buffers.append(BufferFields(s.kind, s.nbytes, lower, upper, draft.offsets.get(i, 0), s.source, s.place))
     slots = [
-        SlotFields(number[roots[s]], aval, view, offset, strides)
-        for s, aval, view, (offset, strides) in zip(draft.storage, draft.avals, draft.views, draft.lies, strict=True)
+        SlotFields(number[roots[storage]], aval, is_view, offset, strides)
+        for aval, storage, _, _, is_view, offset, strides in draft.slots
     ]
     instructions = sealed(Instruction, [_instruction(draft, row, slots, number) for row in draft.instructions])
     graph = draft.graph
@@ -86,7 +86,7 @@ def plan_of(draft: Draft) -> tuple[Plan, dict[Node, int]]:
         order=draft.order,
         allocator=type(draft.request.allocator).__name__,
         name=graph.name,
-        input_names=tuple([n.data for n in graph.inputs]),
+        input_names=tuple([n.data for n in graph.inputs if n not in draft.variable_at]),
         variable_names=tuple([n.data.name for n in graph.variables]),
         structure=graph.structure if graph.structure.size == len(graph.outputs) else None,
         retained=None if draft.pinned is None else tuple([number[s] for s in sorted(draft.pinned)]),
@@ -101,6 +101,8 @@ def _instruction(draft: Draft, row: Row, slots: list[SlotFields], number: dict[i
     if scratch:
         used = tuple(range(len(slots), len(slots) + len(scratch)))
         slots += [SlotFields(number[storage], aval) for aval, storage in scratch]
-    choice = TABLE if node in draft.recorded else DEFAULT
     name = kernel.name if kernel else "view"
-    return InstructionFields(node.op, node.items, name, operands, results, used, view, node.origin, 0, (), choice)
+    return InstructionFields(
+        node.op, node.items, name, operands, results, used, view, node.origin,
+        choice=TABLE if node in draft.recorded else DEFAULT, loop=draft.loops.get(node),
+    )  # fmt: skip

@@ -66,7 +66,7 @@ def order_problem(draft: Draft) -> OrderProblem:
     A task that uses nothing stands between what is before the commit section and what is in it, if there is both.
     """
     sizes = draft.sizes
-    producer = [-1] * len(draft.storage)
+    producer = [-1] * len(draft.slots)
     needs: list[Sequence[int]] = []
     uses = draft.uses
     overwrites: dict[int, Any] = {}
@@ -110,12 +110,12 @@ class _Section:
             return [*needed]
         draft = self.draft
         for slot in results:
-            storage = draft.storage[slot]
-            if draft.kind[storage] == NEXT:
-                variable = draft.storage[draft.leaf_slots[VARIABLE][draft.source[storage]]]
+            storage = draft.storages[draft.slots[slot].storage]
+            if storage.kind == NEXT:
+                variable = draft.slots[draft.leaf_slots[VARIABLE][storage.source]].storage
                 needed = needed | self.readers.get(variable, {})
         for slot in operands:
-            self.readers.setdefault(draft.storage[slot], {})[task] = None
+            self.readers.setdefault(draft.slots[slot].storage, {})[task] = None
         return [one for one in needed if one > self.at] or ([self.at] if self.at >= 0 else [])
 
 

@@ -10,7 +10,8 @@ from collections.abc import Callable
 
 from attrs import fields, frozen
 
-from nnc_func.engine.planning import offsets, ordering, sharing, windows
+from nnc_func.engine.plan_rows import VARIABLE
+from nnc_func.engine.planning import in_place_reuse, liveness, loops, offsets, ordering, output_borrowing, sub_buffers
 from nnc_func.engine.planning.draft import Draft
 from nnc_func.engine.planning.kernel_table import kernels_of
 from nnc_func.engine.planning.streams import scheduled
@@ -20,9 +21,10 @@ Pass = Callable[[Draft], Draft]
 
 
 def choose(draft: Draft) -> Draft:
-    """Choose a kernel for each application."""
+    """Choose a kernel for each application; of a loop, the plan of its body, which went through these passes before."""
     asked = draft.request
     draft.kernels, draft.recorded, draft.alike = kernels_of(asked.graph, asked.device, asked.table)
+    loops.choose_plans(draft)
     return draft
 
 
@@ -34,14 +36,14 @@ def alias(draft: Draft) -> Draft:
     retains = draft.request.retain is not None
     if not retains:  # a value that is kept lies alone
         sequence, contiguous = draft.arrangement.sequence, draft.arrangement.contiguous
-        draft.windows = windows.windows(draft.graph, sequence, draft.kernels, draft.apart, contiguous)
+        draft.sub_buffers = sub_buffers.sub_buffers(draft.graph, sequence, draft.kernels, draft.apart, contiguous)
     draft.define_all(draft.arrangement.sequence)
     if retains:
         draft.show_outputs()
     else:
         draft.finish_outputs()
     draft.look_up()
-    draft.overwritable = sharing.overwritable(draft)
+    draft.overwritable = in_place_reuse.overwritable(draft)
     return draft
 
 
@@ -61,7 +63,7 @@ def streams(draft: Draft) -> Draft:
 
 def lifetimes(draft: Draft) -> Draft:
     """Find the first and the last use of each storage; what is kept lives from run to run."""
-    sharing.lifetimes(draft)
+    liveness.lifetimes(draft)
     if draft.request.retain is not None:
         from nnc_func.engine.planning.retaining import pin  # few retain
 
@@ -71,22 +73,34 @@ def lifetimes(draft: Draft) -> Draft:
 
 def in_place(draft: Draft) -> Draft:
     """Let results take over the memory of operands that die, where a kernel allows it."""
-    sharing.share(draft)
+    in_place_reuse.share(draft)
     return draft
 
 
 def lend(draft: Draft) -> Draft:
     """Let values live in outputs before these are written, and in inputs that were given up, after they are read."""
-    if draft.request.retain is None:
-        sharing.lend(draft)
-        sharing.reuse(draft)
+    if draft.request.retain is None and draft.request.lends:  # a row of an output is another array each time
+        output_borrowing.lend(draft)
+        output_borrowing.reuse(draft)
     return draft
 
 
 def commit(draft: Draft) -> Draft:
-    """Let the commit section start at the first write to a variable."""
-    if draft.request.commits:
-        sharing.begin(draft)
+    """Let the commit section start at the first write to a variable: interrupts are held from there on.
+
+    Streams have arranged with each other where it starts.
+    """
+    if not draft.request.commits or draft.streams is not None:
+        return draft
+    slots, storages, rows = draft.slots, draft.storages, draft.instructions
+
+    def writes(t: int) -> bool:
+        row = rows[t]
+        return not row.is_view and any(
+            storages[draft.root(slots[slot].storage)].kind == VARIABLE for slot in row.results
+        )
+
+    draft.commit = next(filter(writes, range(draft.commit, len(rows))), len(rows))
     return draft
 
 

@@ -15,6 +15,7 @@ from attrs import frozen
 from nnc_func.engine.plan import Plan
 from nnc_func.engine.planning.alternatives import Alternatives, smallest
 from nnc_func.engine.planning.draft import Draft
+from nnc_func.engine.planning.loops import with_bodies
 from nnc_func.engine.planning.offsets import plan_of
 from nnc_func.engine.planning.passes import through
 from nnc_func.engine.planning.request import Request
@@ -52,7 +53,7 @@ def arranged(request: Request) -> Draft:
         A pass of a user's own fails, or makes what the others cannot go on with.
     """
     with _explained(request):
-        return Alternatives(request).best()
+        return Alternatives(_with_bodies(request)).best()
 
 
 def planned(request: Request) -> Planned:
@@ -66,13 +67,18 @@ def planned(request: Request) -> Planned:
 def planned_smallest(request: Request) -> Planned:
     """As `planned`, of the first of the orders where that takes less once there are offsets."""
     with _explained(request):
-        return _data(smallest(request))
+        return _data(smallest(_with_bodies(request)))
 
 
 def offset(draft: Draft) -> Planned:
     """The plan of a draft that has no offsets yet."""
     with _explained(draft.request):
         return _data(through(draft.request.passes.allocate, draft))
+
+
+def _with_bodies(request: Request) -> Request:
+    """The request with plans of the bodies of its loops, and of those within them."""
+    return with_bodies(request, lambda each: planned_smallest(each).plan)
 
 
 def _data(draft: Draft) -> Planned:

@@ -108,14 +108,15 @@ class _Problem:
         """The tasks whose results' memory the one result may take over."""
         if not kernel.overwrites or len(results) != 1:
             return ()
-        (allowed,), avals = overwritten(kernel, len(operands), node.items, 1), self.draft.avals
-        slots = [operands[i] for i in allowed if self.draft.whole[operands[i]]]
-        return tuple(t for s in slots if avals[s] == avals[results[0]] for t in self.shown.get(s, ()))
+        (allowed,), rows = overwritten(kernel, len(operands), node.items, 1), self.draft.slots
+        slots = [operands[i] for i in allowed if rows[operands[i]].is_whole]
+        return tuple(t for s in slots if rows[s].aval == rows[results[0]].aval for t in self.shown.get(s, ()))
 
     def _bytes(self, slot: int) -> int:
         draft = self.draft
-        fresh = draft.kind[draft.root(draft.storage[slot])] in FRESH
-        return self._rounded(draft.avals[slot].nbytes) if fresh else 0
+        row = draft.slots[slot]
+        fresh = draft.storages[draft.root(row.storage)].kind in FRESH
+        return self._rounded(row.aval.nbytes) if fresh else 0
 
     def _rounded(self, nbytes: int) -> int:
         return -(-nbytes // self.draft.alignment) * self.draft.alignment
@@ -193,7 +194,7 @@ class _Graph:
 
     def _apply(self, op: Any, args: tuple[Any, ...], items: Any, origin: Any) -> Node:
         found = self.symbol.apply(op, args, items, origin)
-        node: Node = (found[0] if op.several else found).node
+        node: Node = (found[0] if op.multi_result else found).node
         self.made[node] = None
         return node
 

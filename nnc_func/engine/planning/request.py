@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from attrs import field, frozen
@@ -51,8 +51,12 @@ class Request:
         Inputs that may be written over, by position.
     careless
         Variables are written as soon as they can be, whatever may fail after that.
+    lends
+        Values may live in outputs that are not written yet.
     sequence
         All nodes, in an order that is kept; None: one is chosen.
+    loops
+        Loops whose bodies are planned already, by form: see `planning.loops`.
     """
 
     graph: ComputationGraph
@@ -68,7 +72,9 @@ class Request:
     retain: str | None = None
     donated: Collection[int] = ()
     careless: bool = False
-    sequence: Sequence[Node] | None = field(default=None)
+    lends: bool = True
+    sequence: Sequence[Node] | None = None
+    loops: Mapping[Any, Any] = field(factory=dict)
 
     @property
     def machine(self) -> Machine:

@@ -17,6 +17,6 @@ def pin(draft: Draft, policy: str) -> None:
     leaves = Dependencies(steps, [*inputs, *draft.leaf_slots[VARIABLE]])
     updates = [(len(inputs) + at, leaves.mask(slot)) for at, slot in draft.updates]
     roots = [*draft.outputs, *(slot for _, slot in draft.updates)]
-    draft.pinned = {draft.storage[slot] for slot in leaves.kept(policy, roots, updates)}
-    for s in draft.pinned:
-        draft.first[s], draft.last[s] = 0, len(draft.instructions)
+    draft.pinned = {draft.slots[slot].storage for slot in leaves.kept(policy, roots, updates)}
+    for storage in map(draft.storages.__getitem__, draft.pinned):
+        storage.first, storage.last = 0, len(draft.instructions)

@@ -140,7 +140,7 @@ def _tasks(draft: Any, kernels: list[int], number: dict[int, int], makers: Any, 
 def _seconds(draft: Any, t: int, cores: int, machine: Machine) -> tuple[float, float]:
     """Estimated seconds of an instruction on one core, and with all of them."""
     node, _, operands, results, *_ = draft.instructions[t]
-    avals, made = (tuple([draft.avals[s] for s in slots]) for slots in (operands, results))
+    avals, made = (tuple([draft.slots[s].aval for s in slots]) for slots in (operands, results))
     cost = node.op.cost(avals, made, **dict(node.items))
     nbytes = sum(a.nbytes for a in (*avals, *made)) + cost.extra_bytes
     alone = machine.seconds(cost.flops, nbytes, cost.threaded, cores)

@@ -1,4 +1,4 @@
-"""Cancellation: a run is told from another thread to stop, and stops before its next instruction."""
+"""Cancellation: a run is told from another thread to stop, and stops before its next instruction or time of a loop."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ _asked: ContextVar[Cancellation | None] = ContextVar("cancellation", default=Non
 class Cancellation:
     """Runs inside ``with`` it look, before each instruction, whether another thread has cancelled them.
 
+    A planned loop looks before each time of its body.
     A run that is cancelled raises `CancelledError` and leaves variables and held values as they were, even where it had
     begun to write them. Runs outside of any such block pay nothing. The block counts for the thread (or the
     asynchronous task) that entered it, for whatever runs there: programs, forced values, jitted functions, training.

@@ -15,7 +15,7 @@ from nnc_func.engine.running.cancelling import Cancellation
 from nnc_func.engine.running.observed import Application, Observer
 from nnc_func.errors import NumericsError
 from nnc_func.facets.dtypes import kind_of
-from nnc_func.graph.origin import told
+from nnc_func.graph.origin import describe
 
 NOTHING: Mapping[Any, Any] = MappingProxyType({})
 POISON = 0xFF  # all bits set: NaN in every floating dtype, -1 in signed integers
@@ -44,7 +44,7 @@ class Finite(Observer):
     def after(self, application: Application) -> None:
         """Look at its results."""
         for array in application.outs:
-            check(self._device, array, application.op.name, told(application.origin))
+            check(self._device, array, application.op.name, describe(application.origin))
 
 
 class Telling(Observer):
@@ -73,13 +73,17 @@ class Poison(Observer):
 
     Parameters
     ----------
-    plan, device, frame
+    plan, device
         What runs.
+    arenas
+        Runs of bytes, by place.
     fresh
         The arrays of outputs and of next values, and of inputs that were given up, by kind and number.
     """
 
-    def __init__(self, plan: Any, device: Any, frame: Any, fresh: Mapping[tuple[str, int], Any] = NOTHING) -> None:
+    def __init__(
+        self, plan: Any, device: Any, arenas: Mapping[Any, Any], fresh: Mapping[tuple[str, int], Any] = NOTHING
+    ) -> None:
         self.starts: dict[int, list[Any]] = {}
         self.ends: dict[int, list[Any]] = {}
         retained = set(plan.retained or ())
@@ -88,7 +92,7 @@ class Poison(Observer):
             if not b.nbytes or number in retained:
                 continue
             if b.kind == ARENA:
-                memory = frame.arenas[b.place]
+                memory = arenas[b.place]
             else:
                 memory = fresh.get((OUTPUT if b.kind == LENT else b.kind, b.source))
             if memory is None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from nnc_func.engine.plan import Plan
-from nnc_func.engine.running import located
+from nnc_func.engine.running import array_views
 from nnc_func.engine.running.interrupts import held
 from nnc_func.errors import CommitError
 
@@ -30,7 +30,7 @@ class Saved:
 
 
 def _copied(device: Any, variable: Any) -> Any:
-    copy = located.empty(device, variable.aval)
+    copy = array_views.empty(device, variable.aval)
     copy[...] = variable.array
     return copy
 

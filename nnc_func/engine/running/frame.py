@@ -1,52 +1,83 @@
-"""A frame: a plan's kernels bound to views of one arena, which it runs. One a running call; arenas keep it."""
+"""This library's own linker: a loop of kernel calls over views of the arenas, `Frame`."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from nnc_func.aval import Aval
-from nnc_func.device.base import PlannedDevice
-from nnc_func.device.namespace import explained
-from nnc_func.device.narrow import kernel_named
+from nnc_func.device import views
+from nnc_func.device.bfloat16_emulation import kernel_named
+from nnc_func.device.bind_kernels import binds_kernels
 from nnc_func.engine.plan import Plan
-from nnc_func.engine.plan_rows import ARENA, CONSTANT, DONATED, LENT, NEXT, OUTPUT, Slot
-from nnc_func.engine.running import located
-from nnc_func.engine.running.observed import Application, Observer, lines_of, observed
-from nnc_func.errors import NncError
-from nnc_func.graph.origin import told
-
-
-def _writes_plainly(device: Any) -> bool:
-    """Whether it calls kernels on arrays of NumPy with nothing around it: one that does more is asked for each call."""
-    return device.array_type is np.ndarray and getattr(type(device), "writing", None) is PlannedDevice.writing
+from nnc_func.engine.plan_rows import ARENA, CONSTANT, NEXT, OUTPUT
+from nnc_func.engine.running import array_views, loops
+from nnc_func.engine.running.executable import Executable, Linker, failure
+from nnc_func.engine.running.observed import Application, Observer, observed
+from nnc_func.engine.running.parallel import Streams
+from nnc_func.engine.running.results import Recycled
+from nnc_func.engine.running.unrolled_call import is_unrolled, written
+from nnc_func.facets.places import Place
+from nnc_func.graph.leaves import Variable
+from nnc_func.signatures import ViewsSignature
 
 
 def _maker(device: Any, instruction: Any, avals: tuple[Aval, ...]) -> tuple[Any, bool]:
     """What makes, of its scratch, the kernel a function of operands and results; whether it is for these avals only."""
     op, items, count = instruction.op, instruction.items, len(instruction.results)
+    if instruction.loop is not None:
+        return loops.bound(instruction.loop, device, Frame), True
     kernel = kernel_named(op, instruction.kernel)
     if kernel is not None and kernel.bound is not None:
-        of = kernel.bound(avals, **dict(items)) if _writes_plainly(device) else None
+        of = kernel.bound(avals, **dict(items)) if binds_kernels(device) else None
         return of or (lambda *scratch: device.writing(op, kernel, items, count, scratch)), True
     return lambda *scratch: device.writing(op, kernel, items, count, scratch), False
 
 
-def part(device: Any, slot: Slot, memory: Any, offset: int = 0) -> Any:
-    """The array of a slot, whose buffer lies `offset` bytes into some memory."""
-    return located.view(device, memory, offset + slot.offset, slot.aval, slot.strides)
+def link(plan: Plan, device: Any, constants: Sequence[Any], memory: Mapping[Place, Any]) -> Executable:
+    """The plan's kernels bound to views of that memory, to be called one after the other; see `Executable`.
+
+    Parameters
+    ----------
+    plan
+        A whole program's, or one inside another. It is not verified.
+    device
+        Has the kernels that the plan names.
+    constants
+        Arrays of the device, in the plan's order.
+    memory
+        For each place of the plan's arenas a run of bytes, as large as it says or larger.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import nnc_func as nnc
+    >>> lazy = nnc.lazy()
+    >>> x = lazy.input("x", (3,), "float64")
+    >>> plan = lazy.compile([x], lazy.ops.cumulative_sum(lazy.ops.sort(x), axis=0)).plan
+    >>> found = np.empty(3)
+    >>> executable = link(plan, lazy.device, [], {None: lazy.device.arena(plan.arena_bytes)})
+    >>> executable.put(plan.inputs[0], np.array([3.0, 1.0, 2.0]))
+    >>> executable.put(plan.outputs[0], found)
+    >>> executable.section(range(len(plan.instructions))).run()
+    >>> found
+    array([1., 3., 6.])
+    """
+    return Frame(plan, device, constants, memory)
 
 
-def failure(plan: Plan, t: int, error: Exception) -> NncError:
-    """What went wrong in an instruction, in words that name the user's line."""
-    i = plan.instructions[t]
-    avals = tuple(plan.slots[s].aval for s in i.operands)
-    found = explained(i.op, avals, i.items, error, told(i.origin, lines_of(i.op)))
-    found.instruction = t
+def linker_of(engine: Any) -> Linker:
+    """The linker of an engine; of one that plans nothing, which has none, this library's own.
+
+    Examples
+    --------
+    >>> import nnc_func as nnc
+    >>> linker_of(nnc.eager().engine) is link
+    True
+    """
+    found: Linker = getattr(engine, "linker", link)
     return found
 
 
@@ -55,74 +86,64 @@ class Frame:
 
     Slots that depend on nothing but the arena and constants are bound once. Inputs, variables and fresh results
     are patched into the argument lists before each run; views of them are taken then.
+
+    Attributes
+    ----------
+    plan, device, memory
+        What is linked, and to what.
+    arrays
+        Slot to its array, where it has one.
+    calls, order
+        Kernels and their argument lists; for each of them its instruction.
+    patches
+        Slot to the argument lists that it is in, and the positions there.
+    views, located
+        Slot to the views of it; and where these lie in it, if it is row-major and of so many bytes.
+    together
+        The device's function that runs streams side by side; None where the plan has one, or the device cannot.
     """
 
     __slots__ = (
-        "_device",
+        "_kept",
         "_kernels",
         "_makers",
         "_passing",
-        "_plan",
-        "_shown",
-        "arenas",
+        "_roots",
         "arrays",
-        "bound",
-        "call",
         "calls",
-        "donated",
-        "early",
-        "given_up",
-        "has_run",
-        "home",
-        "late",
-        "lent",
+        "device",
         "located",
+        "memory",
         "order",
         "patches",
-        "sections",
+        "plan",
+        "together",
         "views",
     )
 
-    def __init__(self, plan: Plan, device: Any, constants: Sequence[Any], arenas: Mapping[Any, Any]) -> None:
-        self._plan, self._device = plan, device
-        self.arenas = arenas
-        self.home: Any = None  # whoever lent them
-        self.call: Any = None  # all of a run as one function, see `straight_call.written`
-        self.has_run = False
+    def __init__(self, plan: Plan, device: Any, constants: Sequence[Any], memory: Mapping[Place, Any]) -> None:
+        self.plan, self.device = plan, device
+        self.memory = memory
+        self.together = getattr(device, "together", None) if plan.streams > 1 else None
         self.arrays: list[Any] = [None] * len(plan.slots)
         self.calls: list[tuple[Any, list[Any]]] = []
-        self.order: list[int] = []  # position in calls -> instruction
+        self.order: list[int] = []
         self.patches: dict[int, list[tuple[list[Any], int]]] = {}
-        self.located: dict[int, tuple[int, list[located.View]]] = {}  # the same, of row-major arrays of so many bytes
-        self.views: dict[int, list[located.Shown]] = {}  # slot -> views of it
-        self.bound: dict[int, Any] = {}  # slot -> the variable's array that is patched in now
-        self.lent: dict[int, list[int]] = {}  # output -> slots that live in its memory before it is written
-        self.donated: dict[int, list[int]] = {}  # input that was given up -> it, and slots that live in its memory
-        self.given_up: dict[int, Any] = {}  # such an input -> its array in this call
-        self._lend(plan)
+        self.located: dict[int, tuple[int, list[views.View]]] = {}
+        self.views: dict[int, list[views.Shown]] = {}
+        self._kept: set[int] = set()  # slots whose array is kept
+        self._passing: list[tuple[int, list[tuple[list[Any], int]], list[int]]] = []
         self._kernels: dict[Any, Any] = {}  # application -> its function, where any arrays will do
         self._makers: dict[Any, Any] = {}  # application and avals -> what makes its function
-        self.sections: dict[int, Any] = {}  # position in calls -> the calls from there dealt out to threads
-        self._passing: list[tuple[list[Any], int]] = []
-        self._shown: list[int] = []
         for slot, value in zip(plan.constants, constants, strict=True):
             self.arrays[slot] = value
         moving = self._moving(plan)
         self._bind_windows(plan, device, moving)
         self._bind_arenas(plan, device, moving)
         self._bind(plan, device, moving)
-        if device.array_type is np.ndarray:
-            self._locate(plan)
-        commit = bisect_left(self.order, plan.commit)
-        self.early, self.late = self.calls[:commit], self.calls[commit:]
-
-    def _lend(self, plan: Plan) -> None:
-        """Note what lives in memory that is lent or was given up."""
-        found = {LENT: self.lent, DONATED: self.donated}
-        borrowed = {n: found[b.kind] for n, b in enumerate(plan.buffers) if b.kind in found}
-        for i, s in enumerate(plan.slots if borrowed else ()):
-            if s.buffer in borrowed and not s.is_view:
-                borrowed[s.buffer].setdefault(plan.buffers[s.buffer].source, []).append(i)
+        self._roots = [slot for slot, root in moving.items() if slot == root]
+        if device.views is not None:
+            self._locate(plan, device.views)
 
     @staticmethod
     def _moving(plan: Plan) -> dict[int, int]:
@@ -132,7 +153,7 @@ class Frame:
 
     def _bind_arenas(self, plan: Plan, device: Any, moving: dict[int, int]) -> None:
         """The arrays of all that lies in an arena; of what lies in the same place, one after the other, one array."""
-        arrays, arenas = self.arrays, self.arenas
+        arrays, arenas = self.arrays, self.memory
         offsets, places = [b.offset for b in plan.buffers], [b.place for b in plan.buffers]
         found: dict[Any, Any] = {}
         known = found.get
@@ -142,7 +163,7 @@ class Frame:
                 key = (offsets[buffer] + s.offset, id(aval), strides, places[buffer])
                 array = known(key)
                 if array is None:
-                    array = found[key] = located.view(device, arenas[places[buffer]], key[0], aval, strides)
+                    array = found[key] = array_views.view(device, arenas[places[buffer]], key[0], aval, strides)
                 arrays[i] = array
 
     def _bind_windows(self, plan: Plan, device: Any, moving: dict[int, int]) -> None:
@@ -152,20 +173,20 @@ class Frame:
             root = roots.get(s.buffer)
             if root is not None and i != root and not s.is_view and plan.buffers[s.buffer].kind in (OUTPUT, NEXT):
                 moving[i] = root
-                self.views.setdefault(root, []).append((partial(part, device, s), root, i))
+                self.views.setdefault(root, []).append((partial(array_views.part, device, s), root, i))
 
     def _bind_view(self, plan: Plan, device: Any, instruction: Any, moving: dict[int, int]) -> None:
         if instruction.op.view is None:  # put together of parts that are there
             return
         op, results = instruction.op, instruction.results
-        operand, result = instruction.operands[op.view.argument], results if op.several else results[0]
+        operand, result = instruction.operands[op.view.argument], results if op.multi_result else results[0]
         call = device.viewing(op, instruction.items)
         if operand in moving:
             root = moving[operand]
             moving.update(dict.fromkeys(results, root))
             self.views.setdefault(root, []).append((call, operand, result))
         else:
-            for slot, array in located.paired(result, call(self.arrays[operand])):
+            for slot, array in views.paired(result, call(self.arrays[operand])):
                 self.arrays[slot] = array
 
     def _bind(self, plan: Plan, device: Any, moving: dict[int, int]) -> None:
@@ -190,14 +211,14 @@ class Frame:
             called((call, args))
             ordered(t)
 
-    def _locate(self, plan: Plan) -> None:
+    def _locate(self, plan: Plan, where: ViewsSignature) -> None:
         """Where views lie in what they show: those that kernels are given, or all where values outlive a run."""
-        for root, views in self.views.items():
+        for root, shown in self.views.items():
             aval = plan.slots[root].aval
             if aval.layout is None and aval.size:
-                slots = (slot for *_, result in views for slot in located.slots(result))
+                slots = (slot for *_, result in shown for slot in views.slots(result))
                 wanted = (slot for slot in slots if plan.retained is not None or slot in self.patches)
-                found = located.places(aval, root, views, [*wanted])
+                found = where.locate(aval, root, shown, [*wanted])
                 if found is not None:
                     self.located[root] = aval.nbytes, found
 
@@ -213,19 +234,20 @@ class Frame:
         return call
 
     def put(self, slot: int, array: Any) -> None:
-        """Let a slot be that array."""
+        """Let a slot be that array, until `forget`."""
+        self._kept.discard(slot)
+        self.arrays[slot] = array
         for args, position in self.patches.get(slot, ()):
             args[position] = array
         if slot in self.views:
-            arrays = self.arrays
-            arrays[slot] = array
             places = self.located.get(slot)
             if places is not None and array.flags.c_contiguous and array.nbytes == places[0]:
+                view_at = self.device.views.at
                 for result, shape, dtype, offset, strides in places[1]:
-                    self._show(result, np.ndarray(shape, dtype, array, offset, strides))
+                    self._show(result, view_at(shape, dtype, array, offset, strides))
             else:
                 for call, operand, made in self.views[slot]:
-                    for shown, found in located.paired(made, call(arrays[operand])):
+                    for shown, found in views.paired(made, call(self.arrays[operand])):
                         self._show(shown, found)
 
     def _show(self, slot: int, array: Any) -> None:
@@ -235,66 +257,119 @@ class Frame:
 
     def keep(self, slot: int, array: Any) -> None:
         """As `put`, for what seldom changes: nothing is done if the slot is that array already."""
-        if self.bound.get(slot) is not array:
-            self.bound.pop(slot, None)  # whatever happens meanwhile, half of it is put again
+        if self.arrays[slot] is not array or slot not in self._kept:
             self.put(slot, array)
-            self.bound[slot] = array
+            self._kept.add(slot)
 
-    def drop(self) -> None:
-        """Forget what was put, so that neither callers' arrays nor results are kept."""
-        for args, position in self._passing:
-            args[position] = None
-        for slot in self._shown:
-            self.arrays[slot] = None
-        self.given_up.clear()
+    def array(self, slot: int) -> Any:
+        """Where the value of a slot is."""
+        return self.arrays[slot]
 
-    def passing(self, slots: list[int]) -> None:
-        """Name the slots that `drop` forgets: inputs and fresh results."""
-        views = (result for s in slots for *_, result in self.views.get(s, ()))
-        shown = [*slots, *(slot for result in views for slot in located.slots(result))]
-        self._passing = [pair for s in shown for pair in self.patches.get(s, ())]
-        self._shown = [s for s in shown if s in self.views or s not in slots]
+    def forget(self) -> None:
+        """Keep neither callers' arrays nor results."""
+        arrays, kept = self.arrays, self._kept
+        for slot, patches, shown in self._passing or self._found_passing():
+            if slot not in kept:
+                arrays[slot] = None
+                for args, position in patches:
+                    args[position] = None
+                for each in shown:
+                    arrays[each] = None
 
-    def run(self, calls: Any, order: Sequence[int], stop: int) -> None:
-        """Make calls one after the other.
+    def _found_passing(self) -> list[tuple[int, list[tuple[list[Any], int]], list[int]]]:
+        """What may be put: each slot, where it and its views are in argument lists, and its views."""
+        for slot in self._roots:
+            shown = [each for *_, result in self.views.get(slot, ()) for each in views.slots(result)]
+            patches = [pair for each in (slot, *shown) for pair in self.patches.get(each, ())]
+            self._passing.append((slot, patches, shown))
+        return self._passing
 
-        Parameters
-        ----------
-        calls
-            An iterator of a list, which knows how far it has come.
-        order, stop
-            Instructions, those of the calls up to there.
+    def section(self, instructions: Sequence[int]) -> Calls:
+        """Those instructions; views were taken when their base was put, or bound."""
+        if isinstance(instructions, range):  # of instructions one after the other
+            start, stop = bisect_left(self.order, instructions.start), bisect_left(self.order, instructions.stop)
+            return Calls(self, range(start, stop))
+        position = {t: at for at, t in enumerate(self.order)}
+        return Calls(self, [position[t] for t in instructions if t in position])
+
+    def as_function(
+        self,
+        inputs: Sequence[tuple[int, Any, Any]],
+        results: Sequence[tuple[int, Recycled]],
+        variables: Sequence[tuple[int, Variable]],
+    ) -> Callable[[Any, bool], list[Any]] | None:
+        """All of a run written out, beside few kernels; see `unrolled_call`."""
+        return written(self, inputs, results, variables) if is_unrolled(self.plan) else None
+
+
+class Calls:
+    """A section of a frame: some of its calls.
+
+    Attributes
+    ----------
+    calls, instructions
+        Kernels and their argument lists; for each of them its instruction.
+    positions
+        Where they are among the frame's calls.
+    started
+        How many of them the last run has started.
+    """
+
+    __slots__ = ("_frame", "_streams", "calls", "instructions", "positions", "started")
+
+    def __init__(self, frame: Frame, positions: Sequence[int]) -> None:
+        self._frame = frame
+        self._streams: Streams | None = None  # the calls dealt out to threads
+        self.positions = positions
+        self.calls = [frame.calls[at] for at in positions]
+        self.instructions = [frame.order[at] for at in positions]
+        self.started = 0
+
+    def run(self) -> None:
+        """Make the calls one after the other; the streams of a plan that has several, side by side.
 
         Raises
         ------
         NncError
             A kernel failed: names the operator, the shapes and the user's line.
         """
+        together = self._frame.together
+        if together is not None:
+            self._run_together(together)
+            return
+        calls: Any = iter(self.calls)  # a list's iterator knows how far it has come
         try:
             for call, args in calls:
                 call(*args)
         except Exception as error:
-            raise self.failure(order[stop - calls.__length_hint__() - 1], error) from error
+            t = self.instructions[len(self.calls) - calls.__length_hint__() - 1]
+            raise failure(self._frame.plan, t, error) from error
+        finally:
+            self.started = len(self.calls) - calls.__length_hint__()
 
-    def walk(
-        self, positions: Iterable[int], watching: Sequence[Observer], wait: Any, first: int = 0
-    ) -> Iterator[Application]:
-        """Make the calls at these positions, each before the observers' eyes and when it is asked for.
+    def _run_together(self, together: Callable[..., None]) -> None:
+        """Run the calls on the device's threads; when one fails, all streams have ended before it is said."""
+        if not self.calls:
+            return
+        streams = self._streams or Streams(self._frame.plan, self.instructions, self.calls)
+        self._streams, self.started = None, len(self.calls)
+        together(streams.jobs, streams.stop)
+        if streams.failure is not None:
+            position, error = streams.failure
+            raise failure(self._frame.plan, self.instructions[position], error) from error
+        self._streams = streams
+
+    def walk(self, watching: Sequence[Observer], wait: Any = None, first: int = 0) -> Iterator[Application]:
+        """Make each call before the observers' eyes, when it is asked for.
 
         The first one has the number `first`. `wait` is called after each kernel, if it is not None.
         """
-        alive = self._plan.bytes_alive
-        for number, position in enumerate(positions, first):
-            t = self.order[position]
-            i = self._plan.instructions[t]
-            call, args = self.calls[position]
-            count = len(i.operands)
-            found = Application(self._device, number, t, i.op, i.items, i.origin, i.kernel)
-            found.arguments, found.outs = args[:count], args[count:]
+        plan, alive = self._frame.plan, self._frame.plan.bytes_alive
+        for number, (t, (call, args)) in enumerate(zip(self.instructions, self.calls, strict=True), first):
+            i = plan.instructions[t]
+            self.started = number - first + 1
+            found = Application(self._frame.device, number, t, i.op, i.items, i.origin, i.kernel)
+            found.arguments, found.outs = args[: len(i.operands)], args[len(i.operands) :]
             found.bytes_alive, found.stream = alive[t], i.stream
-            observed(found, partial(call, *args), watching, wait, partial(self.failure, t))
+            observed(found, partial(call, *args), watching, wait, partial(failure, plan, t))
             yield found
-
-    def failure(self, t: int, error: Exception) -> NncError:
-        """What went wrong in an instruction, in words that name the user's line."""
-        return failure(self._plan, t, error)

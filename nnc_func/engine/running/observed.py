@@ -15,7 +15,7 @@ import numpy as np
 from nnc_func.body import bodies_of
 from nnc_func.declaration import Items
 from nnc_func.errors import DeviceError
-from nnc_func.graph.origin import PARTS, lines, told
+from nnc_func.graph.origin import PARTS, describe, lines
 from nnc_func.op import Op
 
 
@@ -94,7 +94,7 @@ class Application:
     @property
     def where(self) -> str:
         """The user's line: ``model.py:12 in loss``; of a fused group, those of its body."""
-        return told(self.origin, lines_of(self.op))
+        return describe(self.origin, lines_of(self.op))
 
     @property
     def lines(self) -> list[tuple[str, int, str]]:

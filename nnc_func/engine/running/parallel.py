@@ -1,4 +1,4 @@
-"""A section of a frame run on several threads: each stream its calls, with a gate where one waits for another.
+"""Calls on several threads: each stream its own, with a gate where one waits for another.
 
 Between two gates a stream runs as a program of one stream does: a list of calls, and nothing looked up.
 """
@@ -23,7 +23,7 @@ class Stretch:
     gates
         Locks that are taken before it: each is opened once a run by what it waits for, and so is shut again.
     calls, positions
-        Kernels and arguments, and where they are among the frame's calls.
+        Kernels and arguments, and where they are among all calls.
     opens
         Gates of other streams that are opened after it.
     """
@@ -34,42 +34,55 @@ class Stretch:
     opens: list[Any] = field(factory=list)
 
 
-class Section:
-    """Calls of a frame from one position to another, dealt out to their streams.
+class Streams:
+    """Calls dealt out to their streams.
 
-    It runs once at a time. After a failure it is of no use any more: the frame makes another.
+    They run once at a time. After a failure they are of no use any more: others are made.
+
+    Parameters
+    ----------
+    plan
+        Which stream each instruction is of, and what it waits for.
+    instructions, calls
+        Those that run, in order, and their kernels and arguments.
+
+    Attributes
+    ----------
+    failure
+        The first call that failed, by its position, and how; None if none did.
     """
 
-    def __init__(self, plan: Plan, frame: Any, start: int, stop: int) -> None:
+    def __init__(self, plan: Plan, instructions: Sequence[int], calls: Sequence[tuple[Any, list[Any]]]) -> None:
         self.failure: tuple[int, Exception] | None = None
         self.stopped = False
         self._mutex = threading.Lock()
         self._gates: list[Any] = []
-        self._streams = self._dealt(plan, frame, start, stop)
+        self._streams = self._dealt(plan, instructions, calls)
 
     @property
     def jobs(self) -> list[Any]:
         """One function a stream; the first one is stream 0's, or that of the lowest number."""
         return [self._job(stretches) for _, stretches in sorted(self._streams.items())]
 
-    def _dealt(self, plan: Plan, frame: Any, start: int, stop: int) -> dict[int, list[Stretch]]:
-        waits = _positions(plan, frame.order)
+    def _dealt(
+        self, plan: Plan, instructions: Sequence[int], calls: Sequence[tuple[Any, list[Any]]]
+    ) -> dict[int, list[Stretch]]:
+        waits = _positions(plan, instructions)
         opens: dict[int, list[Any]] = {}
         gates: dict[int, list[Any]] = {}
-        for position in range(start, stop):
-            for awaited in waits[position]:
-                if awaited >= start:
-                    gate = threading.Lock()
-                    gate.acquire()
-                    self._gates.append(gate)
-                    opens.setdefault(awaited, []).append(gate)
-                    gates.setdefault(position, []).append(gate)
+        for position, awaited in enumerate(waits):
+            for each in awaited:
+                gate = threading.Lock()
+                gate.acquire()
+                self._gates.append(gate)
+                opens.setdefault(each, []).append(gate)
+                gates.setdefault(position, []).append(gate)
         streams: dict[int, list[Stretch]] = {}
-        for position in range(start, stop):
-            stretches = streams.setdefault(plan.instructions[frame.order[position]].stream, [])
+        for position, (t, call) in enumerate(zip(instructions, calls, strict=True)):
+            stretches = streams.setdefault(plan.instructions[t].stream, [])
             if not stretches or stretches[-1].opens or position in gates:
                 stretches.append(Stretch(gates.get(position, [])))
-            stretches[-1].calls.append(frame.calls[position])
+            stretches[-1].calls.append(call)
             stretches[-1].positions.append(position)
             stretches[-1].opens += opens.get(position, [])
         return streams
@@ -116,35 +129,20 @@ class Section:
                 continue
 
 
-def _positions(plan: Plan, order: Sequence[int]) -> list[list[int]]:
-    """For each of a frame's calls the calls of other streams that it waits for; views have none of their own."""
+def _positions(plan: Plan, instructions: Sequence[int]) -> list[list[int]]:
+    """For each of these instructions those of other streams that it waits for, by position; views are none of them.
+
+    What is waited for and is not among them has run before.
+    """
+    position = {t: at for at, t in enumerate(instructions)}
     last: dict[int, int] = {}
-    reached: list[int | None] = []  # for each instruction the last call of its stream so far
+    reached: list[int | None] = []  # for each instruction the last one of its stream so far that is among them
     found: list[list[int]] = []
-    for i in plan.instructions:
-        if not i.view:
+    for t, i in enumerate(plan.instructions):
+        if t in position:
             found.append(
                 [p for w in i.waits if plan.instructions[w].stream != i.stream and (p := reached[w]) is not None]
             )
-            last[i.stream] = len(found) - 1
+            last[i.stream] = position[t]
         reached.append(last.get(i.stream))
-    assert len(found) == len(order), (len(found), len(order))
     return found
-
-
-def run_section(program: Any, frame: Any, start: int, stop: int) -> None:
-    """Run calls of a frame on the device's threads.
-
-    Raises
-    ------
-    NncError
-        A kernel failed: the first one that did so. All streams have ended by then.
-    """
-    if start == stop:
-        return
-    section = frame.sections.pop(start, None) or Section(program.plan, frame, start, stop)
-    program.together(section.jobs, section.stop)
-    if section.failure is not None:
-        position, error = section.failure
-        raise frame.failure(frame.order[position], error) from error
-    frame.sections[start] = section

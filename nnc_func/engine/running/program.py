@@ -1,37 +1,41 @@
-"""Programs: a plan bound to a device, ready to be called. Nothing is looked up, inferred or allocated in a run."""
+"""Programs: a plan linked to memory, ready to be called. Nothing is looked up, inferred or allocated in a run."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from nnc_func.config import config
-from nnc_func.engine.inspecting.inspection import Inspected
 from nnc_func.engine.plan import Plan
-from nnc_func.engine.plan_rows import NEXT
-from nnc_func.engine.running.arenas import Arenas
+from nnc_func.engine.plan_rows import DONATED, LENT, NEXT
+from nnc_func.engine.running import array_views
+from nnc_func.engine.running.arenas import Arenas, Lease
 from nnc_func.engine.running.cancelling import asked
-from nnc_func.engine.running.checked import POISON, Poison, observers
+from nnc_func.engine.running.checked import POISON, Poison
 from nnc_func.engine.running.commit import Saved, first_writes, in_place, torn
-from nnc_func.engine.running.frame import Frame, part
+from nnc_func.engine.running.executable import Executable, Linker, executable_of
+from nnc_func.engine.running.frame import link
 from nnc_func.engine.running.inputs import contiguous, converted, refuse_count, wanted_gapless
 from nnc_func.engine.running.interrupts import held
 from nnc_func.engine.running.observed import Application, Observer, drained
 from nnc_func.engine.running.outs import delivered, expendable, given, usable
-from nnc_func.engine.running.parallel import run_section
-from nnc_func.engine.running.results import recycled
-from nnc_func.engine.running.straight_call import is_straight, written
+from nnc_func.engine.running.results import lodgers, recycled
+from nnc_func.engine.running.session import Session
 from nnc_func.engine.tuning.tunable import Tunable
 from nnc_func.errors import PlanError
+from nnc_func.facets.places import Place
 from nnc_func.graph.graph import ComputationGraph
 from nnc_func.graph.leaves import Variable, owned
-from nnc_func.graph.turns import Run, enter, leave, ordered
+from nnc_func.graph.reader_writer_lock import Run, enter, leave, ordered
 from nnc_func.tree import ONE_LEAF, builder
 
+Following = tuple[int, Any, int]
+"""Position of a variable, the array of its next value, and the slot of that."""
 
-class Program(Tunable, Inspected):
+
+class Program(Tunable, Session):
     """A plan, its constants and its variables. Call it with one array an input; it returns arrays, nested as wanted.
 
     Attributes
@@ -46,10 +50,10 @@ class Program(Tunable, Inspected):
         What the compilation did: nodes and edges before and after, bytes, the optimiser's report.
     arenas
         The memory that it runs in.
-    together
-        The device's function that runs streams side by side; None where the plan has one, or the device cannot.
+    linker
+        What makes of the plan and an arena what runs; see `Executable`.
     is_straight
-        Whether later runs are written out as one function.
+        Whether later runs may be one function.
     engine
         What planned it, or plans what it is tuned to. None for a plan that was made from no graph.
 
@@ -89,6 +93,7 @@ class Program(Tunable, Inspected):
         blocks: Any = None,
         arenas: Arenas | None = None,
         engine: Any = None,
+        linker: Linker = link,
     ) -> None:
         if plan.retained is not None:
             raise PlanError(f"the plan of {plan.name!r} retains values: compile its graph with retain= to run it")
@@ -99,10 +104,10 @@ class Program(Tunable, Inspected):
         self.stats = stats
         self.blocks = blocks
         self.engine = engine
+        self.linker = linker
         self._device = device
         self._constants = constants
         self._check = check_numerics
-        self.together = getattr(device, "together", None) if plan.streams > 1 else None
         self._build = builder(plan.structure or ONE_LEAF)
         self._flat = plan.structure is None or plan.structure.kind is list
         self._inputs = [(s, plan.slots[s].aval.shape, plan.slots[s].aval.dtype) for s in plan.inputs]
@@ -117,6 +122,7 @@ class Program(Tunable, Inspected):
             for at, s in plan.updates
             if plan.buffers[plan.slots[s].buffer].kind == NEXT
         ]
+        self._lent, self._donated = lodgers(plan, LENT), lodgers(plan, DONATED)
         self._gapless = wanted_gapless(plan)
         self._written = [variables[at] for at, _ in plan.updates]
         following = {at for at, _, _ in self._next}
@@ -125,7 +131,7 @@ class Program(Tunable, Inspected):
         self._first_writes = first_writes(plan, over)
         self._turns = ordered(variables, self._written)
         self.arenas = Arenas(device) if arenas is None else arenas
-        self.is_straight = is_straight(plan) and not self._spans
+        self.is_unrolled = not (plan.updates or self._donated or self._spans)
 
     def __call__(self, *inputs: Any, out: Any = None) -> Any:
         results = self.run(inputs, out)
@@ -140,31 +146,33 @@ class Program(Tunable, Inspected):
             if self._turns:
                 me = Run()
                 enter(me, self._turns)
-            frame = self.arenas.take(self, self.plan, self._frame)
+            lease = self.arenas.take(self, self.plan, self._linked)
             try:
-                if out is None and frame.call is not None:
-                    return frame.call(inputs, known)  # type: ignore[no-any-return]
-                return self._run_in(frame, inputs, out)
+                if out is None and lease.call is not None:
+                    return lease.call(inputs, known)
+                return self._run_in(lease, inputs, out)
             finally:
-                self.arenas.free.append(frame.home)
+                self.arenas.free.append(lease.home)  # as `give`, without its call
         finally:
             if me is not None:
                 leave(me, self._turns)
 
-    def _run_in(self, frame: Frame, inputs: Any, out: Any) -> list[Any]:
-        """A run in that frame; the second one there writes out what later ones are, where that is to be gained by."""
-        if out is None and frame.has_run and self.is_straight:
-            frame.call = written(frame, self.plan, self._device, self._inputs, self._results, self._variables)
-            return frame.call(inputs, False)  # type: ignore[no-any-return]
-        frame.has_run = True
+    def _run_in(self, lease: Lease, inputs: Any, out: Any) -> list[Any]:
+        """A run in that arena; the second one there finds out whether later ones are one function."""
+        if out is None and lease.has_run and self.is_unrolled:
+            lease.call = lease.executable.as_function(self._inputs, self._results, self._variables)
+            if lease.call is not None:
+                return lease.call(inputs, False)
+            self.is_unrolled = False
+        lease.has_run = True
         try:
-            results, following = self._put(frame, inputs, out)
-            self._run(frame, frame.early, 0)
+            results, following, _ = self._put(lease.executable, inputs, out)
+            lease.early.run()
             if self._written:
-                held(self._commit, frame, following)
+                held(self._commit, lease, following)
             return results if out is None else delivered(out, results)
         finally:
-            frame.drop()
+            lease.executable.forget()
 
     @property
     def name(self) -> str:
@@ -201,63 +209,44 @@ class Program(Tunable, Inspected):
     def walk(
         self, inputs: Any, out: Any = None, watching: Sequence[Observer] = (), keep: bool = True, wait: Any = None
     ) -> Generator[Application, None, list[Any]]:
-        """A run whose instructions are executed one at a time, each when the next is asked for; it returns the outputs.
-
-        Parameters
-        ----------
-        inputs, out
-            As of `run`.
-        watching
-            Observers, beside those that the settings ask for.
-        keep
-            False: variables are put back at the end too.
-        wait
-            Called after each kernel: what waits for the device, where kernels are timed.
-        """
-        me = Run()
-        try:
-            enter(me, self._turns)
-            frame = self.arenas.take(self, self.plan, self._frame)
+        """A run whose instructions are executed one at a time; see `Session.walk`."""
+        with self._in_turn(self._turns):
+            lease = self.arenas.take(self, self.plan, self._linked)
             try:
-                results, following = self._put(frame, inputs, out)
-                seeing = [*watching, *observers(self._device, self._check, asked())]
+                results, following, given_up = self._put(lease.executable, inputs, out)
+                seeing = self._observers(watching)
                 if config.spec >= 3:
-                    seeing.append(Poison(self.plan, self._device, frame, self._homes(frame, results, following)))
-                commit, end = len(frame.early), len(frame.calls)
-                yield from frame.walk(range(commit), seeing, wait)
+                    homes = self._homes(results, following, given_up)
+                    seeing.append(Poison(self.plan, self._device, lease.home.memory, homes))
+                yield from lease.early.walk(seeing, wait)
                 saved, done = Saved(self._device, self._written, self._overwritten), False
                 try:
-                    yield from frame.walk(range(commit, end), seeing, wait, commit)
+                    yield from lease.late.walk(seeing, wait, len(lease.early.instructions))
                     held(self._exchange, following)
                     done = keep
                 finally:
                     if not done:
                         saved.restore()
                 if config.spec >= 3:
-                    self._spoil(frame, inputs, out)
+                    self._spoil(inputs, out)
                 return results if out is None else delivered(out, results)
             finally:
-                frame.drop()
-                self.arenas.give(frame)
-        finally:
-            leave(me, self._turns)
+                lease.executable.forget()
+                self.arenas.give(lease)
 
     def over(self, variables: Sequence[Variable]) -> Program:
         """The same program over other variables, in the order of the plan's."""
         return Program(
             self.plan, self._device, self._constants, variables, check_numerics=self._check, graph=self._graph,
-            source=self._source, stats=self.stats, blocks=self.blocks, engine=self.engine,
+            source=self._source, stats=self.stats, blocks=self.blocks, engine=self.engine, linker=self.linker,
         )  # fmt: skip
 
-    def _frame(self, arena: Any) -> Frame:
-        """The kernels bound to views of that memory."""
-        frame = Frame(self.plan, self._device, self._constants, arena)
-        lent = [s for slots in (*frame.lent.values(), *frame.donated.values()) for s in slots]
-        frame.passing([*self.plan.inputs, *self.plan.outputs, *(s for _, s, _ in self._next), *lent])
-        return frame
+    def _linked(self, memory: Mapping[Place, Any]) -> Executable:
+        """The plan linked to that memory."""
+        return executable_of(self.linker, self.plan, self._device, self._constants, memory)
 
     def prepare(self) -> None:
-        """Bind a frame, so that the first call finds one.
+        """Link the plan to an arena, so that the first call finds one.
 
         Raises
         ------
@@ -265,19 +254,22 @@ class Program(Tunable, Inspected):
             The device has no such memory, or cannot bind the plan's kernels to it.
         """
         try:
-            self.arenas.give(self.arenas.take(self, self.plan, self._frame))
+            self.arenas.give(self.arenas.take(self, self.plan, self._linked))
         except Exception as error:  # the device's own words
             found = f"{type(error).__name__}: {error}"
             raise PlanError(f"the plan {self.plan.name!r} cannot be bound to {self._device!r}: {found}") from error
 
-    def _put(self, frame: Frame, inputs: Any, out: Any) -> tuple[list[Any], list[Any]]:
-        """Let the frame show inputs, variables and fresh memory: the results, and what becomes variables' arrays."""
+    def _put(self, executable: Executable, inputs: Any, out: Any) -> tuple[list[Any], list[Following], dict[int, Any]]:
+        """Put inputs, variables and fresh memory into their slots.
+
+        The results, what becomes variables' arrays, and the arrays of inputs that were given up, by position.
+        """
         if len(inputs) != len(self._inputs):
             refuse_count(self.plan, inputs)
         for variable in self._in_place:
             if variable.readers:
                 variable.preserve()
-        put, own = frame.put, self._array_type
+        put, own = executable.put, self._array_type
         written = {id(v.array) for v in self._overwritten}
         for (slot, shape, dtype), array, gapless in zip(self._inputs, inputs, self._gapless, strict=True):
             if (
@@ -293,19 +285,19 @@ class Program(Tunable, Inspected):
                 array = contiguous(self._device, self.plan, slot, array)
             put(slot, array)
         for slot, variable in self._variables:
-            frame.keep(slot, variable.array)
-        for position, slots in frame.donated.items():
-            array = frame.given_up[position] = self._given_up(position, inputs, out)
+            executable.keep(slot, variable.array)
+        given_up = {position: self._given_up(position, inputs, out) for position in self._donated}
+        for position, slots in self._donated.items():
             for slot in slots:
-                put(slot, part(self._device, self.plan.slots[slot], array))
+                put(slot, array_views.part(self._device, self.plan.slots[slot], given_up[position]))
         results = self._fresh(put) if out is None else self._into(out, inputs, put)
-        for output, slots in frame.lent.items():
+        for output, slots in self._lent.items():
             for slot in slots:
-                put(slot, part(self._device, self.plan.slots[slot], results[output]))
+                put(slot, array_views.part(self._device, self.plan.slots[slot], results[output]))
         following = [(at, buffers.take(), slot) for at, slot, buffers in self._next]
         for _, array, slot in following:
             put(slot, array)
-        return results, following
+        return results, following, given_up
 
     def _given_up(self, position: int, inputs: Any, out: Any) -> Any:
         """The array of an input that was given up: a copy where nobody may write to it, or where others are read."""
@@ -318,21 +310,24 @@ class Program(Tunable, Inspected):
             others += out if isinstance(out, (list, tuple)) else [out]
         return array if expendable(array, others) else owned(self._device, array)
 
-    def _homes(self, frame: Frame, results: list[Any], following: list[Any]) -> dict[tuple[str, int], Any]:
+    def _homes(
+        self, results: list[Any], following: list[Following], given_up: dict[int, Any]
+    ) -> dict[tuple[str, int], Any]:
         """Memory that is another for each call, of what lies there without gaps: by kind and number."""
         found = [(slot, array) for (slot, _), array in zip(self._results, results, strict=True)]
         found += [(slot, array) for _, array, slot in following]
-        found += [(self.plan.inputs[position], array) for position, array in frame.given_up.items()]
+        found += [(self.plan.inputs[position], array) for position, array in given_up.items()]
         slots = [(self.plan.slots[slot], array) for slot, array in found]
         buffers = [(self.plan.buffers[s.buffer], array) for s, array in slots if s.aval.layout is None]
         return {(buffer.kind, buffer.source): array for buffer, array in buffers}
 
-    def _spoil(self, frame: Frame, inputs: Any, out: Any) -> None:
+    def _spoil(self, inputs: Any, out: Any) -> None:
         """Let it be seen where an input that was given up is read after the run."""
-        for position in frame.donated:
+        for position in self._donated:
             array = self._given_up(position, inputs, out)
             if array is inputs[position]:
-                array.reshape(-1).view(np.uint8)[...] = POISON & (1 if array.dtype.kind == "b" else POISON)
+                whole = self._device.view(array, 0, (array.nbytes,), "uint8")
+                whole[...] = POISON & (1 if array.dtype.kind == "b" else POISON)
 
     def _fresh(self, put: Any) -> list[Any]:
         results = []
@@ -353,19 +348,13 @@ class Program(Tunable, Inspected):
             put(slot, array)
         return arrays
 
-    def _run(self, frame: Frame, section: list[Any], start: int) -> None:
-        if self.together is not None:
-            run_section(self, frame, start, start + len(section))
-            return
-        frame.run(iter(section), frame.order, start + len(section))
-
-    def _commit(self, frame: Frame, following: Any) -> None:
+    def _commit(self, lease: Lease, following: list[Following]) -> None:
         """Write the variables: nothing in here can fail, unless a kernel is not what it was declared to be."""
         try:
-            self._run(frame, frame.late, len(frame.early))
+            lease.late.run()
             self._exchange(following)
         except BaseException as error:
-            reached = getattr(error, "instruction", None) if self.together is None else None
+            reached = getattr(error, "instruction", None) if self.plan.streams == 1 else None
             taken = [self._variables[at][1] for at, array, _ in following if self._variables[at][1].array is array]
             over = [v for t, v in self._first_writes if reached is None or t <= reached]
             written = [v for v in self._written if v in taken or v in over]

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from sys import getrefcount, maxsize
 from typing import Any
 
-from nnc_func.engine.running import located
+from nnc_func.engine.plan import Plan
+from nnc_func.engine.running import array_views
 from nnc_func.errors import AllocationError
 
 KEPT = 2  # buffers remembered for each result
@@ -59,9 +60,25 @@ def recycled(device: Any, aval: Any, what: str) -> Recycled:
 
     def make() -> Any:
         with memory(aval.nbytes, f"{what}, {aval!r},"):
-            return located.empty(device, aval)
+            return array_views.empty(device, aval)
 
     return Recycled(make)
+
+
+def lodgers(plan: Plan, kind: str) -> dict[int, list[int]]:
+    """The slots that live in what changes hands: in outputs before they are written, in inputs that were given up.
+
+    Parameters
+    ----------
+    kind
+        LENT: by output. DONATED: by input, itself among them.
+    """
+    found: dict[int, list[int]] = {}
+    buffers = {n: b.source for n, b in enumerate(plan.buffers) if b.kind == kind}
+    for i, s in enumerate(plan.slots if buffers else ()):
+        if s.buffer in buffers and not s.is_view:
+            found.setdefault(buffers[s.buffer], []).append(i)
+    return found
 
 
 @contextmanager

@@ -18,14 +18,14 @@ from attrs import evolve, field, frozen
 
 from nnc_func.engine.plan_rows import DONATED
 from nnc_func.engine.planning.kernel_table import Entry, KernelTable, chosen
-from nnc_func.engine.planning.relaid import elsewhere
+from nnc_func.engine.planning.layout_pass import elsewhere
 from nnc_func.engine.running.outs import kept
 from nnc_func.engine.tuning.environment import Environment
 from nnc_func.engine.tuning.trials import LEAST, Candidate, Trial, alternated, seconds, tried
 from nnc_func.errors import GraphError, OperatorError
 from nnc_func.graph.leaves import INPUT, LEAVES, VARIABLE, Variable, brought, owned
 from nnc_func.graph.node import Node
-from nnc_func.graph.origin import told
+from nnc_func.graph.origin import describe
 
 WHOLE = 0.4  # of the budget, for the comparison of whole programs
 WORTH = 0.002  # of the time of a run: what costs less is left as it is
@@ -152,7 +152,7 @@ def check(program: Any, inputs: Sequence[Any]) -> None:
     device.to_numpy(device.empty((), np.float32))  # a device without elements says so: there is nothing to time
     for node in graph.nodes:
         if not node.op.pure and node.op not in LEAVES:
-            where = told(node.origin)
+            where = describe(node.origin)
             at = f" (built at {where})" if where else ""
             raise GraphError(f"{node.op.name}{at} has effects, and autotuning runs a program many times")
     if len(inputs) != len(graph.inputs):
@@ -179,7 +179,7 @@ def met(program: Any, inputs: Sequence[Any]) -> list[Group]:
         if node.op in LEAVES and not node.args:
             env[node] = _leaf(device, node, given)
             continue
-        operands = tuple(env[a.node][a.index] if a.node.op.several else env[a.node] for a in node.args)
+        operands = tuple(env[a.node][a.index] if a.node.op.multi_result else env[a.node] for a in node.args)
         start = time.perf_counter()
         env[node] = device.bind(node.op, *operands, **node.params)
         device.synchronise()
@@ -202,7 +202,7 @@ def met(program: Any, inputs: Sequence[Any]) -> list[Group]:
 def _leaf(device: Any, node: Node, given: dict[Node, Any]) -> Any:
     if node.op is INPUT:
         return owned(device, brought(device, given[node], node.aval.dtype, node.aval.place))
-    if node.op.several:
+    if node.op.multi_result:
         return tuple(owned(device, array) for array in node.data)
     return owned(device, node.data.array if node.op is VARIABLE else node.data)
 

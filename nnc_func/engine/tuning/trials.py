@@ -12,8 +12,8 @@ import numpy as np
 from attrs import frozen
 
 from nnc_func.aval import Aval
-from nnc_func.engine.planning.relaid import Axes, conversion, order
-from nnc_func.engine.running import located
+from nnc_func.engine.planning.layout_pass import Axes, conversion, order
+from nnc_func.engine.running import array_views
 from nnc_func.facets.dtypes import kind_of, limits_of
 from nnc_func.facets.kernels import Kernel
 from nnc_func.graph.ops.memory import relayout
@@ -94,8 +94,8 @@ class _Runner:
         device, node = self._device, self._group.node
         self._calls: list[tuple[Any, tuple[Any, ...]]] = []
         given = tuple(map(self._converted, self._group.operands, self._avals, self._moved))
-        made = tuple(located.empty(device, v) for v in self._laid)
-        scratch = tuple(located.empty(device, a) for a in self._wanted)
+        made = tuple(array_views.empty(device, v) for v in self._laid)
+        scratch = tuple(array_views.empty(device, a) for a in self._wanted)
         call = device.writing(node.op, self.kernel, node.items, len(made), scratch)
         self._calls.append((call, (*given, *made)))
         self.outs = tuple(map(self._converted, made, self._laid, self._results))
@@ -104,7 +104,7 @@ class _Runner:
         """An array in the layout wanted: itself, or where a call that is part of the run copies it."""
         if found == wanted:
             return array
-        items, target = conversion(order(wanted)), located.empty(self._device, wanted)
+        items, target = conversion(order(wanted)), array_views.empty(self._device, wanted)
         kernel = self._device.choose(relayout, (found,), items)
         self._calls.append((self._device.writing(relayout, kernel, items, 1, ()), (array, target)))
         return target

@@ -11,7 +11,7 @@ from attrs import evolve
 
 from nnc_func.aval import Aval
 from nnc_func.declaration import Items
-from nnc_func.device.narrow import kernel_named
+from nnc_func.device.bfloat16_emulation import kernel_named
 from nnc_func.engine.copying import FILL
 from nnc_func.engine.plan_rows import Instruction
 from nnc_func.engine.verifying.references import named
@@ -44,6 +44,9 @@ def check_applications(plan: Plan) -> None:
     filled: set[int] = set()  # gaps, which are operands of no operator
     for t, i in enumerate(plan.instructions):
         op, operands, results = i.op, i.operands, i.results
+        if i.loop is not None:
+            _check(plan, t, i)
+            continue
         if len(operands) == 2 and len(results) == 1 and not i.scratch and not i.view:
             key = (op, id(i.items), i.kernel, kinds[operands[0]], kinds[operands[1]], kinds[results[0]])
             if key not in usual:
@@ -82,7 +85,7 @@ def inferred(op: Op, avals: tuple[Aval, ...], items: Items) -> tuple[Aval, ...]:
             raise OperatorError("the parameters are not in the operator's own order and form")
         dtype = op.dtype(*(a.dtype for a in avals), **params)
         shape = op.shape(*(a.shape for a in avals), **params)
-        pairs = zip(shape, dtype, strict=True) if op.several else ((shape, dtype),)
+        pairs = zip(shape, dtype, strict=True) if op.multi_result else ((shape, dtype),)
         return tuple([Aval(s, d, op.layout(avals, s, **params)) for s, d in pairs])
     except Exception as error:  # rules see parameters that nobody has checked
         said = ", ".join([*map(repr, avals), *(f"{k}={v!r}" for k, v in items)])
@@ -98,7 +101,7 @@ def _check(plan: Plan, t: int, i: Instruction) -> None:
     if list(wanted) != [a if a.place is None else a.having(place=None) for a in results]:
         told_of = ", ".join(map(repr, results)) or "no results"
         raise PlanError(f"{named(plan, t)} gives {', '.join(map(repr, wanted))}, but {told_of} is written")
-    if not i.view:
+    if not i.view and i.loop is None:  # whose body `loops` checks
         _check_kernel(plan, t, i, tuple(operands), scratch)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from nnc_func.device.narrow import kernel_named
+from nnc_func.device.bfloat16_emulation import kernel_named
 from nnc_func.engine.plan_rows import ARENA, CONSTANT, DONATED, INPUT, LENT, NEXT, OUTPUT, VARIABLE
 from nnc_func.engine.verifying.references import named
 from nnc_func.errors import PlanError
@@ -31,7 +31,8 @@ def ends(replay: Any) -> None:
     for number, writer in enumerate(replay.writer):
         if writer != LEAF and plan.buffers[number].kind not in (ARENA, LENT, DONATED) and number not in taken:
             raise PlanError(
-                f"{replay.named(writer)} writes to {replay.told(number)}, which is not where that output or update is"
+                f"{replay.named(writer)} writes to {replay.describe(number)}, "
+                "which is not where that output or update is"
             )
     if plan.commit < len(plan.instructions) and not plan.updates:  # what commits nothing is not run
         raise PlanError(f"{named(plan, plan.commit)} is in a commit section, but no variable has an update")
@@ -47,7 +48,7 @@ def check_commit(plan: Plan) -> None:
     """
     for t in range(plan.commit, len(plan.instructions)):
         kernel = _kernel(plan.instructions[t])
-        if kernel is not None and not kernel.certain:
+        if plan.instructions[t].loop is not None or (kernel is not None and not kernel.certain):
             raise _uncertain(plan, t, "")
 
 
@@ -110,10 +111,10 @@ def outlives(replay: Any) -> None:
     for what, slot in (*shown, *((f"the update of variable {at}", slot) for at, slot in plan.updates)):
         number = replay.read(what, slot)
         if number not in retained and plan.buffers[number].kind not in (INPUT, VARIABLE, CONSTANT):
-            raise PlanError(f"{what} is slot {slot}, in {replay.told(number)}, which does not outlive the run")
+            raise PlanError(f"{what} is slot {slot}, in {replay.describe(number)}, which does not outlive the run")
     for number, writer in enumerate(replay.writer):
         if writer >= 0 and plan.buffers[number].kind != ARENA:
-            raise PlanError(f"{replay.named(writer)} writes to {replay.told(number)}, but the run may not")
+            raise PlanError(f"{replay.named(writer)} writes to {replay.describe(number)}, but the run may not")
 
 
 def loans(replay: Any) -> None:
@@ -167,7 +168,7 @@ def _final(replay: Any, slot: int, what: str, position: int, kinds: tuple[str, .
     buffer = replay.plan.buffers[number]
     if buffer.kind not in kinds or buffer.source != position:
         raise PlanError(
-            f"{what} is slot {slot}, which lives in {replay.told(number)}; it must be copied to a buffer of its own"
+            f"{what} is slot {slot}, which lives in {replay.describe(number)}; it must be copied to a buffer of its own"
         )
     if replay.plan.slots[slot].is_view or replay.made[slot] == LEAF:
         raise PlanError(f"{what} is slot {slot}, which is a view or a leaf; it must be copied to its own buffer")

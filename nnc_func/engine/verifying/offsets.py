@@ -10,9 +10,9 @@ import numpy as np
 from attrs import frozen
 from numpy.typing import NDArray
 
-from nnc_func.engine.allocators.fields import ALONE, FREE
-from nnc_func.engine.allocators.problem import Problem
-from nnc_func.engine.verifying.sweep import meeting
+from nnc_func.engine.allocators.problems.fields import ALONE, FREE
+from nnc_func.engine.allocators.problems.problem import Problem
+from nnc_func.engine.verifying.arena_overlap import meeting
 from nnc_func.errors import PlanError
 
 FAR = 1 << 62  # bytes: more than any arena has

@@ -18,7 +18,7 @@ from nnc_func.engine.plan_rows import ARENA, LENT, OUTPUT, Instruction
 from nnc_func.engine.verifying.regions import Region
 from nnc_func.engine.verifying.work import Work
 from nnc_func.errors import PlanError
-from nnc_func.graph.origin import told
+from nnc_func.graph.origin import describe
 
 if TYPE_CHECKING:
     from nnc_func.engine.plan import Plan
@@ -133,7 +133,7 @@ class _Checker:
     def named(self, t: int) -> str:
         """An instruction, as messages name it."""
         i = self.plan.instructions[t]
-        where = told(i.origin)
+        where = describe(i.origin)
         return f"instruction {t} ({i.op.name}{f' at {where}' if where else ''}) in stream {i.stream}"
 
     def step(self, t: int, i: Instruction) -> None:
@@ -199,7 +199,7 @@ class _Checker:
             if theirs == key and where.meets(region, self.work.spend):
                 raise PlanError(
                     f"{self.named(t)} {'writes' if writes else 'reads'} slot {slot}, bytes [{region.low}, "
-                    f"{region.high}) of the {_told(key)}, some of which {self.named(other)} may "
+                    f"{region.high}) of the {_memory_name(key)}, some of which {self.named(other)} may "
                     f"{'write' if written else 'read'} at the same time"
                 )
 
@@ -214,7 +214,7 @@ class _Checker:
                     table[i.stream, memory.index[region.low] : memory.index[region.high]] = place
 
 
-def _told(key: Key) -> str:
+def _memory_name(key: Key) -> str:
     return " ".join(str(part) for part in key if part is not None)
 
 

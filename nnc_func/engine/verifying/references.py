@@ -8,7 +8,7 @@ from nnc_func.engine.plan_rows import ARENA, DONATED, KINDS, LENT
 from nnc_func.errors import PlanError
 from nnc_func.facets.places import Place, given
 from nnc_func.facets.places import named as place_named
-from nnc_func.graph.origin import told
+from nnc_func.graph.origin import describe
 
 if TYPE_CHECKING:
     from nnc_func.engine.plan import Plan
@@ -92,5 +92,5 @@ def _together(plan: Plan, t: int) -> None:
 
 def named(plan: Plan, t: int) -> str:
     """An instruction, as messages name it."""
-    where = told(plan.instructions[t].origin)
+    where = describe(plan.instructions[t].origin)
     return f"instruction {t} ({plan.instructions[t].op.name}{f' at {where}' if where else ''})"

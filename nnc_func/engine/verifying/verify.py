@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
 
-from nnc_func.device.narrow import kernel_named
+from nnc_func.device.bfloat16_emulation import kernel_named
 from nnc_func.engine.plan_rows import ARENA, CONSTANT, DONATED, INPUT, VARIABLE, Instruction
 from nnc_func.engine.verifying.applications import check_applications
+from nnc_func.engine.verifying.arena_overlap import check_arena
 from nnc_func.engine.verifying.bounds import check_bounds, check_numbers
 from nnc_func.engine.verifying.endings import check_commit, commits, donations, ends, loans, outlives
+from nnc_func.engine.verifying.fast_path import LEAF, PLANNED, UNMADE, replayed
+from nnc_func.engine.verifying.loops import check_loops, overwritten
 from nnc_func.engine.verifying.nearby import FEW, Nearby
 from nnc_func.engine.verifying.references import check_references, named
 from nnc_func.engine.verifying.regions import Region
-from nnc_func.engine.verifying.sweep import check_arena
-from nnc_func.engine.verifying.usual import LEAF, PLANNED, UNMADE, replayed
 from nnc_func.engine.verifying.work import Work
 from nnc_func.errors import PlanError
 from nnc_func.facets.kernels import ALL
@@ -55,7 +56,8 @@ def verify(plan: Plan) -> None:
        these shapes and dtypes; it has the kernel, which takes them, and wants just that scratch.
     7. *Bounds*: each slot, used or not, has 64 axes at most, and wherever its strides lead it lies in its buffer; no
        two elements of it lie in one place; each slot and buffer is used, and a buffer has no more bytes than lie in it.
-    8. *Commit section*: nothing in it can fail, and something is committed.
+    8. *Loops*: the plan of a body is verified, computes the body, and finds each time what it reads: see `loops`.
+    9. *Commit section*: nothing in it can fail, and something is committed.
 
     `races` adds what streams may do at one time, `graphs` that the plan is that of a graph. Kernels cut windows out of
     arrays by `device.bounds.strided`, and arrays are shown in memory by the device's `view`: both count again.
@@ -74,6 +76,13 @@ def verify(plan: Plan) -> None:
     Traceback (most recent call last):
     nnc_func.errors.PlanError: buffers 0 and 1 are both alive at step 1 and overlap: bytes [0, 64) and [0, 64)
     """
+    replay = _verified(plan)
+    check_commit(plan)
+    commits(replay)
+
+
+def _verified(plan: Plan) -> _Replay:
+    """As `verify`, of the plan of a loop's body too: that is not undone if a kernel fails in its commit section."""
     check_numbers(plan)
     check_references(plan)
     replay = _Replay(plan)
@@ -85,8 +94,8 @@ def verify(plan: Plan) -> None:
     check_arena(plan, replay.work.spend)
     check_applications(plan)
     check_bounds(plan)
-    check_commit(plan)
-    commits(replay)
+    check_loops(plan, _verified, replay.work)
+    return replay
 
 
 @define
@@ -155,7 +164,7 @@ class _Replay:
         """An instruction, as messages name it; what has a name already keeps it."""
         return t if isinstance(t, str) else named(self.plan, t)
 
-    def told(self, buffer: int) -> str:
+    def describe(self, buffer: int) -> str:
         """A buffer, as messages name it."""
         found = self.plan.buffers[buffer]
         return f"buffer {buffer}" + ("" if found.kind == ARENA else f" ({found.kind} {found.source})")
@@ -171,7 +180,7 @@ class _Replay:
                 buffer = plan.buffers[number]
                 given_up = kind == INPUT and buffer.kind == DONATED
                 if buffer.source != position or not (buffer.kind == kind or given_up):
-                    raise PlanError(f"{kind} {position} is slot {slot}, but that lives in {self.told(number)}")
+                    raise PlanError(f"{kind} {position} is slot {slot}, but that lives in {self.describe(number)}")
                 if self.made[slot] != UNMADE:
                     raise PlanError(f"slot {slot} is {kind} {position} and another leaf as well")
                 self.fits(slot, f"{kind} {position}")
@@ -199,8 +208,8 @@ class _Replay:
             number = self.home[slot]
             if number != home:
                 raise PlanError(
-                    f"{self.named(t)} is a view of slot {base} in {self.told(home)}, "
-                    f"but its result, slot {slot}, lives in {self.told(number)}"
+                    f"{self.named(t)} is a view of slot {base} in {self.describe(home)}, "
+                    f"but its result, slot {slot}, lives in {self.describe(number)}"
                 )
             ordered = laid.layout is None or self.plan.slots[slot].aval == laid
             self.region[slot] = self.region[base]
@@ -221,7 +230,9 @@ class _Replay:
             if number in taken or (
                 position and any(home[s] == number and self.meet(self.region[s], region) for s in i.results[:position])
             ):
-                raise PlanError(f"{self.named(t)} writes {self.told(number)} twice: results and scratch must differ")
+                raise PlanError(
+                    f"{self.named(t)} writes {self.describe(number)} twice: results and scratch must differ"
+                )
             over = number in held and self.in_place(t, i, position)
             if not self.allowed(i)[1] and not self.in_order(slot):
                 raise PlanError(f"{self.named(t)} writes slot {slot} in strides, which kernel {i.kernel!r} cannot")
@@ -245,7 +256,7 @@ class _Replay:
             raise PlanError(f"{self.named(who)} reads slot {slot}, which nothing has made yet")
         if self.over[slot] != UNMADE:
             raise PlanError(
-                f"{self.named(who)} reads slot {slot} in {self.told(number)}, "
+                f"{self.named(who)} reads slot {slot} in {self.describe(number)}, "
                 f"which {self.named(self.over[slot])} has written over"
             )
         return number
@@ -276,10 +287,10 @@ class _Replay:
         number = self.home[slot]
         buffer = self.plan.buffers[number]
         if buffer.kind in READ_ONLY:
-            raise PlanError(f"{self.named(t)} writes to {self.told(number)}, which is not the program's to write")
+            raise PlanError(f"{self.named(t)} writes to {self.describe(number)}, which is not the program's to write")
         if buffer.kind == VARIABLE and t < self.plan.commit:
             raise PlanError(
-                f"{self.named(t)} writes to {self.told(number)} before the commit section, which starts at "
+                f"{self.named(t)} writes to {self.describe(number)} before the commit section, which starts at "
                 f"{self.plan.commit}: a program that fails must leave its variables as they were"
             )
         once = buffer.kind not in PLANNED and not (in_place and buffer.kind == VARIABLE)
@@ -289,7 +300,8 @@ class _Replay:
             self.over[other], self.until[other] = t, UNMADE
             if once and self.made[other] != LEAF and not self.plan.slots[other].is_view:
                 raise PlanError(
-                    f"{self.named(t)} writes to {self.told(number)}, which {self.named(self.made[other])} wrote before"
+                    f"{self.named(t)} writes to {self.describe(number)}, "
+                    f"which {self.named(self.made[other])} wrote before"
                 )
         if gone:
             self.valid[number] = [other for other in self.valid[number] if other not in gone]
@@ -322,7 +334,7 @@ class _Replay:
         """Scratch is arena memory of the kernel's own; its buffer."""
         number = self.home[slot]
         if self.plan.buffers[number].kind != ARENA:  # bound once: memory that is lent changes from call to call
-            raise PlanError(f"{self.named(t)} has slot {slot} as scratch, in {self.told(number)}, not in the arena")
+            raise PlanError(f"{self.named(t)} has slot {slot} as scratch, in {self.describe(number)}, not in the arena")
         if number in others:
             raise PlanError(f"{self.named(t)} has buffer {number} as scratch and uses it for something else as well")
         self.fits(slot, t)
@@ -334,11 +346,21 @@ class _Replay:
 
     def allowed(self, i: Instruction) -> tuple[Any, bool]:
         """Which operands the kernel may write over, and whether it writes into any strides."""
+        if i.loop is not None:
+            return self._of_loop(i), False
         found = self._allowed.get((i.op, i.kernel))
         if found is None:
             kernel = kernel_named(i.op, i.kernel)
             found = ((), False) if kernel is None else (kernel.overwrites, kernel.writes_strided)
             self._allowed[i.op, i.kernel] = found
+        return found
+
+    def _of_loop(self, i: Instruction) -> Any:
+        """As `Kernel.overwrites`, of a loop that is planned."""
+        found = self._allowed.get(id(i))
+        if found is None:
+            allowed = overwritten(self.plan, i, self.work)
+            found = self._allowed[id(i)] = lambda *_, **__: allowed
         return found
 
     def in_place(self, t: int, i: Instruction, position: int) -> bool:
@@ -393,7 +415,7 @@ class _Replay:
             raise PlanError(
                 f"{self.named(what)}: slot {slot} is {found.aval!r}, {found.aval.nbytes} bytes"
                 + (f" in [{region.low}, {region.high})" if region.low or not region.is_compact else "")
-                + f", but {self.told(found.buffer)} has {given}"
+                + f", but {self.describe(found.buffer)} has {given}"
             )
         self.region[slot] = region
         return region
@@ -402,7 +424,7 @@ class _Replay:
         """A value from outside, or for it, is no part of another."""
         if self.region[slot].low or not self.in_order(slot):
             raise PlanError(
-                f"{what} is slot {slot}, which is a part of {self.told(self.home[slot])}, or in another order"
+                f"{what} is slot {slot}, which is a part of {self.describe(self.home[slot])}, or in another order"
             )
 
     def in_order(self, slot: int) -> bool:

@@ -16,12 +16,12 @@ from collections.abc import Callable
 from typing import Any
 
 
-def told(what: str) -> Callable[[Any], Any]:
+def describe_as(what: str) -> Callable[[Any], Any]:
     """Give a function of the vocabulary a docstring: what one that is made for an operator stands for.
 
     Examples
     --------
-    >>> told("Floor, of floats.")(lambda g, x: g.Floor(x)).__doc__
+    >>> describe_as("Floor, of floats.")(lambda g, x: g.Floor(x)).__doc__
     'Floor, of floats.'
     """
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from nnc_func.facets.dims import known
-from nnc_func.facets.onnx import told
+from nnc_func.facets.onnx import describe_as
 
 FLOAT32, INT64 = np.dtype("float32"), np.dtype("int64")
 
@@ -48,7 +48,7 @@ def cast(g: Any, x: Any, *, dtype: Any) -> Any:
 def rounded(name: str) -> Any:
     """Of floats only; integers stay as they are."""
 
-    @told(f"{name} of floats; integers stay as they are.")
+    @describe_as(f"{name} of floats; integers stay as they are.")
     def export(g: Any, x: Any) -> Any:
         return x if _is_whole(x) else g.node(name, x)
 
@@ -86,7 +86,7 @@ def extremum(g: Any, name: str, a: Any, b: Any) -> Any:
 def extreme_of_two(name: str) -> Any:
     """The larger of two, ``"Max"``, or the smaller, ``"Min"``."""
 
-    @told(f"{name}; of int64 a comparison.")
+    @describe_as(f"{name}; of int64 a comparison.")
     def export(g: Any, *xs: Any) -> Any:
         return extremum(g, name, *(g.converted(x, g.result.dtype) for x in xs))
 
@@ -139,7 +139,7 @@ def angle(g: Any, x: Any) -> Any:
 def of_floats(name: str) -> Any:
     """A question whose answer is false for integers and booleans."""
 
-    @told(f"{name} of floats; false for integers and booleans.")
+    @describe_as(f"{name} of floats; false for integers and booleans.")
     def export(g: Any, x: Any) -> Any:
         return g.full(shape=x.shape, value=False, dtype=np.dtype("bool")) if _is_whole(x) else g.node(name, x)
 
@@ -255,7 +255,7 @@ def expm1(g: Any, x: Any) -> Any:
 def logarithm(base: float) -> Any:
     """The natural one, divided by that of the base."""
 
-    @told(f"Log, divided by that of {base:g}.")
+    @describe_as(f"Log, divided by that of {base:g}.")
     def export(g: Any, x: Any) -> Any:
         (x,) = _wide(g, x)
         return g.Div(g.Log(x), math.log(base))
@@ -328,7 +328,7 @@ def erfc(g: Any, x: Any) -> Any:
 def bitwise(of_integers: str, of_booleans: str) -> Any:
     """Two operators: of integers, and of booleans."""
 
-    @told(f"{of_integers}; of booleans {of_booleans}.")
+    @describe_as(f"{of_integers}; of booleans {of_booleans}.")
     def export(g: Any, *xs: Any) -> Any:
         operands = [g.converted(x, g.result.dtype) for x in xs]
         return g.node(of_booleans if g.result.dtype.kind == "b" else of_integers, *operands)

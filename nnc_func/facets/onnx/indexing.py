@@ -9,7 +9,7 @@ import numpy as np
 
 from nnc_func.facets.dims import known, product
 from nnc_func.facets.dtypes import promote
-from nnc_func.facets.onnx import told
+from nnc_func.facets.onnx import describe_as
 from nnc_func.facets.onnx.elementwise import wide
 from nnc_func.facets.shapes import normalise_axis
 
@@ -40,7 +40,7 @@ def put_along_axis_add(g: Any, x: Any, indices: Any, updates: Any, *, axis: int)
 def scatter(reduction: str) -> Any:
     """Scattered row by row: the index of a row is repeated for each of its elements."""
 
-    @told(f"ScatterElements with the reduction {reduction}, an index repeated for each element of its row.")
+    @describe_as(f"ScatterElements with the reduction {reduction}, an index repeated for each element of its row.")
     def export(g: Any, x: Any, indices: Any, updates: Any, *, axis: int) -> Any:
         return _scattered(g, x, *_by_element(g, x, indices, updates, axis), axis, reduction)
 

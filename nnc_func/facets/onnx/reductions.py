@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from nnc_func.facets.dims import known
-from nnc_func.facets.onnx import told
+from nnc_func.facets.onnx import describe_as
 from nnc_func.facets.onnx.elementwise import wide
 from nnc_func.facets.shapes import normalise_axes, normalise_axis
 
@@ -28,7 +28,7 @@ def _nothing(x: Any, axes: tuple[int, ...]) -> bool:
 def reduced(name: str, of_none: float | None = None) -> Any:
     """The operator of that name, over axes; what it is of no elements, runtimes do not agree on."""
 
-    @told(f"{name}.")
+    @describe_as(f"{name}.")
     def export(g: Any, x: Any, *, axis: Any, keepdims: bool) -> Any:
         axes = _axes(x, axis)
         x = g.converted(x, g.result.dtype)
@@ -45,7 +45,7 @@ LONG = tuple(map(np.dtype, ("int64", "uint32", "uint64")))  # dtypes of which on
 def extreme(name: str) -> Any:
     """The largest or smallest; NaN if there is one, of which runtimes know nothing."""
 
-    @told(f"{name}, and NaN where there is one; of large integers Arg{name.removeprefix('Reduce')}.")
+    @describe_as(f"{name}, and NaN where there is one; of large integers Arg{name.removeprefix('Reduce')}.")
     def export(g: Any, x: Any, *, axis: Any, keepdims: bool) -> Any:
         axes = _axes(x, axis)
         if not axes:
@@ -81,7 +81,7 @@ def _nan_wins(g: Any, x: Any, found: Any, axes: tuple[int, ...], keepdims: bool)
 def quantified(every: bool) -> Any:
     """Whether any, or every, element is true: those that are, or are not, are counted."""
 
-    @told(
+    @describe_as(
         "ReduceSum of those that are not true, which are none."
         if every
         else "ReduceSum of those that are true, which are some."
@@ -103,7 +103,7 @@ def quantified(every: bool) -> Any:
 def position(name: str) -> Any:
     """Where the first largest, or smallest, element is; NaN counts as that."""
 
-    @told(f"{name}, where NaN counts as that.")
+    @describe_as(f"{name}, where NaN counts as that.")
     def export(g: Any, x: Any, *, axis: int | None, keepdims: bool) -> Any:
         shape = x.shape
         if axis is None:
@@ -136,7 +136,7 @@ def logsumexp(g: Any, x: Any, *, axis: Any, keepdims: bool) -> Any:
 def softmax(name: str) -> Any:
     """Along an axis."""
 
-    @told(f"{name}.")
+    @describe_as(f"{name}.")
     def export(g: Any, x: Any, *, axis: int) -> Any:
         return g.node(name, g.converted(x, g.result.dtype), axis=normalise_axis(axis, len(x.shape)))
 
@@ -167,7 +167,7 @@ def cumulative_sum(g: Any, x: Any, *, axis: int) -> Any:
 def cumulative(name: str, first: Callable[[Any], Any]) -> Any:
     """A loop over an axis, of the operator of that name, from what `first` gives for the dtype."""
 
-    @told(f"Scan: {name} from one element to the next.")
+    @describe_as(f"Scan: {name} from one element to the next.")
     def export(g: Any, x: Any, *, axis: int) -> Any:
         x = g.having(x, x.shape, g.result.dtype)
         return _looped(g, lambda so_far, each: getattr(g, name)(so_far, each), first(x.dtype), (x,), axis)

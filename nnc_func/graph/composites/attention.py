@@ -15,7 +15,7 @@ from nnc_func.graph.composite import composite
 from nnc_func.graph.ops.families import Tensor
 
 if TYPE_CHECKING:
-    from nnc_func.graph.functions import Functions
+    from nnc_func.graph.tensors.namespace import Ops
 
 INT64 = np.dtype("int64")
 _KEY = ((2,), "uint64", (0, 2**20))
@@ -28,7 +28,7 @@ _KEY = ((2,), "uint64", (0, 2**20))
         ((((3, 4), dtype), _KEY), {"probability": p}) for dtype in FLOATS for p in (0.0, 0.5, 0.9)
     )),
 )  # fmt: skip
-def dropout(o: Functions, x: Tensor, key: Tensor, /, *, probability: float) -> Tensor:
+def dropout(o: Ops[Any], x: Tensor, key: Tensor, /, *, probability: float) -> Tensor:
     """Zero with that probability, and the rest divided by the probability to stay; Srivastava et al., JMLR 2014.
 
     `key` is that of random operators, ``uint64[2]``: equal keys drop the same elements on every stack. Refused: a
@@ -52,7 +52,7 @@ def dropout(o: Functions, x: Tensor, key: Tensor, /, *, probability: float) -> T
         (((shape, "int64", (0, 3)), ((4, 3), dtype)), {}) for shape in ((), (5,), (2, 3), (0,)) for dtype in FLOATS
     )),
 )  # fmt: skip
-def embedding(o: Functions, indices: Tensor, weight: Tensor, /) -> Tensor:
+def embedding(o: Ops[Any], indices: Tensor, weight: Tensor, /) -> Tensor:
     """Rows of a table by integers: ``weight[indices]``, whose gradient adds up what comes for equal indices.
 
     `weight` is ``(entries, features)``; the result has the shape of `indices` and then the features. An index out of
@@ -82,7 +82,7 @@ def _check_heads(q: Tensor, k: Tensor, v: Tensor) -> int:
     return heads // shared
 
 
-def _causal(o: Functions, queries: Any, keys: Any) -> Tensor:
+def _causal(o: Ops[Any], queries: Any, keys: Any) -> Tensor:
     """Whether a key is not behind its query, of shape (queries, keys)."""
     rows = o.reshape(o.arange(start=0, stop=queries, dtype=INT64), shape=(queries, 1))
     return o.less_equal(o.reshape(o.arange(start=0, stop=keys, dtype=INT64), shape=(1, keys)), rows)
@@ -97,7 +97,7 @@ def _check_mask(mask: Tensor | None, scores: Any) -> None:
         raise ShapeError(f"a mask broadcasts to (…, heads, queries, keys), {scores}; given {mask.shape}")
 
 
-def _masked(o: Functions, scores: Tensor, mask: Tensor | None, causal: bool) -> tuple[Tensor, Tensor | None]:
+def _masked(o: Ops[Any], scores: Tensor, mask: Tensor | None, causal: bool) -> tuple[Tensor, Tensor | None]:
     """The scores with what is not attended to at minus infinity, and which queries attend to something, if not all."""
     if mask is None and not causal:
         return scores, None
@@ -116,7 +116,7 @@ def _masked(o: Functions, scores: Tensor, mask: Tensor | None, causal: bool) -> 
     return o.where(allowed, scores, lowest), some
 
 
-def _weights(o: Functions, scores: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
+def _weights(o: Ops[Any], scores: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
     """The softmax of scores that are attended to; zeros for a query that attends to nothing."""
     if known(scores.shape[-1]) and scores.shape[-1] == 0:
         return scores
@@ -144,7 +144,7 @@ def _attention_cases() -> Any:
     tolerance=Tolerance(256.0), samples=Samples(relation="cases", cases=tuple(_attention_cases())),
 )  # fmt: skip
 def scaled_dot_product_attention(
-    o: Functions, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None = None,
+    o: Ops[Any], queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None = None,
     dropout_key: Tensor | None = None, /, *, causal: bool = False, scale: float | None = None, dropout: float = 0.0,
 ) -> Tensor:  # fmt: skip
     """Means of values, weighed by the softmax of products of queries and keys; Vaswani et al., NeurIPS 2017.

@@ -13,7 +13,7 @@ from nnc_func.graph.composite import composite
 from nnc_func.graph.ops.families import Tensor
 
 if TYPE_CHECKING:
-    from nnc_func.graph.functions import Functions
+    from nnc_func.graph.tensors.namespace import Ops
 
 SUMMED = Tolerance(64.0)  # the order of additions is the device's
 EXPRESSIONS: tuple[tuple[str, tuple[tuple[int, ...], ...]], ...] = (
@@ -46,7 +46,7 @@ EXPRESSIONS: tuple[tuple[str, tuple[tuple[int, ...], ...]], ...] = (
         cases=tuple((shapes, {"subscripts": text}) for text, shapes in EXPRESSIONS),
     ),
 )
-def einsum(o: Functions, /, *operands: Tensor, subscripts: str) -> Tensor:
+def einsum(o: Ops[Any], /, *operands: Tensor, subscripts: str) -> Tensor:
     """Einstein's summation: ``einsum(a, b, subscripts="ij,jk->ik")`` is the matrix product.
 
     A letter names an axis; axes of one name go together, within a tensor too, and are summed unless the result has
@@ -70,7 +70,7 @@ def einsum(o: Functions, /, *operands: Tensor, subscripts: str) -> Tensor:
     return _arranged(o, *pairs[0], found.result, dtype)
 
 
-def _single(o: Functions, x: Any, term: Term, sizes: Any) -> tuple[Any, Term]:
+def _single(o: Ops[Any], x: Any, term: Term, sizes: Any) -> tuple[Any, Term]:
     """A tensor whose axes have one label each, without those that broadcast."""
     for label in dict.fromkeys(term):
         while term.count(label) > 1:
@@ -90,7 +90,7 @@ def _single(o: Functions, x: Any, term: Term, sizes: Any) -> tuple[Any, Term]:
     return x, term
 
 
-def _summed(o: Functions, x: Any, term: Term, kept: Any) -> tuple[Any, Term]:
+def _summed(o: Ops[Any], x: Any, term: Term, kept: Any) -> tuple[Any, Term]:
     """Summed over axes whose labels nobody else needs."""
     gone = tuple(i for i, label in enumerate(term) if label not in kept)
     if not gone:
@@ -98,16 +98,16 @@ def _summed(o: Functions, x: Any, term: Term, kept: Any) -> tuple[Any, Term]:
     return o.sum(x, axis=gone, keepdims=False), tuple(label for label in term if label in kept)
 
 
-def _turned(o: Functions, x: Any, term: Term, wanted: Term) -> Any:
+def _turned(o: Ops[Any], x: Any, term: Term, wanted: Term) -> Any:
     axes = tuple(term.index(label) for label in wanted)
     return x if axes == tuple(range(len(axes))) else o.permute_dims(x, axes=axes)
 
 
-def _shaped(o: Functions, x: Any, shape: Any) -> Any:
+def _shaped(o: Ops[Any], x: Any, shape: Any) -> Any:
     return x if tuple(x.shape) == tuple(shape) else o.reshape(x, shape=shape)
 
 
-def _product(o: Functions, one: tuple[Any, Term], other: tuple[Any, Term], needed: set[str]) -> tuple[Any, Term]:
+def _product(o: Ops[Any], one: tuple[Any, Term], other: tuple[Any, Term], needed: set[str]) -> tuple[Any, Term]:
     """Two tensors multiplied, and summed over labels that both have and nobody else needs: a matrix product."""
     a, left_term = _summed(o, *one, {*needed, *other[1]})
     b, right_term = _summed(o, *other, {*needed, *left_term})
@@ -129,7 +129,7 @@ def _product(o: Functions, one: tuple[Any, Term], other: tuple[Any, Term], neede
     return _shaped(o, found, (*front, *high, *wide)), result
 
 
-def _arranged(o: Functions, x: Any, term: Term, result: Term, dtype: Any) -> Any:
+def _arranged(o: Ops[Any], x: Any, term: Term, result: Term, dtype: Any) -> Any:
     x, term = _summed(o, x, term, result)
     x = _turned(o, x, term, result)
     return x if o.dtype(x) == dtype else o.cast(x, dtype=dtype)
@@ -143,7 +143,7 @@ def _arranged(o: Functions, x: Any, term: Term, result: Term, dtype: Any) -> Any
         cases=((((2, 3), (4, 3)), {}), (((3,), (2, 2, 3)), {}), (((3,), (3,)), {}), (((), (2, 3)), {})),
     ),
 )
-def inner(o: Functions, a: Tensor, b: Tensor, /) -> Tensor:
+def inner(o: Ops[Any], a: Tensor, b: Tensor, /) -> Tensor:
     """Sum of products over the last axes of both; with a tensor of rank 0 the product of each element."""
     if not a.shape or not b.shape:
         return o.multiply(a, b)

@@ -18,7 +18,7 @@ from nnc_func.graph.ops.conv import convolved, kernel_axes
 from nnc_func.graph.ops.families import Nested, Tensor
 
 if TYPE_CHECKING:
-    from nnc_func.graph.functions import Functions
+    from nnc_func.graph.tensors.namespace import Ops
 
 _FORMATS = {"NWC": "NHWC", "NCW": "NCHW"}
 _LAST, _FIRST = (0, 2, 3, 4, 1), (0, 4, 1, 2, 3)  # axes of volumes with channels last, and first, of the other kind
@@ -56,7 +56,7 @@ _SIGNALS: Any = (
     samples=Samples(relation="cases", dtypes=FLOATS, cases=tuple(((x, w), params) for x, w, params in _SIGNALS)),
 )  # fmt: skip
 def conv1d(
-    o: Functions, x: Tensor, w: Tensor, /, *, stride: Nested = 1, padding: Nested = "VALID", dilation: Nested = 1,
+    o: Ops[Any], x: Tensor, w: Tensor, /, *, stride: Nested = 1, padding: Nested = "VALID", dilation: Nested = 1,
     groups: int = 1, data_format: str = "NWC",
 ) -> Tensor:  # fmt: skip
     """Sum of products of a kernel with every window of signals.
@@ -95,7 +95,7 @@ def _images(padding: Any) -> Any:
     return padding if isinstance(padding, str) else padding[1:]
 
 
-def _slices_together(o: Functions, w: Tensor) -> Tensor:
+def _slices_together(o: Ops[Any], w: Tensor) -> Tensor:
     """A kernel of volumes as one of images: the channels of each group slice by slice."""
     depth, height, width, inputs, out = w.shape
     return o.reshape(o.permute_dims(w, axes=(1, 2, 0, 3, 4)), shape=(height, width, depth * inputs, out))
@@ -120,7 +120,7 @@ _VOLUMES: Any = (
     samples=Samples(relation="cases", dtypes=FLOATS, cases=tuple(((x, w), params) for x, w, params in _VOLUMES)),
 )  # fmt: skip
 def conv3d(
-    o: Functions, x: Tensor, w: Tensor, /, *, stride: Nested = 1, padding: Nested = "VALID", dilation: Nested = 1,
+    o: Ops[Any], x: Tensor, w: Tensor, /, *, stride: Nested = 1, padding: Nested = "VALID", dilation: Nested = 1,
     groups: int = 1, data_format: str = "NDHWC",
 ) -> Tensor:  # fmt: skip
     """Sum of products of a kernel with every window of volumes.
@@ -205,7 +205,7 @@ def _samples(cases: Any, *more: tuple[ShapeT, ShapeT, dict[str, Any]]) -> Sample
     ),
 )  # fmt: skip
 def conv_transpose1d(
-    o: Functions, x: Tensor, w: Tensor, /, *, stride: Nested = 1, padding: Nested = "VALID", dilation: Nested = 1,
+    o: Ops[Any], x: Tensor, w: Tensor, /, *, stride: Nested = 1, padding: Nested = "VALID", dilation: Nested = 1,
     groups: int = 1, output_padding: Nested = 0, data_format: str = "NWC",
 ) -> Tensor:  # fmt: skip
     """The adjoint of `conv1d` with respect to its signals, as a layer of its own: `stride` enlarges.
@@ -239,7 +239,7 @@ _IMAGES: Any = (
     ),
 )  # fmt: skip
 def conv_transpose2d(
-    o: Functions, x: Tensor, w: Tensor, /, *, stride: Nested = 1, padding: Nested = "VALID", dilation: Nested = 1,
+    o: Ops[Any], x: Tensor, w: Tensor, /, *, stride: Nested = 1, padding: Nested = "VALID", dilation: Nested = 1,
     groups: int = 1, output_padding: Nested = 0, data_format: str = "NHWC",
 ) -> Tensor:  # fmt: skip
     """The adjoint of `conv2d` with respect to its images, as a layer of its own: `stride` enlarges.
@@ -267,7 +267,7 @@ def conv_transpose2d(
     ),
 )  # fmt: skip
 def conv_transpose3d(
-    o: Functions, x: Tensor, w: Tensor, /, *, stride: Nested = 1, padding: Nested = "VALID", dilation: Nested = 1,
+    o: Ops[Any], x: Tensor, w: Tensor, /, *, stride: Nested = 1, padding: Nested = "VALID", dilation: Nested = 1,
     groups: int = 1, output_padding: Nested = 0, data_format: str = "NDHWC",
 ) -> Tensor:  # fmt: skip
     """The adjoint of `conv3d` with respect to its volumes, as a layer of its own: `stride` enlarges.

@@ -13,7 +13,7 @@ from nnc_func.graph.composite import composite
 from nnc_func.graph.ops.families import DType, Extent, Sizes, Tensor, number
 
 if TYPE_CHECKING:
-    from nnc_func.graph.functions import Functions
+    from nnc_func.graph.tensors.namespace import Ops
 
 MADE = Constant("it depends on no elements of a tensor")
 INT64 = np.dtype("int64")
@@ -26,37 +26,37 @@ LIKE = Samples(dtypes=ANY, params=lambda _, draw: {"dtype": draw((None, *map(np.
 
 
 @composite(derivative=MADE, samples=SHAPES, tolerance=EXACT)
-def zeros(o: Functions, /, *, shape: Sizes, dtype: DType = "float64") -> Tensor:
+def zeros(o: Ops[Any], /, *, shape: Sizes, dtype: DType = "float64") -> Tensor:
     """A tensor of that shape that is zero everywhere."""
     return o.full(shape=shape, value=0, dtype=dtype)
 
 
 @composite(derivative=MADE, samples=SHAPES, tolerance=EXACT)
-def ones(o: Functions, /, *, shape: Sizes, dtype: DType = "float64") -> Tensor:
+def ones(o: Ops[Any], /, *, shape: Sizes, dtype: DType = "float64") -> Tensor:
     """A tensor of that shape that is one everywhere."""
     return o.full(shape=shape, value=1, dtype=dtype)
 
 
 @composite(derivative=MADE, samples=SHAPES, tolerance=EXACT)
-def empty(o: Functions, /, *, shape: Sizes, dtype: DType = "float64") -> Tensor:
+def empty(o: Ops[Any], /, *, shape: Sizes, dtype: DType = "float64") -> Tensor:
     """A tensor of that shape whose elements nobody has chosen: zeros, so that a graph has one value."""
     return o.full(shape=shape, value=0, dtype=dtype)
 
 
 @composite(derivative=MADE, samples=LIKE, tolerance=EXACT)
-def zeros_like(o: Functions, x: Tensor, /, *, dtype: DType | None = None) -> Tensor:
+def zeros_like(o: Ops[Any], x: Tensor, /, *, dtype: DType | None = None) -> Tensor:
     """Zeros of the shape of another tensor, and of its dtype unless one is said."""
     return full_like.over(o, x, value=0, dtype=dtype)
 
 
 @composite(derivative=MADE, samples=LIKE, tolerance=EXACT)
-def ones_like(o: Functions, x: Tensor, /, *, dtype: DType | None = None) -> Tensor:
+def ones_like(o: Ops[Any], x: Tensor, /, *, dtype: DType | None = None) -> Tensor:
     """Ones of the shape of another tensor, and of its dtype unless one is said."""
     return full_like.over(o, x, value=1, dtype=dtype)
 
 
 @composite(derivative=MADE, samples=LIKE, tolerance=EXACT)
-def empty_like(o: Functions, x: Tensor, /, *, dtype: DType | None = None) -> Tensor:
+def empty_like(o: Ops[Any], x: Tensor, /, *, dtype: DType | None = None) -> Tensor:
     """As `zeros_like`: see `empty`."""
     return full_like.over(o, x, value=0, dtype=dtype)
 
@@ -66,7 +66,7 @@ def empty_like(o: Functions, x: Tensor, /, *, dtype: DType | None = None) -> Ten
     samples=Samples(dtypes=NUMBERS, params=lambda _, draw: {"value": draw((0, 1, 2))}),
     tolerance=EXACT,
 )
-def full_like(o: Functions, x: Tensor, /, *, value: number, dtype: DType | None = None) -> Tensor:
+def full_like(o: Ops[Any], x: Tensor, /, *, value: number, dtype: DType | None = None) -> Tensor:
     """One number in the shape and place of another tensor, and in its dtype unless one is said."""
     found = o.full(shape=tuple(x.shape), value=value, dtype=o.dtype(x) if dtype is None else dtype)
     place = o.place(x)
@@ -86,7 +86,7 @@ SPACES = tuple(
 
 @composite(derivative=MADE, samples=Samples(relation="cases", cases=SPACES), tolerance=EXACT)
 def linspace(
-    o: Functions, /, *, start: number, stop: number, num: int, endpoint: bool = True, dtype: DType = "float64"
+    o: Ops[Any], /, *, start: number, stop: number, num: int, endpoint: bool = True, dtype: DType = "float64"
 ) -> Tensor:
     """`num` numbers at equal distances from `start` to `stop`, which is the last one if `endpoint` is true."""
     if num < 0:
@@ -105,7 +105,7 @@ SQUARES = tuple(
 
 @composite(derivative=MADE, samples=Samples(relation="cases", cases=SQUARES), tolerance=EXACT)
 def eye(
-    o: Functions, /, *, n_rows: Extent, n_cols: Extent | None = None, k: int = 0, dtype: DType = "float64"
+    o: Ops[Any], /, *, n_rows: Extent, n_cols: Extent | None = None, k: int = 0, dtype: DType = "float64"
 ) -> Tensor:
     """A matrix of ones on its `k`-th diagonal (above the main one if positive) and zeros elsewhere."""
     rows, columns = _rows_and_columns(o, n_rows, n_rows if n_cols is None else n_cols, k)
@@ -115,7 +115,7 @@ def eye(
 FAR = 1 << 62  # a diagonal that no matrix reaches, whose number and an extent's sum are an int64
 
 
-def _rows_and_columns(o: Functions, n: Any, m: Any, k: int) -> tuple[Any, Any]:
+def _rows_and_columns(o: Ops[Any], n: Any, m: Any, k: int) -> tuple[Any, Any]:
     """The row of each element, `k` further on, and its column: of shapes (n, 1) and (1, m)."""
     k = max(-FAR, min(k, FAR))
     rows = o.arange(start=k, stop=n + k, dtype=INT64)
@@ -131,7 +131,7 @@ GRIDS = tuple(
 
 
 @composite(samples=Samples(relation="cases", cases=GRIDS), tolerance=EXACT)
-def meshgrid(o: Functions, /, *xs: Tensor, indexing: str = "xy") -> tuple[Tensor, ...]:
+def meshgrid(o: Ops[Any], /, *xs: Tensor, indexing: str = "xy") -> tuple[Tensor, ...]:
     """Coordinates on a grid: of vectors of extents n₁ … nᵣ a tensor each, of shape (n₁ … nᵣ), ``"ij"``.
 
     With ``"xy"`` the first two axes are in each other's place, as in a picture.
@@ -169,14 +169,14 @@ def _matrix(x: Any, name: str) -> tuple[Any, Any]:
 
 
 @composite(samples=PARTS, tolerance=EXACT)
-def tril(o: Functions, x: Tensor, /, *, k: int = 0) -> Tensor:
+def tril(o: Ops[Any], x: Tensor, /, *, k: int = 0) -> Tensor:
     """The matrices of the last two axes, zero above their `k`-th diagonal."""
     rows, columns = _rows_and_columns(o, *_matrix(x, "tril"), k)
     return o.where(o.greater_equal(rows, columns), x, o.full(shape=(), value=0, dtype=o.dtype(x)))
 
 
 @composite(samples=PARTS, tolerance=EXACT)
-def triu(o: Functions, x: Tensor, /, *, k: int = 0) -> Tensor:
+def triu(o: Ops[Any], x: Tensor, /, *, k: int = 0) -> Tensor:
     """The matrices of the last two axes, zero below their `k`-th diagonal."""
     rows, columns = _rows_and_columns(o, *_matrix(x, "triu"), k)
     return o.where(o.less_equal(rows, columns), x, o.full(shape=(), value=0, dtype=o.dtype(x)))
@@ -188,7 +188,7 @@ DIAGONALS = tuple(
 
 
 @composite(samples=Samples(relation="cases", cases=DIAGONALS), tolerance=EXACT)
-def diag(o: Functions, x: Tensor, /, *, k: int = 0) -> Tensor:
+def diag(o: Ops[Any], x: Tensor, /, *, k: int = 0) -> Tensor:
     """Of a vector the square matrix that has it as its `k`-th diagonal, of a matrix that diagonal: NumPy's."""
     if len(x.shape) == 2:
         return o.diagonal(x, offset=k)

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nnc_func.errors import DTypeError, OperatorError, ShapeError
-from nnc_func.facets.dims import Extent, known, same_extent
+from nnc_func.facets.dims import known, same_extent
 from nnc_func.facets.samples import FLOATS, Samples, Tolerance
 from nnc_func.facets.shapes import ShapeT
 from nnc_func.facets.windows import image_axes, numbers
 from nnc_func.graph.composite import composite
-from nnc_func.graph.ops.families import Nested, Tensor
+from nnc_func.graph.ops.families import Extent, Nested, Tensor
 
 if TYPE_CHECKING:
-    from nnc_func.graph.functions import Functions
+    from nnc_func.graph.tensors.namespace import Ops
 
 INT64 = np.dtype("int64")
 
@@ -26,7 +26,7 @@ def _check_boxes(*shapes: ShapeT) -> None:
             raise ShapeError(f"wanted boxes of shape (n, 4), each (left, top, right, bottom), given {each}")
 
 
-def _sides(o: Functions, boxes: Tensor, shape: tuple[Any, ...]) -> list[Tensor]:
+def _sides(o: Ops[Any], boxes: Tensor, shape: tuple[Any, ...]) -> list[Tensor]:
     """Left, top, right and bottom of all boxes, each of that shape."""
     return [o.reshape(side, shape=shape) for side in o.split(boxes, sections=(1, 1, 1, 1), axis=1)]
 
@@ -42,7 +42,7 @@ _BOX = (0, 5)
         ((((n, 4), "int64", _BOX), ((m, 4), "int64", _BOX)), {}) for n, m in ((2, 3), (1, 1), (0, 2))
     )),
 )  # fmt: skip
-def box_iou(o: Functions, a: Tensor, b: Tensor, /) -> Tensor:
+def box_iou(o: Ops[Any], a: Tensor, b: Tensor, /) -> Tensor:
     """Intersection over union of each box with each other: ``(n, m)`` of ``(n, 4)`` and ``(m, 4)``.
 
     A box is ``(left, top, right, bottom)``; one whose right is not beyond its left, or whose bottom is not beyond its
@@ -67,7 +67,7 @@ def box_iou(o: Functions, a: Tensor, b: Tensor, /) -> Tensor:
 # --- features of boxes -----------------------------------------------------------------------------------
 
 
-def _points(o: Functions, low: Tensor, high: Tensor, count: int, sampling: int, aligned: bool) -> Tensor:
+def _points(o: Ops[Any], low: Tensor, high: Tensor, count: int, sampling: int, aligned: bool) -> Tensor:
     """Where an axis is sampled in each box: (boxes, count * sampling), in pixels."""
     length = o.subtract(high, low)
     if not aligned:
@@ -77,7 +77,7 @@ def _points(o: Functions, low: Tensor, high: Tensor, count: int, sampling: int, 
     return o.add(low, o.multiply(length, o.reshape(middles, shape=(1, count * sampling))))
 
 
-def _neighbours(o: Functions, points: Tensor, extent: Extent) -> list[tuple[Tensor, Tensor]]:
+def _neighbours(o: Ops[Any], points: Tensor, extent: Extent) -> list[tuple[Tensor, Tensor]]:
     """The two pixels beside each point of an axis, and their weights; none beyond a pixel outside of the image."""
     last = o.full(shape=(), value=extent, dtype=INT64)
     end = o.cast(last, dtype=o.dtype(points))
@@ -91,7 +91,7 @@ def _neighbours(o: Functions, points: Tensor, extent: Extent) -> list[tuple[Tens
     return [(low, o.where(inside, o.subtract(one, share), zero)), (high, o.where(inside, share, zero))]
 
 
-def _gathered(o: Functions, features: Tensor, images: Tensor, rows: Any, columns: Any) -> Tensor:
+def _gathered(o: Ops[Any], features: Tensor, images: Tensor, rows: Any, columns: Any) -> Tensor:
     """Sums of the four pixels beside each point: (boxes, rows, columns, channels)."""
     n, height, width, channels = features.shape
     pixels = o.reshape(features, shape=(n * height * width, channels))
@@ -124,7 +124,7 @@ def _roi_cases() -> Any:
     tolerance=Tolerance(64.0), samples=Samples(relation="cases", cases=tuple(_roi_cases())),
 )  # fmt: skip
 def roi_align(
-    o: Functions, features: Tensor, boxes: Tensor, images: Tensor, /, *, size: Nested, scale: float = 1.0,
+    o: Ops[Any], features: Tensor, boxes: Tensor, images: Tensor, /, *, size: Nested, scale: float = 1.0,
     sampling: int = 2, aligned: bool = True, data_format: str = "NHWC",
 ) -> Tensor:  # fmt: skip
     """Features within boxes, each brought to one size by means of bilinear samples; He et al., ICCV 2017.

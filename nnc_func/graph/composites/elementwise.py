@@ -13,32 +13,32 @@ from nnc_func.graph.composite import composite
 from nnc_func.graph.ops.families import Tensor, real_floating
 
 if TYPE_CHECKING:
-    from nnc_func.graph.functions import Functions
+    from nnc_func.graph.tensors.namespace import Ops
 
 CLOSE = Tolerance(16.0)
 
 
 @composite(samples=Samples(dtypes=NUMBERS))
-def positive(o: Functions, x: Tensor, /) -> Tensor:
+def positive(o: Ops[Any], x: Tensor, /) -> Tensor:
     """The number itself; booleans are refused."""
     dtypes.numeric(o.dtype(x))
     return x
 
 
 @composite(samples=Samples(domain=(0.1, 5.0), dtypes=INEXACT), tolerance=CLOSE)
-def rsqrt(o: Functions, x: Tensor, /) -> Tensor:
+def rsqrt(o: Ops[Any], x: Tensor, /) -> Tensor:
     """One over the square root."""
     return o.reciprocal(o.sqrt(x))
 
 
 @composite(samples=Samples(dtypes=FLOATS), tolerance=CLOSE)
-def deg2rad(o: Functions, x: Tensor, /) -> Tensor:
+def deg2rad(o: Ops[Any], x: Tensor, /) -> Tensor:
     """An angle in degrees, in radians."""
     return o.multiply(x, math.pi / 180)
 
 
 @composite(samples=Samples(dtypes=FLOATS), tolerance=CLOSE)
-def rad2deg(o: Functions, x: Tensor, /) -> Tensor:
+def rad2deg(o: Ops[Any], x: Tensor, /) -> Tensor:
     """An angle in radians, in degrees."""
     return o.multiply(x, 180 / math.pi)
 
@@ -47,7 +47,7 @@ def rad2deg(o: Functions, x: Tensor, /) -> Tensor:
     tolerance=CLOSE,
     samples=Samples(domain=((-0.9, 0.9), (1.0, 3.0)), avoid=(0.0,), dtypes=REALS),
 )  # fmt: skip
-def fmod(o: Functions, a: Tensor, b: Tensor, /) -> Tensor:
+def fmod(o: Ops[Any], a: Tensor, b: Tensor, /) -> Tensor:
     """What a leaves when divided by b, the quotient cut to a whole number: of the sign of a; `remainder` has b's."""
     common = dtypes.promote(o.dtype(a), o.dtype(b))
     a, b = (x if o.dtype(x) == common else o.cast(x, dtype=common) for x in (a, b))  # |-128| is no int8
@@ -63,7 +63,7 @@ def fmod(o: Functions, a: Tensor, b: Tensor, /) -> Tensor:
 
 
 @composite(samples=Samples(dtypes=FLOATS), tolerance=CLOSE)
-def sinc(o: Functions, x: Tensor, /) -> Tensor:
+def sinc(o: Ops[Any], x: Tensor, /) -> Tensor:
     """``sin(pi x) / (pi x)``, 1 at zero; near it by a power series, so that all derivatives are right there."""
     angle = o.multiply(x, math.pi)
     near = o.less(o.abs(angle), 0.5)
@@ -76,7 +76,7 @@ def sinc(o: Functions, x: Tensor, /) -> Tensor:
 
 
 @composite(samples=Samples(domain=((-3.0, 3.0), (0.1, 4.0)), dtypes=FLOATS), tolerance=CLOSE)
-def xlogy(o: Functions, x: Tensor, y: Tensor, /) -> Tensor:
+def xlogy(o: Ops[Any], x: Tensor, y: Tensor, /) -> Tensor:
     """``x log(y)``, zero where x is zero, whatever y is but NaN; its derivatives are finite there."""
     usable = o.logical_and(o.greater(y, 0), o.isfinite(y))
     skipped = o.logical_and(o.equal(x, 0), o.logical_not(o.logical_or(usable, o.isnan(y))))
@@ -86,7 +86,7 @@ def xlogy(o: Functions, x: Tensor, y: Tensor, /) -> Tensor:
 # --- where numbers are missing ----------------------------------------------------------------------------
 
 
-def _finite(o: Functions, x: Tensor, nan: float, posinf: float | None, neginf: float | None) -> Tensor:
+def _finite(o: Ops[Any], x: Tensor, nan: float, posinf: float | None, neginf: float | None) -> Tensor:
     limits = limits_of(o.dtype(x))
     above = float(limits.max) if posinf is None else posinf
     below = float(limits.min) if neginf is None else neginf
@@ -96,7 +96,7 @@ def _finite(o: Functions, x: Tensor, nan: float, posinf: float | None, neginf: f
 
 @composite(samples=Samples(dtypes=NUMBERS))
 def nan_to_num(
-    o: Functions, x: Tensor, /, *, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
+    o: Ops[Any], x: Tensor, /, *, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
 ) -> Tensor:  # fmt: skip
     """`nan` for NaN, `posinf` and `neginf` for infinities: the largest and the smallest number of the dtype by default.
 
@@ -111,19 +111,19 @@ def nan_to_num(
 
 
 @composite(samples=Samples(dtypes=FLOATS, distinct=True))
-def fmax(o: Functions, a: Tensor, b: Tensor, /) -> Tensor:
+def fmax(o: Ops[Any], a: Tensor, b: Tensor, /) -> Tensor:
     """The larger of two numbers, of which NaN is none: it is NaN where both are."""
     return o.where(o.isnan(a), b, o.where(o.isnan(b), a, o.maximum(a, b)))
 
 
 @composite(samples=Samples(dtypes=FLOATS, distinct=True))
-def fmin(o: Functions, a: Tensor, b: Tensor, /) -> Tensor:
+def fmin(o: Ops[Any], a: Tensor, b: Tensor, /) -> Tensor:
     """The smaller of two numbers, of which NaN is none: it is NaN where both are."""
     return o.where(o.isnan(a), b, o.where(o.isnan(b), a, o.minimum(a, b)))
 
 
 @composite(derivative=Constant("it is constant between its jumps"), samples=Samples(avoid=(0.0,), dtypes=REALS))
-def heaviside(o: Functions, x: Tensor, middle: Tensor, /) -> Tensor:
+def heaviside(o: Ops[Any], x: Tensor, middle: Tensor, /) -> Tensor:
     """0 below zero, 1 above, `middle` at zero; NaN stays NaN. It is floating, of integers float64."""
     common = real_floating(o.dtype(x), o.dtype(middle))
     x, middle = (each if o.dtype(each) == common else o.cast(each, dtype=common) for each in (x, middle))
@@ -133,7 +133,7 @@ def heaviside(o: Functions, x: Tensor, middle: Tensor, /) -> Tensor:
 
 @composite(derivative=Constant("a question has no derivative"), samples=Samples(dtypes=ANY))
 def isclose(
-    o: Functions, a: Tensor, b: Tensor, /, *, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+    o: Ops[Any], a: Tensor, b: Tensor, /, *, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> Tensor:  # fmt: skip
     """Whether ``|a - b| <= atol + rtol |b|``; equal infinities are close, NaN is close to NaN only with `equal_nan`."""
     a, b = (_number(o, each) for each in (a, b))
@@ -145,6 +145,6 @@ def isclose(
     return o.logical_or(near, o.logical_and(o.isnan(a), o.isnan(b))) if equal_nan else near
 
 
-def _number(o: Functions, x: Any) -> Tensor:
+def _number(o: Ops[Any], x: Any) -> Tensor:
     """Integers and booleans as float64, in which no difference wraps around."""
     return x if kind_of(o.dtype(x)) in "fc" else o.cast(x, dtype="float64")

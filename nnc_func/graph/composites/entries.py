@@ -14,7 +14,7 @@ from nnc_func.graph.composites.extents import value_of
 from nnc_func.graph.composites.searching import nonzero
 
 if TYPE_CHECKING:
-    from nnc_func.graph.functions import Functions
+    from nnc_func.graph.tensors.namespace import Ops
 
 BASIC = frozenset((int, slice, type(None), type(Ellipsis)))
 PLAIN = (int, slice, type(None), type(Ellipsis), np.integer)
@@ -31,7 +31,7 @@ def is_tensor(entry: Any) -> bool:
     return hasattr(entry, "shape") and hasattr(entry, "dtype") and not isinstance(entry, np.generic)
 
 
-def separated(o: Functions, x: Any, key: Any) -> tuple[Any, tuple[Any, ...], list[Any]]:
+def separated(o: Ops[Any], x: Any, key: Any) -> tuple[Any, tuple[Any, ...], list[Any]]:
     """The tensor, the key with the word ``"array"`` for each array, and those, all of integers.
 
     The tensor has new axes where the key has booleans of rank 0, as NumPy says.
@@ -66,7 +66,7 @@ def separated(o: Functions, x: Any, key: Any) -> tuple[Any, tuple[Any, ...], lis
     return x, tuple(plain), arrays
 
 
-def _entry(o: Functions, entry: Any) -> tuple[Any, str, int]:
+def _entry(o: Ops[Any], entry: Any) -> tuple[Any, str, int]:
     """Of a key: itself, or the array that a list stands for; the kind of an array; how many axes it takes."""
     if type(entry) in BASIC:
         return entry, "", int(entry is not None and entry is not Ellipsis)
@@ -83,7 +83,7 @@ def _entry(o: Functions, entry: Any) -> tuple[Any, str, int]:
     )
 
 
-def _positions(o: Functions, mask: Any) -> list[Any]:
+def _positions(o: Ops[Any], mask: Any) -> list[Any]:
     """Of the true elements, one array an axis."""
     if isinstance(mask, np.ndarray):
         return [*np.nonzero(mask)]

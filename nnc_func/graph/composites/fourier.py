@@ -22,7 +22,7 @@ from nnc_func.graph.ops.families import Axes, DType, Extent, Sizes, Tensor
 from nnc_func.graph.ops.fourier import NORMS, ROUNDED, check_norm
 
 if TYPE_CHECKING:
-    from nnc_func.graph.functions import Functions
+    from nnc_func.graph.tensors.namespace import Ops
 
 _ALONG: Any = (
     ((4,), {}), ((5,), {"norm": "ortho"}), ((3, 2), {"axis": 0, "norm": "forward"}), ((2, 3), {"n": 5}),
@@ -41,7 +41,7 @@ def _samples(cases: Any, dtypes: Any) -> Samples:
 # --- steps -------------------------------------------------------------------------------------------------
 
 
-def _floating(o: Functions, x: Tensor) -> Tensor:
+def _floating(o: Ops[Any], x: Tensor) -> Tensor:
     """In a dtype that is transformed: float32 at least."""
     dtype = o.dtype(x)
     if kind_of(dtype) in "fc":
@@ -49,19 +49,19 @@ def _floating(o: Functions, x: Tensor) -> Tensor:
     return o.cast(x, dtype=np.dtype("float64"))
 
 
-def _complex(o: Functions, x: Tensor) -> Tensor:
+def _complex(o: Ops[Any], x: Tensor) -> Tensor:
     x = _floating(o, x)
     dtype = o.dtype(x)
     return x if dtype.kind == "c" else o.cast(x, dtype=np.dtype(f"complex{dtype.itemsize * 16}"))
 
 
-def _real(o: Functions, x: Tensor, name: str) -> Tensor:
+def _real(o: Ops[Any], x: Tensor, name: str) -> Tensor:
     if o.dtype(x).kind == "c":
         raise DTypeError(f"{name} takes real numbers, given {o.dtype(x)}; use {name.replace('r', '', 1)}")
     return _floating(o, x)
 
 
-def _resized(o: Functions, x: Tensor, axis: int, n: Any) -> Tensor:
+def _resized(o: Ops[Any], x: Tensor, axis: int, n: Any) -> Tensor:
     """With `n` elements along that axis."""
     have, rank = x.shape[axis], len(x.shape)
     if have == n:
@@ -95,7 +95,7 @@ def _extents(x: Tensor, s: Any, axes: tuple[int, ...]) -> tuple[Any, ...]:
     return tuple(x.shape[a] if s is None or (known(s[i]) and s[i] == -1) else s[i] for i, a in enumerate(axes))
 
 
-def _over(o: Functions, x: Tensor, s: Any, axes: Any, norm: str, inverse: bool) -> Tensor:
+def _over(o: Ops[Any], x: Tensor, s: Any, axes: Any, norm: str, inverse: bool) -> Tensor:
     check_norm(norm)
     x, axes = _complex(o, x), _axes(x, s, axes)
     for axis, n in zip(axes, _extents(x, s, axes), strict=True):
@@ -113,20 +113,20 @@ def _last(axes: tuple[int, ...], name: str) -> int:
 
 
 @composite(tolerance=ROUNDED, samples=_samples(_ALONG, COMPLEX))
-def fft(o: Functions, x: Tensor, /, *, n: Extent | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
+def fft(o: Ops[Any], x: Tensor, /, *, n: Extent | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
     """The discrete Fourier transform along an axis: complex numbers come out, as many as are transformed."""
     return _over(o, x, None if n is None else (n,), (axis,), norm, inverse=False)
 
 
 @composite(tolerance=ROUNDED, samples=_samples(_ALONG, (*COMPLEX, *FLOATS)))
-def ifft(o: Functions, x: Tensor, /, *, n: Extent | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
+def ifft(o: Ops[Any], x: Tensor, /, *, n: Extent | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
     """The inverse of `fft`."""
     return _over(o, x, None if n is None else (n,), (axis,), norm, inverse=True)
 
 
 @composite(tolerance=ROUNDED, samples=_samples(_OVER, COMPLEX))
 def fftn(
-    o: Functions, x: Tensor, /, *, s: Sizes | None = None, axes: Sizes | None = None, norm: str = "backward"
+    o: Ops[Any], x: Tensor, /, *, s: Sizes | None = None, axes: Sizes | None = None, norm: str = "backward"
 ) -> Tensor:
     """The discrete Fourier transform along several axes: all, or the last ones where only `s` is given."""
     return _over(o, x, s, axes, norm, inverse=False)
@@ -134,7 +134,7 @@ def fftn(
 
 @composite(tolerance=ROUNDED, samples=_samples(_OVER, (*COMPLEX, *FLOATS)))
 def ifftn(
-    o: Functions, x: Tensor, /, *, s: Sizes | None = None, axes: Sizes | None = None, norm: str = "backward"
+    o: Ops[Any], x: Tensor, /, *, s: Sizes | None = None, axes: Sizes | None = None, norm: str = "backward"
 ) -> Tensor:
     """The inverse of `fftn`."""
     return _over(o, x, s, axes, norm, inverse=True)
@@ -144,7 +144,7 @@ def ifftn(
 
 
 @composite(tolerance=ROUNDED, samples=_samples(_ALONG, FLOATS))
-def rfft(o: Functions, x: Tensor, /, *, n: Extent | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
+def rfft(o: Ops[Any], x: Tensor, /, *, n: Extent | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
     """The discrete Fourier transform of real numbers along an axis: of n numbers the first ``n // 2 + 1`` frequencies.
 
     The others are the conjugates of these, in reverse order.
@@ -155,7 +155,7 @@ def rfft(o: Functions, x: Tensor, /, *, n: Extent | None = None, axis: int = -1,
 
 
 @composite(tolerance=ROUNDED, samples=_samples(_ALONG[:-2], COMPLEX))
-def irfft(o: Functions, x: Tensor, /, *, n: Extent | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
+def irfft(o: Ops[Any], x: Tensor, /, *, n: Extent | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
     """The `n` real numbers whose first frequencies these are, the inverse of `rfft`.
 
     None: an even number, ``2 (m - 1)`` of m frequencies. Imaginary parts of the first frequency, and of the middle
@@ -168,7 +168,7 @@ def irfft(o: Functions, x: Tensor, /, *, n: Extent | None = None, axis: int = -1
 
 @composite(tolerance=ROUNDED, samples=_samples(_OVER, FLOATS))
 def rfftn(
-    o: Functions, x: Tensor, /, *, s: Sizes | None = None, axes: Sizes | None = None, norm: str = "backward"
+    o: Ops[Any], x: Tensor, /, *, s: Sizes | None = None, axes: Sizes | None = None, norm: str = "backward"
 ) -> Tensor:
     """The discrete Fourier transform of real numbers along several axes; along the last one half of the frequencies."""
     axes = _axes(x, s, axes)
@@ -181,7 +181,7 @@ def rfftn(
 
 @composite(tolerance=ROUNDED, samples=_samples(_OVER, COMPLEX))
 def irfftn(
-    o: Functions, x: Tensor, /, *, s: Sizes | None = None, axes: Sizes | None = None, norm: str = "backward"
+    o: Ops[Any], x: Tensor, /, *, s: Sizes | None = None, axes: Sizes | None = None, norm: str = "backward"
 ) -> Tensor:
     """The real numbers with these frequencies along several axes, the inverse of `rfftn`.
 
@@ -202,14 +202,14 @@ def irfftn(
 
 
 @composite(tolerance=ROUNDED, samples=_samples(_ALONG[:-2], COMPLEX))
-def hfft(o: Functions, x: Tensor, /, *, n: Extent | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
+def hfft(o: Ops[Any], x: Tensor, /, *, n: Extent | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
     """The `n` real frequencies of a signal that is the conjugate of its mirror image, given by its first half."""
     check_norm(norm)
     return o.irfft(o.conj(_complex(o, x)), n=n, axis=axis, norm=NORMS[norm])
 
 
 @composite(tolerance=ROUNDED, samples=_samples(_ALONG, FLOATS))
-def ihfft(o: Functions, x: Tensor, /, *, n: Extent | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
+def ihfft(o: Ops[Any], x: Tensor, /, *, n: Extent | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
     """The first half of the signal with these real frequencies, the inverse of `hfft`."""
     check_norm(norm)
     return o.conj(o.rfft(x, n=n, axis=axis, norm=NORMS[norm]))
@@ -218,7 +218,7 @@ def ihfft(o: Functions, x: Tensor, /, *, n: Extent | None = None, axis: int = -1
 # --- frequencies -------------------------------------------------------------------------------------------
 
 
-def _frequencies(o: Functions, first: Any, count: Any, n: Any, d: float, dtype: Any) -> Tensor:
+def _frequencies(o: Ops[Any], first: Any, count: Any, n: Any, d: float, dtype: Any) -> Tensor:
     if known(n) and n < 1:
         raise ShapeError(f"a transform has one element at least, given n={n}")
     steps = o.arange(start=first, stop=first + count, dtype=np.dtype("int64"))
@@ -232,19 +232,19 @@ _COUNTS = Samples(relation="cases", cases=tuple(((), {"n": n, "d": d}) for n in 
 
 
 @composite(samples=_COUNTS, **_NO_TENSOR)
-def fftfreq(o: Functions, /, *, n: Extent, d: float = 1.0, dtype: DType | None = None) -> Tensor:
+def fftfreq(o: Ops[Any], /, *, n: Extent, d: float = 1.0, dtype: DType | None = None) -> Tensor:
     """The frequencies of `fft` of n elements that are `d` apart, in the order in which it gives them; float64."""
     positive = _frequencies(o, 0, (n + 1) // 2, n, d, dtype)
     return o.concat(positive, _frequencies(o, -(n // 2), n // 2, n, d, dtype), axis=0)
 
 
 @composite(samples=_COUNTS, **_NO_TENSOR)
-def rfftfreq(o: Functions, /, *, n: Extent, d: float = 1.0, dtype: DType | None = None) -> Tensor:
+def rfftfreq(o: Ops[Any], /, *, n: Extent, d: float = 1.0, dtype: DType | None = None) -> Tensor:
     """The frequencies of `rfft` of n elements that are `d` apart; float64."""
     return _frequencies(o, 0, n // 2 + 1, n, d, dtype)
 
 
-def _turned(o: Functions, x: Tensor, axes: Any, backwards: bool) -> Tensor:
+def _turned(o: Ops[Any], x: Tensor, axes: Any, backwards: bool) -> Tensor:
     """Rolled along each axis by half of its extent."""
     rank = len(x.shape)
     for axis in normalise_axes(axes, rank):
@@ -268,12 +268,12 @@ def _some_axes(shapes: Any, draw: Any) -> dict[str, Any]:
 
 
 @composite(tolerance=EXACT, samples=Samples(params=_some_axes))
-def fftshift(o: Functions, x: Tensor, /, *, axes: Axes | None = None) -> Tensor:
+def fftshift(o: Ops[Any], x: Tensor, /, *, axes: Axes | None = None) -> Tensor:
     """The frequency zero in the middle of each axis, or of those named: rolled by half of the extent."""
     return _turned(o, x, axes, backwards=False)
 
 
 @composite(tolerance=EXACT, samples=Samples(params=_some_axes))
-def ifftshift(o: Functions, x: Tensor, /, *, axes: Axes | None = None) -> Tensor:
+def ifftshift(o: Ops[Any], x: Tensor, /, *, axes: Axes | None = None) -> Tensor:
     """The inverse of `fftshift`."""
     return _turned(o, x, axes, backwards=True)

@@ -20,7 +20,7 @@ from nnc_func.graph.ops.families import Nested, Tensor
 from nnc_func.graph.ops.index import put
 
 if TYPE_CHECKING:
-    from nnc_func.graph.functions import Functions
+    from nnc_func.graph.tensors.namespace import Ops
 
 ADDED = Tolerance(64.0)  # indices that repeat are added up in the device's order
 MODES: dict[str, tuple[str | None, str]] = {
@@ -40,14 +40,14 @@ def _is_whole(reading: Reading, shape: Any) -> bool:
     return all(start == 0 and stop == n and step == 1 for start, stop, step, n in bounds)
 
 
-def _part(o: Functions, x: Any, reading: Reading) -> Any:
+def _part(o: Ops[Any], x: Any, reading: Reading) -> Any:
     """What slices and numbers leave, with new axes."""
     if not _is_whole(reading, x.shape):
         x = o.slice(x, starts=reading.starts, stops=reading.stops, steps=reading.steps)
     return x if tuple(x.shape) == reading.shape else o.reshape(x, shape=reading.shape)
 
 
-def _gathered(o: Functions, x: Any, reading: Reading) -> Any:
+def _gathered(o: Ops[Any], x: Any, reading: Reading) -> Any:
     """With the axes of arrays as one axis, where theirs stand in the result."""
     order, at, count = reading.order, reading.at, len(reading.axes)
     if order != tuple(range(len(order))):
@@ -58,14 +58,14 @@ def _gathered(o: Functions, x: Any, reading: Reading) -> Any:
     return o.reshape(x, shape=(*x.shape[:at], extent, *x.shape[at + count :]))
 
 
-def _flat(o: Functions, reading: Reading, indices: Any) -> Any:
+def _flat(o: Ops[Any], reading: Reading, indices: Any) -> Any:
     """The indices of arrays as one, in that axis."""
     if len(indices) == 1:
         return indices[0]
     return o.ravel_multi_index(*indices, shape=tuple(reading.shape[a] for a in reading.axes))
 
 
-def _apart(o: Functions, x: Any, indices: tuple[Any, ...], key: Any) -> tuple[Any, tuple[Any, ...], Any]:
+def _apart(o: Ops[Any], x: Any, indices: tuple[Any, ...], key: Any) -> tuple[Any, tuple[Any, ...], Any]:
     """The tensor, indices and key, where arrays stand in the key itself."""
     entries = key if isinstance(key, tuple) else (key,)
     if indices or all(map(is_basic, entries)):
@@ -113,7 +113,7 @@ def _cases(updating: bool) -> Any:
 
 
 @composite(samples=Samples(relation="cases", cases=_cases(False)))
-def index(o: Functions, x: Tensor, /, *indices: Tensor, key: Nested) -> Tensor:
+def index(o: Ops[Any], x: Tensor, /, *indices: Tensor, key: Nested) -> Tensor:
     """NumPy's ``x[key]``: whole numbers, slices of any step, None, ``...``, and integer tensors in any mixture.
 
     In `key` the word ``"array"`` stands for each of `indices`, which broadcast against each other. Their axes stand
@@ -145,7 +145,7 @@ def chosen(mode: str) -> tuple[str | None, str]:
     return MODES[mode]
 
 
-def taking(o: Functions, values: Any, x: Any) -> Any:
+def taking(o: Ops[Any], values: Any, x: Any) -> Any:
     """The values in the dtype of the tensor that takes their place.
 
     Raises
@@ -157,7 +157,7 @@ def taking(o: Functions, values: Any, x: Any) -> Any:
     return values if o.dtype(values) == wanted else o.cast(values, dtype=wanted)
 
 
-def _fitting(o: Functions, values: Any, x: Any, shape: Any) -> Any:
+def _fitting(o: Ops[Any], values: Any, x: Any, shape: Any) -> Any:
     """The values in the shape of what is written over; a number takes the dtype of the tensor."""
     if (
         values.shape == ()
@@ -171,7 +171,7 @@ def _fitting(o: Functions, values: Any, x: Any, shape: Any) -> Any:
     return values if tuple(values.shape) == tuple(shape) else o.broadcast_to(values, shape=shape)
 
 
-def _scattered(o: Functions, part: Any, values: Any, indices: Any, reading: Reading, name: str) -> Any:
+def _scattered(o: Ops[Any], part: Any, values: Any, indices: Any, reading: Reading, name: str) -> Any:
     """The part with values written at the indices of arrays."""
     core, at, order = _gathered(o, part, reading), reading.at, reading.order
     flat = _flat(o, reading, indices)
@@ -184,9 +184,7 @@ def _scattered(o: Functions, part: Any, values: Any, indices: Any, reading: Read
 
 
 @composite(samples=Samples(relation="cases", cases=_cases(True), distinct=True), tolerance=ADDED)
-def index_update(
-    o: Functions, x: Tensor, values: Tensor, /, *indices: Tensor, key: Nested, mode: str = "set"
-) -> Tensor:
+def index_update(o: Ops[Any], x: Tensor, values: Tensor, /, *indices: Tensor, key: Nested, mode: str = "set") -> Tensor:
     """A new tensor: `x` with `values`, broadcast, where `index` would read, written, added, multiplied, or compared.
 
     `mode` is ``"set"``, ``"add"``, ``"multiply"``, ``"min"`` or ``"max"``. Where indices repeat, the last of the
@@ -213,7 +211,7 @@ def index_update(
 # --- tensors of indices -------------------------------------------------------------------------------------
 
 
-def _columns(o: Functions, indices: Any, rank: int) -> list[Any]:
+def _columns(o: Ops[Any], indices: Any, rank: int) -> list[Any]:
     depth = indices.shape[-1] if indices.shape else None
     if not isinstance(depth, int) or depth > rank:
         raise ShapeError(
@@ -240,7 +238,7 @@ ND = tuple(
 @composite(
     samples=Samples(relation="cases", cases=tuple(((x, i), {}) for x, i, _ in ND)),
 )
-def gather_nd(o: Functions, x: Tensor, indices: Tensor, /) -> Tensor:
+def gather_nd(o: Ops[Any], x: Tensor, indices: Tensor, /) -> Tensor:
     """Elements or slices by whole indices: the last axis of `indices` has a number for each of the first axes of `x`.
 
     Of `x` with shape (n₁ … nᵣ) and `indices` with shape (…, k) the result has shape (…, nₖ₊₁ … nᵣ), as in ONNX.
@@ -259,7 +257,7 @@ def gather_nd(o: Functions, x: Tensor, indices: Tensor, /) -> Tensor:
     ),
     tolerance=ADDED,
 )
-def scatter_nd(o: Functions, x: Tensor, indices: Tensor, updates: Tensor, /, *, mode: str = "set") -> Tensor:
+def scatter_nd(o: Ops[Any], x: Tensor, indices: Tensor, updates: Tensor, /, *, mode: str = "set") -> Tensor:
     """A new tensor: `x` with `updates` where `gather_nd` would read; for `mode` see `index_update`."""
     columns = _columns(o, indices, len(x.shape))
     if not columns:
@@ -283,7 +281,7 @@ ALONG = (((3,), (4,), 0, 3), ((2, 3), (2, 2), 1, 3), ((2, 3), (0, 3), 0, 2), ((2
     tolerance=ADDED,
 )
 def put_along_axis(
-    o: Functions, x: Tensor, indices: Tensor, values: Tensor, /, *, axis: int, mode: str = "set"
+    o: Ops[Any], x: Tensor, indices: Tensor, values: Tensor, /, *, axis: int, mode: str = "set"
 ) -> Tensor:
     """A new tensor: `x` with `values`, broadcast, where `take_along_axis` would read; for `mode` see `index_update`."""
     rank = len(x.shape)

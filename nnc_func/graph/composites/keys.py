@@ -12,12 +12,12 @@ from nnc_func.errors import DTypeError, ShapeError
 from nnc_func.facets.dtypes import weak
 from nnc_func.graph.composites.entries import BASIC, is_tensor, separated, shows_nothing
 from nnc_func.graph.composites.indexing import chosen, index, index_update, taking
-from nnc_func.graph.functions import Functions
+from nnc_func.graph.tensors.namespace import Ops
 
 SCALARS = (bool, int, float, complex)
 
 
-def indexed(o: Functions, x: Any, key: Any) -> Any:
+def indexed(o: Ops[Any], x: Any, key: Any) -> Any:
     """``x[key]`` as NumPy has it.
 
     Parameters
@@ -42,7 +42,7 @@ def indexed(o: Functions, x: Any, key: Any) -> Any:
     >>> import nnc_func as nnc
     >>> stack = nnc.lazy()
     >>> x = stack.asarray(np.arange(6.0).reshape(2, 3))
-    >>> indexed(Functions(stack.bind, stack.type.ops), x, (slice(None), [2, 0])).numpy()
+    >>> indexed(Ops(stack.bind, stack.type.ops).functions, x, (slice(None), [2, 0])).numpy()
     array([[2., 0.],
            [5., 3.]])
     """
@@ -56,7 +56,7 @@ def indexed(o: Functions, x: Any, key: Any) -> Any:
         return index.over(o, x, *arrays, key=entries)  # fails as well, and names what was given and where
 
 
-def index_updated(o: Functions, x: Any, key: Any, values: Any, mode: str = "set") -> Any:
+def index_updated(o: Ops[Any], x: Any, key: Any, values: Any, mode: str = "set") -> Any:
     """A new tensor: `x` with `values` where ``x[key]`` reads; see `index_update` for `mode`, and `indexed` for `key`.
 
     A boolean tensor over the first axes needs no value if `values` broadcast against what it masks.
@@ -67,7 +67,7 @@ def index_updated(o: Functions, x: Any, key: Any, values: Any, mode: str = "set"
     >>> import nnc_func as nnc
     >>> stack = nnc.lazy()
     >>> x = stack.asarray([1.0, -2.0, 3.0])
-    >>> o = Functions(stack.bind, stack.type.ops)
+    >>> o = Ops(stack.bind, stack.type.ops).functions
     >>> index_updated(o, x, x < 0, 0.0).numpy(), index_updated(o, x, [0, 0], 1.0, "add").numpy()
     (array([1., 0., 3.]), array([ 3., -2.,  3.]))
     """
@@ -82,7 +82,7 @@ def index_updated(o: Functions, x: Any, key: Any, values: Any, mode: str = "set"
     return found if tuple(found.shape) == whole else o.reshape(found, shape=whole)
 
 
-def _masked(o: Functions, x: Any, mask: Any, values: Any, mode: str) -> Any:
+def _masked(o: Ops[Any], x: Any, mask: Any, values: Any, mode: str) -> Any:
     """By choice, so that nothing need be known of the mask."""
     if shows_nothing(mask, x.shape, 0):
         return x

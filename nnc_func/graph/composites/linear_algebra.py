@@ -19,7 +19,7 @@ from nnc_func.graph.ops.decompositions import INNER, SQUARES, TALL, WIDE
 from nnc_func.graph.ops.families import Axes, DType, Nested, Tensor
 
 if TYPE_CHECKING:
-    from nnc_func.graph.functions import Functions
+    from nnc_func.graph.tensors.namespace import Ops
 
 _CLOSE = Tolerance(64.0)
 
@@ -32,7 +32,7 @@ def _regular(*cases: Any) -> Samples:
     return _cases(*cases, domain=INNER, prepare=m.dominant)
 
 
-def _floating(o: Functions, x: Tensor) -> Tensor:
+def _floating(o: Ops[Any], x: Tensor) -> Tensor:
     return x if kind_of(o.dtype(x)) in "fc" else o.cast(x, dtype=np.dtype("float64"))
 
 
@@ -43,7 +43,7 @@ def _floating(o: Functions, x: Tensor) -> Tensor:
     tolerance=Tolerance(0.0),
     samples=_cases(*(((shape,), {}) for shape in ((2, 3), (2, 3, 1), (0, 2))), dtypes=NUMBERS),
 )  # fmt: skip
-def matrix_transpose(o: Functions, x: Tensor, /) -> Tensor:
+def matrix_transpose(o: Ops[Any], x: Tensor, /) -> Tensor:
     """The last two axes swapped; a view."""
     m.matrix(x.shape)
     return m.transpose(o, x)
@@ -52,7 +52,7 @@ def matrix_transpose(o: Functions, x: Tensor, /) -> Tensor:
 @composite(tolerance=_CLOSE, samples=_cases(
     *(((shape,), {"offset": offset}) for shape in ((2, 2), (2, 3, 4), (0, 2)) for offset in (0, 1, -1)), dtypes=NUMBERS,
 ))  # fmt: skip
-def trace(o: Functions, x: Tensor, /, *, offset: int = 0, dtype: DType | None = None) -> Tensor:
+def trace(o: Ops[Any], x: Tensor, /, *, offset: int = 0, dtype: DType | None = None) -> Tensor:
     """The sum of a diagonal of each matrix, in the dtype of a sum, or in that which is given."""
     found = o.diagonal(x, offset=offset)
     return o.sum(found if dtype is None else o.cast(found, dtype=dtype), axis=-1)
@@ -61,7 +61,7 @@ def trace(o: Functions, x: Tensor, /, *, offset: int = 0, dtype: DType | None = 
 @composite(tolerance=_CLOSE, samples=_regular(
     *(((shape,), {"n": n}) for shape in ((2, 2), (2, 3, 3), (0, 0)) for n in (0, 1, 2, 5, -1, -2))
 ))  # fmt: skip
-def matrix_power(o: Functions, x: Tensor, /, *, n: int) -> Tensor:
+def matrix_power(o: Ops[Any], x: Tensor, /, *, n: int) -> Tensor:
     """Square matrices multiplied n times, by repeated squaring; a negative n means the inverse's power.
 
     For n = 0 it is the identity; a singular matrix under a negative n is an error when it runs.
@@ -79,7 +79,7 @@ def matrix_power(o: Functions, x: Tensor, /, *, n: int) -> Tensor:
     return found
 
 
-def _smallest(o: Functions, x: Tensor, rows: Any, columns: Any) -> Any:
+def _smallest(o: Ops[Any], x: Tensor, rows: Any, columns: Any) -> Any:
     """The larger extent times the dtype's rounding: a number, or a tensor where an extent is not known."""
     rounding = float(limits_of(o.dtype(x)).eps)
     if known(rows) and known(columns):
@@ -92,7 +92,7 @@ def _smallest(o: Functions, x: Tensor, rows: Any, columns: Any) -> Any:
     derivative=Constant("a rank jumps"), tolerance=Tolerance(0.0),
     samples=_regular(*(((shape,), {}) for shape in (*SQUARES, *TALL, *WIDE)), (((2, 2),), {"rtol": 0.75})),
 )  # fmt: skip
-def matrix_rank(o: Functions, x: Tensor, /, *, rtol: float | None = None) -> Tensor:
+def matrix_rank(o: Ops[Any], x: Tensor, /, *, rtol: float | None = None) -> Tensor:
     """How many singular values exceed `rtol` times the largest: an int64 for each matrix.
 
     None: the larger number of rows and columns times the dtype's rounding.
@@ -110,7 +110,7 @@ _SYSTEMS = (((3, 3), (3,)), ((4, 2), (4, 2)), ((2, 3), (2, 1)), ((2, 3, 2), (3, 
 
 
 @composite(tolerance=_CLOSE, samples=_regular(*((each, {}) for each in _SYSTEMS)))
-def lstsq(o: Functions, a: Tensor, b: Tensor, /, *, rtol: float | None = None) -> Tensor:
+def lstsq(o: Ops[Any], a: Tensor, b: Tensor, /, *, rtol: float | None = None) -> Tensor:
     """The x of least norm among those that make ``a x - b`` shortest: the pseudoinverse times b.
 
     Shapes: ``(…, m, n)`` and ``(…, m, k)``, whose batches broadcast, or a vector ``(m,)``. `rtol` is that of `pinv`.
@@ -127,13 +127,13 @@ def lstsq(o: Functions, a: Tensor, b: Tensor, /, *, rtol: float | None = None) -
 # --- norms -------------------------------------------------------------------------------------------------
 
 
-def _root(o: Functions, x: Tensor, root: Any) -> Tensor:
+def _root(o: Ops[Any], x: Tensor, root: Any) -> Tensor:
     """Zero, with the derivative zero, where x is zero."""
     zero = o.equal(x, 0)
     return o.where(zero, 0, root(o.where(zero, 1, x)))
 
 
-def _extreme(o: Functions, sizes: Tensor, largest: bool, axis: Any, keepdims: bool) -> Tensor:
+def _extreme(o: Ops[Any], sizes: Tensor, largest: bool, axis: Any, keepdims: bool) -> Tensor:
     """The largest magnitude, zero where there is none, or the smallest."""
     over = {"axis": axis, "keepdims": keepdims}
     if largest and any(known(n) and n == 0 for n in (sizes.shape[a] for a in normalise_axes(axis, len(sizes.shape)))):
@@ -141,7 +141,7 @@ def _extreme(o: Functions, sizes: Tensor, largest: bool, axis: Any, keepdims: bo
     return (o.max if largest else o.min)(sizes, **over)
 
 
-def _norm(o: Functions, x: Tensor, ord: Any, axis: Any, keepdims: bool) -> Tensor:
+def _norm(o: Ops[Any], x: Tensor, ord: Any, axis: Any, keepdims: bool) -> Tensor:
     over = {"axis": axis, "keepdims": keepdims}
     if ord == 2:
         squares = o.square(x) if o.dtype(x).kind != "c" else o.add(o.square(o.real(x)), o.square(o.imag(x)))
@@ -175,7 +175,7 @@ def _of_distinct_magnitudes(x: Any) -> list[Any]:
     *_VECTORS, (((0, 2),), {"axis": 0}), (((),), {}), avoid=(0.0,), dtypes=INEXACT, prepare=_of_distinct_magnitudes,
 ))  # fmt: skip
 def vector_norm(
-    o: Functions, x: Tensor, /, *, axis: Axes | None = None, keepdims: bool = False, ord: Nested = 2
+    o: Ops[Any], x: Tensor, /, *, axis: Axes | None = None, keepdims: bool = False, ord: Nested = 2
 ) -> Tensor:
     """The norm of vectors along axes, or of all elements: ``sum(abs(x) ** ord) ** (1 / ord)``; integers as float64.
 
@@ -192,7 +192,7 @@ def vector_norm(
     ((shape,), {"ord": ord, "keepdims": shape != (2, 3)})
     for shape in ((3, 3), (2, 3), (2, 3, 2)) for ord in ("fro", "nuc", 1, -1, 2, -2, math.inf, -math.inf)
 ), domain=INNER, prepare=m.dominant, avoid=(0.0,)))  # fmt: skip
-def matrix_norm(o: Functions, x: Tensor, /, *, keepdims: bool = False, ord: Nested = "fro") -> Tensor:
+def matrix_norm(o: Ops[Any], x: Tensor, /, *, keepdims: bool = False, ord: Nested = "fro") -> Tensor:
     """The norm of each matrix: Frobenius, ``"nuc"`` (sum of singular values), 2 and -2 (their largest and smallest).
 
     1 and -1 are the largest and smallest sum of magnitudes of a column, ``inf`` and ``-inf`` of a row. The derivative
@@ -219,7 +219,7 @@ def matrix_norm(o: Functions, x: Tensor, /, *, keepdims: bool = False, ord: Nest
     (((2, 3), (3,)), {}), (((2, 3), (2, 1)), {"axis": 0}), (((2,), (2,)), {}),
     (((0,), (0,)), {}), dtypes=NUMBERS,
 ))  # fmt: skip
-def vecdot(o: Functions, a: Tensor, b: Tensor, /, *, axis: int = -1) -> Tensor:
+def vecdot(o: Ops[Any], a: Tensor, b: Tensor, /, *, axis: int = -1) -> Tensor:
     """The sum along an axis of the conjugate of a times b; other axes broadcast."""
     if axis >= 0 and len(a.shape) != len(b.shape):
         raise ShapeError(
@@ -233,20 +233,20 @@ def vecdot(o: Functions, a: Tensor, b: Tensor, /, *, axis: int = -1) -> Tensor:
 
 
 @composite(tolerance=_CLOSE, samples=_cases((((2,), (3,)), {}), (((0,), (2,)), {}), dtypes=NUMBERS))
-def outer(o: Functions, a: Tensor, b: Tensor, /) -> Tensor:
+def outer(o: Ops[Any], a: Tensor, b: Tensor, /) -> Tensor:
     """Every product of an element of one vector with one of another: ``(n,)`` and ``(m,)`` give ``(n, m)``."""
     if len(a.shape) != 1 or len(b.shape) != 1:
         raise ShapeError(f"outer wants two vectors, given shapes {a.shape} and {b.shape}")
     return o.multiply(o.expand_dims(a, axis=1), o.expand_dims(b, axis=0))
 
 
-def _cycled(o: Functions, x: Tensor, by: int) -> Tensor:
+def _cycled(o: Ops[Any], x: Tensor, by: int) -> Tensor:
     """The last axis, of three, moved forward in a circle."""
     first, last = o.split(x, sections=(by, 3 - by), axis=-1)
     return o.concat(last, first, axis=-1)
 
 
-def _to_end(o: Functions, x: Tensor, axis: int) -> Tensor:
+def _to_end(o: Ops[Any], x: Tensor, axis: int) -> Tensor:
     at = normalise_axis(axis, len(x.shape))
     if not same_extent(x.shape[at], 3):
         raise ShapeError(f"cross wants three elements along axis {axis}, given shape {x.shape}")
@@ -257,7 +257,7 @@ def _to_end(o: Functions, x: Tensor, axis: int) -> Tensor:
 @composite(tolerance=_CLOSE, samples=_cases(
     (((3,), (3,)), {}), (((2, 3), (3,)), {}), (((3, 2), (3, 2)), {"axis": 0}), (((2, 3, 1), (3, 4)), {"axis": -2}),
 ))  # fmt: skip
-def cross(o: Functions, a: Tensor, b: Tensor, /, *, axis: int = -1) -> Tensor:
+def cross(o: Ops[Any], a: Tensor, b: Tensor, /, *, axis: int = -1) -> Tensor:
     """The cross product of vectors of three elements along an axis; other axes broadcast."""
     a, b = _to_end(o, a, axis), _to_end(o, b, axis)
     found = o.subtract(o.multiply(_cycled(o, a, 1), _cycled(o, b, 2)), o.multiply(_cycled(o, a, 2), _cycled(o, b, 1)))
@@ -270,7 +270,7 @@ def cross(o: Functions, a: Tensor, b: Tensor, /, *, axis: int = -1) -> Tensor:
     (((2, 3), (3, 2)), {}), (((2,), (3,)), {}), (((2, 2), (3,)), {}), (((), (2,)), {}), (((2, 1, 2), (2, 2)), {}),
     (((0, 2), (2, 2)), {}), dtypes=NUMBERS,
 ))  # fmt: skip
-def kron(o: Functions, a: Tensor, b: Tensor, /) -> Tensor:
+def kron(o: Ops[Any], a: Tensor, b: Tensor, /) -> Tensor:
     """The Kronecker product: b times each element of a, side by side; the shorter shape gets ones in front."""
     rank = max(len(a.shape), len(b.shape))
     left, right = ((1,) * (rank - len(x.shape)) + tuple(x.shape) for x in (a, b))
@@ -282,7 +282,7 @@ def kron(o: Functions, a: Tensor, b: Tensor, /) -> Tensor:
 @composite(tolerance=_CLOSE, samples=_cases(
     (((2, 2), (2, 2)), {}), (((2, 3, 3), (3, 3)), {}), domain=INNER, prepare=m.dominant,
 ))  # fmt: skip
-def lyapunov(o: Functions, a: Tensor, q: Tensor, /) -> Tensor:
+def lyapunov(o: Ops[Any], a: Tensor, q: Tensor, /) -> Tensor:
     """The x with ``a x + x aᴴ = q``, batched over front axes; it is `sylvester` of a and its adjoint.
 
     There is one if no eigenvalue of a is the negative of the conjugate of another; else it is an error when it runs.

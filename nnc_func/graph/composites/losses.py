@@ -19,7 +19,7 @@ from nnc_func.graph.composite import composite
 from nnc_func.graph.ops.families import Tensor
 
 if TYPE_CHECKING:
-    from nnc_func.graph.functions import Functions
+    from nnc_func.graph.tensors.namespace import Ops
 
 REDUCTIONS = ("mean", "sum", "none")
 CLOSE = Tolerance(64.0)
@@ -34,7 +34,7 @@ def _pairs(**facts: Any) -> Samples:
     return Samples(**{"relation": "equal", "dtypes": FLOATS, "params": _some_reduction, **facts})
 
 
-def _reduced(o: Functions, losses: Tensor, reduction: str) -> Tensor:
+def _reduced(o: Ops[Any], losses: Tensor, reduction: str) -> Tensor:
     if reduction not in REDUCTIONS:
         raise OperatorError(f"reduction={reduction!r}: wanted one of {', '.join(map(repr, REDUCTIONS))}")
     return losses if reduction == "none" else getattr(o, reduction)(losses, axis=None, keepdims=False)
@@ -46,7 +46,7 @@ def _alike(outputs: Tensor, targets: Tensor) -> None:
         raise ShapeError(f"wanted outputs and targets of one shape, given {wanted} and {given}")
 
 
-def _numbers(o: Functions, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+def _numbers(o: Ops[Any], outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
     """Both, as float64 where they are whole numbers: differences and squares of those may not fit their dtype."""
     _alike(outputs, targets)
     if o.dtype(outputs).kind in "biu" and o.dtype(targets).kind in "biu":
@@ -54,7 +54,7 @@ def _numbers(o: Functions, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Te
     return outputs, targets
 
 
-def _difference(o: Functions, outputs: Tensor, targets: Tensor) -> Tensor:
+def _difference(o: Ops[Any], outputs: Tensor, targets: Tensor) -> Tensor:
     return o.subtract(*_numbers(o, outputs, targets))
 
 
@@ -62,20 +62,20 @@ def _difference(o: Functions, outputs: Tensor, targets: Tensor) -> Tensor:
 
 
 @composite(samples=_pairs(distinct=True), tolerance=CLOSE)
-def l1_loss(o: Functions, outputs: Tensor, targets: Tensor, /, *, reduction: str = "mean") -> Tensor:
+def l1_loss(o: Ops[Any], outputs: Tensor, targets: Tensor, /, *, reduction: str = "mean") -> Tensor:
     """The absolute differences."""
     return _reduced(o, o.abs(_difference(o, outputs, targets)), reduction)
 
 
 @composite(samples=_pairs(), tolerance=CLOSE)
-def quadratic_loss(o: Functions, outputs: Tensor, targets: Tensor, /, *, reduction: str = "mean") -> Tensor:
+def quadratic_loss(o: Ops[Any], outputs: Tensor, targets: Tensor, /, *, reduction: str = "mean") -> Tensor:
     """The squared differences; their mean is the mean squared error."""
     return _reduced(o, o.square(_difference(o, outputs, targets)), reduction)
 
 
 @composite(samples=_pairs(distinct=True, min_rank=1), tolerance=CLOSE)
 def l2_loss(
-    o: Functions, outputs: Tensor, targets: Tensor, /, *, axis: int = -1, reduction: str = "mean"
+    o: Ops[Any], outputs: Tensor, targets: Tensor, /, *, axis: int = -1, reduction: str = "mean"
 ) -> Tensor:  # fmt: skip
     """The Euclidean length of the differences along an axis; where it is zero, so is the derivative."""
     square = o.sum(o.square(_difference(o, outputs, targets)), axis=axis, keepdims=False)
@@ -85,7 +85,7 @@ def l2_loss(
 
 @composite(samples=_pairs(domain=((-3.0, -1.0), (0.5, 3.0))), tolerance=CLOSE)
 def smooth_l1_loss(
-    o: Functions, outputs: Tensor, targets: Tensor, /, *, beta: float = 1.0, reduction: str = "mean"
+    o: Ops[Any], outputs: Tensor, targets: Tensor, /, *, beta: float = 1.0, reduction: str = "mean"
 ) -> Tensor:  # fmt: skip
     """Half the squared difference over `beta` where that is less than `beta`, elsewhere the absolute one less beta / 2.
 
@@ -107,13 +107,13 @@ SIDES = _pairs(domain=((-2.0, -1.5), (0.75, 1.25)))
 
 
 @composite(samples=SIDES, tolerance=CLOSE)
-def hinge_loss(o: Functions, outputs: Tensor, targets: Tensor, /, *, reduction: str = "mean") -> Tensor:
+def hinge_loss(o: Ops[Any], outputs: Tensor, targets: Tensor, /, *, reduction: str = "mean") -> Tensor:
     """``max(0, 1 - outputs targets)`` for targets of -1 and 1; the derivative at the hinge is zero."""
     return _reduced(o, o.relu(o.subtract(1, o.multiply(*_numbers(o, outputs, targets)))), reduction)
 
 
 @composite(samples=SIDES, tolerance=CLOSE)
-def squared_hinge_loss(o: Functions, outputs: Tensor, targets: Tensor, /, *, reduction: str = "mean") -> Tensor:
+def squared_hinge_loss(o: Ops[Any], outputs: Tensor, targets: Tensor, /, *, reduction: str = "mean") -> Tensor:
     """The square of `hinge_loss`, element by element."""
     return _reduced(o, o.square(o.hinge_loss(outputs, targets, reduction="none")), reduction)
 
@@ -123,7 +123,7 @@ def squared_hinge_loss(o: Functions, outputs: Tensor, targets: Tensor, /, *, red
 
 @composite(samples=_pairs(domain=((0.1, 0.9), (0.0, 1.0))), tolerance=CLOSE)
 def binary_cross_entropy(
-    o: Functions, probabilities: Tensor, targets: Tensor, /, *, positive_weight: float = 1.0, reduction: str = "mean"
+    o: Ops[Any], probabilities: Tensor, targets: Tensor, /, *, positive_weight: float = 1.0, reduction: str = "mean"
 ) -> Tensor:  # fmt: skip
     """``-(w t log p + (1 - t) log(1 - p))`` of probabilities p and targets t between 0 and 1.
 
@@ -138,7 +138,7 @@ def binary_cross_entropy(
 
 @composite(samples=_pairs(domain=((-3.0, 3.0), (0.0, 1.0))), tolerance=CLOSE)
 def sigmoid_binary_cross_entropy(
-    o: Functions, logits: Tensor, targets: Tensor, /, *, positive_weight: float = 1.0, reduction: str = "mean"
+    o: Ops[Any], logits: Tensor, targets: Tensor, /, *, positive_weight: float = 1.0, reduction: str = "mean"
 ) -> Tensor:  # fmt: skip
     """`binary_cross_entropy` of the sigmoid of logits, finite however large they are."""
     _alike(logits, targets)
@@ -147,7 +147,7 @@ def sigmoid_binary_cross_entropy(
     return _reduced(o, o.add(hit, miss), reduction)
 
 
-def _distribution(o: Functions, like: Tensor, labels: Tensor, axis: int) -> Tensor:
+def _distribution(o: Ops[Any], like: Tensor, labels: Tensor, axis: int) -> Tensor:
     """Labels as probabilities along the axis: class numbers are integers, and their shape lacks it."""
     rank = len(like.shape)
     at = normalise_axis(axis, rank)
@@ -161,7 +161,7 @@ def _distribution(o: Functions, like: Tensor, labels: Tensor, axis: int) -> Tens
     return chosen if at == rank - 1 else o.permute_dims(chosen, axes=(*range(at), rank - 1, *range(at, rank - 1)))
 
 
-def _smoothed(o: Functions, losses: Tensor, even: Any, smoothing: float) -> Tensor:
+def _smoothed(o: Ops[Any], losses: Tensor, even: Any, smoothing: float) -> Tensor:
     """Of labels `smoothing` of which is spread evenly over the classes: `even` computes the loss of those."""
     if not 0 <= smoothing <= 1:
         raise OperatorError(f"label_smoothing is between 0 and 1, given {smoothing!r}")
@@ -181,7 +181,7 @@ CLASSES: Any = tuple(
 
 @composite(samples=Samples(relation="cases", domain=(0.1, 0.9), cases=CLASSES), tolerance=CLOSE)
 def categorical_cross_entropy(
-    o: Functions, probabilities: Tensor, labels: Tensor, /, *, axis: int = -1, label_smoothing: float = 0.0,
+    o: Ops[Any], probabilities: Tensor, labels: Tensor, /, *, axis: int = -1, label_smoothing: float = 0.0,
     reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
     """``-sum(labels * log(probabilities))`` along an axis: one loss an example, before the reduction.
@@ -198,7 +198,7 @@ def categorical_cross_entropy(
 
 @composite(samples=Samples(relation="cases", cases=CLASSES), tolerance=CLOSE)
 def softmax_cross_entropy_loss(
-    o: Functions, logits: Tensor, labels: Tensor, /, *, axis: int = -1, label_smoothing: float = 0.0,
+    o: Ops[Any], logits: Tensor, labels: Tensor, /, *, axis: int = -1, label_smoothing: float = 0.0,
     reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
     """`categorical_cross_entropy` of the softmax of logits, in one go, so that nothing overflows."""
@@ -209,7 +209,7 @@ def softmax_cross_entropy_loss(
 
 @composite(samples=_pairs(domain=(0.1, 0.9), min_rank=1), tolerance=CLOSE)
 def kl_divergence(
-    o: Functions, outputs: Tensor, targets: Tensor, /, *, axis: int = -1, reduction: str = "mean"
+    o: Ops[Any], outputs: Tensor, targets: Tensor, /, *, axis: int = -1, reduction: str = "mean"
 ) -> Tensor:  # fmt: skip
     """``sum(targets * log(targets / outputs))`` along an axis, of probabilities: how much targets tell beyond outputs.
 

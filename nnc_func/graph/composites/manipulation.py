@@ -18,7 +18,7 @@ from nnc_func.graph.ops.families import Axes, Extent, Nested, Tensor
 from nnc_func.graph.ops.move import part
 
 if TYPE_CHECKING:
-    from nnc_func.graph.functions import Functions
+    from nnc_func.graph.tensors.namespace import Ops
 
 INT64 = np.dtype("int64")
 
@@ -38,7 +38,7 @@ def _moves(shapes_: Any, draw: Any) -> dict[str, Any]:
 
 
 @composite(samples=Samples(dtypes=ANY, params=_moves, min_rank=1), tolerance=EXACT)
-def moveaxis(o: Functions, x: Tensor, /, *, source: Axes, destination: Axes) -> Tensor:
+def moveaxis(o: Ops[Any], x: Tensor, /, *, source: Axes, destination: Axes) -> Tensor:
     """Axes moved to other places; the rest stay in their order. A view."""
     rank = len(x.shape)
     from_, to = _tuple(source), _tuple(destination)
@@ -56,7 +56,7 @@ def _two_axes(shapes_: Any, draw: Any) -> dict[str, Any]:
 
 
 @composite(samples=Samples(dtypes=ANY, params=_two_axes, min_rank=1), tolerance=EXACT)
-def swapaxes(o: Functions, x: Tensor, /, *, axis1: int, axis2: int) -> Tensor:
+def swapaxes(o: Ops[Any], x: Tensor, /, *, axis1: int, axis2: int) -> Tensor:
     """Two axes in each other's place. A view."""
     order = [*range(len(x.shape))]
     one, other = normalise_axis(axis1, len(order)), normalise_axis(axis2, len(order))
@@ -65,13 +65,13 @@ def swapaxes(o: Functions, x: Tensor, /, *, axis1: int, axis2: int) -> Tensor:
 
 
 @composite(samples=Samples(dtypes=ANY), tolerance=EXACT)
-def flatten(o: Functions, x: Tensor, /) -> Tensor:
+def flatten(o: Ops[Any], x: Tensor, /) -> Tensor:
     """All elements in C order, as a vector."""
     return o.reshape(x, shape=(product(tuple(x.shape)),))
 
 
 @composite(samples=Samples(dtypes=ANY), tolerance=EXACT)
-def broadcast_arrays(o: Functions, /, *xs: Tensor) -> tuple[Tensor, ...]:
+def broadcast_arrays(o: Ops[Any], /, *xs: Tensor) -> tuple[Tensor, ...]:
     """Each tensor broadcast to the shape that all of them have in common; dtypes are kept."""
     if not xs:
         return ()
@@ -87,7 +87,7 @@ UNSTACKED = tuple(
 
 
 @composite(tolerance=EXACT, samples=Samples(relation="cases", cases=UNSTACKED))
-def unstack(o: Functions, x: Tensor, /, *, axis: int = 0) -> tuple[Tensor, ...]:
+def unstack(o: Ops[Any], x: Tensor, /, *, axis: int = 0) -> tuple[Tensor, ...]:
     """The parts of an axis without it, in a tuple: the opposite of `stack`. The axis has a known extent."""
     at = normalise_axis(axis, len(x.shape))
     n = x.shape[at]
@@ -104,7 +104,7 @@ def _quarter_turns(shapes_: Any, draw: Any) -> dict[str, Any]:
 
 
 @composite(samples=Samples(dtypes=ANY, params=_quarter_turns, min_rank=2), tolerance=EXACT)
-def rot90(o: Functions, x: Tensor, /, *, k: int = 1, axes: Axes = (0, 1)) -> Tensor:
+def rot90(o: Ops[Any], x: Tensor, /, *, k: int = 1, axes: Axes = (0, 1)) -> Tensor:
     """Turned by `k` quarters in the plane of two axes, from the first towards the second."""
     if len(_tuple(axes)) != 2:
         raise ShapeError(f"a plane has two axes, given {axes}")
@@ -130,7 +130,7 @@ def _rolls(shapes_: Any, draw: Any) -> dict[str, Any]:
 
 
 @composite(samples=Samples(dtypes=ANY, params=_rolls), tolerance=EXACT)
-def roll(o: Functions, x: Tensor, /, *, shift: Axes, axis: Axes | None = None) -> Tensor:
+def roll(o: Ops[Any], x: Tensor, /, *, shift: Axes, axis: Axes | None = None) -> Tensor:
     """Elements moved along axes by `shift` places; those that leave at one end come in at the other.
 
     Without an axis they move in the flattened tensor. One shift may be for several axes, one after the other.
@@ -147,7 +147,7 @@ def roll(o: Functions, x: Tensor, /, *, shift: Axes, axis: Axes | None = None) -
     return x
 
 
-def _rolled(o: Functions, x: Any, at: int, places: int) -> Any:
+def _rolled(o: Ops[Any], x: Any, at: int, places: int) -> Any:
     n = x.shape[at]
     if not known(n):
         order = o.remainder(o.arange(start=-places, stop=n - places, dtype=INT64), n)
@@ -169,7 +169,7 @@ def _repetitions() -> Any:
 
 @composite(samples=Samples(relation="cases", cases=_repetitions()), tolerance=EXACT)
 def repeat(
-    o: Functions,
+    o: Ops[Any],
     x: Tensor,
     counts: Tensor | None = None,
     /,
@@ -204,7 +204,7 @@ def repeat(
     return o.reshape(beside, shape=(*x.shape[:at], n * times, *x.shape[at + 1 :]))
 
 
-def _repeated(o: Functions, counts: Any, n: Any, size: Any) -> Any:
+def _repeated(o: Ops[Any], counts: Any, n: Any, size: Any) -> Any:
     """For each element of the result, which element it repeats."""
     if len(counts.shape) != 1 or not (same_extent(counts.shape[0], n) or counts.shape[0] == 1):
         raise ShapeError(
@@ -236,7 +236,7 @@ def _differences(shapes_: Any, draw: Any) -> dict[str, Any]:
 
 @composite(samples=Samples(dtypes=NUMBERS, params=_differences, min_rank=1))
 def diff(
-    o: Functions,
+    o: Ops[Any],
     x: Tensor,
     prepend: Tensor | None = None,
     append: Tensor | None = None,
@@ -266,7 +266,7 @@ def diff(
     return x
 
 
-def _beside(o: Functions, end: Any, x: Any, at: int) -> Any:
+def _beside(o: Ops[Any], end: Any, x: Any, at: int) -> Any:
     if end is None or end.shape:
         return end
     return o.broadcast_to(end, shape=(*x.shape[:at], 1, *x.shape[at + 1 :]))
@@ -282,7 +282,7 @@ def _widths(shapes_: Any, draw: Any) -> dict[str, Any]:
 
 
 @composite(samples=Samples(dtypes=ANY, params=_widths), tolerance=EXACT)
-def pad_mode(o: Functions, x: Tensor, /, *, widths: Nested, mode: str) -> Tensor:
+def pad_mode(o: Ops[Any], x: Tensor, /, *, widths: Nested, mode: str) -> Tensor:
     """With its own elements put around: a pair of widths (before, after) for each axis, none negative; see `pad`.
 
     `mode` is NumPy's: ``"edge"`` repeats the last element, ``"reflect"`` mirrors without it, ``"symmetric"`` with it,

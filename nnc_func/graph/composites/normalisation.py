@@ -18,14 +18,14 @@ from nnc_func.graph.composites.pooling import spatial_axes
 from nnc_func.graph.ops.families import Axes, Tensor
 
 if TYPE_CHECKING:
-    from nnc_func.graph.functions import Functions
+    from nnc_func.graph.tensors.namespace import Ops
 
 _CLOSE = Tolerance(256.0)  # of elements that have lost their mean
 
 # --- parts -----------------------------------------------------------------------------------------------
 
 
-def _aligned(o: Functions, x: Tensor, weight: Tensor | None, axes: tuple[int, ...], what: str) -> Tensor | None:
+def _aligned(o: Ops[Any], x: Tensor, weight: Tensor | None, axes: tuple[int, ...], what: str) -> Tensor | None:
     """A tensor of the extents of some axes, shown so that it broadcasts against the whole."""
     if weight is None:
         return None
@@ -37,20 +37,20 @@ def _aligned(o: Functions, x: Tensor, weight: Tensor | None, axes: tuple[int, ..
     return o.reshape(weight, shape=tuple(n if i in axes else 1 for i, n in enumerate(x.shape)))
 
 
-def _scaled(o: Functions, x: Tensor, scale: Tensor | None, offset: Tensor | None, axes: tuple[int, ...]) -> Tensor:
+def _scaled(o: Ops[Any], x: Tensor, scale: Tensor | None, offset: Tensor | None, axes: tuple[int, ...]) -> Tensor:
     """Times a scale and plus an offset, where there are any."""
     scale, offset = _aligned(o, x, scale, axes, "scale"), _aligned(o, x, offset, axes, "offset")
     x = x if scale is None else o.multiply(x, scale)
     return x if offset is None else o.add(x, offset)
 
 
-def _inverse_deviation(o: Functions, variance: Tensor, epsilon: float) -> Tensor:
+def _inverse_deviation(o: Ops[Any], variance: Tensor, epsilon: float) -> Tensor:
     if not epsilon >= 0:
         raise OperatorError(f"epsilon is added to a variance: a number of at least zero, given {epsilon}")
     return o.reciprocal(o.sqrt(o.add(variance, o.number(epsilon, variance))))
 
 
-def _standardised(o: Functions, x: Tensor, axes: tuple[int, ...], epsilon: float) -> Tensor:
+def _standardised(o: Ops[Any], x: Tensor, axes: tuple[int, ...], epsilon: float) -> Tensor:
     """Less the mean along axes, over the deviation."""
     if kind_of(o.dtype(x)) not in "fc":
         raise DTypeError(f"wanted floating numbers to normalise, given {o.dtype(x)}; cast them first")
@@ -66,7 +66,7 @@ def _standardised(o: Functions, x: Tensor, axes: tuple[int, ...], epsilon: float
     tolerance=_CLOSE,
     samples=Samples(min_rank=1, params=lambda shapes, draw: {"axis": draw((0, -1)), "keepdims": draw((False, True))}),
 )  # fmt: skip
-def moments(o: Functions, x: Tensor, /, *, axis: Axes | None = None, keepdims: bool = False) -> tuple[Tensor, Tensor]:
+def moments(o: Ops[Any], x: Tensor, /, *, axis: Axes | None = None, keepdims: bool = False) -> tuple[Tensor, Tensor]:
     """Mean and biased variance along some axes, or all: the variance is the mean square of what the mean leaves.
 
     No elements give NaN, as `mean` does.
@@ -92,7 +92,7 @@ def _batch_cases() -> Any:
     tolerance=_CLOSE, samples=Samples(relation="cases", cases=tuple(_batch_cases()))
 )  # fmt: skip
 def batch_norm(
-    o: Functions, x: Tensor, mean: Tensor, variance: Tensor, scale: Tensor | None = None, offset: Tensor | None = None,
+    o: Ops[Any], x: Tensor, mean: Tensor, variance: Tensor, scale: Tensor | None = None, offset: Tensor | None = None,
     /, *, axis: int = -1, epsilon: float = 1e-5,
 ) -> Tensor:  # fmt: skip
     """``(x - mean) / sqrt(variance + epsilon) * scale + offset``, channel by channel; Ioffe and Szegedy, ICML 2015.
@@ -125,7 +125,7 @@ def _weighted(*cases: tuple[ShapeT, ShapeT, dict[str, Any]], offsets: bool = Tru
     samples=_weighted(((2, 4), (4,), {}), ((2, 3, 2), (3, 2), {"axis": (1, 2)}), ((3, 2, 2), (3,), {"axis": 0})),
 )  # fmt: skip
 def layer_norm(
-    o: Functions, x: Tensor, scale: Tensor | None = None, offset: Tensor | None = None, /, *, axis: Axes = -1,
+    o: Ops[Any], x: Tensor, scale: Tensor | None = None, offset: Tensor | None = None, /, *, axis: Axes = -1,
     epsilon: float = 1e-5,
 ) -> Tensor:  # fmt: skip
     """Each sample less its mean, over its deviation, along some axes; Ba, Kiros and Hinton, 2016.
@@ -141,7 +141,7 @@ def layer_norm(
     samples=_weighted(((2, 4, 2), (2,), {}), ((1, 3, 2, 2), (3,), {"axis": 1})),
 )  # fmt: skip
 def instance_norm(
-    o: Functions, x: Tensor, scale: Tensor | None = None, offset: Tensor | None = None, /, *, axis: int = -1,
+    o: Ops[Any], x: Tensor, scale: Tensor | None = None, offset: Tensor | None = None, /, *, axis: int = -1,
     epsilon: float = 1e-5,
 ) -> Tensor:  # fmt: skip
     """Each channel of each signal, image or volume less its mean, over its deviation; Ulyanov et al., 2016.
@@ -159,7 +159,7 @@ def instance_norm(
     ),
 )  # fmt: skip
 def group_norm(
-    o: Functions, x: Tensor, scale: Tensor | None = None, offset: Tensor | None = None, /, *, groups: int,
+    o: Ops[Any], x: Tensor, scale: Tensor | None = None, offset: Tensor | None = None, /, *, groups: int,
     axis: int = -1, epsilon: float = 1e-5,
 ) -> Tensor:  # fmt: skip
     """Each group of channels of each sample less its mean, over its deviation; Wu and He, ECCV 2018.
@@ -183,7 +183,7 @@ def group_norm(
     samples=_weighted(((2, 4), (4,), {}), ((2, 3, 2), (3, 2), {"axis": (1, 2), "epsilon": 0.7}), offsets=False),
 )  # fmt: skip
 def rms_norm(
-    o: Functions, x: Tensor, scale: Tensor | None = None, /, *, axis: Axes = -1, epsilon: float = 1e-6
+    o: Ops[Any], x: Tensor, scale: Tensor | None = None, /, *, axis: Axes = -1, epsilon: float = 1e-6
 ) -> Tensor:
     """Each sample over its root mean square along some axes; Zhang and Sennrich, NeurIPS 2019.
 
@@ -210,7 +210,7 @@ _NEIGHBOURS: Any = (
     samples=Samples(relation="cases", dtypes=FLOATS, cases=tuple(((x,), params) for x, params in _NEIGHBOURS)),
 )  # fmt: skip
 def local_response_norm(
-    o: Functions, x: Tensor, /, *, size: int = 5, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0,
+    o: Ops[Any], x: Tensor, /, *, size: int = 5, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0,
     axis: int = -1,
 ) -> Tensor:  # fmt: skip
     """Each element over ``(bias + alpha * m) ** beta``, m the mean square of neighbours; Krizhevsky et al., 2012.

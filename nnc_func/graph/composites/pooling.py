@@ -18,7 +18,7 @@ from nnc_func.graph.ops.families import Nested, Tensor
 from nnc_func.graph.ops.pool import pooled
 
 if TYPE_CHECKING:
-    from nnc_func.graph.functions import Functions
+    from nnc_func.graph.tensors.namespace import Ops
 
 _FORMATS = {"NWC": "NHWC", "NCW": "NCHW"}
 _CLOSE = Tolerance(16.0)
@@ -46,7 +46,7 @@ def _samples(cases: Any, distinct: bool) -> Samples:
 # --- one axis --------------------------------------------------------------------------------------------
 
 
-def _signals(name: str, o: Functions, x: Tensor, data_format: str, params: dict[str, Any], **more: Any) -> Tensor:
+def _signals(name: str, o: Ops[Any], x: Tensor, data_format: str, params: dict[str, Any], **more: Any) -> Tensor:
     """The pooling of images of that name, of signals."""
     pooled(x.shape, data_format=data_format, axes=1, **params)
     at, stride = flat(data_format), params["stride"]
@@ -60,7 +60,7 @@ def _signals(name: str, o: Functions, x: Tensor, data_format: str, params: dict[
 
 @composite(tolerance=Tolerance(0.0), samples=_samples(_SIGNALS, True))
 def max_pool1d(
-    o: Functions, x: Tensor, /, *, window: Nested, stride: Nested | None = None, padding: Nested = "VALID",
+    o: Ops[Any], x: Tensor, /, *, window: Nested, stride: Nested | None = None, padding: Nested = "VALID",
     dilation: Nested = 1, data_format: str = "NWC",
 ) -> Tensor:  # fmt: skip
     """Largest element of every window of signals, channel by channel.
@@ -74,7 +74,7 @@ def max_pool1d(
 
 @composite(tolerance=_CLOSE, samples=_samples(_SIGNALS, False))
 def average_pool1d(
-    o: Functions, x: Tensor, /, *, window: Nested, stride: Nested | None = None, padding: Nested = "VALID",
+    o: Ops[Any], x: Tensor, /, *, window: Nested, stride: Nested | None = None, padding: Nested = "VALID",
     dilation: Nested = 1, count_padding: bool = False, data_format: str = "NWC",
 ) -> Tensor:  # fmt: skip
     """Mean of every window of signals, channel by channel.
@@ -88,7 +88,7 @@ def average_pool1d(
 # --- three axes ------------------------------------------------------------------------------------------
 
 
-def _volumes(name: str, o: Functions, x: Tensor, data_format: str, params: dict[str, Any], **more: Any) -> Tensor:
+def _volumes(name: str, o: Ops[Any], x: Tensor, data_format: str, params: dict[str, Any], **more: Any) -> Tensor:
     """The pooling of images of that name, of each slice of volumes and then of slices."""
     pooled(x.shape, data_format=data_format, axes=3, **params)
     window, dilation = numbers("window", params["window"], 3), numbers("dilation", params["dilation"], 3)
@@ -114,7 +114,7 @@ def _volumes(name: str, o: Functions, x: Tensor, data_format: str, params: dict[
 
 @composite(tolerance=Tolerance(0.0), samples=_samples(_VOLUMES, True))
 def max_pool3d(
-    o: Functions, x: Tensor, /, *, window: Nested, stride: Nested | None = None, padding: Nested = "VALID",
+    o: Ops[Any], x: Tensor, /, *, window: Nested, stride: Nested | None = None, padding: Nested = "VALID",
     dilation: Nested = 1, data_format: str = "NDHWC",
 ) -> Tensor:  # fmt: skip
     """Largest element of every window of volumes, channel by channel.
@@ -129,7 +129,7 @@ def max_pool3d(
 
 @composite(tolerance=_CLOSE, samples=_samples(_VOLUMES, False))
 def average_pool3d(
-    o: Functions, x: Tensor, /, *, window: Nested, stride: Nested | None = None, padding: Nested = "VALID",
+    o: Ops[Any], x: Tensor, /, *, window: Nested, stride: Nested | None = None, padding: Nested = "VALID",
     dilation: Nested = 1, count_padding: bool = False, data_format: str = "NDHWC",
 ) -> Tensor:  # fmt: skip
     """Mean of every window of volumes, channel by channel.
@@ -170,7 +170,7 @@ _GLOBAL: Any = (
     tolerance=Tolerance(0.0),
     samples=Samples(relation="cases", dtypes=FLOATS, distinct=True, cases=tuple(((x,), p) for x, p in _GLOBAL)),
 )  # fmt: skip
-def global_max_pool(o: Functions, x: Tensor, /, *, axis: int = -1, keepdims: bool = False) -> Tensor:
+def global_max_pool(o: Ops[Any], x: Tensor, /, *, axis: int = -1, keepdims: bool = False) -> Tensor:
     """Largest element of each channel of each signal, image or volume.
 
     `axis` is that of the channels; all others but the first are pooled. NaN gives NaN; several largest elements share
@@ -183,7 +183,7 @@ def global_max_pool(o: Functions, x: Tensor, /, *, axis: int = -1, keepdims: boo
     tolerance=_CLOSE,
     samples=Samples(relation="cases", dtypes=FLOATS, cases=tuple(((x,), p) for x, p in _GLOBAL)),
 )  # fmt: skip
-def global_average_pool(o: Functions, x: Tensor, /, *, axis: int = -1, keepdims: bool = False) -> Tensor:
+def global_average_pool(o: Ops[Any], x: Tensor, /, *, axis: int = -1, keepdims: bool = False) -> Tensor:
     """Mean of each channel of each signal, image or volume.
 
     `axis` is that of the channels; all others but the first are pooled. Refused: nothing to pool.

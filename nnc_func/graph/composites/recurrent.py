@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nnc_func.errors import OperatorError, ShapeError
 from nnc_func.facets.dims import known, same_extent
@@ -11,7 +11,7 @@ from nnc_func.graph.composite import composite
 from nnc_func.graph.ops.families import Tensor
 
 if TYPE_CHECKING:
-    from nnc_func.graph.functions import Functions
+    from nnc_func.graph.tensors.namespace import Ops
 
 _CLOSE = Tolerance(64.0)
 
@@ -37,18 +37,18 @@ def _check_cell(h: Tensor, c: Tensor) -> None:
         raise ShapeError(f"output and cell state of a long short-term memory are alike; given {h.shape} and {c.shape}")
 
 
-def _biased(o: Functions, y: Tensor, bias: Tensor | None) -> Tensor:
+def _biased(o: Ops[Any], y: Tensor, bias: Tensor | None) -> Tensor:
     return y if bias is None else o.add(y, bias)
 
 
-def _input(o: Functions, x: Tensor, w: Tensor, bias: Tensor | None) -> Tensor:
+def _input(o: Ops[Any], x: Tensor, w: Tensor, bias: Tensor | None) -> Tensor:
     """One step times the input weights."""
     if len(x.shape) != 2:
         raise ShapeError(f"wanted inputs of shape (samples, inputs), given {x.shape}")
     return _biased(o, o.matmul(x, w), bias)
 
 
-def _steps(o: Functions, x: Tensor) -> list[Tensor]:
+def _steps(o: Ops[Any], x: Tensor) -> list[Tensor]:
     """What a sequence (samples, steps, features) has at each step."""
     n, steps, features = x.shape
     if not known(steps) or steps == 0:
@@ -56,7 +56,7 @@ def _steps(o: Functions, x: Tensor) -> list[Tensor]:
     return [o.reshape(each, shape=(n, features)) for each in o.split(x, sections=steps, axis=1)]
 
 
-def _inputs(o: Functions, x: Tensor, w: Tensor, bias: Tensor | None) -> Tensor:
+def _inputs(o: Ops[Any], x: Tensor, w: Tensor, bias: Tensor | None) -> Tensor:
     """All steps times the input weights."""
     if len(x.shape) != 3:
         raise ShapeError(f"wanted sequences of shape (samples, steps, inputs), given {x.shape}")
@@ -66,7 +66,7 @@ def _inputs(o: Functions, x: Tensor, w: Tensor, bias: Tensor | None) -> Tensor:
 # --- simple ----------------------------------------------------------------------------------------------
 
 
-def _rnn(o: Functions, inputs: Tensor, h: Tensor, u: Tensor, activation: str) -> Tensor:
+def _rnn(o: Ops[Any], inputs: Tensor, h: Tensor, u: Tensor, activation: str) -> Tensor:
     if activation not in ("tanh", "relu"):
         raise OperatorError(f"the activation of a simple recurrent cell is 'tanh' or 'relu', given {activation!r}")
     return getattr(o, activation)(o.add(inputs, o.matmul(h, u)))
@@ -83,7 +83,7 @@ def _cases(gates: int, states: int, steps: int | None, biases: int = 1) -> Sampl
 
 @composite(tolerance=_CLOSE, samples=_cases(1, 1, None))
 def rnn_cell(
-    o: Functions, x: Tensor, h: Tensor, w: Tensor, u: Tensor, bias: Tensor | None = None, /, *, activation: str = "tanh"
+    o: Ops[Any], x: Tensor, h: Tensor, w: Tensor, u: Tensor, bias: Tensor | None = None, /, *, activation: str = "tanh"
 ) -> Tensor:
     """The next state of a simple recurrent cell: ``tanh(x @ w + h @ u + bias)``; Elman, 1990.
 
@@ -96,7 +96,7 @@ def rnn_cell(
 
 @composite(tolerance=_CLOSE, samples=_cases(1, 1, 2))
 def rnn(
-    o: Functions, x: Tensor, h: Tensor, w: Tensor, u: Tensor, bias: Tensor | None = None, /, *, activation: str = "tanh"
+    o: Ops[Any], x: Tensor, h: Tensor, w: Tensor, u: Tensor, bias: Tensor | None = None, /, *, activation: str = "tanh"
 ) -> tuple[Tensor, Tensor]:
     """All states of a simple recurrent cell over sequences, and the last one.
 
@@ -114,7 +114,7 @@ def rnn(
 # --- long short-term memory ------------------------------------------------------------------------------
 
 
-def _lstm(o: Functions, inputs: Tensor, h: Tensor, c: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
+def _lstm(o: Ops[Any], inputs: Tensor, h: Tensor, c: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
     given, forgotten, candidate, shown = o.split(o.add(inputs, o.matmul(h, u)), sections=4, axis=-1)
     kept = o.multiply(o.sigmoid(forgotten), c)
     c = o.add(kept, o.multiply(o.sigmoid(given), o.tanh(candidate)))
@@ -123,7 +123,7 @@ def _lstm(o: Functions, inputs: Tensor, h: Tensor, c: Tensor, u: Tensor) -> tupl
 
 @composite(tolerance=_CLOSE, samples=_cases(4, 2, None))
 def lstm_cell(
-    o: Functions, x: Tensor, h: Tensor, c: Tensor, w: Tensor, u: Tensor, bias: Tensor | None = None, /
+    o: Ops[Any], x: Tensor, h: Tensor, c: Tensor, w: Tensor, u: Tensor, bias: Tensor | None = None, /
 ) -> tuple[Tensor, Tensor]:
     """The next output and cell state of a long short-term memory; Hochreiter and Schmidhuber, 1997; Gers et al., 2000.
 
@@ -138,7 +138,7 @@ def lstm_cell(
 
 @composite(tolerance=_CLOSE, samples=_cases(4, 2, 2))
 def lstm(
-    o: Functions, x: Tensor, h: Tensor, c: Tensor, w: Tensor, u: Tensor, bias: Tensor | None = None, /
+    o: Ops[Any], x: Tensor, h: Tensor, c: Tensor, w: Tensor, u: Tensor, bias: Tensor | None = None, /
 ) -> tuple[Tensor, Tensor, Tensor]:
     """All outputs of a long short-term memory over sequences, the last one, and the last cell state.
 
@@ -157,7 +157,7 @@ def lstm(
 # --- gated recurrent unit --------------------------------------------------------------------------------
 
 
-def _gru(o: Functions, inputs: Tensor, h: Tensor, u: Tensor, bias: Tensor | None) -> Tensor:
+def _gru(o: Ops[Any], inputs: Tensor, h: Tensor, u: Tensor, bias: Tensor | None) -> Tensor:
     reset, update, candidate = o.split(inputs, sections=3, axis=-1)
     hidden_reset, hidden_update, hidden_candidate = o.split(_biased(o, o.matmul(h, u), bias), sections=3, axis=-1)
     reset, update = o.sigmoid(o.add(reset, hidden_reset)), o.sigmoid(o.add(update, hidden_update))
@@ -167,7 +167,7 @@ def _gru(o: Functions, inputs: Tensor, h: Tensor, u: Tensor, bias: Tensor | None
 
 @composite(tolerance=_CLOSE, samples=_cases(3, 1, None, biases=2))
 def gru_cell(
-    o: Functions, x: Tensor, h: Tensor, w: Tensor, u: Tensor, bias: Tensor | None = None,
+    o: Ops[Any], x: Tensor, h: Tensor, w: Tensor, u: Tensor, bias: Tensor | None = None,
     hidden_bias: Tensor | None = None, /,
 ) -> Tensor:  # fmt: skip
     """The next state of a gated recurrent unit; Cho et al., EMNLP 2014.
@@ -183,7 +183,7 @@ def gru_cell(
 
 @composite(tolerance=_CLOSE, samples=_cases(3, 1, 2, biases=2))
 def gru(
-    o: Functions, x: Tensor, h: Tensor, w: Tensor, u: Tensor, bias: Tensor | None = None,
+    o: Ops[Any], x: Tensor, h: Tensor, w: Tensor, u: Tensor, bias: Tensor | None = None,
     hidden_bias: Tensor | None = None, /,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """All states of a gated recurrent unit over sequences, and the last one.

@@ -16,7 +16,7 @@ from nnc_func.graph.composite import composite
 from nnc_func.graph.ops.families import Axes, Nested, Tensor
 
 if TYPE_CHECKING:
-    from nnc_func.graph.functions import Functions
+    from nnc_func.graph.tensors.namespace import Ops
 
 FEW = 8
 """So many neighbours are weighed one by one; more are a product with a matrix."""
@@ -24,7 +24,7 @@ NARROW = 96
 """A product with a matrix is faster along axes up to that extent: half as long at 32, twice as long at 224."""
 
 
-def constant(o: Functions, array: Any, x: Tensor) -> Any:
+def constant(o: Ops[Any], array: Any, x: Tensor) -> Any:
     """An array of the host as an operand beside `x`, in its place."""
     place = o.place(x)
     return array if place is None else o.transfer(array, place=place)
@@ -65,7 +65,7 @@ def _regions(region: Any, count: int) -> tuple[tuple[float, float], ...]:
     return found
 
 
-def _copied(o: Functions, x: Tensor, times: dict[int, int]) -> Tensor:
+def _copied(o: Ops[Any], x: Tensor, times: dict[int, int]) -> Tensor:
     """Each element so many times along axes."""
     if all(t == 1 for t in times.values()):
         return x
@@ -79,7 +79,7 @@ def _copied(o: Functions, x: Tensor, times: dict[int, int]) -> Tensor:
     return o.reshape(copied, shape=tuple(n * times.get(axis, 1) for axis, n in enumerate(x.shape)))
 
 
-def _weighed(o: Functions, x: Tensor, axis: int, places: Any, weights: Any) -> Tensor:
+def _weighed(o: Ops[Any], x: Tensor, axis: int, places: Any, weights: Any) -> Tensor:
     """The sum of a few neighbours."""
     shape, total = (len(places), *(1,) * (len(x.shape) - axis - 1)), None
     for place, weight in zip(places.T, weights.T, strict=True):
@@ -89,7 +89,7 @@ def _weighed(o: Functions, x: Tensor, axis: int, places: Any, weights: Any) -> T
     return total
 
 
-def _along(o: Functions, x: Tensor, axis: int, how: Resampling, positions: Any, scale: float) -> Tensor:
+def _along(o: Ops[Any], x: Tensor, axis: int, how: Resampling, positions: Any, scale: float) -> Tensor:
     n = x.shape[axis]
     if np.array_equal(positions, np.arange(n)):
         return x
@@ -106,7 +106,7 @@ def _along(o: Functions, x: Tensor, axis: int, how: Resampling, positions: Any, 
     return o.reshape(found, shape=(*before, len(positions), *behind))
 
 
-def _outside(o: Functions, x: Tensor, axis: int, missing: Any, fill: float) -> Tensor:
+def _outside(o: Ops[Any], x: Tensor, axis: int, missing: Any, fill: float) -> Tensor:
     mask = constant(o, missing.reshape(-1, *(1,) * (len(x.shape) - axis - 1)), x)
     return o.where(mask, o.number(fill, x), x)
 
@@ -133,7 +133,7 @@ _CASES: Any = (
     )),
 )  # fmt: skip
 def resample(
-    o: Functions, x: Tensor, /, *, axes: Axes, size: Nested | None = None, scale: Nested | None = None,
+    o: Ops[Any], x: Tensor, /, *, axes: Axes, size: Nested | None = None, scale: Nested | None = None,
     method: str = "linear", coordinates: str = "half_pixel", rounding: str = "round_prefer_floor",
     coefficient: float = -0.75, antialias: bool = False, exclude_outside: bool = False, aspect: str = "stretch",
     region: Nested | None = None, fill: float = 0.0,

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nnc_func.errors import DTypeError, OperatorError, ShapeError
-from nnc_func.facets.dims import Extent, known
+from nnc_func.facets.dims import known
 from nnc_func.facets.dtypes import kind_of
 from nnc_func.facets.samples import FLOATS, Samples, Tolerance
 from nnc_func.facets.shapes import ShapeT
 from nnc_func.facets.windows import numbers
 from nnc_func.graph.composite import composite
 from nnc_func.graph.composites.pooling import spatial_axes
-from nnc_func.graph.ops.families import Nested, Tensor
+from nnc_func.graph.ops.families import Extent, Nested, Tensor
 
 if TYPE_CHECKING:
-    from nnc_func.graph.functions import Functions
+    from nnc_func.graph.tensors.namespace import Ops
 
 INT64 = np.dtype("int64")
 
@@ -43,11 +43,11 @@ def _scaled(n: Extent, factor: float) -> Extent:
     return n * int(factor)
 
 
-def _whole(o: Functions, value: Extent) -> Tensor:
+def _whole(o: Ops[Any], value: Extent) -> Tensor:
     return o.full(shape=(), value=value, dtype=INT64)
 
 
-def _places(o: Functions, n: Extent, m: Extent, align_corners: bool) -> tuple[Tensor, Tensor]:
+def _places(o: Ops[Any], n: Extent, m: Extent, align_corners: bool) -> tuple[Tensor, Tensor]:
     """Where the elements of an axis of extent m lie on one of extent n: numerators, and their denominator."""
     i = o.arange(start=0, stop=m, dtype=INT64)
     if align_corners:
@@ -56,7 +56,7 @@ def _places(o: Functions, n: Extent, m: Extent, align_corners: bool) -> tuple[Te
     return twice, _whole(o, 2 * m)
 
 
-def _nearest(o: Functions, x: Tensor, axis: int, m: Extent, align_corners: bool) -> Tensor:
+def _nearest(o: Ops[Any], x: Tensor, axis: int, m: Extent, align_corners: bool) -> Tensor:
     n = x.shape[axis]
     if not align_corners and known(n) and known(m) and n and m % n == 0:  # copies side by side: no gather, no scatter
         wide = o.broadcast_to(
@@ -68,7 +68,7 @@ def _nearest(o: Functions, x: Tensor, axis: int, m: Extent, align_corners: bool)
     return o.take(x, nearest, axis=axis)
 
 
-def _linear(o: Functions, x: Tensor, axis: int, m: Extent, align_corners: bool) -> Tensor:
+def _linear(o: Ops[Any], x: Tensor, axis: int, m: Extent, align_corners: bool) -> Tensor:
     n = x.shape[axis]
     places, unit = _places(o, n, m, align_corners)
     places = o.minimum(o.maximum(places, _whole(o, 0)), o.multiply(unit, _whole(o, n - 1)))
@@ -97,7 +97,7 @@ _CASES: Any = (
     )),
 )  # fmt: skip
 def resize(
-    o: Functions, x: Tensor, /, *, size: Nested | None = None, scale: Nested | None = None, method: str = "nearest",
+    o: Ops[Any], x: Tensor, /, *, size: Nested | None = None, scale: Nested | None = None, method: str = "nearest",
     align_corners: bool = False, axis: int = -1,
 ) -> Tensor:  # fmt: skip
     """Signals, images or volumes of another size: up-sampling, or down-sampling without a filter.

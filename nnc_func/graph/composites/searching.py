@@ -17,7 +17,7 @@ from nnc_func.graph.ops.families import Axes, Extent, Tensor
 from nnc_func.graph.ops.move import part
 
 if TYPE_CHECKING:
-    from nnc_func.graph.functions import Functions
+    from nnc_func.graph.tensors.namespace import Ops
 
 POSITIONS = Constant("positions and counts are integers")
 SIZED = "give size=, how many there are at most, or compute it outside of jit and compiled programs"
@@ -37,14 +37,14 @@ def _sized(shapes_: Any, draw: Any) -> dict[str, Any]:
 
 
 @composite(derivative=POSITIONS, samples=Samples(dtypes=ANY, params=_some_axes), tolerance=EXACT)
-def count_nonzero(o: Functions, x: Tensor, /, *, axis: Axes | None = None, keepdims: bool = False) -> Tensor:
+def count_nonzero(o: Ops[Any], x: Tensor, /, *, axis: Axes | None = None, keepdims: bool = False) -> Tensor:
     """How many elements are not zero, or true, along axes: int64. NaN is not zero."""
     flags = x if o.dtype(x).kind == "b" else o.cast(x, dtype=BOOL)
     return o.sum(o.cast(flags, dtype=INT64), axis=axis, keepdims=keepdims)
 
 
 @composite(derivative=POSITIONS, samples=Samples(dtypes=ANY, params=_sized, min_rank=1), tolerance=EXACT)
-def nonzero(o: Functions, x: Tensor, /, *, size: Extent | None = None) -> tuple[Tensor, ...]:
+def nonzero(o: Ops[Any], x: Tensor, /, *, size: Extent | None = None) -> tuple[Tensor, ...]:
     """Where elements are not zero, in C order: a vector of indices for each axis.
 
     Without `size` they are counted at once: `x` has a value then, or an ExtentError says that it has none. With it
@@ -56,7 +56,7 @@ def nonzero(o: Functions, x: Tensor, /, *, size: Extent | None = None) -> tuple[
     return _unraveled(o, o.flatnonzero(x, size=count), tuple(x.shape))
 
 
-def _unraveled(o: Functions, flat: Any, shape: Any) -> tuple[Any, ...]:
+def _unraveled(o: Ops[Any], flat: Any, shape: Any) -> tuple[Any, ...]:
     """Positions in C order as an index for each axis."""
     found = []
     for i, n in enumerate(shape):
@@ -69,12 +69,12 @@ def _unraveled(o: Functions, flat: Any, shape: Any) -> tuple[Any, ...]:
     return tuple(found)
 
 
-def _number(o: Functions, extent: Any) -> Any:
+def _number(o: Ops[Any], extent: Any) -> Any:
     return o.full(shape=(), value=extent, dtype=INT64)
 
 
 @composite(derivative=POSITIONS, samples=Samples(dtypes=ANY, params=_sized, min_rank=1), tolerance=EXACT)
-def argwhere(o: Functions, x: Tensor, /, *, size: Extent | None = None) -> Tensor:
+def argwhere(o: Ops[Any], x: Tensor, /, *, size: Extent | None = None) -> Tensor:
     """Where elements are not zero, in C order: a row of indices for each; see `nonzero`."""
     return o.stack(*nonzero.over(o, x, size=size), axis=1)
 
@@ -86,7 +86,7 @@ def _mask_cases() -> Any:
 
 
 @composite(samples=Samples(relation="cases", cases=_mask_cases()), tolerance=EXACT)
-def extract(o: Functions, x: Tensor, mask: Tensor, /, *, size: Extent | None = None) -> Tensor:
+def extract(o: Ops[Any], x: Tensor, mask: Tensor, /, *, size: Extent | None = None) -> Tensor:
     """The elements where a mask of the same shape is true, in C order: a vector.
 
     Without `size` they are counted at once: see `nonzero`. With it there are so many, zeros behind those that exist.
@@ -97,7 +97,8 @@ def extract(o: Functions, x: Tensor, mask: Tensor, /, *, size: Extent | None = N
     flat = o.concat(
         o.reshape(x, shape=(product(tuple(x.shape)),)), o.full(shape=(1,), value=0, dtype=o.dtype(x)), axis=0
     )
-    return o.take(flat, o.flatnonzero(mask, size=count, fill=product(tuple(x.shape))), axis=0)
+    last: Any = product(tuple(x.shape))
+    return o.take(flat, o.flatnonzero(mask, size=count, fill=last), axis=0)
 
 
 # --- order --------------------------------------------------------------------------------------------------
@@ -111,7 +112,7 @@ def _best(shapes_: Any, draw: Any) -> dict[str, Any]:
 
 @composite(tolerance=EXACT,
            samples=Samples(dtypes=REALS, params=_best, min_rank=1, distinct=True))  # fmt: skip
-def top_k(o: Functions, x: Tensor, /, *, k: int, axis: int = -1, largest: bool = True) -> tuple[Tensor, ...]:
+def top_k(o: Ops[Any], x: Tensor, /, *, k: int, axis: int = -1, largest: bool = True) -> tuple[Tensor, ...]:
     """The `k` largest elements along an axis, in descending order, and where they stand; or the smallest, ascending.
 
     Of equal elements the one that stands first comes first. NaN counts as the largest.
@@ -133,7 +134,7 @@ def _members() -> Any:
 
 @composite(derivative=Constant("membership is a boolean"), tolerance=EXACT,
            samples=Samples(relation="cases", cases=_members()))  # fmt: skip
-def isin(o: Functions, x: Tensor, values: Tensor, /, *, invert: bool = False) -> Tensor:
+def isin(o: Ops[Any], x: Tensor, values: Tensor, /, *, invert: bool = False) -> Tensor:
     """Whether each element of `x` is one of the `values`, or none of them; NaN is none.
 
     By sorting and searching; complex numbers are compared each with each.
@@ -150,7 +151,7 @@ def isin(o: Functions, x: Tensor, values: Tensor, /, *, invert: bool = False) ->
     return o.logical_not(found) if invert else found
 
 
-def _uniques(o: Functions, x: Any, size: Any) -> tuple[Any, Any, Any, Any, Any]:
+def _uniques(o: Ops[Any], x: Any, size: Any) -> tuple[Any, Any, Any, Any, Any]:
     """The flattened tensor, its order, where a value begins in that order, whether one does, and how many there are."""
     n = product(tuple(x.shape))
     flat = o.reshape(x, shape=(n,))
@@ -168,7 +169,7 @@ def _uniques(o: Functions, x: Any, size: Any) -> tuple[Any, Any, Any, Any, Any]:
     return flat, order, starts, begins, count
 
 
-def _values(o: Functions, flat: Any, order: Any, starts: Any, count: Any) -> tuple[Any, Any]:
+def _values(o: Ops[Any], flat: Any, order: Any, starts: Any, count: Any) -> tuple[Any, Any]:
     """The unique values, and where each first stands."""
     last = o.maximum(o.subtract(_number(o, flat.shape[0]), 1), 0)
     places = o.minimum(part(o, starts, 0, 0, count), last)
@@ -176,14 +177,14 @@ def _values(o: Functions, flat: Any, order: Any, starts: Any, count: Any) -> tup
     return o.take(flat, where, axis=0), where
 
 
-def _inverse(o: Functions, x: Any, order: Any, begins: Any) -> Any:
+def _inverse(o: Ops[Any], x: Any, order: Any, begins: Any) -> Any:
     """For each element which of the unique values it is."""
     which = o.subtract(o.cumulative_sum(o.cast(begins, dtype=INT64), axis=0), 1)
     zeros = o.full(shape=order.shape, value=0, dtype=INT64)
     return o.reshape(o.scatter_set(zeros, order, which, axis=0), shape=tuple(x.shape))
 
 
-def _counted(o: Functions, starts: Any, count: Any) -> Any:
+def _counted(o: Ops[Any], starts: Any, count: Any) -> Any:
     return o.subtract(part(o, starts, 0, 1, count + 1), part(o, starts, 0, 0, count))
 
 
@@ -200,7 +201,7 @@ OF_SETS = Refusal("which elements are equal does not change smoothly; sort has a
 
 
 @composite(derivative=OF_SETS, **SETS)
-def unique_values(o: Functions, x: Tensor, /, *, size: Extent | None = None) -> Tensor:
+def unique_values(o: Ops[Any], x: Tensor, /, *, size: Extent | None = None) -> Tensor:
     """The different elements, in ascending order: a vector. NaN differ from each other.
 
     Complex numbers are ordered by their real, then by their imaginary parts.
@@ -213,21 +214,21 @@ def unique_values(o: Functions, x: Tensor, /, *, size: Extent | None = None) -> 
 
 
 @composite(derivative=OF_SETS, **SETS)
-def unique_counts(o: Functions, x: Tensor, /, *, size: Extent | None = None) -> tuple[Tensor, ...]:
+def unique_counts(o: Ops[Any], x: Tensor, /, *, size: Extent | None = None) -> tuple[Tensor, ...]:
     """The different elements as `unique_values` gives them, and how often each of them occurs."""
     flat, order, starts, _, count = _uniques(o, x, size)
     return _values(o, flat, order, starts, count)[0], _counted(o, starts, count)
 
 
 @composite(derivative=OF_SETS, **SETS)
-def unique_inverse(o: Functions, x: Tensor, /, *, size: Extent | None = None) -> tuple[Tensor, ...]:
+def unique_inverse(o: Ops[Any], x: Tensor, /, *, size: Extent | None = None) -> tuple[Tensor, ...]:
     """The different elements as `unique_values` gives them, and for each element of `x` which of them it is."""
     flat, order, starts, begins, count = _uniques(o, x, size)
     return _values(o, flat, order, starts, count)[0], _inverse(o, x, order, begins)
 
 
 @composite(derivative=OF_SETS, **SETS)
-def unique_all(o: Functions, x: Tensor, /, *, size: Extent | None = None) -> tuple[Tensor, ...]:
+def unique_all(o: Ops[Any], x: Tensor, /, *, size: Extent | None = None) -> tuple[Tensor, ...]:
     """The different elements, where each first stands, for each element which of them it is, and how often each occurs.
 
     As `unique_values` gives them; where is a position in C order.

@@ -16,7 +16,7 @@ from nnc_func.graph.composite import composite
 from nnc_func.graph.ops.families import DType, Tensor
 
 if TYPE_CHECKING:
-    from nnc_func.graph.functions import Functions
+    from nnc_func.graph.tensors.namespace import Ops
 
 FLOAT32, FLOAT64, INT32, INT64 = map(np.dtype, ("float32", "float64", "int32", "int64"))
 COSINES = {"hann": (0.5, -0.5), "hamming": (0.54, -0.46), "blackman": (0.42, -0.5, 0.08), "boxcar": (1.0,)}
@@ -29,9 +29,7 @@ COSINES = {"hann": (0.5, -0.5), "hamming": (0.54, -0.46), "blackman": (0.42, -0.
         for size in (0, 1, 5) for kind in COSINES for periodic in (True, False) for dtype in FLOATS
     )),
 )  # fmt: skip
-def window(
-    o: Functions, /, *, size: int, kind: str = "hann", periodic: bool = True, dtype: DType = "float64"
-) -> Tensor:
+def window(o: Ops[Any], /, *, size: int, kind: str = "hann", periodic: bool = True, dtype: DType = "float64") -> Tensor:
     """A window of that many elements: ``"hann"``, ``"hamming"``, ``"blackman"`` or ``"boxcar"``, sums of cosines.
 
     A `periodic` one is for transforms: it goes on with its first element. Else it ends as it begins, as NumPy's do.
@@ -49,7 +47,7 @@ def window(
 # --- quantisation -----------------------------------------------------------------------------------------
 
 
-def _spread(o: Functions, values: Tensor, x: Tensor, axis: int) -> Tensor:
+def _spread(o: Ops[Any], values: Tensor, x: Tensor, axis: int) -> Tensor:
     """One number, one for each place of an axis, or a tensor of rank 2 or more: so that it broadcasts against `x`."""
     pairs = zip(reversed(values.shape), reversed(x.shape), strict=False)
     fits = len(values.shape) <= len(x.shape) and all(same_extent(n, 1) or same_extent(n, m) for n, m in pairs)
@@ -64,7 +62,7 @@ def _spread(o: Functions, values: Tensor, x: Tensor, axis: int) -> Tensor:
     return o.reshape(values, shape=(values.shape[0], *(1,) * (len(x.shape) - at - 1)))
 
 
-def _scaled(o: Functions, scale: Tensor) -> None:
+def _scaled(o: Ops[Any], scale: Tensor) -> None:
     if kind_of(o.dtype(scale)) != "f":
         raise DTypeError(f"a scale is a floating number, given {o.dtype(scale)}")
 
@@ -82,7 +80,7 @@ _POSITIVE = (0.1, 2.0)
     )),
 )  # fmt: skip
 def quantize_linear(
-    o: Functions, x: Tensor, scale: Tensor, zero: Tensor | None = None, /, *, dtype: DType = "uint8", axis: int = -1
+    o: Ops[Any], x: Tensor, scale: Tensor, zero: Tensor | None = None, /, *, dtype: DType = "uint8", axis: int = -1
 ) -> Tensor:
     """``round(x / scale) + zero`` as integers of a dtype, the nearest that it has; halves are rounded to even.
 
@@ -112,7 +110,7 @@ def quantize_linear(
     )),
 )  # fmt: skip
 def dequantize_linear(
-    o: Functions, x: Tensor, scale: Tensor, zero: Tensor | None = None, /, *, axis: int = -1
+    o: Ops[Any], x: Tensor, scale: Tensor, zero: Tensor | None = None, /, *, axis: int = -1
 ) -> Tensor:
     """``(x - zero) * scale``, in the scale's dtype: what quantised numbers stand for; see `quantize_linear`."""
     _scaled(o, scale)

@@ -20,7 +20,7 @@ from nnc_func.graph.ops.move import part
 from nnc_func.graph.ops.reduce import reduced_count
 
 if TYPE_CHECKING:
-    from nnc_func.graph.functions import Functions
+    from nnc_func.graph.tensors.namespace import Ops
 
 CLOSE = Tolerance(256.0)  # of differences that may be small beside what they are of
 INT64, FLOAT16 = np.dtype("int64"), np.dtype("float16")
@@ -37,7 +37,7 @@ def _some_axes(shapes_: Any, draw: Any) -> dict[str, Any]:
 
 @composite(samples=Samples(dtypes=NUMBERS, params=_some_axes), tolerance=CLOSE)
 def var(
-    o: Functions, x: Tensor, /, *, axis: Axes | None = None, correction: float = 0.0, keepdims: bool = False
+    o: Ops[Any], x: Tensor, /, *, axis: Axes | None = None, correction: float = 0.0, keepdims: bool = False
 ) -> Tensor:
     """Variance: the sum of squared distances from the mean, divided by their number less `correction`.
 
@@ -71,7 +71,7 @@ def _number_of(x: Any, axis: Any) -> Any:
 
 @composite(samples=Samples(dtypes=NUMBERS, params=_some_axes, distinct=True), tolerance=CLOSE)
 def std(
-    o: Functions, x: Tensor, /, *, axis: Axes | None = None, correction: float = 0.0, keepdims: bool = False
+    o: Ops[Any], x: Tensor, /, *, axis: Axes | None = None, correction: float = 0.0, keepdims: bool = False
 ) -> Tensor:
     """Standard deviation: the root of `var`. Where that is zero, its derivative is taken to be zero, too."""
     spread = var.over(o, x, axis=axis, correction=correction, keepdims=keepdims)
@@ -93,7 +93,7 @@ def _some_quantiles(shapes_: Any, draw: Any) -> dict[str, Any]:
 
 @composite(samples=Samples(dtypes=REALS, params=_some_quantiles, distinct=True), tolerance=CLOSE)
 def quantile(
-    o: Functions, x: Tensor, /, *, q: Nested, axis: Axes | None = None, keepdims: bool = False, method: str = "linear"
+    o: Ops[Any], x: Tensor, /, *, q: Nested, axis: Axes | None = None, keepdims: bool = False, method: str = "linear"
 ) -> Tensor:
     """The value below which a part `q` of the elements lies: one, or a tuple of them along a new first axis.
 
@@ -115,7 +115,7 @@ def quantile(
     return o.stack(*some, axis=0) if some else o.full(shape=(0, *shape), value=0, dtype=o.dtype(ordered))
 
 
-def _ordered(o: Functions, x: Any, axis: Any, keepdims: bool) -> tuple[Any, int, Any]:
+def _ordered(o: Ops[Any], x: Any, axis: Any, keepdims: bool) -> tuple[Any, int, Any]:
     """The shape of the result, how many elements each is of, and those in order along a last axis, floating."""
     gone = normalise_axes(axis, len(x.shape))
     kept = tuple(i for i in range(len(x.shape)) if i not in gone)
@@ -129,7 +129,7 @@ def _ordered(o: Functions, x: Any, axis: Any, keepdims: bool) -> tuple[Any, int,
     return reduced(tuple(x.shape), axis=axis, keepdims=keepdims), n, o.sort(flat, axis=-1)
 
 
-def _interpolated(o: Functions, ordered: Any, n: int, q: float, method: str) -> Any:
+def _interpolated(o: Ops[Any], ordered: Any, n: int, q: float, method: str) -> Any:
     position = q * (n - 1)
     low = min(math.floor(position), n - 1)
     beyond = position - low
@@ -151,7 +151,7 @@ def _no_correction(shapes_: Any, draw: Any) -> dict[str, Any]:
 
 
 @composite(samples=Samples(dtypes=REALS, params=_no_correction, distinct=True), tolerance=CLOSE)
-def median(o: Functions, x: Tensor, /, *, axis: Axes | None = None, keepdims: bool = False) -> Tensor:
+def median(o: Ops[Any], x: Tensor, /, *, axis: Axes | None = None, keepdims: bool = False) -> Tensor:
     """The middle element, or the mean of the two: the quantile 0.5. NaN among them gives NaN, and so do none."""
     return quantile.over(o, x, q=0.5, axis=axis, keepdims=keepdims)
 
@@ -168,7 +168,7 @@ def _bins() -> Any:
 
 
 @composite(samples=Samples(relation="cases", cases=_bins()), tolerance=Tolerance(64.0))
-def bincount(o: Functions, x: Tensor, weights: Tensor | None = None, /, *, length: Extent | None = None) -> Tensor:
+def bincount(o: Ops[Any], x: Tensor, weights: Tensor | None = None, /, *, length: Extent | None = None) -> Tensor:
     """How often each number from 0 occurs among integers: a vector; or the sum of the weights of each.
 
     Without `length` it is as long as the largest needs, which is computed at once: an ExtentError says if that cannot
@@ -201,7 +201,7 @@ def _histograms() -> Any:
 @composite(derivative=Constant("counts are integers, and edges are said"), tolerance=EXACT,
            samples=Samples(relation="cases", cases=_histograms()))  # fmt: skip
 def histogram(
-    o: Functions, x: Tensor, weights: Tensor | None = None, /, *, bins: int = 10, range: Nested | None = None
+    o: Ops[Any], x: Tensor, weights: Tensor | None = None, /, *, bins: int = 10, range: Nested | None = None
 ) -> tuple[Tensor, ...]:
     """How many elements lie in each of `bins` equal parts of a range, and the ``bins + 1`` edges of the parts.
 
@@ -228,7 +228,7 @@ def histogram(
     return part(o, counts, 0, 0, bins), edges
 
 
-def _range(o: Functions, x: Any) -> tuple[float, float]:
+def _range(o: Ops[Any], x: Any) -> tuple[float, float]:
     size = product(tuple(x.shape))
     if known(size) and size == 0:
         return 0.0, 1.0

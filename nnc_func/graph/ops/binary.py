@@ -380,7 +380,7 @@ CHOICES = tuple(
     onnx=onnx_elementwise.where,
     tolerance=EXACT,
     samples=Samples(relation="cases", cases=CHOICES),
-    moves=True,
+    data_movement=True,
     lowering=lowering.Expression(lowering.kept),
 )
 def where(condition: Tensor, a: Tensor, b: Tensor, /) -> Tensor:

@@ -227,7 +227,7 @@ WORDS = ("float32", "int32", "uint32")
     cost=free,
     tolerance=EXACT,
     samples=Samples(dtypes=WORDS, params=lambda shapes_, draw: {"dtype": np.dtype(draw(WORDS))}),
-    moves=True,
+    data_movement=True,
 )
 def bit_cast(x: Tensor, /, *, dtype: DType) -> Tensor:
     """The same bits as elements of another dtype of as many bytes; numbers change, unlike those of `cast`."""

@@ -47,7 +47,7 @@ def is_fusible(op: Op) -> bool:
     >>> is_fusible(CATALOGUE["tanh"]), is_fusible(CATALOGUE["matmul"])
     (True, False)
     """
-    if not op.pure or op.several or op.view is not None or op.holds_body:
+    if not op.pure or op.multi_result or op.view is not None or op.holds_body:
         return False
     return op.shape is shapes.broadcast or op in ELEMENTWISE or is_reduction(op)
 
@@ -78,6 +78,13 @@ def check_one_result(body: Body, name: str) -> None:
     """Raise OperatorError unless the result of the last application is the body's one result."""
     if body.results != (body.parameters + len(body.applications) - 1,):
         raise OperatorError(f"{name} has one result, that of the last operator in its body, given {body}")
+
+
+def check_computes(body: Body, name: str) -> None:
+    """Raise OperatorError if an operator in a body, or in one within it, does more than compute."""
+    for op in body.operators:
+        if not op.pure:
+            raise OperatorError(f"{op.name} cannot stand in the body of {name}: it does more than compute")
 
 
 def over_blocks(op: Op, items: Items, rank: int) -> int:
@@ -155,6 +162,26 @@ def cost_of(args: tuple[Any, ...], results: tuple[Any, ...], *, body: Body, **_:
 def one_by_one(xp: Any, xs: Any, body: Body) -> list[Any]:
     """One operator after another, in any namespace: all values of the body."""
     return body.values(lambda op, arrays, items: fresh(xp, op.kernels[-1], items)(*arrays), xs)
+
+
+def functions_of(body: Body, given: tuple[Aval, ...], xp: Any) -> tuple[list[Any], list[Aval]]:
+    """The kernels that a namespace runs for a body, as functions of arrays that give new ones; and avals of all values.
+
+    Parameters
+    ----------
+    given
+        Avals of the parameters.
+    """
+    functions: list[Any] = []
+
+    def bound(op: Op, avals: list[Aval], items: Items) -> Any:
+        params = dict(items)
+        shape, dtype = op.shape(*(a.shape for a in avals), **params), op.dtype(*(a.dtype for a in avals), **params)
+        functions.append(fresh(xp, choose(op, tuple(avals), params, xp.__name__), items))
+        return [*map(Aval, shape, dtype)] if op.multi_result else Aval(shape, dtype)
+
+    found = body.values(bound, given)
+    return functions, found
 
 
 def check_readable(body: Body) -> None:

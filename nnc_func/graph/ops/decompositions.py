@@ -144,7 +144,7 @@ def _qr_vjp(o: Any, g: Any, y: Any, x: Any, *, mode: str) -> Any:
 
 
 @operator(
-    shape=_qr_shape, dtype=_two, kernels=kernels.QR, several=True,
+    shape=_qr_shape, dtype=_two, kernels=kernels.QR, multi_result=True,
     derivative=Custom(_qr_jvp, (_qr_vjp,)), cost=m.cubic(4), tolerance=m.FACTORED, onnx=m.NOT_IN_ONNX,
     samples=_samples(*_cases((*SQUARES, *TALL, *WIDE)), *_cases((*SQUARES, *WIDE), mode="complete")),
 )  # fmt: skip
@@ -255,7 +255,7 @@ def _svd_diagonal(o: Any, g: Any, s: Any, by_u: Any, by_v: Any) -> Any:
 
 
 @operator(
-    shape=_svd_shape, dtype=_svd_dtypes, kernels=kernels.SVD, several=True,
+    shape=_svd_shape, dtype=_svd_dtypes, kernels=kernels.SVD, multi_result=True,
     derivative=Custom(_svd_jvp, (_svd_vjp,)), cost=m.cubic(12), tolerance=m.FACTORED, onnx=m.NOT_IN_ONNX,
     samples=evolve(_samples(*_cases((*SQUARES, *TALL, *WIDE), full_matrices=False), *_cases(SQUARES)), dtypes=FLOATS),
 )  # fmt: skip
@@ -329,7 +329,7 @@ def _along_vectors(o: Any, g: Any, vectors: Any) -> Any:
 
 
 @operator(
-    shape=_eigh_shape, dtype=_eigh_dtypes, kernels=kernels.EIGH, several=True,
+    shape=_eigh_shape, dtype=_eigh_dtypes, kernels=kernels.EIGH, multi_result=True,
     derivative=Custom(_eigh_jvp, (_eigh_vjp,)), cost=m.cubic(9), tolerance=m.FACTORED, onnx=m.NOT_IN_ONNX,
     samples=evolve(_samples(*_cases(SQUARES)), domain=POSITIVE, dtypes=FLOATS),
 )  # fmt: skip

@@ -47,7 +47,7 @@ def _work(args: tuple[Any, ...], results: tuple[Any, ...], **_: Any) -> Cost:
 
 
 @operator(
-    shape=_kept, dtype=_positions, kernels=reference(kernels.non_maximum_suppression), several=True, cost=_work,
+    shape=_kept, dtype=_positions, kernels=reference(kernels.non_maximum_suppression), multi_result=True, cost=_work,
     derivative=NOT_DIFFERENTIABLE("it gives positions, which jump"),
     onnx=onnx_indexing.non_maximum_suppression, tolerance=Tolerance(0.0),
     samples=Samples(relation="cases", cases=tuple(

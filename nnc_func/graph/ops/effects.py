@@ -50,7 +50,7 @@ def _anywhere(places: Any, **_: Any) -> Any:
     """Values may be anywhere: they are brought to the host."""
 
 
-def _told(text: str, count: int) -> None:
+def _check_count(text: str, count: int) -> None:
     """Refuse a text whose fields are not those of so many values."""
     from string import Formatter  # few print
 
@@ -63,12 +63,12 @@ def _told(text: str, count: int) -> None:
 
 
 def _printed(token: ShapeT, *values: ShapeT, text: str) -> ShapeT:
-    _told(text, len(values))
+    _check_count(text, len(values))
     return _shape(token)
 
 
 def _checked(token: ShapeT, condition: ShapeT, *values: ShapeT, text: str) -> ShapeT:
-    _told(text, len(values))
+    _check_count(text, len(values))
     return _shape(token)
 
 
@@ -143,7 +143,7 @@ def token() -> Tensor:
             ((_TOKEN, (0,)), {}),
         ),
     ),
-    moves=True,
+    data_movement=True,
 )
 def print_(token: Tensor, /, *values: Tensor, text: str = "") -> Tensor:
     """Print values on the host, in the order of the program; returns a token.
@@ -166,7 +166,7 @@ def print_(token: Tensor, /, *values: Tensor, text: str = "") -> Tensor:
             ((_TOKEN, ((0, 2), "bool"), (2,)), {"text": "values {}"}),
         ),
     ),
-    moves=True,
+    data_movement=True,
 )
 def check(token: Tensor, condition: Tensor, /, *values: Tensor, text: str = "") -> Tensor:
     """Raise CheckError where an element of the condition is false, before any variable is written; returns a token.
@@ -180,7 +180,7 @@ def check(token: Tensor, condition: Tensor, /, *values: Tensor, text: str = "") 
     dtype=_result_dtypes,
     derivative=NOT_DIFFERENTIABLE("what a function of the host computes is not known"),
     kernels=reference(kernels.called, kernels.called_into),
-    several=True,
+    multi_result=True,
     **_EFFECT,
     samples=Samples(
         relation="cases",
@@ -189,7 +189,7 @@ def check(token: Tensor, condition: Tensor, /, *values: Tensor, text: str = "") 
             ((_TOKEN, ((2,), "int64"), ()), {"function": _nothing}),
         ),
     ),
-    moves=True,
+    data_movement=True,
 )
 def callback(token: Tensor, /, *values: Tensor, function: Function, shapes: Nested = (), dtypes: Nested = ()) -> Tensor:
     """Call a function of the host with NumPy arrays of the values; its results are tensors of the told shapes.

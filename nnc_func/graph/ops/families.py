@@ -13,7 +13,7 @@ import numpy as np
 from attrs import evolve
 
 from nnc_func.device.kernels.move import NUMPY, Arrays, cast, converted, dtype_of
-from nnc_func.device.straight import maker, straight
+from nnc_func.device.unrolled import maker, unrolled
 from nnc_func.errors import DTypeError
 from nnc_func.facets import dtypes, layouts, shapes
 from nnc_func.facets.derivatives import Constant, Custom, Derivative, Linear
@@ -208,7 +208,7 @@ def in_blocks(
         if not out.shape or not all(map(known, out.shape)) or not out.size:
             return None
         cut = [a.ndim == out.ndim and a.shape[0] != 1 for a in avals]
-        call = straight(calls(np, len(given), dtype), len(avals) + registers)
+        call = unrolled(calls(np, len(given), dtype), len(avals) + registers)
         return lambda *scratch: partial(_each_block, call, cut, out.shape[0], scratch)
 
     here = frozenset({"numpy"})

@@ -82,7 +82,7 @@ def _masked_into(xp: Any, arrays: Any, outs: Any, scratch: Any) -> None:
         for x, condition in (((2, 3), (2, 3)), ((3,), (2, 1)), ((), ()), ((0, 2), (2,)))
         for dtype in ANY
     )),
-    moves=True,
+    data_movement=True,
     lowering=lowering.Expression(lowering.masked),
 )  # fmt: skip
 def masked(x: Tensor, condition: Tensor, /) -> Tensor:
@@ -262,7 +262,7 @@ SEVERAL = tuple(
 @operator(
     shape=_shapes,
     dtype=_dtypes,
-    several=True,
+    multi_result=True,
     kernels=(
         Kernel(
             "in blocks",

@@ -12,7 +12,7 @@ import numpy as np
 
 from nnc_func.body import Body
 from nnc_func.device.kernels import blocks
-from nnc_func.device.straight import maker
+from nnc_func.device.unrolled import maker
 from nnc_func.facets import shapes
 from nnc_func.facets.dims import product
 from nnc_func.graph.ops.bodies import is_reduction, one_by_one, over_blocks
@@ -26,7 +26,7 @@ from nnc_func.graph.ops.lowering import (
     pattern_of,
 )
 
-STRAIGHT = 1 << 18  # bytes of a value of what is bound as calls one after the other: one block, in one thread
+UNROLLED = 1 << 18  # bytes of a value of what is bound as calls one after the other: one block, in one thread
 Shape = tuple[int, ...]
 
 
@@ -65,7 +65,7 @@ def bound(avals: Any, *, body: Body) -> Any:
     found = _lowered(body, given, shape)
     kept = _kept(found, shape)
     if (
-        size * found.itemsize <= min(STRAIGHT, blocks.REGISTER)
+        size * found.itemsize <= min(UNROLLED, blocks.REGISTER)
         and kept == [out.shape for out in outs]
         and not found.gathered
     ):

@@ -92,7 +92,7 @@ def _bounds_within(n: int) -> list[tuple[int, int, int]]:
 
 
 @operator(
-    moves=True,
+    data_movement=True,
     shape=movement.sliced,
     dtype=dtypes.first,
     kernels=Kernel("view", compute=kernels.slice_view, infallible=True),
@@ -155,7 +155,7 @@ def _set_cases() -> Any:
     onnx=onnx_movement.set_slice,
     tolerance=EXACT,
     samples=Samples(relation="cases", cases=_set_cases()),
-    moves=True,
+    data_movement=True,
 )
 def set_slice(x: Tensor, value: Tensor, /, *, starts: Sizes, stops: Sizes, steps: Sizes) -> Tensor:
     """A new tensor: `x` with `value`, broadcast, in the part that `slice` would show; `x` is left as it is."""
@@ -221,7 +221,7 @@ HOT = ("float32", "float32", "float64", "int32", "int64", "bool", "complex64")
     onnx=onnx_indexing.take,
     tolerance=EXACT,
     samples=Samples(relation="cases", cases=index_cases(False, False)),
-    moves=True,
+    data_movement=True,
     lowering=lowering.IndexMap(lowering.taken),
 )
 def take(x: Tensor, indices: Tensor, /, *, axis: int = 0) -> Tensor:
@@ -237,7 +237,7 @@ def take(x: Tensor, indices: Tensor, /, *, axis: int = 0) -> Tensor:
     onnx=onnx_indexing.take_along_axis,
     tolerance=EXACT,
     samples=Samples(relation="cases", cases=index_cases(False, True)),
-    moves=True,
+    data_movement=True,
     lowering=lowering.IndexMap(lowering.taken_along),
 )
 def take_along_axis(x: Tensor, indices: Tensor, /, *, axis: int) -> Tensor:

@@ -45,7 +45,7 @@ def _some_layout(shapes_: Any, draw: Any) -> dict[str, Any]:
     cost=free,
     tolerance=EXACT,
     samples=Samples(dtypes=ANY, params=_some_layout),
-    moves=True,
+    data_movement=True,
     lowering=lowering.UNMOVED,
 )
 def relayout(x: Tensor, /, *, layout: Nested, data_format: str = "NHWC") -> Tensor:
@@ -68,7 +68,7 @@ def relayout(x: Tensor, /, *, layout: Nested, data_format: str = "NHWC") -> Tens
     cost=free,
     tolerance=EXACT,
     samples=Samples(dtypes=ANY, params=lambda shapes_, draw: {"place": None}),
-    moves=True,
+    data_movement=True,
     lowering=lowering.UNMOVED,
 )
 def transfer(x: Tensor, /, *, place: str | None) -> Tensor:
@@ -90,7 +90,7 @@ def transfer(x: Tensor, /, *, place: str | None) -> Tensor:
         dtypes=ANY,
         cases=((((2, 3), (4,)), {}), ((((0,), "int32"), ((), "bool")), {}), (((), ()), {})),
     ),
-    moves=True,
+    data_movement=True,
     lowering=lowering.UNMOVED,
 )
 def after(x: Tensor, event: Tensor, /) -> Tensor:

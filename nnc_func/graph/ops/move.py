@@ -43,7 +43,7 @@ def movement_of(
         kernels=kernels,
         cost=free,
         tolerance=EXACT,
-        moves=True,
+        data_movement=True,
         **facets,
     )
 
@@ -322,7 +322,7 @@ def _some_parts(shapes_: Any, draw: Any) -> dict[str, Any]:
     movement.parts,
     Custom(lambda o, ts, y, x, *, sections, axis: o.split(ts[0], sections=sections, axis=axis), (_split_vjp,)),
     dtype=_split_dtypes,
-    several=True,
+    multi_result=True,
     params=_some_parts,
     min_rank=1,
     laws=(),

@@ -302,7 +302,7 @@ def _slogdet_vjp(o: Any, g: Any, y: Any, x: Any) -> Any:
 
 
 @operator(
-    shape=lambda x: (m.batch(x),) * 2, dtype=_slogdet_dtypes, kernels=kernels.SLOGDET, several=True,
+    shape=lambda x: (m.batch(x),) * 2, dtype=_slogdet_dtypes, kernels=kernels.SLOGDET, multi_result=True,
     derivative=Custom(_slogdet_jvp, (_slogdet_vjp,)), cost=m.cubic(2 / 3), tolerance=m.FACTORED, onnx=m.NOT_IN_ONNX,
     samples=_samples(*_singles(*SQUARES)),
 )  # fmt: skip

@@ -340,7 +340,7 @@ def logical_not(x: Tensor, /) -> Tensor:
     cost=free,
     tolerance=EXACT,
     samples=Samples(dtypes=ANY, params=lambda shapes_, draw: {"dtype": np.dtype(draw(INEXACT))}),
-    moves=True,
+    data_movement=True,
     lowering=lowering.Expression(lambda s, x, *, dtype: s.cast(x, dtype)),
 )
 def cast(x: Tensor, /, *, dtype: DType) -> Tensor:
@@ -359,7 +359,7 @@ def cast(x: Tensor, /, *, dtype: DType) -> Tensor:
     cost=free,
     samples=Samples(dtypes=ANY),
     tolerance=EXACT,
-    moves=True,
+    data_movement=True,
     lowering=lowering.Expression(lambda s, x: x),
 )
 def stop_gradient(x: Tensor, /) -> Tensor:

@@ -54,7 +54,7 @@ class _Laying:
         if node.op is conv2d and self._is_laid(node, args):
             self.convolutions += node.args[0].aval.layout != INNERMOST
             args = (self.ordered(args[0], INNERMOST), *args[1:])
-        elif node.op.layout in (layouts.common, layouts.shared) and not node.op.several:
+        elif node.op.layout in (layouts.common, layouts.shared) and not node.op.multi_result:
             full = {a for a in args if node.op is concat or a.aval.shape == node.aval.shape}
             if any(a.aval.layout == INNERMOST for a in full):
                 args = tuple(self.ordered(a, INNERMOST) if a in full else a for a in args)

@@ -91,7 +91,7 @@ def total(nodes: Iterable[Node], machine: Machine = CORE) -> Work:
     return sum([work_of(node, machine) for node in nodes], NOTHING)
 
 
-def made(after: Value, is_there: Callable[[Node], bool]) -> list[Node]:
+def made(after: Value, is_there: Callable[[Any], bool]) -> list[Node]:
     """The nodes of a replacement that are not there without it."""
     found: dict[Node, None] = {}
     stack = [after.node]
@@ -103,7 +103,7 @@ def made(after: Value, is_there: Callable[[Node], bool]) -> list[Node]:
     return list(found)
 
 
-def freed(before: Value, after: Value, new: Iterable[Node], users: Callable[[Node], int]) -> list[Node]:
+def freed(before: Value, after: Value, new: Iterable[Node], users: Callable[[Any], int]) -> list[Node]:
     """The nodes that nothing uses any more once a value is replaced."""
     kept = {after.node, *(a.node for n in new for a in n.args)}
     if before.node in kept:

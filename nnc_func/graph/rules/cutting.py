@@ -40,7 +40,7 @@ class Cutting:
         self, members: list[Node], shape: Any, users: Callable[[Node], Collection[Node]], asked: set[Node], least: int,
         several: bool,
     ) -> None:  # fmt: skip
-        self.members, self.shape, self.users, self.several = members, shape, users, several
+        self.members, self.shape, self.users, self.multi_result = members, shape, users, several
         inside = set(members)
         self.asked, self.least = asked, least
         self.seen = {m for m in members if m in asked or not inside.issuperset(users(m))}
@@ -117,5 +117,5 @@ class Cutting:
         later = set(order[end:])
         passing = [m for m in order[start:end] if m not in self.seen and not later.isdisjoint(self.users(m))]
         return len(passing) <= 1 and all(
-            self._is_whole(m) and not is_reduction(m.op) and (self.several or m is order[end - 1]) for m in passing
+            self._is_whole(m) and not is_reduction(m.op) and (self.multi_result or m is order[end - 1]) for m in passing
         )

@@ -43,7 +43,7 @@ KINDS = {"f": float, "i": int, "u": int, "b": bool}  # of dtypes, and of the num
 
 
 def _constant_operands(op: Op, operands: tuple[Op, ...]) -> bool:
-    if op.several or not op.pure or op.name.startswith("random"):
+    if op.multi_result or not op.pure or op.name.startswith("random"):
         return False
     if not operands:
         return op is full
@@ -51,7 +51,7 @@ def _constant_operands(op: Op, operands: tuple[Op, ...]) -> bool:
 
 
 def _filled_operands(op: Op, operands: tuple[Op, ...]) -> bool:
-    elementwise = (op.shape is shapes.broadcast and op.pure and not op.several) or op is cast
+    elementwise = (op.shape is shapes.broadcast and op.pure and not op.multi_result) or op is cast
     return elementwise and full in operands and all(o is CONSTANT or o is full for o in operands)
 
 

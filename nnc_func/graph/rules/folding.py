@@ -37,7 +37,7 @@ def folded(value: Value, builder: Any, as_large: bool = True) -> Value | None:
     Examples
     --------
     >>> import nnc_func as nnc
-    >>> from nnc_func.graph.rules.building import Builder
+    >>> from nnc_func.graph.rewriting.building import Builder
     >>> lazy = nnc.lazy()
     >>> two, three = (lazy.operator.lift(float(n)) for n in (2, 3))
     >>> folded(lazy.operator.bind(lazy.type.ops["add"], two, three), Builder(lazy.operator)).data
@@ -45,7 +45,7 @@ def folded(value: Value, builder: Any, as_large: bool = True) -> Value | None:
     """
     order = topological([value])
     limit = max(FOLD_LIMIT, sum(n.aval.nbytes for n in order if n.op is CONSTANT)) if as_large else FOLD_LIMIT
-    if value.node.op.several or not all(n.op is CONSTANT or _computable(n, limit) for n in order):
+    if value.node.op.multi_result or not all(n.op is CONSTANT or _computable(n, limit) for n in order):
         return None
     fold = folding(builder)
     made: dict[Node, Any] = {}
@@ -67,7 +67,7 @@ def folded(value: Value, builder: Any, as_large: bool = True) -> Value | None:
 
 def _computable(node: Node, limit: int) -> bool:
     op, aval = node.op, node.aval
-    if op.several or not op.pure or op.name.startswith("random") or (not node.args and op.name != "full"):
+    if op.multi_result or not op.pure or op.name.startswith("random") or (not node.args and op.name != "full"):
         return False
     if aval.layout is not None or aval.place is not None or any(mentions_unknown(v) for _, v in node.items):
         return False  # constants lie row by row, in the device's own place

@@ -24,7 +24,7 @@ from nnc_func.graph.ops import CATALOGUE as OPS
 from nnc_func.graph.ops.bodies import is_fusible, is_reduction, over_blocks
 from nnc_func.graph.ops.fused import blockwise, blockwise_several
 from nnc_func.graph.origin import merged
-from nnc_func.graph.rules.building import Builder, Seen
+from nnc_func.graph.rewriting.building import Builder, Seen
 from nnc_func.graph.rules.cutting import HELD, Cutting
 from nnc_func.graph.rules.pattern import Shaped, Tensor
 from nnc_func.graph.rules.rule import EXACT, Pass
@@ -156,7 +156,7 @@ class _Grouping:
     """The groups of a graph."""
 
     def __init__(self, roots: tuple[Value, ...], seen: Seen, steps: _Steps, least: int, several: bool) -> None:
-        self.order, self.step_of, self.least, self.several = seen.order, steps.of, least, several
+        self.order, self.step_of, self.least, self.multi_result = seen.order, steps.of, least, several
         self.asked = {r.node for r in roots}
         self.position, self.users = seen.place, seen.users
         self.steps: dict[Node, Step] = {}
@@ -168,7 +168,7 @@ class _Grouping:
         for node in reversed(self.order):
             if node.args and (step := self.step_of(node)) is not None:
                 self._place(node, step)
-        for node in self.order if self.several else ():
+        for node in self.order if self.multi_result else ():
             if node in self.of:
                 self._widen(node)
         for group in dict.fromkeys(self.of.values()):
@@ -180,7 +180,7 @@ class _Grouping:
     def _cut(self, group: Group) -> None:
         """Make a group several that hold less."""
         members = sorted(group.members, key=self.position)
-        cutting = Cutting(members, group.shape, self.users, self.asked, self.least, self.several)
+        cutting = Cutting(members, group.shape, self.users, self.asked, self.least, self.multi_result)
         pieces = cutting.pieces()
         if len(pieces) == 1:
             return
@@ -195,7 +195,7 @@ class _Grouping:
         found = {self.of.get(u) for u in self.users(node)}
         group = found.pop() if len(found) == 1 and node not in self.asked else None
         if group is None or len(group.members) >= MOST or not self._fits(node, step, group):
-            if step.reduces and not self.several:
+            if step.reduces and not self.multi_result:
                 return
             group = Group(step.shape)
         self.of[node], self.steps[node] = group, step
@@ -203,7 +203,7 @@ class _Grouping:
 
     def _fits(self, node: Node, step: Step, group: Group) -> bool:
         if step.reduces:
-            return self.several and step.readable and step.shape == group.shape and group.plain
+            return self.multi_result and step.readable and step.shape == group.shape and group.plain
         shape, whole = node.aval.shape, group.shape
         if shape == whole:
             return True
@@ -213,7 +213,7 @@ class _Grouping:
     def _widen(self, node: Node) -> None:
         """Let groups whose results a node reads join its own."""
         for a in node.args:
-            mine, other = self.of[node], self.of.get(a if type(a) is Node else a.node)
+            mine, other = self.of[node], self.of.get(a if isinstance(a, Node) else a.node)
             if other is None or other is mine or not self._may_join(other, mine):
                 continue
             for member in other.members:
@@ -265,7 +265,7 @@ def _broadcasts(shape: Any, whole: Any) -> bool:
 def _is_large(seen: Seen, steps: _Steps, least: int) -> bool:
     """Whether a step of a graph reads or makes a value that is worth it."""
     different = set(map(attrgetter("aval"), seen.order))  # few are
-    several = {n: n.avals for op in seen.operators if op.several for n in seen.of(op)}
+    several = {n: n.avals for op in seen.operators if op.multi_result for n in seen.of(op)}
     different = different.union(*several.values()) - {None}
     large = {aval for aval in different if known(aval.nbytes) and aval.nbytes >= least}
     if not large:

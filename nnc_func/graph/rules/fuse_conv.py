@@ -16,7 +16,7 @@ from nnc_func.graph.ops.pool import max_pool2d
 from nnc_func.graph.ops.transcendental import tanh
 from nnc_func.graph.ops.unary import negative
 from nnc_func.graph.origin import merged
-from nnc_func.graph.rules.building import Builder, Seen
+from nnc_func.graph.rewriting.building import Builder, Seen
 from nnc_func.graph.rules.fuse import MOST, is_elementwise
 from nnc_func.graph.rules.pattern import Shaped
 from nnc_func.graph.rules.rule import ROUNDING, whole_graph

@@ -207,7 +207,7 @@ def _independent(groups: list[tuple[list[Node], int]], order: list[Node]) -> lis
     for node in order:
         below = 0
         for a in node.args:
-            below |= needs.get(a if type(a) is Node else a.node, 0)
+            below |= needs.get(a if isinstance(a, Node) else a.node, 0)
         if node in numbers:
             own = numbers[node]
             for i in _bits(own):

@@ -13,7 +13,7 @@ from attrs import field, frozen
 
 from nnc_func.declaration import REQUIRED
 from nnc_func.errors import OperatorError, RuleError
-from nnc_func.graph.arithmetic import OPS, Arithmetic
+from nnc_func.graph.tensors.arithmetic import OPS, Arithmetic
 from nnc_func.op import Op
 
 NUMBERS = (bool, int, float, complex)

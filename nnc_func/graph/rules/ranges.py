@@ -42,7 +42,7 @@ def is_nonnegative(value: Value) -> bool:
     todo, seen = [value.node], 0
     while todo:
         node, seen = todo.pop(), seen + 1
-        if seen > MOST or node.op.several or kind_of(node.aval.dtype) != "f":
+        if seen > MOST or node.op.multi_result or kind_of(node.aval.dtype) != "f":
             return False
         told = sign_of(node.op)
         if told == "kept" and not (node.op.name == "multiply" and node.args[0] is node.args[1]):

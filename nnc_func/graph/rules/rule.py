@@ -144,7 +144,7 @@ class Rule:
     @property
     def source(self) -> str:
         """The function to which it is compiled."""
-        from nnc_func.graph.rules.matchers import written
+        from nnc_func.graph.rewriting.matchers import written
 
         return written(self).source
 
@@ -226,7 +226,7 @@ def _checked(function: Callable[..., Any], made: rewrite, name: str) -> tuple[Ru
 
 def _unmatchable(part: Any) -> str:
     """Why nothing matches a part of a left side; empty if something may."""
-    if isinstance(part, Apply) and part.op.several:
+    if isinstance(part, Apply) and part.op.multi_result:
         return f"{part.op.name} has several results, so no pattern can have it"
     if isinstance(part, Apply) and not part.op.pure:
         return f"{part.op.name} is an effect, which is never merged or dropped, so no pattern can have it"
@@ -344,7 +344,7 @@ def _variables(family: Family) -> dict[str, Any]:
 @lru_cache(maxsize=16)
 def _selectable(ops: Catalogue) -> Mapping[Op, None]:
     """The operators of a catalogue of which there may be rules."""
-    return {op: None for op in ops.values() if op.pure and not op.several}
+    return {op: None for op in ops.values() if op.pure and not op.multi_result}
 
 
 def for_each(

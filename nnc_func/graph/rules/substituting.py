@@ -22,7 +22,7 @@ def users_of(roots: tuple[Value, ...], order: list[Node]) -> dict[Value, list[No
 def now(done: Mapping[Node, Value], value: Value) -> Value:
     """What a value has become."""
     found = done[value.node]
-    return found.node.result(value.index) if value.node.op.several else found
+    return found.node.result(value.index) if value.node.op.multi_result else found
 
 
 def substituted(roots: tuple[Value, ...], replaced: Mapping[Node, Value], builder: Any) -> tuple[Value, ...]:

@@ -124,7 +124,7 @@ def _weighed(o: Context, weights: Tensor, v: Tensor) -> Tensor:
     return o.reshape(o.matmul(together, v), shape=(n, heads, count, v.shape[3]))
 
 
-@onnx_operator("Attention", since=(23, 24, 25), several=True)
+@onnx_operator("Attention", since=(23, 24, 25), multi_result=True)
 def attention(
     o: Context, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, past_key: Tensor | None = None,
     past_value: Tensor | None = None, lengths: Tensor | None = None, /, *, is_causal: int = 0,

@@ -15,7 +15,7 @@ from nnc_func.onnx.table import onnx_operator
 SINCE = (11, 13, 16, 19, 21, 23, 24, 25)
 
 
-@onnx_operator("If", since=(1, *SINCE), raw=True, several=True)
+@onnx_operator("If", since=(1, *SINCE), raw=True, multi_result=True)
 def if_(o: Any, condition: Any, *, then_branch: Any, else_branch: Any) -> Any:
     """One of two inner graphs."""
     return (then_branch if _true(o, condition) else else_branch)()
@@ -28,7 +28,7 @@ def _true(o: Any, condition: Any) -> bool:
     return bool(found.ravel()[0])
 
 
-@onnx_operator("Loop", since=(1, *SINCE), raw=True, several=True)
+@onnx_operator("Loop", since=(1, *SINCE), raw=True, multi_result=True)
 def loop(o: Any, trips: Any = None, condition: Any = None, *initial: Any, body: Any) -> Any:
     """An inner graph again and again: it is given the number of the step, the condition and what is carried."""
     count: Any = math.inf if trips is None else o.integers(o.known(trips))[0]
@@ -49,7 +49,7 @@ def loop(o: Any, trips: Any = None, condition: Any = None, *initial: Any, body: 
     return (*carried, *stacked)
 
 
-@onnx_operator("Scan", since=(9, 11, 16, 19, 21, 23, 24, 25), several=True)
+@onnx_operator("Scan", since=(9, 11, 16, 19, 21, 23, 24, 25), multi_result=True)
 def scan(
     o: Any, *values: Any, body: Any, num_scan_inputs: int, scan_input_axes: Sequence[int] | None = None,
     scan_input_directions: Sequence[int] | None = None, scan_output_axes: Sequence[int] | None = None,
@@ -72,7 +72,7 @@ def scan(
     return (*columns[0], *stacked)
 
 
-@onnx_operator("Scan", since=8, several=True)
+@onnx_operator("Scan", since=8, multi_result=True)
 def scan_batches(
     o: Any, lengths: Any = None, *values: Any, body: Any, num_scan_inputs: int, directions: Sequence[int] | None = None
 ) -> Any:

@@ -50,7 +50,7 @@ def negative_log_likelihood_loss(
     return _negative(o, log_probabilities, classes, weight, ignore_index, reduction)
 
 
-@onnx_operator("SoftmaxCrossEntropyLoss", since=(12, 13), several=True)
+@onnx_operator("SoftmaxCrossEntropyLoss", since=(12, 13), multi_result=True)
 def softmax_cross_entropy_loss(
     o: Context, scores: Tensor, classes: Tensor, weight: Tensor | None = None, /, *,
     ignore_index: int | None = None, reduction: str = "mean",

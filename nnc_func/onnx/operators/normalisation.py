@@ -34,7 +34,7 @@ def _normalised(
     return _as(o, y, x.dtype)
 
 
-@onnx_operator("BatchNormalization", since=(6, 7, 9), several=True)
+@onnx_operator("BatchNormalization", since=(6, 7, 9), multi_result=True)
 def batch_normalization(
     o: Context, x: Tensor, scale: Tensor, offset: Tensor, mean: Tensor, variance: Tensor, /, *,
     epsilon: float = 1e-5, momentum: float = 0.9, spatial: int = 1, is_test: int = 0,
@@ -48,7 +48,7 @@ def batch_normalization(
     return (_normalised(o, x, scale, offset, mean, variance, epsilon),)
 
 
-@onnx_operator("BatchNormalization", since=(14, 15), several=True)
+@onnx_operator("BatchNormalization", since=(14, 15), multi_result=True)
 def batch_normalization_with_mode(
     o: Context, x: Tensor, scale: Tensor, offset: Tensor, mean: Tensor, variance: Tensor, /, *,
     epsilon: float = 1e-5, momentum: float = 0.9, training_mode: int = 0,
@@ -69,7 +69,7 @@ def batch_normalization_with_mode(
     return y, moved(mean, own), moved(variance, spread)
 
 
-@onnx_operator("Dropout", since=(6, 7, 10), several=True)
+@onnx_operator("Dropout", since=(6, 7, 10), multi_result=True)
 def dropout_of_inference(
     o: Context, x: Tensor, /, *, ratio: float = 0.5, is_test: int = 0
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
@@ -77,7 +77,7 @@ def dropout_of_inference(
     return x, o.full(shape=x.shape, value=True, dtype=np.dtype("bool"))
 
 
-@onnx_operator("Dropout", since=(12, 13, 22), known=("ratio", "training_mode"), several=True)
+@onnx_operator("Dropout", since=(12, 13, 22), known=("ratio", "training_mode"), multi_result=True)
 def dropout(
     o: Context, x: Tensor, ratio: Any = None, training_mode: Any = None, /, *, seed: int | None = None
 ) -> tuple[Tensor, Tensor]:
@@ -113,7 +113,7 @@ def _stash(o: Context, x: Tensor, stash_type: int) -> Any:
     return FLOAT32 if stash_type == 1 and own.itemsize < 4 else own
 
 
-@onnx_operator("LayerNormalization", since=17, several=True)
+@onnx_operator("LayerNormalization", since=17, multi_result=True)
 def layer_normalization(
     o: Context, x: Tensor, scale: Tensor, offset: Tensor | None = None, /, *, axis: int = -1, epsilon: float = 1e-5,
     stash_type: int = 1,

@@ -136,7 +136,7 @@ def _largest_of_volumes(o: Context, x: Tensor, w: Windows, padding: Any, positio
     return o.reshape(x, shape=shape), o.reshape(positions, shape=shape)
 
 
-@onnx_operator("MaxPool", since=(1, 8, 10, 11, 12, 22), several=True)
+@onnx_operator("MaxPool", since=(1, 8, 10, 11, 12, 22), multi_result=True)
 def max_pool(
     o: Context, x: Tensor, /, *, kernel_shape: Ints, auto_pad: str = "NOTSET", ceil_mode: int = 0,
     dilations: Ints | None = None, pads: Ints | None = None, storage_order: int = 0, strides: Ints | None = None,

@@ -66,7 +66,7 @@ def dequantize_linear(
     return o.dequantize_linear(x, by, None if zero is None else _spread(o, zero, x, axis, block_size), axis=axis)
 
 
-@onnx_operator("DynamicQuantizeLinear", since=11, several=True)
+@onnx_operator("DynamicQuantizeLinear", since=11, multi_result=True)
 def dynamic_quantize_linear(o: Context, x: Tensor, /) -> tuple[Tensor, Tensor, Tensor]:
     """To uint8, by the range of the elements; the scale and the zero point."""
     zero = o.scalar(0, x)

@@ -163,7 +163,7 @@ def _added(o: Context, x: Tensor, b: Any) -> Tensor:
 # --- kinds -----------------------------------------------------------------------------------------------
 
 
-@onnx_operator("RNN", since=VERSIONS, several=True)
+@onnx_operator("RNN", since=VERSIONS, multi_result=True)
 def rnn(
     o: Context, x: Tensor, w: Tensor, r: Tensor, b: Tensor | None = None, lengths: Tensor | None = None,
     initial_h: Tensor | None = None, /, *, activation_alpha: Sequence[float] | None = None,
@@ -188,7 +188,7 @@ def rnn(
     return layer.results(outputs, states)
 
 
-@onnx_operator("LSTM", since=VERSIONS, several=True)
+@onnx_operator("LSTM", since=VERSIONS, multi_result=True)
 def lstm(
     o: Context, x: Tensor, w: Tensor, r: Tensor, b: Tensor | None = None, lengths: Tensor | None = None,
     initial_h: Tensor | None = None, initial_c: Tensor | None = None, peepholes: Tensor | None = None, /, *,
@@ -236,7 +236,7 @@ def _lstm_cell(o: Context, weights: Tensor, seen: Any, functions: Sequence[Any],
     return cell
 
 
-@onnx_operator("GRU", since=VERSIONS, several=True)
+@onnx_operator("GRU", since=VERSIONS, multi_result=True)
 def gru(
     o: Context, x: Tensor, w: Tensor, r: Tensor, b: Tensor | None = None, lengths: Tensor | None = None,
     initial_h: Tensor | None = None, /, *, activation_alpha: Sequence[float] | None = None,

@@ -229,13 +229,13 @@ def _top(o: Any, x: Any, k: Any, axis: int, largest: int) -> Any:
     return o.top_k(x, k=k, axis=at, largest=bool(largest))
 
 
-@onnx_operator("TopK", since=1, several=True)
+@onnx_operator("TopK", since=1, multi_result=True)
 def top_k_by_attribute(o: Any, x: Any, *, k: int, axis: int = -1) -> Any:
     """The largest elements along an axis, and where they stand."""
     return _top(o, x, k, axis, 1)
 
 
-@onnx_operator("TopK", since=(10, 11, 24), known=("k",), several=True)
+@onnx_operator("TopK", since=(10, 11, 24), known=("k",), multi_result=True)
 def top_k(o: Any, x: Any, k: Any, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> Any:
     """The largest or smallest elements along an axis, and where they stand."""
     if k.size != 1:
@@ -243,7 +243,7 @@ def top_k(o: Any, x: Any, k: Any, *, axis: int = -1, largest: int = 1, sorted: i
     return _top(o, x, o.integers(k)[0], axis, largest)
 
 
-@onnx_operator("Unique", since=(11, 28), known=("x",), several=True)
+@onnx_operator("Unique", since=(11, 28), known=("x",), multi_result=True)
 def unique(o: Any, x: Any, *, axis: int | None = None, sorted: int = 1) -> Any:
     """The different elements, or slices of an axis; where each first stands, which it is, how often each occurs."""
     if axis is None:

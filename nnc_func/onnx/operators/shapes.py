@@ -144,13 +144,13 @@ def _parts(o: Any, x: Any, axis: int, sizes: Sequence[Any] | None, count: int) -
     return found
 
 
-@onnx_operator("Split", since=(2, 11), several=True)
+@onnx_operator("Split", since=(2, 11), multi_result=True)
 def split_by_attribute(o: Any, x: Any, *, axis: int = 0, split: tuple[int, ...] | None = None) -> Any:
     """Parts of an axis."""
     return _parts(o, x, axis, split, o.results)
 
 
-@onnx_operator("Split", since=(13, 18), known=("split",), several=True)
+@onnx_operator("Split", since=(13, 18), known=("split",), multi_result=True)
 def split(o: Any, x: Any, split: Any = None, *, axis: int = 0, num_outputs: int | None = None) -> Any:
     """Parts of an axis."""
     if num_outputs is not None and (split is not None or num_outputs < 1):

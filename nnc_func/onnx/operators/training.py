@@ -28,7 +28,7 @@ def _regularised(o: Context, x: Tensor, g: Tensor, norm: float) -> Tensor:
     return o.add(o.multiply(x, o.scalar(norm, x)), g) if norm else g
 
 
-@onnx_operator("Adagrad", since=1, domain=DOMAIN, several=True)
+@onnx_operator("Adagrad", since=1, domain=DOMAIN, multi_result=True)
 def adagrad(
     o: Context, rate: Tensor, step: Tensor, /, *tensors: Tensor, decay_factor: float = 0.0, epsilon: float = 1e-6,
     norm_coefficient: float = 0.0,
@@ -44,7 +44,7 @@ def adagrad(
     return _flattened(found)
 
 
-@onnx_operator("Adam", since=1, domain=DOMAIN, several=True)
+@onnx_operator("Adam", since=1, domain=DOMAIN, multi_result=True)
 def adam(
     o: Context, rate: Tensor, step: Tensor, /, *tensors: Tensor, alpha: float = 0.9, beta: float = 0.999,
     epsilon: float = 1e-6, norm_coefficient: float = 0.0, norm_coefficient_post: float = 0.0,
@@ -67,7 +67,7 @@ def adam(
     return _flattened(found)
 
 
-@onnx_operator("Momentum", since=1, domain=DOMAIN, several=True)
+@onnx_operator("Momentum", since=1, domain=DOMAIN, multi_result=True)
 def momentum(
     o: Context, rate: Tensor, step: Tensor, /, *tensors: Tensor, alpha: float, beta: float, mode: str,
     norm_coefficient: float,

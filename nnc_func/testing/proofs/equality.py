@@ -167,7 +167,7 @@ class Prover:
         if failed is None:
             return None
         if reads.different is not None and not failed.reads:
-            return _failure(f"{reads.told()} are not at one place", reads.different)
+            return _failure(f"{reads.describe()} are not at one place", reads.different)
         return evolve(failed, against=(*failed.against, *facts), reads=tuple(reads.first) if failed.reads else ())
 
     def _equation(self, left: Any, right: Any, reads: _Reads, signed_zero: bool) -> Failure | None:
@@ -312,7 +312,7 @@ class _Reads:
         self.first.append(read)
         return len(self.first) - 1
 
-    def told(self) -> str:
+    def describe(self) -> str:
         """The last two that are not at one place."""
         assert self._pair is not None
         places = [[r.position] if r.index is None else list(r.index) for r in self._pair]

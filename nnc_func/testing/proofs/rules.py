@@ -115,7 +115,7 @@ def kind_of(rule: Rule) -> str:
     ops = rule.operators()
     if all(is_elementwise(op) or op.name == "full" for op in ops):
         return ELEMENTWISE
-    if all((op.moves or op.name == "full") and not is_elementwise(op) for op in ops):
+    if all((op.data_movement or op.name == "full") and not is_elementwise(op) for op in ops):
         return MOVEMENT
     return OTHER
 

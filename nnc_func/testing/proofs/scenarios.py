@@ -16,8 +16,8 @@ from attrs import frozen
 from nnc_func.errors import DTypeError, OperatorError, ShapeError
 from nnc_func.facets.dims import product
 from nnc_func.facets.dtypes import weak
+from nnc_func.graph.rewriting.matchers import is_number
 from nnc_func.graph.rules.conditions import PROFIT, Condition
-from nnc_func.graph.rules.matchers import is_number
 from nnc_func.graph.rules.pattern import (
     Apply,
     Computed,

@@ -187,7 +187,7 @@ def applied(op: Op, args: Sequence[Any], params: dict[str, Any]) -> Tensor:
     Untranslatable
         It has several results, or a rule of it needs numbers.
     """
-    if op.several:
+    if op.multi_result:
         raise Untranslatable(f"{op.name} has several results")
     known = {name: 0 if isinstance(value, Symbol) else value for name, value in params.items()}
     of = tuple(x.shape for x in args)

@@ -1,0 +1,325 @@
+"""Exact answers about a problem: whether a capacity does, the least arena, and which buffers are to blame if none does.
+
+What was not found within a budget is kept apart from what does not exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from attrs import evolve, frozen
+
+from nnc_func.engine.allocators.base import arena_size, lower_bound
+from nnc_func.engine.allocators.exact.conflicts import Conflicts, conflicts
+from nnc_func.engine.allocators.exact.search import Search, fewest_candidates, least_slack, lowest_floor, ranks
+from nnc_func.engine.allocators.placement.fits import first_fit
+from nnc_func.engine.allocators.problems.conversion import Integers
+from nnc_func.engine.allocators.problems.problem import Problem
+from nnc_func.engine.allocators.problems.reductions import by_space, merged
+from nnc_func.errors import PlanError
+
+STEPS = 100_000  # of a search, if nothing is said: half a minute or so for a few hundred buffers
+PORTFOLIO = (
+    (least_slack, "TWA"),
+    (lowest_floor, "WAT"),
+    (fewest_candidates, "TWA"),
+    (least_slack, "WAT"),
+)
+
+
+@frozen
+class Feasible:
+    """There is a plan within the capacity: one offset a buffer, in bytes; and how many nodes it took to find it."""
+
+    offsets: tuple[int, ...]
+    nodes: int
+
+
+@frozen
+class Infeasible:
+    """There is no plan within the capacity: a proof, of so many nodes."""
+
+    nodes: int
+
+
+@frozen
+class OutOfBudget:
+    """Neither a plan nor a proof was found with so many nodes."""
+
+    nodes: int
+
+
+Decision = Feasible | Infeasible | OutOfBudget
+Decide = Callable[..., Decision]
+
+
+@frozen
+class Result:
+    """The smallest plan that was found.
+
+    Attributes
+    ----------
+    offsets
+        One a buffer, in bytes.
+    size
+        Bytes of the arena.
+    lower_bound
+        No plan is smaller.
+    proven
+        Whether there is no gap between the two.
+    nodes
+        Of all searches together.
+    """
+
+    offsets: tuple[int, ...]
+    size: int
+    lower_bound: int
+    proven: bool
+    nodes: int
+
+
+@frozen
+class InfeasibleSubset:
+    """Buffers that have no room in the capacity, while all but any one of them have.
+
+    Attributes
+    ----------
+    buffers
+        Their numbers, ascending.
+    lower, upper
+        The steps in which they are alive, half open, from the first to the last.
+    irreducible
+        False: the budget did not do to find out of each buffer whether it is needed.
+    words
+        The same in one sentence.
+    """
+
+    buffers: tuple[int, ...]
+    lower: int
+    upper: int
+    irreducible: bool
+    words: str
+
+
+def decide(problem: Problem, capacity: int, *, steps: int = STEPS, seconds: float | None = None) -> Decision:
+    """Whether there is a plan of at most `capacity` bytes, in each space.
+
+    Four searches take turns, with twice as many nodes each time, as the first of them that ends answers the question.
+    The answer depends on nothing but the arguments, unless `seconds` are given. Pins, gaps, alignments, groups and
+    streams are handled; bytes of a buffer that stay alive in a gap are not.
+
+    Parameters
+    ----------
+    steps
+        How many buffers may be placed in all; the best of a problem need as many as there are buffers.
+    seconds
+        Of wall-clock time.
+
+    Raises
+    ------
+    PlanError
+        A gap with a window; a capacity below zero; or more than 4,096 buffers in one space.
+
+    Examples
+    --------
+    >>> problem = Problem([2, 1, 2, 1], [0, 1, 2, 0], [2, 3, 3, 1], alignment=1)
+    >>> decide(problem, 3)
+    Feasible(offsets=(0, 2, 0, 2), nodes=4)
+    >>> decide(problem, 2)
+    Infeasible(nodes=0)
+    """
+    if capacity < 0:
+        raise PlanError(f"wanted a capacity of zero bytes or more, given {capacity}")
+    offsets, nodes = np.zeros(len(problem), np.int64), 0
+    deadline = None if seconds is None else perf_counter() + seconds
+    known = True
+    for buffers, part in by_space(problem):
+        reduced = merged(part)
+        found, used = _searched(conflicts(reduced.problem), reduced.problem, capacity, steps - nodes, deadline)
+        nodes += used
+        if found is False:
+            return Infeasible(nodes)
+        if found is None:
+            known = False
+        else:
+            offsets[buffers] = np.asarray(found)[reduced.stands_for]
+    return Feasible(tuple(offsets.tolist()), nodes) if known else OutOfBudget(nodes)
+
+
+def _searched(
+    known: Conflicts, problem: Problem, capacity: int, steps: int, deadline: float | None
+) -> tuple[Integers | bool | None, int]:
+    """Offsets in bytes, or as of a search; and the nodes."""
+    if lower_bound(problem) > capacity:
+        return False, 0
+    if not len(known):
+        return _in_bytes(known, problem, known.sizes), 0
+    limit, nodes = 6 * len(known) + 64, 0
+    members = [(choose, ranks(known, order)) for choose, order in PORTFOLIO]
+    while True:
+        for choose, rank in members:
+            if nodes >= steps and nodes:
+                return None, nodes
+            search = Search(known, capacity // known.unit, choose, rank)
+            found = search.run(min(limit, steps - nodes), deadline)
+            nodes += search.nodes
+            if found is False:
+                return False, nodes
+            if not isinstance(found, bool) and found is not None:
+                return _in_bytes(known, problem, found), nodes
+            if deadline is not None and perf_counter() > deadline:
+                return None, nodes
+            if nodes >= steps:
+                return None, nodes
+        limit *= 2
+
+
+def _in_bytes(known: Conflicts, problem: Problem, found: Integers) -> Integers:
+    offsets = np.zeros(len(problem), np.int64) if problem.pins is None else np.maximum(problem.pins, 0)
+    offsets[known.buffers] = found * known.unit
+    return offsets
+
+
+def minimise(problem: Problem, *, steps: int = STEPS, seconds: float | None = None, decide: Decide = decide) -> Result:
+    """The smallest plan that is found, and whether none is smaller.
+
+    It asks `decide` for the lower bound first, where the search is narrowest, then for what lies between: half way
+    after a proof or a plan, and with twice the budget from the bound on when all capacities have been asked for.
+
+    Parameters
+    ----------
+    steps, seconds
+        As of `decide`, for all capacities together.
+    decide
+        Who answers: a function like `decide`, such as that of `cp_sat`.
+
+    Examples
+    --------
+    >>> minimise(Problem([2, 1, 2, 1], [0, 1, 2, 0], [2, 3, 3, 1], alignment=1)).size
+    3
+    """
+    spaces = [_Ladder(part, decide).climb(steps, seconds) for _, part in by_space(problem)]
+    offsets = np.zeros(len(problem), np.int64)
+    for (buffers, _), found in zip(by_space(problem), spaces, strict=True):
+        offsets[buffers] = found.offsets
+    return Result(
+        tuple(offsets.tolist()),
+        sum(found.size for found in spaces),
+        sum(found.lower_bound for found in spaces),
+        all(found.proven for found in spaces),
+        sum(found.nodes for found in spaces),
+    )
+
+
+class _Ladder:
+    """Capacities of one space between what is proven and what was found."""
+
+    def __init__(self, problem: Problem, decide: Decide) -> None:
+        self.problem, self.decide = problem, decide
+        self.lower = lower_bound(problem)
+        self.offsets = _first(problem)
+        self.size = arena_size(problem, list(self.offsets))
+        self.nodes = 0
+
+    def climb(self, steps: int, seconds: float | None) -> Result:
+        deadline = None if seconds is None else perf_counter() + seconds
+        share, below = max(steps // 2, 1), self.lower
+        while self.lower < self.size and self.nodes < steps and (deadline is None or perf_counter() < deadline):
+            left = None if deadline is None else max(deadline - perf_counter(), 0.0) / 2
+            at = below if below == self.lower and not self.nodes else (below + self.size - 1) // 2
+            found = self.decide(self.problem, at, steps=min(share, steps - self.nodes), seconds=left)
+            self.nodes += max(found.nodes, 1)
+            if isinstance(found, Feasible):
+                self.offsets, self.size = found.offsets, arena_size(self.problem, list(found.offsets))
+            else:
+                below = at + 1
+                if isinstance(found, Infeasible):
+                    self.lower = below
+                elif self.size - below <= self.size // 1000:
+                    share, below = 2 * share, self.lower
+        return Result(self.offsets, self.size, self.lower, self.lower >= self.size, self.nodes)
+
+
+def _first(problem: Problem) -> tuple[int, ...]:
+    """The smallest of the plans by first fit in a few orders."""
+    reduced = merged(problem)
+    part = reduced.problem
+    sizes, lives, n = part.sizes.astype(float), part.upper - part.lower, np.arange(len(part))
+    orders = [(-sizes,), (-lives, -sizes), (-sizes * lives,), (part.lower, -sizes)]
+    plans = [first_fit(part, np.lexsort((n, *reversed(keys))).tolist()) for keys in orders]
+    best = min(plans, key=lambda plan: arena_size(part, plan))
+    return tuple(best[i] for i in reduced.stands_for.tolist())
+
+
+def infeasible_subset(
+    problem: Problem, capacity: int, *, steps: int = STEPS, seconds: float | None = None, decide: Decide = decide
+) -> InfeasibleSubset:
+    """An irreducible infeasible subset: buffers that have no room together, though they have without any one of them.
+
+    By deletion: each buffer in turn is left out for good if the others have no room either. Whole spans of time go
+    first.
+
+    Parameters
+    ----------
+    steps, seconds
+        As of `decide`, for each time that it is asked.
+    decide
+        Who answers.
+
+    Raises
+    ------
+    PlanError
+        All buffers have room, or it is not known whether they have.
+
+    Examples
+    --------
+    >>> problem = Problem([2, 2, 1], [0, 1, 5], [2, 3, 6], alignment=1, names=["a", "b", "c"])
+    >>> infeasible_subset(problem, 3).words
+    "'a', 'b' have no room in 3 bytes: they are alive in steps [0, 3), and without any one of them there is room"
+    """
+
+    def decided(buffers: Integers) -> Decision:
+        return decide(problem.of(buffers), capacity, steps=steps, seconds=seconds)
+
+    kept = np.arange(len(problem))
+    found = decided(kept)
+    if not isinstance(found, Infeasible):
+        can = "there is a plan" if isinstance(found, Feasible) else f"not known after {found.nodes} nodes"
+        raise PlanError(f"wanted a capacity that is proven too small, given {capacity} bytes: {can}")
+    certain = True
+    for chunk in _chunks(problem):
+        without = kept[~np.isin(kept, chunk)]
+        if len(without) == len(kept):
+            continue
+        found = decided(without)
+        if isinstance(found, Infeasible):
+            kept = without
+        elif len(chunk) == 1:
+            certain &= isinstance(found, Feasible)
+    lower, upper = int(problem.lower[kept].min()), int(problem.upper[kept].max())
+    why = "without any one of them there is room" if certain else "not all of them may be needed"
+    words = (
+        f"{', '.join(map(problem.name, kept.tolist()))} have no room in {capacity} bytes: "
+        f"they are alive in steps [{lower}, {upper}), and {why}"
+    )
+    return InfeasibleSubset(tuple(kept.tolist()), lower, upper, certain, words)
+
+
+def _chunks(problem: Problem) -> Iterator[Integers]:
+    """What to leave out: halves by time, quarters, and so on, then buffers, those that take least first."""
+    by_time = np.lexsort((problem.upper, problem.lower))
+    count = 2
+    while count < len(problem):
+        yield from np.array_split(by_time, count)
+        count *= 2
+    areas: list[Any] = list(problem.areas)
+    for i in sorted(range(len(problem)), key=lambda i: (areas[i], i)):
+        yield np.array([i])
+
+
+def without_windows(problem: Problem) -> Problem:
+    """The problem in which buffers of which some bytes are alive in a gap are alive as a whole there."""
+    return evolve(problem, gaps=[gap for gap in problem.gaps if gap.window is None])

@@ -1,0 +1,122 @@
+"""Liveness: the first and the last use of each storage, and how many bytes are alive at a time."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+
+from nnc_func.engine.plan_rows import ARENA, DONATED, NEXT, OUTPUT
+from nnc_func.engine.planning.draft import FOREVER, Draft
+from nnc_func.graph.node import Node
+
+TOLERATED = 1.1  # so many times the bytes of a plan with a long commit section one with the shortest may need
+
+
+def lifetimes(draft: Draft) -> None:
+    """First and last use of every storage, views counted for their base; with streams, every use."""
+    storages = draft.storages
+    for number, storage in enumerate(storages):
+        storage.first, storage.last, storage.merged, storage.users = FOREVER, -1, number, ()
+    for t, used in enumerate(draft.touched):
+        for s in used:
+            storage = storages[s]
+            storage.last = t
+            if storage.first == FOREVER:
+                storage.first = t
+    if draft.streams is not None:
+        users: list[list[int]] = [[] for _ in storages]
+        for t, used in enumerate(draft.touched):
+            for s in used:
+                users[s].append(t)
+        for storage, found in zip(storages, users, strict=True):
+            storage.users = found
+    end = len(draft.instructions)
+    for storage in storages:
+        if storage.kind in (OUTPUT, NEXT):
+            storage.last = end
+        elif storage.kind == DONATED:  # it is there before the first instruction
+            storage.first = 0
+
+
+def peak(draft: Draft) -> int:
+    """The most bytes of the arena alive at one time."""
+    if draft.peak is None:
+        draft.peak, _ = busiest(draft)
+    return draft.peak
+
+
+def unfinished_peak(draft: Draft) -> int:
+    """The same of wholes of which a part is there, but not all."""
+    return max(_loads(draft, {s: t for s, t in draft.finished.items() if draft.storages[s].kind == ARENA}))
+
+
+def unfinished(draft: Draft) -> set[Node]:
+    """The wholes of which a part is there, but not all, when the most bytes are alive."""
+    _, at = busiest(draft)
+    whole = {n: s for n, s in draft.assembled.items() if draft.storages[s].kind == ARENA}
+    return {n for n, s in whole.items() if draft.storages[s].first <= at < draft.finished[s]}
+
+
+def footprint(draft: Draft) -> int:
+    """Bytes of the arena, at most, and of next values of variables."""
+    fresh = (s.nbytes for i, s in enumerate(draft.storages) if s.kind == NEXT and s.merged == i)
+    return peak(draft) + sum(fresh)
+
+
+def least(draft: Draft) -> int:
+    """Bytes of the arena, at most, without what is alive when the commit section starts.
+
+    A plan that writes variables as soon as it can takes no less, in that order.
+    """
+    storages, commit = draft.storages, draft.commit
+    alive = _alive(draft)
+    passing = {s: last for s, last in alive.items() if not storages[s].first < commit <= last}
+    most = peak(draft) - sum(storages[s].nbytes + draft.alignment for s in alive if s not in passing)
+    return most if TOLERATED * most >= footprint(draft) else max(_loads(draft, passing))
+
+
+def busiest(draft: Draft) -> tuple[int, int]:
+    """The most bytes of the arena alive at one time, and the first instruction where they are."""
+    loads = _loads(draft, _alive(draft))
+    most = max(loads)
+    return most, loads.index(most)
+
+
+def least_at(draft: Draft, at: int) -> int:
+    """The least bytes that are alive while an instruction runs, in any order and with any commit section.
+
+    They are what it uses, and what one before it in any order uses as well as one behind it. As
+    `orders.bounds.bound_at`, but without what a section adds.
+    """
+    rows, uses = draft.instructions, draft.uses
+    operands: set[int] = set(rows[at].operands)
+    begun: set[int] = set(uses[at])
+    for t in range(at - 1, -1, -1):
+        if not operands.isdisjoint(rows[t].results):
+            operands.update(rows[t].operands)
+            begun.update(uses[t])
+    results: set[int] = set(rows[at].results)
+    wanted: set[int] = set()
+    for t in range(at + 1, len(rows)):
+        if not results.isdisjoint(rows[t].operands):
+            results.update(rows[t].results)
+            wanted.update(uses[t])
+    alive = sum([draft.sizes[s] for s in (begun & wanted).union(uses[at])])
+    return alive - sum([draft.sizes[made] for made, homes, _ in draft.overwritable[at] if not wanted.issuperset(homes)])
+
+
+def _alive(draft: Draft) -> dict[int, int]:
+    """Storages of the arena, and the last use of each."""
+    rows = enumerate(draft.storages)
+    return {i: s.last for i, s in rows if s.last >= 0 and s.kind == ARENA and s.merged == i}
+
+
+def _loads(draft: Draft, until: dict[int, int]) -> list[int]:
+    """The bytes alive at each instruction, of storages and their last instructions, as they are aligned."""
+    change = [0] * (len(draft.instructions) + 2)
+    storages, alignment = draft.storages, draft.alignment
+    for s, last in until.items():
+        storage = storages[s]
+        size = -(-storage.nbytes // alignment) * alignment
+        change[storage.first] += size
+        change[last + 1] -= size
+    return [*accumulate(change)]

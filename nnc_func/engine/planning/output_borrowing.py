@@ -1,0 +1,110 @@
+"""Output borrowing: values that are dead by then live in a result before it is written, or in an input given up."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
+
+from nnc_func.engine.allocators.base import Uses
+from nnc_func.engine.plan_rows import ARENA, DONATED, LENT
+from nnc_func.engine.planning.draft import Draft
+from nnc_func.facets.places import Place
+
+WORTHWHILE = 1 << 16  # bytes of a result, or of a value, from which on lending is considered
+ROUNDS = 64  # values that one result may house, at the most
+
+
+def lend(draft: Draft) -> None:
+    """What is dead before an output is written may live in its memory, where that lowers the peak."""
+    bound = {s for *_, scratch, _ in draft.instructions for _, s in scratch}  # once, to the arena: outputs are fresh
+    storages = draft.storages
+    uses = None if draft.streams is None else draft.streams.uses([s.users for s in storages])
+    for row in sorted([draft.slots[slot] for slot in draft.outputs], key=lambda row: -row.aval.nbytes):
+        output = storages[row.storage]
+        if row.aval.layout is not None:
+            continue  # views into it would have to be of flat memory
+        numbers = _free(draft, bound, output.place)
+        arena = [storages[number] for number in numbers]
+        chosen = borrowers(
+            [s.nbytes for s in arena],
+            [s.first for s in arena],
+            [s.last + 1 for s in arena],
+            output.nbytes,
+            output.first,
+            None if uses is None else uses.of([*numbers, row.storage]),
+        )
+        for at in chosen:
+            arena[at].kind, arena[at].source = LENT, output.source
+
+
+def reuse(draft: Draft) -> None:
+    """What comes after the last use of an input that was given up may live in its memory, where that lowers the peak.
+
+    It is lending with time reversed. Among streams, where after is not decided by numbers, nothing is housed so.
+    """
+    storages = draft.storages
+    given_up = [s for i, s in enumerate(storages) if s.kind == DONATED and s.merged == i]
+    bound = {s for *_, scratch, _ in draft.instructions for _, s in scratch}
+    end = len(draft.instructions) + 1
+    for home in sorted(given_up, key=lambda s: -s.nbytes) if draft.streams is None else ():
+        arena = [storages[number] for number in _free(draft, bound, home.place)]
+        chosen = borrowers(
+            [s.nbytes for s in arena],
+            [end - s.last - 1 for s in arena],
+            [end - s.first for s in arena],
+            home.nbytes,
+            end - home.last - 1,
+        )
+        for at in chosen:
+            arena[at].kind, arena[at].source = DONATED, home.source
+
+
+def _free(draft: Draft, bound: Collection[int], place: Place) -> list[int]:
+    """Numbers of the arena's storages in a place that may live elsewhere: all but those that are bound to it."""
+    rows = enumerate(draft.storages)
+    return [i for i, s in rows if s.merged == i and s.kind == ARENA and i not in bound and s.place == place]
+
+
+def borrowers(
+    sizes: Sequence[int],
+    lower: Sequence[int],
+    upper: Sequence[int],
+    capacity: int,
+    before: int,
+    uses: Uses | None = None,
+) -> list[int]:
+    """Which buffers to house in `capacity` bytes that are free until instruction `before`, one at a time.
+
+    Greedy: a buffer that is alive where the most bytes are, the largest first, as long as that lowers the peak. With
+    `uses`, of these buffers and of the lender behind them, they are apart from it and from each other by those too.
+
+    Examples
+    --------
+    >>> big = 1 << 20
+    >>> borrowers([big, big, big], [0, 1, 2], [2, 3, 4], capacity=big, before=3)
+    [1]
+    """
+    chosen: list[int] = []
+    if capacity < WORTHWHILE or not len(sizes):
+        return chosen
+    size, low, up = (np.asarray(v, np.int64) for v in (sizes, lower, upper))
+    change = np.zeros(int(up.max()) + 1, np.int64)
+    np.add.at(change, low, size)
+    np.subtract.at(change, up, size)
+    load = np.cumsum(change)
+    fits = (size <= capacity) & (size >= WORTHWHILE) & (up <= before)
+    if uses is not None:
+        fits &= uses.apart(len(size))[:-1]
+    for _ in range(ROUNDS):
+        peak = len(load) - 1 - int(load[::-1].argmax())  # the last one: near the end there is least choice
+        there = np.flatnonzero(fits & (low <= peak) & (peak < up))
+        if not len(there):
+            return chosen
+        best = int(there[np.lexsort((there, -size[there]))[0]])
+        chosen.append(best)
+        load[low[best] : up[best]] -= size[best]
+        fits &= (up <= low[best]) | (low >= up[best])
+        if uses is not None:
+            fits &= uses.apart(best)[:-1]
+    return chosen

@@ -1,0 +1,134 @@
+"""A loop that is planned, as a function of arrays: its body's kernels are called so many times, in the same memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import count, cycle
+from typing import Any
+
+import numpy as np
+
+from nnc_func.engine.copying import COPY
+from nnc_func.engine.plan_loops import Address, Loop
+from nnc_func.engine.plan_rows import VARIABLE
+from nnc_func.engine.running.cancelling import asked
+from nnc_func.engine.running.executable import failure
+from nnc_func.graph.leaves import brought
+
+Places = list[tuple[tuple[int, ...], Address]]
+"""Slots of a body's plan, and where these are."""
+
+
+def places_of(loop: Loop) -> Places:
+    """Slots that are not the body's own: its parameters, what is written over these, and what it gives."""
+    plan = loop.plan
+    found: Places = [((slot,), address) for slot, address in zip(loop.slots, loop.reads, strict=True)]
+    leaves = {*plan.inputs, *plan.variables, *plan.constants}
+    for slot, address in zip(loop.targets, loop.writes, strict=True):
+        home = plan.slots[slot].buffer
+        beside = [n for n, s in enumerate(plan.slots) if s.buffer == home and n not in leaves and not s.is_view]
+        over = plan.buffers[home].kind == VARIABLE  # what is in its memory before it is there, too
+        found.append((tuple(beside) if over else (slot,), address))
+    return found
+
+
+def constants_of(loop: Loop, device: Any) -> list[Any]:
+    """The numbers in the body, as arrays of the device."""
+    found = []
+    for slot, items in zip(loop.plan.constants, loop.literals, strict=True):
+        values, aval = dict(items), loop.plan.slots[slot].aval
+        found.append(brought(device, np.asarray(values["value"], aval.dtype), place=aval.place))
+    return found
+
+
+def bound(loop: Loop, device: Any, link: Callable[..., Any]) -> Callable[..., Any]:
+    """What makes of the loop's scratch a function of its operands and results.
+
+    Parameters
+    ----------
+    link
+        ``link(plan, device, constants, arenas)`` gives the frame of the body's plan.
+    """
+    constants, own = constants_of(loop, device), [place for place, nbytes in loop.plan.arenas.items() if nbytes]
+
+    def of(*scratch: Any) -> Callable[..., None]:
+        empty = device.arena(0) if None not in own else None
+        arenas = dict.fromkeys(loop.plan.arenas, empty) | dict(zip(own, scratch, strict=False))
+        return Times(loop, device, link(loop.plan, device, constants, arenas), scratch).run
+
+    return of
+
+
+class Times:
+    """A loop whose body is bound: each time what lies elsewhere is put in its place, and the kernels are called.
+
+    Parameters
+    ----------
+    frame
+        The body's kernels.
+    scratch
+        The arrays of the loop's instruction.
+    """
+
+    def __init__(self, loop: Loop, device: Any, frame: Any, scratch: tuple[Any, ...]) -> None:
+        self.loop, self.frame, self.scratch = loop, frame, scratch
+        self.row = device.row
+        self.copy = device.writing(COPY, COPY.kernels[0], (), 1, ())
+        places = places_of(loop)
+        self.fixed = [(slot, address.at(0)[0]) for slots, address in places if address.is_fixed for slot in slots]
+        moving = [(slots, address) for slots, address in places if not address.is_fixed]
+        self.addresses = [address for _, address in moving]
+        # arguments of kernels, and slots of which there are views
+        self.targets = [
+            ([each for s in slots for each in frame.patches.get(s, ())], [s for s in slots if s in frame.views])
+            for slots, _ in moving
+        ]
+
+    def run(self, *given: Any) -> None:
+        """All times, of the arrays of operands and results.
+
+        Raises
+        ------
+        NncError
+            A kernel failed: names the operator in the body, the shapes and the user's line.
+        """
+        arrays, frame, loop = (*given, *self.scratch), self.frame, self.loop
+        put, calls, targets = frame.put, frame.calls, self.targets
+        following = [self.arrays(address, arrays).__next__ for address in self.addresses]
+        called, cancellation = iter(calls), asked()
+        try:
+            for slot, number in self.fixed:
+                put(slot, arrays[number])
+            for _ in range(loop.count):
+                for (patches, viewed), array_of in zip(targets, following, strict=True):
+                    array = array_of()
+                    for args, position in patches:
+                        args[position] = array
+                    for slot in viewed:
+                        put(slot, array)
+                called = iter(calls)
+                if cancellation is not None:
+                    cancellation.check("the next time of a loop")
+                for call, args in called:
+                    call(*args)
+            called = iter(calls)
+            for result, number, row in loop.copies:
+                source = arrays[number] if row is None else self.row(arrays[number], row)
+                self.copy(source, arrays[len(loop.reads) + result])
+        except Exception as error:
+            if called.__length_hint__() == len(calls):
+                raise
+            raise failure(loop.plan, frame.order[len(calls) - called.__length_hint__() - 1], error) from error
+        finally:
+            frame.forget()
+
+    def arrays(self, address: Address, arrays: tuple[Any, ...]) -> Iterator[Any]:
+        """Where a value is, time after time."""
+        for number in address.first:
+            yield arrays[number]
+        if address.step:
+            (whole,), row = (arrays[n] for n in address.cycle), self.row
+            for n in count(address.start, address.step):
+                yield row(whole, n)
+        else:
+            yield from cycle([arrays[n] for n in address.cycle])

@@ -1,0 +1,363 @@
+"""Loops that are planned: whether the plan of the body computes the body, and whether each time finds what it reads.
+
+Part of verification, and shares no code with what makes them. Memory is followed as it is from one time to the next,
+until it is as it was before: from there on everything recurs, so that any number of times is proven.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from math import lcm
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nnc_func.body import Body
+from nnc_func.device.bounds import LIMIT
+from nnc_func.engine.plan_loops import PLANNED, Address, Loop
+from nnc_func.engine.plan_rows import DONATED, LENT, VARIABLE, Instruction
+from nnc_func.engine.verifying.bounds import check_numbers
+from nnc_func.engine.verifying.graphs import Numbers
+from nnc_func.engine.verifying.references import check_references, named
+from nnc_func.engine.verifying.work import Work
+from nnc_func.errors import PlanError
+from nnc_func.graph.ops.create import full
+from nnc_func.graph.ops.loop import avals_of, loop, steps_of
+
+if TYPE_CHECKING:
+    from nnc_func.engine.plan import Plan
+
+OPERAND, ROW, MADE = "operand", "row", "made"
+Token = tuple[str, int, int]  # what a value is: of which operand or value of the body, and how many times ago
+APART: Mapping[int, int] = {}
+STEP = 4  # of the work, to look at one array
+
+
+def check_loops(plan: Plan, verify: Callable[[Plan], object], work: Work) -> None:
+    """Raise unless each loop of a plan goes as its body says, whatever its count; `verify` checks a body's plan, and
+    `work` is what all of it may take.
+
+    The operator takes its operands, as was checked before. Then, of each loop:
+
+    1. Its numbers are integers, and name what there is.
+    2. The plan of its body is verified, with what it reads and writes as inputs, variables and outputs; nothing lives
+       in an output before this is written. It computes the body: values are numbered as for a graph.
+    3. Each time a parameter is read where its value is; nothing is written where something is read, but by what is
+       computed in place; each row of what is stacked is written once, by its own time. At the end each carry is in its
+       result.
+
+    Raises
+    ------
+    PlanError
+        Names the instruction, and what is wrong there.
+    """
+    for t, i in enumerate(plan.instructions):
+        if i.loop is None:
+            continue
+        try:
+            _check_form(plan, i, i.loop)
+            verify(i.loop.plan)
+            _check_values(i.loop, dict(i.items)["body"], dict(i.items)["constants"])
+            _Times(plan, i, i.loop, work).run()
+        except PlanError as error:
+            raise PlanError(f"{named(plan, t)}, the loop there: {error}") from None
+
+
+def overwritten(plan: Plan, i: Instruction, work: Work) -> tuple[tuple[int, ...], ...]:
+    """For each result of a loop the operands, by position, in whose memory it lies and may: nothing goes wrong then.
+
+    A loop that is wrong itself may be written over nothing.
+    """
+    assert i.loop is not None
+    params = dict(i.items)
+    found: list[tuple[int, ...]] = [() for _ in i.results]
+    for n in range(min(params["carries"], len(i.results)) if i.op is loop else 0):
+        operand = params["constants"] + n
+        if operand >= len(i.operands) or plan.slots[i.operands[operand]].buffer != plan.slots[i.results[n]].buffer:
+            continue
+        try:
+            _check_form(plan, i, i.loop)
+            _Times(plan, i, i.loop, work, {len(i.operands) + n: operand}).run()
+        except PlanError:
+            continue
+        found[n] = (operand,)
+    return tuple(found)
+
+
+# --- what it is made of ----------------------------------------------------------------------------------
+
+
+def _integers(numbers: Iterable[Any], most: int, what: str) -> None:
+    for n in numbers:
+        if type(n) is not int or not 0 <= n < most:
+            raise PlanError(f"{n!r} is none of the {most} {what}")
+
+
+def _check_form(plan: Plan, i: Instruction, planned: Loop) -> None:
+    """What its numbers name is there, and of the right shape."""
+    inner, params = planned.plan, dict(i.items)
+    check_numbers(inner)
+    check_references(inner)
+    if i.op is not loop or i.kernel != PLANNED or i.view:
+        raise PlanError(f"{i.op.name} by the kernel {i.kernel!r} is no loop that is planned")
+    body, constants, carries = params["body"], params["constants"], params["carries"]
+    operands = tuple([plan.slots[s].aval for s in i.operands])
+    _integers([planned.count], LIMIT, "numbers of times")
+    if planned.count != steps_of(operands, constants, carries, params["length"]):
+        raise PlanError(f"it goes {planned.count} times, which its operands do not say")
+    _integers(planned.carried, constants + carries, "parameters that are carried")
+    if min(planned.carried, default=constants) < constants or [*planned.carried] != sorted({*planned.carried}):
+        raise PlanError(f"{planned.carried} are not carries, each once")
+    _integers(planned.gives, len(body.results), "results of the body")
+    wanted = {
+        "inputs": (len(inner.inputs), body.parameters - len(planned.carried)),
+        "variables": (len(inner.variables), len(planned.carried)),
+        "outputs": (len(inner.outputs), len(planned.gives)),
+        "updates": (len({at for at, _ in inner.updates}), len(planned.carried)),
+        "constants": (len(inner.constants), len(planned.literals)),
+        "addresses": (len(planned.reads), body.parameters),
+        "addresses of what it gives": (len(planned.writes), len(inner.outputs) + len(inner.updates)),
+    }
+    for what, (given, most) in wanted.items():
+        if given != most:
+            raise PlanError(f"the plan of its body has {given} {what}, and {most} are wanted")
+    _integers((at for at, _ in inner.updates), len(inner.variables), "variables of the body's plan")
+    if inner.alignment > plan.alignment:
+        raise PlanError(
+            f"its body's offsets are aligned to {inner.alignment} bytes, in memory aligned to {plan.alignment}"
+        )
+    if inner.retained is not None or inner.streams > 1 or any(b.kind in (LENT, DONATED) for b in inner.buffers):
+        raise PlanError("the plan of its body keeps values, has streams, or lends memory")
+    _integers((*planned.slots, *planned.targets, *inner.constants), len(inner.slots), "slots of the body's plan")
+    for slot, aval in zip(planned.slots, avals_of(operands, body, constants, carries), strict=True):
+        if inner.slots[slot].aval != aval:
+            raise PlanError(f"slot {slot} of its body is {inner.slots[slot].aval!r}; the operand there is {aval!r}")
+
+
+def _check_values(planned: Loop, body: Body, constants: int) -> None:
+    """The plan of the body gives the results of the body."""
+    inner, numbers = planned.plan, Numbers()
+    known = {slot: numbers.of("parameter", n) for n, slot in enumerate(planned.slots)}
+    for slot, items in zip(inner.constants, planned.literals, strict=True):
+        number, aval = dict(items), inner.slots[slot].aval
+        if full.key(full.canonical(number)) != full.key(items) or number["shape"] != () or aval.shape != ():
+            raise PlanError(f"constant slot {slot} of its body is full({number}), which is no number")
+        if number["dtype"] != aval.dtype:
+            raise PlanError(f"constant slot {slot} of its body is {aval!r}, and is to be {number}")
+        known[slot] = numbers.applied(full, items, (), 1)[0]
+    numbers.replayed(inner, known)
+    values = [numbers.of("parameter", n) for n in range(body.parameters)]
+    for each in body.applications:
+        values += numbers.applied(each.op, each.items, [values[n] for n in each.operands], each.count)
+    results = [values[n] for n in body.results]
+    given = [*zip(inner.outputs, planned.gives, strict=True)]
+    given += [(slot, planned.carried[at] - constants) for at, slot in inner.updates]
+    for slot, n in given:
+        if known[slot] != results[n]:
+            raise PlanError(f"slot {slot} of its body's plan is not result {n} of the body, which it is to give")
+
+
+# --- time after time -------------------------------------------------------------------------------------
+
+
+class _Times:
+    """Memory, from one time to the next.
+
+    Whole arrays hold one value each. Of what is sliced and what is stacked each row is one; these are rows of operands
+    and of results, and nothing else.
+
+    Parameters
+    ----------
+    work
+        What it may take.
+    same
+        Arrays that lie where others do.
+    """
+
+    def __init__(self, plan: Plan, i: Instruction, planned: Loop, work: Work, same: Mapping[int, int] = APART) -> None:
+        params = dict(i.items)
+        self.planned, self.inner, self.same = planned, planned.plan, same
+        self.body: Body = params["body"]
+        self.constants, self.carries = params["constants"], params["carries"]
+        self.avals = [plan.slots[s].aval for s in (*i.operands, *i.results, *i.scratch)]
+        self.operands, self.scratch = len(i.operands), len(i.operands) + len(i.results)
+        self.rowed = {*range(self.constants + self.carries, self.operands)}
+        self.rowed |= {*range(self.operands + self.carries, self.scratch)}
+        self.work = work
+        self.written: dict[int, Token] = {
+            self.place(n): (OPERAND, n, 0) for n in range(self.constants + self.carries)
+        }  # by array, what is in it
+
+    def place(self, array: int) -> int:
+        """The memory of an array."""
+        return self.same.get(array, array)
+
+    def run(self) -> None:
+        """All times, as far as they differ."""
+        self.check_scratch()
+        self.check_addresses()
+        self.check_rows()
+        count, planned = self.planned.count, self.planned
+        values: list[Token] = [(OPERAND, n, 0) for n in range(self.operands)]
+        for n in range(self.constants + self.carries, self.operands):
+            values[n] = (ROW, n, 0)
+        begin = max((len(a.first) for a in (*planned.reads, *planned.writes)), default=0)
+        period = lcm(*(len(a.cycle) for a in (*planned.reads, *planned.writes)))
+        seen: dict[Any, int] | None = {}
+        time = 0
+        while time < count:
+            if seen is not None and time >= begin:
+                state = (time - begin) % period, tuple(values), tuple(sorted(self.written.items()))
+                before = seen.setdefault(state, time)
+                if before < time:  # all that comes has been
+                    time += (count - time) // (time - before) * (time - before)
+                    seen = None
+                    continue
+            self.work.spend(STEP * (len(planned.reads) + len(planned.writes) + len(self.written)))
+            values = self.once(time, values)
+            time += 1
+        self.end(values)
+
+    def once(self, time: int, values: list[Token]) -> list[Token]:
+        """One time: what is read, and what is written then; the values of the parameters the next time."""
+        planned, inner = self.planned, self.inner
+        read: dict[int, list[int]] = {}
+        for n, address in enumerate(planned.reads):
+            array, row = address.at(time)
+            if self.value_at(array, row, time) != values[n]:
+                raise PlanError(f"parameter {n} of its body is not in array {array} the time {time}, where it is read")
+            if row is None:
+                read.setdefault(self.place(array), []).append(n)
+        made = [values[n] if n < self.body.parameters else (MADE, n, 0) for n in self.body.results]
+        updates = [(self.planned.carried[at], slot) for at, slot in inner.updates]
+        gives = [*planned.gives, *[n - self.constants for n, _ in updates]]
+        owners: list[int | None] = [None] * len(planned.gives)
+        owners += [n if inner.buffers[inner.slots[slot].buffer].kind == VARIABLE else None for n, slot in updates]
+        after: dict[int, Token] = {}
+        for address, n, owner in zip(planned.writes, gives, owners, strict=True):
+            array, row = address.at(time)
+            if row is not None:
+                continue  # see `check_rows`
+            place = self.place(array)
+            if place in after:
+                raise PlanError(f"array {array} is written twice the time {time}")
+            if [reader for reader in read.get(place, ()) if reader != owner]:
+                raise PlanError(f"array {array} is written the time {time}, while it is read")
+            after[place] = made[n]
+        self.written |= after
+        self.written = {array: _older(token) for array, token in self.written.items()}
+        following = [_older(made[n]) for n in range(self.carries)]
+        first = self.constants + self.carries
+        return [*values[: self.constants], *following, *values[first:]]
+
+    def end(self, values: list[Token]) -> None:
+        """After the last time each carry is in its result."""
+        count = self.planned.count
+        for n, array, row in self.planned.copies:
+            _integers([n], self.carries, "carries")
+            _integers([array], len(self.avals), "arrays")
+            if row is not None:
+                _integers([row], self.avals[array].shape[0] if array in self.rowed else 0, "rows of it")
+            value = self.value_at(array, row, count)
+            if value is not None:
+                self.written[self.place(self.operands + n)] = value
+        for n in range(self.carries):
+            if self.written.get(self.place(self.operands + n)) != values[self.constants + n]:
+                raise PlanError(f"result {n} is not what is carried after the last time")
+
+    def value_at(self, array: int, row: int | None, time: int) -> Token | None:
+        """What is in an array, or in a row of it, before what is written that time."""
+        if row is None:
+            return None if array in self.rowed else self.written.get(self.place(array))
+        if array < self.operands:
+            return ROW, array, time - row
+        n = self.body.results[array - self.operands]
+        return (MADE, n, time - row) if row < time and n >= self.body.parameters else None
+
+    # --- what holds of all times ------------------------------------------------------------------------
+
+    def check_scratch(self) -> None:
+        """The first array of the scratch is the body's arena, where it has one."""
+        sizes = [nbytes for nbytes in self.inner.arenas.values() if nbytes]
+        if len(sizes) > 1:
+            raise PlanError(f"its body lies in {len(sizes)} places")
+        scratch = self.avals[self.scratch :]
+        if sizes and (not scratch or scratch[0].dtype != np.uint8 or scratch[0].shape != tuple(sizes)):
+            raise PlanError(f"its body wants an arena of {sizes[0]} bytes, given {scratch[:1]}")
+        self.first_spare = self.scratch + len(sizes)
+        used = {array for a in self.planned.writes for array in (*a.first, *a.cycle)}
+        for array in range(self.first_spare, len(self.avals)):
+            if array not in used:
+                raise PlanError(f"array {array} is scratch that it does not use")
+
+    def check_addresses(self) -> None:
+        """Each address leads to arrays that there are, of the value's shape and dtype, and to rows within them."""
+        inner, planned = self.inner, self.planned
+        pairs = [*zip(planned.reads, planned.slots, strict=True), *zip(planned.writes, planned.targets, strict=True)]
+        for at, (address, slot) in enumerate(pairs):
+            aval = inner.slots[slot].aval
+            if not address.cycle or type(address.step) is not int or address.step not in (0, 1):
+                raise PlanError(f"{address} leads nowhere")
+            _integers([address.start], LIMIT, "rows")
+            _integers((*address.first, *address.cycle), len(self.avals), "arrays")
+            if at >= len(planned.reads):
+                _integers([min(self.avals_written(address))], len(self.avals), "arrays")
+            turns = self.planned.count - len(address.first)
+            for array in address.first:
+                self.check_whole(array, aval)
+            if not address.step:
+                if address.start:
+                    raise PlanError(f"{address} starts at a row, and takes none")
+                for array in address.cycle:
+                    self.check_whole(array, aval)
+                continue
+            if len(address.cycle) > 1 or address.cycle[0] not in self.rowed:
+                raise PlanError(f"{address} takes rows of what is neither sliced nor stacked")
+            rows = self.avals[address.cycle[0]]
+            if rows.dtype != aval.dtype or rows.shape[1:] != aval.shape or rows.place != aval.place:
+                raise PlanError(f"rows of {rows!r} are no {aval!r}")
+            if turns > 0 and address.start + turns > rows.shape[0]:
+                raise PlanError(f"{address} leads to row {address.start + turns - 1} of {rows!r}")
+
+    def avals_written(self, address: Address) -> list[int]:
+        """The arrays that an address of what is written names: results, and scratch that is not the arena.
+
+        Raises
+        ------
+        PlanError
+            It names another one.
+        """
+        found = [*address.first, *address.cycle]
+        for array in found:
+            if not (self.operands <= array < self.scratch or array >= self.first_spare):
+                raise PlanError(f"{address} lets an operand be written, or the arena")
+        return found
+
+    def check_whole(self, array: int, aval: Any) -> None:
+        """An array is a value of that aval."""
+        if array in self.rowed or self.scratch <= array < self.first_spare or self.plain(array) != aval:
+            raise PlanError(f"array {array} is {self.avals[array]!r}, and is to be {aval!r}")
+
+    def plain(self, array: int) -> Any:
+        """The aval of an array; an operand is read in whatever layout it has."""
+        found = self.avals[array]
+        return found if found.layout is None or array >= self.operands else found.having(layout=None)
+
+    def check_rows(self) -> None:
+        """Each row of what is stacked is written by its own time, and by nothing else."""
+        planned = self.planned
+        writers: dict[int, list[int]] = {}
+        for at, address in enumerate(planned.writes):
+            for array in {*address.first, *address.cycle}:
+                writers.setdefault(array, []).append(at)
+        for n in range(self.carries, len(self.body.results)):
+            array = self.operands + n
+            found = writers.get(array, [])
+            if len(found) != 1 or planned.writes[found[0]] != Address((array,), step=1):
+                raise PlanError(f"result {n} is not written row by row, by one output of its body")
+            if found[0] >= len(planned.gives) or planned.gives[found[0]] != n:
+                raise PlanError(f"result {n} is written by another value of its body")
+
+
+def _older(token: Token) -> Token:
+    return token if token[0] == OPERAND else (token[0], token[1], token[2] + 1)

@@ -1,0 +1,1 @@
+"""Small expressions as formulas: simplified by the rules of algebra, set in text and in LaTeX."""

@@ -1,0 +1,148 @@
+"""Loops to test with: drawn by chance and written by hand, and what they compute, step by step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from attrs import frozen
+from hypothesis import strategies as st
+
+import nnc_func as nnc
+from nnc_func.body import Application, Body
+from nnc_func.engine.plan_loops import Loop
+from nnc_func.graph.ops import CATALOGUE as OPS
+
+EAGER, LAZY = nnc.eager(), nnc.lazy()
+EXACT = LAZY.swap(optimiser=LAZY.optimiser.with_numerics("exact"))
+SHAPE = (3, 3)
+LOOP = OPS["loop"]
+CHOICE = {"shape": (), "value": 0.75, "dtype": "float64"}
+STEPS: tuple[tuple[str, int, dict[str, Any]], ...] = (
+    ("add", 2, {}),
+    ("multiply", 2, {}),
+    ("matmul", 2, {}),
+    ("subtract", 2, {}),
+    ("tanh", 1, {}),
+    ("sort", 1, {"axis": 0}),
+    ("permute_dims", 1, {"axes": (1, 0)}),
+    ("flip", 1, {"axis": 1}),
+)
+
+
+@frozen
+class Drawn:
+    """A loop, as drawn."""
+
+    body: Body
+    constants: int
+    carries: int
+    count: int
+    sliced: bool
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """Of the operator."""
+        length = None if self.sliced else self.count
+        return {"body": self.body, "constants": self.constants, "carries": self.carries, "length": length}
+
+    def shapes(self) -> list[tuple[int, ...]]:
+        """Of its operands."""
+        whole = self.constants + self.carries
+        return [SHAPE] * whole + [(self.count, *SHAPE)] * (self.body.parameters - whole)
+
+    def arrays(self, seed: int = 0) -> list[Any]:
+        """Operands."""
+        draw = np.random.default_rng(seed)
+        return [draw.uniform(-1, 1, shape) for shape in self.shapes()]
+
+
+@st.composite
+def loops(draw: Any) -> Drawn:
+    """Loops that carry, slice, stack, pass on and drop whatever there is."""
+    constants, carries = draw(st.integers(0, 2)), draw(st.integers(0, 4))
+    sliced = draw(st.integers(0, 2))
+    count = draw(st.integers(0, 9))
+    parameters = constants + carries + sliced
+    applications = []
+    total = parameters
+    if not parameters or draw(st.booleans()):
+        applications.append(Application(OPS["full"], (), {"shape": SHAPE, "value": 0.5, "dtype": "float64"}))
+        total += 1
+    for _ in range(draw(st.integers(0, 6))):
+        name, arity, params = draw(st.sampled_from(STEPS))
+        if arity == 2 and name != "matmul" and draw(st.integers(0, 4)) == 0:
+            applications.append(Application(OPS["full"], (), CHOICE))
+            operands: tuple[int, ...] = (draw(st.integers(0, total - 1)), total)
+            total += 1
+            number = total
+            applications.append(Application(OPS[name], operands, params))
+            total = number + 1
+            continue
+        whole = [n for n in range(total) if n < parameters or applications[n - parameters].params.get("shape") != ()]
+        operands = tuple(draw(st.sampled_from(whole)) for _ in range(arity))
+        applications.append(Application(OPS[name], operands, params))
+        total += 1
+    whole = [n for n in range(total) if n < parameters or applications[n - parameters].params.get("shape") != ()]
+    # results are often parameters, or values that others are as well
+    results = [draw(st.sampled_from(whole)) for _ in range(carries + draw(st.integers(not carries, 3)))]
+    return Drawn(Body(parameters, applications, results), constants, carries, count, bool(sliced))
+
+
+def step_by_step(drawn: Drawn, arrays: list[Any]) -> list[Any]:
+    """The results, of operators applied one after the other on the eager stack."""
+    first = drawn.constants + drawn.carries
+    values = [EAGER.asarray(a) for a in arrays]
+    carry, rows = values[drawn.constants : first], []
+    for i in range(drawn.count):
+        given = [*values[: drawn.constants], *carry, *(EAGER.asarray(a[i]) for a in arrays[first:])]
+        found = drawn.body.values(lambda op, xs, items: getattr(EAGER.ops, op.name)(*xs, **dict(items)), given)
+        after = [found[n] for n in drawn.body.results]
+        carry = after[: drawn.carries]
+        rows.append([each.numpy() for each in after[drawn.carries :]])
+    stacked = [np.stack(column) for column in zip(*rows, strict=True)]
+    empty = [np.empty((0, *SHAPE))] * (len(drawn.body.results) - drawn.carries)
+    return [*[each.numpy() for each in carry], *(stacked if rows else empty)]
+
+
+def compiled(drawn: Drawn, stack: Any = EXACT) -> Any:
+    inputs = [stack.input(f"x{n}", shape, "float64") for n, shape in enumerate(drawn.shapes())]
+    return stack.compile(inputs, list(stack.ops.loop(*inputs, **drawn.params)))
+
+
+def planned(program: Any) -> Loop:
+    """The one loop of a program."""
+    (found,) = (i.loop for i in program.plan.instructions if i.loop is not None)
+    assert isinstance(found, Loop)
+    return found
+
+
+def agree(found: Any, wanted: Any) -> None:
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def over(parameters: int, *rows: Any, results: tuple[int, ...] | None = None, **facts: Any) -> Drawn:
+    """A loop written by hand."""
+    body = Body.of(parameters, *rows, results=results)
+    return Drawn(body, facts.pop("constants", 0), facts.pop("carries", 0), facts.pop("count", 5), **facts)
+
+
+def nested(body: Body, depth: int) -> Body:
+    """A body within so many loops."""
+    for _ in range(depth):
+        body = Body(1, [Application(LOOP, (0,), {"body": body, "carries": 1, "length": 1})], (1,))
+    return body
+
+
+ADD, MULTIPLY, TANH, MATMUL = (OPS[name] for name in ("add", "multiply", "tanh", "matmul"))
+CELL = over(
+    4, (MATMUL, 2, 0), (MATMUL, 3, 1), (ADD, 4, 5), (TANH, 6), results=(7, 7), constants=2, carries=1, sliced=True
+)
+DECAY = over(2, (MULTIPLY, 1, 0), (TANH, 2), constants=1, carries=1, sliced=False)
+POWERS = over(2, (MATMUL, 1, 0), constants=1, carries=1, sliced=False)
+DELAYED = over(3, (ADD, 0, 1), results=(1, 2, 3), carries=3, sliced=False)
+TURNED = over(3, (MULTIPLY, 0, 2), results=(1, 0, 3), carries=2, sliced=True)
+BEFORE = over(2, (MULTIPLY, 0, 1), results=(1, 2), carries=1, sliced=True)
+INTO_A_CIRCLE = over(4, (TANH, 0), results=(1, 2, 1, 0, 4), carries=4, sliced=False)
+ALL = (CELL, DECAY, POWERS, DELAYED, TURNED, BEFORE, INTO_A_CIRCLE)
