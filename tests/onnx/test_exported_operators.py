@@ -1,4 +1,4 @@
-"""As ONNX every operator gives what the stack gives, or is refused with a reason (`facets/onnx`, `graph/onnx_export`)."""
+"""As ONNX each operator gives what the stack gives, or is refused with a reason (`facets/onnx`, `graph/onnx_export`)."""
 
 from __future__ import annotations
 
