@@ -1,4 +1,4 @@
-"""As ONNX each operator gives what the stack gives, or is refused with a reason (`facets/onnx`, `graph/onnx_export`)."""
+"""As ONNX operators give what the stack gives, or are refused with a reason (`facets/onnx`, `graph/onnx_export`)."""
 
 from __future__ import annotations
 
