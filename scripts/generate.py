@@ -1,4 +1,4 @@
-"""Writes what is derived from the library: stubs, pages and pictures of docs/, goldens of rules.
+"""Writes what is derived from the library: stubs, pages and pictures of docs/, goldens of rules, the index of tests.
 
 Run it after an operator has been added or changed. With ``--check`` nothing is written; it exits 1 if a file is stale.
 """
@@ -15,6 +15,7 @@ import allocation_page
 import onnx_table
 import pictures
 import rules_page
+import tests_index
 from numpy_table import numpy_table
 
 from nnc_func.graph.composite import Composite
@@ -160,7 +161,7 @@ def main(given: list[str]) -> int:
         return 2
     files = {STUB: stub(), TABLE: table(CATALOGUE, COMPOSITES), NUMPY: numpy_table(CATALOGUE, COMPOSITES)}
     files |= {onnx_table.PAGE: onnx_table.page(), **rules_page.files()}
-    files |= {**allocation_page.files(), **pictures.files()}
+    files |= {**allocation_page.files(), **pictures.files(), tests_index.PAGE: tests_index.page()}
     for path in (changed := [*stale(files)]):
         print(f"{'stale' if given else 'wrote'} {path.relative_to(ROOT)}")
         if not given:

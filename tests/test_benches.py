@@ -1,4 +1,4 @@
-"""Every benchmark runs: its smallest size, in a process of its own, which prints a table and writes no result."""
+"""Every benchmark runs at its smallest size, in a process of its own, and writes no result (`nnc_func`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""bfloat16, by ml_dtypes: every operator computes it in float32 and rounds once, on every engine; files keep it."""
+"""bfloat16: each operator computes it in float32 and rounds once; files keep it (`device/bfloat16_emulation`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Depth and width: long chains, many operands, many axes; nothing recurses over nodes, and nothing is quadratic."""
+"""Long chains, many operands, many axes: nothing recurses over nodes, and nothing is quadratic (`graph`, `engine`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The documents run: every docstring's example, the README's code, the tour and the short examples."""
+"""The documents run: every docstring's example, the README's code, the tour and the short examples (`nnc_func`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every dtype of the standard through every layer: promotion, scalars, constants, text, files, devices, derivatives."""
+"""Every dtype of the standard through every layer (`graph/type`, `facets/dtypes`)."""
 
 from __future__ import annotations
 

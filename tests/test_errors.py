@@ -1,4 +1,4 @@
-"""Bad input is refused with words: the operator, the shapes or dtypes, and the user's line; alike on every engine."""
+"""Bad input is refused with words: operator, shapes or dtypes, and the user's line (`errors`, `graph/origin`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layers compose like functors: checked, comparable, picklable, exchangeable, and open to layers of one's own."""
+"""Layers compose like functors: checked, comparable, picklable, exchangeable (`layer`, `signatures`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layers of a user's own (`nnc_func/layer.py`), one in each role: what they do is seen, alike on every engine."""
+"""Layers of a user's own, one in each role: what they do is seen, alike on every engine (`layer`, `stacks`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layers of a user's own (`nnc_func/layer.py`), tried from outside: what `test_layer_effects.py` had not thought of."""
+"""Layers of a user's own, tried from outside (`layer`, `stacks`)."""
 
 from __future__ import annotations
 

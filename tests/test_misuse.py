@@ -1,4 +1,4 @@
-"""What a user writes by mistake, or as NumPy has it: it works, or is refused in words, and is never lost or wrong."""
+"""What a user writes by mistake works, or is refused in words, and is never lost or wrong (`nnc_func`)."""
 
 from __future__ import annotations
 

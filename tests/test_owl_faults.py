@@ -1,4 +1,4 @@
-"""Faults of Owl's computation graph and derivatives, each as a test; the numbers are those of its report's sections."""
+"""Faults of Owl's graph and derivatives, with the numbers of its report's sections (`graph`, `autodiff`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stack is a value: printable, comparable, hashable, picklable as its recipe; its layers are exchanged by role."""
+"""A stack is a value: printable, comparable, hashable, picklable as its recipe (`stacks`, `layer`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the suite runs: where it begins to draw, on how many cores, and whose warnings are errors."""
+"""How the suite runs: where it begins to draw, on how many cores, and whose warnings are errors (`nnc_func`)."""
 
 from __future__ import annotations
 

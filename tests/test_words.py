@@ -1,4 +1,4 @@
-"""What is said where something is given that is no number, axis or input: what was given, wanted, and what to do."""
+"""What is said where something is given that is no number, axis or input (`errors`, `arrivals`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The catalogue is complete: every operator has every facet, or says why not."""
+"""The catalogue is complete: every operator has every facet, or says why not (`facets`, `graph/ops`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How files look: short, named after what is in them, and finished."""
+"""How files look: short, named after what is in them, and finished (`nnc_func`)."""
 
 from __future__ import annotations
 

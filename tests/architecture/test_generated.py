@@ -1,4 +1,4 @@
-"""Generated files say what the catalogue says, and `Ops` behaves as its operators and composites do."""
+"""Generated files say what the catalogue says, and methods are its operators (`graph/tensors`, `graph/ops`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Importing the library is cheap: no optional package comes with it, and imports point one way."""
+"""Importing is cheap, no optional package comes with it, and imports point one way (`nnc_func`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each layer reads its own facets of an operator and no other's: that is why a new operator is one entry."""
+"""Each layer reads its own facets of an operator and no other's (`facets`, `layer`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The first value of a fresh process imports no more than it needs, and what is imported is not searched for cycles."""
+"""The first value of a process imports what it needs, frozen from the collector (`garbage_collection`, `loading`)."""
 
 from __future__ import annotations
 

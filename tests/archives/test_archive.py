@@ -1,4 +1,4 @@
-"""Archives are read within bounds: what they say of themselves is neither believed nor allocated (archives/*)."""
+"""Archives are read within bounds: what they say of themselves is not believed (`archives`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory is shared with other libraries without a copy, cannot be written to by them, and is not written over."""
+"""Memory is shared with other libraries without a copy, safe from writes (`graph/tensors/bridges`, `arrivals`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every function of the standard, with its signature, against array_api_strict on drawn arguments of all dtypes."""
+"""Each function of the standard, with its signature, against array_api_strict on drawn arguments (`array_api`)."""
 
 from __future__ import annotations
 

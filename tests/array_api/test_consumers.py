@@ -1,4 +1,4 @@
-"""Libraries that know nothing of this one work on its tensors, because they know the standard."""
+"""Libraries that know nothing of this one work on its tensors, because they know the standard (`array_api`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers at the edges of the standard's functions, and words where there is none: the same on both stacks."""
+"""Answers at the edges of the standard's functions, and words where there is none (`array_api`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensors have the methods of NumPy's arrays, and Python's protocols, with NumPy's values or words."""
+"""Tensors have the methods of NumPy's arrays, with NumPy's values or words (`graph/tensors/numpy_methods`)."""
 
 from __future__ import annotations
 

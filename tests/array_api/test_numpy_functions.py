@@ -1,4 +1,4 @@
-"""NumPy's own functions on tensors build the stack's graphs, with NumPy's values."""
+"""NumPy's own functions on tensors build the stack's graphs, with NumPy's values (`array_api/numpy_functions`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The standard's special cases, of each function, dtype and engine, of whole tensors and of single numbers."""
+"""The standard's special cases, of each function, dtype and engine (`array_api/elementwise`)."""
 
 from __future__ import annotations
 

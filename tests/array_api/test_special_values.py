@@ -1,4 +1,4 @@
-"""What the standard says of NaN, of zeros and of no elements, of functions that are not elementwise."""
+"""What the standard says of NaN, of zeros and of no elements, in functions that are not elementwise (`array_api`)."""
 
 from __future__ import annotations
 

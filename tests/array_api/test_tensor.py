@@ -1,4 +1,4 @@
-"""Tensors have every method and attribute of the standard's arrays, and write by rebinding."""
+"""Tensors have the methods and attributes of the standard, and write by rebinding (`graph/tensors`, `array_api`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""xarray on tensors: it calls NumPy's functions, and the namespace's, on whatever a DataArray holds."""
+"""xarray on tensors: it calls NumPy's functions on what a DataArray holds (`array_api/numpy_functions`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""vmap equals a loop over the rows: for every operator, nested in itself and in derivatives, on every engine."""
+"""vmap equals a loop over the rows, nested in itself and in derivatives (`batching`, `facets/batching`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every differentiable operator and composite: its derivatives to second order, by every order of the modes."""
+"""Derivatives of the catalogue to second order, by every order of the modes (`facets/derivatives`, `autodiff`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""check_gradients passes what is right and names the first thing that is wrong."""
+"""check_gradients passes what is right and names the first thing that is wrong (`testing/gradients`)."""
 
 from __future__ import annotations
 

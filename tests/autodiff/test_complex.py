@@ -1,4 +1,4 @@
-"""Complex numbers by one convention: of f to real numbers grad is ∂f/∂x − i ∂f/∂y, of a holomorphic f it is f′."""
+"""Complex derivatives by one convention: ∂f/∂x − i ∂f/∂y, or f′ if holomorphic (`autodiff`, `facets/derivatives`)."""
 
 from __future__ import annotations
 

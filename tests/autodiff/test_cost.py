@@ -1,4 +1,4 @@
-"""What reverse mode costs, in FLOPs counted on `Null`: at most four times the function, on the benchmark's graphs."""
+"""What reverse mode costs, in FLOPs counted on Null: at most four times the function (`autodiff`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions with derivatives of their own: each rule in both modes, nested, in trees, compiled; misuse in words."""
+"""Functions with derivatives of their own, in both modes, nested, in trees, compiled (`autodiff/custom`)."""
 
 from __future__ import annotations
 

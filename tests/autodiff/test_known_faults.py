@@ -1,4 +1,4 @@
-"""Known faults of other libraries' derivatives, and what is right; each on every engine."""
+"""Known faults of other libraries' derivatives, and what is right; each on every engine (`autodiff`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jacobians and Hessians of trees, Laplacians, and derivatives along directions; against NumPy's closed forms."""
+"""Jacobians, Hessians, Laplacians and directional derivatives, against closed forms (`autodiff/matrices`)."""
 
 from __future__ import annotations
 

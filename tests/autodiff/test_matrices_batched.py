@@ -1,4 +1,4 @@
-"""Jacobians, Hessians and Laplacians go through their tape as batches: equal to a loop, in fewer applications."""
+"""Jacobians, Hessians and Laplacians go through their tape as batches (`autodiff/matrices`, `batching`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transformations under each other: perturbations are not confused, tangents do not leak, any order gives one value."""
+"""Transformations under each other: perturbations are not confused, tangents do not leak (`autodiff`, `batching`)."""
 
 from __future__ import annotations
 

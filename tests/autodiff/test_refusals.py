@@ -1,4 +1,4 @@
-"""What has no derivative, or not like this, is refused with words; never a wrong number."""
+"""What has no derivative, or not like this, is refused with words; never a wrong number (`autodiff`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Work that no requested derivative needs is not done, zeros are known to be, and gradients of aliases add up."""
+"""Work that no requested derivative needs is not done, and gradients of aliases add up (`autodiff`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transformations of functions: closed forms, trees, nesting, auxiliary values; the same on every engine."""
+"""Transformations of functions: closed forms, trees, nesting, auxiliary values (`autodiff/transforms`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `where` leaves out has no effect on derivatives, whatever elementwise operators it is made of."""
+"""What where() leaves out has no effect on derivatives, whatever it is made of (`facets/derivatives`)."""
 
 from __future__ import annotations
 

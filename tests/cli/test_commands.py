@@ -1,4 +1,4 @@
-"""The command line, in this process: what each command prints, its JSON, its files, its exit codes."""
+"""The command line, in this process: what each command prints, its JSON, its files, its exit codes (`cli`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands that compare plans: of models in several orders, of problems in files, and benches of allocators."""
+"""The commands that compare plans and allocators (`cli/plans`, `cli/plan`, `cli/bench`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command `rules`: listing, searching, checking, and what rules do to a model."""
+"""The command `rules`: listing, searching, checking, and what rules do to a model (`cli/rules`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrays are shown in memory only where they lie inside it, as Python's integers say (`device.bounds`, `cpu.view`)."""
+"""Arrays are shown in memory only where they lie inside it, as integers say (`device/bounds`, `device/cpu`)."""
 
 from __future__ import annotations
 

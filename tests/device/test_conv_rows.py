@@ -1,4 +1,4 @@
-"""Convolution by rows of windows: the reference's result for any geometry, block and number of threads."""
+"""Convolution by rows of windows gives the reference's result for any geometry (`device/kernels/conv_rows`)."""
 
 from __future__ import annotations
 

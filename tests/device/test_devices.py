@@ -1,4 +1,4 @@
-"""What every device is: a value that satisfies the signature, imports nothing before its use, and keeps to itself."""
+"""What each device is: a value that satisfies the signature, imports nothing early, and keeps to itself (`device`)."""
 
 from __future__ import annotations
 

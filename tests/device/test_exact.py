@@ -1,4 +1,4 @@
-"""Numbers without rounding: rationals and residues, through the kernels that any array namespace can run."""
+"""Numbers without rounding: rationals and residues (`device/exact`, `device/exact_numbers`)."""
 
 from __future__ import annotations
 

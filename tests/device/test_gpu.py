@@ -1,4 +1,4 @@
-"""CuPy equals NumPy. Marked `gpu`: skipped, with the reason, where CuPy or a GPU is missing."""
+"""CuPy equals NumPy; marked gpu, and skipped with the reason where CuPy or a GPU is missing (`device/gpu`)."""
 
 from __future__ import annotations
 

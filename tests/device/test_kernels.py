@@ -1,4 +1,4 @@
-"""What samples do not reach: several blocks of images, NaN in windows, infinities beside padding."""
+"""What samples do not reach: several blocks of images, NaN in windows, infinities beside padding (`device/kernels`)."""
 
 from __future__ import annotations
 

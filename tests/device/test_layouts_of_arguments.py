@@ -1,4 +1,4 @@
-"""Elementwise kernels are functions of values: equal elements give equal bits, wherever they lie in memory.
+"""Elementwise kernels give equal bits for equal elements, wherever these lie in memory (`device/kernels`).
 
 What NumPy's loops do otherwise, by a rounding, is a table here and a list in docs/testing.md.
 """

@@ -1,4 +1,4 @@
-"""What a device says of its machine (`facets/machine.py`, `device/queries.py`), and all that reads it."""
+"""What a device says of its machine, and all that reads it (`facets/machine`, `device/queries`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Null infers what NumPy computes, plans what NumPy plans, refuses to show elements, and counts right."""
+"""Null infers what NumPy computes, plans what NumPy plans, shows no elements, and counts right (`device/null`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Places: values in several give what they give in one, on every device; what is not brought together is refused."""
+"""Values in several places give what they give in one, on each device (`device/places`, `facets/places`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Strict equals NumPy over the whole catalogue, and refuses what the array API standard lacks."""
+"""Strict equals NumPy over the whole catalogue, and refuses what the array API standard lacks (`device/strict`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the GPU device says where there is no GPU, and what it does, on a pretended one."""
+"""What the GPU device says where there is no GPU, and what it does, on a pretended one (`device/gpu`)."""
 
 from __future__ import annotations
 

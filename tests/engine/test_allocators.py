@@ -1,4 +1,4 @@
-"""Every allocator that is registered: no two buffers alive together overlap, offsets are aligned, and always the same.
+"""Every allocator: no two buffers alive together overlap; offsets are aligned (`engine/allocators`).
 
 A new allocator is tested by being in `ALLOCATORS`.
 """

@@ -1,4 +1,4 @@
-"""Alternatives of one planning (planning.alternatives, planning.passes): what they share, which are not made at all."""
+"""Alternatives of one planning: what they share (`engine/planning/alternatives`, `engine/planning/passes`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Autotuning chooses what is faster, on copies; what is wrong, fails or wants too much is told and left out."""
+"""Autotuning chooses what is faster, on copies, and leaves out what is wrong or fails (`engine/tuning`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`after`: the same tensor, once another one is there. It is a value of its own, and no instruction."""
+"""A value that is there after another one, and no instruction (`graph/ops/memory`, `graph/graph`)."""
 
 from __future__ import annotations
 

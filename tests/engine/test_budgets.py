@@ -1,4 +1,4 @@
-"""Programs within budgets: values are computed again, and are the same to the bit."""
+"""Programs within budgets compute the same (`engine/planning/budgets`, `engine/planning/recomputed`)."""
 
 from __future__ import annotations
 

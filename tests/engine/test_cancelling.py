@@ -1,4 +1,4 @@
-"""Runs that are cancelled from another thread: they end before an instruction, and change nothing."""
+"""Runs cancelled from another thread end before an instruction and change nothing (`engine/running/cancelling`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the commit section starts: what that costs in bytes, what may be in it, what a failure in a long one means."""
+"""Where the commit section starts, and what is in it (`engine/planning/committing`, `engine/running/commit`)."""
 
 from __future__ import annotations
 

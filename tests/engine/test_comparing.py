@@ -1,4 +1,4 @@
-"""Allocators beside each other: ratios, means, profiles, and what happens to answers that are wrong, or not there."""
+"""Allocators beside each other: ratios, means, profiles, and answers that are wrong or missing (`engine/comparing`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Engines set up at random give what NumPy gives: settings that are tested one by one are met together here."""
+"""Engines set up at random give what NumPy gives: settings tested one by one meet here (`engine`)."""
 
 from __future__ import annotations
 

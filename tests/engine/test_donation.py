@@ -1,4 +1,4 @@
-"""Inputs that the caller gives up: a program may write over them, and no program that was not told so does."""
+"""A program may write over inputs that the caller gives up, and over no others (`engine/planning/in_place_reuse`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pictures of plans: every buffer is there where the plan puts it, and the page needs nothing else."""
+"""Pictures of plans: every buffer is where the plan puts it, and the page stands alone (`engine/drawing`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Effects: print, check and callbacks happen once, in order, whichever stack runs the program."""
+"""Print, check and callbacks happen once, in order, whichever stack runs (`engine/effects`, `graph/ops/effects`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exact answers: against all permutations on small problems, against CP-SAT on larger ones, and on instances."""
+"""Exact answers against all permutations, CP-SAT and published instances (`engine/allocators/exact`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs that fail, at every instruction and every allocation: nothing has changed, and the next run is right."""
+"""Runs that fail, at each instruction and allocation: nothing has changed, the next run is right (`engine/running`)."""
 
 from __future__ import annotations
 

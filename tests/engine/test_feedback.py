@@ -1,4 +1,4 @@
-"""Feedback: variables are updated after a call, in place where that can be, all of them or none."""
+"""Variables are updated after a call, in place where that can be, all of them or none (`engine/running/commit`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values asked for outside of a program: computed together, kept by who holds them, never stale, never growing."""
+"""Values asked for outside of a program: computed together, never stale, never growing (`engine/force`)."""
 
 from __future__ import annotations
 

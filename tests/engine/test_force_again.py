@@ -1,4 +1,4 @@
-"""Values that are asked for again: what is known is not computed again, and never changes; kernels are counted."""
+"""Values that are asked for again: what is known is not computed again, and never changes (`engine/force`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Program files written to do harm are refused, whatever they say of themselves (`engine.files`, `verifying`).
+"""Program files written to do harm are refused, whatever they say of themselves (`engine/files`, `engine/verifying`).
 
 Each file is one that `save` wrote, with numbers changed as somebody would who knows the format: digests are forged too.
 """

@@ -1,4 +1,4 @@
-"""Damaged files of allocation problems: read or refused in words (allocators/csv_text, json_text)."""
+"""Damaged files of allocation problems are read, or refused in words (`engine/allocators/problems`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What moves elements moves none: joins, splits and convolutions of networks, counted in plans; faults of NNC's."""
+"""What moves elements moves none: joins, splits and convolutions, counted in plans (`engine/planning/sub_buffers`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Updates of variables are written where the variables lie: neither a copy nor a second array of one is made."""
+"""Updates are written where the variables lie, without copies (`engine/planning/committing`)."""
 
 from __future__ import annotations
 

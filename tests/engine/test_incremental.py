@@ -1,4 +1,4 @@
-"""Incremental programs on random graphs: what runs is the dirty cone, exactly, and nothing is ever stale."""
+"""Incremental programs on random graphs: the dirty cone runs, exactly, and nothing is stale (`engine/incremental`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Incremental programs whose variables, random keys and shapes change; each case beside what Owl's lazy engine did."""
+"""Incremental programs whose variables, random keys and shapes change (`engine/incremental`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Incremental programs: how they are assigned to, what they keep and tell, and what Owl's lazy engine got wrong."""
+"""Incremental programs: how they are assigned to, what they keep and say (`engine/incremental`)."""
 
 from __future__ import annotations
 

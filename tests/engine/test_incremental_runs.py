@@ -1,4 +1,4 @@
-"""Incremental programs that are looked at while they run, or stopped half way; and their plans as text."""
+"""Incremental programs watched as they run, or stopped half way (`engine/incremental`)."""
 
 from __future__ import annotations
 

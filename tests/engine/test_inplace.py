@@ -1,4 +1,4 @@
-"""Memory is taken over in place only where nobody else can see it, and results are the caller's for as long as held."""
+"""Memory is taken over where nobody else sees it (`engine/planning/in_place_reuse`, `engine/running/results`)."""
 
 from __future__ import annotations
 

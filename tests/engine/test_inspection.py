@@ -1,4 +1,4 @@
-"""Profiles, traces, statistics and the finder of the first NaN: what they say is so, and they change nothing."""
+"""Profiles, traces, statistics and the first NaN are true, and change nothing (`engine/inspecting`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""jit: traced once for a signature, compiled, right under transformations, and clear about what it cannot do."""
+"""Functions are traced once for a signature, compiled, and right under transformations (`engine/jit`)."""
 
 from __future__ import annotations
 

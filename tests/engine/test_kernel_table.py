@@ -1,4 +1,4 @@
-"""The table of kernels: what it names runs, where it can; it is a value, and is kept in a file."""
+"""The table of kernels: what it names runs; it is a value, and is kept in a file (`engine/planning/kernel_table`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The order of axes in memory changes no value: on every engine, in place, through views, in poisoned memory."""
+"""The order of axes in memory changes no value (`facets/layouts`, `engine/planning/layout_pass`)."""
 
 from __future__ import annotations
 

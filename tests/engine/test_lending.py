@@ -1,4 +1,4 @@
-"""Results lend their memory before they are written: it saves an activation, and nothing is clobbered."""
+"""Results lend their memory before they are written, and nothing is clobbered (`engine/planning/output_borrowing`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Linkers of a user's own (`running/executable.py`): every kind of program runs by them, and sees what they do."""
+"""Linkers of a user's own: every kind of program runs by them, and sees what they do (`engine/running/executable`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Views of inputs and results are located in them once: a call makes one array for each that a kernel is given."""
+"""Views of inputs and results are located once: a call makes one array for each (`engine/running/array_views`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans of loops are read back, saved, verified and refused: `engine.plan_loops`; `loops` of files and verifying."""
+"""Plans of loops are read back, saved, verified and refused (`engine/plan_loops`, `engine/files/loops`)."""
 
 from __future__ import annotations
 

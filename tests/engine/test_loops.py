@@ -1,4 +1,4 @@
-"""Counted loops run as their steps do, in little memory: `graph.ops.loop`, and `loops` of planning and of running."""
+"""Counted loops run as their steps do (`graph/ops/loop`, `engine/planning/loops`, `engine/running/loops`)."""
 
 from __future__ import annotations
 

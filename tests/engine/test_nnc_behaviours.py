@@ -1,4 +1,4 @@
-"""Behaviours of NNC that its own tests show, each with its numbers: what is undefined there is zero here.
+"""Behaviours that NNC's own tests show, each with its numbers (`engine`, `autodiff`).
 
 The numbers are those of its scalar tests: symbols, binding, aliases, autodiff without a tape, simplification.
 """

@@ -1,4 +1,4 @@
-"""Every order that is registered: each task once, behind what it needs; the exact one against all orders there are.
+"""Every registered order: each task once, behind what it needs; the exact one against all orders (`engine/orders`).
 
 A new order is tested by being in `ORDERS`.
 """

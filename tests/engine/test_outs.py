@@ -1,4 +1,4 @@
-"""Arrays of the caller's for results: on every engine what does not fit is refused before anything runs."""
+"""The caller's arrays for results: what does not fit is refused before anything runs (`engine/running/outs`)."""
 
 from __future__ import annotations
 

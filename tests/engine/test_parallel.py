@@ -1,4 +1,4 @@
-"""Programs on threads: the same values whatever the delays, errors that name their line, and no thread left behind."""
+"""Programs on threads: the same values whatever the delays, and no thread left behind (`engine/running/parallel`)."""
 
 from __future__ import annotations
 

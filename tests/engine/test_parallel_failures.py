@@ -1,4 +1,4 @@
-"""A stream that fails stops the others; the error names its line, and the next run works. So does an interrupt."""
+"""A stream that fails stops the others (`engine/running/parallel`, `engine/running/interrupts`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Peaks are lowered a few buffers at a time; and what is tried depends on how many buffers there are."""
+"""Peaks are lowered a few buffers at a time (`engine/allocators/peak_shaving`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs with values in several places, written and read: each kernel and variable is where it was."""
+"""Programs with values in several places, written and read (`engine/files`, `facets/places`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A plan is text and back, exactly; what a person writes is verified, and runs without any graph, as in NNC."""
+"""A plan is text and back; what a person writes is verified and runs (`engine/plan`, `engine/files/text`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Orders in plans: values are the same in any, and those tried by default take no more than depth-first."""
+"""Values are the same in any order, and default orders take no more than depth-first (`engine/planning/ordering`)."""
 
 from __future__ import annotations
 

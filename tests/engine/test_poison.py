@@ -1,4 +1,4 @@
-"""A run with poisoned memory shows what reads memory that nobody wrote, or that was given away."""
+"""A run with poisoned memory shows what reads memory that nobody wrote, or that was given away (`engine/running`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Allocation problems as data: what is refused, in which words; texts that are read back; known optima."""
+"""Allocation problems as data: refusals, texts read back, known optima (`engine/allocators/problems`)."""
 
 from __future__ import annotations
 

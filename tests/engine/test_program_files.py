@@ -1,4 +1,4 @@
-"""Programs in files: they compute the same, bit for bit, after nothing was optimised or planned; nothing crashes."""
+"""Programs in files compute the same, bit for bit, with nothing optimised or planned again (`engine/files`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random programs give the same on every engine, whatever is shared, aliased, updated, returned twice, or poisoned."""
+"""Random programs give the same on every engine, whatever is shared, aliased, updated or poisoned (`engine`)."""
 
 from __future__ import annotations
 

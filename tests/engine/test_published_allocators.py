@@ -1,4 +1,4 @@
-"""Published allocators against what others measured of them: the original code, or independent versions of it."""
+"""Published allocators against what others measured of them (`engine/allocators`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings, lists, trees and callbacks that are not what was wanted: each refusal says what was given."""
+"""Settings, lists, trees and callbacks that are not what was wanted (`engine/settings`)."""
 
 from __future__ import annotations
 

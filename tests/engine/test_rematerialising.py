@@ -1,4 +1,4 @@
-"""Strategies of rematerialisation on problems as data: answers are valid, peaks are what they say, known results hold.
+"""Strategies of rematerialisation as data: valid answers, true peaks, known results (`engine/rematerialising`).
 
 A new strategy is tested by being in `STRATEGIES`.
 """

@@ -1,4 +1,4 @@
-"""Nodes of jitted calls' results, made when needed: `engine/unrolled_jit.py`, `graph/tensors/tensor.py`."""
+"""Nodes of jitted calls' results, made when needed (`engine/unrolled_jit`, `graph/tensors/tensor`)."""
 
 from __future__ import annotations
 

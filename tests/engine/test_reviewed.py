@@ -1,4 +1,4 @@
-"""What reading the engines as a stranger found: each case computed a wrong value, or failed inside a kernel, once."""
+"""What reading the engines as a stranger found: each case once computed a wrong value or failed (`engine`)."""
 
 from __future__ import annotations
 

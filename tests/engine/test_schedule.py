@@ -1,4 +1,4 @@
-"""Schedulers and allocators by themselves: tasks with costs and needs, buffers with uses in a partial order."""
+"""Schedulers and allocators alone: tasks with costs and needs, buffers with uses (`engine/planning/schedule`)."""
 
 from __future__ import annotations
 

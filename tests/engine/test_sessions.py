@@ -1,4 +1,4 @@
-"""Sessions (`running/session.py`): what all programs do alike; interpretations (`running/interpretation.py`)."""
+"""Sessions: what all programs do alike (`engine/running/session`, `engine/running/interpretation`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs with their values at random places, and transfers where they are needed, are as in one place everywhere."""
+"""Programs with values at random places, and transfers, are as in one place (`facets/places`, `engine/verifying`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A program run one application at a time: it gives what a call gives, and ending it early changes nothing."""
+"""A program run one application at a time gives what a call gives, and may end early (`engine/running/program`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs on several streams: every legal order computes the same, and the checker refutes whatever might not."""
+"""On several streams every legal order computes the same (`engine/planning/streams`, `engine/verifying/races`)."""
 
 from __future__ import annotations
 

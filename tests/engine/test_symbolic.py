@@ -1,4 +1,4 @@
-"""Programs of unknown extents: optimised once, planned once a binding, run in one arena, equal to fixed shapes."""
+"""Programs of unknown extents: planned once a binding, run in one arena, equal to fixed shapes (`engine/symbolic`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One stack used from several threads: what docs/threads.md promises, with the interpreter switching all the time."""
+"""One stack from several threads: what docs/threads.md promises (`engine/running`, `graph/reader_writer_lock`)."""
 
 from __future__ import annotations
 

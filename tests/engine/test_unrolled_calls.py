@@ -1,4 +1,4 @@
-"""Calls that are written out (`running/unrolled_call.py`, `unrolled_jit.py`): few frames, and the same guarantees."""
+"""Calls that are written out: few frames, same guarantees (`engine/running/unrolled_call`, `engine/unrolled_jit`)."""
 
 from __future__ import annotations
 

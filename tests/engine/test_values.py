@@ -1,4 +1,4 @@
-"""Values never change: whatever is assigned, updated or written into later, on every engine, looked at or not."""
+"""Values never change: whatever is assigned, updated or written into later (`engine/running/results`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A plan is refuted, in words, where it contradicts itself. Plans are built by hand: no planner is believed here."""
+"""A plan is refuted, in words, where it contradicts itself; plans are built by hand (`engine/verifying`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the verifier accepts is right: real plans, damaged at random, are refused or compute the same."""
+"""Real plans, damaged at random, are refused or compute the same (`engine/verifying`)."""
 
 from __future__ import annotations
 

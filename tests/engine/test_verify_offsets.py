@@ -1,4 +1,4 @@
-"""Offsets are refuted exactly where looking at every pair and every step refutes them."""
+"""Offsets are refuted exactly where looking at every pair and every step refutes them (`engine/verifying/offsets`)."""
 
 from __future__ import annotations
 

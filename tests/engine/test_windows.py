@@ -1,4 +1,4 @@
-"""Parts are computed where they lie: concatenation, stacking, padding and assembling copy nothing that need not be."""
+"""Parts are computed where they lie: joins, padding and assembling copy nothing (`engine/planning/sub_buffers`)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Goldens: optimised graphs, plans and reprs as text, compared and executed. NNC_RENEW=1 writes them anew.
+"""Goldens: optimised graphs, plans and reprs as text, compared and run (`graph/optimiser`, `engine/plan`).
 
-Each is one file beside this one; it is reviewed like code.
+Each is one file beside this one, reviewed like code; NNC_RENEW=1 writes them anew.
 """
 
 from __future__ import annotations

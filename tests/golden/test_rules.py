@@ -1,4 +1,4 @@
-"""The golden of rules: each rule alone makes of its graph what is written, and the values are those of before."""
+"""The golden of rules: each rule alone makes of its graph what is written, with equal values (`graph/rules`)."""
 
 from __future__ import annotations
 

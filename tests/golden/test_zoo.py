@@ -1,4 +1,4 @@
-"""What the zoo's plans take, as a golden: nodes, instructions and bytes, which are the same on each machine.
+"""What the zoo's plans take: nodes, instructions and bytes, the same on each machine (`models`, `engine/planning`).
 
 ``python scripts/zoo_record.py --golden`` writes it anew, where a change is right; more bytes seldom are.
 """

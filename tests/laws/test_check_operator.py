@@ -1,4 +1,4 @@
-"""check_operator passes what is right, and finds every facet that is wrong: one operator, each facet wrong once."""
+"""check_operator passes what is right, and finds each facet that is wrong (`testing/operators`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every composite keeps the laws that a function of operators has: one value on every engine."""
+"""Every composite keeps the laws of a function of operators: one value on every engine (`graph/composites`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Derivatives at kinks and corners, activations and losses of what is huge: where others have had faults."""
+"""Derivatives at kinks and corners, activations of what is huge (`facets/derivatives`, `graph/composites`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The FFT extension against NumPy: every function, parameter and norm; what transforms keep; and their transposes."""
+"""The FFT extension against NumPy, and its transposes (`graph/composites/fourier`, `graph/ops/fourier`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Linear algebra: what decompositions, inverses and determinants are, against NumPy; their derivatives at the edge."""
+"""Linear algebra against NumPy, and its derivatives at the edge (`graph/ops/linalg`, `graph/ops/decompositions`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Matrix equations of control theory: solutions solve them, with SciPy and without; what cannot be solved is told."""
+"""Matrix equations of control theory: solutions solve them, or words say why not (`graph/ops/matrix_equations`)."""
 
 from __future__ import annotations
 

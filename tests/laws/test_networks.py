@@ -1,4 +1,4 @@
-"""Normalisations, resizing, attention, recurrent cells and detection, against formulas written with NumPy."""
+"""Normalisation, resizing, attention, recurrence and detection against NumPy's formulas (`graph/composites`)."""
 
 from __future__ import annotations
 

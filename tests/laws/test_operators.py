@@ -1,4 +1,4 @@
-"""Every operator of the catalogue keeps every law. A failure names the law, the operator and a smallest example."""
+"""Every operator keeps every law; a failure names law, operator and example (`graph/ops`, `facets`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Elementwise operators at the edges of floating point: the standard's special cases, and NumPy's values.
+"""Elementwise operators at the edges of floating point: special cases, and NumPy's values (`device/kernels`).
 
 The table says what the standard says, in its own order; everything else is compared with NumPy, element by element, and
 with array-api-strict, on values where arithmetic ends.

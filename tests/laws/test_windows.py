@@ -1,4 +1,4 @@
-"""Convolution and pooling along one to three axes, against loops over windows; and what they refuse."""
+"""Convolution and pooling along one to three axes, against loops over windows (`graph/ops/conv`, `graph/ops/pool`)."""
 
 from __future__ import annotations
 

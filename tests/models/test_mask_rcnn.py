@@ -1,4 +1,4 @@
-"""Mask R-CNN's parts against plain NumPy, and the whole of it."""
+"""Mask R-CNN's parts against plain NumPy, and the whole of it (`models/mask_rcnn`)."""
 
 from __future__ import annotations
 

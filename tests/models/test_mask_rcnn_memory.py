@@ -1,4 +1,4 @@
-"""Mask R-CNN's memory, as Owl's article tells it: no reuse, parents' memory reused, a plan; and the plan is kept to."""
+"""Mask R-CNN's memory: no reuse, parents reused, planned (`models/mask_rcnn`, `engine/planning`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The zoo's registry: what each network is, without computing anything."""
+"""The zoo's registry: what each network is, without computing anything (`models/registry`)."""
 
 from __future__ import annotations
 

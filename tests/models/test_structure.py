@@ -1,4 +1,4 @@
-"""The networks' graphs: published counts of arithmetic, and their plans on the device Null."""
+"""The networks' graphs: published counts of arithmetic, and their plans on the device Null (`models`)."""
 
 from __future__ import annotations
 

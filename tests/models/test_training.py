@@ -1,4 +1,4 @@
-"""What is different in training: dropped elements, statistics of batches, classifiers in the middle."""
+"""What is different in training: dropped elements, statistics of batches, inner classifiers (`models`, `nn`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The networks compute: eager and lazy stacks agree, and a training step makes the loss fall."""
+"""The networks compute: eager and lazy stacks agree, and a training step makes the loss fall (`models`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Closed graphs whose outputs nobody has nested: exported all the same (`graph/exporting/graphs`)."""
+"""Closed graphs whose outputs nobody has nested: exported all the same (`graph/onnx_export/graphs`)."""
 
 from __future__ import annotations
 

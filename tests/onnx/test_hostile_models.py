@@ -1,4 +1,4 @@
-"""Damaged ONNX models: read and run, or refused in words, in time and memory (`onnx`, `graph/exporting/metadata`)."""
+"""Damaged ONNX models: read and run, or refused in words, in time and memory (`onnx`, `graph/onnx_export/metadata`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""check_rule on devices whose arrays are not NumPy's, that compute later, or that compute nothing."""
+"""check_rule on devices whose arrays are not NumPy's, compute later, or compute nothing (`testing/rules`)."""
 # mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""check_stack passes what is right, and refutes a wrong allocator, rule, kernel or layer in words, with a graph."""
+"""check_stack passes what is right, and refutes a wrong allocator, rule, kernel or layer (`testing/stacks`)."""
 
 from __future__ import annotations
 

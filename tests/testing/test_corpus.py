@@ -1,4 +1,4 @@
-"""The corpus of rules that judges the test kit: unsound ones are wrong on their witnesses, sound ones are not."""
+"""The corpus that judges the kit: unsound rules are wrong on their witnesses, sound ones are not (`testing/rules`)."""
 
 from __future__ import annotations
 

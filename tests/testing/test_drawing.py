@@ -1,4 +1,4 @@
-"""What the kit draws: every dtype, rank and relation of extents that an operator takes; and rules that need them."""
+"""What the kit draws: each dtype, rank and relation of extents (`testing/samples`, `testing/fitting`)."""
 # mypy: allow-untyped-defs, allow-incomplete-defs
 
 from __future__ import annotations

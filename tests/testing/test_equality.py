@@ -1,4 +1,4 @@
-"""Optimised, unoptimised and eager are equal: values and gradients of random programs, up to the rules' numerics."""
+"""Optimised, unoptimised and eager are equal: values and gradients of random programs (`testing/rewrites`)."""
 
 from __future__ import annotations
 

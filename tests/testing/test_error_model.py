@@ -1,4 +1,4 @@
-"""What counts as rounding: an improvement does, its inverse does not; terms in another order where that is said."""
+"""What counts as rounding: an improvement does, its inverse does not (`testing/agreement`, `testing/exactly`)."""
 
 from __future__ import annotations
 

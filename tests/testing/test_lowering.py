@@ -1,4 +1,4 @@
-"""What lowerings say is what kernels compute: on all samples of every operator that has one."""
+"""Lowerings say what kernels compute, on all samples (`facets/lowering`, `graph/ops/lowering`)."""
 
 from __future__ import annotations
 

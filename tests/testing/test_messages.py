@@ -1,4 +1,4 @@
-"""What is told of a rule that is not well written: its name, the line, and what to write."""
+"""What is said of a rule that is badly written: name, line, what to write (`testing/rules`, `testing/registration`)."""
 # mypy: allow-untyped-defs, allow-incomplete-defs
 
 from __future__ import annotations

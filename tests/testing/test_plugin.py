@@ -1,4 +1,4 @@
-"""The pytest plugin in a project of somebody else's: fixtures, settings, the option, and what a failure shows."""
+"""The pytest plugin in a project of somebody else's: fixtures, settings, option, failures (`testing/plugin`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is proved is right: no wrong rule is ever proved, and what the file of results says is proved again."""
+"""No wrong rule is ever proved, and what the file of results says is proved again (`testing/proofs`)."""
 
 from __future__ import annotations
 

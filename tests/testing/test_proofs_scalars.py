@@ -1,4 +1,4 @@
-"""What the prover takes operators of integers and booleans for is what kernels compute, and its shapes are theirs."""
+"""The prover's integers, booleans and shapes are those of the kernels (`testing/proofs/scalars`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Strategies draw what they say, all of it, and failures shrink to what one can read."""
+"""Strategies draw what they say, all of it, and failures shrink to what one can read (`testing/strategies`)."""
 
 from __future__ import annotations
 

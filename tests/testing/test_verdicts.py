@@ -1,4 +1,4 @@
-"""A verdict on a rule depends on the rule and on the kit's own draws, not on what was judged before in the process."""
+"""A verdict on a rule depends on the rule and the kit's own draws, not on what was judged before (`testing/rules`)."""
 # mypy: allow-untyped-defs, allow-incomplete-defs
 
 from __future__ import annotations

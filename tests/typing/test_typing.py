@@ -1,4 +1,4 @@
-"""What mypy says of good.py and bad.py, line by line: a wrong stack is a type error where it is written."""
+"""What mypy says of good.py and bad.py, line by line (`stacks`, `signatures`)."""
 
 from __future__ import annotations
 
