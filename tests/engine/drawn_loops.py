@@ -17,7 +17,7 @@ EAGER, LAZY = nnc.eager(), nnc.lazy()
 EXACT = LAZY.swap(optimiser=LAZY.optimiser.with_numerics("exact"))
 SHAPE = (3, 3)
 LOOP = OPS["loop"]
-CHOICE = {"shape": (), "value": 0.75, "dtype": "float64"}
+SCALAR = {"shape": (), "value": 0.75, "dtype": "float64"}
 STEPS: tuple[tuple[str, int, dict[str, Any]], ...] = (
     ("add", 2, {}),
     ("multiply", 2, {}),
@@ -65,25 +65,18 @@ def loops(draw: Any) -> Drawn:
     count = draw(st.integers(0, 9))
     parameters = constants + carries + sliced
     applications = []
-    total = parameters
+    whole = [*range(parameters)]  # values of SHAPE, which scalars are not
     if not parameters or draw(st.booleans()):
         applications.append(Application(OPS["full"], (), {"shape": SHAPE, "value": 0.5, "dtype": "float64"}))
-        total += 1
+        whole.append(parameters)
     for _ in range(draw(st.integers(0, 6))):
         name, arity, params = draw(st.sampled_from(STEPS))
+        operands = [draw(st.sampled_from(whole)) for _ in range(arity)]
         if arity == 2 and name != "matmul" and draw(st.integers(0, 4)) == 0:
-            applications.append(Application(OPS["full"], (), CHOICE))
-            operands: tuple[int, ...] = (draw(st.integers(0, total - 1)), total)
-            total += 1
-            number = total
-            applications.append(Application(OPS[name], operands, params))
-            total = number + 1
-            continue
-        whole = [n for n in range(total) if n < parameters or applications[n - parameters].params.get("shape") != ()]
-        operands = tuple(draw(st.sampled_from(whole)) for _ in range(arity))
-        applications.append(Application(OPS[name], operands, params))
-        total += 1
-    whole = [n for n in range(total) if n < parameters or applications[n - parameters].params.get("shape") != ()]
+            applications.append(Application(OPS["full"], (), SCALAR))
+            operands[1] = parameters + len(applications) - 1
+        applications.append(Application(OPS[name], tuple(operands), params))
+        whole.append(parameters + len(applications) - 1)
     # results are often parameters, or values that others are as well
     results = [draw(st.sampled_from(whole)) for _ in range(carries + draw(st.integers(not carries, 3)))]
     return Drawn(Body(parameters, applications, results), constants, carries, count, bool(sliced))

@@ -14,17 +14,21 @@ from hypothesis import given, settings
 
 import nnc_func as nnc
 from nnc_func import nn
+from nnc_func.body import Application as Step
+from nnc_func.body import Body
 from nnc_func.engine.running.observed import Application, Observer, drained
 from nnc_func.errors import AllocationError, CommitError, NncError, OperatorError, RunError
 from nnc_func.facets import dtypes, shapes
 from nnc_func.facets.derivatives import Constant
 from nnc_func.facets.kernels import Kernel
+from nnc_func.graph.ops import CATALOGUE
 from nnc_func.op import operator
 from nnc_func.testing.programs import Program, programs
 from tests.failures import Failures, Snapshot, Unreliable, check_failures
 from tests.squares import writing
 
 LAZY = nnc.lazy()
+ADD = CATALOGUE["add"]
 
 
 def unreliable(make: Any = nnc.lazy) -> tuple[Any, Any]:
@@ -64,6 +68,21 @@ def test_two_hundred_graphs_that_write_variables_fail_at_every_instruction_and_c
     assert sum(f.kernels for f in found) > 900
     assert sum(f.committing > 0 for f in found) > 80
     assert max(f.committing for f in found) > 5
+
+
+def test_a_loop_fails_at_each_kernel_of_each_time() -> None:
+    """One instruction, many kernels: none is in the commit section."""
+
+    def build(stack: Any) -> tuple[Any, Any]:
+        w, x = stack.variable("w", np.array([0.09375, 1.5625])), stack.input("x", (2,), "float64")
+        rows = stack.ops.loop(x, x, constants=0, carries=2, length=4, body=Body(2, [Step(ADD, (0, 1))], (1, 2, 2)))
+        return stack.compile([x], [stack.ops.tanh(w), *rows], [(w, stack.ops.tanh(w))]), w
+
+    stack, trouble = unreliable()
+    (program, w), (twin, same) = build(stack), build(LAZY)
+    feeds = [np.array([0.25, 3.0])]
+    found = check_failures(trouble, program, feeds, lambda: [*twin.run(feeds), same.value.array], lambda: [w.value])
+    assert found.kernels == found.interrupts >= 6  # tanh, four sums, the copy of the next value
 
 
 def network(channels: int = 4, units: int = 16) -> Any:

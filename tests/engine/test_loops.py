@@ -23,7 +23,6 @@ from tests.engine.drawn_loops import (
     ALL,
     BEFORE,
     CELL,
-    CHOICE,
     DECAY,
     DELAYED,
     EAGER,
@@ -33,6 +32,7 @@ from tests.engine.drawn_loops import (
     LOOP,
     MULTIPLY,
     POWERS,
+    SCALAR,
     SHAPE,
     TANH,
     TURNED,
@@ -134,7 +134,7 @@ def test_rows_without_axes(stack: Any) -> None:
 
 def test_a_body_of_nothing_but_numbers() -> None:
     drawn = over(
-        0, (OPS["full"], CHOICE), (OPS["full"], {**CHOICE, "shape": SHAPE}), (ADD, 0, 1), carries=0, sliced=False
+        0, (OPS["full"], SCALAR), (OPS["full"], {**SCALAR, "shape": SHAPE}), (ADD, 0, 1), carries=0, sliced=False
     )
     for stack in (EAGER, EXACT):
         (found,) = stack.ops.loop(**drawn.params)

@@ -34,7 +34,7 @@ def streaming(seed: int, streams: int = 3, stack: Any = NO_FUSION) -> Any:
 def agree(found: Any, wanted: Any, allowed: float) -> None:
     for one, other in zip(found, wanted, strict=True):
         assert one.shape == other.shape
-        if other.dtype.kind == "f":
+        if other.dtype.kind in "fc":
             np.testing.assert_allclose(one, other, rtol=0, atol=allowed)
         else:
             np.testing.assert_array_equal(one, other)
