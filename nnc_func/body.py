@@ -278,6 +278,8 @@ def _said(applied: Application) -> list[str]:
 def _shown(value: Any) -> str:
     if isinstance(value, Body):
         return f"({value.parameters} parameters) {{ … }}"
+    if type(value) is tuple and value and isinstance(value[0], Body):
+        return f"({', '.join(map(_shown, value))})"
     return str(value) if isinstance(value, np.dtype) else repr(value)
 
 
@@ -294,8 +296,14 @@ def written(body: Body, parameters: Callable[[Application], list[str]]) -> str:
 
 
 def bodies_of(items: Iterable[tuple[str, Any]]) -> tuple[Body, ...]:
-    """The bodies among parameters."""
-    return tuple(value for _, value in items if isinstance(value, Body))
+    """The bodies among parameters, one by one where a parameter is several."""
+    found: list[Body] = []
+    for _, value in items:
+        if isinstance(value, Body):
+            found.append(value)
+        elif type(value) is tuple:
+            found += [each for each in value if isinstance(each, Body)]
+    return tuple(found)
 
 
 def body(value: Any) -> Body:
@@ -309,6 +317,19 @@ def body(value: Any) -> Body:
     if not isinstance(value, Body):
         raise TypeError(f"wanted a Body, given a {type(value).__name__}")
     return value
+
+
+def bodies(value: Any) -> tuple[Body, ...]:
+    """A parameter that is several bodies.
+
+    Raises
+    ------
+    TypeError
+        It is not a sequence of them.
+    """
+    if not isinstance(value, (tuple, list)):
+        raise TypeError(f"wanted a tuple of bodies, given a {type(value).__name__}")
+    return tuple(map(body, value))
 
 
 def _check(operands: tuple[int, ...], count: int, name: str) -> None:

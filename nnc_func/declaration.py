@@ -12,7 +12,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 from attrs import field, frozen
 
-from nnc_func.body import body
+from nnc_func.body import bodies, body
 from nnc_func.errors import OperatorError
 from nnc_func.facets.dtypes import as_dtype
 
@@ -75,7 +75,7 @@ class Declaration:
 
     @is_sized.default
     def _any_sizes(self) -> bool:
-        return any(c in (sizes, extent, number, nested, body) for c in self.converters.values())
+        return any(c in (sizes, extent, number, nested, body, bodies) for c in self.converters.values())
 
     @compares_bits.default
     def _any_float(self) -> bool:
@@ -91,8 +91,8 @@ class Declaration:
 
     @property
     def holds_body(self) -> bool:
-        """Whether a parameter is a program: a `Body`."""
-        return body in self.converters.values()
+        """Whether a parameter is a program, a `Body`, or several."""
+        return any(c is body or c is bodies for c in self.converters.values())
 
     def __repr__(self) -> str:
         return self.name
@@ -272,6 +272,7 @@ CONVERTERS: Mapping[str, Callable[[Any], Any]] = {
     "DType": as_dtype,
     "Nested": nested,
     "Body": body,
+    "Bodies": bodies,
     "Function": function,
 }
 
@@ -287,6 +288,7 @@ WANTED: Mapping[Any, str] = {  # by the converter
     bool: "True or False",
     function: "a function",
     body: "a Body",
+    bodies: "a tuple of bodies",
 }
 
 

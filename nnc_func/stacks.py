@@ -15,6 +15,7 @@ from nnc_func.autodiff.methods import Derivatives
 from nnc_func.autodiff.traced import Traced
 from nnc_func.aval import Aval
 from nnc_func.body import Body
+from nnc_func.control_flow import branches, loops, past_layers
 from nnc_func.device import NumPy
 from nnc_func.device.bind_kernels import kernel_device
 from nnc_func.device.host import numbers
@@ -24,7 +25,7 @@ from nnc_func.engine.effects import first, performed
 from nnc_func.engine.jit import Arguments, Jitted
 from nnc_func.errors import DTypeError, GraphError, LayerError, TracingError
 from nnc_func.facets.dtypes import as_dtype
-from nnc_func.graph import aliases, loops
+from nnc_func.graph import aliases
 from nnc_func.graph.bodies import abstract
 from nnc_func.graph.graph import ComputationGraph, Graph
 from nnc_func.graph.leaves import CONSTANT, INPUT, Variable, is_foreign, owned, unshared
@@ -278,7 +279,7 @@ class Stack(Derivatives):
     def _learn_array_type(self) -> None:
         """Note the class of the device's arrays, which a device may know only once what it needs has been imported."""
         if self._dispatch is not None:
-            object.__setattr__(self, "_array_type", self.device.array_type)
+            past_layers.note(self, self.device.array_type)
 
     def carrier(self, arg: Any) -> Any:
         """What flows through the layers, of a tensor or anything else."""
@@ -321,7 +322,8 @@ class Stack(Derivatives):
         return Tensor(self, make(source, dtype) if place is None else make(source, dtype, place=place))
 
     alias, fresh = aliases.alias, aliases.fresh
-    map, fold, scan = loops.map_, loops.fold, loops.scan
+    map, fold, scan, foreach, fori = loops.map_, loops.fold, loops.scan, loops.foreach, loops.fori
+    while_loop, cond, case_of = loops.while_loop, branches.cond, branches.case_of
 
     def key(self, seed: int) -> Tensor:
         """The key of a random generator: explicit, the same on every stack; a uint64 tensor of shape (2,).

@@ -8,8 +8,9 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 import attrs
 from attrs import field
 
+from nnc_func.autodiff.bodies import BodyDerivatives
 from nnc_func.autodiff.linearised import Linearised
-from nnc_func.autodiff.traced import Forward, Reverse, Traced
+from nnc_func.autodiff.traced import Forward, Reverse, Traced, scope
 from nnc_func.graph.ops import CATALOGUE
 from nnc_func.graph.tensors.namespace import Ops
 from nnc_func.layer import Layer, chain, changes, dispatch_of, layer
@@ -38,6 +39,8 @@ class Autodiff(Layer, Generic[A]):
         The layer below: an engine, or a device (Owl's original, shorter stack).
     functions
         The catalogue's operators as functions over this layer: what derivative formulas are written against.
+    bodies
+        What gives derivatives of bodies, for operators that apply some.
 
     Examples
     --------
@@ -52,6 +55,9 @@ class Autodiff(Layer, Generic[A]):
 
     engine: EngineSignature[A] | DeviceSignature[A]
     functions: Ops[Any] = field(init=False, eq=False, repr=False, default=attrs.Factory(_functions, takes_self=True))
+    bodies: BodyDerivatives = field(
+        init=False, eq=False, repr=False, default=attrs.Factory(BodyDerivatives, takes_self=True)
+    )
     _below: Any = field(init=False, eq=False, repr=False, default=attrs.Factory(_lower, takes_self=True))
 
     role: ClassVar[Literal["autodiff"]] = "autodiff"
@@ -62,6 +68,9 @@ class Autodiff(Layer, Generic[A]):
         for a in args:
             if type(a) is Traced and (top is None or a.trace.level > top.level):
                 top = a.trace
+        within = scope.get()
+        if within is not None and (top is None or top.level < within.level) and within.autodiff == self:
+            top = within
         if top is None:
             return self._below(op, *args, **params)
         return top.bind(op, args, params)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from contextvars import ContextVar
 from typing import Any
 
 from nnc_func.autodiff.formulas import Called, Joint, tangent
 from nnc_func.errors import DerivativeError, TracingError
-from nnc_func.facets.derivatives import Constant, Refusal
+from nnc_func.facets.derivatives import Constant, OfBodies, Refusal
 from nnc_func.facets.dtypes import kind_of
 from nnc_func.op import Op
 
 _levels = itertools.count(1)  # of traces: an inner one is always above the outer ones
+scope: ContextVar[Any] = ContextVar("scope", default=None)
+"""The trace of a function that is traced to a body, of which every operator becomes part, whatever it is applied to."""
 
 
 class Traced:
@@ -94,8 +97,12 @@ class Forward(Trace):
             params = dict(op.canonical(params))  # formulas see every parameter, defaults filled in
         primals = tuple([a.primal if type(a) is Traced and a.trace is self else a for a in args])
         tangents = tuple([a.mark if type(a) is Traced and a.trace is self else None for a in args])
-        y = self.autodiff.bind(op, *primals, **params)
         derivative = op.derivative
+        if isinstance(derivative, OfBodies):
+            of, o = self.autodiff.bodies, self.autodiff.functions
+            y, found = derivative.jvp(op, of, o, tangents, primals, params)
+            return tuple(v if t is None else Traced(self, v, t) for v, t in zip(y, found, strict=True))
+        y = self.autodiff.bind(op, *primals, **params)
         if isinstance(derivative, Constant) or not _smooth(self.autodiff.functions, op, y):
             return y
         if isinstance(derivative, Refusal):
@@ -157,13 +164,17 @@ class Reverse(Trace):
         if op.params:
             params = dict(op.canonical(params))  # formulas see every parameter, defaults filled in
         primals = tuple([a.primal if type(a) is Traced and a.trace is self else a for a in args])
-        y = self.autodiff.bind(op, *primals, **params)
+        parents = tuple([(a.mark, a.index) if type(a) is Traced and a.trace is self else None for a in args])
         derivative = op.derivative
+        if isinstance(derivative, OfBodies):
+            moving = frozenset(n for n, each in enumerate(parents) if each is not None)
+            of, o = self.autodiff.bodies, self.autodiff.functions
+            return self._joint(op.name, primals, parents, derivative.linearize(op, of, o, moving, primals, params))
+        y = self.autodiff.bind(op, *primals, **params)
         if isinstance(derivative, Constant) or not _smooth(self.autodiff.functions, op, y):
             return y
         if isinstance(derivative, Refusal):
             return refuse(op, derivative)
-        parents = tuple([(a.mark, a.index) if type(a) is Traced and a.trace is self else None for a in args])
         entry = Entry(op, primals, parents, params, y)
         self.tape.append(entry)
         if op.multi_result:
@@ -174,11 +185,16 @@ class Reverse(Trace):
         """A function with a rule of its own, noted on the tape as one entry."""
         self.check()
         mine = [type(a) is Traced and a.trace is self for a in args]
-        primals = [a.primal if m else a for a, m in zip(args, mine, strict=True)]
-        values, push, pull = rule.linearize(primals)
-        self.known(rule.name, values)
+        primals = tuple([a.primal if m else a for a, m in zip(args, mine, strict=True)])
+        found = rule.linearize(primals)
+        self.known(rule.name, found[0])
         parents = tuple([(a.mark, a.index) if m else None for a, m in zip(args, mine, strict=True)])
-        entry = Entry(Called(rule.name, Joint(push, pull)), tuple(primals), parents, {}, tuple(values))
+        return [*self._joint(rule.name, primals, parents, found)]
+
+    def _joint(self, name: str, primals: tuple[Any, ...], parents: Any, found: Any) -> tuple[Any, ...]:
+        """The results of what has one derivative of all its operands together, noted on the tape as one entry."""
+        values, push, pull = found
+        entry = Entry(Called(name, Joint(push, pull)), primals, parents, {}, tuple(values))
         self.tape.append(entry)
         o = self.autodiff.functions
-        return [Traced(self, v, entry, i) if kind_of(o.dtype(v)) in "fc" else v for i, v in enumerate(values)]
+        return tuple([Traced(self, v, entry, i) if kind_of(o.dtype(v)) in "fc" else v for i, v in enumerate(values)])

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from nnc_func.engine.plan import Plan
 
 PLANNED = "planned"  # the name of the kernel that is a plan
+ENDLESS = (1 << 62) - 1  # the count of a loop that nothing bounds
 
 
 @frozen
@@ -25,9 +26,10 @@ class Address:
     first
         The same of the first times, before the cycle.
     step
-        Rows of the array from one time of the cycle to the next; 0: it is all of the array.
+        Rows of the array from one time of the cycle to the next, 1 or -1; 0: it is all of the array.
     start
-        The row at the first time of the cycle.
+        The row at the first time of the cycle. Where a loop goes fewer times than it may, and from the last row to the
+        first, it starts so many rows before.
 
     Examples
     --------
@@ -47,12 +49,16 @@ class Address:
     step: int = 0
     start: int = 0
 
-    def at(self, count: int) -> tuple[int, int | None]:
-        """The array, and the row of it, after so many times; None: all of it."""
+    def at(self, count: int, late: int = 0) -> tuple[int, int | None]:
+        """The array, and the row of it, after so many times; None: all of it.
+
+        `late` is how many times fewer there are than there may be: rows from the last one on start so much before.
+        """
         if count < len(self.first):
             return self.first[count], None
         turn = count - len(self.first)
-        return self.cycle[turn % len(self.cycle)], self.start + turn * self.step if self.step else None
+        start = self.start - late if self.step < 0 else self.start
+        return self.cycle[turn % len(self.cycle)], start + turn * self.step if self.step else None
 
     @property
     def is_fixed(self) -> bool:
@@ -69,7 +75,7 @@ class Loop:
     plan
         Of the body, once. What it carries in place is a variable of it, and has an update.
     count
-        How many times.
+        How many times; where that is known only in the run, how many at most.
     carried
         The parameters of the body, by number, that are the plan's variables; the others are its inputs, in order.
     gives
@@ -82,6 +88,14 @@ class Loop:
         What is copied after the last time: a result of the loop, by number, an array and a row of it, or None.
     literals
         The parameters of `full` of which the plan's constants are.
+    limit
+        The operand, by number, that says how many times at most; None: there is none.
+    condition
+        The parameter of the body that says whether there is a next time; None: there is none.
+    ends
+        Where it is known only in the run how many times: the parameters that are carries, in the order of their
+        results. After the last time each is copied into its result, unless it is there; rows of times that did not
+        happen are filled with zeros.
     """
 
     plan: Plan
@@ -92,6 +106,9 @@ class Loop:
     writes: tuple[Address, ...]
     copies: tuple[tuple[int, int, int | None], ...]
     literals: tuple[Items, ...] = field(default=(), eq=repr)
+    limit: int | None = None
+    condition: int | None = None
+    ends: tuple[int, ...] = ()
 
     @property
     def slots(self) -> tuple[int, ...]:

@@ -104,6 +104,25 @@ class Custom:
 
 
 @frozen
+class OfBodies:
+    """An operator that applies bodies: its derivative is made of theirs, which Autodiff gives.
+
+    Attributes
+    ----------
+    jvp
+        ``(op, derive, o, ts, xs, params)`` gives the results and their tangents, None for zero; ``ts[i]`` is None where
+        it is zero. `derive` gives derivatives of bodies, see `autodiff.bodies`.
+    linearize
+        ``(op, derive, o, moving, xs, params)`` gives the results, and two functions: from tangents of the operands to
+        those of the results, and from cotangents of the results to those of the operands; None is zero. `moving` has
+        the positions of operands whose cotangents may be wanted.
+    """
+
+    jvp: Formula
+    linearize: Formula
+
+
+@frozen
 class Constant:
     """The derivative is zero wherever it exists (rounding, sign, comparisons), for the stated reason."""
 
@@ -122,4 +141,4 @@ def NOT_DIFFERENTIABLE(why: str) -> Refusal:  # noqa: N802 - a constant in spiri
     return Refusal(why)
 
 
-Derivative = Partials | Linear | Bilinear | Custom | Constant | Refusal
+Derivative = Partials | Linear | Bilinear | Custom | OfBodies | Constant | Refusal

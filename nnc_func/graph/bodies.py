@@ -185,7 +185,8 @@ def _loop_optimised(op: Op, args: tuple[Value, ...], items: Items, optimiser: An
         return args, items
     params = dict(items)
     before, constants = params["body"], params["constants"]
-    avals = avals_of(tuple([a.aval for a in args]), before, constants, params["carries"])
+    counted = params["counted"]
+    avals = avals_of(tuple([a.aval for a in args]), before, constants, params["carries"], counted)
     body, captured = optimised(before, avals, optimiser)
     if body == before:
         return args, items

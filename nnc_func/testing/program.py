@@ -308,6 +308,8 @@ def _literal(value: Any) -> str:
             for each in value.applications
         ]
         return f"nnc.Body({value.parameters}, [{', '.join(rows)}], {value.results})"
+    if isinstance(value, tuple):
+        return f"({''.join(f'{_literal(each)}, ' for each in value)})"
     return repr(value.name if isinstance(value, np.dtype) else value)
 
 

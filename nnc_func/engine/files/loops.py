@@ -40,6 +40,9 @@ def block(loop: Loop, names: Names, printed: Callable[[Plan], str]) -> list[str]
     """The lines after the instruction of a loop."""
     inside = printed(loop.plan).splitlines()
     counts = f"times {loop.count}{_listed(' carried', loop.carried)}{_listed(' gives', loop.gives)}"
+    counts += "" if loop.limit is None else f" limit {loop.limit}"
+    counts += "" if loop.condition is None else f" while {loop.condition}"
+    counts += _listed(" ends", loop.ends)
     inside.append(counts)
     inside += [f"number ({', '.join(parameters(Inserted(full, items, ()), names))})" for items in loop.literals]
     inside += [f"read {_address(each)}" for each in loop.reads]
@@ -57,7 +60,7 @@ def _address(each: Address) -> str:
     """``0, 1 then 4, 5``, or ``rows of 4 from 0``."""
     first = f"{', '.join(map(str, each.first))} then " if each.first else ""
     if each.step:
-        step = "" if each.step == 1 else f" step {each.step}"
+        step = {1: "", -1: " backwards"}.get(each.step, f" step {each.step}")
         return f"{first}rows of {', '.join(map(str, each.cycle))} from {each.start}{step}"
     return first + ", ".join(map(str, each.cycle))
 
@@ -76,6 +79,9 @@ def read_block(plan: Plan, lines: Sequence[Any]) -> Loop:
     count = first.natural()
     carried = _naturals(first) if first.take("carried") else ()
     gives = _naturals(first) if first.take("gives") else ()
+    limit = first.natural() if first.take("limit") else None
+    condition = first.natural() if first.take("while") else None
+    ends = _naturals(first) if first.take("ends") else ()
     first.end()
     for line in lines[1:]:
         mark, word = line.mark(), line.name()
@@ -91,7 +97,7 @@ def read_block(plan: Plan, lines: Sequence[Any]) -> Loop:
             raise line.refuse(mark, f"wanted read, write, copy or number, found {word!r}")
         line.end()
     reads, writes, copies, numbers = (tuple(lists[word]) for word in ("read", "write", "copy", "number"))
-    return Loop(plan, count, carried, gives, reads, writes, copies, numbers)
+    return Loop(plan, count, carried, gives, reads, writes, copies, numbers, limit, condition, ends)
 
 
 def _naturals(line: Any) -> tuple[int, ...]:
@@ -114,7 +120,7 @@ def _read_address(line: Any) -> Address:
     cycle = _naturals(line)
     line.expect("from")
     start = line.natural()
-    return Address(cycle, first, line.natural() if line.take("step") else 1, start)
+    return Address(cycle, first, -1 if line.take("backwards") else line.natural() if line.take("step") else 1, start)
 
 
 def _read_number(line: Line) -> Any:
@@ -136,6 +142,9 @@ def table(loop: Loop, tables: Callable[[Plan], Any]) -> dict[str, Any]:
         "reads": [(a.cycle, a.first, a.step, a.start) for a in loop.reads],
         "writes": [(a.cycle, a.first, a.step, a.start) for a in loop.writes],
         "copies": [(n, array, -1 if row is None else row) for n, array, row in loop.copies],
+        "limit": -1 if loop.limit is None else loop.limit,
+        "condition": -1 if loop.condition is None else loop.condition,
+        "ends": loop.ends,
         "numbers": [f"({', '.join(parameters(Inserted(full, items, ()), names))})" for items in loop.literals],
     }
 
@@ -150,9 +159,10 @@ def from_table(written: Any, numbers: Callable[..., list[int]], plan: Callable[[
     """
     found = fields(written)
     (count,) = numbers([found["count"]])
+    limit, condition = (None if n < 0 else n for n in numbers([found["limit"], found["condition"]], -1))
 
     def address(cycle: Any, first: Any, step: Any, start: Any) -> Address:
-        step, start = numbers([step, start])
+        (step,), (start,) = numbers([step], -1), numbers([start])
         return Address(tuple(numbers(cycle)), tuple(numbers(first)), step, start)
 
     def copied(*row: Any) -> tuple[int, int, int | None]:
@@ -176,4 +186,7 @@ def from_table(written: Any, numbers: Callable[..., list[int]], plan: Callable[[
         writes=tuple([address(*row) for row in rows(found["writes"], 4)]),
         copies=tuple([copied(*row) for row in rows(found["copies"], 3)]),
         literals=tuple([number(text) for text in rows(found["numbers"])]),
+        limit=limit,
+        condition=condition,
+        ends=tuple(numbers(found["ends"])),
     )

@@ -18,7 +18,7 @@ from attrs import evolve, frozen
 from nnc_func.aval import Aval
 from nnc_func.declaration import Items
 from nnc_func.engine.plan import Plan
-from nnc_func.engine.plan_loops import PLANNED, Address, Loop
+from nnc_func.engine.plan_loops import ENDLESS, PLANNED, Address, Loop
 from nnc_func.engine.plan_rows import VARIABLE
 from nnc_func.engine.planning.draft import Draft
 from nnc_func.engine.planning.request import Request
@@ -85,6 +85,10 @@ class _Body:
         The parameters of `full` of which a constant is.
     constants, carries, count
         As of the loop.
+    is_open
+        Whether it is known only in the run how many times it goes.
+    reverse
+        Whether it goes from the last row to the first.
     """
 
     inputs: tuple[Value, ...]
@@ -93,6 +97,12 @@ class _Body:
     constants: int
     carries: int
     count: int
+    is_open: bool
+    reverse: bool
+
+    def rows(self, array: int) -> Address:
+        """The row of each time."""
+        return Address((array,), step=-1, start=max(0, self.count - 1)) if self.reverse else Address((array,), step=1)
 
     def passed_on(self, carry: int) -> tuple[list[int], list[int], Value | None]:
         """The carries whose values of times before it has, one after the other; and what these end with.
@@ -133,11 +143,15 @@ def _built(request: Request, node: Node) -> _Body:
         items = relayout.canonical({"layout": "row-major"})
         return symbol.apply(relayout, (value,), items, node.origin)  # type: ignore[no-any-return]
 
-    inputs = [symbol.input(f"%{n}", a, node.origin) for n, a in enumerate(avals_of(avals, body, constants, carries))]
+    counted = params["counted"]
+    of_parameters = avals_of(avals, body, constants, carries, counted)
+    inputs = [symbol.input(f"%{n}", a, node.origin) for n, a in enumerate(of_parameters)]
     values = body.values(applied, inputs)
     results = tuple([row_major(values[n]) for n in body.results])
-    count = steps_of(avals, constants, carries, params["length"])
-    return _Body(tuple(inputs), results, literals, constants, carries, count)
+    most = steps_of(avals, constants, carries, params["length"], counted)
+    is_open = counted or params["conditional"]
+    count = ENDLESS if most is None else most
+    return _Body(tuple(inputs), results, literals, constants, carries, count, is_open, params["reverse"])
 
 
 @frozen(eq=False)
@@ -208,20 +222,25 @@ def planned_loop(request: Request, node: Node, plan: Callable[[Request], Plan]) 
     found = plan(asked)
     if len([n for n in found.arenas.values() if n]) > 1:
         raise PlanError(f"{node!r}: the body of a loop lies in one place, and this one in {[*found.arenas]}")
-    return _addressed(body, homes, found, graph, len(node.args))
+    return _addressed(body, homes, found, graph, node)
 
 
-def _addressed(body: _Body, homes: _Homes, plan: Plan, graph: ComputationGraph, operands: int) -> PlannedLoop:
+def _addressed(body: _Body, homes: _Homes, plan: Plan, graph: ComputationGraph, node: Node) -> PlannedLoop:
+    operands, params = len(node.args), node.params
     arena = sum(plan.arenas.values())
     place = next((place for place, nbytes in plan.arenas.items() if nbytes), None)
     spare = [Aval((arena,), "uint8", None, place)] if arena else []
     results, scratch = operands, operands + len(body.results)
-    written: dict[Value, Address] = {value: Address((results + n,), step=1) for value, n in homes.rows.items()}
+    written: dict[Value, Address] = {value: body.rows(results + n) for value, n in homes.rows.items()}
 
     def ring(value: Value, delays: dict[int, int]) -> Address:
-        """As many arrays as are there at one time; the last times end in the results of the carries that have them."""
+        """As many arrays as are there at one time; the last times end in the results of the carries that have them.
+
+        Where it is not known which the last times are, none is a result.
+        """
         size = max(1, min(max(delays.values()) + 2, body.count))
-        last = {(body.count - 1 - delay) % size: n for n, delay in delays.items() if delay < body.count}
+        ends = {} if body.is_open else delays
+        last = {(body.count - 1 - delay) % size: n for n, delay in ends.items() if delay < body.count}
         cycle = []
         for turn in range(size):
             if turn in last:
@@ -244,7 +263,7 @@ def _addressed(body: _Body, homes: _Homes, plan: Plan, graph: ComputationGraph, 
 
     def read(number: int) -> Address:
         if not first <= number < first + body.carries:
-            return Address((number,), step=int(number >= first))
+            return body.rows(number) if number >= first else Address((number,))
         chain, circle, source = homes.chains[number - first]
         before = tuple([first + n for n in chain])
         if source is None:
@@ -252,11 +271,12 @@ def _addressed(body: _Body, homes: _Homes, plan: Plan, graph: ComputationGraph, 
         at = read(body.inputs.index(source)) if source in body.inputs else written[source]
         return evolve(at, first=before)
 
-    reads = tuple(map(read, range(operands)))
-    rows = [Address((results + n,), step=1) for n in homes.gives if n >= body.carries]
+    reads = tuple(map(read, range(len(body.inputs))))
+    rows = [body.rows(results + n) for n in homes.gives if n >= body.carries]
     rings = [written[value] for value in homes.rings]
     carried = [written[body.results[n]] for n in homes.carried]
-    ends = [reads[first + n].at(body.count) for n in range(body.carries)]
+    carries = range(first, first + body.carries)
+    last = [] if body.is_open else [reads[n].at(body.count) for n in carries]
     made = Loop(
         plan=plan,
         count=body.count,
@@ -264,8 +284,11 @@ def _addressed(body: _Body, homes: _Homes, plan: Plan, graph: ComputationGraph, 
         gives=tuple(homes.gives),
         reads=reads,
         writes=(*rows, *rings, *carried),
-        copies=tuple([(n, array, row) for n, (array, row) in enumerate(ends) if (array, row) != (results + n, None)]),
+        copies=tuple([(n, array, row) for n, (array, row) in enumerate(last) if (array, row) != (results + n, None)]),
         literals=tuple([body.literals[n] for n in graph.constants]),
+        limit=operands - 1 if params["counted"] else None,
+        condition=first if params["conditional"] else None,
+        ends=tuple(carries) if body.is_open else (),
     )
     over = _overwritten(made, body, results, in_place)
     needs = tuple([(a.shape, a.dtype) for a in spare])
@@ -280,6 +303,7 @@ def _overwritten(made: Loop, body: _Body, results: int, in_place: set[int]) -> t
     That is the carry that it ends, if this is read the first time only, and nothing else is written there by then.
     """
     read = [at for address in made.reads for at in (*address.first, *address.cycle)]
+    read += [] if made.limit is None else [made.limit]
     read += [source for _, source, _ in made.copies]
     begun = {address.at(0)[0] for address in made.writes}
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import count, cycle
 from typing import Any
 
 import numpy as np
 
+from nnc_func.aval import Aval
 from nnc_func.engine.copying import COPY
 from nnc_func.engine.plan_loops import Address, Loop
 from nnc_func.engine.plan_rows import VARIABLE
 from nnc_func.engine.running.cancelling import asked
 from nnc_func.engine.running.executable import failure
 from nnc_func.graph.leaves import brought
+from nnc_func.graph.ops.create import full
 
 Places = list[tuple[tuple[int, ...], Address]]
 """Slots of a body's plan, and where these are."""
@@ -78,6 +80,9 @@ class Times:
         self.fixed = [(slot, address.at(0)[0]) for slots, address in places if address.is_fixed for slot in slots]
         moving = [(slots, address) for slots, address in places if not address.is_fixed]
         self.addresses = [address for _, address in moving]
+        self.condition = None if loop.condition is None else loop.reads[loop.condition]
+        self.results = len(loop.reads) + (loop.limit is not None)  # where these begin among the arrays
+        self.fills = [(address.cycle[0], _fill(device, aval)) for address, aval in _stacked(loop)] if loop.ends else []
         # arguments of kernels, and slots of which there are views
         self.targets = [
             ([each for s in slots for each in frame.patches.get(s, ())], [s for s in slots if s in frame.views])
@@ -94,12 +99,15 @@ class Times:
         """
         arrays, frame, loop = (*given, *self.scratch), self.frame, self.loop
         put, calls, targets = frame.put, frame.calls, self.targets
-        following = [self.arrays(address, arrays).__next__ for address in self.addresses]
+        most = loop.count if loop.limit is None else max(0, min(loop.count, int(arrays[loop.limit])))
+        late, times = loop.count - most, 0
+        following = [self.arrays(address, arrays, late).__next__ for address in self.addresses]
+        condition = None if self.condition is None else self.arrays(self.condition, arrays, late).__next__
         called, cancellation = iter(calls), asked()
         try:
             for slot, number in self.fixed:
                 put(slot, arrays[number])
-            for _ in range(loop.count):
+            while times < most and (condition is None or condition()):
                 for (patches, viewed), array_of in zip(targets, following, strict=True):
                     array = array_of()
                     for args, position in patches:
@@ -111,10 +119,9 @@ class Times:
                     cancellation.check("the next time of a loop")
                 for call, args in called:
                     call(*args)
+                times += 1
             called = iter(calls)
-            for result, number, row in loop.copies:
-                source = arrays[number] if row is None else self.row(arrays[number], row)
-                self.copy(source, arrays[len(loop.reads) + result])
+            self.end(arrays, times, late)
         except Exception as error:
             if called.__length_hint__() == len(calls):
                 raise
@@ -122,13 +129,39 @@ class Times:
         finally:
             frame.forget()
 
-    def arrays(self, address: Address, arrays: tuple[Any, ...]) -> Iterator[Any]:
-        """Where a value is, time after time."""
+    def end(self, arrays: tuple[Any, ...], times: int, late: int) -> None:
+        """After the last time: each carry is put in its result, and rows of times that did not happen are zeros."""
+        loop, results, row = self.loop, self.results, self.row
+        copies: Iterable[tuple[int, int, int | None]] = loop.copies
+        if loop.ends:
+            copies = [(n, *loop.reads[parameter].at(times, late)) for n, parameter in enumerate(loop.ends)]
+        for n, number, at in copies:
+            if (number, at) != (results + n, None):
+                self.copy(arrays[number] if at is None else row(arrays[number], at), arrays[results + n])
+        for number, fill in self.fills:
+            for at in range(times, loop.count):
+                fill(row(arrays[number], at))
+
+    def arrays(self, address: Address, arrays: tuple[Any, ...], late: int) -> Iterator[Any]:
+        """Where a value is, time after time; rows that go backwards begin `late` rows before their start."""
         for number in address.first:
             yield arrays[number]
         if address.step:
             (whole,), row = (arrays[n] for n in address.cycle), self.row
-            for n in count(address.start, address.step):
+            for n in count(address.start - late * (address.step < 0), address.step):
                 yield row(whole, n)
         else:
             yield from cycle([arrays[n] for n in address.cycle])
+
+
+def _stacked(loop: Loop) -> Iterator[tuple[Address, Aval]]:
+    """The addresses of what is written row by row, and the aval of a row."""
+    for address, slot in zip(loop.writes, loop.targets, strict=True):
+        if address.step:
+            yield address, loop.plan.slots[slot].aval
+
+
+def _fill(device: Any, aval: Aval) -> Any:
+    """A function that writes zeros to an array of that aval."""
+    items = full.canonical({"shape": aval.shape, "value": np.zeros((), aval.dtype).item(), "dtype": aval.dtype})
+    return device.writing(full, device.choose(full, (), items), items, 1, ())

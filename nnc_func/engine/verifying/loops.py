@@ -14,7 +14,7 @@ import numpy as np
 
 from nnc_func.body import Body
 from nnc_func.device.bounds import LIMIT
-from nnc_func.engine.plan_loops import PLANNED, Address, Loop
+from nnc_func.engine.plan_loops import ENDLESS, PLANNED, Address, Loop
 from nnc_func.engine.plan_rows import DONATED, LENT, VARIABLE, Instruction
 from nnc_func.engine.verifying.bounds import check_numbers
 from nnc_func.engine.verifying.graphs import Numbers
@@ -103,8 +103,17 @@ def _check_form(plan: Plan, i: Instruction, planned: Loop) -> None:
     body, constants, carries = params["body"], params["constants"], params["carries"]
     operands = tuple([plan.slots[s].aval for s in i.operands])
     _integers([planned.count], LIMIT, "numbers of times")
-    if planned.count != steps_of(operands, constants, carries, params["length"]):
+    counted, conditional, carried = params["counted"], params["conditional"], range(constants, constants + carries)
+    most = steps_of(operands, constants, carries, params["length"], counted)
+    if planned.count != (ENDLESS if most is None else most):
         raise PlanError(f"it goes {planned.count} times, which its operands do not say")
+    if planned.limit != (len(operands) - 1 if counted else None) or type(planned.limit) is bool:
+        raise PlanError(f"operand {planned.limit} says how many times it goes, which its parameters do not say")
+    if planned.condition != (constants if conditional else None) or type(planned.condition) is bool:
+        raise PlanError(f"parameter {planned.condition} says whether it goes on, which its parameters do not say")
+    if planned.ends != (tuple(carried) if counted or conditional else ()) or (planned.ends and planned.copies):
+        raise PlanError(f"parameters {planned.ends} are what it carries to its end, which its parameters do not say")
+    _integers(planned.ends, constants + carries, "parameters that are carried")
     _integers(planned.carried, constants + carries, "parameters that are carried")
     if min(planned.carried, default=constants) < constants or [*planned.carried] != sorted({*planned.carried}):
         raise PlanError(f"{planned.carried} are not carries, each once")
@@ -129,7 +138,7 @@ def _check_form(plan: Plan, i: Instruction, planned: Loop) -> None:
     if inner.retained is not None or inner.streams > 1 or any(b.kind in (LENT, DONATED) for b in inner.buffers):
         raise PlanError("the plan of its body keeps values, has streams, or lends memory")
     _integers((*planned.slots, *planned.targets, *inner.constants), len(inner.slots), "slots of the body's plan")
-    for slot, aval in zip(planned.slots, avals_of(operands, body, constants, carries), strict=True):
+    for slot, aval in zip(planned.slots, avals_of(operands, body, constants, carries, counted), strict=True):
         if inner.slots[slot].aval != aval:
             raise PlanError(f"slot {slot} of its body is {inner.slots[slot].aval!r}; the operand there is {aval!r}")
 
@@ -181,7 +190,8 @@ class _Times:
         self.constants, self.carries = params["constants"], params["carries"]
         self.avals = [plan.slots[s].aval for s in (*i.operands, *i.results, *i.scratch)]
         self.operands, self.scratch = len(i.operands), len(i.operands) + len(i.results)
-        self.rowed = {*range(self.constants + self.carries, self.operands)}
+        self.reverse = params["reverse"]
+        self.rowed = {*range(self.constants + self.carries, self.operands - params["counted"])}
         self.rowed |= {*range(self.operands + self.carries, self.scratch)}
         self.work = work
         self.written: dict[int, Token] = {
@@ -199,7 +209,7 @@ class _Times:
         self.check_rows()
         count, planned = self.planned.count, self.planned
         values: list[Token] = [(OPERAND, n, 0) for n in range(self.operands)]
-        for n in range(self.constants + self.carries, self.operands):
+        for n in range(self.constants + self.carries, self.body.parameters):
             values[n] = (ROW, n, 0)
         begin = max((len(a.first) for a in (*planned.reads, *planned.writes)), default=0)
         period = lcm(*(len(a.cycle) for a in (*planned.reads, *planned.writes)))
@@ -214,9 +224,11 @@ class _Times:
                     seen = None
                     continue
             self.work.spend(STEP * (len(planned.reads) + len(planned.writes) + len(self.written)))
+            if planned.ends:
+                self.end(values, time)
             values = self.once(time, values)
             time += 1
-        self.end(values)
+        self.end(values, count)
 
     def once(self, time: int, values: list[Token]) -> list[Token]:
         """One time: what is read, and what is written then; the values of the parameters the next time."""
@@ -250,29 +262,33 @@ class _Times:
         first = self.constants + self.carries
         return [*values[: self.constants], *following, *values[first:]]
 
-    def end(self, values: list[Token]) -> None:
-        """After the last time each carry is in its result."""
-        count = self.planned.count
-        for n, array, row in self.planned.copies:
+    def end(self, values: list[Token], count: int) -> None:
+        """If that was the last time, each carry is in its result after it."""
+        ends, written = self.planned.ends, dict(self.written)
+        copies = [(n, *self.planned.reads[at].at(count)) for n, at in enumerate(ends)] if ends else self.planned.copies
+        for n, array, row in copies:
             _integers([n], self.carries, "carries")
             _integers([array], len(self.avals), "arrays")
             if row is not None:
                 _integers([row], self.avals[array].shape[0] if array in self.rowed else 0, "rows of it")
-            value = self.value_at(array, row, count)
+            value = self.value_at(array, row, count, written)
             if value is not None:
-                self.written[self.place(self.operands + n)] = value
+                written[self.place(self.operands + n)] = value
         for n in range(self.carries):
-            if self.written.get(self.place(self.operands + n)) != values[self.constants + n]:
-                raise PlanError(f"result {n} is not what is carried after the last time")
+            if written.get(self.place(self.operands + n)) != values[self.constants + n]:
+                raise PlanError(f"result {n} is not what is carried after the last time, if that is time {count}")
 
-    def value_at(self, array: int, row: int | None, time: int) -> Token | None:
+    def value_at(self, array: int, row: int | None, time: int, written: Any = None) -> Token | None:
         """What is in an array, or in a row of it, before what is written that time."""
         if row is None:
-            return None if array in self.rowed else self.written.get(self.place(array))
+            return (
+                None if array in self.rowed else (self.written if written is None else written).get(self.place(array))
+            )
+        its = self.planned.count - 1 - row if self.reverse else row  # the time of that row
         if array < self.operands:
-            return ROW, array, time - row
+            return ROW, array, time - its
         n = self.body.results[array - self.operands]
-        return (MADE, n, time - row) if row < time and n >= self.body.parameters else None
+        return (MADE, n, time - its) if its < time and n >= self.body.parameters else None
 
     # --- what holds of all times ------------------------------------------------------------------------
 
@@ -296,7 +312,7 @@ class _Times:
         pairs = [*zip(planned.reads, planned.slots, strict=True), *zip(planned.writes, planned.targets, strict=True)]
         for at, (address, slot) in enumerate(pairs):
             aval = inner.slots[slot].aval
-            if not address.cycle or type(address.step) is not int or address.step not in (0, 1):
+            if not address.cycle or type(address.step) is not int or address.step not in (0, -1 if self.reverse else 1):
                 raise PlanError(f"{address} leads nowhere")
             _integers([address.start], LIMIT, "rows")
             _integers((*address.first, *address.cycle), len(self.avals), "arrays")
@@ -316,8 +332,9 @@ class _Times:
             rows = self.avals[address.cycle[0]]
             if rows.dtype != aval.dtype or rows.shape[1:] != aval.shape or rows.place != aval.place:
                 raise PlanError(f"rows of {rows!r} are no {aval!r}")
-            if turns > 0 and address.start + turns > rows.shape[0]:
-                raise PlanError(f"{address} leads to row {address.start + turns - 1} of {rows!r}")
+            last = address.start + (turns - 1) * address.step
+            if turns > 0 and not (0 <= last < rows.shape[0] and address.start < rows.shape[0]):
+                raise PlanError(f"{address} leads to row {last} of {rows!r}")
 
     def avals_written(self, address: Address) -> list[int]:
         """The arrays that an address of what is written names: results, and scratch that is not the arena.
@@ -353,7 +370,8 @@ class _Times:
         for n in range(self.carries, len(self.body.results)):
             array = self.operands + n
             found = writers.get(array, [])
-            if len(found) != 1 or planned.writes[found[0]] != Address((array,), step=1):
+            start, step = (max(0, planned.count - 1), -1) if self.reverse else (0, 1)
+            if len(found) != 1 or planned.writes[found[0]] != Address((array,), step=step, start=start):
                 raise PlanError(f"result {n} is not written row by row, by one output of its body")
             if found[0] >= len(planned.gives) or planned.gives[found[0]] != n:
                 raise PlanError(f"result {n} is written by another value of its body")

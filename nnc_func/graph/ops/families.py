@@ -24,6 +24,7 @@ from nnc_func.op import Op, operator
 
 Axes = Any  # converted by op.axes
 Extent = Any  # converted by op.extent
+Bodies = Any  # a tuple of `Body`
 Sizes = Any  # converted by op.sizes
 DType = Any  # converted by numpy.dtype
 Nested = Any  # converted by op.nested

@@ -1,4 +1,4 @@
-"""The counted loop: a body that is computed so many times, which carries values from one time to the next."""
+"""The loop: a body that is computed time after time, which carries values from one time to the next."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from nnc_func.aval import Aval
 from nnc_func.body import Body, bodies_of
 from nnc_func.device.kernels.move import dtype_in, dtype_of
 from nnc_func.errors import DTypeError, OperatorError, ShapeError
-from nnc_func.facets.derivatives import NOT_DIFFERENTIABLE
+from nnc_func.facets.derivatives import OfBodies
 from nnc_func.facets.dims import known, same_extent
 from nnc_func.facets.kernels import reference
 from nnc_func.facets.samples import Refused, Samples
@@ -17,15 +17,19 @@ from nnc_func.facets.shapes import ShapeT
 from nnc_func.facets.views import Cost
 from nnc_func.graph.ops.binary import add, multiply
 from nnc_func.graph.ops.bodies import check_computes, dtypes_in, flops_of, functions_of, shapes_in
-from nnc_func.graph.ops.families import Tensor
+from nnc_func.graph.ops.compare import less
+from nnc_func.graph.ops.create import full
+from nnc_func.graph.ops.families import Extent, Tensor
 from nnc_func.graph.ops.linalg import matmul
+from nnc_func.graph.ops.loop_derivative import linearized_loop, tangent_of_loop
 from nnc_func.graph.ops.transcendental import tanh
 from nnc_func.op import operator
 
 DEEPEST = 8  # loops inside each other
+ESTIMATE = 16  # times that a loop is taken to go which nothing bounds, where costs are compared
 
 
-def parts(given: int, body: Body, constants: int, carries: int) -> tuple[slice, slice, slice]:
+def parts(given: int, body: Body, constants: int, carries: int, counted: bool = False) -> tuple[slice, slice, slice]:
     """Where constants, carries and what is sliced stand among `given` operands.
 
     Raises
@@ -33,6 +37,7 @@ def parts(given: int, body: Body, constants: int, carries: int) -> tuple[slice, 
     OperatorError
         The body has other parameters than there are operands, too few results, or cannot stand in a loop.
     """
+    given -= counted
     if constants < 0 or carries < 0 or constants + carries > given:
         raise OperatorError(f"loop has {constants} constants and {carries} carries among {given} operands")
     if body.parameters != given:
@@ -52,15 +57,18 @@ def _check_depth(body: Body) -> None:
     """Raise OperatorError where a body has loops in loops in loops, deeper than plans of them are read."""
     inside = {body}
     for _ in range(DEEPEST):
-        loops = [made for one in inside for made in one.applications if made.op is loop]
-        inside = {each for made in loops for each in bodies_of(made.items)}
-        if not inside:
+        holders = [made for one in inside for made in one.applications if made.op.holds_body]
+        if not any(made.op is loop for made in holders):
             return
+        inside = {each for made in holders for each in bodies_of(made.items)}
     raise OperatorError(f"loops are nested at most {DEEPEST} deep, given one with more in its body")
 
 
-def _shape(*given: ShapeT, body: Body, constants: int, carries: int, length: int | None) -> tuple[ShapeT, ...]:
-    at, carried, sliced = parts(len(given), body, constants, carries)
+def _shape(
+    *given: ShapeT, body: Body, constants: int, carries: int, length: int | None, reverse: bool, counted: bool,
+    conditional: bool, recompute: bool,
+) -> tuple[ShapeT, ...]:  # fmt: skip
+    at, carried, sliced = parts(len(given), body, constants, carries, counted)
     count: Any = length
     for shape in given[sliced]:
         if not shape:
@@ -69,9 +77,17 @@ def _shape(*given: ShapeT, body: Body, constants: int, carries: int, length: int
             count = shape[0]
         elif not same_extent(count, shape[0]):
             raise ShapeError(f"loop goes {count} times, but the first axis of an operand has extent {shape[0]}")
-    if count is None:
+    if counted and given[-1] != ():
+        raise ShapeError(f"the number of times of a loop has no axes, given shape {given[-1]}")
+    if conditional and (not carries or given[carried][0] != ()):
+        raise ShapeError("the first carry of a conditional loop is one truth value, without axes")
+    if count is None and not (counted or conditional):
         raise OperatorError("loop slices no operand, so it wants length=, the number of times")
-    if known(count) and count < 0:
+    if count is None and len(body.results) > carries:
+        raise OperatorError("loop stacks what its body gives, so it wants length=, how many times it goes at most")
+    if conditional and reverse:
+        raise OperatorError("a conditional loop goes forward: where it ends is not known when it begins")
+    if count is not None and known(count) and count < 0:
         raise ShapeError(f"loop goes {count} times; that is not negative")
     found = shapes_in(body, (*given[at], *given[carried], *[shape[1:] for shape in given[sliced]]))
     after = [found[i] for i in body.results]
@@ -81,9 +97,15 @@ def _shape(*given: ShapeT, body: Body, constants: int, carries: int, length: int
     return (*given[carried], *[(count, *shape) for shape in after[carries:]])
 
 
-def _dtype(*given: Any, body: Body, constants: int, carries: int, length: int | None) -> tuple[Any, ...]:
-    _, carried, _ = parts(len(given), body, constants, carries)
-    found = dtypes_in(body, given)
+def _dtype(
+    *given: Any, body: Body, constants: int, carries: int, counted: bool, conditional: bool, **rest: Any
+) -> tuple[Any, ...]:
+    _, carried, _ = parts(len(given), body, constants, carries, counted)
+    if counted and given[-1].kind != "i":
+        raise DTypeError(f"the number of times of a loop is a signed integer, given {given[-1]}")
+    if conditional and carries and given[carried][0].kind != "b":
+        raise DTypeError(f"the first carry of a conditional loop is a truth value, given {given[carried][0]}")
+    found = dtypes_in(body, given[: len(given) - counted])
     after = tuple([found[i] for i in body.results])
     for n, (was, now) in enumerate(zip(given[carried], after, strict=False)):
         if was != now:
@@ -91,26 +113,34 @@ def _dtype(*given: Any, body: Body, constants: int, carries: int, length: int | 
     return after
 
 
-def avals_of(avals: tuple[Aval, ...], body: Body, constants: int, carries: int) -> tuple[Aval, ...]:
+def avals_of(
+    avals: tuple[Aval, ...], body: Body, constants: int, carries: int, counted: bool = False
+) -> tuple[Aval, ...]:
     """Avals of the body's parameters, of operands of these, whatever their layouts."""
-    _, _, sliced = parts(len(avals), body, constants, carries)
-    shapes = [*(a.shape for a in avals[: sliced.start]), *(a.shape[1:] for a in avals[sliced])]
-    return tuple([Aval(shape, a.dtype, None, a.place) for shape, a in zip(shapes, avals, strict=True)])
+    _, _, sliced = parts(len(avals), body, constants, carries, counted)
+    given = avals[: sliced.stop]
+    shapes = [*(a.shape for a in given[: sliced.start]), *(a.shape[1:] for a in given[sliced])]
+    return tuple([Aval(shape, a.dtype, None, a.place) for shape, a in zip(shapes, given, strict=True)])
 
 
-def steps_of(avals: tuple[Aval, ...], constants: int, carries: int, length: int | None) -> Any:
-    """How many times a loop over operands of these avals goes."""
-    return length if length is not None else avals[constants + carries].shape[0]
+def steps_of(avals: tuple[Aval, ...], constants: int, carries: int, length: int | None, counted: bool = False) -> Any:
+    """How many times a loop over operands of these avals goes at most; None: nothing bounds it."""
+    if length is not None:
+        return length
+    first = constants + carries
+    return avals[first].shape[0] if first < len(avals) - counted else None
 
 
 def _interpreted(
-    xp: Any, *arrays: Any, body: Body, constants: int, carries: int, length: int | None
-) -> tuple[Any, ...]:
+    xp: Any, *arrays: Any, body: Body, constants: int, carries: int, length: int | None, reverse: bool, counted: bool,
+    conditional: bool, recompute: bool,
+) -> tuple[Any, ...]:  # fmt: skip
     """The operators one after another, time after time, by the kernels that the namespace runs alone."""
-    at, carried, sliced = parts(len(arrays), body, constants, carries)
+    same, carried, sliced = parts(len(arrays), body, constants, carries, counted)
     avals = tuple([Aval(a.shape, dtype_of(a)) for a in arrays])
-    count = steps_of(avals, constants, carries, length)
-    functions, found = functions_of(body, avals_of(avals, body, constants, carries), xp)
+    most = steps_of(avals, constants, carries, length, counted)
+    count = most if not counted else _times(int(arrays[-1]), most)
+    functions, found = functions_of(body, avals_of(avals, body, constants, carries, counted), xp)
 
     def through(given: list[Any]) -> list[Any]:
         calls = iter(functions)
@@ -118,26 +148,68 @@ def _interpreted(
         return [found[i] for i in body.results]
 
     stacked = [found[i] for i in body.results[carries:]]
-    carry, rows = [*arrays[carried]], list[list[Any]]()
-    for i in range(count):
-        after = through([*arrays[at], *carry, *[x[i, ...] for x in arrays[sliced]]])
-        carry = after[:carries]
+    carry, rows, i = [*arrays[carried]], list[list[Any]](), 0
+    while (count is None or i < count) and not (conditional and not bool(carry[0])):
+        row = count - 1 - i if reverse else i
+        after = through([*arrays[same], *carry, *[x[row, ...] for x in arrays[sliced]]])
+        carry, i = after[:carries], i + 1
         if stacked:
             rows.append(after[carries:])
-    empty = [xp.empty((0, *aval.shape), dtype=dtype_in(xp, aval.dtype)) for aval in stacked]
-    ys = [xp.stack(column) for column in zip(*rows, strict=True)] if rows else empty
+    if reverse:
+        rows.reverse()
+    ys = [_column(xp, [row[n] for row in rows], most, aval) for n, aval in enumerate(stacked)]
     return (*[xp.asarray(x, copy=True) for x in carry], *ys)
 
 
+def _column(xp: Any, rows: list[Any], most: int, aval: Aval) -> Any:
+    """Rows side by side, and zeros after them, where the loop went less often than it may."""
+    dtype = dtype_in(xp, aval.dtype)
+    if not rows:
+        return xp.zeros((most, *aval.shape), dtype=dtype)
+    found = xp.stack(rows)
+    if len(rows) == most:
+        return found
+    return xp.concat([found, xp.zeros((most - len(rows), *aval.shape), dtype=dtype)])
+
+
+def _times(count: int, most: int | None) -> int:
+    """How many times a loop goes that a number bounds."""
+    return max(0, count if most is None else min(count, most))
+
+
 def _cost(
-    args: tuple[Any, ...], results: tuple[Any, ...], *, body: Body, constants: int, carries: int, length: int | None
-) -> Cost:
-    return Cost(steps_of(args, constants, carries, length) * flops_of(body, avals_of(args, body, constants, carries)))
+    args: tuple[Any, ...], results: tuple[Any, ...], *, body: Body, constants: int, carries: int, length: int | None,
+    counted: bool, **_: Any,
+) -> Cost:  # fmt: skip
+    steps = steps_of(args, constants, carries, length, counted)
+    once = flops_of(body, avals_of(args, body, constants, carries, counted))
+    return Cost((ESTIMATE if steps is None else steps) * once)
 
 
 CELL = Body.of(4, (matmul, 2, 0), (matmul, 3, 1), (add, 4, 5), (tanh, 6), results=(7, 7))
 FIBONACCI = Body.of(2, (add, 0, 1), results=(1, 2, 2))
 SWAPPED = Body.of(3, (multiply, 0, 2), results=(1, 0, 3))
+GROWING = Body.of(
+    3, (add, 1, 2), (full, {"shape": (), "value": 1.0, "dtype": "float64"}), (less, 3, 4), results=(5, 3, 2, 3)
+)
+
+
+def _cases(dtype: str) -> Any:
+    for given, body, params in (
+        (((3, 3), (4, 3), (2, 3), (5, 2, 4)), CELL, {"constants": 2, "carries": 1}),
+        (((3, 3), (4, 3), (2, 3), (5, 2, 4)), CELL, {"constants": 2, "carries": 1, "reverse": True}),
+        (((3,), (3,)), FIBONACCI, {"carries": 2, "length": 4}),
+        (((2,), (2,), (0, 2)), SWAPPED, {"carries": 2}),
+        (((2,), (2,), (3, 2)), SWAPPED, {"carries": 2}),
+        (((2,), (2,), (3, 2)), SWAPPED, {"carries": 2, "reverse": True}),
+    ):
+        yield tuple((shape, dtype, (-1.0, 1.0)) for shape in given), {"body": body, **params}
+    several = (((2,), dtype, (-1.0, 1.0)), ((2,), dtype, (-1.0, 1.0)), ((5, 2), dtype, (-1.0, 1.0)))
+    for reverse in (False, True):
+        yield (*several, ((), "int64", (-1, 7))), {"body": SWAPPED, "carries": 2, "counted": True, "reverse": reverse}
+    yield (((), "bool"), ((), dtype, (-1.0, 1.0)), ((), dtype, (0.1, 1.0))), {
+        "body": GROWING, "constants": 0, "carries": 3, "length": 6, "conditional": True,
+    }  # fmt: skip
 
 
 @operator(
@@ -145,28 +217,25 @@ SWAPPED = Body.of(3, (multiply, 0, 2), results=(1, 0, 3))
     dtype=_dtype,
     multi_result=True,
     kernels=(reference(_interpreted, name="interpreted", applies=True),),
-    derivative=NOT_DIFFERENTIABLE("a loop is differentiated step by step: write its steps out with `stack.scan`"),
+    derivative=OfBodies(tangent_of_loop, linearized_loop),
     cost=_cost,
-    onnx=Refused("loops are not exported yet: write the steps out with `stack.scan`"),
-    samples=Samples(
-        relation="cases",
-        cases=tuple(
-            (tuple((shape, dtype, (-1.0, 1.0)) for shape in given), {"body": body, **params})
-            for given, body, params in (
-                (((3, 3), (4, 3), (2, 3), (5, 2, 4)), CELL, {"constants": 2, "carries": 1}),
-                (((3,), (3,)), FIBONACCI, {"carries": 2, "length": 4}),
-                (((2,), (2,), (0, 2)), SWAPPED, {"carries": 2}),
-                (((2,), (2,), (3, 2)), SWAPPED, {"carries": 2}),
-            )
-            for dtype in ("float32", "float64")
-        ),
-    ),
+    onnx=Refused("loops are not exported yet: write the steps out with `stack.scan(…, unroll=True)`"),
+    samples=Samples(relation="cases", cases=tuple(case for dtype in ("float32", "float64") for case in _cases(dtype))),
 )
-def loop(*xs: Tensor, body: Body, constants: int = 0, carries: int = 0, length: int | None = None) -> Tensor:
-    """What a body carries through so many times, and what it gives each time, side by side along a new first axis.
+def loop(
+    *xs: Tensor, body: Body, constants: int = 0, carries: int = 0, length: Extent | None = None, reverse: bool = False,
+    counted: bool = False, conditional: bool = False, recompute: bool = False,
+) -> Tensor:  # fmt: skip
+    """What a body carries through time after time, and what it gives each time, side by side along a new first axis.
 
     The operands are `constants` that are the same each time, then `carries`, the first ones, then tensors of which each
     time takes the next slice along the first axis. The body has a parameter for each, in that order, the slices without
     that axis; its results are the next carries, then what is stacked. `length` says how many times, where nothing is
     sliced. A carry keeps its shape and dtype.
+
+    With `reverse` the last slice is taken first; what is stacked stands where its slice stood. With `counted` one more
+    operand, the last one, is the number of times, at most `length`: a signed integer. With `conditional` the first
+    carry is a truth value, and the loop ends before the first time that it is false. The rows of times that did not
+    happen are zeros. With `recompute` its derivative computes the body again from what is carried into each time, and
+    keeps nothing else.
     """

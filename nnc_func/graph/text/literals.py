@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from nnc_func.body import Application, Body, body, written
+from nnc_func.body import Application, Body, bodies, body, written
 from nnc_func.declaration import Items
 from nnc_func.errors import GraphError, NncError
 from nnc_func.facets.dims import Dim, Extent, Quotient, known
@@ -382,6 +382,9 @@ class Line:
     def _parameter(self, convert: Any, named: Named) -> Any:
         if convert is as_dtype and not self.peek("None"):
             return self.dtype()
+        if convert is bodies:
+            self.expect("(")
+            return tuple(self.sequence(lambda: self.body(named), ")"))
         return self.body(named) if convert is body and not self.peek("None") else self.literal()
 
     def body(self, named: Named) -> Body:

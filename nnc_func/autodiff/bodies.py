@@ -1,0 +1,198 @@
+"""Derivatives of bodies, as bodies: what an operator that applies bodies makes its own derivative of.
+
+A body is written out on inputs of a recorder, which makes nodes and computes nothing, differentiated there as any
+function is, and taken apart again. So whatever has a derivative may stand in a body, loops and branches too.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Literal
+
+from attrs import frozen
+
+from nnc_func.autodiff.traced import Traced, scope
+from nnc_func.aval import Aval
+from nnc_func.body import Body
+from nnc_func.errors import DerivativeError, UnboundError
+from nnc_func.graph.bodies import abstract
+from nnc_func.graph.leaves import CONSTANT
+from nnc_func.layer import chain
+from nnc_func.op import Op
+
+REMEMBERED = 256  # derivatives of bodies, for each Autodiff
+
+
+@frozen(eq=False)
+class Derived:
+    """A body made of another one and its derivative.
+
+    Attributes
+    ----------
+    body
+        Its parameters are those of the first one, then tangents (or cotangents), then what it captures; its results are
+        those of the first one, then what these give.
+    moved
+        For each result of the first one, whether it depends on what moves.
+    reached
+        For each parameter of the first one, whether it has a cotangent; of tangents nothing.
+    captured
+        Arrays or values.
+    """
+
+    body: Body
+    moved: tuple[bool, ...]
+    reached: tuple[bool, ...]
+    captured: tuple[Any, ...]
+
+
+@frozen(eq=False)
+class Recording:
+    """An engine that makes a node of each application, and computes nothing.
+
+    Attributes
+    ----------
+    graph
+        The layer that makes them.
+    """
+
+    graph: Any
+    role: ClassVar[Literal["engine"]] = "engine"
+
+    def bind(self, op: Op, *args: Any, **params: Any) -> Any:
+        """A node, or a tuple of them."""
+        return self.graph.bind(op, *args, **params)
+
+
+class BodyDerivatives:
+    """What gives derivatives of bodies, with the operators and rules of an Autodiff layer.
+
+    Examples
+    --------
+    >>> import nnc_func as nnc
+    >>> from nnc_func.body import Body
+    >>> from nnc_func.graph.ops import CATALOGUE as OPS
+    >>> derive = BodyDerivatives(nnc.eager().autodiff)
+    >>> body = Body.of(2, (OPS["multiply"], 0, 1))
+    >>> derive.cotangent(body, [nnc.Aval((3,), "float32")] * 2, frozenset([0])).body
+    (%0, %1, %2) { %3 = multiply(%0, %1); %4 = multiply(%2, %1); return %3, %4 }
+    """
+
+    def __init__(self, autodiff: Any) -> None:
+        self._autodiff = autodiff
+        self._recorder: Any = None
+        self._symbol: Any = None
+        self._lift: Any = None
+        self._known: OrderedDict[Any, Derived] = OrderedDict()
+
+    @property
+    def recorder(self) -> Any:
+        """An Autodiff over an engine that makes nodes of all it is given, on the same layers.
+
+        Raises
+        ------
+        DerivativeError
+            There is no Graph layer, which makes nodes.
+        """
+        if self._recorder is None:
+            below = self._autodiff.engine
+            is_recording = isinstance(below, Recording)
+            layers = {each.role: each for each in chain(below.graph if is_recording else self._autodiff)}
+            if "graph" not in layers:
+                raise DerivativeError(
+                    f"{self._autodiff!r} makes no nodes, which derivatives of loops and branches want: "
+                    "put it on an engine"
+                )
+            self._recorder = self._autodiff if is_recording else type(self._autodiff)(Recording(layers["graph"]))
+            self._symbol, self._lift = layers["symbol"], layers["operator"].lift
+        return self._recorder
+
+    def tangent(self, body: Body, avals: Sequence[Aval], moving: frozenset[int]) -> Derived:
+        """The body with the tangents of its results, of those of the parameters in `moving`, in their order."""
+        return self._remembered("tangent", body, tuple(avals), moving, self._tangent)
+
+    def cotangent(self, body: Body, avals: Sequence[Aval], moving: frozenset[int]) -> Derived:
+        """The body with the cotangents of the parameters in `moving`, of those of the results that depend on them."""
+        return self._remembered("cotangent", body, tuple(avals), moving, self._cotangent)
+
+    def number(self, value: Any, what: str) -> int:
+        """A whole number that is computed now.
+
+        Raises
+        ------
+        DerivativeError
+            It depends on an input.
+        """
+        while type(value) is Traced:
+            value = value.primal
+        force = getattr(self._autodiff.engine, "force", None)
+        try:
+            return int(value if force is None else force([value])[0])
+        except (UnboundError, TypeError, AttributeError) as error:
+            raise DerivativeError(f"{what} depends on what has no value yet: say max_iterations= ({error})") from None
+
+    # --- how ------------------------------------------------------------------------------------------------
+
+    def _remembered(
+        self, kind: str, body: Body, avals: tuple[Aval, ...], moving: frozenset[int], make: Callable[..., Derived]
+    ) -> Derived:
+        key = (kind, body, avals, moving)
+        found = self._known.get(key)
+        if found is None:
+            token = scope.set(None)  # nothing here is part of what is being traced
+            try:
+                found = make(body, avals, moving)
+            finally:
+                scope.reset(token)
+            self._known[key] = found
+            if len(self._known) > REMEMBERED:
+                self._known.popitem(last=False)
+        return found
+
+    def _written_out(self, body: Body, avals: tuple[Aval, ...]) -> tuple[list[Any], Callable[[list[Any]], list[Any]]]:
+        """Inputs for the parameters of a body, and the body as a function of carriers."""
+        recorder = self.recorder
+        inputs = [self._symbol.input(f"%{n}", aval) for n, aval in enumerate(avals)]
+
+        def f(carriers: list[Any]) -> list[Any]:
+            values = body.values(lambda op, args, items: recorder.bind(op, *args, **dict(items)), carriers)
+            return [values[n] for n in body.results]
+
+        return inputs, f
+
+    def _tangent(self, body: Body, avals: tuple[Aval, ...], moving: frozenset[int]) -> Derived:
+        inputs, f = self._written_out(body, avals)
+        slopes = {n: self._symbol.input(f"t{n}", avals[n]) for n in sorted(moving)}
+        values, found = self.recorder.jvp(lambda *xs: f([*xs]), inputs, [slopes.get(n) for n in range(len(inputs))])
+        moved = tuple([t is not None for t in found])
+        return self._taken_apart([*inputs, *slopes.values()], [*values, *(t for t in found if t is not None)], moved)
+
+    def _cotangent(self, body: Body, avals: tuple[Aval, ...], moving: frozenset[int]) -> Derived:
+        inputs, f = self._written_out(body, avals)
+        starts = sorted(moving)
+
+        def of(*xs: Any) -> list[Any]:
+            whole = list(inputs)
+            for n, x in zip(starts, xs, strict=True):
+                whole[n] = x
+            return f(whole)
+
+        values, derivative = self.recorder.linearize(of, [inputs[n] for n in starts])
+        moved = tuple([y is not None for y in derivative.outputs])
+        flowing = [
+            self._symbol.input(f"g{n}", value.aval) if each else None
+            for n, (value, each) in enumerate(zip(values, moved, strict=True))
+        ]
+        pulled = dict(zip(starts, derivative.pull(flowing), strict=True))
+        found = [pulled.get(n) for n in range(len(inputs))]
+        reached = tuple([g is not None for g in found])
+        given = [*inputs, *(g for g in flowing if g is not None)]
+        return self._taken_apart(given, [*values, *(g for g in found if g is not None)], moved, reached)
+
+    def _taken_apart(
+        self, parameters: list[Any], results: list[Any], moved: tuple[bool, ...], reached: tuple[bool, ...] = ()
+    ) -> Derived:
+        body, captured = abstract(parameters, [self._lift(each) for each in results])
+        arrays = tuple([v.node.data if v.node.op is CONSTANT else v for v in captured])
+        return Derived(body, moved, reached, arrays)

@@ -1,0 +1,183 @@
+"""Branches: `cond` and `case_of`. Every branch is traced, one is computed; the others have zeros for gradients.
+
+MXNet's and JAX's `cond`, and NNC's ``case..of`` with its bypass, are the models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from nnc_func.body import Body
+from nnc_func.body_builder import BodyBuilder
+from nnc_func.control_flow.tracing import SCALARS, TracedBody, aval_of, is_numbers, tensor_of, traced
+from nnc_func.errors import DTypeError, OperatorError, ShapeError, check_function
+from nnc_func.facets.dims import same_extent
+from nnc_func.graph.ops.branch import branch
+from nnc_func.graph.ops.unary import cast
+from nnc_func.graph.tensors.tensor import Tensor
+from nnc_func.tree import Structure, flatten
+
+
+def bypass(*operands: Any) -> Any:
+    """The operands as they are: a default of `case_of`, after NNC's bypass.
+
+    Examples
+    --------
+    >>> import nnc_func as nnc
+    >>> stack = nnc.eager()
+    >>> stack.case_of(7, [lambda x: x + 1, lambda x: x * 2], 5.0, default=nnc.bypass).item()
+    5.0
+    """
+    return operands if len(operands) != 1 else operands[0]
+
+
+def cond(stack: Any, pred: Any, then: Callable[..., Any], else_: Callable[..., Any], *operands: Any) -> Any:
+    """What one of two functions gives of the operands.
+
+    Parameters
+    ----------
+    pred
+        One truth value: a tensor without axes, or a Python number.
+    then, else_
+        Take the operands, and return trees of the same structure, shapes and dtypes. What they capture is
+        differentiated too.
+
+    Raises
+    ------
+    OperatorError
+        The two do not give alike, or the condition is no truth value.
+
+    Examples
+    --------
+    >>> import nnc_func as nnc
+    >>> stack = nnc.eager()
+    >>> stack.grad(lambda x: stack.cond(x > 0, lambda: 1 / x, lambda: 0 * x))(0.0).item()
+    0.0
+    """
+    found = tensor_of(stack, pred)
+    if type(found) in SCALARS:
+        found = stack.asarray(bool(found))
+    if not isinstance(found, Tensor):
+        raise OperatorError(f"the condition of cond is one truth value, given a {type(pred).__name__}")
+    if found.shape != ():
+        raise ShapeError(
+            f"the condition of cond is one truth value, given shape {found.shape}; take all() or any() of it"
+        )
+    index = found if found.dtype == np.bool_ else stack.ops.not_equal(found, 0)
+    return _branches(stack, "cond", index, {"else": else_, "then": then}, operands)
+
+
+def case_of(
+    stack: Any, index: Any, branches: Sequence[Callable[..., Any]], *operands: Any,
+    default: Callable[..., Any] | None = None,
+) -> Any:  # fmt: skip
+    """What one of several functions gives of the operands: that of number `index`.
+
+    Parameters
+    ----------
+    index
+        An integer, or a tensor of one.
+    branches
+        Take the operands, and return trees of the same structure, shapes and dtypes.
+    default
+        Is computed where there is no branch of that number; `nnc.bypass` gives the operands. None: a RunError then.
+
+    Examples
+    --------
+    >>> import nnc_func as nnc
+    >>> stack = nnc.lazy()
+    >>> stack.case_of(1, [lambda x: x + 1, lambda x: x * 2], 5.0).item()
+    10.0
+    """
+    if not isinstance(branches, (list, tuple)) or not branches:
+        raise OperatorError(f"case_of wants a list of functions, given {branches!r}")
+    found = tensor_of(stack, index)
+    found = stack.asarray(found) if type(found) in SCALARS else found
+    if not isinstance(found, Tensor) or found.shape != () or found.dtype.kind not in "biu":
+        given = f"{found.dtype}{list(found.shape)}" if isinstance(found, Tensor) else repr(index)
+        raise DTypeError(f"the index of case_of is an integer, or a tensor of one, given {given}")
+    functions = {f"branch {n}": f for n, f in enumerate(branches)}
+    if default is not None:
+        ops, count = stack.ops, len(branches)
+        found = found.astype("int64")
+        found = ops.where(ops.logical_and(found >= 0, found < count), found, count)
+        functions["default"] = default
+    return _branches(stack, "case_of", found, functions, operands)
+
+
+def _branches(
+    stack: Any, name: str, index: Tensor, functions: dict[str, Callable[..., Any]], operands: Sequence[Any]
+) -> Any:
+    for f in functions.values():
+        check_function(f, name)
+    leaves, structure = flatten(list(operands), is_leaf=is_numbers)
+    tensors = [stack.asarray(x) if type(x) in SCALARS else tensor_of(stack, x) for x in leaves]
+    avals = [aval_of(stack, stack.carrier(x)) for x in tensors]
+    bodies: dict[str, TracedBody] = {}
+    weak: dict[str, list[bool]] = {}
+    made: Structure | None = None
+
+    for which, f in functions.items():
+        numbers: list[bool] = []
+        found: list[Structure] = []
+
+        def flat(
+            given: list[Any], f: Any = f, numbers: list[bool] = numbers, found: list[Structure] = found
+        ) -> list[Any]:
+            results, shape = flatten(f(*structure.build(given)), is_leaf=is_numbers)
+            found.append(shape)
+            numbers[:] = [type(leaf) in SCALARS for leaf in results]
+            return results
+
+        bodies[which], weak[which] = traced(stack, flat, avals, whole=True), numbers
+        if made is not None and found[0] != made:
+            first = next(iter(functions))
+            raise OperatorError(f"branches of {name} give alike: {first} gives {made}, {which} gives {found[0]}")
+        made = found[0]
+    assert made is not None
+    captured = {id(x): x for body in bodies.values() for x in body.captured}
+    aligned = _aligned(name, bodies, weak, made, [*captured])
+    given = [*tensors, *(Tensor(stack, x) for x in captured.values())]
+    return made.build([*stack.bind(branch, index, *given, bodies=aligned)])
+
+
+def _aligned(
+    name: str, bodies: dict[str, TracedBody], weak: dict[str, list[bool]], made: Structure, captured: list[int]
+) -> tuple[Body, ...]:
+    """The bodies with the same operands and results: a Python number takes the dtype that others have there."""
+    wanted = []
+    for n, path in enumerate(made.paths):
+        typed = {which: body.avals[n] for which, body in bodies.items() if not weak[which][n]}
+        avals = typed or {which: body.avals[n] for which, body in bodies.items()}
+        which, aval = next(iter(avals.items()))
+        at = f" at {'.'.join(path)}" if path else ""
+        for other, body in bodies.items():
+            shape = body.avals[n].shape
+            if len(shape) != len(aval.shape) or not all(map(same_extent, shape, aval.shape)):
+                raise OperatorError(
+                    f"branches of {name} give alike: the result{at} is {aval.shape} in {which}, {shape} in {other}; "
+                    "broadcast one"
+                )
+        for other, its in typed.items():
+            if its.dtype != aval.dtype:
+                raise OperatorError(
+                    f"branches of {name} give alike: the result{at} is {aval.dtype} in {which}, {its.dtype} in "
+                    f"{other}; cast one: x.astype({aval.dtype.name!r})"
+                )
+        dtypes = [its.dtype for its in avals.values()]
+        wanted.append(aval.dtype if typed else np.result_type(*dtypes))
+    found = []
+    for body in bodies.values():
+        builder = BodyBuilder()
+        own = builder.parameters(body.body.parameters - len(body.captured))
+        outer = dict(zip(captured, builder.parameters(len(captured)), strict=True))
+        values = builder.include(body.body, [*own, *(outer[id(x)] for x in body.captured)])
+        results = [values[i] for i in body.body.results]
+        for n, dtype in enumerate(wanted):
+            if body.avals[n].dtype != dtype:
+                results[n] = builder.apply(cast, results[n], dtype=dtype)
+        found.append(builder.built(results))
+    return tuple(found)

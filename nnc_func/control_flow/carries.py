@@ -1,0 +1,133 @@
+"""What a loop carries: trees of tensors that keep their structure, shapes and dtypes, which is checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from attrs import frozen
+
+from nnc_func.aval import Aval
+from nnc_func.control_flow.tracing import SCALARS, TracedBody, aval_of, tensor_of
+from nnc_func.errors import OperatorError
+from nnc_func.facets.dims import same_extent
+from nnc_func.graph.tensors.tensor import Tensor
+from nnc_func.tree import Structure, flatten
+
+TRACES = 3  # of a function at most, until the dtypes of what were Python numbers are settled
+
+
+@frozen(eq=False)
+class Carry:
+    """What goes into a loop.
+
+    Attributes
+    ----------
+    stack
+        Whose tensors they are.
+    leaves
+        Tensors, and Python numbers.
+    structure
+        Of the tree.
+    what
+        What messages call it.
+    """
+
+    stack: Any
+    leaves: tuple[Any, ...]
+    structure: Structure
+    what: str = "carry"
+
+    @classmethod
+    def of(cls, stack: Any, tree: Any, what: str = "carry") -> Carry:
+        """That of a tree."""
+        leaves, structure = flatten(tree)
+        made = []
+        for leaf, path in zip(leaves, structure.paths, strict=True):
+            each = tensor_of(stack, leaf)
+            if type(each) not in SCALARS and not isinstance(each, Tensor):
+                raise OperatorError(
+                    f"{what}{_at(path)} is a {type(leaf).__name__}; wanted a tensor, an array, a number"
+                )
+            made.append(each)
+        return cls(stack, tuple(made), structure, what)
+
+    def avals(self, dtypes: Sequence[Any]) -> list[Aval]:
+        """Avals of the leaves; those of Python numbers with these dtypes."""
+        return [
+            Aval((), dtype) if type(leaf) in SCALARS else aval_of(self.stack, self.stack.carrier(leaf))
+            for leaf, dtype in zip(self.leaves, dtypes, strict=True)
+        ]
+
+    def carriers(self, avals: Sequence[Aval]) -> list[Any]:
+        """What flows into the loop: of Python numbers tensors of those dtypes."""
+        made = [
+            self.stack.asarray(leaf, aval.dtype) if type(leaf) in SCALARS else leaf
+            for leaf, aval in zip(self.leaves, avals, strict=True)
+        ]
+        return [self.stack.carrier(each) for each in made]
+
+    def settled(
+        self, trace: Callable[[Sequence[Any]], tuple[TracedBody, Sequence[Any]]]
+    ) -> tuple[TracedBody, list[Aval]]:
+        """The body of a function that carries them, and their avals: numbers take the dtype that they have after it.
+
+        Parameters
+        ----------
+        trace
+            Of avals, or Python numbers, one for each leaf: the body, and what each leaf is after it, an aval or None
+            where it is a Python number.
+
+        Raises
+        ------
+        OperatorError
+            A carry that changes its shape or dtype: names the leaf.
+        """
+        dtypes = [np.result_type(leaf) if type(leaf) in SCALARS else None for leaf in self.leaves]
+        weak = [n for n, leaf in enumerate(self.leaves) if type(leaf) in SCALARS]
+        if weak:
+            avals = self.avals(dtypes)
+            try:
+                _, after = trace([leaf if n in weak else avals[n] for n, leaf in enumerate(self.leaves)])
+            except Exception:  # a function of tensors: what is wrong with it is said when it is traced as one
+                after = [None] * len(dtypes)
+            for n in weak:
+                dtypes[n] = dtypes[n] if after[n] is None else after[n].dtype
+        for attempt in range(TRACES - bool(weak)):
+            avals = self.avals(dtypes)
+            found, after = trace(avals)
+            changed = [n for n in weak if after[n] is not None and after[n].dtype != dtypes[n]]
+            if not changed or attempt == TRACES - bool(weak) - 1:
+                break
+            for n in changed:
+                dtypes[n] = after[n].dtype
+        self.check(avals, after)
+        return found, avals
+
+    def check(self, before: Sequence[Aval], after: Sequence[Any]) -> None:
+        """Raise OperatorError where a leaf changes."""
+        for was, now, path in zip(before, after, self.structure.paths, strict=True):
+            if now is None:
+                continue
+            if len(was.shape) != len(now.shape) or not all(map(same_extent, was.shape, now.shape)):
+                raise OperatorError(
+                    f"a carry keeps its shape: {self.what}{_at(path)} is {was.shape}, and {now.shape} after the body; "
+                    "start with a tensor of the shape that it has at the end, and write into it"
+                )
+            if was.dtype != now.dtype:
+                raise OperatorError(
+                    f"a carry keeps its dtype: {self.what}{_at(path)} is {was.dtype}, and {now.dtype} after the body; "
+                    f"cast one: x.astype({was.dtype.name!r})"
+                )
+
+    def same_structure(self, found: Structure) -> None:
+        """Raise OperatorError where the body returns another tree."""
+        if found != self.structure:
+            raise OperatorError(
+                f"a {self.what} keeps its structure: it is {self.structure}, and {found} after the body"
+            )
+
+
+def _at(path: Sequence[str]) -> str:
+    return f" at {'.'.join(path)}" if path else ""

@@ -1,0 +1,253 @@
+"""Functions of tensors traced to bodies: what flows in from around a function becomes an operand.
+
+A function is traced on values of a trace of its own, the innermost one there is. So a value from around it may be
+anything that flows through a stack: an array, a variable, a value under differentiation, a row of a batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+import numpy as np
+from attrs import frozen
+
+from nnc_func.autodiff.traced import Trace, Traced, scope
+from nnc_func.aval import Aval
+from nnc_func.body import Body
+from nnc_func.body_builder import BodyBuilder
+from nnc_func.control_flow.past_layers import through_layers
+from nnc_func.errors import GraphError
+from nnc_func.facets.dtypes import kind_of
+from nnc_func.graph.bodies import abstract
+from nnc_func.graph.leaves import Variable
+from nnc_func.graph.node import Value
+from nnc_func.graph.ops.custom import custom
+from nnc_func.graph.tensors.tensor import Tensor
+from nnc_func.op import Op
+
+SCALARS = (bool, int, float, complex)
+
+
+@frozen(eq=False)
+class TracedBody:
+    """A function as a body, and what it captures.
+
+    Attributes
+    ----------
+    body
+        Its parameters are those of the function, then what is captured.
+    captured
+        What flows through the stack's layers, for each further parameter.
+    avals
+        Of the results.
+    """
+
+    body: Body
+    captured: tuple[Any, ...]
+    avals: tuple[Aval, ...]
+
+    def over(self, *groups: Sequence[Any]) -> tuple[Body, list[Any]]:
+        """The body with what is captured before all else, and the operands in that order: as loops want them.
+
+        Parameters
+        ----------
+        groups
+            Operands of the function's own parameters.
+        """
+        builder = BodyBuilder()
+        constants = builder.parameters(len(self.captured))
+        own = builder.parameters(self.body.parameters - len(constants))
+        values = builder.include(self.body, [*own, *constants])
+        operands = [*self.captured, *(each for group in groups for each in group)]
+        return builder.built([values[n] for n in self.body.results]), operands
+
+
+class Scope(Trace):
+    """One function while it is traced: its values are nodes; what is from around it gets an input."""
+
+    __slots__ = ("captured", "inputs", "stack")
+
+    def __init__(self, stack: Any) -> None:
+        super().__init__(stack.autodiff)
+        self.stack = stack
+        self.captured: dict[int, tuple[Any, Any]] = {}  # by identity, what flows in and its input
+        self.inputs: list[Any] = []
+
+    def parameter(self, aval: Aval) -> Tensor:
+        """One more argument of the function."""
+        node = self.stack.symbol.input(f"%{len(self.inputs)}", aval)
+        self.inputs.append(node)
+        return Tensor(self.stack, Traced(self, node, None))
+
+    def inside(self, carrier: Any) -> Any:
+        """What stands for a value within the function."""
+        if type(carrier) is Traced and carrier.trace is self:
+            return carrier.primal
+        if isinstance(carrier, Value) or type(carrier) in SCALARS:
+            return carrier
+        found = self.captured.get(id(carrier))
+        if found is None:
+            node = self.stack.symbol.input(f"captured {len(self.captured)}", aval_of(self.stack, carrier))
+            found = self.captured[id(carrier)] = (carrier, node)
+        return found[1]
+
+    def bind(self, op: Op, args: tuple[Any, ...], params: Any) -> Any:
+        """The operator within the function."""
+        self.check()
+        token = scope.set(None)
+        try:
+            bind = self.autodiff.bind if args else self.stack.graph.bind  # what has no operands is a node, too
+            found = bind(op, *map(self.inside, args), **params)
+        finally:
+            scope.reset(token)
+        if op.multi_result:
+            return tuple([Traced(self, value, None) for value in found])
+        return Traced(self, found, None)
+
+    def call(self, rule: Any, args: Sequence[Any]) -> list[Any]:
+        """A function with a derivative of its own, within the function."""
+        self.check()
+        return _called(self, rule, args)
+
+
+def aval_of(stack: Any, carrier: Any) -> Aval:
+    """Of what flows through a stack; it has no layout."""
+    if type(carrier) is Traced:
+        shape, dtype, inner = tuple(carrier.shape), stack.autodiff.functions.dtype(carrier), carrier
+        while type(inner) is Traced:
+            inner = inner.primal
+        whole = getattr(inner, "whole", inner)  # of rows
+        place = None if type(whole) is Traced else aval_of(stack, whole).place
+        return Aval(shape, dtype, None, place)
+    found = carrier.aval if isinstance(carrier, (Value, Variable)) else stack.device.aval(carrier)
+    return found if found.layout is None else found.having(layout=None)
+
+
+def traced(
+    stack: Any, f: Callable[[list[Any]], Sequence[Any]], arguments: Sequence[Any], whole: bool = False
+) -> TracedBody:
+    """The body of a function.
+
+    Parameters
+    ----------
+    f
+        Takes a list of tensors, and gives tensors, arrays or numbers.
+    arguments
+        For each its aval; or a Python number, which is given as it is and no parameter.
+    whole
+        Whether what the function computes of values from around it alone is part of the body, too. Else that is
+        computed once, outside.
+
+    Raises
+    ------
+    GraphError
+        The stack has no layers that make nodes.
+    """
+    if "symbol" not in stack._layers:
+        raise GraphError(f"{stack!r} makes no nodes, which a loop or a branch wants of its functions: it has no Symbol")
+    own = Scope(stack)
+    entered = _entered(own) if whole else nullcontext()
+    try:
+        with entered:
+            found = f([each if type(each) in SCALARS else own.parameter(each) for each in arguments])
+            carriers = [carrier_of(stack, leaf) for leaf in found]
+        results = [stack.operator.lift(own.inside(carrier)) for carrier in carriers]
+    finally:
+        own.live = False
+    pairs = [*own.captured.values()]
+    body, more = abstract([*own.inputs, *(node for _, node in pairs)], results)
+    avals = tuple([value.aval if value.aval.layout is None else value.aval.having(layout=None) for value in results])
+    return TracedBody(body, (*(carrier for carrier, _ in pairs), *more), avals)
+
+
+@contextmanager
+def _entered(own: Scope) -> Iterator[None]:
+    """Let every operator be part of what a scope traces, unless one of its operands is of a trace within that."""
+    token = scope.set(own)
+    try:
+        with through_layers():
+            yield
+    finally:
+        scope.reset(token)
+
+
+def is_numbers(node: Any) -> bool:
+    """Whether it is a list of numbers, which is a tensor."""
+    return isinstance(node, list) and bool(node) and all(type(each) in SCALARS or is_numbers(each) for each in node)
+
+
+def carrier_of(stack: Any, leaf: Any) -> Any:
+    """What flows through the layers, of a tensor, an array or a number."""
+    if isinstance(leaf, Tensor):
+        return stack.carrier(leaf)
+    return stack.carrier(stack.asarray(leaf))
+
+
+def tensor_of(stack: Any, leaf: Any) -> Any:
+    """A tensor of an array, a NumPy number, or a list of numbers; a tensor or a Python number as it is."""
+    if isinstance(leaf, (list, np.ndarray, np.generic)):
+        return stack.asarray(leaf)
+    return leaf
+
+
+# --- functions with a derivative of their own ----------------------------------------------------------------
+
+
+def _called(scope: Any, rule: Any, args: Sequence[Any]) -> list[Any]:
+    """The results of a function with a rule, in a scope: one application of `custom`, of bodies of its rules."""
+    stack = scope.stack
+    avals = [aval_of(stack, x) for x in args]
+    smooth = [n for n, a in enumerate(avals) if kind_of(a.dtype) in "fc"]
+
+    def carriers(given: Sequence[Any]) -> list[Any]:
+        return [stack.carrier(x) for x in given]
+
+    def value(given: list[Any]) -> list[Any]:
+        return _tensors(stack, rule.value(carriers(given)))
+
+    own = traced(stack, value, avals)
+    results = own.avals
+    moved = [n for n, a in enumerate(results) if kind_of(a.dtype) in "fc"]
+
+    def pushed(given: list[Any]) -> list[Any]:
+        primals, slopes = given[: len(avals)], dict(zip(smooth, given[len(avals) :], strict=True))
+        values, found = rule.jvp(
+            carriers(primals), [stack.carrier(slopes[n]) if n in slopes else None for n in range(len(avals))]
+        )
+        return _tensors(stack, [*values, *(_or_zeros(stack, found[n], results[n]) for n in moved)])
+
+    def pulled(given: list[Any]) -> list[Any]:
+        primals, flowing = given[: len(avals)], dict(zip(moved, given[len(avals) :], strict=True))
+        values, _, pull = rule.linearize(carriers(primals))
+        found = pull([stack.carrier(flowing[n]) if n in flowing else None for n in range(len(results))])
+        return _tensors(stack, [*values, *(_or_zeros(stack, found[n], avals[n]) for n in smooth)])
+
+    forward = traced(stack, pushed, [*avals, *(avals[n] for n in smooth)])
+    backward = traced(stack, pulled, [*avals, *(results[n] for n in moved)])
+    captured = {id(x): x for each in (own, forward, backward) for x in each.captured}
+    bodies = [_with_all(each, [*captured], len(avals)) for each in (own, forward, backward)]
+    inside = [scope.inside(x) for x in (*args, *captured.values())]
+    found = stack.autodiff.bind(
+        custom, *inside, body=bodies[0], pushed=bodies[1], pulled=bodies[2], moved=tuple(moved), reached=tuple(smooth)
+    )
+    return [Traced(scope, each, None) for each in found]
+
+
+def _or_zeros(stack: Any, found: Any, aval: Aval) -> Any:
+    return stack.ops.full(shape=aval.shape, value=0, dtype=aval.dtype) if found is None else found
+
+
+def _tensors(stack: Any, found: Sequence[Any]) -> list[Any]:
+    return [x if isinstance(x, Tensor) else Tensor(stack, x) for x in found]
+
+
+def _with_all(found: TracedBody, captured: list[int], count: int) -> Body:
+    """The body with all that any of them captures after the operands, and before tangents or cotangents."""
+    builder = BodyBuilder()
+    first = builder.parameters(count)
+    outer = dict(zip(captured, builder.parameters(len(captured)), strict=True))
+    rest = builder.parameters(found.body.parameters - count - len(found.captured))
+    values = builder.include(found.body, [*first, *rest, *(outer[id(x)] for x in found.captured)])
+    return builder.built([values[i] for i in found.body.results])

@@ -1,0 +1,248 @@
+"""The branch: one of several bodies is computed, which an index chooses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from nnc_func.aval import Aval
+from nnc_func.body import Body
+from nnc_func.body_builder import BodyBuilder
+from nnc_func.device.kernels.move import dtype_of
+from nnc_func.errors import DTypeError, OperatorError, RunError, ShapeError
+from nnc_func.facets.derivatives import OfBodies
+from nnc_func.facets.dims import same_extent
+from nnc_func.facets.kernels import reference
+from nnc_func.facets.samples import Refused, Samples
+from nnc_func.facets.shapes import ShapeT
+from nnc_func.facets.views import Cost
+from nnc_func.graph.ops.binary import multiply
+from nnc_func.graph.ops.bodies import check_computes, dtypes_in, flops_of, functions_of, shapes_in
+from nnc_func.graph.ops.cut_bodies import CutBody, aval_of, is_smooth, zeros
+from nnc_func.graph.ops.families import Bodies, Tensor
+from nnc_func.graph.ops.transcendental import tanh
+from nnc_func.op import Op, operator
+
+
+def _check(given: int, bodies: tuple[Body, ...]) -> None:
+    if not bodies:
+        raise OperatorError("branch chooses among bodies, given none")
+    for n, body in enumerate(bodies):
+        if body.parameters != given - 1:
+            raise OperatorError(f"branch has {given - 1} operands for body {n} of {body.parameters} parameters: {body}")
+        if len(body.results) != len(bodies[0].results):
+            first, here = len(bodies[0].results), len(body.results)
+            raise OperatorError(f"the bodies of a branch give alike: body 0 has {first} results, body {n} has {here}")
+        check_computes(body, "a branch")
+
+
+def _shape(index: ShapeT, *given: ShapeT, bodies: tuple[Body, ...]) -> tuple[ShapeT, ...]:
+    _check(1 + len(given), bodies)
+    if index != ():
+        raise ShapeError(f"the index of a branch has no axes, given shape {index}")
+    found = []
+    for body in bodies:
+        values = shapes_in(body, given)
+        found.append([values[i] for i in body.results])
+    for n, shapes in enumerate(found):
+        for r, (was, now) in enumerate(zip(found[0], shapes, strict=True)):
+            if len(was) != len(now) or not all(map(same_extent, was, now)):
+                raise ShapeError(f"result {r} of a branch has one shape: {was} in body 0, {now} in body {n}")
+    return tuple(found[0])
+
+
+def _dtype(index: Any, *given: Any, bodies: tuple[Body, ...]) -> tuple[Any, ...]:
+    _check(1 + len(given), bodies)
+    if index.kind not in "biu":
+        raise DTypeError(f"the index of a branch is an integer, or a truth value, given {index}")
+    found = []
+    for body in bodies:
+        values = dtypes_in(body, given)
+        found.append(tuple([values[i] for i in body.results]))
+    for n, dtypes in enumerate(found):
+        for r, (was, now) in enumerate(zip(found[0], dtypes, strict=True)):
+            if was != now:
+                raise DTypeError(f"result {r} of a branch has one dtype: {was} in body 0, {now} in body {n}; cast one")
+    return found[0]
+
+
+def chosen(index: Any, count: int) -> int:
+    """Which body an index chooses.
+
+    Raises
+    ------
+    RunError
+        None.
+    """
+    found = int(index)
+    if not 0 <= found < count:
+        raise RunError(f"branch {found} of {count}: there is none, and no default")
+    return found
+
+
+def _interpreted(xp: Any, index: Any, *arrays: Any, bodies: tuple[Body, ...]) -> tuple[Any, ...]:
+    """The operators of one body one after another, by the kernels that the namespace runs alone."""
+    body = bodies[chosen(index, len(bodies))]
+    functions, _ = functions_of(body, tuple([Aval(a.shape, dtype_of(a)) for a in arrays]), xp)
+    calls = iter(functions)
+    values = body.values(lambda op, xs, items: next(calls)(*xs), arrays)
+    return tuple([xp.asarray(values[i], copy=True) if i < body.parameters else values[i] for i in body.results])
+
+
+def _cost(args: tuple[Any, ...], results: tuple[Any, ...], *, bodies: tuple[Body, ...]) -> Cost:
+    flops = [flops_of(body, args[1:]) for body in bodies]  # an estimate: the mean
+    return Cost(sum(flops[1:], flops[0]) // len(flops))
+
+
+# --- derivative ----------------------------------------------------------------------------------------------
+
+
+def _tangent(op: Op, derive: Any, o: Any, ts: Sequence[Any], xs: Any, params: Any) -> tuple[Any, Any]:
+    """The results of a branch, and their tangents: a branch that gives both."""
+    bodies: tuple[Body, ...] = params["bodies"]
+    avals = [aval_of(o, x) for x in xs[1:]]
+    moving = frozenset(n for n, t in enumerate(ts[1:]) if t is not None and is_smooth(avals[n]))
+    derived = [derive.tangent(body, avals, moving) for body in bodies]
+    count = len(bodies[0].results)
+    moved = [r for r in range(count) if any(each.moved[r] for each in derived)]
+    captured = [x for each in derived for x in each.captured]
+    made, before = [], 0
+    for body, each in zip(bodies, derived, strict=True):
+        builder = BodyBuilder()
+        given = builder.parameters(len(avals) + len(moving))
+        its = builder.parameters(len(captured))[before : before + len(each.captured)]
+        before += len(each.captured)
+        values = builder.include(each.body, [*given, *its])
+        results = [values[i] for i in each.body.results]
+        slopes = dict(zip([r for r in range(count) if each.moved[r]], results[count:], strict=True))
+        avals_of_results = _results_of(body, avals)
+        more = [slopes[r] if r in slopes else zeros(builder, avals_of_results[r]) for r in moved]
+        made.append(builder.built([*results[:count], *more]))
+    found = o.bind(op, *xs, *(ts[1 + n] for n in sorted(moving)), *captured, bodies=tuple(made))
+    tangents: list[Any] = [None] * count
+    for r, t in zip(moved, found[count:], strict=True):
+        tangents[r] = t
+    return tuple(found[:count]), tuple(tangents)
+
+
+def _results_of(body: Body, avals: Sequence[Aval]) -> list[Aval]:
+    shapes = shapes_in(body, tuple([a.shape for a in avals]))
+    dtypes = dtypes_in(body, tuple([a.dtype for a in avals]))
+    return [Aval(shapes[i], dtypes[i]) for i in body.results]
+
+
+def _linearized(op: Op, derive: Any, o: Any, moving: frozenset[int], xs: Sequence[Any], params: Any) -> Any:
+    """The results of a branch that keeps what its derivative reads, and the derivative both ways.
+
+    What the bodies keep shares results of the branch, by avals; one that is not computed has zeros there.
+    """
+    bodies: tuple[Body, ...] = params["bodies"]
+    avals = [aval_of(o, x) for x in xs[1:]]
+    moving = frozenset(n - 1 for n in moving if n and is_smooth(avals[n - 1]))
+    derived = [derive.cotangent(body, avals, moving) for body in bodies]
+    cuts = [
+        CutBody(body, avals, each, [aval_of(o, x) for x in each.captured])
+        for body, each in zip(bodies, derived, strict=True)
+    ]
+    count, own = len(bodies[0].results), len(avals)
+    wanted = [cut.wanted([*cut.cotangents.values()]) for cut in cuts]
+    kept = [
+        [i for i in each if own <= i and not cut.after <= i < cut.joint.parameters]
+        for each, cut in zip(wanted, cuts, strict=True)
+    ]
+    slots, where = _shared([[cut.avals[i] for i in each] for each, cut in zip(kept, cuts, strict=True)])
+    made = []
+    for cut, its, at in zip(cuts, kept, where, strict=True):
+        builder = BodyBuilder()
+        values = cut.first_part(builder, dict(enumerate(builder.parameters(own))))
+        held = dict(zip(at, its, strict=True))
+        rows = [values[held[s]] if s in held else zeros(builder, aval) for s, aval in enumerate(slots)]
+        made.append(builder.built([*(values[i] for i in cut.joint.results[:count]), *rows]))
+    found = o.bind(op, *xs, bodies=tuple(made))
+    saved = found[count:]
+    captured = [x for each in derived for x in each.captured]
+    reached = sorted({n for cut in cuts for n in cut.cotangents})
+
+    def pull(gs: Sequence[Any]) -> list[Any]:
+        given = [r for r in range(count) if gs[r] is not None and any(r in cut.flowing for cut in cuts)]
+        result: list[Any] = [None] * len(xs)
+        if not reached or not given:
+            return result
+        backwards, before = [], 0
+        for cut, its, at, each in zip(cuts, kept, where, derived, strict=True):
+            builder = BodyBuilder()
+            values = dict(enumerate(builder.parameters(own)))
+            held, all_captured = builder.parameters(len(slots)), builder.parameters(len(captured))
+            values.update(zip(its, (held[s] for s in at), strict=True))
+            values.update(enumerate(all_captured[before : before + len(each.captured)], cut.after))
+            before += len(each.captured)
+            cotangents = dict(zip(given, builder.parameters(len(given)), strict=True))
+            for r, value in cut.flowing.items():
+                values[value] = cotangents[r] if r in cotangents else zeros(builder, cut.aval_of_result(r))
+            values = cut.second_part(builder, values)
+            backwards.append(
+                builder.built([
+                    values[cut.cotangents[n]] if n in cut.cotangents else zeros(builder, avals[n]) for n in reached
+                ])
+            )  # fmt: skip
+        pulled = o.bind(op, *xs, *saved, *captured, *(gs[r] for r in given), bodies=tuple(backwards))
+        for n, g in zip(reached, pulled, strict=True):
+            result[1 + n] = g
+        return result
+
+    def push(ts: Sequence[Any]) -> Any:
+        return _tangent(op, derive, o, ts, xs, params)[1]
+
+    return tuple(found[:count]), push, pull
+
+
+def _shared(kept: Sequence[Sequence[Aval]]) -> tuple[list[Aval], list[list[int]]]:
+    """Places for values of several bodies, of which one is computed: their avals, and where those of each body are."""
+    slots: list[Aval] = []
+    where = []
+    for avals in kept:
+        free, at = [*range(len(slots))], []
+        for aval in avals:
+            slot = next((s for s in free if slots[s] == aval), None)
+            if slot is None:
+                slot = len(slots)
+                slots.append(aval)
+            else:
+                free.remove(slot)
+            at.append(slot)
+        where.append(at)
+    return slots, where
+
+
+# --- the operator --------------------------------------------------------------------------------------------
+
+PRODUCT = Body.of(2, (multiply, 0, 1), results=(2, 0))
+CURVE = Body.of(2, (tanh, 1), results=(2, 1))
+
+
+@operator(
+    shape=_shape,
+    dtype=_dtype,
+    multi_result=True,
+    kernels=(reference(_interpreted, name="interpreted", applies=True),),
+    derivative=OfBodies(_tangent, _linearized),
+    cost=_cost,
+    onnx=Refused("branches are not exported yet"),
+    samples=Samples(
+        relation="cases",
+        cases=tuple(
+            (
+                (((), index, (0, 2)), ((3,), dtype, (-1.0, 1.0)), ((3,), dtype, (-1.0, 1.0))),
+                {"bodies": (PRODUCT, CURVE)},
+            )
+            for dtype in ("float32", "float64")
+            for index in ("bool", "int64")
+        ),
+    ),
+)
+def branch(index: Tensor, *xs: Tensor, bodies: Bodies) -> Tensor:
+    """What one of several bodies computes of the operands: that of number `index`, an integer or a truth value.
+
+    Each body has a parameter for each operand but the index, and all give results of the same shapes and dtypes. The
+    others are not computed. An index that is none of them is a `RunError`.
+    """

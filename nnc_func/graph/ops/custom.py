@@ -1,0 +1,114 @@
+"""A function with a derivative of its own, within a body: bodies of its value, its tangents and its cotangents."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from nnc_func.aval import Aval
+from nnc_func.body import Body
+from nnc_func.device.kernels.move import dtype_of
+from nnc_func.errors import OperatorError
+from nnc_func.facets.derivatives import OfBodies
+from nnc_func.facets.kernels import reference
+from nnc_func.facets.samples import Refused, Samples
+from nnc_func.facets.shapes import ShapeT
+from nnc_func.facets.views import Cost
+from nnc_func.graph.ops.binary import add, multiply
+from nnc_func.graph.ops.bodies import check_computes, dtypes_in, flops_of, functions_of, shapes_in
+from nnc_func.graph.ops.families import Nested, Tensor
+from nnc_func.graph.ops.transcendental import tanh
+from nnc_func.op import Op, operator
+
+
+def _check(given: int, body: Body, pushed: Body, pulled: Body, moved: Any, reached: Any) -> None:
+    count = len(body.results)
+    results = [n for n in moved if type(n) is int and 0 <= n < count]
+    operands = [n for n in reached if type(n) is int and 0 <= n < given]
+    wanted = {
+        "body": (body.parameters, given),
+        "pushed": (pushed.parameters, given + len(reached)),
+        "pulled": (pulled.parameters, given + len(moved)),
+        "results of pushed": (len(pushed.results), count + len(moved)),
+        "results of pulled": (len(pulled.results), count + len(reached)),
+        "moved": (len(results), len(moved)),
+        "reached": (len(operands), len(reached)),
+    }
+    for what, (found, needed) in wanted.items():
+        if found != needed:
+            raise OperatorError(f"custom: {what} has {found}, and {needed} are wanted, of {given} operands")
+    for each in (body, pushed, pulled):
+        check_computes(each, "a function with a derivative of its own")
+
+
+def _shape(
+    *given: ShapeT, body: Body, pushed: Body, pulled: Body, moved: Any, reached: Any
+) -> tuple[ShapeT, ...]:  # fmt: skip
+    _check(len(given), body, pushed, pulled, moved, reached)
+    values = shapes_in(body, given)
+    return tuple([values[i] for i in body.results])
+
+
+def _dtype(*given: Any, body: Body, pushed: Body, pulled: Body, moved: Any, reached: Any) -> tuple[Any, ...]:
+    _check(len(given), body, pushed, pulled, moved, reached)
+    values = dtypes_in(body, given)
+    return tuple([values[i] for i in body.results])
+
+
+def _interpreted(xp: Any, *arrays: Any, body: Body, **_: Any) -> tuple[Any, ...]:
+    functions, _found = functions_of(body, tuple([Aval(a.shape, dtype_of(a)) for a in arrays]), xp)
+    calls = iter(functions)
+    values = body.values(lambda op, xs, items: next(calls)(*xs), arrays)
+    return tuple([xp.asarray(values[i], copy=True) if i < body.parameters else values[i] for i in body.results])
+
+
+def _of(o: Any, body: Body, xs: Sequence[Any]) -> list[Any]:
+    """The results of a body on what flows through an interpretation."""
+    values = body.values(lambda op, args, items: o.bind(op, *args, **dict(items)), xs)
+    return [values[i] for i in body.results]
+
+
+def _tangent(op: Op, derive: Any, o: Any, ts: Sequence[Any], xs: Any, params: Any) -> tuple[Any, Any]:
+    slopes = [o.zeros_like(xs[n]) if ts[n] is None else ts[n] for n in params["reached"]]
+    found = _of(o, params["pushed"], [*xs, *slopes])
+    count = len(params["body"].results)
+    tangents = dict(zip(params["moved"], found[count:], strict=True))
+    return tuple(found[:count]), tuple([tangents.get(n) for n in range(count)])
+
+
+def _linearized(op: Op, derive: Any, o: Any, moving: frozenset[int], xs: Sequence[Any], params: Any) -> Any:
+    ys = tuple(o.bind(op, *xs, **params))
+
+    def pull(gs: Sequence[Any]) -> list[Any]:
+        given = [o.zeros_like(ys[n]) if gs[n] is None else gs[n] for n in params["moved"]]
+        found = dict(zip(params["reached"], _of(o, params["pulled"], [*xs, *given])[len(ys) :], strict=True))
+        return [found.get(n) for n in range(len(xs))]
+
+    return ys, lambda ts: _tangent(op, derive, o, ts, xs, params)[1], pull
+
+
+SLOPE = Body.of(1, (tanh, 0))
+PUSHED = Body.of(2, (tanh, 0), (add, 1, 1), results=(2, 3))
+PULLED = Body.of(2, (tanh, 0), (multiply, 1, 2), results=(2, 3))
+
+
+@operator(
+    shape=_shape,
+    dtype=_dtype,
+    multi_result=True,
+    kernels=(reference(_interpreted, name="interpreted", applies=True),),
+    derivative=OfBodies(_tangent, _linearized),
+    cost=lambda args, results, *, body, **_: Cost(flops_of(body, args)),
+    onnx=Refused("it stands in bodies only, and is written out before they are exported"),
+    samples=Samples(
+        relation="cases",
+        cases=((((3,),), {"body": SLOPE, "pushed": PUSHED, "pulled": PULLED, "moved": (0,), "reached": (0,)}),),
+    ),
+)
+def custom(*xs: Tensor, body: Body, pushed: Body, pulled: Body, moved: Nested, reached: Nested) -> Tensor:
+    """What a body gives of the operands; its derivative is that of two other bodies.
+
+    `pushed` takes the operands, then tangents of those in `reached`, and gives the results, then tangents of those in
+    `moved`; `pulled` takes the operands, then cotangents of the results in `moved`, and gives the results, then
+    cotangents of the operands in `reached`. This is what a function with a rule of its own becomes within a body.
+    """

@@ -1,0 +1,141 @@
+"""A body and its derivative backwards, in one that is cut in two: the second part reads what the first one keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from nnc_func.aval import Aval
+from nnc_func.body import Application, Body
+from nnc_func.body_builder import BodyBuilder
+from nnc_func.facets.dtypes import kind_of
+from nnc_func.graph.ops.bodies import dtypes_in, shapes_in
+from nnc_func.graph.ops.create import full
+from nnc_func.graph.ops.move import broadcast_to
+
+SCALARS = (bool, int, float, complex)
+
+
+def aval_of(o: Any, x: Any) -> Aval:
+    """Of whatever flows through an interpretation; it has no layout."""
+    if type(x) in SCALARS:
+        return Aval((), np.result_type(x))
+    found = getattr(x, "aval", None)
+    return Aval(x.shape, o.dtype(x)) if found is None else Aval(found.shape, found.dtype, None, found.place)
+
+
+def zeros(builder: BodyBuilder, aval: Aval) -> int:
+    """Zeros, within a body."""
+    return builder.apply(full, shape=aval.shape, value=np.zeros((), aval.dtype).item(), dtype=aval.dtype)
+
+
+def is_smooth(aval: Aval) -> bool:
+    """Whether what has that aval may have a tangent."""
+    return kind_of(aval.dtype) in "fc"
+
+
+class CutBody:
+    """The joint body of a body and its derivative backwards. Values have their numbers in that.
+
+    Parameters
+    ----------
+    body, avals
+        The body, and avals of its parameters.
+    derived
+        What Autodiff made of it: its parameters are those of the body, then cotangents of those results that depend on
+        what moves, then what it captures; its results are those of the body, then cotangents of parameters.
+    captured
+        Avals of what it captures.
+
+    Attributes
+    ----------
+    flowing
+        For each result of the body with a cotangent, the number of that.
+    cotangents
+        For each parameter of the body with a cotangent, the number of that.
+    backward
+        Values that depend on cotangents: those of the second part.
+    """
+
+    def __init__(self, body: Body, avals: Sequence[Aval], derived: Any, captured: Sequence[Aval]) -> None:
+        self.joint: Body = derived.body
+        self.own, self.results = body.parameters, len(body.results)
+        moved = [n for n in range(self.results) if derived.moved[n]]
+        self.flowing = {n: self.own + k for k, n in enumerate(moved)}
+        self.after = self.own + len(moved)  # where what is captured begins
+        reached = [n for n in range(self.own) if derived.reached[n]]
+        self.cotangents = dict(zip(reached, self.joint.results[self.results :], strict=True))
+        self.producer: dict[int, Application] = {}
+        self.backward = set(range(self.own, self.after))
+        for each, made in self.applications():
+            self.producer.update(dict.fromkeys(made, each))
+            if not self.backward.isdisjoint(each.operands):
+                self.backward.update(made)
+        self._avals, self._captured, self._body = tuple(avals), tuple(captured), body
+
+    def applications(self) -> Iterator[tuple[Application, range]]:
+        """Each application of the joint body, and the numbers of its results."""
+        number = self.joint.parameters
+        for each in self.joint.applications:
+            yield each, range(number, number + each.count)
+            number += each.count
+
+    @cached_property
+    def avals(self) -> list[Aval]:
+        """Of all values."""
+        own = _avals_in(self._body, self._avals)
+        given = [*self._avals, *(own[self._body.results[n]] for n in self.flowing), *self._captured]
+        return _avals_in(self.joint, given)
+
+    def aval_of_result(self, n: int) -> Aval:
+        """Of a result of the body."""
+        return self.avals[self.joint.results[n]]
+
+    def is_again(self, value: int) -> bool:
+        """Whether the second part computes a value again that is not its own: numbers, and views of one other value."""
+        each = self.producer.get(value)
+        if each is None or value in self.backward:
+            return False
+        return not each.operands or (len(each.operands) == 1 and (each.op.view is not None or each.op is broadcast_to))
+
+    def wanted(self, results: Sequence[int]) -> list[int]:
+        """Values of the first part that the second one reads for these of its results, and does not compute again."""
+        seen, waiting, found = set(results), list(results), []
+        while waiting:
+            value = waiting.pop()
+            if value not in self.backward and not self.is_again(value):
+                found.append(value)
+            elif value in self.producer:
+                more = [i for i in self.producer[value].operands if i not in seen]
+                seen.update(more)
+                waiting += more
+        return sorted(found)
+
+    def first_part(self, builder: BodyBuilder, given: Mapping[int, int]) -> dict[int, int]:
+        """All values that do not depend on cotangents, within a body."""
+        values = dict(given)
+        for each, made in self.applications():
+            if each.operands and self.backward.intersection(each.operands):
+                continue
+            if all(i in values for i in each.operands):
+                found = builder.applied(each.op, [values[i] for i in each.operands], each.items, each.count)
+                values.update(zip(made, found, strict=True))
+        return values
+
+    def second_part(self, builder: BodyBuilder, given: Mapping[int, int]) -> dict[int, int]:
+        """All values that can be made of those that are given, within a body."""
+        values = dict(given)
+        for each, made in self.applications():
+            if all(i in values for i in each.operands) and not all(i in values for i in made):
+                found = builder.applied(each.op, [values[i] for i in each.operands], each.items, each.count)
+                values.update((i, v) for i, v in zip(made, found, strict=True) if i not in values)
+        return values
+
+
+def _avals_in(body: Body, avals: Sequence[Aval]) -> list[Aval]:
+    shapes = shapes_in(body, tuple([a.shape for a in avals]))
+    dtypes = dtypes_in(body, tuple([a.dtype for a in avals]))
+    return [Aval(shape, dtype) for shape, dtype in zip(shapes, dtypes, strict=True)]

@@ -1,0 +1,367 @@
+"""The derivative of a loop: a loop of tangents beside it; or a loop the other way, which reads what this one keeps.
+
+The first one stacks, besides its own results, each value that the derivative of its body reads, and that is no
+constant, no slice, and not cheap to have again from one of these. Cotangents of constants are added up in carries; of a
+constant in a matrix product they are one product over all times, afterwards, of what was stacked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from nnc_func.body import Application, Body
+from nnc_func.body_builder import BodyBuilder
+from nnc_func.facets.dims import known
+from nnc_func.facets.shapes import normalise_axes
+from nnc_func.graph.ops.binary import add
+from nnc_func.graph.ops.create import full
+from nnc_func.graph.ops.cut_bodies import CutBody, aval_of, is_smooth, zeros
+from nnc_func.graph.ops.linalg import matmul
+from nnc_func.graph.ops.move import permute_dims, reshape
+from nnc_func.graph.ops.reduce import sum_
+from nnc_func.op import Op
+
+STACKED = 8  # elements of new rows, for each element of a constant's cotangent that need not be added up then
+
+
+class Form:
+    """One application of a loop: its operands by kind, and what is the same in all that is made of it."""
+
+    def __init__(self, op: Op, o: Any, xs: Sequence[Any], params: Mapping[str, Any]) -> None:
+        self.op, self.o, self.params = op, o, params
+        self.body: Body = params["body"]
+        constants, carries, counted = params["constants"], params["carries"], params["counted"]
+        self.first: int = constants + carries
+        self.last: int = len(xs) - counted
+        self.constants, self.carries, self.slices = (
+            xs[:constants],
+            xs[constants : self.first],
+            xs[self.first : self.last],
+        )
+        self.count = tuple(xs[self.last :])
+        self.avals = [aval_of(o, x) for x in xs[: self.first]]
+        self.avals += [a.having(shape=a.shape[1:], layout=None) for a in (aval_of(o, x) for x in self.slices)]
+
+    @property
+    def most(self) -> Any:
+        """How many times it goes at most; None: nothing bounds it."""
+        return self.params["length"] if self.params["length"] is not None else (
+            self.slices[0].shape[0] if self.slices else None
+        )  # fmt: skip
+
+    def carry(self, parameter: int) -> int | None:
+        """Which carry a parameter of the body is."""
+        n = parameter - len(self.constants)
+        return n if 0 <= n < len(self.carries) else None
+
+    def apply(self, body: Body, constants: Any, carries: Any, slices: Any, **changed: Any) -> tuple[Any, ...]:
+        """The loop with another body, and other operands."""
+        count = changed.pop("count", self.count)
+        params = {
+            **self.params, "body": body, "constants": len(constants), "carries": len(carries), "length": self.most,
+            "counted": bool(count), **changed,
+        }  # fmt: skip
+        return tuple(self.o.bind(self.op, *constants, *carries, *slices, *count, **params))
+
+    def settled(self, derive: Callable[..., Any], moving: frozenset[int]) -> tuple[Any, frozenset[int]]:
+        """The derivative of the body where carries move as well that depend on what moves; and all that moves."""
+        moving = frozenset(n for n in moving if n < self.last and is_smooth(self.avals[n]))
+        while True:
+            found = derive(self.body, self.avals, moving)
+            more = {len(self.constants) + n for n in range(len(self.carries)) if found.moved[n]} - moving
+            if not more:
+                return found, moving
+            moving |= more
+
+
+# --- forward -------------------------------------------------------------------------------------------------
+
+
+def tangent_of_loop(op: Op, derive: Any, o: Any, ts: Sequence[Any], xs: Any, params: Any) -> tuple[Any, Any]:
+    """The results of a loop, and their tangents: a loop that carries and slices tangents beside its own."""
+    form = Form(op, o, xs, params)
+    derived, moving = form.settled(derive.tangent, frozenset(n for n, t in enumerate(ts) if t is not None))
+    parameters, carries, results = form.body.parameters, len(form.carries), len(form.body.results)
+
+    def moves(start: int, stop: int) -> list[int]:
+        return [n for n in range(start, stop) if n in moving]
+
+    start_of_carries = len(form.constants)
+    kinds = [(0, start_of_carries), (start_of_carries, form.first), (form.first, form.last)]
+    builder, at = BodyBuilder(), dict[Any, int]()
+    operands: list[list[Any]] = []
+    for number, (start, stop) in enumerate(kinds):
+        more = [*derived.captured] if not number else []
+        operands.append(
+            [*xs[start:stop], *(o.zeros_like(xs[n]) if ts[n] is None else ts[n] for n in moves(start, stop))]
+        )
+        at.update((n, builder.parameter()) for n in range(start, stop))
+        at.update((("t", n), builder.parameter()) for n in moves(start, stop))
+        at.update((("captured", n), builder.parameter()) for n in range(len(more)))
+        operands[-1] += more
+    given = [at[n] for n in range(parameters)] + [at["t", n] for n in sorted(moving)]
+    values = builder.include(derived.body, given + [at["captured", n] for n in range(len(derived.captured))])
+    made = [values[n] for n in derived.body.results]
+    slopes = dict(zip([n for n in range(results) if derived.moved[n]], made[results:], strict=True))
+    carried = [n - start_of_carries for n in moves(*kinds[1])]
+    following = [slopes[n] if n in slopes else zeros(builder, form.avals[start_of_carries + n]) for n in carried]
+    stacked = [n for n in range(carries, results) if n in slopes]
+    body = builder.built([*made[:carries], *following, *made[carries:results], *(slopes[n] for n in stacked)])
+    found = form.apply(body, *operands)
+    own, rest = carries + len(following), results - carries
+    tangents: list[Any] = [None] * results
+    for n, t in zip(carried, found[carries:own], strict=True):
+        tangents[n] = t
+    for n, t in zip(stacked, found[own + rest :], strict=True):
+        tangents[n] = t
+    return (*found[:carries], *found[own : own + rest]), tuple(tangents)
+
+
+# --- reverse -------------------------------------------------------------------------------------------------
+
+
+def linearized_loop(
+    op: Op, derive: Any, o: Any, moving: frozenset[int], xs: Sequence[Any], params: Any
+) -> tuple[Any, Any, Any]:
+    """The results of a loop that keeps what its derivative reads, and the derivative both ways."""
+    form = Form(op, o, xs, params)
+    derived, moving = form.settled(derive.cotangent, moving)
+    if form.most is None and any(derived.moved):
+        form = _counted(form, derive)
+    kept = Kept(form, derived, moving)
+    results, pull = kept.run()
+
+    def push(ts: Sequence[Any]) -> Any:
+        return tangent_of_loop(op, derive, o, ts, xs, params)[1]
+
+    return results, push, pull
+
+
+def _counted(form: Form, derive: Any) -> Form:
+    """A loop that nothing bounds, with a bound: how many times it went, which is computed now."""
+    builder = BodyBuilder()
+    given = builder.parameters(form.body.parameters)
+    one = builder.apply(full, shape=(), value=1, dtype="int64")
+    at = builder.parameter()
+    values = builder.include(form.body, given)
+    carried = [values[n] for n in form.body.results[: len(form.carries)]]
+    body = builder.built([*carried, builder.apply(add, at, one)])
+    start = form.o.full(shape=(), value=0, dtype="int64")
+    *_, times = form.apply(body, form.constants, [*form.carries, start], ())
+    length = derive.number(times, "how many times a loop goes that is differentiated")
+    xs = (*form.constants, *form.carries, *form.count)
+    return Form(form.op, form.o, xs, {**form.params, "length": length})
+
+
+class Kept(CutBody):
+    """The body of a loop and its derivative backwards, and the two loops that are made of them."""
+
+    def __init__(self, form: Form, derived: Any, moving: frozenset[int]) -> None:
+        super().__init__(form.body, form.avals, derived, [aval_of(form.o, x) for x in derived.captured])
+        self.form, self.moving, self.captured = form, moving, derived.captured
+
+    def is_again(self, value: int) -> bool:
+        """As of any body; all that is no operand where the loop is to keep nothing else."""
+        if self.form.params["recompute"] and value not in self.backward:
+            return value in self.producer
+        return bool(super().is_again(value))
+
+    def is_stacked(self, value: int) -> bool:
+        """Whether the loop backwards gives a value, of which there are rows to be."""
+        return value in self.backward or self.is_again(value)
+
+    def is_constant(self, value: int) -> bool:
+        """Whether it is an operand that is the same each time."""
+        return value < len(self.form.constants) or self.after <= value < self.joint.parameters
+
+    def is_slice(self, value: int) -> bool:
+        """Whether it is the slice of an operand."""
+        return self.form.first <= value < self.own
+
+    @cached_property
+    def made_of_constants(self) -> frozenset[int]:
+        """Values that are the same each time, but for the operands."""
+        found: set[int] = set()
+        for each, made in self.applications():
+            if each.op.pure and all(i in found or self.is_constant(i) for i in each.operands):
+                found.update(made)
+        return frozenset(found)
+
+    # --- sums over all times -------------------------------------------------------------------------------
+
+    def sums(self) -> dict[int, Any]:
+        """Constants whose cotangents are summed afterwards, and how, see `_sum`."""
+        found = {}
+        for n in range(len(self.form.constants)):
+            if n in self.cotangents and (summed := self._sum(self.cotangents[n])) is not None:
+                found[n] = summed
+        return found
+
+    def _sum(self, value: int) -> Any:
+        """A function of stacked values that gives the sum of a value over all times, and these; None: none is known."""
+        each, o = self.producer.get(value), self.form.o
+        if each is None or value not in self.backward:
+            return None
+        params = dict(each.items)
+        if each.op is matmul:
+            return self._sum_of_products(each)
+        if each.op is add and all(self.avals[i].shape == self.avals[value].shape for i in each.operands):
+            parts = [self._sum(i) for i in each.operands]
+            if parts[0] is None or parts[1] is None:
+                return None
+            (one, its), (other, others) = parts[0], parts[1]
+            return (lambda *s: o.add(one(*s[: len(its)]), other(*s[len(its) :]))), (*its, *others)
+        if each.op in (reshape, permute_dims):
+            inner = self._sum(each.operands[0])
+            return None if inner is None else (lambda *s: o.bind(each.op, inner[0](*s), **params), inner[1])
+        if each.op is sum_ and not params["keepdims"]:
+            (x,) = each.operands
+            axes = tuple([a + 1 for a in normalise_axes(params["axis"], len(self.avals[x].shape))])
+            return (lambda s: o.sum(s, axis=(0, *axes), keepdims=False)), (x,)
+        return None
+
+    def _sum_of_products(self, each: Application) -> Any:
+        a, b = each.operands
+        if any(len(self.avals[i].shape) != 2 or self.is_constant(i) or i in self.made_of_constants for i in (a, b)):
+            return None
+        params, o = dict(each.items), self.form.o
+        left, right = int(not params["transpose_a"]), int(params["transpose_b"])
+        if left == 0 and right == 0:
+            return (lambda x, y: o.matmul(_long(o, x), _long(o, y), transpose_a=True)), (a, b)
+        return (lambda x, y: o.tensordot(x, y, axes=((0, left + 1), (0, right + 1)))), (a, b)
+
+    def worth(self, sums: dict[int, Any]) -> dict[int, Any]:
+        """Those of the sums that do not want more rows than what they save."""
+        products = {n: each for n, each in sums.items() if self._has_product(self.cotangents[n])}
+        stacked: set[int] = set()
+        kept = {}
+        for n, each in [*products.items(), *(pair for pair in sums.items() if pair[0] not in products)]:
+            new = {i for i in each[1] if i not in stacked and not self._is_stacked_anyway(i)}
+            sizes = [self.avals[i].size for i in new] + [self.avals[n].size]
+            if all(map(known, sizes)) and sum(sizes[:-1]) > STACKED * sizes[-1] * (n in products):
+                continue
+            if new and n not in products:
+                continue
+            stacked |= new
+            kept[n] = each
+        return kept
+
+    def _has_product(self, value: int) -> bool:
+        each = self.producer.get(value)
+        return each is not None and (
+            each.op is matmul
+            or (each.op in (reshape, permute_dims, add) and any(map(self._has_product, each.operands)))
+        )
+
+    def _is_stacked_anyway(self, value: int) -> bool:
+        return not self.is_stacked(value)
+
+    # --- both loops ----------------------------------------------------------------------------------------
+
+    def run(self) -> tuple[tuple[Any, ...], Callable[[Sequence[Any]], list[Any]]]:
+        """The results of the loop, and the function from their cotangents to those of its operands."""
+        form, carries = self.form, len(self.form.carries)
+        sums = self.worth(self.sums())
+        added = [n for n in range(len(form.constants)) if n in self.cotangents and n not in sums]
+        rows = list(dict.fromkeys(i for each in sums.values() for i in each[1]))
+        passed = [self.cotangents[n] for n in self.cotangents if n not in sums]
+        wanted = self.wanted([*passed, *(i for i in rows if self.is_stacked(i))])
+        wanted += [i for i in rows if not self.is_stacked(i) and i not in wanted]
+        outside = [i for i in wanted if i in self.made_of_constants]
+        kept = [i for i in wanted if not (self.is_constant(i) or self.is_slice(i) or i in self.made_of_constants)]
+        own = {i: n for n, i in reversed([*enumerate(self.joint.results[: self.results])]) if n >= carries}
+        more = [i for i in kept if i not in own]
+
+        builder = BodyBuilder()
+        given = builder.parameters(form.first)
+        times = [builder.parameter()] if form.params["conditional"] else []
+        given += builder.parameters(self.own - form.first)
+        values = self.first_part(builder, dict(enumerate(given)))
+        results = [values[i] for i in self.joint.results[: self.results]]
+        counter = [builder.apply(add, at, builder.apply(full, shape=(), value=1, dtype="int64")) for at in times]
+        body = builder.built([*results[:carries], *counter, *results[carries:], *(values[i] for i in more)])
+        o = form.o
+        zero = [o.full(shape=(), value=0, dtype="int64") for _ in times]
+        found = form.apply(body, form.constants, [*form.carries, *zero], form.slices)
+        count = found[carries : carries + len(times)] or form.count
+        ys = (*found[:carries], *found[carries + len(times) :])
+        stacks = dict(zip(more, ys[self.results :], strict=True)) | {i: ys[own[i]] for i in kept if i in own}
+        stacks.update((n, form.slices[n - form.first]) for n in range(form.first, self.own))
+        fixed = dict(enumerate(form.constants)) | dict(enumerate(self.captured, self.after))
+        fixed |= self._outside(outside, fixed)
+
+        def pull(gs: Sequence[Any]) -> list[Any]:
+            return self._pulled(gs, ys, wanted, fixed, stacks, sums, rows, added, tuple(count))
+
+        return ys[: self.results], pull
+
+    def _outside(self, values: Sequence[int], fixed: Mapping[int, Any]) -> dict[int, Any]:
+        """Values that are the same each time, computed once."""
+        if not values:
+            return {}
+        found = dict(fixed)
+        for each, made in self.applications():
+            if self.made_of_constants.issuperset(made):
+                y = self.form.o.bind(each.op, *[found[i] for i in each.operands], **dict(each.items))
+                found.update(zip(made, y if each.op.multi_result else (y,), strict=True))
+        return {i: found[i] for i in values}
+
+    def _pulled(
+        self, gs: Sequence[Any], ys: Sequence[Any], wanted: Sequence[int], fixed: Mapping[int, Any],
+        stacks: Mapping[int, Any], sums: Mapping[int, Any], rows: Sequence[int], added: Sequence[int], count: Any,
+    ) -> list[Any]:  # fmt: skip
+        """The loop the other way."""
+        form, o, carries = self.form, self.form.o, len(self.form.carries)
+        first = len(form.constants)
+        builder, at = BodyBuilder(), dict[int, int]()
+        same = [i for i in wanted if i in fixed]
+        at.update((i, builder.parameter()) for i in same)
+        back = [n for n in range(carries) if first + n in self.moving]
+        flowing = self.flowing
+        carried = {n: builder.parameter() for n in back}
+        totals = {n: builder.parameter() for n in added}
+        sliced = [i for i in wanted if i in stacks]
+        at.update((i, builder.parameter()) for i in sliced)
+        given = [n for n in range(carries, self.results) if n in flowing and gs[n] is not None]
+        at.update((flowing[n], builder.parameter()) for n in given)
+        for n, value in flowing.items():
+            if n in carried:
+                at[value] = carried[n]
+            elif value not in at:
+                at[value] = zeros(builder, self.aval_of_result(n))
+        values = self.second_part(builder, at)
+
+        def cotangent(parameter: int) -> int:
+            found = self.cotangents.get(parameter)
+            return zeros(builder, form.avals[parameter]) if found is None else values[found]
+
+        moved = [n for n in range(form.first, form.last) if n in self.cotangents]
+        stacked = [i for i in rows if self.is_stacked(i)]
+        body = builder.built([
+            *(cotangent(first + n) for n in back),
+            *(builder.apply(add, totals[n], cotangent(n)) for n in added),
+            *(cotangent(n) for n in moved), *(values[i] for i in stacked),
+        ])  # fmt: skip
+        starts = [o.zeros_like(ys[n]) if gs[n] is None else gs[n] for n in back]
+        starts += [o.zeros_like(form.constants[n]) for n in added]
+        found: Sequence[Any] = ()
+        if body.results:
+            found = form.apply(
+                body, [fixed[i] for i in same], starts, [*(stacks[i] for i in sliced), *(gs[n] for n in given)],
+                reverse=not form.params["reverse"], conditional=False, recompute=False, count=count,
+            )  # fmt: skip
+        result: list[Any] = [None] * (form.last + len(form.count))
+        for n, g in zip([*(first + n for n in back), *added, *moved], found, strict=False):
+            result[n] = g
+        all_rows = {**stacks, **dict(zip(stacked, found[len(starts) + len(moved) :], strict=True))}
+        for n, (of, parts) in sums.items():
+            result[n] = of(*[all_rows[i] for i in parts])
+        return result
+
+
+def _long(o: Any, x: Any) -> Any:
+    """All rows of matrices one below the other."""
+    times, rows, columns = x.shape
+    return o.reshape(x, shape=(times * rows, columns))
