@@ -15,7 +15,7 @@ from nnc_func.autodiff.methods import Derivatives
 from nnc_func.autodiff.traced import Traced
 from nnc_func.aval import Aval
 from nnc_func.body import Body
-from nnc_func.control_flow import branches, loops, past_layers
+from nnc_func.control_flow import branches, past_layers, scanning, while_loops
 from nnc_func.device import NumPy
 from nnc_func.device.bind_kernels import kernel_device
 from nnc_func.device.host import numbers
@@ -322,8 +322,8 @@ class Stack(Derivatives):
         return Tensor(self, make(source, dtype) if place is None else make(source, dtype, place=place))
 
     alias, fresh = aliases.alias, aliases.fresh
-    map, fold, scan, foreach, fori = loops.map_, loops.fold, loops.scan, loops.foreach, loops.fori
-    while_loop, cond, case_of = loops.while_loop, branches.cond, branches.case_of
+    map, fold, scan, foreach, fori = scanning.map_, scanning.fold, scanning.scan, scanning.foreach, scanning.fori
+    while_loop, cond, case_of = while_loops.while_loop, branches.cond, branches.case_of
 
     def key(self, seed: int) -> Tensor:
         """The key of a random generator: explicit, the same on every stack; a uint64 tensor of shape (2,).

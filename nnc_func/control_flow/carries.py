@@ -10,7 +10,7 @@ from attrs import frozen
 
 from nnc_func.aval import Aval
 from nnc_func.control_flow.tracing import SCALARS, TracedBody, aval_of, tensor_of
-from nnc_func.errors import OperatorError
+from nnc_func.errors import DTypeError, OperatorError
 from nnc_func.facets.dims import same_extent
 from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.tree import Structure, flatten
@@ -131,3 +131,25 @@ class Carry:
 
 def _at(path: Sequence[str]) -> str:
     return f" at {'.'.join(path)}" if path else ""
+
+
+def alike(stack: Any) -> Callable[[Any, Any], Any]:
+    """A Python number that is carried on, as a tensor of the dtype of the carry."""
+
+    def of(leaf: Any, before: Any) -> Any:
+        if type(leaf) not in SCALARS or type(before) in SCALARS:
+            return tensor_of(stack, leaf)
+        return stack.asarray(leaf, before.dtype)
+
+    return of
+
+
+def integer(stack: Any, value: Any, name: str) -> Any:
+    """A Python integer, or a tensor of one, of int64."""
+    if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
+        return int(value)
+    found = tensor_of(stack, value)
+    if not isinstance(found, Tensor) or found.shape != () or found.dtype.kind not in "iu":
+        given = f"{found.dtype}{list(found.shape)}" if isinstance(found, Tensor) else repr(value)
+        raise DTypeError(f"{name} is an integer, or a tensor of one, given {given}")
+    return found if found.dtype == np.int64 else found.astype("int64")

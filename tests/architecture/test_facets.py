@@ -10,7 +10,7 @@ import pytest
 
 from nnc_func.declaration import CONVERTERS, REQUIRED
 from nnc_func.facets import shapes
-from nnc_func.facets.derivatives import Bilinear, Constant, Custom, Linear, Partials, Refusal
+from nnc_func.facets.derivatives import Bilinear, Constant, Custom, Linear, OfBodies, Partials, Refusal
 from nnc_func.facets.kernels import ALL, Kernel
 from nnc_func.facets.laws import Law
 from nnc_func.facets.lowering import Expression, IndexMap
@@ -82,7 +82,8 @@ def it_has_a_kernel_that_takes_anything_anywhere(op: Op) -> None:
 @every
 def it_has_a_derivative_or_says_why_not(op: Op) -> None:
     found = op.derivative
-    assert isinstance(found, (Partials, Linear, Bilinear, Custom, Constant, Refusal))
+    assert isinstance(found, (Partials, Linear, Bilinear, Custom, OfBodies, Constant, Refusal))
+    assert isinstance(found, OfBodies) == op.holds_body or isinstance(found, Refusal)
     if isinstance(found, Partials):
         assert len(found.of) == len(op.args)
     elif isinstance(found, Bilinear):

@@ -12,6 +12,7 @@ from tests.throughout import throughout
 
 LIBRARY = Path(__file__).resolve().parents[2] / "nnc_func"
 FUSED = "graph/ops/bodies.py"  # an operator made of others: its facets are made of theirs
+CUT = ("graph/ops/cut_bodies.py", "graph/ops/loop_derivative.py")  # what a derivative may compute again
 BATCHING = ("batching.py", "facets/batching.py")  # what becomes of the rows of a batch
 BARE = ("device/namespace.py", "device/null.py")  # a bare device refuses what Type and Shape refuse; Null infers
 VERIFIER = "engine/verifying/applications.py"  # a plan that anybody may have written: no layer has looked at it
@@ -35,7 +36,17 @@ READERS = {  # facet: where in the library it may be read
     "kernels": ("device/", "engine/", FUSED, "testing/"),
     "laws": ("graph/optimiser.py", "graph/rules/", "testing/"),
     "has": ("graph/optimiser.py", *RULES, "testing/"),
-    "pure": ("graph/text/trust.py", "graph/symbol.py", "graph/optimiser.py", *RULES, "engine/", FUSED, "testing/"),
+    "pure": (
+        "graph/text/trust.py",
+        "graph/symbol.py",
+        "body_builder.py",
+        "graph/optimiser.py",
+        *RULES,
+        "engine/",
+        FUSED,
+        *CUT,
+        "testing/",
+    ),
     "effect": (
         "stacks.py",
         "device/dispatch.py",
@@ -48,6 +59,7 @@ READERS = {  # facet: where in the library it may be read
     ),
     "view": (
         FUSED,
+        *CUT,
         "graph/rules/",
         "engine/",
         "device/null.py",

@@ -145,7 +145,7 @@ def _linearized(op: Op, derive: Any, o: Any, moving: frozenset[int], xs: Sequenc
         for body, each in zip(bodies, derived, strict=True)
     ]
     count, own = len(bodies[0].results), len(avals)
-    wanted = [cut.wanted([*cut.cotangents.values()]) for cut in cuts]
+    wanted = [cut.kept([*cut.cotangents.values()]) for cut in cuts]
     kept = [
         [i for i in each if own <= i and not cut.after <= i < cut.joint.parameters]
         for each, cut in zip(wanted, cuts, strict=True)
@@ -232,7 +232,7 @@ CURVE = Body.of(2, (tanh, 1), results=(2, 1))
         relation="cases",
         cases=tuple(
             (
-                (((), index, (0, 2)), ((3,), dtype, (-1.0, 1.0)), ((3,), dtype, (-1.0, 1.0))),
+                (((), index, (0, 1)), ((3,), dtype, (-1.0, 1.0)), ((3,), dtype, (-1.0, 1.0))),
                 {"bodies": (PRODUCT, CURVE)},
             )
             for dtype in ("float32", "float64")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -11,12 +11,14 @@ import numpy as np
 from nnc_func.aval import Aval
 from nnc_func.body import Application, Body
 from nnc_func.body_builder import BodyBuilder
+from nnc_func.facets.dims import known
 from nnc_func.facets.dtypes import kind_of
-from nnc_func.graph.ops.bodies import dtypes_in, shapes_in
+from nnc_func.graph.ops.bodies import dtypes_in, is_fusible, is_reduction, shapes_in
 from nnc_func.graph.ops.create import full
 from nnc_func.graph.ops.move import broadcast_to
 
 SCALARS = (bool, int, float, complex)
+CHEAP = 4  # operations an element of what is rather computed again than kept
 
 
 def aval_of(o: Any, x: Any) -> Aval:
@@ -74,6 +76,7 @@ class CutBody:
             self.producer.update(dict.fromkeys(made, each))
             if not self.backward.isdisjoint(each.operands):
                 self.backward.update(made)
+        self.again: set[int] = set()  # values of the first part that the second one computes again
         self._avals, self._captured, self._body = tuple(avals), tuple(captured), body
 
     def applications(self) -> Iterator[tuple[Application, range]]:
@@ -99,7 +102,46 @@ class CutBody:
         each = self.producer.get(value)
         if each is None or value in self.backward:
             return False
-        return not each.operands or (len(each.operands) == 1 and (each.op.view is not None or each.op is broadcast_to))
+        return value in self.again or not each.operands or (len(each.operands) == 1 and (each.op.view is not None or each.op is broadcast_to))
+
+    def is_kept(self, value: int) -> bool:
+        """Whether a value of the first part takes memory if the second one reads it; an operand of all times does not."""
+        return value >= self.own
+
+    def is_cheap(self, value: int) -> bool:
+        """Whether a value is elementwise, and takes few operations an element."""
+        each = self.producer.get(value)
+        if each is None or value in self.backward or not is_fusible(each.op) or is_reduction(each.op):
+            return False
+        aval = self.avals[value]
+        flops = each.op.cost(tuple([self.avals[i] for i in each.operands]), (aval,), **dict(each.items)).flops
+        return bool(known(aval.size) and flops <= CHEAP * aval.size)
+
+    def kept(self, results: Sequence[int]) -> list[int]:
+        """As `wanted`, where what is cheap is computed again if that takes less memory."""
+        found = set(self.wanted(results))
+        for value in sorted(found, reverse=True):
+            if not self.is_kept(value) or not self.is_cheap(value):
+                continue
+            within, more = self._made_of(value, found - {value})
+            if _bytes(self.avals[i] for i in more if self.is_kept(i)) < _bytes([self.avals[value]]):
+                self.again |= within
+                found = (found - {value}) | more
+        return sorted(found)
+
+    def _made_of(self, value: int, found: set[int]) -> tuple[set[int], set[int]]:
+        """The cheap values of which a value is made, itself one of them; and others that these read, not in `found`."""
+        within, more, waiting = {value}, set[int](), [value]
+        while waiting:
+            for i in self.wanted(self.producer[waiting.pop()].operands):
+                if i in found or i in within:
+                    continue
+                if self.is_kept(i) and self.is_cheap(i):
+                    within.add(i)
+                    waiting.append(i)
+                else:
+                    more.add(i)
+        return within, more
 
     def wanted(self, results: Sequence[int]) -> list[int]:
         """Values of the first part that the second one reads for these of its results, and does not compute again."""
@@ -133,6 +175,10 @@ class CutBody:
                 found = builder.applied(each.op, [values[i] for i in each.operands], each.items, each.count)
                 values.update((i, v) for i, v in zip(made, found, strict=True) if i not in values)
         return values
+
+
+def _bytes(avals: Iterable[Aval]) -> Any:
+    return sum([a.size * a.dtype.itemsize for a in avals])
 
 
 def _avals_in(body: Body, avals: Sequence[Aval]) -> list[Aval]:

@@ -168,6 +168,10 @@ class Kept(CutBody):
             return value in self.producer
         return bool(super().is_again(value))
 
+    def is_kept(self, value: int) -> bool:
+        """Whether it is to be stacked: neither a constant, nor a slice."""
+        return not (self.is_constant(value) or self.is_slice(value) or value in self.made_of_constants)
+
     def is_stacked(self, value: int) -> bool:
         """Whether the loop backwards gives a value, of which there are rows to be."""
         return value in self.backward or self.is_again(value)
@@ -267,10 +271,10 @@ class Kept(CutBody):
         added = [n for n in range(len(form.constants)) if n in self.cotangents and n not in sums]
         rows = list(dict.fromkeys(i for each in sums.values() for i in each[1]))
         passed = [self.cotangents[n] for n in self.cotangents if n not in sums]
-        wanted = self.wanted([*passed, *(i for i in rows if self.is_stacked(i))])
+        wanted = self.kept([*passed, *(i for i in rows if self.is_stacked(i))])
         wanted += [i for i in rows if not self.is_stacked(i) and i not in wanted]
         outside = [i for i in wanted if i in self.made_of_constants]
-        kept = [i for i in wanted if not (self.is_constant(i) or self.is_slice(i) or i in self.made_of_constants)]
+        kept = [i for i in wanted if self.is_kept(i)]
         own = {i: n for n, i in reversed([*enumerate(self.joint.results[: self.results])]) if n >= carries}
         more = [i for i in kept if i not in own]
 

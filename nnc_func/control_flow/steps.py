@@ -1,0 +1,135 @@
+"""One loop as it may be applied: at once, in segments that are computed again, in parts, or written out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from nnc_func.control_flow.tracing import aval_of, traced
+from nnc_func.errors import OperatorError
+from nnc_func.facets.dims import known
+from nnc_func.graph.ops.loop import loop
+from nnc_func.graph.tensors.tensor import Tensor
+
+
+class Steps:
+    """A loop as it may be applied: at once, in segments that are computed again, in parts, or written out.
+
+    Parameters
+    ----------
+    body
+        Of constants, carries, slices.
+    operands
+        What flows through the layers.
+    length
+        How many steps; symbolic, or None where something else bounds it.
+    """
+
+    def __init__(
+        self, stack: Any, body: Any, operands: Sequence[Any], constants: int, carries: int, length: Any, reverse: bool
+    ) -> None:
+        self.stack, self.body, self.length, self.reverse = stack, body, length, reverse
+        self.constants, self.carries = [*operands[:constants]], [*operands[constants : constants + carries]]
+        self.slices = [*operands[constants + carries :]]
+
+    def bind(self, *operands: Any, **params: Any) -> list[Tensor]:
+        """The operator: tensors."""
+        tensors = [x if isinstance(x, Tensor) else Tensor(self.stack, x) for x in operands]
+        return [*self.stack.bind(loop, *tensors, **params)]
+
+    def loop(self, count: Any = None, conditional: bool = False, recompute: bool = False) -> list[Tensor]:
+        """All steps by one loop."""
+        given = [*self.constants, *self.carries, *self.slices]
+        return self.bind(
+            *given, *([] if count is None else [count]), body=self.body, constants=len(self.constants),
+            carries=len(self.carries), length=None if self.slices else self.length, reverse=self.reverse,
+            counted=count is not None, conditional=conditional, recompute=recompute,
+        )  # fmt: skip
+
+    def having(self, body: Any, carries: Sequence[Any], slices: Sequence[Any], length: Any) -> Steps:
+        """Other steps on the same constants."""
+        operands = [*self.constants, *carries, *slices]
+        return Steps(self.stack, body, operands, len(self.constants), len(carries), length, self.reverse)
+
+    def written_out(self) -> list[Tensor]:
+        """One step after another, without a loop."""
+        if not known(self.length):
+            raise OperatorError(f"a loop of {self.length} steps is not written out: how many there are must be known")
+        carry, rows = self.carries, list[list[Any]]()
+        for i in reversed(range(self.length)) if self.reverse else range(self.length):
+            slices = [self.slice(x, i, i + 1, True) for x in self.slices]
+            values = self.body.values(self.apply, [*self.constants, *carry, *slices])
+            found = [values[n] for n in self.body.results]
+            carry = found[: len(carry)]
+            rows.append(found[len(carry) :])
+        if not rows:
+            return self.loop()
+        if self.reverse:
+            rows.reverse()
+        ops, tensor = self.stack.ops, self.tensor
+        columns = [ops.stack(*map(tensor, column), axis=0) for column in zip(*rows, strict=True)]
+        return [*map(tensor, carry), *columns]
+
+    def apply(self, op: Any, operands: list[Any], items: Any) -> Any:
+        """An operator of the body on what flows through the layers."""
+        found = self.stack.bind(op, *map(self.tensor, operands), **dict(items))
+        return [t.value for t in found] if op.multi_result else found.value
+
+    def tensor(self, value: Any) -> Any:
+        """A tensor of what flows through the layers."""
+        return value if isinstance(value, Tensor) else Tensor(self.stack, value)
+
+    def slice(self, x: Any, start: int, stop: int, single: bool = False) -> Any:
+        """Some rows, or one of them, as what flows through the layers."""
+        found = self.tensor(x)[start] if single else self.tensor(x)[start:stop]
+        return self.stack.carrier(found)
+
+    def in_parts(self, unroll: int) -> list[Tensor]:
+        """A loop of which each turn has several steps, written out; and the steps that are left, as a loop."""
+        return self._nested(unroll, lambda steps: steps.written_out(), recompute=False)
+
+    def in_segments(self, segment: int) -> list[Tensor]:
+        """A loop over segments, which for the derivative are computed again from the carries at their beginnings."""
+        return self._nested(segment, lambda steps: steps.loop(), recompute=True)
+
+    def _nested(self, size: int, inner: Callable[[Steps], list[Tensor]], recompute: bool) -> list[Tensor]:
+        if not known(self.length):
+            raise OperatorError(f"a loop of {self.length} steps has no parts: how many there are must be known")
+        whole = self.length // size
+        rest = self.length - whole * size
+        if not whole:
+            return self.loop()
+        first, last = (rest, self.length) if self.reverse else (0, whole * size)
+        long = [
+            self.stack.carrier(
+                self.tensor(self.slice(x, first, last)).reshape((whole, size, *self.tensor(x).shape[1:]))
+            )
+            for x in self.slices
+        ]
+        carries = len(self.carries)
+
+        def turn(given: list[Any]) -> list[Any]:
+            values = [*map(self.stack.carrier, given)]
+            count = len(self.constants)
+            operands = [*values[:count], *values[count:]]
+            return inner(Steps(self.stack, self.body, operands, count, carries, size, self.reverse))
+
+        avals = [aval_of(self.stack, x) for x in (*self.constants, *self.carries)]
+        avals += [a.having(shape=a.shape[1:]) for a in (aval_of(self.stack, x) for x in long)]
+        body = traced(self.stack, turn, avals)
+        inside, operands = body.over(self.constants, self.carries, long)
+        constants = len(body.captured) + len(self.constants)
+        outer = Steps(self.stack, inside, operands, constants, carries, None if long else whole, self.reverse)
+        found = outer.loop(recompute=recompute)
+        columns = [y.reshape((whole * size, *y.shape[2:])) for y in found[carries:]]
+        if not rest:
+            return [*found[:carries], *columns]
+        bounds = (0, rest) if self.reverse else (whole * size, self.length)
+        left = self.having(
+            self.body, [self.stack.carrier(t) for t in found[:carries]],
+            [self.slice(x, *bounds) for x in self.slices], rest,
+        ).loop()  # fmt: skip
+        ops = self.stack.ops
+        pairs = zip(columns, left[carries:], strict=True)
+        joined = [ops.concat(b, a, axis=0) if self.reverse else ops.concat(a, b, axis=0) for a, b in pairs]
+        return [*left[:carries], *joined]
