@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from nnc_func.autodiff.custom import custom_jvp, custom_vjp
     from nnc_func.aval import Aval
     from nnc_func.batching import Batching, vmap
+    from nnc_func.control_flow.branches import bypass
     from nnc_func.body import Application, Body
     from nnc_func.device import CuPy, Null, NumPy, Places, Strict
     from nnc_func.engine.eager import Eager
@@ -69,6 +70,7 @@ else:
             "custom_vjp": "nnc_func.autodiff.custom",
             "Batching": "nnc_func.batching",
             "vmap": "nnc_func.batching",
+            "bypass": "nnc_func.control_flow.branches",
             "CuPy": "nnc_func.device.gpu",
             "Null": "nnc_func.device.null",
             "Places": "nnc_func.device.places",
@@ -90,6 +92,6 @@ __version__ = "0.1.0"
 __all__ = [
     "NN", "Application", "Autodiff", "Aval", "Batching", "Body", "Cancellation", "Catalogue", "CuPy", "Eager", "Graph",
     "KernelTable", "Lazy", "Machine", "Null", "NumPy", "Op", "Operator", "Optimiser", "Places", "Plan", "Shape",
-    "Stack", "Strict", "Symbol", "Tensor", "Type", "counted", "custom_jvp", "custom_vjp", "eager", "from_onnx", "lazy",
+    "Stack", "Strict", "Symbol", "Tensor", "Type", "bypass", "counted", "custom_jvp", "custom_vjp", "eager", "from_onnx", "lazy",
     "load_graph", "load_program", "operator", "rewrite", "rule", "vmap",
 ]  # fmt: skip

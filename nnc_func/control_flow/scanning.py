@@ -94,7 +94,9 @@ def foreach(
     --------
     >>> import nnc_func as nnc
     >>> stack = nnc.eager()
-    >>> outs, states = stack.foreach(lambda x, s: (x * s, [s + x]), [1.0, 2.0, 3.0], [10.0])
+    >>> outs, total = stack.foreach(lambda x, total: (x * total, total + x), [1.0, 2.0, 3.0], 10.0)
+    >>> outs.numpy(), total.item()
+    (array([10., 22., 39.]), 16.0)
     """
     check_function(body, "foreach")
 

@@ -1,24 +1,15 @@
-"""Bodies made of nodes: what some of them compute from others, as a value; and bodies that are rewritten."""
+"""Bodies made of nodes: what some of them compute from others, as a value."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from attrs import evolve
-
-from nnc_func.aval import Aval
 from nnc_func.body import Application, Body
-from nnc_func.declaration import Items
 from nnc_func.errors import OperatorError
 from nnc_func.graph.leaves import CONSTANT
 from nnc_func.graph.node import Node, Value, topological
 from nnc_func.graph.ops.create import full
-from nnc_func.graph.ops.loop import avals_of, loop
-from nnc_func.op import Op
-
-if TYPE_CHECKING:
-    from nnc_func.graph.graph import ComputationGraph
 
 
 def enclosed(parameters: Sequence[Value], members: Iterable[Node], results: Iterable[Value]) -> Body:
@@ -121,79 +112,3 @@ def _literal(value: Value) -> Application | None:
     if array != array:  # a NaN has more bits than a number tells
         return None
     return Application(full, (), {"shape": (), "value": array.item(), "dtype": array.dtype})
-
-
-def optimised(body: Body, avals: Sequence[Aval], optimiser: Any) -> tuple[Body, tuple[Value, ...]]:
-    """A body, rewritten by the rules of an Optimiser for parameters of these avals; and what it captures then.
-
-    It is built of inputs of its own, which nothing else reads, rewritten, and taken apart again.
-
-    Raises
-    ------
-    OperatorError
-        The body has more parameters, or fewer.
-
-    Examples
-    --------
-    >>> import nnc_func as nnc
-    >>> from nnc_func.graph.ops import CATALOGUE as OPS
-    >>> body = Body.of(1, (OPS["negative"], 0), (OPS["negative"], 1), (OPS["exp"], 2))
-    >>> optimised(body, [nnc.Aval((3,), "float32")], nnc.lazy().optimiser)[0]
-    (%0) { %1 = exp(%0); return %1 }
-    """
-    symbol = optimiser.operator.symbol
-    inputs = [symbol.input(f"%{i}", aval) for i, aval in enumerate(avals)]
-
-    def applied(op: Op, args: Any, items: Items) -> Any:
-        given, items = _loop_optimised(op, tuple(args), items, optimiser)
-        return symbol.apply(op, given, items)
-
-    values = body.values(applied, inputs)
-    return abstract(inputs, optimiser.optimise([values[i] for i in body.results]).roots)
-
-
-def with_bodies_optimised(graph: ComputationGraph, optimiser: Any) -> tuple[ComputationGraph, dict[Node, Node]]:
-    """The graph with the bodies of its loops rewritten, each for what it is given; and what became of those loops.
-
-    It is the same graph where no body is rewritten.
-    """
-    if not any(node.op is loop for node in graph.nodes):
-        return graph, {}
-    symbol = optimiser.operator.symbol
-    made: dict[Node, tuple[Value, ...]] = {}
-    loops: dict[Node, Node] = {}
-
-    def at(value: Value) -> Value:
-        found = made.get(value.node)
-        return value if found is None else found[value.index]
-
-    for node in graph.nodes:
-        if not node.args:
-            continue
-        args, items = _loop_optimised(node.op, tuple(map(at, node.args)), node.items, optimiser)
-        if items is not node.items or args != node.args:
-            found = symbol.apply(node.op, args, items, node.origin)
-            made[node] = found if node.op.multi_result else (found,)
-            if items is not node.items:
-                loops[node] = found[0].node
-    return graph.with_roots(tuple(map(at, graph.roots)), source=graph), loops
-
-
-def _loop_optimised(op: Op, args: tuple[Value, ...], items: Items, optimiser: Any) -> tuple[tuple[Value, ...], Items]:
-    """Operands and parameters of an application, of a loop with its body rewritten; what that captures is constant."""
-    if op is not loop:
-        return args, items
-    params = dict(items)
-    before, constants = params["body"], params["constants"]
-    counted = params["counted"]
-    avals = avals_of(tuple([a.aval for a in args]), before, constants, params["carries"], counted)
-    body, captured = optimised(before, avals, optimiser)
-    if body == before:
-        return args, items
-    count, more = before.parameters, len(captured)
-    number = [*range(constants), *range(constants + more, count + more), *range(constants, constants + more)]
-    number += range(body.parameters, body.parameters + sum(each.count for each in body.applications))
-    applications = [evolve(each, operands=tuple([number[i] for i in each.operands])) for each in body.applications]
-    params["body"] = Body(body.parameters, applications, [number[i] for i in body.results])
-    params["constants"] = constants + more
-    return (*args[:constants], *captured, *args[constants:]), op.canonical(params)

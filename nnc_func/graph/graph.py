@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 from attrs import evolve, field, frozen
 
 from nnc_func.errors import GraphError
-from nnc_func.graph.bodies import with_bodies_optimised
 from nnc_func.graph.leaves import CONSTANT, INPUT, LEAVES, VARIABLE, check_names
 from nnc_func.graph.node import Node, Value, topological
 from nnc_func.graph.ops.effects import token
 from nnc_func.graph.origin import describe
 from nnc_func.graph.refinement import Assumption, assumed, refined, undefined
+from nnc_func.graph.rewriting.bodies import with_bodies_optimised
 from nnc_func.graph.unpickled import Unpickled
 from nnc_func.layer import Layer, forwards, layer, opens
 from nnc_func.signatures import DeviceSignature, OperatorSignature, OptimiserSignature, SymbolSignature

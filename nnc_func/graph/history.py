@@ -8,16 +8,16 @@ from typing import Any
 from attrs import field, frozen
 
 from nnc_func.errors import GraphError
-from nnc_func.graph.bodies import with_bodies_optimised
 from nnc_func.graph.node import Node, Value
 from nnc_func.graph.pictures.history_page import page_of
+from nnc_func.graph.rewriting.bodies import with_bodies_optimised
 from nnc_func.graph.rewriting.report import Count, table
 from nnc_func.graph.rewriting.watching import Merge, Step
 from nnc_func.graph.rules.rule import Pass
 from nnc_func.graph.rules.substituting import substituted
 from nnc_func.graph.unpickled import Unpickled
 
-BODY = "optimise_body"  # the name of a step in which the body of a loop is rewritten as a graph of its own
+BODY = "optimise_body"  # the name of a step in which loops and branches are rewritten, their bodies as graphs
 
 
 @frozen(eq=False, repr=False)
@@ -119,12 +119,10 @@ def history(graph: Any) -> History:
             "stack.graph.optimised(graph)[0] and program.graph have one"
         )
     inside, loops = with_bodies_optimised(source, source.layer.optimiser)
-    bodies = [
-        Step(BODY, "bodies", (before.result(0),), (after.result(0),), before.origin, sweep=-1)
-        for before, after in loops.items()
-    ]
+    origin = source.roots[0].node.origin if loops else ()
+    bodies = [Step(BODY, "bodies", source.roots, inside.roots, origin, sweep=-1)] if loops else []
     done = source.layer.optimiser.optimise(inside.roots, trace=True, measure=True)
-    counts = {BODY: Count(tried=len(loops), matched=len(loops))} if loops else {}
+    counts = {BODY: Count(tried=loops, matched=loops)} if loops else {}
     return History(source, (*bodies, *done.steps), done.merges, {**counts, **done.statistics})
 
 
@@ -133,7 +131,7 @@ def _replayed(graph: Any, steps: tuple[Step, ...]) -> Any:
     from nnc_func.graph.rewriting.building import Builder
 
     builder = Builder(graph.layer.operator)
-    passes = {r.name for r in graph.layer.optimiser.rules if isinstance(r, Pass)}
+    passes = {BODY, *(r.name for r in graph.layer.optimiser.rules if isinstance(r, Pass))}
     roots, segment = graph.roots, dict[Node, Value]()
     with builder.table.walking:
         for i, step in enumerate(steps):

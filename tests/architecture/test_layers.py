@@ -80,6 +80,7 @@ READERS = {  # facet: where in the library it may be read
     "derivative": ("autodiff/", "testing/"),
     "cost": (
         FUSED,
+        *CUT,
         "graph/rules/",
         "graph/pictures/graphs.py",
         "engine/",

@@ -1,4 +1,4 @@
-"""Bodies: sub-programs as values, of our operators and a user's own (`body`, `graph/bodies`, `graph/ops/bodies`)."""
+"""Sub-programs as values (`body`, `graph/bodies`, `graph/rewriting/bodies`, `graph/ops/bodies`)."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ from nnc_func.facets import dtypes, shapes
 from nnc_func.facets.derivatives import NOT_DIFFERENTIABLE
 from nnc_func.facets.dims import Dim, substitute, symbols_of
 from nnc_func.facets.kernels import ALL, Kernel, reference
-from nnc_func.graph.bodies import abstract, enclosed, optimised
+from nnc_func.graph.bodies import abstract, enclosed
 from nnc_func.graph.leaves import LEAVES, VARIABLE
 from nnc_func.graph.node import Node, topological
 from nnc_func.graph.ops import CATALOGUE as OPS
 from nnc_func.graph.ops.bodies import dtypes_in, one_by_one, shapes_in
+from nnc_func.graph.rewriting.bodies import optimised
 from nnc_func.graph.rules.fuse import fuse_elementwise
 from nnc_func.graph.text.literals import Line, Names
 from nnc_func.graph.text.writing import parsed

@@ -102,10 +102,14 @@ class CutBody:
         each = self.producer.get(value)
         if each is None or value in self.backward:
             return False
-        return value in self.again or not each.operands or (len(each.operands) == 1 and (each.op.view is not None or each.op is broadcast_to))
+        return (
+            value in self.again
+            or not each.operands
+            or (len(each.operands) == 1 and (each.op.view is not None or each.op is broadcast_to))
+        )
 
     def is_kept(self, value: int) -> bool:
-        """Whether a value of the first part takes memory if the second one reads it; an operand of all times does not."""
+        """Whether a value of the first part takes memory if the second one reads it."""
         return value >= self.own
 
     def is_cheap(self, value: int) -> bool:

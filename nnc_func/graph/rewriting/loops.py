@@ -1,0 +1,304 @@
+"""Loops rewritten as wholes: what need not be carried, sliced or stacked is not, and what can be done at once is.
+
+As PyTensor and JAX rewrite scans: carries that nothing changes are constants; carries and outputs that nobody wants go;
+what is the same each time is computed once, outside; products of slices and constants are one product before the loop,
+and products that are only stacked one product after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+from nnc_func.aval import Aval
+from nnc_func.body import Application, Body
+from nnc_func.body_builder import BodyBuilder
+from nnc_func.declaration import Items
+from nnc_func.facets.dims import known, product
+from nnc_func.graph.node import Value
+from nnc_func.graph.ops.bodies import dtypes_in, shapes_in
+from nnc_func.graph.ops.linalg import matmul
+from nnc_func.graph.ops.loop import loop, steps_of
+from nnc_func.graph.ops.move import reshape
+from nnc_func.op import Op
+
+WIDER = 8  # times that what comes of one product may be larger than what goes in
+Apply = Callable[[Op, tuple[Value, ...], Items], Any]
+Result = int | Value | tuple[int, Value, Items] | None
+"""What a result is: one of the loop as it is now, by number; a value from around it; a product of the former with a
+constant, by which parameters; or nothing that anybody wants."""
+
+
+def simplified(
+    args: Sequence[Value], items: Items, used: Collection[int], apply: Apply, at_once: bool
+) -> list[Value | None] | None:
+    """The results of a loop, from a simpler loop and what is around it; None where it is as simple as it may be.
+
+    Parameters
+    ----------
+    args, items
+        Its operands, and its parameters in canonical form.
+    used
+        Results that are wanted; the others may be None.
+    apply
+        Makes nodes.
+    at_once
+        Whether products of all times may be one: their sums may be rounded otherwise.
+    """
+    found = _Loop(args, dict(items), apply)
+    found.rewrite(used, at_once)
+    if not found.changed:
+        return None
+    made = found.applied()
+    return [found.value(each, made) for each in found.results]
+
+
+class _Loop:
+    """A loop in the making: its body by values of a builder, and what its original results are made of.
+
+    Attributes
+    ----------
+    results
+        For each result of the first loop what it is.
+    """
+
+    def __init__(self, args: Sequence[Value], params: dict[str, Any], apply: Apply) -> None:
+        self.apply, self.params = apply, params
+        self.body: Body = params["body"]
+        constants, carries = params["constants"], params["carries"]
+        first, last = constants + carries, self.body.parameters
+        self.constants, self.carries = [*args[:constants]], [*args[constants:first]]
+        self.slices, self.count = [*args[first:last]], [*args[last:]]
+        self.most = steps_of(tuple([a.aval for a in args]), constants, carries, params["length"], params["counted"])
+        self.is_open = params["counted"] or params["conditional"]
+        self.results: list[Result] = [*range(len(self.body.results))]
+        self.changed = False
+
+    def rewrite(self, used: Collection[int], at_once: bool) -> None:
+        """All of it."""
+        self.remove_unwanted(used)
+        self.compute_outside()
+        if at_once and not self.is_open:
+            while self.multiply_before():
+                continue
+            self.multiply_after()
+        if self.changed:
+            self.remove_unwanted({n for each in self.results if (n := _read(each)) is not None})
+
+    def applied(self) -> tuple[Value, ...]:
+        """The results of the loop as it is now."""
+        if not self.body.results:
+            return ()
+        length = None if self.slices else self.most
+        params = {**self.params, "body": self.body, "constants": len(self.constants), "carries": len(self.carries)}
+        operands = (*self.constants, *self.carries, *self.slices, *self.count)
+        return tuple(self.apply(loop, operands, loop.canonical({**params, "length": length})))
+
+    def value(self, result: Result, made: Sequence[Value]) -> Value | None:
+        """A result, of the results of the loop that is made."""
+        if isinstance(result, tuple):
+            return self._at_once(made[result[0]], *result[1:])
+        return made[result] if isinstance(result, int) else result
+
+    @property
+    def avals(self) -> list[Aval]:
+        """Of all values of the body."""
+        given = [v.aval for v in (*self.constants, *self.carries)]
+        given += [v.aval.having(shape=v.aval.shape[1:], layout=None) for v in self.slices]
+        shapes = shapes_in(self.body, tuple([a.shape for a in given]))
+        dtypes = dtypes_in(self.body, tuple([a.dtype for a in given]))
+        return [Aval(shape, dtype) for shape, dtype in zip(shapes, dtypes, strict=True)]
+
+    def _made(self, n: int) -> Application | None:
+        number = self.body.parameters
+        for each in self.body.applications:
+            if number <= n < number + each.count:
+                return each
+            number += each.count
+        return None
+
+    # --- what nobody wants ----------------------------------------------------------------------------------
+
+    def remove_unwanted(self, used: Collection[int]) -> None:
+        """Let carries that stay as they are be constants, and leave out what no result needs."""
+        first, carries = len(self.constants), len(self.carries)
+        fixed = {
+            k for k in range(carries) if self.body.results[k] == first + k and not (k == 0 and self._has_condition)
+        }
+        wanted = {k for k in self._wanted(used, fixed) if k not in fixed}
+        read = self._read_by(wanted)
+        kept_constants = [n for n in range(first) if n in read]
+        as_constants = [k for k in sorted(fixed) if first + k in read]
+        kept = [k for k in range(carries) if k in wanted]
+        last = first + carries
+        kept_slices = [n for n in range(len(self.slices)) if last + n in read]
+        stacked: dict[int, int] = {}  # number of a value to its place among what is stacked
+        places: dict[int, Result] = {k: self.carries[k] if k in fixed & set(used) else None for k in range(carries)}
+        for place, k in enumerate(kept):
+            places[k] = place
+        for n in range(carries, len(self.body.results)):
+            value = self.body.results[n]
+            if n not in used:
+                places[n] = None
+            elif last <= value < self.body.parameters and not self.is_open:
+                places[n] = self.slices[value - last]
+            else:
+                places[n] = len(kept) + stacked.setdefault(value, len(stacked))
+        same = len(kept_constants) == first and not as_constants and len(kept) == carries
+        same = same and len(kept_slices) == len(self.slices) and len(stacked) == len(self.body.results) - carries
+        if same:
+            return
+        self.changed = True
+        builder, at = BodyBuilder(), dict[int, int]()
+        at.update((n, builder.parameter()) for n in kept_constants)
+        at.update((first + k, builder.parameter()) for k in as_constants)
+        at.update((first + k, builder.parameter()) for k in kept)
+        at.update((last + n, builder.parameter()) for n in kept_slices)
+        values = _partly(builder, self.body, at)
+        self.body = builder.built([*(values[self.body.results[k]] for k in kept), *(values[v] for v in stacked)])
+        self.constants = [*(self.constants[n] for n in kept_constants), *(self.carries[k] for k in as_constants)]
+        self.carries = [self.carries[k] for k in kept]
+        self.slices = [self.slices[n] for n in kept_slices]
+        self._replace(places)
+
+    @property
+    def _has_condition(self) -> bool:
+        return bool(self.params["conditional"])
+
+    def _wanted(self, used: Collection[int], fixed: Collection[int]) -> set[int]:
+        """Results that are computed: those that are used, the condition, and carries that these are made of."""
+        first, carries = len(self.constants), len(self.carries)
+        found = {n for n in used if n not in fixed}
+        if self._has_condition:
+            found.add(0)
+        while True:
+            read = self._read_by(found)
+            more = {k for k in range(carries) if first + k in read and k not in fixed} - found
+            if not more:
+                return found
+            found |= more
+
+    def _read_by(self, results: Collection[int]) -> set[int]:
+        """The parameters of the body that results are made of."""
+        wanted = {self.body.results[n] for n in results}
+        number = self.body.parameters + sum(each.count for each in self.body.applications)
+        for each in reversed(self.body.applications):
+            number -= each.count
+            if not wanted.isdisjoint(range(number, number + each.count)):
+                wanted.update(each.operands)
+        return {n for n in wanted if n < self.body.parameters}
+
+    def _replace(self, places: dict[int, Result]) -> None:
+        """Let the results be what they are by the results of the body as it is now."""
+
+        def moved(each: Result) -> Result:
+            if not isinstance(each, tuple):
+                return places[each] if isinstance(each, int) else each
+            now = places[each[0]]
+            return (now, *each[1:]) if isinstance(now, int) else self._at_once(now, *each[1:])  # type: ignore[arg-type]
+
+        self.results = [moved(each) for each in self.results]
+
+    # --- what is the same each time ---------------------------------------------------------------------------
+
+    def compute_outside(self) -> None:
+        """Compute once what is made of constants alone."""
+        constant = dict(enumerate(self.constants))
+        number, moved = self.body.parameters, False
+        for each in self.body.applications:
+            made = range(number, number + each.count)
+            number += each.count
+            if each.operands and each.op.pure and all(i in constant for i in each.operands):
+                found = self.apply(each.op, tuple([constant[i] for i in each.operands]), each.items)
+                constant.update(zip(made, found if each.op.multi_result else (found,), strict=True))
+                moved = True
+        if moved:
+            self._with({n: value for n, value in constant.items() if n >= self.body.parameters}, {})
+
+    def _with(self, constants: dict[int, Value], slices: dict[int, Value]) -> None:
+        """Let values of the body be constants or slices of their own."""
+        self.changed = True
+        builder, at = BodyBuilder(), dict[int, int]()
+        first, last = len(self.constants), len(self.constants) + len(self.carries)
+        at.update((n, builder.parameter()) for n in range(first))
+        at.update((n, builder.parameter()) for n in constants)
+        at.update((n, builder.parameter()) for n in range(first, self.body.parameters))
+        at.update((n, builder.parameter()) for n in slices)
+        values = _partly(builder, self.body, at)
+        self.body = builder.built([values[n] for n in self.body.results])
+        self.constants += constants.values()
+        self.slices += slices.values()
+        assert last <= self.body.parameters
+
+    # --- products at once ------------------------------------------------------------------------------------
+
+    def multiply_before(self) -> bool:
+        """Let a product of a slice and a constant be a slice of one product; whether there was one."""
+        first, last = len(self.constants), len(self.constants) + len(self.carries)
+        avals = self.avals
+        number = self.body.parameters
+        for each in self.body.applications:
+            value, number = number, number + each.count
+            if each.op is not matmul:
+                continue
+            a, b = each.operands
+            params = dict(each.items)
+            if not (last <= a < self.body.parameters and b < first) or params["transpose_a"]:
+                continue
+            sizes = [avals[i].size for i in (a, value)]
+            if len(avals[a].shape) != 2 or len(avals[b].shape) != 2 or not all(map(known, sizes)):
+                continue
+            if sizes[1] <= WIDER * sizes[0]:
+                self._with({}, {value: self._at_once(self.slices[a - last], self.constants[b], each.items)})
+                return True
+        return False
+
+    def multiply_after(self) -> None:
+        """Let a product that is only stacked, of what is stacked too and a constant, be one product of all times."""
+        first, carries = len(self.constants), len(self.carries)
+        avals = self.avals
+        read = [i for each in self.body.applications for i in each.operands]
+        stacked = {value: n for n, value in reversed([*enumerate(self.body.results)]) if n >= carries}
+        products: dict[int, tuple[int, Value, Items]] = {}
+        for value, n in stacked.items():
+            each = self._made(value)
+            if each is None or each.op is not matmul or value in read or self.body.results.count(value) > 1:
+                continue
+            a, b = each.operands
+            ranks = [len(avals[i].shape) for i in (a, b)]
+            if a not in stacked or b >= first or ranks != [2, 2] or dict(each.items)["transpose_a"]:
+                continue
+            products[n] = (stacked[a], self.constants[b], each.items)
+        if not products:
+            return
+        kept = [n for n in range(len(self.body.results)) if n not in products]
+        now: dict[int, Result] = {n: place for place, n in enumerate(kept)}
+        self.changed = True
+        self.body = Body(self.body.parameters, self.body.applications, [self.body.results[n] for n in kept])
+        now.update((n, (now[at], constant, items)) for n, (at, constant, items) in products.items())  # type: ignore[misc]
+        self._replace(now)
+
+    def _at_once(self, rows: Value, constant: Value, items: Items) -> Value:
+        """The product of all rows with a constant."""
+        times, height, width = rows.aval.shape
+        flat = self.apply(reshape, (rows,), reshape.canonical({"shape": (product((times, height)), width)}))
+        found = self.apply(matmul, (flat, constant), items)
+        shape = (times, height, found.aval.shape[-1])
+        return self.apply(reshape, (found,), reshape.canonical({"shape": shape}))  # type: ignore[no-any-return]
+
+
+def _partly(builder: BodyBuilder, body: Body, at: dict[int, int]) -> dict[int, int]:
+    """Values of a body that can be made of those that are there, within a builder."""
+    values, number = dict(at), body.parameters
+    for each in body.applications:
+        made = range(number, number + each.count)
+        number += each.count
+        if all(i in values for i in each.operands) and not all(i in values for i in made):
+            found = builder.applied(each.op, [values[i] for i in each.operands], each.items, each.count)
+            values.update((i, v) for i, v in zip(made, found, strict=True) if i not in values)
+    return values
+
+
+def _read(result: Result) -> int | None:
+    """The result of a loop that a result is made of."""
+    return result[0] if isinstance(result, tuple) else result if isinstance(result, int) else None
