@@ -101,9 +101,6 @@ def case_of(
         raise DTypeError(f"the index of case_of is an integer, or a tensor of one, given {given}")
     functions = {f"branch {n}": f for n, f in enumerate(branches)}
     if default is not None:
-        ops, count = stack.ops, len(branches)
-        found = found.astype("int64")
-        found = ops.where(ops.logical_and(found >= 0, found < count), found, count)
         functions["default"] = default
     return _branches(stack, "case_of", found, functions, operands)
 
@@ -141,7 +138,7 @@ def _branches(
     captured = {id(x): x for body in bodies.values() for x in body.captured}
     aligned = _aligned(name, bodies, weak, made, [*captured])
     given = [*tensors, *(Tensor(stack, x) for x in captured.values())]
-    return made.build([*stack.bind(branch, index, *given, bodies=aligned)])
+    return made.build([*stack.bind(branch, index, *given, bodies=aligned, default="default" in functions)])
 
 
 def _aligned(

@@ -36,7 +36,7 @@ def _check(given: int, bodies: tuple[Body, ...]) -> None:
         check_computes(body, "a branch")
 
 
-def _shape(index: ShapeT, *given: ShapeT, bodies: tuple[Body, ...]) -> tuple[ShapeT, ...]:
+def _shape(index: ShapeT, *given: ShapeT, bodies: tuple[Body, ...], default: bool) -> tuple[ShapeT, ...]:
     _check(1 + len(given), bodies)
     if index != ():
         raise ShapeError(f"the index of a branch has no axes, given shape {index}")
@@ -51,7 +51,7 @@ def _shape(index: ShapeT, *given: ShapeT, bodies: tuple[Body, ...]) -> tuple[Sha
     return tuple(found[0])
 
 
-def _dtype(index: Any, *given: Any, bodies: tuple[Body, ...]) -> tuple[Any, ...]:
+def _dtype(index: Any, *given: Any, bodies: tuple[Body, ...], default: bool) -> tuple[Any, ...]:
     _check(1 + len(given), bodies)
     if index.kind not in "biu":
         raise DTypeError(f"the index of a branch is an integer, or a truth value, given {index}")
@@ -66,8 +66,8 @@ def _dtype(index: Any, *given: Any, bodies: tuple[Body, ...]) -> tuple[Any, ...]
     return found[0]
 
 
-def chosen(index: Any, count: int) -> int:
-    """Which body an index chooses.
+def chosen(index: Any, count: int, default: bool = False) -> int:
+    """Which body an index chooses, of so many; the last one is that of all other indices where it is a default.
 
     Raises
     ------
@@ -75,21 +75,25 @@ def chosen(index: Any, count: int) -> int:
         None.
     """
     found = int(index)
+    if default:
+        return found if 0 <= found < count else count - 1
     if not 0 <= found < count:
         raise RunError(f"branch {found} of {count}: there is none, and no default")
     return found
 
 
-def _interpreted(xp: Any, index: Any, *arrays: Any, bodies: tuple[Body, ...]) -> tuple[Any, ...]:
+def _interpreted(
+    xp: Any, index: Any, *arrays: Any, bodies: tuple[Body, ...], default: bool
+) -> tuple[Any, ...]:  # fmt: skip
     """The operators of one body one after another, by the kernels that the namespace runs alone."""
-    body = bodies[chosen(index, len(bodies))]
+    body = bodies[chosen(index, len(bodies), default)]
     functions, _ = functions_of(body, tuple([Aval(a.shape, dtype_of(a)) for a in arrays]), xp)
     calls = iter(functions)
     values = body.values(lambda op, xs, items: next(calls)(*xs), arrays)
     return tuple([xp.asarray(values[i], copy=True) if i < body.parameters else values[i] for i in body.results])
 
 
-def _cost(args: tuple[Any, ...], results: tuple[Any, ...], *, bodies: tuple[Body, ...]) -> Cost:
+def _cost(args: tuple[Any, ...], results: tuple[Any, ...], *, bodies: tuple[Body, ...], default: bool) -> Cost:
     flops = [flops_of(body, args[1:]) for body in bodies]  # an estimate: the mean
     return Cost(sum(flops[1:], flops[0]) // len(flops))
 
@@ -118,7 +122,9 @@ def _tangent(op: Op, derive: Any, o: Any, ts: Sequence[Any], xs: Any, params: An
         avals_of_results = _results_of(body, avals)
         more = [slopes[r] if r in slopes else zeros(builder, avals_of_results[r]) for r in moved]
         made.append(builder.built([*results[:count], *more]))
-    found = o.bind(op, *xs, *(ts[1 + n] for n in sorted(moving)), *captured, bodies=tuple(made))
+    found = o.bind(
+        op, *xs, *(ts[1 + n] for n in sorted(moving)), *captured, bodies=tuple(made), default=params["default"]
+    )
     tangents: list[Any] = [None] * count
     for r, t in zip(moved, found[count:], strict=True):
         tangents[r] = t
@@ -136,64 +142,97 @@ def _linearized(op: Op, derive: Any, o: Any, moving: frozenset[int], xs: Sequenc
 
     What the bodies keep shares results of the branch, by avals; one that is not computed has zeros there.
     """
-    bodies: tuple[Body, ...] = params["bodies"]
     avals = [aval_of(o, x) for x in xs[1:]]
     moving = frozenset(n - 1 for n in moving if n and is_smooth(avals[n - 1]))
-    derived = [derive.cotangent(body, avals, moving) for body in bodies]
+    derived = [derive.cotangent(body, avals, moving) for body in params["bodies"]]
+    captured = tuple([x for each in derived for x in each.captured])
     cuts = [
         CutBody(body, avals, each, [aval_of(o, x) for x in each.captured])
-        for body, each in zip(bodies, derived, strict=True)
+        for body, each in zip(params["bodies"], derived, strict=True)
     ]
-    count, own = len(bodies[0].results), len(avals)
-    wanted = [cut.kept([*cut.cotangents.values()]) for cut in cuts]
-    kept = [
-        [i for i in each if own <= i and not cut.after <= i < cut.joint.parameters]
-        for each, cut in zip(wanted, cuts, strict=True)
-    ]
-    slots, where = _shared([[cut.avals[i] for i in each] for each, cut in zip(kept, cuts, strict=True)])
-    made = []
-    for cut, its, at in zip(cuts, kept, where, strict=True):
-        builder = BodyBuilder()
-        values = cut.first_part(builder, dict(enumerate(builder.parameters(own))))
-        held = dict(zip(at, its, strict=True))
-        rows = [values[held[s]] if s in held else zeros(builder, aval) for s, aval in enumerate(slots)]
-        made.append(builder.built([*(values[i] for i in cut.joint.results[:count]), *rows]))
-    found = o.bind(op, *xs, bodies=tuple(made))
-    saved = found[count:]
-    captured = [x for each in derived for x in each.captured]
-    reached = sorted({n for cut in cuts for n in cut.cotangents})
+    parts = _Parts(cuts, avals, len(captured))
+    found = o.bind(op, *xs, *captured, bodies=parts.forwards(), default=params["default"])
+    saved = found[parts.results :]
 
     def pull(gs: Sequence[Any]) -> list[Any]:
-        given = [r for r in range(count) if gs[r] is not None and any(r in cut.flowing for cut in cuts)]
+        given = [r for r in range(parts.results) if gs[r] is not None and any(r in cut.flowing for cut in cuts)]
         result: list[Any] = [None] * len(xs)
-        if not reached or not given:
-            return result
-        backwards, before = [], 0
-        for cut, its, at, each in zip(cuts, kept, where, derived, strict=True):
-            builder = BodyBuilder()
-            values = dict(enumerate(builder.parameters(own)))
-            held, all_captured = builder.parameters(len(slots)), builder.parameters(len(captured))
-            values.update(zip(its, (held[s] for s in at), strict=True))
-            values.update(enumerate(all_captured[before : before + len(each.captured)], cut.after))
-            before += len(each.captured)
-            cotangents = dict(zip(given, builder.parameters(len(given)), strict=True))
-            for r, value in cut.flowing.items():
-                values[value] = cotangents[r] if r in cotangents else zeros(builder, cut.aval_of_result(r))
-            values = cut.second_part(builder, values)
-            backwards.append(
-                builder.built([
-                    values[cut.cotangents[n]] if n in cut.cotangents else zeros(builder, avals[n]) for n in reached
-                ])
-            )  # fmt: skip
-        pulled = o.bind(op, *xs, *saved, *captured, *(gs[r] for r in given), bodies=tuple(backwards))
-        for n, g in zip(reached, pulled, strict=True):
-            result[1 + n] = g
+        if parts.reached and given:
+            operands = [*xs, *captured, *saved, *(gs[r] for r in given)]
+            pulled = o.bind(op, *operands, bodies=parts.backwards(given), default=params["default"])
+            for n, g in zip(parts.reached, pulled, strict=True):
+                result[1 + n] = g
         return result
 
     def push(ts: Sequence[Any]) -> Any:
         return _tangent(op, derive, o, ts, xs, params)[1]
 
-    return tuple(found[:count]), push, pull
+    return tuple(found[: parts.results]), push, pull
+
+
+class _Parts:
+    """The bodies of a branch and their derivatives backwards, each cut in two.
+
+    Parameters
+    ----------
+    cuts
+        One for each body.
+    avals
+        Of the operands.
+    captured
+        How many values their derivatives capture, all together.
+    """
+
+    def __init__(self, cuts: Sequence[CutBody], avals: Sequence[Aval], captured: int) -> None:
+        self.cuts, self.avals, self.captured = cuts, avals, captured
+        self.results = cuts[0].results
+        self.reached = sorted({n for cut in cuts for n in cut.cotangents})  # operands
+        wanted = [cut.kept([*cut.cotangents.values()]) for cut in cuts]
+        self.kept = [
+            [i for i in each if cut.own <= i and not cut.after <= i < cut.joint.parameters]
+            for each, cut in zip(wanted, cuts, strict=True)
+        ]
+        self.slots, self.where = _shared(
+            [[cut.avals[i] for i in each] for each, cut in zip(self.kept, cuts, strict=True)]
+        )
+
+    def _given(self, builder: BodyBuilder, number: int) -> dict[int, int]:
+        """The operands, and what the derivative of a body captures, within a body."""
+        values = dict(enumerate(builder.parameters(len(self.avals))))
+        before = sum(cut.joint.parameters - cut.after for cut in self.cuts[:number])
+        cut, all_captured = self.cuts[number], builder.parameters(self.captured)
+        its = all_captured[before : before + cut.joint.parameters - cut.after]
+        return values | dict(enumerate(its, cut.after))
+
+    def forwards(self) -> tuple[Body, ...]:
+        """The bodies, which give what the second parts read besides their own results."""
+        made = []
+        for number, cut in enumerate(self.cuts):
+            builder = BodyBuilder()
+            values = cut.first_part(builder, self._given(builder, number))
+            held = dict(zip(self.where[number], self.kept[number], strict=True))
+            rows = [values[held[s]] if s in held else zeros(builder, aval) for s, aval in enumerate(self.slots)]
+            made.append(builder.built([*(values[i] for i in cut.joint.results[: self.results]), *rows]))
+        return tuple(made)
+
+    def backwards(self, given: Sequence[int]) -> tuple[Body, ...]:
+        """The second parts, of operands, what was kept, and cotangents of these results."""
+        made = []
+        for number, cut in enumerate(self.cuts):
+            builder = BodyBuilder()
+            values = self._given(builder, number)
+            held = builder.parameters(len(self.slots))
+            values.update(zip(self.kept[number], (held[s] for s in self.where[number]), strict=True))
+            flowing = dict(zip(given, builder.parameters(len(given)), strict=True))
+            for r, value in cut.flowing.items():
+                values[value] = flowing[r] if r in flowing else zeros(builder, cut.aval_of_result(r))
+            values = cut.second_part(builder, values)
+            results = [
+                values[cut.cotangents[n]] if n in cut.cotangents else zeros(builder, self.avals[n])
+                for n in self.reached
+            ]
+            made.append(builder.built(results))
+        return tuple(made)
 
 
 def _shared(kept: Sequence[Sequence[Aval]]) -> tuple[list[Aval], list[list[int]]]:
@@ -240,9 +279,10 @@ CURVE = Body.of(2, (tanh, 1), results=(2, 1))
         ),
     ),
 )
-def branch(index: Tensor, *xs: Tensor, bodies: Bodies) -> Tensor:
+def branch(index: Tensor, *xs: Tensor, bodies: Bodies, default: bool = False) -> Tensor:
     """What one of several bodies computes of the operands: that of number `index`, an integer or a truth value.
 
     Each body has a parameter for each operand but the index, and all give results of the same shapes and dtypes. The
-    others are not computed. An index that is none of them is a `RunError`.
+    others are not computed. With `default` the last body is that of every other index, too; without, an index that is
+    none of them is a `RunError`.
     """

@@ -279,16 +279,18 @@ class Kept(CutBody):
         more = [i for i in kept if i not in own]
 
         builder = BodyBuilder()
-        given = builder.parameters(form.first)
+        given = dict(enumerate(builder.parameters(len(form.constants))))
+        given.update(enumerate(builder.parameters(len(self.captured)), self.after))
+        given.update(enumerate(builder.parameters(carries), len(form.constants)))
         times = [builder.parameter()] if form.params["conditional"] else []
-        given += builder.parameters(self.own - form.first)
-        values = self.first_part(builder, dict(enumerate(given)))
+        given.update(enumerate(builder.parameters(self.own - form.first), form.first))
+        values = self.first_part(builder, given)
         results = [values[i] for i in self.joint.results[: self.results]]
         counter = [builder.apply(add, at, builder.apply(full, shape=(), value=1, dtype="int64")) for at in times]
         body = builder.built([*results[:carries], *counter, *results[carries:], *(values[i] for i in more)])
         o = form.o
         zero = [o.full(shape=(), value=0, dtype="int64") for _ in times]
-        found = form.apply(body, form.constants, [*form.carries, *zero], form.slices)
+        found = form.apply(body, [*form.constants, *self.captured], [*form.carries, *zero], form.slices)
         count = found[carries : carries + len(times)] or form.count
         ys = (*found[:carries], *found[carries + len(times) :])
         stacks = dict(zip(more, ys[self.results :], strict=True)) | {i: ys[own[i]] for i in kept if i in own}

@@ -14,6 +14,7 @@ from nnc_func.graph.node import Node, Value, topological
 from nnc_func.graph.ops.branch import branch
 from nnc_func.graph.ops.custom import custom
 from nnc_func.graph.ops.loop import avals_of, loop
+from nnc_func.graph.rewriting.branches import as_loops
 from nnc_func.graph.rewriting.loops import simplified
 from nnc_func.graph.rules.rule import ROUNDING
 from nnc_func.op import Op
@@ -107,7 +108,15 @@ def _rewritten(node: Node, args: tuple[Value, ...], used: set[int], optimiser: A
         if found is not None:
             return found
     operands, items = _bodies_optimised(node.op, args, node.items, optimiser)
+    if node.op is branch and _may_be_loops(node):
+        return as_loops(operands, node.avals, dict(items), apply)
     return None if items is node.items else symbol.apply(node.op, operands, items, node.origin)
+
+
+def _may_be_loops(node: Node) -> bool:
+    """Whether the index of a branch is always that of a body, and all lies in one place."""
+    is_chosen = node.params["default"] or node.args[0].aval.dtype.kind == "b"
+    return is_chosen and node.avals != () and all(a.aval.place is None for a in node.args)
 
 
 def _bodies_optimised(op: Op, args: tuple[Value, ...], items: Items, optimiser: Any) -> tuple[tuple[Value, ...], Items]:
