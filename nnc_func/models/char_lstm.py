@@ -1,7 +1,7 @@
 """The character model of Owl's article on computation graphs: examples/lazy_lstm.ml; Wang and Zhao, 2018.
 
 A long short-term memory (Hochreiter and Schmidhuber, 1997) over a window of 100 characters that tells the next one;
-188,521 parameters for 65 different characters. Its steps are unrolled: the training graph has thousands of nodes.
+188,521 parameters for 65 different characters. Its steps are one loop, forward and backward.
 """
 
 from __future__ import annotations

@@ -61,8 +61,8 @@ def test_the_history_of_a_loop_has_the_rewriting_of_its_body() -> None:
     history = optimised.history
     assert str(history.at(0)) == str(graph)
     assert str(history.at(len(history))) == str(history.replay(graph)) == str(optimised)
-    assert [step.rule for step in history][:2] == ["optimise_body"] * 2
-    assert repr(history[0]).startswith("optimise_body: 1 matmul, 1 add, 1 tanh, 2 negative -> 1 matmul_blockwise")
+    assert [step.rule for step in history].count("optimise_body") == 1  # all loops, with what is around them
+    assert repr(history[0]).startswith("optimise_body: ")
     assert "optimise_body" in history.to_html()
 
 

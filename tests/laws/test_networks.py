@@ -331,7 +331,6 @@ def _ones(*shape: int, dtype: str = "float64") -> Any:
         ("gru_cell", (_ones(2, 3), _ones(2, 1), _ones(3, 3), _ones(1, 3), _ones(3), _ones(1)), {}, "biases"),
         ("lstm_cell", (_ones(2, 3), _ones(2, 1), _ones(2, 2), _ones(3, 4), _ones(1, 4)), {}, "states? .* are alike"),
         ("lstm", (_ones(2, 1, 3), _ones(2, 1), _ones(5, 2, 1), _ones(3, 4), _ones(1, 4)), {}, "states? .* are alike"),
-        ("gru", (_ones(1, 0, 3), _ones(1, 2), _ones(3, 6), _ones(2, 6)), {}, "known number of steps"),
         ("non_maximum_suppression", (_ones(2, 3), _ones(2)), {"count": 1}, r"boxes \(n, 4\)"),
         ("non_maximum_suppression", (_ones(2, 4), _ones(2)), {"count": 1, "overlap": 2.0}, "between 0 and 1"),
         ("box_iou", (_ones(2, 4), _ones(4)), {}, r"boxes of shape \(n, 4\)"),

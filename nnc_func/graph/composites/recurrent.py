@@ -1,13 +1,17 @@
-"""Recurrent cells, and sequences of them: the inputs of all steps are multiplied at once, then step follows step."""
+"""Recurrent cells, and sequences of them: the inputs of all steps are multiplied at once, then a loop takes the steps."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from nnc_func.body import Body
+from nnc_func.body_builder import BodyBuilder
 from nnc_func.errors import OperatorError, ShapeError
 from nnc_func.facets.dims import known, same_extent
 from nnc_func.facets.samples import FLOATS, Samples, Tolerance
 from nnc_func.graph.composite import composite
+from nnc_func.graph.ops import CATALOGUE
 from nnc_func.graph.ops.families import Tensor
 
 if TYPE_CHECKING:
@@ -48,12 +52,36 @@ def _input(o: Ops[Any], x: Tensor, w: Tensor, bias: Tensor | None) -> Tensor:
     return _biased(o, o.matmul(x, w), bias)
 
 
-def _steps(o: Ops[Any], x: Tensor) -> list[Tensor]:
-    """What a sequence (samples, steps, features) has at each step."""
-    n, steps, features = x.shape
-    if not known(steps) or steps == 0:
-        raise ShapeError(f"wanted sequences of a known number of steps, at least one: (samples, steps, …), {x.shape}")
-    return [o.reshape(each, shape=(n, features)) for each in o.split(x, sections=steps, axis=1)]
+class _Within:
+    """Operators as functions of values of a body that is being made."""
+
+    def __init__(self, builder: BodyBuilder) -> None:
+        self._builder = builder
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        op = CATALOGUE[name]
+
+        def apply(*operands: int, **params: Any) -> Any:
+            found = self._builder.applied(op, operands, params, params["sections"] if op.multi_result else 1)
+            return found if op.multi_result else found[0]
+
+        return apply
+
+
+def _body(carries: int, cell: Callable[..., Any], constants: int) -> Body:
+    """A cell as the body of a loop: it takes constants, what is carried, and the inputs of a step."""
+    builder = BodyBuilder()
+    same, carried, inputs = builder.parameters(constants), builder.parameters(carries), builder.parameter()
+    found = cell(_Within(builder), inputs, *carried, *same)
+    after = found if isinstance(found, tuple) else (found,)
+    return builder.built([*after, after[0]])
+
+
+def _over_steps(o: Ops[Any], body: Body, inputs: Tensor, states: tuple[Tensor, ...], *constants: Tensor) -> Any:
+    """The first state at all steps, (samples, steps, hidden), and each state after the last."""
+    steps = o.permute_dims(inputs, axes=(1, 0, 2))
+    *last, every = o.loop(*constants, *states, steps, body=body, constants=len(constants), carries=len(states))
+    return (o.permute_dims(every, axes=(1, 0, 2)), *last)
 
 
 def _inputs(o: Ops[Any], x: Tensor, w: Tensor, bias: Tensor | None) -> Tensor:
@@ -101,14 +129,11 @@ def rnn(
     """All states of a simple recurrent cell over sequences, and the last one.
 
     `x` is ``(samples, steps, inputs)`` and the first result ``(samples, steps, hidden)``; the others are those of
-    `rnn_cell`. Refused: a number of steps that is not known.
+    `rnn_cell`. There may be no step.
     """
     _check(x, h, w, u, 1, "a simple recurrent cell", bias)
-    states = []
-    for inputs in _steps(o, _inputs(o, x, w, bias)):
-        h = _rnn(o, inputs, h, u, activation)
-        states.append(h)
-    return o.stack(*states, axis=1), h
+    body = _body(1, lambda o, inputs, h, u: _rnn(o, inputs, h, u, activation), 1)
+    return _over_steps(o, body, _inputs(o, x, w, bias), (h,), u)  # type: ignore[no-any-return]
 
 
 # --- long short-term memory ------------------------------------------------------------------------------
@@ -143,15 +168,11 @@ def lstm(
     """All outputs of a long short-term memory over sequences, the last one, and the last cell state.
 
     `x` is ``(samples, steps, inputs)`` and the first result ``(samples, steps, hidden)``; the others are those of
-    `lstm_cell`. Refused: a number of steps that is not known.
+    `lstm_cell`. There may be no step.
     """
     _check(x, h, w, u, 4, "a long short-term memory", bias)
     _check_cell(h, c)
-    outputs = []
-    for inputs in _steps(o, _inputs(o, x, w, bias)):
-        h, c = _lstm(o, inputs, h, c, u)
-        outputs.append(h)
-    return o.stack(*outputs, axis=1), h, c
+    return _over_steps(o, _body(2, _lstm, 1), _inputs(o, x, w, bias), (h, c), u)  # type: ignore[no-any-return]
 
 
 # --- gated recurrent unit --------------------------------------------------------------------------------
@@ -189,11 +210,9 @@ def gru(
     """All states of a gated recurrent unit over sequences, and the last one.
 
     `x` is ``(samples, steps, inputs)`` and the first result ``(samples, steps, hidden)``; the others are those of
-    `gru_cell`. Refused: a number of steps that is not known.
+    `gru_cell`. There may be no step.
     """
     _check(x, h, w, u, 3, "a gated recurrent unit", bias, hidden_bias)
-    states = []
-    for inputs in _steps(o, _inputs(o, x, w, bias)):
-        h = _gru(o, inputs, h, u, hidden_bias)
-        states.append(h)
-    return o.stack(*states, axis=1), h
+    same = (u,) if hidden_bias is None else (u, hidden_bias)
+    body = _body(1, lambda o, inputs, h, u, bias=None: _gru(o, inputs, h, u, bias), len(same))
+    return _over_steps(o, body, _inputs(o, x, w, bias), (h,), *same)  # type: ignore[no-any-return]

@@ -143,12 +143,13 @@ def flops_of(body: Body, args: tuple[Any, ...]) -> Any:
     """Arithmetic of a body on arguments of these avals."""
     total: Any = 0
 
-    def applied(op: Op, avals: list[Aval], items: Items) -> Aval:
+    def applied(op: Op, avals: list[Aval], items: Items) -> Any:
         nonlocal total
         params = dict(items)
-        found = Aval(op.shape(*(a.shape for a in avals), **params), op.dtype(*(a.dtype for a in avals), **params))
-        total += op.cost(tuple(avals), (found,), **params).flops
-        return found
+        shape, dtype = op.shape(*(a.shape for a in avals), **params), op.dtype(*(a.dtype for a in avals), **params)
+        found = tuple(map(Aval, shape, dtype)) if op.multi_result else (Aval(shape, dtype),)
+        total += op.cost(tuple(avals), found, **params).flops
+        return found if op.multi_result else found[0]
 
     body.values(applied, [Aval(a.shape, a.dtype) for a in args])
     return total
