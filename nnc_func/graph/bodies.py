@@ -109,12 +109,12 @@ def abstract(
     made = {p.node for p in parameters}.union(members)
     read = dict.fromkeys([*(a for m in members for a in m.args), *results])
     outside = [value for value in read if value.node not in made]
-    numbers = {value: literal for value in outside if (literal := _literal(value)) is not None}
+    numbers = {value: number for value in outside if (number := literal(value)) is not None}
     captured = tuple(value for value in outside if value not in numbers)
     return _enclosed((*parameters, *captured), numbers, members, results), captured
 
 
-def _literal(value: Value) -> Application | None:
+def literal(value: Value) -> Application | None:
     """A number as an application inside a body; None of what is none, or whose bits a number does not keep."""
     node = value.node
     if node.op is full:
