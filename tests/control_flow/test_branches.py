@@ -46,7 +46,8 @@ def test_the_untaken_branch_is_not_computed_whatever_it_is_made_of(make: Any) ->
     ):
         device.calls.clear()
         agree(stack.cond(x > 5, *branches, *operands), np.sin(3.0))
-        assert device.calls == ["greater", "branch"]
+        assert "branch" in device.calls
+        assert not {"sin", "exp"}.intersection(device.calls)
 
 
 def test_what_was_computed_around_a_branch_is_not_computed_in_it() -> None:
