@@ -245,6 +245,8 @@ class _Scan:
     def applied(self, body: TracedBody, carries: list[Any], unroll: int | bool, checkpoint: Checkpoint) -> list[Any]:
         """The loop, in one of its forms."""
         stacked = len(body.body.results) > len(carries)
+        if not body.body.results:
+            return []  # nothing is carried, and nothing is given
         if self.length is None and stacked:
             raise OperatorError("a scan of no tensor with outputs wants length= a known number of steps")
         inner, operands = body.over(carries, [self.stack.carrier(x) for x in self.xs])
@@ -545,7 +547,7 @@ class _While:
     def run(self, exact: bool, raises: bool) -> tuple[Any, Any, Any]:
         """Outputs, variables, and how many times."""
         stack = self.stack
-        traced_body, avals = self.variables.settled(self.trace)
+        traced_body, avals = self.variables.settled(self.trace, first=2)
         variables = self.variables.carriers(avals)
         count = len(variables)
         more = stack.carrier(self.condition([Tensor(stack, each) for each in variables]))

@@ -47,11 +47,14 @@ class TracedBody:
         What flows through the stack's layers, for each further parameter.
     avals
         Of the results.
+    parameters
+        Avals of the parameters.
     """
 
     body: Body
     captured: tuple[Any, ...]
     avals: tuple[Aval, ...]
+    parameters: tuple[Aval, ...]
 
     def over(self, *groups: Sequence[Any]) -> tuple[Body, list[Any]]:
         """The body with what is captured before all else, and the operands in that order: as loops want them.
@@ -165,7 +168,8 @@ def traced(
     pairs = [*own.captured.values()]
     body, more = abstract([*own.inputs, *(node for _, node in pairs)], results, whole)
     avals = tuple([value.aval if value.aval.layout is None else value.aval.having(layout=None) for value in results])
-    return TracedBody(body, (*(carrier for carrier, _ in pairs), *more), avals)
+    given = [*own.inputs, *(node for _, node in pairs), *more]
+    return TracedBody(body, (*(carrier for carrier, _ in pairs), *more), avals, tuple([x.aval for x in given]))
 
 
 @contextmanager
