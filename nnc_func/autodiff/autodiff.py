@@ -131,4 +131,7 @@ class Autodiff(Layer, Generic[A]):
         for a in args:
             if type(a) is Traced and (top is None or a.trace.level > top.level):
                 top = a.trace
+        within = scope.get()
+        if within is not None and top is not None and top.level < within.level and within.autodiff == self:
+            top = within
         return rule.value(args) if top is None else top.call(rule, args)  # type: ignore[no-any-return]

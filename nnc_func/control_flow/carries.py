@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,8 @@ from nnc_func.aval import Aval
 from nnc_func.control_flow.tracing import SCALARS, TracedBody, aval_of, tensor_of
 from nnc_func.errors import DTypeError, OperatorError
 from nnc_func.facets.dims import same_extent
+from nnc_func.facets.dtypes import kind_of
+from nnc_func.graph.ops.bodies import dtypes_in
 from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.tree import Structure, flatten
 
@@ -69,7 +71,7 @@ class Carry:
         return [self.stack.carrier(each) for each in made]
 
     def settled(
-        self, trace: Callable[[Sequence[Any]], tuple[TracedBody, Sequence[Any]]]
+        self, trace: Callable[[Sequence[Any]], tuple[TracedBody, Sequence[Any]]], first: int = 0
     ) -> tuple[TracedBody, list[Aval]]:
         """The body of a function that carries them, and their avals: numbers take the dtype that they have after it.
 
@@ -78,6 +80,8 @@ class Carry:
         trace
             Of avals, or Python numbers, one for each leaf: the body, and what each leaf is after it, an aval or None
             where it is a Python number.
+        first
+            Which result of the body the first leaf is after it.
 
         Raises
         ------
@@ -94,16 +98,24 @@ class Carry:
                 after = [None] * len(dtypes)
             for n in weak:
                 dtypes[n] = dtypes[n] if after[n] is None else after[n].dtype
+            dtypes = self._holding(dtypes)
         for attempt in range(TRACES - bool(weak)):
             avals = self.avals(dtypes)
             found, after = trace(avals)
             changed = [n for n in weak if after[n] is not None and after[n].dtype != dtypes[n]]
             if not changed or attempt == TRACES - bool(weak) - 1:
                 break
-            for n in changed:
-                dtypes[n] = after[n].dtype
+            dtypes = following(found, [a.dtype for a in avals], {n: first + n for n in weak if after[n] is not None})
+            dtypes = self._holding(dtypes)
         self.check(avals, after)
         return found, avals
+
+    def _holding(self, dtypes: Sequence[Any]) -> list[Any]:
+        """The dtypes; where a number would lose its fraction or its imaginary part, its own: a carry that changes."""
+        return [
+            np.result_type(leaf) if type(leaf) in SCALARS and _rank(dtype) < _rank(np.result_type(leaf)) else dtype
+            for leaf, dtype in zip(self.leaves, dtypes, strict=True)
+        ]
 
     def check(self, before: Sequence[Aval], after: Sequence[Any]) -> None:
         """Raise OperatorError where a leaf changes."""
@@ -127,6 +139,26 @@ class Carry:
             raise OperatorError(
                 f"a {self.what} keeps its structure: it is {self.structure}, and {found} after the body"
             )
+
+
+def _rank(dtype: Any) -> int:
+    """Truth values, integers, real numbers, complex numbers."""
+    return "bifc".index(kind_of(dtype).replace("u", "i"))
+
+
+def following(found: TracedBody, dtypes: list[Any], carried: Mapping[int, int]) -> list[Any]:
+    """Dtypes of carries, when some of them change no more: they are what the results are that these become.
+
+    A body may pass numbers on from one carry to the next, so this may take as many times as there are carries.
+    """
+    rest = [a.dtype for a in found.parameters[len(dtypes) :]]
+    for _ in range(1 + len(carried)):
+        values = dtypes_in(found.body, (*dtypes, *rest))
+        after = [values[found.body.results[carried[n]]] if n in carried else d for n, d in enumerate(dtypes)]
+        if after == dtypes:
+            break
+        dtypes = after
+    return dtypes
 
 
 def _at(path: Sequence[str]) -> str:

@@ -235,6 +235,8 @@ class _Scan:
     def applied(self, body: TracedBody, carries: list[Any], unroll: int | bool, checkpoint: Checkpoint) -> list[Any]:
         """The loop, in one of its forms."""
         stacked = len(body.body.results) > len(carries)
+        if not body.body.results:
+            return []  # nothing is carried, and nothing is given
         if self.length is None and stacked:
             raise OperatorError("a scan of no tensor with outputs wants length= a known number of steps")
         inner, operands = body.over(carries, [self.stack.carrier(x) for x in self.xs])

@@ -8,19 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
 from attrs import frozen
 
-from nnc_func.autodiff.traced import Trace, Traced, scope
+from nnc_func.autodiff.traced import Trace, Traced
+from nnc_func.autodiff.traced import scope as scopes
 from nnc_func.aval import Aval
 from nnc_func.body import Body
 from nnc_func.body_builder import BodyBuilder
 from nnc_func.control_flow.past_layers import through_layers
 from nnc_func.errors import GraphError
 from nnc_func.facets.dtypes import kind_of
-from nnc_func.graph.bodies import abstract
+from nnc_func.graph.bodies import abstract, literal
 from nnc_func.graph.leaves import Variable
 from nnc_func.graph.node import Value
 from nnc_func.graph.ops.custom import custom
@@ -28,6 +30,9 @@ from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.op import Op
 
 SCALARS = (bool, int, float, complex)
+ORDERS = 3  # of derivatives, up to which a function that its own rule calls has that rule
+
+_rules: ContextVar[tuple[Any, ...]] = ContextVar("rules", default=())  # functions whose rules are being traced
 
 
 @frozen(eq=False)
@@ -42,11 +47,14 @@ class TracedBody:
         What flows through the stack's layers, for each further parameter.
     avals
         Of the results.
+    parameters
+        Avals of the parameters.
     """
 
     body: Body
     captured: tuple[Any, ...]
     avals: tuple[Aval, ...]
+    parameters: tuple[Aval, ...]
 
     def over(self, *groups: Sequence[Any]) -> tuple[Body, list[Any]]:
         """The body with what is captured before all else, and the operands in that order: as loops want them.
@@ -67,12 +75,12 @@ class TracedBody:
 class Scope(Trace):
     """One function while it is traced: its values are nodes; what is from around it gets an input."""
 
-    __slots__ = ("captured", "inputs", "stack")
+    __slots__ = ("captured", "inputs", "stack", "whole")
 
-    def __init__(self, stack: Any) -> None:
+    def __init__(self, stack: Any, whole: bool = False) -> None:
         super().__init__(stack.autodiff)
-        self.stack = stack
-        self.captured: dict[int, tuple[Any, Any]] = {}  # by identity, what flows in and its input
+        self.stack, self.whole = stack, whole
+        self.captured: dict[Any, tuple[Any, Any]] = {}  # by value or identity, what flows in and its input
         self.inputs: list[Any] = []
 
     def parameter(self, aval: Aval) -> Tensor:
@@ -85,23 +93,24 @@ class Scope(Trace):
         """What stands for a value within the function."""
         if type(carrier) is Traced and carrier.trace is self:
             return carrier.primal
-        if isinstance(carrier, Value) or type(carrier) in SCALARS:
+        if type(carrier) in SCALARS or (isinstance(carrier, Value) and not (self.whole and literal(carrier) is None)):
             return carrier
-        found = self.captured.get(id(carrier))
+        key = carrier if isinstance(carrier, Value) else id(carrier)
+        found = self.captured.get(key)
         if found is None:
             node = self.stack.symbol.input(f"captured {len(self.captured)}", aval_of(self.stack, carrier))
-            found = self.captured[id(carrier)] = (carrier, node)
+            found = self.captured[key] = (carrier, node)
         return found[1]
 
     def bind(self, op: Op, args: tuple[Any, ...], params: Any) -> Any:
         """The operator within the function."""
         self.check()
-        token = scope.set(None)
+        token = scopes.set(None)
         try:
             bind = self.autodiff.bind if args else self.stack.graph.bind  # what has no operands is a node, too
             found = bind(op, *map(self.inside, args), **params)
         finally:
-            scope.reset(token)
+            scopes.reset(token)
         if op.multi_result:
             return tuple([Traced(self, value, None) for value in found])
         return Traced(self, found, None)
@@ -147,7 +156,7 @@ def traced(
     """
     if "symbol" not in stack._layers:
         raise GraphError(f"{stack!r} makes no nodes, which a loop or a branch wants of its functions: it has no Symbol")
-    own = Scope(stack)
+    own = Scope(stack, whole)
     entered = _entered(own) if whole else nullcontext()
     try:
         with entered:
@@ -157,20 +166,21 @@ def traced(
     finally:
         own.live = False
     pairs = [*own.captured.values()]
-    body, more = abstract([*own.inputs, *(node for _, node in pairs)], results)
+    body, more = abstract([*own.inputs, *(node for _, node in pairs)], results, whole)
     avals = tuple([value.aval if value.aval.layout is None else value.aval.having(layout=None) for value in results])
-    return TracedBody(body, (*(carrier for carrier, _ in pairs), *more), avals)
+    given = [*own.inputs, *(node for _, node in pairs), *more]
+    return TracedBody(body, (*(carrier for carrier, _ in pairs), *more), avals, tuple([x.aval for x in given]))
 
 
 @contextmanager
 def _entered(own: Scope) -> Iterator[None]:
     """Let every operator be part of what a scope traces, unless one of its operands is of a trace within that."""
-    token = scope.set(own)
+    token = scopes.set(own)
     try:
         with through_layers():
             yield
     finally:
-        scope.reset(token)
+        scopes.reset(token)
 
 
 def is_numbers(node: Any) -> bool:
@@ -196,7 +206,21 @@ def tensor_of(stack: Any, leaf: Any) -> Any:
 
 
 def _called(scope: Any, rule: Any, args: Sequence[Any]) -> list[Any]:
-    """The results of a function with a rule, in a scope: one application of `custom`, of bodies of its rules."""
+    """The results of a function with a rule, in a scope: one application of `custom`, of bodies of its rules.
+
+    A rule may call its function, as that of ``exp`` does; it is written out in the rule of the rule of its rule.
+    """
+    under_way, function = _rules.get(), rule.of.custom
+    if under_way.count(function) >= ORDERS:
+        return list(rule.value(args))
+    token = _rules.set((*under_way, function))
+    try:
+        return _applied(scope, rule, args)
+    finally:
+        _rules.reset(token)
+
+
+def _applied(scope: Any, rule: Any, args: Sequence[Any]) -> list[Any]:
     stack = scope.stack
     avals = [aval_of(stack, x) for x in args]
     smooth = [n for n, a in enumerate(avals) if kind_of(a.dtype) in "fc"]
@@ -229,9 +253,14 @@ def _called(scope: Any, rule: Any, args: Sequence[Any]) -> list[Any]:
     captured = {id(x): x for each in (own, forward, backward) for x in each.captured}
     bodies = [_with_all(each, [*captured], len(avals)) for each in (own, forward, backward)]
     inside = [scope.inside(x) for x in (*args, *captured.values())]
-    found = stack.autodiff.bind(
-        custom, *inside, body=bodies[0], pushed=bodies[1], pulled=bodies[2], moved=tuple(moved), reached=tuple(smooth)
-    )
+    token = scopes.set(None)
+    try:
+        found = stack.autodiff.bind(
+            custom, *inside, body=bodies[0], pushed=bodies[1], pulled=bodies[2], moved=tuple(moved),
+            reached=tuple(smooth),
+        )  # fmt: skip
+    finally:
+        scopes.reset(token)
     return [Traced(scope, each, None) for each in found]
 
 

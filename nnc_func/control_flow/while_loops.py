@@ -131,7 +131,7 @@ class _While:
     def run(self, exact: bool, raises: bool) -> tuple[Any, Any, Any]:
         """Outputs, variables, and how many times."""
         stack = self.stack
-        traced_body, avals = self.variables.settled(self.trace)
+        traced_body, avals = self.variables.settled(self.trace, first=2)
         variables = self.variables.carriers(avals)
         count = len(variables)
         more = stack.carrier(self.condition([Tensor(stack, each) for each in variables]))

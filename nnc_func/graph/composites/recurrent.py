@@ -1,4 +1,4 @@
-"""Recurrent cells, and sequences of them: the inputs of all steps are multiplied at once, then a loop takes the steps."""
+"""Recurrent cells, and sequences of them: the inputs of all steps are multiplied at once, then a loop takes each."""
 
 from __future__ import annotations
 

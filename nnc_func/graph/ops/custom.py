@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from nnc_func.aval import Aval
 from nnc_func.body import Body
+from nnc_func.body_builder import BodyBuilder
 from nnc_func.device.kernels.move import dtype_of
-from nnc_func.errors import OperatorError
+from nnc_func.errors import DerivativeError, OperatorError
 from nnc_func.facets.derivatives import OfBodies
 from nnc_func.facets.kernels import reference
 from nnc_func.facets.samples import Refused, Samples
@@ -67,7 +68,18 @@ def _of(o: Any, body: Body, xs: Sequence[Any]) -> list[Any]:
     return [values[i] for i in body.results]
 
 
+def _check_captured(body: Body, moving: Iterable[int], reached: Sequence[int]) -> None:
+    """Raise DerivativeError where a body reads what moves and is no argument."""
+    read = {i for each in body.applications for i in each.operands}.union(body.results)
+    if read.intersection(moving).difference(reached):
+        raise DerivativeError(
+            "a function with a derivative of its own, which is with respect to its arguments, also uses a tensor from "
+            "around it that is being differentiated; pass that as an argument"
+        )
+
+
 def _tangent(op: Op, derive: Any, o: Any, ts: Sequence[Any], xs: Any, params: Any) -> tuple[Any, Any]:
+    _check_captured(params["pushed"], (n for n, t in enumerate(ts) if t is not None), params["reached"])
     slopes = [o.zeros_like(xs[n]) if ts[n] is None else ts[n] for n in params["reached"]]
     found = _of(o, params["pushed"], [*xs, *slopes])
     count = len(params["body"].results)
@@ -76,7 +88,11 @@ def _tangent(op: Op, derive: Any, o: Any, ts: Sequence[Any], xs: Any, params: An
 
 
 def _linearized(op: Op, derive: Any, o: Any, moving: frozenset[int], xs: Sequence[Any], params: Any) -> Any:
-    ys = tuple(o.bind(op, *xs, **params))
+    builder, pulled, count = BodyBuilder(), params["pulled"], len(params["body"].results)
+    values = builder.include(pulled, builder.parameters(pulled.parameters))
+    forward = builder.built([values[n] for n in pulled.results[:count]])  # of the rule, which may be differentiated
+    _check_captured(forward, moving, params["reached"])
+    ys = tuple(_of(o, forward, [*xs, *(None for _ in params["moved"])]))
 
     def pull(gs: Sequence[Any]) -> list[Any]:
         given = [o.zeros_like(ys[n]) if gs[n] is None else gs[n] for n in params["moved"]]
