@@ -68,7 +68,7 @@ def _whole(g: Any, rows: Any, shape: Sequence[Any], shorter: bool) -> Any:
 
 
 def branch(g: Any, index: Any, *xs: Any, bodies: Sequence[Any]) -> tuple[Any, ...]:
-    """An If, or one in another. An index that is none of the bodies is out of bounds of a Gather, which a runtime tells."""
+    """An If, or one in another. An index of no body is out of bounds of a Gather: a runtime says so, as we do."""
 
     def of(number: int) -> Any:
         values = g.written_out(bodies[number], xs)
