@@ -58,6 +58,27 @@ class Context:
         """
         self._trace.step()
 
+    @property
+    def steps_left(self) -> int:
+        """How many steps of loops may still be counted."""
+        return int(self._trace.steps_left)
+
+    def rolls(self, graph: Any, never: bool = False) -> bool:
+        """Whether an inner graph may become the body of one operator; with `never` it is not tried again."""
+        return bool(self._trace.rolls(graph, never))
+
+    def traced(self, f: Any, avals: Sequence[Any]) -> Any:
+        """A function of tensors as a body (`control_flow.tracing.TracedBody`)."""
+        return self._trace.traced(f, avals)
+
+    def branched(self, condition: Any, then: Any, otherwise: Any) -> Any:
+        """What one of two functions gives, by one operator."""
+        return self._trace.branched(condition, then, otherwise)
+
+    def lifted(self, value: Any) -> Any:
+        """A tensor of what flows through the stack's layers."""
+        return self._trace.lifted(value)
+
     def key(self, seed: int) -> Any:
         """The key of a random generator."""
         return self._trace.stack.key(seed)

@@ -284,12 +284,23 @@ class OnnxModel:
         return inputs, list(self._traced(values))
 
     def _traced(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
-        trace = Trace(self.stack, self._source, self.variables, values.values())
-        found = trace.graph(self._source.proto.graph, Scope(dict(values)), Frame(self._source.opsets, {}))
+        trace, found = self._walked(values)
         tensors = [trace.tensor(f) for f in found]
         for declared, tensor in zip(self.outputs, tensors, strict=True):
             warn_once(check_agrees(declared, tensor), self._warnings)
         return tuple(tensors)
+
+    def _walked(self, values: Mapping[str, Any]) -> tuple[Trace, Sequence[Any]]:
+        """A walk, and what it gives: with loops and branches as operators, or, where that fails, written out."""
+        graph, frame = self._source.proto.graph, Frame(self._source.opsets, {})
+        trace = Trace(self.stack, self._source, self.variables, values.values())
+        try:
+            return trace, trace.graph(graph, Scope(dict(values)), frame)
+        except OnnxError:
+            if not trace.rolled:
+                raise
+        trace = Trace(self.stack, self._source, self.variables, values.values(), rolls=False)
+        return trace, trace.graph(graph, Scope(dict(values)), frame)
 
     # --- arguments --------------------------------------------------------------------------------------
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
+from nnc_func.autodiff.traced import Traced
+from nnc_func.control_flow.branches import cond
+from nnc_func.control_flow.tracing import TracedBody, traced
 from nnc_func.errors import ExtentError, GraphError, NncError, OnnxError
 from nnc_func.facets.dims import Dim
 from nnc_func.graph.leaves import INPUT
@@ -41,12 +45,15 @@ class Body:
     ----------
     inputs, outputs
         Their names.
+    key
+        The same for the graph whenever it is applied.
     """
 
-    def __init__(self, trace: Trace, graph: Any, scope: Scope, frame: Frame) -> None:
+    def __init__(self, trace: Trace, graph: Any, scope: Scope, frame: Frame, key: Any = None) -> None:
         self._trace, self._graph, self._scope, self._frame = trace, graph, scope, frame
         self.inputs = tuple(i.name for i in graph.input)
         self.outputs = tuple(o.name for o in graph.output)
+        self.key = key
 
     def __call__(self, *values: Any) -> tuple[Any, ...]:
         """The values of its outputs: arrays where they are known, else tensors.
@@ -87,6 +94,8 @@ class Trace:
         Initialisers by name that are variables rather than constants.
     inputs
         Tensors that the model is given: what depends on them is not counted as made while it is read.
+    rolls
+        Whether loops and branches may be operators with bodies; else they are written out.
 
     Attributes
     ----------
@@ -94,16 +103,22 @@ class Trace:
         Those of the stack, each result counted before it is computed.
     allowance
         What may be made.
+    rolled
+        How many loops and branches are operators with bodies.
     """
 
     def __init__(
-        self, stack: Any, source: Any = None, variables: Mapping[str, Any] | None = None, inputs: Iterable[Any] = ()
-    ) -> None:
+        self, stack: Any, source: Any = None, variables: Mapping[str, Any] | None = None, inputs: Iterable[Any] = (),
+        rolls: bool = True,
+    ) -> None:  # fmt: skip
         self.stack = stack
         self.allowance = Allowance(MAX_BYTES if source is None else source.max_bytes)
         self.allowance.add(0 if source is None else source.nbytes)
         self.operators: Any = Ops(self._bind, stack.ops.catalogue, stack.ops.lift)
         self._open = {id(x): x for x in inputs}  # tensors that depend on an input, by identity
+        self._flowing = {id(c): c for c in map(stack.carrier, self._open.values())}  # what is in those
+        self._rolls, self._never = rolls, set[Any]()
+        self.rolled = 0
         self._calls = 0
         self._files: set[Any] = set()
         self._source = source
@@ -120,6 +135,61 @@ class Trace:
         if self._steps > LONGEST:
             raise OnnxError(f"loops of more than {LONGEST} steps")
 
+    @property
+    def steps_left(self) -> int:
+        """See `Context.steps_left`."""
+        return LONGEST - self._steps
+
+    # --- bodies
+
+    def rolls(self, graph: Body, never: bool) -> bool:
+        """See `Context.rolls`."""
+        if never:
+            self._never.add(graph.key)
+        return self._rolls and graph.key not in self._never
+
+    def traced(self, f: Callable[[list[Any]], Sequence[Any]], avals: Sequence[Any]) -> TracedBody:
+        """See `Context.traced`."""
+
+        def within(given: list[Any]) -> Sequence[Any]:
+            self._opened(given)
+            return f(given)
+
+        with self._apart():
+            return traced(self.stack, within, avals)
+
+    def branched(self, condition: Any, then: Any, otherwise: Any) -> Any:
+        """See `Context.branched`."""
+        with self._apart():
+            found = cond(self.stack, condition, then, otherwise)
+        self._opened(found)
+        return found
+
+    @contextmanager
+    def _apart(self) -> Iterator[None]:
+        """Forget what is made of arrays within: it is of a trace that ends."""
+        before = dict(self._tensors), dict(self._arrays)
+        try:
+            yield
+            self.rolled += 1
+        finally:
+            self._tensors, self._arrays = before
+
+    def lifted(self, value: Any) -> Any:
+        """See `Context.lifted`."""
+        if isinstance(value, Tensor):
+            return value
+        found = Tensor(self.stack, value)
+        if id(value) in self._flowing:
+            self._opened([found])
+        return found
+
+    def _opened(self, tensors: Iterable[Any]) -> None:
+        """Note that tensors depend on an input."""
+        for x in tensors:
+            carrier = self.stack.carrier(x)
+            self._open[id(x)], self._flowing[id(carrier)] = x, carrier
+
     def context(self) -> Context:
         """Our operators, of no node."""
         return Context(self)
@@ -135,7 +205,7 @@ class Trace:
             count(aval.shape, aval.dtype.itemsize, f"the result of {op.name}")
         found = self.stack.bind(op, *args, **params)
         if is_open:
-            self._open.update((id(x), x) for x in (found if op.multi_result else (found,)))
+            self._opened(found if op.multi_result else (found,))
         return found
 
     def _avals(self, op: Op, args: Sequence[Any], params: Mapping[str, Any]) -> Sequence[Any]:
@@ -180,10 +250,13 @@ class Trace:
             found = None
         if found is not None:
             return np.asarray(self.stack.device.to_numpy(found))
-        extents = elements(value.value, self.stack.device.to_numpy)
+        inside = value.value
+        while type(inside) is Traced:
+            inside = inside.primal
+        extents = elements(inside, self.stack.device.to_numpy)
         if extents is not None:
             return extents
-        nodes = topological([value.value]) if isinstance(value.value, Value) else []
+        nodes = topological([inside]) if isinstance(inside, Value) else []
         names = sorted({n.data for n in nodes if n.op is INPUT})
         told = f"the elements of {value!r} decide a shape, and depend on {', '.join(map(repr, names)) or 'extents'}"
         raise Unresolved(told, names)
@@ -314,7 +387,7 @@ class Trace:
     def _attribute(self, attribute: Any, node: Any, scope: Scope, frame: Frame) -> Any:
         kind = onnx_package().AttributeProto
         if attribute.type == kind.GRAPH:
-            return Body(self, attribute.g, scope, frame.inner(node))
+            return Body(self, attribute.g, scope, frame.inner(node), (frame.path, *node.output, attribute.name))
         if attribute.type == kind.TENSOR:
             return self.array(attribute.t)
         if attribute.type == kind.SPARSE_TENSOR:

@@ -25,7 +25,7 @@ from nnc_func.graph.tensors.namespace import Ops
 from nnc_func.op import Op
 
 SCALARS = (bool, int, float, complex)
-INT64 = np.dtype("int64")
+INT64, BOOL = np.dtype("int64"), np.dtype("bool")
 REAL = "its result is made of complex numbers, and ONNX's operators compute with real ones"
 
 
@@ -100,6 +100,8 @@ class Builder:
         try:
             if isinstance(op.onnx, Refused):
                 self.refuse(op.onnx.why)
+            if any(r.dtype.kind == "c" for r in results):
+                self.refuse(REAL)
             if all(any(known(n) and n == 0 for n in r.shape) for r in results):
                 return tuple(self._empty(r) for r in results)
             found = self._written(op, args, params)
@@ -254,35 +256,110 @@ class Builder:
             self.refuse(f"the extent {name} does not follow from one axis of an input, so it cannot be computed")
         return self.symbols[name]()
 
-    # --- loops
+    # --- sub-graphs
 
     def scan(
-        self, step: Callable[..., Any], state: Sequence[Written], rows: Sequence[Written], axis: int
-    ) -> tuple[tuple[Written, ...], tuple[Written, ...]]:
-        """A loop: ``step(*state, *elements) -> (next states, outputs)`` for each element of an axis.
+        self, step: Callable[..., Any], state: Sequence[Written], rows: Sequence[Written], axis: int = 0,
+        reverse: bool = False,
+    ) -> tuple[tuple[Written, ...], tuple[Written, ...]]:  # fmt: skip
+        """A loop: ``step(*state, *elements) -> (next states, outputs)`` for each element of an axis, one at least.
 
-        Elements have the shape of the rows without that axis, and states a shape of their own.
+        Elements have the shape of the rows without that axis, and states a shape of their own. With `reverse` the last
+        element is the first; outputs stand where their elements stood.
 
         Returns
         -------
         The last states; and the outputs of all steps, put together along that axis.
         """
-        at = axis % len(rows[0].shape)
-        shape = tuple(n for i, n in enumerate(rows[0].shape) if i != at)
+        at = axis % len(rows[0].shape) if rows else 0
+        shapes = [tuple(n for i, n in enumerate(r.shape) if i != at) for r in rows]
         with self._body() as body:
-            states = [Written(self.fresh("state"), s.dtype, s.shape) for s in state]
-            elements = [Written(self.fresh("element"), r.dtype, shape) for r in rows]
+            states = self._entering("state", state)
+            elements = [Written(self.fresh("element"), r.dtype, n) for r, n in zip(rows, shapes, strict=True)]
             following, outputs = step(*states, *elements)
             body.inputs = [*states, *elements]
             body.outputs = [self._own(v) for v in (*following, *outputs)]
         count = len(outputs)
-        attributes = {
+        attributes: dict[str, Any] = {
             "body": body, "num_scan_inputs": len(rows), "scan_input_axes": (at,) * len(rows),
             "scan_output_axes": (at,) * count,
         }  # fmt: skip
+        if reverse:
+            attributes["scan_input_directions"] = (1,) * len(rows)
+            attributes["scan_output_directions"] = (1,) * count
         names = self._recorded("Scan", [*state, *rows], len(state) + count, attributes)
-        last = tuple(Written(n, s.dtype, s.shape) for n, s in zip(names, state, strict=False))
-        return last, tuple(Written(n, v.dtype) for n, v in zip(names[len(state) :], outputs, strict=True))
+        return self._said(names, state), tuple(
+            Written(n, v.dtype) for n, v in zip(names[len(state) :], outputs, strict=True)
+        )
+
+    def repeated(
+        self, step: Callable[..., Any], state: Sequence[Written], times: Written | None, condition: Written | None
+    ) -> tuple[tuple[Written, ...], tuple[Written, ...]]:
+        """A loop: ``step(number, *state) -> (condition or None, next states, outputs)``, for so many times at most.
+
+        Parameters
+        ----------
+        times
+            None: nothing bounds them.
+        condition
+            Whether there is a first time; None: there is, and what `step` gives of a condition is not looked at.
+
+        Returns
+        -------
+        The last states; and the outputs of all steps, put together along a new first axis.
+        """
+        with self._body() as body:
+            number, going = Written(self.fresh("number"), INT64, ()), Written(self.fresh("going"), BOOL, ())
+            states = self._entering("state", state)
+            further, following, outputs = step(number, *states)
+            body.inputs = [number, going, *states]
+            body.outputs = [self._own(v) for v in (going if condition is None else further, *following, *outputs)]
+        names = self._recorded("Loop", [times, condition, *state], len(state) + len(outputs), {"body": body})
+        return self._said(names, state), tuple(
+            Written(n, v.dtype) for n, v in zip(names[len(state) :], outputs, strict=True)
+        )
+
+    def chosen(
+        self, condition: Written, then: Callable[[], Sequence[Written]], otherwise: Callable[[], Sequence[Written]]
+    ) -> tuple[Written, ...]:
+        """What one of two functions writes, whose values have the same dtypes and shapes."""
+        bodies = []
+        for write in (then, otherwise):
+            with self._body() as body:
+                body.outputs = [self._own(v) for v in write()]
+            bodies.append(body)
+        attributes = {"then_branch": bodies[0], "else_branch": bodies[1]}
+        return self._said(self._recorded("If", [condition], len(bodies[0].outputs), attributes), bodies[0].outputs)
+
+    def written_out(self, body: Any, args: Sequence[Written]) -> list[Written]:
+        """All values of a body of our operators, each by its own facet.
+
+        Raises
+        ------
+        OnnxError
+            One has no form in ONNX: names it, and the operator that the body is of.
+        """
+        outside = self.description
+
+        def applied(op: Op, operands: list[Any], items: Any) -> Any:
+            self.description = f"{op.name} in {outside}"
+            return self.bind(op, *operands, **dict(items))
+
+        try:
+            found: list[Written] = body.values(applied, args)
+            return found
+        finally:
+            self.description = outside
+
+    def _entering(self, base: str, values: Sequence[Written]) -> list[Written]:
+        """Inputs of a sub-graph that have the dtypes and shapes of values."""
+        return [Written(self.fresh(base), v.dtype, v.shape) for v in values]
+
+    def _said(self, names: Sequence[str], like: Sequence[Written]) -> tuple[Written, ...]:
+        """Results of a node with a sub-graph: their shapes are written down, which inference may not find."""
+        found = tuple([Written(n, v.dtype, v.known_shape) for n, v in zip(names, like, strict=False)])
+        self.scope.told += [v for v in found if v.known_shape is not None]
+        return found
 
     def _own(self, value: Written) -> Written:
         """The value by a name of its own, made in this body."""

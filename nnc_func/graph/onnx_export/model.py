@@ -67,7 +67,7 @@ class Draft:
         instead = [Written(n, arrays[n].dtype, arrays[n].shape) for n in arrays if n in large - given]
         graph = helper.make_graph(
             _nodes(self.builder.scope), self.name, [_info(v) for v in (*self.inputs, *instead)],
-            list(map(_info, outputs)),
+            list(map(_info, outputs)), value_info=_told(self.builder.scope),
         )  # fmt: skip
         versions = [helper.make_opsetid("", self.builder.opset)]
         model = helper.make_model(
@@ -101,11 +101,19 @@ def _nodes(scope: Scope) -> list[Any]:
     return found
 
 
+def _told(scope: Scope) -> list[Any]:
+    """What the graph says of results in it."""
+    made = {name for record in scope.records for name in record.outputs}
+    return [_info(value) for value in scope.told if value.name in made]
+
+
 def _attribute(name: str, value: Any) -> Any:
     helper = package("onnx.helper")
     if isinstance(value, Scope):
         inputs, outputs = (list(map(_info, values)) for values in (value.inputs, value.outputs))
-        return helper.make_attribute(name, helper.make_graph(_nodes(value), name, inputs, outputs))
+        return helper.make_attribute(
+            name, helper.make_graph(_nodes(value), name, inputs, outputs, value_info=_told(value))
+        )
     if isinstance(value, np.dtype):
         return helper.make_attribute(name, called(value))
     if isinstance(value, np.ndarray):

@@ -54,7 +54,13 @@ class Record:
 
 @define(eq=False)
 class Scope:
-    """A graph in the making: the model's own, or the body of a loop, which sees the values of the one around it."""
+    """A graph in the making: the model's own, or the body of a loop, which sees the values of the one around it.
+
+    Attributes
+    ----------
+    told
+        Results whose shapes the graph writes down, beside those of its inputs and outputs.
+    """
 
     around: Scope | None = None
     inputs: list[Written] = field(factory=list)
@@ -62,6 +68,7 @@ class Scope:
     records: list[Record] = field(factory=list)
     known: dict[Any, Record] = field(factory=dict)  # what was applied to what
     extents: dict[Any, Written] = field(factory=dict)  # symbolic extents, as scalars
+    told: list[Written] = field(factory=list)
 
     def enclosing(self) -> Iterator[Scope]:
         """This one and those around it, from the inside."""

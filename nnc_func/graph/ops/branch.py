@@ -13,7 +13,8 @@ from nnc_func.errors import DTypeError, OperatorError, RunError, ShapeError
 from nnc_func.facets.derivatives import OfBodies
 from nnc_func.facets.dims import same_extent
 from nnc_func.facets.kernels import reference
-from nnc_func.facets.samples import Refused, Samples
+from nnc_func.facets.onnx import control
+from nnc_func.facets.samples import Samples
 from nnc_func.facets.shapes import ShapeT
 from nnc_func.facets.views import Cost
 from nnc_func.graph.ops.binary import multiply
@@ -266,7 +267,7 @@ CURVE = Body.of(2, (tanh, 1), results=(2, 1))
     kernels=(reference(_interpreted, name="interpreted", applies=True),),
     derivative=OfBodies(_tangent, _linearized),
     cost=_cost,
-    onnx=Refused("branches are not exported yet"),
+    onnx=control.branch,
     samples=Samples(
         relation="cases",
         cases=tuple(

@@ -12,7 +12,8 @@ from nnc_func.device.kernels.move import dtype_of
 from nnc_func.errors import DerivativeError, OperatorError
 from nnc_func.facets.derivatives import OfBodies
 from nnc_func.facets.kernels import reference
-from nnc_func.facets.samples import Refused, Samples
+from nnc_func.facets.onnx import control
+from nnc_func.facets.samples import Samples
 from nnc_func.facets.shapes import ShapeT
 from nnc_func.facets.views import Cost
 from nnc_func.graph.ops.binary import add, multiply
@@ -113,7 +114,7 @@ SLOPE = Body.of(2, (multiply, 0, 0), (add, 0, 0), (multiply, 3, 1), results=(2, 
     kernels=(reference(_interpreted, name="interpreted", applies=True),),
     derivative=OfBodies(_tangent, _linearized),
     cost=lambda args, results, *, body, **_: Cost(flops_of(body, args)),
-    onnx=Refused("it stands in bodies only, and is written out before they are exported"),
+    onnx=control.custom,
     samples=Samples(
         relation="cases",
         cases=((((3,),), {"body": SQUARE, "pushed": SLOPE, "pulled": SLOPE, "moved": (0,), "reached": (0,)}),),

@@ -12,7 +12,8 @@ from nnc_func.errors import DTypeError, OperatorError, ShapeError
 from nnc_func.facets.derivatives import OfBodies
 from nnc_func.facets.dims import known, same_extent
 from nnc_func.facets.kernels import reference
-from nnc_func.facets.samples import Refused, Samples
+from nnc_func.facets.onnx import control
+from nnc_func.facets.samples import Samples
 from nnc_func.facets.shapes import ShapeT
 from nnc_func.facets.views import Cost
 from nnc_func.graph.ops.binary import add, multiply
@@ -219,7 +220,7 @@ def _cases(dtype: str) -> Any:
     kernels=(reference(_interpreted, name="interpreted", applies=True),),
     derivative=OfBodies(tangent_of_loop, linearized_loop),
     cost=_cost,
-    onnx=Refused("loops are not exported yet: write the steps out with `stack.scan(…, unroll=True)`"),
+    onnx=control.loop,
     samples=Samples(relation="cases", cases=tuple(case for dtype in ("float32", "float64") for case in _cases(dtype))),
 )
 def loop(
