@@ -67,8 +67,10 @@ def _whole(g: Any, rows: Any, shape: Sequence[Any], shorter: bool) -> Any:
     return g.Concat(rows, zeros, axis=0)
 
 
-def branch(g: Any, index: Any, *xs: Any, bodies: Sequence[Any]) -> tuple[Any, ...]:
-    """An If, or one in another. An index of no body is out of bounds of a Gather: a runtime says so, as we do."""
+def branch(g: Any, index: Any, *xs: Any, bodies: Sequence[Any], default: bool) -> tuple[Any, ...]:
+    """An If, or one in another. An index of no body, where there is no default, is out of bounds of a Gather: a runtime
+    says so, as we do.
+    """
 
     def of(number: int) -> Any:
         values = g.written_out(bodies[number], xs)
@@ -79,8 +81,11 @@ def branch(g: Any, index: Any, *xs: Any, bodies: Sequence[Any]) -> tuple[Any, ..
         found: tuple[Any, ...] = g.chosen(index, lambda: of(1), lambda: of(0))
         return found
     place = g.having(g.converted(index, INT64), ())
-    place = g.where(g.less(place, 0), count, place)  # those below zero would count from the end
-    place = g.having(g.Gather(g.integers(range(count)), place, axis=0), ())
+    if default:
+        place = g.where(g.less(place, 0), count - 1, g.minimum(place, count - 1))
+    else:
+        place = g.where(g.less(place, 0), count, place)  # those below zero would count from the end
+        place = g.having(g.Gather(g.integers(range(count)), place, axis=0), ())
 
     def among(first: int) -> tuple[Any, ...]:
         last = first + 2 >= count
