@@ -1,4 +1,4 @@
-"""Published cases of control flow, with their gradients (`control_flow/loops`, `control_flow/branches`).
+"""Published cases of control flow, with their gradients (`control_flow/scanning`, `control_flow/branches`).
 
 They are MXNet's, NNC's, and what their systems get wrong: `cases.py` has them as functions, and a file that is not part
 of this repository the numbers. What is not in the file is checked against differences.

@@ -1,4 +1,4 @@
-"""Loops over an axis: `foreach`, `scan`, `fold`, `map`, `fori` (`control_flow/loops`, `control_flow/carries`)."""
+"""Loops over an axis: `foreach`, `scan`, `fold`, `map`, `fori` (`control_flow/scanning`, `control_flow/carries`)."""
 
 from __future__ import annotations
 
