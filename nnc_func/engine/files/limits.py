@@ -33,9 +33,14 @@ def memory_of(plan: Plan) -> int:
     FileFormatError
         An arena is larger than all that lies in it.
     """
+    most = dict.fromkeys(plan.arenas, 0)
+    results = 0
+    for b in plan.buffers:
+        if b.kind == ARENA:
+            most[b.place] += -(-b.nbytes // plan.alignment) * plan.alignment
+        elif b.kind in (OUTPUT, NEXT):
+            results += b.nbytes
     for place, nbytes in plan.arenas.items():
-        mine = [b.nbytes for b in plan.buffers if b.kind == ARENA and b.place == place]
-        most = sum(-(-n // plan.alignment) * plan.alignment for n in mine)
-        if nbytes > most:
-            raise FileFormatError(f"its plan has an arena of {nbytes} bytes for buffers that take {most}")
-    return sum(plan.arenas.values()) + sum(b.nbytes for b in plan.buffers if b.kind in (OUTPUT, NEXT))
+        if nbytes > most[place]:
+            raise FileFormatError(f"its plan has an arena of {nbytes} bytes for buffers that take {most[place]}")
+    return sum(plan.arenas.values()) + results
