@@ -67,8 +67,7 @@ def first_writes(plan: Plan, over: list[tuple[int, Any]]) -> list[tuple[int, Any
     """(instruction, variable): from which instruction on a variable is written over."""
     first: dict[int, int] = {}
     wanted = {slot for slot, _ in over}
-    for t, instruction in enumerate(plan.instructions if over else ()):
-        if not wanted.isdisjoint(instruction.results):
-            for slot in instruction.results:
-                first.setdefault(slot, t)
+    for t in range(plan.commit, len(plan.instructions)) if over else ():
+        for slot in wanted.intersection(plan.instructions[t].results):
+            first.setdefault(slot, t)
     return [(first[slot], variable) for slot, variable in over]
