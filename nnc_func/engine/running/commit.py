@@ -57,10 +57,10 @@ def _names(variables: Sequence[Any]) -> str:
 
 
 def in_place(plan: Plan) -> list[int]:
-    """Slots that are written over a variable: their array is the variable's."""
-    leaves = set(plan.variables)
-    variables = {n for n, b in enumerate(plan.buffers) if b.kind == "variable"}
-    return [i for i, s in enumerate(plan.slots) if s.buffer in variables and i not in leaves and not s.is_view]
+    """Slots that are written over a variable, which is in the commit section: their array is the variable's."""
+    slots, made = plan.slots, [slot for i in plan.instructions[plan.commit :] for slot in i.results]
+    variables = {slots[leaf].buffer for leaf in plan.variables}
+    return sorted(slot for slot in made if slots[slot].buffer in variables and not slots[slot].is_view)
 
 
 def first_writes(plan: Plan, over: list[tuple[int, Any]]) -> list[tuple[int, Any]]:

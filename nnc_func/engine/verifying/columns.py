@@ -5,7 +5,6 @@ Part of verification, which looks at whole columns where it can: a plan has a hu
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -129,11 +128,13 @@ def check_numbers(plan: Plan) -> Columns:
 def _packed(columns: Mapping[str, Sequence[Any]]) -> Mapping[str, Numbers]:
     """The columns as arrays."""
     found = [*flat(columns.values())]
+    if [*map(type, found)].count(int) < len(found):
+        raise _wrong(columns)
     try:
-        packed = np.frombuffer(array("q", found), np.int64)
-    except (OverflowError, TypeError):
+        packed = np.fromiter(found, np.int64, len(found))
+    except OverflowError:
         raise _wrong(columns) from None
-    if [*map(type, found)].count(int) < len(found) or packed.min() <= -LIMIT or packed.max() >= LIMIT:
+    if packed.min() <= -LIMIT or packed.max() >= LIMIT:
         raise _wrong(columns)
     ends = np.cumsum([*map(len, columns.values())])
     return dict(zip(columns, np.split(packed, ends[:-1]), strict=True))
