@@ -69,20 +69,26 @@ def check_view(nbytes: int, offset: int, shape: Sequence[int], strides: Sequence
 
 
 def _is_inside(nbytes: int, offset: int, shape: Sequence[int], strides: Sequence[int] | None, itemsize: int) -> bool:
-    size = itemsize
-    for n in shape:
-        if type(n) is not int or not 0 <= n < LIMIT:
-            return False
-        size *= n
     if strides is None:
+        size = itemsize
+        for n in shape:
+            if type(n) is not int or not 0 <= n < LIMIT:
+                return False
+            size *= n
         return 0 <= offset <= nbytes - size
     if len(strides) != len(shape):
         return False
-    for s in strides:
-        if type(s) is not int or not -LIMIT < s < LIMIT:
+    low, high = offset, offset + itemsize  # as `reach` has it, in one loop
+    for n, s in zip(shape, strides, strict=True):
+        if type(n) is not int or type(s) is not int or not (0 <= n < LIMIT and -LIMIT < s < LIMIT):
             return False
-    low, high = reach(shape, strides, itemsize)
-    return offset + low >= 0 and offset + high <= nbytes
+        if s < 0:
+            low += (n - 1) * s
+        else:
+            high += (n - 1) * s
+    if 0 in shape:
+        return 0 <= offset <= nbytes
+    return low >= 0 and high <= nbytes
 
 
 def strided(xp: Any, base: Any, shape: Sequence[int], strides: Sequence[int]) -> Any:

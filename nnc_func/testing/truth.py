@@ -27,14 +27,14 @@ from nnc_func.graph.ops import CATALOGUE
 from nnc_func.graph.ops.families import real_floating
 from nnc_func.graph.rewriting.evaluating import applied, converted, on_host
 from nnc_func.graph.rules.rule import REASSOCIATION, Numerics
+from nnc_func.testing.products import PRODUCTS, STEP, is_product, product, spread_of_product
 from nnc_func.testing.undetermined import ADD_UP, TRANSFORMS, moves
 
 LONG_DOUBLE_IS_WIDER = bool(np.finfo(np.longdouble).eps < np.finfo(np.float64).eps)
 FACTOR = 4  # of what the first form is from the truth, and of one unit in the last place of the result
-STEP = 64  # errors of operands are taken so many times, and the effect divided: float64 does not show half a unit
 NEARBY = 8  # matrices beside one that is decomposed
 PROMOTING = (dtypes.floating, real_floating)  # of integers they make floating numbers
-NO_SUMS = frozenset(("matmul_blockwise", "conv2d_blockwise", "prod", "cumulative_prod"))
+NO_SUMS = frozenset(("matmul_blockwise", "conv2d_blockwise")) | PRODUCTS
 MEANT = frozenset(("cast", "round", "floor", "ceil", "trunc"))  # what they lose is what they are for
 IN_BITS = frozenset(("bit_cast", "nextafter", "signbit"))  # they mean the format, not the number
 SUMS = ADD_UP & CATALOGUE.keys() - NO_SUMS | {"add", "subtract", "negative", "multiply", "square", "fma"}
@@ -106,6 +106,8 @@ def _widened(node: Node, values: dict[Node, Any], device: Any, wide: Any, dims: 
         own = {n: converted(v, n.aval.dtype) if not n.op.multi_result else v for n, v in own.items()}
     if node.op.dtype in PROMOTING and not any(kind_of(a.dtype) in "fc" for a in node.args):
         own = {n: v.astype(wide) for n, v in own.items()}
+    if is_product(node):
+        return product(node, on_host(node.args[0], own, device))
     found = applied(node, own, device, dims)
     floats = any(kind_of(a.dtype) in "fc" for a in node.args)
     for each in found if node.op.multi_result else (found,):
@@ -191,6 +193,10 @@ def spread(root: Value, way: Mapping[Node, Any], device: Any, numerics: Numerics
             errors[node] = error + _rounded(way[node])
         elif node.op.name in TRANSFORMS:
             errors[node], sizes[node] = _of_transform(node, errors, sizes, way)
+        elif is_product(node):
+            factors, sizes[node] = _magnitude(on_host(node.args[0], way, device)), _magnitude(way[node])
+            error = spread_of_product(node, factors, _one(node.args[0], errors), sizes[node])
+            errors[node] = error + _rounded(way[node])
         else:
             errors[node], sizes[node] = _of_other(node, errors, sizes, way, device, dims)
     found = errors[root.node]

@@ -1,7 +1,7 @@
 """Where NaN and infinity are is left to kernels at two places, and no fault of a rule that says it rounds.
 
-A sum may overflow in one order of its terms and not in another; and some kernels of convolutions multiply the zeros
-around images, by which an infinite weight is NaN, while others leave them out.
+A sum, or a product, may overflow in one order of its terms and not in another; and some kernels of convolutions
+multiply the zeros around images, by which an infinite weight is NaN, while others leave them out.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from nnc_func.facets import dtypes
 from nnc_func.facets.dtypes import kind_of, limits_of
 from nnc_func.graph.leaves import CONSTANT
 from nnc_func.graph.node import Node, Value, topological
-from nnc_func.graph.rewriting.evaluating import applied, converted, parts_of
+from nnc_func.graph.rewriting.evaluating import applied, converted, on_host, parts_of
 from nnc_func.graph.rules.rule import REASSOCIATION, ROUNDING, Numerics
+from nnc_func.testing.products import is_product, product
 
 ADD_UP = frozenset((
     "sum", "mean", "cumulative_sum", "prod", "cumulative_prod", "matmul", "tensordot", "conv2d",
@@ -38,8 +39,9 @@ def left_to_kernels(
 ) -> bool:
     """Whether NaN and infinity are in the same places if kernels add up in a wider format, all terms.
 
-    Each result that is too large for its own dtype is infinite there, so that a product which a rule makes larger than
-    it was is seen; of a rule that regroups sums all but results of sums.
+    They multiply in one in which no partial product overflows. Each result that is too large for its own dtype is
+    infinite there, so that a product which a rule makes larger than it was is seen; of a rule that regroups sums all
+    but results of sums.
 
     Examples
     --------
@@ -63,13 +65,13 @@ def left_to_kernels(
     values: dict[Node, Any] = {}
     try:
         for node in order:
-            values[node] = _widened(node, values, feeds, device, wide, dims)
-            if numerics < REASSOCIATION or not (node.op.name in REGROUPED or moves(node)):
+            free = numerics == REASSOCIATION and (node.op.name in REGROUPED or moves(node))
+            values[node] = _widened(node, values, feeds, device, wide, dims, free)
+            if not free:
                 values[node] = _bounded(values[node], node)
     except NncError:
         return False
-    was, now = (values[v.node][v.index] if v.node.op.multi_result else values[v.node] for v in (old, new))
-    return _alike(device.to_numpy(was), device.to_numpy(now))
+    return _alike(on_host(old, values, device), on_host(new, values, device))
 
 
 def moves(node: Node) -> bool:
@@ -77,10 +79,12 @@ def moves(node: Node) -> bool:
     return node.op.dtype is dtypes.first or node.op.name in MOVES
 
 
-def _widened(node: Node, values: Any, feeds: Mapping[Node, Any], device: Any, wide: Any, dims: Any) -> Any:
-    """A node's value where floating numbers are of a wider format."""
+def _widened(node: Node, values: Any, feeds: Mapping[Node, Any], device: Any, wide: Any, dims: Any, free: bool) -> Any:
+    """A node's value where floating numbers are of a wider format; with `free` products are finite there, too."""
     if node in feeds or node.op is CONSTANT:
         return converted(feeds.get(node, node.data), wide)
+    if is_product(node):
+        return product(node, on_host(node.args[0], values, device), within=free)
     if node.op.name == "conv2d" and node.params["padding"] != "VALID":
         x, w = (values[a.node] for a in node.args)
         return _convolved(node, x, w, device)

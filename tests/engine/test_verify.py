@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 from attrs import evolve
 from hypothesis import given
@@ -14,7 +15,8 @@ from hypothesis import strategies as st
 from nnc_func.aval import Aval
 from nnc_func.engine.plan import Plan
 from nnc_func.engine.plan_rows import Buffer, Instruction, Slot
-from nnc_func.engine.verifying.arena_overlap import check_arena
+from nnc_func.engine.verifying.arena_overlap import apart, check_arena
+from nnc_func.engine.verifying.columns import check_numbers
 from nnc_func.engine.verifying.verify import verify
 from nnc_func.errors import PlanError
 from nnc_func.facets.kernels import reference
@@ -395,9 +397,41 @@ ROW = st.tuples(st.integers(0, 4), st.integers(0, 6), st.integers(1, 4), st.inte
 def test_the_sweep_finds_an_overlap_exactly_where_two_overlap(rows: list[tuple[int, int, int, int]]) -> None:
     if clash(rows):
         with pytest.raises(PlanError, match="overlap"):
-            check_arena(arena(rows))
+            check_arena(plan := arena(rows), check_numbers(plan))
     else:
-        check_arena(arena(rows))
+        check_arena(plan := arena(rows), check_numbers(plan))
+
+
+@given(st.lists(ROW.filter(lambda r: r[0]), max_size=8))
+def test_no_two_overlap_just_where_those_in_each_piece_follow_each_other(rows: list[tuple[int, int, int, int]]) -> None:
+    size, lower, upper, low = np.array(rows, np.int64).reshape(-1, 4).T
+    assert apart(low, low + size, lower, upper) == (not clash(rows))
+
+
+def test_what_takes_long_to_cut_up_is_swept() -> None:
+    """A buffer beside each of many small ones: each but the small ones has as many pieces as these are."""
+    small = [(1, 0, 1, place) for place in range(100)]
+    large = [(100, t, t + 1, 0) for t in range(1, 100)]
+    size, lower, upper, low = np.array(small + large, np.int64).T
+    assert not apart(low, low + size, lower, upper)
+    check_arena(plan := arena(small + large), check_numbers(plan))
+    late = [(1, 0, 2, 7), *small[1:], *large]
+    with pytest.raises(PlanError, match="overlap"):
+        check_arena(plan := arena(late), check_numbers(plan))
+
+
+def test_each_place_has_an_arena_of_its_own() -> None:
+    rows = [("gpu", 8, 0, 2, 0), (None, 8, 0, 2, 0), ("gpu", 8, 1, 3, 8), (None, 8, 1, 3, 8)]
+
+    def placed(rows: Any) -> Plan:
+        buffers = tuple(Buffer("arena", *row, place=place) for place, *row in rows)
+        return Plan((), (), buffers, (), (), (), (), (), 0, 16, 1, elsewhere=(("gpu", 16),))
+
+    check_arena(plan := placed(rows), check_numbers(plan))
+    with pytest.raises(PlanError, match="buffers 0 and 2 are both alive at step 1 and overlap"):
+        check_arena(plan := placed([*rows[:2], ("gpu", 8, 1, 3, 4), rows[3]]), check_numbers(plan))
+    with pytest.raises(PlanError, match=r"buffer 2 takes bytes \[9, 17\) of an arena of 16"):
+        check_arena(plan := placed([*rows[:2], ("gpu", 8, 1, 3, 9), rows[3]]), check_numbers(plan))
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -405,11 +439,11 @@ def test_one_overlap_among_thousands_is_found(seed: int) -> None:
     draw = random.Random(seed)
     places = draw.sample(range(2000), 2000)
     rows = [(8, t, t + draw.randrange(1, 900), 8 * place) for t, place in enumerate(places)]
-    check_arena(arena(rows))
+    check_arena(plan := arena(rows), check_numbers(plan))
     one, other = sorted(draw.sample(range(1000), 2))
     size, lower, _, offset = rows[one]
     rows[one] = (size, lower, other + 1, offset)
     rows[other] = (size, other, other + 5, offset + draw.randrange(-7, 8) if offset else 3)
     assert clash(rows)
     with pytest.raises(PlanError, match="overlap"):
-        check_arena(arena(rows))
+        check_arena(plan := arena(rows), check_numbers(plan))

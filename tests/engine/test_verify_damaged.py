@@ -12,7 +12,8 @@ from attrs import evolve
 
 from nnc_func.engine.plan import Plan
 from nnc_func.engine.running.program import Program
-from nnc_func.engine.verifying import fast_path
+from nnc_func.engine.verifying import applications, fast_path
+from nnc_func.engine.verifying.columns import check_numbers
 from nnc_func.engine.verifying.verify import _Replay
 from nnc_func.errors import PlanError
 
@@ -123,10 +124,46 @@ def test_what_is_looked_at_in_a_few_steps_is_judged_as_in_full(
     assert len({*quick}) > 1
 
 
+def applied_wrongly(plan: Plan, draw: random.Random) -> Plan:
+    """The plan with another operand, result, kernel or parameter in one of its instructions: it may still be right."""
+    at, other = (draw.choice(range(len(plan.instructions))) for _ in range(2))
+    i, o = plan.instructions[at], plan.instructions[other]
+    fields: dict[str, Any] = draw.choice([
+        {"operands": tuple(draw.choices(range(len(plan.slots)), k=len(i.operands)))},
+        {"operands": i.operands + o.operands},
+        {"results": o.results},
+        {"kernel": o.kernel},
+        {"items": o.items},
+        {"op": o.op, "items": o.items},
+        {"view": o.view},
+    ])  # fmt: skip
+    return changed(plan, "instructions", at, **fields)
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_applications_that_are_alike_are_judged_as_each_by_itself(seed: int, lazy: Any) -> None:
+    draw = random.Random(seed)
+    made, _ = program(lazy, draw)
+    told = []
+    for plan in [made.plan, *(applied_wrongly(made.plan, draw) for _ in range(40))]:
+        words = ["right", "right"]
+        for at, alike in enumerate((applications.alike, lambda rows: range(len(rows)))):
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(applications, "alike", alike)
+                try:
+                    applications.check_applications(plan, check_numbers(plan))
+                except PlanError as error:
+                    words[at] = str(error)
+        assert words[0] == words[1]
+        told.append(words[0])
+    assert told[0] == "right"
+    assert len({*told}) > 1
+
+
 def test_what_is_written_in_the_arena_is_looked_at_in_a_few_steps(lazy: Any) -> None:
     x = lazy.input("x", (4, 4), "float64")
     plan = lazy.compile([x], [lazy.ops.tanh(lazy.ops.sin(x) @ lazy.ops.cos(x) + 1) * 2]).plan
-    replay = _Replay(plan)
+    replay = _Replay(plan, check_numbers(plan))
     replay.leaves()
     written = fast_path._writer(replay)
     known = [written(t, i, i.operands, i.results[0]) for t, i in enumerate(plan.instructions)]

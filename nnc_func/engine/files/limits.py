@@ -5,6 +5,7 @@ from __future__ import annotations
 from nnc_func.engine.plan import Plan
 from nnc_func.engine.plan_rows import ARENA, NEXT, OUTPUT
 from nnc_func.errors import FileFormatError
+from nnc_func.facets.places import Place
 
 ALIGNMENT = 1 << 16  # bytes
 STREAMS = 256
@@ -33,9 +34,11 @@ def memory_of(plan: Plan) -> int:
     FileFormatError
         An arena is larger than all that lies in it.
     """
+    mine: dict[Place, list[int]] = {place: [] for place in plan.arenas}
+    for place, nbytes in [(b.place, b.nbytes) for b in plan.buffers if b.kind == ARENA]:
+        mine[place].append(nbytes)
     for place, nbytes in plan.arenas.items():
-        mine = [b.nbytes for b in plan.buffers if b.kind == ARENA and b.place == place]
-        most = sum(-(-n // plan.alignment) * plan.alignment for n in mine)
+        most = sum([-(-n // plan.alignment) for n in mine[place]]) * plan.alignment
         if nbytes > most:
             raise FileFormatError(f"its plan has an arena of {nbytes} bytes for buffers that take {most}")
-    return sum(plan.arenas.values()) + sum(b.nbytes for b in plan.buffers if b.kind in (OUTPUT, NEXT))
+    return sum(plan.arenas.values()) + sum([b.nbytes for b in plan.buffers if b.kind in (OUTPUT, NEXT)])

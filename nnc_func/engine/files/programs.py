@@ -28,7 +28,7 @@ from nnc_func.engine.running.program import Program
 from nnc_func.engine.symbolic import SymbolicProgram
 from nnc_func.engine.verifying.graphs import check_graph
 from nnc_func.errors import FileFormatError, PlanError
-from nnc_func.garbage_collection import uncollected
+from nnc_func.garbage_collection import long_lived
 from nnc_func.graph.leaves import Variable, owned
 from nnc_func.graph.text.files import read_text, variable_names
 from nnc_func.graph.text.parsing import shown_as
@@ -66,7 +66,7 @@ def load_program(
         not fit the stack, it takes more than `max_bytes`, has another digest, or applies what is not allowed.
     """
     names = allowed_names(allow)
-    with uncollected(), Archive.open(path, "program", max_bytes=max_bytes, sha256=sha256) as archive:
+    with long_lived(), Archive.open(path, "program", max_bytes=max_bytes, sha256=sha256) as archive:
         return _Reader(archive, archive.about(VERSION), stack, list(classes), names).program()
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -201,8 +202,8 @@ def from_tables(
 def _buffers(found: Mapping[str, Any]) -> tuple[Buffer, ...]:
     columns = [_numbers(found[key], -1) for key in ("nbytes", "lower", "upper", "offset", "source")]
     made = [BufferFields(*row) for row in _beside(_strings(found["kind"]), *columns)]
-    for n, place in rows(found["place"], 2):
-        made[_index(n, made)].place = _string(place)
+    for n, place in _pairs(found["place"], made):
+        made[n].place = _string(place)
     return sealed(Buffer, made)
 
 
@@ -211,10 +212,12 @@ def _slots(found: Mapping[str, Any], avals: list[Aval]) -> tuple[Slot, ...]:
     slots = [SlotFields(buffer, avals[kind]) for buffer, kind in _beside(buffers, kinds)]
     for n in _indices(found["view"], slots):
         slots[n].is_view = True
-    for n, offset in rows(found["offset"], 2):
-        slots[_index(n, slots)].offset = _number(offset)
-    for n, strides in rows(found["strides"], 2):
-        slots[_index(n, slots)].strides = tuple(_numbers(strides, None))
+    for n, offset in _pairs(found["offset"], slots):
+        slots[n].offset = _number(offset)
+    pairs = _pairs(found["strides"], slots)
+    _numbers([*chain.from_iterable([rows(strides) for _, strides in pairs])], None)
+    for n, strides in pairs:
+        slots[n].strides = tuple(strides)
     return sealed(Slot, slots)
 
 
@@ -240,15 +243,15 @@ def _read_instructions(
         at = last + scratch
     if at != len(slots):
         raise FileFormatError(f"the instructions have {at} operands and results, written are {len(slots)}")
-    for t, stream in rows(columns["stream"], 2):
-        made[_index(t, made)].stream = _number(stream)
-    for t, waits in rows(columns["waits"], 2):
-        made[_index(t, made)].waits = tuple(_numbers(waits))
-    for t, loop in rows(found.get("loops", []), 2):  # files of before have none
+    for t, stream in _pairs(columns["stream"], made):
+        made[t].stream = _number(stream)
+    for t, waits in _pairs(columns["waits"], made):
+        made[t].waits = tuple(_numbers(waits))
+    for t, loop in _pairs(found.get("loops", []), made):  # files of before have none
         if deep >= DEEPEST:
             raise FileFormatError(f"more than {DEEPEST} loops inside each other")
         inside = partial(from_tables, ops=ops, classes=(), allow=allow, deep=deep + 1)
-        made[_index(t, made)].loop = loops.from_table(loop, _numbers, inside)
+        made[t].loop = loops.from_table(loop, _numbers, inside)
     return sealed(Instruction, made)
 
 
@@ -314,8 +317,11 @@ def _indices(column: Any, table: Sequence[Any]) -> list[int]:
     return found
 
 
-def _index(value: Any, table: Sequence[Any]) -> int:
-    return _indices([value], table)[0]
+def _pairs(column: Any, table: Sequence[Any]) -> list[Any]:
+    """A column of pairs: a place in a table, and what is said of it."""
+    found = rows(column, 2)
+    _indices([at for at, _ in found], table)
+    return found
 
 
 def _beside(*columns: Sequence[Any]) -> Iterable[tuple[Any, ...]]:

@@ -57,18 +57,17 @@ def _names(variables: Sequence[Any]) -> str:
 
 
 def in_place(plan: Plan) -> list[int]:
-    """Slots that are written over a variable: their array is the variable's."""
-    leaves = set(plan.variables)
-    variables = {n for n, b in enumerate(plan.buffers) if b.kind == "variable"}
-    return [i for i, s in enumerate(plan.slots) if s.buffer in variables and i not in leaves and not s.is_view]
+    """Slots that are written over a variable, which is in the commit section: their array is the variable's."""
+    slots, made = plan.slots, [slot for i in plan.instructions[plan.commit :] for slot in i.results]
+    variables = {slots[leaf].buffer for leaf in plan.variables}
+    return sorted(slot for slot in made if slots[slot].buffer in variables and not slots[slot].is_view)
 
 
 def first_writes(plan: Plan, over: list[tuple[int, Any]]) -> list[tuple[int, Any]]:
     """(instruction, variable): from which instruction on a variable is written over."""
     first: dict[int, int] = {}
     wanted = {slot for slot, _ in over}
-    for t, instruction in enumerate(plan.instructions if over else ()):
-        if not wanted.isdisjoint(instruction.results):
-            for slot in instruction.results:
-                first.setdefault(slot, t)
+    for t in range(plan.commit, len(plan.instructions)) if over else ():
+        for slot in wanted.intersection(plan.instructions[t].results):
+            first.setdefault(slot, t)
     return [(first[slot], variable) for slot, variable in over]

@@ -156,14 +156,15 @@ class Frame:
         arrays, arenas = self.arrays, self.memory
         offsets, places = [b.offset for b in plan.buffers], [b.place for b in plan.buffers]
         found: dict[Any, Any] = {}
-        known = found.get
+        known, view = found.get, array_views.view
         for i, s in enumerate(plan.slots):
             if arrays[i] is None and not s.is_view and i not in moving:
                 aval, buffer, strides = s.aval, s.buffer, s.strides
-                key = (offsets[buffer] + s.offset, id(aval), strides, places[buffer])
+                place = places[buffer]
+                key = (offsets[buffer] + s.offset, id(aval), strides, place)
                 array = known(key)
                 if array is None:
-                    array = found[key] = array_views.view(device, arenas[places[buffer]], key[0], aval, strides)
+                    array = found[key] = view(device, arenas[place], key[0], aval, strides)
                 arrays[i] = array
 
     def _bind_windows(self, plan: Plan, device: Any, moving: dict[int, int]) -> None:
@@ -192,6 +193,7 @@ class Frame:
     def _bind(self, plan: Plan, device: Any, moving: dict[int, int]) -> None:
         arrays, patches, kernels = self.arrays, self.patches, self._kernels
         called, ordered, fixed = self.calls.append, self.order.append, moving.keys().isdisjoint
+        shown = [s.aval for s in plan.slots]
         for t, instruction in enumerate(plan.instructions):
             if instruction.view:
                 self._bind_view(plan, device, instruction, moving)
@@ -201,7 +203,7 @@ class Frame:
             key = (instruction.op, instruction.kernel, id(instruction.items), len(results))
             call = kernels.get(key)  # the same function for all that is applied alike
             if call is None:
-                avals = tuple([plan.slots[s].aval for s in slots])
+                avals = tuple([shown[s] for s in slots])
                 call = self._writing(device, instruction, key, avals)
             args = [arrays[s] for s in slots]
             if not fixed(slots):

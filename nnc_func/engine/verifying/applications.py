@@ -5,6 +5,7 @@ Part of verification. What memory each one touches, and when, is `verify`'s.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from attrs import evolve
@@ -14,6 +15,7 @@ from nnc_func.declaration import Items
 from nnc_func.device.bfloat16_emulation import kernel_named
 from nnc_func.engine.copying import FILL
 from nnc_func.engine.plan_rows import Instruction
+from nnc_func.engine.verifying.columns import Columns, alike
 from nnc_func.engine.verifying.references import named
 from nnc_func.errors import OperatorError, PlanError
 from nnc_func.facets.kernels import takes_layouts
@@ -23,14 +25,7 @@ if TYPE_CHECKING:
     from nnc_func.engine.plan import Plan
 
 
-def _without(i: Instruction, filled: set[int]) -> Instruction:
-    """An instruction without the gaps among its operands."""
-    if not filled or not i.view or i.op.parts is None or filled.isdisjoint(i.operands):
-        return i
-    return evolve(i, operands=tuple([n for n in i.operands if n not in filled]))
-
-
-def check_applications(plan: Plan) -> None:
+def check_applications(plan: Plan, columns: Columns) -> None:
     """Raise unless each instruction's results are what its operator gives of its operands, by a kernel that it has.
 
     Raises
@@ -38,30 +33,33 @@ def check_applications(plan: Plan) -> None:
     PlanError
         Names the instruction, what it is written to be, and what the operator says.
     """
-    kinds = [id(s.aval) for s in plan.slots]  # equal avals are one object
-    usual: set[Any] = set()  # applications that are known to be right: of two operands and a result, as most are
-    others: set[Any] = set()
-    filled: set[int] = set()  # gaps, which are operands of no operator
+    rows = plan.instructions
+    without = _without_gaps(plan)
+    every, size = columns.avals[columns.used].tobytes(), columns.avals.itemsize  # equal avals are one object
+    avals: list[Any] = [every[start:end] for start, end in pairwise([0, *(columns.ends * size).tolist()])]
+    counts = columns.operands.tolist()
+    for t, i in without.items():
+        counts[t] = len(i.operands)
+        avals[t] = columns.avals[[*i.operands, *i.results, *i.scratch]].tobytes()
+    for t in [t for t, i in enumerate(rows) if i.loop is not None]:
+        avals[t] = t  # which is no other's
+    facts = zip(rows, counts, columns.results.tolist(), avals, strict=True)
+    for t in alike([(i.op, id(i.items), i.kernel, i.view, n, m, shown) for i, n, m, shown in facts]):
+        _check(plan, t, without.get(t, rows[t]))
+
+
+def _without_gaps(plan: Plan) -> dict[int, Instruction]:
+    """Instructions that have gaps among their operands, which are operands of no operator: as they are without."""
+    if FILL not in {i.op for i in plan.instructions}:
+        return {}
+    found: dict[int, Instruction] = {}
+    filled: set[int] = set()
     for t, i in enumerate(plan.instructions):
-        op, operands, results = i.op, i.operands, i.results
-        if i.loop is not None:
-            _check(plan, t, i)
-            continue
-        if len(operands) == 2 and len(results) == 1 and not i.scratch and not i.view:
-            key = (op, id(i.items), i.kernel, kinds[operands[0]], kinds[operands[1]], kinds[results[0]])
-            if key not in usual:
-                _check(plan, t, i)
-                usual.add(key)
-            continue
-        if op is FILL:
-            filled.update(results)
-        i = _without(i, filled)
-        operands = i.operands
-        shown = tuple([kinds[s] for s in (*operands, *results, *i.scratch)])
-        application = (op, id(i.items), i.kernel, i.view, len(operands), len(results), shown)
-        if application not in others:
-            _check(plan, t, i)
-            others.add(application)
+        if i.op is FILL:
+            filled.update(i.results)
+        elif i.view and i.op.parts is not None and not filled.isdisjoint(i.operands):
+            found[t] = evolve(i, operands=tuple([n for n in i.operands if n not in filled]))
+    return found
 
 
 def inferred(op: Op, avals: tuple[Aval, ...], items: Items) -> tuple[Aval, ...]:

@@ -12,27 +12,44 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from nnc_func.engine.plan_rows import ARENA, Buffer
+from nnc_func.device.bounds import LIMIT
+from nnc_func.engine.plan_rows import Buffer
+from nnc_func.engine.verifying.columns import Columns, first_of
 from nnc_func.engine.verifying.work import free
 from nnc_func.errors import PlanError
+from nnc_func.facets.places import Place
 
 if TYPE_CHECKING:
     from nnc_func.engine.plan import Plan
 
 MOVED = 4096  # numbers of a list that are moved as quickly as one step is made
-Numbers = Sequence[int] | NDArray[np.int64]
+PIECES = 32  # that a rectangle has, on the average, where cutting is quicker than sweeping
+TOLD = 8  # pieces that are told apart as quickly as one step is made
+Array = NDArray[np.int64]
+Numbers = Sequence[int] | Array
 
 
-def check_arena(plan: Plan, spend: Callable[[int], None] = free) -> None:
+def check_arena(plan: Plan, columns: Columns, spend: Callable[[int], None] = free) -> None:
     """In each place offsets are aligned and inside the arena, and buffers alive together do not overlap."""
-    numbers = [n for n, b in enumerate(plan.buffers) if b.kind == ARENA]
-    arenas, alignment, buffers = plan.arenas, plan.alignment, plan.buffers
-    for n in numbers:
-        b = buffers[n]
-        if b.lower >= b.upper or b.offset % alignment or not 0 <= b.offset <= arenas[b.place] - b.nbytes:
-            _refuse(plan, n)
-    for place in arenas:
-        _sweep(buffers, [n for n in numbers if buffers[n].nbytes and buffers[n].place == place], spend)
+    mine: dict[Place, list[int]] = {place: [] for place in plan.arenas}
+    for n in np.flatnonzero(columns.in_arena).tolist():
+        mine[columns.places[n]].append(n)
+    for place, nbytes in plan.arenas.items():
+        if mine[place]:
+            _check_place(plan, columns, np.array(mine[place]), nbytes, spend)
+
+
+def _check_place(plan: Plan, columns: Columns, numbers: Array, nbytes: int, spend: Callable[[int], None]) -> None:
+    low, lower, upper = (each[numbers] for each in (columns.offset, columns.lower, columns.upper))
+    high = low + columns.nbytes[numbers]
+    wrong = first_of((lower >= upper) | (low % plan.alignment != 0) | (low < 0) | (high > nbytes))
+    if wrong >= 0:
+        _refuse(plan, int(numbers[wrong]))
+    some = low < high
+    numbers, low, high, lower, upper = (each[some] for each in (numbers, low, high, lower, upper))
+    hurt = None if apart(low, high, lower, upper, spend) else meeting(low, high, lower, upper, spend)
+    if hurt is not None:
+        raise _overlap(plan.buffers, *(int(numbers[n]) for n in hurt))
 
 
 def _refuse(plan: Plan, n: int) -> None:
@@ -44,12 +61,30 @@ def _refuse(plan: Plan, n: int) -> None:
     raise PlanError(f"buffer {n} takes bytes [{b.offset}, {b.offset + b.nbytes}) of an arena of {size}")
 
 
-def _sweep(buffers: Sequence[Buffer], numbers: list[int], spend: Callable[[int], None]) -> None:
-    found = [buffers[n] for n in numbers]
-    lows, highs = [b.offset for b in found], [b.offset + b.nbytes for b in found]
-    hurt = meeting(lows, highs, [b.lower for b in found], [b.upper for b in found], spend)
-    if hurt is not None:
-        raise _overlap(buffers, numbers[hurt[0]], numbers[hurt[1]])
+def apart(low: Array, high: Array, lower: Array, upper: Array, spend: Callable[[int], None] = free) -> bool:
+    """Whether no two rectangles of bytes and steps overlap; False, too, where that would take long to see.
+
+    The bytes are cut wherever a rectangle begins or ends. In a piece no two are alive together if they follow each
+    other: the first to end has ended when the second begins, and so on.
+
+    Examples
+    --------
+    >>> columns = np.array([[0, 32, 0], [64, 96, 64], [0, 1, 2], [1, 2, 3]])
+    >>> apart(*columns), apart(*columns[:3], columns[3] + 1)
+    (True, False)
+    """
+    if not len(low):
+        return True
+    cuts = np.unique(np.concatenate([low, high]))
+    first, last = np.searchsorted(cuts, low), np.searchsorted(cuts, high)
+    counts = last - first
+    most, steps = int(counts.sum()), int(upper.max()) + 1
+    if most > PIECES * len(low) or lower.min() < 0 or steps * len(cuts) >= LIMIT:
+        return False
+    spend(most // TOLD)
+    piece = np.repeat(first - np.cumsum(counts) + counts, counts) + np.arange(most)
+    begins, ends = (np.sort(piece * steps + np.repeat(each, counts)) for each in (lower, upper))
+    return bool((ends[:-1] <= begins[1:]).all())
 
 
 def meeting(

@@ -1,14 +1,12 @@
-"""Whether every number of a plan is one, and every value lies in its buffer, in exact integers. Part of verification.
+"""Whether every value of a plan lies in its buffer, in exact integers. Part of verification.
 
 Nothing is replayed here: what is checked holds of each slot and buffer, whether an instruction uses it or not.
 """
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import chain
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,16 +14,16 @@ import numpy as np
 from nnc_func.aval import Aval
 from nnc_func.device.bounds import LIMIT, RANK, reach
 from nnc_func.engine.plan_rows import ARENA, DONATED, LENT, Slot
+from nnc_func.engine.verifying.columns import Columns, first_of
 from nnc_func.errors import PlanError
 
 if TYPE_CHECKING:
     from nnc_func.engine.plan import Plan
 
-IN_BUFFERS, IN_SLOTS = attrgetter("nbytes", "lower", "upper", "offset", "source"), attrgetter("buffer", "offset")
 ALIVE = (ARENA, LENT, DONATED)  # kinds of buffers that have a lifetime
 
 
-def check_bounds(plan: Plan) -> None:
+def check_bounds(plan: Plan, columns: Columns) -> None:
     """Raise unless each value lies in its buffer, whether it is used or not, and each slot and buffer is used.
 
     A slot has at most 64 axes and a known size. A view has no place of its own. What is none has offset and strides in
@@ -37,8 +35,8 @@ def check_bounds(plan: Plan) -> None:
     PlanError
         Names the slot or the buffer, and what it may be.
     """
-    taken = _check_slots(plan)
-    _check_uses(plan)
+    taken = np.array(_check_slots(plan, columns), np.int64)
+    _check_uses(plan, columns)
     outside = plan.inputs, plan.variables, plan.constants, plan.outputs, [slot for _, slot in plan.updates]
     for slot in chain.from_iterable(outside) if plan.retained is None else ():
         aval, home = plan.slots[slot].aval, plan.slots[slot].buffer
@@ -47,80 +45,40 @@ def check_bounds(plan: Plan) -> None:
                 f"slot {slot}, {aval.nbytes} bytes, comes from outside or goes there; {_named(plan, home)}, of which "
                 f"it is to be all, has {plan.buffers[home].nbytes}"
             )
-    for number, (buffer, found) in enumerate(zip(plan.buffers, taken, strict=True)):
-        if found != buffer.nbytes:
-            raise PlanError(
-                f"buffer {number} is used by no slot"
-                if found < 0
-                else f"buffer {number} has {buffer.nbytes} bytes, but what lies in it takes {found}"
-            )
-        if buffer.lower < 0 or (buffer.upper > len(plan.instructions) and plan.retained is None):
-            raise PlanError(
-                f"buffer {number} is alive in [{buffer.lower}, {buffer.upper}), in a plan of {len(plan.instructions)} "
-                "instructions"
-            )
-        alive = buffer.kind in ALIVE
-        if (buffer.kind != ARENA and buffer.offset) or (not alive and (buffer.lower or buffer.upper)):
-            raise PlanError(
-                f"buffer {number} is {buffer.kind} {buffer.source}, which has no place in an arena, but it is "
-                f"at {buffer.offset}, alive in [{buffer.lower}, {buffer.upper})"
-            )
+    _check_buffers(plan, columns, taken)
 
 
-def check_numbers(plan: Plan) -> None:
-    """Raise unless all numbers are integers, of type `int`, and below 2⁶²; the alignment is a power of two.
-
-    Raises
-    ------
-    PlanError
-        Says which number is none, or too large.
-    """
-    if not _small(chain.from_iterable(_columns(plan).values())):
-        for what, numbers in _columns(plan).items():
-            _check_column(what, [*numbers])
-    if plan.alignment < 1 or plan.alignment & (plan.alignment - 1):
-        raise PlanError(f"offsets aligned to {plan.alignment}: wanted a power of two")
-    if min(plan.arenas.values()) < 0:
-        raise PlanError(f"an arena of {min(plan.arenas.values())} bytes")
-
-
-def _small(numbers: Iterable[Any]) -> bool:
-    """Whether all are integers below 2⁶²."""
-    found = [*numbers]
-    if not {int}.issuperset(map(type, found)):
-        return False
-    try:
-        packed = np.frombuffer(array("q", found), np.int64)
-    except OverflowError:
-        return False
-    return not found or bool(packed.min() > -LIMIT and packed.max() < LIMIT)
-
-
-def _columns(plan: Plan) -> dict[str, Iterable[Any]]:
-    """All numbers of a plan, by what they are."""
-    flat, b, s, i = chain.from_iterable, plan.buffers, plan.slots, plan.instructions
-    leaves = plan.inputs, plan.variables, plan.constants
-    return {
-        "arenas, alignment, commit section": (*plan.arenas.values(), plan.alignment, plan.commit),
-        "leaves, outputs, updates": flat((*leaves, plan.outputs, *plan.updates, plan.retained or ())),
-        "buffers": flat(map(IN_BUFFERS, b)),
-        "slots": flat(map(IN_SLOTS, s)),
-        "strides": flat([x.strides for x in s if x.strides is not None]),
-        "operands, results, scratch": flat([x.operands + x.results + x.scratch for x in i]),
-        "streams": [x.stream for x in i],
-        "waits": flat([x.waits for x in i if x.waits]),
-    }
+def _check_buffers(plan: Plan, columns: Columns, taken: Any) -> None:
+    """Each buffer has the bytes that are taken of it, and what lies outside of arenas no place and no lifetime."""
+    last = len(plan.instructions) if plan.retained is None else LIMIT
+    wrong = (taken != columns.nbytes) | (columns.lower < 0) | (columns.upper > last)
+    for n in np.flatnonzero(~columns.in_arena).tolist():
+        b = plan.buffers[n]
+        wrong[n] |= b.offset != 0 or (b.kind not in ALIVE and (b.lower != 0 or b.upper != 0))
+    number = first_of(wrong)
+    if number < 0:
+        return
+    buffer, found = plan.buffers[number], taken[number]
+    if found != buffer.nbytes:
+        raise PlanError(
+            f"buffer {number} is used by no slot"
+            if found < 0
+            else f"buffer {number} has {buffer.nbytes} bytes, but what lies in it takes {found}"
+        )
+    if buffer.lower < 0 or buffer.upper > last:
+        raise PlanError(
+            f"buffer {number} is alive in [{buffer.lower}, {buffer.upper}), in a plan of {len(plan.instructions)} "
+            "instructions"
+        )
+    raise PlanError(
+        f"buffer {number} is {buffer.kind} {buffer.source}, which has no place in an arena, but it is "
+        f"at {buffer.offset}, alive in [{buffer.lower}, {buffer.upper})"
+    )
 
 
-def _check_column(what: str, numbers: Sequence[Any]) -> None:
-    for n in numbers:
-        if type(n) is not int or abs(n) >= LIMIT:
-            raise PlanError(f"{what}: {n!r} is no integer below 2⁶²")
-
-
-def _check_slots(plan: Plan) -> list[int]:
+def _check_slots(plan: Plan, columns: Columns) -> list[int]:
     """Each slot lies in its buffer; for each buffer where the last slot in it ends, -1 where there is none."""
-    sizes = [b.nbytes for b in plan.buffers]
+    sizes = columns.nbytes.tolist()
     taken = [-1] * len(sizes)
     ends: dict[Any, int] = {}
     known = ends.get
@@ -203,14 +161,14 @@ def _check_aval(number: int, aval: Aval) -> None:
             raise PlanError(f"slot {number} is {aval!r}: extents are from 0 on, and so many bytes that 62 bits tell")
 
 
-def _check_uses(plan: Plan) -> None:
+def _check_uses(plan: Plan, columns: Columns) -> None:
     """Each slot is a leaf, or some instruction's."""
-    used = {*plan.inputs, *plan.variables, *plan.constants}
-    for slot in used:
+    used = np.zeros(len(plan.slots), bool)
+    used[columns.written] = True
+    for slot in (*plan.inputs, *plan.variables, *plan.constants):
+        used[slot] = True
         if plan.slots[slot].is_view:
             raise PlanError(f"slot {slot} is a view, but comes from outside")
-    for i in plan.instructions:
-        used.update(i.results, i.scratch)
-    if len(used) < len(plan.slots):
-        unused = next(n for n in range(len(plan.slots)) if n not in used)
+    unused = first_of(~used)
+    if unused >= 0:
         raise PlanError(f"slot {unused} is used by nothing: no leaf, and made by no instruction")

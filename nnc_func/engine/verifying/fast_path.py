@@ -18,7 +18,8 @@ LEAF, UNMADE = -1, -2  # where a slot is made, if not by an instruction
 
 def replayed(replay: Any) -> None:
     """All instructions, one after the other; raises PlanError at the first that is refused."""
-    until, home, buffers, slots = replay.until, replay.home, replay.plan.buffers, replay.plan.slots
+    until, home, kinds, slots = replay.until, replay.home, replay.columns.kinds, replay.plan.slots
+    valid = replay.valid
     written = _writer(replay)
     for t, i in enumerate(replay.plan.instructions):
         if i.view:
@@ -29,21 +30,24 @@ def replayed(replay: Any) -> None:
             if t >= until[slot]:
                 replay.reads(t, i)
                 break
-        used = [home[slot] for slot in (*results, *operands)] if i.scratch else []
+        scratch = i.scratch
         if (
             len(results) != 1
             or i.op.multi_result
-            or any(home[slot] in used[:1] for slot in i.scratch)
+            or (scratch and home[results[0]] in [home[slot] for slot in scratch])
             or not written(t, i, operands, results[0])
         ):
             replay.kernel(t, i)
             continue
-        for slot in i.scratch:
+        for position, slot in enumerate(scratch):
             number = home[slot]
-            usual = number not in used and buffers[number].kind == ARENA and slots[slot].strides is None
-            if not usual or not written(t, i, (), slot):
-                replay.scratch(t, slot, used)
-            used.append(number)
+            if (
+                valid[number]  # by an operand, a result or other scratch: or was
+                or kinds[number] != ARENA
+                or slots[slot].strides is not None
+                or not written(t, i, (), slot)
+            ):
+                replay.scratch(t, slot, [home[other] for other in (*results, *operands, *scratch[:position])])
 
 
 def _writer(replay: Any) -> Any:
@@ -51,9 +55,21 @@ def _writer(replay: Any) -> Any:
     plan, home, made, over, until = replay.plan, replay.home, replay.made, replay.over, replay.until
     begins, ends_at, valid, first, writer = replay.begins, replay.ends_at, replay.valid, replay.first, replay.writer
     lies, plain, meet, allowed, slots = replay.region, replay.plain, replay.meet, replay.allowed, plan.slots
-    room = [b.nbytes if b.kind in PLANNED else -1 for b in plan.buffers]
+    room = replay.room
     regions: dict[Any, Any] = {}
     near = replay.near
+    chosen: dict[Any, Any] = {}
+
+    def may_be_overwritten(i: Any, position: int) -> bool:
+        may = allowed(i)[0]
+        if callable(may):  # of each result; a loop's own is the replay's to ask
+            if i.loop is not None:
+                return False
+            key = i.op, i.kernel, id(i.items), len(i.operands)
+            if key not in chosen:
+                chosen[key] = may(len(i.operands), **dict(i.items))[0]
+            may = chosen[key]
+        return may == ALL or position in may
 
     def written(t: int, i: Any, operands: tuple[int, ...], slot: int) -> bool:
         found, number = slots[slot], home[slot]
@@ -75,8 +91,7 @@ def _writer(replay: Any) -> Any:
                     continue
                 shown = slots[operand].aval
                 if lies[operand] is region and plain[operand] and (shown is aval or shown == aval):
-                    may = allowed(i)[0]
-                    if may != ALL and (callable(may) or position not in may):
+                    if not may_be_overwritten(i, position):
                         return False
                 elif meet(lies[operand], region):
                     return False

@@ -16,7 +16,7 @@ from nnc_func.body import Body
 from nnc_func.device.bounds import LIMIT
 from nnc_func.engine.plan_loops import ENDLESS, PLANNED, Address, Loop
 from nnc_func.engine.plan_rows import DONATED, LENT, VARIABLE, Instruction
-from nnc_func.engine.verifying.bounds import check_numbers
+from nnc_func.engine.verifying.columns import check_numbers
 from nnc_func.engine.verifying.graphs import Numbers
 from nnc_func.engine.verifying.references import check_references, named
 from nnc_func.engine.verifying.work import Work
@@ -96,8 +96,7 @@ def _integers(numbers: Iterable[Any], most: int, what: str) -> None:
 def _check_form(plan: Plan, i: Instruction, planned: Loop) -> None:
     """What its numbers name is there, and of the right shape."""
     inner, params = planned.plan, dict(i.items)
-    check_numbers(inner)
-    check_references(inner)
+    check_references(inner, check_numbers(inner))
     if i.op is not loop or i.kernel != PLANNED or i.view:
         raise PlanError(f"{i.op.name} by the kernel {i.kernel!r} is no loop that is planned")
     body, constants, carries = params["body"], params["constants"], params["carries"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nnc_func.engine.plan_rows import ARENA, DONATED, KINDS, LENT
+from nnc_func.engine.verifying.columns import Columns
 from nnc_func.errors import PlanError
 from nnc_func.facets.places import Place, given
 from nnc_func.facets.places import named as place_named
@@ -16,23 +17,19 @@ if TYPE_CHECKING:
 SHARED = (ARENA, LENT, DONATED)
 
 
-def check_references(plan: Plan) -> None:
+def check_references(plan: Plan, columns: Columns) -> None:
     """Raise PlanError unless each number is in range, each kind is one, and what refers to another is in its place."""
     if not 0 <= plan.commit <= len(plan.instructions):
         raise PlanError(f"the commit section starts at {plan.commit}, of {len(plan.instructions)} instructions")
-    kinds = {(b.kind, b.place) for b in plan.buffers}
-    if min((b.nbytes for b in plan.buffers), default=0) < 0 or any(_amiss(plan, *each) for each in kinds):
+    kinds = set(zip(columns.kinds, columns.places, strict=True))
+    if columns.nbytes.min(initial=0) < 0 or any(_amiss(plan, *each) for each in kinds):
         _refuse_buffers(plan)
-    _apart(plan)
-    places, count = [b.place for b in plan.buffers], len(plan.slots)
-    homes = [s.buffer for s in plan.slots]
-    if min(homes, default=0) < 0 or max(homes, default=-1) >= len(places):
+    _apart(plan, columns)
+    if columns.home.min(initial=0) < 0 or columns.home.max(initial=-1) >= len(plan.buffers):
         _refuse_slots(plan)
-    if not (set(places) == {None} and {s.aval.place for s in plan.slots} == {None}):
+    if not ({place for _, place in kinds} == {None} and {aval.place for aval in columns.known.values()} == {None}):
         _refuse_slots(plan)
-    rows = plan.instructions
-    used: set[int] = set().union(*[i.operands for i in rows], *[i.results for i in rows], *[i.scratch for i in rows])
-    if min(used, default=0) < 0 or max(used, default=-1) >= count:
+    if columns.used.min(initial=0) < 0 or columns.used.max(initial=-1) >= len(plan.slots):
         _refuse_instructions(plan)
     if plan.elsewhere:
         for t, i in enumerate(plan.instructions):
@@ -40,11 +37,12 @@ def check_references(plan: Plan) -> None:
                 _together(plan, t)
 
 
-def _apart(plan: Plan) -> None:
+def _apart(plan: Plan, columns: Columns) -> None:
     """No two buffers are the memory of one array: but what is lent, or was given up, is there for several."""
     known: dict[tuple[str, int], int] = {}
-    for number, b in enumerate(plan.buffers):
-        if b.kind not in SHARED and known.setdefault((b.kind, b.source), number) != number:
+    for number in [n for n, kind in enumerate(columns.kinds) if kind not in SHARED]:
+        b = plan.buffers[number]
+        if known.setdefault((b.kind, b.source), number) != number:
             first = known[b.kind, b.source]
             raise PlanError(f"buffers {first} and {number} are both {b.kind} {b.source}")
 

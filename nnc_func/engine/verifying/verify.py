@@ -8,13 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from attrs import define, field
 
 from nnc_func.device.bfloat16_emulation import kernel_named
 from nnc_func.engine.plan_rows import ARENA, CONSTANT, DONATED, INPUT, VARIABLE, Instruction
 from nnc_func.engine.verifying.applications import check_applications
 from nnc_func.engine.verifying.arena_overlap import check_arena
-from nnc_func.engine.verifying.bounds import check_bounds, check_numbers
+from nnc_func.engine.verifying.bounds import check_bounds
+from nnc_func.engine.verifying.columns import Columns, check_numbers
 from nnc_func.engine.verifying.endings import check_commit, commits, donations, ends, loans, outlives
 from nnc_func.engine.verifying.fast_path import LEAF, PLANNED, UNMADE, replayed
 from nnc_func.engine.verifying.loops import check_loops, overwritten
@@ -37,7 +39,7 @@ NOWHERE = Region.of(0, (0,), None, 1)
 def verify(plan: Plan) -> None:
     """Raise unless the plan is consistent with itself, whoever made it.
 
-    In this order, all of it in Python's integers, before any memory is made; there is a budget of work, which only a
+    In this order, all of it in exact integers, before any memory is made; there is a budget of work, which only a
     plan runs out of that was made to:
 
     1. *Numbers* are of type `int` and below 2⁶²; the alignment is a power of two.
@@ -83,17 +85,17 @@ def verify(plan: Plan) -> None:
 
 def _verified(plan: Plan) -> _Replay:
     """As `verify`, of the plan of a loop's body too: that is not undone if a kernel fails in its commit section."""
-    check_numbers(plan)
-    check_references(plan)
-    replay = _Replay(plan)
+    columns = check_numbers(plan)
+    check_references(plan, columns)
+    replay = _Replay(plan, columns)
     replay.leaves()
     replayed(replay)
     (ends if plan.retained is None else outlives)(replay)
     loans(replay)
     donations(replay)
-    check_arena(plan, replay.work.spend)
-    check_applications(plan)
-    check_bounds(plan)
+    check_arena(plan, columns, replay.work.spend)
+    check_applications(plan, columns)
+    check_bounds(plan, columns)
     check_loops(plan, _verified, replay.work)
     return replay
 
@@ -118,6 +120,8 @@ class _Replay:
         For each slot its buffer.
     begins, ends_at
         For each buffer the lifetime in which it may be touched; of those that are no part of the planning, always.
+    room
+        For each buffer its bytes; -1 of those that are no part of the planning.
     until
         For each slot an instruction before which it may be read, if it was made and not written over; else `UNMADE`.
     work
@@ -127,6 +131,7 @@ class _Replay:
     """
 
     plan: Plan
+    columns: Columns
     work: Work = field(init=False)
     made: list[int] = field(init=False)
     over: list[int] = field(init=False)
@@ -138,6 +143,7 @@ class _Replay:
     home: list[int] = field(init=False)
     begins: list[int] = field(init=False)
     ends_at: list[int] = field(init=False)
+    room: list[int] = field(init=False)
     until: list[int] = field(init=False)
     assembled: set[Any] = field(init=False, factory=set)
     _regions: dict[Any, Region] = field(init=False, factory=dict)
@@ -148,15 +154,18 @@ class _Replay:
 
     def __attrs_post_init__(self) -> None:
         self.work = Work.of(self.plan)
-        slots, buffers = len(self.plan.slots), len(self.plan.buffers)
+        columns, slots, buffers = self.columns, len(self.plan.slots), len(self.plan.buffers)
         self.made, self.over, self.plain = [UNMADE] * slots, [UNMADE] * slots, [True] * slots
         self.region, self.until = [NOWHERE] * slots, [UNMADE] * slots
         self.first, self.writer = [LEAF] * buffers, [LEAF] * buffers
         self.valid = [[] for _ in range(buffers)]
-        self.home = [s.buffer for s in self.plan.slots]
-        end = len(self.plan.instructions)
-        self.begins = [b.lower if b.kind in PLANNED else 0 for b in self.plan.buffers]
-        self.ends_at = [b.upper if b.kind in PLANNED else end for b in self.plan.buffers]
+        self.home = columns.home.tolist()
+        planned = columns.in_arena.copy()
+        for number in np.flatnonzero(~planned).tolist():
+            planned[number] = columns.kinds[number] in PLANNED
+        self.begins = np.where(planned, columns.lower, 0).tolist()
+        self.ends_at = np.where(planned, columns.upper, len(self.plan.instructions)).tolist()
+        self.room = np.where(planned, columns.nbytes, -1).tolist()
 
     # --- words ------------------------------------------------------------------------------------------
 
