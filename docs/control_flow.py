@@ -1,0 +1,175 @@
+"""Control flow: loops and branches on tensors, one operator each, whatever the number of times.
+
+Run it: python docs/control_flow.py. It asserts what it says.
+"""
+
+import numpy as np
+
+import nnc_func as nnc
+
+eager, lazy = nnc.eager(), nnc.lazy()
+draw = np.random.default_rng(0)
+
+# --- 1. Along an axis ----------------------------------------------------------------------------------------------
+#
+# `foreach` gives a body one slice after the other, and what it carries; `scan` has its arguments the other way round.
+# The body is traced once, on every engine: what stands in the graph is one operator, `loop`, that holds it.
+
+for stack in (eager, lazy):
+    outs, total = stack.foreach(lambda x, total: (x * total, total + x), [1.0, 2.0, 3.0], 10.0)
+    assert outs.numpy().tolist() == [10, 22, 39]
+    assert total.item() == 16
+
+# A Python number takes the dtype that it has after the body. Trees of tensors come back as they were given.
+
+x = lazy.input("x", ("n", 4), "float32")  # of any length: traced once, optimised once
+_, state = lazy.foreach(
+    lambda x, s: (None, {"sum": s["sum"] + x, "count": s["count"] + 1}), x, {"sum": np.zeros(4, "float32"), "count": 0}
+)
+program = lazy.compile([x], state)
+for n in (3, 7):
+    found = program(np.ones((n, 4), "float32"))
+    assert found["count"] == n
+    assert found["sum"].tolist() == [n] * 4
+
+# --- 2. Derivatives --------------------------------------------------------------------------------------------
+#
+# What a body captures is differentiated too. The loop backwards reads what the first one stacks; of an LSTM that is
+# seven values a step. With `checkpoint="sqrt"` it keeps the carries of about √n steps, and computes the others again.
+
+
+def cell(stack, x, h, w, u):
+    return stack.ops.tanh(x @ w + h @ u)
+
+
+def loss(stack, w, u, xs, **how):
+    def body(x, h):
+        h = cell(stack, x, h, w, u)
+        return h, h
+
+    outs, _ = stack.foreach(body, xs, np.zeros((2, 8)), **how)
+    return (outs * outs).sum()
+
+
+w, u, xs = draw.normal(size=(4, 8)), draw.normal(size=(8, 8)) / 4, draw.normal(size=(100, 2, 4))
+wanted = eager.grad(lambda w, u: loss(eager, w, u, xs, unroll=True), argnums=(0, 1))(w, u)  # written out, step by step
+for how in ({}, {"checkpoint": "sqrt"}, {"checkpoint": 5}):
+    for found, each in zip(
+        lazy.grad(lambda w, u: loss(lazy, w, u, xs, **how), argnums=(0, 1))(w, u), wanted, strict=True
+    ):
+        np.testing.assert_allclose(found.numpy(), each.numpy(), rtol=1e-9)
+
+# --- 3. While a condition holds -----------------------------------------------------------------------------
+#
+# `while_loop` returns outputs, the last variables, and how often it went. `max_iterations` bounds the rows of outputs: those
+# of times that did not happen are zeros. Without it nothing bounds the loop; it is differentiated all the same.
+
+
+def newton(stack, a):
+    _, (root, _), times = stack.while_loop(
+        lambda root, step: stack.ops.abs(step) > 1e-12,
+        lambda root, step: (None, (root - (root * root - a) / (2 * root), (root * root - a) / (2 * root))),
+        (a, a * 0 + 1.0),
+    )
+    return root, times
+
+
+for stack in (eager, lazy):
+    root, times = newton(stack, stack.asarray(2.0))
+    assert abs(root.item() - 2**0.5) < 1e-15
+    assert times.item() < 10
+    slope = stack.grad(lambda a, stack=stack: newton(stack, a)[0])(2.0)
+    assert abs(slope.item() - 0.5 / 2**0.5) < 1e-12
+
+# --- 4. One of several ----------------------------------------------------------------------------------------
+#
+# `cond` and `case_of` trace every branch and compute one. The others give zeros for gradients, never a NaN.
+
+for stack in (eager, lazy):
+    safe = stack.grad(lambda x, stack=stack: stack.cond(x == 0, lambda: 0 * x, lambda: 1 / x))
+    assert safe(0.0).item() == 0.0
+    assert safe(2.0).item() == -0.25
+    kinds = [lambda x: x + 1, lambda x: x * x]
+    assert [stack.case_of(k, kinds, 5.0, default=nnc.bypass).item() for k in (0, 1, 9)] == [6, 25, 5]
+
+# --- 5. Sequences of different lengths ------------------------------------------------------------------------
+#
+# A masked recurrence over a padded batch: a finished sequence keeps its state, and its outputs are zeros.
+
+lengths = np.array([[3], [1], [5]])
+
+
+def masked(stack, w, u, xs):
+    kept = stack.asarray(lengths)
+
+    def body(x, carried):
+        h, t = carried
+        after = cell(stack, x, h, w, u)
+        return stack.ops.where(kept > t, after, 0), (stack.ops.where(kept > t, after, h), t + 1)
+
+    return stack.foreach(body, xs, (np.zeros((3, 8)), 0))
+
+
+batch = draw.normal(size=(5, 3, 4))
+outs, (last, _) = masked(lazy, w, u, batch)
+for row, length in enumerate(lengths[:, 0]):
+    h = np.zeros(8)
+    for t in range(length):
+        h = np.tanh(batch[t, row] @ w + h @ u)
+    np.testing.assert_allclose(last.numpy()[row], h)
+    assert not outs.numpy()[length:, row].any()
+
+# --- 6. Decoding until an end is found ---------------------------------------------------------------------------
+#
+# A greedy decoder with a cache that it writes into, one row a token: what it attends to are the rows so far.
+
+SIZE, END, MOST = 12, 0, 20
+keys, table = draw.normal(size=(SIZE, 6)), draw.normal(size=(SIZE, 6)) * 2
+
+
+def decoded(stack, first):
+    ops = stack.ops
+    rows = stack.asarray(np.arange(MOST))
+
+    def step(token, cache, n):
+        cache = ops.where((rows == n)[:, None], ops.take(stack.asarray(table), token, axis=0), cache)
+        scores = ops.where(rows <= n, cache @ cache[n], -np.inf)
+        found = ops.softmax(scores, axis=0) @ cache
+        token = ops.argmax(stack.asarray(keys) @ found, axis=0)
+        return token, (token, cache, n + 1)
+
+    tokens, _, times = stack.while_loop(
+        lambda token, cache, n: token != END, step, (first, np.zeros((MOST, 6)), 0), max_iterations=MOST
+    )
+    return tokens, times
+
+
+def by_hand(token):
+    cache, found = [], []
+    while token != END and len(found) < MOST:
+        cache.append(table[token])
+        scores = np.array(cache) @ cache[-1]
+        weights = np.exp(scores - scores.max())
+        token = int(np.argmax(keys @ (weights / weights.sum() @ np.array(cache))))
+        found.append(token)
+    return found
+
+
+program = lazy.compile([first := lazy.input("first", (), "int64")], list(decoded(lazy, first)))
+for token in range(1, SIZE):
+    tokens, times = program(token)
+    assert tokens[:times].tolist() == by_hand(token)
+
+# --- 7. What is planned ------------------------------------------------------------------------------------------
+#
+# A loop is one instruction, whose body is planned by the same passes; no byte is copied a carry, and the arena does not
+# depend on the number of times. `print(program.plan)` shows the body's plan in braces, and where its values lie, time after
+# time. Programs with loops are saved, loaded and verified as any other.
+
+plans = []
+for n in (10, 10_000):
+    xs = lazy.input("xs", (n, 8), "float64")
+    _, h = lazy.foreach(lambda x, h: (None, lazy.ops.tanh(x + h)), xs, np.zeros(8))
+    plans.append(lazy.compile([xs], h).plan)
+assert plans[0].arena_bytes == plans[1].arena_bytes
+assert len(plans[0].instructions) == len(plans[1].instructions)
