@@ -11,7 +11,7 @@ from nnc_func.aval import Aval
 from nnc_func.body import Application, Body
 from nnc_func.declaration import Items
 from nnc_func.errors import OperatorError
-from nnc_func.graph.leaves import CONSTANT
+from nnc_func.graph.leaves import CONSTANT, LEAVES
 from nnc_func.graph.node import Node, Value, topological
 from nnc_func.graph.ops.create import full
 from nnc_func.graph.ops.loop import avals_of, loop
@@ -65,7 +65,9 @@ def _enclosed(
     return Body(len(parameters), applications, [number_of(value) for value in results])
 
 
-def abstract(parameters: Sequence[Value], results: Sequence[Value]) -> tuple[Body, tuple[Value, ...]]:
+def abstract(
+    parameters: Sequence[Value], results: Sequence[Value], whole: bool = False
+) -> tuple[Body, tuple[Value, ...]]:
     """The body that computes values from leaves, and what it captures: what is not made of these leaves.
 
     A node is inside where it depends on a parameter: what is made of others alone belongs outside, and is captured, as
@@ -77,6 +79,8 @@ def abstract(parameters: Sequence[Value], results: Sequence[Value]) -> tuple[Bod
         Different leaves: the first parameters of the body. The captured values are the others.
     results
         What it gives.
+    whole
+        Whether what is made of no parameter is inside, too: only leaves are captured.
 
     Raises
     ------
@@ -99,7 +103,8 @@ def abstract(parameters: Sequence[Value], results: Sequence[Value]) -> tuple[Bod
     inside = {p.node for p in parameters}
     members = []
     for node in topological(results, inside):
-        if not inside.isdisjoint([a.node for a in node.args]):
+        is_own = whole and node.op not in LEAVES and node.op is not full
+        if is_own or not inside.isdisjoint([a.node for a in node.args]):
             inside.add(node)
             members.append(node)
     made = {p.node for p in parameters}.union(members)
