@@ -21,7 +21,7 @@ from nnc_func.control_flow.past_layers import through_layers
 from nnc_func.errors import GraphError
 from nnc_func.facets.dtypes import kind_of
 from nnc_func.graph.bodies import abstract
-from nnc_func.graph.leaves import Variable
+from nnc_func.graph.leaves import CONSTANT, Variable
 from nnc_func.graph.node import Value
 from nnc_func.graph.ops.custom import custom
 from nnc_func.graph.tensors.tensor import Tensor
@@ -65,13 +65,17 @@ class TracedBody:
 
 
 class Scope(Trace):
-    """One function while it is traced: its values are nodes; what is from around it gets an input."""
+    """One function while it is traced: its values are nodes; what is from around it gets an input.
 
-    __slots__ = ("captured", "inputs", "stack")
+    A node from around it stays as it is unless the function is traced as a whole: then what it computes of that node
+    alone is to be inside.
+    """
 
-    def __init__(self, stack: Any) -> None:
+    __slots__ = ("captured", "inputs", "stack", "whole")
+
+    def __init__(self, stack: Any, whole: bool = False) -> None:
         super().__init__(stack.autodiff)
-        self.stack = stack
+        self.stack, self.whole = stack, whole
         self.captured: dict[int, tuple[Any, Any]] = {}  # by identity, what flows in and its input
         self.inputs: list[Any] = []
 
@@ -85,7 +89,9 @@ class Scope(Trace):
         """What stands for a value within the function."""
         if type(carrier) is Traced and carrier.trace is self:
             return carrier.primal
-        if isinstance(carrier, Value) or type(carrier) in SCALARS:
+        if type(carrier) in SCALARS:
+            return carrier
+        if isinstance(carrier, Value) and not (self.whole and carrier.node.op is not CONSTANT):
             return carrier
         found = self.captured.get(id(carrier))
         if found is None:
@@ -147,7 +153,7 @@ def traced(
     """
     if "symbol" not in stack._layers:
         raise GraphError(f"{stack!r} makes no nodes, which a loop or a branch wants of its functions: it has no Symbol")
-    own = Scope(stack)
+    own = Scope(stack, whole)
     entered = _entered(own) if whole else nullcontext()
     try:
         with entered:
@@ -157,7 +163,7 @@ def traced(
     finally:
         own.live = False
     pairs = [*own.captured.values()]
-    body, more = abstract([*own.inputs, *(node for _, node in pairs)], results)
+    body, more = abstract([*own.inputs, *(node for _, node in pairs)], results, whole)
     avals = tuple([value.aval if value.aval.layout is None else value.aval.having(layout=None) for value in results])
     return TracedBody(body, (*(carrier for carrier, _ in pairs), *more), avals)
 
