@@ -107,9 +107,9 @@ class Batching(PassThrough):
             if type(a) is Traced and (top is None or a.trace.level > top.level):
                 top = a.trace
         within = scope.get()
-        if top is None or (within is not None and top.level < within.level):
-            return self.below.bind(op, *args, **params)
-        return top.bind(op, args, params)
+        if within is not None and (top is None or top.level < within.level):
+            top = within if within.autodiff == self else None
+        return self.below.bind(op, *args, **params) if top is None else top.bind(op, args, params)
 
     def rows(self, size: Any) -> Rows:
         """A vmap of so many rows, which begins."""

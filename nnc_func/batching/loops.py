@@ -187,7 +187,7 @@ class Apart:
         """Of each time and row, whether the row goes: of a loop without a condition, and with a bound."""
         o, most = self.o, self.form.most
         ones = o.full(shape=(most, 1), value=1, dtype=np.dtype("int64"))
-        return o.less(o.subtract(o.cumsum(ones, axis=0), ones), o.reshape(self.count, shape=(1, self.call.size)))
+        return o.less(o.subtract(o.cumulative_sum(ones, axis=0), ones), o.reshape(self.count, shape=(1, self.call.size)))
 
     def zero(self) -> Any:
         """The number."""
@@ -245,6 +245,8 @@ class Apart:
     def run(self) -> tuple[Any, ...]:
         """The results, with rows."""
         form, call, o = self.form, self.call, self.o
+        if not (self.carried or form.stacked):
+            return tuple(map(self.unchanged, range(form.first, form.slices)))
         same: dict[Any, Any] = {("given", n): self.constant(n) for n in (*range(form.first), *sorted(self.passed))}
         same |= {("captured", n): x for n, x in enumerate(self.found.captured)}
         carries: dict[Any, Any] = {}
@@ -269,10 +271,14 @@ class Apart:
         )  # fmt: skip
         named = dict(zip(carries, ys, strict=False))
         found = [
-            named["given", n] if n in self.carried else call.args[n] if call.is_batched[n] else Same(call.args[n])
-            for n in range(form.first, form.slices)
+            named["given", n] if n in self.carried else self.unchanged(n) for n in range(form.first, form.slices)
         ]
         return (*found, *map(form.turned, ys[len(carries) :]))
+
+    def unchanged(self, n: int) -> Any:
+        """A carry that the body passes on."""
+        x = self.call.args[n]
+        return x if self.call.is_batched[n] else Same(x)
 
     def body(self, same: Sequence[Any], carries: Sequence[Any], slices: Sequence[Any]) -> Body:
         """The body, of operands with these keys."""
