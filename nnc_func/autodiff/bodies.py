@@ -194,6 +194,6 @@ class BodyDerivatives:
     def _taken_apart(
         self, parameters: list[Any], results: list[Any], moved: tuple[bool, ...], reached: tuple[bool, ...] = ()
     ) -> Derived:
-        body, captured = abstract(parameters, [self._lift(each) for each in results])
+        body, captured = abstract(parameters, [self._lift(each) for each in results], whole=True)
         arrays = tuple([v.node.data if v.node.op is CONSTANT else v for v in captured])
         return Derived(body, moved, reached, arrays)

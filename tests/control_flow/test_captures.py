@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
 
 import nnc_func as nnc
-from nnc_func.graph.node import topological
+from nnc_func.graph.node import Value, topological
 
 
 @pytest.mark.parametrize("stack", [nnc.eager(), nnc.lazy()], ids=["eager", "lazy"])
@@ -29,3 +30,17 @@ def test_a_captured_node_is_an_operand_and_what_is_made_of_it_stands_in_the_body
     x = lazy.input("x", (), "float32")
     found = lazy.cond(x > 0, lambda: lazy.ops.log(x), lambda: x)
     assert [node.op.name for node in topological([found.value])].count("log") == 0
+
+
+def test_the_derivative_of_a_body_captures_nothing_that_it_can_compute() -> None:
+    """It was a node, on an eager stack, too; and a value that is kept for the way back was missing."""
+    eager = nnc.eager()
+
+    def f(x: Any) -> Any:
+        one = lambda: eager.ops.tanh(eager.ops.full(shape=(), value=1.0, dtype="float64"))  # noqa: E731
+        return eager.cond(x > 0, lambda: eager.ops.sin(x * one()) * one(), lambda: x)
+
+    slope = eager.grad(f)(eager.asarray(2.0))
+    assert not isinstance(slope.value, Value)
+    factor = math.tanh(1.0)
+    assert math.isclose(slope.item(), math.cos(2.0 * factor) * factor**2)
