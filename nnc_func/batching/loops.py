@@ -187,7 +187,9 @@ class Apart:
         """Of each time and row, whether the row goes: of a loop without a condition, and with a bound."""
         o, most = self.o, self.form.most
         ones = o.full(shape=(most, 1), value=1, dtype=np.dtype("int64"))
-        return o.less(o.subtract(o.cumulative_sum(ones, axis=0), ones), o.reshape(self.count, shape=(1, self.call.size)))
+        return o.less(
+            o.subtract(o.cumulative_sum(ones, axis=0), ones), o.reshape(self.count, shape=(1, self.call.size))
+        )
 
     def zero(self) -> Any:
         """The number."""
@@ -251,7 +253,7 @@ class Apart:
         same |= {("captured", n): x for n, x in enumerate(self.found.captured)}
         carries: dict[Any, Any] = {}
         slices: dict[Any, Any] = {}
-        count = call.args[form.last :]
+        count: tuple[Any, ...] = call.args[form.last :]
         if self.conditional:
             carries["any"] = o.any(self.begins, axis=None, keepdims=False)
         if form.has_count_of_rows:
@@ -270,9 +272,7 @@ class Apart:
             carries=len(carries), length=None if slices else form.most, counted=bool(count),
         )  # fmt: skip
         named = dict(zip(carries, ys, strict=False))
-        found = [
-            named["given", n] if n in self.carried else self.unchanged(n) for n in range(form.first, form.slices)
-        ]
+        found = [named["given", n] if n in self.carried else self.unchanged(n) for n in range(form.first, form.slices)]
         return (*found, *map(form.turned, ys[len(carries) :]))
 
     def unchanged(self, n: int) -> Any:

@@ -16,7 +16,7 @@ import nnc_func as nnc
 from nnc_func.body import Application, Body
 from nnc_func.errors import NncError
 from nnc_func.graph.ops import CATALOGUE as OPS
-from tests.engine.drawn_loops import SHAPE, Drawn, loops
+from tests.engine.drawn_loops import Drawn, loops
 from tests.profiles import examples
 
 EAGER, LAZY = nnc.eager(), nnc.lazy()
@@ -237,9 +237,7 @@ def test_rows_none_of_which_goes() -> None:
 def test_a_while_loop_of_rows_is_one_loop() -> None:
     found = counted(nnc.vmap(until_nine(LAZY), in_axes=(0, None), stack=LAZY), (6,), ())
     assert found["loop"] == 1
-    under = counted(
-        LAZY.grad(total(LAZY, nnc.vmap(until_nine(LAZY), in_axes=(0, None), stack=LAZY)), (0, 1)), (6,), ()
-    )
+    under = counted(LAZY.grad(total(LAZY, nnc.vmap(until_nine(LAZY), in_axes=(0, None), stack=LAZY)), (0, 1)), (6,), ())
     assert under["loop"] == 2
 
 
@@ -399,10 +397,12 @@ def test_a_branch_that_no_row_takes_is_not_computed_where_it_holds_a_loop(stack:
 
 def test_an_index_of_no_branch_is_refused() -> None:
     for stack in (EAGER, LAZY):
+
+        def f(i: Any, stack: Any = stack) -> Any:
+            return stack.case_of(i, [lambda: 1.0, lambda: 2.0])
+
         with pytest.raises(NncError, match="branch 2 of 2"):
-            nnc.vmap(lambda i: stack.case_of(i, [lambda: 1.0, lambda: 2.0]), stack=stack)(
-                stack.asarray([0, 2, 5])
-            ).numpy()
+            nnc.vmap(f, stack=stack)(stack.asarray([0, 2, 5])).numpy()
 
 
 # --- functions with a derivative of their own ----------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What functions of branches capture is an operand: nothing of a branch is computed around it (`control_flow/tracing`)."""
+"""What branches capture is an operand: nothing of one is computed around it (`control_flow/tracing`)."""
 
 from __future__ import annotations
 
