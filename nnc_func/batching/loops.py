@@ -257,10 +257,11 @@ class Apart:
         if self.conditional:
             carries["any"] = o.any(self.begins, axis=None, keepdims=False)
         if form.has_count_of_rows:
-            count = () if self.conditional else (o.max(self.count, axis=None, keepdims=False),)
+            longest = o.max(self.count, axis=None, keepdims=False)
+            count = () if self.conditional else (longest,)
             if self.is_counted_inside:
                 same["count"] = self.count
-                carries["time"] = o.subtract(count[0], self.ones()) if self.reverse else self.zero()
+                carries["time"] = o.subtract(longest, self.ones()) if self.reverse else self.zero()
             else:
                 slices["goes"] = self.times
         carries |= {("given", n): call.spread(n) for n in self.carried}
