@@ -55,14 +55,14 @@ w, u, xs = draw.normal(size=(4, 8)), draw.normal(size=(8, 8)) / 4, draw.normal(s
 wanted = eager.grad(lambda w, u: loss(eager, w, u, xs, unroll=True), argnums=(0, 1))(w, u)  # written out, step by step
 for how in ({}, {"checkpoint": "sqrt"}, {"checkpoint": 5}):
     for found, each in zip(
-        lazy.grad(lambda w, u: loss(lazy, w, u, xs, **how), argnums=(0, 1))(w, u), wanted, strict=True
+        lazy.grad(lambda w, u, how=how: loss(lazy, w, u, xs, **how), argnums=(0, 1))(w, u), wanted, strict=True
     ):
         np.testing.assert_allclose(found.numpy(), each.numpy(), rtol=1e-9)
 
 # --- 3. While a condition holds -----------------------------------------------------------------------------
 #
-# `while_loop` returns outputs, the last variables, and how often it went. `max_iterations` bounds the rows of outputs: those
-# of times that did not happen are zeros. Without it nothing bounds the loop; it is differentiated all the same.
+# `while_loop` returns outputs, the last variables, and how often it went. `max_iterations` bounds the rows of outputs:
+# those of times that did not happen are zeros. Without it nothing bounds the loop; it is differentiated all the same.
 
 
 def newton(stack, a):
@@ -163,8 +163,8 @@ for token in range(1, SIZE):
 # --- 7. What is planned ------------------------------------------------------------------------------------------
 #
 # A loop is one instruction, whose body is planned by the same passes; no byte is copied a carry, and the arena does not
-# depend on the number of times. `print(program.plan)` shows the body's plan in braces, and where its values lie, time after
-# time. Programs with loops are saved, loaded and verified as any other.
+# depend on the number of times. `print(program.plan)` shows the body's plan in braces, and where its values lie, time
+# after time. Programs with loops are saved, loaded and verified as any other.
 
 plans = []
 for n in (10, 10_000):

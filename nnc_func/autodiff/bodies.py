@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Literal
 
+import numpy as np
 from attrs import frozen
 
 from nnc_func.autodiff.traced import Traced, scope
@@ -117,7 +118,7 @@ class BodyDerivatives:
         return self._remembered("cotangent", body, tuple(avals), moving, self._cotangent)
 
     def number(self, value: Any, what: str) -> int:
-        """A whole number that is computed now.
+        """A whole number that is computed now; of rows of a vmap the largest one.
 
         Raises
         ------
@@ -125,10 +126,10 @@ class BodyDerivatives:
             It depends on an input.
         """
         while type(value) is Traced:
-            value = value.primal
+            value = getattr(value.primal, "whole", value.primal)
         force = getattr(self._autodiff.engine, "force", None)
         try:
-            return int(value if force is None else force([value])[0])
+            return int(np.max(value if force is None else force([value])[0]))
         except (UnboundError, TypeError, AttributeError) as error:
             raise DerivativeError(f"{what} depends on what has no value yet: say max_iterations= ({error})") from None
 

@@ -37,6 +37,8 @@ class Application:
         For each operand the shape of a row; of one that is not batched, its shape.
     size
         How many rows there are.
+    bodies
+        What batches bodies that are parameters, see `batching.bodies`.
     """
 
     o: Any
@@ -46,6 +48,7 @@ class Application:
     is_batched: tuple[bool, ...]
     rows: tuple[ShapeT, ...]
     size: Any
+    bodies: Any = None
 
     def bind(self, *args: Any, **changed: Any) -> Any:
         """The operator on other operands, with some parameters changed."""
@@ -85,6 +88,19 @@ class Application:
         """`x` with one axis moved to the front."""
         rest = [a for a in range(len(x.shape)) if a != axis]
         return x if axis == 0 else self.o.permute_dims(x, axes=(axis, *rest))
+
+
+@frozen(eq=False)
+class Same:
+    """A result of a rule that has no rows, since it is the same for each of them.
+
+    Attributes
+    ----------
+    value
+        For one example, and for all.
+    """
+
+    value: Any
 
 
 # --- rules ------------------------------------------------------------------------------------------------
@@ -176,9 +192,19 @@ def _taken(call: Application) -> Any:
     if not call.is_batched[1]:
         return call.bind(*call.args, axis=call.axis())
     if call.is_batched[0]:
-        return loop(call)
+        return _taken_from_rows(call)
     at = call.axis() - 1
     return call.first(call.bind(*call.args, axis=at), at)
+
+
+def _taken_from_rows(call: Application) -> Any:
+    """Each row's elements by each row's indices: of flattened indices, by `take_along_axis`."""
+    o, (row, indices), at = call.o, call.rows, call.axis() - 1
+    before, behind, count = row[:at], row[at + 1 :], product(indices)
+    flat = o.reshape(call.args[1], shape=(call.size, *(1,) * at, count, *(1,) * len(behind)))
+    flat = o.broadcast_to(flat, shape=(call.size, *before, count, *behind))
+    found = o.take_along_axis(call.args[0], flat, axis=at + 1)
+    return o.reshape(found, shape=(call.size, *before, *indices, *behind))
 
 
 def _scattered(call: Application) -> Any:

@@ -13,7 +13,7 @@ from tests.throughout import throughout
 LIBRARY = Path(__file__).resolve().parents[2] / "nnc_func"
 FUSED = "graph/ops/bodies.py"  # an operator made of others: its facets are made of theirs
 CUT = ("graph/ops/cut_bodies.py", "graph/ops/loop_derivative.py")  # what a derivative may compute again
-BATCHING = ("batching.py", "facets/batching.py")  # what becomes of the rows of a batch
+BATCHING = ("batching/", "facets/batching.py")  # what becomes of the rows of a batch
 BARE = ("device/namespace.py", "device/null.py")  # a bare device refuses what Type and Shape refuse; Null infers
 VERIFIER = "engine/verifying/applications.py"  # a plan that anybody may have written: no layer has looked at it
 RULES = ("graph/rules/", "graph/rewriting/")  # the rules, and what applies them

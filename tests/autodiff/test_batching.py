@@ -127,7 +127,6 @@ def test_operators_have_rules() -> None:
         "searchsorted",
         "flatnonzero",
         "non_maximum_suppression",
-        "loop",  # until bodies are batched
     }
 
 

@@ -78,7 +78,7 @@ def _come_back(stack: Any, data: str, states: str, outs: str, n: int) -> None:
     gradients = stack.grad(loss, argnums=(0, 1))(xs, starts)
     steps = [[draw.uniform(-1, 1, a.shape) for a in each] for each in (xs, starts)]
     sides = [
-        loss(*([EAGER.asarray(a + h * d) for a, d in zip(*each, strict=True)] for each in zip((xs, starts), steps)))
+        loss(*([EAGER.asarray(a + h * d) for a, d in zip(*each, strict=True)] for each in zip((xs, starts), steps, strict=True)))
         for h in (1e-6, -1e-6)
     ] if stack is EAGER else stack.jvp(loss, (xs, starts), tuple(steps))  # fmt: skip
     slope = (sides[0].numpy() - sides[1].numpy()) / 2e-6 if stack is EAGER else sides[1].numpy()
@@ -206,12 +206,12 @@ def test_what_is_no_loop_is_refused_in_words(stack: Any) -> None:
 
 @every
 def test_a_body_that_fails_leaves_nothing_behind(stack: Any) -> None:
-    class OfMine(Exception):
+    class OfMineError(Exception):
         pass
 
     def body(c: Any, x: Any) -> Any:
         c * x
-        raise OfMine
+        raise OfMineError
 
     for call in (
         lambda: stack.scan(body, 0.0, np.ones(3)),
@@ -219,7 +219,7 @@ def test_a_body_that_fails_leaves_nothing_behind(stack: Any) -> None:
         lambda: stack.cond(stack.asarray(True), lambda: body(stack.asarray(1.0), 2.0), lambda: 1.0),
         lambda: stack.scan(lambda c, x: (stack.cond(c > 0, lambda: body(c, x), lambda: c), c), 0.0, np.ones(3)),
     ):
-        with pytest.raises(OfMine):
+        with pytest.raises(OfMineError):
             call()
     agree(stack.asarray(1.0) + 1, 2.0)
     agree(stack.grad(lambda x: stack.scan(lambda c, i: (c * x, None), x, None, length=2)[0])(2.0), 12.0)

@@ -14,10 +14,13 @@ import attrs
 import numpy as np
 from attrs import field
 
-from nnc_func.autodiff.traced import Trace, Traced
+from nnc_func.autodiff.traced import Trace, Traced, scope
+from nnc_func.batching.bodies import BatchedBodies
+from nnc_func.batching.branches import branch_of_batches, custom_of_batches
+from nnc_func.batching.loops import loop_of_batches
 from nnc_func.errors import BatchingError, check_function
 from nnc_func.facets import batching as rules
-from nnc_func.facets.batching import BY_SHAPE, Application, Rule, loop
+from nnc_func.facets.batching import BY_SHAPE, Application, Rule, Same, loop
 from nnc_func.facets.dims import known, same_extent
 from nnc_func.facets.shapes import normalise_axis
 from nnc_func.graph.ops import CATALOGUE
@@ -33,6 +36,9 @@ OF_MATRICES = (  # whatever axes are in front
     "cofactors", "slogdet", "expm",
 )  # fmt: skip
 BY_NAME: Mapping[str, Rule] = {
+    "loop": loop_of_batches,
+    "branch": branch_of_batches,
+    "custom": custom_of_batches,
     "after": rules.after,
     "argmax": rules.positions,
     "argmin": rules.positions,
@@ -75,6 +81,8 @@ class Batching(PassThrough):
         The layer below: Autodiff, an engine, or a device.
     rules
         Batching rules of one's own, pairs of an operator's name and a function of an `Application`.
+    bodies
+        What batches bodies, for operators that apply some.
 
     Examples
     --------
@@ -88,6 +96,9 @@ class Batching(PassThrough):
     below: Any
     rules: tuple[tuple[str, Rule], ...] = ()
     functions: Ops[Any] = field(init=False, eq=False, repr=False, default=attrs.Factory(_functions, takes_self=True))
+    bodies: BatchedBodies = field(
+        init=False, eq=False, repr=False, default=attrs.Factory(BatchedBodies, takes_self=True)
+    )
 
     def bind(self, op: Op, *args: Any, **params: Hashable) -> Any:
         """The operator, by the innermost transformation that one of its arguments is under."""
@@ -95,7 +106,14 @@ class Batching(PassThrough):
         for a in args:
             if type(a) is Traced and (top is None or a.trace.level > top.level):
                 top = a.trace
+        within = scope.get()
+        if within is not None and (top is None or top.level < within.level):
+            top = within if within.autodiff == self else None
         return self.below.bind(op, *args, **params) if top is None else top.bind(op, args, params)
+
+    def rows(self, size: Any) -> Rows:
+        """A vmap of so many rows, which begins."""
+        return Rows(self, size)
 
     def rule(self, op: Op) -> Rule:
         """How an operator is applied to rows: one's own rule, or that of its name or shape rule, or row by row."""
@@ -164,15 +182,18 @@ class Rows(Trace):
         is_batched = tuple(map(self.owns, args))
         wholes = tuple(a.primal.whole if b else a for a, b in zip(args, is_batched, strict=True))
         shapes = tuple(tuple(getattr(a, "shape", ())) for a in args)
-        call = Application(self.layer.functions, op, params, wholes, is_batched, shapes, self.size)
+        call = Application(self.layer.functions, op, params, wholes, is_batched, shapes, self.size, self.layer.bodies)
         found = self.layer.rule(op)(call)
         wanted = op.shape(*shapes, **params)
         results = found if op.multi_result else (found,)
         for y, shape in zip(results, wanted if op.multi_result else (wanted,), strict=True):
+            if type(y) is Same:
+                continue
             found_shape, right = tuple(y.shape), (self.size, *shape)
             if len(found_shape) != len(right) or not all(map(same_extent, found_shape, right)):
                 raise BatchingError(f"the batching rule of {op.name} gives {found_shape}, its rows want {right}")
-        return tuple(map(self.row, results)) if op.multi_result else self.row(found)
+        made = tuple([y.value if type(y) is Same else self.row(y) for y in results])
+        return made if op.multi_result else made[0]
 
     def whole(self, x: Any) -> Any:
         """All rows of a value, which are equal ones where it is no row."""

@@ -1,0 +1,157 @@
+"""The batching rules of branches, and of functions with a derivative of their own within bodies.
+
+A branch whose index is the same for all rows stays one, of batched bodies. Where it is not, each body is computed on
+all rows, and each row takes what it chooses: a row that does not choose a body has another row's operands in it, one
+that does choose it, so that it meets no number which the function of one example would not meet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from nnc_func.aval import Aval
+from nnc_func.batching.bodies import BatchedBody, along_rows, avals_of_rows, read_by, replaced
+from nnc_func.body import Body
+from nnc_func.body_builder import BodyBuilder
+from nnc_func.facets import batching
+from nnc_func.facets.batching import Application, Same
+from nnc_func.facets.dims import known
+from nnc_func.facets.dtypes import kind_of
+from nnc_func.graph.ops.bodies import dtypes_in, shapes_in
+from nnc_func.graph.ops.cut_bodies import zeros
+from nnc_func.graph.ops.reduce import sum_
+
+ITSELF = Body(1, (), (0,))
+
+
+def branch_of_batches(call: Application) -> Any:
+    """The rule of `branch`."""
+    if not call.bodies.makes_nodes or (known(call.size) and call.size == 0):
+        return batching.loop(call)
+    return _select(call) if call.is_batched[0] else _branch(call)
+
+
+def _bodies(call: Application, wanted: Any = ()) -> list[BatchedBody]:
+    avals = avals_of_rows(call)[1:]
+    return [call.bodies.of(body, avals, call.is_batched[1:], call.size, wanted) for body in call.params["bodies"]]
+
+
+def _branch(call: Application) -> tuple[Any, ...]:
+    """A branch of batched bodies: all rows choose the same."""
+    wanted = {r for each in _bodies(call) for r, b in enumerate(each.is_batched) if b}
+    found = _bodies(call, wanted)
+    given, captured = len(call.args) - 1, [x for each in found for x in each.captured]
+    made, before = [], 0
+    for each in found:
+        after = len(captured) - before - len(each.captured)
+        made.append(each.with_captured(given, before, after))
+        before += len(each.captured)
+    ys = call.bind(*call.args, *captured, bodies=tuple(made))
+    return tuple([y if r in wanted else Same(y) for r, y in enumerate(ys)])
+
+
+def _select(call: Application) -> tuple[Any, ...]:
+    """All bodies on all rows, of which each row takes one."""
+    o, bodies = call.o, call.params["bodies"]
+    count = len(bodies[0].results)
+    index = call.args[0]
+    is_bool = kind_of(o.dtype(index)) == "b"
+    index = index if is_bool else _checked(call, index)
+    ys: list[Any] = []
+    for n, (body, found) in enumerate(zip(bodies, _bodies(call, range(count)), strict=True)):
+        if is_bool and n > 1:
+            break
+        chosen = (index if n else o.logical_not(index)) if is_bool else o.equal(index, n)
+        made = _where_chosen(call, chosen, body, found)
+        ys = [
+            new if not n else o.where(along_rows(call, chosen, len(new.shape) - 1), new, old)
+            for new, old in zip(made, ys or made, strict=True)
+        ]
+    return tuple(ys)
+
+
+def _checked(call: Application, index: Any) -> Any:
+    """The index, of which each row names a body: the default, or a RunError, where one does not."""
+    o, count = call.o, len(call.params["bodies"])
+    wrong = o.logical_or(o.less(index, 0), o.less_equal(count, index))
+    if call.params["default"]:
+        return o.where(wrong, count - 1, index)
+    first = o.take(index, o.argmax(o.cast(wrong, dtype="int64"), axis=0, keepdims=False), axis=0)
+    any_wrong = o.any(wrong, axis=None, keepdims=False)
+    return call.bind(o.where(any_wrong, first, o.zeros_like(first)), index, bodies=(ITSELF,) * count)[0]
+
+
+def _where_chosen(call: Application, chosen: Any, body: Body, found: BatchedBody) -> Sequence[Any]:
+    """A body on all rows, of operands of rows that choose it.
+
+    One that holds bodies, such as loops that might not end, is computed only if a row chooses it.
+    """
+    o, reads = call.o, read_by(body)
+    row = o.argmax(o.cast(chosen, dtype="int64"), axis=0, keepdims=False)
+    some = o.any(chosen, axis=None, keepdims=False)
+    guarded = any(op.holds_body for op in body.operators)
+    operands = []
+    for n, (x, b) in enumerate(zip(call.args[1:], call.is_batched[1:], strict=True)):
+        if n not in reads:
+            operands.append(x)
+        elif b:
+            operands.append(replaced(call, chosen, x, row))
+        elif guarded or kind_of(o.dtype(x)) not in "fc":
+            operands.append(x)
+        else:  # no cotangent flows back where no row chooses the body
+            operands.append(o.where(some, x, o.stop_gradient(x)))
+    operands += found.captured
+    if not guarded:
+        values = found.body.values(lambda op, xs, items: o.bind(op, *xs, **dict(items)), operands)
+        return [values[i] for i in found.body.results]
+    builder = BodyBuilder()
+    builder.parameters(len(operands))
+    avals = avals_of_rows(call)[1:]
+    shapes = shapes_in(body, tuple([a.shape for a in avals]))
+    dtypes = dtypes_in(body, tuple([a.dtype for a in avals]))
+    nothing = builder.built([zeros(builder, Aval((call.size, *shapes[i]), dtypes[i])) for i in body.results])
+    return tuple(call.bind(some, *operands, bodies=(nothing, found.body)))
+
+
+# --- functions with a derivative of their own ----------------------------------------------------------------
+
+
+def custom_of_batches(call: Application) -> Any:
+    """The rule of `custom`: all three bodies are batched. What has no rows gets the sum of their cotangents."""
+    if not call.bodies.makes_nodes or (known(call.size) and call.size == 0):
+        return batching.loop(call)
+    params, own = call.params, [*call.is_batched]
+    avals = avals_of_rows(call)
+    body: Body = params["body"]
+    count = len(body.results)
+    moved, reached = params["moved"], params["reached"]
+    shapes = shapes_in(body, tuple([a.shape for a in avals]))
+    dtypes = dtypes_in(body, tuple([a.dtype for a in avals]))
+    results = [Aval(shapes[i], dtypes[i]) for i in body.results]
+
+    def of(each: Body, more: Sequence[Aval], have: Sequence[bool]) -> BatchedBody:
+        return call.bodies.of(each, [*avals, *more], [*own, *have], call.size, range(len(each.results)))  # type: ignore[no-any-return]
+
+    found = [
+        of(body, (), ()),
+        of(params["pushed"], [avals[n] for n in reached], [own[n] for n in reached]),
+        of(params["pulled"], [results[n] for n in moved], [True for _ in moved]),
+    ]
+    captured = [x for each in found for x in each.captured]
+    made, before = [], 0
+    for each in found:
+        made.append(each.with_captured(len(own), before, len(captured) - before - len(each.captured)))
+        before += len(each.captured)
+    made[2] = _summed(made[2], [count + k for k, n in enumerate(reached) if not own[n]])
+    return call.bind(*call.args, *captured, body=made[0], pushed=made[1], pulled=made[2])
+
+
+def _summed(body: Body, results: Sequence[int]) -> Body:
+    """The body, with the sum over all rows in place of some of its results."""
+    builder = BodyBuilder()
+    values = builder.include(body, builder.parameters(body.parameters))
+    found = [values[i] for i in body.results]
+    for r in results:
+        found[r] = builder.apply(sum_, found[r], axis=(0,), keepdims=False)
+    return builder.built(found)
