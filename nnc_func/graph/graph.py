@@ -376,15 +376,15 @@ def _check(graph: ComputationGraph) -> None:
             raise GraphError(f"{node!r} is no input; make inputs with stack.input(name, shape, dtype)")
     if len(set(graph.inputs)) != len(graph.inputs):
         raise GraphError(f"an input is given twice: {[n.data for n in graph.inputs]}")
-    nodes = graph.nodes
+    leaves = [n for n in graph.nodes if not n.args]
     given = set(graph.inputs)
-    missing = [n for n in nodes if n.op is INPUT and n not in given]
+    missing = [n for n in leaves if n.op is INPUT and n not in given]
     if missing:
         named = ", ".join(f"{n.data!r}{_at(n)}" for n in missing)
         raise GraphError(f"the outputs depend on the input {named}, which is not among the inputs given")
-    check_names((n for n in nodes if n.op is INPUT), "inputs")
-    check_names((n for n in nodes if n.op is VARIABLE), "variables")
-    stray = undefined(nodes, graph.symbols)
+    check_names((n for n in leaves if n.op is INPUT), "inputs")
+    check_names((n for n in leaves if n.op is VARIABLE), "variables")
+    stray = undefined(graph.nodes, graph.symbols)
     if stray is not None:
         raise GraphError(
             f"{stray!r} depends on an extent that no input of the graph has{_at(stray)}; give the input that has it"

@@ -7,19 +7,20 @@ which, as far down as rules look, something is replaced later, or that were aske
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from operator import attrgetter
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from nnc_func.errors import DTypeError, OperatorError, PlaceError, RuleError, ShapeError
 from nnc_func.graph.node import Result, Value
 from nnc_func.graph.rewriting.building import Builder
-from nnc_func.graph.rewriting.compiled import Compiled, Numbered, compiled
+from nnc_func.graph.rewriting.compiled import Compiled, Numbered, compiled, reach, wanted
 from nnc_func.graph.rewriting.mutable import MutableNode, MutableValue
 from nnc_func.graph.rewriting.operator_index import TWICE, Heads, heads_of
 from nnc_func.graph.rewriting.termination import BOUND, Link, cycle, growth
 from nnc_func.graph.rewriting.wide import WIDE
 from nnc_func.graph.rules.ranges import sign_of
-from nnc_func.graph.rules.rule import AnyRule, Family, Pass, Rewriter
+from nnc_func.graph.rules.rule import AnyRule, Family, Pass, Rewriter, rules_at
 from nnc_func.op import Catalogue, Op
 
 Found = tuple[Compiled, ...] | Numbered
@@ -27,6 +28,7 @@ Found = tuple[Compiled, ...] | Numbered
 if TYPE_CHECKING:
     from nnc_func.graph.rewriting.rewriting import Rewriting
 
+_facts = attrgetter("facts")
 SIGNS = 2  # applications within each other, of which rules ask whether the result may be negative
 REFUSALS = (ShapeError, DTypeError, OperatorError, PlaceError)
 
@@ -130,13 +132,13 @@ class Table:
         return found
 
     def _made(self, op: Op, before: tuple[Compiled, ...]) -> tuple[tuple[Compiled, ...], tuple[Compiled, ...]]:
-        made = [r for each in self.own for r in each.rooted(op, self._ops) if self._allows(r)]
+        made = filter(self._allows, rules_at(op, self.own, self._ops))
         own = tuple([self._rewriters[r] if isinstance(r, Rewriter) else compiled(r, self.builder) for r in made])
         rules = (*before, *own)
-        looks = max((self.depth, *(r.depth for r in rules)))
-        for each in rules:
-            for inner, distance in each.inside.items():
-                self._inside[inner] = max(self._inside.get(inner, 0), distance)
+        deepest, inside = reach(tuple(map(_facts, rules)))
+        looks = max(self.depth, deepest)
+        for inner, distance in inside.items():
+            self._inside[inner] = max(self._inside.get(inner, 0), distance)
         self._far.clear()
         self.deepest = max(self.deepest, looks)
         self.depths[op] = looks
@@ -167,9 +169,9 @@ class Table:
         if not op.pure or op.multi_result:
             table[heads] = ()
             return ()
-        rooted = self.rooted(op)[own]
-        rules = tuple(r for r in rooted if r.wants(op, tuple(operands)) and (twice or not r.twice))
-        found = table[heads] = Numbered(rules, tuple(operands)) if any(r.numbers for r in rules) else rules
+        rooted, below = self.rooted(op)[own], tuple(operands)
+        rules = tuple([rooted[at] for at in wanted(tuple(map(_facts, rooted)), op, below, twice)])
+        found = table[heads] = Numbered(rules, below) if any(r.facts.numbers for r in rules) else rules
         return found
 
 
