@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 from attrs import evolve, field, frozen
 
 from nnc_func.errors import GraphError
+from nnc_func.garbage_collection import no_full_collections
 from nnc_func.graph.bodies import with_bodies_optimised
 from nnc_func.graph.leaves import CONSTANT, INPUT, LEAVES, VARIABLE, check_names
 from nnc_func.graph.node import Node, Value, topological
@@ -83,8 +84,9 @@ class Graph(Layer, Generic[A]):
         pairs = tuple((lift(v).node, lift(u)) for v, u in updates)
         tokens = tuple(lift(t) for t in effects)
         graph = ComputationGraph(tuple(i.node for i in inputs), outputs, pairs, name, structure, self, tokens)
-        graph = _with_one_node_each(graph)
-        _check(graph)
+        with no_full_collections():
+            graph = _with_one_node_each(graph)
+            _check(graph)
         return graph
 
     def optimised(self, graph: ComputationGraph) -> tuple[ComputationGraph, Any]:

@@ -333,24 +333,25 @@ def topological(roots: Iterable[Value], stop: Any = ()) -> list[Node]:
     """
     order: list[Node] = []
     seen: set[Node] = set(stop)
+    above: list[tuple[Any, Any]] = []  # nodes on the way to this one, and the operands that each has still to look at
     for root in roots:
-        first = root.node
-        if first in seen:
+        node: Any = root.node
+        if node in seen:
             continue
-        seen.add(first)
-        stack: list[tuple[Node, Any]] = [(first, iter(first.args))]
-        while stack:
-            node, rest = stack[-1]
+        seen.add(node)
+        rest: Any = iter(node.args)
+        while node is not None:
             for value in rest:
                 operand = value.node if type(value) is Result else value
-                if operand not in seen:
-                    seen.add(operand)
-                    if not operand.args:
-                        order.append(operand)
-                        continue
-                    stack.append((operand, iter(operand.args)))
+                if operand in seen:
+                    continue
+                seen.add(operand)
+                if operand.args:
+                    above.append((node, rest))
+                    node, rest = operand, iter(operand.args)
                     break
+                order.append(operand)
             else:
                 order.append(node)
-                stack.pop()
+                node, rest = above.pop() if above else (None, None)
     return order

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 from itertools import islice
 from typing import Any
 
@@ -31,8 +30,7 @@ _inside = _Inside()
 _attributed: ContextVar[Origin] = ContextVar("attributed", default=())
 
 
-@contextmanager
-def attributed(where: Origin) -> Iterator[None]:
+class attributed:  # noqa: N801 - it reads as what it says of a block
     """What is built meanwhile is built for the sake of these lines, not of those that we are called from.
 
     Examples
@@ -41,11 +39,17 @@ def attributed(where: Origin) -> Iterator[None]:
     ...     print(describe(origin()))
     model.py:12 in loss
     """
-    token = _attributed.set(where)
-    try:
-        yield
-    finally:
-        _attributed.reset(token)
+
+    __slots__ = ("_before", "_where")
+
+    def __init__(self, where: Origin) -> None:
+        self._where = where
+
+    def __enter__(self) -> None:
+        self._before: Token[Origin] = _attributed.set(self._where)
+
+    def __exit__(self, *error: object) -> None:
+        _attributed.reset(self._before)
 
 
 def merged(origins: Iterable[Origin]) -> Origin:

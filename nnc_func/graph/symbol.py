@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Hashable
-from operator import attrgetter
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 from weakref import WeakValueDictionary
 
@@ -27,7 +26,6 @@ from nnc_func.op import Op
 from nnc_func.signatures import DeviceSignature, ShapeSignature, TypeSignature
 
 A = TypeVar("A")
-_aval = attrgetter("aval")
 BY_BYTES = 256  # constants up to so many bytes are known by their bytes, wherever they are
 
 # Functors are applicative: equal recipes share one table, for as long as a stack of that recipe lives.
@@ -74,11 +72,16 @@ class Symbol(Layer, Generic[A]):
         table = self.table
         if where is None:
             table.asked += 1
-        key = (op, items and op.key(items), *map(id, values))
+        key: Any
+        if len(values) == 2:  # as most are
+            a, b = values
+            key, given = (op, items and op.key(items), id(a), id(b)), (a.aval, b.aval)
+        else:
+            key, given = (op, items and op.key(items), *map(id, values)), tuple([v.aval for v in values])
         found = table.nodes.get(key)
         node = None if found is None else found()
         if node is None:
-            avals = self.shape.infer(op, tuple(map(_aval, values)), items)
+            avals = self.shape.infer(op, given, items)
             if not op.multi_result:
                 avals = (avals,)
             node = Node(table, op, values, items, avals, origin(1) if where is None else where)

@@ -77,18 +77,18 @@ class OrderProblem:
             raise PlanError(f"buffers {min(named)} to {max(named)} are used; there are {buffers}")
         if buffers and min(self.sizes) < 0:
             raise PlanError(f"buffer {self.sizes.index(min(self.sizes))} has {min(self.sizes)} bytes; wanted 0 or more")
+        sizes = self.sizes
         for task, pairs in self.overwrites.items():
             here = self.uses[task]
             for made, others in pairs:
-                if made in others or not self._may_overwrite(here, made, others):
+                wrong = made not in here or made in others
+                for other in others:
+                    wrong = wrong or other not in here or sizes[other] != sizes[made]
+                if wrong:
                     raise PlanError(
                         f"task {task} would write buffer {made} over one of {list(others)}: it uses {list(here)}, and "
                         "a buffer is overwritten by another one of its own size"
                     )
-
-    def _may_overwrite(self, here: Sequence[int], made: int, others: Sequence[int]) -> bool:
-        size = self.sizes.__getitem__
-        return {made, *others}.issubset(here) and {*map(size, others)} <= {size(made)}
 
     def __len__(self) -> int:
         return len(self.needs)

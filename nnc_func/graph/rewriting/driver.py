@@ -138,7 +138,8 @@ class Table:
         deepest, inside = reach(tuple(map(_facts, rules)))
         looks = max(self.depth, deepest)
         for inner, distance in inside.items():
-            self._inside[inner] = max(self._inside.get(inner, 0), distance)
+            if self._inside.get(inner, 0) < distance:
+                self._inside[inner] = distance
         self._far.clear()
         self.deepest = max(self.deepest, looks)
         self.depths[op] = looks
