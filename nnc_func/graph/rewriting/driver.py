@@ -298,10 +298,16 @@ class Sweep:
         """Try all rules again on nodes, below which something was replaced that near, and on what is above."""
         depths = self.table.depths
         for distance in range(near, far + 1):
-            if wide := [node for node in changed if len(node.args) > WIDE]:
+            wide, woken = list[MutableNode](), list[MutableNode]()
+            for node in changed:
+                if len(node.args) > WIDE:
+                    wide.append(node)
+                elif depths[node.op] >= distance:
+                    woken.append(node)
+            self.work.wake(woken)
+            if wide:
                 changed = [node for node in changed if len(node.args) <= WIDE]
                 self._put_off(wide, distance, far)
-            self.work.wake([node for node in changed if depths[node.op] >= distance])
             if distance < far:
                 changed = {user for node in changed if node.users is not None for user in node.users}
 
