@@ -216,9 +216,9 @@ def weak(value: Any, dtypes: Any) -> DType:
         found: DType = _OF_SCALAR[type(value)]
     else:
         common = promote(*dtypes)
-        if type(value) is float and (common.kind == "f" or is_bfloat16(common)):  # bfloat16: NumPy would make it float64
+        if type(value) is float and kind_of(common) == "f":  # beside bfloat16 NumPy would make it float64
             return common
-        found = common if type(value) is int and common.kind == "f" else np.result_type(common, value)
+        found = np.result_type(common, value)
     if type(value) is int and found.kind in "iu":
         limits = np.iinfo(found)
         if not limits.min <= value <= limits.max:

@@ -72,7 +72,8 @@ class Symbol(Layer, Generic[A]):
         table = self.table
         if where is None:
             table.asked += 1
-        key: Any
+        key: tuple[Any, ...]
+        given: tuple[Aval, ...]
         if len(values) == 2:  # as most are
             a, b = values
             key, given = (op, items and op.key(items), id(a), id(b)), (a.aval, b.aval)

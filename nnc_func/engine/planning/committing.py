@@ -62,8 +62,8 @@ def short(graph: ComputationGraph, kernels: Kernels, sequence: list[Node]) -> Ar
     """
     updates = [u for _, u in graph.updates]
     users: dict[Value, int] = Counter(chain.from_iterable(map(_args, sequence if updates else ())))
-    for value in [v for v in users if type(v) is Result]:
-        users[value.node] = users.get(value.node, 0) + users[value]
+    for one in [v for v in users if type(v) is Result]:  # what uses a result uses its node
+        users[one.node] = users.get(one.node, 0) + users[one]
     for value in graph.outputs:  # what a caller is given comes before
         users[value.node] = len(sequence) ** 2 + 1
     late: set[Node] = set()

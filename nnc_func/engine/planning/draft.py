@@ -150,6 +150,7 @@ class Draft:
         self.usual_peak = 0  # bytes alive at most in the first order that was tried, as simulated
         self.alignment = request.alignment  # of offsets in the arena
         self.peak: int | None = None  # the most bytes of the arena alive at one time, once that is known
+        self.loads: list[int] = []  # those alive at each instruction, once the most is known
         self.pinned: set[int] | None = None  # storages that outlive a run; None where nothing does
         self.offsets: dict[int, int] = {}  # storage -> where it lies in the arena
         self.arenas: dict[Place, int] = {}  # bytes of the arena in each place
@@ -251,7 +252,7 @@ class Draft:
             slots = tuple(map(self._result, results))
             self.slot_of.update(zip(results, slots, strict=True))
         else:
-            self.slot_of[node] = slot = self._result(node)
+            self.slot_of[node] = slot = self._result(node) if node in self.sub_buffers.of else self._made(node.aval)
             slots = (slot,)
         scratch: tuple[Any, ...] = ()
         if kernel.scratch is not None:

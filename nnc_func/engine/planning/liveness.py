@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import accumulate
+from operator import sub
 
 from nnc_func.engine.needs import inverted, spans
 from nnc_func.engine.plan_rows import ARENA, DONATED, NEXT, OUTPUT
@@ -32,7 +33,8 @@ def lifetimes(draft: Draft) -> None:
 def peak(draft: Draft) -> int:
     """The most bytes of the arena alive at one time."""
     if draft.peak is None:
-        draft.peak, _ = busiest(draft)
+        draft.loads = _loads(draft, _alive(draft))
+        draft.peak = max(draft.loads)
     return draft.peak
 
 
@@ -61,14 +63,10 @@ def least(draft: Draft) -> int:
     A plan that writes variables as soon as it can takes no less, in that order.
     """
     storages, commit = draft.storages, draft.commit
-    alive = _alive(draft)
-    across = [s for s, last in alive.items() if storages[s].first < commit <= last]
+    rows = enumerate(storages)
+    across = {i: s.last for i, s in rows if s.first < commit <= s.last and s.merged == i and s.kind == ARENA}
     most = peak(draft) - sum(storages[s].nbytes + draft.alignment for s in across)
-    if TOLERATED * most >= footprint(draft):
-        return most
-    for s in across:
-        del alive[s]
-    return max(_loads(draft, alive))
+    return most if TOLERATED * most >= footprint(draft) else max(map(sub, draft.loads, _loads(draft, across)))
 
 
 def busiest(draft: Draft) -> tuple[int, int]:

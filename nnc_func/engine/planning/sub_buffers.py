@@ -7,7 +7,6 @@ from typing import Any
 
 from attrs import Factory, frozen
 
-from nnc_func.aval import Aval
 from nnc_func.facets import layouts
 from nnc_func.facets.boxes import Box, gaps
 from nnc_func.facets.kernels import Kernel

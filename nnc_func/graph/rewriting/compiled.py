@@ -14,6 +14,7 @@ from nnc_func.graph.leaves import CONSTANT
 from nnc_func.graph.node import Node, Value
 from nnc_func.graph.rewriting.building import Builder
 from nnc_func.graph.rewriting.matchers import Match, Users, is_number, swaps, written
+from nnc_func.graph.rewriting.operator_index import TWICE
 from nnc_func.graph.rules.conditions import Condition
 from nnc_func.graph.rules.pattern import Apply, Constant, Full, Scalar, depth, inside
 from nnc_func.graph.rules.rule import Rewriter, Rule
@@ -76,20 +77,38 @@ def facts_of(rule: Rule | Rewriter) -> Facts:
     )
 
 
-@lru_cache(maxsize=1 << 14)
-def wanted(facts: tuple[Facts, ...], op: Op, operands: tuple[Op, ...], twice: bool) -> tuple[int, ...]:
-    """The positions of the rules that can match a node of that operator on operands of those, perhaps one value twice."""
-    return tuple([at for at, each in enumerate(facts) if each.wants(op, operands) and (twice or not each.twice)])
+class Rooted(dict[tuple[Any, ...], tuple[int, ...]]):
+    """Of the rules for nodes of an operator, by their facts: the positions of those that can match, by the operands.
+
+    Its keys are operators of operands, behind them `TWICE` where both are one value.
+
+    Attributes
+    ----------
+    depth
+        How many applications within each other they look at.
+    inside
+        The operators that they know below the node, and how far below.
+    """
+
+    __slots__ = ("_facts", "_op", "depth", "inside")
+
+    def __init__(self, op: Op, facts: tuple[Facts, ...]) -> None:
+        self._op, self._facts = op, facts
+        self.depth = max([each.depth for each in facts], default=0)
+        self.inside: dict[Op, int] = {}
+        for each in facts:
+            for below, distance in each.inside.items():
+                self.inside[below] = max(self.inside.get(below, 0), distance)
+
+    def __missing__(self, operands: tuple[Any, ...]) -> tuple[int, ...]:
+        twice = bool(operands) and operands[-1] is TWICE
+        below = operands[:-1] if twice else operands
+        able = [each.wants(self._op, below) and (twice or not each.twice) for each in self._facts]
+        found = self[operands] = tuple([at for at, is_able in enumerate(able) if is_able])
+        return found
 
 
-@lru_cache(maxsize=1 << 12)
-def reach(facts: tuple[Facts, ...]) -> tuple[int, Mapping[Op, int]]:
-    """How many applications within each other some rules look at; the operators that they know below, and how far."""
-    inside: dict[Op, int] = {}
-    for each in facts:
-        for op, distance in each.inside.items():
-            inside[op] = max(inside.get(op, 0), distance)
-    return max([each.depth for each in facts], default=0), inside
+rooted = lru_cache(maxsize=1 << 12)(Rooted)  # found once for all stacks
 
 
 class Compiled:

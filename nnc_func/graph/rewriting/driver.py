@@ -14,16 +14,17 @@ from typing import TYPE_CHECKING, Any
 from nnc_func.errors import DTypeError, OperatorError, PlaceError, RuleError, ShapeError
 from nnc_func.graph.node import Result, Value
 from nnc_func.graph.rewriting.building import Builder
-from nnc_func.graph.rewriting.compiled import Compiled, Numbered, compiled, reach, wanted
+from nnc_func.graph.rewriting.compiled import Compiled, Numbered, Rooted, compiled, rooted
 from nnc_func.graph.rewriting.mutable import MutableNode, MutableValue
 from nnc_func.graph.rewriting.operator_index import TWICE, Heads, heads_of
 from nnc_func.graph.rewriting.termination import BOUND, Link, cycle, growth
 from nnc_func.graph.rewriting.wide import WIDE
 from nnc_func.graph.rules.ranges import sign_of
-from nnc_func.graph.rules.rule import AnyRule, Family, Pass, Rewriter, rules_at
+from nnc_func.graph.rules.rule import AnyRule, Family, Pass, Rewriter, by_operator
 from nnc_func.op import Catalogue, Op
 
 Found = tuple[Compiled, ...] | Numbered
+Rules = tuple[tuple[Compiled, ...], Rooted]  # for nodes of an operator, and which of them can match
 
 if TYPE_CHECKING:
     from nnc_func.graph.rewriting.rewriting import Rewriting
@@ -67,10 +68,10 @@ class Table:
 
     __slots__ = (
         "_allows",
+        "_by_operator",
         "_far",
         "_inside",
         "_lock",
-        "_ops",
         "_rewriters",
         "_rooted",
         "builder",
@@ -103,8 +104,8 @@ class Table:
         for each in rules:
             late = isinstance(each, Family) and each.at is not None
             made += [each] if late else filter(allows, each.instances(ops))
-        self._ops = ops
         self.own = tuple(r for r in made if not isinstance(r, Pass))
+        self._by_operator = by_operator(self.own, ops)
         self.own_passes = tuple(r for r in made if isinstance(r, Pass))
         self.passes: tuple[Pass, ...] = (*(earlier.passes if earlier else ()), *self.own_passes)
         self._rewriters = {r: compiled(r, builder) for r in self.own if isinstance(r, Rewriter)}
@@ -116,34 +117,34 @@ class Table:
         self._far: dict[Op, int] = {}
         self.found: dict[Heads, Found] = {}
         self.found_own: dict[Heads, Found] = {}
-        self._rooted: dict[Op, tuple[tuple[Compiled, ...], tuple[Compiled, ...]]] = {}
+        self._rooted: dict[Op, tuple[Rules, Rules]] = {}
         self._lock = Lock()
 
-    def rooted(self, op: Op) -> tuple[tuple[Compiled, ...], tuple[Compiled, ...]]:
+    def rooted(self, op: Op) -> tuple[Rules, Rules]:
         """The rules for nodes of an operator, all and the phase's own, in the order in which they are tried."""
         found = self._rooted.get(op)
         if found is not None:
             return found
-        before = self.earlier.rooted(op)[0] if self.earlier else ()
+        before = self.earlier.rooted(op)[0][0] if self.earlier else ()
         with self._lock:
             found = self._rooted.get(op)
             if found is None:
                 found = self._made(op, before)
         return found
 
-    def _made(self, op: Op, before: tuple[Compiled, ...]) -> tuple[tuple[Compiled, ...], tuple[Compiled, ...]]:
-        made = filter(self._allows, rules_at(op, self.own, self._ops))
+    def _made(self, op: Op, before: tuple[Compiled, ...]) -> tuple[Rules, Rules]:
+        made = filter(self._allows, self._by_operator[op])
         own = tuple([self._rewriters[r] if isinstance(r, Rewriter) else compiled(r, self.builder) for r in made])
         rules = (*before, *own)
-        deepest, inside = reach(tuple(map(_facts, rules)))
-        looks = max(self.depth, deepest)
-        for inner, distance in inside.items():
+        which = rooted(op, tuple(map(_facts, rules)))
+        looks = max(self.depth, which.depth)
+        for inner, distance in which.inside.items():
             if self._inside.get(inner, 0) < distance:
                 self._inside[inner] = distance
         self._far.clear()
         self.deepest = max(self.deepest, looks)
         self.depths[op] = looks
-        found = self._rooted[op] = rules, own
+        found = self._rooted[op] = (rules, which), (own, rooted(op, tuple(map(_facts, own))))
         return found
 
     def at(self, heads: Heads) -> Found:
@@ -165,14 +166,16 @@ class Table:
         return found
 
     def _entered(self, table: dict[Heads, Any], heads: Heads, own: bool) -> Any:
-        twice = heads[-1] is TWICE
-        op, *operands = heads[:-1] if twice else heads
+        op, operands = heads[0], heads[1:]
         if not op.pure or op.multi_result:
             table[heads] = ()
             return ()
-        rooted, below = self.rooted(op)[own], tuple(operands)
-        rules = tuple([rooted[at] for at in wanted(tuple(map(_facts, rooted)), op, below, twice)])
-        found = table[heads] = Numbered(rules, below) if any(r.facts.numbers for r in rules) else rules
+        listed, which = self.rooted(op)[own]
+        rules = tuple([listed[at] for at in which[operands]])
+        found: Found = rules
+        if any(r.facts.numbers for r in rules):
+            found = Numbered(rules, operands[:-1] if operands[-1] is TWICE else operands)
+        table[heads] = found
         return found
 
 

@@ -360,6 +360,7 @@ class Workspace:
     def _drop(self, node: MutableNode) -> None:
         """Take out a node, and what only it has used."""
         todo, places, shown, asked, stale = [node], self._places, self._shown, self._asked, self._stale
+        held, wide = self._held, self._wide
         self._changed = True
         while todo:
             node = todo.pop()
@@ -368,7 +369,7 @@ class Workspace:
             node.users, node.place = None, NOWHERE
             if shown:
                 shown.pop(node, None)
-            for a in self._wide.pop(node).values if node in self._wide else node.args:
+            for a in wide.pop(node).values if node in wide else node.args:
                 if type(a) is not MutableNode:
                     a = a.node
                 a.uses = uses = a.uses - 1
@@ -376,7 +377,7 @@ class Workspace:
                     stale.add(a)
                     if a in asked:
                         self.wake(asked.pop(a))
-                elif a in self._held:
+                elif a in held:
                     stale.add(a)
                 else:
                     todo.append(a)

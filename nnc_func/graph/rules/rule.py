@@ -540,7 +540,17 @@ def whole_graph(
 AnyRule = Rule | Family | Rewriter | Pass
 
 
-@lru_cache(maxsize=1 << 12)
-def rules_at(op: Op, among: tuple[Any, ...], ops: Catalogue) -> tuple[Any, ...]:
-    """The rules and rewriters for nodes of an operator, among some that may be families: found once for all stacks."""
-    return tuple([each for some in among for each in some.rooted(op, ops)])
+class ByOperator(dict[Op, tuple[Any, ...]]):
+    """Operators to the rules and rewriters for their nodes, among some that may be families; made when asked for."""
+
+    __slots__ = ("_among", "_ops")
+
+    def __init__(self, among: tuple[Any, ...], ops: Catalogue) -> None:
+        self._among, self._ops = among, ops
+
+    def __missing__(self, op: Op) -> tuple[Any, ...]:
+        found = self[op] = tuple([rule for each in self._among for rule in each.rooted(op, self._ops)])
+        return found
+
+
+by_operator = lru_cache(maxsize=256)(ByOperator)  # found once for all stacks
