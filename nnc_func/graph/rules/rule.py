@@ -296,7 +296,7 @@ class Family:
 
     def instances(self, ops: Catalogue) -> Iterator[Rule]:
         """The rule for each operator of the catalogue that it is about."""
-        return iter(_all_instances(self, ops))
+        return (rule for op in _selectable(ops) for rule in _instances(self, op, ops))
 
     def rooted(self, op: Op, ops: Catalogue) -> Iterator[Rule]:
         """Those of its rules that may match a node of that operator; no others are made where it says what they are at.
@@ -338,11 +338,6 @@ def _instances(family: Family, op: Op, ops: Catalogue) -> tuple[Rule, ...]:
         if all(ops.get(each.name) is each for each in operators):
             found.append(rule)
     return tuple(found)
-
-
-@lru_cache(maxsize=1 << 12)
-def _all_instances(family: Family, ops: Catalogue) -> tuple[Rule, ...]:
-    return tuple([rule for op in _selectable(ops) for rule in _instances(family, op, ops)])
 
 
 @cache
