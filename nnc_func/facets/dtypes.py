@@ -218,7 +218,7 @@ def weak(value: Any, dtypes: Any) -> DType:
         common = promote(*dtypes)
         if type(value) is float and kind_of(common) == "f":  # beside bfloat16 NumPy would make it float64
             return common
-        found = np.result_type(common, value)
+        found = common if type(value) is int and common.kind == "f" else np.result_type(common, value)
     if type(value) is int and found.kind in "iu":
         limits = np.iinfo(found)
         if not limits.min <= value <= limits.max:

@@ -82,7 +82,11 @@ class Operator(Layer, Generic[A]):
 
     def lifted(self, op: Op, args: tuple[Any, ...]) -> tuple[Value, ...]:
         """The arguments as values: Python scalars take the dtype that promotion gives them beside the others."""
-        place = next((a.aval.place for a in args if isinstance(a, (Value, Variable))), None)
+        place = None
+        for a in args:
+            if isinstance(a, (Value, Variable)):
+                place = a.aval.place
+                break
         values: list[Any] = [a if type(a) in NUMBERS else self.lift(a, place) for a in args]
         dtypes = [v.aval.dtype for v in values if isinstance(v, Value)]
         if len(dtypes) == len(values):

@@ -278,7 +278,8 @@ class Sweep:
             if of is not None and any(before.before is each for before in link):
                 raise cycle(link, each)
         changed, merged = work.replace([(node, found)])
-        self.touch(changed, fresh if found.node in fresh and found.node.args and not merged else ())
+        made = found if type(found) is MutableNode else found.node
+        self.touch(changed, fresh if made in fresh and made.args and not merged else ())
         self.note(merged)
         fresh.reverse()
         return fresh

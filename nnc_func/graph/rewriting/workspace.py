@@ -244,7 +244,7 @@ class Workspace:
             if a in asked:
                 self.wake(asked.pop(a))
         if len(args) > 1 and (args[0] is args[1] or len(args) > 2):
-            self._stale.update([a.node for a in args])
+            self._stale.update([a if type(a) is MutableNode else a.node for a in args])
 
     def _count(self, node: MutableNode, more: int) -> None:
         """Note that a node is used so many times more."""
@@ -305,8 +305,10 @@ class Workspace:
             elif len(args) > WIDE:
                 self._wide_operands(user).turn(old, new)
                 continue
-            else:
+            elif several:
                 args = tuple([self._instead(a, old, new) for a in args])
+            else:
+                args = tuple([new if a is old else a for a in args])
             if (pair := self._written(user, args)) is not None:
                 merged.append(pair)
         return merged
