@@ -116,7 +116,8 @@ class Aval:
     @property
     def nbytes(self) -> Any:
         """Bytes of all elements."""
-        return self.size * self.dtype.itemsize
+        size = self._size
+        return (self.size if size is None else size) * self.dtype.itemsize
 
     @property
     def symbols(self) -> frozenset[str]:

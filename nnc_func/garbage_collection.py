@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import gc
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+NEVER = (1 << 31) - 1  # collections of the middle generation before a full one
+_counting = threading.RLock()
+_tracing: list[tuple[int, int, int]] = []  # what is to be restored, once for each that is under way
 
 
 @contextmanager
@@ -30,6 +35,36 @@ def uncollected() -> Iterator[None]:
         yield
     finally:
         gc.enable()
+
+
+@contextmanager
+def no_full_collections() -> Iterator[None]:
+    """Young objects are searched for cycles meanwhile, as ever, and old ones are not: of a trace, nearly all stay.
+
+    Once the last that puts them off has ended, in any thread, thresholds are as they were; but for what others have
+    set meanwhile, which stays.
+
+    Examples
+    --------
+    >>> import gc
+    >>> usual = gc.get_threshold()
+    >>> with no_full_collections():
+    ...     gc.get_threshold() == (*usual[:2], NEVER)
+    True
+    >>> gc.get_threshold() == usual
+    True
+    """
+    with _counting:
+        _tracing.append(_tracing[0] if _tracing else gc.get_threshold())
+        if len(_tracing) == 1:
+            gc.set_threshold(*_tracing[0][:2], NEVER)
+    try:
+        yield
+    finally:
+        with _counting:
+            usual = _tracing.pop()
+            if not _tracing and gc.get_threshold() == (*usual[:2], NEVER):
+                gc.set_threshold(*usual)
 
 
 @contextmanager

@@ -240,10 +240,11 @@ class Stack(Derivatives):
             if type(a) is not Tensor or a.stack is not self:
                 return self.applied(op, args, params)
         values = tuple(map(VALUE_OF, args))
-        found = self._at_once(op, values, params)
+        own = self._array_type
+        found = None if own is None else self._at_once(op, values, params)
         if found is None:
             found = self._top_bind(op, *values, **params)
-            if self._array_type is None:
+            if own is None and self._dispatch is not None:
                 self._learn_array_type()
         if op.multi_result:
             return tuple([Tensor(self, v) for v in found])

@@ -25,6 +25,7 @@ from nnc_func.autodiff.arguments import (
 )
 from nnc_func.errors import DerivativeError
 from nnc_func.facets.dtypes import kind_of
+from nnc_func.garbage_collection import no_full_collections
 from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.tree import flatten
 
@@ -49,7 +50,8 @@ class Differential:
         self.leaves, self.structure = flatten([tensors(stack, p) for p in primals])
         differentiable(self.leaves)
         flat, kept = flattened(stack, f, self.structure, has_aux)
-        values, self.linear = stack.autodiff.linearize(flat, [x.value for x in self.leaves])
+        with no_full_collections():
+            values, self.linear = stack.autodiff.linearize(flat, [x.value for x in self.leaves])
         self.shape, aux = kept.pop()
         self.results = [Tensor(stack, v) for v in values]
         self.auxiliary = settled(stack, aux)
@@ -66,7 +68,9 @@ class Differential:
             raise DerivativeError(
                 f"the cotangent is a tree {its}, the result is a tree {self.shape}; they must be equal"
             )
-        found = self.linear.pull(alike(self.stack, given, self.results, "a cotangent", "result"))
+        flowing = alike(self.stack, given, self.results, "a cotangent", "result")
+        with no_full_collections():
+            found = self.linear.pull(flowing)
         return tuple(self.structure.build(filled(self.stack, found, self.leaves)))
 
     def push(self, *tangents: Any) -> Any:
@@ -74,7 +78,9 @@ class Differential:
         given, its = matched(self.stack, list(tangents), self.structure)
         if its != self.structure:
             raise DerivativeError(f"tangents are a tree {its}, primals {self.structure}; they must be equal")
-        found = self.linear.push(alike(self.stack, given, self.leaves, "a tangent", "primal"))
+        flowing = alike(self.stack, given, self.leaves, "a tangent", "primal")
+        with no_full_collections():
+            found = self.linear.push(flowing)
         return self.shape.build(filled(self.stack, found, self.results))
 
 
@@ -163,11 +169,12 @@ class Transforms:
         @functools.wraps(f)
         def value_and_gradient(*args: Any, **keywords: Any) -> Any:
             of, chosen = selected(f, argnums, args, keywords)
-            found = Differential(self.stack, of, chosen, has_aux)
-            _one_number(found.value, "grad")
-            _holomorphic(found, holomorphic, "grad")
-            (result,) = found.results
-            gradients = found.pull(self.beside(result, self.stack.ops.full(shape=(), value=1, dtype=result.dtype)))
+            with no_full_collections():
+                found = Differential(self.stack, of, chosen, has_aux)
+                _one_number(found.value, "grad")
+                _holomorphic(found, holomorphic, "grad")
+                (result,) = found.results
+                gradients = found.pull(self.beside(result, self.stack.ops.full(shape=(), value=1, dtype=result.dtype)))
             value = (result, *found.auxiliary) if has_aux else result
             return value, gradients if isinstance(argnums, tuple) else gradients[0]
 

@@ -18,6 +18,7 @@ from nnc_func.engine.reading import substituted
 from nnc_func.engine.running.program import Program
 from nnc_func.engine.unrolled_jit import LARGEST, OTHER, Fixed, written
 from nnc_func.errors import OperatorError, TracingError, UnboundError, check_function
+from nnc_func.garbage_collection import no_full_collections
 from nnc_func.graph.leaves import INPUT, owned
 from nnc_func.graph.node import Value, topological
 from nnc_func.graph.origin import reached
@@ -298,7 +299,7 @@ class Jitted:
         whole = [args[i] if i in self._positions else a for i, a in enumerate(moving)]
         words = {k: keywords[k] if k in self._names else v for k, v in named.items()}
         try:
-            with recording(stack) as scope:
+            with recording(stack) as scope, no_full_collections():
                 result = self.f(*whole, **words)
         except UnboundError as error:
             raise TracingError(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import chain, repeat
+from operator import ge
 
 from nnc_func.errors import PlanError
 
@@ -36,7 +38,31 @@ def check_needs(needs: Sequence[Sequence[int]]) -> None:
     Traceback (most recent call last):
     nnc_func.errors.PlanError: task 1 needs [2]; tasks are numbered so that they need lower ones
     """
-    wrong = [task for task, needed in enumerate(needs) if needed and not -1 < min(needed) <= max(needed) < task]
-    if wrong:
-        needed = [*needs[wrong[0]]]
-        raise PlanError(f"task {wrong[0]} needs {needed}; tasks are numbered so that they need lower ones")
+    needed = [*chain.from_iterable(needs)]
+    tasks = positions(needs)
+    if needed and (min(needed) < 0 or any(map(ge, needed, tasks))):
+        wrong = next(task for task, one in zip(tasks, needed, strict=True) if not -1 < one < task)
+        raise PlanError(f"task {wrong} needs {[*needs[wrong]]}; tasks are numbered so that they need lower ones")
+
+
+def positions(lists: Sequence[Sequence[int]]) -> list[int]:
+    """For each of the numbers in lists, one list after the other, the position of its list.
+
+    Examples
+    --------
+    >>> positions([(), (4,), (7, 5)])
+    [1, 2, 2]
+    """
+    return [*chain.from_iterable(map(repeat, range(len(lists)), map(len, lists)))]
+
+
+def spans(lists: Sequence[Sequence[int]]) -> tuple[dict[int, int], dict[int, int]]:
+    """For each of the numbers in lists the position of the first list that has it, and that of the last one.
+
+    Examples
+    --------
+    >>> spans([(4,), (7, 4), (7,)])
+    ({7: 1, 4: 0}, {4: 1, 7: 2})
+    """
+    numbers, at = [*chain.from_iterable(lists)], positions(lists)
+    return dict(zip(reversed(numbers), reversed(at), strict=True)), dict(zip(numbers, at, strict=True))

@@ -54,6 +54,8 @@ def as_dtype(dtype: Any) -> DType:
     TypeError
         There is no such dtype.
     """
+    if type(dtype) is not str and isinstance(dtype, np.dtype):
+        return dtype
     if dtype == BFLOAT16:
         try:
             import ml_dtypes
@@ -214,9 +216,9 @@ def weak(value: Any, dtypes: Any) -> DType:
         found: DType = _OF_SCALAR[type(value)]
     else:
         common = promote(*dtypes)
-        if is_bfloat16(common) and type(value) is float:  # NumPy would make it float64
+        if type(value) is float and kind_of(common) == "f":  # beside bfloat16 NumPy would make it float64
             return common
-        found = np.result_type(common, value)
+        found = common if type(value) is int and common.kind == "f" else np.result_type(common, value)
     if type(value) is int and found.kind in "iu":
         limits = np.iinfo(found)
         if not limits.min <= value <= limits.max:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 from attrs import evolve, field, frozen
 
 from nnc_func.errors import GraphError
+from nnc_func.garbage_collection import no_full_collections
 from nnc_func.graph.leaves import CONSTANT, INPUT, LEAVES, VARIABLE, check_names
 from nnc_func.graph.node import Node, Value, topological
 from nnc_func.graph.ops.effects import token
@@ -83,8 +84,9 @@ class Graph(Layer, Generic[A]):
         pairs = tuple((lift(v).node, lift(u)) for v, u in updates)
         tokens = tuple(lift(t) for t in effects)
         graph = ComputationGraph(tuple(i.node for i in inputs), outputs, pairs, name, structure, self, tokens)
-        graph = _with_one_node_each(graph)
-        _check(graph)
+        with no_full_collections():
+            graph = _with_one_node_each(graph)
+            _check(graph)
         return graph
 
     def optimised(self, graph: ComputationGraph) -> tuple[ComputationGraph, Any]:
@@ -376,15 +378,15 @@ def _check(graph: ComputationGraph) -> None:
             raise GraphError(f"{node!r} is no input; make inputs with stack.input(name, shape, dtype)")
     if len(set(graph.inputs)) != len(graph.inputs):
         raise GraphError(f"an input is given twice: {[n.data for n in graph.inputs]}")
-    nodes = graph.nodes
+    leaves = [n for n in graph.nodes if not n.args]
     given = set(graph.inputs)
-    missing = [n for n in nodes if n.op is INPUT and n not in given]
+    missing = [n for n in leaves if n.op is INPUT and n not in given]
     if missing:
         named = ", ".join(f"{n.data!r}{_at(n)}" for n in missing)
         raise GraphError(f"the outputs depend on the input {named}, which is not among the inputs given")
-    check_names((n for n in nodes if n.op is INPUT), "inputs")
-    check_names((n for n in nodes if n.op is VARIABLE), "variables")
-    stray = undefined(nodes, graph.symbols)
+    check_names((n for n in leaves if n.op is INPUT), "inputs")
+    check_names((n for n in leaves if n.op is VARIABLE), "variables")
+    stray = undefined(graph.nodes, graph.symbols)
     if stray is not None:
         raise GraphError(
             f"{stray!r} depends on an extent that no input of the graph has{_at(stray)}; give the input that has it"

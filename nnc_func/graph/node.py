@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter
 from typing import Any
 from weakref import WeakKeyDictionary, ref
 
@@ -48,15 +49,9 @@ class Value(Unpickled):
     index: int
     op: Op  # of the node
 
-    @property
-    def shape(self) -> tuple[Any, ...]:
-        """Extents, known or symbolic."""
-        return self.aval.shape
-
-    @property
-    def dtype(self) -> Any:
-        """The NumPy dtype."""
-        return self.aval.dtype
+    # rules ask for these all the time: no frame of Python's
+    shape: Any = property(attrgetter("aval.shape"), doc="Extents, known or symbolic.")
+    dtype: Any = property(attrgetter("aval.dtype"), doc="The NumPy dtype.")
 
     def hold(self) -> Hold:
         """What a handle keeps for as long as a user holds the value by it."""
@@ -203,10 +198,7 @@ class Result(Value):
         self.table = node.table
         self.handle = None
 
-    @property
-    def op(self) -> Op:  # type: ignore[override]
-        """The node's operator."""
-        return self.node.op
+    op: Any = property(attrgetter("node.op"), doc="The node's operator.")
 
     def __repr__(self) -> str:
         return f"{self.node.op.name}(…)[{self.index}]: {self.aval!r}"
@@ -333,24 +325,25 @@ def topological(roots: Iterable[Value], stop: Any = ()) -> list[Node]:
     """
     order: list[Node] = []
     seen: set[Node] = set(stop)
+    above: list[tuple[Any, Any]] = []  # nodes on the way to this one, and the operands that each has still to look at
     for root in roots:
-        first = root.node
-        if first in seen:
+        node: Any = root.node
+        if node in seen:
             continue
-        seen.add(first)
-        stack: list[tuple[Node, Any]] = [(first, iter(first.args))]
-        while stack:
-            node, rest = stack[-1]
+        seen.add(node)
+        rest: Any = iter(node.args)
+        while node is not None:
             for value in rest:
                 operand = value.node if type(value) is Result else value
-                if operand not in seen:
-                    seen.add(operand)
-                    if not operand.args:
-                        order.append(operand)
-                        continue
-                    stack.append((operand, iter(operand.args)))
+                if operand in seen:
+                    continue
+                seen.add(operand)
+                if operand.args:
+                    above.append((node, rest))
+                    node, rest = operand, iter(operand.args)
                     break
+                order.append(operand)
             else:
                 order.append(node)
-                stack.pop()
+                node, rest = above.pop() if above else (None, None)
     return order

@@ -24,6 +24,7 @@ from nnc_func.signatures import DeviceSignature, ShapeSignature, SymbolSignature
 
 A = TypeVar("A")
 SCALARS = (bool, int, float, complex)
+NUMBERS = frozenset((*SCALARS, Dim))
 
 
 @layer(on="symbol", needs=SymbolSignature)
@@ -81,9 +82,15 @@ class Operator(Layer, Generic[A]):
 
     def lifted(self, op: Op, args: tuple[Any, ...]) -> tuple[Value, ...]:
         """The arguments as values: Python scalars take the dtype that promotion gives them beside the others."""
-        place = next((a.aval.place for a in args if isinstance(a, (Value, Variable))), None)
-        values: list[Any] = [a if type(a) in SCALARS or type(a) is Dim else self.lift(a, place) for a in args]
-        dtypes = [v.dtype for v in values if isinstance(v, Value)]
+        place = None
+        for a in args:
+            if isinstance(a, (Value, Variable)):
+                place = a.aval.place
+                break
+        values: list[Any] = [a if type(a) in NUMBERS else self.lift(a, place) for a in args]
+        dtypes = [v.aval.dtype for v in values if isinstance(v, Value)]
+        if len(dtypes) == len(values):
+            return tuple(values)
         for i, value in enumerate(values):
             if type(value) is Dim:
                 values[i] = self._of_extent(value, self.type.scalar(1, dtypes), place)

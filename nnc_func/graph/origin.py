@@ -5,10 +5,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 from itertools import islice
-from types import CodeType
 from typing import Any
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.realpath(__file__))) + os.sep
@@ -17,15 +15,22 @@ PARTS = 4  # user lines kept for a node that was made of several: one of each
 
 MODELS = PACKAGE + "models" + os.sep  # networks are programs as users write them: their lines are told
 NOBODYS = (PACKAGE, "<attrs", "<nnc_func ", "<__array_function__", "<frozen ")  # ours, generated, Python's own start
-_inside: dict[CodeType, bool] = {}
 Origin = tuple[Any, ...]  # flat: code, instruction offset, code, instruction offset …
 
 
+class _Inside(dict[str, bool]):
+    """Names of files to whether what they hold is this package's, or Python's own start."""
+
+    def __missing__(self, file: str) -> bool:
+        found = self[file] = file.startswith(NOBODYS) and not file.startswith(MODELS)
+        return found
+
+
+_inside = _Inside()
 _attributed: ContextVar[Origin] = ContextVar("attributed", default=())
 
 
-@contextmanager
-def attributed(where: Origin) -> Iterator[None]:
+class attributed:  # noqa: N801 - it reads as what it says of a block
     """What is built meanwhile is built for the sake of these lines, not of those that we are called from.
 
     Examples
@@ -34,11 +39,17 @@ def attributed(where: Origin) -> Iterator[None]:
     ...     print(describe(origin()))
     model.py:12 in loss
     """
-    token = _attributed.set(where)
-    try:
-        yield
-    finally:
-        _attributed.reset(token)
+
+    __slots__ = ("_before", "_where")
+
+    def __init__(self, where: Origin) -> None:
+        self._where = where
+
+    def __enter__(self) -> None:
+        self._before: Token[Origin] = _attributed.set(self._where)
+
+    def __exit__(self, *error: object) -> None:
+        _attributed.reset(self._before)
 
 
 def merged(origins: Iterable[Origin]) -> Origin:
@@ -65,10 +76,7 @@ def origin(within: int = 0) -> Origin:
     found: tuple[Any, ...] = ()
     while frame is not None:
         code = frame.f_code
-        inside = _inside.get(code)
-        if inside is None:
-            inside = _inside[code] = _is_inside(code)
-        if not inside:
+        if not _inside[code.co_filename]:
             found += (code, frame.f_lasti)
             if len(found) == 2 * KEPT:
                 break
@@ -76,10 +84,6 @@ def origin(within: int = 0) -> Origin:
             break
         frame = frame.f_back
     return found
-
-
-def _is_inside(code: CodeType) -> bool:
-    return code.co_filename.startswith(NOBODYS) and not code.co_filename.startswith(MODELS)
 
 
 def reached(error: BaseException) -> str:
@@ -94,7 +98,7 @@ def reached(error: BaseException) -> str:
     at = error.__traceback__
     while at is not None:
         code = at.tb_frame.f_code
-        if not _is_inside(code):
+        if not _inside[code.co_filename]:
             found = f"{os.path.basename(code.co_filename)}:{at.tb_lineno} in {code.co_name}"
         at = at.tb_next
     return found

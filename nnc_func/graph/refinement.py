@@ -103,10 +103,10 @@ def _symbolic(node: Node) -> bool:
 
 def undefined(nodes: Iterable[Node], symbols: frozenset[str]) -> Node | None:
     """A node whose parameters have an unknown extent that is not among these symbols; None where there is none."""
-    for node in nodes:
-        if node.op.is_sized and not all(symbols_of(v) <= symbols for _, v in node.items):
-            return node
-    return None
+    sized = [node for node in nodes if node.op.is_sized]
+    distinct = {id(node.items): node.items for node in sized}
+    stray = {key for key, items in distinct.items() if not all(symbols_of(v) <= symbols for _, v in items)}
+    return next((node for node in sized if id(node.items) in stray), None) if stray else None
 
 
 def refined(graph: Any, shapes: Mapping[str, Any]) -> Any:

@@ -87,7 +87,7 @@ class Shape(Layer, Generic[A]):
 
     def infer(self, op: Op, avals: tuple[Aval, ...], items: Items) -> Any:
         """As `bind`, of canonical parameters; in the dtype that the operator's kernels give."""
-        key = (op, avals, op.key(items))
+        key = (op, avals, items and op.key(items))
         found = self._memo.get(key)
         if found is None:
             op.check_arity(len(avals))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Hashable
 from typing import Any, ClassVar, Generic, Literal, TypeVar
-from weakref import WeakValueDictionary
+from weakref import WeakValueDictionary, ref
 
 import attrs
 import numpy as np
@@ -26,6 +26,7 @@ from nnc_func.op import Op
 from nnc_func.signatures import DeviceSignature, ShapeSignature, TypeSignature
 
 A = TypeVar("A")
+MOST_NUMBERS = 10_000  # whose constants are remembered, as long as they live
 BY_BYTES = 256  # constants up to so many bytes are known by their bytes, wherever they are
 
 # Functors are applicative: equal recipes share one table, for as long as a stack of that recipe lives.
@@ -59,6 +60,7 @@ class Symbol(Layer, Generic[A]):
     shape: ShapeSignature[A]
     type: TypeSignature[A] = opens("type")
     device: DeviceSignature[A] = opens("type.device")
+    _numbers: dict[Any, ref[Node]] = field(init=False, factory=dict, eq=False, repr=False)
     table: InternTable = field(init=False, eq=False, repr=False, default=attrs.Factory(_table_of, takes_self=True))
 
     role: ClassVar[Literal["symbol"]] = "symbol"
@@ -72,13 +74,20 @@ class Symbol(Layer, Generic[A]):
         table = self.table
         if where is None:
             table.asked += 1
-        key = (op, op.key(items), *map(id, values))
-        node = table.get(key)
+        key: tuple[Any, ...]
+        given: tuple[Aval, ...]
+        if len(values) == 2:  # as most are
+            a, b = values
+            key, given = (op, items and op.key(items), id(a), id(b)), (a.aval, b.aval)
+        else:
+            key, given = (op, items and op.key(items), *map(id, values)), tuple([v.aval for v in values])
+        found = table.nodes.get(key)
+        node = None if found is None else found()
         if node is None:
-            avals = self.shape.infer(op, tuple([v.aval for v in values]), items)
+            avals = self.shape.infer(op, given, items)
             if not op.multi_result:
                 avals = (avals,)
-            node = Node(table, op, values, items, avals, origin() if where is None else where)
+            node = Node(table, op, values, items, avals, origin(1) if where is None else where)
             if op.pure:
                 node = table.kept(key, node)
         elif table.recording and where is None:
@@ -119,6 +128,23 @@ class Symbol(Layer, Generic[A]):
         The value is copied, unless it shows memory that nobody can write to: bytes, or a file that is mapped so. An
         array of the device is copied each time: make a tensor of one that is used often, by `Stack.asarray`.
         """
+        if place is None and (type(value) is int or (type(value) is float and value)) and isinstance(dtype, np.dtype):
+            return self._number(value, dtype)
+        return self._constant(value, dtype, place)
+
+    def _number(self, value: Any, dtype: Any) -> Node:
+        """The constant of a number, but not of 0.0 and -0.0, which are equal keys: formulas ask for the same few."""
+        key = (type(value), value, dtype)
+        found = self._numbers.get(key)
+        node = None if found is None else found()
+        if node is None:
+            node = self._constant(value, dtype, None)
+            if len(self._numbers) >= MOST_NUMBERS:
+                self._numbers.clear()
+            self._numbers[key] = ref(node)
+        return node
+
+    def _constant(self, value: Any, dtype: Any, place: Place) -> Node:
         if dtype is not None and isinstance(value, (bool, int, float, complex)):
             value = as_dtype(dtype).type(value)
         host = isinstance(value, (bool, int, float, complex, np.ndarray, np.generic)) or not hasattr(value, "dtype")

@@ -11,6 +11,7 @@ from attrs import evolve, field, frozen
 
 from nnc_func.errors import NncError, OperatorError, ShapeError
 from nnc_func.facets.dtypes import as_dtype, kind_of
+from nnc_func.garbage_collection import no_full_collections
 
 Task = Literal["classification", "segmentation", "language", "detection"]
 
@@ -157,7 +158,8 @@ class Model:
         >>> models.get("lenet-5").make(nnc.lazy(), batch="n").outputs[0].aval
         float32[n, 10]
         """
-        return self.training(stack, batch, seed) if training else self.inference(stack, batch, seed)
+        with no_full_collections():
+            return self.training(stack, batch, seed) if training else self.inference(stack, batch, seed)
 
     def inference(self, stack: Any, batch: Any = 1, seed: int | None = 0) -> Any:
         """The closed graph from a batch ``"x"`` to scores, or to what is detected."""

@@ -89,7 +89,7 @@ class Trial:
         found = self._compiled.get(rule)
         if found is None:
             found = self._compiled[rule] = compiled(rule, self.builder)
-        if not found.wants(root.op, tuple([a.node.op for a in root.args])):
+        if not found.facts.wants(root.op, tuple([a.node.op for a in root.args])):
             return None
         self.builder.numbers.clear()
         new = found.attempt(root, users)

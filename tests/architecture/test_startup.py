@@ -112,3 +112,46 @@ with uncollected():
     pass
 assert not gc.isenabled()
 """)
+
+
+def test_no_full_collection_while_a_function_is_traced_and_as_before_afterwards() -> None:
+    apart("""
+import gc, threading
+import numpy as np
+import nnc_func as nnc
+from nnc_func.garbage_collection import NEVER, no_full_collections
+usual, met = gc.get_threshold(), []
+stack = nnc.lazy()
+def squared(x):
+    met.append(gc.get_threshold())
+    return (x * x).sum()
+stack.grad(squared)(np.ones(2))
+stack.jit(squared)(np.ones(2))
+assert met == [(*usual[:2], NEVER)] * 2 and gc.get_threshold() == usual
+
+def failing(x):
+    raise KeyError(x)
+try:
+    stack.grad(failing)(1.0)
+except KeyError:
+    pass
+assert gc.get_threshold() == usual
+
+first, last = threading.Event(), threading.Event()  # the one that began first ends first
+def held():
+    with no_full_collections():
+        first.set()
+        last.wait()
+thread = threading.Thread(target=held)
+with no_full_collections():
+    thread.start()
+    first.wait()
+assert gc.get_threshold() == (*usual[:2], NEVER)
+last.set()
+thread.join()
+assert gc.get_threshold() == usual
+
+with no_full_collections():
+    gc.set_threshold(1, 2, 3)
+assert gc.get_threshold() == (1, 2, 3), "what others set meanwhile stays"
+""")

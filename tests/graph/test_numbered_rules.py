@@ -24,7 +24,7 @@ KINDS = ("input", "constant", "full", "array")
 ALL: tuple[Compiled, ...] = tuple(
     compiled(rule, BUILDER) for each in RULES if not isinstance(each, Pass) for rule in each.instances(OPS)
 )
-WANTED = sorted({each.rule.lhs.op.name for each in ALL if each.numbers})
+WANTED = sorted({each.rule.lhs.op.name for each in ALL if each.facts.numbers})
 CHOICES = [(name, len(OPS[name].args)) for name in WANTED]
 
 
@@ -48,7 +48,7 @@ def applications(draw: Any) -> Any:
 
 
 def test_rules_that_want_numbers_are_many() -> None:
-    assert sum(bool(each.numbers) for each in ALL) > 20
+    assert sum(bool(each.facts.numbers) for each in ALL) > 20
     assert {"add", "multiply", "power"} <= {*WANTED}
 
 
@@ -65,7 +65,7 @@ def test_rules_found_by_numbers_are_those_that_fire(drawn: Any) -> None:
     except Exception:  # not of these dtypes
         return
     operands = tuple(a.node.op for a in node.args)
-    able = tuple(each for each in ALL if each.wants(node.op, operands))
+    able = tuple(each for each in ALL if each.facts.wants(node.op, operands))
     BUILDER.numbers.clear()
     listed = Numbered(able, operands).of(node, BUILDER.number_of)
     assert [*listed] == [each for each in able if each in listed], "in the order in which they stand"
@@ -77,5 +77,5 @@ def test_rules_found_by_numbers_are_those_that_fire(drawn: Any) -> None:
 @pytest.mark.parametrize("order", [(1.0, None), (None, 1.0)], ids=str)
 def test_operands_that_may_be_exchanged_are_numbers_in_either_order(order: tuple[Any, ...]) -> None:
     units = [r for r in ALL if r.name == "drop_unit" and r.rule.lhs.op.name in ("multiply", "divide")]
-    taking = {each.rule.lhs.op.name for each in units if each.takes(order)}
+    taking = {each.rule.lhs.op.name for each in units if each.facts.takes(order)}
     assert taking == ({"multiply", "divide"} if order[1] == 1.0 else {"multiply"})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from operator import index
+from operator import add, index
 from typing import Any, Protocol
 
 import numpy as np
@@ -148,4 +148,4 @@ def arena_size(problem: Problem, offsets: Sequence[int] | Integers) -> int:
         return sum(int(ends[problem.spaces == space].max()) for space in np.unique(problem.spaces))
     if isinstance(offsets, np.ndarray):
         return int((offsets + problem.rounded).max(initial=0))
-    return max((o + s for o, s in zip(offsets, problem.rounded.tolist(), strict=True)), default=0)
+    return max(map(add, offsets, problem.rounded.tolist()), default=0)

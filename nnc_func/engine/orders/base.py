@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import chain
+from itertools import accumulate, chain
 from operator import index
 from types import MappingProxyType
 from typing import Any, Protocol
 
 from attrs import frozen
 
-from nnc_func.engine.needs import check_needs, inverted
+from nnc_func.engine.needs import check_needs, inverted, spans
 from nnc_func.errors import PlanError
 
 NOTHING: Mapping[int, Any] = MappingProxyType({})
@@ -76,18 +77,18 @@ class OrderProblem:
             raise PlanError(f"buffers {min(named)} to {max(named)} are used; there are {buffers}")
         if buffers and min(self.sizes) < 0:
             raise PlanError(f"buffer {self.sizes.index(min(self.sizes))} has {min(self.sizes)} bytes; wanted 0 or more")
+        sizes = self.sizes
         for task, pairs in self.overwrites.items():
             here = self.uses[task]
             for made, others in pairs:
-                if made in others or not self._may_overwrite(here, made, others):
+                wrong = made not in here or made in others
+                for other in others:
+                    wrong = wrong or other not in here or sizes[other] != sizes[made]
+                if wrong:
                     raise PlanError(
                         f"task {task} would write buffer {made} over one of {list(others)}: it uses {list(here)}, and "
                         "a buffer is overwritten by another one of its own size"
                     )
-
-    def _may_overwrite(self, here: Sequence[int], made: int, others: Sequence[int]) -> bool:
-        size = self.sizes[made]
-        return made in here and all(b in here and self.sizes[b] == size for b in others)
 
     def __len__(self) -> int:
         return len(self.needs)
@@ -100,12 +101,8 @@ class OrderProblem:
     @cached_property
     def counts(self) -> list[int]:
         """For each buffer, how many tasks use it; one more where it lasts."""
-        found = [0] * len(self.sizes)
-        for buffer in chain.from_iterable(self.uses):
-            found[buffer] += 1
-        for buffer in self.lasting:
-            found[buffer] += 1
-        return found
+        found = Counter(chain(chain.from_iterable(self.uses), self.lasting))
+        return [found[buffer] for buffer in range(len(self.sizes))]
 
     @cached_property
     def users(self) -> list[list[int]]:
@@ -133,28 +130,26 @@ def loads(problem: OrderProblem, order: Sequence[int]) -> Iterator[int]:
     >>> list(loads(OrderProblem([(), (0,)], [(0,), (0, 1)], [8, 8], overwrites={1: [(1, (0,))]}), [0, 1]))
     [8, 8]
     """
-    uses, sizes, counts, overwrites = problem.uses, problem.sizes, problem.counts, problem.overwrites
-    left = counts.copy()
-    alive = 0
-    for task in order:
-        freed = 0
-        for buffer in uses[task]:
-            more = left[buffer]
-            if more == counts[buffer]:
-                alive += sizes[buffer]
-            left[buffer] = more = more - 1
-            if not more:
-                freed += sizes[buffer]
-        yield alive if task not in overwrites else alive - taken_over(problem, task, left)
-        alive -= freed
+    uses, sizes, overwrites = problem.uses, problem.sizes, problem.overwrites
+    first, last = spans([uses[task] for task in order])
+    for buffer in problem.lasting:
+        last[buffer] = len(order)
+    change = [0] * (len(order) + 2)
+    for buffer, at in first.items():
+        change[at] += sizes[buffer]
+        change[last[buffer] + 1] -= sizes[buffer]
+    for at, (task, alive) in enumerate(zip(order, accumulate(change), strict=False)):
+        if task in overwrites:
+            alive -= taken_over(problem, task, {buffer for buffer in uses[task] if last[buffer] == at})
+        yield alive
 
 
-def taken_over(problem: OrderProblem, task: int, left: Sequence[int]) -> int:
-    """The bytes that a task writes over others, where nobody else uses the buffers that have 0 `left`."""
+def taken_over(problem: OrderProblem, task: int, over: Collection[int]) -> int:
+    """The bytes that a task writes over others, where nobody uses these buffers after it."""
     found, taken = 0, set()
     for made, others in problem.overwrites[task]:
         for buffer in others:
-            if not left[buffer] and buffer not in taken:
+            if buffer in over and buffer not in taken:
                 taken.add(buffer)
                 found += problem.sizes[made]
                 break

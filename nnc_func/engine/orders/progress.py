@@ -50,10 +50,8 @@ class Progress:
         """How many bytes more are alive while it runs than before: what it overwrites counts once."""
         if task not in self.problem.overwrites:
             return self.defined(task)
-        after = dict.fromkeys(self.problem.uses[task], 0)
-        for buffer in after:
-            after[buffer] = self.left[buffer] - 1
-        return self.defined(task) - taken_over(self.problem, task, after)  # type: ignore[arg-type]
+        over = {buffer for buffer in self.problem.uses[task] if self.left[buffer] == 1}
+        return self.defined(task) - taken_over(self.problem, task, over)
 
     def run(self, task: int) -> list[int]:
         """Run it: the ready tasks for which that changes something, those that it makes ready among them."""

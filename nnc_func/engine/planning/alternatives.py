@@ -26,7 +26,7 @@ from nnc_func.engine.planning.liveness import (
 )
 from nnc_func.engine.planning.passes import through
 from nnc_func.engine.planning.request import Request
-from nnc_func.graph.node import Node, topological
+from nnc_func.graph.node import Node
 
 DEARER = 1.25  # parts are copied after all where computing them in place would raise the peak by more than this
 TRIES = 3  # times that wholes are looked for whose parts are copied after all
@@ -49,10 +49,11 @@ class Alternatives:
     def __init__(self, request: Request) -> None:
         self.request, self.passes = request, request.passes
         self.root = through(self.passes.choose, Draft(request))
-        nodes = topological(request.graph.roots) if request.sequence is None else request.sequence
+        nodes = request.graph.nodes if request.sequence is None else request.sequence
         self.sequence = [n for n in nodes if n in self.root.kernels]
         self.aliased: dict[object, Draft] = {}  # by what is put together of copies, and what lies without gaps
         self.found: dict[int, Draft] = {}  # by the arrangement that was asked for
+        self.untouched: dict[int, Draft] = {}  # by the arrangement: in its order, and gone through no pass after that
 
     def best(self) -> Draft:
         """The draft with the fewest bytes, without offsets.
@@ -121,6 +122,8 @@ class Alternatives:
 
     def _aliased(self, arrangement: Arrangement, apart: frozenset[Node]) -> Draft:
         """A draft of its own; its instructions are those of another arrangement where they are the same."""
+        if not apart and id(arrangement) in self.untouched:
+            return self.untouched.pop(id(arrangement))
         found = self.aliased.get((apart, frozenset()))
         of = {} if found is None else found.sub_buffers.of
         if found is None or not all(value not in of or of[value].contiguous for value in arrangement.contiguous):
@@ -139,6 +142,7 @@ class Alternatives:
         early = {draft.slots[slot].storage for row in draft.instructions[: draft.commit] for slot in row.results}
         fresh = sum(s.nbytes for s in map(draft.storages.__getitem__, early) if s.kind == NEXT)
         if not fresh:
+            self.untouched[id(arrangement)] = draft
             return 0, 0
         draft = through(self.passes.lifetimes, draft)
         most, at = busiest(draft)

@@ -7,16 +7,20 @@ their gradients come.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
+from itertools import chain
 from math import inf
+from operator import attrgetter
 
 from attrs import frozen
 
 from nnc_func.facets.kernels import Kernel
 from nnc_func.graph.graph import ComputationGraph
-from nnc_func.graph.node import Node, Value, topological
+from nnc_func.graph.node import Node, Result, Value, topological
 
 Kernels = Mapping[Node, Kernel]
+_args = attrgetter("args")
 
 
 @frozen
@@ -57,10 +61,9 @@ def short(graph: ComputationGraph, kernels: Kernels, sequence: list[Node]) -> Ar
     better done with early than kept alive until here.
     """
     updates = [u for _, u in graph.updates]
-    users: dict[Node, int] = {}
-    for node in sequence if updates else ():
-        for a in node.args:
-            users[a.node] = users.get(a.node, 0) + 1
+    users: dict[Value, int] = Counter(chain.from_iterable(map(_args, sequence if updates else ())))
+    for one in [v for v in users if type(v) is Result]:  # what uses a result uses its node
+        users[one.node] = users.get(one.node, 0) + users[one]
     for value in graph.outputs:  # what a caller is given comes before
         users[value.node] = len(sequence) ** 2 + 1
     late: set[Node] = set()
@@ -77,7 +80,8 @@ def short(graph: ComputationGraph, kernels: Kernels, sequence: list[Node]) -> Ar
                 ready.append(a.node)
     if not late:
         return Arrangement(sequence, len(sequence))
-    inside = topological(updates, [n for n in sequence if n not in late])
+    early = [n for n in sequence if n not in late]
+    inside = topological(updates, early)
     _let_go(late, inside, {u.node for u in updates})
     inside = [n for n in inside if n in late]
     early = [n for n in sequence if n not in late]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence, Set
 from copy import copy
+from functools import partial
 from typing import Any, NamedTuple
 
 from nnc_func.aval import Aval
@@ -76,6 +77,10 @@ class SlotRow(NamedTuple):
     strides: tuple[int, ...] | None = None
 
 
+_row: Any = partial(tuple.__new__, Row)  # of a tuple, in half the time
+_slot_row: Any = partial(tuple.__new__, SlotRow)
+
+
 class Storage:
     """Memory in the making, in which one value lives, and what shows it.
 
@@ -145,6 +150,7 @@ class Draft:
         self.usual_peak = 0  # bytes alive at most in the first order that was tried, as simulated
         self.alignment = request.alignment  # of offsets in the arena
         self.peak: int | None = None  # the most bytes of the arena alive at one time, once that is known
+        self.loads: list[int] = []  # those alive at each instruction, once the most is known
         self.pinned: set[int] | None = None  # storages that outlive a run; None where nothing does
         self.offsets: dict[int, int] = {}  # storage -> where it lies in the arena
         self.arenas: dict[Place, int] = {}  # bytes of the arena in each place
@@ -169,11 +175,16 @@ class Draft:
     def _all_of(self, aval: Aval, storage: int) -> int:
         """A slot that is all of a storage."""
         plain = aval.layout is None
-        return self._slot(SlotRow(aval, storage, True, plain, strides=None if plain else aval.strides))
+        self.slots.append(SlotRow(aval, storage, True, plain, False, 0, None if plain else aval.strides))
+        return len(self.slots) - 1
 
     def _made(self, aval: Aval) -> int:
         """A slot that is all of a storage of its own in the arena."""
-        return self._all_of(aval, self._storage(ARENA, aval))
+        storages, slots, plain = self.storages, self.slots, aval.layout is None
+        strides = None if plain else aval.strides
+        slots.append(_slot_row((aval, len(storages), True, plain, False, 0, strides)))
+        storages.append(Storage(ARENA, aval.nbytes, aval.place, -1))
+        return len(slots) - 1
 
     def _sub_buffer(self, aval: Aval, sub_buffer: SubBuffer) -> int:
         """A slot in the memory of a tensor that is put together."""
@@ -227,7 +238,7 @@ class Draft:
         if node.op is after:
             self.slot_of[node] = self.slot_of[node.args[0]]
             return
-        operands = tuple([self.slot_of[a] for a in node.args])
+        operands = tuple(map(self.slot_of.__getitem__, node.args))
         results = node.results
         if node.op.multi_result:
             self.keep.append(results)
@@ -237,12 +248,16 @@ class Draft:
             self._assemble(node, operands)
             return
         kernel = self.kernels[node]
-        slots = tuple([self._result(v) for v in results])
-        self.slot_of.update(zip(results, slots, strict=True))
+        if node.op.multi_result:
+            slots = tuple(map(self._result, results))
+            self.slot_of.update(zip(results, slots, strict=True))
+        else:
+            self.slot_of[node] = slot = self._result(node) if node in self.sub_buffers.of else self._made(node.aval)
+            slots = (slot,)
         scratch: tuple[Any, ...] = ()
         if kernel.scratch is not None:
             scratch = tuple([(aval, self._storage(ARENA, aval)) for aval in self._scratch_of(node, kernel)])
-        self.instructions.append(Row(node, kernel, operands, slots, scratch))
+        self.instructions.append(_row((node, kernel, operands, slots, scratch, False)))
 
     def _scratch_of(self, node: Node, kernel: Kernel) -> list[Aval]:
         """What its kernel needs besides operands and results."""
@@ -342,14 +357,14 @@ class Draft:
 
     def look_up(self) -> None:
         """Find which storages each instruction uses, once that there are all of them."""
-        home, alignment = [row.storage for row in self.slots], self.alignment
+        home, alignment = [row.storage for row in self.slots].__getitem__, self.alignment
         for _, _, operands, results, scratch, _ in self.instructions:
-            used = dict.fromkeys([home[slot] for slot in operands + results])
+            used = dict.fromkeys(map(home, operands + results))
             for _, s in scratch:
                 used[s] = None
             self.touched.append([*used])
         self.sizes = sizes = [-(-s.nbytes // alignment) * alignment if s.kind == ARENA else 0 for s in self.storages]
-        self.uses = [[s for s in used if sizes[s]] for used in self.touched]
+        self.uses = [[*filter(sizes.__getitem__, used)] for used in self.touched]
 
     def arranged(self, sequence: Sequence[Node], early: int) -> Draft:
         """One of its own, with the instructions in the order of the nodes, of which so many precede the commit section.
@@ -395,11 +410,11 @@ class Draft:
     def root(self, storage: int) -> int:
         """The storage whose memory it took over, at the end."""
         storages = self.storages
-        for _ in range(len(storages) + 1):
-            above = storages[storage].merged
+        above = storages[storage].merged
+        for _ in storages:
             if above == storage:
                 return storage
-            storage = above
+            storage, above = above, storages[above].merged
         raise PlanError(f"storages take over each other's memory in a circle, from {storage} on")
 
     def take_over(self, mine: int, other: int) -> None:

@@ -83,7 +83,7 @@ def share(draft: Draft) -> None:
     while True:
         _share(draft)
         updates = {at for at, slot in draft.updates if draft.root(draft.slots[slot].storage) == _variable(draft, at)}
-        over = (storages[root] for s in range(len(storages)) if (root := draft.root(s)) != s)
+        over = [storages[draft.root(s)] for s, storage in enumerate(storages) if storage.merged != s]
         broken = {home.source for home in over if home.kind == VARIABLE and home.source not in updates}
         if not broken:
             return
@@ -94,6 +94,8 @@ def share(draft: Draft) -> None:
 
 def _share(draft: Draft) -> None:
     for t, pairs in enumerate(draft.overwritable):
+        if not pairs:
+            continue
         taken: set[int] = set()
         for mine, homes, slots in pairs:
             if draft.pinned is not None and mine in draft.pinned:

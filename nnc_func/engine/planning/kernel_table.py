@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from attrs import asdict, evolve, field, frozen
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from nnc_func.engine.tuning.environment import Environment
 
+_aval = attrgetter("aval")
 FORMAT = 2  # of the file; in the first one an environment was a "machine"
 
 
@@ -260,8 +262,8 @@ def kernels_of(
         op, items = node.op, node.items
         if not node.args and op in LEAVES:
             continue
-        avals = tuple([a.aval for a in node.args])
-        one = first.setdefault((op, op.key(items), avals), node)
+        avals = tuple(map(_aval, node.args))
+        one = first.setdefault((op, items and op.key(items), avals), node)
         if one is not node:
             alike[node] = one
             kernels[node] = kernels[one]

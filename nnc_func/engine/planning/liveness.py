@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from itertools import accumulate
+from operator import sub
 
+from nnc_func.engine.needs import inverted, spans
 from nnc_func.engine.plan_rows import ARENA, DONATED, NEXT, OUTPUT
 from nnc_func.engine.planning.draft import FOREVER, Draft
 from nnc_func.graph.node import Node
@@ -14,33 +16,25 @@ TOLERATED = 1.1  # so many times the bytes of a plan with a long commit section 
 def lifetimes(draft: Draft) -> None:
     """First and last use of every storage, views counted for their base; with streams, every use."""
     storages = draft.storages
-    for number, storage in enumerate(storages):
-        storage.first, storage.last, storage.merged, storage.users = FOREVER, -1, number, ()
-    for t, used in enumerate(draft.touched):
-        for s in used:
-            storage = storages[s]
-            storage.last = t
-            if storage.first == FOREVER:
-                storage.first = t
-    if draft.streams is not None:
-        users: list[list[int]] = [[] for _ in storages]
-        for t, used in enumerate(draft.touched):
-            for s in used:
-                users[s].append(t)
-        for storage, found in zip(storages, users, strict=True):
-            storage.users = found
+    first, last = spans(draft.touched)
     end = len(draft.instructions)
-    for storage in storages:
+    for number, storage in enumerate(storages):
+        storage.first, storage.last = first.get(number, FOREVER), last.get(number, -1)
+        storage.merged, storage.users = number, ()
         if storage.kind in (OUTPUT, NEXT):
             storage.last = end
         elif storage.kind == DONATED:  # it is there before the first instruction
             storage.first = 0
+    if draft.streams is not None:
+        for storage, found in zip(storages, inverted(draft.touched, len(storages)), strict=True):
+            storage.users = found
 
 
 def peak(draft: Draft) -> int:
     """The most bytes of the arena alive at one time."""
     if draft.peak is None:
-        draft.peak, _ = busiest(draft)
+        draft.loads = _loads(draft, _alive(draft))
+        draft.peak = max(draft.loads)
     return draft.peak
 
 
@@ -58,7 +52,8 @@ def unfinished(draft: Draft) -> set[Node]:
 
 def footprint(draft: Draft) -> int:
     """Bytes of the arena, at most, and of next values of variables."""
-    fresh = (s.nbytes for i, s in enumerate(draft.storages) if s.kind == NEXT and s.merged == i)
+    homes = {draft.slots[slot].storage for _, slot in draft.updates}
+    fresh = [s.nbytes for i in homes if (s := draft.storages[i]).kind == NEXT and s.merged == i]
     return peak(draft) + sum(fresh)
 
 
@@ -68,10 +63,10 @@ def least(draft: Draft) -> int:
     A plan that writes variables as soon as it can takes no less, in that order.
     """
     storages, commit = draft.storages, draft.commit
-    alive = _alive(draft)
-    passing = {s: last for s, last in alive.items() if not storages[s].first < commit <= last}
-    most = peak(draft) - sum(storages[s].nbytes + draft.alignment for s in alive if s not in passing)
-    return most if TOLERATED * most >= footprint(draft) else max(_loads(draft, passing))
+    rows = enumerate(storages)
+    across = {i: s.last for i, s in rows if s.first < commit <= s.last and s.merged == i and s.kind == ARENA}
+    most = peak(draft) - sum(storages[s].nbytes + draft.alignment for s in across)
+    return most if TOLERATED * most >= footprint(draft) else max(map(sub, draft.loads, _loads(draft, across)))
 
 
 def busiest(draft: Draft) -> tuple[int, int]:
@@ -107,7 +102,7 @@ def least_at(draft: Draft, at: int) -> int:
 def _alive(draft: Draft) -> dict[int, int]:
     """Storages of the arena, and the last use of each."""
     rows = enumerate(draft.storages)
-    return {i: s.last for i, s in rows if s.last >= 0 and s.kind == ARENA and s.merged == i}
+    return {i: s.last for i, s in rows if s.merged == i and s.kind == ARENA and s.last >= 0}
 
 
 def _loads(draft: Draft, until: dict[int, int]) -> list[int]:

@@ -53,7 +53,7 @@ def allocate(draft: Draft, allocator: Allocator) -> None:
 
 def plan_of(draft: Draft) -> tuple[Plan, dict[Node, int]]:
     """A draft with offsets as a plan, and the buffer of each node's first result."""
-    roots = [draft.root(s) for s in range(len(draft.storages))]
+    roots = [s if storage.merged == s else draft.root(s) for s, storage in enumerate(draft.storages)]
     number: dict[int, int] = {}
     buffers: list[BufferFields] = []
     for i, s in enumerate(draft.storages):
@@ -103,6 +103,6 @@ def _instruction(draft: Draft, row: Row, slots: list[SlotFields], number: dict[i
         slots += [SlotFields(number[storage], aval) for aval, storage in scratch]
     name = kernel.name if kernel else "view"
     return InstructionFields(
-        node.op, node.items, name, operands, results, used, view, node.origin,
-        choice=TABLE if node in draft.recorded else DEFAULT, loop=draft.loops.get(node),
+        node.op, node.items, name, operands, results, used, view, node.origin, 0, (),
+        TABLE if node in draft.recorded else DEFAULT, draft.loops.get(node),
     )  # fmt: skip

@@ -65,26 +65,28 @@ def order_problem(draft: Draft) -> OrderProblem:
 
     A task that uses nothing stands between what is before the commit section and what is in it, if there is both.
     """
-    sizes = draft.sizes
+    sizes, overwritable = draft.sizes, draft.overwritable
     producer = [-1] * len(draft.slots)
+    size, produced = sizes.__getitem__, producer.__getitem__
     needs: list[Sequence[int]] = []
     uses = draft.uses
     overwrites: dict[int, Any] = {}
-    section = _Section(draft) if draft.commit < len(draft.instructions) else None
-    bounded = section is not None and draft.commit > 0
+    section = _Section(draft)
+    bounded = 0 < draft.commit < len(draft.instructions)
+    start = draft.commit if bounded else -1
     if bounded:
         uses = [*uses[: draft.commit], (), *uses[draft.commit :]]
     for at, (_, _, operands, results, _, _) in enumerate(draft.instructions):
-        if section is not None and at == draft.commit and bounded:
+        if at == start:
             needs.append(section.start(needs))
         task = len(needs)
-        needed = dict.fromkeys([producer[slot] for slot in operands])
+        needed = dict.fromkeys(map(produced, operands))
         needed.pop(-1, None)
         for slot in results:
             producer[slot] = task
-        needs.append([*needed] if section is None else section.needs(task, needed, operands, results))
-        if draft.overwritable[at]:
-            pairs = [(made, [s for s in homes if sizes[s]]) for made, homes, _ in draft.overwritable[at] if sizes[made]]
+        needs.append([*needed] if task < section.at else section.needs(task, needed, operands, results))
+        if overwritable[at]:
+            pairs = [(made, [*filter(size, homes)]) for made, homes, _ in overwritable[at] if sizes[made]]
             if pairs:
                 overwrites[task] = pairs
     return OrderProblem(needs, uses, sizes, (), overwrites, _ranks(draft, bounded))
@@ -95,7 +97,7 @@ class _Section:
 
     def __init__(self, draft: Draft) -> None:
         self.draft = draft
-        self.at = LAST if draft.commit else -1  # the number of the task that stands before it, if one does
+        self.at = LAST if draft.commit else -1  # the number of the task that stands before it, once there is one
         self.readers: dict[int, dict[int, None]] = {}  # storage of a variable -> tasks of the section that read it
 
     def start(self, needs: Sequence[Sequence[int]]) -> list[int]:
@@ -105,9 +107,7 @@ class _Section:
         return [task for task in range(len(needs)) if task not in needed]
 
     def needs(self, task: int, needed: dict[int, None], operands: Sequence[int], results: Sequence[int]) -> list[int]:
-        """What a task needs, of which all but what is in the section goes without saying."""
-        if task < self.at:
-            return [*needed]
+        """What a task of the section needs: all but what is in the section goes without saying."""
         draft = self.draft
         for slot in results:
             storage = draft.storages[draft.slots[slot].storage]

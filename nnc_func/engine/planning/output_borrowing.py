@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -17,14 +17,13 @@ ROUNDS = 64  # values that one result may house, at the most
 
 def lend(draft: Draft) -> None:
     """What is dead before an output is written may live in its memory, where that lowers the peak."""
-    bound = {s for *_, scratch, _ in draft.instructions for _, s in scratch}  # once, to the arena: outputs are fresh
     storages = draft.storages
     uses = None if draft.streams is None else draft.streams.uses([s.users for s in storages])
     for row in sorted([draft.slots[slot] for slot in draft.outputs], key=lambda row: -row.aval.nbytes):
         output = storages[row.storage]
-        if row.aval.layout is not None:
-            continue  # views into it would have to be of flat memory
-        numbers = _free(draft, bound, output.place)
+        if row.aval.layout is not None or output.nbytes < WORTHWHILE:
+            continue  # views into it would have to be of flat memory; or it is small
+        numbers = _free(draft, output.place)
         arena = [storages[number] for number in numbers]
         chosen = borrowers(
             [s.nbytes for s in arena],
@@ -45,10 +44,9 @@ def reuse(draft: Draft) -> None:
     """
     storages = draft.storages
     given_up = [s for i, s in enumerate(storages) if s.kind == DONATED and s.merged == i]
-    bound = {s for *_, scratch, _ in draft.instructions for _, s in scratch}
     end = len(draft.instructions) + 1
     for home in sorted(given_up, key=lambda s: -s.nbytes) if draft.streams is None else ():
-        arena = [storages[number] for number in _free(draft, bound, home.place)]
+        arena = [storages[number] for number in _free(draft, home.place)]
         chosen = borrowers(
             [s.nbytes for s in arena],
             [end - s.last - 1 for s in arena],
@@ -60,8 +58,9 @@ def reuse(draft: Draft) -> None:
             arena[at].kind, arena[at].source = DONATED, home.source
 
 
-def _free(draft: Draft, bound: Collection[int], place: Place) -> list[int]:
-    """Numbers of the arena's storages in a place that may live elsewhere: all but those that are bound to it."""
+def _free(draft: Draft, place: Place) -> list[int]:
+    """Numbers of the arena's storages in a place that may live elsewhere: scratch is bound once, outputs are fresh."""
+    bound = {s for *_, scratch, _ in draft.instructions for _, s in scratch}
     rows = enumerate(draft.storages)
     return [i for i, s in rows if s.merged == i and s.kind == ARENA and i not in bound and s.place == place]
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from attrs import Factory, frozen
 
-from nnc_func.aval import Aval
 from nnc_func.facets import layouts
 from nnc_func.facets.boxes import Box, gaps
 from nnc_func.facets.kernels import Kernel
@@ -57,6 +56,8 @@ class SubBuffers:
     gapless: set[Value] = Factory(set)
 
 
+Window = tuple[int, tuple[int, ...], bool]  # as of a `SubBuffer`: its offset, its strides, whether it is contiguous
+Windows = tuple[list[Window], list[tuple[Box, Window]] | None]  # of arguments, of what none covers: None, of too much
 NO_SUB_BUFFERS = SubBuffers({}, {})
 
 
@@ -101,42 +102,58 @@ def sub_buffers(
         return found
     wanted = {*graph.outputs, *(u for _, u in graph.updates)}
     gapless = gapless.union(contiguous)
+    forms: dict[Any, Windows] = {}
     for node in reversed(sequence):
         if node.op.parts is not None and node.aval.size and node not in apart and not kernels[node].is_call:
-            _assemble(node, found, kernels, wanted, gapless)
+            _assemble(node, found, kernels, wanted, gapless, forms)
     return found
 
 
 def _assemble(
-    node: Node, found: SubBuffers, kernels: Mapping[Node, Kernel], wanted: set[Any], gapless: set[Any]
+    node: Node,
+    found: SubBuffers,
+    kernels: Mapping[Node, Kernel],
+    wanted: set[Any],
+    gapless: set[Any],
+    forms: dict[Any, Windows],
 ) -> None:
-    """Let the arguments of a node be computed in it, those that can."""
+    """Let the arguments of a node be computed in it, those that can; nodes of one form are laid out alike."""
     assert node.op.parts is not None
     aval = node.aval
     if any(a.aval.dtype != aval.dtype or a.aval.layout != aval.layout for a in node.args):
         return
-    params = dict(node.items)
-    boxes = node.op.parts.boxes(tuple(a.aval.shape for a in node.args), aval.shape, **params)
-    is_whole = sum(box.size for box in boxes) == aval.size  # parts are disjoint
-    free = [] if is_whole else gaps(aval.shape, boxes, MOST)
-    if free is None:
-        return
     base = found.of.get(node) or SubBuffer(node, 0, aval.strides or row_major(aval.shape, aval.dtype.itemsize), True)
     if aval.layout is not None and base.root in wanted:
         return  # parts of fresh results are views of flat memory
-    places = [_sub_buffer(base, box, aval) for box in boxes]
+    form = node.op, node.op.key(node.items), aval, tuple([a.aval for a in node.args]), base.offset, base.strides
+    if form not in forms:
+        forms[form] = _windows(node, base)
+    windows, free = forms[form]
+    if free is None:
+        return
+    places = [SubBuffer(base.root, *window) for window in windows]
     chosen: dict[Value, SubBuffer] = {}
     for value, place in zip(node.args, places, strict=True):
         if value not in chosen and _may_live(value, place, found, kernels, wanted, gapless):
             chosen[value] = place
     if chosen:
         found.of.update(chosen)
-        found.parts[node] = places, [(box, _sub_buffer(base, box, aval)) for box in free]
+        found.parts[node] = places, [(box, SubBuffer(base.root, *window)) for box, window in free]
 
 
-def _sub_buffer(base: SubBuffer, box: Box, whole: Aval) -> SubBuffer:
-    offset, strides = box.window(base.offset, base.strides)
-    return SubBuffer(base.root, offset, strides, _contiguous(box.shape, strides, whole.dtype.itemsize, whole.layout))
+def _windows(node: Node, base: SubBuffer) -> Windows:
+    """Where the arguments of a node go in memory that begins as its own does, and what none covers."""
+    assert node.op.parts is not None
+    aval = node.aval
+    boxes = node.op.parts.boxes(tuple(a.aval.shape for a in node.args), aval.shape, **dict(node.items))
+    is_whole = sum(box.size for box in boxes) == aval.size  # parts are disjoint
+    free = [] if is_whole else gaps(aval.shape, boxes, MOST)
+
+    def window(box: Box) -> Window:
+        offset, strides = box.window(base.offset, base.strides)
+        return offset, strides, _contiguous(box.shape, strides, aval.dtype.itemsize, aval.layout)
+
+    return [*map(window, boxes)], None if free is None else [(box, window(box)) for box in free]
 
 
 def _may_live(

@@ -191,7 +191,7 @@ class Frame:
                 self.arrays[slot] = array
 
     def _bind(self, plan: Plan, device: Any, moving: dict[int, int]) -> None:
-        arrays, patches, kernels = self.arrays, self.patches, self._kernels
+        array_at, patches, kernels = self.arrays.__getitem__, self.patches, self._kernels
         called, ordered, fixed = self.calls.append, self.order.append, moving.keys().isdisjoint
         shown = [s.aval for s in plan.slots]
         for t, instruction in enumerate(plan.instructions):
@@ -205,7 +205,7 @@ class Frame:
             if call is None:
                 avals = tuple([shown[s] for s in slots])
                 call = self._writing(device, instruction, key, avals)
-            args = [arrays[s] for s in slots]
+            args = [*map(array_at, slots)]
             if not fixed(slots):
                 for position, slot in enumerate(slots):
                     if slot in moving:

@@ -178,10 +178,10 @@ class Builder:
 
     def settled(self, node: Node, args: tuple[Value, ...]) -> Node:
         """The stack's node that is a workspace's on these operands, which are the stack's: a new one, or one it has."""
-        op, items = node.op, node.items
-        found = Node(self.table, op, args, items, node.avals, node.origin)
+        op, items, table = node.op, node.items, self.table
+        found = Node(table, op, args, items, node.avals, node.origin)
         if op.pure:
-            found = self.table.kept((op, op.key(items) if op.compares_bits else items, *map(id, args)), found)
+            found = table.kept((op, op.key(items) if op.compares_bits else items, *map(id, args)), found)
         return found
 
     def inferred(self, op: Op, args: tuple[Value, ...], items: Items) -> tuple[Any, ...]:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from types import MappingProxyType
 from typing import Any
+
+from attrs import frozen
 
 from nnc_func.errors import UnknownOperatorError
 from nnc_func.graph.leaves import CONSTANT
 from nnc_func.graph.node import Node, Value
 from nnc_func.graph.rewriting.building import Builder
 from nnc_func.graph.rewriting.matchers import Match, Users, is_number, swaps, written
+from nnc_func.graph.rewriting.operator_index import TWICE
 from nnc_func.graph.rules.conditions import Condition
 from nnc_func.graph.rules.pattern import Apply, Constant, Full, Scalar, depth, inside
 from nnc_func.graph.rules.rule import Rewriter, Rule
@@ -21,58 +26,30 @@ Attempt = Callable[[Node, Users], Value | None]
 Explained = Callable[[Node, Users], tuple[Value | None, Condition | None]]
 
 
-class Compiled:
-    """A rule as a function of a node.
+@frozen(eq=False)
+class Facts:
+    """Which nodes a rule may match: what follows from the rule alone, and is found once for all stacks.
 
     Attributes
     ----------
-    rule, name
-        The rule, and the name under which it is counted.
     wants
         ``wants(op, operand_ops)``: whether it can match a node of that operator on operands of those.
+    depth
+        How many applications within each other it looks at.
     twice
         It matches only nodes of two operands that are one value.
     numbers
         Of each operand the number that it must be, or None; nothing where it need be none. In either order if `swaps`.
-    roots
-        The operators of the nodes that it can match; None where only `wants` tells.
-    attempt
-        ``attempt(node, users)``: the replacement, or None.
-    depth
-        How many applications within each other it looks at.
     inside
         The operators that it knows below the node, and how far below.
-    explained
-        ``explained(node, users)``: the replacement, and where there is none the last condition that did not hold.
     """
 
-    __slots__ = (
-        "attempt",
-        "depth",
-        "explained",
-        "inside",
-        "name",
-        "numbers",
-        "roots",
-        "rule",
-        "swaps",
-        "twice",
-        "wants",
-    )
-
-    def __init__(self, rule: Any, wants: Any, roots: Any, attempt: Any, depth: int, explained: Any = None) -> None:
-        self.rule = rule
-        self.name: str = rule.name
-        self.wants: Callable[[Op, tuple[Op, ...]], bool] = wants
-        self.twice = isinstance(rule, Rule) and len(rule.lhs.args) == 2 and rule.lhs.args[0] is rule.lhs.args[1]
-        self.roots: frozenset[Op] | None = roots
-        wanted = [a.value if isinstance(a, Full) else None for a in rule.lhs.args] if isinstance(rule, Rule) else []
-        self.numbers: tuple[Any, ...] = tuple(wanted) if any(n is not None for n in wanted) else ()
-        self.swaps = isinstance(rule, Rule) and swaps(rule.lhs)
-        self.attempt: Attempt = attempt
-        self.depth = depth
-        self.inside: dict[Op, int] = inside(rule.lhs) if isinstance(rule, Rule) else {}
-        self.explained: Explained = explained or (lambda node, users: (attempt(node, users), None))
+    wants: Callable[[Op, tuple[Op, ...]], bool]
+    depth: int
+    twice: bool = False
+    numbers: tuple[Any, ...] = ()
+    swaps: bool = False
+    inside: Mapping[Op, int] = MappingProxyType({})
 
     def takes(self, numbers: tuple[Any, ...]) -> bool:
         """Whether it can match a node on operands that are these numbers, None standing for what is none."""
@@ -81,6 +58,82 @@ class Compiled:
             all(wanted is None or is_number(n, wanted, True) for n, wanted in zip(numbers, order, strict=True))
             for order in orders
         )
+
+
+@lru_cache(maxsize=1 << 12)
+def facts_of(rule: Rule | Rewriter) -> Facts:
+    """The facts of a rule."""
+    if isinstance(rule, Rewriter):
+        return Facts(rule.wants, rule.looks)
+    lhs = rule.lhs
+    wanted = tuple([a.value if isinstance(a, Full) else None for a in lhs.args])
+    return Facts(
+        _filter(lhs),
+        depth(lhs),
+        len(lhs.args) == 2 and lhs.args[0] is lhs.args[1],
+        wanted if any(n is not None for n in wanted) else (),
+        swaps(lhs),
+        inside(lhs),
+    )
+
+
+class Rooted(dict[tuple[Any, ...], tuple[int, ...]]):
+    """Of the rules for nodes of an operator, by their facts: the positions of those that can match, by the operands.
+
+    Its keys are operators of operands, behind them `TWICE` where both are one value.
+
+    Attributes
+    ----------
+    depth
+        How many applications within each other they look at.
+    inside
+        The operators that they know below the node, and how far below.
+    """
+
+    __slots__ = ("_facts", "_op", "depth", "inside")
+
+    def __init__(self, op: Op, facts: tuple[Facts, ...]) -> None:
+        self._op, self._facts = op, facts
+        self.depth = max([each.depth for each in facts], default=0)
+        self.inside: dict[Op, int] = {}
+        for each in facts:
+            for below, distance in each.inside.items():
+                self.inside[below] = max(self.inside.get(below, 0), distance)
+
+    def __missing__(self, operands: tuple[Any, ...]) -> tuple[int, ...]:
+        twice = bool(operands) and operands[-1] is TWICE
+        below = operands[:-1] if twice else operands
+        able = [each.wants(self._op, below) and (twice or not each.twice) for each in self._facts]
+        found = self[operands] = tuple([at for at, is_able in enumerate(able) if is_able])
+        return found
+
+
+rooted = lru_cache(maxsize=1 << 12)(Rooted)  # found once for all stacks
+
+
+class Compiled:
+    """A rule as a function of a node.
+
+    Attributes
+    ----------
+    rule, name
+        The rule, and the name under which it is counted.
+    facts
+        Which nodes it may match.
+    attempt
+        ``attempt(node, users)``: the replacement, or None.
+    explained
+        ``explained(node, users)``: the replacement, and where there is none the last condition that did not hold.
+    """
+
+    __slots__ = ("attempt", "explained", "facts", "name", "rule")
+
+    def __init__(self, rule: Any, attempt: Any, explained: Any = None) -> None:
+        self.rule = rule
+        self.name: str = rule.name
+        self.facts = facts_of(rule)
+        self.attempt: Attempt = attempt
+        self.explained: Explained = explained or (lambda node, users: (attempt(node, users), None))
 
 
 class Numbered:
@@ -92,7 +145,7 @@ class Numbered:
         self.rules = rules
         self._places = [i for i, op in enumerate(operands) if is_numeral(op)]
         self._size = len(operands)
-        self._wanted = {n for each in rules for n in each.numbers if n is not None}
+        self._wanted = {n for each in rules for n in each.facts.numbers if n is not None}
         self._of: dict[tuple[Any, ...], tuple[Compiled, ...]] = {}
 
     def of(self, node: Node, number_of: Callable[[Value], Any]) -> tuple[Compiled, ...]:
@@ -105,7 +158,7 @@ class Numbered:
         key = tuple(numbers)
         found = self._of.get(key)
         if found is None:
-            found = self._of[key] = tuple(each for each in self.rules if each.takes(key))
+            found = self._of[key] = tuple(each for each in self.rules if each.facts.takes(key))
         return found
 
 
@@ -120,7 +173,7 @@ def compiled(rule: Any, builder: Builder) -> Compiled:
             except UnknownOperatorError:  # what it would give, this stack's catalogue lacks
                 return None
 
-        return Compiled(rule, rule.wants, rule.roots, tried, rule.looks)
+        return Compiled(rule, tried)
     assert isinstance(rule, Rule), rule
 
     def attempt(node: Node, users: Users) -> Value | None:  # few of all rules meet a node that they may match
@@ -131,7 +184,7 @@ def compiled(rule: Any, builder: Builder) -> Compiled:
         found.attempt, found.explained = _attempting(rule, builder)
         return found.explained(node, users)
 
-    found = Compiled(rule, _filter(rule.lhs), frozenset({rule.lhs.op}), attempt, depth(rule.lhs), explained)
+    found = Compiled(rule, attempt, explained)
     return found
 
 

@@ -47,9 +47,10 @@ class Copies:
         for place, node in enumerate(nodes):
             own[node] = copy = new(MutableNode)
             copy.args = args = tuple(map(image, node.args))
-            copy.op, copy.items, copy.table, copy.avals = node.op, node.items, node.table, node.avals
-            copy.aval, copy.origin, copy.serial, copy.source = node.aval, node.origin, node.serial, node
-            copy.data, copy.handle, copy.references = node.data, None, None
+            copy.op, copy.items, copy.table = node.op, node.items, node.table
+            copy.avals, copy.aval, copy.origin = node.avals, node.aval, node.origin
+            copy.serial, copy.data, copy.source = node.serial, node.data, node
+            copy.handle = copy.references = None
             for a in args:
                 if type(a) is not MutableNode:
                     a = a.node

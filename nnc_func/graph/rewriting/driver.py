@@ -7,26 +7,29 @@ which, as far down as rules look, something is replaced later, or that were aske
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from operator import attrgetter
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from nnc_func.errors import DTypeError, OperatorError, PlaceError, RuleError, ShapeError
 from nnc_func.graph.node import Result, Value
 from nnc_func.graph.rewriting.building import Builder
-from nnc_func.graph.rewriting.compiled import Compiled, Numbered, compiled
+from nnc_func.graph.rewriting.compiled import Compiled, Numbered, Rooted, compiled, rooted
 from nnc_func.graph.rewriting.mutable import MutableNode, MutableValue
 from nnc_func.graph.rewriting.operator_index import TWICE, Heads, heads_of
 from nnc_func.graph.rewriting.termination import BOUND, Link, cycle, growth
 from nnc_func.graph.rewriting.wide import WIDE
 from nnc_func.graph.rules.ranges import sign_of
-from nnc_func.graph.rules.rule import AnyRule, Family, Pass, Rewriter
+from nnc_func.graph.rules.rule import AnyRule, Family, Pass, Rewriter, by_operator
 from nnc_func.op import Catalogue, Op
 
 Found = tuple[Compiled, ...] | Numbered
+Rules = tuple[tuple[Compiled, ...], Rooted]  # for nodes of an operator, and which of them can match
 
 if TYPE_CHECKING:
     from nnc_func.graph.rewriting.rewriting import Rewriting
 
+_facts = attrgetter("facts")
 SIGNS = 2  # applications within each other, of which rules ask whether the result may be negative
 REFUSALS = (ShapeError, DTypeError, OperatorError, PlaceError)
 
@@ -65,10 +68,10 @@ class Table:
 
     __slots__ = (
         "_allows",
+        "_by_operator",
         "_far",
         "_inside",
         "_lock",
-        "_ops",
         "_rewriters",
         "_rooted",
         "builder",
@@ -101,8 +104,8 @@ class Table:
         for each in rules:
             late = isinstance(each, Family) and each.at is not None
             made += [each] if late else filter(allows, each.instances(ops))
-        self._ops = ops
         self.own = tuple(r for r in made if not isinstance(r, Pass))
+        self._by_operator = by_operator(self.own, ops)
         self.own_passes = tuple(r for r in made if isinstance(r, Pass))
         self.passes: tuple[Pass, ...] = (*(earlier.passes if earlier else ()), *self.own_passes)
         self._rewriters = {r: compiled(r, builder) for r in self.own if isinstance(r, Rewriter)}
@@ -114,33 +117,34 @@ class Table:
         self._far: dict[Op, int] = {}
         self.found: dict[Heads, Found] = {}
         self.found_own: dict[Heads, Found] = {}
-        self._rooted: dict[Op, tuple[tuple[Compiled, ...], tuple[Compiled, ...]]] = {}
+        self._rooted: dict[Op, tuple[Rules, Rules]] = {}
         self._lock = Lock()
 
-    def rooted(self, op: Op) -> tuple[tuple[Compiled, ...], tuple[Compiled, ...]]:
+    def rooted(self, op: Op) -> tuple[Rules, Rules]:
         """The rules for nodes of an operator, all and the phase's own, in the order in which they are tried."""
         found = self._rooted.get(op)
         if found is not None:
             return found
-        before = self.earlier.rooted(op)[0] if self.earlier else ()
+        before = self.earlier.rooted(op)[0][0] if self.earlier else ()
         with self._lock:
             found = self._rooted.get(op)
             if found is None:
                 found = self._made(op, before)
         return found
 
-    def _made(self, op: Op, before: tuple[Compiled, ...]) -> tuple[tuple[Compiled, ...], tuple[Compiled, ...]]:
-        made = [r for each in self.own for r in each.rooted(op, self._ops) if self._allows(r)]
+    def _made(self, op: Op, before: tuple[Compiled, ...]) -> tuple[Rules, Rules]:
+        made = filter(self._allows, self._by_operator[op])
         own = tuple([self._rewriters[r] if isinstance(r, Rewriter) else compiled(r, self.builder) for r in made])
         rules = (*before, *own)
-        looks = max((self.depth, *(r.depth for r in rules)))
-        for each in rules:
-            for inner, distance in each.inside.items():
-                self._inside[inner] = max(self._inside.get(inner, 0), distance)
+        which = rooted(op, tuple(map(_facts, rules)))
+        looks = max(self.depth, which.depth)
+        for inner, distance in which.inside.items():
+            if self._inside.get(inner, 0) < distance:
+                self._inside[inner] = distance
         self._far.clear()
         self.deepest = max(self.deepest, looks)
         self.depths[op] = looks
-        found = self._rooted[op] = rules, own
+        found = self._rooted[op] = (rules, which), (own, rooted(op, tuple(map(_facts, own))))
         return found
 
     def at(self, heads: Heads) -> Found:
@@ -162,14 +166,16 @@ class Table:
         return found
 
     def _entered(self, table: dict[Heads, Any], heads: Heads, own: bool) -> Any:
-        twice = heads[-1] is TWICE
-        op, *operands = heads[:-1] if twice else heads
+        op, operands = heads[0], heads[1:]
         if not op.pure or op.multi_result:
             table[heads] = ()
             return ()
-        rooted = self.rooted(op)[own]
-        rules = tuple(r for r in rooted if r.wants(op, tuple(operands)) and (twice or not r.twice))
-        found = table[heads] = Numbered(rules, tuple(operands)) if any(r.numbers for r in rules) else rules
+        listed, which = self.rooted(op)[own]
+        rules = tuple([listed[at] for at in which[operands]])
+        found: Found = rules
+        if any(r.facts.numbers for r in rules):
+            found = Numbered(rules, operands[:-1] if operands[-1] is TWICE else operands)
+        table[heads] = found
         return found
 
 
@@ -272,7 +278,8 @@ class Sweep:
             if of is not None and any(before.before is each for before in link):
                 raise cycle(link, each)
         changed, merged = work.replace([(node, found)])
-        self.touch(changed, fresh if found.node in fresh and found.node.args and not merged else ())
+        made = found if type(found) is MutableNode else found.node
+        self.touch(changed, fresh if made in fresh and made.args and not merged else ())
         self.note(merged)
         fresh.reverse()
         return fresh
@@ -295,10 +302,16 @@ class Sweep:
         """Try all rules again on nodes, below which something was replaced that near, and on what is above."""
         depths = self.table.depths
         for distance in range(near, far + 1):
-            if wide := [node for node in changed if len(node.args) > WIDE]:
+            wide, woken = list[MutableNode](), list[MutableNode]()
+            for node in changed:
+                if len(node.args) > WIDE:
+                    wide.append(node)
+                elif depths[node.op] >= distance:
+                    woken.append(node)
+            self.work.wake(woken)
+            if wide:
                 changed = [node for node in changed if len(node.args) <= WIDE]
                 self._put_off(wide, distance, far)
-            self.work.wake([node for node in changed if depths[node.op] >= distance])
             if distance < far:
                 changed = {user for node in changed if node.users is not None for user in node.users}
 

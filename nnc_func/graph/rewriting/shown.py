@@ -56,6 +56,6 @@ class Shown(Images):
         image, settled = self.__getitem__, self._builder.settled
         for node in order:
             if node not in self:
-                args, source = tuple(map(image, node.args)) if node.args else (), node.source
+                args, source = tuple(map(image, node.args)), node.source
                 self[node] = source if source is not None and source.args == args else settled(node, args)
         return list(map(image, order))

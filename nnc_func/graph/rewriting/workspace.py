@@ -244,7 +244,7 @@ class Workspace:
             if a in asked:
                 self.wake(asked.pop(a))
         if len(args) > 1 and (args[0] is args[1] or len(args) > 2):
-            self._stale.update([a.node for a in args])
+            self._stale.update([a if type(a) is MutableNode else a.node for a in args])
 
     def _count(self, node: MutableNode, more: int) -> None:
         """Note that a node is used so many times more."""
@@ -305,8 +305,10 @@ class Workspace:
             elif len(args) > WIDE:
                 self._wide_operands(user).turn(old, new)
                 continue
-            else:
+            elif several:
                 args = tuple([self._instead(a, old, new) for a in args])
+            else:
+                args = tuple([new if a is old else a for a in args])
             if (pair := self._written(user, args)) is not None:
                 merged.append(pair)
         return merged
@@ -360,6 +362,7 @@ class Workspace:
     def _drop(self, node: MutableNode) -> None:
         """Take out a node, and what only it has used."""
         todo, places, shown, asked, stale = [node], self._places, self._shown, self._asked, self._stale
+        held, wide = self._held, self._wide
         self._changed = True
         while todo:
             node = todo.pop()
@@ -368,7 +371,7 @@ class Workspace:
             node.users, node.place = None, NOWHERE
             if shown:
                 shown.pop(node, None)
-            for a in self._wide.pop(node).values if node in self._wide else node.args:
+            for a in wide.pop(node).values if node in wide else node.args:
                 if type(a) is not MutableNode:
                     a = a.node
                 a.uses = uses = a.uses - 1
@@ -376,7 +379,7 @@ class Workspace:
                     stale.add(a)
                     if a in asked:
                         self.wake(asked.pop(a))
-                elif a in self._held:
+                elif a in held:
                     stale.add(a)
                 else:
                     todo.append(a)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from nnc_func.body import Application, Body
-from nnc_func.graph.bodies import enclosed
 from nnc_func.graph.node import Node, Value
 from nnc_func.graph.ops.activations import relu
 from nnc_func.graph.ops.conv import conv2d
@@ -159,11 +159,19 @@ def _fused(members: list[Node], pooled: tuple[Node, ...], builder: Any, by: Any)
     builder.where = merged([step.origin for step in (*members, *pooled)])
     inside = set(members)
     others = list(dict.fromkeys([a for step in steps for a in step.args if a.node not in inside]))
-    body = enclosed((first, *others), steps, (members[-1],))
+    number = {value: i for i, value in enumerate((first, *others, *steps))}.__getitem__
+    rows = [(step.op, tuple(map(number, step.args)), step.items, step.op.key(step.items)) for step in steps]
     if pooled:
         pooling, rectifier = pooled
-        finished = Application(rectifier.op, body.results, rectifier.items)
-        body = Body(body.parameters, (*body.applications, finished), (body.parameters + len(steps),))
-    items = by.canonical({"body": body, **first.params})
+        op, items = rectifier.op, rectifier.items
+        rows.append((op, (number(members[-1]),), items, op.key(items)))
+    items = by.canonical({"body": _body(1 + len(others), tuple(rows)), **first.params})
     found: Node = builder.made(by, (*first.args, *others), items, members[-1].avals)
     return builder.made(pooling.op, (found,), pooling.items, pooling.avals) if pooled else found
+
+
+@lru_cache(maxsize=1 << 10)
+def _body(parameters: int, rows: tuple[Any, ...]) -> Body:
+    """The body of these applications, of one result each; what follows products is often alike."""
+    applications = [Application(op, operands, items) for op, operands, items, _ in rows]
+    return Body(parameters, applications, (parameters + len(rows) - 1,))

@@ -25,7 +25,7 @@ def is_constant(value: Value) -> bool:
     >>> is_constant((stack.input("x", (), "float32") * 2).value.args[1])
     True
     """
-    op = value.node.op
+    op = value.op
     return op is CONSTANT or op.name == "full"
 
 

@@ -134,12 +134,11 @@ class Rule:
 
     def instances(self, ops: Catalogue) -> Iterator[Rule]:
         """Itself, if the catalogue has all its operators."""
-        if all(ops.get(op.name) is op for op in self.operators()):
-            yield self
+        return iter((self,) if _is_within(self, ops) else ())
 
     def rooted(self, op: Op, ops: Catalogue) -> Iterator[Rule]:
         """Itself, if it may match a node of that operator."""
-        return self.instances(ops) if self.lhs.op is op else iter(())
+        return iter((self,) if self.lhs.op is op and _is_within(self, ops) else ())
 
     @property
     def source(self) -> str:
@@ -151,6 +150,12 @@ class Rule:
     def operators(self) -> set[Op]:
         """Operators that occur in it."""
         return {p.op for side in (self.lhs, self.rhs) for p in parts(side) if type(p) is Apply}
+
+
+@lru_cache(maxsize=1 << 12)
+def _is_within(rule: Rule, ops: Catalogue) -> bool:
+    """Whether the catalogue has all operators of a rule."""
+    return all(ops.get(op.name) is op for op in rule.operators())
 
 
 def _restored(module: str, name: str, dropped: tuple[str, ...]) -> Any:
@@ -528,3 +533,19 @@ def whole_graph(
 
 
 AnyRule = Rule | Family | Rewriter | Pass
+
+
+class ByOperator(dict[Op, tuple[Any, ...]]):
+    """Operators to the rules and rewriters for their nodes, among some that may be families; made when asked for."""
+
+    __slots__ = ("_among", "_ops")
+
+    def __init__(self, among: tuple[Any, ...], ops: Catalogue) -> None:
+        self._among, self._ops = among, ops
+
+    def __missing__(self, op: Op) -> tuple[Any, ...]:
+        found = self[op] = tuple([rule for each in self._among for rule in each.rooted(op, self._ops)])
+        return found
+
+
+by_operator = lru_cache(maxsize=256)(ByOperator)  # found once for all stacks
