@@ -112,7 +112,8 @@ class _Loop:
         o = self.o
         flag, *found = graph(number, going, *carried)
         self.ends = isinstance(flag, Tensor) or not np.asarray(flag).all()
-        flag = o.reshape(o.tensor(flag), shape=())
+        flag = o.tensor(flag)
+        flag = o.reshape(flag, shape=()) if flag.shape else flag
         return [flag, o.add(number, 1), *(_plain(o, x) for x in found)]
 
     def results(self) -> list[Any]:

@@ -288,7 +288,7 @@ class Trace:
             name = sparse.values.name
             scope.values.setdefault(name, self._initial(name, sparse, self._dense))
         wanted = [o.name for o in graph.output]
-        self.nodes(needed(graph.node, wanted), scope, frame)
+        self.nodes(needed(graph.node, wanted, scope), scope, frame)
         return tuple(_result(scope, name) for name in wanted)
 
     def _initial(self, name: str, proto: Any, read: Any) -> Any:
@@ -332,7 +332,7 @@ class Trace:
                 raise OnnxError(f"{_at(node, frame, error)}; given {_given(node, scope)}") from error
 
     def _name(self, node: Any, results: Any, scope: Scope) -> None:
-        if len(results) < len(node.output) and any(node.output[len(results) :]):
+        if any(name and (scope.asked is None or name in scope.asked) for name in node.output[len(results) :]):
             raise OnnxError(f"it has {len(results)} results, and names {len(node.output)}")
         for name, value in zip(node.output, results, strict=False):
             if name:
@@ -354,7 +354,7 @@ class Trace:
         attributes = self._attributes(node, scope, frame)
         check_entry(stands.entry, values, attributes)
         opset = frame.opsets.get(domain_of(node.domain), 1)
-        return self._called(stands, Context(self, node, stands.since, opset), values, attributes)
+        return self._called(stands, Context(self, node, stands.since, opset, scope.asked), values, attributes)
 
     def _called(
         self, stands: Any, context: Context, values: Sequence[Any], attributes: Mapping[str, Any]
@@ -421,7 +421,7 @@ class Trace:
             | attributes,
         )
         local = Scope(given)
-        self.nodes(needed(function.node, function.output), local, inner)
+        self.nodes(needed(function.node, function.output, local), local, inner)
         return [local.values.get(name) for name in function.output]
 
     def _resolved(self, node: Any, frame: Frame) -> Any:

@@ -10,6 +10,7 @@ import pytest
 
 import nnc_func as nnc
 from nnc_func.errors import OnnxError
+from nnc_func.graph.onnx_export.schemas import package
 from nnc_func.graph.ops import CATALOGUE as OPS
 from nnc_func.tree import flatten
 from tests.control_flow.cases import CASES
@@ -39,7 +40,7 @@ def several(found: Any) -> tuple[Any, ...]:
     return tuple(found) if isinstance(found, (tuple, list)) else (found,)
 
 
-def same(f: Any, *arrays: Any, dtype: str = "float32", shapes: Any = None, stack: Any = None) -> Any:
+def same(f: Any, *arrays: Any, dtype: str = "float32", shapes: Any = None, options: Any = None) -> Any:
     """A runtime computes what we do, and so does the model that is read again; that model as it was written."""
     shapes = shapes or [x.shape for x in arrays]
     inputs = [LAZY.input(f"x{n}", s, x.dtype) for n, (x, s) in enumerate(zip(arrays, shapes, strict=True))]
@@ -47,9 +48,9 @@ def same(f: Any, *arrays: Any, dtype: str = "float32", shapes: Any = None, stack
     model = exported(outputs, inputs)
     leaves = [leaf for leaf in flatten(outputs)[0] if leaf is not None]
     wanted = several(LAZY.compile(inputs, leaves)(*arrays))
-    found = run_model(model, {f"x{n}": x for n, x in enumerate(arrays)})
+    found = run_model(model, {f"x{n}": x for n, x in enumerate(arrays)}, options)
     assert found is not None
-    again = several(nnc.from_onnx(model, stack or LAZY)(*arrays))
+    again = several(nnc.from_onnx(model, LAZY)(*arrays))
     for one, other, third in zip(found, again, wanted, strict=True):
         close(one, third, dtype)
         close(other, third, dtype)
@@ -146,7 +147,10 @@ def test_a_recurrent_layer_and_its_gradient() -> None:
     assert [n for n in nodes(model.graph) if n in ("Scan", "Loop")] == ["Scan"]
     said = {v.name: [d.dim_value for d in v.type.tensor_type.shape.dim] for v in model.graph.output}
     assert sorted(said.values()) == [[2, 4], [5, 2, 4]]
-    same(LAZY.grad(lambda *xs: gru(LAZY, *xs)[0].sum(), argnums=(0, 1, 2, 3)), *GRU)
+    plain = package(RUNTIME).SessionOptions()  # its optimiser breaks this one: a Gemm in a Scan misses an input
+    plain.graph_optimization_level = package(RUNTIME).GraphOptimizationLevel.ORT_DISABLE_ALL
+    gradient = LAZY.grad(lambda *xs: gru(LAZY, *xs)[0].sum(), argnums=(0, 1, 2, 3))
+    same(gradient, *GRU, options=plain)
 
 
 @pytest.mark.parametrize("reverse", [False, True])
@@ -170,7 +174,7 @@ def test_rows_of_unknown_extents_that_are_none(n: int) -> None:
 
 def test_a_loop_in_a_branch_in_a_loop() -> None:
     def step(x: Any, s: Any) -> Any:
-        found = LAZY.cond(s.sum() > 0, lambda: LAZY.fori(0, 3, lambda i, t: t * x + i, s), lambda: s - x)
+        found = LAZY.cond(s.sum() > 0, lambda: LAZY.fori(0, 3, lambda i, t: t * x - s, s), lambda: s - x)
         return found, found
 
     given = rows(4, 2).astype("float32"), rows(2, seed=1).astype("float32")
@@ -219,10 +223,9 @@ def looping(outputs: str, flag: str, condition: str = "") -> Any:
     """x times w plus the step's number again and again, and its rows; `flag` says whether there is another time."""
     shapes = {"y": "float[2] y", "rows": "float[k, 2] rows"}
     listed = ", ".join(shapes[name] for name in outputs.split())
-    names = "y, rows" if "rows" in outputs else "y"
     return parsed(f"""f (int64 trips, float[2] x, float[2] w) => ({listed}) <float limit = {{50.0}}> {{
         yes = Constant<value = bool {{1}}>()
-        {names} = Loop (trips, {condition}, x) <
+        y, rows = Loop (trips, {condition}, x) <
             body = b (int64 i, bool c, float[2] v) => (bool d, float[2] u, float[2] r) {{
             n = Cast<to = 1>(i) p = Mul(v, w) u = Add(p, n) s = ReduceSum<keepdims = 0>(u) {flag} r = Neg(v)
         }}>
