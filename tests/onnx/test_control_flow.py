@@ -364,4 +364,4 @@ def test_what_never_ends_is_refused(monkeypatch: pytest.MonkeyPatch, flag: str) 
     none.CopyFrom(text.graph.initializer[0])
     none.name, none.float_data[:] = "none", [0.0]
     with pytest.raises(OnnxError, match=r"loops of more than 100 steps"):
-        nnc.from_onnx(text, nnc.eager())(np.array(0), X / 2, W / 4)
+        nnc.from_onnx(text, nnc.eager()).apply(np.array(0), X / 2, W / 4)  # at once: a program goes on for ever
