@@ -22,13 +22,13 @@ Tensors are of NumPy's dtypes and bfloat16; sequences, maps, optional values and
 `Loop` and `Scan` become one operator, `loop`, whatever the number of their steps, and `If` becomes `branch`: where what
 is carried keeps its shape and dtype, and both branches give alike. A number of trips and a condition may be computed. A
 loop without a number of trips goes on as long as its condition holds. Rows are exact: where elements decide how many
-there are, they are counted at each call with arrays, and there is no one program. What carries other shapes from step to
-step is written out, at most 10,000 steps; its conditions and counts must be known while the model is traced, or at a
-call. Branches of other shapes are a program each.
+there are, they are counted at each call with arrays, and there is no one program. What carries other shapes from step
+to step is written out, at most 10,000 steps; its conditions and counts must be known while the model is traced, or at
+a call. Branches of other shapes are a program each.
 
-The other way, a loop over slices is a `Scan`; one that may have no step, is counted or has a condition is a `Loop`, with
-zeros after the rows of the times that were; a branch is an `If`, or several in each other. An index that is none of the
-branches is out of bounds of a `Gather`: a runtime refuses it, as we do. What bodies capture is read from outside.
+The other way, a loop over slices is a `Scan`; one that may have no step, is counted or has a condition is a `Loop`,
+with zeros after the rows of the times that were; a branch is an `If`, or several in each other. An index that is none
+of the branches is out of bounds of a `Gather`: a runtime refuses it, as we do. What bodies capture is read from outside.
 
 ## Out and in
 

@@ -109,11 +109,14 @@ class Context:
         return bool(self._trace.is_known(x))
 
     def wants(self, result: int) -> bool:
+        """Whether the node names its result of that number."""
+        return self.node is None or (result < len(self.node.output) and bool(self.node.output[result]))
+
+    def is_read(self, result: int) -> bool:
         """Whether the node names its result of that number, and somebody reads it."""
-        if self.node is None:
-            return True
-        name = self.node.output[result] if result < len(self.node.output) else ""
-        return bool(name) and (self._asked is None or name in self._asked)
+        if self.node is None or not self.wants(result):
+            return self.node is None
+        return self._asked is None or self.node.output[result] in self._asked
 
     def dtype(self, element: int) -> np.dtype[Any]:
         """The NumPy dtype of ONNX's number for an element type."""

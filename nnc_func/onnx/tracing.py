@@ -332,7 +332,7 @@ class Trace:
                 raise OnnxError(f"{_at(node, frame, error)}; given {_given(node, scope)}") from error
 
     def _name(self, node: Any, results: Any, scope: Scope) -> None:
-        if any(name and (scope.asked is None or name in scope.asked) for name in node.output[len(results) :]):
+        if len(results) < len(node.output) and any(node.output[len(results) :]):
             raise OnnxError(f"it has {len(results)} results, and names {len(node.output)}")
         for name, value in zip(node.output, results, strict=False):
             if name:
