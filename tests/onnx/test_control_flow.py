@@ -89,6 +89,12 @@ def test_samples_of_the_operators(name: str) -> None:
             assert models_agree(LAZY, op, arrays, params) == RUNTIME, (number, count)
 
 
+def test_drawn_indices_are_of_bodies() -> None:
+    """The bound of what is drawn is drawn too: 2 of two bodies was."""
+    for given, params in OPS["branch"].samples.cases:
+        assert given[0][2] == (0, len(params["bodies"]) - 1)
+
+
 INPUTS: dict[int, dict[str, Any]] = {
     1: {"d": rows(5)}, 3: {"d": rows(5), "s": 0.5}, 4: {"d": rows(3, 2), "s": rows(2), "a": rows(2), "b": rows(2)},
     5: {"d": rows(2, 2), "s": rows(2), "a": rows(2), "b": rows(2)},

@@ -233,7 +233,7 @@ CURVE = Body.of(2, (tanh, 1), results=(2, 1))
         relation="cases",
         cases=tuple(
             (
-                (((), index, (0, 2)), ((3,), dtype, (-1.0, 1.0)), ((3,), dtype, (-1.0, 1.0))),
+                (((), index, (0, 1)), ((3,), dtype, (-1.0, 1.0)), ((3,), dtype, (-1.0, 1.0))),
                 {"bodies": (PRODUCT, CURVE)},
             )
             for dtype in ("float32", "float64")
