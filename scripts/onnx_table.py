@@ -28,7 +28,7 @@ a call. Branches of other shapes are a program each.
 
 The other way, a loop over slices is a `Scan`; one that may have no step, is counted or has a condition is a `Loop`,
 with zeros after the rows of the times that were; a branch is an `If`, or several in each other. An index that is none
-of the branches is out of bounds of a `Gather`: a runtime refuses it, as we do. What bodies capture is read from outside.
+of the branches is out of bounds of a `Gather`: a runtime refuses it, as we do. Bodies read what they capture by name.
 
 ## Out and in
 
