@@ -171,6 +171,11 @@ def test_an_unknown_number_of_steps(n: int, reverse: bool) -> None:
 
 
 @pytest.mark.parametrize("n", [0, 3])
+def test_nothing_is_carried(n: int) -> None:
+    same(lambda x, y: LAZY.map(lambda x: x * y, x), rows(n, 2).astype("float32"), W, shapes=[("n", 2), (2,)])
+
+
+@pytest.mark.parametrize("n", [0, 3])
 def test_rows_of_unknown_extents_that_are_none(n: int) -> None:
     def f(x: Any, h: Any) -> Any:
         return LAZY.while_loop(lambda i, h: h.sum() < 1, lambda i, h: (h + x, (i + 1, h + x)), (0, h), max_iterations=4)
@@ -299,6 +304,26 @@ def test_axes_and_directions_of_scans(stack: Any, backwards: tuple[int, int], tu
     }}""")
     given = rows(2), rows(2, 4), rows(4, 2, seed=1)
     model = agrees(proto, *(x.astype("float32") for x in given), stack=stack)
+    assert held(model) == ["loop"]
+
+
+def test_bodies_of_inner_graphs_hold_others(stack: Any) -> None:
+    proto = parsed("""f (float[n, 2] x, float[2] s, bool a) => (float[2] y, float[n, 2] r) {
+        zero = Constant<value = float {0.0}>()
+        y, r = Scan <num_scan_inputs = 1, body = g (float[2] v, float[2] row) => (float[2] u, float[2] k) {
+            t = ReduceSum<keepdims = 0>(row) positive = Greater(t, zero)
+            u = If (positive) <
+                then_branch = b () => (float[2] p) {
+                    p = If (a) <then_branch = c () => (float[2] m) { m = Mul(v, row) },
+                                else_branch = d () => (float[2] n) { n = Add(v, s) }>
+                },
+                else_branch = e () => (float[2] w) { w = Sub(v, row) }>
+            k = Identity(u)
+        }> (s, x)
+    }""")
+    for sign in (1, -1):
+        for choice in (True, False):
+            model = agrees(proto, sign * rows(4, 2).astype("float32"), X, np.array(choice), stack=stack)
     assert held(model) == ["loop"]
 
 
