@@ -35,10 +35,11 @@ class Context:
     (array([2., 2.]), array(1.))
     """
 
-    __slots__ = ("_operators", "_trace", "node", "opset", "results", "since")
+    __slots__ = ("_asked", "_operators", "_trace", "node", "opset", "results", "since")
 
-    def __init__(self, trace: Any, node: Any = None, since: int = 1, opset: int = 1) -> None:
+    def __init__(self, trace: Any, node: Any = None, since: int = 1, opset: int = 1, asked: Any = None) -> None:
         self._trace = trace
+        self._asked = asked
         self._operators = trace.operators
         self.node = node
         self.since = since
@@ -110,6 +111,12 @@ class Context:
     def wants(self, result: int) -> bool:
         """Whether the node names its result of that number."""
         return self.node is None or (result < len(self.node.output) and bool(self.node.output[result]))
+
+    def is_read(self, result: int) -> bool:
+        """Whether the node names its result of that number, and somebody reads it."""
+        if self.node is None or not self.wants(result):
+            return self.node is None
+        return self._asked is None or self.node.output[result] in self._asked
 
     def dtype(self, element: int) -> np.dtype[Any]:
         """The NumPy dtype of ONNX's number for an element type."""

@@ -112,13 +112,14 @@ class _Loop:
         o = self.o
         flag, *found = graph(number, going, *carried)
         self.ends = isinstance(flag, Tensor) or not np.asarray(flag).all()
-        flag = o.reshape(o.tensor(flag), shape=())
+        flag = o.tensor(flag)
+        flag = o.reshape(flag, shape=()) if flag.shape else flag
         return [flag, o.add(number, 1), *(_plain(o, x) for x in found)]
 
     def results(self) -> list[Any]:
-        """What is carried in the end, and the rows that the node names."""
+        """What is carried in the end, and the rows that somebody reads."""
         o, carries = self.o, len(self.initial)
-        rows = [k for k in range(self.stacked) if o.wants(carries + k)]
+        rows = [k for k in range(self.stacked) if o.is_read(carries + k)]
         most, count, conditional = self.most, self.count, self.conditional
         if rows and (conditional or count is not None):
             most, count, conditional = self._counted(), None, False

@@ -28,12 +28,19 @@ class Unresolved(OnnxError):  # noqa: N818 - more is asked for; it is no failure
 
 
 class Scope:
-    """Values by name: those of a graph or a function, and those of the graphs around it."""
+    """Values by name: those of a graph or a function, and those of the graphs around it.
 
-    __slots__ = ("outer", "values")
+    Attributes
+    ----------
+    asked
+        Names that are read; None where that is not known.
+    """
+
+    __slots__ = ("asked", "outer", "values")
 
     def __init__(self, values: dict[str, Any], outer: Scope | None = None) -> None:
         self.values = values
+        self.asked: set[str] | None = None
         self.outer = outer
 
     def find(self, name: str) -> Any:
@@ -75,9 +82,9 @@ class Frame:
         return Frame(path=f"{self.path}{node.name or node.op_type}/", depth=self.depth + 1, **told)
 
 
-def needed(nodes: Sequence[Any], wanted: Iterable[str]) -> list[Any]:
-    """Those nodes that a result depends on, in their order."""
-    asked = set(wanted)
+def needed(nodes: Sequence[Any], wanted: Iterable[str], scope: Scope) -> list[Any]:
+    """Those nodes that a result depends on, in their order; the scope is told which names are read."""
+    asked = scope.asked = set(wanted)
     found = []
     for node in reversed(nodes):
         if asked.isdisjoint(node.output):

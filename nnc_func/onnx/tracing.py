@@ -288,7 +288,7 @@ class Trace:
             name = sparse.values.name
             scope.values.setdefault(name, self._initial(name, sparse, self._dense))
         wanted = [o.name for o in graph.output]
-        self.nodes(needed(graph.node, wanted), scope, frame)
+        self.nodes(needed(graph.node, wanted, scope), scope, frame)
         return tuple(_result(scope, name) for name in wanted)
 
     def _initial(self, name: str, proto: Any, read: Any) -> Any:
@@ -354,7 +354,7 @@ class Trace:
         attributes = self._attributes(node, scope, frame)
         check_entry(stands.entry, values, attributes)
         opset = frame.opsets.get(domain_of(node.domain), 1)
-        return self._called(stands, Context(self, node, stands.since, opset), values, attributes)
+        return self._called(stands, Context(self, node, stands.since, opset, scope.asked), values, attributes)
 
     def _called(
         self, stands: Any, context: Context, values: Sequence[Any], attributes: Mapping[str, Any]
@@ -421,7 +421,7 @@ class Trace:
             | attributes,
         )
         local = Scope(given)
-        self.nodes(needed(function.node, function.output), local, inner)
+        self.nodes(needed(function.node, function.output, local), local, inner)
         return [local.values.get(name) for name in function.output]
 
     def _resolved(self, node: Any, frame: Frame) -> Any:

@@ -24,8 +24,8 @@ def _options() -> Any:
     return found
 
 
-def run_model(model: Any, feeds: Mapping[str, Any]) -> list[Any] | None:
-    """The outputs of a model by onnxruntime; None where it has no kernel for some node.
+def run_model(model: Any, feeds: Mapping[str, Any], options: Any = None) -> list[Any] | None:
+    """The outputs of a model by onnxruntime, with its options for sessions; None where a node has no kernel there.
 
     Examples
     --------
@@ -38,7 +38,7 @@ def run_model(model: Any, feeds: Mapping[str, Any]) -> list[Any] | None:
     missing = package("onnxruntime.capi.onnxruntime_pybind11_state").NotImplemented
     try:
         session = package(RUNTIME).InferenceSession(
-            model.SerializeToString(), _options(), providers=["CPUExecutionProvider"]
+            model.SerializeToString(), options or _options(), providers=["CPUExecutionProvider"]
         )
     except missing:
         return None

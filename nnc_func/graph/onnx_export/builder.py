@@ -314,6 +314,8 @@ class Builder:
             further, following, outputs = step(number, *states)
             body.inputs = [number, going, *states]
             body.outputs = [self._own(v) for v in (going if condition is None else further, *following, *outputs)]
+        if condition is None and not state:
+            condition = self.constant(np.array(True))  # a Loop has two inputs at least
         names = self._recorded("Loop", [times, condition, *state], len(state) + len(outputs), {"body": body})
         return self._said(names, state), tuple(
             Written(n, v.dtype) for n, v in zip(names[len(state) :], outputs, strict=True)
