@@ -325,9 +325,3 @@ def test_a_kernel_that_fails_names_the_line_and_its_operator() -> None:
     program = LAZY.compile([x], LAZY.ops.loop(x, body=body, carries=1, length=3)[0])
     with pytest.raises(NncError, match=r"inv\(.*test_loops\.py"):
         program(np.zeros((2, 2)))
-
-
-def test_a_loop_has_no_derivative_yet() -> None:
-    x = LAZY.asarray(np.ones(SHAPE))
-    with pytest.raises(NncError, match="step by step"):
-        LAZY.grad(lambda x: LAZY.ops.loop(x, x, **DECAY.params)[0].sum())(x)
