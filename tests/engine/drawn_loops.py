@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 from hypothesis import strategies as st
 
 import nnc_func as nnc
@@ -179,4 +179,12 @@ DELAYED = over(3, (ADD, 0, 1), results=(1, 2, 3), carries=3, sliced=False)
 TURNED = over(3, (MULTIPLY, 0, 2), results=(1, 0, 3), carries=2, sliced=True)
 BEFORE = over(2, (MULTIPLY, 0, 1), results=(1, 2), carries=1, sliced=True)
 INTO_A_CIRCLE = over(4, (TANH, 0), results=(1, 2, 1, 0, 4), carries=4, sliced=False)
-ALL = (CELL, DECAY, POWERS, DELAYED, TURNED, BEFORE, INTO_A_CIRCLE)
+BACKWARDS = evolve(CELL, reverse=True)
+COUNTED = evolve(DELAYED, times=3)
+COUNTED_BACKWARDS = evolve(TURNED, times=3, reverse=True)
+UNTIL = over(
+    3, (ADD, 1, 2), (OPS["sum"], 3, {"axis": None, "keepdims": False}), (OPS["full"], {**SCALAR, "value": 9.0}),
+    (OPS["less"], 4, 5), (TANH, 3), results=(6, 3, 2, 7, 1), carries=3, sliced=False, conditional=True,
+)  # fmt: skip
+ENDING_EARLY = (BACKWARDS, COUNTED, COUNTED_BACKWARDS, UNTIL)
+ALL = (CELL, DECAY, POWERS, DELAYED, TURNED, BEFORE, INTO_A_CIRCLE, *ENDING_EARLY)
