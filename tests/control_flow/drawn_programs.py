@@ -91,8 +91,15 @@ def blocks(draw: Any, depth: int = 2, most: int = 3) -> tuple[Any, ...]:
                 )
             )  # fmt: skip
         else:
-            made.append(While(draw(variable), draw(st.integers(0, 4)), True, draw(st.none() | variable),
-                              draw(blocks(depth - 1, 2))))
+            made.append(
+                While(
+                    draw(variable),
+                    draw(st.integers(0, 4)),
+                    True,
+                    draw(st.none() | variable),
+                    draw(blocks(depth - 1, 2)),
+                )
+            )
     return tuple(made)
 
 
@@ -126,6 +133,7 @@ def by_stack(stack: Any, block: tuple[Any, ...], values: list[Any], counter: Any
         if isinstance(each, Assign):
             values[each.target] = _applied(ops, each.op, [values[i] for i in each.args], counter)
         elif isinstance(each, If):
+
             def made(inner: Any, values: list[Any] = values) -> Any:
                 return lambda *given: by_stack(stack, inner, [*given] or values, counter)
 
@@ -134,8 +142,14 @@ def by_stack(stack: Any, block: tuple[Any, ...], values: list[Any], counter: Any
                 values = stack.cond(values[each.by].sum() > 0, made(each.blocks[0]), made(each.blocks[1]), *operands)
             else:
                 index = ops.floor(values[each.by].sum() * 2).astype("int64")
-                values = [*stack.case_of(index, [*map(made, each.blocks)], *operands,
-                                         default=lambda *given, values=values: [*given] or values)]
+                values = [
+                    *stack.case_of(
+                        index,
+                        [*map(made, each.blocks)],
+                        *operands,
+                        default=lambda *given, values=values: [*given] or values,
+                    )
+                ]
         elif isinstance(each, For):
             values = _for(stack, each, values)
         else:

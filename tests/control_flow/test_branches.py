@@ -249,7 +249,9 @@ def test_gradients_are_written_over_whatever_is_in_a_buffer() -> None:
     for sign in (1, -1):
         outs = [np.full(2, np.nan) for _ in range(3)]
         program(one, one, sign * one, out=outs)
-        np.testing.assert_array_equal(outs, [2 * one if sign > 0 else 0 * one, 3 * one**2 if sign < 0 else 0 * one, 0 * one])
+        np.testing.assert_array_equal(
+            outs, [2 * one if sign > 0 else 0 * one, 3 * one**2 if sign < 0 else 0 * one, 0 * one]
+        )
 
 
 @every

@@ -109,8 +109,6 @@ def test_a_loop_within_a_rule(stack: Any) -> None:
     def power(x: Any) -> Any:
         return stack.fori(0, 3, lambda _, c: c * x, x)
 
-    f = stack.custom_vjp(power).defvjp(
-        lambda x: (power(x), x), lambda x, g: (stack.fori(0, 2, lambda _, c: c * x, g),)
-    )
+    f = stack.custom_vjp(power).defvjp(lambda x: (power(x), x), lambda x, g: (stack.fori(0, 2, lambda _, c: c * x, g),))
     np.testing.assert_allclose(stack.grad(f)(1.1).numpy(), 1.1**2)  # as the rule says, and not 4 x³
     np.testing.assert_allclose(stack.grad(stack.grad(f))(1.1).numpy(), 2.2)

@@ -206,12 +206,12 @@ def test_what_is_no_loop_is_refused_in_words(stack: Any) -> None:
 
 @every
 def test_a_body_that_fails_leaves_nothing_behind(stack: Any) -> None:
-    class OfMine(Exception):
+    class OfMineError(Exception):
         pass
 
     def body(c: Any, x: Any) -> Any:
-        c * x  # noqa: B018
-        raise OfMine
+        c * x
+        raise OfMineError
 
     for call in (
         lambda: stack.scan(body, 0.0, np.ones(3)),
@@ -219,7 +219,7 @@ def test_a_body_that_fails_leaves_nothing_behind(stack: Any) -> None:
         lambda: stack.cond(stack.asarray(True), lambda: body(stack.asarray(1.0), 2.0), lambda: 1.0),
         lambda: stack.scan(lambda c, x: (stack.cond(c > 0, lambda: body(c, x), lambda: c), c), 0.0, np.ones(3)),
     ):
-        with pytest.raises(OfMine):
+        with pytest.raises(OfMineError):
             call()
     agree(stack.asarray(1.0) + 1, 2.0)
     agree(stack.grad(lambda x: stack.scan(lambda c, i: (c * x, None), x, None, length=2)[0])(2.0), 12.0)

@@ -46,7 +46,9 @@ def test_rows_variables_and_how_many_times(stack: Any, start: int, limit: int | 
 
 @every
 def test_variables_are_given_one_by_one_or_as_the_tree_they_are(stack: Any) -> None:
-    _, found, _ = stack.while_loop(lambda d: d["i"] < 2, lambda d: (None, {"i": d["i"] + 1, "n": None}), {"i": 0, "n": None})
+    _, found, _ = stack.while_loop(
+        lambda d: d["i"] < 2, lambda d: (None, {"i": d["i"] + 1, "n": None}), {"i": 0, "n": None}
+    )
     assert {*found} == {"i", "n"}
     for start in ([0], (0,)):
         _, found, _ = stack.while_loop(lambda i: i < 2, lambda i: (None, i + 1), start)
@@ -155,9 +157,7 @@ def test_what_has_no_value_yet_bounds_no_rows() -> None:
 
 def test_a_symbolic_limit() -> None:
     x = LAZY.input("x", ("n",), "float64")
-    rows, (_, total), n = LAZY.while_loop(
-        lambda i, s: i < 5, lambda i, s: (s, (i + 1, s + x[i])), (0, 0.0), x.shape[0]
-    )
+    rows, (_, total), n = LAZY.while_loop(lambda i, s: i < 5, lambda i, s: (s, (i + 1, s + x[i])), (0, 0.0), x.shape[0])
     program = LAZY.compile([x], [rows, total, n])
     for extent in (0, 3, 8):
         found = program(np.ones(extent))
