@@ -83,6 +83,28 @@ def test_the_untaken_branch_gives_no_nan(stack: Any) -> None:
     agree(slope, 3.0)
 
 
+@every
+def test_transformations_and_jit_within(stack: Any) -> None:
+    """Of what the branch captures, and of nothing else, too."""
+    if stack is STACKS["eager over lazy"]:
+        return
+    k, square = stack.asarray(3.0), stack.jit(lambda a: a * a + 1)
+    agree(stack.cond(k > 0, lambda: square(k), lambda: k), 10.0)
+    square(stack.asarray(1.0))  # it is compiled now
+    agree(stack.cond(k > 0, lambda: square(k), lambda: k), 10.0)
+    agree(stack.grad(lambda x: stack.cond(k > 0, lambda: square(x), lambda: x))(2.0), 4.0)
+    agree(stack.cond(k > 0, lambda: stack.grad(lambda z: z**3)(k), lambda: k), 27.0)
+    agree(stack.cond(k > 0, lambda: stack.jvp(lambda z: z**3, (k,), (k,))[1], lambda: k), 81.0)
+    agree(stack.grad(lambda x: stack.cond(x > 0, lambda: stack.grad(lambda z: z**3 * x)(x), lambda: x))(2.0), 36.0)
+
+
+@every
+def test_effects_within_are_refused(stack: Any) -> None:
+    for then in (lambda: stack.ops.print(stack.asarray(1.0)), lambda: (stack.ops.print(stack.asarray(1.0)), 1.0)[1]):
+        with pytest.raises(NncError):
+            stack.cond(True, then, then)
+
+
 # --- results -------------------------------------------------------------------------------------------------
 
 
@@ -91,7 +113,8 @@ def test_trees_come_back_as_they_are(stack: Any) -> None:
     for p in (True, False):
         found = stack.cond(
             stack.asarray(p), lambda a, b: {"x": [a["p"] + b, None], "y": (2.0,)},
-            lambda a, b: {"x": [a["p"] - b, None], "y": (stack.asarray(np.float32(3.0)),)}, {"p": stack.asarray(1.0)}, 5.0,
+            lambda a, b: {"x": [a["p"] - b, None], "y": (stack.asarray(np.float32(3.0)),)},
+            {"p": stack.asarray(1.0)}, 5.0,
         )  # fmt: skip
         assert {*found} == {"x", "y"}
         assert found["x"][1] is None
@@ -167,7 +190,7 @@ def test_results_that_are_operands_constants_and_the_same_twice(stack: Any) -> N
     ("then", "otherwise", "error", "said"),
     [
         (lambda x: x, lambda x: (x, x), OperatorError, "give alike: else gives .*, then gives"),
-        (lambda x: {"a": [x, x]}, lambda x: {"a": [x, x[:1]]}, OperatorError, r"at a\.1 is \(1,\) in else, \(2,\) in then"),
+        (lambda x: {"a": [x, x]}, lambda x: {"a": [x, x[:1]]}, OperatorError, r"at a\.1 is \(1,\) in else, \(2,\) in"),
         (lambda x: {"a": x}, lambda x: {"a": x.astype("float32")}, OperatorError, "at a is float32 in else, float64"),
         (lambda x: x, lambda x: None, OperatorError, "give alike"),
     ],

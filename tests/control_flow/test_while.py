@@ -225,7 +225,9 @@ def test_one_in_another_and_in_a_scan(stack: Any) -> None:
 
         _, (_, c), _ = stack.while_loop(lambda i, c: i < 4, outer, (0, x[0]), max_iterations=9)
         d, _ = stack.scan(
-            lambda c, i: (stack.while_loop(lambda k, d: k < i, lambda k, d: (None, (k + 1, d * x[1])), (0, c), 5)[1][1], c),
+            lambda c, i: (
+                stack.while_loop(lambda k, d: k < i, lambda k, d: (None, (k + 1, d * x[1])), (0, c), 5)[1][1], c,
+            ),
             c, np.arange(3),
         )  # fmt: skip
         return c + d
