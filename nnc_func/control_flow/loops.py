@@ -95,7 +95,7 @@ def foreach(
     --------
     >>> import nnc_func as nnc
     >>> stack = nnc.eager()
-    >>> outs, states = stack.foreach(lambda x, s: (x * s, [s + x]), [1.0, 2.0, 3.0], [10.0])
+    >>> outs, states = stack.foreach(lambda x, s: (x * s[0], [s[0] + x]), [1.0, 2.0, 3.0], [10.0])
     """
     check_function(body, "foreach")
 
