@@ -20,6 +20,7 @@ from nnc_func.aval import Aval
 from nnc_func.body import Body
 from nnc_func.body_builder import BodyBuilder
 from nnc_func.control_flow.past_layers import through_layers
+from nnc_func.engine.effects import recording
 from nnc_func.errors import GraphError
 from nnc_func.facets.dtypes import kind_of
 from nnc_func.graph.bodies import abstract, literal
@@ -174,13 +175,18 @@ def traced(
 
 @contextmanager
 def _entered(own: Scope) -> Iterator[None]:
-    """Let every operator be part of what a scope traces, unless one of its operands is of a trace within that."""
+    """Let every operator be part of what a scope traces, unless one of its operands is of a trace within that.
+
+    Functions under jit are called, and are part of it too.
+    """
     token = scopes.set(own)
     try:
-        with through_layers():
+        with through_layers(), recording(own.stack) as effects:
             yield
     finally:
         scopes.reset(token)
+    if effects.effects:
+        raise GraphError("an effect stands outside of branches and conditions: print, check … what they give")
 
 
 def is_numbers(node: Any) -> bool:

@@ -94,8 +94,8 @@ class Loop:
         The parameter of the body that says whether there is a next time; None: there is none.
     ends
         Where it is known only in the run how many times: the parameters that are carries, in the order of their
-        results. After the last time each is copied into its result, unless it is there; rows of times that did not
-        happen are filled with zeros.
+        results. After the last time each is copied into its result, unless it is there. Rows of times that did not
+        happen are filled with zeros, whether or not anything is carried.
     """
 
     plan: Plan
@@ -109,6 +109,11 @@ class Loop:
     limit: int | None = None
     condition: int | None = None
     ends: tuple[int, ...] = ()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is known only in the run how many times it goes."""
+        return self.limit is not None or self.condition is not None
 
     @property
     def slots(self) -> tuple[int, ...]:

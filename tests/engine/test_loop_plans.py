@@ -94,7 +94,13 @@ def altered(loop: Loop, draw: random.Random, arrays: int) -> Loop:
         at = draw.randrange(len(a.cycle))
         return evolve(a, cycle=(*a.cycle[:at], number(a.cycle[at]), *a.cycle[at + 1 :]))
 
-    kind = draw.randrange(6)
+    kind = draw.randrange(8)
+    if kind == 6:
+        which = draw.choice(["limit", "condition"])
+        was = getattr(loop, which)
+        return evolve(loop, **{which: draw.randrange(arrays) if was is None else draw.choice([None, number(was)])})
+    if kind == 7:
+        return evolve(loop, ends=(*loop.ends[1:], number(loop.ends[0])) if loop.ends else (draw.randrange(arrays),))
     if kind == 0:
         return evolve(loop, count=number(loop.count))
     if kind == 1 and loop.writes:
@@ -113,13 +119,15 @@ def altered(loop: Loop, draw: random.Random, arrays: int) -> Loop:
 
 @pytest.mark.parametrize("drawn", ALL)
 def test_a_loop_that_is_changed_is_refused_or_computes_the_same(drawn: Drawn) -> None:
-    program, arrays, draw = compiled(drawn), drawn.arrays(), random.Random(0)
-    wanted = program(*arrays)
+    program, draw = compiled(drawn), random.Random(0)
+    times = [drawn] if drawn.times is None else [evolve(drawn, times=n) for n in (3, 0, 1, 5, 9)]
+    given = [each.arrays(seed) for each in times for seed in ((0, 1, 4) if drawn.conditional else (0,))]
+    wanted = [program(*arrays) for arrays in given]
     (t,) = (t for t, i in enumerate(program.plan.instructions) if i.loop is not None)
     row = program.plan.instructions[t]
     count = len(row.operands) + len(row.results) + len(row.scratch)
     refused = 0
-    for _ in range(150):
+    for _ in range(200):
         assert row.loop is not None
         loop = altered(row.loop, draw, count)
         instructions = [*program.plan.instructions]
@@ -132,7 +140,9 @@ def test_a_loop_that_is_changed_is_refused_or_computes_the_same(drawn: Drawn) ->
         except PlanError:
             refused += 1
             continue
-        agree(Program(plan, EXACT.device, [], [])(*arrays), wanted)
+        other = Program(plan, EXACT.device, [], [])
+        for arrays, each in zip(given, wanted, strict=True):
+            agree(other(*arrays), each)
     assert refused > 50
 
 

@@ -53,6 +53,8 @@ from tests.engine.drawn_loops import (
 @example(evolve(CELL, count=0))
 @example(evolve(DELAYED, count=1))
 @example(evolve(INTO_A_CIRCLE, count=8))
+@example(over(1, results=(0,), constants=1, carries=0, count=4, sliced=False, times=2))  # nothing is carried
+@example(over(1, results=(0,), carries=0, count=4, sliced=True, times=2, reverse=True))
 def test_a_loop_is_its_steps_on_every_engine(drawn: Drawn) -> None:
     arrays = drawn.arrays()
     wanted = step_by_step(drawn, arrays)
@@ -61,6 +63,9 @@ def test_a_loop_is_its_steps_on_every_engine(drawn: Drawn) -> None:
     program.plan.verify()
     for _ in range(3):  # the third call is written out
         agree(program(*arrays), wanted)
+    outs = [np.full_like(each, np.nan if each.dtype.kind == "f" else 1) for each in wanted]
+    program(*arrays, out=outs)  # every element of what it gives is written
+    agree(outs, wanted)
     agree(program.plan.verify() and program(*drawn.arrays(1)), step_by_step(drawn, drawn.arrays(1)))
 
 

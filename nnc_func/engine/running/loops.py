@@ -82,8 +82,8 @@ class Times:
         self.addresses = [address for _, address in moving]
         self.condition = None if loop.condition is None else loop.reads[loop.condition]
         self.results = len(loop.reads) + (loop.limit is not None)  # where these begin among the arrays
-        may_end = loop.limit is not None or loop.condition is not None  # before its last time
-        self.fills = [(address.cycle[0], _fill(device, aval)) for address, aval in _stacked(loop)] if may_end else []
+        stacked = _stacked(loop) if loop.is_open else ()
+        self.fills = [(address.cycle[0], _fill(device, aval)) for address, aval in stacked]
         # arguments of kernels, and slots of which there are views
         self.targets = [
             ([each for s in slots for each in frame.patches.get(s, ())], [s for s in slots if s in frame.views])
