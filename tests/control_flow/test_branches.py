@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
 import nnc_func as nnc
-from nnc_func.errors import NncError, RunError
+from nnc_func.errors import DTypeError, NncError, OperatorError, RunError, ShapeError
 
 LAZY, EAGER = nnc.lazy(), nnc.eager()
 STACKS = {"eager": EAGER, "lazy": LAZY, "eager over lazy": EAGER.swap(device=LAZY)}
@@ -36,7 +37,7 @@ def agree(found: Any, wanted: Any, rtol: float = 1e-12) -> None:
 def test_the_untaken_branch_is_not_computed_whatever_it_is_made_of(make: Any) -> None:
     device = Counting()
     stack = make(device)
-    x, y = stack.variable("x", 2.0), stack.variable("y", 3.0)
+    x, y = stack.asarray(2.0), stack.asarray(3.0)
     sin, exp = stack.ops.sin, stack.ops.exp
     for branches, operands in (
         ((lambda: exp(y), lambda: sin(y)), ()),  # of what it captures alone
@@ -45,9 +46,8 @@ def test_the_untaken_branch_is_not_computed_whatever_it_is_made_of(make: Any) ->
     ):
         device.calls.clear()
         agree(stack.cond(x > 5, *branches, *operands), np.sin(3.0))
-        assert {"branch", "loop"}.intersection(device.calls)
-        is_folded = make is nnc.lazy and not operands and branches[0].__code__.co_freevars == ("exp", "stack")
-        assert is_folded or not {"sin", "exp"}.intersection(device.calls)  # numbers are folded when it is compiled
+        assert "branch" in device.calls
+        assert not {"sin", "exp"}.intersection(device.calls)
 
 
 def test_what_was_computed_around_a_branch_is_not_computed_in_it() -> None:
@@ -55,7 +55,7 @@ def test_what_was_computed_around_a_branch_is_not_computed_in_it() -> None:
     outer = LAZY.ops.tanh(x)
     program = LAZY.compile([x], [LAZY.cond(x > 0, lambda: outer * 2, lambda: outer * 3), outer])
     assert sum(i.op.name == "tanh" for i in program.plan.instructions) == 1
-    assert program.plan.text().count(" = tanh(") == 1
+    assert "tanh" not in program.plan.text().split("bodies=")[1].split("\n")[0]
 
 
 @every

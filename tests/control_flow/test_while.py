@@ -1,4 +1,4 @@
-"""Loops while a condition holds, as often as it does, bounded or not (`control_flow/while_loops`, `engine/running/loops`)."""
+"""Loops while a condition holds, as often as it does (`control_flow/while_loops`, `engine/running/loops`)."""
 
 from __future__ import annotations
 
