@@ -20,7 +20,7 @@ from nnc_func.body_builder import BodyBuilder
 from nnc_func.control_flow.past_layers import through_layers
 from nnc_func.errors import GraphError
 from nnc_func.facets.dtypes import kind_of
-from nnc_func.graph.bodies import abstract
+from nnc_func.graph.bodies import abstract, literal
 from nnc_func.graph.leaves import Variable
 from nnc_func.graph.node import Value
 from nnc_func.graph.ops.custom import custom
@@ -67,12 +67,12 @@ class TracedBody:
 class Scope(Trace):
     """One function while it is traced: its values are nodes; what is from around it gets an input."""
 
-    __slots__ = ("captured", "inputs", "stack")
+    __slots__ = ("captured", "inputs", "stack", "whole")
 
-    def __init__(self, stack: Any) -> None:
+    def __init__(self, stack: Any, whole: bool = False) -> None:
         super().__init__(stack.autodiff)
-        self.stack = stack
-        self.captured: dict[int, tuple[Any, Any]] = {}  # by identity, what flows in and its input
+        self.stack, self.whole = stack, whole
+        self.captured: dict[Any, tuple[Any, Any]] = {}  # by value or identity, what flows in and its input
         self.inputs: list[Any] = []
 
     def parameter(self, aval: Aval) -> Tensor:
@@ -85,12 +85,13 @@ class Scope(Trace):
         """What stands for a value within the function."""
         if type(carrier) is Traced and carrier.trace is self:
             return carrier.primal
-        if isinstance(carrier, Value) or type(carrier) in SCALARS:
+        if type(carrier) in SCALARS or (isinstance(carrier, Value) and not (self.whole and literal(carrier) is None)):
             return carrier
-        found = self.captured.get(id(carrier))
+        key = carrier if isinstance(carrier, Value) else id(carrier)
+        found = self.captured.get(key)
         if found is None:
             node = self.stack.symbol.input(f"captured {len(self.captured)}", aval_of(self.stack, carrier))
-            found = self.captured[id(carrier)] = (carrier, node)
+            found = self.captured[key] = (carrier, node)
         return found[1]
 
     def bind(self, op: Op, args: tuple[Any, ...], params: Any) -> Any:
@@ -147,7 +148,7 @@ def traced(
     """
     if "symbol" not in stack._layers:
         raise GraphError(f"{stack!r} makes no nodes, which a loop or a branch wants of its functions: it has no Symbol")
-    own = Scope(stack)
+    own = Scope(stack, whole)
     entered = _entered(own) if whole else nullcontext()
     try:
         with entered:
@@ -157,7 +158,7 @@ def traced(
     finally:
         own.live = False
     pairs = [*own.captured.values()]
-    body, more = abstract([*own.inputs, *(node for _, node in pairs)], results)
+    body, more = abstract([*own.inputs, *(node for _, node in pairs)], results, whole)
     avals = tuple([value.aval if value.aval.layout is None else value.aval.having(layout=None) for value in results])
     return TracedBody(body, (*(carrier for carrier, _ in pairs), *more), avals)
 

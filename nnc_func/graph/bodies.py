@@ -11,7 +11,7 @@ from nnc_func.aval import Aval
 from nnc_func.body import Application, Body
 from nnc_func.declaration import Items
 from nnc_func.errors import OperatorError
-from nnc_func.graph.leaves import CONSTANT
+from nnc_func.graph.leaves import CONSTANT, LEAVES
 from nnc_func.graph.node import Node, Value, topological
 from nnc_func.graph.ops.create import full
 from nnc_func.graph.ops.loop import avals_of, loop
@@ -65,7 +65,9 @@ def _enclosed(
     return Body(len(parameters), applications, [number_of(value) for value in results])
 
 
-def abstract(parameters: Sequence[Value], results: Sequence[Value]) -> tuple[Body, tuple[Value, ...]]:
+def abstract(
+    parameters: Sequence[Value], results: Sequence[Value], whole: bool = False
+) -> tuple[Body, tuple[Value, ...]]:
     """The body that computes values from leaves, and what it captures: what is not made of these leaves.
 
     A node is inside where it depends on a parameter: what is made of others alone belongs outside, and is captured, as
@@ -77,6 +79,8 @@ def abstract(parameters: Sequence[Value], results: Sequence[Value]) -> tuple[Bod
         Different leaves: the first parameters of the body. The captured values are the others.
     results
         What it gives.
+    whole
+        Whether all that is computed stands inside, and leaves alone are captured.
 
     Raises
     ------
@@ -99,18 +103,18 @@ def abstract(parameters: Sequence[Value], results: Sequence[Value]) -> tuple[Bod
     inside = {p.node for p in parameters}
     members = []
     for node in topological(results, inside):
-        if not inside.isdisjoint([a.node for a in node.args]):
+        if not inside.isdisjoint([a.node for a in node.args]) or (whole and node.op not in LEAVES):
             inside.add(node)
             members.append(node)
     made = {p.node for p in parameters}.union(members)
     read = dict.fromkeys([*(a for m in members for a in m.args), *results])
     outside = [value for value in read if value.node not in made]
-    numbers = {value: literal for value in outside if (literal := _literal(value)) is not None}
+    numbers = {value: number for value in outside if (number := literal(value)) is not None}
     captured = tuple(value for value in outside if value not in numbers)
     return _enclosed((*parameters, *captured), numbers, members, results), captured
 
 
-def _literal(value: Value) -> Application | None:
+def literal(value: Value) -> Application | None:
     """A number as an application inside a body; None of what is none, or whose bits a number does not keep."""
     node = value.node
     if node.op is full:
