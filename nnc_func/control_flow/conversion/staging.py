@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -19,12 +18,12 @@ from nnc_func.control_flow.conversion.sources import Source, symbolic
 from nnc_func.control_flow.conversion.values import (
     Get, Held, Rows, Set, Undefined, Unreached, moving, same, write_back,
 )  # fmt: skip
-from nnc_func.control_flow.loops import Steps
 from nnc_func.control_flow.tracing import SCALARS, TracedBody, aval_of, tensor_of, traced
 from nnc_func.errors import ControlFlowError, OperatorError, ShapeError
 from nnc_func.facets.dims import same_extent
 from nnc_func.graph.ops.branch import branch
 from nnc_func.graph.ops.create import full
+from nnc_func.graph.ops.loop import loop
 from nnc_func.graph.ops.unary import cast
 from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.tree import flatten
@@ -481,18 +480,44 @@ class StagedLoop:
         first = None if self.test is None else self._more()  # before anything is traced
         self._begun()
         carry = self._carry()
-        body, avals = carry.settled(self.trace)
+        body, avals = self._settled(carry)
         head = [] if first is None else [stack.carrier(first)]
         head += [stack.carrier(stack.asarray(np.int64(0)))] if self.counted else []
         carries = [*head, *carry.carriers(avals)]
         inner, operands = body.over(carries, self._slices())
         source = self.source
-        steps = Steps(
-            stack, inner, operands, len(body.captured), len(carries), None if source is None else source.length, False
-        )
-        count = None if source is None or source.count is None else stack.carrier(source.count)
-        found = steps.loop(count=count, conditional=self.test is not None)[len(head) :]
-        return self._finished(found)
+        given = [Tensor(stack, x) for x in operands]
+        given += [] if source is None or source.count is None else [source.count]
+        found = stack.bind(
+            loop, *given, body=inner, constants=len(body.captured), carries=len(carries),
+            length=None if source is None or source.slices else source.length, reverse=False,
+            counted=source is not None and source.count is not None, conditional=self.test is not None,
+        )  # fmt: skip
+        return self._finished(found[len(head) :])
+
+    def _settled(self, carry: Variables) -> tuple[TracedBody, list[Aval]]:
+        """The body, and avals of what is carried: a Python number takes the dtype that it has after it."""
+        weak = [n for n, leaf in enumerate(carry.leaves) if type(leaf) in SCALARS]
+        dtypes: list[Any] = [np.result_type(x) if type(x) in SCALARS else None for x in carry.leaves]
+        after: Sequence[Any] = ()
+        if weak:
+            try:
+                avals = carry.avals(dtypes)
+                _, after = self.trace([x if type(x) in SCALARS else a for x, a in zip(carry.leaves, avals, strict=True)])
+            except Exception:  # what is wrong with tensors is said when it is traced with tensors
+                after = carry.avals(dtypes)
+            for n in weak:
+                dtypes[n] = _holding(carry.leaves[n], after[n].dtype)
+        for _ in range(2 + len(weak)):  # a number may be passed on from one variable to the next
+            avals = carry.avals(dtypes)
+            body, after = self.trace(avals)
+            changed = {n: _holding(carry.leaves[n], after[n].dtype) for n in weak}
+            if all(dtypes[n] == dtype for n, dtype in changed.items()):
+                break
+            for n, dtype in changed.items():
+                dtypes[n] = dtype
+        carry.check(avals, after)
+        return body, avals
 
     def _finished(self, found: Sequence[Any]) -> list[Any]:
         """The variables after the loop."""
@@ -533,6 +558,11 @@ class StagedLoop:
             before.segments.append(segment)
             return before
         return Rows(self.stack, [*(("one", each) for each in before), segment])
+
+
+def _holding(number: Any, dtype: Any) -> Any:
+    """The dtype; one that holds a Python number where this would not."""
+    return np.result_type(dtype, number)
 
 
 def _dtype_of(leaf: Any, before: Any) -> Any:

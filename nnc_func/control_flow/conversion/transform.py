@@ -315,6 +315,8 @@ class Converter(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> Any:  # noqa: N802
         """What is called is converted, too, where it is a user's function."""
         self.generic_visit(node)
+        if isinstance(node.func, ast.Attribute) and place(node.func) == f"{self.control}.{node.func.attr}":
+            return node
         if isinstance(node.func, ast.Name) and node.func.id == "super":
             if not node.args and self.first is not None:
                 node.args = [ast.Name("__class__", ast.Load()), ast.Name(self.first, ast.Load())]
