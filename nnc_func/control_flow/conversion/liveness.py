@@ -168,15 +168,16 @@ class Assigned:
         if isinstance(node, ast.If):
             self.look(node.test, sure)
             tested = sure | bound(node.test)
-            return self.block(node.body, {*tested}) & self.block(node.orelse, {*tested})
+            both = self.block(node.body, {*tested}) & self.block(node.orelse, {*tested})
+            return both - bound([*node.body, *node.orelse])  # the two may not fit together
         if isinstance(node, ast.While):
             self.look(node.test, sure)
             self.block(node.body, sure | bound(node.test))
-            return sure
+            return sure - bound(node)
         if isinstance(node, ast.For):
             self.look(node.iter, sure)
             self.block(node.body, sure | bound(node.target))
-            return sure
+            return sure - bound(node)
         if isinstance(node, ast.With):
             for item in node.items:
                 self.look(item, sure)

@@ -208,6 +208,8 @@ class Control:
     def returned(self, value: Any) -> Any:
         """What a function returns; lists that loops of operators have made become plain ones."""
         if isinstance(value, Undefined):
+            if not value.name.startswith("_result"):
+                raise value.error()
             raise ControlFlowError(
                 f"what is returned differs between the ways through the function: {value.why}; return alike from each"
             )

@@ -28,6 +28,7 @@ from nnc_func.graph.ops.unary import cast
 from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.tree import flatten
 
+FLAGS = ("_returned", "_broke", "_skipped")  # how the names of flags begin, see `exits`
 staged: ContextVar[str] = ContextVar("staged", default="")
 """Where the innermost `if` or loop that a tensor decides stands, while its blocks are traced."""
 
@@ -94,14 +95,19 @@ class Outcome:
         The variables at its end.
     inside
         What they had at its beginning: copies.
-    handles
-        Tensors among these, and what they were: that of a handle which has another value now was written into.
+    positions
+        Of each leaf of each variable which result it is; None where it is no tensor.
     """
 
     body: TracedBody
     held: list[Held]
     inside: list[Any]
     positions: list[list[int | None]] = field(factory=list)
+
+    @property
+    def leaves(self) -> bool:
+        """Whether it ends with a return, break or continue: what follows is not seen then."""
+        return any(each.value is True and each.name.startswith(FLAGS) for each in self.held)
 
     def __attrs_post_init__(self) -> None:
         count = 0
@@ -173,7 +179,7 @@ class _Merge:
             return
         for which, (absent, there) in enumerate(((other, then), (then, other))):
             if absent.absent:
-                if type(absent.value) is not Unreached:
+                if type(absent.value) is not Unreached and not self.ends[which].leaves:
                     self._none(n, entry, self._one_sided(entry.name, which, absent.value))
                     return
                 self._filled(n, there, which)
@@ -426,8 +432,8 @@ class StagedLoop:
             times = own.pop(0) if self.counted else None
             self._enter(own[: len(before)])
             self.body(None if self.source is None else self.source.item(times, own[len(before) :]))
+            results = [] if self.test is None else [self._more()]  # which may assign, too
             found = self._leave()
-            results = [] if self.test is None else [self._more()]
             results += [times + 1] if self.counted else []
             after[:] = [_dtype_of(leaf, was) for leaf, was in zip(found, before, strict=True)]
             results += [_carried(self.stack, leaf, was) for leaf, was in zip(found, before, strict=True)]
