@@ -83,7 +83,7 @@ class ControlFlowError(NncError, TypeError):
 
 
 class UndefinedVariableError(NncError, UnboundLocalError):
-    """A variable is read that has no value on every way to where it is read: names it, and the branch that assigns it."""
+    """A variable is read that has not got a value on every way: names it, and the branch that assigns it."""
 
 
 class DerivativeError(NncError, TypeError):

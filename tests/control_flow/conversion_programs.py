@@ -10,13 +10,7 @@ VARIABLES = ("a", "b", "c")
 
 
 class Writer:
-    """Writes one function ``program(a, b, c, xs, n)`` that ends, and whose values stay bounded.
-
-    Parameters
-    ----------
-    smooth
-        Only decide by what is not near the values that are changed: by counters.
-    """
+    """Writes one function ``program(a, b, c, xs, n)`` that ends, and whose values stay bounded."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -28,8 +22,8 @@ class Writer:
         names = [*VARIABLES, *extra]
         one, two = self.random.choice(names), self.random.choice(names)
         return self.random.choice([
-            f"0.5 * {one} + 0.25 * {two}", f"{one} - 0.3 * {two}", f"0.9 * {one} + 0.1", f"0.5 * {one} * 0.7 - {two} * 0.2",
-            f"({one} if {two} > 0.2 else 0.5 * {two})",
+            f"0.5 * {one} + 0.25 * {two}", f"{one} - 0.3 * {two}", f"0.9 * {one} + 0.1",
+            f"0.5 * {one} * 0.7 - {two} * 0.2", f"({one} if {two} > 0.2 else 0.5 * {two})",
         ])  # fmt: skip
 
     def condition(self, extra: tuple[str, ...] = ()) -> str:

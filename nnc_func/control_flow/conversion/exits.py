@@ -13,7 +13,7 @@ from nnc_func.control_flow.conversion.names import Names, within
 LEAVES = (ast.Return, ast.Break, ast.Continue, ast.Raise)
 
 
-class Unsupported(Exception):
+class UnsupportedError(Exception):
     """Code that is left to Python: the line, and why."""
 
     def __init__(self, node: ast.AST, why: str) -> None:
@@ -89,7 +89,7 @@ class Exits:
         """The statements without flags that nobody asks for."""
 
         class Unasked(ast.NodeTransformer):
-            def visit_Assign(self, node: ast.Assign, of: Exits = self) -> ast.stmt | None:  # noqa: N802
+            def visit_Assign(self, node: ast.Assign, of: Exits = self) -> ast.stmt | None:
                 target = node.targets[0]
                 unasked = isinstance(target, ast.Name) and target.id in of.flags - of.asked
                 return None if unasked else node
@@ -157,7 +157,7 @@ class Exits:
             return [node], flags, True
         if isinstance(node, ast.Try):
             if leaves(node):
-                raise Unsupported(node, "return, break or continue leaves a try")
+                raise UnsupportedError(node, "return, break or continue leaves a try")
             node.body = self.block(node.body)[0]
             node.orelse, node.finalbody = self.block(node.orelse)[0], self.block(node.finalbody)[0]
             for handler in node.handlers:

@@ -90,8 +90,8 @@ class Liveness:
         return (live - gone) | _places(node)
 
     def _loop(self, node: ast.For | ast.While, live: Live, kills: bool) -> Live:
-        over = isinstance(node, ast.For)
-        head = live | self.always | set(until(node)) | (frozenset() if over else _places(node.test))
+        asked = _places(node.test) if isinstance(node, ast.While) else set()
+        head = live | self.always | {*until(node)} | asked
         while True:
             found = self.block(node.body, head, kills)
             if isinstance(node, ast.For):

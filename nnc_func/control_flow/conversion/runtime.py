@@ -1,4 +1,4 @@
-"""What converted code calls: it looks whether a tensor decides, and lets Python or an operator do what is to be done."""
+"""What converted code calls: it lets an operator do what a tensor decides, and Python the rest."""
 
 from __future__ import annotations
 
@@ -13,9 +13,14 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from nnc_func.control_flow import branches
-from nnc_func.control_flow.conversion.exits import Unsupported
+from nnc_func.control_flow.conversion.exits import UnsupportedError
 from nnc_func.control_flow.conversion.sources import (
-    Source, numbered, rows_of, staged_range, symbolic, together,
+    Source,
+    numbered,
+    rows_of,
+    staged_range,
+    symbolic,
+    together,
 )  # fmt: skip
 from nnc_func.control_flow.conversion.staging import StagedLoop, Where, staged, staged_branch, truth
 from nnc_func.control_flow.conversion.values import Get, Rows, Set, Undefined, Unreached
@@ -58,7 +63,7 @@ def _enumerate(iterable: Any, start: Any = 0) -> Any:
 
 def _zip(*given: Any, **keywords: Any) -> Any:
     stack = tensor_among(given)
-    return zip(*given, **keywords) if stack is None else together(stack, given)
+    return zip(*given, **keywords) if stack is None else together(stack, given)  # noqa: B905
 
 
 def _reversed(given: Any) -> Any:
@@ -103,11 +108,11 @@ class Control:
     def branch(
         self, test: Any, then: Callable[[], Any], otherwise: Callable[[], Any], get: Get, put: Set,
         names: Sequence[str], later: int, first: int, second: int, line: int,
-    ) -> None:  # fmt: skip
+    ) -> Any:  # fmt: skip
         """``if``: one block where Python decides; both are traced where a tensor does."""
         if not isinstance(test, Tensor):
             return then() if test else otherwise()
-        where = Where(get.__code__.co_filename, line, (first, second))  # type: ignore[attr-defined]
+        where = Where(_file(get), line, (first, second))
         staged_branch(test, then, otherwise, get, put, names, later, where)
         return None
 
@@ -119,7 +124,7 @@ class Control:
         while True:
             found = test()
             if isinstance(found, Tensor):
-                where = Where(get.__code__.co_filename, line)  # type: ignore[attr-defined]
+                where = Where(_file(get), line)
                 loop = StagedLoop(found.stack, lambda _: body(), get, put, names, lists, where, test)
                 return loop.run()
             if not found:
@@ -131,7 +136,7 @@ class Control:
         names: Sequence[str], later: int, lists: Sequence[str], line: int,
     ) -> None:  # fmt: skip
         """``for``: over rows of a tensor, and over numbers that a tensor bounds, a loop of operators."""
-        where = Where(get.__code__.co_filename, line)  # type: ignore[attr-defined]
+        where = Where(_file(get), line)
         if isinstance(over, SymbolicRange):
             stack = tensor_among([leaf for value in get() if type(value) is not Rows for leaf in flatten(value)[0]])
             if stack is None:
@@ -152,7 +157,7 @@ class Control:
                     source = staged_range(more.stack, left.start, left.stop, left.step)
                     return StagedLoop(more.stack, body, get, put, names, lists, where, test, source).run()
                 at = Where(where.file, line, (line, line))
-                staged_branch(more, lambda item=item: body(item), _nothing, get, put, names, len(names), at)
+                staged_branch(more, functools.partial(body, item), _nothing, get, put, names, len(names), at)
             elif more:
                 body(item)
             else:
@@ -313,14 +318,14 @@ class Control:
         if found is None:
             found = self._convert(f, asked)
             self.functions[f] = found = f if found is None else found
-        return found  # type: ignore[no-any-return]
+        return found
 
     def _convert(self, f: FunctionType, asked: bool) -> FunctionType | None:
         from nnc_func.control_flow.conversion.source import codes_within, converted_code, function_of, is_users
 
         code = f.__code__
         with self.lock:
-            known = self.codes.get(code)
+            known: Any = self.codes.get(code)
             if known is None:
                 known = False
                 if asked or (is_users(code) and code.co_name != "<lambda>"):
@@ -335,9 +340,9 @@ class Control:
         """The code converted; False, with a warning, where it is left to Python."""
         try:
             if code.co_name == "<lambda>":
-                raise Unsupported(_At(code.co_firstlineno), "lambdas are left alone")  # type: ignore[arg-type]
+                raise UnsupportedError(_At(code.co_firstlineno), "lambdas are left alone")  # type: ignore[arg-type]
             found = converted_code(code)
-        except Unsupported as error:
+        except UnsupportedError as error:
             line = error.line or code.co_firstlineno
             self._tell(f"{code.co_name} runs as Python: {error.why}", code.co_filename, line)
             return False
@@ -350,6 +355,11 @@ class Control:
         if self.strict:
             raise ControlFlowError(f"{file}:{line}: {said}; {advice}")
         warnings.warn_explicit(f"{file}:{line}: {said}; {advice}", ControlFlowWarning, file, line)
+
+
+def _file(get: Get) -> str:
+    """The file of converted code."""
+    return str(get.__code__.co_filename)
 
 
 class _At:

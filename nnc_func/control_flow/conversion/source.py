@@ -15,14 +15,18 @@ from typing import Any
 
 from attrs import frozen
 
-from nnc_func.control_flow.conversion.exits import Unsupported
+from nnc_func.control_flow.conversion.exits import UnsupportedError
 from nnc_func.control_flow.conversion.names import Names
 from nnc_func.control_flow.conversion.transform import Converter
 from nnc_func.graph.origin import PACKAGE
 
 FACTORY = "_with_variables_around"
 _LIBRARIES = tuple(
-    {os.path.realpath(p) + os.sep for n in ("stdlib", "platstdlib", "purelib", "platlib") if (p := sysconfig.get_path(n))}
+    {
+        os.path.realpath(p) + os.sep
+        for n in ("stdlib", "platstdlib", "purelib", "platlib")
+        if (p := sysconfig.get_path(n))
+    }
     | {PACKAGE}
 )
 
@@ -70,25 +74,25 @@ def tree_of(code: CodeType) -> ast.FunctionDef:
 
     Raises
     ------
-    Unsupported
+    UnsupportedError
         There is no source, or it is another's.
     """
     at = ast.Pass(lineno=code.co_firstlineno)
     try:
         lines, first = inspect.getsourcelines(code)
     except (OSError, TypeError, SyntaxError):
-        raise Unsupported(at, "its source cannot be found") from None
+        raise UnsupportedError(at, "its source cannot be found") from None
     indented = lines[0][:1].isspace()
     try:
         module = ast.parse(("if 1:\n" if indented else "") + "".join(lines))
     except SyntaxError:
-        raise Unsupported(at, "its source is no function that stands alone") from None
+        raise UnsupportedError(at, "its source is no function that stands alone") from None
     ast.increment_lineno(module, first - 1 - indented)
     found: Any = module.body[0].body[0] if indented else module.body[0]  # type: ignore[attr-defined]
     if isinstance(found, ast.AsyncFunctionDef):
-        raise Unsupported(at, "it is a generator or a coroutine")
+        raise UnsupportedError(at, "it is a generator or a coroutine")
     if not isinstance(found, ast.FunctionDef) or found.name != code.co_name:
-        raise Unsupported(at, "its source is another function's: the file has changed since it was imported")
+        raise UnsupportedError(at, "its source is another function's: the file has changed since it was imported")
     return found
 
 
@@ -97,7 +101,7 @@ def converted_code(code: CodeType) -> Converted:
 
     Raises
     ------
-    Unsupported
+    UnsupportedError
         It is left to Python.
     """
     tree = tree_of(code)

@@ -1,9 +1,9 @@
-"""What a loop of operators goes over: rows of tensors, and numbers of which a tensor or an unknown extent says how many."""
+"""What a loop of operators goes over: rows of tensors, and numbers whose bound is a tensor."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from attrs import frozen
@@ -73,7 +73,7 @@ def staged_range(stack: Any, *bounds: Any) -> Source:
     if type(step) is int and step == 0:
         raise ValueError("range() arg 3 must not be zero")
     if all(type(each) is int for each in (start, stop, step)):
-        length, count = len(range(start, stop, step)), None
+        length, count = len(range(start, stop, step)), cast("Any", None)
     else:
         distance = ops.subtract(stop, start) if isinstance(stop, Tensor) or isinstance(start, Tensor) else stop - start
         if type(step) is int:
@@ -84,7 +84,7 @@ def staged_range(stack: Any, *bounds: Any) -> Source:
         length, count = None, ops.maximum(count, 0)
 
     def turned() -> Source:
-        times = length if count is None else count
+        times: Any = length if count is None else count
         return staged_range_of(stack, start + (times - 1) * step, -step, length, count, lambda: made)
 
     made = staged_range_of(stack, start, step, length, count, turned)

@@ -1,4 +1,4 @@
-"""Branches and loops of operators made of blocks of Python: traced with the state before, merged into the state after."""
+"""Branches and loops of operators made of blocks of Python: traced, and merged into the state after."""
 
 from __future__ import annotations
 
@@ -16,7 +16,15 @@ from nnc_func.body_builder import BodyBuilder
 from nnc_func.control_flow.carries import Carry
 from nnc_func.control_flow.conversion.sources import Source, symbolic
 from nnc_func.control_flow.conversion.values import (
-    Get, Held, Rows, Set, Undefined, Unreached, moving, same, write_back,
+    Get,
+    Held,
+    Rows,
+    Set,
+    Undefined,
+    Unreached,
+    moving,
+    same,
+    write_back,
 )  # fmt: skip
 from nnc_func.control_flow.tracing import SCALARS, TracedBody, aval_of, tensor_of, traced
 from nnc_func.errors import ControlFlowError, OperatorError, ShapeError
@@ -175,7 +183,7 @@ class _Merge:
         other, then = (end.held[n] for end in self.ends)
         if other.absent and then.absent:
             found = then.value if then.value.why else other.value
-            self.values.append(lambda _, found=found: found)
+            self._always(found)
             return
         for which, (absent, there) in enumerate(((other, then), (then, other))):
             if absent.absent:
@@ -243,8 +251,10 @@ class _Merge:
         return avals[0].having(dtype=np.result_type(*typed[:1], *numbers)), ""
 
     def _none(self, n: int, entry: Held, why: str) -> None:
-        found = Undefined(entry.name, why)
-        self.values.append(lambda _: found)
+        self._always(Undefined(entry.name, why))
+
+    def _always(self, value: Any) -> None:
+        self.values.append(lambda _: value)
 
     def _holds(self, which: int) -> str:
         return f"the condition at {self.where} {'holds' if which else 'does not hold'}"
@@ -253,8 +263,8 @@ class _Merge:
         line = self.where.blocks[absent]
         inner = f" ({value.why})" if value.why else ""
         return (
-            f"only the branch at line {line}, where {self._holds(1 - absent)}, assigns it, and a tensor decides; assign "
-            f"it in the other branch too, or before{inner}"
+            f"only the branch at line {line}, where {self._holds(1 - absent)}, assigns it, and a tensor decides; "
+            f"assign it in the other branch too, or before{inner}"
         )
 
     def bound(self, index: Tensor) -> list[Any]:
@@ -429,10 +439,10 @@ class StagedLoop:
 
         def flat(given: list[Any]) -> list[Any]:
             own = given[self.test is not None :]
-            times = own.pop(0) if self.counted else None
+            times: Any = own.pop(0) if self.counted else None
             self._enter(own[: len(before)])
             self.body(None if self.source is None else self.source.item(times, own[len(before) :]))
-            results = [] if self.test is None else [self._more()]  # which may assign, too
+            results: list[Any] = [] if self.test is None else [self._more()]  # which may assign, too
             found = self._leave()
             results += [times + 1] if self.counted else []
             after[:] = [_dtype_of(leaf, was) for leaf, was in zip(found, before, strict=True)]
@@ -463,8 +473,7 @@ class StagedLoop:
         carry = self._carry()
         avals = carry.avals([np.result_type(x) if type(x) in SCALARS else None for x in carry.leaves])
         numbers = [x if type(x) in SCALARS else a for x, a in zip(carry.leaves, avals, strict=True)]
-        body, _ = self.trace(numbers)
-        del body
+        self.trace(numbers)
         for n, (was, now) in enumerate(zip(self.held, self.ended, strict=True)):
             if was.absent and not now.absent:
                 leaves = [self._zero(leaf) for leaf in now.leaves]
@@ -509,7 +518,9 @@ class StagedLoop:
         if weak:
             try:
                 avals = carry.avals(dtypes)
-                _, after = self.trace([x if type(x) in SCALARS else a for x, a in zip(carry.leaves, avals, strict=True)])
+                _, after = self.trace(
+                    [x if type(x) in SCALARS else a for x, a in zip(carry.leaves, avals, strict=True)]
+                )
             except Exception:  # what is wrong with tensors is said when it is traced with tensors
                 after = carry.avals(dtypes)
             for n in weak:

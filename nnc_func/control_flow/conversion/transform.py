@@ -1,4 +1,4 @@
-"""The syntax tree of a function rewritten: its blocks become functions, and what decides between them is asked first."""
+"""The syntax tree of a function rewritten: its blocks become functions, between which a test decides."""
 
 from __future__ import annotations
 
@@ -6,10 +6,17 @@ import ast
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from nnc_func.control_flow.conversion.exits import Exits, Unsupported, leaves, native, none_of, until
+from nnc_func.control_flow.conversion.exits import Exits, UnsupportedError, leaves, native, none_of, until
 from nnc_func.control_flow.conversion.liveness import Assigned, Liveness
 from nnc_func.control_flow.conversion.names import (
-    FUNCTIONS, Names, appended, bound, captured, parameters, place, within,
+    FUNCTIONS,
+    Names,
+    appended,
+    bound,
+    captured,
+    parameters,
+    place,
+    within,
 )  # fmt: skip
 
 PYTHON_TESTS = {"isinstance", "issubclass", "hasattr", "callable"}
@@ -30,7 +37,7 @@ def refuse(function: ast.FunctionDef) -> list[tuple[int, str]]:
 
     Raises
     ------
-    Unsupported
+    UnsupportedError
         The function is left to Python as a whole.
     """
     nodes = sorted(within(function.body), key=lambda n: getattr(n, "lineno", 0))
@@ -39,26 +46,26 @@ def refuse(function: ast.FunctionDef) -> list[tuple[int, str]]:
     outer = bound(function.body) | {*parameters(function)}
     for node in nodes:
         if isinstance(node, (ast.Yield, ast.YieldFrom, ast.Await, ast.AsyncFor, ast.AsyncWith)):
-            raise Unsupported(node, "it is a generator or a coroutine")
+            raise UnsupportedError(node, "it is a generator or a coroutine")
         if isinstance(node, ast.Delete) and any(isinstance(each, ast.Name) for each in node.targets):
-            raise Unsupported(node, "del of a variable")
+            raise UnsupportedError(node, "del of a variable")
         if isinstance(node, (ast.Global, ast.Nonlocal)) and bound(function.body) & {*node.names}:
-            raise Unsupported(node, f"it writes to the {type(node).__name__.lower()} variable {node.names[0]}")
+            raise UnsupportedError(node, f"it writes to the {type(node).__name__.lower()} variable {node.names[0]}")
         if isinstance(node, ast.TryStar):
-            raise Unsupported(node, "except*")
+            raise UnsupportedError(node, "except*")
         if isinstance(node, ast.Attribute) and node.attr.startswith("__") and not node.attr.endswith("__"):
-            raise Unsupported(node, f"the private name {node.attr} belongs to a class")
+            raise UnsupportedError(node, f"the private name {node.attr} belongs to a class")
         if isinstance(node, ast.Try) and leaves(node):
-            raise Unsupported(node, "return, break or continue leaves a try")
+            raise UnsupportedError(node, "return, break or continue leaves a try")
     for node in inner:
         if isinstance(node, ast.Nonlocal) and outer - declared & {*node.names} and outer & {*node.names}:
-            raise Unsupported(node, f"a function in it writes to its variable {node.names[0]}")
+            raise UnsupportedError(node, f"a function in it writes to its variable {node.names[0]}")
     left = []
     for node in nodes:
         if isinstance(node, (ast.For, ast.While)) and node.orelse:
             what = "for" if isinstance(node, ast.For) else "while"
             if any(isinstance(n, ast.Return) for n in within(node)):
-                raise Unsupported(node, f"{what} … else with return in it")
+                raise UnsupportedError(node, f"{what} … else with return in it")
             node.native = True  # type: ignore[union-attr]
             left.append((node.lineno, f"{what} … else"))
     return left
@@ -94,7 +101,7 @@ class Converter(ast.NodeTransformer):
 
         Raises
         ------
-        Unsupported
+        UnsupportedError
             It, or one in it, is left to Python.
         """
         kept = self.known, self.liveness, self.unsure, self.first, self.lists
@@ -137,8 +144,8 @@ class Converter(ast.NodeTransformer):
         wanted = {name for name in wanted if "." not in name} - given
         begin: list[ast.stmt] = []
         for name in sorted(wanted):
-            given = [] if name in self.results else [ast.Constant(name)]
-            call = self._call("undefined" if given else "unreached", given, body[0])
+            named = [] if name in self.results else [ast.Constant(name)]
+            call = self._call("undefined" if named else "unreached", named, body[0])
             begin.append(self._at(ast.Assign([ast.Name(name, ast.Store())], call), body[0]))
         return [*begin, *self._block(body)]
 
@@ -149,25 +156,25 @@ class Converter(ast.NodeTransformer):
             made += found if isinstance(found, list) else [found]
         return made
 
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:  # noqa: N802
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
         """A function within another."""
         return self.function(node)
 
-    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> Any:  # noqa: N802
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> Any:
         """Left alone, as lambdas and classes are."""
         return node
 
-    def visit_Lambda(self, node: ast.Lambda) -> Any:  # noqa: N802
+    def visit_Lambda(self, node: ast.Lambda) -> Any:
         """Left alone."""
         return node
 
-    def visit_ClassDef(self, node: ast.ClassDef) -> Any:  # noqa: N802
+    def visit_ClassDef(self, node: ast.ClassDef) -> Any:
         """Left alone."""
         return node
 
     # --- statements -------------------------------------------------------------------------------------
 
-    def visit_If(self, node: ast.If) -> Any:  # noqa: N802
+    def visit_If(self, node: ast.If) -> Any:
         """A branch, unless Python alone can tell."""
         if _of_python(node.test):
             node.test = self.visit(node.test)
@@ -182,7 +189,7 @@ class Converter(ast.NodeTransformer):
             test, ast.Name(then, ast.Load()), ast.Name(other, ast.Load()),
         ], [ast.Constant(later), ast.Constant(lines[0]), ast.Constant(lines[1])])  # fmt: skip
 
-    def visit_While(self, node: ast.While) -> Any:  # noqa: N802
+    def visit_While(self, node: ast.While) -> Any:
         """A loop with a condition."""
         names, later = self.liveness.state(node, self.known)
         test, body = self.names.fresh("test"), self.names.fresh("body")
@@ -195,7 +202,7 @@ class Converter(ast.NodeTransformer):
             ast.Name(test, ast.Load()), ast.Name(body, ast.Load()),
         ], [ast.Constant(later), self._strings(lists & {*names})])  # fmt: skip
 
-    def visit_For(self, node: ast.For) -> Any:  # noqa: N802
+    def visit_For(self, node: ast.For) -> Any:
         """A loop over something."""
         names, later = self.liveness.state(node, self.known)
         test, body, item = self.names.fresh("test"), self.names.fresh("body"), self.names.fresh("item")
@@ -212,12 +219,12 @@ class Converter(ast.NodeTransformer):
             over, asked, ast.Name(body, ast.Load()),
         ], [ast.Constant(later), self._strings(lists & {*names})])  # fmt: skip
 
-    def visit_Raise(self, node: ast.Raise) -> Any:  # noqa: N802
+    def visit_Raise(self, node: ast.Raise) -> Any:
         """An error that a tensor may not decide about."""
         check = self._at(ast.Expr(self._call("raising", [ast.Constant(node.lineno)], node)), node)
         return [check, self.generic_visit(node)]
 
-    def visit_AugAssign(self, node: ast.AugAssign) -> Any:  # noqa: N802
+    def visit_AugAssign(self, node: ast.AugAssign) -> Any:
         """A variable that may have no value is read first."""
         unsure = id(node) in self.unsure
         node = self.generic_visit(node)  # type: ignore[assignment]
@@ -257,24 +264,24 @@ class Converter(ast.NodeTransformer):
 
     def _made(
         self, name: str, arguments: list[str], body: Sequence[ast.stmt], state: Iterable[str], at: ast.AST
-    ) -> ast.stmt:
+    ) -> Any:
         """A block as a function that writes to the variables of the state."""
         shared = [each for each in state if "." not in each and each in bound(body)]
         inner = self._scope(body, {*state, *arguments, *(self.known - bound(body))})
         begin: list[ast.stmt] = [ast.Nonlocal(shared)] if shared else []
         return self._function(name, arguments, [*begin, *(inner or [ast.Pass()])], at)
 
-    def _function(self, name: str, arguments: list[str], body: list[ast.stmt], at: ast.AST) -> ast.stmt:
+    def _function(self, name: str, arguments: list[str], body: list[ast.stmt], at: ast.AST) -> Any:
         of = ast.arguments([], [ast.arg(each) for each in arguments], None, [], [], None, [])
         return self._at(ast.FunctionDef(name, of, body, [], None), at)
 
     # --- expressions ------------------------------------------------------------------------------------
 
-    def visit_Name(self, node: ast.Name) -> Any:  # noqa: N802
+    def visit_Name(self, node: ast.Name) -> Any:
         """A variable that may have no value is asked for it."""
         return self._call("defined", [node], node) if id(node) in self.unsure else node
 
-    def visit_BoolOp(self, node: ast.BoolOp) -> Any:  # noqa: N802
+    def visit_BoolOp(self, node: ast.BoolOp) -> Any:
         """`and` and `or`: the second operand is computed where the first one lets it."""
         if _binds(node):
             self._leave(node, ":= in an operand of and, or")
@@ -287,12 +294,12 @@ class Converter(ast.NodeTransformer):
             found = self._call(name, [found, self._later(each), ast.Constant(cheap)], node)
         return found
 
-    def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:  # noqa: N802
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
         """`not`."""
         self.generic_visit(node)
         return self._call("negated", [node.operand], node) if isinstance(node.op, ast.Not) else node
 
-    def visit_Compare(self, node: ast.Compare) -> Any:  # noqa: N802
+    def visit_Compare(self, node: ast.Compare) -> Any:
         """``a < b < c``: each operand is computed once, and the third where the first comparison lets it."""
         if len(node.ops) > 1 and _binds(node):
             self._leave(node, ":= in a chain of comparisons")
@@ -304,7 +311,7 @@ class Converter(ast.NodeTransformer):
         rest = [self._later(each) for each in node.comparators]
         return self._call("compared", [self._strings(names), node.left, *rest], node)
 
-    def visit_IfExp(self, node: ast.IfExp) -> Any:  # noqa: N802
+    def visit_IfExp(self, node: ast.IfExp) -> Any:
         """``a if test else b``."""
         if _binds(node.body) or _binds(node.orelse):
             self._leave(node, ":= in a conditional expression")
@@ -312,7 +319,7 @@ class Converter(ast.NodeTransformer):
         self.generic_visit(node)
         return self._call("choice", [node.test, self._later(node.body), self._later(node.orelse)], node)
 
-    def visit_Call(self, node: ast.Call) -> Any:  # noqa: N802
+    def visit_Call(self, node: ast.Call) -> Any:
         """What is called is converted, too, where it is a user's function."""
         self.generic_visit(node)
         if isinstance(node.func, ast.Attribute) and place(node.func) == f"{self.control}.{node.func.attr}":
@@ -335,7 +342,7 @@ class Converter(ast.NodeTransformer):
 
     # --- making nodes -----------------------------------------------------------------------------------
 
-    def _later(self, value: ast.expr) -> ast.expr:
+    def _later(self, value: ast.expr) -> Any:
         empty = ast.arguments([], [], None, [], [], None, [])
         return self._at(ast.Lambda(empty, value), value)
 
@@ -366,4 +373,3 @@ def _of_python(test: ast.expr) -> bool:
 
 def _binds(node: ast.AST) -> bool:
     return any(isinstance(n, ast.NamedExpr) for n in ast.walk(node))
-
