@@ -56,7 +56,7 @@ class Writer:
                 self.counters += 1
                 name = f"i{self.counters}"
                 self.write(depth, f"{name} = 0 * n")
-                self.write(depth, f"while {name} < {self.random.randint(1, 4)} and {self.condition(extra)}:")
+                self.write(depth, f"while {name} < {self.random.randint(1, 4)} and ({self.condition(extra)}):")
                 self.write(depth + 1, f"{name} += 1")
                 self.block(depth + 1, nested - 1, True, extra)
             elif nested and kind < 0.7:
@@ -87,7 +87,7 @@ def program(seed: int) -> tuple[Any, str]:
     """A function as random as the seed, and its source."""
     writer = Writer(seed)
     writer.write(0, "def program(a, b, c, xs, n):")
-    writer.block(1, 3, False)
+    writer.block(1, 2 + seed % 2, False)
     writer.block(1, 2, False)
     writer.write(1, "return a + 2 * b - c")
     return made("\n".join(writer.lines) + "\n", f"<doctest program {seed}>")

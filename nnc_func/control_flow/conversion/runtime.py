@@ -22,7 +22,8 @@ from nnc_func.control_flow.conversion.sources import (
     symbolic,
     together,
 )  # fmt: skip
-from nnc_func.control_flow.conversion.staging import StagedLoop, Where, staged, staged_branch, truth
+from nnc_func.control_flow.conversion.staged_loops import StagedLoop
+from nnc_func.control_flow.conversion.staging import Where, staged, staged_branch, truth
 from nnc_func.control_flow.conversion.values import Get, Rows, Set, Undefined, Unreached
 from nnc_func.errors import ControlFlowError, ControlFlowWarning
 from nnc_func.graph.tensors.tensor import Tensor
