@@ -12,7 +12,8 @@ VARIABLES = ("a", "b", "c")
 class Writer:
     """Writes one function ``program(a, b, c, xs, n)`` that ends, and whose values stay bounded."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, bounded: bool = False) -> None:
+        self.bounded = bounded  # loops go over rows alone: a derivative wants to know how often at most
         self.random = random.Random(seed)
         self.lines: list[str] = []
         self.counters = 0
@@ -52,7 +53,7 @@ class Writer:
                 if self.random.random() < 0.6:
                     self.write(depth, "else:")
                     self.block(depth + 1, nested - 1, loop, extra)
-            elif nested and kind < 0.5:
+            elif nested and kind < 0.5 and not self.bounded:
                 self.counters += 1
                 name = f"i{self.counters}"
                 self.write(depth, f"{name} = 0 * n")
@@ -62,7 +63,9 @@ class Writer:
             elif nested and kind < 0.7:
                 self.counters += 1
                 name = f"x{self.counters}"
-                over = self.random.choice(["for {} in xs:", "for {}k, {} in enumerate(xs):", "for {}k in range(n):"])
+                over = self.random.choice(
+                    ["for {} in xs:", "for {}k, {} in enumerate(xs):", "for {}k in range(n):"][: 3 - self.bounded]
+                )
                 self.write(depth, over.format(*[name] * over.count("{}")))
                 if "range" in over:
                     self.write(depth + 1, f"{name} = 0.1 * {name}k")
@@ -83,14 +86,14 @@ class Writer:
                 self.write(depth, f"{self.random.choice(VARIABLES)} = {self.expression(extra)}")
 
 
-def program(seed: int) -> tuple[Any, str]:
+def program(seed: int, bounded: bool = False) -> tuple[Any, str]:
     """A function as random as the seed, and its source."""
-    writer = Writer(seed)
+    writer = Writer(seed, bounded)
     writer.write(0, "def program(a, b, c, xs, n):")
     writer.block(1, 2 + seed % 2, False)
     writer.block(1, 2, False)
     writer.write(1, "return a + 2 * b - c")
-    return made("\n".join(writer.lines) + "\n", f"<doctest program {seed}>")
+    return made("\n".join(writer.lines) + "\n", f"<doctest program {seed} {bounded}>")
 
 
 def made(text: str, file: str) -> tuple[Any, str]:
