@@ -510,13 +510,9 @@ def test_a_function_is_wanted() -> None:
 def test_a_loop_in_a_branch_that_is_not_taken_does_not_run(stack: Any) -> None:
     def f(x: Any, y: Any) -> Any:
         def loop() -> Any:  # which does not end where x is negative
-            return stack.while_loop(lambda t: t < 5, lambda t: (None, (t + x,)), (y,), 1000, on_limit="stop")[1][0]
+            return stack.while_loop(lambda t: t < 5, lambda t: (None, (t + x,)), (y,))[1][0]
 
         return stack.cond(x > 0, loop, lambda: y - 1)
 
-    graph_of = stack.jit(f)
-    assert [graph_of(np.asarray(v), np.asarray(0.0)).item() for v in (3.0, -3.0)] == [6.0, -1.0]
-    lazy = nnc.lazy()
-    x, y = (lazy.input(name, (), "float64") for name in "xy")
-    made_of = lazy.cond(x > 0, lambda: lazy.ops.exp(y), lambda: y)
-    assert "exp" not in str(lazy.compile([x, y], made_of).graph).split("branch(")[0]
+    jitted = stack.jit(f)
+    assert [jitted(np.asarray(v), np.asarray(0.0)).item() for v in (3.0, -3.0)] == [6.0, -1.0]
