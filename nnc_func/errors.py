@@ -78,6 +78,14 @@ class TracingError(NncError, TypeError):
     """Python wanted the elements of a tensor that has none yet."""
 
 
+class ControlFlowError(NncError, TypeError):
+    """Python's control flow that cannot be turned into loops and branches, or not where a tensor decides."""
+
+
+class UndefinedVariableError(NncError, UnboundLocalError):
+    """A variable is read that has not got a value on every way: names it, and the branch that assigns it."""
+
+
 class DerivativeError(NncError, TypeError):
     """A derivative that does not exist, or not with respect to this."""
 
@@ -133,6 +141,10 @@ class NumericsError(NncError, FloatingPointError):
 
 class KernelTableWarning(UserWarning):
     """A table of kernels of another machine, or with choices that are passed over."""
+
+
+class ControlFlowWarning(UserWarning):
+    """Code of a function with `control_flow=True` that runs as Python: names file, line and reason."""
 
 
 class OnnxWarning(UserWarning):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 
 import numpy as np
 from attrs import field, frozen
@@ -526,6 +526,47 @@ class Stack(Derivatives):
     def _symbolic(self, tensor: Any) -> Any:
         return self.operator.lift(self.carrier(tensor))
 
-    def jit(self, f: Callable[..., Any], static: Arguments = (), donate: Arguments = ()) -> Jitted:
-        """The function compiled for each signature it is called with; see `Jitted`."""
+    @overload
+    def jit(
+        self, f: Callable[..., Any], static: Arguments = ..., donate: Arguments = ..., *, control_flow: bool = ...,
+        strict: bool = ...,
+    ) -> Jitted: ...  # fmt: skip
+
+    @overload
+    def jit(
+        self, f: None = None, static: Arguments = ..., donate: Arguments = ..., *, control_flow: bool = ...,
+        strict: bool = ...,
+    ) -> Callable[[Callable[..., Any]], Jitted]: ...  # fmt: skip
+
+    def jit(
+        self, f: Callable[..., Any] | None = None, static: Arguments = (), donate: Arguments = (), *,
+        control_flow: bool = False, strict: bool = False,
+    ) -> Any:  # fmt: skip
+        """The function compiled for each signature it is called with; without a function, what does that to one.
+
+        Parameters
+        ----------
+        f, static, donate
+            See `Jitted`.
+        control_flow
+            Whether `if`, `while` and `for` of the function become branches and loops where a tensor decides; its
+            attribute `source` then shows the code. See `nnc_func.control_flow.conversion.runtime.convert`.
+        strict
+            Whether code that cannot be converted is an error, not a warning.
+
+        Examples
+        --------
+        >>> stack = lazy()
+        >>> double = stack.jit(lambda x: x * 2)
+        >>> double(np.array([1.0, 2.0])).numpy()
+        array([2., 4.])
+        """
+        if f is None:
+            return functools.partial(
+                self.jit, static=static, donate=donate, control_flow=control_flow, strict=strict
+            )  # fmt: skip
+        if control_flow and callable(f):
+            from nnc_func.control_flow.conversion.runtime import convert  # few ask for it
+
+            f = convert(f, strict)
         return Jitted(self, f, static, donate)

@@ -1,0 +1,122 @@
+"""Which variables a piece of code reads and writes, by its syntax tree; names for variables that conversion adds."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+SCOPES = (*FUNCTIONS, ast.ClassDef)
+COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+CHANGING = {"append", "extend", "insert", "pop", "remove", "clear", "update", "setdefault", "reverse", "sort"}
+
+
+class Names:
+    """Names that nothing in a function has."""
+
+    def __init__(self, tree: ast.AST) -> None:
+        self.taken = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)}
+        self.taken |= {n.arg for n in ast.walk(tree) if isinstance(n, ast.arg)}
+        self.taken |= {n.name for n in ast.walk(tree) if isinstance(n, (ast.FunctionDef, ast.ClassDef))}
+
+    def fresh(self, base: str) -> str:
+        """One more name that begins like this."""
+        found, count = f"_{base}", 1
+        while found in self.taken:
+            count += 1
+            found = f"_{base}_{count}"
+        self.taken.add(found)
+        return found
+
+
+def within(tree: ast.AST | Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """All nodes of a scope: not what stands in functions and classes that are defined in it."""
+    waiting = [tree] if isinstance(tree, ast.AST) else [*tree]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if not isinstance(node, SCOPES):
+            waiting.extend(ast.iter_child_nodes(node))
+
+
+def place(node: ast.expr) -> str | None:
+    """What `x`, `x.attr`, `x[i]` and `x.attr[i]` write to: ``"x"`` or ``"x.attr"``; None of anything else."""
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        return f"{node.value.id}.{node.attr}"
+    return place(node.value) if isinstance(node, (ast.Attribute, ast.Starred)) else None
+
+
+def bound(tree: ast.AST | Iterable[ast.AST]) -> set[str]:
+    """Names that are given a value: by assignment, a loop, an import, a definition, a pattern."""
+    found: set[str] = set()
+    for node in within(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, (ast.Store, ast.Del)):
+            found.add(node.id)
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            found.add(node.name)
+        elif isinstance(node, ast.alias):
+            found.add((node.asname or node.name).split(".")[0])
+        elif isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and node.name:
+            found.add(node.name)
+        elif isinstance(node, ast.MatchMapping) and node.rest:
+            found.add(node.rest)
+    return found - of_comprehensions(tree)
+
+
+def of_comprehensions(tree: ast.AST | Iterable[ast.AST]) -> set[str]:
+    """Names that comprehensions alone give values to."""
+    inner: set[int] = set()
+    for node in within(tree):
+        if isinstance(node, ast.comprehension):
+            inner |= {id(each) for each in ast.walk(node.target) if isinstance(each, ast.Name)}
+    stored = [n for n in within(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+    return {n.id for n in stored if id(n) in inner} - {n.id for n in stored if id(n) not in inner}
+
+
+def changed(tree: ast.AST | Iterable[ast.AST]) -> set[str]:
+    """Places whose value is changed, not exchanged: ``x[i] = …``, ``x.attr = …``, ``x.append(…)``."""
+    found: set[str | None] = set()
+    for node in within(tree):
+        if isinstance(node, (ast.Subscript, ast.Attribute)) and isinstance(node.ctx, ast.Store):
+            found.add(place(node))
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in CHANGING:
+            found.add(place(node.func.value))
+    return {name for name in found if name is not None}
+
+
+def appended(tree: ast.AST | Iterable[ast.AST], others: bool = True) -> set[str]:
+    """Places to which something is appended; with `others` only those that are given no other value there."""
+    nodes = [*within(tree)]
+    calls = [n.func for n in nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)]
+    lists = {place(each.value) for each in calls if each.attr == "append"}
+    if others:
+        lists -= {place(n) for n in nodes if isinstance(n, ast.expr) and isinstance(getattr(n, "ctx", None), ast.Store)}
+    return {name for name in lists if name is not None}
+
+
+def read(tree: ast.AST | Iterable[ast.AST]) -> set[str]:
+    """Names whose values are read, in functions and classes that are defined there too."""
+    trees = [tree] if isinstance(tree, ast.AST) else [*tree]
+    nodes = (node for each in trees for node in ast.walk(each))
+    return {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+
+
+def captured(function: ast.FunctionDef) -> set[str]:
+    """Names that functions and classes defined within a function may read whenever they are called."""
+    found: set[str] = set()
+    for node in within(function.body):
+        if isinstance(node, SCOPES):
+            inner = [node.body] if isinstance(node, ast.Lambda) else node.body
+            found |= read(inner)
+    return found
+
+
+def parameters(function: ast.FunctionDef) -> list[str]:
+    """Names of the parameters."""
+    a = function.args
+    rest = [each for each in (a.vararg, a.kwarg) if each is not None]
+    return [each.arg for each in (*a.posonlyargs, *a.args, *a.kwonlyargs, *rest)]

@@ -1,0 +1,427 @@
+"""What converted code calls: it lets an operator do what a tensor decides, and Python the rest."""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import operator
+import warnings
+from collections.abc import Callable, Sequence
+from threading import RLock
+from types import CodeType, FunctionType, MethodType
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from nnc_func.control_flow import branches
+from nnc_func.control_flow.conversion.exits import UnsupportedError
+from nnc_func.control_flow.conversion.sources import (
+    Source,
+    numbered,
+    rows_of,
+    staged_range,
+    symbolic,
+    together,
+)  # fmt: skip
+from nnc_func.control_flow.conversion.staged_loops import StagedLoop
+from nnc_func.control_flow.conversion.staging import Where, staged, staged_branch, truth
+from nnc_func.control_flow.conversion.values import Get, Rows, Set, Undefined, Unreached
+from nnc_func.errors import ControlFlowError, ControlFlowWarning
+from nnc_func.graph.tensors.tensor import Tensor
+from nnc_func.tree import flatten
+
+COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+    **{name: getattr(operator, name) for name in ("eq", "ne", "lt", "le", "gt", "ge", "is_", "is_not")},
+    "in_": lambda a, b: a in b,
+    "not_in": lambda a, b: a not in b,
+}
+STACKING = {"stack", "asarray", "array"}
+
+
+def tensor_among(given: Sequence[Any]) -> Any:
+    """The stack of the first tensor or source among some arguments; None: there is none."""
+    return next((each.stack for each in given if isinstance(each, (Tensor, Source))), None)
+
+
+def _range(*bounds: Any) -> Any:
+    stack = tensor_among(bounds)
+    if stack is not None:
+        return staged_range(stack, *bounds)
+    return SymbolicRange(bounds) if any(map(symbolic, bounds)) else range(*bounds)
+
+
+class SymbolicRange:
+    """A range of an extent that is not known yet: of which stack is seen from what the loop works on."""
+
+    def __init__(self, bounds: tuple[Any, ...]) -> None:
+        self.bounds = bounds
+
+
+def _enumerate(iterable: Any, start: Any = 0) -> Any:
+    if isinstance(iterable, Tensor):
+        iterable = rows_of(iterable)
+    return numbered(iterable, start) if isinstance(iterable, Source) else enumerate(iterable, start)
+
+
+def _zip(*given: Any, **keywords: Any) -> Any:
+    stack = tensor_among(given)
+    return zip(*given, **keywords) if stack is None else together(stack, given)  # noqa: B905
+
+
+def _reversed(given: Any) -> Any:
+    if isinstance(given, Tensor):
+        given = rows_of(given)
+    if not isinstance(given, Source):
+        return reversed([*given] if type(given) is Rows else given)
+    if given.turned is None:
+        raise ControlFlowError("reversed() of zip() or enumerate() of tensors: turn the tensors themselves, x[::-1]")
+    return given.turned()
+
+
+BUILTINS: dict[Any, Any] = {range: _range, enumerate: _enumerate, zip: _zip, reversed: _reversed}
+
+
+class Control:
+    """What converted code has to decide with; one for code that may be left to Python, one for code that may not.
+
+    Parameters
+    ----------
+    strict
+        Whether code that cannot be converted is an error.
+
+    Examples
+    --------
+    >>> import nnc_func as nnc
+    >>> x = nnc.eager().asarray(3.0)
+    >>> Control(False).choice(x > 2, lambda: x * 10, lambda: x).item()
+    30.0
+    >>> Control(False).choice(3.0 > 2, lambda: "more", lambda: "less")
+    'more'
+    """
+
+    def __init__(self, strict: bool) -> None:
+        self.strict = strict
+        self.codes: WeakKeyDictionary[CodeType, Any] = WeakKeyDictionary()
+        self.functions: WeakKeyDictionary[FunctionType, Any] = WeakKeyDictionary()
+        self.lock = RLock()
+
+    # --- statements -------------------------------------------------------------------------------------
+
+    def branch(
+        self, test: Any, then: Callable[[], Any], otherwise: Callable[[], Any], get: Get, put: Set,
+        names: Sequence[str], later: int, first: int, second: int, line: int,
+    ) -> Any:  # fmt: skip
+        """``if``: one block where Python decides; both are traced where a tensor does."""
+        if not isinstance(test, Tensor):
+            return then() if test else otherwise()
+        where = Where(_file(get), line, (first, second))
+        staged_branch(test, then, otherwise, get, put, names, later, where)
+        return None
+
+    def loop_while(
+        self, test: Callable[[], Any], body: Callable[[], Any], get: Get, put: Set, names: Sequence[str], later: int,
+        lists: Sequence[str], line: int,
+    ) -> None:  # fmt: skip
+        """``while``: time after time in Python, as long as Python decides; from then on a loop of operators."""
+        while True:
+            found = test()
+            if isinstance(found, Tensor):
+                where = Where(_file(get), line)
+                loop = StagedLoop(found.stack, lambda _: body(), get, put, names, lists, where, test)
+                return loop.run()
+            if not found:
+                return None
+            body()
+
+    def loop_over(
+        self, over: Any, test: Callable[[], Any] | None, body: Callable[[Any], Any], get: Get, put: Set,
+        names: Sequence[str], later: int, lists: Sequence[str], line: int,
+    ) -> None:  # fmt: skip
+        """``for``: over rows of a tensor, and over numbers that a tensor bounds, a loop of operators."""
+        where = Where(_file(get), line)
+        if isinstance(over, SymbolicRange):
+            stack = tensor_among([leaf for value in get() if type(value) is not Rows for leaf in flatten(value)[0]])
+            if stack is None:
+                raise ControlFlowError(
+                    f"{where}: range of an extent that is not known, where no variable of the loop is a tensor yet; "
+                    "begin one with a tensor"
+                )
+            over = staged_range(stack, *over.bounds)
+        if isinstance(over, Tensor):
+            over = rows_of(over)
+        if isinstance(over, Source):
+            return StagedLoop(over.stack, body, get, put, names, lists, where, test, over).run()
+        for n, item in enumerate(over):
+            more = True if test is None else test()
+            if isinstance(more, Tensor):
+                if type(over) is range:
+                    left = over[n:]
+                    source = staged_range(more.stack, left.start, left.stop, left.step)
+                    return StagedLoop(more.stack, body, get, put, names, lists, where, test, source).run()
+                at = Where(where.file, line, (line, line))
+                staged_branch(more, functools.partial(body, item), _nothing, get, put, names, len(names), at)
+            elif more:
+                body(item)
+            else:
+                break
+        return None
+
+    def raising(self, line: int) -> None:
+        """Before ``raise``: both blocks of a staged ``if`` are traced, so that it would happen always."""
+        at = staged.get()
+        if at:
+            raise ControlFlowError(
+                f"raise at line {line} is in a block that the tensor at {at} decides about, and blocks are traced "
+                "whether they are taken or not: use ops.where and a check outside, or decide by a Python value"
+            )
+
+    # --- variables --------------------------------------------------------------------------------------
+
+    def undefined(self, name: str) -> Undefined:
+        """What a variable has before it is assigned."""
+        return Undefined(name)
+
+    def unreached(self) -> Undefined:
+        """What a function returns before it has returned."""
+        return Unreached("that is returned")
+
+    def defined(self, value: Any) -> Any:
+        """The value of a variable that may have none.
+
+        Raises
+        ------
+        UndefinedVariableError
+            It has none.
+        """
+        if isinstance(value, Undefined):
+            raise value.error()
+        return value
+
+    def attribute(self, owner: Any, name: str) -> Any:
+        """``owner.name``, as part of the state."""
+        if isinstance(owner, Undefined):
+            return Undefined(name)
+        return getattr(owner, name, Undefined(name))
+
+    def set_attribute(self, owner: Any, name: str, value: Any) -> None:
+        """``owner.name = value``, as part of the state."""
+        if getattr(owner, name, value) is value and not isinstance(value, Undefined) and hasattr(owner, name):
+            return
+        if not isinstance(value, Undefined):
+            setattr(owner, name, value)
+        elif not isinstance(owner, Undefined) and name in getattr(owner, "__dict__", ()):
+            delattr(owner, name)
+
+    def returned(self, value: Any) -> Any:
+        """What a function returns; lists that loops of operators have made become plain ones."""
+        if isinstance(value, Undefined):
+            if not value.name.startswith("_result"):
+                raise value.error()
+            raise ControlFlowError(
+                f"what is returned differs between the ways through the function: {value.why}; return alike from each"
+            )
+        return _plain(value)
+
+    # --- expressions ------------------------------------------------------------------------------------
+
+    def both(self, first: Any, second: Callable[[], Any], cheap: bool) -> Any:
+        """``and``."""
+        if not isinstance(first, Tensor):
+            return first and second()
+        return self._logical(first, second, cheap, True)
+
+    def either(self, first: Any, second: Callable[[], Any], cheap: bool) -> Any:
+        """``or``."""
+        if not isinstance(first, Tensor):
+            return first or second()
+        return self._logical(first, second, cheap, False)
+
+    def _logical(self, first: Tensor, second: Callable[[], Any], cheap: bool, conjunction: bool) -> Any:
+        stack, decides = first.stack, truth(first)
+        if cheap and first.dtype.kind == "b":
+            other = second()
+            if isinstance(other, Tensor) and other.dtype.kind == "b":
+                name = stack.ops.logical_and if conjunction else stack.ops.logical_or
+                return name(decides, truth(other))
+            second = lambda: other  # noqa: E731
+
+        def rest() -> Any:
+            other = second()
+            if first.dtype.kind == "b" and isinstance(other, Tensor):
+                return truth(other) if other.dtype.kind == "b" else other
+            return other
+
+        as_is = decides if first.dtype.kind == "b" else first
+        if conjunction:
+            return branches.cond(stack, decides, rest, lambda: as_is)
+        return branches.cond(stack, decides, lambda: as_is, rest)
+
+    def negated(self, value: Any) -> Any:
+        """``not``."""
+        return value.stack.ops.logical_not(truth(value)) if isinstance(value, Tensor) else not value
+
+    def compared(self, names: Sequence[str], left: Any, *rest: Callable[[], Any]) -> Any:
+        """``a < b < c``."""
+        right = rest[0]()
+        found = COMPARE[names[0]](left, right)
+        if len(names) == 1:
+            return found
+        return self.both(found, lambda: self.compared(names[1:], right, *rest[1:]), False)
+
+    def choice(self, test: Any, then: Callable[[], Any], otherwise: Callable[[], Any]) -> Any:
+        """``a if test else b``."""
+        if not isinstance(test, Tensor):
+            return then() if test else otherwise()
+        return branches.cond(test.stack, truth(test), then, otherwise)
+
+    # --- calls ------------------------------------------------------------------------------------------
+
+    def callee(self, f: Any) -> Any:
+        """What is called in place of a function: a user's own is converted."""
+        kind = type(f)
+        if kind is FunctionType:
+            return self.converted(f)
+        if kind is MethodType:
+            if type(f.__func__) is not FunctionType:
+                return f
+            found = self.converted(f.__func__)
+            return f if found is f.__func__ else MethodType(found, f.__self__)
+        if kind is type:
+            return BUILTINS.get(f, f)
+        if f is builtins.reversed:
+            return _reversed
+        if kind is functools.partial and type(f.func) is FunctionType:
+            found = self.converted(f.func)
+            return f if found is f.func else functools.partial(found, *f.args, **f.keywords)
+        return f
+
+    def called_with(self, f: Any, argument: Any, starred: bool, **keywords: Any) -> Any:
+        """A call with one argument, that may be a list to which a loop of operators has appended."""
+        f = self.callee(f)
+        if type(argument) is not Rows:
+            return f(*argument, **keywords) if starred else f(argument, **keywords)
+        if getattr(f, "__name__", "") in STACKING and not {*keywords} - {"axis"}:
+            return argument.stacked(**keywords)
+        if starred:
+            return f(*argument, **keywords)
+        return f(argument if f is len else [*argument], **keywords)
+
+    # --- functions --------------------------------------------------------------------------------------
+
+    def converted(self, f: FunctionType, asked: bool = False) -> FunctionType:
+        """A function of a user converted; any other one as it is.
+
+        Parameters
+        ----------
+        asked
+            Whether the user asked for this one, and is told if it is left as it is.
+        """
+        found = self.functions.get(f)
+        if found is None:
+            found = self._convert(f, asked)
+            self.functions[f] = found = f if found is None else found
+        return found
+
+    def _convert(self, f: FunctionType, asked: bool) -> FunctionType | None:
+        from nnc_func.control_flow.conversion.source import codes_within, converted_code, function_of, is_users
+
+        code = f.__code__
+        with self.lock:
+            known: Any = self.codes.get(code)
+            if known is None:
+                known = False
+                if asked or (is_users(code) and code.co_name != "<lambda>"):
+                    known = self._made(code, converted_code)
+                if known:
+                    for each in codes_within(known.code):
+                        self.codes[each] = False  # needs no conversion any more
+                self.codes[code] = known
+        return function_of(known, f, self) if known else None
+
+    def _made(self, code: CodeType, converted_code: Callable[[CodeType], Any]) -> Any:
+        """The code converted; False, with a warning, where it is left to Python."""
+        try:
+            if code.co_name == "<lambda>":
+                raise UnsupportedError(_At(code.co_firstlineno), "lambdas are left alone")  # type: ignore[arg-type]
+            found = converted_code(code)
+        except UnsupportedError as error:
+            line = error.line or code.co_firstlineno
+            self._tell(f"{code.co_name} runs as Python: {error.why}", code.co_filename, line)
+            return False
+        for line, why in found.left:
+            self._tell(f"a statement of {code.co_name} runs as Python: {why}", code.co_filename, line)
+        return found
+
+    def _tell(self, said: str, file: str, line: int) -> None:
+        advice = "a tensor cannot decide there: use stack.cond, stack.while_loop, stack.foreach, or write it otherwise"
+        if self.strict:
+            raise ControlFlowError(f"{file}:{line}: {said}; {advice}")
+        warnings.warn_explicit(f"{file}:{line}: {said}; {advice}", ControlFlowWarning, file, line)
+
+
+def _file(get: Get) -> str:
+    """The file of converted code."""
+    return str(get.__code__.co_filename)
+
+
+class _At:
+    """A line."""
+
+    def __init__(self, line: int) -> None:
+        self.lineno = line
+
+
+def _nothing() -> None:
+    """The block of an ``if`` that has none."""
+    return
+
+
+def _plain(value: Any) -> Any:
+    """Lists that loops of operators have made as plain lists, in a tree."""
+    if type(value) is Rows:
+        return [*value]
+    if not isinstance(value, (list, tuple, dict)):
+        return value
+    leaves, structure = flatten(value)
+    if not any(type(leaf) is Rows for leaf in leaves):
+        return value
+    return structure.build([[*leaf] if type(leaf) is Rows else leaf for leaf in leaves])
+
+
+CONTROLS = {False: Control(False), True: Control(True)}
+
+
+def convert(f: Callable[..., Any], strict: bool = False) -> Callable[..., Any]:
+    """A function whose `if`, `while`, `for`, `and`, `or`, `not` become operators where a tensor decides.
+
+    Functions of a user's own that it calls are converted, too; those of libraries and lambdas are not.
+
+    Parameters
+    ----------
+    f
+        A function, or a method of an object.
+    strict
+        Whether code that cannot be converted is an error. Else it runs as Python, with a warning.
+
+    Returns
+    -------
+    The function; its attribute `source` is the converted code as text. Where nothing can be converted: `f`.
+
+    Raises
+    ------
+    ControlFlowError
+        Something cannot be converted, and `strict` is set.
+
+    Examples
+    --------
+    >>> import os
+    >>> convert(os.path.join) is os.path.join  # it is no user's function
+    True
+    """
+    control = CONTROLS[strict]
+    if isinstance(f, MethodType):
+        return control.callee(f)  # type: ignore[no-any-return]
+    if not isinstance(f, FunctionType):
+        return f
+    from nnc_func.control_flow.conversion.source import is_users
+
+    return control.converted(f, asked=is_users(f.__code__))

@@ -1,0 +1,375 @@
+"""The syntax tree of a function rewritten: its blocks become functions, between which a test decides."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from nnc_func.control_flow.conversion.exits import Exits, UnsupportedError, leaves, native, none_of, until
+from nnc_func.control_flow.conversion.liveness import Assigned, Liveness
+from nnc_func.control_flow.conversion.names import (
+    FUNCTIONS,
+    Names,
+    appended,
+    bound,
+    captured,
+    parameters,
+    place,
+    within,
+)  # fmt: skip
+
+PYTHON_TESTS = {"isinstance", "issubclass", "hasattr", "callable"}
+COMPARISONS = {
+    ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Is: "is_",
+    ast.IsNot: "is_not", ast.In: "in_", ast.NotIn: "not_in",
+}  # fmt: skip
+SIMPLE = (ast.Name, ast.Constant, ast.Compare, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Attribute, ast.operator,
+          ast.unaryop, ast.cmpop, ast.boolop, ast.expr_context)  # fmt: skip
+
+
+def refuse(function: ast.FunctionDef) -> list[tuple[int, str]]:
+    """Refuse a function that cannot be converted, and mark statements in it that are left to Python.
+
+    Returns
+    -------
+    Of each such statement its line, and why it is.
+
+    Raises
+    ------
+    UnsupportedError
+        The function is left to Python as a whole.
+    """
+    nodes = sorted(within(function.body), key=lambda n: getattr(n, "lineno", 0))
+    declared = {name for n in nodes if isinstance(n, (ast.Global, ast.Nonlocal)) for name in n.names}
+    inner = [n for each in nodes if isinstance(each, FUNCTIONS) for n in ast.walk(each)]
+    outer = bound(function.body) | {*parameters(function)}
+    for node in nodes:
+        if isinstance(node, (ast.Yield, ast.YieldFrom, ast.Await, ast.AsyncFor, ast.AsyncWith)):
+            raise UnsupportedError(node, "it is a generator or a coroutine")
+        if isinstance(node, ast.Delete) and any(isinstance(each, ast.Name) for each in node.targets):
+            raise UnsupportedError(node, "del of a variable")
+        if isinstance(node, (ast.Global, ast.Nonlocal)) and bound(function.body) & {*node.names}:
+            raise UnsupportedError(node, f"it writes to the {type(node).__name__.lower()} variable {node.names[0]}")
+        if isinstance(node, ast.TryStar):
+            raise UnsupportedError(node, "except*")
+        if isinstance(node, ast.Attribute) and node.attr.startswith("__") and not node.attr.endswith("__"):
+            raise UnsupportedError(node, f"the private name {node.attr} belongs to a class")
+        if isinstance(node, ast.Try) and leaves(node):
+            raise UnsupportedError(node, "return, break or continue leaves a try")
+    for node in inner:
+        if isinstance(node, ast.Nonlocal) and outer - declared & {*node.names} and outer & {*node.names}:
+            raise UnsupportedError(node, f"a function in it writes to its variable {node.names[0]}")
+    left = []
+    for node in nodes:
+        if isinstance(node, (ast.For, ast.While)) and node.orelse:
+            what = "for" if isinstance(node, ast.For) else "while"
+            if any(isinstance(n, ast.Return) for n in within(node)):
+                raise UnsupportedError(node, f"{what} … else with return in it")
+            node.native = True  # type: ignore[union-attr]
+            left.append((node.lineno, f"{what} … else"))
+    return left
+
+
+class Converter(ast.NodeTransformer):
+    """Rewrites functions.
+
+    Parameters
+    ----------
+    control
+        The name by which converted code has `runtime.Control`.
+    """
+
+    def __init__(self, control: str, names: Names) -> None:
+        self.control, self.names = control, names
+        self.left: list[tuple[int, str]] = []
+        self.known: set[str] = set()
+        self.liveness = Liveness(())
+        self.unsure: set[int] = set()
+        self.first: str | None = None
+        self.lists: set[str] = set()
+        self.results: set[str] = set()
+
+    def visit(self, node: ast.AST) -> Any:
+        """What stands for a node; statements that are left to Python stay."""
+        return node if native(node) else super().visit(node)
+
+    # --- functions --------------------------------------------------------------------------------------
+
+    def function(self, node: ast.FunctionDef) -> ast.FunctionDef:
+        """A function converted, those defined in it too.
+
+        Raises
+        ------
+        UnsupportedError
+            It, or one in it, is left to Python.
+        """
+        kept = self.known, self.liveness, self.unsure, self.first, self.lists
+        self.left += refuse(node)
+        always = captured(node)
+        names = parameters(node)
+        start = 1 if ast.get_docstring(node, clean=False) is not None and len(node.body) > 1 else 0
+        documentation, node.body = node.body[:start], node.body[start:]
+        exits = Exits(node, self.names)
+        self.results.add(exits.result)
+        self.lists = appended(node.body, others=False)
+        body = exits.lowered(self.control)
+        self.known = bound(body) | {*names}
+        self.liveness = Liveness(always)
+        self.liveness.block(body, frozenset())
+        states: set[str] = set()
+        for each in within(body):
+            if isinstance(each, (ast.If, ast.For, ast.While)) and id(each) in self.liveness.after:
+                states |= {*self.liveness.state(each, self.known)[0]}
+        assigned = Assigned(name for name in states if name != exits.result)
+        assigned.block(body, {*names})
+        self.unsure, self.first = assigned.unsure, names[0] if names else None
+        node.body = [*documentation, *self._scope(body, {*names})]
+        self.known, self.liveness, self.unsure, self.first, self.lists = kept
+        return node
+
+    def _scope(self, body: Sequence[ast.stmt], given: set[str]) -> list[ast.stmt]:
+        """The statements of one function of the result: what may have no value where it is asked for begins as that."""
+        wanted: set[str] = set()
+        waiting: list[Any] = [*body]
+        while waiting:
+            each = waiting.pop()
+            if native(each):
+                continue
+            if isinstance(each, (ast.For, ast.While)) or (isinstance(each, ast.If) and not _of_python(each.test)):
+                wanted |= {*self.liveness.state(each, self.known)[0]}
+                continue  # what is in it is a function of its own
+            for name in ("body", "orelse", "finalbody", "handlers", "cases"):
+                waiting += getattr(each, name, []) if not isinstance(each, (ast.FunctionDef, ast.ClassDef)) else []
+        wanted = {name for name in wanted if "." not in name} - given
+        begin: list[ast.stmt] = []
+        for name in sorted(wanted):
+            named = [] if name in self.results else [ast.Constant(name)]
+            call = self._call("undefined" if named else "unreached", named, body[0])
+            begin.append(self._at(ast.Assign([ast.Name(name, ast.Store())], call), body[0]))
+        return [*begin, *self._block(body)]
+
+    def _block(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
+        made: list[ast.stmt] = []
+        for each in body:
+            found = self.visit(each)
+            made += found if isinstance(found, list) else [found]
+        return made
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
+        """A function within another."""
+        return self.function(node)
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> Any:
+        """Left alone, as lambdas and classes are."""
+        return node
+
+    def visit_Lambda(self, node: ast.Lambda) -> Any:
+        """Left alone."""
+        return node
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> Any:
+        """Left alone."""
+        return node
+
+    # --- statements -------------------------------------------------------------------------------------
+
+    def visit_If(self, node: ast.If) -> Any:
+        """A branch, unless Python alone can tell."""
+        if _of_python(node.test):
+            node.test = self.visit(node.test)
+            node.body, node.orelse = self._block(node.body), self._block(node.orelse)
+            return node
+        names, later = self.liveness.state(node, self.known)
+        test = self.visit(node.test)
+        then, other = self.names.fresh("then"), self.names.fresh("otherwise")
+        made = [self._made(then, [], node.body, names, node), self._made(other, [], node.orelse, names, node)]
+        lines = [node.body[0].lineno, node.orelse[0].lineno if node.orelse else node.lineno]
+        return self._dispatched(node, made, names, "branch", [
+            test, ast.Name(then, ast.Load()), ast.Name(other, ast.Load()),
+        ], [ast.Constant(later), ast.Constant(lines[0]), ast.Constant(lines[1])])  # fmt: skip
+
+    def visit_While(self, node: ast.While) -> Any:
+        """A loop with a condition."""
+        names, later = self.liveness.state(node, self.known)
+        test, body = self.names.fresh("test"), self.names.fresh("body")
+        lists = appended(node.body)
+        made = [
+            self._made(test, [], [self._at(ast.Return(node.test), node.test)], names, node.test),
+            self._made(body, [], node.body, names, node),
+        ]
+        return self._dispatched(node, made, names, "loop_while", [
+            ast.Name(test, ast.Load()), ast.Name(body, ast.Load()),
+        ], [ast.Constant(later), self._strings(lists & {*names})])  # fmt: skip
+
+    def visit_For(self, node: ast.For) -> Any:
+        """A loop over something."""
+        names, later = self.liveness.state(node, self.known)
+        test, body, item = self.names.fresh("test"), self.names.fresh("body"), self.names.fresh("item")
+        lists = appended(node.body)
+        target = self._at(ast.Assign([node.target], ast.Name(item, ast.Load())), node.target)
+        over = self.visit(node.iter)
+        made = [self._made(body, [item], [target, *node.body], names, node)]
+        asked: ast.expr = ast.Constant(None)
+        if until(node):
+            check = self._at(ast.Return(none_of(until(node), node)), node)
+            made.insert(0, self._made(test, [], [check], [], node))
+            asked = ast.Name(test, ast.Load())
+        return self._dispatched(node, made, names, "loop_over", [
+            over, asked, ast.Name(body, ast.Load()),
+        ], [ast.Constant(later), self._strings(lists & {*names})])  # fmt: skip
+
+    def visit_Raise(self, node: ast.Raise) -> Any:
+        """An error that a tensor may not decide about."""
+        check = self._at(ast.Expr(self._call("raising", [ast.Constant(node.lineno)], node)), node)
+        return [check, self.generic_visit(node)]
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> Any:
+        """A variable that may have no value is read first."""
+        unsure = id(node) in self.unsure
+        node = self.generic_visit(node)  # type: ignore[assignment]
+        if not unsure or not isinstance(node.target, ast.Name):
+            return node
+        name = node.target.id
+        check = self._call("defined", [ast.Name(name, ast.Load())], node)
+        return [self._at(ast.Expr(check), node), node]
+
+    def _dispatched(
+        self, node: ast.stmt, made: list[ast.stmt], names: list[str], what: str, first: list[ast.expr],
+        last: list[ast.expr],
+    ) -> list[ast.stmt]:  # fmt: skip
+        """The functions, those that read and write the state, and the call that decides."""
+        read_, write, values = self.names.fresh("get"), self.names.fresh("set"), self.names.fresh("values")
+        parts = [self._value(name) for name in names]
+        get = self._function(read_, [], [ast.Return(ast.Tuple(parts, ast.Load()))], node)
+        store: list[ast.stmt] = [ast.Nonlocal(plain)] if (plain := [n for n in names if "." not in n]) else []
+        for at, name in enumerate(names):
+            part = ast.Subscript(ast.Name(values, ast.Load()), ast.Constant(at), ast.Load())
+            if "." in name:
+                owner, attribute = name.split(".")
+                given = [ast.Name(owner, ast.Load()), ast.Constant(attribute), part]
+                store.append(ast.Expr(self._call("set_attribute", given, node)))
+            else:
+                store.append(ast.Assign([ast.Name(name, ast.Store())], part))
+        put = self._function(write, [values], store or [ast.Pass()], node)
+        state = [ast.Name(read_, ast.Load()), ast.Name(write, ast.Load()), self._strings(names)]
+        call = self._call(what, [*first, *state, *last, ast.Constant(node.lineno)], node)
+        return [*made, get, put, self._at(ast.Expr(call), node)]
+
+    def _value(self, name: str) -> ast.expr:
+        if "." not in name:
+            return ast.Name(name, ast.Load())
+        owner, attribute = name.split(".")
+        return self._call("attribute", [ast.Name(owner, ast.Load()), ast.Constant(attribute)], None)
+
+    def _made(
+        self, name: str, arguments: list[str], body: Sequence[ast.stmt], state: Iterable[str], at: ast.AST
+    ) -> Any:
+        """A block as a function that writes to the variables of the state."""
+        shared = [each for each in state if "." not in each and each in bound(body)]
+        inner = self._scope(body, {*state, *arguments, *(self.known - bound(body))})
+        begin: list[ast.stmt] = [ast.Nonlocal(shared)] if shared else []
+        return self._function(name, arguments, [*begin, *(inner or [ast.Pass()])], at)
+
+    def _function(self, name: str, arguments: list[str], body: list[ast.stmt], at: ast.AST) -> Any:
+        of = ast.arguments([], [ast.arg(each) for each in arguments], None, [], [], None, [])
+        return self._at(ast.FunctionDef(name, of, body, [], None), at)
+
+    # --- expressions ------------------------------------------------------------------------------------
+
+    def visit_Name(self, node: ast.Name) -> Any:
+        """A variable that may have no value is asked for it."""
+        return self._call("defined", [node], node) if id(node) in self.unsure else node
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> Any:
+        """`and` and `or`: the second operand is computed where the first one lets it."""
+        if _binds(node):
+            self._leave(node, ":= in an operand of and, or")
+            return node
+        name = "both" if isinstance(node.op, ast.And) else "either"
+        simple = [all(isinstance(n, SIMPLE) for n in ast.walk(each)) for each in node.values]
+        values = [self.visit(each) for each in node.values]
+        found = values[0]
+        for each, cheap in zip(values[1:], simple[1:], strict=True):
+            found = self._call(name, [found, self._later(each), ast.Constant(cheap)], node)
+        return found
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
+        """`not`."""
+        self.generic_visit(node)
+        return self._call("negated", [node.operand], node) if isinstance(node.op, ast.Not) else node
+
+    def visit_Compare(self, node: ast.Compare) -> Any:
+        """``a < b < c``: each operand is computed once, and the third where the first comparison lets it."""
+        if len(node.ops) > 1 and _binds(node):
+            self._leave(node, ":= in a chain of comparisons")
+            return node
+        self.generic_visit(node)
+        if len(node.ops) == 1:
+            return node
+        names = [COMPARISONS[type(op)] for op in node.ops]
+        rest = [self._later(each) for each in node.comparators]
+        return self._call("compared", [self._strings(names), node.left, *rest], node)
+
+    def visit_IfExp(self, node: ast.IfExp) -> Any:
+        """``a if test else b``."""
+        if _binds(node.body) or _binds(node.orelse):
+            self._leave(node, ":= in a conditional expression")
+            return node
+        self.generic_visit(node)
+        return self._call("choice", [node.test, self._later(node.body), self._later(node.orelse)], node)
+
+    def visit_Call(self, node: ast.Call) -> Any:
+        """What is called is converted, too, where it is a user's function."""
+        self.generic_visit(node)
+        if isinstance(node.func, ast.Attribute) and place(node.func) == f"{self.control}.{node.func.attr}":
+            return node
+        if isinstance(node.func, ast.Name) and node.func.id == "super":
+            if not node.args and self.first is not None:
+                node.args = [ast.Name("__class__", ast.Load()), ast.Name(self.first, ast.Load())]
+            return self._at(node, node)
+        plain = [a.value if isinstance(a, ast.Starred) else a for a in node.args]
+        if len(plain) == 1 and place(plain[0]) in self.lists:
+            given = [node.func, plain[0], ast.Constant(plain[0] is not node.args[0])]
+            call = self._call("called_with", given, node)
+            call.keywords = node.keywords
+            return call
+        node.func = self._call("callee", [node.func], node.func)
+        return node
+
+    def _leave(self, node: ast.expr, why: str) -> None:
+        self.left.append((node.lineno, why))
+
+    # --- making nodes -----------------------------------------------------------------------------------
+
+    def _later(self, value: ast.expr) -> Any:
+        empty = ast.arguments([], [], None, [], [], None, [])
+        return self._at(ast.Lambda(empty, value), value)
+
+    def _call(self, name: str, given: list[Any], at: ast.AST | None) -> ast.Call:
+        made = ast.Call(ast.Attribute(ast.Name(self.control, ast.Load()), name, ast.Load()), given, [])
+        return self._at(made, at) if at is not None else made
+
+    def _strings(self, names: Iterable[str]) -> ast.expr:
+        ordered = names if isinstance(names, list) else sorted(names)
+        return ast.Tuple([ast.Constant(name) for name in ordered], ast.Load())
+
+    def _at(self, made: Any, at: ast.AST | None) -> Any:
+        return made if at is None else ast.fix_missing_locations(ast.copy_location(made, at))
+
+
+def _of_python(test: ast.expr) -> bool:
+    """Whether a test is never a tensor: of types, of identity, or a constant."""
+    if isinstance(test, ast.BoolOp):
+        return all(map(_of_python, test.values))
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return _of_python(test.operand)
+    if isinstance(test, ast.Compare):
+        return all(isinstance(op, (ast.Is, ast.IsNot)) for op in test.ops)
+    if isinstance(test, ast.Call):
+        return isinstance(test.func, ast.Name) and test.func.id in PYTHON_TESTS
+    return isinstance(test, ast.Constant)
+
+
+def _binds(node: ast.AST) -> bool:
+    return any(isinstance(n, ast.NamedExpr) for n in ast.walk(node))

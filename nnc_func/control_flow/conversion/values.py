@@ -1,0 +1,210 @@
+"""What variables have in staged code: no value yet, lists that only grow, trees of tensors beside what is none."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from attrs import define
+
+from nnc_func.control_flow.tracing import SCALARS
+from nnc_func.errors import ControlFlowError, UndefinedVariableError
+from nnc_func.graph.tensors.tensor import Tensor
+from nnc_func.tree import Structure, exact, flatten
+
+
+class Undefined:
+    """What a variable has that has no value.
+
+    Attributes
+    ----------
+    name
+        Of the variable.
+    why
+        How it comes that there is none; empty where nothing has assigned it.
+    """
+
+    __slots__ = ("name", "why")
+
+    def __init__(self, name: str, why: str = "") -> None:
+        self.name, self.why = name, why
+
+    def error(self) -> UndefinedVariableError:
+        """What to raise where somebody wants the value."""
+        said = f": {self.why}" if self.why else " where it is read: nothing has been assigned to it"
+        return UndefinedVariableError(f"the variable {self.name} has no value{said}")
+
+    def __repr__(self) -> str:
+        return f"<{self.name} has no value>"
+
+
+class Unreached(Undefined):
+    """What a function returns while it has not returned: it stands for zeros, which nobody sees."""
+
+    __slots__ = ()
+
+
+class Rows:
+    """A list to which a loop of operators has appended: what was appended one by one, and tensors of many rows.
+
+    Attributes
+    ----------
+    segments
+        Pairs: ``"one"`` and a tree, or ``"many"`` and a tree of tensors that have a row for each.
+    open
+        Whether it is appended to in a loop of operators, and cannot be read yet.
+    """
+
+    def __init__(self, stack: Any, segments: Sequence[tuple[str, Any]], open: bool = False) -> None:
+        self.stack, self.segments, self.open = stack, [*segments], open
+
+    def append(self, value: Any) -> None:
+        """One more."""
+        self.segments.append(("one", value))
+
+    def _check(self) -> None:
+        if self.open:
+            raise ControlFlowError(
+                "a list is read in the loop that appends to it, which is a loop of operators: carry what is read in a "
+                "variable of its own, and read the list after the loop"
+            )
+
+    def stacked(self, axis: int = 0) -> Any:
+        """All of them as one tensor, or a tree of tensors, side by side along an axis."""
+        parts, made = [], None
+        for kind, tree in self.segments:
+            leaves, structure = flatten(tree)
+            if made is not None and structure != made:
+                raise ControlFlowError(f"what a loop appends to one list is alike: it is {made}, then {structure}")
+            made = structure
+            tensors = [self.stack.asarray(leaf) for leaf in leaves]
+            parts.append([self.stack.ops.expand_dims(t, axis=0) for t in tensors] if kind == "one" else tensors)
+        if made is None:
+            raise ControlFlowError("nothing was appended to the list that is stacked")
+        ops = self.stack.ops
+        columns = [c[0] if len(c) == 1 else ops.concat(*c, axis=0) for c in map(list, zip(*parts, strict=True))]
+        if axis:
+            columns = [ops.moveaxis(c, source=0, destination=axis) for c in columns]
+        return made.build(columns)
+
+    def __len__(self) -> int:
+        self._check()
+        return sum(1 if kind == "one" else len(flatten(tree)[0][0]) for kind, tree in self.segments)
+
+    def __iter__(self) -> Iterator[Any]:
+        self._check()
+        for kind, tree in self.segments:
+            if kind == "one":
+                yield tree
+                continue
+            leaves, structure = flatten(tree)
+            for row in range(len(leaves[0])):
+                yield structure.build([leaf[row] for leaf in leaves])
+
+    def __getitem__(self, at: Any) -> Any:
+        return [*self][at]
+
+    def __bool__(self) -> bool:
+        return len(self) > 0
+
+
+def moving(leaf: Any) -> bool:
+    """Whether a leaf goes through operators: tensors, arrays and numbers do, all else stays as it is."""
+    return type(leaf) in SCALARS or isinstance(leaf, (Tensor, np.ndarray, np.generic))
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two leaves are one value, as far as Python knows."""
+    if one is other:
+        return True
+    if isinstance(one, Tensor) and isinstance(other, Tensor):
+        return one.value is other.value
+    if type(one) is not type(other) or isinstance(one, (Tensor, np.ndarray)):
+        return False
+    try:
+        return bool(one == other) and exact(one) == exact(other)
+    except Exception:  # what compares as it likes is compared by identity
+        return False
+
+
+@define(eq=False)
+class Held:
+    """The value of one variable as leaves and what builds it again.
+
+    Attributes
+    ----------
+    name
+        Of the variable.
+    value
+        As it was.
+    leaves, structure
+        Of the tree.
+    """
+
+    name: str
+    value: Any
+    leaves: list[Any]
+    structure: Structure
+
+    @classmethod
+    def of(cls, name: str, value: Any) -> Held:
+        """That of a value."""
+        leaves, structure = flatten(value.segments if type(value) is Rows else value)
+        return cls(name, value, leaves, structure)
+
+    @property
+    def absent(self) -> bool:
+        """Whether there is none."""
+        return isinstance(self.value, Undefined)
+
+    def paths(self) -> list[str]:
+        """How messages call the leaves."""
+        return [".".join((self.name, *path)) for path in self.structure.paths]
+
+    def built(self, leaves: Sequence[Any]) -> Any:
+        """The value with other leaves; containers are new ones."""
+        if self.absent or self.structure.kind == "leaf":
+            return leaves[0]
+        found = self.structure.build(leaves)
+        return Rows(self.value.stack, found, self.value.open) if type(self.value) is Rows else found
+
+    def copied(self) -> tuple[Any, list[Any]]:
+        """The value with new containers and new handles of the same tensors; and its leaves."""
+        leaves = [copy.copy(leaf) if isinstance(leaf, Tensor) else leaf for leaf in self.leaves]
+        return self.built(leaves), leaves
+
+
+def write_back(before: Any, inside: Any, after: Any, found: Any) -> Any:
+    """What a variable has in the end; what was written into in staged code is written into itself.
+
+    Parameters
+    ----------
+    before, inside
+        What it had before, and the copy of that in staged code.
+    after
+        What it had at the end of staged code: the copy, if it was not given another value.
+    found
+        The value outside.
+    """
+    if after is not inside or found is before:
+        return found
+    if isinstance(before, Tensor) and isinstance(found, Tensor):
+        before.value, before.hold = found.value, found.hold
+        return before
+    if type(before) is list:
+        before[:] = found
+        return before
+    if type(before) is dict:
+        before.clear()
+        before.update(found)
+        return before
+    if type(before) is Rows:
+        before.segments = found.segments
+        return before
+    return found
+
+
+Get = Callable[[], tuple[Any, ...]]
+Set = Callable[[Sequence[Any]], None]
