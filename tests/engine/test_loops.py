@@ -303,7 +303,7 @@ def test_what_is_no_loop_is_refused_in_words(stack: Any, shapes: Any, params: An
 
 @pytest.mark.parametrize("stack", [EAGER, LAZY])
 def test_loops_within_too_many_loops_are_refused(stack: Any) -> None:
-    with pytest.raises(OperatorError, match="8 deep"):
+    with pytest.raises(OperatorError, match=f"{DEEPEST} deep"):
         stack.ops.loop(stack.asarray(np.zeros(2)), body=nested(Body.of(1, (TANH, 0)), 300), carries=1, length=1)
 
 
