@@ -38,7 +38,7 @@ def programs(count: int) -> dict[str, tuple[Any, float]]:
             like = [nnc.Aval(shape, "float32") for shape in ((UNITS, UNITS), (1, UNITS), (1, UNITS))]
             results = list(lazy.ops.loop(w, h, xs, body=lazy.body(cell, *like)[0], constants=1, carries=1))
         else:
-            results = list(lazy.scan(lambda h, x, w=w, cell=cell: tuple(cell(w, h, x)), h, xs))
+            results = list(lazy.scan(lambda h, x, w=w, cell=cell: tuple(cell(w, h, x)), h, xs, unroll=True))
         found[kind] = lazy.compile([w, h, xs], results), time.perf_counter() - start
     return found
 

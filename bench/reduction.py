@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from lstm import lstm_step
 from measure import options, report
 
 import nnc_func as nnc
@@ -30,8 +31,7 @@ def graph_of(subject: str, stack: Any) -> Any:
     if subject.startswith("MNIST"):
         return models.get("mnist").training(stack, 100, seed=None, update=nn.Adagrad())
     if subject.startswith("LSTM"):
-        long = models.get("char-lstm").with_options(shape=(int(subject.split()[2]),))
-        return long.training(stack, 100, seed=None, update=nn.Adagrad())
+        return lstm_step(stack, int(subject.split()[2]))
     network = models.get("mask-rcnn")
     return (network.reduced() if "reduced" in subject else network).inference(stack, 1, seed=None)
 
