@@ -131,7 +131,10 @@ class BodyDerivatives:
         try:
             return int(np.max(value if force is None else force([value])[0]))
         except (UnboundError, TypeError, AttributeError) as error:
-            raise DerivativeError(f"{what} depends on what has no value yet: say max_iterations= ({error})") from None
+            raise DerivativeError(
+                f"{what} depends on what has no value yet: say max_iterations= of while_loop, give fori numbers for "
+                f"bounds ({error})"
+            ) from None
 
     # --- how ------------------------------------------------------------------------------------------------
 

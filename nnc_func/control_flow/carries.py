@@ -64,11 +64,17 @@ class Carry:
 
     def carriers(self, avals: Sequence[Aval]) -> list[Any]:
         """What flows into the loop: of Python numbers tensors of those dtypes."""
-        made = [
-            self.stack.asarray(leaf, aval.dtype) if type(leaf) in SCALARS else leaf
-            for leaf, aval in zip(self.leaves, avals, strict=True)
-        ]
-        return [self.stack.carrier(each) for each in made]
+        made = []
+        for leaf, aval, path in zip(self.leaves, avals, self.structure.paths, strict=True):
+            try:
+                each = self.stack.asarray(leaf, aval.dtype) if type(leaf) in SCALARS else leaf
+            except (OverflowError, TypeError, ValueError) as error:
+                raise OperatorError(
+                    f"{self.what}{_at(path)} starts as {leaf!r}, and is {aval.dtype} after the body, which does not "
+                    f"hold that ({error}); start with a tensor, or cast within the body"
+                ) from None
+            made.append(self.stack.carrier(each))
+        return made
 
     def settled(
         self, trace: Callable[[Sequence[Any]], tuple[TracedBody, Sequence[Any]]], first: int = 0

@@ -529,3 +529,9 @@ def test_threads_trace_at_the_same_time() -> None:
     for each in threads:
         each.join()
     assert not wrong
+
+
+@every
+def test_a_number_that_its_dtype_after_the_body_does_not_hold_is_refused(stack: Any) -> None:
+    with pytest.raises(OperatorError, match="carry at 0 starts as 300, and is int8 after the body"):
+        stack.scan(lambda c, x: ((x,), None), (300,), np.ones(2, "int8"))
