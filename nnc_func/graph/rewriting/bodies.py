@@ -25,9 +25,7 @@ if TYPE_CHECKING:
 HOLDERS = frozenset({loop, branch, custom})  # operators whose bodies are rewritten as graphs are
 
 
-def optimised(
-    body: Body, avals: Sequence[Aval], optimiser: Any, whole: bool = False
-) -> tuple[Body, tuple[Value, ...]]:
+def optimised(body: Body, avals: Sequence[Aval], optimiser: Any, whole: bool = False) -> tuple[Body, tuple[Value, ...]]:
     """A body, rewritten by the rules of an Optimiser for parameters of these avals; and what it captures then.
 
     It is built of inputs of its own, which nothing else reads, rewritten, and taken apart again. With `whole` it
