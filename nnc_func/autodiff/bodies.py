@@ -131,9 +131,10 @@ class BodyDerivatives:
         try:
             return int(np.max(value if force is None else force([value])[0]))
         except (UnboundError, TypeError, AttributeError) as error:
+            why = f" ({error})" if isinstance(error, UnboundError) else ", within a loop, a branch or a function traced"
             raise DerivativeError(
-                f"{what} depends on what has no value yet: say max_iterations= of while_loop, give fori numbers for "
-                f"bounds ({error})"
+                f"{what} depends on what has no value yet{why}: say max_iterations=, or, where a tensor is the number "
+                "of steps, scan with length= of it over a tensor of as many rows as there are steps at most"
             ) from None
 
     # --- how ------------------------------------------------------------------------------------------------

@@ -56,6 +56,8 @@ def scan(
     -------
     The last carry, and the outputs stacked along `axis`: trees as `f` returns them.
 
+    What `f` computes of values from around it alone is computed once, outside, even where there is no step.
+
     Raises
     ------
     ShapeError

@@ -166,6 +166,7 @@ class Exits:
 
     def _loop(self, node: ast.For | ast.While) -> tuple[list[ast.stmt], set[str], bool]:
         broke, skipped = self.names.fresh("broke"), self.names.fresh("skipped")
+        completes = not _endless(node)
         self.flags |= {broke, skipped}
         self.loops.append((broke, skipped))
         body, flags, _ = self.block(node.body)
@@ -181,7 +182,7 @@ class Exits:
             node.test = ast.copy_location(test, node.test)
         node.until = tuple(sorted(ending))  # type: ignore[union-attr]
         before = [assigned(broke, ast.Constant(False), node)] if broke in ending else []
-        return [*before, node], flags & {self.returned}, True
+        return [*before, node], flags & {self.returned}, completes
 
 
 def _always(test: ast.expr) -> bool:
@@ -212,4 +213,22 @@ def ends(statements: Sequence[ast.stmt]) -> bool:
             return True
         if isinstance(node, ast.With) and ends(node.body):
             return True
+        if isinstance(node, ast.While) and _endless(node):
+            return True
     return False
+
+
+def _endless(node: ast.For | ast.While) -> bool:
+    """Whether a loop ends by a return alone: ``while True`` without a break of its own."""
+    return isinstance(node, ast.While) and _always(node.test) and not any(map(_breaks, node.body))
+
+
+def _breaks(node: ast.stmt) -> bool:
+    """Whether something in a statement breaks the loop around it."""
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        return False
+    inner = [] if isinstance(node, (ast.For, ast.AsyncFor, ast.While)) else [*getattr(node, "body", ())]
+    inner += [*getattr(node, "orelse", ()), *getattr(node, "finalbody", ())]
+    for each in (*getattr(node, "handlers", ()), *getattr(node, "cases", ())):
+        inner += each.body
+    return isinstance(node, ast.Break) or any(map(_breaks, inner))

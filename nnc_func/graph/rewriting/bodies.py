@@ -25,10 +25,11 @@ if TYPE_CHECKING:
 HOLDERS = frozenset({loop, branch, custom})  # operators whose bodies are rewritten as graphs are
 
 
-def optimised(body: Body, avals: Sequence[Aval], optimiser: Any) -> tuple[Body, tuple[Value, ...]]:
+def optimised(body: Body, avals: Sequence[Aval], optimiser: Any, whole: bool = False) -> tuple[Body, tuple[Value, ...]]:
     """A body, rewritten by the rules of an Optimiser for parameters of these avals; and what it captures then.
 
-    It is built of inputs of its own, which nothing else reads, rewritten, and taken apart again.
+    It is built of inputs of its own, which nothing else reads, rewritten, and taken apart again. With `whole` it
+    captures nothing that is computed: what is made of numbers alone stays inside.
 
     Raises
     ------
@@ -47,7 +48,7 @@ def optimised(body: Body, avals: Sequence[Aval], optimiser: Any) -> tuple[Body, 
     inputs = [symbol.input(f"%{i}", aval) for i, aval in enumerate(avals)]
     values = body.values(lambda op, args, items: symbol.apply(op, tuple(args), items), inputs)
     roots, _ = _with_bodies_optimised([values[i] for i in body.results], optimiser)
-    return abstract(inputs, optimiser.optimise(roots).roots)
+    return abstract(inputs, optimiser.optimise(roots).roots, whole)
 
 
 def with_bodies_optimised(graph: ComputationGraph, optimiser: Any) -> tuple[ComputationGraph, int]:
@@ -124,7 +125,7 @@ def _bodies_optimised(op: Op, args: tuple[Value, ...], items: Items, optimiser: 
     params = dict(items)
     if op is branch:
         avals = [a.aval.having(layout=None) for a in args[1:]]
-        found = [optimised(body, avals, optimiser) for body in params["bodies"]]
+        found = [optimised(body, avals, optimiser, whole=True) for body in params["bodies"]]
         if all(body == before for (body, _), before in zip(found, params["bodies"], strict=True)):
             return args, items
         captured = [*dict.fromkeys(value for _, more in found for value in more)]
@@ -132,7 +133,8 @@ def _bodies_optimised(op: Op, args: tuple[Value, ...], items: Items, optimiser: 
         return (*args, *captured), op.canonical(params)
     before, constants = params["body"], params["constants"]
     given = avals_of(tuple([a.aval for a in args]), before, constants, params["carries"], params["counted"])
-    body, more = optimised(before, given, optimiser)
+    at_most_once = params["counted"] and params["length"] == 1  # a branch, of which nothing is computed outside
+    body, more = optimised(before, given, optimiser, at_most_once)
     if body == before:
         return args, items
     builder = BodyBuilder()

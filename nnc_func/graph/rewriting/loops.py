@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from nnc_func.aval import Aval
-from nnc_func.body import Application, Body
+from nnc_func.body import Application, Body, bodies_of
 from nnc_func.body_builder import BodyBuilder
 from nnc_func.declaration import Items
 from nnc_func.facets.dims import known, product
@@ -202,13 +202,17 @@ class _Loop:
     # --- what is the same each time ---------------------------------------------------------------------------
 
     def compute_outside(self) -> None:
-        """Compute once what is made of constants alone."""
+        """Compute once what is made of constants alone, but nothing of a branch, and no loop that may never end."""
+        if self.is_open and self.most == 1:
+            return  # it goes once or never: outside would be computed what nobody may have asked for
         constant = dict(enumerate(self.constants))
         number, moved = self.body.parameters, False
         for each in self.body.applications:
             made = range(number, number + each.count)
             number += each.count
-            if each.operands and each.op.pure and all(i in constant for i in each.operands):
+            if not (each.operands and each.op.pure and all(i in constant for i in each.operands)):
+                continue
+            if not (self.is_open and _may_be_endless(each)):
                 found = self.apply(each.op, tuple([constant[i] for i in each.operands]), each.items)
                 constant.update(zip(made, found if each.op.multi_result else (found,), strict=True))
                 moved = True
@@ -285,6 +289,16 @@ class _Loop:
         found = self.apply(matmul, (flat, constant), items)
         shape = (times, height, found.aval.shape[-1])
         return self.apply(reshape, (found,), reshape.canonical({"shape": shape}))  # type: ignore[no-any-return]
+
+
+def _may_be_endless(made: Application) -> bool:
+    """Whether an operator is a loop, or holds one, that only a condition ends."""
+    params = dict(made.items)
+    if made.op is loop and params["conditional"] and params["length"] is None:
+        sliced = len(made.operands) - params["constants"] - params["carries"] - params["counted"]
+        if not sliced and not params["counted"]:
+            return True
+    return made.op.holds_body and any(_may_be_endless(each) for b in bodies_of(made.items) for each in b.applications)
 
 
 def _partly(builder: BodyBuilder, body: Body, at: dict[int, int]) -> dict[int, int]:
