@@ -62,8 +62,8 @@ for how in ({}, {"checkpoint": "sqrt"}, {"checkpoint": 5}):
 # --- 3. While a condition holds -----------------------------------------------------------------------------
 #
 # `while_loop` returns outputs, the last variables, and how often it went. `max_iterations` bounds the rows of outputs:
-# those of times that did not happen are zeros. Without it nothing bounds the loop; it is differentiated all the same, where
-# its values are known, which is counted first; within another loop, a branch or `jit` the derivative wants a bound.
+# those of times that did not happen are zeros. Without it nothing bounds the loop; where values are known it is
+# differentiated all the same, and counted first. Within a loop, a branch or `jit` the derivative wants a bound.
 
 
 def newton(stack, a):

@@ -1,4 +1,4 @@
-"""``while True`` that a return alone ends, converted: it is never gone through to its end."""
+"""``while True`` that a return alone ends, converted, ends (`control_flow/conversion/exits`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What no branch that is taken asks for is not computed: not what raises, nor what never ends."""
+"""What no branch that is taken asks for is not computed (`graph/rewriting/loops`, `graph/rewriting/branches`)."""
 
 from __future__ import annotations
 
