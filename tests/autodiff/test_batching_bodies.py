@@ -153,11 +153,11 @@ def test_what_has_no_rows_is_computed_once() -> None:
     assert (i.item(), a.shape, b.shape, ys.shape) == (3, (), (2,), (3,))
 
 
-@examples(few=12, nightly=400)
 # of floats alone: conditions and counts are drawn here
 plain = loops().filter(lambda drawn: not drawn.conditional).map(lambda drawn: evolve(drawn, times=None, reverse=False))
 
 
+@examples(few=12, nightly=400)
 @given(drawn=plain, data=st.data())
 def test_drawn_loops(drawn: Drawn, data: Any) -> None:
     arrays = drawn.arrays()
