@@ -47,6 +47,7 @@ from nnc_func.tree import flatten
 if TYPE_CHECKING:
     from nnc_func.array_api.namespace import ArrayNamespace
 
+LATER: Any = object()  # a function that is given in a call of its own, as to decorators
 VALUE_OF = attrgetter("value")  # faster to map than a comprehension
 
 
@@ -534,12 +535,12 @@ class Stack(Derivatives):
 
     @overload
     def jit(
-        self, f: None = None, static: Arguments = ..., donate: Arguments = ..., *, control_flow: bool = ...,
+        self, *, static: Arguments = ..., donate: Arguments = ..., control_flow: bool = ...,
         strict: bool = ...,
     ) -> Callable[[Callable[..., Any]], Jitted]: ...  # fmt: skip
 
     def jit(
-        self, f: Callable[..., Any] | None = None, static: Arguments = (), donate: Arguments = (), *,
+        self, f: Any = LATER, static: Arguments = (), donate: Arguments = (), *,
         control_flow: bool = False, strict: bool = False,
     ) -> Any:  # fmt: skip
         """The function compiled for each signature it is called with; without a function, what does that to one.
@@ -561,7 +562,7 @@ class Stack(Derivatives):
         >>> double(np.array([1.0, 2.0])).numpy()
         array([2., 4.])
         """
-        if f is None:
+        if f is LATER:
             return functools.partial(
                 self.jit, static=static, donate=donate, control_flow=control_flow, strict=strict
             )  # fmt: skip

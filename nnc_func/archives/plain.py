@@ -12,7 +12,7 @@ import numpy as np
 
 from nnc_func.errors import FileFormatError
 
-DEEPEST = 128
+DEEPEST = 64
 """Lists and objects inside each other."""
 LARGEST = 1 << 64
 LONG = b"0" * 19  # fewer digits are always below `LARGEST`

@@ -14,7 +14,6 @@ from nnc_func.body import Body
 from nnc_func.body_builder import BodyBuilder
 from nnc_func.control_flow.tracing import SCALARS, TracedBody, aval_of, is_numbers, tensor_of, traced
 from nnc_func.errors import DTypeError, OperatorError, ShapeError, check_function
-from nnc_func.facets.dims import same_extent
 from nnc_func.graph.ops.branch import branch
 from nnc_func.graph.ops.unary import cast
 from nnc_func.graph.tensors.tensor import Tensor
@@ -153,7 +152,7 @@ def _aligned(
         at = f" at {'.'.join(path)}" if path else ""
         for other, body in bodies.items():
             shape = body.avals[n].shape
-            if len(shape) != len(aval.shape) or not all(map(same_extent, shape, aval.shape)):
+            if shape != aval.shape:
                 raise OperatorError(
                     f"branches of {name} give alike: the result{at} is {aval.shape} in {which}, {shape} in {other}; "
                     "broadcast one"

@@ -161,7 +161,7 @@ class Symbol(Layer, Generic[A]):
         key = (CONSTANT, array.dtype, array.shape, array.tobytes(), place)
         node = self.table.get(key)
         if node is None:
-            mine = array.copy()
+            mine = array.astype(np.dtype(array.dtype.type))  # one that says its order of bytes prints otherwise
             mine.flags.writeable = False  # it is shared by all that are equal to it
             made = self.held(brought(self.device, mine, mine.dtype, place))
             self.table.literals[made] = mine  # before another thread can meet it

@@ -72,11 +72,11 @@ def model(tmp_path: Path) -> Path:
     return path
 
 
-CHOOSES = """<ir_version: 10, opset_import: ["": 18]> chooses (float[?, 3] x, int64 rate) => (float[m, 3] y) {
+CHOOSES = """<ir_version: 10, opset_import: ["": 18]> chooses (float[?, 3] x, int64 rate) => (float[k, 3] y) {
     one = Constant <value_int = 1> ()
     known = Equal(rate, one)
     y = If (known) <then_branch = yes () => (float[m, 3] a) { a = Neg(x) },
-                    else_branch = no () => (float[m, 3] b) { b = Add(x, x) }>
+                    else_branch = no () => (float[n, 3] b) { b = Concat <axis = 0> (x, x) }>
 }"""
 
 
@@ -151,9 +151,9 @@ def test_an_input_that_decides_is_given_as_an_option(answer: Any, chooses: str, 
     assert json.loads(answer("plan", chooses, "--value", "rate=2", "--dim", "x.0=4", "--json"))["kernels"] == 1
     np.savez(tmp_path / "in.npz", x=np.ones((2, 3), "float32"))
     given = ("--inputs", str(tmp_path / "in.npz"), "--save", str(tmp_path / "out.npz"))
-    for rate, wanted in ((1, -1), (5, 2)):
+    for rate, wanted in ((1, np.full((2, 3), -1)), (5, np.ones((4, 3)))):
         answer("run", chooses, "--value", f"rate={rate}", "--dim", "x.0=2", *given)
-        np.testing.assert_array_equal(np.load(tmp_path / "out.npz")["output_0"], np.full((2, 3), wanted))
+        np.testing.assert_array_equal(np.load(tmp_path / "out.npz")["output_0"], wanted)
 
 
 def test_what_is_wanted_of_such_a_file_is_told(refusal: Any, chooses: str) -> None:

@@ -461,3 +461,11 @@ def test_parameters_are_different_leaves() -> None:
     for parameters in ([x.value, x.value], [(x + 1).value]):
         with pytest.raises(OperatorError, match="the parameters of a body are different leaves"):
             abstract(parameters, [x.value])
+
+
+def test_a_number_in_a_body_has_the_dtype_by_its_name_however_its_array_said_it() -> None:
+    stack = nnc.lazy(nnc.NumPy())
+    said = np.asarray(1.5, np.dtype("float32").newbyteorder("<"))
+    assert repr(said.dtype) != repr(np.dtype("float32"))
+    body, _ = stack.body(lambda x: x * stack.asarray(said), nnc.Aval((2,), "float32"))
+    assert repr(body.applications[0].params["dtype"]) == repr(np.dtype("float32"))

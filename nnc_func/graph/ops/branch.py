@@ -11,7 +11,6 @@ from nnc_func.body_builder import BodyBuilder
 from nnc_func.device.kernels.move import dtype_of
 from nnc_func.errors import DTypeError, OperatorError, RunError, ShapeError
 from nnc_func.facets.derivatives import OfBodies
-from nnc_func.facets.dims import same_extent
 from nnc_func.facets.kernels import reference
 from nnc_func.facets.onnx import control
 from nnc_func.facets.samples import Samples
@@ -47,7 +46,7 @@ def _shape(index: ShapeT, *given: ShapeT, bodies: tuple[Body, ...], default: boo
         found.append([values[i] for i in body.results])
     for n, shapes in enumerate(found):
         for r, (was, now) in enumerate(zip(found[0], shapes, strict=True)):
-            if len(was) != len(now) or not all(map(same_extent, was, now)):
+            if was != now:  # unknown extents are not taken to be equal: one body is computed, and the other is not
                 raise ShapeError(f"result {r} of a branch has one shape: {was} in body 0, {now} in body {n}")
     return tuple(found[0])
 

@@ -26,7 +26,7 @@ from nnc_func.graph.ops.loop_derivative import linearized_loop, tangent_of_loop
 from nnc_func.graph.ops.transcendental import tanh
 from nnc_func.op import operator
 
-DEEPEST = 16  # loops inside each other
+DEEPEST = 12  # loops inside each other
 ESTIMATE = 16  # times that a loop is taken to go which nothing bounds, where costs are compared
 
 
