@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import linecache
 import pkgutil
 import re
 import runpy
@@ -43,6 +44,7 @@ def test_the_pages_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert blocks
     for language, block in blocks:
         if language == "python":
+            linecache.cache[name] = (len(block), None, block.splitlines(keepends=True), name)  # as a file has its lines
             exec(compile(block, name, "exec"), scope)
         else:
             for line in commands(block):
