@@ -238,6 +238,22 @@ class Body(Compound):
         """The number of a value to that of the last application that reads it; none for what is only a result."""
         return {i: n for n, each in enumerate(self.applications) for i in each.operands}
 
+    def read_by(self, results: Iterable[int]) -> set[int]:
+        """Parameters of which values are made, directly or not.
+
+        Examples
+        --------
+        >>> from nnc_func.graph.ops import CATALOGUE as OPS
+        >>> Body(3, [Application(OPS["tanh"], (1,)), Application(OPS["add"], (3, 2))], [4]).read_by([4])
+        {1, 2}
+        """
+        found, number = {*results}, self.parameters + sum(each.count for each in self.applications)
+        for each in reversed(self.applications):
+            number -= each.count
+            if not found.isdisjoint(range(number, number + each.count)):
+                found.update(each.operands)
+        return {n for n in found if n < self.parameters}
+
     def depends(self, result: int, parameter: int) -> bool:
         """Whether a value is made of a parameter, directly or not, or is that parameter.
 

@@ -10,13 +10,12 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Literal
 
-import numpy as np
 from attrs import frozen
 
-from nnc_func.autodiff.traced import Traced, scope
+from nnc_func.autodiff.traced import scope
 from nnc_func.aval import Aval
 from nnc_func.body import Body
-from nnc_func.errors import DerivativeError, UnboundError
+from nnc_func.errors import DerivativeError
 from nnc_func.graph.bodies import abstract
 from nnc_func.graph.leaves import CONSTANT
 from nnc_func.layer import chain
@@ -117,30 +116,41 @@ class BodyDerivatives:
         """The body with the cotangents of the parameters in `moving`, of those of the results that depend on them."""
         return self._remembered("cotangent", body, tuple(avals), moving, self._cotangent)
 
-    def number(self, value: Any, what: str) -> int:
-        """A whole number that is computed now; of rows of a vmap the largest one.
+    def written(self, key: Any, f: Callable[..., Sequence[Any]], avals: Sequence[Aval]) -> Body:
+        """A function ``f(o, *values)`` of operators and values, which returns a list of values, as a body.
 
-        Raises
-        ------
-        DerivativeError
-            It depends on an input.
+        Parameters
+        ----------
+        key
+            What the function depends on besides the avals of its values: of equal ones it is called once.
         """
-        while type(value) is Traced:
-            value = getattr(value.primal, "whole", value.primal)
-        force = getattr(self._autodiff.engine, "force", None)
-        try:
-            return int(np.max(value if force is None else force([value])[0]))
-        except (UnboundError, TypeError, AttributeError) as error:
-            why = f" ({error})" if isinstance(error, UnboundError) else ", within a loop, a branch or a function traced"
-            raise DerivativeError(
-                f"{what} depends on what has no value yet{why}: say max_iterations=, or, where a tensor is the number "
-                "of steps, scan with length= of it over a tensor of as many rows as there are steps at most"
-            ) from None
+        return self._remembered(
+            "written", key, tuple(avals), frozenset(), lambda _key, given, _: self._made(f, given)
+        ).body
+
+    def linearize(self, f: Callable[..., list[Any]], xs: Sequence[Any], moving: frozenset[int]) -> tuple[Any, Any]:
+        """The results of a function of what flows through the layer, and the function from their cotangents to those
+        of its operands in `moving`, None of the others."""
+        at = sorted(moving)
+
+        def of(*given: Any) -> list[Any]:
+            whole = [*xs]
+            for n, x in zip(at, given, strict=True):
+                whole[n] = x
+            return f(*whole)
+
+        values, derivative = self._autodiff.linearize(of, [xs[n] for n in at])
+
+        def pull(gs: Sequence[Any]) -> list[Any]:
+            found = dict(zip(at, derivative.pull(gs), strict=True))
+            return [found.get(n) for n in range(len(xs))]
+
+        return values, pull
 
     # --- how ------------------------------------------------------------------------------------------------
 
     def _remembered(
-        self, kind: str, body: Body, avals: tuple[Aval, ...], moving: frozenset[int], make: Callable[..., Derived]
+        self, kind: str, body: Any, avals: tuple[Aval, ...], moving: frozenset[int], make: Callable[..., Derived]
     ) -> Derived:
         key = (kind, body, avals, moving)
         found = self._known.get(key)
@@ -194,6 +204,13 @@ class BodyDerivatives:
         reached = tuple([g is not None for g in found])
         given = [*inputs, *(g for g in flowing if g is not None)]
         return self._taken_apart(given, [*values, *(g for g in found if g is not None)], moved, reached)
+
+    def _made(self, f: Callable[..., Sequence[Any]], avals: tuple[Aval, ...]) -> Derived:
+        functions = self.recorder.functions
+        inputs = [self._symbol.input(f"%{n}", aval) for n, aval in enumerate(avals)]
+        found = self._taken_apart(inputs, [*f(functions, *inputs)], ())
+        assert not found.captured, "a function that is written as a body reads nothing from around it"
+        return found
 
     def _taken_apart(
         self, parameters: list[Any], results: list[Any], moved: tuple[bool, ...], reached: tuple[bool, ...] = ()

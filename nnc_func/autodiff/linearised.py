@@ -8,6 +8,7 @@ from typing import Any
 
 from nnc_func.autodiff.formulas import Choices, both, cotangent, left_out, tangent
 from nnc_func.autodiff.traced import Entry, Reverse, Traced
+from nnc_func.facets.derivatives import Linear
 from nnc_func.graph.origin import attributed
 
 
@@ -55,6 +56,9 @@ class Linearised:
                 where = _origin(entry.y)
                 with attributed(where) if where else nullcontext():
                     chosen = choices.pop(entry, ())
+                    if _accumulated(o, flowing, entry, gs):
+                        choices[entry.parents[0][0]] = ()
+                        continue
                     for i, g in cotangent(o, entry, gs, needed, chosen):
                         if g is not None:
                             to, kept = entry.parents[i], left_out(entry, i, chosen)
@@ -98,6 +102,20 @@ def _origin(y: Any) -> Any:
         first = first.primal
     node = getattr(first, "node", None)
     return () if node is None else node.origin
+
+
+def _accumulated(o: Any, flowing: dict[Entry, list[Any]], entry: Entry, gs: list[Any]) -> bool:
+    """Add the cotangent of the first argument to the one that is there already, where the operator has a way to."""
+    derivative = entry.op.derivative
+    accumulate = derivative.accumulate if isinstance(derivative, Linear) else None
+    if accumulate is None or entry.parents[0] is None:
+        return False
+    to, index = entry.parents[0]
+    total = flowing[to][index] if to in flowing else None
+    if total is None:
+        return False
+    flowing[to][index] = accumulate(o, total, gs[0], *entry.args, **entry.params)
+    return True
 
 
 def _add(o: Any, flowing: dict[Entry, list[Any]], to: tuple[Entry, int], g: Any) -> None:

@@ -7,13 +7,13 @@ the models.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from nnc_func.control_flow.carries import Carry, alike, integer
+from nnc_func.control_flow.checkpoints import Checkpoint, spelled
 from nnc_func.control_flow.steps import Steps
 from nnc_func.control_flow.tracing import SCALARS, TracedBody, aval_of, is_numbers, tensor_of, traced
 from nnc_func.errors import OperatorError, ShapeError, check_function
@@ -21,8 +21,6 @@ from nnc_func.facets.dims import known, same_extent
 from nnc_func.facets.shapes import normalise_axis
 from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.tree import Structure, flatten
-
-Checkpoint = None | str | int
 
 
 def scan(
@@ -49,8 +47,12 @@ def scan(
     unroll
         Steps that are written out one after another within one turn of the loop; True: all of them.
     checkpoint
-        What is kept for the derivative. None, "full": what it reads, of each step. "sqrt": the carries of about √n
-        steps, from which the others are computed again. A number: so many carries at most.
+        What is kept for the derivative. None, "full": what it reads, of each step; or, where nothing bounds the number
+        of steps, 100 carries, as if that were said. "carries": what is carried into each step. "sqrt": the carries of
+        about √n steps, and what is read of about √n steps. A number: so many carries at most, from which the others are
+        computed again as seldom as that allows. "budget:64MB" (B, kB, MB, GB, KiB, MiB, GiB): as much as fits into so
+        many bytes: all that is read, else segments as of "sqrt", else a number of carries. Where the number of steps is
+        not known when the graph is built, "sqrt" is 100 carries.
 
     Returns
     -------
@@ -243,31 +245,19 @@ class _Scan:
             raise OperatorError("a scan of no tensor with outputs wants length= a known number of steps")
         inner, operands = body.over(carries, [self.stack.carrier(x) for x in self.xs])
         steps = Steps(self.stack, inner, operands, len(body.captured), len(carries), self.length, self.reverse)
+        if type(unroll) is not bool and (type(unroll) is not int or unroll < 1):
+            raise OperatorError(f"unroll= is a number of steps, 1 or more, or True: all of them; given {unroll!r}")
+        kept = spelled(checkpoint, self.length)
+        if kept and (unroll is True or unroll > 1):
+            raise OperatorError(
+                f"a loop has checkpoint={checkpoint!r} or unroll={unroll!r}, not both: steps that are written out are "
+                "not computed again one by one"
+            )
         if self.count is not None:
-            if checkpoint not in (None, "full"):
-                raise OperatorError("checkpoint= wants a known number of steps, and length= is a tensor")
-            return steps.loop(count=self.stack.carrier(self.count))
-        segment = _segment(checkpoint, self.length)
-        if segment:
-            return steps.in_segments(segment)
+            return steps.loop(count=self.stack.carrier(self.count), checkpoint=kept)
         if unroll is True:
             return steps.written_out()
-        if type(unroll) is not int or unroll < 1:
-            raise OperatorError(f"unroll= is a number of steps, 1 or more, or True: all of them; given {unroll!r}")
-        return steps.in_parts(unroll) if unroll > 1 else steps.loop()
-
-
-def _segment(checkpoint: Checkpoint, length: Any) -> int:
-    """How many steps are computed again together; 0: none are."""
-    if checkpoint is None or checkpoint == "full":
-        return 0
-    if not known(length):
-        raise OperatorError(f"checkpoint={checkpoint!r} wants a known number of steps, given {length}")
-    if checkpoint == "sqrt":
-        return max(1, math.isqrt(max(0, length - 1)) + 1)
-    if type(checkpoint) is int and checkpoint > 0:
-        return max(1, -(-length // checkpoint))
-    raise OperatorError(f'checkpoint= is None, "full", "sqrt", or a number of carries, given {checkpoint!r}')
+        return steps.in_parts(unroll) if unroll > 1 else steps.loop(checkpoint=kept)
 
 
 def _first(stack: Any, x: Any, axis: int) -> Any:

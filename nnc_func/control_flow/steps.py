@@ -1,8 +1,8 @@
-"""One loop as it may be applied: at once, in segments that are computed again, in parts, or written out."""
+"""One loop as it may be applied: at once, in parts, or written out."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from nnc_func.control_flow.tracing import aval_of, traced
@@ -13,7 +13,7 @@ from nnc_func.graph.tensors.tensor import Tensor
 
 
 class Steps:
-    """A loop as it may be applied: at once, in segments that are computed again, in parts, or written out.
+    """A loop as it may be applied: at once, in parts, or written out.
 
     Parameters
     ----------
@@ -37,13 +37,13 @@ class Steps:
         tensors = [x if isinstance(x, Tensor) else Tensor(self.stack, x) for x in operands]
         return [*self.stack.bind(loop, *tensors, **params)]
 
-    def loop(self, count: Any = None, conditional: bool = False, recompute: bool = False) -> list[Tensor]:
+    def loop(self, count: Any = None, conditional: bool = False, checkpoint: str = "") -> list[Tensor]:
         """All steps by one loop."""
         given = [*self.constants, *self.carries, *self.slices]
         return self.bind(
             *given, *([] if count is None else [count]), body=self.body, constants=len(self.constants),
             carries=len(self.carries), length=None if self.slices else self.length, reverse=self.reverse,
-            counted=count is not None, conditional=conditional, recompute=recompute,
+            counted=count is not None, conditional=conditional, checkpoint=checkpoint,
         )  # fmt: skip
 
     def having(self, body: Any, carries: Sequence[Any], slices: Sequence[Any], length: Any) -> Steps:
@@ -86,23 +86,16 @@ class Steps:
 
     def in_parts(self, unroll: int) -> list[Tensor]:
         """A loop of which each turn has several steps, written out; and the steps that are left, as a loop."""
-        return self._nested(unroll, lambda steps: steps.written_out(), recompute=False)
-
-    def in_segments(self, segment: int) -> list[Tensor]:
-        """A loop over segments, which for the derivative are computed again from the carries at their beginnings."""
-        return self._nested(segment, lambda steps: steps.loop(), recompute=True)
-
-    def _nested(self, size: int, inner: Callable[[Steps], list[Tensor]], recompute: bool) -> list[Tensor]:
         if not known(self.length):
             raise OperatorError(f"a loop of {self.length} steps has no parts: how many there are must be known")
-        whole = self.length // size
-        rest = self.length - whole * size
+        whole = self.length // unroll
+        rest = self.length - whole * unroll
         if not whole:
             return self.loop()
-        first, last = (rest, self.length) if self.reverse else (0, whole * size)
+        first, last = (rest, self.length) if self.reverse else (0, whole * unroll)
         long = [
             self.stack.carrier(
-                self.tensor(self.slice(x, first, last)).reshape((whole, size, *self.tensor(x).shape[1:]))
+                self.tensor(self.slice(x, first, last)).reshape((whole, unroll, *self.tensor(x).shape[1:]))
             )
             for x in self.slices
         ]
@@ -112,7 +105,7 @@ class Steps:
             values = [*map(self.stack.carrier, given)]
             count = len(self.constants)
             operands = [*values[:count], *values[count:]]
-            return inner(Steps(self.stack, self.body, operands, count, carries, size, self.reverse))
+            return Steps(self.stack, self.body, operands, count, carries, unroll, self.reverse).written_out()
 
         avals = [aval_of(self.stack, x) for x in (*self.constants, *self.carries)]
         avals += [a.having(shape=a.shape[1:]) for a in (aval_of(self.stack, x) for x in long)]
@@ -120,11 +113,11 @@ class Steps:
         inside, operands = body.over(self.constants, self.carries, long)
         constants = len(body.captured) + len(self.constants)
         outer = Steps(self.stack, inside, operands, constants, carries, None if long else whole, self.reverse)
-        found = outer.loop(recompute=recompute)
-        columns = [y.reshape((whole * size, *y.shape[2:])) for y in found[carries:]]
+        found = outer.loop()
+        columns = [y.reshape((whole * unroll, *y.shape[2:])) for y in found[carries:]]
         if not rest:
             return [*found[:carries], *columns]
-        bounds = (0, rest) if self.reverse else (whole * size, self.length)
+        bounds = (0, rest) if self.reverse else (whole * unroll, self.length)
         left = self.having(
             self.body, [self.stack.carrier(t) for t in found[:carries]],
             [self.slice(x, *bounds) for x in self.slices], rest,

@@ -12,6 +12,7 @@ from nnc_func.aval import Aval
 from nnc_func.body import Body
 from nnc_func.body_builder import BodyBuilder
 from nnc_func.control_flow.carries import Carry, alike, integer
+from nnc_func.control_flow.checkpoints import Checkpoint, spelled
 from nnc_func.control_flow.steps import Steps
 from nnc_func.control_flow.tracing import SCALARS, TracedBody, is_numbers, tensor_of, traced
 from nnc_func.errors import OperatorError, RunError, UnboundError, check_function
@@ -22,7 +23,7 @@ from nnc_func.tree import Structure, flatten
 
 def while_loop(
     stack: Any, cond: Callable[..., Any], body: Callable[..., Any], vars: Any, max_iterations: Any = None, *,
-    exact: bool = False, on_limit: str = "stop",
+    checkpoint: Checkpoint = None, exact: bool = False, on_limit: str = "stop",
 ) -> tuple[Any, Any, Any]:  # fmt: skip
     """The outputs of a body while a condition holds, side by side, the last variables, and how often it was computed.
 
@@ -36,6 +37,9 @@ def while_loop(
         A list or a tuple, whose parts are given one by one; anything else is given as one argument.
     max_iterations
         The most there are: then it stops, and how often says so. Without it nothing bounds the loop.
+    checkpoint
+        What is kept for the derivative: as of `scan`. Without `max_iterations` that is a number of carries, 100 where
+        none is said, or as many as fit into a budget: how many times there are is not known before the run.
     exact
         Outputs have one row for each time; else they have `max_iterations` rows, where it is given, of which those of
         times that did not happen are zeros. How many there are is then computed at once.
@@ -66,14 +70,14 @@ def while_loop(
     check_function(body, "while_loop")
     if on_limit not in ("stop", "raise"):
         raise OperatorError(f'on_limit= is "stop" or "raise", given {on_limit!r}')
-    found = _While(stack, cond, body, vars, max_iterations)
+    found = _While(stack, cond, body, vars, max_iterations, checkpoint)
     return found.run(exact or max_iterations is None, on_limit == "raise")
 
 
 class _While:
     """One while loop: what goes in, and its body, which begins with the condition for the next time."""
 
-    def __init__(self, stack: Any, cond: Any, body: Any, variables: Any, most: Any) -> None:
+    def __init__(self, stack: Any, cond: Any, body: Any, variables: Any, most: Any, checkpoint: Checkpoint) -> None:
         self.stack, self.cond, self.body = stack, cond, body
         self.unpacked = isinstance(variables, (list, tuple)) and not hasattr(variables, "_fields")
         self.variables = Carry.of(stack, variables, "variable")
@@ -83,6 +87,7 @@ class _While:
             raise OperatorError("max_iterations is a number, or a symbolic extent; a tensor belongs into the condition")
         if known(self.most) and self.most is not None and self.most < 0:
             raise OperatorError(f"max_iterations is not negative, given {self.most}")
+        self.checkpoint = spelled(checkpoint, self.most)
         self.outputs: Structure | None = None
 
     def arguments(self, leaves: Sequence[Any]) -> tuple[Any, ...]:
@@ -146,7 +151,7 @@ class _While:
             steps = Steps(
                 stack, builder_body, [*captured, more, zero, *variables], len(captured), 2 + count, times, False
             )
-        found = steps.loop(conditional=True)
+        found = steps.loop(conditional=True, checkpoint=self.checkpoint)
         if raises and bool(self._now(found[0], "whether the condition holds in the end")):
             raise RunError(f"while_loop: the condition still holds after max_iterations={self.most} times")
         assert self.outputs is not None

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from nnc_func.engine.plan import Plan
 
 PLANNED = "planned"  # the name of the kernel that is a plan
-ENDLESS = (1 << 62) - 1  # the count of a loop that nothing bounds
+ENDLESS = (1 << 59) - 1  # the count of a loop that nothing bounds: as many digits as the text of a plan may have
 
 
 @frozen

@@ -60,6 +60,9 @@ class Linear:
         Whether the first argument says, element by element, which of the other two the result is.
     by_element
         Whether each element of the result is made of one of each argument, as `elementwise` says it.
+    accumulate
+        ``accumulate(o, total, g, *xs, **params)``: `total` and the cotangent of the first argument, the only one in
+        which it is linear, where that takes less than to make the cotangent: few elements of it are not zero.
     """
 
     transpose: Formula
@@ -67,6 +70,7 @@ class Linear:
     homogeneous: Formula | None = None
     chooses: bool = False
     by_element: bool = False
+    accumulate: Formula | None = None
 
 
 @frozen

@@ -116,12 +116,12 @@ def _rnn(st: Any, x: Any, h: Any, w: Any, u: Any, b: Any, **how: Any) -> Any:
 
 
 @case(19)
-def _rnn_by_while(st: Any, x: Any, h: Any, w: Any, u: Any, b: Any) -> Any:
+def _rnn_by_while(st: Any, x: Any, h: Any, w: Any, u: Any, b: Any, **how: Any) -> Any:
     def body(i: Any, h: Any) -> Any:
         h = _cell(st, x[i], h, w, u, b)
         return h, [i + 1, h]
 
-    out, (_, h), n = st.while_loop(lambda i, h: i < 3, body, [0, h], max_iterations=5)
+    out, (_, h), n = st.while_loop(lambda i, h: i < 3, body, [0, h], max_iterations=5, **how)
     return {"out": out, "h": h, "n": n}, out.sum() + h.sum()
 
 
@@ -164,55 +164,57 @@ def _no_step(st: Any, x: Any, s: Any, f: Any, **how: Any) -> Any:
 
 
 @case(23)
-def _sum_to_five(st: Any, i: Any, s: Any) -> Any:
-    out, (i, s), n = st.while_loop(lambda i, s: i <= 5, lambda i, s: (None, (i + 1, s + i)), (i, s), max_iterations=10)
+def _sum_to_five(st: Any, i: Any, s: Any, **how: Any) -> Any:
+    out, (i, s), n = st.while_loop(
+        lambda i, s: i <= 5, lambda i, s: (None, (i + 1, s + i)), (i, s), max_iterations=10, **how
+    )
     assert out is None
     return {"i": i, "s": s, "n": n}, None
 
 
 @case(25)
-def _no_time(st: Any, i: Any, s: Any, a: Any) -> Any:
+def _no_time(st: Any, i: Any, s: Any, a: Any, **how: Any) -> Any:
     out, (i, s), n = st.while_loop(
-        lambda i, s: False, lambda i, s: (s * a, (i + 1, s * a)), (i, s), max_iterations=1000
+        lambda i, s: False, lambda i, s: (s * a, (i + 1, s * a)), (i, s), max_iterations=1000, **how
     )
     assert out.shape == (1000,)
     return {"i": i, "s": s, "n": n}, 2 * i + 5 * s
 
 
 @case(27)
-def _until_ten(st: Any, s: Any, a: Any, b: Any) -> Any:
-    _, (s,), n = st.while_loop(lambda s: s < 10, lambda s: (None, a * s + b), [s], max_iterations=100)
+def _until_ten(st: Any, s: Any, a: Any, b: Any, **how: Any) -> Any:
+    _, (s,), n = st.while_loop(lambda s: s < 10, lambda s: (None, a * s + b), [s], max_iterations=100, **how)
     return {"s": s, "n": n}, s
 
 
 @case(127)
-def _until_ten_unbounded(st: Any, s: Any, a: Any, b: Any) -> Any:
-    _, (s,), n = st.while_loop(lambda s: s < 10, lambda s: (None, a * s + b), [s])
+def _until_ten_unbounded(st: Any, s: Any, a: Any, b: Any, **how: Any) -> Any:
+    _, (s,), n = st.while_loop(lambda s: s < 10, lambda s: (None, a * s + b), [s], **how)
     return {"s": s, "n": n}, s
 
 
 @case(29)
-def _cut(st: Any, s: Any, a: Any) -> Any:
-    out, s, _ = st.while_loop(lambda s: True, lambda s: (s * s, a * s), s, max_iterations=3)
+def _cut(st: Any, s: Any, a: Any, **how: Any) -> Any:
+    out, s, _ = st.while_loop(lambda s: True, lambda s: (s * s, a * s), s, max_iterations=3, **how)
     return {"out": out, "s": s}, out.sum() + s
 
 
 @case(30)
-def _while_in_while(st: Any, x: Any) -> Any:
+def _while_in_while(st: Any, x: Any, **how: Any) -> Any:
     def outer(i: Any, acc: Any) -> Any:
         _, (_, acc), _ = st.while_loop(
-            lambda j, acc: j < i, lambda j, acc: (None, (j + 1, acc + x[j])), (0, acc), max_iterations=3
+            lambda j, acc: j < i, lambda j, acc: (None, (j + 1, acc + x[j])), (0, acc), max_iterations=3, **how
         )
         return None, (i + 1, acc)
 
-    _, (_, acc), n = st.while_loop(lambda i, acc: i <= 3, outer, (1, 0.0 * x[0]), max_iterations=5)
+    _, (_, acc), n = st.while_loop(lambda i, acc: i <= 3, outer, (1, 0.0 * x[0]), max_iterations=5, **how)
     return {"acc": acc, "n": n}, acc
 
 
 @case(31)
-def _second_depends_on_first(st: Any, d: Any) -> Any:
-    _, (d1,), _ = st.while_loop(lambda i: i <= 5, lambda i: (None, (i + 1,)), (d,), max_iterations=10)
-    _, (d2,), _ = st.while_loop(lambda i: d1 != 0, lambda i: (None, (i + 1,)), (d1,), max_iterations=10)
+def _second_depends_on_first(st: Any, d: Any, **how: Any) -> Any:
+    _, (d1,), _ = st.while_loop(lambda i: i <= 5, lambda i: (None, (i + 1,)), (d,), max_iterations=10, **how)
+    _, (d2,), _ = st.while_loop(lambda i: d1 != 0, lambda i: (None, (i + 1,)), (d1,), max_iterations=10, **how)
     return {"d1": d1, "d2": d2}, d2
 
 
@@ -229,16 +231,18 @@ def _untaken(st: Any, x: Any) -> Any:
 
 
 @case(39)
-def _all_three(st: Any, d: Any, w: Any, v: Any, s: Any) -> Any:
+def _all_three(st: Any, d: Any, w: Any, v: Any, s: Any, **how: Any) -> Any:
     def step(x: Any, s: Any) -> Any:
         y = st.cond(x > 0, lambda: s + x * w, lambda: s * v)
         return y, y
 
     def body(t: Any, s: Any) -> Any:
-        ys, s = st.foreach(step, d, s)
+        ys, s = st.foreach(step, d, s, **how)
         return ys.sum(), (t + 1, s)
 
-    out, (_, s), n = st.while_loop(lambda t, s: st.ops.logical_and(t < 3, s < 1000), body, (0, s), max_iterations=8)
+    out, (_, s), n = st.while_loop(
+        lambda t, s: st.ops.logical_and(t < 3, s < 1000), body, (0, s), max_iterations=8, **how
+    )
     return {"out": out[:3], "s": s, "n": n, "rest": out[3:]}, out.sum() + s
 
 

@@ -119,8 +119,8 @@ def test_a_symbolic_extent_takes_one_trace() -> None:
         for one, other in zip(found[2:], EAGER.grad(eager_loss, argnums=(0, 1))(array, start), strict=True):
             np.testing.assert_allclose(one, other.numpy(), rtol=1e-10, atol=1e-12)
     assert len(traces) <= 2
-    for how in ({"unroll": True}, {"unroll": 2}, {"checkpoint": "sqrt"}, {"checkpoint": 3}):
-        with pytest.raises(OperatorError, match=r"must be known|known number of steps"):
+    for how in ({"unroll": True}, {"unroll": 2}):
+        with pytest.raises(OperatorError, match="must be known"):
             LAZY.scan(over(w), w, x, **how)
 
 

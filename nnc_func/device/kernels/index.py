@@ -18,7 +18,7 @@ def check_range(xp: Any, indices: Any, extent: int) -> None:
     """Raise IndexError unless every index lies within an axis of that extent, counted from either end."""
     if 0 in indices.shape:
         return
-    low, high = int(xp.min(indices)), int(xp.max(indices))
+    low, high = (int(indices),) * 2 if indices.shape == () else (int(xp.min(indices)), int(xp.max(indices)))
     if low < -extent or high >= extent:
         wrong = high if high >= extent else low
         raise IndexError(f"index {wrong} is outside of an axis of extent {extent}; wanted {-extent} to {extent - 1}")
@@ -179,7 +179,7 @@ def first_copied(into: Any) -> Any:
 def one_hot(xp: Any, indices: Any, *, depth: int, dtype: Any, checked: bool) -> Any:
     """In any namespace: each index compared with every place."""
     if checked and 0 not in indices.shape:
-        low, high = int(xp.min(indices)), int(xp.max(indices))
+        low, high = (int(indices),) * 2 if indices.shape == () else (int(xp.min(indices)), int(xp.max(indices)))
         if low < 0 or high >= depth:
             raise IndexError(f"number {low if low < 0 else high} is none of {depth} classes, 0 to {depth - 1}")
     places = xp.arange(depth, dtype=dtype_in(xp, INT64))

@@ -25,6 +25,7 @@ from nnc_func.engine.planning.liveness import (
     unfinished_peak,
 )
 from nnc_func.engine.planning.passes import through
+from nnc_func.engine.planning.readers_first import readers_first
 from nnc_func.engine.planning.request import Request
 from nnc_func.graph.node import Node
 
@@ -51,6 +52,8 @@ class Alternatives:
         self.root = through(self.passes.choose, Draft(request))
         nodes = request.graph.nodes if request.sequence is None else request.sequence
         self.sequence = [n for n in nodes if n in self.root.kernels]
+        if request.is_body and request.graph.updates:
+            self.sequence = readers_first(self.sequence, self.root.kernels, request.graph)
         self.aliased: dict[object, Draft] = {}  # by what is put together of copies, and what lies without gaps
         self.found: dict[int, Draft] = {}  # by the arrangement that was asked for
         self.untouched: dict[int, Draft] = {}  # by the arrangement: in its order, and gone through no pass after that

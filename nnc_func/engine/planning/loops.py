@@ -217,7 +217,7 @@ def planned_loop(request: Request, node: Node, plan: Callable[[Request], Plan]) 
     )  # fmt: skip
     asked = evolve(
         request, graph=graph, streams=1, donated=(), checked=False, retain=None, sequence=None, careless=True,
-        lends=False,
+        is_body=True, lends=False,
     )  # fmt: skip
     found = plan(asked)
     if len([n for n in found.arenas.values() if n]) > 1:

@@ -84,7 +84,9 @@ def order_problem(draft: Draft) -> OrderProblem:
         needed.pop(-1, None)
         for slot in results:
             producer[slot] = task
-        needs.append([*needed] if task < section.at else section.needs(task, needed, operands, results))
+        needs.append(
+            [*needed] if task < section.at else section.needs(task, needed, operands, results, overwritable[at])
+        )
         if overwritable[at]:
             pairs = [(made, [*filter(size, homes)]) for made, homes, _ in overwritable[at] if sizes[made]]
             if pairs:
@@ -106,7 +108,9 @@ class _Section:
         needed = set(chain.from_iterable(needs))
         return [task for task in range(len(needs)) if task not in needed]
 
-    def needs(self, task: int, needed: dict[int, None], operands: Sequence[int], results: Sequence[int]) -> list[int]:
+    def needs(
+        self, task: int, needed: dict[int, None], operands: Sequence[int], results: Sequence[int], overwrites: Any
+    ) -> list[int]:
         """What a task of the section needs: all but what is in the section goes without saying."""
         draft = self.draft
         for slot in results:
@@ -114,6 +118,10 @@ class _Section:
             if storage.kind == NEXT:
                 variable = draft.slots[draft.leaf_slots[VARIABLE][storage.source]].storage
                 needed = needed | self.readers.get(variable, {})
+        if draft.request.is_body:  # so that what may be written over a carry is
+            for _, homes, _ in overwrites:
+                for home in homes:
+                    needed = needed | self.readers.get(home, {})
         for slot in operands:
             self.readers.setdefault(draft.slots[slot].storage, {})[task] = None
         return [one for one in needed if one > self.at] or ([self.at] if self.at >= 0 else [])

@@ -137,8 +137,9 @@ class Times:
         if loop.ends:
             copies = [(n, *loop.reads[parameter].at(times, late)) for n, parameter in enumerate(loop.ends)]
         for n, number, at in copies:
-            if (number, at) != (results + n, None):
-                self.copy(arrays[number] if at is None else row(arrays[number], at), arrays[results + n])
+            source = arrays[number] if at is None else row(arrays[number], at)
+            if source is not arrays[results + n]:  # nor written over its operand
+                self.copy(source, arrays[results + n])
         for number, fill in self.fills:
             for at in range(times, loop.count):
                 fill(row(arrays[number], at))

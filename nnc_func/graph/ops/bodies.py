@@ -165,7 +165,8 @@ def one_by_one(xp: Any, xs: Any, body: Body) -> list[Any]:
     return body.values(lambda op, arrays, items: fresh(xp, op.kernels[-1], items)(*arrays), xs)
 
 
-def functions_of(body: Body, given: tuple[Aval, ...], xp: Any) -> tuple[list[Any], list[Aval]]:
+@lru_cache(4096)
+def functions_of(body: Body, given: tuple[Aval, ...], xp: Any) -> tuple[tuple[Any, ...], tuple[Aval, ...]]:
     """The kernels that a namespace runs for a body, as functions of arrays that give new ones; and avals of all values.
 
     Parameters
@@ -173,16 +174,22 @@ def functions_of(body: Body, given: tuple[Aval, ...], xp: Any) -> tuple[list[Any
     given
         Avals of the parameters.
     """
-    functions: list[Any] = []
+    kernels, found = kernels_of(body, given, xp)
+    return tuple([fresh(xp, k, each.items) for k, each in zip(kernels, body.applications, strict=True)]), found
 
-    def bound(op: Op, avals: list[Aval], items: Items) -> Any:
+
+def kernels_of(body: Body, given: tuple[Aval, ...], xp: Any) -> tuple[tuple[Kernel, ...], tuple[Aval, ...]]:
+    """The kernels that a namespace runs for a body, one for each application; and avals of all values."""
+    kernels: list[Kernel] = []
+
+    def chosen(op: Op, avals: list[Aval], items: Items) -> Any:
         params = dict(items)
         shape, dtype = op.shape(*(a.shape for a in avals), **params), op.dtype(*(a.dtype for a in avals), **params)
-        functions.append(fresh(xp, choose(op, tuple(avals), params, xp.__name__), items))
+        kernels.append(choose(op, tuple(avals), params, xp.__name__))
         return [*map(Aval, shape, dtype)] if op.multi_result else Aval(shape, dtype)
 
-    found = body.values(bound, given)
-    return functions, found
+    found = body.values(chosen, given)
+    return tuple(kernels), tuple(found)
 
 
 def check_readable(body: Body) -> None:

@@ -196,7 +196,10 @@ def _gather(transpose: str) -> Linear:
     def back(o: Any, g: Any, x: Any, indices: Any, *, axis: int) -> Any:
         return getattr(o, transpose)(_zeros_like(o, x), indices, g, axis=axis)
 
-    return Linear(back, arguments=(0,))
+    def accumulate(o: Any, total: Any, g: Any, x: Any, indices: Any, *, axis: int) -> Any:
+        return getattr(o, transpose)(total, indices, g, axis=axis)
+
+    return Linear(back, arguments=(0,), accumulate=accumulate)
 
 
 def _scatter(transpose: str) -> Linear:

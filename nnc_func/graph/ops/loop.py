@@ -7,7 +7,6 @@ from typing import Any
 
 from nnc_func.aval import Aval
 from nnc_func.body import Body, bodies_of
-from nnc_func.device.kernels.move import dtype_in, dtype_of
 from nnc_func.errors import DTypeError, OperatorError, ShapeError
 from nnc_func.facets.derivatives import OfBodies
 from nnc_func.facets.dims import known, same_extent
@@ -17,12 +16,14 @@ from nnc_func.facets.samples import Samples
 from nnc_func.facets.shapes import ShapeT
 from nnc_func.facets.views import Cost
 from nnc_func.graph.ops.binary import add, multiply
-from nnc_func.graph.ops.bodies import check_computes, dtypes_in, flops_of, functions_of, shapes_in
+from nnc_func.graph.ops.bodies import check_computes, dtypes_in, flops_of, shapes_in
 from nnc_func.graph.ops.compare import less
 from nnc_func.graph.ops.create import full
 from nnc_func.graph.ops.families import Extent, Tensor
 from nnc_func.graph.ops.linalg import matmul
 from nnc_func.graph.ops.loop_derivative import linearized_loop, tangent_of_loop
+from nnc_func.graph.ops.loop_interpretation import interpreted
+from nnc_func.graph.ops.loop_schedules import check
 from nnc_func.graph.ops.transcendental import tanh
 from nnc_func.op import operator
 
@@ -67,9 +68,10 @@ def _check_depth(body: Body) -> None:
 
 def _shape(
     *given: ShapeT, body: Body, constants: int, carries: int, length: int | None, reverse: bool, counted: bool,
-    conditional: bool, recompute: bool,
+    conditional: bool, checkpoint: str,
 ) -> tuple[ShapeT, ...]:  # fmt: skip
     at, carried, sliced = parts(len(given), body, constants, carries, counted)
+    check(checkpoint)
     count: Any = length
     for shape in given[sliced]:
         if not shape:
@@ -132,52 +134,6 @@ def steps_of(avals: tuple[Aval, ...], constants: int, carries: int, length: int 
     return avals[first].shape[0] if first < len(avals) - counted else None
 
 
-def _interpreted(
-    xp: Any, *arrays: Any, body: Body, constants: int, carries: int, length: int | None, reverse: bool, counted: bool,
-    conditional: bool, recompute: bool,
-) -> tuple[Any, ...]:  # fmt: skip
-    """The operators one after another, time after time, by the kernels that the namespace runs alone."""
-    same, carried, sliced = parts(len(arrays), body, constants, carries, counted)
-    avals = tuple([Aval(a.shape, dtype_of(a)) for a in arrays])
-    most = steps_of(avals, constants, carries, length, counted)
-    count = most if not counted else _times(int(arrays[-1]), most)
-    functions, found = functions_of(body, avals_of(avals, body, constants, carries, counted), xp)
-
-    def through(given: list[Any]) -> list[Any]:
-        calls = iter(functions)
-        found = body.values(lambda op, xs, items: next(calls)(*xs), given)
-        return [found[i] for i in body.results]
-
-    stacked = [found[i] for i in body.results[carries:]]
-    carry, rows, i = [*arrays[carried]], list[list[Any]](), 0
-    while (count is None or i < count) and not (conditional and not bool(carry[0])):
-        row = count - 1 - i if reverse else i
-        after = through([*arrays[same], *carry, *[x[row, ...] for x in arrays[sliced]]])
-        carry, i = after[:carries], i + 1
-        if stacked:
-            rows.append(after[carries:])
-    if reverse:
-        rows.reverse()
-    ys = [_column(xp, [row[n] for row in rows], most, aval) for n, aval in enumerate(stacked)]
-    return (*[xp.asarray(x, copy=True) for x in carry], *ys)
-
-
-def _column(xp: Any, rows: list[Any], most: int, aval: Aval) -> Any:
-    """Rows side by side, and zeros after them, where the loop went less often than it may."""
-    dtype = dtype_in(xp, aval.dtype)
-    if not rows:
-        return xp.zeros((most, *aval.shape), dtype=dtype)
-    found = xp.stack(rows)
-    if len(rows) == most:
-        return found
-    return xp.concat([found, xp.zeros((most - len(rows), *aval.shape), dtype=dtype)])
-
-
-def _times(count: int, most: int | None) -> int:
-    """How many times a loop goes that a number bounds."""
-    return max(0, count if most is None else min(count, most))
-
-
 def _cost(
     args: tuple[Any, ...], results: tuple[Any, ...], *, body: Body, constants: int, carries: int, length: int | None,
     counted: bool, **_: Any,
@@ -217,7 +173,7 @@ def _cases(dtype: str) -> Any:
     shape=_shape,
     dtype=_dtype,
     multi_result=True,
-    kernels=(reference(_interpreted, name="interpreted", applies=True),),
+    kernels=(reference(interpreted, name="interpreted", applies=True),),
     derivative=OfBodies(tangent_of_loop, linearized_loop),
     cost=_cost,
     onnx=control.loop,
@@ -225,7 +181,7 @@ def _cases(dtype: str) -> Any:
 )
 def loop(
     *xs: Tensor, body: Body, constants: int = 0, carries: int = 0, length: Extent | None = None, reverse: bool = False,
-    counted: bool = False, conditional: bool = False, recompute: bool = False,
+    counted: bool = False, conditional: bool = False, checkpoint: str = "",
 ) -> Tensor:  # fmt: skip
     """What a body carries through time after time, and what it gives each time, side by side along a new first axis.
 
@@ -237,6 +193,10 @@ def loop(
     With `reverse` the last slice is taken first; what is stacked stands where its slice stood. With `counted` one more
     operand, the last one, is the number of times, at most `length`: a signed integer. With `conditional` the first
     carry is a truth value, and the loop ends before the first time that it is false. The rows of times that did not
-    happen are zeros. With `recompute` its derivative computes the body again from what is carried into each time, and
-    keeps nothing else.
+    happen are zeros.
+
+    `checkpoint` says what its derivative keeps: "", what it reads of each time, or, where nothing bounds the loop, 100
+    carries, from which it computes the others again; "carries", what is carried into each time; "sqrt", about √n of
+    these, and what it reads of about √n times; a number, so many carries at most; "budget:" and a number of bytes, the
+    first of all these that fits.
     """

@@ -11,69 +11,26 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from nnc_func.body import Application, Body
+import attrs
+from attrs import frozen
+
+from nnc_func.body import Application
 from nnc_func.body_builder import BodyBuilder
 from nnc_func.facets.dims import known
 from nnc_func.facets.shapes import normalise_axes
 from nnc_func.graph.ops.binary import add
 from nnc_func.graph.ops.create import full
-from nnc_func.graph.ops.cut_bodies import CutBody, aval_of, is_smooth, zeros
+from nnc_func.graph.ops.cut_bodies import CutBody, aval_of, zeros
 from nnc_func.graph.ops.linalg import matmul
+from nnc_func.graph.ops.loop_checkpoints import Checkpointed
+from nnc_func.graph.ops.loop_form import Form
+from nnc_func.graph.ops.loop_schedules import ALL, BUDGET, CARRIES, TAPE, chosen
+from nnc_func.graph.ops.loop_segments import in_segments
 from nnc_func.graph.ops.move import permute_dims, reshape
 from nnc_func.graph.ops.reduce import sum_
 from nnc_func.op import Op
 
 STACKED = 8  # elements of new rows, for each element of a constant's cotangent that need not be added up then
-
-
-class Form:
-    """One application of a loop: its operands by kind, and what is the same in all that is made of it."""
-
-    def __init__(self, op: Op, o: Any, xs: Sequence[Any], params: Mapping[str, Any]) -> None:
-        self.op, self.o, self.params = op, o, params
-        self.body: Body = params["body"]
-        constants, carries, counted = params["constants"], params["carries"], params["counted"]
-        self.first: int = constants + carries
-        self.last: int = len(xs) - counted
-        self.constants, self.carries, self.slices = (
-            xs[:constants],
-            xs[constants : self.first],
-            xs[self.first : self.last],
-        )
-        self.count = tuple(xs[self.last :])
-        self.avals = [aval_of(o, x) for x in xs[: self.first]]
-        self.avals += [a.having(shape=a.shape[1:], layout=None) for a in (aval_of(o, x) for x in self.slices)]
-
-    @property
-    def most(self) -> Any:
-        """How many times it goes at most; None: nothing bounds it."""
-        return self.params["length"] if self.params["length"] is not None else (
-            self.slices[0].shape[0] if self.slices else None
-        )  # fmt: skip
-
-    def carry(self, parameter: int) -> int | None:
-        """Which carry a parameter of the body is."""
-        n = parameter - len(self.constants)
-        return n if 0 <= n < len(self.carries) else None
-
-    def apply(self, body: Body, constants: Any, carries: Any, slices: Any, **changed: Any) -> tuple[Any, ...]:
-        """The loop with another body, and other operands."""
-        count = changed.pop("count", self.count)
-        params = {
-            **self.params, "body": body, "constants": len(constants), "carries": len(carries), "length": self.most,
-            "counted": bool(count), **changed,
-        }  # fmt: skip
-        return tuple(self.o.bind(self.op, *constants, *carries, *slices, *count, **params))
-
-    def settled(self, derive: Callable[..., Any], moving: frozenset[int]) -> tuple[Any, frozenset[int]]:
-        """The derivative of the body where carries move as well that depend on what moves; and all that moves."""
-        moving = frozenset(n for n in moving if n < self.last and is_smooth(self.avals[n]))
-        while True:
-            found = derive(self.body, self.avals, moving)
-            more = {len(self.constants) + n for n in range(len(self.carries)) if found.moved[n]} - moving
-            if not more:
-                return found, moving
-            moving |= more
 
 
 # --- forward -------------------------------------------------------------------------------------------------
@@ -127,11 +84,20 @@ def linearized_loop(
 ) -> tuple[Any, Any, Any]:
     """The results of a loop that keeps what its derivative reads, and the derivative both ways."""
     form = Form(op, o, xs, params)
-    derived, moving = form.settled(derive.cotangent, moving)
-    if form.most is None and any(derived.moved):
-        form = _counted(form, derive)
-    kept = Kept(form, derived, moving)
-    results, pull = kept.run()
+    derived, moved = form.settled(derive.cotangent, moving)
+    kept = Kept(form, derived, moved)
+    schedule = TAPE
+    if any(derived.moved):
+        schedule = chosen(form, derived, params["checkpoint"], lambda: (kept.bytes_a_time(), kept.bytes_a_time(True)))
+    if schedule.way == "segments":
+        results, pull = derive.linearize(
+            lambda *given: in_segments(derive, op, o, given, params, schedule.size), xs, moved
+        )
+    elif schedule.way == "carries":
+        held = Checkpointed(form, derive, derived, moved, schedule.size)
+        results, pull = held.linearized()
+    else:
+        results, pull = kept.run()
 
     def push(ts: Sequence[Any]) -> Any:
         return tangent_of_loop(op, derive, o, ts, xs, params)[1]
@@ -139,20 +105,26 @@ def linearized_loop(
     return results, push, pull
 
 
-def _counted(form: Form, derive: Any) -> Form:
-    """A loop that nothing bounds, with a bound: how many times it went, which is computed now."""
-    builder = BodyBuilder()
-    given = builder.parameters(form.body.parameters)
-    one = builder.apply(full, shape=(), value=1, dtype="int64")
-    at = builder.parameter()
-    values = builder.include(form.body, given)
-    carried = [values[n] for n in form.body.results[: len(form.carries)]]
-    body = builder.built([*carried, builder.apply(add, at, one)])
-    start = form.o.full(shape=(), value=0, dtype="int64")
-    *_, times = form.apply(body, form.constants, [*form.carries, start], ())
-    length = derive.number(times, "how many times a loop goes that is differentiated")
-    xs = (*form.constants, *form.carries, *form.count)
-    return Form(form.op, form.o, xs, {**form.params, "length": length})
+@frozen(eq=False)
+class _Choice:
+    """What the loop backwards reads and stacks.
+
+    Attributes
+    ----------
+    sums
+        Constants whose cotangents are summed afterwards, and how.
+    added
+        Constants whose cotangents are added up in carries.
+    rows
+        Values of which the sums are made.
+    wanted
+        Values that the second loop reads, or the sums.
+    """
+
+    sums: dict[int, Any]
+    added: list[int]
+    rows: list[int]
+    wanted: list[int]
 
 
 class Kept(CutBody):
@@ -161,10 +133,14 @@ class Kept(CutBody):
     def __init__(self, form: Form, derived: Any, moving: frozenset[int]) -> None:
         super().__init__(form.body, form.avals, derived, [aval_of(form.o, x) for x in derived.captured])
         self.form, self.moving, self.captured = form, moving, derived.captured
+        self.recomputes = form.params["checkpoint"] == CARRIES
+        self.in_place = self.recomputes or form.params["checkpoint"].startswith(
+            BUDGET
+        )  # sums want no rows of their own
 
     def is_again(self, value: int) -> bool:
         """As of any body; all that is no operand where the loop is to keep nothing else."""
-        if self.form.params["recompute"] and value not in self.backward:
+        if self.recomputes and value not in self.backward:
             return value in self.producer
         return bool(super().is_again(value))
 
@@ -246,7 +222,7 @@ class Kept(CutBody):
             sizes = [self.avals[i].size for i in new] + [self.avals[n].size]
             if all(map(known, sizes)) and sum(sizes[:-1]) > STACKED * sizes[-1] * (n in products):
                 continue
-            if new and n not in products:
+            if new and (self.in_place or n not in products):
                 continue
             stacked |= new
             kept[n] = each
@@ -264,18 +240,37 @@ class Kept(CutBody):
 
     # --- both loops ----------------------------------------------------------------------------------------
 
-    def run(self) -> tuple[tuple[Any, ...], Callable[[Sequence[Any]], list[Any]]]:
-        """The results of the loop, and the function from their cotangents to those of its operands."""
-        form, carries = self.form, len(self.form.carries)
+    @cached_property
+    def choice(self) -> _Choice:
+        """What the second loop reads, and how it adds up cotangents of constants."""
         sums = self.worth(self.sums())
-        added = [n for n in range(len(form.constants)) if n in self.cotangents and n not in sums]
+        added = [n for n in range(len(self.form.constants)) if n in self.cotangents and n not in sums]
         rows = list(dict.fromkeys(i for each in sums.values() for i in each[1]))
         passed = [self.cotangents[n] for n in self.cotangents if n not in sums]
         wanted = self.kept([*passed, *(i for i in rows if self.is_stacked(i))])
         wanted += [i for i in rows if not self.is_stacked(i) and i not in wanted]
+        return _Choice(sums, added, rows, wanted)
+
+    @property
+    def own_rows(self) -> dict[int, int]:
+        """Values that are results of the loop, which are stacked anyway, and which result each is."""
+        results = [*enumerate(self.joint.results[: self.results])]
+        return {i: n for n, i in reversed(results) if n >= len(self.form.carries)}
+
+    def bytes_a_time(self, with_results: bool = False) -> Any:
+        """What the tape takes for each time; without results of the loop that are there anyway, or with them."""
+        choice, own = self.choice, {} if with_results else self.own_rows
+        rows = [i for i in choice.wanted if self.is_kept(i) and i not in own]
+        rows += [i for i in choice.rows if self.is_stacked(i)]
+        return sum([self.avals[i].size * self.avals[i].dtype.itemsize for i in rows])
+
+    def run(self) -> tuple[tuple[Any, ...], Callable[[Sequence[Any]], list[Any]]]:
+        """The results of the loop, and the function from their cotangents to those of its operands."""
+        form, carries = self.form, len(self.form.carries)
+        sums, added, rows, wanted = attrs.astuple(self.choice, recurse=False)
         outside = [i for i in wanted if i in self.made_of_constants]
         kept = [i for i in wanted if self.is_kept(i)]
-        own = {i: n for n, i in reversed([*enumerate(self.joint.results[: self.results])]) if n >= carries}
+        own = self.own_rows
         more = [i for i in kept if i not in own]
 
         builder = BodyBuilder()
@@ -356,7 +351,7 @@ class Kept(CutBody):
         if body.results:
             found = form.apply(
                 body, [fixed[i] for i in same], starts, [*(stacks[i] for i in sliced), *(gs[n] for n in given)],
-                reverse=not form.params["reverse"], conditional=False, recompute=False, count=count,
+                reverse=not form.params["reverse"], conditional=False, checkpoint=ALL, count=count,
             )  # fmt: skip
         result: list[Any] = [None] * (form.last + len(form.count))
         for n, g in zip([*(first + n for n in back), *added, *moved], found, strict=False):

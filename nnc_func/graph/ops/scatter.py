@@ -72,9 +72,11 @@ def _last(o: Any, x: Any, indices: Any, axis: int) -> Any:
 
 
 def _set_transpose(o: Any, g: Any, x: Any, indices: Any, updates: Any, *, axis: int) -> tuple[Any, Any]:
-    nothing = o.full(shape=updates.shape, value=0, dtype=o.dtype(g))
-    kept = o.scatter_set(g, indices, nothing, axis=axis)
-    return kept, o.where(_last(o, x, indices, axis), o.take(g, indices, axis=axis), nothing)
+    nothing, count = o.full(shape=updates.shape, value=0, dtype=o.dtype(g)), product(indices.shape)
+    written = o.take(g, indices, axis=axis)  # before the other one, which may then be written over `g`
+    if not (known(count) and count == 1):
+        written = o.where(_last(o, x, indices, axis), written, nothing)
+    return o.scatter_set(g, indices, nothing, axis=axis), written
 
 
 def _shares(o: Any, y: Any, x: Any, indices: Any, updates: Any, axis: int) -> tuple[Any, Any]:

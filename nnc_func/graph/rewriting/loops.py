@@ -180,13 +180,7 @@ class _Loop:
 
     def _read_by(self, results: Collection[int]) -> set[int]:
         """The parameters of the body that results are made of."""
-        wanted = {self.body.results[n] for n in results}
-        number = self.body.parameters + sum(each.count for each in self.body.applications)
-        for each in reversed(self.body.applications):
-            number -= each.count
-            if not wanted.isdisjoint(range(number, number + each.count)):
-                wanted.update(each.operands)
-        return {n for n in wanted if n < self.body.parameters}
+        return self.body.read_by(self.body.results[n] for n in results)
 
     def _replace(self, places: dict[int, Result]) -> None:
         """Let the results be what they are by the results of the body as it is now."""

@@ -1,0 +1,129 @@
+"""What the derivative of a loop keeps: everything it reads, that of one segment at a time, or a number of carries.
+
+The operator's parameter `checkpoint` says which, in words; `chosen` makes of it, of the times that there are and of
+bytes, one of three ways.
+"""
+
+from __future__ import annotations
+
+from math import isqrt
+from typing import Any, Literal
+
+from attrs import frozen
+
+from nnc_func.aval import Aval
+from nnc_func.errors import OperatorError
+from nnc_func.facets.dims import known
+from nnc_func.graph.ops.loop_checkpoints import HELD, needed_carries
+from nnc_func.graph.ops.loop_form import Form
+
+ALL, CARRIES, ROOT, BUDGET = "", "carries", "sqrt", "budget:"
+ROOTS = 2.2  # times the root of all times, that segments and times in one of them may be together
+POSITION = 8  # bytes, of the time beside each carry that is held
+
+
+@frozen
+class Schedule:
+    """One way to keep what a derivative reads.
+
+    Attributes
+    ----------
+    way
+        "tape": of each time; "segments": of so many times together, the others being computed again from the carries at
+        the beginnings of segments; "carries": so many carries at most.
+    size
+        Times in a segment; carries.
+    """
+
+    way: Literal["tape", "segments", "carries"]
+    size: int = 0
+
+
+TAPE = Schedule("tape")
+
+
+def check(checkpoint: str) -> None:
+    """Raise OperatorError where a parameter `checkpoint` says nothing that `chosen` knows."""
+    number = checkpoint.removeprefix(BUDGET)
+    if checkpoint not in (ALL, CARRIES, ROOT) and not (number.isascii() and number.isdigit() and int(number)):
+        raise OperatorError(
+            f'checkpoint of a loop is "", "{CARRIES}", "{ROOT}", a number of carries, or "{BUDGET}" and a number of '
+            f"bytes, given {checkpoint!r}"
+        )
+
+
+def chosen(form: Form, derived: Any, checkpoint: str, tape: Any) -> Schedule:
+    """How the derivative of a loop keeps what it reads.
+
+    Parameters
+    ----------
+    derived
+        The derivative of its body.
+    tape
+        A function that gives the bytes that the tape takes each time: without rows that are results of the loop
+        anyway, and with them.
+
+    Raises
+    ------
+    OperatorError
+        A budget is too small for one carry, or bytes depend on extents that are not known.
+    """
+    most = form.most
+    if checkpoint.startswith(BUDGET):
+        return _within(form, derived, int(checkpoint.removeprefix(BUDGET)), tape)
+    if checkpoint.isdigit():
+        return Schedule("carries", int(checkpoint))
+    if most is None:
+        return Schedule("carries", HELD)
+    if checkpoint != ROOT:
+        return TAPE
+    if not known(most):
+        return Schedule("carries", HELD)
+    return Schedule("segments", _root(most)) if most > 1 else TAPE
+
+
+def _root(most: int) -> int:
+    """About the root of a number of times: a divisor of it, where one is as good, so that none are left over."""
+    root = isqrt(most - 1) + 1
+    best = max(size for size in range(1, root + 1) if most % size == 0)
+    return best if best + most // best <= ROOTS * most**0.5 else root
+
+
+def _within(form: Form, derived: Any, budget: int, tape: Any) -> Schedule:
+    """What fits into so many bytes: the whole tape, else the longest segments, else as many carries as there may be."""
+    carry = _bytes([form.avals[len(form.constants) + n] for n in needed_carries(form, derived)])
+    if not known(carry):
+        raise OperatorError(
+            f'checkpoint="{BUDGET}{budget}" wants extents that are known, and a carry takes {carry} bytes: say a '
+            "number of carries"
+        )
+    most = form.most
+    if most is not None and known(most):
+        row, again = tape()
+        if known(row) and most * row <= budget:
+            return TAPE
+        if known(again) and (size := _longest(most, budget, carry, again)):
+            return Schedule("segments", size)
+    places = budget // (carry + POSITION)
+    if not places:
+        raise OperatorError(
+            f'checkpoint="{BUDGET}{budget}" is less than what one carry takes, {carry + POSITION} bytes: the '
+            "derivative of this loop wants that at the least"
+        )
+    return Schedule("carries", places if most is None or not known(most) else max(1, min(places, most)))
+
+
+def _longest(most: int, budget: int, carry: int, tape: int) -> int:
+    """How many times the longest segments have that fit, without any left over where that can be; 0: none fit."""
+    for divides in (True, False):
+        for segments in range(2, 1 + most // 2):
+            size = -(-most // segments)
+            if segments * carry > budget:
+                break
+            if most // size * carry + size * tape <= budget and (most % size == 0 or not divides):
+                return size
+    return 0
+
+
+def _bytes(avals: list[Aval]) -> Any:
+    return sum([a.size * a.dtype.itemsize for a in avals])
