@@ -13,10 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from nnc_func.control_flow.carries import Carry, alike, integer
+from nnc_func.aval import Aval
+from nnc_func.control_flow.carries import Carry, Growing, alike, integer
+from nnc_func.control_flow.growing import OUTSIDE, Grown, number_now, padded
 from nnc_func.control_flow.steps import Steps
 from nnc_func.control_flow.tracing import SCALARS, TracedBody, aval_of, is_numbers, tensor_of, traced
-from nnc_func.errors import OperatorError, ShapeError, check_function
+from nnc_func.errors import OperatorError, ShapeError, UnboundError, check_function
 from nnc_func.facets.dims import known, same_extent
 from nnc_func.facets.shapes import normalise_axis
 from nnc_func.graph.tensors.tensor import Tensor
@@ -27,7 +29,7 @@ Checkpoint = None | str | int
 
 def scan(
     stack: Any, f: Callable[..., Any], init: Any, xs: Any, *, axis: int = 0, reverse: bool = False,
-    length: Any = None, unroll: int | bool = 1, checkpoint: Checkpoint = None,
+    length: Any = None, unroll: int | bool = 1, checkpoint: Checkpoint = None, dynamic: bool = False,
 ) -> tuple[Any, Any]:  # fmt: skip
     """What a function carries along an axis, and its outputs side by side.
 
@@ -51,6 +53,9 @@ def scan(
     checkpoint
         What is kept for the derivative. None, "full": what it reads, of each step. "sqrt": the carries of about √n
         steps, from which the others are computed again. A number: so many carries at most.
+    dynamic
+        Carries may change their extents from step to step, along axes that they have; then all of it is computed at
+        once, see `while_loop`. An output that changes its shape is a list of tensors, one for each step.
 
     Returns
     -------
@@ -81,12 +86,12 @@ def scan(
             raise OperatorError("a function that is scanned returns a pair: the next carry and an output")
         return found
 
-    return _Scan(stack, pair, init, xs, axis, reverse, length).run(unroll, checkpoint)
+    return _Scan(stack, pair, init, xs, axis, reverse, length, dynamic=dynamic).run(unroll, checkpoint)
 
 
 def foreach(
     stack: Any, body: Callable[..., Any], data: Any, init: Any, *, length: Any = None, reverse: bool = False,
-    unroll: int | bool = 1, checkpoint: Checkpoint = None,
+    unroll: int | bool = 1, checkpoint: Checkpoint = None, dynamic: bool = False,
 ) -> tuple[Any, Any]:  # fmt: skip
     """The outputs of a body along the first axis of data, side by side, and the last states.
 
@@ -108,7 +113,7 @@ def foreach(
             raise OperatorError("the body of foreach returns a pair: an output and the next states")
         return found[1], found[0]
 
-    states, outs = _Scan(stack, turned, init, data, 0, reverse, length, "state").run(unroll, checkpoint)
+    states, outs = _Scan(stack, turned, init, data, 0, reverse, length, "state", dynamic).run(unroll, checkpoint)
     return outs, states
 
 
@@ -177,8 +182,9 @@ class _Scan:
 
     def __init__(
         self, stack: Any, f: Callable[..., Any], init: Any, xs: Any, axis: int, reverse: bool, length: Any,
-        what: str = "carry",
+        what: str = "carry", dynamic: bool = False,
     ) -> None:  # fmt: skip
+        self.growing: Growing = {} if dynamic else None
         self.stack, self.f, self.axis, self.reverse = stack, f, axis, bool(reverse)
         self.carry = Carry.of(stack, init, what)
         leaves, self.structure = flatten(xs, is_leaf=is_numbers)
@@ -221,18 +227,48 @@ class _Scan:
             numbers[:] = [type(leaf) in SCALARS for leaf in found]
             return [*map(alike(self.stack), found, before), *rows]
 
-        body = traced(self.stack, flat, [*before, *slices])
+        body = traced(self.stack, flat, [*before, *slices], symbols=frozenset((self.growing or {}).values()))
         return body, [None if n else a for n, a in zip(numbers, body.avals, strict=False)]
 
     def run(self, unroll: int | bool, checkpoint: Checkpoint) -> tuple[Any, Any]:
         """The last carry, and the outputs."""
-        body, avals = self.carry.settled(self.trace)
+        body, avals = self.carry.settled(self.trace, growing=self.growing)
         carries = self.carry.carriers(avals)
+        if self.growing is not None:
+            given = {"unroll": unroll not in (1, False), "checkpoint": checkpoint not in (None, "full")}
+            if any(given.values()):
+                names = " and ".join(f"{name}=" for name, each in given.items() if each)
+                raise OperatorError(
+                    f"{names} is for loops whose carries keep their shapes, and dynamic=True lets them grow"
+                )
+            return self.grown(body, avals, carries)
         found = self.applied(body, carries, unroll, checkpoint)
         count = len(carries)
         outputs = [_last(self.stack, y, self.axis) for y in found[count:]]
         assert self.outputs is not None
         return self.carry.structure.build(found[:count]), self.outputs.build(outputs)
+
+    def grown(self, body: TracedBody, avals: list[Aval], carries: list[Any]) -> tuple[Any, Any]:
+        """As `run`, of carries that may grow."""
+        stack, length, growing = self.stack, self.length, self.growing
+        assert growing is not None
+        inner, operands = body.over(carries, [stack.carrier(x) for x in self.xs])
+        constants, count = len(body.captured), len(carries)
+        own = body.parameters[: len(body.parameters) - constants]
+        if not known(length):
+            raise UnboundError(OUTSIDE)
+        most = length
+        if self.count is not None:
+            most = max(0, int(number_now(stack, self.count, "how many steps there are")))
+            most = most if length is None else min(most, length)
+        loop = Grown(
+            stack, inner, [*body.parameters[len(own) :], *own], body.avals[count:], operands[:constants],
+            operands[constants : constants + count], operands[constants + count :], growing,
+        )  # fmt: skip
+        found, rows = loop.applied(most=most, reverse=self.reverse)
+        rows = [y if isinstance(y, list) else _last(stack, padded(stack, y, length), self.axis) for y in rows]
+        assert self.outputs is not None
+        return self.carry.structure.build(found), self.outputs.build(rows)
 
     def applied(self, body: TracedBody, carries: list[Any], unroll: int | bool, checkpoint: Checkpoint) -> list[Any]:
         """The loop, in one of its forms."""

@@ -6,7 +6,7 @@ anything that flows through a stack: an array, a variable, a value under differe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Any
@@ -136,8 +136,9 @@ def aval_of(stack: Any, carrier: Any) -> Aval:
 
 
 def traced(
-    stack: Any, f: Callable[[list[Any]], Sequence[Any]], arguments: Sequence[Any], whole: bool = False
-) -> TracedBody:
+    stack: Any, f: Callable[[list[Any]], Sequence[Any]], arguments: Sequence[Any], whole: bool = False,
+    symbols: Set[str] = frozenset(),
+) -> TracedBody:  # fmt: skip
     """The body of a function.
 
     Parameters
@@ -149,6 +150,8 @@ def traced(
     whole
         Whether what the function computes of values from around it alone is part of the body, too. Else that is
         computed once, outside.
+    symbols
+        Of extents that differ from time to time: what has one in its shape is part of the body.
 
     Raises
     ------
@@ -167,7 +170,7 @@ def traced(
     finally:
         own.live = False
     pairs = [*own.captured.values()]
-    body, more = abstract([*own.inputs, *(node for _, node in pairs)], results, whole)
+    body, more = abstract([*own.inputs, *(node for _, node in pairs)], results, whole, symbols)
     avals = tuple([value.aval if value.aval.layout is None else value.aval.having(layout=None) for value in results])
     given = [*own.inputs, *(node for _, node in pairs), *more]
     return TracedBody(body, (*(carrier for carrier, _ in pairs), *more), avals, tuple([x.aval for x in given]))

@@ -89,9 +89,9 @@ class CutBody:
     @cached_property
     def avals(self) -> list[Aval]:
         """Of all values."""
-        own = _avals_in(self._body, self._avals)
+        own = avals_in(self._body, self._avals)
         given = [*self._avals, *(own[self._body.results[n]] for n in self.flowing), *self._captured]
-        return _avals_in(self.joint, given)
+        return avals_in(self.joint, given)
 
     def aval_of_result(self, n: int) -> Aval:
         """Of a result of the body."""
@@ -185,7 +185,8 @@ def _bytes(avals: Iterable[Aval]) -> Any:
     return sum([a.size * a.dtype.itemsize for a in avals])
 
 
-def _avals_in(body: Body, avals: Sequence[Aval]) -> list[Aval]:
+def avals_in(body: Body, avals: Sequence[Aval]) -> list[Aval]:
+    """Of all values of a body, of those of its parameters."""
     shapes = shapes_in(body, tuple([a.shape for a in avals]))
     dtypes = dtypes_in(body, tuple([a.dtype for a in avals]))
     return [Aval(shape, dtype) for shape, dtype in zip(shapes, dtypes, strict=True)]
