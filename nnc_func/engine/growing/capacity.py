@@ -3,7 +3,7 @@
 The graph is planned by the engine's passes as if its extents were the capacity; what lies in a slot is told by the
 graph with symbols. So the plan says where values lie, and how much room there is; which shape they have is an argument
 of views, taken anew each time. What the passes find by numbers must hold for every number: nothing is computed within
-another tensor's memory where extents are unknown, and a result is written over an operand only where their shapes are
+another tensor's memory, and a result is written over an operand only where their shapes are
 the same expression.
 """
 
@@ -90,7 +90,7 @@ def _planned(engine: Any, graph: ComputationGraph, extents: Mapping[str, int]) -
     own = engine.passes
 
     def alias(draft: Draft) -> Draft:
-        draft.apart = frozenset([n for n in draft.graph.nodes if n.op.parts is not None and _grows(symbolic, n)])
+        draft.apart = frozenset([n for n in draft.graph.nodes if n.op.parts is not None])
         return own.alias(draft)  # type: ignore[no-any-return]
 
     def in_place(draft: Draft) -> Draft:
