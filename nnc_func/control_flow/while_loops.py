@@ -16,8 +16,9 @@ from nnc_func.control_flow.carries import Carry, Growing, alike, integer
 from nnc_func.control_flow.growing import Grown, number_now, padded
 from nnc_func.control_flow.steps import Steps
 from nnc_func.control_flow.tracing import SCALARS, TracedBody, is_numbers, tensor_of, traced
-from nnc_func.errors import OperatorError, RunError, check_function
+from nnc_func.errors import OperatorError, RunError, UnboundError, check_function
 from nnc_func.facets.dims import comparing, known
+from nnc_func.graph.composites.extents import late_extent
 from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.tree import Structure, flatten
 
@@ -199,11 +200,17 @@ class _While:
         assert self.outputs is not None
         return self.outputs.build(rows), self.variables.structure.build(found[2 : 2 + count]), found[1]
 
-    def _times(self, steps: Steps, count: int) -> int:
-        """How many times it goes, computed now: by a loop that stacks nothing."""
+    def _times(self, steps: Steps, count: int) -> Any:
+        """How many times it goes, computed now: by a loop that stacks nothing; or an extent that is told later."""
         bare = Body(steps.body.parameters, steps.body.applications, steps.body.results[: 2 + count])
         found = steps.having(bare, steps.carries, (), self.most).loop(conditional=True)
-        return int(number_now(self.stack, found[1], "how many rows the outputs of while_loop have"))
+        try:
+            return int(number_now(self.stack, found[1], "how many rows the outputs of while_loop have"))
+        except UnboundError as error:
+            late = late_extent(found[1], error)
+            if late is None:
+                raise
+            return late
 
 
 def _compared(stack: Any, name: str, a: Any, b: Any) -> Any:

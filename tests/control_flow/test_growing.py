@@ -244,7 +244,7 @@ def test_plans_are_made_for_capacities_and_serve_other_lengths() -> None:
     assert (step.plans, len(lazy.engine.growing)) == (made, 1)
     run(1, 599)
     assert step.plans == made + 1
-    step.capacity.plan.verify()
+    step.planned.capacity.plan.verify()
 
 
 def test_a_body_is_traced_three_times_at_most() -> None:
