@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from nnc_func.aval import Aval
-from nnc_func.engine.running.observed import Application, Observer, observed
+from nnc_func.engine.running.observers import Application, Observer, observed
 from nnc_func.errors import NncError
 from nnc_func.graph.graph import ComputationGraph
 from nnc_func.graph.leaves import INPUT, LEAVES, VARIABLE

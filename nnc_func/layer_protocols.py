@@ -65,7 +65,7 @@ class PlannedDeviceSignature(DeviceSignature[A_co], Protocol[A_co]):
     """A device whose kernels run over memory that an engine plans: offsets are in bytes, strides too.
 
     It describes its machine, by which costs are estimated. A device without memory may (`device.description`). Where it
-    `binds_kernels`, what `Kernel.bound` makes is called in place of its `writing`; see `device.bind_kernels`.
+    `binds_kernels`, what `Kernel.bound` makes is called in place of its `writing`; see `device.shared.bind_kernels`.
     """
 
     @property

@@ -1,0 +1,1 @@
+"""Numbers that round nothing, and arrays of them, for the device `exact`."""

@@ -1,0 +1,1 @@
+"""What devices share that compute through an array namespace."""

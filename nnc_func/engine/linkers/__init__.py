@@ -1,0 +1,1 @@
+"""Linkers: each makes a plan executable."""
