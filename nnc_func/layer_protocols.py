@@ -1,4 +1,4 @@
-"""The boundaries between layers: one Protocol each, told apart by its `role`.
+"""Each layer states what it asks of the one below: one Protocol a layer, told apart by its `role`.
 
 Every layer has `bind`, so that alone tells nothing apart; the literal type of `role` does, for mypy and at
 construction. What flows through `bind` is the layer's own: arrays, dtypes, avals, graph values. The layer below is a

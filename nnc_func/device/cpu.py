@@ -1,4 +1,4 @@
-"""NumPy: the reference device. It computes on the host, in arenas where the engine plans them."""
+"""NumPy is the reference device: it computes on the host, in arenas where the engine plans them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CuPy: the kernels of the NumPy device on an NVIDIA GPU, through CuPy; CuPy is imported where the device is used."""
+"""CuPy is the device of an NVIDIA GPU: it runs NumPy's kernels there. It is imported where it is used."""
 
 from __future__ import annotations
 

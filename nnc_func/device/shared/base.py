@@ -1,4 +1,4 @@
-"""What devices share that compute through an array namespace: how they bind operators, and how they plan in memory.
+"""A device that computes through an array namespace derives from these classes: they bind operators, and plan.
 
 The contract that any device fulfils, of these classes or not, is `DeviceSignature` in `nnc_func/layer_protocols.py`;
 with memory that an engine plans in it is `PlannedDeviceSignature` there. A device to start from is `cpu.py`, one with

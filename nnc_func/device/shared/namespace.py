@@ -1,4 +1,4 @@
-"""What devices share that compute through an array namespace: choosing, binding and explaining kernels."""
+"""Devices that compute through an array namespace choose kernels here, bind them, and explain where they fail."""
 
 from __future__ import annotations
 

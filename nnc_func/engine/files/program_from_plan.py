@@ -1,4 +1,4 @@
-"""From a plan to a program without its graph: verified, given constants and variables, bound to a device."""
+"""A plan becomes a program without its graph: it is verified, given constants and variables, bound to a device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a plan is linked to: the contract between a session, which has inputs and variables, and whatever runs a plan.
+"""A linker makes a plan executable: the contract between a session, which has inputs and variables, and what runs.
 
 A linker is a function; `kernel_calls.link` is this library's own, a loop of kernel calls. One that prints C, that
 records a CUDA graph or that sends instructions to another machine keeps to the same contract:

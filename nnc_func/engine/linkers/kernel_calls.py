@@ -1,4 +1,4 @@
-"""This library's own linker: a loop of kernel calls over views of the arenas, `Frame`."""
+"""This library's own linker calls kernels one after the other, over views of the arenas: `Frame`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Observers that check: NaN and infinity are named, memory that was freed is poisoned, each kernel is told."""
+"""Observers check a run: they name NaN and infinity, poison memory that was freed, tell each kernel."""
 
 from __future__ import annotations
 

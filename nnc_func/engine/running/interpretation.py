@@ -1,4 +1,4 @@
-"""A graph's nodes as an executable: computed one after the other, as they are, wherever a device puts the results."""
+"""An interpretation computes a graph's nodes one after the other, as they are, and frees each after its last use."""
 
 from __future__ import annotations
 
