@@ -17,9 +17,9 @@ from nnc_func.aval import Aval
 from nnc_func.body import Body
 from nnc_func.control_flow import branches, past_layers, scanning, while_loops
 from nnc_func.device import NumPy
-from nnc_func.device.bind_kernels import kernel_device
-from nnc_func.device.host import numbers
-from nnc_func.device.queries import machine_of
+from nnc_func.device.shared.bind_kernels import kernel_device
+from nnc_func.device.shared.host import numbers
+from nnc_func.device.shared.queries import machine_of
 from nnc_func.engine import Eager, Lazy
 from nnc_func.engine.effects import first, performed
 from nnc_func.engine.jit import Arguments, Jitted
@@ -509,8 +509,8 @@ class Stack(Derivatives):
         return found, tuple(Tensor(self, value) for value in captured)
 
     def program(self, plan: Any, constants: Any = (), variables: Any = ()) -> Any:
-        """A program of a plan alone, verified and bound to this stack's device; see `files.binding.on_stack`."""
-        from nnc_func.engine.files.binding import on_stack
+        """A program of a plan alone, verified and bound to this stack's device; see `program_from_plan`."""
+        from nnc_func.engine.files.program_from_plan import on_stack
 
         return on_stack(self, plan, constants, variables)
 

@@ -27,8 +27,8 @@ from nnc_func.graph.ops import CATALOGUE
 from nnc_func.graph.tensors.namespace import Ops
 from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.layer import PassThrough, chain, layer
+from nnc_func.layer_protocols import BindSignature
 from nnc_func.op import Op
-from nnc_func.signatures import BindSignature
 from nnc_func.tree import flatten
 
 OF_MATRICES = (  # whatever axes are in front

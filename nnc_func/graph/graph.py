@@ -18,7 +18,7 @@ from nnc_func.graph.refinement import Assumption, assumed, refined, undefined
 from nnc_func.graph.rewriting.bodies import with_bodies_optimised
 from nnc_func.graph.unpickled import Unpickled
 from nnc_func.layer import Layer, forwards, layer, opens
-from nnc_func.signatures import DeviceSignature, OperatorSignature, OptimiserSignature, SymbolSignature
+from nnc_func.layer_protocols import DeviceSignature, OperatorSignature, OptimiserSignature, SymbolSignature
 from nnc_func.tree import ONE_LEAF, Structure
 
 if TYPE_CHECKING:

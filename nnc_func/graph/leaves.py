@@ -13,7 +13,7 @@ from weakref import ref
 import numpy as np
 
 from nnc_func.aval import Aval
-from nnc_func.device.host import copy_of, numbers
+from nnc_func.device.shared.host import copy_of, numbers
 from nnc_func.errors import DTypeError, GraphError, PlaceError, RunError, ShapeError
 from nnc_func.facets.derivatives import Constant
 from nnc_func.facets.dtypes import as_dtype, check_conversion

@@ -13,7 +13,7 @@ from attrs import field
 
 from nnc_func.aval import Aval
 from nnc_func.declaration import Items
-from nnc_func.device.host import numbers
+from nnc_func.device.shared.host import numbers
 from nnc_func.errors import GraphError, ShapeError
 from nnc_func.facets.dtypes import as_dtype
 from nnc_func.facets.places import Place
@@ -22,8 +22,8 @@ from nnc_func.graph.leaves import CONSTANT, INPUT, VARIABLE, Variable, brought, 
 from nnc_func.graph.node import InternTable, Node, Value
 from nnc_func.graph.origin import Origin, origin
 from nnc_func.layer import Layer, layer, opens
+from nnc_func.layer_protocols import DeviceSignature, ShapeSignature, TypeSignature
 from nnc_func.op import Op
-from nnc_func.signatures import DeviceSignature, ShapeSignature, TypeSignature
 
 A = TypeVar("A")
 MOST_NUMBERS = 10_000  # whose constants are remembered, as long as they live

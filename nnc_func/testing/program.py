@@ -15,7 +15,7 @@ from attrs import frozen
 from nnc_func.aval import Aval
 from nnc_func.body import Body
 from nnc_func.device import NumPy, Places
-from nnc_func.device.kernel_choice import fresh
+from nnc_func.device.shared.kernel_choice import fresh
 from nnc_func.graph.shape import Shape
 from nnc_func.graph.type import Type
 from nnc_func.op import Op

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from nnc_func.aval import Aval
 from nnc_func.engine.copying import copying, filling
+from nnc_func.engine.loop_instruction import Loop
 from nnc_func.engine.orders.base import OrderProblem
-from nnc_func.engine.plan_loops import Loop
 from nnc_func.engine.plan_rows import ARENA, CONSTANT, DONATED, INPUT, NEXT, OUTPUT, VARIABLE
 from nnc_func.engine.planning.committing import Arrangement
 from nnc_func.engine.planning.request import Request

@@ -1,4 +1,4 @@
-"""In-place reuse: results are written over operands that die, where a kernel allows it."""
+"""The planner decides in-place reuse: a result is written over an operand that dies, where a kernel allows it."""
 
 from __future__ import annotations
 

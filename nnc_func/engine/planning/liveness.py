@@ -1,4 +1,4 @@
-"""Liveness: the first and the last use of each storage, and how many bytes are alive at a time."""
+"""The planner frees each value after its last use: liveness, and how many bytes are alive at a time."""
 
 from __future__ import annotations
 

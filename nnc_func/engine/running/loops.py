@@ -10,10 +10,10 @@ import numpy as np
 
 from nnc_func.aval import Aval
 from nnc_func.engine.copying import COPY
-from nnc_func.engine.plan_loops import Address, Loop
+from nnc_func.engine.linkers.base import failure
+from nnc_func.engine.loop_instruction import Address, Loop
 from nnc_func.engine.plan_rows import VARIABLE
 from nnc_func.engine.running.cancelling import asked
-from nnc_func.engine.running.executable import failure
 from nnc_func.graph.leaves import brought
 from nnc_func.graph.ops.create import full
 

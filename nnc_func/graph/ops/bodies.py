@@ -10,8 +10,8 @@ import numpy as np
 from nnc_func.aval import Aval
 from nnc_func.body import Application, Body
 from nnc_func.declaration import Items
-from nnc_func.device.kernel_choice import fresh
-from nnc_func.device.namespace import choose
+from nnc_func.device.shared.kernel_choice import fresh
+from nnc_func.device.shared.namespace import choose
 from nnc_func.errors import DeviceError, OperatorError, ShapeError
 from nnc_func.facets import shapes
 from nnc_func.facets.kernels import Kernel

@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from nnc_func.declaration import Items
-from nnc_func.device.queries import kernel_of, machine_of, writes_at_once
+from nnc_func.device.shared.queries import kernel_of, machine_of, writes_at_once
 from nnc_func.facets.dims import known
 from nnc_func.facets.kernels import Kernel
 from nnc_func.graph.leaves import CONSTANT

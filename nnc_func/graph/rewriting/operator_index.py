@@ -1,4 +1,4 @@
-"""Heads: the operators of a node and of its operands, which tell what rules may match it."""
+"""An index finds the rules that may match a node, by the operators of it and of its operands."""
 
 from __future__ import annotations
 
