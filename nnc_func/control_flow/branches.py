@@ -109,7 +109,7 @@ def _branches(
 ) -> Any:
     for f in functions.values():
         check_function(f, name)
-    leaves, structure = flatten(list(operands), is_leaf=is_numbers)
+    leaves, structure = flatten(tuple(operands), is_leaf=is_numbers)
     tensors = [stack.asarray(x) if type(x) in SCALARS else tensor_of(stack, x) for x in leaves]
     avals = [aval_of(stack, stack.carrier(x)) for x in tensors]
     bodies: dict[str, TracedBody] = {}

@@ -396,3 +396,23 @@ def test_what_never_ends_is_refused(monkeypatch: pytest.MonkeyPatch, flag: str) 
     none.name, none.float_data[:] = "none", [0.0]
     with pytest.raises(OnnxError, match=r"loops of more than 100 steps"):
         nnc.from_onnx(text, nnc.eager()).apply(np.array(0), X / 2, W / 4)  # at once: a program goes on for ever
+
+
+# --- functions of the frontend ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(6, 2, 2), ("n", 2, 2)])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_prefixes(shape: Any, reverse: bool) -> None:
+    given = rows(6, 2, 2).astype("float32")
+    same(lambda x: LAZY.associative_scan(lambda a, b: b @ a, x, reverse=reverse), given, shapes=[shape])
+
+
+@pytest.mark.parametrize("shape", [(7, 2), ("n", 2)])
+def test_a_map_of_blocks(shape: Any) -> None:
+    model = same(
+        lambda x: LAZY.map(lambda x: LAZY.ops.softmax(x, axis=0), x, batch=3),
+        rows(7, 2).astype("float32"),
+        shapes=[shape],
+    )
+    assert {"Scan", "Loop"} & {*nodes(model.graph)}
