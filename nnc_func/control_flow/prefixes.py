@@ -127,8 +127,10 @@ class Pairs:
     def _woven(self, even: Tensor, odd: Tensor, count: int) -> Tensor:
         """Rows of one and of the other by turns."""
         pairs = count // 2
-        found = self.stack.ops.stack(even[:pairs], odd, axis=1).reshape((2 * pairs, *odd.shape[1:]))
-        return found if count == 2 * pairs else self.stack.ops.concat(found, even[pairs:], axis=0)
+        found: Tensor = self.stack.ops.stack(even[:pairs], odd, axis=1).reshape((2 * pairs, *odd.shape[1:]))
+        if count > 2 * pairs:
+            found = self.stack.ops.concat(found, even[pairs:], axis=0)
+        return found
 
     def one_by_one(self, xs: Sequence[Tensor], avals: Sequence[Any], reverse: bool) -> list[Tensor]:
         """Of so many elements as there are, by a loop."""
