@@ -15,7 +15,7 @@ from nnc_func.autodiff.methods import Derivatives
 from nnc_func.autodiff.traced import Traced
 from nnc_func.aval import Aval
 from nnc_func.body import Body
-from nnc_func.control_flow import branches, past_layers, scanning, while_loops
+from nnc_func.control_flow import branches, breakpoints, fixed_points, past_layers, prefixes, scanning, while_loops
 from nnc_func.device import NumPy
 from nnc_func.device.shared.bind_kernels import kernel_device
 from nnc_func.device.shared.host import numbers
@@ -325,6 +325,8 @@ class Stack(Derivatives):
 
     alias, fresh = aliases.alias, aliases.fresh
     map, fold, scan, foreach, fori = scanning.map_, scanning.fold, scanning.scan, scanning.foreach, scanning.fori
+    associative_scan, fixed_point = prefixes.associative_scan, fixed_points.fixed_point
+    loop_until = breakpoints.loop_until
     while_loop, cond, case_of = while_loops.while_loop, branches.cond, branches.case_of
 
     def key(self, seed: int) -> Tensor:

@@ -11,9 +11,9 @@ from nnc_func.autodiff.traced import Traced
 from nnc_func.aval import Aval
 from nnc_func.body import Body
 from nnc_func.body_builder import BodyBuilder
-from nnc_func.control_flow.carries import Carry, alike, integer
+from nnc_func.control_flow.carries import Carry, alike, integer, truth_value
 from nnc_func.control_flow.steps import Steps
-from nnc_func.control_flow.tracing import SCALARS, TracedBody, is_numbers, tensor_of, traced
+from nnc_func.control_flow.tracing import SCALARS, TracedBody, is_numbers, traced
 from nnc_func.errors import OperatorError, RunError, UnboundError, check_function
 from nnc_func.facets.dims import known
 from nnc_func.graph.tensors.tensor import Tensor
@@ -50,7 +50,9 @@ def while_loop(
     Raises
     ------
     OperatorError
-        Variables that change their structure, shapes or dtypes; a condition that is not one truth value.
+        Variables that change their structure, shapes or dtypes; a condition that is no truth value.
+    ShapeError
+        A condition of several truth values.
     UnboundError
         How many rows there are depends on what has no value yet: `max_iterations` says how many at most.
 
@@ -92,16 +94,7 @@ class _While:
 
     def condition(self, leaves: Sequence[Any]) -> Any:
         """One truth value."""
-        found = tensor_of(self.stack, self.cond(*self.arguments(leaves)))
-        if type(found) in SCALARS:
-            return self.stack.asarray(bool(found))
-        if not isinstance(found, Tensor):
-            raise OperatorError(f"the condition of while_loop is one truth value, given a {type(found).__name__}")
-        if found.shape != ():
-            raise OperatorError(
-                f"the condition of while_loop is one truth value, given shape {found.shape}; take all() or any() of it"
-            )
-        return found if found.dtype == np.bool_ else self.stack.ops.not_equal(found, 0)
+        return truth_value(self.stack, self.cond(*self.arguments(leaves)), "the condition of while_loop")
 
     def trace(self, before: Sequence[Any]) -> tuple[TracedBody, list[Any]]:
         """The body, for variables of these avals; and what each is after it."""
@@ -147,7 +140,7 @@ class _While:
                 stack, builder_body, [*captured, more, zero, *variables], len(captured), 2 + count, times, False
             )
         found = steps.loop(conditional=True)
-        if raises and bool(self._now(found[0], "whether the condition holds in the end")):
+        if raises and bool(value_now(stack, found[0], "whether the condition of while_loop holds in the end")):
             raise RunError(f"while_loop: the condition still holds after max_iterations={self.most} times")
         assert self.outputs is not None
         outputs = self.outputs.build(found[2 + count :])
@@ -157,18 +150,26 @@ class _While:
         """How many times it goes, computed now: by a loop that stacks nothing."""
         bare = Body(steps.body.parameters, steps.body.applications, steps.body.results[: 2 + count])
         found = steps.having(bare, steps.carries, (), self.most).loop(conditional=True)
-        return int(self._now(found[1], "how many rows the outputs of while_loop have"))
+        return int(value_now(self.stack, found[1], "how many rows the outputs of while_loop have"))
 
-    def _now(self, value: Tensor, what: str) -> Any:
-        carrier = self.stack.carrier(value)
-        while type(carrier) is Traced:
-            carrier = carrier.primal
-        try:
-            return self.stack.engine.force([carrier])[0]
-        except (UnboundError, TypeError, AttributeError) as error:
-            raise UnboundError(
-                f"{what} depends on what has no value yet: say max_iterations=, without exact ({error})"
-            ) from None
+
+def value_now(stack: Any, value: Tensor, what: str) -> Any:
+    """A device array, computed now.
+
+    Raises
+    ------
+    UnboundError
+        It depends on what has no value yet.
+    """
+    carrier = stack.carrier(value)
+    while type(carrier) is Traced:
+        carrier = carrier.primal
+    try:
+        return stack.engine.force([carrier])[0]
+    except (UnboundError, TypeError, AttributeError) as error:
+        raise UnboundError(
+            f"{what} depends on what has no value yet: say max_iterations=, without exact ({error})"
+        ) from None
 
 
 def _condition_first(found: TracedBody, count: int) -> tuple[Any, tuple[Any, ...]]:
