@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from nnc_func.body import Application, Body
+from nnc_func.body import Application, Body, is_pure
 from nnc_func.errors import OperatorError
 from nnc_func.op import Op
 
@@ -48,7 +48,7 @@ class BodyBuilder:
         given = tuple(operands)
         items = op.canonical(items if isinstance(items, Mapping) else dict(items))
         key = (op, given, op.key(items), count)
-        found = self._known.get(key) if op.pure else None
+        found = self._known.get(key) if is_pure(op, items) else None
         if found is None:
             found = tuple(range(self._count, self._count + count))
             self._count += count

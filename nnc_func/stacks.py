@@ -14,14 +14,14 @@ from nnc_func.autodiff import Autodiff
 from nnc_func.autodiff.methods import Derivatives
 from nnc_func.autodiff.traced import Traced
 from nnc_func.aval import Aval
-from nnc_func.body import Body
+from nnc_func.body import Body, is_pure
 from nnc_func.control_flow import branches, breakpoints, fixed_points, past_layers, prefixes, scanning, while_loops
 from nnc_func.device import NumPy
 from nnc_func.device.shared.bind_kernels import kernel_device
 from nnc_func.device.shared.host import numbers
 from nnc_func.device.shared.queries import machine_of
 from nnc_func.engine import Eager, Lazy
-from nnc_func.engine.effects import first, performed
+from nnc_func.engine.effects import applied_with_effects, first, performed
 from nnc_func.engine.jit import Arguments, Jitted
 from nnc_func.errors import DTypeError, GraphError, LayerError, TracingError
 from nnc_func.facets.dtypes import as_dtype
@@ -237,6 +237,8 @@ class Stack(Derivatives):
                     return tuple([Tensor(self, v) for v in placed]) if op.multi_result else Tensor(self, placed)
         if op.effect:
             return performed(self, op, args, params)
+        if op.holds_body and not is_pure(op, params.items()):
+            return applied_with_effects(self, op, args, params)
         for a in args:
             if type(a) is not Tensor or a.stack is not self:
                 return self.applied(op, args, params)

@@ -15,7 +15,7 @@ import numpy as np
 
 from nnc_func.control_flow.carries import Carry, alike, integer
 from nnc_func.control_flow.slices import first, last, one_extent
-from nnc_func.control_flow.steps import Steps
+from nnc_func.control_flow.steps import Steps, in_order
 from nnc_func.control_flow.tracing import SCALARS, TracedBody, aval_of, carrier_of, is_numbers, traced
 from nnc_func.errors import OperatorError, ShapeError, check_function
 from nnc_func.facets.dims import known
@@ -255,15 +255,18 @@ class _Scan:
             numbers[:] = [type(leaf) in SCALARS for leaf in found]
             return [*map(alike(self.stack), found, before), *rows]
 
-        body = traced(self.stack, flat, [*before, *slices])
+        body = traced(self.stack, flat, [*before, *slices], effects=True)
         return body, [None if n else a for n, a in zip(numbers, body.avals, strict=False)]
 
     def run(self, unroll: int | bool, checkpoint: Checkpoint) -> tuple[Any, Any]:
         """The last carry, and the outputs."""
         body, avals = self.carry.settled(self.trace)
         carries = self.carry.carriers(avals)
-        found = self.applied(body, carries, unroll, checkpoint)
         count = len(carries)
+        found = in_order(
+            self.stack, "a loop with effects", body, (count, count), [*carries, *map(self.stack.carrier, self.xs)],
+            lambda body, more: self.applied(body, [*carries, *more], unroll, checkpoint),
+        )  # fmt: skip
         outputs = [last(self.stack, y, self.axis) for y in found[count:]]
         assert self.outputs is not None
         return self.carry.structure.build(found[:count]), self.outputs.build(outputs)

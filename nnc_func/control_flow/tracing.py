@@ -24,9 +24,10 @@ from nnc_func.engine.effects import recording
 from nnc_func.errors import GraphError
 from nnc_func.facets.dtypes import kind_of
 from nnc_func.graph.bodies import abstract, literal
-from nnc_func.graph.leaves import Variable
+from nnc_func.graph.leaves import Variable, without_updates
 from nnc_func.graph.node import Value
 from nnc_func.graph.ops.custom import custom
+from nnc_func.graph.ops.effects import TOKEN
 from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.op import Op
 
@@ -50,12 +51,32 @@ class TracedBody:
         Of the results.
     parameters
         Avals of the parameters.
+    has_effects
+        Whether it has one more parameter, after those of the function, which is the token before its effects, and one
+        more result, the last one, which is the token after them.
     """
 
     body: Body
     captured: tuple[Any, ...]
     avals: tuple[Aval, ...]
     parameters: tuple[Aval, ...]
+    has_effects: bool = False
+
+    def with_token(self, parameter: int | None = None, result: int | None = None) -> TracedBody:
+        """It with its tokens at these places among parameters and results, the last ones; it may have no effects."""
+        builder, own = BodyBuilder(), self.body.parameters - len(self.captured) - self.has_effects
+        first = own if parameter is None else parameter
+        given = builder.parameters(own + 1)
+        token, captured = given.pop(first), builder.parameters(len(self.captured))
+        values = builder.include(self.body, [*given, *([token] if self.has_effects else []), *captured])
+        results, avals = [values[n] for n in self.body.results], [*self.avals]
+        after = results.pop() if self.has_effects else token
+        at = len(results) if result is None else result
+        results.insert(at, after)
+        avals[at:] = [TOKEN, *avals[at : len(results) - 1]]
+        taken = self.parameters
+        parameters = (*taken[:first], TOKEN, *taken[first:own], *taken[own + self.has_effects :])
+        return TracedBody(builder.built(results), self.captured, tuple(avals), parameters)
 
     def over(self, *groups: Sequence[Any]) -> tuple[Body, list[Any]]:
         """The body with what is captured before all else, and the operands in that order: as loops want them.
@@ -136,8 +157,9 @@ def aval_of(stack: Any, carrier: Any) -> Aval:
 
 
 def traced(
-    stack: Any, f: Callable[[list[Any]], Sequence[Any]], arguments: Sequence[Any], whole: bool = False
-) -> TracedBody:
+    stack: Any, f: Callable[[list[Any]], Sequence[Any]], arguments: Sequence[Any], whole: bool = False,
+    effects: bool = False,
+) -> TracedBody:  # fmt: skip
     """The body of a function.
 
     Parameters
@@ -149,28 +171,39 @@ def traced(
     whole
         Whether what the function computes of values from around it alone is part of the body, too. Else that is
         computed once, outside.
+    effects
+        Whether it may have effects.
 
     Raises
     ------
     GraphError
-        The stack has no layers that make nodes.
+        The stack has no layers that make nodes; or an effect stands where there may be none.
     """
     if "symbol" not in stack._layers:
         raise GraphError(f"{stack!r} makes no nodes, which a loop or a branch wants of its functions: it has no Symbol")
     own = Scope(stack, whole)
     entered = _entered(own) if whole else nullcontext()
     try:
-        with entered:
-            found = f([each if type(each) in SCALARS else own.parameter(each) for each in arguments])
-            carriers = [carrier_of(stack, leaf) for leaf in found]
+        with entered, without_updates(), recording(stack, in_places=whole) as recorded:
+            given = [each if type(each) in SCALARS else own.parameter(each) for each in arguments]
+            before = recorded.token = own.parameter(TOKEN)
+            recorded.trace = own
+            found = [*f(given)]
+            has_effects = recorded.token is not before
+            carriers = [carrier_of(stack, leaf) for leaf in (*found, *([recorded.token] if has_effects else []))]
         results = [stack.operator.lift(own.inside(carrier)) for carrier in carriers]
     finally:
         own.live = False
+    if has_effects and not effects:
+        raise GraphError("an effect stands in a rule of a function's derivative, which only computes")
+    if not has_effects:
+        own.inputs.pop()
     pairs = [*own.captured.values()]
     body, more = abstract([*own.inputs, *(node for _, node in pairs)], results, whole)
     avals = tuple([value.aval if value.aval.layout is None else value.aval.having(layout=None) for value in results])
     given = [*own.inputs, *(node for _, node in pairs), *more]
-    return TracedBody(body, (*(carrier for carrier, _ in pairs), *more), avals, tuple([x.aval for x in given]))
+    captured = (*(carrier for carrier, _ in pairs), *more)
+    return TracedBody(body, captured, avals, tuple([x.aval for x in given]), has_effects)
 
 
 @contextmanager
@@ -181,12 +214,10 @@ def _entered(own: Scope) -> Iterator[None]:
     """
     token = scopes.set(own)
     try:
-        with through_layers(), recording(own.stack) as effects:
+        with through_layers():
             yield
     finally:
         scopes.reset(token)
-    if effects.effects:
-        raise GraphError("an effect stands outside of branches and conditions: print, check … what they give")
 
 
 def is_numbers(node: Any) -> bool:

@@ -12,6 +12,7 @@ import numpy as np
 from attrs import field
 
 from nnc_func.aval import Aval
+from nnc_func.body import is_pure
 from nnc_func.declaration import Items
 from nnc_func.device.shared.host import numbers
 from nnc_func.errors import GraphError, ShapeError
@@ -88,7 +89,7 @@ class Symbol(Layer, Generic[A]):
             if not op.multi_result:
                 avals = (avals,)
             node = Node(table, op, values, items, avals, origin(1) if where is None else where)
-            if op.pure:
+            if op.pure and (not op.holds_body or is_pure(op, items)):
                 node = table.kept(key, node)
         elif table.recording and where is None:
             table.merge(node, origin())

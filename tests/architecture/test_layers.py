@@ -37,6 +37,7 @@ READERS = {  # facet: where in the library it may be read
     "laws": ("graph/optimiser.py", "graph/rules/", "testing/"),
     "has": ("graph/optimiser.py", *RULES, "testing/"),
     "pure": (
+        "body.py",  # which says it of a body, by those of its operators
         "graph/text/trust.py",
         "graph/symbol.py",
         "body_builder.py",
@@ -54,6 +55,8 @@ READERS = {  # facet: where in the library it may be read
         *BATCHING,
         "engine/effects.py",
         "graph/graph.py",
+        FUSED,
+        *CUT,  # what is computed again has none
         COUNTED,
         "testing/",
     ),

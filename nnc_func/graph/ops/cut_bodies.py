@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from nnc_func.aval import Aval
-from nnc_func.body import Application, Body
+from nnc_func.body import Application, Body, is_pure
 from nnc_func.body_builder import BodyBuilder
 from nnc_func.facets.dims import known
 from nnc_func.facets.dtypes import kind_of
-from nnc_func.graph.ops.bodies import dtypes_in, is_fusible, is_reduction, shapes_in
+from nnc_func.graph.ops.bodies import dtypes_in, is_fusible, is_reduction, shapes_in, silenced
 from nnc_func.graph.ops.create import full
 from nnc_func.graph.ops.move import broadcast_to
 
@@ -100,7 +100,7 @@ class CutBody:
     def is_again(self, value: int) -> bool:
         """Whether the second part computes a value again that is not its own: numbers, and views of one other value."""
         each = self.producer.get(value)
-        if each is None or value in self.backward:
+        if each is None or value in self.backward or not is_pure(each.op, each.items):
             return False
         return (
             value in self.again
@@ -175,8 +175,11 @@ class CutBody:
         """All values that can be made of those that are given, within a body."""
         values = dict(given)
         for each, made in self.applications():
-            if all(i in values for i in each.operands) and not all(i in values for i in made):
-                found = builder.applied(each.op, [values[i] for i in each.operands], each.items, each.count)
+            if each.op.effect or not all(i in values for i in each.operands) or all(i in values for i in made):
+                continue
+            items = silenced(each.items)  # what is computed again does nothing again
+            if items is not None:
+                found = builder.applied(each.op, [values[i] for i in each.operands], items, each.count)
                 values.update((i, v) for i, v in zip(made, found, strict=True) if i not in values)
         return values
 
