@@ -240,6 +240,15 @@ class Body(Compound):
         """The number of a value to that of the last application that reads it; none for what is only a result."""
         return {i: n for n, each in enumerate(self.applications) for i in each.operands}
 
+    def read_by(self, values: Iterable[int]) -> set[int]:
+        """The parameters that values are made of."""
+        wanted, number = {*values}, self.parameters + sum([each.count for each in self.applications])
+        for each in reversed(self.applications):
+            number -= each.count
+            if not wanted.isdisjoint(range(number, number + each.count)):
+                wanted.update(each.operands)
+        return {n for n in wanted if n < self.parameters}
+
     def depends(self, result: int, parameter: int) -> bool:
         """Whether a value is made of a parameter, directly or not, or is that parameter.
 

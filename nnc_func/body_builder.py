@@ -71,6 +71,17 @@ class BodyBuilder:
             found += self.applied(each.op, [found[i] for i in each.operands], each.items, each.count)
         return found
 
+    def include_partly(self, body: Body, known: Mapping[int, int]) -> dict[int, int]:
+        """Values of a body, by number, that can be made of those that are known, written into this one."""
+        values, number = dict(known), body.parameters
+        for each in body.applications:
+            made = range(number, number + each.count)
+            number += each.count
+            if all(i in values for i in each.operands) and not all(i in values for i in made):
+                found = self.applied(each.op, [values[i] for i in each.operands], each.items, each.count)
+                values.update((i, v) for i, v in zip(made, found, strict=True) if i not in values)
+        return values
+
     def built(self, results: Sequence[int]) -> Body:
         """The body with these results."""
         wanted, kept = set(results), []

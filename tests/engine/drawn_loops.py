@@ -146,7 +146,7 @@ def compiled(drawn: Drawn, stack: Any = EXACT) -> Any:
 
 def planned(program: Any) -> Loop:
     """The one loop of a program."""
-    (found,) = (i.loop for i in program.plan.instructions if i.loop is not None)
+    (found,) = (loop for i in program.plan.instructions for loop in i.loops)
     assert isinstance(found, Loop)
     return found
 

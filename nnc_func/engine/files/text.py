@@ -105,8 +105,8 @@ class _Printer:
             where = describe(i.origin)
             mark = f"  # again, as {again[t]}" if t in again else ""
             yield f"{t}: {self.instruction(i)}{mark}" + (f"  # {where}" if where else "")
-            if i.loop is not None:
-                yield from block(i.loop, self.names, printed)
+            for loop in i.loops:
+                yield from block(loop, self.names, printed)
 
     def instruction(self, i: Instruction) -> str:
         """``%2 = add(%0, %1) [add] : float32[2] in @2``."""

@@ -27,8 +27,8 @@ from nnc_func.layer_protocols import ViewsSignature
 def _maker(device: Any, instruction: Any, avals: tuple[Aval, ...]) -> tuple[Any, bool]:
     """What makes, of its scratch, the kernel a function of operands and results; whether it is for these avals only."""
     op, items, count = instruction.op, instruction.items, len(instruction.results)
-    if instruction.loop is not None:
-        return loops.bound(instruction.loop, device, Frame), True
+    if instruction.loops:
+        return loops.bound(instruction, device, Frame), True
     kernel = kernel_named(op, instruction.kernel)
     if kernel is not None and kernel.bound is not None:
         of = kernel.bound(avals, **dict(items)) if binds_kernels(device) else None

@@ -122,7 +122,7 @@ class Draft:
         self.apart: Collection[Node] = ()  # what is put together of copies
         self.kernels: dict[Node, Kernel] = {}
         self.recorded: Set[Node] = frozenset()  # whose kernel a table names
-        self.loops: dict[Node, Loop] = {}  # how those are planned that go so many times
+        self.loops: dict[Node, tuple[Loop, ...]] = {}  # how the bodies are planned of loops and branches
         self.sub_buffers = NO_SUB_BUFFERS
         self.assembled: dict[Node, int] = {}  # root of windows -> its storage
         self.finished: dict[int, int] = {}  # storage of such a root -> the instruction after which it is whole

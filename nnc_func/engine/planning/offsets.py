@@ -104,5 +104,5 @@ def _instruction(draft: Draft, row: Row, slots: list[SlotFields], number: dict[i
     name = kernel.name if kernel else "view"
     return InstructionFields(
         node.op, node.items, name, operands, results, used, view, node.origin, 0, (),
-        TABLE if node in draft.recorded else DEFAULT, draft.loops.get(node),
+        TABLE if node in draft.recorded else DEFAULT, draft.loops.get(node, ()),
     )  # fmt: skip

@@ -56,7 +56,7 @@ class Request:
     sequence
         All nodes, in an order that is kept; None: one is chosen.
     loops
-        Loops whose bodies are planned already, by form: see `planning.loops`.
+        Loops and branches whose bodies are planned already, by form: see `planning.bodies`.
     """
 
     graph: ComputationGraph

@@ -48,7 +48,7 @@ def check_commit(plan: Plan) -> None:
     """
     for t in range(plan.commit, len(plan.instructions)):
         kernel = _kernel(plan.instructions[t])
-        if plan.instructions[t].loop is not None or (kernel is not None and not kernel.certain):
+        if plan.instructions[t].loops or (kernel is not None and not kernel.certain):
             raise _uncertain(plan, t, "")
 
 
