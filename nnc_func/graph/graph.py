@@ -170,7 +170,7 @@ class ComputationGraph(Unpickled):
         unused = [n for n in (*self.inputs, *(v for v, _ in self.updates)) if n not in have]
         return (*dict.fromkeys(unused), *order)
 
-    @property
+    @cached_property
     def variables(self) -> tuple[Node, ...]:
         """The variables it reads or writes."""
         return tuple(n for n in self.nodes if n.op is VARIABLE)
