@@ -141,7 +141,7 @@ def chosen(
     if not any(body.has_effects for body in bodies.values()):
         aligned = _aligned(name, bodies, weak, made, [*captured])
         return made.build([*stack.bind(branch, index, *tensors, *given, bodies=aligned, default=default)])
-    in_turn = {which: body.with_token() for which, body in bodies.items()}
+    in_turn = {which: body.carrying(token=True) for which, body in bodies.items()}
     aligned = _aligned(name, in_turn, weak, made, [*captured])
 
     def after(token: Tensor) -> tuple[list[Tensor], Tensor]:

@@ -255,7 +255,7 @@ class _Scan:
             numbers[:] = [type(leaf) in SCALARS for leaf in found]
             return [*map(alike(self.stack), found, before), *rows]
 
-        body = traced(self.stack, flat, [*before, *slices], effects=True)
+        body = traced(self.stack, flat, [*before, *slices], effects=True, counted=True)
         return body, [None if n else a for n, a in zip(numbers, body.avals, strict=False)]
 
     def run(self, unroll: int | bool, checkpoint: Checkpoint) -> tuple[Any, Any]:

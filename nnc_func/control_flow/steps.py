@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from nnc_func.body import is_pure
 from nnc_func.control_flow.tracing import TracedBody, aval_of, traced
 from nnc_func.engine.effects import ordered, recorder
@@ -18,26 +20,27 @@ def in_order(
     stack: Any, what: str, body: TracedBody, places: tuple[int, int], operands: Sequence[Any],
     apply: Callable[[TracedBody, list[Any]], Any],
 ) -> Any:  # fmt: skip
-    """What a loop gives that has a body, after the effects before it; its tokens are one more carry.
+    """What a loop gives that has a body, after the effects before it; tokens and its number of times are carries too.
 
     Parameters
     ----------
     places
-        Where that carry stands among the parameters of the function, and among its results.
+        Where these carries stand among the parameters of the function, and among its results.
     operands
         What flows into the loop.
     apply
         Of a body, and of what is carried besides: what the loop gives, the carries first.
     """
-    if not body.has_effects:
+    hidden, at = body.has_effects + body.is_counted, places[1]
+    if not hidden:
         return apply(body, [])
-    at = places[1]
+    zero = [stack.carrier(stack.asarray(np.int64(0)))] * body.is_counted
 
-    def after(token: Tensor) -> tuple[Any, Tensor]:
-        found = apply(body.with_token(*places), [stack.carrier(token)])
-        return [*found[:at], *found[at + 1 :]], found[at]
+    def after(*token: Tensor) -> tuple[Any, Tensor]:
+        found = apply(body.carrying(*places), [*map(stack.carrier, token), *zero])
+        return [*found[:at], *found[at + hidden :]], found[at]
 
-    return ordered(stack, what, [*operands, *body.captured], after)
+    return ordered(stack, what, [*operands, *body.captured], after) if body.has_effects else after()[0]
 
 
 class Steps:

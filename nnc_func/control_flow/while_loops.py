@@ -119,7 +119,7 @@ class _While:
             more = self.condition(following) if typed else False
             return [more, times + 1, *following, *rows]
 
-        body = traced(self.stack, flat, [*before, Aval((), "int64")], effects=True)
+        body = traced(self.stack, flat, [*before, Aval((), "int64")], effects=True, counted=True)
         return body, [None if n else a for n, a in zip(numbers, body.avals[2:], strict=False)]
 
     def run(self, exact: bool, raises: bool) -> tuple[Any, Any, Any]:

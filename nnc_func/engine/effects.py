@@ -31,15 +31,18 @@ class Scope:
         That of the last effect so far; None before the first.
     trace
         Of a body, what traces it: effects that are given a token of that are in its order, and not in this one.
+    number
+        Of a loop's body, what gives how many times came before this one.
     """
 
-    __slots__ = ("outer", "stack", "token", "trace")
+    __slots__ = ("number", "outer", "stack", "token", "trace")
 
     def __init__(self, stack: Any, outer: Scope | None) -> None:
         self.stack = stack
         self.outer = outer
         self.token: Tensor | None = None
         self.trace: Any = None
+        self.number: Callable[[], Tensor] | None = None
 
     @property
     def effects(self) -> tuple[Tensor, ...]:
@@ -87,6 +90,24 @@ def recorder(stack: Any) -> Scope | None:
     while scope is not None and not (scope.stack is stack or scope.stack == stack):
         scope = scope.outer
     return scope
+
+
+def numbers_of_times(stack: Any) -> list[Tensor]:
+    """How many times came before this one, of each loop within whose function this is called; the outermost first.
+
+    Examples
+    --------
+    >>> import nnc_func as nnc
+    >>> stack = nnc.eager()
+    >>> stack.map(lambda x: x * numbers_of_times(stack)[0], [1, 10, 100]).numpy()
+    array([  0,  10, 200])
+    """
+    found, scope = list[Tensor](), _innermost.get()
+    while scope is not None:
+        if scope.number is not None and (scope.stack is stack or scope.stack == stack):
+            found.append(scope.number())
+        scope = scope.outer
+    return found[::-1]
 
 
 def first(stack: Any) -> Tensor:

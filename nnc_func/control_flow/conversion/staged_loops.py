@@ -183,9 +183,8 @@ class StagedLoop:
             results += [_carried(self.stack, leaf, was) for leaf, was in zip(found, before, strict=True)]
             return [*results, *(leaf for tree in self.rows for leaf in flatten(tree)[0])]
 
-        body = traced(
-            self.stack, flat, [*self._head(), *before, *[a.having(shape=a.shape[1:]) for a in slices]], effects=True
-        )
+        given = [*self._head(), *before, *(a.having(shape=a.shape[1:]) for a in slices)]
+        body = traced(self.stack, flat, given, effects=True, counted=True)
         first = len(self._head())
         return body, [
             body.avals[first + n] if each is None else Aval((), each) for n, each in enumerate(after)

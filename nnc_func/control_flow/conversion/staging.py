@@ -285,7 +285,7 @@ class _Merge:
     def _body(self, which: int, captured: list[int], has_effects: bool) -> Body:
         """One of the two with the same operands and results as the other."""
         end, builder = self.ends[which].body, BodyBuilder()
-        end = end.with_token() if has_effects else end
+        end = end.carrying(token=True) if has_effects else end
         tokens = builder.parameters(int(has_effects))
         outer = dict(zip(captured, builder.parameters(len(captured)), strict=True))
         values = builder.include(end.body, [*tokens, *(outer[id(x)] for x in end.captured)])
