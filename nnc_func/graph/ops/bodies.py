@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -11,6 +12,7 @@ from nnc_func.aval import Aval
 from nnc_func.body import Application, Body
 from nnc_func.declaration import Items
 from nnc_func.device.kernel_choice import fresh
+from nnc_func.device.kernels.move import dtype_of
 from nnc_func.device.namespace import choose
 from nnc_func.errors import DeviceError, OperatorError, ShapeError
 from nnc_func.facets import shapes
@@ -183,6 +185,27 @@ def functions_of(body: Body, given: tuple[Aval, ...], xp: Any) -> tuple[list[Any
 
     found = body.values(bound, given)
     return functions, found
+
+
+def computed(body: Body, arrays: Sequence[Any], xp: Any) -> list[Any]:
+    """Results of a body by the kernels that a namespace runs, one after another: each an array of its own.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> one, other = computed(Body(1, [], (0, 0)), [np.zeros(2)], np)
+    >>> np.shares_memory(one, other)
+    False
+    """
+    functions, _ = functions_of(body, tuple([Aval(a.shape, dtype_of(a)) for a in arrays]), xp)
+    calls, found = iter(functions), list[Any]()
+    values = body.values(lambda op, xs, items: next(calls)(*xs), arrays)
+    made = [op for each in body.applications for op in (each.op,) * each.count]
+    shared = {i for i in range(len(values)) if i < body.parameters or made[i - body.parameters].view is not None}
+    for i in body.results:
+        found.append(xp.asarray(values[i], copy=True) if i in shared else values[i])
+        shared.add(i)
+    return found
 
 
 def check_readable(body: Body) -> None:
