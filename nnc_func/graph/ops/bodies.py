@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -12,6 +12,7 @@ from nnc_func.aval import Aval
 from nnc_func.body import Application, Body, bodies_of
 from nnc_func.body_builder import BodyBuilder
 from nnc_func.declaration import Items
+from nnc_func.device.kernels.move import dtype_of
 from nnc_func.device.shared.kernel_choice import fresh
 from nnc_func.device.shared.namespace import choose
 from nnc_func.errors import DerivativeError, DeviceError, OperatorError, ShapeError
@@ -244,6 +245,27 @@ def _silent(body: Body) -> Body | None:
             return None
         values += operands[:1] if each.op.effect else builder.applied(each.op, operands, items, each.count)
     return builder.built([values[i] for i in body.results])
+
+
+def computed(body: Body, arrays: Sequence[Any], xp: Any) -> list[Any]:
+    """Results of a body by the kernels that a namespace runs, one after another: each an array of its own.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> one, other = computed(Body(1, [], (0, 0)), [np.zeros(2)], np)
+    >>> np.shares_memory(one, other)
+    False
+    """
+    functions, _ = functions_of(body, tuple([Aval(a.shape, dtype_of(a)) for a in arrays]), xp)
+    calls, found = iter(functions), list[Any]()
+    values = body.values(lambda op, xs, items: next(calls)(*xs), arrays)
+    made = [op for each in body.applications for op in (each.op,) * each.count]
+    shared = {i for i in range(len(values)) if i < body.parameters or made[i - body.parameters].view is not None}
+    for i in body.results:
+        found.append(xp.asarray(values[i], copy=True) if i in shared else values[i])
+        shared.add(i)
+    return found
 
 
 def check_readable(body: Body) -> None:
