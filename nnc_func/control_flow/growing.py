@@ -10,15 +10,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from attrs import evolve, field, frozen
 
 from nnc_func.autodiff.traced import Forward, Reverse, Traced
 from nnc_func.aval import Aval
 from nnc_func.body import Body
 from nnc_func.control_flow.growing_derivative import Growing
+from nnc_func.control_flow.tracing import TracedBody
 from nnc_func.device.kernels.move import dtype_in
 from nnc_func.engine.growing.step import Appended, steps_of
-from nnc_func.errors import UnboundError
+from nnc_func.errors import OperatorError, UnboundError
 from nnc_func.facets.shapes import normalise_axis
 from nnc_func.graph.ops.cut_bodies import avals_in
 from nnc_func.graph.ops.move import concat
@@ -224,13 +226,33 @@ def padded(stack: Any, y: Any, rows: int | None) -> Any:
     return stack.ops.concat(y, zeros, axis=0)
 
 
-def number_now(stack: Any, value: Tensor, what: str) -> Any:
-    """A number that is computed now.
+def counted_carry(stack: Any, body: TracedBody, places: tuple[int, int]) -> tuple[TracedBody, list[Any]]:
+    """The body with its number of times as a carry, if it asks for that, and what that carry is before the first time.
+
+    Parameters
+    ----------
+    places
+        Where it stands then among the parameters of the function, and among its results.
+
+    Raises
+    ------
+    OperatorError
+        The body has effects.
+    """
+    if body.has_effects:
+        raise OperatorError("the body of a loop with dynamic=True has an effect; print, check … what it gives instead")
+    if not body.is_counted:
+        return body, []
+    return body.carrying(*places), [stack.carrier(stack.asarray(np.int64(0)))]
+
+
+def value_now(stack: Any, value: Tensor, what: str) -> Any:
+    """A device array, computed now.
 
     Raises
     ------
     UnboundError
-        It depends on an input; `what` says what it is.
+        It depends on what has no value yet.
     """
     carrier = stack.carrier(value)
     while type(carrier) is Traced:

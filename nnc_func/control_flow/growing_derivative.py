@@ -186,6 +186,9 @@ class Backwards(CutBody):
         known = {*self.same, *self.sliced, *self.given_rows}
         self.stored = [i for i in wanted if i not in known]
 
+    def _result(self, n: int) -> Any:
+        return self.avals[self.joint.results[n]]
+
     def _is_constant(self, value: int) -> bool:
         return value < self.loop.constants or self.after <= value < self.joint.parameters
 
@@ -211,14 +214,20 @@ class Backwards(CutBody):
     ) -> list[Any]:
         """Cotangents of the arguments: the loop the other way."""
         loop, o, builder, at = self.loop, self.o, BodyBuilder(), dict[int, int]()
-        head, made, times = loop.carries + loop.stacked, loop.made, len(dims)
-        back = [n for n in range(loop.carries) if loop.constants + n in self.moving]
-        added = [n for n in range(loop.constants) if n in self.cotangents]
-        stacked = [n for n in range(loop.carries, head) if n in self.flowing and gs[n] is not None]
-        rows = [
-            n for n in range(head, head + made)
-            if n in self.flowing and any(gs[n + t * made] is not None for t in range(times))
-        ]  # fmt: skip
+        head, made, times, first = loop.carries + loop.stacked, loop.made, len(dims), loop.constants
+        carried_on = {n: first + n for n in range(loop.carries) if first + n in self.moving}
+        if not times:  # what is never read takes no cotangent
+            return [gs[n - first] if n - first in carried_on else None for n in range(len(primals))]
+        given = [n for n in range(head) if gs[n] is not None]
+        given += [n for n in range(head, head + made) if any(gs[n + t * made] is not None for t in range(times))]
+        back, absent = self.live(given, carried_on)
+
+        def has(parameter: int) -> bool:
+            return parameter in self.cotangents and self.cotangents[parameter] not in absent
+
+        added = [n for n in range(first) if has(n)]
+        stacked = [n for n in given if loop.carries <= n < head and n in self.flowing]
+        rows = [n for n in given if n >= head and n in self.flowing]
         at.update((i, builder.parameter()) for i in self.same)
         carried = {n: builder.parameter() for n in back}
         totals = {n: builder.parameter() for n in added}
@@ -226,28 +235,26 @@ class Backwards(CutBody):
         at.update((self.flowing[n], builder.parameter()) for n in stacked)
         at.update((i, builder.parameter()) for i in (*self.given_rows, *self.stored))
         at.update((self.flowing[n], builder.parameter()) for n in rows)
-        for n, value in self.flowing.items():
-            if n in carried:
-                at[value] = carried[n]
-            elif value not in at:
-                at[value] = zeros(builder, self.aval_of_result(n))
-        values = self.second_part(builder, at)
+        at.update((self.flowing[n], carried[n]) for n in back if n in self.flowing)
+        values = self.second_part(builder, at, absent)
 
         def cotangent(parameter: int) -> int:
             found = self.cotangents.get(parameter)
-            return zeros(builder, loop.avals[parameter]) if found is None else values[found]
+            if found is None or found in absent:
+                return zeros(builder, loop.avals[parameter])
+            return values[found]
 
-        slices = [n for n in range(self.first, self.start_of_rows) if n in self.cotangents]
-        more = [n for n in range(self.start_of_rows, self.own) if n in self.cotangents]
+        slices = [n for n in range(self.first, self.start_of_rows) if has(n)]
+        more = [n for n in range(self.start_of_rows, self.own) if has(n)]
         body = builder.built([
-            *(cotangent(loop.constants + n) for n in back),
+            *(cotangent(first + n) for n in back),
             *(builder.apply(add, totals[n], cotangent(n)) for n in added),
             *(cotangent(n) for n in (*slices, *more)),
         ])  # fmt: skip
-        avals = [self.avals[i] for i in self.same] + [self.aval_of_result(n) for n in back]
+        avals = [self.avals[i] for i in self.same] + [self._result(n) for n in back]
         avals += [loop.avals[n] for n in added] + [self.avals[i] for i in self.sliced]
-        avals += [self.aval_of_result(n) for n in stacked] + [self.avals[i] for i in (*self.given_rows, *self.stored)]
-        avals += [self.aval_of_result(n) for n in rows]
+        avals += [self._result(n) for n in stacked] + [self.avals[i] for i in (*self.given_rows, *self.stored)]
+        avals += [self._result(n) for n in rows]
         other = loop.having(
             body=body, avals=tuple(avals), constants=len(self.same), carries=len(back) + len(added),
             slices=len(self.sliced) + len(stacked), stacked=len(slices), symbols=(), dims=dims, most=None,

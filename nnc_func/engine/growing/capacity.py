@@ -20,14 +20,14 @@ from nnc_func.declaration import Items
 from nnc_func.engine.copying import COPY
 from nnc_func.engine.plan import Plan
 from nnc_func.engine.planning.alternatives import smallest
+from nnc_func.engine.planning.bodies import with_bodies
 from nnc_func.engine.planning.draft import Draft
-from nnc_func.engine.planning.loops import form, with_bodies
+from nnc_func.engine.planning.loops import form
 from nnc_func.engine.planning.offsets import plan_of
 from nnc_func.engine.planning.planner import Planned, planned_smallest
 from nnc_func.facets.dims import substitute, symbols_of
 from nnc_func.graph.graph import ComputationGraph
 from nnc_func.graph.node import Node, Value
-from nnc_func.graph.ops.loop import loop
 
 Symbolic = dict[Value, Value]
 """A value of the graph with numbers, and the one with symbols that it stands for."""
@@ -104,7 +104,7 @@ def _planned(engine: Any, graph: ComputationGraph, extents: Mapping[str, int]) -
     passes = evolve(own, alias=alias, in_place=in_place)
     request = evolve(engine.request(concrete), passes=passes, lends=False, streams=1)
     request = with_bodies(request, lambda each: planned_smallest(evolve(each, passes=own)).plan)
-    growing = {form(n) for n in concrete.nodes if n.op is loop and _grows(symbolic, n)}
+    growing = {form(n) for n in concrete.nodes if n.op.holds_body and _grows(symbolic, n)}
     draft = smallest(evolve(request, loops={k: v for k, v in request.loops.items() if k not in growing}))
     plan, blocks = plan_of(draft)
     if config.spec >= 1 or not engine.is_ours:

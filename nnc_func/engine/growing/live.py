@@ -8,15 +8,15 @@ from typing import Any
 from nnc_func.aval import Aval
 from nnc_func.config import config
 from nnc_func.declaration import Items
-from nnc_func.device.bfloat16_emulation import kernel_named
+from nnc_func.device.shared.bfloat16_emulation import kernel_named
 from nnc_func.engine.growing.capacity import Capacity
 from nnc_func.engine.growing.room import Room
+from nnc_func.engine.linkers.base import failure
+from nnc_func.engine.linkers.kernel_calls import Frame
 from nnc_func.engine.plan_rows import ARENA, Instruction
 from nnc_func.engine.running import array_views, loops
 from nnc_func.engine.running.cancelling import asked
-from nnc_func.engine.running.checked import POISON, check
-from nnc_func.engine.running.executable import failure
-from nnc_func.engine.running.frame import Frame
+from nnc_func.engine.running.checking_observers import POISON, check
 from nnc_func.engine.running.results import memory
 from nnc_func.facets.dims import substitute, symbols_of
 from nnc_func.facets.kernels import Kernel
@@ -103,8 +103,8 @@ class Live:
             return self._viewing(i, items)
         grows = _is_sized(items) or any(a.symbols for a in avals)
         scratch = [self._array(s, plan.slots[s].aval.shape) for s in i.scratch]
-        if i.loop is not None:
-            return self._fixed(i, loops.bound(i.loop, self.device, Frame)(*scratch))
+        if i.loops:
+            return self._fixed(i, loops.bound(i, self.device, Frame)(*scratch))
         kernel = kernel_named(i.op, i.kernel)
         if grows and kernel is not None:
             return self._moving(t, i, kernel)
