@@ -3,6 +3,7 @@
 - ``while_loops``: `while_loop`.
 - ``scanning``: `foreach`, `scan`, `fold`, `map`, `fori`.
 - ``branches``: `cond`, `case_of`.
+- ``growing``: loops whose carries grow, computed at once; ``growing_derivative``: their derivatives.
 - ``tracing``: traces a function to a body.
 - ``carries``: checks what a loop carries.
 - ``steps``: applies a loop at once, in segments, or written out.

@@ -18,7 +18,7 @@ from nnc_func.control_flow.steps import Steps, in_order
 from nnc_func.control_flow.tracing import SCALARS, TracedBody, is_numbers, traced
 from nnc_func.errors import OperatorError, RunError, UnboundError, check_function
 from nnc_func.facets.dims import comparing, known
-from nnc_func.graph.composites.extents import late_extent
+from nnc_func.facets.late_extents import late_extent
 from nnc_func.graph.ops.bodies import silenced
 from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.tree import Structure, flatten

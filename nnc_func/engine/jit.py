@@ -21,8 +21,8 @@ from nnc_func.engine.reading import substituted
 from nnc_func.engine.running.program import Program
 from nnc_func.engine.unrolled_jit import LARGEST, OTHER, Fixed, written
 from nnc_func.errors import GraphError, OperatorError, TracingError, UnboundError, check_function
+from nnc_func.facets.late_extents import late_extents
 from nnc_func.garbage_collection import no_full_collections
-from nnc_func.graph.composites.extents import late_extents
 from nnc_func.graph.leaves import INPUT, owned
 from nnc_func.graph.node import Value, topological
 from nnc_func.graph.origin import reached

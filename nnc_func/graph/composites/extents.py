@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import operator as python
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
 
 from nnc_func.errors import DeviceError, ExtentError, TracingError, UnboundError
-from nnc_func.facets.dims import Dim
-
-_late: ContextVar[list[tuple[Dim, Any]] | None] = ContextVar("late", default=None)
+from nnc_func.facets.late_extents import late_extent
 
 
 def value_of(x: Any, why: str) -> Any:
@@ -62,42 +57,3 @@ def count_of(o: Any, x: Any, why: str) -> Any:
         if found is None:
             raise
         return found
-
-
-@contextmanager
-def late_extents() -> Iterator[list[tuple[Dim, Any]]]:
-    """Within it extents may depend on elements that are not known yet: a list of unknown extents, and what tells them.
-
-    Examples
-    --------
-    >>> import nnc_func as nnc
-    >>> from nnc_func.graph.composites.extents import late_extents
-    >>> lazy = nnc.lazy()
-    >>> x = lazy.input("x", (3,), "float64")
-    >>> with late_extents() as told:
-    ...     rows = x[x > 0]
-    >>> rows.shape == (told[0][0],), told[0][1].shape
-    (True, ())
-    """
-    told: list[tuple[Dim, Any]] = []
-    token = _late.set(told)
-    try:
-        yield told
-    finally:
-        _late.reset(token)
-
-
-def late_extent(count: Any, error: Exception) -> Dim | None:
-    """A new unknown extent, told by a number that depends on an input; None where there may be none.
-
-    Parameters
-    ----------
-    error
-        Why the number is not known.
-    """
-    told, cause = _late.get(), error
-    if told is None or not isinstance(cause if isinstance(cause, UnboundError) else cause.__context__, UnboundError):
-        return None
-    found = Dim.fresh()
-    told.append((found, count))
-    return found
