@@ -10,6 +10,7 @@ import pytest
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 SHOWN = {
     "five.py": "2.760923",
+    "decoding.py": "1000 tokens, a cache of (1000, 16)",
     "own_operator.py": "softplus",
     "own_rule.py": "100.693",
     "own_allocator.py": "largest_first",
