@@ -1,7 +1,8 @@
 """Control flow on tensors: loops and branches as functions of functions, each one operator that holds bodies.
 
-- ``while_loops``: `while_loop`.
-- ``scanning``: `foreach`, `scan`, `fold`, `map`, `fori`.
+- ``while_loops``, ``breakpoints``: `while_loop`; `loop_until`, which ends in the middle of its body.
+- ``scanning``: `foreach`, `scan`, `fold`, `map`, `fori`; ``slices`` brings the axis to the front that they go along.
+- ``prefixes``, ``fixed_points``: `associative_scan`, `fixed_point`.
 - ``branches``: `cond`, `case_of`.
 - ``tracing``: traces a function to a body.
 - ``carries``: checks what a loop carries.
