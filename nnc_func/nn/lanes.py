@@ -64,7 +64,7 @@ def over_lengths(
     """
     stack, ops = x.stack, x.stack.ops
     given = stack.tensor(lengths)
-    begins = [s if type(s) is int else stack.tensor(s) for s in states]
+    begins: list[Any] = [s if type(s) is int else stack.tensor(s) for s in states]
     lanes = _checked(x, given, begins, lanes)
     widths = [s if type(s) is int else s.shape[1] for s in begins]
     all_zero = all(type(s) is int for s in begins)
