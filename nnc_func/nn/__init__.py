@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         outline,
         zeros,
     )
+    from nnc_func.nn.lanes import over_lengths
     from nnc_func.nn.layers import (
         Activation,
         Dense,
@@ -150,6 +151,7 @@ else:
             "LayerNorm",
             "RMSNorm",
         ),
+        "lanes": ("over_lengths",),
         "sequences": (
             "GRU",
             "LSTM",
