@@ -534,24 +534,24 @@ class Stack(Derivatives):
     @overload
     def jit(
         self, f: Callable[..., Any], static: Arguments = ..., donate: Arguments = ..., *, control_flow: bool = ...,
-        strict: bool = ...,
+        strict: bool = ..., dynamic: bool = ...,
     ) -> Jitted: ...  # fmt: skip
 
     @overload
     def jit(
         self, *, static: Arguments = ..., donate: Arguments = ..., control_flow: bool = ...,
-        strict: bool = ...,
+        strict: bool = ..., dynamic: bool = ...,
     ) -> Callable[[Callable[..., Any]], Jitted]: ...  # fmt: skip
 
     def jit(
         self, f: Any = LATER, static: Arguments = (), donate: Arguments = (), *,
-        control_flow: bool = False, strict: bool = False,
+        control_flow: bool = False, strict: bool = False, dynamic: bool = False,
     ) -> Any:  # fmt: skip
         """The function compiled for each signature it is called with; without a function, what does that to one.
 
         Parameters
         ----------
-        f, static, donate
+        f, static, donate, dynamic
             See `Jitted`.
         control_flow
             Whether `if`, `while` and `for` of the function become branches and loops where a tensor decides; its
@@ -568,10 +568,10 @@ class Stack(Derivatives):
         """
         if f is LATER:
             return functools.partial(
-                self.jit, static=static, donate=donate, control_flow=control_flow, strict=strict
+                self.jit, static=static, donate=donate, control_flow=control_flow, strict=strict, dynamic=dynamic
             )  # fmt: skip
         if control_flow and callable(f):
             from nnc_func.control_flow.conversion.runtime import convert  # few ask for it
 
             f = convert(f, strict)
-        return Jitted(self, f, static, donate)
+        return Jitted(self, f, static, donate, dynamic=dynamic)

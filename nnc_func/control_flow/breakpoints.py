@@ -16,10 +16,10 @@ from nnc_func.body import Body
 from nnc_func.body_builder import BodyBuilder
 from nnc_func.control_flow.branches import chosen
 from nnc_func.control_flow.carries import Carry, alike, integer, truth_value
+from nnc_func.control_flow.growing import value_now
 from nnc_func.control_flow.slices import first, one_extent
 from nnc_func.control_flow.steps import Steps
 from nnc_func.control_flow.tracing import TracedBody, aval_of, carrier_of, is_numbers, traced
-from nnc_func.control_flow.while_loops import value_now
 from nnc_func.errors import OperatorError, check_function
 from nnc_func.facets.dims import known
 from nnc_func.graph.ops.binary import add

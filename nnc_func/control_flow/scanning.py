@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from nnc_func.control_flow.carries import Carry, alike, integer
+from nnc_func.control_flow.carries import Carry, Growing, alike, integer
+from nnc_func.control_flow.growing import OUTSIDE, Grown, counted_carry, padded, value_now
 from nnc_func.control_flow.slices import first, last, one_extent
 from nnc_func.control_flow.steps import Steps, in_order
 from nnc_func.control_flow.tracing import SCALARS, TracedBody, aval_of, carrier_of, is_numbers, traced
-from nnc_func.errors import OperatorError, ShapeError, check_function
+from nnc_func.errors import OperatorError, ShapeError, UnboundError, check_function
 from nnc_func.facets.dims import known
 from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.tree import Structure, flatten
@@ -27,7 +28,7 @@ Checkpoint = None | str | int
 
 def scan(
     stack: Any, f: Callable[..., Any], init: Any, xs: Any, *, axis: int = 0, reverse: bool = False,
-    length: Any = None, unroll: int | bool = 1, checkpoint: Checkpoint = None,
+    length: Any = None, unroll: int | bool = 1, checkpoint: Checkpoint = None, dynamic: bool = False,
 ) -> tuple[Any, Any]:  # fmt: skip
     """What a function carries along an axis, and its outputs side by side.
 
@@ -51,6 +52,9 @@ def scan(
     checkpoint
         What is kept for the derivative. None, "full": what it reads, of each step. "sqrt": the carries of about √n
         steps, from which the others are computed again. A number: so many carries at most.
+    dynamic
+        Carries may change their extents from step to step, along axes that they have; then all of it is computed at
+        once, see `while_loop`. An output that changes its shape is a list of tensors, one for each step.
 
     Returns
     -------
@@ -81,12 +85,12 @@ def scan(
             raise OperatorError("a function that is scanned returns a pair: the next carry and an output")
         return found
 
-    return _Scan(stack, pair, init, xs, axis, reverse, length).run(unroll, checkpoint)
+    return _Scan(stack, pair, init, xs, axis, reverse, length, dynamic=dynamic).run(unroll, checkpoint)
 
 
 def foreach(
     stack: Any, body: Callable[..., Any], data: Any, init: Any, *, length: Any = None, reverse: bool = False,
-    unroll: int | bool = 1, checkpoint: Checkpoint = None,
+    unroll: int | bool = 1, checkpoint: Checkpoint = None, dynamic: bool = False,
 ) -> tuple[Any, Any]:  # fmt: skip
     """The outputs of a body along the first axis of data, side by side, and the last states.
 
@@ -108,7 +112,7 @@ def foreach(
             raise OperatorError("the body of foreach returns a pair: an output and the next states")
         return found[1], found[0]
 
-    states, outs = _Scan(stack, turned, init, data, 0, reverse, length, "state").run(unroll, checkpoint)
+    states, outs = _Scan(stack, turned, init, data, 0, reverse, length, "state", dynamic).run(unroll, checkpoint)
     return outs, states
 
 
@@ -212,8 +216,9 @@ class _Scan:
 
     def __init__(
         self, stack: Any, f: Callable[..., Any], init: Any, xs: Any, axis: int, reverse: bool, length: Any,
-        what: str = "carry",
+        what: str = "carry", dynamic: bool = False,
     ) -> None:  # fmt: skip
+        self.growing: Growing = {} if dynamic else None
         self.stack, self.f, self.axis, self.reverse = stack, f, axis, bool(reverse)
         self.carry = Carry.of(stack, init, what)
         leaves, self.structure = flatten(xs, is_leaf=is_numbers)
@@ -255,13 +260,22 @@ class _Scan:
             numbers[:] = [type(leaf) in SCALARS for leaf in found]
             return [*map(alike(self.stack), found, before), *rows]
 
-        body = traced(self.stack, flat, [*before, *slices], effects=True, counted=True)
+        symbols = frozenset((self.growing or {}).values())
+        body = traced(self.stack, flat, [*before, *slices], effects=True, counted=True, symbols=symbols)
         return body, [None if n else a for n, a in zip(numbers, body.avals, strict=False)]
 
     def run(self, unroll: int | bool, checkpoint: Checkpoint) -> tuple[Any, Any]:
         """The last carry, and the outputs."""
-        body, avals = self.carry.settled(self.trace)
+        body, avals = self.carry.settled(self.trace, growing=self.growing)
         carries = self.carry.carriers(avals)
+        if self.growing is not None:
+            given = {"unroll": unroll not in (1, False), "checkpoint": checkpoint not in (None, "full")}
+            if any(given.values()):
+                names = " and ".join(f"{name}=" for name, each in given.items() if each)
+                raise OperatorError(
+                    f"{names} is for loops whose carries keep their shapes, and dynamic=True lets them grow"
+                )
+            return self.grown(body, carries)
         count = len(carries)
         found = in_order(
             self.stack, "a loop with effects", body, (count, count), [*carries, *map(self.stack.carrier, self.xs)],
@@ -270,6 +284,30 @@ class _Scan:
         outputs = [last(self.stack, y, self.axis) for y in found[count:]]
         assert self.outputs is not None
         return self.carry.structure.build(found[:count]), self.outputs.build(outputs)
+
+    def grown(self, body: TracedBody, carries: list[Any]) -> tuple[Any, Any]:
+        """As `run`, of carries that may grow."""
+        stack, length, growing, count = self.stack, self.length, self.growing, len(carries)
+        assert growing is not None
+        body, more = counted_carry(stack, body, (count, count))
+        whole = [*carries, *more]
+        inner, operands = body.over(whole, [stack.carrier(x) for x in self.xs])
+        constants, own = len(body.captured), len(whole) + len(self.xs)
+        if length is not None and not known(length):
+            raise UnboundError(OUTSIDE)
+        most = length
+        if self.count is not None:
+            most = max(0, int(value_now(stack, self.count, "how many steps there are")))
+            most = most if length is None else min(most, length)
+        loop = Grown(
+            stack, inner, [*body.parameters[own:], *body.parameters[:own]], body.avals[len(whole) :],
+            operands[:constants], operands[constants : constants + len(whole)], operands[constants + len(whole) :],
+            growing,
+        )  # fmt: skip
+        found, rows = loop.applied(most=most, reverse=self.reverse)
+        rows = [y if isinstance(y, list) else last(stack, padded(stack, y, length), self.axis) for y in rows]
+        assert self.outputs is not None
+        return self.carry.structure.build(found[:count]), self.outputs.build(rows)
 
     def applied(self, body: TracedBody, carries: list[Any], unroll: int | bool, checkpoint: Checkpoint) -> list[Any]:
         """The loop, in one of its forms."""

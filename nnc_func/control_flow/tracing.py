@@ -6,7 +6,7 @@ anything that flows through a stack: an array, a variable, a value under differe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Any
@@ -179,7 +179,7 @@ def aval_of(stack: Any, carrier: Any) -> Aval:
 
 def traced(
     stack: Any, f: Callable[[list[Any]], Sequence[Any]], arguments: Sequence[Any], whole: bool = False,
-    effects: bool = False, counted: bool = False,
+    effects: bool = False, counted: bool = False, symbols: Set[str] = frozenset(),
 ) -> TracedBody:  # fmt: skip
     """The body of a function.
 
@@ -196,6 +196,8 @@ def traced(
         Whether it may have effects.
     counted
         Whether it is that of a loop, and may ask which time it is: `engine.effects.numbers_of_times`.
+    symbols
+        Of extents that differ from time to time: what has one in its shape is part of the body.
 
     Raises
     ------
@@ -223,7 +225,7 @@ def traced(
     if not has_effects:
         own.inputs.remove(before.value.primal)
     pairs = [*own.captured.values()]
-    body, more = abstract([*own.inputs, *(node for _, node in pairs)], results, whole)
+    body, more = abstract([*own.inputs, *(node for _, node in pairs)], results, whole, symbols)
     avals = tuple([value.aval if value.aval.layout is None else value.aval.having(layout=None) for value in results])
     given = [*own.inputs, *(node for _, node in pairs), *more]
     captured = (*(carrier for carrier, _ in pairs), *more)

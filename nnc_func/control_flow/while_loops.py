@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from nnc_func.autodiff.traced import Traced
 from nnc_func.aval import Aval
 from nnc_func.body import Body
 from nnc_func.body_builder import BodyBuilder
-from nnc_func.control_flow.carries import Carry, alike, integer, truth_value
+from nnc_func.control_flow.carries import Carry, Growing, alike, integer, truth_value
+from nnc_func.control_flow.growing import Grown, counted_carry, padded, value_now
 from nnc_func.control_flow.steps import Steps, in_order
 from nnc_func.control_flow.tracing import SCALARS, TracedBody, is_numbers, traced
 from nnc_func.errors import OperatorError, RunError, UnboundError, check_function
-from nnc_func.facets.dims import known
+from nnc_func.facets.dims import comparing, known
+from nnc_func.graph.composites.extents import late_extent
 from nnc_func.graph.ops.bodies import silenced
 from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.tree import Structure, flatten
@@ -23,7 +26,7 @@ from nnc_func.tree import Structure, flatten
 
 def while_loop(
     stack: Any, cond: Callable[..., Any], body: Callable[..., Any], vars: Any, max_iterations: Any = None, *,
-    exact: bool = False, on_limit: str = "stop",
+    exact: bool = False, on_limit: str = "stop", dynamic: bool = False,
 ) -> tuple[Any, Any, Any]:  # fmt: skip
     """The outputs of a body while a condition holds, side by side, the last variables, and how often it was computed.
 
@@ -44,6 +47,11 @@ def while_loop(
         "stop", or "raise": a RunError where the condition still holds after the last time, which is then computed at
         once.
 
+    dynamic
+        Variables may change their extents from time to time, along axes that they have; then all of it is computed at
+        once. In `cond` their extents are compared by ``<``, ``<=``, ``>``, ``>=``. An output that changes its shape is
+        a list of tensors, one for each time.
+
     Returns
     -------
     Outputs, variables, and an int64: how many times.
@@ -55,7 +63,8 @@ def while_loop(
     ShapeError
         A condition of several truth values.
     UnboundError
-        How many rows there are depends on what has no value yet: `max_iterations` says how many at most.
+        How many rows there are depends on what has no value yet: `max_iterations` says how many at most. With
+        `dynamic`, any value is not known yet, or is a row of a `vmap`.
 
     Examples
     --------
@@ -64,20 +73,26 @@ def while_loop(
     >>> _, (i, total), times = stack.while_loop(lambda i, s: i <= 5, lambda i, s: (None, (i + 1, s + i)), (1, 0))
     >>> i.item(), total.item(), times.item()
     (6, 15, 5)
+
+    >>> _, x, _ = stack.while_loop(
+    ...     lambda x: x.shape[0] < 5, lambda x: (None, stack.ops.concat(x, 2 * x[-1:], axis=0)),
+    ...     stack.asarray([1.0, 3.0]), dynamic=True)
+    >>> x.numpy()
+    array([ 1.,  3.,  6., 12., 24.])
     """
     check_function(cond, "while_loop")
     check_function(body, "while_loop")
     if on_limit not in ("stop", "raise"):
         raise OperatorError(f'on_limit= is "stop" or "raise", given {on_limit!r}')
-    found = _While(stack, cond, body, vars, max_iterations)
-    return found.run(exact or max_iterations is None, on_limit == "raise")
+    found = _While(stack, cond, body, vars, max_iterations, {} if dynamic else None)
+    return (found.grown if dynamic else found.run)(exact or max_iterations is None, on_limit == "raise")
 
 
 class _While:
     """One while loop: what goes in, and its body, which begins with the condition for the next time."""
 
-    def __init__(self, stack: Any, cond: Any, body: Any, variables: Any, most: Any) -> None:
-        self.stack, self.cond, self.body = stack, cond, body
+    def __init__(self, stack: Any, cond: Any, body: Any, variables: Any, most: Any, growing: Growing) -> None:
+        self.stack, self.cond, self.body, self.growing = stack, cond, body, growing
         self.unpacked = isinstance(variables, (list, tuple)) and not hasattr(variables, "_fields")
         self.variables = Carry.of(stack, variables, "variable")
         symbolic = most is None or getattr(most, "is_symbolic", False)
@@ -87,6 +102,7 @@ class _While:
         if known(self.most) and self.most is not None and self.most < 0:
             raise OperatorError(f"max_iterations is not negative, given {self.most}")
         self.outputs: Structure | None = None
+        self.decided = False
 
     def arguments(self, leaves: Sequence[Any]) -> tuple[Any, ...]:
         """What both functions take."""
@@ -95,7 +111,10 @@ class _While:
 
     def condition(self, leaves: Sequence[Any]) -> Any:
         """One truth value."""
-        return truth_value(self.stack, self.cond(*self.arguments(leaves)), "the condition of while_loop")
+        with comparing(partial(_compared, self.stack)) if self.growing is not None else nullcontext():
+            found = self.cond(*self.arguments(leaves))
+        self.decided = type(found) in SCALARS and bool(found)  # by Python, to go on
+        return truth_value(self.stack, found, "the condition of while_loop")
 
     def trace(self, before: Sequence[Any]) -> tuple[TracedBody, list[Any]]:
         """The body, for variables of these avals; and what each is after it."""
@@ -119,7 +138,9 @@ class _While:
             more = self.condition(following) if typed else False
             return [more, times + 1, *following, *rows]
 
-        body = traced(self.stack, flat, [*before, Aval((), "int64")], effects=True, counted=True)
+        symbols = frozenset((self.growing or {}).values())
+        given = [*before, Aval((), "int64")]
+        body = traced(self.stack, flat, given, effects=True, counted=True, symbols=symbols)
         return body, [None if n else a for n, a in zip(numbers, body.avals[2:], strict=False)]
 
     def run(self, exact: bool, raises: bool) -> tuple[Any, Any, Any]:
@@ -146,8 +167,37 @@ class _While:
         outputs = self.outputs.build(found[2 + count :])
         return outputs, self.variables.structure.build(found[2 : 2 + count]), found[1]
 
-    def _times(self, steps: Steps) -> int:
-        """How many times it goes, computed now: by a loop that stacks nothing, and has no effect."""
+    def grown(self, exact: bool, raises: bool) -> tuple[Any, Any, Any]:
+        """As `run`, of variables that may grow."""
+        stack, growing = self.stack, self.growing
+        assert growing is not None
+        traced_body, avals = self.variables.settled(self.trace, first=2, growing=growing)
+        if self.decided and self.most is None:
+            raise OperatorError(
+                "a while_loop whose condition is a Python truth value ends nowhere: let a tensor decide, or compare "
+                "extents by <, <=, >, >= (whether they are equal is not known while the body is traced)"
+            )
+        variables = self.variables.carriers(avals)
+        count, zero = len(variables), stack.carrier(stack.asarray(np.int64(0)))
+        more = stack.carrier(self.condition([Tensor(stack, each) for each in variables]))
+        body, counter = counted_carry(stack, traced_body, (count, 2 + count))
+        whole = count + len(counter)
+        inner, captured = _condition_first(body, whole)
+        given = [*body.parameters[whole + 1 :], Aval((), "bool"), Aval((), "int64"), *body.parameters[:whole]]
+        loop = Grown(
+            stack, inner, given, body.avals[2 + whole :], [*captured], [more, zero, *variables, *counter], (),
+            {(2 + n, axis): symbol for (n, axis), symbol in growing.items()},
+        )  # fmt: skip
+        found, rows = loop.applied(most=self.most, conditional=True)
+        if raises and bool(value_now(stack, found[0], "whether the condition of while_loop holds in the end")):
+            raise RunError(f"while_loop: the condition still holds after max_iterations={self.most} times")
+        if not exact:
+            rows = [padded(stack, y, self.most) for y in rows]
+        assert self.outputs is not None
+        return self.outputs.build(rows), self.variables.structure.build(found[2 : 2 + count]), found[1]
+
+    def _times(self, steps: Steps) -> Any:
+        """How many times it goes, computed now, by a loop that stacks nothing, and has no effect; or told later."""
         silent = silenced((("body", steps.body),))
         if silent is None:
             raise OperatorError(
@@ -157,26 +207,19 @@ class _While:
         body: Body = silent[0][1]
         bare = Body(body.parameters, body.applications, body.results[: len(steps.carries)])
         found = steps.having(bare, steps.carries, (), self.most).loop(conditional=True)
-        return int(value_now(self.stack, found[1], "how many rows the outputs of while_loop have"))
+        try:
+            return int(value_now(self.stack, found[1], "how many rows the outputs of while_loop have"))
+        except UnboundError as error:
+            late = late_extent(found[1], error)
+            if late is None:
+                raise
+            return late
 
 
-def value_now(stack: Any, value: Tensor, what: str) -> Any:
-    """A device array, computed now.
-
-    Raises
-    ------
-    UnboundError
-        It depends on what has no value yet.
-    """
-    carrier = stack.carrier(value)
-    while type(carrier) is Traced:
-        carrier = carrier.primal
-    try:
-        return stack.engine.force([carrier])[0]
-    except (UnboundError, TypeError, AttributeError) as error:
-        raise UnboundError(
-            f"{what} depends on what has no value yet: say max_iterations=, without exact ({error})"
-        ) from None
+def _compared(stack: Any, name: str, a: Any, b: Any) -> Any:
+    """A comparison of extents, as a tensor."""
+    one, other = (x if isinstance(x, Tensor) else stack.ops.full(shape=(), value=x, dtype="int64") for x in (a, b))
+    return getattr(stack.ops, name)(one, other)
 
 
 def _condition_first(found: TracedBody, count: int) -> tuple[Any, tuple[Any, ...]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
@@ -54,6 +55,7 @@ class Eager(Layer, Generic[A]):
     symbol: SymbolSignature[A] = opens("graph.optimiser.operator.symbol")
     shape: ShapeSignature[A] = opens("graph.optimiser.operator.symbol.shape")
     device: DeviceSignature[A] = opens("graph.optimiser.operator.symbol.shape.type.device")
+    growing: OrderedDict[Any, Any] = field(init=False, factory=OrderedDict, eq=False, repr=False)  # see `growing.step`
     _makes_nodes: bool = field(init=False, eq=False, repr=False, default=Factory(_changes_nodes, takes_self=True))
     _compute: Any = field(
         init=False, eq=False, repr=False, default=Factory(lambda self: eager_dispatch(self.shape), takes_self=True)

@@ -104,6 +104,7 @@ class Lazy(Layer, Generic[A]):
     )
     programs: OrderedDict[Any, Any] = field(init=False, factory=OrderedDict, eq=False, repr=False)
     known: dict[Any, Any] = field(init=False, factory=dict, eq=False, repr=False)
+    growing: OrderedDict[Any, Any] = field(init=False, factory=OrderedDict, eq=False, repr=False)  # see `growing.step`
 
     role: ClassVar[Literal["engine"]] = "engine"
 

@@ -9,7 +9,7 @@ import numpy as np
 from attrs import frozen
 
 from nnc_func.aval import Aval
-from nnc_func.control_flow.carries import Carry
+from nnc_func.control_flow.carries import Carry, Growing
 from nnc_func.control_flow.conversion.sources import Source
 from nnc_func.control_flow.conversion.staging import Where, truth, within_staged
 from nnc_func.control_flow.conversion.values import (
@@ -35,10 +35,10 @@ class Variables(Carry):
 
     where: Any = None
 
-    def check(self, before: Sequence[Aval], after: Sequence[Any]) -> None:
+    def check(self, before: Sequence[Aval], after: Sequence[Any], growing: Growing = None) -> None:
         """Raise ControlFlowError where a leaf changes."""
         try:
-            super().check(before, after)
+            super().check(before, after, growing)
         except OperatorError as error:
             raise ControlFlowError(f"the loop at {self.where} is one of operators, and {error}") from None
 

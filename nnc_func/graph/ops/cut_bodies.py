@@ -90,9 +90,9 @@ class CutBody:
     @cached_property
     def avals(self) -> list[Aval]:
         """Of all values."""
-        own = _avals_in(self._body, self._avals)
+        own = avals_in(self._body, self._avals)
         given = [*self._avals, *(own[self._body.results[n]] for n in self.flowing), *self._captured]
-        return _avals_in(self.joint, given)
+        return avals_in(self.joint, given)
 
     def is_again(self, value: int) -> bool:
         """Whether the second part computes a value again that is not its own: numbers, and views of one other value."""
@@ -180,6 +180,22 @@ class CutBody:
                 found.update(made)
         return found
 
+    def live(self, given: Iterable[int], carried: Mapping[int, int]) -> tuple[list[int], set[int]]:
+        """The carries that have cotangents at some time, where these results have; and values that never have.
+
+        Parameters
+        ----------
+        carried
+            A result of the body to the parameter that it is the next time, of those that move.
+        """
+        live = set(given)
+        while True:
+            absent = self.absent(live)
+            more = {n for n, p in carried.items() if self.cotangents.get(p) not in {None, *absent}} - live
+            if not more:
+                return sorted(live & carried.keys()), absent
+            live |= more
+
     def second_part(
         self, builder: BodyBuilder, given: Mapping[int, int], absent: Collection[int] = ()
     ) -> dict[int, int]:
@@ -211,7 +227,8 @@ def _bytes(avals: Iterable[Aval]) -> Any:
     return sum([a.size * a.dtype.itemsize for a in avals])
 
 
-def _avals_in(body: Body, avals: Sequence[Aval]) -> list[Aval]:
+def avals_in(body: Body, avals: Sequence[Aval]) -> list[Aval]:
+    """Of all values of a body, of those of its parameters."""
     shapes = shapes_in(body, tuple([a.shape for a in avals]))
     dtypes = dtypes_in(body, tuple([a.dtype for a in avals]))
     return [Aval(shape, dtype) for shape, dtype in zip(shapes, dtypes, strict=True)]

@@ -327,7 +327,8 @@ class Kept(CutBody):
         if form.most == 0:  # what it never reads takes no cotangent: a zero beside an infinite slope would be a NaN
             mine = [gs[n] if first + n in self.moving else None for n in range(carries)]
             return [*[None] * first, *mine, *[None] * (len(form.slices) + len(form.count))]
-        back, absent = self._live([n for n in range(self.results) if gs[n] is not None])
+        carried_on = {n: first + n for n in range(carries) if first + n in self.moving}
+        back, absent = self.live([n for n in range(self.results) if gs[n] is not None], carried_on)
 
         def has(parameter: int) -> bool:
             return parameter in self.cotangents and self.cotangents[parameter] not in absent
@@ -377,19 +378,6 @@ class Kept(CutBody):
         for n, (total, parts) in sums.items():
             result[n] = total(*[all_rows[i] for i in parts])
         return result
-
-    def _live(self, given: Sequence[int]) -> tuple[list[int], set[int]]:
-        """The carries that have cotangents at some time, where these results have; and values that never have."""
-        first, live = len(self.form.constants), set(given)
-        while True:
-            absent = self.absent(live)
-            more = {
-                n for n in range(len(self.form.carries))
-                if first + n in self.moving and self.cotangents.get(first + n, None) not in {None, *absent}
-            } - live  # fmt: skip
-            if not more:
-                return sorted(n for n in live if n < len(self.form.carries) and first + n in self.moving), absent
-            live |= more
 
 
 def _long(o: Any, x: Any) -> Any:
