@@ -168,3 +168,17 @@ def test_costs_of_an_unknown_number_of_times_say_that_they_are_estimates() -> No
     assert "estimate" not in repr(known)
     (flops,) = [each.flops for each in known.instructions if each.name.startswith("loop")]
     assert flops >= 4  # times
+
+
+def test_each_application_has_its_own_number_in_branches_within_loops_too() -> None:
+    x = LAZY.input("x", (5,), "float64")
+
+    def body(v: Any, s: Any) -> Any:
+        s = LAZY.cond(v > 0, lambda: LAZY.ops.tanh(s + v), lambda: LAZY.ops.exp(s))
+        return s, s
+
+    program = LAZY.compile([x], LAZY.foreach(body, x, LAZY.asarray(0.5))[0])
+    walked = [(each.number, each.op.name, each.times) for each in program.walk([np.array([1.0, -1.0, 2.0, -2.0, 3.0])])]
+    assert sorted(number for number, _, _ in walked) == [*range(len(walked))]
+    assert [times for _, name, times in walked if name == "tanh"] == [(0,), (2,), (4,)]
+    assert [times for _, name, times in walked if name == "exp"] == [(1,), (3,)]

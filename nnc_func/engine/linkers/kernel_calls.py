@@ -373,15 +373,19 @@ class Calls:
         """
         plan, alive = self._frame.plan, self._frame.plan.bytes_alive
         looks_within = not watching or any(each.looks_within for each in watching)
-        for number, (t, (call, args)) in enumerate(zip(self.instructions, self.calls, strict=True), first):
+        number = first
+        for position, (t, (call, args)) in enumerate(zip(self.instructions, self.calls, strict=True), 1):
             i = plan.instructions[t]
-            self.started = number - first + 1
+            self.started = position
             found = Application(self._frame.device, number, t, i.op, i.items, i.origin, i.kernel)
             found.arguments, found.outs = args[: len(i.operands)], args[len(i.operands) :]
             found.bytes_alive, found.stream, found.times = alive[t], i.stream, times
+            number += 1
             body: Any = getattr(call, "__self__", None)
             if looks_within and hasattr(body, "walk"):
-                yield from self._walk_within(found, partial(body.walk, *args), watching, wait)
+                for each in self._walk_within(found, partial(body.walk, *args, first=number), watching, wait):
+                    number += 1
+                    yield each
             else:
                 observed(found, partial(call, *args), watching, wait, partial(self._explained, found))
             yield found

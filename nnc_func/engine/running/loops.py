@@ -152,12 +152,14 @@ class Times:
 
         return most, None if self.condition is None else self.arrays(self.condition, arrays, late).__next__, place
 
-    def walk(self, *given: Any, watching: Sequence[Observer], wait: Any, loop: Application) -> Iterator[Application]:
-        """As `run`, before the observers' eyes; `loop` is the application of the loop."""
+    def walk(
+        self, *given: Any, first: int, watching: Sequence[Observer], wait: Any, loop: Application
+    ) -> Iterator[Application]:
+        """As `run`, before the observers' eyes; `loop` is the application of the loop, `first` the first one's number."""
         arrays, frame, times = (*given, *self.scratch), self.frame, 0
         most, condition, place = self._begin(arrays)
         section = frame.section(range(len(self.loop.plan.instructions)))
-        number, cancellation = 0, asked()
+        number, cancellation = first, asked()
         try:
             while times < most and (condition is None or condition()):
                 place()
