@@ -5,6 +5,7 @@
 - ``prefixes``, ``fixed_points``: `associative_scan`, `fixed_point`.
 - ``branches``: `cond`, `case_of`.
 - ``tracing``: traces a function to a body.
+- ``growing``, ``growing_derivative``: loops whose carries change their extents.
 - ``carries``: checks what a loop carries.
 - ``steps``: applies a loop at once, in segments, or written out.
 - ``past_layers``: keeps eager shortcuts off while a function is traced.

@@ -2,6 +2,7 @@
 
 - ``nn``: the layer.
 - ``modules``: what a module is; ``layers``, ``norms``, ``sequences``, ``windows``, ``blocks``: the usual ones.
+- ``lanes``: sequences of different lengths.
 - ``initialise``, ``losses``, ``updates``, ``batches``: what training is made of.
 - ``training``, ``step``: training, and one step of it as a graph.
 - ``abstract``, ``inputs``, ``graphs``: shapes of a model's outputs, its inputs, a model as a graph.
