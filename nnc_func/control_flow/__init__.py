@@ -1,10 +1,12 @@
 """Control flow on tensors: loops and branches as functions of functions, each one operator that holds bodies.
 
-- ``while_loops``: `while_loop`.
-- ``scanning``: `foreach`, `scan`, `fold`, `map`, `fori`.
+- ``while_loops``, ``breakpoints``: `while_loop`; `loop_until`, which ends in the middle of its body.
+- ``scanning``: `foreach`, `scan`, `fold`, `map`, `fori`; ``slices`` brings the axis to the front that they go along.
+- ``prefixes``, ``fixed_points``: `associative_scan`, `fixed_point`.
 - ``branches``: `cond`, `case_of`.
 - ``growing``: loops whose carries grow, computed at once; ``growing_derivative``: their derivatives.
 - ``tracing``: traces a function to a body.
+- ``growing``, ``growing_derivative``: loops whose carries change their extents.
 - ``carries``: checks what a loop carries.
 - ``steps``: applies a loop at once, in segments, or written out.
 - ``past_layers``: keeps eager shortcuts off while a function is traced.

@@ -17,8 +17,7 @@ From a graph to values:
 - ``linkers``: make plans executable; a printer of C goes there.
 - ``running``: runs what is linked.
 - ``interpreted``: programs without a plan; ``symbolic``: with unknown extents; ``incremental``: of which what changed
-  runs.
-- ``growing``: graphs whose extents differ from run to run, planned for capacities.
+  runs; ``growing``: extents that elements decide, or that change time after time.
 - ``copying``, ``effects``: what engines insert, and in which order effects happen.
 
 About programs: ``tuning`` finds the fastest kernels, ``inspecting`` looks on, ``files`` and ``drawing`` keep and show.

@@ -86,8 +86,10 @@ class Module:
 
     is_tree: ClassVar[bool] = True
 
-    def __call__(self, x: Any, context: Context | None = None) -> Any:
+    def __call__(self, x: Any, context: Context | None = None, **more: Any) -> Any:
         """The module applied to a tensor. Without a context, as in inference: no dropout, no new state.
+
+        What is given besides, by name, is what `forward` of that kind of module takes besides.
 
         Raises
         ------
@@ -97,7 +99,7 @@ class Module:
         me = self if context is None else context.entered(self, x)
         if not _made(me):
             raise OperatorError(f"{me!r} has no parameters yet; make them: model = model.init(seed, shape)")
-        return me.forward(x, context)
+        return me.forward(x, context, **more)
 
     def forward(self, x: Any, context: Context | None) -> Any:
         """How the module is applied; defined by every kind of module."""

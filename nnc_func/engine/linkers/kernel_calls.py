@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from time import perf_counter
 from typing import Any
 
 from nnc_func.aval import Aval
@@ -19,6 +20,7 @@ from nnc_func.engine.running.observers import Application, Observer, observed
 from nnc_func.engine.running.parallel import Streams
 from nnc_func.engine.running.results import Recycled
 from nnc_func.engine.running.unrolled_call import is_unrolled, written
+from nnc_func.errors import NncError
 from nnc_func.facets.places import Place
 from nnc_func.graph.leaves import Variable
 from nnc_func.layer_protocols import ViewsSignature
@@ -361,17 +363,54 @@ class Calls:
             raise failure(self._frame.plan, self.instructions[position], error) from error
         self._streams = streams
 
-    def walk(self, watching: Sequence[Observer], wait: Any = None, first: int = 0) -> Iterator[Application]:
-        """Make each call before the observers' eyes, when it is asked for.
+    def walk(
+        self, watching: Sequence[Observer], wait: Any = None, first: int = 0, times: tuple[int, ...] = ()
+    ) -> Iterator[Application]:
+        """Make each call before the observers' eyes, when it is asked for; those of a loop's body each time.
 
-        The first one has the number `first`. `wait` is called after each kernel, if it is not None.
+        The first one has the number `first`. `wait` is called after each kernel, if it is not None. `times` are those
+        of loops around it.
         """
         plan, alive = self._frame.plan, self._frame.plan.bytes_alive
-        for number, (t, (call, args)) in enumerate(zip(self.instructions, self.calls, strict=True), first):
+        looks_within = not watching or any(each.looks_within for each in watching)
+        number = first
+        for position, (t, (call, args)) in enumerate(zip(self.instructions, self.calls, strict=True), 1):
             i = plan.instructions[t]
-            self.started = number - first + 1
+            self.started = position
             found = Application(self._frame.device, number, t, i.op, i.items, i.origin, i.kernel)
             found.arguments, found.outs = args[: len(i.operands)], args[len(i.operands) :]
-            found.bytes_alive, found.stream = alive[t], i.stream
-            observed(found, partial(call, *args), watching, wait, partial(failure, plan, t))
+            found.bytes_alive, found.stream, found.times = alive[t], i.stream, times
+            number += 1
+            body: Any = getattr(call, "__self__", None)
+            if looks_within and hasattr(body, "walk"):
+                for each in self._walk_within(found, partial(body.walk, *args, first=number), watching, wait):
+                    number += 1
+                    yield each
+            else:
+                observed(found, partial(call, *args), watching, wait, partial(self._explained, found))
             yield found
+
+    def _explained(self, application: Application, error: Exception) -> NncError:
+        found = failure(self._frame.plan, application.instruction, error)
+        if application.times and found.args and isinstance(found.args[0], str):
+            found.args = (found.args[0] + application.in_time, *found.args[1:])
+        return found
+
+    def _walk_within(
+        self, loop: Application, walk: Any, watching: Sequence[Observer], wait: Any
+    ) -> Iterator[Application]:
+        """Make a loop's calls, time after time, each when it is asked for."""
+        for each in watching:
+            each.before(loop)
+        loop.started = perf_counter()
+        try:
+            yield from walk(watching=watching, wait=wait, loop=loop)
+        except Exception as error:
+            for each in watching:
+                each.failed(loop, error)
+            if isinstance(error, NncError):  # which names what failed within
+                raise
+            raise self._explained(loop, error) from error
+        loop.seconds = perf_counter() - loop.started
+        for each in watching:
+            each.after(loop)

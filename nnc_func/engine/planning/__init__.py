@@ -13,7 +13,7 @@
 - ``offsets``: gives each buffer an address, by one of `engine/allocators`.
 - ``committing``: finds where a program may begin to write its variables.
 - ``retaining``: keeps values that outlive a run apart.
-- ``loops``: plans the bodies of loops.
+- ``bodies``, ``loops``, ``branches``: plan the bodies of loops and branches.
 - ``alternatives``: plans several drafts and keeps the one with the fewest bytes.
 - ``budgets``, ``recomputed``: plan within a budget of memory, by computing values again.
 """

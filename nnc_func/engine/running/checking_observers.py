@@ -44,7 +44,7 @@ class Finite(Observer):
     def after(self, application: Application) -> None:
         """Look at its results."""
         for array in application.outs:
-            check(self._device, array, application.op.name, describe(application.origin))
+            check(self._device, array, f"{application.op.name}{application.in_time}", describe(application.origin))
 
 
 class Telling(Observer):
@@ -52,18 +52,23 @@ class Telling(Observer):
 
     def after(self, application: Application) -> None:
         """Its number and its operator."""
-        print(f"{application.number:5} {application.op.name}", file=sys.stderr)
+        print(f"{application.number:5} {application.op.name}{application.in_time}", file=sys.stderr)
 
 
 class Cancelling(Observer):
-    """Raises `CancelledError` before an instruction, once another thread has asked for that."""
+    """Raises `CancelledError` before an instruction, once another thread has asked for that.
+
+    A loop looks itself, before each time.
+    """
+
+    looks_within = False
 
     def __init__(self, cancellation: Cancellation) -> None:
         self._cancellation = cancellation
 
     def before(self, application: Application) -> None:
         """Look whether it is to go on."""
-        self._cancellation.check(application.op.name)
+        self._cancellation.check(f"{application.op.name}{application.in_time}")
 
 
 class Poison(Observer):
@@ -103,6 +108,11 @@ class Poison(Observer):
             if b.kind not in (OUTPUT, NEXT):
                 self.ends.setdefault(b.upper, []).append(array)
         self.at = 0
+        self._device = device
+
+    def within(self, plan: Any, arenas: Mapping[Any, Any]) -> Poison:
+        """What fills the memory of a loop's body, each time."""
+        return Poison(plan, self._device, arenas)
 
     def before(self, application: Application) -> None:
         """Poison what ended since the last call and what starts until this instruction."""

@@ -6,9 +6,9 @@ An observed run copies the variables that it writes over before it does, so that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from time import perf_counter
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -58,11 +58,13 @@ class Application:
         How long the kernel ran; on a device that computes on its own, how long it took to start it. 0 before.
     bytes_alive
         Bytes of the arena and of fresh results that hold something while it runs.
+    times
+        Within loops, how many times of each came before this one, the outermost first.
     """
 
     __slots__ = (
         "_device", "arguments", "bytes_alive", "instruction", "items", "kernel", "number", "op", "origin", "outs",
-        "seconds", "started", "stream",
+        "seconds", "started", "stream", "times",
     )  # fmt: skip
 
     def __init__(
@@ -80,6 +82,7 @@ class Application:
         self.started = self.seconds = 0.0
         self.bytes_alive = 0
         self.stream = 0
+        self.times: tuple[int, ...] = ()
 
     @property
     def operands(self) -> list[Any]:
@@ -97,13 +100,19 @@ class Application:
         return describe(self.origin, lines_of(self.op))
 
     @property
+    def in_time(self) -> str:
+        """`` in time 3 of the loop``, counted from 0, the innermost first; nothing outside of loops."""
+        return "".join(f" in time {n} of the loop" for n in reversed(self.times))
+
+    @property
     def lines(self) -> list[tuple[str, int, str]]:
         """(file, line number, function) of each user line that asked for it, innermost first."""
         return list(lines(self.origin))
 
     def __repr__(self) -> str:
         said = [self._device.aval(a).__repr__() for a in self.arguments] + [f"{k}={v!r}" for k, v in self.items]
-        return f"<{self.instruction}: {self.op.name}({', '.join(said)}){f' at {self.where}' if self.where else ''}>"
+        at = f" at {self.where}" if self.where else ""
+        return f"<{self.instruction}: {self.op.name}({', '.join(said)}){at}{self.in_time}>"
 
 
 def _shown(device: Any, array: Any) -> Any:
@@ -117,7 +126,19 @@ def _shown(device: Any, array: Any) -> Any:
 
 
 class Observer:
-    """Looks on while a program runs; it overrides what it wants to know of."""
+    """Looks on while a program runs; it overrides what it wants to know of.
+
+    Attributes
+    ----------
+    looks_within
+        Whether it wants to see what loops compute, time after time. They run whole where no observer does.
+    """
+
+    looks_within: ClassVar[bool] = True
+
+    def within(self, plan: Any, arenas: Mapping[Any, Any]) -> Observer:
+        """What looks on at one time of a loop, whose body has that plan, and arenas by place."""
+        return self
 
     def before(self, application: Application) -> None:
         """It is about to run."""

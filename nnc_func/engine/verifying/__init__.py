@@ -8,7 +8,8 @@
 - ``assembly``: tensors that are put together of parts are whole.
 - ``endings``: outputs and updates survive the run.
 - ``races``: instructions on several streams do not disturb each other.
-- ``loops``: each time of a planned loop finds what it reads.
+- ``bodies``, ``inner_plans``: the plans of bodies fit where they are, and compute the bodies.
+- ``loops``, ``branches``: each time of a planned loop finds what it reads; each body of a branch gives all results.
 - ``graphs``: the plan computes what a graph says.
 - ``work``: bounds what a proof may take.
 """

@@ -160,6 +160,15 @@ def flops_of(body: Body, args: tuple[Any, ...]) -> Any:
     return total
 
 
+def depends_on_values(items: Items) -> bool:
+    """Whether what a loop or a branch computes depends on values, or that of one within it does."""
+    params = dict(items)
+    return bool(
+        params.get("counted") or params.get("conditional") or "bodies" in params
+        or any(depends_on_values(each.items) for body in bodies_of(items) for each in body.applications)
+    )  # fmt: skip
+
+
 def cost_of(args: tuple[Any, ...], results: tuple[Any, ...], *, body: Body, **_: Any) -> Cost:
     """Arithmetic of a body; what goes to memory are arguments and results."""
     return Cost(flops_of(body, args))

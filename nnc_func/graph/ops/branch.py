@@ -91,7 +91,7 @@ def _interpreted(
 
 def _cost(args: tuple[Any, ...], results: tuple[Any, ...], *, bodies: tuple[Body, ...], default: bool) -> Cost:
     flops = [flops_of(body, args[1:]) for body in bodies]  # an estimate: the mean
-    return Cost(sum(flops[1:], flops[0]) // len(flops))
+    return Cost(sum(flops[1:], flops[0]) // len(flops), is_estimate=True)
 
 
 # --- derivative ----------------------------------------------------------------------------------------------

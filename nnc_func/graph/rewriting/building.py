@@ -182,7 +182,7 @@ class Builder:
         """The stack's node that is a workspace's on these operands, which are the stack's: a new one, or one it has."""
         op, items, table = node.op, node.items, self.table
         found = Node(table, op, args, items, node.avals, node.origin)
-        if is_pure(op, items):
+        if op.pure and (not op.holds_body or is_pure(op, items)):
             found = table.kept((op, op.key(items) if op.compares_bits else items, *map(id, args)), found)
         return found
 

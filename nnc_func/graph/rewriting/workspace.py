@@ -339,7 +339,7 @@ class Workspace:
         self._anew.append(user)
         if self._shown:
             self._shown.forget(user)
-        if not is_pure(op, user.items):
+        if not op.pure or (op.holds_body and not is_pure(op, user.items)):
             return None
         key = (op, op.key(user.items) if op.compares_bits else user.items, args)
         other = equal.setdefault(key, user)
