@@ -4,7 +4,6 @@
 - ``scanning``: `foreach`, `scan`, `fold`, `map`, `fori`; ``slices`` brings the axis to the front that they go along.
 - ``prefixes``, ``fixed_points``: `associative_scan`, `fixed_point`.
 - ``branches``: `cond`, `case_of`.
-- ``growing``: loops whose carries grow, computed at once; ``growing_derivative``: their derivatives.
 - ``tracing``: traces a function to a body.
 - ``growing``, ``growing_derivative``: loops whose carries change their extents.
 - ``carries``: checks what a loop carries.
