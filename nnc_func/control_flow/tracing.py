@@ -27,6 +27,7 @@ from nnc_func.graph.bodies import abstract, literal
 from nnc_func.graph.leaves import Variable
 from nnc_func.graph.node import Value
 from nnc_func.graph.ops.custom import custom
+from nnc_func.graph.origin import describe
 from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.op import Op
 
@@ -160,7 +161,7 @@ def traced(
     own = Scope(stack, whole)
     entered = _entered(own) if whole else nullcontext()
     try:
-        with entered:
+        with _without_effects(stack), entered:
             found = f([each if type(each) in SCALARS else own.parameter(each) for each in arguments])
             carriers = [carrier_of(stack, leaf) for leaf in found]
         results = [stack.operator.lift(own.inside(carrier)) for carrier in carriers]
@@ -181,12 +182,27 @@ def _entered(own: Scope) -> Iterator[None]:
     """
     token = scopes.set(own)
     try:
-        with through_layers(), recording(own.stack) as effects:
+        with through_layers():
             yield
     finally:
         scopes.reset(token)
-    if effects.effects:
-        raise GraphError("an effect stands outside of branches and conditions: print, check … what they give")
+
+
+@contextmanager
+def _without_effects(stack: Any) -> Iterator[None]:
+    """Raise GraphError where a function has an effect, which would happen while it is traced, or never."""
+    with recording(stack) as effects:
+        yield
+    for token in effects.effects:
+        value = token.value
+        while type(value) is Traced:
+            value = value.primal
+        node = stack.operator.lift(value).node
+        line = describe(node.origin)
+        raise GraphError(
+            f"{node.op.name}{f' at {line}' if line else ''} stands in a body that is traced: an effect stands outside "
+            "of loops, branches and conditions; print, check … what they give, or what they stack"
+        )
 
 
 def is_numbers(node: Any) -> bool:
