@@ -125,7 +125,8 @@ def test_values_that_are_not_known_tell_the_line_and_what_to_write(stack: Any) -
         return (c, x) if x > 0 else (c, -x)
 
     for f, said in (
-        (decides, r"bool\(\), if, while, .* \(at test_messages.py:\d+ in decides\), which are not known: choose with stack.cond\(pred, then,"
+        (decides, r"bool\(\), if, while, .* \(at test_messages.py:\d+ in decides\), which are not known: "
+         r"choose with stack.cond\(pred, then,"
          r" else_\), go on with stack.while_loop, or let stack.jit\(f, control_flow=True\) write these"),
         (lambda c, x: (c + float(x), x),
          r"float\(\) needs .*, float64\[\] .* not known: compute with the tensor itself"),

@@ -196,7 +196,8 @@ class Tensor(Methods):
             remedy = next((said for start, said in INSTEAD.items() if what.startswith(start)), INSTEAD[""])
             raise TracingError(
                 f"{what} needs the elements of a tensor that is being traced, {self.aval!r}"
-                f"{f' (at {line})' if line else ''}, which are not known: {remedy}, or pass what decides as a static argument"
+                f"{f' (at {line})' if line else ''}, which are not known: {remedy}, or pass what decides as a static "
+                "argument"
             ) from None
         if array.size != 1:
             raise ShapeError(f"{what} wants a tensor of one element, given shape {array.shape}{advice}")
