@@ -15,6 +15,7 @@ from nnc_func.body_builder import BodyBuilder
 from nnc_func.control_flow.carries import truth_value
 from nnc_func.control_flow.messages import at, check_body, leaves_of, shown, whose
 from nnc_func.control_flow.tracing import SCALARS, TracedBody, aval_of, is_numbers, tensor_of, traced
+from nnc_func.engine.effects import ordered
 from nnc_func.errors import DTypeError, OperatorError
 from nnc_func.graph.ops.branch import branch
 from nnc_func.graph.ops.unary import cast
@@ -131,7 +132,7 @@ def chosen(
             numbers[:] = [type(leaf) in SCALARS for leaf in results]
             return results
 
-        bodies[which], weak[which] = traced(stack, flat, avals, whole=True), numbers
+        bodies[which], weak[which] = traced(stack, flat, avals, whole=True, effects=True), numbers
         if made is not None and found[0] != made:
             first, one = next(iter(functions.items()))
             raise OperatorError(
@@ -142,9 +143,18 @@ def chosen(
     assert made is not None
     captured = {id(x): x for body in bodies.values() for x in body.captured}
     told = {which: whose(name, f) for which, f in functions.items()}
-    aligned = _aligned(name, bodies, weak, made, [*captured], told)
-    given = [*tensors, *(Tensor(stack, x) for x in captured.values())]
-    return made.build([*stack.bind(branch, index, *given, bodies=aligned, default="default" in functions)])
+    given, default = [Tensor(stack, x) for x in captured.values()], "default" in functions
+    if not any(body.has_effects for body in bodies.values()):
+        aligned = _aligned(name, bodies, weak, made, [*captured], told)
+        return made.build([*stack.bind(branch, index, *tensors, *given, bodies=aligned, default=default)])
+    in_turn = {which: body.carrying(token=True) for which, body in bodies.items()}
+    aligned = _aligned(name, in_turn, weak, made, [*captured], told)
+
+    def after(token: Tensor) -> tuple[list[Tensor], Tensor]:
+        *found, last = stack.bind(branch, index, *tensors, token, *given, bodies=aligned, default=default)
+        return found, last
+
+    return made.build(ordered(stack, f"{name} with effects", [index, *tensors, *given], after))
 
 
 def _aligned(

@@ -16,7 +16,7 @@ import numpy as np
 from nnc_func.control_flow.carries import Carry, alike, integer
 from nnc_func.control_flow.messages import check_body, leaves_of, pair, whose
 from nnc_func.control_flow.slices import Slices, back
-from nnc_func.control_flow.steps import Steps
+from nnc_func.control_flow.steps import Steps, in_order
 from nnc_func.control_flow.tracing import SCALARS, TracedBody, aval_of, carrier_of, traced
 from nnc_func.errors import OperatorError, ShapeError
 from nnc_func.facets.dims import known
@@ -252,15 +252,18 @@ class _Scan:
             numbers[:] = [type(leaf) in SCALARS for leaf in found]
             return [*map(alike(self.stack), found, before), *rows]
 
-        body = traced(self.stack, flat, [*before, *slices])
+        body = traced(self.stack, flat, [*before, *slices], effects=True, counted=True)
         return body, [None if n else a for n, a in zip(numbers, body.avals, strict=False)]
 
     def run(self, unroll: int | bool = 1, checkpoint: Checkpoint = None) -> tuple[Any, Any]:
         """The last carry, and the outputs."""
         body, avals = self.carry.settled(self.trace)
         carries = self.carry.carriers(avals)
-        found = self.applied(body, carries, unroll, checkpoint)
         count = len(carries)
+        found = in_order(
+            self.stack, "a loop with effects", body, (count, count), [*carries, *map(self.stack.carrier, self.xs)],
+            lambda body, more: self.applied(body, [*carries, *more], unroll, checkpoint),
+        )  # fmt: skip
         assert self.outputs is not None
         rows = zip(found[count:], self.outputs.paths, strict=True)
         outputs = [back(self.stack, y, self.axis, path, self.told) for y, path in rows]

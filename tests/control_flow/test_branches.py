@@ -99,13 +99,6 @@ def test_transformations_and_jit_within(stack: Any) -> None:
     agree(stack.grad(lambda x: stack.cond(x > 0, lambda: stack.grad(lambda z: z**3 * x)(x), lambda: x))(2.0), 36.0)
 
 
-@every
-def test_effects_within_are_refused(stack: Any) -> None:
-    for then in (lambda: stack.ops.print(stack.asarray(1.0)), lambda: (stack.ops.print(stack.asarray(1.0)), 1.0)[1]):
-        with pytest.raises(NncError):
-            stack.cond(True, then, then)
-
-
 # --- results -------------------------------------------------------------------------------------------------
 
 

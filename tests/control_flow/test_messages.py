@@ -150,22 +150,20 @@ def test_a_branch_that_is_none_is_told_without_the_bodies_of_others(stack: Any) 
 
 
 @every
-def test_effects_in_bodies_are_refused_by_name_and_line(stack: Any) -> None:
-    def shown(c: Any, x: Any) -> Any:
-        stack.ops.print(x)
-        return c, x
+def test_effects_are_refused_where_functions_only_compute(stack: Any) -> None:
+    def shown(*given: Any) -> Any:
+        stack.ops.print(given[0])
+        return given[0]
 
-    outer = stack.asarray(2.0)
-
-    def once(c: Any, x: Any) -> Any:
-        stack.ops.print(outer)
-        return c, x
-
-    for f in (shown, once):
-        with pytest.raises(GraphError, match=rf"print at test_messages.py:\d+ in {f.__name__} stands in a body"):
-            stack.scan(f, 0.0, ONES)
-        with pytest.raises(GraphError, match="stands outside of loops, branches and conditions"):
-            stack.jit(lambda xs, f=f: stack.scan(f, 0.0, xs)[1])(ONES)
+    for call in (
+        lambda: stack.associative_scan(shown, ONES),
+        lambda: stack.fixed_point(shown, 1.0),
+        lambda: stack.loop_until([lambda c, x: (shown(c), x), lambda m: m > 3, lambda m, x: (m, x)], 0.0, ONES),
+    ):
+        with pytest.raises(
+            GraphError, match=r"a function that only computes: .* associative_scan, fixed_point or loop_"
+        ):
+            call()
 
 
 def test_a_loop_that_reads_what_has_no_value_names_it() -> None:

@@ -336,7 +336,7 @@ BRANCHING = """f (float[n] x, bool b) => (float[n] y) {
 def test_branches_of_what_is_computed_are_one_program(stack: Any) -> None:
     for choice in (True, False):
         model = agrees(parsed(BRANCHING), X, np.array(choice), stack=stack)
-    assert held(model) == (["loop", "loop"] if stack == nnc.lazy() else ["branch"])  # as it is planned
+    assert held(model) == ["branch"]
 
 
 def test_branches_of_other_shapes_are_a_program_each(stack: Any) -> None:

@@ -14,7 +14,7 @@ from nnc_func.graph.node import Node, Value, topological
 from nnc_func.graph.ops.branch import branch
 from nnc_func.graph.ops.custom import custom
 from nnc_func.graph.ops.loop import avals_of, loop
-from nnc_func.graph.rewriting.branches import as_loops
+from nnc_func.graph.rewriting.branches import simplified_branch
 from nnc_func.graph.rewriting.loops import simplified
 from nnc_func.graph.rules.rule import ROUNDING
 from nnc_func.op import Op
@@ -56,7 +56,7 @@ def with_bodies_optimised(graph: ComputationGraph, optimiser: Any) -> tuple[Comp
 
     It is the same graph where none is.
     """
-    if not any(node.op.holds_body for node in graph.nodes):
+    if not any(op.holds_body for op in {node.op for node in graph.nodes}):
         return graph, 0
     roots, count = _with_bodies_optimised(graph.roots, optimiser)
     return (graph.with_roots(tuple(roots), source=graph), count) if count else (graph, 0)
@@ -109,15 +109,11 @@ def _rewritten(node: Node, args: tuple[Value, ...], used: set[int], optimiser: A
         if found is not None:
             return found
     operands, items = _bodies_optimised(node.op, args, node.items, optimiser)
-    if node.op is branch and _may_be_loops(node):
-        return as_loops(operands, node.avals, dict(items), apply)
+    if node.op is branch:
+        found = simplified_branch(operands, items, used, apply)
+        if found is not None:
+            return found
     return None if items is node.items else symbol.apply(node.op, operands, items, node.origin)
-
-
-def _may_be_loops(node: Node) -> bool:
-    """Whether the index of a branch is always that of a body, and all lies in one place."""
-    is_chosen = node.params["default"] or node.args[0].aval.dtype.kind == "b"
-    return is_chosen and node.avals != () and all(a.aval.place is None for a in node.args)
 
 
 def _bodies_optimised(op: Op, args: tuple[Value, ...], items: Items, optimiser: Any) -> tuple[tuple[Value, ...], Items]:
@@ -133,8 +129,7 @@ def _bodies_optimised(op: Op, args: tuple[Value, ...], items: Items, optimiser: 
         return (*args, *captured), op.canonical(params)
     before, constants = params["body"], params["constants"]
     given = avals_of(tuple([a.aval for a in args]), before, constants, params["carries"], params["counted"])
-    at_most_once = params["counted"] and params["length"] == 1  # a branch, of which nothing is computed outside
-    body, more = optimised(before, given, optimiser, at_most_once)
+    body, more = optimised(before, given, optimiser)
     if body == before:
         return args, items
     builder = BodyBuilder()

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from nnc_func.aval import Aval
-from nnc_func.body import Application, Body, bodies_of
+from nnc_func.body import Application, Body, bodies_of, is_pure
 from nnc_func.body_builder import BodyBuilder
 from nnc_func.declaration import Items
 from nnc_func.facets.dims import known, product
@@ -154,7 +154,7 @@ class _Loop:
         at.update((first + k, builder.parameter()) for k in as_constants)
         at.update((first + k, builder.parameter()) for k in kept)
         at.update((last + n, builder.parameter()) for n in kept_slices)
-        values = _partly(builder, self.body, at)
+        values = builder.include_partly(self.body, at)
         self.body = builder.built([*(values[self.body.results[k]] for k in kept), *(values[v] for v in stacked)])
         self.constants = [*(self.constants[n] for n in kept_constants), *(self.carries[k] for k in as_constants)]
         self.carries = [self.carries[k] for k in kept]
@@ -180,13 +180,7 @@ class _Loop:
 
     def _read_by(self, results: Collection[int]) -> set[int]:
         """The parameters of the body that results are made of."""
-        wanted = {self.body.results[n] for n in results}
-        number = self.body.parameters + sum(each.count for each in self.body.applications)
-        for each in reversed(self.body.applications):
-            number -= each.count
-            if not wanted.isdisjoint(range(number, number + each.count)):
-                wanted.update(each.operands)
-        return {n for n in wanted if n < self.body.parameters}
+        return self.body.read_by([self.body.results[n] for n in results])
 
     def _replace(self, places: dict[int, Result]) -> None:
         """Let the results be what they are by the results of the body as it is now."""
@@ -202,15 +196,13 @@ class _Loop:
     # --- what is the same each time ---------------------------------------------------------------------------
 
     def compute_outside(self) -> None:
-        """Compute once what is made of constants alone, but nothing of a branch, and no loop that may never end."""
-        if self.is_open and self.most == 1:
-            return  # it goes once or never: outside would be computed what nobody may have asked for
+        """Compute once what is made of constants alone, but no loop that may never end."""
         constant = dict(enumerate(self.constants))
         number, moved = self.body.parameters, False
         for each in self.body.applications:
             made = range(number, number + each.count)
             number += each.count
-            if not (each.operands and each.op.pure and all(i in constant for i in each.operands)):
+            if not (each.operands and is_pure(each.op, each.items) and all(i in constant for i in each.operands)):
                 continue
             if not (self.is_open and _may_be_endless(each)):
                 found = self.apply(each.op, tuple([constant[i] for i in each.operands]), each.items)
@@ -228,7 +220,7 @@ class _Loop:
         at.update((n, builder.parameter()) for n in constants)
         at.update((n, builder.parameter()) for n in range(first, self.body.parameters))
         at.update((n, builder.parameter()) for n in slices)
-        values = _partly(builder, self.body, at)
+        values = builder.include_partly(self.body, at)
         self.body = builder.built([values[n] for n in self.body.results])
         self.constants += constants.values()
         self.slices += slices.values()
@@ -299,18 +291,6 @@ def _may_be_endless(made: Application) -> bool:
         if not sliced and not params["counted"]:
             return True
     return made.op.holds_body and any(_may_be_endless(each) for b in bodies_of(made.items) for each in b.applications)
-
-
-def _partly(builder: BodyBuilder, body: Body, at: dict[int, int]) -> dict[int, int]:
-    """Values of a body that can be made of those that are there, within a builder."""
-    values, number = dict(at), body.parameters
-    for each in body.applications:
-        made = range(number, number + each.count)
-        number += each.count
-        if all(i in values for i in each.operands) and not all(i in values for i in made):
-            found = builder.applied(each.op, [values[i] for i in each.operands], each.items, each.count)
-            values.update((i, v) for i, v in zip(made, found, strict=True) if i not in values)
-    return values
 
 
 def _read(result: Result) -> int | None:
