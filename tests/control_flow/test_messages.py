@@ -161,7 +161,7 @@ def test_effects_are_refused_where_functions_only_compute(stack: Any) -> None:
         lambda: stack.loop_until([lambda c, x: (shown(c), x), lambda m: m > 3, lambda m, x: (m, x)], 0.0, ONES),
     ):
         with pytest.raises(
-            GraphError, match=r"a function that only computes: .* associative_scan, fixed_point or loop_"
+            GraphError, match=r"in a function of associative_scan, fixed_point or loop_until, and these only compute"
         ):
             call()
 
