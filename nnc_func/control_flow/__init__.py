@@ -3,8 +3,13 @@
 - ``while_loops``: `while_loop`.
 - ``scanning``: `foreach`, `scan`, `fold`, `map`, `fori`.
 - ``branches``: `cond`, `case_of`.
+- ``breakpoints``: `loop_until`, whose exits stand in the middle of a body.
+- ``prefixes``: `associative_scan`.
+- ``fixed_points``: `fixed_point`.
 - ``tracing``: traces a function to a body.
 - ``carries``: checks what a loop carries.
+- ``slices``: what a loop slices along an axis.
+- ``messages``: what errors say: whose function it is, and where a leaf stands.
 - ``steps``: applies a loop at once, in segments, or written out.
 - ``past_layers``: keeps eager shortcuts off while a function is traced.
 - ``conversion``: converts Python's own ``while``, ``for`` and ``if``.
