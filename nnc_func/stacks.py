@@ -33,6 +33,7 @@ from nnc_func.graph.node import Node, Value, topological
 from nnc_func.graph.operator import SCALARS, Operator
 from nnc_func.graph.ops import CATALOGUE
 from nnc_func.graph.optimiser import Optimiser
+from nnc_func.graph.origin import describe, origin
 from nnc_func.graph.shape import Shape
 from nnc_func.graph.symbol import Symbol
 from nnc_func.graph.tensors.namespace import Ops
@@ -365,7 +366,11 @@ class Stack(Derivatives):
             return np.array(self.device.to_numpy(x.hold[0]))
         value = self.carrier(x)
         if type(value) is Traced:
-            raise TracingError(f"its value is not known while it is traced: {self.aval(x)!r}")
+            line = describe(origin())
+            raise TracingError(
+                f"the value of {self.aval(x)!r} is not known while a function is traced"
+                f"{f' (at {line})' if line else ''}: return it from the function, and look at what that gives"
+            )
         if type(value) is Variable:
             return value.copied()
         array = self.engine.force([value])[0] if "engine" in self._layers else value

@@ -17,17 +17,18 @@ from nnc_func.body_builder import BodyBuilder
 from nnc_func.control_flow.branches import chosen
 from nnc_func.control_flow.carries import Carry, alike, integer, truth_value
 from nnc_func.control_flow.growing import value_now
-from nnc_func.control_flow.slices import first, one_extent
+from nnc_func.control_flow.messages import check_body, leaves_of, pair, whose
+from nnc_func.control_flow.slices import Slices
 from nnc_func.control_flow.steps import Steps
-from nnc_func.control_flow.tracing import TracedBody, aval_of, carrier_of, is_numbers, traced
-from nnc_func.errors import OperatorError, check_function
+from nnc_func.control_flow.tracing import TracedBody, aval_of, carrier_of, traced
+from nnc_func.errors import OperatorError
 from nnc_func.facets.dims import known
 from nnc_func.graph.ops.binary import add
 from nnc_func.graph.ops.compare import less
 from nnc_func.graph.ops.create import full
 from nnc_func.graph.ops.unary import cast
 from nnc_func.graph.tensors.tensor import Tensor
-from nnc_func.tree import ONE_LEAF, Structure, flatten
+from nnc_func.tree import ONE_LEAF, Structure
 
 NONE = -1  # the number of the exit where none was taken
 
@@ -118,8 +119,9 @@ def loop_until(
             "loop_until takes a list of functions by turns, [before, until, after] or more, an odd number; "
             f"given {given}"
         )
-    for each in segments:
-        check_function(each, "loop_until")
+    for n, each in enumerate(segments):
+        names = ["mid"] if n % 2 else ["mid" if n else "carry", "x"]
+        check_body(each, "loop_until", names, f"the condition of exit {n // 2}" if n % 2 else f"segment {n // 2}")
     return _Until(stack, segments, init, xs, max_iterations).run(exact)
 
 
@@ -128,14 +130,14 @@ class _Until:
 
     def __init__(self, stack: Any, segments: Sequence[Any], init: Any, xs: Any, most: Any) -> None:
         self.stack, self.segments, self.conditions = stack, segments[::2], segments[1::2]
-        self.carry = Carry.of(stack, init)
-        leaves, self.structure = flatten(xs, is_leaf=is_numbers)
-        self.xs = [first(stack, x, 0) for x in leaves]
-        self.most = self._most(most)
+        told = whose("loop_until", segments[-1])
+        self.carry = Carry.of(stack, init, "carry", told)
+        slices = Slices(stack, xs, 0, told=told)
+        self.xs, self.structure = slices.tensors, slices.structure
+        self.most = self._most(most, slices.extent())
         self.shapes: list[Structure] = []  # of what each segment passes on, and of its output
 
-    def _most(self, most: Any) -> Any:
-        extent = one_extent([x.shape[0] for x in self.xs], 0) if self.xs else None
+    def _most(self, most: Any, extent: Any) -> Any:
         if most is None:
             return extent
         if not getattr(most, "is_symbolic", False):
@@ -174,23 +176,20 @@ class _Until:
     def rest(self, number: int, state: Any, x: Any, carry: list[Any], before: Sequence[Any]) -> list[Any]:
         """What segments from that one on compute: the exit, the carry after them, what they pass on, their outputs."""
         stack, is_last = self.stack, number == len(self.conditions)
-        found = self.segments[number](state, x)
-        if not isinstance(found, tuple) or len(found) != 2:
-            kind = "the next carry" if is_last else "what the next segment is given"
-            raise OperatorError(
-                f"segment {number} of loop_until returns a pair: {kind}, and an output, or None; "
-                f"given a {type(found).__name__}"
-            )
-        passed, self.shapes[2 * number] = flatten(found[0])
-        rows, self.shapes[2 * number + 1] = flatten(found[1], is_leaf=is_numbers)
+        segment = self.segments[number]
+        told = whose("loop_until", segment)
+        kind = "the next carry" if is_last else "what the next segment is given"
+        wanted = f"segment {number} of loop_until returns a pair: {kind}, and an output, or None"
+        after, output = pair(segment(state, x), wanted, told)
+        rows, self.shapes[2 * number + 1] = leaves_of(output, "an output", told)
         outputs = [Tensor(stack, carrier_of(stack, y)) for y in rows]
         if is_last:
-            self.carry.same_structure(self.shapes[2 * number])
-            return [NONE, *map(alike(stack), passed, before), *outputs]
+            return [NONE, *map(alike(stack), self.carry.after(after), before), *outputs]
+        passed, self.shapes[2 * number] = leaves_of(after, f"what segment {number} passes on", told, None)
         mids = [Tensor(stack, carrier_of(stack, y)) for y in passed]
         state = self.shapes[2 * number].build(mids)
         what = f"the condition of exit {number} of loop_until"
-        ends = truth_value(stack, self.conditions[number](state), what)
+        ends = truth_value(stack, self.conditions[number](state), what, whose("loop_until", self.conditions[number]))
         later: list[Any] = []
 
         def on() -> tuple[Any, ...]:
@@ -206,9 +205,9 @@ class _Until:
             return (number, *kept, *map(zeros, later[1 + len(carry) :]))
 
         exit_, *rest = chosen(stack, "loop_until", ends, {"the rest": on, f"exit {number}": off})
-        after, others = rest[: len(carry)], rest[len(carry) :]
+        following, others = rest[: len(carry)], rest[len(carry) :]
         between = sum(self.shapes[2 * k].size for k in range(number + 1, len(self.conditions)))
-        return [exit_, *after, *mids, *others[:between], *outputs, *others[between:]]
+        return [exit_, *following, *mids, *others[:between], *outputs, *others[between:]]
 
     # --- the loop ----------------------------------------------------------------------------------------------
 

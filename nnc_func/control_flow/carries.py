@@ -9,6 +9,7 @@ import numpy as np
 from attrs import frozen
 
 from nnc_func.aval import Aval
+from nnc_func.control_flow.messages import at, given, leaves_of, shown
 from nnc_func.control_flow.tracing import SCALARS, TracedBody, aval_of, tensor_of
 from nnc_func.errors import DTypeError, OperatorError, ShapeError
 from nnc_func.facets.dims import Dim, same_extent
@@ -36,15 +37,21 @@ class Carry:
         Of the tree.
     what
         What messages call it.
+    told
+        What messages end with: whose body it goes through.
+    is_inner
+        Whether the tree is a pair, of what the loop carries of its own and of what messages are about.
     """
 
     stack: Any
     leaves: tuple[Any, ...]
     structure: Structure
     what: str = "carry"
+    told: str = ""
+    is_inner: bool = False
 
     @classmethod
-    def of(cls, stack: Any, tree: Any, what: str = "carry") -> Carry:
+    def of(cls, stack: Any, tree: Any, what: str = "carry", told: str = "", is_inner: bool = False) -> Carry:
         """That of a tree."""
         leaves, structure = flatten(tree)
         made = []
@@ -52,10 +59,10 @@ class Carry:
             each = tensor_of(stack, leaf)
             if type(each) not in SCALARS and not isinstance(each, Tensor):
                 raise OperatorError(
-                    f"{what}{_at(path)} is a {type(leaf).__name__}; wanted a tensor, an array, a number"
+                    f"{what}{at(path[is_inner:])} is a {type(leaf).__name__}; wanted a tensor, an array, a number{told}"
                 )
             made.append(each)
-        return cls(stack, tuple(made), structure, what)
+        return cls(stack, tuple(made), structure, what, told, is_inner)
 
     def avals(self, dtypes: Sequence[Any], growing: Growing = None) -> list[Aval]:
         """Avals of the leaves; those of Python numbers with these dtypes, those that grow with symbols."""
@@ -76,8 +83,8 @@ class Carry:
                 each = self.stack.asarray(leaf, aval.dtype) if type(leaf) in SCALARS else leaf
             except (OverflowError, TypeError, ValueError) as error:
                 raise OperatorError(
-                    f"{self.what}{_at(path)} starts as {leaf!r}, and is {aval.dtype} after the body, which does not "
-                    f"hold that ({error}); start with a tensor, or cast within the body"
+                    f"{self.what}{self.at(path)} starts as {leaf!r}, and is {aval.dtype} after the body, which does "
+                    f"not hold that ({error}); start with a tensor, or cast within the body{self.told}"
                 ) from None
             made.append(self.stack.carrier(each))
         return made
@@ -160,27 +167,47 @@ class Carry:
             if growing is not None and (not same_rank or any(a != b for a, b in pairs)):
                 why = f"is found in {TRACES} traces of the body" if same_rank else "may change along axes that it has"
                 raise OperatorError(
-                    f"how a carry grows {why}: {self.what}{_at(path)} is {was.shape}, and {now.shape} after the body; "
+                    f"how a carry grows {why}: {self.what}{self.at(path)} is {was.shape}, and {now.shape} after the body; "
                     + ("let fewer carries take on each other's shape" if same_rank else "reshape one")
+                    + self.told
                 )
             if not same_rank or not all(same_extent(a, b) for a, b in pairs):
                 raise OperatorError(
-                    f"a carry keeps its shape: {self.what}{_at(path)} is {was.shape}, and {now.shape} after the body; "
-                    "start with a tensor of the shape that it has at the end, and write into it"
+                    f"a carry keeps its shape: {self.what}{self.at(path)} is {was.shape}, and {now.shape} after the "
+                    "body; start with a tensor of the shape that it has at the end, and write into it"
                     + ("; or let it grow, with dynamic=True" if same_rank else "")
+                    + self.told
                 )
             if was.dtype != now.dtype:
                 raise OperatorError(
-                    f"a carry keeps its dtype: {self.what}{_at(path)} is {was.dtype}, and {now.dtype} after the body; "
-                    f"cast one: x.astype({was.dtype.name!r})"
+                    f"a carry keeps its dtype: {self.what}{self.at(path)} is {was.dtype}, and {now.dtype} after the "
+                    f"body; cast one: x.astype({was.dtype.name!r}){self.told}"
                 )
 
     def same_structure(self, found: Structure) -> None:
         """Raise OperatorError where the body returns another tree."""
         if found != self.structure:
+            own, its = (each.children[1] if self.is_inner else each for each in (self.structure, found))
             raise OperatorError(
-                f"a {self.what} keeps its structure: it is {self.structure}, and {found} after the body"
+                f"a {self.what} keeps its structure: it is {shown(own)}, and {shown(its)} after the body; return a "
+                f"tree as it is given{self.told}"
             )
+
+    def after(self, tree: Any) -> list[Any]:
+        """The leaves after the body, of a tree of the same structure.
+
+        Raises
+        ------
+        OperatorError
+            It has another structure, or leaves that are no tensors and no numbers.
+        """
+        leaves, structure = leaves_of(tree, self.what, self.told, None, self.is_inner)
+        self.same_structure(structure)
+        return leaves
+
+    def at(self, path: Sequence[str]) -> str:
+        """Where a leaf stands."""
+        return at(path[self.is_inner :])
 
 
 def _rank(dtype: Any) -> int:
@@ -201,10 +228,6 @@ def following(found: TracedBody, dtypes: list[Any], carried: Mapping[int, int]) 
             break
         dtypes = after
     return dtypes
-
-
-def _at(path: Sequence[str]) -> str:
-    return f" at {'.'.join(path)}" if path else ""
 
 
 def alike(stack: Any) -> Callable[[Any, Any], Any]:
@@ -229,14 +252,14 @@ def integer(stack: Any, value: Any, name: str) -> Any:
     return found if found.dtype == np.int64 else found.astype("int64")
 
 
-def truth_value(stack: Any, value: Any, what: str) -> Tensor:
+def truth_value(stack: Any, value: Any, what: str, told: str = "") -> Tensor:
     """A tensor of one truth value: whether a number is not zero."""
     found = tensor_of(stack, value)
     if type(found) in SCALARS:
         found = stack.asarray(bool(found))
     if not isinstance(found, Tensor):
-        raise OperatorError(f"{what} is one truth value, given a {type(value).__name__}")
+        raise OperatorError(f"{what} is one truth value, given {given(value)}{told}")
     if found.shape != ():
-        raise ShapeError(f"{what} is one truth value, given shape {found.shape}; take all() or any() of it")
+        raise ShapeError(f"{what} is one truth value, given shape {found.shape}; take all() or any() of it{told}")
     is_truth: Tensor = found if found.dtype == np.bool_ else stack.ops.not_equal(found, 0)
     return is_truth

@@ -17,12 +17,13 @@ from nnc_func.autodiff.custom import Call, Custom
 from nnc_func.autodiff.traced import Traced
 from nnc_func.body import Body
 from nnc_func.control_flow.carries import Carry, alike, integer
+from nnc_func.control_flow.messages import at, check_body, whose
 from nnc_func.control_flow.tracing import TracedBody, aval_of, tensor_of, traced
 from nnc_func.control_flow.while_loops import while_loop
-from nnc_func.errors import DTypeError, OperatorError, RunError, UnboundError, check_function
+from nnc_func.errors import DTypeError, OperatorError, RunError, UnboundError
 from nnc_func.facets.dtypes import kind_of, limits_of
 from nnc_func.graph.tensors.tensor import Tensor
-from nnc_func.tree import flatten, mapped
+from nnc_func.tree import mapped
 
 LIMITS = ("nan", "stop", "raise")
 
@@ -70,7 +71,7 @@ def fixed_point(
     >>> round(root(stack.asarray(2.0)).item(), 12), round(stack.grad(root)(2.0).item(), 12)
     (1.414213562373, 0.353553390593)
     """
-    check_function(f, "fixed_point")
+    check_body(f, "fixed_point", ["x", *(f"a{n}" for n in range(len(args)))], "the function")
     if on_limit not in LIMITS:
         raise OperatorError(f'on_limit= is "nan", "stop" or "raise", given {on_limit!r}')
     most = None if max_iterations is None else integer(stack, max_iterations, "max_iterations")
@@ -78,15 +79,15 @@ def fixed_point(
         raise OperatorError(f"max_iterations is a number, not negative, or None; given {max_iterations!r}")
     if tolerance is not None and not tolerance >= 0:
         raise OperatorError(f"tolerance= is a number, not negative, or None; given {tolerance!r}")
-    start = Carry.of(stack, x0, "x0")
+    told = whose("fixed_point", f)
+    start = Carry.of(stack, x0, "x0", told)
     given = mapped(lambda leaf: tensor_of(stack, leaf), args)
 
     def trace(before: Sequence[Any]) -> tuple[TracedBody, list[Any]]:
         numbers: list[bool] = []
 
         def flat(leaves: list[Any]) -> list[Any]:
-            found, structure = flatten(f(start.structure.build(leaves), *given))
-            start.same_structure(structure)
+            found = start.after(f(start.structure.build(leaves), *given))
             numbers[:] = [not isinstance(leaf, Tensor) for leaf in found]
             return [*map(alike(stack), found, before)]
 
@@ -96,8 +97,9 @@ def fixed_point(
     body, avals = start.settled(trace)
     for aval, path in zip(avals, start.structure.paths, strict=True):
         if kind_of(aval.dtype) not in "fc":
-            at = f" at {'.'.join(path)}" if path else ""
-            raise DTypeError(f"fixed_point wants real or complex numbers: x0{at} is {aval.dtype}; start with floats")
+            raise DTypeError(
+                f"fixed_point wants real or complex numbers: x0{at(path)} is {aval.dtype}; start with floats{told}"
+            )
     if not avals:
         return x0
     if tolerance is None:

@@ -11,13 +11,12 @@ from typing import Any
 
 from nnc_func.control_flow.branches import cond
 from nnc_func.control_flow.carries import Carry, alike
+from nnc_func.control_flow.messages import check_body, whose
 from nnc_func.control_flow.scanning import scan
-from nnc_func.control_flow.slices import first, last, one_extent
-from nnc_func.control_flow.tracing import TracedBody, aval_of, is_numbers, traced
-from nnc_func.errors import check_function
+from nnc_func.control_flow.slices import Slices, back
+from nnc_func.control_flow.tracing import TracedBody, aval_of, traced
 from nnc_func.facets.dims import known
 from nnc_func.graph.tensors.tensor import Tensor
-from nnc_func.tree import flatten
 
 
 def associative_scan(
@@ -65,19 +64,18 @@ def associative_scan(
     >>> stack.associative_scan(lambda p, q: (q[0] * p[0], q[0] * p[1] + q[1]), (a, b))[1].numpy()
     array([1.  , 1.5 , 1.75])
     """
-    check_function(fn, "associative_scan")
-    leaves, structure = flatten(elems, is_leaf=is_numbers)
-    xs = [first(stack, leaf, axis) for leaf in leaves]
+    check_body(fn, "associative_scan", ("a", "b"), "the function")
+    told = whose("associative_scan", fn)
+    slices = Slices(stack, elems, axis, "elems", told)
+    xs, structure, extent = slices.tensors, slices.structure, slices.extent()
     if not xs:
         return elems
-    extent = one_extent([x.shape[0] for x in xs], axis)
-    element = Carry(stack, tuple(xs), structure, "element")
+    element = Carry(stack, tuple(xs), structure, "element", told)
     avals = [a.having(shape=a.shape[1:]) for a in (aval_of(stack, stack.carrier(x)) for x in xs)]
 
     def combined(given: Sequence[Any]) -> list[Any]:
-        found, its = flatten(fn(structure.build(given[: len(avals)]), structure.build(given[len(avals) :])))
-        element.same_structure(its)
-        return [*map(alike(stack), found, avals)]
+        found = fn(structure.build(given[: len(avals)]), structure.build(given[len(avals) :]))
+        return [*map(alike(stack), element.after(found), avals)]
 
     body = traced(stack, combined, [*avals, *avals])
     element.check(avals, body.avals)
@@ -89,7 +87,7 @@ def associative_scan(
         found = [flip(y, axis=0) for y in pairs.prefixes([flip(x, axis=0) for x in xs], extent)]
     else:
         found = pairs.prefixes(xs, extent)
-    return structure.build([last(stack, y, axis) for y in found])
+    return structure.build([back(stack, y, axis) for y in found])
 
 
 class Pairs:

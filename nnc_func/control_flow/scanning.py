@@ -15,10 +15,11 @@ import numpy as np
 
 from nnc_func.control_flow.carries import Carry, Growing, alike, integer
 from nnc_func.control_flow.growing import OUTSIDE, Grown, counted_carry, padded, value_now
-from nnc_func.control_flow.slices import first, last, one_extent
+from nnc_func.control_flow.messages import check_body, leaves_of, pair, whose
+from nnc_func.control_flow.slices import Slices, back
 from nnc_func.control_flow.steps import Steps, in_order
-from nnc_func.control_flow.tracing import SCALARS, TracedBody, aval_of, carrier_of, is_numbers, traced
-from nnc_func.errors import OperatorError, ShapeError, UnboundError, check_function
+from nnc_func.control_flow.tracing import SCALARS, TracedBody, aval_of, carrier_of, traced
+from nnc_func.errors import OperatorError, ShapeError, UnboundError
 from nnc_func.facets.dims import known
 from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.tree import Structure, flatten
@@ -77,15 +78,13 @@ def scan(
     >>> total.numpy(), sums.numpy()
     (array(6.), array([0., 1., 3.]))
     """
-    check_function(f, "scan")
+    check_body(f, "scan", ("carry", "x"), "the function")
+    told = whose("scan", f)
 
-    def pair(carry: Any, x: Any) -> tuple[Any, Any]:
-        found = f(carry, x)
-        if not isinstance(found, tuple) or len(found) != 2:
-            raise OperatorError("a function that is scanned returns a pair: the next carry and an output")
-        return found
+    def step(carry: Any, x: Any) -> tuple[Any, Any]:
+        return pair(f(carry, x), "a function that is scanned returns a pair: the next carry and an output", told)
 
-    return _Scan(stack, pair, init, xs, axis, reverse, length, dynamic=dynamic).run(unroll, checkpoint)
+    return _Scan(stack, step, init, xs, axis, reverse, length, told, dynamic=dynamic).run(unroll, checkpoint)
 
 
 def foreach(
@@ -104,15 +103,15 @@ def foreach(
     >>> outs.numpy(), total.item()
     (array([10., 22., 39.]), 16.0)
     """
-    check_function(body, "foreach")
+    check_body(body, "foreach", ("x", "states"))
+    told = whose("foreach", body)
 
     def turned(states: Any, x: Any) -> tuple[Any, Any]:
-        found = body(x, states)
-        if not isinstance(found, tuple) or len(found) != 2:
-            raise OperatorError("the body of foreach returns a pair: an output and the next states")
-        return found[1], found[0]
+        output, after = pair(body(x, states), "the body of foreach returns a pair: an output and the next states", told)
+        return after, output
 
-    states, outs = _Scan(stack, turned, init, data, 0, reverse, length, "state", dynamic).run(unroll, checkpoint)
+    found = _Scan(stack, turned, init, data, 0, reverse, length, told, carry="state", xs_are="data", dynamic=dynamic)
+    states, outs = found.run(unroll, checkpoint)
     return outs, states
 
 
@@ -128,7 +127,9 @@ def fold(
     >>> stack.fold(lambda value, x: value * 10 + x, stack.asarray(0), [1, 2, 3]).numpy()
     array(123)
     """
-    return scan(stack, lambda carry, x: (f(carry, x), None), init, xs, axis=axis, reverse=reverse)[0]
+    check_body(f, "fold", ("carry", "x"), "the function")
+    told = whose("fold", f)
+    return _Scan(stack, lambda carry, x: (f(carry, x), None), init, xs, axis, reverse, None, told).run()[0]
 
 
 def map_(stack: Any, f: Callable[..., Any], *xs: Any, axis: int = 0, batch: int | None = None) -> Any:
@@ -149,22 +150,22 @@ def map_(stack: Any, f: Callable[..., Any], *xs: Any, axis: int = 0, batch: int 
     >>> stack.map(lambda x: x.sum(), [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], batch=2).numpy()
     array([ 3.,  7., 11.])
     """
-    check_function(f, "map")
+    check_body(f, "map", [f"x{n}" for n in range(len(xs))], "the function")
+    told = whose("map", f)
     if batch is None:
-        return scan(stack, lambda _, x: (None, f(*x)), None, xs, axis=axis)[1]
+        return _Scan(stack, lambda _, x: (None, f(*x)), None, xs, axis, False, None, told).run()[1]
     if type(batch) is not int or batch < 1:
         raise OperatorError(f"batch= is how many slices go at once, 1 or more, or None; given {batch!r}")
-    leaves, structure = flatten(xs, is_leaf=is_numbers)
-    rows = [first(stack, x, axis) for x in leaves]
+    slices = Slices(stack, xs, axis, told=told)
+    rows, structure, extent = slices.tensors, slices.structure, slices.extent()
     if not rows:
         raise OperatorError("map goes along an axis of tensors, given none")
-    extent = one_extent([x.shape[0] for x in rows], axis)
     blocks = extent // batch
     if known(blocks) and not blocks:
         blocks, batch = (1, extent) if extent else (0, 1)
 
     def single(given: Sequence[Any]) -> Any:
-        outputs, made = flatten(f(*structure.build(given)), is_leaf=is_numbers)
+        outputs, made = leaves_of(f(*structure.build(given)), "an output", told)
         return made.build([Tensor(stack, carrier_of(stack, y)) for y in outputs])
 
     several = stack.vmap(single)
@@ -176,7 +177,7 @@ def map_(stack: Any, f: Callable[..., Any], *xs: Any, axis: int = 0, batch: int 
         left = [x[start:] for x in rows]
         more = several(left) if known(extent) else scan(stack, lambda _, x: (None, single(x)), None, left)[1]
         found = [stack.ops.concat(a, b, axis=0) for a, b in zip(found, flatten(more)[0], strict=True)]
-    return made.build([last(stack, y, axis) for y in found])
+    return made.build([back(stack, y, axis, path, told) for y, path in zip(found, made.paths, strict=True)])
 
 
 def fori(
@@ -196,7 +197,7 @@ def fori(
     >>> stack.fori(0, 5, lambda i, total: total + i, 0).item()
     10
     """
-    check_function(body, "fori")
+    check_body(body, "fori", ("i", "state"))
     bounds = [integer(stack, each, name) for each, name in ((lower, "lower"), (upper, "upper"))]
     if all(type(each) is int for each in bounds):
         length: Any = max(0, bounds[1] - bounds[0])
@@ -208,7 +209,9 @@ def fori(
         i, state = carry
         return (i + 1, body(i, state)), None
 
-    return scan(stack, step, (start, init), None, length=length, checkpoint=checkpoint)[0][1]
+    told = whose("fori", body)
+    found = _Scan(stack, step, (start, init), None, 0, False, length, told, carry="state", is_inner=True)
+    return found.run(checkpoint=checkpoint)[0][1]
 
 
 class _Scan:
@@ -216,32 +219,28 @@ class _Scan:
 
     def __init__(
         self, stack: Any, f: Callable[..., Any], init: Any, xs: Any, axis: int, reverse: bool, length: Any,
-        what: str = "carry", dynamic: bool = False,
+        told: str, carry: str = "carry", xs_are: str = "xs", is_inner: bool = False,
+        dynamic: bool = False,
     ) -> None:  # fmt: skip
         self.growing: Growing = {} if dynamic else None
-        self.stack, self.f, self.axis, self.reverse = stack, f, axis, bool(reverse)
-        self.carry = Carry.of(stack, init, what)
-        leaves, self.structure = flatten(xs, is_leaf=is_numbers)
-        self.xs = [first(stack, x, axis) for x in leaves]
+        self.stack, self.f, self.axis, self.reverse, self.told = stack, f, axis, bool(reverse), told
+        self.carry = Carry.of(stack, init, carry, told, is_inner)
+        self.slices = Slices(stack, xs, axis, xs_are, told)
+        self.xs, self.structure = self.slices.tensors, self.slices.structure
         self.count: Any = None  # a tensor
         self.length = self._length(length)
         self.outputs: Structure | None = None
 
     def _length(self, length: Any) -> Any:
-        found = [x.shape[0] for x in self.xs]
-        if length is not None:
-            given = length if getattr(length, "is_symbolic", False) else integer(self.stack, length, "length")
-            if isinstance(given, Tensor):
-                self.count = given
-            else:
-                found.insert(0, given)
-        if not found:
-            if self.count is None:
-                raise OperatorError("a scan of no tensor wants length=, the number of steps")
-            return None
-        extent = one_extent(found, self.axis)
-        if known(extent) and extent < 0:
-            raise ShapeError(f"a number of steps is not negative, given length={extent}")
+        if length is not None and not getattr(length, "is_symbolic", False):
+            length = integer(self.stack, length, "length")
+        if isinstance(length, Tensor):
+            self.count, length = length, None
+        if length is not None and known(length) and length < 0:
+            raise ShapeError(f"a number of steps is not negative, given length={length}{self.told}")
+        extent = self.slices.extent(length)
+        if extent is None and self.count is None:
+            raise OperatorError(f"a scan of no tensor wants length=, the number of steps{self.told}")
         return extent
 
     def trace(self, before: Sequence[Any]) -> tuple[TracedBody, list[Any]]:
@@ -254,9 +253,8 @@ class _Scan:
             count = len(before)
             carry, x = self.carry.structure.build(given[:count]), self.structure.build(given[count:])
             after, output = self.f(carry, x)
-            found, structure = flatten(after)
-            self.carry.same_structure(structure)
-            rows, self.outputs = flatten(output, is_leaf=is_numbers)
+            found = self.carry.after(after)
+            rows, self.outputs = leaves_of(output, "an output", self.told)
             numbers[:] = [type(leaf) in SCALARS for leaf in found]
             return [*map(alike(self.stack), found, before), *rows]
 
@@ -264,7 +262,7 @@ class _Scan:
         body = traced(self.stack, flat, [*before, *slices], effects=True, counted=True, symbols=symbols)
         return body, [None if n else a for n, a in zip(numbers, body.avals, strict=False)]
 
-    def run(self, unroll: int | bool, checkpoint: Checkpoint) -> tuple[Any, Any]:
+    def run(self, unroll: int | bool = 1, checkpoint: Checkpoint = None) -> tuple[Any, Any]:
         """The last carry, and the outputs."""
         body, avals = self.carry.settled(self.trace, growing=self.growing)
         carries = self.carry.carriers(avals)
@@ -281,8 +279,9 @@ class _Scan:
             self.stack, "a loop with effects", body, (count, count), [*carries, *map(self.stack.carrier, self.xs)],
             lambda body, more: self.applied(body, [*carries, *more], unroll, checkpoint),
         )  # fmt: skip
-        outputs = [last(self.stack, y, self.axis) for y in found[count:]]
         assert self.outputs is not None
+        rows = zip(found[count:], self.outputs.paths, strict=True)
+        outputs = [back(self.stack, y, self.axis, path, self.told) for y, path in rows]
         return self.carry.structure.build(found[:count]), self.outputs.build(outputs)
 
     def grown(self, body: TracedBody, carries: list[Any]) -> tuple[Any, Any]:
@@ -305,8 +304,11 @@ class _Scan:
             growing,
         )  # fmt: skip
         found, rows = loop.applied(most=most, reverse=self.reverse)
-        rows = [y if isinstance(y, list) else last(stack, padded(stack, y, length), self.axis) for y in rows]
         assert self.outputs is not None
+        rows = [
+            y if isinstance(y, list) else back(stack, padded(stack, y, length), self.axis, path, self.told)
+            for y, path in zip(rows, self.outputs.paths, strict=True)
+        ]
         return self.carry.structure.build(found[:count]), self.outputs.build(rows)
 
     def applied(self, body: TracedBody, carries: list[Any], unroll: int | bool, checkpoint: Checkpoint) -> list[Any]:

@@ -221,7 +221,10 @@ def traced(
     finally:
         own.live = False
     if has_effects and not effects:
-        raise GraphError("an effect stands in a rule of a function's derivative, which only computes")
+        raise GraphError(
+            "an effect stands in a rule of a function's derivative, or in a function of associative_scan, fixed_point "
+            "or loop_until, and these only compute; print, check … what they give"
+        )
     if not has_effects:
         own.inputs.remove(before.value.primal)
     pairs = [*own.captured.values()]

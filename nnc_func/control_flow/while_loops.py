@@ -14,14 +14,17 @@ from nnc_func.body import Body
 from nnc_func.body_builder import BodyBuilder
 from nnc_func.control_flow.carries import Carry, Growing, alike, integer, truth_value
 from nnc_func.control_flow.growing import Grown, counted_carry, padded, value_now
+from nnc_func.control_flow.messages import check_body, leaves_of, pair, whose
 from nnc_func.control_flow.steps import Steps, in_order
-from nnc_func.control_flow.tracing import SCALARS, TracedBody, is_numbers, traced
-from nnc_func.errors import OperatorError, RunError, UnboundError, check_function
+from nnc_func.control_flow.tracing import SCALARS, TracedBody, traced
+from nnc_func.errors import OperatorError, RunError, UnboundError
 from nnc_func.facets.dims import comparing, known
 from nnc_func.facets.late_extents import late_extent
 from nnc_func.graph.ops.bodies import silenced
 from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.tree import Structure, flatten
+
+SINGLE = {flatten(tree)[1] for tree in (0, [0], (0,))}
 
 
 def while_loop(
@@ -80,8 +83,6 @@ def while_loop(
     >>> x.numpy()
     array([ 1.,  3.,  6., 12., 24.])
     """
-    check_function(cond, "while_loop")
-    check_function(body, "while_loop")
     if on_limit not in ("stop", "raise"):
         raise OperatorError(f'on_limit= is "stop" or "raise", given {on_limit!r}')
     found = _While(stack, cond, body, vars, max_iterations, {} if dynamic else None)
@@ -94,7 +95,11 @@ class _While:
     def __init__(self, stack: Any, cond: Any, body: Any, variables: Any, most: Any, growing: Growing) -> None:
         self.stack, self.cond, self.body, self.growing = stack, cond, body, growing
         self.unpacked = isinstance(variables, (list, tuple)) and not hasattr(variables, "_fields")
-        self.variables = Carry.of(stack, variables, "variable")
+        names = [f"v{n}" for n in range(len(variables))] if self.unpacked else ["variables"]
+        check_body(cond, "while_loop", names, "the condition")
+        check_body(body, "while_loop", names)
+        self.told = whose("while_loop", body)
+        self.variables = Carry.of(stack, variables, "variable", self.told)
         symbolic = most is None or getattr(most, "is_symbolic", False)
         self.most = most if symbolic else integer(stack, most, "max_iterations")
         if isinstance(self.most, Tensor):
@@ -114,25 +119,23 @@ class _While:
         with comparing(partial(_compared, self.stack)) if self.growing is not None else nullcontext():
             found = self.cond(*self.arguments(leaves))
         self.decided = type(found) in SCALARS and bool(found)  # by Python, to go on
-        return truth_value(self.stack, found, "the condition of while_loop")
+        told = whose("while_loop", self.cond)
+        return truth_value(self.stack, found, "the condition of while_loop", told)
 
     def trace(self, before: Sequence[Any]) -> tuple[TracedBody, list[Any]]:
         """The body, for variables of these avals; and what each is after it."""
         numbers: list[bool] = []
-        count = len(before)
         typed = not any(type(each) in SCALARS for each in before)
 
         def flat(given: list[Any]) -> list[Any]:
             *variables, times = given
-            found = self.body(*self.arguments(variables))
-            if not isinstance(found, tuple) or len(found) != 2:
-                raise OperatorError("the body of while_loop returns a pair: an output, or None, and the next variables")
-            output, after = found
+            wanted = "the body of while_loop returns a pair: an output, or None, and the next variables"
+            output, after = pair(self.body(*self.arguments(variables)), wanted, self.told)
             leaves, structure = flatten(after)
-            if structure != self.variables.structure and len(leaves) == count == 1:
-                structure = self.variables.structure  # the one variable as it is
-            self.variables.same_structure(structure)
-            rows, self.outputs = flatten(output, is_leaf=is_numbers)
+            if {structure, self.variables.structure} <= SINGLE:  # the one variable as it is, or in a list
+                after = self.variables.structure.build(leaves)
+            leaves = self.variables.after(after)
+            rows, self.outputs = leaves_of(output, "an output", self.told)
             numbers[:] = [type(leaf) in SCALARS for leaf in leaves]
             following = [*map(alike(self.stack), leaves, before)]
             more = self.condition(following) if typed else False

@@ -16,6 +16,7 @@ from nnc_func.facets.kernels import GAPLESS, Kernel
 from nnc_func.op import Op
 
 SCALARS = (bool, int, float, complex)
+LONG = 120  # characters of a parameter that a message shows
 MEMO_LIMIT = 50_000  # resolved kernels remembered
 
 
@@ -147,6 +148,11 @@ def copying(compute: Any, outs: int, *arrays: Any) -> None:
         out[...] = result
 
 
+def _short(said: str) -> str:
+    """A text that is not longer than a message bears: bodies of loops are."""
+    return said if len(said) <= LONG else f"{said[:LONG]}…"
+
+
 def explained(op: Op, avals: tuple[Any, ...], items: Items, error: Exception, where: str = "") -> NncError:
     """A kernel's own error as one of ours, that names the operator, the shapes and the user's line."""
     if not isinstance(error, NncError):
@@ -154,7 +160,7 @@ def explained(op: Op, avals: tuple[Any, ...], items: Items, error: Exception, wh
             check_shapes(op, avals, items)
         except NncError as refusal:
             return refusal
-    said = ", ".join([*map(repr, avals), *(f"{k}={v!r}" for k, v in items)])
+    said = ", ".join([*map(repr, avals), *(f"{k}={_short(repr(v))}" for k, v in items)])
     kind = (
         type(error) if isinstance(error, NncError) else AllocationError if isinstance(error, MemoryError) else RunError
     )

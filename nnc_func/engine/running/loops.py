@@ -155,7 +155,7 @@ class Times:
     def walk(
         self, *given: Any, first: int, watching: Sequence[Observer], wait: Any, loop: Application
     ) -> Iterator[Application]:
-        """As `run`, before the observers' eyes; `loop` is the application of the loop, `first` the first one's number."""
+        """As `run`, before the observers' eyes; `loop` is the loop's application, `first` the first number within."""
         arrays, frame, times = (*given, *self.scratch), self.frame, 0
         most, condition, place = self._begin(arrays)
         section = frame.section(range(len(self.loop.plan.instructions)))

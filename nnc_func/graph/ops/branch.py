@@ -77,7 +77,10 @@ def chosen(index: Any, count: int, default: bool = False) -> int:
     if default:
         return found if 0 <= found < count else count - 1
     if not 0 <= found < count:
-        raise RunError(f"branch {found} of {count}: there is none, and no default")
+        raise RunError(
+            f"index {found} chooses none of {count} branches, 0 to {count - 1}, and there is no default; give case_of "
+            "a default=, such as nnc.bypass"
+        )
     return found
 
 
