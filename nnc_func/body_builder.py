@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from nnc_func.body import Application, Body
+from nnc_func.body import Application, Body, is_pure
 from nnc_func.errors import OperatorError
 from nnc_func.op import Op
 
@@ -48,7 +48,7 @@ class BodyBuilder:
         return self._added(Application(op, tuple(operands), items, count))
 
     def _added(self, made: Application) -> tuple[int, ...]:
-        found = self._known.get(made.key) if made.op.pure else None
+        found = self._known.get(made.key) if is_pure(made.op, made.items) else None
         if found is None:
             found = tuple(range(self._count, self._count + made.count))
             self._count += made.count

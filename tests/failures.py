@@ -105,7 +105,7 @@ class Unreliable(NumPy):
         try:
             self.trouble.kernel(op)
         except InjectedError as error:
-            from nnc_func.device.namespace import explained
+            from nnc_func.device.shared.namespace import explained
 
             raise explained(op, tuple(map(self.aval, arrays)), op.canonical(params), error) from error
         return NumPy.bind(self, op, *args, **params)

@@ -1,1 +1,13 @@
-"""Control flow on tensors: loops and branches as functions of functions, each one operator that holds bodies."""
+"""Control flow on tensors: loops and branches as functions of functions, each one operator that holds bodies.
+
+- ``while_loops``, ``breakpoints``: `while_loop`; `loop_until`, which ends in the middle of its body.
+- ``scanning``: `foreach`, `scan`, `fold`, `map`, `fori`; ``slices`` brings the axis to the front that they go along.
+- ``prefixes``, ``fixed_points``: `associative_scan`, `fixed_point`.
+- ``branches``: `cond`, `case_of`.
+- ``tracing``: traces a function to a body.
+- ``growing``, ``growing_derivative``: loops whose carries change their extents.
+- ``carries``: checks what a loop carries.
+- ``steps``: applies a loop at once, in segments, or written out.
+- ``past_layers``: keeps eager shortcuts off while a function is traced.
+- ``conversion``: converts Python's own ``while``, ``for`` and ``if``.
+"""

@@ -9,7 +9,7 @@ from attrs import define, field, frozen
 
 from nnc_func.aval import Aval
 from nnc_func.declaration import Items
-from nnc_func.engine.plan_loops import Loop
+from nnc_func.engine.loop_instruction import Loop
 from nnc_func.facets.places import Place
 from nnc_func.graph.origin import Origin
 from nnc_func.op import Op

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import nnc_func as nnc
 from nnc_func.body import Application, Body
-from nnc_func.engine.plan_loops import Loop
+from nnc_func.engine.loop_instruction import Loop
 from nnc_func.graph.ops import CATALOGUE as OPS
 
 EAGER, LAZY = nnc.eager(), nnc.lazy()

@@ -12,8 +12,8 @@ from attrs import evolve, frozen
 
 import nnc_func as nnc
 from nnc_func.body import Body
+from nnc_func.engine.loop_instruction import Address, Loop
 from nnc_func.engine.plan import Plan
-from nnc_func.engine.plan_loops import Address, Loop
 from nnc_func.engine.running.program import Program
 from nnc_func.errors import PlanError, RunError
 from nnc_func.graph.ops import CATALOGUE as OPS

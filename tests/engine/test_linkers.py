@@ -1,4 +1,4 @@
-"""Linkers of a user's own: every kind of program runs by them, and sees what they do (`engine/running/executable`)."""
+"""Linkers of a user's own: every kind of program runs by them, and sees what they do (`engine/linkers/base`)."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 
 import nnc_func as nnc
 from nnc_func.config import config
-from nnc_func.device.bfloat16_emulation import kernel_named
+from nnc_func.device.shared.bfloat16_emulation import kernel_named
+from nnc_func.engine.linkers.base import Executable, failure
+from nnc_func.engine.linkers.kernel_calls import link
 from nnc_func.engine.plan import Plan
 from nnc_func.engine.plan_rows import ARENA, Instruction
 from nnc_func.engine.running import array_views, loops
-from nnc_func.engine.running.executable import Executable, failure
-from nnc_func.engine.running.frame import link
-from nnc_func.engine.running.observed import Application, Observer, observed
+from nnc_func.engine.running.observers import Application, Observer, observed
 from nnc_func.errors import CommitError, NncError, PlanError
 from nnc_func.graph.ops.branch import chosen
 from nnc_func.testing.programs import Program, programs

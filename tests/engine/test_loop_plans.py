@@ -1,4 +1,4 @@
-"""Plans of loops are read back, saved, verified and refused (`engine/plan_loops`, `engine/files/loops`)."""
+"""Plans of loops are read back, saved, verified and refused (`engine/loop_instruction`, `engine/files/loops`)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from hypothesis import given
 
 import nnc_func as nnc
 from nnc_func.body import Body
+from nnc_func.engine.loop_instruction import Address, Loop
 from nnc_func.engine.plan import Plan
-from nnc_func.engine.plan_loops import Address, Loop
 from nnc_func.engine.running.program import Program
 from nnc_func.errors import GraphError, PlanError
 from tests.engine.drawn_loops import (

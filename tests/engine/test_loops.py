@@ -13,8 +13,8 @@ from hypothesis import example, given
 
 import nnc_func as nnc
 from nnc_func.body import Application, Body
+from nnc_func.engine.loop_instruction import Address
 from nnc_func.engine.plan import Plan
-from nnc_func.engine.plan_loops import Address
 from nnc_func.errors import CancelledError, DTypeError, NncError, OperatorError, PlanError, ShapeError
 from nnc_func.graph.ops import CATALOGUE as OPS
 from nnc_func.graph.ops.loop import DEEPEST

@@ -20,6 +20,7 @@ import json
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from nnc_func.body import is_pure
 from nnc_func.engine.copying import INSERTED
 from nnc_func.engine.files.loops import block
 from nnc_func.engine.plan_rows import ARENA, CONSTANT, DEFAULT, DONATED, INPUT, LENT, VARIABLE, Buffer, Instruction
@@ -161,7 +162,7 @@ def repeated(plan: Plan) -> dict[int, int]:
     known: dict[Any, tuple[int, tuple[int, ...]]] = {}
     found: dict[int, int] = {}
     for t, i in enumerate(plan.instructions):
-        if i.op.name in INSERTED or not i.op.pure or not i.operands:
+        if i.op.name in INSERTED or not is_pure(i.op, i.items) or not i.operands:
             continue
         key = (i.op, i.op.key(i.items), tuple([value[slot] for slot in i.operands]))
         first, results = known.setdefault(key, (t, i.results))

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from nnc_func.aval import Aval
 from nnc_func.body import Body
-from nnc_func.engine.plan_loops import Address, Loop
+from nnc_func.engine.loop_instruction import Address, Loop
 from nnc_func.engine.plan_rows import VARIABLE
 from nnc_func.engine.planning.loops import Nodes, Planned, Plans, kernel_of
 from nnc_func.engine.planning.request import Request

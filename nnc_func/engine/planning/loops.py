@@ -18,8 +18,8 @@ from attrs import evolve, frozen
 from nnc_func.aval import Aval
 from nnc_func.body import Body
 from nnc_func.declaration import Items
+from nnc_func.engine.loop_instruction import ENDLESS, PLANNED, Address, Loop
 from nnc_func.engine.plan import Plan
-from nnc_func.engine.plan_loops import ENDLESS, PLANNED, Address, Loop
 from nnc_func.engine.plan_rows import VARIABLE
 from nnc_func.engine.planning.request import Request
 from nnc_func.errors import PlanError

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import field, frozen
 
-from nnc_func.device.queries import machine_of
+from nnc_func.device.shared.queries import machine_of
 from nnc_func.engine.allocators.base import Allocator
 from nnc_func.engine.orders.base import Order
 from nnc_func.engine.planning.kernel_table import NO_TABLE, KernelTable

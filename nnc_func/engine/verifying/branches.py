@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nnc_func.body import Body
-from nnc_func.engine.plan_loops import PLANNED, Address, Loop
+from nnc_func.engine.loop_instruction import PLANNED, Address, Loop
 from nnc_func.engine.plan_rows import VARIABLE, Instruction
 from nnc_func.engine.verifying.columns import check_numbers
 from nnc_func.engine.verifying.inner_plans import check_inner, check_values, integers

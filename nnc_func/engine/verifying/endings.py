@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from nnc_func.device.bfloat16_emulation import kernel_named
+from nnc_func.device.shared.bfloat16_emulation import kernel_named
 from nnc_func.engine.plan_rows import ARENA, CONSTANT, DONATED, INPUT, LENT, NEXT, OUTPUT, VARIABLE
 from nnc_func.engine.verifying.references import named
 from nnc_func.errors import PlanError

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from nnc_func.aval import Aval
 from nnc_func.body import Body
-from nnc_func.engine.plan_loops import Loop
+from nnc_func.engine.loop_instruction import Loop
 from nnc_func.engine.plan_rows import DONATED, LENT
 from nnc_func.engine.verifying.graphs import Numbers
 from nnc_func.errors import PlanError

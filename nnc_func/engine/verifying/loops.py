@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nnc_func.body import Body
-from nnc_func.device.bounds import LIMIT
-from nnc_func.engine.plan_loops import ENDLESS, PLANNED, Address, Loop
+from nnc_func.device.shared.bounds import LIMIT
+from nnc_func.engine.loop_instruction import ENDLESS, PLANNED, Address, Loop
 from nnc_func.engine.plan_rows import VARIABLE, Instruction
 from nnc_func.engine.verifying.columns import check_numbers
 from nnc_func.engine.verifying.inner_plans import check_inner, check_values, integers

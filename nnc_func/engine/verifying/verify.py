@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from attrs import define, field
 
-from nnc_func.device.bfloat16_emulation import kernel_named
+from nnc_func.device.shared.bfloat16_emulation import kernel_named
 from nnc_func.engine.plan_rows import ARENA, CONSTANT, DONATED, INPUT, VARIABLE, Instruction
 from nnc_func.engine.verifying.applications import check_applications
 from nnc_func.engine.verifying.arena_overlap import check_arena
@@ -62,7 +62,7 @@ def verify(plan: Plan) -> None:
     9. *Commit section*: nothing in it can fail, and something is committed.
 
     `races` adds what streams may do at one time, `graphs` that the plan is that of a graph. Kernels cut windows out of
-    arrays by `device.bounds.strided`, and arrays are shown in memory by the device's `view`: both count again.
+    arrays by `device.shared.bounds.strided`, and arrays are shown in memory by the device's `view`: both count again.
 
     Raises
     ------

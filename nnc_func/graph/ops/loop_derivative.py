@@ -11,11 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from nnc_func.body import Application, Body
+from nnc_func.body import Application, Body, is_pure
 from nnc_func.body_builder import BodyBuilder
 from nnc_func.facets.dims import known
 from nnc_func.facets.shapes import normalise_axes
 from nnc_func.graph.ops.binary import add
+from nnc_func.graph.ops.bodies import silenced, without_effects
 from nnc_func.graph.ops.create import full
 from nnc_func.graph.ops.cut_bodies import CutBody, aval_of, is_smooth, zeros
 from nnc_func.graph.ops.linalg import matmul
@@ -134,19 +135,20 @@ def linearized_loop(
     results, pull = kept.run()
 
     def push(ts: Sequence[Any]) -> Any:
-        return tangent_of_loop(op, derive, o, ts, xs, params)[1]
+        return tangent_of_loop(op, derive, o, ts, xs, without_effects(params))[1]
 
     return results, push, pull
 
 
 def _counted(form: Form, derive: Any) -> Form:
     """A loop that nothing bounds, with a bound: how many times it went, which is computed now."""
+    body: Body = without_effects({"body": form.body})["body"]
     builder = BodyBuilder()
     given = builder.parameters(form.body.parameters)
     one = builder.apply(full, shape=(), value=1, dtype="int64")
     at = builder.parameter()
-    values = builder.include(form.body, given)
-    carried = [values[n] for n in form.body.results[: len(form.carries)]]
+    values = builder.include(body, given)
+    carried = [values[n] for n in body.results[: len(form.carries)]]
     body = builder.built([*carried, builder.apply(add, at, one)])
     start = form.o.full(shape=(), value=0, dtype="int64")
     *_, times = form.apply(body, form.constants, [*form.carries, start], ())
@@ -165,7 +167,8 @@ class Kept(CutBody):
     def is_again(self, value: int) -> bool:
         """As of any body; all that is no operand where the loop is to keep nothing else."""
         if self.form.params["recompute"] and value not in self.backward:
-            return value in self.producer
+            each = self.producer.get(value)
+            return each is not None and not each.op.effect and silenced(each.items) is not None
         return bool(super().is_again(value))
 
     def is_kept(self, value: int) -> bool:
@@ -189,7 +192,7 @@ class Kept(CutBody):
         """Values that are the same each time, but for the operands."""
         found: set[int] = set()
         for each, made in self.applications():
-            if each.op.pure and all(i in found or self.is_constant(i) for i in each.operands):
+            if is_pure(each.op, each.items) and all(i in found or self.is_constant(i) for i in each.operands):
                 found.update(made)
         return frozenset(found)
 
@@ -349,10 +352,20 @@ class Kept(CutBody):
         """The loop the other way."""
         form, o, carries = self.form, self.form.o, len(self.form.carries)
         first = len(form.constants)
+        if form.most == 0:  # what it never reads takes no cotangent: a zero beside an infinite slope would be a NaN
+            mine = [gs[n] if first + n in self.moving else None for n in range(carries)]
+            return [*[None] * first, *mine, *[None] * (len(form.slices) + len(form.count))]
+        carried_on = {n: first + n for n in range(carries) if first + n in self.moving}
+        back, absent = self.live([n for n in range(self.results) if gs[n] is not None], carried_on)
+
+        def has(parameter: int) -> bool:
+            return parameter in self.cotangents and self.cotangents[parameter] not in absent
+
+        added = [n for n in added if has(n)]
+        sums = {n: each for n, each in sums.items() if has(n)}
         builder, at = BodyBuilder(), dict[int, int]()
         same = [i for i in wanted if i in fixed]
         at.update((i, builder.parameter()) for i in same)
-        back = [n for n in range(carries) if first + n in self.moving]
         flowing = self.flowing
         carried = {n: builder.parameter() for n in back}
         totals = {n: builder.parameter() for n in added}
@@ -360,23 +373,23 @@ class Kept(CutBody):
         at.update((i, builder.parameter()) for i in sliced)
         given = [n for n in range(carries, self.results) if n in flowing and gs[n] is not None]
         at.update((flowing[n], builder.parameter()) for n in given)
-        for n, value in flowing.items():
-            if n in carried:
-                at[value] = carried[n]
-            elif value not in at:
-                at[value] = zeros(builder, self.aval_of_result(n))
-        values = self.second_part(builder, at)
+        at.update((flowing[n], carried[n]) for n in back if n in flowing)
+        values = self.second_part(builder, at, absent)
+
+        def of(value: int) -> int:
+            return zeros(builder, self.avals[value]) if value in absent else values[value]
 
         def cotangent(parameter: int) -> int:
             found = self.cotangents.get(parameter)
-            return zeros(builder, form.avals[parameter]) if found is None else values[found]
+            return zeros(builder, form.avals[parameter]) if found is None else of(found)
 
-        moved = [n for n in range(form.first, form.last) if n in self.cotangents]
-        stacked = [i for i in rows if self.is_stacked(i)]
+        moved = [n for n in range(form.first, form.last) if has(n)]
+        read = {i for _, parts in sums.values() for i in parts}
+        stacked = [i for i in rows if self.is_stacked(i) and i in read]
         body = builder.built([
             *(cotangent(first + n) for n in back),
             *(builder.apply(add, totals[n], cotangent(n)) for n in added),
-            *(cotangent(n) for n in moved), *(values[i] for i in stacked),
+            *(cotangent(n) for n in moved), *map(of, stacked),
         ])  # fmt: skip
         starts = [o.zeros_like(ys[n]) if gs[n] is None else gs[n] for n in back]
         starts += [o.zeros_like(form.constants[n]) for n in added]
@@ -390,8 +403,8 @@ class Kept(CutBody):
         for n, g in zip([*(first + n for n in back), *added, *moved], found, strict=False):
             result[n] = g
         all_rows = {**stacks, **dict(zip(stacked, found[len(starts) + len(moved) :], strict=True))}
-        for n, (of, parts) in sums.items():
-            result[n] = of(*[all_rows[i] for i in parts])
+        for n, (total, parts) in sums.items():
+            result[n] = total(*[all_rows[i] for i in parts])
         return result
 
 

@@ -56,7 +56,7 @@ def with_bodies_optimised(graph: ComputationGraph, optimiser: Any) -> tuple[Comp
 
     It is the same graph where none is.
     """
-    if not any(node.op.holds_body for node in graph.nodes):
+    if not any(op.holds_body for op in {node.op for node in graph.nodes}):
         return graph, 0
     roots, count = _with_bodies_optimised(graph.roots, optimiser)
     return (graph.with_roots(tuple(roots), source=graph), count) if count else (graph, 0)

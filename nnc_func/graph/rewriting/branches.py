@@ -1,4 +1,7 @@
-"""Branches rewritten as wholes: what nobody wants is not computed, and what all bodies pass on goes past them."""
+"""Branches rewritten as wholes: what nobody wants is not computed, and what all bodies pass on goes past them.
+
+Where an index may be that of no body, the branch stays, which refuses it.
+"""
 
 from __future__ import annotations
 
@@ -29,11 +32,12 @@ def simplified_branch(
     params = dict(items)
     bodies: tuple[Body, ...] = params["bodies"]
     index, operands = args[0], args[1:]
+    sure = params["default"] or index.dtype.kind == "b"  # an index of no body is to be refused
     found: list[Value | None] = [None] * len(bodies[0].results)
     wanted: dict[tuple[int, ...], list[int]] = {}  # by what it is in each body: results that are alike
     for r in sorted(used):
         each = tuple([body.results[r] for body in bodies])
-        if len({*each}) == 1 and each[0] < len(operands):
+        if sure and len({*each}) == 1 and each[0] < len(operands):
             found[r] = operands[each[0]]
         else:
             wanted.setdefault(each, []).append(r)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from nnc_func.aval import Aval
-from nnc_func.body import Application, Body, bodies_of
+from nnc_func.body import Application, Body, bodies_of, is_pure
 from nnc_func.body_builder import BodyBuilder
 from nnc_func.declaration import Items
 from nnc_func.facets.dims import known, product
@@ -202,7 +202,7 @@ class _Loop:
         for each in self.body.applications:
             made = range(number, number + each.count)
             number += each.count
-            if not (each.operands and each.op.pure and all(i in constant for i in each.operands)):
+            if not (each.operands and is_pure(each.op, each.items) and all(i in constant for i in each.operands)):
                 continue
             if not (self.is_open and _may_be_endless(each)):
                 found = self.apply(each.op, tuple([constant[i] for i in each.operands]), each.items)
