@@ -10,7 +10,7 @@ from nnc_func.engine.copying import Inserted
 from nnc_func.engine.orders import ORDERS
 from nnc_func.engine.orders.base import Order, OrderProblem, answered, loads, named
 from nnc_func.engine.orders.bounds import bound_at
-from nnc_func.engine.plan_rows import NEXT, VARIABLE
+from nnc_func.engine.plan_rows import ARENA, NEXT, VARIABLE
 from nnc_func.engine.planning.draft import Draft
 
 GIVEN = "recomputing"  # the name of a sequence that comes with a graph in which values are computed again
@@ -65,11 +65,11 @@ def order_problem(draft: Draft) -> OrderProblem:
 
     A task that uses nothing stands between what is before the commit section and what is in it, if there is both.
     """
-    sizes, overwritable = draft.sizes, draft.overwritable
+    sizes, uses = (draft.sizes, draft.uses) if not draft.request.careless else _with_variables(draft)
+    overwritable = draft.overwritable
     producer = [-1] * len(draft.slots)
     size, produced = sizes.__getitem__, producer.__getitem__
     needs: list[Sequence[int]] = []
-    uses = draft.uses
     overwrites: dict[int, Any] = {}
     section = _Section(draft)
     bounded = 0 < draft.commit < len(draft.instructions)
@@ -90,6 +90,17 @@ def order_problem(draft: Draft) -> OrderProblem:
             if pairs:
                 overwrites[task] = pairs
     return OrderProblem(needs, uses, sizes, (), overwrites, _ranks(draft, bounded))
+
+
+def _with_variables(draft: Draft) -> tuple[list[int], list[Sequence[int]]]:
+    """Sizes and uses where variables, and what comes after them, have bytes like what is in the arena.
+
+    So a variable is read before it is written over, and takes no other memory. Else it must not be, where a kernel may
+    fail.
+    """
+    counted, alignment = (ARENA, NEXT, VARIABLE), draft.alignment
+    sizes = [-(-s.nbytes // alignment) * alignment if s.kind in counted else 0 for s in draft.storages]
+    return sizes, [[s for s in touched if sizes[s]] for touched in draft.touched]
 
 
 class _Section:

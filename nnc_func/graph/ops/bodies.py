@@ -141,7 +141,16 @@ def dtypes_in(body: Body, given: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def shapes_in(body: Body, given: tuple[Any, ...]) -> tuple[Any, ...]:
     """Shapes of all values of a body, by those of its parameters."""
+    if body.symbols or any(type(extent) is not int for shape in given for extent in shape):
+        return _shapes_in(body, given)  # what is taken to be equal there is noted each time
+    return _known_shapes_in(body, given)
+
+
+def _shapes_in(body: Body, given: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(body.values(lambda op, each, items: op.shape(*each, **dict(items)), given))
+
+
+_known_shapes_in = lru_cache(4096)(_shapes_in)
 
 
 def flops_of(body: Body, args: tuple[Any, ...]) -> Any:

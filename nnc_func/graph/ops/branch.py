@@ -157,9 +157,11 @@ def _linearized(op: Op, derive: Any, o: Any, moving: frozenset[int], xs: Sequenc
         given = [r for r in range(parts.results) if gs[r] is not None and any(r in cut.flowing for cut in cuts)]
         result: list[Any] = [None] * len(xs)
         if parts.reached and given:
-            operands = [*xs, *captured, *saved, *(gs[r] for r in given)]
+            operands = [*xs[1:], *captured, *saved, *(gs[r] for r in given)]
             reached, bodies = parts.backwards(given)
-            pulled = o.bind(op, *operands, bodies=bodies, default=params["default"]) if reached else ()
+            read, bodies = _of_what_is_read(bodies)  # a loop around it keeps nothing else
+            taken = [operands[n] for n in read]
+            pulled = o.bind(op, xs[0], *taken, bodies=bodies, default=params["default"]) if reached else ()
             for n, g in zip(reached, pulled, strict=True):
                 result[1 + n] = g
         return result
@@ -238,6 +240,17 @@ class _Parts:
             ]
             made.append(builder.built(results))
         return reached, tuple(made)
+
+
+def _of_what_is_read(bodies: Sequence[Body]) -> tuple[list[int], tuple[Body, ...]]:
+    """The parameters that any of these bodies reads, and the bodies of those alone."""
+    read = sorted({n for body in bodies for n in body.read_by(body.results)})
+    made = []
+    for body in bodies:
+        builder = BodyBuilder()
+        values = builder.include_partly(body, dict(zip(read, builder.parameters(len(read)), strict=True)))
+        made.append(builder.built([values[n] for n in body.results]))
+    return read, tuple(made)
 
 
 def _shared(kept: Sequence[Sequence[Aval]]) -> tuple[list[Aval], list[list[int]]]:

@@ -279,7 +279,8 @@ class Kept(CutBody):
         outside = [i for i in wanted if i in self.made_of_constants]
         kept = [i for i in wanted if self.is_kept(i)]
         own = {i: n for n, i in reversed([*enumerate(self.joint.results[: self.results])]) if n >= carries}
-        more = [i for i in kept if i not in own]
+        following = self._following(kept)
+        more = list(dict.fromkeys(i for i in (following.get(i, i) for i in kept) if i not in own))
 
         builder = BodyBuilder()
         given = dict(enumerate(builder.parameters(len(form.constants))))
@@ -296,7 +297,8 @@ class Kept(CutBody):
         found = form.apply(body, [*form.constants, *self.captured], [*form.carries, *zero], form.slices)
         count = found[carries : carries + len(times)] or form.count
         ys = (*found[:carries], *found[carries + len(times) :])
-        stacks = dict(zip(more, ys[self.results :], strict=True)) | {i: ys[own[i]] for i in kept if i in own}
+        stacks = dict(zip(more, ys[self.results :], strict=True)) | {i: ys[n] for i, n in own.items()}
+        stacks.update((i, self._before(i, stacks[after])) for i, after in following.items())
         stacks.update((n, form.slices[n - form.first]) for n in range(form.first, self.own))
         fixed = dict(enumerate(form.constants)) | dict(enumerate(self.captured, self.after))
         fixed |= self._outside(outside, fixed)
@@ -305,6 +307,32 @@ class Kept(CutBody):
             return self._pulled(gs, ys, wanted, fixed, stacks, sums, rows, added, tuple(count))
 
         return ys[: self.results], pull
+
+    def _following(self, kept: Sequence[int]) -> dict[int, int]:
+        """The carries of which there are to be rows, and what each is after the body: of that there are rows instead.
+
+        For a carry that is stacked is written there, and is read there the next time.
+        """
+        form, first = self.form, len(self.form.constants)
+        if not known(form.most) or (form.params["reverse"] and form.count):
+            return {}
+        found = {i: self.joint.results[i - first] for i in kept if first <= i < form.first}
+        return {i: after for i, after in found.items() if after in self.producer and self.is_tensor(i - first)}
+
+    def is_tensor(self, carry: int) -> bool:
+        """Whether a carry starts as a tensor, and not as a number."""
+        return hasattr(self.form.carries[carry], "shape")
+
+    def _before(self, carry: int, rows: Any) -> Any:
+        """What a carry was before each time, of what it was after: the first row is what it starts with."""
+        form, o = self.form, self.form.o
+        start = form.carries[carry - len(form.constants)]
+        shape, most = tuple(start.shape), form.most
+        start = o.reshape(start, shape=(1, *shape))
+        skipped = int(form.params["reverse"])
+        every = o.concat(*((rows, start) if skipped else (start, rows)), axis=0)
+        starts, stops = (skipped, *(0 for _ in shape)), (skipped + most, *shape)
+        return o.slice(every, starts=starts, stops=stops, steps=(1,) * len(starts))
 
     def _outside(self, values: Sequence[int], fixed: Mapping[int, Any]) -> dict[int, Any]:
         """Values that are the same each time, computed once."""
