@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from nnc_func.aval import Aval
@@ -15,7 +15,7 @@ from nnc_func.graph.ops.branch import branch
 from nnc_func.graph.ops.custom import custom
 from nnc_func.graph.ops.loop import avals_of, loop
 from nnc_func.graph.rewriting.branches import as_loops
-from nnc_func.graph.rewriting.loops import simplified
+from nnc_func.graph.rewriting.loops import Apply, simplified
 from nnc_func.graph.rules.rule import ROUNDING
 from nnc_func.op import Op
 
@@ -63,6 +63,16 @@ def with_bodies_optimised(graph: ComputationGraph, optimiser: Any) -> tuple[Comp
 
 
 def _with_bodies_optimised(roots: Sequence[Value], optimiser: Any) -> tuple[Sequence[Value], int]:
+    """As `with_bodies_optimised`, of roots; what loops give that no simpler one reads any more goes too, and so on."""
+    roots, count = _each(roots, optimiser, _rewritten)
+    more = count
+    while more:
+        roots, more = _each(roots, optimiser, _trimmed)
+    return roots, count
+
+
+def _each(roots: Sequence[Value], optimiser: Any, rewrite: Callable[..., Any]) -> tuple[Sequence[Value], int]:
+    """The roots with each loop or branch as it is rewritten, operands first; and how many were."""
     nodes = topological(roots)
     if not any(node.op in HOLDERS for node in nodes):
         return roots, 0
@@ -81,7 +91,7 @@ def _with_bodies_optimised(roots: Sequence[Value], optimiser: Any) -> tuple[Sequ
         if not node.args:
             continue
         args = tuple(map(at, node.args))
-        found = _rewritten(node, args, used[node], optimiser) if node.op in HOLDERS else None
+        found = rewrite(node, args, used[node], optimiser) if node.op in HOLDERS else None
         if found is not None:
             made[node] = found
             count += 1
@@ -91,15 +101,31 @@ def _with_bodies_optimised(roots: Sequence[Value], optimiser: Any) -> tuple[Sequ
     return tuple(map(at, roots)), count
 
 
-def _rewritten(node: Node, args: tuple[Value, ...], used: set[int], optimiser: Any) -> Sequence[Value | None] | None:
-    """The results of a loop or a branch from simpler ones, those that are used; None where it is as simple."""
+def _apply(node: Node, optimiser: Any) -> Apply:
+    """What makes nodes in place of one, whose loops are optimised: a simpler body may leave less to do, and so on."""
     symbol = optimiser.operator.symbol
 
     def apply(op: Op, operands: tuple[Value, ...], items: Items) -> Any:
         if op is loop:
             operands, items = _bodies_optimised(op, operands, items, optimiser)
+            found = simplified(operands, items, range(len(dict(items)["body"].results)), apply, at_once=False)
+            if found is not None:
+                return tuple(found)
         return symbol.apply(op, operands, items, node.origin)
 
+    return apply
+
+
+def _trimmed(node: Node, args: tuple[Value, ...], used: set[int], optimiser: Any) -> Sequence[Value | None] | None:
+    """The results of a loop without those that are not used; None where there are none."""
+    if node.op is not loop or len(used) == len(node.avals):
+        return None
+    return simplified(args, node.items, used, _apply(node, optimiser), at_once=False)
+
+
+def _rewritten(node: Node, args: tuple[Value, ...], used: set[int], optimiser: Any) -> Sequence[Value | None] | None:
+    """The results of a loop or a branch from simpler ones, those that are used; None where it is as simple."""
+    apply = _apply(node, optimiser)
     if node.op is custom:  # a rule that nothing asked for
         body = node.params["body"]
         values = body.values(lambda op, xs, items: apply(op, tuple(xs), items), args)
@@ -109,9 +135,13 @@ def _rewritten(node: Node, args: tuple[Value, ...], used: set[int], optimiser: A
         if found is not None:
             return found
     operands, items = _bodies_optimised(node.op, args, node.items, optimiser)
+    if node.op is loop and items is not node.items:
+        found = simplified(operands, items, used, apply, at_once=False)
+        if found is not None:
+            return found
     if node.op is branch and _may_be_loops(node):
         return as_loops(operands, node.avals, dict(items), apply)
-    return None if items is node.items else symbol.apply(node.op, operands, items, node.origin)
+    return None if items is node.items else optimiser.operator.symbol.apply(node.op, operands, items, node.origin)
 
 
 def _may_be_loops(node: Node) -> bool:

@@ -206,18 +206,25 @@ class _Loop:
         if self.is_open and self.most == 1:
             return  # it goes once or never: outside would be computed what nobody may have asked for
         constant = dict(enumerate(self.constants))
-        number, moved = self.body.parameters, False
+        numbers: dict[int, Application] = {}  # made of nothing: they stand outside for what reads them there alone
+        number, moved = self.body.parameters, set[int]()
         for each in self.body.applications:
             made = range(number, number + each.count)
             number += each.count
-            if not (each.operands and each.op.pure and all(i in constant for i in each.operands)):
+            if not each.operands and each.op.pure:
+                numbers.update(dict.fromkeys(made, each))
+            if not (each.operands and each.op.pure and all(i in constant or i in numbers for i in each.operands)):
                 continue
-            if not (self.is_open and _may_be_endless(each)):
-                found = self.apply(each.op, tuple([constant[i] for i in each.operands]), each.items)
-                constant.update(zip(made, found if each.op.multi_result else (found,), strict=True))
-                moved = True
+            if all(i in numbers for i in each.operands) or (self.is_open and _may_be_endless(each)):
+                continue
+            for i in each.operands:
+                if i not in constant:
+                    constant[i] = self.apply(numbers[i].op, (), numbers[i].items)
+            found = self.apply(each.op, tuple([constant[i] for i in each.operands]), each.items)
+            constant.update(zip(made, found if each.op.multi_result else (found,), strict=True))
+            moved.update(made)
         if moved:
-            self._with({n: value for n, value in constant.items() if n >= self.body.parameters}, {})
+            self._with({n: value for n, value in constant.items() if n in moved}, {})
 
     def _with(self, constants: dict[int, Value], slices: dict[int, Value]) -> None:
         """Let values of the body be constants or slices of their own."""
