@@ -143,6 +143,7 @@ class Body(Compound):
     applications: tuple[Application, ...] = field(converter=_applications)
     results: tuple[int, ...] = field(converter=_whole_numbers)
     symbols: frozenset[str] = field(init=False)  # of extents among the parameters of its applications
+    is_pure: bool = field(init=False)  # whether it computes and does nothing else
     _key: Any = field(init=False)
     _hash: int = field(init=False)
 
@@ -156,6 +157,7 @@ class Body(Compound):
         _check(self.results, count, "return")
         key = (self.parameters, tuple(each.key for each in self.applications), self.results)
         object.__setattr__(self, "symbols", symbols_of(self.inside))
+        object.__setattr__(self, "is_pure", all(is_pure(each.op, each.items) for each in self.applications))
         object.__setattr__(self, "_key", key)
         object.__setattr__(self, "_hash", hash(key))
 
@@ -238,6 +240,15 @@ class Body(Compound):
         """The number of a value to that of the last application that reads it; none for what is only a result."""
         return {i: n for n, each in enumerate(self.applications) for i in each.operands}
 
+    def read_by(self, values: Iterable[int]) -> set[int]:
+        """The parameters that values are made of."""
+        wanted, number = {*values}, self.parameters + sum([each.count for each in self.applications])
+        for each in reversed(self.applications):
+            number -= each.count
+            if not wanted.isdisjoint(range(number, number + each.count)):
+                wanted.update(each.operands)
+        return {n for n in wanted if n < self.parameters}
+
     def depends(self, result: int, parameter: int) -> bool:
         """Whether a value is made of a parameter, directly or not, or is that parameter.
 
@@ -304,6 +315,19 @@ def bodies_of(items: Iterable[tuple[str, Any]]) -> tuple[Body, ...]:
         elif type(value) is tuple:
             found += [each for each in value if isinstance(each, Body)]
     return tuple(found)
+
+
+def is_pure(op: Op, items: Iterable[tuple[str, Any]]) -> bool:
+    """Whether an application computes and does nothing else: neither the operator has an effect, nor has a body of it.
+
+    Examples
+    --------
+    >>> from nnc_func.graph.ops import CATALOGUE as OPS
+    >>> said = Body.of(1, (OPS["print"], 0, {"text": "now"}))
+    >>> is_pure(OPS["loop"], (("body", said),)), is_pure(OPS["loop"], (("body", Body.of(1, (OPS["tanh"], 0))),))
+    (False, True)
+    """
+    return op.pure and (not op.holds_body or all(each.is_pure for each in bodies_of(items)))
 
 
 def body(value: Any) -> Body:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from nnc_func.body import Application, Body
+from nnc_func.body import Application, Body, is_pure
 from nnc_func.errors import OperatorError
 from nnc_func.op import Op
 
@@ -48,7 +48,7 @@ class BodyBuilder:
         given = tuple(operands)
         items = op.canonical(items if isinstance(items, Mapping) else dict(items))
         key = (op, given, op.key(items), count)
-        found = self._known.get(key) if op.pure else None
+        found = self._known.get(key) if is_pure(op, items) else None
         if found is None:
             found = tuple(range(self._count, self._count + count))
             self._count += count
@@ -70,6 +70,17 @@ class BodyBuilder:
         for each in body.applications:
             found += self.applied(each.op, [found[i] for i in each.operands], each.items, each.count)
         return found
+
+    def include_partly(self, body: Body, known: Mapping[int, int]) -> dict[int, int]:
+        """Values of a body, by number, that can be made of those that are known, written into this one."""
+        values, number = dict(known), body.parameters
+        for each in body.applications:
+            made = range(number, number + each.count)
+            number += each.count
+            if all(i in values for i in each.operands) and not all(i in values for i in made):
+                found = self.applied(each.op, [values[i] for i in each.operands], each.items, each.count)
+                values.update((i, v) for i, v in zip(made, found, strict=True) if i not in values)
+        return values
 
     def built(self, results: Sequence[int]) -> Body:
         """The body with these results."""

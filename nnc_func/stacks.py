@@ -14,14 +14,14 @@ from nnc_func.autodiff import Autodiff
 from nnc_func.autodiff.methods import Derivatives
 from nnc_func.autodiff.traced import Traced
 from nnc_func.aval import Aval
-from nnc_func.body import Body
-from nnc_func.control_flow import branches, past_layers, scanning, while_loops
+from nnc_func.body import Body, is_pure
+from nnc_func.control_flow import branches, breakpoints, fixed_points, past_layers, prefixes, scanning, while_loops
 from nnc_func.device import NumPy
-from nnc_func.device.bind_kernels import kernel_device
-from nnc_func.device.host import numbers
-from nnc_func.device.queries import machine_of
+from nnc_func.device.shared.bind_kernels import kernel_device
+from nnc_func.device.shared.host import numbers
+from nnc_func.device.shared.queries import machine_of
 from nnc_func.engine import Eager, Lazy
-from nnc_func.engine.effects import first, performed
+from nnc_func.engine.effects import applied_with_effects, first, performed
 from nnc_func.engine.jit import Arguments, Jitted
 from nnc_func.errors import DTypeError, GraphError, LayerError, TracingError
 from nnc_func.facets.dtypes import as_dtype
@@ -237,6 +237,8 @@ class Stack(Derivatives):
                     return tuple([Tensor(self, v) for v in placed]) if op.multi_result else Tensor(self, placed)
         if op.effect:
             return performed(self, op, args, params)
+        if op.holds_body and not is_pure(op, params.items()):
+            return applied_with_effects(self, op, args, params)
         for a in args:
             if type(a) is not Tensor or a.stack is not self:
                 return self.applied(op, args, params)
@@ -325,6 +327,8 @@ class Stack(Derivatives):
 
     alias, fresh = aliases.alias, aliases.fresh
     map, fold, scan, foreach, fori = scanning.map_, scanning.fold, scanning.scan, scanning.foreach, scanning.fori
+    associative_scan, fixed_point = prefixes.associative_scan, fixed_points.fixed_point
+    loop_until = breakpoints.loop_until
     while_loop, cond, case_of = while_loops.while_loop, branches.cond, branches.case_of
 
     def key(self, seed: int) -> Tensor:
@@ -509,8 +513,8 @@ class Stack(Derivatives):
         return found, tuple(Tensor(self, value) for value in captured)
 
     def program(self, plan: Any, constants: Any = (), variables: Any = ()) -> Any:
-        """A program of a plan alone, verified and bound to this stack's device; see `files.binding.on_stack`."""
-        from nnc_func.engine.files.binding import on_stack
+        """A program of a plan alone, verified and bound to this stack's device; see `program_from_plan`."""
+        from nnc_func.engine.files.program_from_plan import on_stack
 
         return on_stack(self, plan, constants, variables)
 

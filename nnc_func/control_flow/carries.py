@@ -10,7 +10,7 @@ from attrs import frozen
 
 from nnc_func.aval import Aval
 from nnc_func.control_flow.tracing import SCALARS, TracedBody, aval_of, tensor_of
-from nnc_func.errors import DTypeError, OperatorError
+from nnc_func.errors import DTypeError, OperatorError, ShapeError
 from nnc_func.facets.dims import same_extent
 from nnc_func.facets.dtypes import kind_of
 from nnc_func.graph.ops.bodies import dtypes_in
@@ -191,3 +191,16 @@ def integer(stack: Any, value: Any, name: str) -> Any:
         given = f"{found.dtype}{list(found.shape)}" if isinstance(found, Tensor) else repr(value)
         raise DTypeError(f"{name} is an integer, or a tensor of one, given {given}")
     return found if found.dtype == np.int64 else found.astype("int64")
+
+
+def truth_value(stack: Any, value: Any, what: str) -> Tensor:
+    """A tensor of one truth value: whether a number is not zero."""
+    found = tensor_of(stack, value)
+    if type(found) in SCALARS:
+        found = stack.asarray(bool(found))
+    if not isinstance(found, Tensor):
+        raise OperatorError(f"{what} is one truth value, given a {type(value).__name__}")
+    if found.shape != ():
+        raise ShapeError(f"{what} is one truth value, given shape {found.shape}; take all() or any() of it")
+    is_truth: Tensor = found if found.dtype == np.bool_ else stack.ops.not_equal(found, 0)
+    return is_truth

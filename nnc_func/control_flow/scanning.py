@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from nnc_func.control_flow.carries import Carry, alike, integer
-from nnc_func.control_flow.steps import Steps
-from nnc_func.control_flow.tracing import SCALARS, TracedBody, aval_of, is_numbers, tensor_of, traced
+from nnc_func.control_flow.slices import first, last, one_extent
+from nnc_func.control_flow.steps import Steps, in_order
+from nnc_func.control_flow.tracing import SCALARS, TracedBody, aval_of, carrier_of, is_numbers, traced
 from nnc_func.errors import OperatorError, ShapeError, check_function
-from nnc_func.facets.dims import known, same_extent
-from nnc_func.facets.shapes import normalise_axis
+from nnc_func.facets.dims import known
 from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.tree import Structure, flatten
 
@@ -127,8 +127,14 @@ def fold(
     return scan(stack, lambda carry, x: (f(carry, x), None), init, xs, axis=axis, reverse=reverse)[0]
 
 
-def map_(stack: Any, f: Callable[..., Any], *xs: Any, axis: int = 0) -> Any:
+def map_(stack: Any, f: Callable[..., Any], *xs: Any, axis: int = 0, batch: int | None = None) -> Any:
     """The outputs of a function of each slice of tensors, or of trees of them, along an axis, stacked along it.
+
+    Parameters
+    ----------
+    batch
+        How many slices are computed at once, by `vmap`: a loop goes over blocks of so many, and the slices that are
+        left are one smaller block (where the extent is symbolic, they go one by one). None: one by one.
 
     Examples
     --------
@@ -136,8 +142,37 @@ def map_(stack: Any, f: Callable[..., Any], *xs: Any, axis: int = 0) -> Any:
     >>> stack = nnc.eager()
     >>> stack.map(lambda x, y: x.sum() * y, [[1.0, 2.0], [3.0, 4.0]], [1.0, 10.0]).numpy()
     array([ 3., 70.])
+    >>> stack.map(lambda x: x.sum(), [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], batch=2).numpy()
+    array([ 3.,  7., 11.])
     """
-    return scan(stack, lambda _, x: (None, f(*x)), None, xs, axis=axis)[1]
+    check_function(f, "map")
+    if batch is None:
+        return scan(stack, lambda _, x: (None, f(*x)), None, xs, axis=axis)[1]
+    if type(batch) is not int or batch < 1:
+        raise OperatorError(f"batch= is how many slices go at once, 1 or more, or None; given {batch!r}")
+    leaves, structure = flatten(xs, is_leaf=is_numbers)
+    rows = [first(stack, x, axis) for x in leaves]
+    if not rows:
+        raise OperatorError("map goes along an axis of tensors, given none")
+    extent = one_extent([x.shape[0] for x in rows], axis)
+    blocks = extent // batch
+    if known(blocks) and not blocks:
+        blocks, batch = (1, extent) if extent else (0, 1)
+
+    def single(given: Sequence[Any]) -> Any:
+        outputs, made = flatten(f(*structure.build(given)), is_leaf=is_numbers)
+        return made.build([Tensor(stack, carrier_of(stack, y)) for y in outputs])
+
+    several = stack.vmap(single)
+    start = blocks * batch
+    long = [x[:start].reshape((blocks, batch, *x.shape[1:])) for x in rows]
+    found, made = flatten(scan(stack, lambda _, x: (None, several(x)), None, long)[1])
+    found = [y.reshape((start, *y.shape[2:])) for y in found]
+    if not (known(extent) and start == extent):
+        left = [x[start:] for x in rows]
+        more = several(left) if known(extent) else scan(stack, lambda _, x: (None, single(x)), None, left)[1]
+        found = [stack.ops.concat(a, b, axis=0) for a, b in zip(found, flatten(more)[0], strict=True)]
+    return made.build([last(stack, y, axis) for y in found])
 
 
 def fori(
@@ -182,7 +217,7 @@ class _Scan:
         self.stack, self.f, self.axis, self.reverse = stack, f, axis, bool(reverse)
         self.carry = Carry.of(stack, init, what)
         leaves, self.structure = flatten(xs, is_leaf=is_numbers)
-        self.xs = [_first(stack, stack.asarray(x) if type(x) in SCALARS else tensor_of(stack, x), axis) for x in leaves]
+        self.xs = [first(stack, x, axis) for x in leaves]
         self.count: Any = None  # a tensor
         self.length = self._length(length)
         self.outputs: Structure | None = None
@@ -199,11 +234,10 @@ class _Scan:
             if self.count is None:
                 raise OperatorError("a scan of no tensor wants length=, the number of steps")
             return None
-        if not all(same_extent(n, found[0]) for n in found):
-            raise ShapeError(f"what goes together step by step has one extent along axis {self.axis}, given {found}")
-        if known(found[0]) and found[0] < 0:
-            raise ShapeError(f"a number of steps is not negative, given length={found[0]}")
-        return found[0]
+        extent = one_extent(found, self.axis)
+        if known(extent) and extent < 0:
+            raise ShapeError(f"a number of steps is not negative, given length={extent}")
+        return extent
 
     def trace(self, before: Sequence[Any]) -> tuple[TracedBody, list[Any]]:
         """The body, for carries of these avals; and what each carry is after it."""
@@ -221,16 +255,19 @@ class _Scan:
             numbers[:] = [type(leaf) in SCALARS for leaf in found]
             return [*map(alike(self.stack), found, before), *rows]
 
-        body = traced(self.stack, flat, [*before, *slices])
+        body = traced(self.stack, flat, [*before, *slices], effects=True, counted=True)
         return body, [None if n else a for n, a in zip(numbers, body.avals, strict=False)]
 
     def run(self, unroll: int | bool, checkpoint: Checkpoint) -> tuple[Any, Any]:
         """The last carry, and the outputs."""
         body, avals = self.carry.settled(self.trace)
         carries = self.carry.carriers(avals)
-        found = self.applied(body, carries, unroll, checkpoint)
         count = len(carries)
-        outputs = [_last(self.stack, y, self.axis) for y in found[count:]]
+        found = in_order(
+            self.stack, "a loop with effects", body, (count, count), [*carries, *map(self.stack.carrier, self.xs)],
+            lambda body, more: self.applied(body, [*carries, *more], unroll, checkpoint),
+        )  # fmt: skip
+        outputs = [last(self.stack, y, self.axis) for y in found[count:]]
         assert self.outputs is not None
         return self.carry.structure.build(found[:count]), self.outputs.build(outputs)
 
@@ -268,24 +305,3 @@ def _segment(checkpoint: Checkpoint, length: Any) -> int:
     if type(checkpoint) is int and checkpoint > 0:
         return max(1, -(-length // checkpoint))
     raise OperatorError(f'checkpoint= is None, "full", "sqrt", or a number of carries, given {checkpoint!r}')
-
-
-def _first(stack: Any, x: Any, axis: int) -> Any:
-    """A tensor with an axis moved to the front."""
-    if not isinstance(x, Tensor):
-        raise OperatorError(
-            f"what is sliced step by step is a tensor, or a tree of tensors, given a {type(x).__name__}"
-        )
-    rank = len(x.shape)
-    if not rank:
-        raise ShapeError("what is sliced step by step has an axis; one tensor has none")
-    at = normalise_axis(axis, rank)
-    return x if at == 0 else stack.ops.permute_dims(x, axes=(at, *(n for n in range(rank) if n != at)))
-
-
-def _last(stack: Any, y: Any, axis: int) -> Any:
-    """A tensor with its first axis moved to where it belongs."""
-    rank = len(y.shape)
-    at = normalise_axis(axis, rank)
-    order = [*range(1, at + 1), 0, *range(at + 1, rank)]
-    return y if at == 0 else stack.ops.permute_dims(y, axes=tuple(order))

@@ -11,11 +11,12 @@ from nnc_func.autodiff.traced import Traced
 from nnc_func.aval import Aval
 from nnc_func.body import Body
 from nnc_func.body_builder import BodyBuilder
-from nnc_func.control_flow.carries import Carry, alike, integer
-from nnc_func.control_flow.steps import Steps
-from nnc_func.control_flow.tracing import SCALARS, TracedBody, is_numbers, tensor_of, traced
+from nnc_func.control_flow.carries import Carry, alike, integer, truth_value
+from nnc_func.control_flow.steps import Steps, in_order
+from nnc_func.control_flow.tracing import SCALARS, TracedBody, is_numbers, traced
 from nnc_func.errors import OperatorError, RunError, UnboundError, check_function
 from nnc_func.facets.dims import known
+from nnc_func.graph.ops.bodies import silenced
 from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.tree import Structure, flatten
 
@@ -50,7 +51,9 @@ def while_loop(
     Raises
     ------
     OperatorError
-        Variables that change their structure, shapes or dtypes; a condition that is not one truth value.
+        Variables that change their structure, shapes or dtypes; a condition that is no truth value.
+    ShapeError
+        A condition of several truth values.
     UnboundError
         How many rows there are depends on what has no value yet: `max_iterations` says how many at most.
 
@@ -92,16 +95,7 @@ class _While:
 
     def condition(self, leaves: Sequence[Any]) -> Any:
         """One truth value."""
-        found = tensor_of(self.stack, self.cond(*self.arguments(leaves)))
-        if type(found) in SCALARS:
-            return self.stack.asarray(bool(found))
-        if not isinstance(found, Tensor):
-            raise OperatorError(f"the condition of while_loop is one truth value, given a {type(found).__name__}")
-        if found.shape != ():
-            raise OperatorError(
-                f"the condition of while_loop is one truth value, given shape {found.shape}; take all() or any() of it"
-            )
-        return found if found.dtype == np.bool_ else self.stack.ops.not_equal(found, 0)
+        return truth_value(self.stack, self.cond(*self.arguments(leaves)), "the condition of while_loop")
 
     def trace(self, before: Sequence[Any]) -> tuple[TracedBody, list[Any]]:
         """The body, for variables of these avals; and what each is after it."""
@@ -125,7 +119,7 @@ class _While:
             more = self.condition(following) if typed else False
             return [more, times + 1, *following, *rows]
 
-        body = traced(self.stack, flat, [*before, Aval((), "int64")])
+        body = traced(self.stack, flat, [*before, Aval((), "int64")], effects=True, counted=True)
         return body, [None if n else a for n, a in zip(numbers, body.avals[2:], strict=False)]
 
     def run(self, exact: bool, raises: bool) -> tuple[Any, Any, Any]:
@@ -136,39 +130,53 @@ class _While:
         count = len(variables)
         more = stack.carrier(self.condition([Tensor(stack, each) for each in variables]))
         zero = stack.carrier(stack.asarray(np.int64(0)))
-        builder_body, captured = _condition_first(traced_body, count)
-        steps = Steps(
-            stack, builder_body, [*captured, more, zero, *variables], len(captured), 2 + count, self.most, False
-        )
-        rows = len(builder_body.results) - 2 - count
-        if rows and exact:
-            times = self._times(steps, count)
-            steps = Steps(
-                stack, builder_body, [*captured, more, zero, *variables], len(captured), 2 + count, times, False
-            )
-        found = steps.loop(conditional=True)
-        if raises and bool(self._now(found[0], "whether the condition holds in the end")):
+
+        def apply(body: TracedBody, token: list[Any]) -> list[Tensor]:
+            inner, captured = _condition_first(body, count + len(token))
+            carries = [more, zero, *variables, *token]
+            steps = Steps(stack, inner, [*captured, *carries], len(captured), len(carries), self.most, False)
+            if exact and len(inner.results) > len(carries):
+                steps = steps.having(inner, steps.carries, (), self._times(steps))
+            return steps.loop(conditional=True)
+
+        found = in_order(stack, "a loop with effects", traced_body, (count, 2 + count), [more, *variables], apply)
+        if raises and bool(value_now(stack, found[0], "whether the condition of while_loop holds in the end")):
             raise RunError(f"while_loop: the condition still holds after max_iterations={self.most} times")
         assert self.outputs is not None
         outputs = self.outputs.build(found[2 + count :])
         return outputs, self.variables.structure.build(found[2 : 2 + count]), found[1]
 
-    def _times(self, steps: Steps, count: int) -> int:
-        """How many times it goes, computed now: by a loop that stacks nothing."""
-        bare = Body(steps.body.parameters, steps.body.applications, steps.body.results[: 2 + count])
+    def _times(self, steps: Steps) -> int:
+        """How many times it goes, computed now: by a loop that stacks nothing, and has no effect."""
+        silent = silenced((("body", steps.body),))
+        if silent is None:
+            raise OperatorError(
+                "how many rows the outputs of while_loop have is counted first, without its effects, but these give "
+                "what its variables are made of: say max_iterations=, without exact"
+            )
+        body: Body = silent[0][1]
+        bare = Body(body.parameters, body.applications, body.results[: len(steps.carries)])
         found = steps.having(bare, steps.carries, (), self.most).loop(conditional=True)
-        return int(self._now(found[1], "how many rows the outputs of while_loop have"))
+        return int(value_now(self.stack, found[1], "how many rows the outputs of while_loop have"))
 
-    def _now(self, value: Tensor, what: str) -> Any:
-        carrier = self.stack.carrier(value)
-        while type(carrier) is Traced:
-            carrier = carrier.primal
-        try:
-            return self.stack.engine.force([carrier])[0]
-        except (UnboundError, TypeError, AttributeError) as error:
-            raise UnboundError(
-                f"{what} depends on what has no value yet: say max_iterations=, without exact ({error})"
-            ) from None
+
+def value_now(stack: Any, value: Tensor, what: str) -> Any:
+    """A device array, computed now.
+
+    Raises
+    ------
+    UnboundError
+        It depends on what has no value yet.
+    """
+    carrier = stack.carrier(value)
+    while type(carrier) is Traced:
+        carrier = carrier.primal
+    try:
+        return stack.engine.force([carrier])[0]
+    except (UnboundError, TypeError, AttributeError) as error:
+        raise UnboundError(
+            f"{what} depends on what has no value yet: say max_iterations=, without exact ({error})"
+        ) from None
 
 
 def _condition_first(found: TracedBody, count: int) -> tuple[Any, tuple[Any, ...]]:

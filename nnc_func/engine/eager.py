@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from attrs import Factory, field
 
-from nnc_func.device.dispatch import Dispatch
+from nnc_func.device.shared.dispatch import Dispatch
 from nnc_func.engine.eager_dispatch import eager_dispatch
 from nnc_func.engine.interpreted import Interpreted, InterpretedBindings, interpreted
 from nnc_func.engine.reading import have_passed, readings, refuse_unbound, substituted
@@ -19,8 +19,8 @@ from nnc_func.graph.leaves import Variable, owned
 from nnc_func.graph.node import Node, Result, Value
 from nnc_func.graph.origin import describe, origin
 from nnc_func.layer import Layer, chain, changes, evolved, layer, opens
+from nnc_func.layer_protocols import DeviceSignature, GraphSignature, OperatorSignature, ShapeSignature, SymbolSignature
 from nnc_func.op import Op
-from nnc_func.signatures import DeviceSignature, GraphSignature, OperatorSignature, ShapeSignature, SymbolSignature
 
 A = TypeVar("A")
 
@@ -93,7 +93,7 @@ class Eager(Layer, Generic[A]):
         return self._compute
 
     def _checked(self, op: Op, args: Any, params: Any) -> Any:
-        from nnc_func.engine.running.checked import check
+        from nnc_func.engine.running.checking_observers import check
 
         found = self._compute(op, args, params)
         for result in found if op.multi_result else (found,):

@@ -208,8 +208,7 @@ def _brief(value: Value) -> str:
     return f"{value.node.op.name}[{', '.join(map(str, value.shape))}]"
 
 
-def _nothing() -> None:
-    """What a reference gives to what is gone."""
+_nothing = type(None)  # a reference to what is gone: called, it gives None
 
 
 class InternTable:
@@ -333,10 +332,13 @@ def topological(roots: Iterable[Value], stop: Any = ()) -> list[Node]:
         seen.add(node)
         rest: Any = iter(node.args)
         while node is not None:
-            for value in rest:
-                operand = value.node if type(value) is Result else value
+            for operand in rest:
                 if operand in seen:
                     continue
+                if type(operand) is Result:
+                    operand = operand.node
+                    if operand in seen:
+                        continue
                 seen.add(operand)
                 if operand.args:
                     above.append((node, rest))

@@ -1,4 +1,11 @@
-"""Layer 10: neural networks: modules, losses, updates, training."""
+"""Layer 10: neural networks: modules, losses, updates, training.
+
+- ``nn``: the layer.
+- ``modules``: what a module is; ``layers``, ``norms``, ``sequences``, ``windows``, ``blocks``: the usual ones.
+- ``initialise``, ``losses``, ``updates``, ``batches``: what training is made of.
+- ``training``, ``step``: training, and one step of it as a graph.
+- ``abstract``, ``inputs``, ``graphs``: shapes of a model's outputs, its inputs, a model as a graph.
+"""
 
 from __future__ import annotations
 

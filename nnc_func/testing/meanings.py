@@ -12,7 +12,7 @@ import numpy as np
 from hypothesis.errors import UnsatisfiedAssumption
 
 from nnc_func.aval import Aval
-from nnc_func.device.kernel_choice import fresh
+from nnc_func.device.shared.kernel_choice import fresh
 from nnc_func.op import Op
 
 MARGIN = 1e-6  # least distance of a number that decides from where it decides otherwise

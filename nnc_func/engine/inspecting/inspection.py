@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from nnc_func.engine.running.observed import Application, Observer
+from nnc_func.engine.running.observers import Application, Observer
 from nnc_func.engine.running.outs import kept
 from nnc_func.errors import OperatorError, PlanError
 from nnc_func.graph.unpickled import Unpickled

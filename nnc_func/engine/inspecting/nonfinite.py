@@ -9,7 +9,7 @@ import numpy as np
 from attrs import field, frozen
 
 from nnc_func.engine.inspecting.summary import Summary, summarised
-from nnc_func.engine.running.observed import Application, Observer, called
+from nnc_func.engine.running.observers import Application, Observer, called
 from nnc_func.errors import NumericsError
 from nnc_func.facets.dtypes import kind_of
 from nnc_func.graph.ops.conv import conv2d

@@ -10,7 +10,7 @@ from typing import Any
 
 from attrs import field, frozen
 
-from nnc_func.engine.running.observed import Application, called
+from nnc_func.engine.running.observers import Application, called
 
 MICRO = 1e6
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import field, frozen
 
-from nnc_func.device.queries import machine_of
+from nnc_func.device.shared.queries import machine_of
 from nnc_func.engine.allocators.base import Allocator
 from nnc_func.engine.orders.base import Order
 from nnc_func.engine.planning.kernel_table import NO_TABLE, KernelTable
@@ -56,7 +56,7 @@ class Request:
     sequence
         All nodes, in an order that is kept; None: one is chosen.
     loops
-        Loops whose bodies are planned already, by form: see `planning.loops`.
+        Loops and branches whose bodies are planned already, by form: see `planning.bodies`.
     """
 
     graph: ComputationGraph

@@ -1,8 +1,8 @@
-"""A loop that is planned, as a function of arrays: its body's kernels are called so many times, in the same memory."""
+"""Loops and branches that are planned, as functions of arrays: the kernels of bodies are called, in the same memory."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import count, cycle
 from typing import Any
 
@@ -10,11 +10,12 @@ import numpy as np
 
 from nnc_func.aval import Aval
 from nnc_func.engine.copying import COPY
-from nnc_func.engine.plan_loops import Address, Loop
-from nnc_func.engine.plan_rows import VARIABLE
+from nnc_func.engine.linkers.base import failure
+from nnc_func.engine.loop_instruction import Address, Loop
+from nnc_func.engine.plan_rows import VARIABLE, Instruction
 from nnc_func.engine.running.cancelling import asked
-from nnc_func.engine.running.executable import failure
 from nnc_func.graph.leaves import brought
+from nnc_func.graph.ops.branch import branch, chosen
 from nnc_func.graph.ops.create import full
 
 Places = list[tuple[tuple[int, ...], Address]]
@@ -43,22 +44,38 @@ def constants_of(loop: Loop, device: Any) -> list[Any]:
     return found
 
 
-def bound(loop: Loop, device: Any, link: Callable[..., Any]) -> Callable[..., Any]:
-    """What makes of the loop's scratch a function of its operands and results.
+def bound(instruction: Instruction, device: Any, link: Callable[..., Any]) -> Callable[..., Any]:
+    """What makes of an instruction's scratch a function of its operands and results.
 
     Parameters
     ----------
     link
-        ``link(plan, device, constants, arenas)`` gives the frame of the body's plan.
+        ``link(plan, device, constants, arenas)`` gives the frame of a body's plan.
     """
-    constants, own = constants_of(loop, device), [place for place, nbytes in loop.plan.arenas.items() if nbytes]
+    loops, count = instruction.loops, len(instruction.operands)
+    constants = [constants_of(each, device) for each in loops]
 
     def of(*scratch: Any) -> Callable[..., None]:
-        empty = device.arena(0) if None not in own else None
-        arenas = dict.fromkeys(loop.plan.arenas, empty) | dict(zip(own, scratch, strict=False))
-        return Times(loop, device, link(loop.plan, device, constants, arenas), scratch).run
+        made = []
+        for loop, its in zip(loops, constants, strict=True):
+            own = [place for place, nbytes in loop.plan.arenas.items() if nbytes]
+            empty = device.arena(0) if None not in own else None
+            arenas = dict.fromkeys(loop.plan.arenas, empty) | dict(zip(own, scratch, strict=False))
+            frame = link(loop.plan, device, its, arenas)
+            made.append(Times(loop, device, frame, scratch, count).run)
+        return made[0] if instruction.op is not branch else _one_of(made, dict(instruction.items)["default"])
 
     return of
+
+
+def _one_of(bodies: Sequence[Callable[..., None]], default: bool) -> Callable[..., None]:
+    """A branch: the first operand says which."""
+    count = len(bodies)
+
+    def run(index: Any, *given: Any) -> None:
+        bodies[chosen(index, count, default)](index, *given)
+
+    return run
 
 
 class Times:
@@ -70,9 +87,11 @@ class Times:
         The body's kernels.
     scratch
         The arrays of the loop's instruction.
+    results
+        Where results begin among its arrays.
     """
 
-    def __init__(self, loop: Loop, device: Any, frame: Any, scratch: tuple[Any, ...]) -> None:
+    def __init__(self, loop: Loop, device: Any, frame: Any, scratch: tuple[Any, ...], results: int) -> None:
         self.loop, self.frame, self.scratch = loop, frame, scratch
         self.row = device.row
         self.copy = device.writing(COPY, COPY.kernels[0], (), 1, ())
@@ -81,7 +100,7 @@ class Times:
         moving = [(slots, address) for slots, address in places if not address.is_fixed]
         self.addresses = [address for _, address in moving]
         self.condition = None if loop.condition is None else loop.reads[loop.condition]
-        self.results = len(loop.reads) + (loop.limit is not None)  # where these begin among the arrays
+        self.results = results
         stacked = _stacked(loop) if loop.is_open else ()
         self.fills = [(address.cycle[0], _fill(device, aval)) for address, aval in stacked]
         # arguments of kernels, and slots of which there are views
@@ -137,8 +156,9 @@ class Times:
         if loop.ends:
             copies = [(n, *loop.reads[parameter].at(times, late)) for n, parameter in enumerate(loop.ends)]
         for n, number, at in copies:
-            if (number, at) != (results + n, None):
-                self.copy(arrays[number] if at is None else row(arrays[number], at), arrays[results + n])
+            source = arrays[number] if at is None else row(arrays[number], at)
+            if source is not arrays[results + n]:  # it may lie over an operand
+                self.copy(source, arrays[results + n])
         for number, fill in self.fills:
             for at in range(times, loop.count):
                 fill(row(arrays[number], at))

@@ -16,7 +16,7 @@ from nnc_func.facets.samples import Samples
 from nnc_func.facets.shapes import ShapeT
 from nnc_func.facets.views import Cost
 from nnc_func.graph.ops.binary import multiply
-from nnc_func.graph.ops.bodies import check_computes, computed, dtypes_in, flops_of, shapes_in
+from nnc_func.graph.ops.bodies import check_computes, computed, dtypes_in, flops_of, shapes_in, without_effects
 from nnc_func.graph.ops.cut_bodies import CutBody, aval_of, is_smooth, zeros
 from nnc_func.graph.ops.families import Bodies, Tensor
 from nnc_func.graph.ops.transcendental import tanh
@@ -32,7 +32,7 @@ def _check(given: int, bodies: tuple[Body, ...]) -> None:
         if len(body.results) != len(bodies[0].results):
             first, here = len(bodies[0].results), len(body.results)
             raise OperatorError(f"the bodies of a branch give alike: body 0 has {first} results, body {n} has {here}")
-        check_computes(body, "a branch")
+        check_computes(body, "a branch", effects=True)
 
 
 def _shape(index: ShapeT, *given: ShapeT, bodies: tuple[Body, ...], default: bool) -> tuple[ShapeT, ...]:
@@ -162,7 +162,7 @@ def _linearized(op: Op, derive: Any, o: Any, moving: frozenset[int], xs: Sequenc
         return result
 
     def push(ts: Sequence[Any]) -> Any:
-        return _tangent(op, derive, o, ts, xs, params)[1]
+        return _tangent(op, derive, o, ts, xs, without_effects(params))[1]
 
     return tuple(found[: parts.results]), push, pull
 

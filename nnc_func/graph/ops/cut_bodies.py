@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from nnc_func.aval import Aval
-from nnc_func.body import Application, Body
+from nnc_func.body import Application, Body, is_pure
 from nnc_func.body_builder import BodyBuilder
 from nnc_func.facets.dims import known
 from nnc_func.facets.dtypes import kind_of
 from nnc_func.graph.ops.binary import add
-from nnc_func.graph.ops.bodies import dtypes_in, is_fusible, is_reduction, shapes_in
+from nnc_func.graph.ops.bodies import dtypes_in, is_fusible, is_reduction, shapes_in, silenced
 from nnc_func.graph.ops.create import full
 from nnc_func.graph.ops.move import broadcast_to
 
@@ -97,7 +97,7 @@ class CutBody:
     def is_again(self, value: int) -> bool:
         """Whether the second part computes a value again that is not its own: numbers, and views of one other value."""
         each = self.producer.get(value)
-        if each is None or value in self.backward:
+        if each is None or value in self.backward or not is_pure(each.op, each.items):
             return False
         return (
             value in self.again
@@ -186,15 +186,18 @@ class CutBody:
         """All values that can be made of those that are given, within a body; absent ones are zeros, and not made."""
         values = dict(given)
         for each, made in self.applications():
-            if made[0] in absent or all(i in values for i in made):
+            if each.op.effect or made[0] in absent or all(i in values for i in made):
                 continue
             if not all(i in values or i in absent for i in each.operands):
+                continue
+            items = silenced(each.items)  # what is computed again does nothing again
+            if items is None:
                 continue
             if each.op is add and (whole := self._whole(each, made[0], absent)) is not None:
                 values[made[0]] = values[whole]
                 continue
             operands = [values[i] if i in values else zeros(builder, self.avals[i]) for i in each.operands]
-            found = builder.applied(each.op, operands, each.items, each.count)
+            found = builder.applied(each.op, operands, items, each.count)
             values.update((i, v) for i, v in zip(made, found, strict=True) if i not in values)
         return values
 

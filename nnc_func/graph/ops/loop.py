@@ -47,7 +47,7 @@ def parts(given: int, body: Body, constants: int, carries: int, counted: bool = 
         raise OperatorError(f"loop gives what its body gives, which is nothing: {body}")
     if len(body.results) < carries:
         raise OperatorError(f"loop carries {carries} values, and its body has {len(body.results)} results: {body}")
-    check_computes(body, "a loop")
+    check_computes(body, "a loop", effects=True)
     _check_depth(body)
     first = constants + carries
     return slice(0, constants), slice(constants, first), slice(first, given)

@@ -11,11 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from nnc_func.body import Application, Body
+from nnc_func.body import Application, Body, is_pure
 from nnc_func.body_builder import BodyBuilder
 from nnc_func.facets.dims import known
 from nnc_func.facets.shapes import normalise_axes
 from nnc_func.graph.ops.binary import add
+from nnc_func.graph.ops.bodies import silenced, without_effects
 from nnc_func.graph.ops.create import full
 from nnc_func.graph.ops.cut_bodies import CutBody, aval_of, is_smooth, zeros
 from nnc_func.graph.ops.linalg import matmul
@@ -134,19 +135,20 @@ def linearized_loop(
     results, pull = kept.run()
 
     def push(ts: Sequence[Any]) -> Any:
-        return tangent_of_loop(op, derive, o, ts, xs, params)[1]
+        return tangent_of_loop(op, derive, o, ts, xs, without_effects(params))[1]
 
     return results, push, pull
 
 
 def _counted(form: Form, derive: Any) -> Form:
     """A loop that nothing bounds, with a bound: how many times it went, which is computed now."""
+    body: Body = without_effects({"body": form.body})["body"]
     builder = BodyBuilder()
     given = builder.parameters(form.body.parameters)
     one = builder.apply(full, shape=(), value=1, dtype="int64")
     at = builder.parameter()
-    values = builder.include(form.body, given)
-    carried = [values[n] for n in form.body.results[: len(form.carries)]]
+    values = builder.include(body, given)
+    carried = [values[n] for n in body.results[: len(form.carries)]]
     body = builder.built([*carried, builder.apply(add, at, one)])
     start = form.o.full(shape=(), value=0, dtype="int64")
     *_, times = form.apply(body, form.constants, [*form.carries, start], ())
@@ -165,7 +167,8 @@ class Kept(CutBody):
     def is_again(self, value: int) -> bool:
         """As of any body; all that is no operand where the loop is to keep nothing else."""
         if self.form.params["recompute"] and value not in self.backward:
-            return value in self.producer
+            each = self.producer.get(value)
+            return each is not None and not each.op.effect and silenced(each.items) is not None
         return bool(super().is_again(value))
 
     def is_kept(self, value: int) -> bool:
@@ -189,7 +192,7 @@ class Kept(CutBody):
         """Values that are the same each time, but for the operands."""
         found: set[int] = set()
         for each, made in self.applications():
-            if each.op.pure and all(i in found or self.is_constant(i) for i in each.operands):
+            if is_pure(each.op, each.items) and all(i in found or self.is_constant(i) for i in each.operands):
                 found.update(made)
         return frozenset(found)
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from nnc_func.aval import Aval
-from nnc_func.body import Body
+from nnc_func.body import Body, bodies_of
 from nnc_func.body_builder import BodyBuilder
 from nnc_func.declaration import Items
 from nnc_func.graph.bodies import abstract
@@ -14,7 +14,7 @@ from nnc_func.graph.node import Node, Value, topological
 from nnc_func.graph.ops.branch import branch
 from nnc_func.graph.ops.custom import custom
 from nnc_func.graph.ops.loop import avals_of, loop
-from nnc_func.graph.rewriting.branches import as_loops
+from nnc_func.graph.rewriting.branches import simplified_branch
 from nnc_func.graph.rewriting.loops import Apply, simplified
 from nnc_func.graph.rules.rule import ROUNDING
 from nnc_func.op import Op
@@ -56,7 +56,7 @@ def with_bodies_optimised(graph: ComputationGraph, optimiser: Any) -> tuple[Comp
 
     It is the same graph where none is.
     """
-    if not any(node.op.holds_body for node in graph.nodes):
+    if not any(op.holds_body for op in {node.op for node in graph.nodes}):
         return graph, 0
     roots, count = _with_bodies_optimised(graph.roots, optimiser)
     return (graph.with_roots(tuple(roots), source=graph), count) if count else (graph, 0)
@@ -102,13 +102,13 @@ def _each(roots: Sequence[Value], optimiser: Any, rewrite: Callable[..., Any]) -
 
 
 def _apply(node: Node, optimiser: Any) -> Apply:
-    """What makes nodes in place of one, whose loops are optimised: a simpler body may leave less to do, and so on."""
+    """What makes nodes in place of one, with optimised bodies: a simpler body may leave less to do, and so on."""
     symbol = optimiser.operator.symbol
 
     def apply(op: Op, operands: tuple[Value, ...], items: Items) -> Any:
-        if op is loop:
+        if op is loop or op is branch:
             operands, items = _bodies_optimised(op, operands, items, optimiser)
-            found = simplified(operands, items, range(len(dict(items)["body"].results)), apply, at_once=False)
+            found = _simpler(op, operands, items, range(len(next(iter(bodies_of(items))).results)), apply)
             if found is not None:
                 return tuple(found)
         return symbol.apply(op, operands, items, node.origin)
@@ -116,11 +116,20 @@ def _apply(node: Node, optimiser: Any) -> Apply:
     return apply
 
 
+def _simpler(
+    op: Op, args: tuple[Value, ...], items: Items, used: Collection[int], apply: Apply
+) -> Sequence[Value | None] | None:
+    """The results of a loop or a branch that does less; None where there is nothing to leave out."""
+    if op is loop:
+        return simplified(args, items, used, apply, at_once=False)
+    return simplified_branch(args, items, used, apply)
+
+
 def _trimmed(node: Node, args: tuple[Value, ...], used: set[int], optimiser: Any) -> Sequence[Value | None] | None:
-    """The results of a loop without those that are not used; None where there are none."""
-    if node.op is not loop or len(used) == len(node.avals):
+    """The results of a loop or a branch without those that are not used; None where there are none."""
+    if node.op is custom or len(used) == len(node.avals):
         return None
-    return simplified(args, node.items, used, _apply(node, optimiser), at_once=False)
+    return _simpler(node.op, args, node.items, used, _apply(node, optimiser))
 
 
 def _rewritten(node: Node, args: tuple[Value, ...], used: set[int], optimiser: Any) -> Sequence[Value | None] | None:
@@ -131,23 +140,15 @@ def _rewritten(node: Node, args: tuple[Value, ...], used: set[int], optimiser: A
         values = body.values(lambda op, xs, items: apply(op, tuple(xs), items), args)
         return _with_bodies_optimised([values[i] for i in body.results], optimiser)[0]
     if node.op is loop:
-        found = simplified(args, node.items, used, apply, optimiser.numerics >= ROUNDING)
-        if found is not None:
-            return found
+        whole = simplified(args, node.items, used, apply, optimiser.numerics >= ROUNDING)
+        if whole is not None:
+            return whole
     operands, items = _bodies_optimised(node.op, args, node.items, optimiser)
-    if node.op is loop and items is not node.items:
-        found = simplified(operands, items, used, apply, at_once=False)
+    if node.op is branch or items is not node.items:
+        found = _simpler(node.op, operands, items, used, apply)
         if found is not None:
             return found
-    if node.op is branch and _may_be_loops(node):
-        return as_loops(operands, node.avals, dict(items), apply)
     return None if items is node.items else optimiser.operator.symbol.apply(node.op, operands, items, node.origin)
-
-
-def _may_be_loops(node: Node) -> bool:
-    """Whether the index of a branch is always that of a body, and all lies in one place."""
-    is_chosen = node.params["default"] or node.args[0].aval.dtype.kind == "b"
-    return is_chosen and node.avals != () and all(a.aval.place is None for a in node.args)
 
 
 def _bodies_optimised(op: Op, args: tuple[Value, ...], items: Items, optimiser: Any) -> tuple[tuple[Value, ...], Items]:
@@ -163,8 +164,7 @@ def _bodies_optimised(op: Op, args: tuple[Value, ...], items: Items, optimiser: 
         return (*args, *captured), op.canonical(params)
     before, constants = params["body"], params["constants"]
     given = avals_of(tuple([a.aval for a in args]), before, constants, params["carries"], params["counted"])
-    at_most_once = params["counted"] and params["length"] == 1  # a branch, of which nothing is computed outside
-    body, more = optimised(before, given, optimiser, at_most_once)
+    body, more = optimised(before, given, optimiser)
     if body == before:
         return args, items
     builder = BodyBuilder()

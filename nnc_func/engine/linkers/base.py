@@ -1,7 +1,7 @@
-"""What a plan is linked to: the contract between a session, which has inputs and variables, and whatever runs a plan.
+"""A linker makes a plan executable: the contract between a session, which has inputs and variables, and what runs.
 
-A linker is a function; `frame.link` is this library's own, a loop of kernel calls. One that prints C, that records a
-CUDA graph or that sends instructions to another machine keeps to the same contract:
+A linker is a function; `kernel_calls.link` is this library's own, a loop of kernel calls. One that prints C, that
+records a CUDA graph or that sends instructions to another machine keeps to the same contract:
 ``lazy.swap(engine=lazy.engine.with_linker(mine))``. The plan may be a whole program's, one whose values outlive a run,
 or one inside another: nothing here asks which.
 """
@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
-from nnc_func.device.namespace import explained
+from nnc_func.device.shared.namespace import explained
 from nnc_func.engine.plan import Plan
-from nnc_func.engine.running.observed import Application, Observer, lines_of
+from nnc_func.engine.running.observers import Application, Observer, lines_of
 from nnc_func.engine.running.results import Recycled
 from nnc_func.errors import NncError, PlanError
 from nnc_func.facets.places import Place
@@ -119,7 +119,7 @@ def executable_of(
         methods = ", ".join(method for method in vars(Executable) if not method.startswith("_"))
         raise PlanError(
             f"the linker {name} made {type(found).__name__} of the plan {plan.name!r}; return an object with the "
-            f"methods of nnc_func.engine.running.executable.Executable: {methods}"
+            f"methods of nnc_func.engine.linkers.base.Executable: {methods}"
         )
     return found
 

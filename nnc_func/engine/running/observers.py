@@ -1,4 +1,4 @@
-"""Observed runs: a program's instructions one at a time, with others looking on. All runs but the plain one are these.
+"""Observers look on while a program runs, an instruction at a time. All runs but the plain one are these.
 
 A check of numerics, poisoned memory, a cancellation, a stopwatch are observers; a debugger takes the generator itself.
 An observed run copies the variables that it writes over before it does, so that they are put back whatever ends it.

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from nnc_func.device.exact_numbers import FUNCTIONS, OPAQUE, InexactError, NoOrderError, Residue
+from nnc_func.device.exact_arithmetic.numbers import FUNCTIONS, OPAQUE, InexactError, NoOrderError, Residue
 from nnc_func.facets.dtypes import BFLOAT16, as_dtype, kind_of, promote
 
 ALWAYS = {"isnan": False, "isinf": False, "isfinite": True}  # what is exact is neither

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from nnc_func.aval import Aval
-from nnc_func.device.bounds import check_view
+from nnc_func.device.shared.bounds import check_view
 
 View = tuple[int, tuple[int, ...], Any, int, tuple[int, ...]]
 """A slot, and the shape, dtype, offset and strides (in bytes) of its array in the memory of another."""

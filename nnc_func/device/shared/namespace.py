@@ -1,4 +1,4 @@
-"""What devices share that compute through an array namespace: choosing, binding and explaining kernels."""
+"""Devices that compute through an array namespace choose kernels here, bind them, and explain where they fail."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 
 from nnc_func.aval import Aval
 from nnc_func.declaration import Items
-from nnc_func.device.bfloat16_emulation import in_float32, is_narrow
-from nnc_func.device.kernel_choice import first_that_runs, fresh, runs
+from nnc_func.device.shared.bfloat16_emulation import in_float32, is_narrow
+from nnc_func.device.shared.kernel_choice import first_that_runs, fresh, runs
 from nnc_func.errors import AllocationError, CheckError, DeviceError, DTypeError, NncError, RunError, ShapeError
 from nnc_func.facets.kernels import GAPLESS, Kernel
 from nnc_func.op import Op

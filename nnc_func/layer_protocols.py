@@ -1,4 +1,4 @@
-"""The boundaries between layers: one Protocol each, told apart by its `role`.
+"""Each layer states what it asks of the one below: one Protocol a layer, told apart by its `role`.
 
 Every layer has `bind`, so that alone tells nothing apart; the literal type of `role` does, for mypy and at
 construction. What flows through `bind` is the layer's own: arrays, dtypes, avals, graph values. The layer below is a
@@ -65,7 +65,7 @@ class PlannedDeviceSignature(DeviceSignature[A_co], Protocol[A_co]):
     """A device whose kernels run over memory that an engine plans: offsets are in bytes, strides too.
 
     It describes its machine, by which costs are estimated. A device without memory may (`device.description`). Where it
-    `binds_kernels`, what `Kernel.bound` makes is called in place of its `writing`; see `device.bind_kernels`.
+    `binds_kernels`, what `Kernel.bound` makes is called in place of its `writing`; see `device.shared.bind_kernels`.
     """
 
     @property

@@ -1,8 +1,8 @@
-"""What devices share that compute through an array namespace: how they bind operators, and how they plan in memory.
+"""A device that computes through an array namespace derives from these classes: they bind operators, and plan.
 
-The contract that any device fulfils, of these classes or not, is `DeviceSignature` in `nnc_func/signatures.py`, and
-`PlannedDeviceSignature` there with memory that an engine plans in. A device to start from is `cpu.py`, one with memory
-of its own `gpu.py`; `tests/device/test_devices.py` holds each against the contract.
+The contract that any device fulfils, of these classes or not, is `DeviceSignature` in `nnc_func/layer_protocols.py`;
+with memory that an engine plans in it is `PlannedDeviceSignature` there. A device to start from is `cpu.py`, one with
+memory of its own `gpu.py`; `tests/device/test_devices.py` holds each against the contract.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from attrs import Factory, field
 
 from nnc_func.aval import Aval
 from nnc_func.declaration import Items
-from nnc_func.device.dispatch import Dispatch, Infer
-from nnc_func.device.host import HOST, foreign, numbers
-from nnc_func.device.kernel_choice import fresh
-from nnc_func.device.namespace import (
+from nnc_func.device.shared.dispatch import Dispatch, Infer
+from nnc_func.device.shared.host import HOST, foreign, numbers
+from nnc_func.device.shared.kernel_choice import fresh
+from nnc_func.device.shared.namespace import (
     MEMO_LIMIT,
     SCALARS,
     candidates,
@@ -32,8 +32,8 @@ from nnc_func.facets.dtypes import converted, weak
 from nnc_func.facets.kernels import Kernel
 from nnc_func.facets.machine import CORE, Machine
 from nnc_func.layer import Layer, chain, layer
+from nnc_func.layer_protocols import ViewsSignature
 from nnc_func.op import Op
-from nnc_func.signatures import ViewsSignature
 
 
 def checked(op: Op, avals: tuple[Aval, ...], items: Items) -> None:

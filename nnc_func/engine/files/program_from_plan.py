@@ -1,16 +1,16 @@
-"""From a plan to a program without its graph: verified, given constants and variables, bound to a device."""
+"""A plan becomes a program without its graph: it is verified, given constants and variables, bound to a device."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from nnc_func.device.bfloat16_emulation import kernel_named
-from nnc_func.device.bind_kernels import BindKernels, kernel_device
+from nnc_func.device.shared.bfloat16_emulation import kernel_named
+from nnc_func.device.shared.bind_kernels import BindKernels, kernel_device
 from nnc_func.engine.compile_stats import plannable
 from nnc_func.engine.copying import COPY, FILL
+from nnc_func.engine.linkers.kernel_calls import linker_of
 from nnc_func.engine.plan import Plan
-from nnc_func.engine.running.frame import linker_of
 from nnc_func.engine.running.program import Program
 from nnc_func.errors import DeviceError, DTypeError, NncError, PlaceError, PlanError, ShapeError
 from nnc_func.facets.kernels import CALL

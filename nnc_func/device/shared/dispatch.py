@@ -8,7 +8,7 @@ from typing import Any
 
 from nnc_func.aval import Aval
 from nnc_func.declaration import Items
-from nnc_func.device.namespace import MEMO_LIMIT, by_shape, explained
+from nnc_func.device.shared.namespace import MEMO_LIMIT, by_shape, explained
 from nnc_func.errors import NncError
 from nnc_func.facets.shapes import broadcast
 from nnc_func.op import Op, convert

@@ -1,4 +1,4 @@
-"""What a loop is in a plan: the plan of its body, and where that one's values lie each time."""
+"""A loop is an instruction of a plan: it holds the plan of its body, and where that one's values lie each time."""
 
 from __future__ import annotations
 

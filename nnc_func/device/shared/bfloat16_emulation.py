@@ -10,8 +10,8 @@ from functools import lru_cache
 from typing import Any
 
 from nnc_func.aval import Aval
-from nnc_func.device.kernel_choice import first_that_runs, fresh
 from nnc_func.device.kernels.move import converted
+from nnc_func.device.shared.kernel_choice import first_that_runs, fresh
 from nnc_func.facets.dtypes import FLOAT32, REGISTERED, is_bfloat16
 from nnc_func.facets.kernels import CALL, Kernel
 from nnc_func.op import Op

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from nnc_func.aval import Aval
 from nnc_func.declaration import Items
-from nnc_func.device.namespace import copying
+from nnc_func.device.shared.namespace import copying
 from nnc_func.facets.kernels import CALL, Kernel
 from nnc_func.layer import PassThrough, chain, defines, layer
 from nnc_func.op import Op

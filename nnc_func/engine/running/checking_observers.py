@@ -1,4 +1,4 @@
-"""Observers that check: NaN and infinity are named, memory that was freed is poisoned, each kernel is told."""
+"""Observers check a run: they name NaN and infinity, poison memory that was freed, tell each kernel."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from nnc_func.config import config
 from nnc_func.engine.plan_rows import ARENA, LENT, NEXT, OUTPUT
 from nnc_func.engine.running.cancelling import Cancellation
-from nnc_func.engine.running.observed import Application, Observer
+from nnc_func.engine.running.observers import Application, Observer
 from nnc_func.errors import NumericsError
 from nnc_func.facets.dtypes import kind_of
 from nnc_func.graph.origin import describe

@@ -1,4 +1,4 @@
-"""This library's own linker: a loop of kernel calls over views of the arenas, `Frame`."""
+"""This library's own linker calls kernels one after the other, over views of the arenas: `Frame`."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from functools import partial
 from typing import Any
 
 from nnc_func.aval import Aval
-from nnc_func.device import views
-from nnc_func.device.bfloat16_emulation import kernel_named
-from nnc_func.device.bind_kernels import binds_kernels
+from nnc_func.device.shared import views
+from nnc_func.device.shared.bfloat16_emulation import kernel_named
+from nnc_func.device.shared.bind_kernels import binds_kernels
+from nnc_func.engine.linkers.base import Executable, Linker, failure
 from nnc_func.engine.plan import Plan
 from nnc_func.engine.plan_rows import ARENA, CONSTANT, NEXT, OUTPUT
 from nnc_func.engine.running import array_views, loops
-from nnc_func.engine.running.executable import Executable, Linker, failure
-from nnc_func.engine.running.observed import Application, Observer, observed
+from nnc_func.engine.running.observers import Application, Observer, observed
 from nnc_func.engine.running.parallel import Streams
 from nnc_func.engine.running.results import Recycled
 from nnc_func.engine.running.unrolled_call import is_unrolled, written
 from nnc_func.facets.places import Place
 from nnc_func.graph.leaves import Variable
-from nnc_func.signatures import ViewsSignature
+from nnc_func.layer_protocols import ViewsSignature
 
 
 def _maker(device: Any, instruction: Any, avals: tuple[Aval, ...]) -> tuple[Any, bool]:
     """What makes, of its scratch, the kernel a function of operands and results; whether it is for these avals only."""
     op, items, count = instruction.op, instruction.items, len(instruction.results)
-    if instruction.loop is not None:
-        return loops.bound(instruction.loop, device, Frame), True
+    if instruction.loops:
+        return loops.bound(instruction, device, Frame), True
     kernel = kernel_named(op, instruction.kernel)
     if kernel is not None and kernel.bound is not None:
         of = kernel.bound(avals, **dict(items)) if binds_kernels(device) else None
