@@ -166,11 +166,10 @@ class Carry:
             ]
             if growing is not None and (not same_rank or any(a != b for a, b in pairs)):
                 why = f"is found in {TRACES} traces of the body" if same_rank else "may change along axes that it has"
+                remedy = "let fewer carries take on each other's shape" if same_rank else "reshape one"
                 raise OperatorError(
                     f"how a carry grows {why}: {self.what}{self.at(path)} is {was.shape}, and {now.shape} after the "
-                    + "body; "
-                    + ("let fewer carries take on each other's shape" if same_rank else "reshape one")
-                    + self.told
+                    f"body; {remedy}{self.told}"
                 )
             if not same_rank or not all(same_extent(a, b) for a, b in pairs):
                 raise OperatorError(
