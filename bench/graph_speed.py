@@ -19,9 +19,9 @@ from lstm import APPLICATIONS_A_STEP, BATCH, HIDDEN, INPUTS, lstm_step
 from measure import fresh, options, peer, pinned, report
 
 import nnc_func as nnc
+from nnc_func.engine.linkers.kernel_calls import link
 from nnc_func.engine.planning.planner import planned
 from nnc_func.engine.running import array_views
-from nnc_func.engine.running.frame import link
 from nnc_func.garbage_collection import uncollected
 
 SIZES = (5_000, 15_000, 50_000)  # operator applications

@@ -12,9 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from nnc_func.device.kernel_choice import fresh
 from nnc_func.device.kernels import move, random
 from nnc_func.device.kernels.detection import overlaps
+from nnc_func.device.shared.kernel_choice import fresh
 
 
 def convolution(x: Any, w: Any, *, stride: Any, padding: Any, dilation: Any, groups: int, data_format: str) -> Any:

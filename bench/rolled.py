@@ -4,16 +4,22 @@
 calls that multiplies all inputs at once and sums weights' gradients in one product, as a programmer would write it.
 Milliseconds are medians of calls that take turns in one process, one thread; building is of one time each.
 
+A second table says what it takes to build the gradient, in seconds of the processor: the first one in a process, and
+the least of later ones on stacks of their own, of 10, 100 and 10,000 steps, each in a process of its own.
+
 python bench/rolled.py [--smallest]: prints a table, writes bench/results/rolled.json.
 """
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 import time
 from typing import Any
 
 import numpy as np
-from measure import alternating, options, pinned, report
+from measure import alternating, options, pinned, report, table
 
 import nnc_func as nnc
 
@@ -101,13 +107,61 @@ def row(size: tuple[int, ...], rounds: int, out: bool) -> dict[str, Any]:
     return found
 
 
+def program_of(steps: int, samples: int, inputs: int, units: int) -> Any:
+    """The program of the gradient, on a stack of its own."""
+    lazy = nnc.lazy()
+    shapes = (inputs, 4 * units), (units, 4 * units), (4 * units,), (steps, samples, inputs), (samples, units)
+    given = [lazy.input(name, shape, "float32") for name, shape in zip(NAMES, (*shapes, shapes[-1]), strict=True)]
+    gradient = lazy.grad(lambda *given: loss(lazy, *given, 1), argnums=(0, 1, 2, 3))
+    return lazy.compile(given, list(gradient(*given)))
+
+
+def building(size: tuple[int, ...], rounds: int) -> dict[str, Any]:
+    """What it takes to build one size in this process, and how large it is."""
+    nnc.lazy()  # which imports
+    taken = []
+    for _ in range(1 + rounds):
+        start = time.process_time()
+        program = program_of(*size)
+        taken.append(time.process_time() - start)
+    plan = program.plan
+    inside = [len(loop.plan.instructions) for i in plan.instructions for loop in i.loops]
+    return {
+        "steps": size[0],
+        "first: ms (bar 120)": 1e3 * taken[0],
+        "warm: ms (bar 15)": 1e3 * min(taken[1:]),
+        "nodes": len(program.graph.nodes),
+        "instructions": len(plan.instructions),
+        "of bodies": sum(inside),
+        "rows stacked": sum(loop.writes[n].step != 0 for i in plan.instructions for loop in i.loops
+                            for n in range(len(loop.writes))),
+    }  # fmt: skip
+
+
+def built(size: tuple[int, ...], rounds: int) -> dict[str, Any]:
+    """The same, in a process of its own."""
+    command = [sys.executable, __file__, "--build", json.dumps([size, rounds])]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
 def main() -> None:
-    """Print and write the table."""
-    given = options(__doc__).parse_args()
+    """Print and write the tables; in a process that builds, what that took."""
+    parser = options(__doc__)
+    parser.add_argument("--build", help="used by the program itself")
+    given = parser.parse_args()
+    if given.build:
+        size, rounds = json.loads(given.build)
+        print(json.dumps(building(tuple(size), rounds)))
+        return
     with pinned(1):
         sizes = SMALLEST if given.smallest else SIZES
         rows = [row(size, 3 if given.smallest else 11, size[0] <= 100) for size in sizes]
-    report("rolled", rows, smallest=given.smallest)
+    of = [SMALLEST[0]] if given.smallest else [(steps, *SIZES[0][1:]) for steps in (10, 100, 10_000)]
+    builds = [built(size, 2 if given.smallest else 31) for size in of]
+    report("rolled", rows, builds, smallest=given.smallest)
+    table(builds)
 
 
 if __name__ == "__main__":

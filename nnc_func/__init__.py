@@ -1,6 +1,24 @@
 """nnc_func: a functor stack for tensor graphs.
 
 Device → Type → Shape → Symbol → Operator → Optimiser → Graph → Engine → Autodiff → NN.
+
+Layers, from below:
+
+- ``device``: memory and kernels; a device is a file there.
+- ``graph``: types, shapes, nodes, operators, rules and what matches them, graphs.
+- ``engine``: computes graphs: plans memory, links plans, runs programs. A printer of C is a linker there.
+- ``autodiff``, ``batching``: derivatives and `vmap`.
+- ``nn``, ``models``: networks, and known ones.
+- ``stacks``: composes layers; ``layer`` says what one is, ``layer_protocols`` what each asks of the one below.
+
+Beside them:
+
+- ``control_flow``: loops and branches; ``body``, ``body_builder``: the sub-programs that they hold.
+- ``array_api``, ``onnx``, ``archives``, ``loading``, ``cli``: the array API standard, ONNX, files, the command line.
+- ``op``, ``declaration``, ``facets``: what an operator is, and all that can be said of one; ``aval``, ``tree``: tensors
+  without elements, and trees of them.
+- ``testing``: the kit that attacks rules, layers and operators.
+- ``config``, ``errors``, ``progress``, ``arrivals``, ``deferred``, ``garbage_collection``: settings, errors, imports.
 """
 
 from __future__ import annotations

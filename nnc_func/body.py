@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from attrs import evolve, field, frozen
+from attrs import evolve, field, fields, frozen
 
 from nnc_func.errors import OperatorError
 from nnc_func.facets.dims import Compound, symbols_of
@@ -74,6 +74,7 @@ class Application:
     items: Items = field(converter=_listed, default=(), eq=False)
     count: int = field(default=1, eq=False)
     key: Any = field(init=False)  # of its structure, the parameters by type and bits
+    symbols: frozenset[str] = field(init=False, eq=False)  # of extents among its parameters
 
     def __attrs_post_init__(self) -> None:
         if not hasattr(self.op, "check_arity"):
@@ -86,6 +87,25 @@ class Application:
             raise OperatorError(f"{self.op.name} with {self.count} results; {MOST_RESULTS} is the most")
         object.__setattr__(self, "items", items)
         object.__setattr__(self, "key", (self.op, self.operands, self.op.key(items), self.count))
+        object.__setattr__(self, "symbols", symbols_of(items) if items else frozenset())
+
+    def of_others(self, operands: tuple[int, ...]) -> Application:
+        """The same of other operands, as many: nothing else is checked again.
+
+        Examples
+        --------
+        >>> from nnc_func.graph.ops import CATALOGUE
+        >>> Application(CATALOGUE["add"], (0, 1)).of_others((2, 2))
+        add(%2, %2)
+        """
+        if operands == self.operands:
+            return self
+        made = object.__new__(Application)
+        op, _, items, count = self.key
+        values = (self.op, operands, self.items, self.count, (op, operands, items, count), self.symbols)
+        for name, value in zip(FIELDS, values, strict=True):
+            object.__setattr__(made, name, value)
+        return made
 
     @property
     def params(self) -> dict[str, Any]:
@@ -95,6 +115,9 @@ class Application:
     def __repr__(self) -> str:
         inside = [f"%{i}" for i in self.operands] + _said(self)
         return f"{self.op.name}({', '.join(inside)})"
+
+
+FIELDS = tuple([each.name for each in fields(Application)])
 
 
 def _applications(values: Iterable[Application]) -> tuple[Application, ...]:
@@ -143,6 +166,7 @@ class Body(Compound):
     applications: tuple[Application, ...] = field(converter=_applications)
     results: tuple[int, ...] = field(converter=_whole_numbers)
     symbols: frozenset[str] = field(init=False)  # of extents among the parameters of its applications
+    is_pure: bool = field(init=False)  # whether it computes and does nothing else
     _key: Any = field(init=False)
     _hash: int = field(init=False)
 
@@ -155,7 +179,8 @@ class Body(Compound):
             count += each.count
         _check(self.results, count, "return")
         key = (self.parameters, tuple(each.key for each in self.applications), self.results)
-        object.__setattr__(self, "symbols", symbols_of(self.inside))
+        object.__setattr__(self, "symbols", frozenset().union(*[each.symbols for each in self.applications]))
+        object.__setattr__(self, "is_pure", all(is_pure(each.op, each.items) for each in self.applications))
         object.__setattr__(self, "_key", key)
         object.__setattr__(self, "_hash", hash(key))
 
@@ -238,21 +263,21 @@ class Body(Compound):
         """The number of a value to that of the last application that reads it; none for what is only a result."""
         return {i: n for n, each in enumerate(self.applications) for i in each.operands}
 
-    def read_by(self, results: Iterable[int]) -> set[int]:
-        """Parameters of which values are made, directly or not.
+    def read_by(self, values: Iterable[int]) -> set[int]:
+        """The parameters that values are made of.
 
         Examples
         --------
         >>> from nnc_func.graph.ops import CATALOGUE as OPS
-        >>> Body(3, [Application(OPS["tanh"], (1,)), Application(OPS["add"], (3, 2))], [4]).read_by([4])
-        {1, 2}
+        >>> Body(3, [Application(OPS["add"], (0, 2)), Application(OPS["tanh"], (1,))], [3, 4]).read_by([3])
+        {0, 2}
         """
-        found, number = {*results}, self.parameters + sum(each.count for each in self.applications)
+        wanted, number = {*values}, self.parameters + sum([each.count for each in self.applications])
         for each in reversed(self.applications):
             number -= each.count
-            if not found.isdisjoint(range(number, number + each.count)):
-                found.update(each.operands)
-        return {n for n in found if n < self.parameters}
+            if not wanted.isdisjoint(range(number, number + each.count)):
+                wanted.update(each.operands)
+        return {n for n in wanted if n < self.parameters}
 
     def depends(self, result: int, parameter: int) -> bool:
         """Whether a value is made of a parameter, directly or not, or is that parameter.
@@ -320,6 +345,19 @@ def bodies_of(items: Iterable[tuple[str, Any]]) -> tuple[Body, ...]:
         elif type(value) is tuple:
             found += [each for each in value if isinstance(each, Body)]
     return tuple(found)
+
+
+def is_pure(op: Op, items: Iterable[tuple[str, Any]]) -> bool:
+    """Whether an application computes and does nothing else: neither the operator has an effect, nor has a body of it.
+
+    Examples
+    --------
+    >>> from nnc_func.graph.ops import CATALOGUE as OPS
+    >>> said = Body.of(1, (OPS["print"], 0, {"text": "now"}))
+    >>> is_pure(OPS["loop"], (("body", said),)), is_pure(OPS["loop"], (("body", Body.of(1, (OPS["tanh"], 0))),))
+    (False, True)
+    """
+    return op.pure and (not op.holds_body or all(each.is_pure for each in bodies_of(items)))
 
 
 def body(value: Any) -> Body:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from nnc_func.body import Application, Body
+from nnc_func.body import Application, Body, is_pure
 from nnc_func.errors import OperatorError
 from nnc_func.op import Op
 
@@ -26,7 +26,7 @@ class BodyBuilder:
     def __init__(self) -> None:
         self._count = 0
         self._parameters: list[int] = []
-        self._rows: list[tuple[Op, tuple[int, ...], Any, tuple[int, ...]]] = []
+        self._rows: list[tuple[Application, tuple[int, ...]]] = []
         self._known: dict[Any, tuple[int, ...]] = {}
 
     def parameter(self) -> int:
@@ -45,15 +45,15 @@ class BodyBuilder:
 
     def applied(self, op: Op, operands: Iterable[int], items: Any, count: int) -> tuple[int, ...]:
         """The results of an operator; what was applied before is not applied again."""
-        given = tuple(operands)
-        items = op.canonical(items if isinstance(items, Mapping) else dict(items))
-        key = (op, given, op.key(items), count)
-        found = self._known.get(key) if op.pure else None
+        return self._added(Application(op, tuple(operands), items, count))
+
+    def _added(self, made: Application) -> tuple[int, ...]:
+        found = self._known.get(made.key) if is_pure(made.op, made.items) else None
         if found is None:
-            found = tuple(range(self._count, self._count + count))
-            self._count += count
-            self._rows.append((op, given, items, found))
-            self._known[key] = found
+            found = tuple(range(self._count, self._count + made.count))
+            self._count += made.count
+            self._rows.append((made, found))
+            self._known[made.key] = found
         return found
 
     def include(self, body: Body, arguments: Sequence[int]) -> list[int]:
@@ -68,20 +68,40 @@ class BodyBuilder:
             raise OperatorError(f"a body of {body.parameters} parameters is given {len(arguments)} values: {body}")
         found = list(arguments)
         for each in body.applications:
-            found += self.applied(each.op, [found[i] for i in each.operands], each.items, each.count)
+            found += self._added(each.of_others(tuple([found[i] for i in each.operands])))
         return found
+
+    def include_partly(self, body: Body, known: Mapping[int, int]) -> dict[int, int]:
+        """Values of a body, by number, that can be made of those that are known, written into this one.
+
+        Examples
+        --------
+        >>> from nnc_func.graph.ops import CATALOGUE as OPS
+        >>> builder = BodyBuilder()
+        >>> body = Body.of(2, (OPS["tanh"], 0), (OPS["sin"], 1))
+        >>> builder.include_partly(body, {0: builder.parameter()})
+        {0: 0, 2: 1}
+        """
+        values, number = dict(known), body.parameters
+        for each in body.applications:
+            made = range(number, number + each.count)
+            number += each.count
+            if all(i in values for i in each.operands) and not all(i in values for i in made):
+                found = self._added(each.of_others(tuple([values[i] for i in each.operands])))
+                values.update((i, v) for i, v in zip(made, found, strict=True) if i not in values)
+        return values
 
     def built(self, results: Sequence[int]) -> Body:
         """The body with these results."""
         wanted, kept = set(results), []
         for row in reversed(self._rows):
-            if not wanted.isdisjoint(row[3]):
+            if not wanted.isdisjoint(row[1]):
                 kept.append(row)
-                wanted.update(row[1])
+                wanted.update(row[0].operands)
         number = {value: n for n, value in enumerate(self._parameters)}
         applications = []
-        for op, operands, items, made in reversed(kept):
-            applications.append(Application(op, tuple([number[i] for i in operands]), items, len(made)))
+        for applied, made in reversed(kept):
+            applications.append(applied.of_others(tuple([number[i] for i in applied.operands])))
             for value in made:
                 number[value] = len(number)
         return Body(len(self._parameters), applications, [number[i] for i in results])

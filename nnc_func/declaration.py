@@ -69,6 +69,7 @@ class Declaration:
     compares_bits: bool = field(init=False)
     is_sized: bool = field(init=False)
     holds_nests: bool = field(init=False)
+    holds_body: bool = field(init=False)  # a parameter is a program, a `Body`, or several
     _is_memoised: bool = field(init=False)
     _canonical: dict[Any, Items] = field(init=False, factory=dict)
     _keys: dict[int, Any] = field(init=False, factory=dict)  # of parameters that it holds, by their identity
@@ -85,14 +86,13 @@ class Declaration:
     def _any_nest(self) -> bool:
         return nested in self.converters.values()
 
+    @holds_body.default
+    def _any_body(self) -> bool:
+        return any(c is body or c is bodies for c in self.converters.values())
+
     @_is_memoised.default
     def _without_nests(self) -> bool:  # in a tuple 1 and True are equal keys, and as an index they differ
         return not self.compares_bits and not self.holds_nests
-
-    @property
-    def holds_body(self) -> bool:
-        """Whether a parameter is a program, a `Body`, or several."""
-        return any(c is body or c is bodies for c in self.converters.values())
 
     def __repr__(self) -> str:
         return self.name

@@ -2,7 +2,7 @@
 
 A layer is a frozen attrs class whose first field is the layer below it. What a layer may stand on is said once,
 in `@layer(on=...)`, in terms of roles: a role is the discriminating member of every signature in
-``nnc_func/signatures.py``, so whatever plays the role is accepted, a user's own class included.
+``nnc_func/layer_protocols.py``, so whatever plays the role is accepted, a user's own class included.
 """
 
 from __future__ import annotations
@@ -200,7 +200,7 @@ def layer(*, on: str | tuple[str, ...] = (), needs: type | tuple[str, ...] = ())
     on
         The roles.
     needs
-        What this layer asks of the one below: a Protocol, of ``nnc_func/signatures.py`` or of one's own, or names.
+        What this layer asks of the one below: a Protocol, of ``nnc_func/layer_protocols.py`` or of one's own, or names.
 
     Examples
     --------
@@ -235,7 +235,7 @@ def members(signature: type) -> tuple[str, ...]:
 
     Examples
     --------
-    >>> from nnc_func.signatures import DeviceSignature
+    >>> from nnc_func.layer_protocols import DeviceSignature
     >>> members(DeviceSignature)
     ('bind', 'asarray', 'aval')
     """

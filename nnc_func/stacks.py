@@ -14,14 +14,14 @@ from nnc_func.autodiff import Autodiff
 from nnc_func.autodiff.methods import Derivatives
 from nnc_func.autodiff.traced import Traced
 from nnc_func.aval import Aval
-from nnc_func.body import Body
-from nnc_func.control_flow import branches, past_layers, scanning, while_loops
+from nnc_func.body import Body, is_pure
+from nnc_func.control_flow import branches, breakpoints, fixed_points, past_layers, prefixes, scanning, while_loops
 from nnc_func.device import NumPy
-from nnc_func.device.bind_kernels import kernel_device
-from nnc_func.device.host import numbers
-from nnc_func.device.queries import machine_of
+from nnc_func.device.shared.bind_kernels import kernel_device
+from nnc_func.device.shared.host import numbers
+from nnc_func.device.shared.queries import machine_of
 from nnc_func.engine import Eager, Lazy
-from nnc_func.engine.effects import first, performed
+from nnc_func.engine.effects import applied_with_effects, first, performed
 from nnc_func.engine.jit import Arguments, Jitted
 from nnc_func.errors import DTypeError, GraphError, LayerError, TracingError
 from nnc_func.facets.dtypes import as_dtype
@@ -33,6 +33,7 @@ from nnc_func.graph.node import Node, Value, topological
 from nnc_func.graph.operator import SCALARS, Operator
 from nnc_func.graph.ops import CATALOGUE
 from nnc_func.graph.optimiser import Optimiser
+from nnc_func.graph.origin import describe, origin
 from nnc_func.graph.shape import Shape
 from nnc_func.graph.symbol import Symbol
 from nnc_func.graph.tensors.namespace import Ops
@@ -237,6 +238,8 @@ class Stack(Derivatives):
                     return tuple([Tensor(self, v) for v in placed]) if op.multi_result else Tensor(self, placed)
         if op.effect:
             return performed(self, op, args, params)
+        if op.holds_body and not is_pure(op, params.items()):
+            return applied_with_effects(self, op, args, params)
         for a in args:
             if type(a) is not Tensor or a.stack is not self:
                 return self.applied(op, args, params)
@@ -325,6 +328,8 @@ class Stack(Derivatives):
 
     alias, fresh = aliases.alias, aliases.fresh
     map, fold, scan, foreach, fori = scanning.map_, scanning.fold, scanning.scan, scanning.foreach, scanning.fori
+    associative_scan, fixed_point = prefixes.associative_scan, fixed_points.fixed_point
+    loop_until = breakpoints.loop_until
     while_loop, cond, case_of = while_loops.while_loop, branches.cond, branches.case_of
 
     def key(self, seed: int) -> Tensor:
@@ -361,7 +366,11 @@ class Stack(Derivatives):
             return np.array(self.device.to_numpy(x.hold[0]))
         value = self.carrier(x)
         if type(value) is Traced:
-            raise TracingError(f"its value is not known while it is traced: {self.aval(x)!r}")
+            line = describe(origin())
+            raise TracingError(
+                f"the value of {self.aval(x)!r} is not known while a function is traced"
+                f"{f' (at {line})' if line else ''}: return it from the function, and look at what that gives"
+            )
         if type(value) is Variable:
             return value.copied()
         array = self.engine.force([value])[0] if "engine" in self._layers else value
@@ -509,8 +518,8 @@ class Stack(Derivatives):
         return found, tuple(Tensor(self, value) for value in captured)
 
     def program(self, plan: Any, constants: Any = (), variables: Any = ()) -> Any:
-        """A program of a plan alone, verified and bound to this stack's device; see `files.binding.on_stack`."""
-        from nnc_func.engine.files.binding import on_stack
+        """A program of a plan alone, verified and bound to this stack's device; see `program_from_plan`."""
+        from nnc_func.engine.files.program_from_plan import on_stack
 
         return on_stack(self, plan, constants, variables)
 
@@ -530,24 +539,24 @@ class Stack(Derivatives):
     @overload
     def jit(
         self, f: Callable[..., Any], static: Arguments = ..., donate: Arguments = ..., *, control_flow: bool = ...,
-        strict: bool = ...,
+        strict: bool = ..., dynamic: bool = ...,
     ) -> Jitted: ...  # fmt: skip
 
     @overload
     def jit(
         self, *, static: Arguments = ..., donate: Arguments = ..., control_flow: bool = ...,
-        strict: bool = ...,
+        strict: bool = ..., dynamic: bool = ...,
     ) -> Callable[[Callable[..., Any]], Jitted]: ...  # fmt: skip
 
     def jit(
         self, f: Any = LATER, static: Arguments = (), donate: Arguments = (), *,
-        control_flow: bool = False, strict: bool = False,
+        control_flow: bool = False, strict: bool = False, dynamic: bool = False,
     ) -> Any:  # fmt: skip
         """The function compiled for each signature it is called with; without a function, what does that to one.
 
         Parameters
         ----------
-        f, static, donate
+        f, static, donate, dynamic
             See `Jitted`.
         control_flow
             Whether `if`, `while` and `for` of the function become branches and loops where a tensor decides; its
@@ -564,10 +573,10 @@ class Stack(Derivatives):
         """
         if f is LATER:
             return functools.partial(
-                self.jit, static=static, donate=donate, control_flow=control_flow, strict=strict
+                self.jit, static=static, donate=donate, control_flow=control_flow, strict=strict, dynamic=dynamic
             )  # fmt: skip
         if control_flow and callable(f):
             from nnc_func.control_flow.conversion.runtime import convert  # few ask for it
 
             f = convert(f, strict)
-        return Jitted(self, f, static, donate)
+        return Jitted(self, f, static, donate, dynamic=dynamic)

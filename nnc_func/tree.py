@@ -203,7 +203,8 @@ class Structure:
         >>> flatten([1, (2, 3)])[1].fold([1, 2, 3], lambda container, parts: sum(parts))
         6
         """
-        outline, orders, rest, done = self.outline, self.orders, [*leaves], list[Any]()
+        outline, orders, rest = self.outline, self.orders, [*leaves]
+        done: list[Any] = []
         for i in range(len(outline) - 1, -1, -1):  # from the end, so that parts are there before their container
             entry = outline[i]
             if type(entry) is str:

@@ -22,6 +22,7 @@ PEERS = {  # what is compared with and may be missing, by a benchmark that says 
     "proofs.py": "z3",
     "rematerialisation.py": "ortools",
     "resnet.py": "onnxruntime",
+    "rolled_peers.py": "jax",
     "xla.py": "jax",
 }
 

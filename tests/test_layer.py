@@ -1,4 +1,4 @@
-"""Layers compose like functors: checked, comparable, picklable, exchangeable (`layer`, `signatures`)."""
+"""Layers compose like functors: checked, comparable, picklable, exchangeable (`layer`, `layer_protocols`)."""
 
 from __future__ import annotations
 

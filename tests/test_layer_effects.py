@@ -11,7 +11,7 @@ import nnc_func as nnc
 from nnc_func import nn
 from nnc_func.autodiff import Autodiff
 from nnc_func.device import NumPy
-from nnc_func.device.bind_kernels import kernel_device
+from nnc_func.device.shared.bind_kernels import kernel_device
 from nnc_func.engine.running.program import Program
 from nnc_func.errors import ShapeError, UnknownOperatorError
 from nnc_func.graph.graph import Graph
@@ -22,8 +22,8 @@ from nnc_func.graph.shape import Shape
 from nnc_func.graph.symbol import Symbol
 from nnc_func.graph.type import Type
 from nnc_func.layer import PassThrough, layer, members
+from nnc_func.layer_protocols import PlannedDeviceSignature
 from nnc_func.op import Catalogue
-from nnc_func.signatures import PlannedDeviceSignature
 
 X = np.linspace(-2, 3, 6, dtype="float32").reshape(2, 3)
 MAKE = {"eager": nnc.eager, "lazy": nnc.lazy}

@@ -14,8 +14,8 @@ from nnc_func.autodiff.traced import Forward, Reverse, Traced, scope
 from nnc_func.graph.ops import CATALOGUE
 from nnc_func.graph.tensors.namespace import Ops
 from nnc_func.layer import Layer, chain, changes, dispatch_of, layer
+from nnc_func.layer_protocols import BindSignature, DeviceSignature, EngineSignature
 from nnc_func.op import Op
-from nnc_func.signatures import BindSignature, DeviceSignature, EngineSignature
 
 A = TypeVar("A")
 

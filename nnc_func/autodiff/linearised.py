@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from typing import Any
 
 from nnc_func.autodiff.formulas import Choices, both, cotangent, left_out, tangent
 from nnc_func.autodiff.traced import Entry, Reverse, Traced
 from nnc_func.facets.derivatives import Linear
-from nnc_func.graph.origin import attributed
+from nnc_func.graph.origin import attributing
 
 
 class Linearised:
@@ -49,20 +48,25 @@ class Linearised:
         for output, g in zip(self.outputs, cotangents, strict=True):
             if output is not None and g is not None:
                 _add(o, flowing, (output.mark, output.index), g)
-        for entry in reversed(self.tape):
-            gs = flowing.pop(entry, None)
-            if gs is not None:
-                needed = [i for i, p in enumerate(entry.parents) if p is not None]
-                where = _origin(entry.y)
-                with attributed(where) if where else nullcontext():
+        with attributing() as attribute:
+            for entry in reversed(self.tape):
+                gs = flowing.pop(entry, None)
+                if gs is not None:
+                    needed = [i for i, p in enumerate(entry.parents) if p is not None]
+                    attribute(_origin(entry.y))
                     chosen = choices.pop(entry, ())
                     if _accumulated(o, flowing, entry, gs):
                         choices[entry.parents[0][0]] = ()
                         continue
+                    may_choose = bool(chosen) or getattr(entry.op.derivative, "chooses", False)
                     for i, g in cotangent(o, entry, gs, needed, chosen):
                         if g is not None:
-                            to, kept = entry.parents[i], left_out(entry, i, chosen)
-                            choices[to[0]] = both(kept, choices.get(to[0], ())) if kept and to[0] in flowing else kept
+                            to = entry.parents[i]
+                            kept = left_out(entry, i, chosen) if may_choose else ()
+                            if kept and to[0] in flowing:
+                                kept = both(kept, choices.get(to[0], ()))
+                            if kept or choices:
+                                choices[to[0]] = kept
                             _add(o, flowing, to, g)
         return [flowing.get(x.mark, [None])[x.index] for x in self.starts]
 
@@ -72,14 +76,14 @@ class Linearised:
         """The tangents of the results, of those of the arguments."""
         o = self.functions
         slopes: dict[Entry, Any] = {x.mark: (t,) for x, t in zip(self.starts, tangents, strict=True) if t is not None}
-        for entry in self._towards_results():
-            ts = [None if p is None or p[0] not in slopes else slopes[p[0]][p[1]] for p in entry.parents]
-            if all(t is None for t in ts):
-                continue
-            where = _origin(entry.y)
-            with attributed(where) if where else nullcontext():
+        with attributing() as attribute:
+            for entry in self._towards_results():
+                ts = [None if p is None or p[0] not in slopes else slopes[p[0]][p[1]] for p in entry.parents]
+                if all(t is None for t in ts):
+                    continue
+                attribute(_origin(entry.y))
                 found = tangent(o, entry.op, entry.op.derivative, entry.y, entry.args, ts, entry.params)
-            slopes[entry] = found if entry.op.multi_result else (found,)
+                slopes[entry] = found if entry.op.multi_result else (found,)
         return [None if y is None or y.mark not in slopes else slopes[y.mark][y.index] for y in self.outputs]
 
     def _towards_results(self) -> list[Entry]:

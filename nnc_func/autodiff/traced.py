@@ -163,8 +163,11 @@ class Reverse(Trace):
         self.check()
         if op.params:
             params = dict(op.canonical(params))  # formulas see every parameter, defaults filled in
-        primals = tuple([a.primal if type(a) is Traced and a.trace is self else a for a in args])
-        parents = tuple([(a.mark, a.index) if type(a) is Traced and a.trace is self else None for a in args])
+        primals: list[Any] = [*args]
+        parents: list[Any] = [None] * len(args)
+        for i, a in enumerate(args):
+            if type(a) is Traced and a.trace is self:
+                primals[i], parents[i] = a.primal, (a.mark, a.index)
         derivative = op.derivative
         if isinstance(derivative, OfBodies):
             moving = frozenset(n for n, each in enumerate(parents) if each is not None)
@@ -191,7 +194,7 @@ class Reverse(Trace):
         parents = tuple([(a.mark, a.index) if m else None for a, m in zip(args, mine, strict=True)])
         return [*self._joint(rule.name, primals, parents, found)]
 
-    def _joint(self, name: str, primals: tuple[Any, ...], parents: Any, found: Any) -> tuple[Any, ...]:
+    def _joint(self, name: str, primals: Sequence[Any], parents: Any, found: Any) -> tuple[Any, ...]:
         """The results of what has one derivative of all its operands together, noted on the tape as one entry."""
         values, push, pull = found
         entry = Entry(Called(name, Joint(push, pull)), primals, parents, {}, tuple(values))

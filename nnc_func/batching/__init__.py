@@ -1,4 +1,8 @@
-"""vmap: functions of one example applied to whole batches, by the operators' batching rules."""
+"""vmap: functions of one example applied to whole batches, by the operators' batching rules.
+
+- ``batching``: the layer, and `vmap`.
+- ``bodies``: batches the bodies that an operator holds; ``loops`` and ``branches`` have the rules.
+"""
 
 from __future__ import annotations
 

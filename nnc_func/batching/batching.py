@@ -18,6 +18,7 @@ from nnc_func.autodiff.traced import Trace, Traced, scope
 from nnc_func.batching.bodies import BatchedBodies
 from nnc_func.batching.branches import branch_of_batches, custom_of_batches
 from nnc_func.batching.loops import loop_of_batches
+from nnc_func.body import bodies_of, is_pure
 from nnc_func.errors import BatchingError, check_function
 from nnc_func.facets import batching as rules
 from nnc_func.facets.batching import BY_SHAPE, Application, Rule, Same, loop
@@ -27,8 +28,8 @@ from nnc_func.graph.ops import CATALOGUE
 from nnc_func.graph.tensors.namespace import Ops
 from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.layer import PassThrough, chain, layer
+from nnc_func.layer_protocols import BindSignature
 from nnc_func.op import Op
-from nnc_func.signatures import BindSignature
 from nnc_func.tree import flatten
 
 OF_MATRICES = (  # whatever axes are in front
@@ -176,9 +177,9 @@ class Rows(Trace):
             The operator has an effect, or its rule gives another shape than its rows want.
         """
         self.check()
-        if op.effect:
-            raise BatchingError(f"{op.name} has an effect, which happens once and not for each row of a vmap")
         params = dict(op.canonical(params))
+        if not is_pure(op, params.items()):
+            _refuse_effects(op, params)
         is_batched = tuple(map(self.owns, args))
         wholes = tuple(a.primal.whole if b else a for a, b in zip(args, is_batched, strict=True))
         shapes = tuple(tuple(getattr(a, "shape", ())) for a in args)
@@ -215,6 +216,13 @@ class Rows(Trace):
 
     def known(self, name: str, values: Sequence[Any]) -> None:
         """Rows that a rule uses from around it are as good as arguments, where nothing is differentiated."""
+
+
+def _refuse_effects(op: Op, params: Mapping[str, Any]) -> None:
+    """Raise BatchingError, which names the operator that has an effect."""
+    inner = [each for body in bodies_of(params.items()) for each in body.operators if each.effect]
+    named = f"{inner[0].name}, within {op.name}," if inner else op.name
+    raise BatchingError(f"{named} has an effect, which happens once and not for each row of a vmap")
 
 
 def _is_differentiated(x: Any) -> bool:

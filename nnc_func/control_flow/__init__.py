@@ -1,1 +1,18 @@
-"""Control flow on tensors: loops and branches as functions of functions, each one operator that holds bodies."""
+"""Control flow on tensors: loops and branches as functions of functions, each one operator that holds bodies.
+
+- ``while_loops``, ``breakpoints``: `while_loop`; `loop_until`, which ends in the middle of its body.
+- ``scanning``: `foreach`, `scan`, `fold`, `map`, `fori`; ``slices`` brings the axis to the front that they go along.
+- ``prefixes``, ``fixed_points``: `associative_scan`, `fixed_point`.
+- ``branches``: `cond`, `case_of`.
+- ``breakpoints``: `loop_until`, whose exits stand in the middle of a body.
+- ``prefixes``: `associative_scan`.
+- ``fixed_points``: `fixed_point`.
+- ``tracing``: traces a function to a body.
+- ``growing``, ``growing_derivative``: loops whose carries change their extents.
+- ``carries``: checks what a loop carries; ``checkpoints``: what is kept of it for derivatives.
+- ``slices``: what a loop slices along an axis.
+- ``messages``: what errors say: whose function it is, and where a leaf stands.
+- ``steps``: applies a loop at once, in segments, or written out.
+- ``past_layers``: keeps eager shortcuts off while a function is traced.
+- ``conversion``: converts Python's own ``while``, ``for`` and ``if``.
+"""

@@ -12,8 +12,11 @@ import numpy as np
 
 from nnc_func.body import Body
 from nnc_func.body_builder import BodyBuilder
+from nnc_func.control_flow.carries import truth_value
+from nnc_func.control_flow.messages import at, check_body, leaves_of, shown, whose
 from nnc_func.control_flow.tracing import SCALARS, TracedBody, aval_of, is_numbers, tensor_of, traced
-from nnc_func.errors import DTypeError, OperatorError, ShapeError, check_function
+from nnc_func.engine.effects import ordered
+from nnc_func.errors import DTypeError, OperatorError
 from nnc_func.graph.ops.branch import branch
 from nnc_func.graph.ops.unary import cast
 from nnc_func.graph.tensors.tensor import Tensor
@@ -56,17 +59,8 @@ def cond(stack: Any, pred: Any, then: Callable[..., Any], else_: Callable[..., A
     >>> stack.grad(lambda x: stack.cond(x > 0, lambda: 1 / x, lambda: 0 * x))(0.0).item()
     0.0
     """
-    found = tensor_of(stack, pred)
-    if type(found) in SCALARS:
-        found = stack.asarray(bool(found))
-    if not isinstance(found, Tensor):
-        raise OperatorError(f"the condition of cond is one truth value, given a {type(pred).__name__}")
-    if found.shape != ():
-        raise ShapeError(
-            f"the condition of cond is one truth value, given shape {found.shape}; take all() or any() of it"
-        )
-    index = found if found.dtype == np.bool_ else stack.ops.not_equal(found, 0)
-    return _branches(stack, "cond", index, {"else": else_, "then": then}, operands)
+    index = truth_value(stack, pred, "the condition of cond")
+    return chosen(stack, "cond", index, {"else": else_, "then": then}, operands)
 
 
 def case_of(
@@ -101,15 +95,25 @@ def case_of(
     functions = {f"branch {n}": f for n, f in enumerate(branches)}
     if default is not None:
         functions["default"] = default
-    return _branches(stack, "case_of", found, functions, operands)
+    return chosen(stack, "case_of", found, functions, operands)
 
 
-def _branches(
-    stack: Any, name: str, index: Tensor, functions: dict[str, Callable[..., Any]], operands: Sequence[Any]
+def chosen(
+    stack: Any, name: str, index: Tensor, functions: dict[str, Callable[..., Any]], operands: Sequence[Any] = ()
 ) -> Any:
-    for f in functions.values():
-        check_function(f, name)
-    leaves, structure = flatten(list(operands), is_leaf=is_numbers)
+    """What the function of that number gives of the operands.
+
+    Parameters
+    ----------
+    name
+        What messages call it.
+    functions
+        By what messages call them; they are traced in this order.
+    """
+    arguments = [f"operand{n}" for n in range(len(operands))]
+    for which, f in functions.items():
+        check_body(f, name, arguments, which)
+    leaves, structure = flatten(tuple(operands), is_leaf=is_numbers)
     tensors = [stack.asarray(x) if type(x) in SCALARS else tensor_of(stack, x) for x in leaves]
     avals = [aval_of(stack, stack.carrier(x)) for x in tensors]
     bodies: dict[str, TracedBody] = {}
@@ -123,45 +127,58 @@ def _branches(
         def flat(
             given: list[Any], f: Any = f, numbers: list[bool] = numbers, found: list[Structure] = found
         ) -> list[Any]:
-            results, shape = flatten(f(*structure.build(given)), is_leaf=is_numbers)
+            results, shape = leaves_of(f(*structure.build(given)), "a result", whose(name, f))
             found.append(shape)
             numbers[:] = [type(leaf) in SCALARS for leaf in results]
             return results
 
-        bodies[which], weak[which] = traced(stack, flat, avals, whole=True), numbers
+        bodies[which], weak[which] = traced(stack, flat, avals, whole=True, effects=True), numbers
         if made is not None and found[0] != made:
-            first = next(iter(functions))
-            raise OperatorError(f"branches of {name} give alike: {first} gives {made}, {which} gives {found[0]}")
+            first, one = next(iter(functions.items()))
+            raise OperatorError(
+                f"branches of {name} give alike: {first} gives {shown(made)}{whose(name, one)}, {which} gives "
+                f"{shown(found[0])}{whose(name, f)}; return trees of one structure"
+            )
         made = found[0]
     assert made is not None
     captured = {id(x): x for body in bodies.values() for x in body.captured}
-    aligned = _aligned(name, bodies, weak, made, [*captured])
-    given = [*tensors, *(Tensor(stack, x) for x in captured.values())]
-    return made.build([*stack.bind(branch, index, *given, bodies=aligned, default="default" in functions)])
+    told = {which: whose(name, f) for which, f in functions.items()}
+    given, default = [Tensor(stack, x) for x in captured.values()], "default" in functions
+    if not any(body.has_effects for body in bodies.values()):
+        aligned = _aligned(name, bodies, weak, made, [*captured], told)
+        return made.build([*stack.bind(branch, index, *tensors, *given, bodies=aligned, default=default)])
+    in_turn = {which: body.carrying(token=True) for which, body in bodies.items()}
+    aligned = _aligned(name, in_turn, weak, made, [*captured], told)
+
+    def after(token: Tensor) -> tuple[list[Tensor], Tensor]:
+        *found, last = stack.bind(branch, index, *tensors, token, *given, bodies=aligned, default=default)
+        return found, last
+
+    return made.build(ordered(stack, f"{name} with effects", [index, *tensors, *given], after))
 
 
 def _aligned(
-    name: str, bodies: dict[str, TracedBody], weak: dict[str, list[bool]], made: Structure, captured: list[int]
-) -> tuple[Body, ...]:
+    name: str, bodies: dict[str, TracedBody], weak: dict[str, list[bool]], made: Structure, captured: list[int],
+    told: dict[str, str],
+) -> tuple[Body, ...]:  # fmt: skip
     """The bodies with the same operands and results: a Python number takes the dtype that others have there."""
     wanted = []
     for n, path in enumerate(made.paths):
         typed = {which: body.avals[n] for which, body in bodies.items() if not weak[which][n]}
         avals = typed or {which: body.avals[n] for which, body in bodies.items()}
         which, aval = next(iter(avals.items()))
-        at = f" at {'.'.join(path)}" if path else ""
         for other, body in bodies.items():
             shape = body.avals[n].shape
             if shape != aval.shape:
                 raise OperatorError(
-                    f"branches of {name} give alike: the result{at} is {aval.shape} in {which}, {shape} in {other}; "
-                    "broadcast one"
+                    f"branches of {name} give alike: the result{at(path)} is {aval.shape} in {which}, {shape} in "
+                    f"{other}; broadcast one{told[other]}"
                 )
         for other, its in typed.items():
             if its.dtype != aval.dtype:
                 raise OperatorError(
-                    f"branches of {name} give alike: the result{at} is {aval.dtype} in {which}, {its.dtype} in "
-                    f"{other}; cast one: x.astype({aval.dtype.name!r})"
+                    f"branches of {name} give alike: the result{at(path)} is {aval.dtype} in {which}, {its.dtype} in "
+                    f"{other}; cast one: x.astype({aval.dtype.name!r}){told[other]}"
                 )
         dtypes = [its.dtype for its in avals.values()]
         wanted.append(aval.dtype if typed else np.result_type(*dtypes))

@@ -9,14 +9,17 @@ import numpy as np
 from attrs import frozen
 
 from nnc_func.aval import Aval
+from nnc_func.control_flow.messages import at, given, leaves_of, shown
 from nnc_func.control_flow.tracing import SCALARS, TracedBody, aval_of, tensor_of
-from nnc_func.errors import DTypeError, OperatorError
-from nnc_func.facets.dims import same_extent
+from nnc_func.errors import DTypeError, OperatorError, ShapeError
+from nnc_func.facets.dims import Dim, same_extent
 from nnc_func.facets.dtypes import kind_of
 from nnc_func.graph.ops.bodies import dtypes_in
 from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.tree import Structure, flatten
 
+Growing = dict[tuple[int, int], str] | None
+"""Axes of leaves that grow, as pairs of a leaf and an axis, and the symbols of their extents."""
 TRACES = 3  # of a function at most, until the dtypes of what were Python numbers are settled
 
 
@@ -34,15 +37,21 @@ class Carry:
         Of the tree.
     what
         What messages call it.
+    told
+        What messages end with: whose body it goes through.
+    is_inner
+        Whether the tree is a pair, of what the loop carries of its own and of what messages are about.
     """
 
     stack: Any
     leaves: tuple[Any, ...]
     structure: Structure
     what: str = "carry"
+    told: str = ""
+    is_inner: bool = False
 
     @classmethod
-    def of(cls, stack: Any, tree: Any, what: str = "carry") -> Carry:
+    def of(cls, stack: Any, tree: Any, what: str = "carry", told: str = "", is_inner: bool = False) -> Carry:
         """That of a tree."""
         leaves, structure = flatten(tree)
         made = []
@@ -50,17 +59,21 @@ class Carry:
             each = tensor_of(stack, leaf)
             if type(each) not in SCALARS and not isinstance(each, Tensor):
                 raise OperatorError(
-                    f"{what}{_at(path)} is a {type(leaf).__name__}; wanted a tensor, an array, a number"
+                    f"{what}{at(path[is_inner:])} is a {type(leaf).__name__}; wanted a tensor, an array, a number{told}"
                 )
             made.append(each)
-        return cls(stack, tuple(made), structure, what)
+        return cls(stack, tuple(made), structure, what, told, is_inner)
 
-    def avals(self, dtypes: Sequence[Any]) -> list[Aval]:
-        """Avals of the leaves; those of Python numbers with these dtypes."""
-        return [
+    def avals(self, dtypes: Sequence[Any], growing: Growing = None) -> list[Aval]:
+        """Avals of the leaves; those of Python numbers with these dtypes, those that grow with symbols."""
+        found = [
             Aval((), dtype) if type(leaf) in SCALARS else aval_of(self.stack, self.stack.carrier(leaf))
             for leaf, dtype in zip(self.leaves, dtypes, strict=True)
         ]
+        for (n, axis), symbol in (growing or {}).items():
+            shape = found[n].shape
+            found[n] = found[n].having(shape=(*shape[:axis], Dim.named(symbol), *shape[axis + 1 :]))
+        return found
 
     def carriers(self, avals: Sequence[Aval]) -> list[Any]:
         """What flows into the loop: of Python numbers tensors of those dtypes."""
@@ -70,15 +83,16 @@ class Carry:
                 each = self.stack.asarray(leaf, aval.dtype) if type(leaf) in SCALARS else leaf
             except (OverflowError, TypeError, ValueError) as error:
                 raise OperatorError(
-                    f"{self.what}{_at(path)} starts as {leaf!r}, and is {aval.dtype} after the body, which does not "
-                    f"hold that ({error}); start with a tensor, or cast within the body"
+                    f"{self.what}{self.at(path)} starts as {leaf!r}, and is {aval.dtype} after the body, which does "
+                    f"not hold that ({error}); start with a tensor, or cast within the body{self.told}"
                 ) from None
             made.append(self.stack.carrier(each))
         return made
 
     def settled(
-        self, trace: Callable[[Sequence[Any]], tuple[TracedBody, Sequence[Any]]], first: int = 0
-    ) -> tuple[TracedBody, list[Aval]]:
+        self, trace: Callable[[Sequence[Any]], tuple[TracedBody, Sequence[Any]]], first: int = 0,
+        growing: Growing = None,
+    ) -> tuple[TracedBody, list[Aval]]:  # fmt: skip
         """The body of a function that carries them, and their avals: numbers take the dtype that they have after it.
 
         Parameters
@@ -88,6 +102,8 @@ class Carry:
             where it is a Python number.
         first
             Which result of the body the first leaf is after it.
+        growing
+            Is filled with the axes that change, and symbols for their extents, which are in the avals. None: none may.
 
         Raises
         ------
@@ -100,21 +116,35 @@ class Carry:
             avals = self.avals(dtypes)
             try:
                 _, after = trace([leaf if n in weak else avals[n] for n, leaf in enumerate(self.leaves)])
+                self._grown(avals, after, growing)
             except Exception:  # a function of tensors: what is wrong with it is said when it is traced as one
                 after = [None] * len(dtypes)
             for n in weak:
                 dtypes[n] = dtypes[n] if after[n] is None else after[n].dtype
             dtypes = self._holding(dtypes)
         for attempt in range(TRACES - bool(weak)):
-            avals = self.avals(dtypes)
+            avals = self.avals(dtypes, growing)
             found, after = trace(avals)
             changed = [n for n in weak if after[n] is not None and after[n].dtype != dtypes[n]]
-            if not changed or attempt == TRACES - bool(weak) - 1:
+            grown = self._grown(avals, after, growing)
+            if not (changed or grown) or attempt == TRACES - bool(weak) - 1:
                 break
             dtypes = following(found, [a.dtype for a in avals], {n: first + n for n in weak if after[n] is not None})
             dtypes = self._holding(dtypes)
-        self.check(avals, after)
+        self.check(avals, after, growing)
         return found, avals
+
+    def _grown(self, before: Sequence[Aval], after: Sequence[Any], growing: Growing) -> bool:
+        """Whether there are axes with another extent after the body, that were not known; they are now."""
+        if growing is None:
+            return False
+        known = len(growing)
+        for n, (was, now) in enumerate(zip(before, after, strict=True)):
+            if now is not None and len(was.shape) == len(now.shape):
+                for axis, pair in enumerate(zip(was.shape, now.shape, strict=True)):
+                    if (n, axis) not in growing and pair[0] != pair[1]:
+                        growing[n, axis] = f"n{len(growing)}"
+        return len(growing) > known
 
     def _holding(self, dtypes: Sequence[Any]) -> list[Any]:
         """The dtypes; where a number would lose its fraction or its imaginary part, its own: a carry that changes."""
@@ -123,28 +153,61 @@ class Carry:
             for leaf, dtype in zip(self.leaves, dtypes, strict=True)
         ]
 
-    def check(self, before: Sequence[Aval], after: Sequence[Any]) -> None:
-        """Raise OperatorError where a leaf changes."""
-        for was, now, path in zip(before, after, self.structure.paths, strict=True):
+    def check(self, before: Sequence[Aval], after: Sequence[Any], growing: Growing = None) -> None:
+        """Raise OperatorError where a leaf changes; of one that grows, another axis than those known to."""
+        for n, (was, now, path) in enumerate(zip(before, after, self.structure.paths, strict=True)):
             if now is None:
                 continue
-            if len(was.shape) != len(now.shape) or not all(map(same_extent, was.shape, now.shape)):
+            same_rank = len(was.shape) == len(now.shape)
+            pairs = [
+                pair
+                for axis, pair in enumerate(zip(was.shape, now.shape, strict=False))
+                if (n, axis) not in (growing or {})
+            ]
+            if growing is not None and (not same_rank or any(a != b for a, b in pairs)):
+                why = f"is found in {TRACES} traces of the body" if same_rank else "may change along axes that it has"
+                remedy = "let fewer carries take on each other's shape" if same_rank else "reshape one"
                 raise OperatorError(
-                    f"a carry keeps its shape: {self.what}{_at(path)} is {was.shape}, and {now.shape} after the body; "
-                    "start with a tensor of the shape that it has at the end, and write into it"
+                    f"how a carry grows {why}: {self.what}{self.at(path)} is {was.shape}, and {now.shape} after the "
+                    f"body; {remedy}{self.told}"
+                )
+            if not same_rank or not all(same_extent(a, b) for a, b in pairs):
+                raise OperatorError(
+                    f"a carry keeps its shape: {self.what}{self.at(path)} is {was.shape}, and {now.shape} after the "
+                    "body; start with a tensor of the shape that it has at the end, and write into it"
+                    + ("; or let it grow, with dynamic=True" if same_rank else "")
+                    + self.told
                 )
             if was.dtype != now.dtype:
                 raise OperatorError(
-                    f"a carry keeps its dtype: {self.what}{_at(path)} is {was.dtype}, and {now.dtype} after the body; "
-                    f"cast one: x.astype({was.dtype.name!r})"
+                    f"a carry keeps its dtype: {self.what}{self.at(path)} is {was.dtype}, and {now.dtype} after the "
+                    f"body; cast one: x.astype({was.dtype.name!r}){self.told}"
                 )
 
     def same_structure(self, found: Structure) -> None:
         """Raise OperatorError where the body returns another tree."""
         if found != self.structure:
+            own, its = (each.children[1] if self.is_inner else each for each in (self.structure, found))
             raise OperatorError(
-                f"a {self.what} keeps its structure: it is {self.structure}, and {found} after the body"
+                f"a {self.what} keeps its structure: it is {shown(own)}, and {shown(its)} after the body; return a "
+                f"tree as it is given{self.told}"
             )
+
+    def after(self, tree: Any) -> list[Any]:
+        """The leaves after the body, of a tree of the same structure.
+
+        Raises
+        ------
+        OperatorError
+            It has another structure, or leaves that are no tensors and no numbers.
+        """
+        leaves, structure = leaves_of(tree, self.what, self.told, None, self.is_inner)
+        self.same_structure(structure)
+        return leaves
+
+    def at(self, path: Sequence[str]) -> str:
+        """Where a leaf stands."""
+        return at(path[self.is_inner :])
 
 
 def _rank(dtype: Any) -> int:
@@ -167,10 +230,6 @@ def following(found: TracedBody, dtypes: list[Any], carried: Mapping[int, int]) 
     return dtypes
 
 
-def _at(path: Sequence[str]) -> str:
-    return f" at {'.'.join(path)}" if path else ""
-
-
 def alike(stack: Any) -> Callable[[Any, Any], Any]:
     """A Python number that is carried on, as a tensor of the dtype of the carry."""
 
@@ -191,3 +250,16 @@ def integer(stack: Any, value: Any, name: str) -> Any:
         given = f"{found.dtype}{list(found.shape)}" if isinstance(found, Tensor) else repr(value)
         raise DTypeError(f"{name} is an integer, or a tensor of one, given {given}")
     return found if found.dtype == np.int64 else found.astype("int64")
+
+
+def truth_value(stack: Any, value: Any, what: str, told: str = "") -> Tensor:
+    """A tensor of one truth value: whether a number is not zero."""
+    found = tensor_of(stack, value)
+    if type(found) in SCALARS:
+        found = stack.asarray(bool(found))
+    if not isinstance(found, Tensor):
+        raise OperatorError(f"{what} is one truth value, given {given(value)}{told}")
+    if found.shape != ():
+        raise ShapeError(f"{what} is one truth value, given shape {found.shape}; take all() or any() of it{told}")
+    is_truth: Tensor = found if found.dtype == np.bool_ else stack.ops.not_equal(found, 0)
+    return is_truth

@@ -12,20 +12,22 @@ from typing import Any
 
 import numpy as np
 
-from nnc_func.control_flow.carries import Carry, alike, integer
+from nnc_func.control_flow.carries import Carry, Growing, alike, integer
 from nnc_func.control_flow.checkpoints import Checkpoint, spelled
-from nnc_func.control_flow.steps import Steps
-from nnc_func.control_flow.tracing import SCALARS, TracedBody, aval_of, is_numbers, tensor_of, traced
-from nnc_func.errors import OperatorError, ShapeError, check_function
-from nnc_func.facets.dims import known, same_extent
-from nnc_func.facets.shapes import normalise_axis
+from nnc_func.control_flow.growing import OUTSIDE, Grown, counted_carry, padded, value_now
+from nnc_func.control_flow.messages import check_body, leaves_of, pair, whose
+from nnc_func.control_flow.slices import Slices, back
+from nnc_func.control_flow.steps import Steps, in_order
+from nnc_func.control_flow.tracing import SCALARS, TracedBody, aval_of, carrier_of, traced
+from nnc_func.errors import OperatorError, ShapeError, UnboundError
+from nnc_func.facets.dims import known
 from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.tree import Structure, flatten
 
 
 def scan(
     stack: Any, f: Callable[..., Any], init: Any, xs: Any, *, axis: int = 0, reverse: bool = False,
-    length: Any = None, unroll: int | bool = 1, checkpoint: Checkpoint = None,
+    length: Any = None, unroll: int | bool = 1, checkpoint: Checkpoint = None, dynamic: bool = False,
 ) -> tuple[Any, Any]:  # fmt: skip
     """What a function carries along an axis, and its outputs side by side.
 
@@ -53,6 +55,9 @@ def scan(
         computed again as seldom as that allows. "budget:64MB" (B, kB, MB, GB, KiB, MiB, GiB): as much as fits into so
         many bytes: all that is read, else segments as of "sqrt", else a number of carries. Where the number of steps is
         not known when the graph is built, "sqrt" is 100 carries.
+    dynamic
+        Carries may change their extents from step to step, along axes that they have; then all of it is computed at
+        once, see `while_loop`. An output that changes its shape is a list of tensors, one for each step.
 
     Returns
     -------
@@ -75,20 +80,18 @@ def scan(
     >>> total.numpy(), sums.numpy()
     (array(6.), array([0., 1., 3.]))
     """
-    check_function(f, "scan")
+    check_body(f, "scan", ("carry", "x"), "the function")
+    told = whose("scan", f)
 
-    def pair(carry: Any, x: Any) -> tuple[Any, Any]:
-        found = f(carry, x)
-        if not isinstance(found, tuple) or len(found) != 2:
-            raise OperatorError("a function that is scanned returns a pair: the next carry and an output")
-        return found
+    def step(carry: Any, x: Any) -> tuple[Any, Any]:
+        return pair(f(carry, x), "a function that is scanned returns a pair: the next carry and an output", told)
 
-    return _Scan(stack, pair, init, xs, axis, reverse, length).run(unroll, checkpoint)
+    return _Scan(stack, step, init, xs, axis, reverse, length, told, dynamic=dynamic).run(unroll, checkpoint)
 
 
 def foreach(
     stack: Any, body: Callable[..., Any], data: Any, init: Any, *, length: Any = None, reverse: bool = False,
-    unroll: int | bool = 1, checkpoint: Checkpoint = None,
+    unroll: int | bool = 1, checkpoint: Checkpoint = None, dynamic: bool = False,
 ) -> tuple[Any, Any]:  # fmt: skip
     """The outputs of a body along the first axis of data, side by side, and the last states.
 
@@ -102,15 +105,15 @@ def foreach(
     >>> outs.numpy(), total.item()
     (array([10., 22., 39.]), 16.0)
     """
-    check_function(body, "foreach")
+    check_body(body, "foreach", ("x", "states"))
+    told = whose("foreach", body)
 
     def turned(states: Any, x: Any) -> tuple[Any, Any]:
-        found = body(x, states)
-        if not isinstance(found, tuple) or len(found) != 2:
-            raise OperatorError("the body of foreach returns a pair: an output and the next states")
-        return found[1], found[0]
+        output, after = pair(body(x, states), "the body of foreach returns a pair: an output and the next states", told)
+        return after, output
 
-    states, outs = _Scan(stack, turned, init, data, 0, reverse, length, "state").run(unroll, checkpoint)
+    found = _Scan(stack, turned, init, data, 0, reverse, length, told, carry="state", xs_are="data", dynamic=dynamic)
+    states, outs = found.run(unroll, checkpoint)
     return outs, states
 
 
@@ -126,11 +129,19 @@ def fold(
     >>> stack.fold(lambda value, x: value * 10 + x, stack.asarray(0), [1, 2, 3]).numpy()
     array(123)
     """
-    return scan(stack, lambda carry, x: (f(carry, x), None), init, xs, axis=axis, reverse=reverse)[0]
+    check_body(f, "fold", ("carry", "x"), "the function")
+    told = whose("fold", f)
+    return _Scan(stack, lambda carry, x: (f(carry, x), None), init, xs, axis, reverse, None, told).run()[0]
 
 
-def map_(stack: Any, f: Callable[..., Any], *xs: Any, axis: int = 0) -> Any:
+def map_(stack: Any, f: Callable[..., Any], *xs: Any, axis: int = 0, batch: int | None = None) -> Any:
     """The outputs of a function of each slice of tensors, or of trees of them, along an axis, stacked along it.
+
+    Parameters
+    ----------
+    batch
+        How many slices are computed at once, by `vmap`: a loop goes over blocks of so many, and the slices that are
+        left are one smaller block (where the extent is symbolic, they go one by one). None: one by one.
 
     Examples
     --------
@@ -138,8 +149,37 @@ def map_(stack: Any, f: Callable[..., Any], *xs: Any, axis: int = 0) -> Any:
     >>> stack = nnc.eager()
     >>> stack.map(lambda x, y: x.sum() * y, [[1.0, 2.0], [3.0, 4.0]], [1.0, 10.0]).numpy()
     array([ 3., 70.])
+    >>> stack.map(lambda x: x.sum(), [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], batch=2).numpy()
+    array([ 3.,  7., 11.])
     """
-    return scan(stack, lambda _, x: (None, f(*x)), None, xs, axis=axis)[1]
+    check_body(f, "map", [f"x{n}" for n in range(len(xs))], "the function")
+    told = whose("map", f)
+    if batch is None:
+        return _Scan(stack, lambda _, x: (None, f(*x)), None, xs, axis, False, None, told).run()[1]
+    if type(batch) is not int or batch < 1:
+        raise OperatorError(f"batch= is how many slices go at once, 1 or more, or None; given {batch!r}")
+    slices = Slices(stack, xs, axis, told=told)
+    rows, structure, extent = slices.tensors, slices.structure, slices.extent()
+    if not rows:
+        raise OperatorError("map goes along an axis of tensors, given none")
+    blocks = extent // batch
+    if known(blocks) and not blocks:
+        blocks, batch = (1, extent) if extent else (0, 1)
+
+    def single(given: Sequence[Any]) -> Any:
+        outputs, made = leaves_of(f(*structure.build(given)), "an output", told)
+        return made.build([Tensor(stack, carrier_of(stack, y)) for y in outputs])
+
+    several = stack.vmap(single)
+    start = blocks * batch
+    long = [x[:start].reshape((blocks, batch, *x.shape[1:])) for x in rows]
+    found, made = flatten(scan(stack, lambda _, x: (None, several(x)), None, long)[1])
+    found = [y.reshape((start, *y.shape[2:])) for y in found]
+    if not (known(extent) and start == extent):
+        left = [x[start:] for x in rows]
+        more = several(left) if known(extent) else scan(stack, lambda _, x: (None, single(x)), None, left)[1]
+        found = [stack.ops.concat(a, b, axis=0) for a, b in zip(found, flatten(more)[0], strict=True)]
+    return made.build([back(stack, y, axis, path, told) for y, path in zip(found, made.paths, strict=True)])
 
 
 def fori(
@@ -159,7 +199,7 @@ def fori(
     >>> stack.fori(0, 5, lambda i, total: total + i, 0).item()
     10
     """
-    check_function(body, "fori")
+    check_body(body, "fori", ("i", "state"))
     bounds = [integer(stack, each, name) for each, name in ((lower, "lower"), (upper, "upper"))]
     if all(type(each) is int for each in bounds):
         length: Any = max(0, bounds[1] - bounds[0])
@@ -171,7 +211,9 @@ def fori(
         i, state = carry
         return (i + 1, body(i, state)), None
 
-    return scan(stack, step, (start, init), None, length=length, checkpoint=checkpoint)[0][1]
+    told = whose("fori", body)
+    found = _Scan(stack, step, (start, init), None, 0, False, length, told, carry="state", is_inner=True)
+    return found.run(checkpoint=checkpoint)[0][1]
 
 
 class _Scan:
@@ -179,33 +221,29 @@ class _Scan:
 
     def __init__(
         self, stack: Any, f: Callable[..., Any], init: Any, xs: Any, axis: int, reverse: bool, length: Any,
-        what: str = "carry",
+        told: str, carry: str = "carry", xs_are: str = "xs", is_inner: bool = False,
+        dynamic: bool = False,
     ) -> None:  # fmt: skip
-        self.stack, self.f, self.axis, self.reverse = stack, f, axis, bool(reverse)
-        self.carry = Carry.of(stack, init, what)
-        leaves, self.structure = flatten(xs, is_leaf=is_numbers)
-        self.xs = [_first(stack, stack.asarray(x) if type(x) in SCALARS else tensor_of(stack, x), axis) for x in leaves]
+        self.growing: Growing = {} if dynamic else None
+        self.stack, self.f, self.axis, self.reverse, self.told = stack, f, axis, bool(reverse), told
+        self.carry = Carry.of(stack, init, carry, told, is_inner)
+        self.slices = Slices(stack, xs, axis, xs_are, told)
+        self.xs, self.structure = self.slices.tensors, self.slices.structure
         self.count: Any = None  # a tensor
         self.length = self._length(length)
         self.outputs: Structure | None = None
 
     def _length(self, length: Any) -> Any:
-        found = [x.shape[0] for x in self.xs]
-        if length is not None:
-            given = length if getattr(length, "is_symbolic", False) else integer(self.stack, length, "length")
-            if isinstance(given, Tensor):
-                self.count = given
-            else:
-                found.insert(0, given)
-        if not found:
-            if self.count is None:
-                raise OperatorError("a scan of no tensor wants length=, the number of steps")
-            return None
-        if not all(same_extent(n, found[0]) for n in found):
-            raise ShapeError(f"what goes together step by step has one extent along axis {self.axis}, given {found}")
-        if known(found[0]) and found[0] < 0:
-            raise ShapeError(f"a number of steps is not negative, given length={found[0]}")
-        return found[0]
+        if length is not None and not getattr(length, "is_symbolic", False):
+            length = integer(self.stack, length, "length")
+        if isinstance(length, Tensor):
+            self.count, length = length, None
+        if length is not None and known(length) and length < 0:
+            raise ShapeError(f"a number of steps is not negative, given length={length}{self.told}")
+        extent = self.slices.extent(length)
+        if extent is None and self.count is None:
+            raise OperatorError(f"a scan of no tensor wants length=, the number of steps{self.told}")
+        return extent
 
     def trace(self, before: Sequence[Any]) -> tuple[TracedBody, list[Any]]:
         """The body, for carries of these avals; and what each carry is after it."""
@@ -217,24 +255,63 @@ class _Scan:
             count = len(before)
             carry, x = self.carry.structure.build(given[:count]), self.structure.build(given[count:])
             after, output = self.f(carry, x)
-            found, structure = flatten(after)
-            self.carry.same_structure(structure)
-            rows, self.outputs = flatten(output, is_leaf=is_numbers)
+            found = self.carry.after(after)
+            rows, self.outputs = leaves_of(output, "an output", self.told)
             numbers[:] = [type(leaf) in SCALARS for leaf in found]
             return [*map(alike(self.stack), found, before), *rows]
 
-        body = traced(self.stack, flat, [*before, *slices])
+        symbols = frozenset((self.growing or {}).values())
+        body = traced(self.stack, flat, [*before, *slices], effects=True, counted=True, symbols=symbols)
         return body, [None if n else a for n, a in zip(numbers, body.avals, strict=False)]
 
-    def run(self, unroll: int | bool, checkpoint: Checkpoint) -> tuple[Any, Any]:
+    def run(self, unroll: int | bool = 1, checkpoint: Checkpoint = None) -> tuple[Any, Any]:
         """The last carry, and the outputs."""
-        body, avals = self.carry.settled(self.trace)
+        body, avals = self.carry.settled(self.trace, growing=self.growing)
         carries = self.carry.carriers(avals)
-        found = self.applied(body, carries, unroll, checkpoint)
+        if self.growing is not None:
+            given = {"unroll": unroll not in (1, False), "checkpoint": checkpoint not in (None, "full")}
+            if any(given.values()):
+                names = " and ".join(f"{name}=" for name, each in given.items() if each)
+                raise OperatorError(
+                    f"{names} is for loops whose carries keep their shapes, and dynamic=True lets them grow"
+                )
+            return self.grown(body, carries)
         count = len(carries)
-        outputs = [_last(self.stack, y, self.axis) for y in found[count:]]
+        found = in_order(
+            self.stack, "a loop with effects", body, (count, count), [*carries, *map(self.stack.carrier, self.xs)],
+            lambda body, more: self.applied(body, [*carries, *more], unroll, checkpoint),
+        )  # fmt: skip
         assert self.outputs is not None
+        rows = zip(found[count:], self.outputs.paths, strict=True)
+        outputs = [back(self.stack, y, self.axis, path, self.told) for y, path in rows]
         return self.carry.structure.build(found[:count]), self.outputs.build(outputs)
+
+    def grown(self, body: TracedBody, carries: list[Any]) -> tuple[Any, Any]:
+        """As `run`, of carries that may grow."""
+        stack, length, growing, count = self.stack, self.length, self.growing, len(carries)
+        assert growing is not None
+        body, more = counted_carry(stack, body, (count, count))
+        whole = [*carries, *more]
+        inner, operands = body.over(whole, [stack.carrier(x) for x in self.xs])
+        constants, own = len(body.captured), len(whole) + len(self.xs)
+        if length is not None and not known(length):
+            raise UnboundError(OUTSIDE)
+        most = length
+        if self.count is not None:
+            most = max(0, int(value_now(stack, self.count, "how many steps there are")))
+            most = most if length is None else min(most, length)
+        loop = Grown(
+            stack, inner, [*body.parameters[own:], *body.parameters[:own]], body.avals[len(whole) :],
+            operands[:constants], operands[constants : constants + len(whole)], operands[constants + len(whole) :],
+            growing,
+        )  # fmt: skip
+        found, rows = loop.applied(most=most, reverse=self.reverse)
+        assert self.outputs is not None
+        rows = [
+            y if isinstance(y, list) else back(stack, padded(stack, y, length), self.axis, path, self.told)
+            for y, path in zip(rows, self.outputs.paths, strict=True)
+        ]
+        return self.carry.structure.build(found[:count]), self.outputs.build(rows)
 
     def applied(self, body: TracedBody, carries: list[Any], unroll: int | bool, checkpoint: Checkpoint) -> list[Any]:
         """The loop, in one of its forms."""
@@ -258,24 +335,3 @@ class _Scan:
         if unroll is True:
             return steps.written_out()
         return steps.in_parts(unroll) if unroll > 1 else steps.loop(checkpoint=kept)
-
-
-def _first(stack: Any, x: Any, axis: int) -> Any:
-    """A tensor with an axis moved to the front."""
-    if not isinstance(x, Tensor):
-        raise OperatorError(
-            f"what is sliced step by step is a tensor, or a tree of tensors, given a {type(x).__name__}"
-        )
-    rank = len(x.shape)
-    if not rank:
-        raise ShapeError("what is sliced step by step has an axis; one tensor has none")
-    at = normalise_axis(axis, rank)
-    return x if at == 0 else stack.ops.permute_dims(x, axes=(at, *(n for n in range(rank) if n != at)))
-
-
-def _last(stack: Any, y: Any, axis: int) -> Any:
-    """A tensor with its first axis moved to where it belongs."""
-    rank = len(y.shape)
-    at = normalise_axis(axis, rank)
-    order = [*range(1, at + 1), 0, *range(at + 1, rank)]
-    return y if at == 0 else stack.ops.permute_dims(y, axes=tuple(order))

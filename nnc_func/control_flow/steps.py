@@ -2,14 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from nnc_func.control_flow.tracing import aval_of, traced
+import numpy as np
+
+from nnc_func.body import is_pure
+from nnc_func.control_flow.tracing import TracedBody, aval_of, traced
+from nnc_func.engine.effects import ordered, recorder
 from nnc_func.errors import OperatorError
 from nnc_func.facets.dims import known
 from nnc_func.graph.ops.loop import loop
 from nnc_func.graph.tensors.tensor import Tensor
+
+
+def in_order(
+    stack: Any, what: str, body: TracedBody, places: tuple[int, int], operands: Sequence[Any],
+    apply: Callable[[TracedBody, list[Any]], Any],
+) -> Any:  # fmt: skip
+    """What a loop gives that has a body, after the effects before it; tokens and its number of times are carries too.
+
+    Parameters
+    ----------
+    places
+        Where these carries stand among the parameters of the function, and among its results.
+    operands
+        What flows into the loop.
+    apply
+        Of a body, and of what is carried besides: what the loop gives, the carries first.
+    """
+    hidden, at = body.has_effects + body.is_counted, places[1]
+    if not hidden:
+        return apply(body, [])
+    zero = [stack.carrier(stack.asarray(np.int64(0)))] * body.is_counted
+
+    def after(*token: Tensor) -> tuple[Any, Tensor]:
+        found = apply(body.carrying(*places), [*map(stack.carrier, token), *zero])
+        return [*found[:at], *found[at + hidden :]], found[at]
+
+    return ordered(stack, what, [*operands, *body.captured], after) if body.has_effects else after()[0]
 
 
 class Steps:
@@ -71,8 +102,10 @@ class Steps:
         return [*map(tensor, carry), *columns]
 
     def apply(self, op: Any, operands: list[Any], items: Any) -> Any:
-        """An operator of the body on what flows through the layers."""
-        found = self.stack.bind(op, *map(self.tensor, operands), **dict(items))
+        """An operator of the body on what flows through the layers; of an effect these have its token."""
+        given, params = tuple(map(self.tensor, operands)), dict(items)
+        is_said = not is_pure(op, items) and recorder(self.stack) is not None
+        found = self.stack.applied(op, given, params) if is_said else self.stack.bind(op, *given, **params)
         return [t.value for t in found] if op.multi_result else found.value
 
     def tensor(self, value: Any) -> Any:

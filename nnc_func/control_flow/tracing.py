@@ -6,7 +6,7 @@ anything that flows through a stack: an array, a variable, a value under differe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Any
@@ -24,15 +24,17 @@ from nnc_func.engine.effects import recording
 from nnc_func.errors import GraphError
 from nnc_func.facets.dtypes import kind_of
 from nnc_func.graph.bodies import abstract, literal
-from nnc_func.graph.leaves import Variable
+from nnc_func.graph.leaves import Variable, without_updates
 from nnc_func.graph.node import Value
 from nnc_func.graph.ops.custom import custom
+from nnc_func.graph.ops.effects import TOKEN
 from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.op import Op
 
 SCALARS = (bool, int, float, complex)
 ORDERS = 3  # of derivatives, up to which a function that its own rule calls has that rule
 
+COUNT = Aval((), "int64")
 _rules: ContextVar[tuple[Any, ...]] = ContextVar("rules", default=())  # functions whose rules are being traced
 
 
@@ -50,12 +52,45 @@ class TracedBody:
         Of the results.
     parameters
         Avals of the parameters.
+    has_effects
+        Whether it has one more parameter, after those of the function, which is the token before its effects, and one
+        more result, after those of the function, which is the token after them.
+    is_counted
+        Whether it has yet one more of both, the last ones: how many times came before this one, and before the next.
     """
 
     body: Body
     captured: tuple[Any, ...]
     avals: tuple[Aval, ...]
     parameters: tuple[Aval, ...]
+    has_effects: bool = False
+    is_counted: bool = False
+
+    def carrying(self, parameter: int | None = None, result: int | None = None, token: bool = False) -> TracedBody:
+        """It with what it carries besides at these places among parameters and results, else as the last ones.
+
+        Parameters
+        ----------
+        token
+            Whether that is a token in any case, which passes through where there are no effects.
+        """
+        builder, hidden = BodyBuilder(), self.has_effects + self.is_counted
+        count, own = hidden + (token and not self.has_effects), self.body.parameters - len(self.captured) - hidden
+        first = own if parameter is None else parameter
+        given = builder.parameters(own + count)
+        more = given[first : first + count]
+        del given[first : first + count]
+        captured = builder.parameters(len(self.captured))
+        values = builder.include(self.body, [*given, *more[count - hidden :], *captured])
+        results = [values[n] for n in self.body.results]
+        last = len(results) - hidden
+        after, at = [*more[: count - hidden], *results[last:]], last if result is None else result
+        avals, taken = [*self.avals[:last]], self.parameters
+        kinds = (*[TOKEN] * (token or self.has_effects), *[COUNT] * self.is_counted)
+        return TracedBody(
+            builder.built([*results[:at], *after, *results[at:last]]), self.captured,
+            (*avals[:at], *kinds, *avals[at:]), (*taken[:first], *kinds, *taken[first:own], *taken[own + hidden :]),
+        )  # fmt: skip
 
     def over(self, *groups: Sequence[Any]) -> tuple[Body, list[Any]]:
         """The body with what is captured before all else, and the operands in that order: as loops want them.
@@ -76,19 +111,26 @@ class TracedBody:
 class Scope(Trace):
     """One function while it is traced: its values are nodes; what is from around it gets an input."""
 
-    __slots__ = ("captured", "inputs", "stack", "whole")
+    __slots__ = ("captured", "counter", "inputs", "stack", "whole")
 
     def __init__(self, stack: Any, whole: bool = False) -> None:
         super().__init__(stack.autodiff)
         self.stack, self.whole = stack, whole
         self.captured: dict[Any, tuple[Any, Any]] = {}  # by value or identity, what flows in and its input
         self.inputs: list[Any] = []
+        self.counter: Tensor | None = None  # how many times of the loop came before this one, once that is asked for
 
     def parameter(self, aval: Aval) -> Tensor:
         """One more argument of the function."""
         node = self.stack.symbol.input(f"%{len(self.inputs)}", aval)
         self.inputs.append(node)
         return Tensor(self.stack, Traced(self, node, None))
+
+    def number(self) -> Tensor:
+        """How many times of the loop came before this one."""
+        if self.counter is None:
+            self.counter = self.parameter(COUNT)
+        return self.counter
 
     def inside(self, carrier: Any) -> Any:
         """What stands for a value within the function."""
@@ -136,8 +178,9 @@ def aval_of(stack: Any, carrier: Any) -> Aval:
 
 
 def traced(
-    stack: Any, f: Callable[[list[Any]], Sequence[Any]], arguments: Sequence[Any], whole: bool = False
-) -> TracedBody:
+    stack: Any, f: Callable[[list[Any]], Sequence[Any]], arguments: Sequence[Any], whole: bool = False,
+    effects: bool = False, counted: bool = False, symbols: Set[str] = frozenset(),
+) -> TracedBody:  # fmt: skip
     """The body of a function.
 
     Parameters
@@ -149,28 +192,47 @@ def traced(
     whole
         Whether what the function computes of values from around it alone is part of the body, too. Else that is
         computed once, outside.
+    effects
+        Whether it may have effects.
+    counted
+        Whether it is that of a loop, and may ask which time it is: `engine.effects.numbers_of_times`.
+    symbols
+        Of extents that differ from time to time: what has one in its shape is part of the body.
 
     Raises
     ------
     GraphError
-        The stack has no layers that make nodes.
+        The stack has no layers that make nodes; or an effect stands where there may be none.
     """
     if "symbol" not in stack._layers:
         raise GraphError(f"{stack!r} makes no nodes, which a loop or a branch wants of its functions: it has no Symbol")
     own = Scope(stack, whole)
     entered = _entered(own) if whole else nullcontext()
     try:
-        with entered:
-            found = f([each if type(each) in SCALARS else own.parameter(each) for each in arguments])
+        with entered, without_updates(), recording(stack, in_places=whole) as recorded:
+            given = [each if type(each) in SCALARS else own.parameter(each) for each in arguments]
+            before = recorded.token = own.parameter(TOKEN)
+            recorded.trace, recorded.number = own, own.number if counted else None
+            found = [*f(given)]
+            has_effects, counter = recorded.token is not before, own.counter
+            found += [*([recorded.token] if has_effects else []), *([] if counter is None else [counter + 1])]
             carriers = [carrier_of(stack, leaf) for leaf in found]
         results = [stack.operator.lift(own.inside(carrier)) for carrier in carriers]
     finally:
         own.live = False
+    if has_effects and not effects:
+        raise GraphError(
+            "an effect stands in a rule of a function's derivative, or in a function of associative_scan, fixed_point "
+            "or loop_until, and these only compute; print, check … what they give"
+        )
+    if not has_effects:
+        own.inputs.remove(before.value.primal)
     pairs = [*own.captured.values()]
-    body, more = abstract([*own.inputs, *(node for _, node in pairs)], results, whole)
+    body, more = abstract([*own.inputs, *(node for _, node in pairs)], results, whole, symbols)
     avals = tuple([value.aval if value.aval.layout is None else value.aval.having(layout=None) for value in results])
     given = [*own.inputs, *(node for _, node in pairs), *more]
-    return TracedBody(body, (*(carrier for carrier, _ in pairs), *more), avals, tuple([x.aval for x in given]))
+    captured = (*(carrier for carrier, _ in pairs), *more)
+    return TracedBody(body, captured, avals, tuple([x.aval for x in given]), has_effects, counter is not None)
 
 
 @contextmanager
@@ -181,12 +243,10 @@ def _entered(own: Scope) -> Iterator[None]:
     """
     token = scopes.set(own)
     try:
-        with through_layers(), recording(own.stack) as effects:
+        with through_layers():
             yield
     finally:
         scopes.reset(token)
-    if effects.effects:
-        raise GraphError("an effect stands outside of branches and conditions: print, check … what they give")
 
 
 def is_numbers(node: Any) -> bool:

@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from nnc_func.autodiff.traced import Traced
 from nnc_func.aval import Aval
 from nnc_func.body import Body
 from nnc_func.body_builder import BodyBuilder
-from nnc_func.control_flow.carries import Carry, alike, integer
+from nnc_func.control_flow.carries import Carry, Growing, alike, integer, truth_value
 from nnc_func.control_flow.checkpoints import Checkpoint, spelled
-from nnc_func.control_flow.steps import Steps
-from nnc_func.control_flow.tracing import SCALARS, TracedBody, is_numbers, tensor_of, traced
-from nnc_func.errors import OperatorError, RunError, UnboundError, check_function
-from nnc_func.facets.dims import known
+from nnc_func.control_flow.growing import Grown, counted_carry, padded, value_now
+from nnc_func.control_flow.messages import check_body, leaves_of, pair, whose
+from nnc_func.control_flow.steps import Steps, in_order
+from nnc_func.control_flow.tracing import SCALARS, TracedBody, traced
+from nnc_func.errors import OperatorError, RunError, UnboundError
+from nnc_func.facets.dims import comparing, known
+from nnc_func.facets.late_extents import late_extent
+from nnc_func.graph.ops.bodies import silenced
 from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.tree import Structure, flatten
+
+SINGLE = {flatten(tree)[1] for tree in (0, [0], (0,))}
 
 
 def while_loop(
     stack: Any, cond: Callable[..., Any], body: Callable[..., Any], vars: Any, max_iterations: Any = None, *,
-    checkpoint: Checkpoint = None, exact: bool = False, on_limit: str = "stop",
+    checkpoint: Checkpoint = None, exact: bool = False, on_limit: str = "stop", dynamic: bool = False,
 ) -> tuple[Any, Any, Any]:  # fmt: skip
     """The outputs of a body while a condition holds, side by side, the last variables, and how often it was computed.
 
@@ -47,6 +54,11 @@ def while_loop(
         "stop", or "raise": a RunError where the condition still holds after the last time, which is then computed at
         once.
 
+    dynamic
+        Variables may change their extents from time to time, along axes that they have; then all of it is computed at
+        once. In `cond` their extents are compared by ``<``, ``<=``, ``>``, ``>=``. An output that changes its shape is
+        a list of tensors, one for each time.
+
     Returns
     -------
     Outputs, variables, and an int64: how many times.
@@ -54,9 +66,12 @@ def while_loop(
     Raises
     ------
     OperatorError
-        Variables that change their structure, shapes or dtypes; a condition that is not one truth value.
+        Variables that change their structure, shapes or dtypes; a condition that is no truth value.
+    ShapeError
+        A condition of several truth values.
     UnboundError
-        How many rows there are depends on what has no value yet: `max_iterations` says how many at most.
+        How many rows there are depends on what has no value yet: `max_iterations` says how many at most. With
+        `dynamic`, any value is not known yet, or is a row of a `vmap`.
 
     Examples
     --------
@@ -65,22 +80,34 @@ def while_loop(
     >>> _, (i, total), times = stack.while_loop(lambda i, s: i <= 5, lambda i, s: (None, (i + 1, s + i)), (1, 0))
     >>> i.item(), total.item(), times.item()
     (6, 15, 5)
+
+    >>> _, x, _ = stack.while_loop(
+    ...     lambda x: x.shape[0] < 5, lambda x: (None, stack.ops.concat(x, 2 * x[-1:], axis=0)),
+    ...     stack.asarray([1.0, 3.0]), dynamic=True)
+    >>> x.numpy()
+    array([ 1.,  3.,  6., 12., 24.])
     """
-    check_function(cond, "while_loop")
-    check_function(body, "while_loop")
     if on_limit not in ("stop", "raise"):
         raise OperatorError(f'on_limit= is "stop" or "raise", given {on_limit!r}')
-    found = _While(stack, cond, body, vars, max_iterations, checkpoint)
-    return found.run(exact or max_iterations is None, on_limit == "raise")
+    if dynamic and checkpoint not in (None, "full"):
+        raise OperatorError("checkpoint= is for loops whose carries keep their shapes, and dynamic=True lets them grow")
+    found = _While(stack, cond, body, vars, max_iterations, {} if dynamic else None, checkpoint)
+    return (found.grown if dynamic else found.run)(exact or max_iterations is None, on_limit == "raise")
 
 
 class _While:
     """One while loop: what goes in, and its body, which begins with the condition for the next time."""
 
-    def __init__(self, stack: Any, cond: Any, body: Any, variables: Any, most: Any, checkpoint: Checkpoint) -> None:
-        self.stack, self.cond, self.body = stack, cond, body
+    def __init__(
+        self, stack: Any, cond: Any, body: Any, variables: Any, most: Any, growing: Growing, checkpoint: Checkpoint
+    ) -> None:
+        self.stack, self.cond, self.body, self.growing = stack, cond, body, growing
         self.unpacked = isinstance(variables, (list, tuple)) and not hasattr(variables, "_fields")
-        self.variables = Carry.of(stack, variables, "variable")
+        names = [f"v{n}" for n in range(len(variables))] if self.unpacked else ["variables"]
+        check_body(cond, "while_loop", names, "the condition")
+        check_body(body, "while_loop", names)
+        self.told = whose("while_loop", body)
+        self.variables = Carry.of(stack, variables, "variable", self.told)
         symbolic = most is None or getattr(most, "is_symbolic", False)
         self.most = most if symbolic else integer(stack, most, "max_iterations")
         if isinstance(self.most, Tensor):
@@ -89,6 +116,7 @@ class _While:
             raise OperatorError(f"max_iterations is not negative, given {self.most}")
         self.checkpoint = spelled(checkpoint, self.most)
         self.outputs: Structure | None = None
+        self.decided = False
 
     def arguments(self, leaves: Sequence[Any]) -> tuple[Any, ...]:
         """What both functions take."""
@@ -97,40 +125,34 @@ class _While:
 
     def condition(self, leaves: Sequence[Any]) -> Any:
         """One truth value."""
-        found = tensor_of(self.stack, self.cond(*self.arguments(leaves)))
-        if type(found) in SCALARS:
-            return self.stack.asarray(bool(found))
-        if not isinstance(found, Tensor):
-            raise OperatorError(f"the condition of while_loop is one truth value, given a {type(found).__name__}")
-        if found.shape != ():
-            raise OperatorError(
-                f"the condition of while_loop is one truth value, given shape {found.shape}; take all() or any() of it"
-            )
-        return found if found.dtype == np.bool_ else self.stack.ops.not_equal(found, 0)
+        with comparing(partial(_compared, self.stack)) if self.growing is not None else nullcontext():
+            found = self.cond(*self.arguments(leaves))
+        self.decided = type(found) in SCALARS and bool(found)  # by Python, to go on
+        told = whose("while_loop", self.cond)
+        return truth_value(self.stack, found, "the condition of while_loop", told)
 
     def trace(self, before: Sequence[Any]) -> tuple[TracedBody, list[Any]]:
         """The body, for variables of these avals; and what each is after it."""
         numbers: list[bool] = []
-        count = len(before)
         typed = not any(type(each) in SCALARS for each in before)
 
         def flat(given: list[Any]) -> list[Any]:
             *variables, times = given
-            found = self.body(*self.arguments(variables))
-            if not isinstance(found, tuple) or len(found) != 2:
-                raise OperatorError("the body of while_loop returns a pair: an output, or None, and the next variables")
-            output, after = found
+            wanted = "the body of while_loop returns a pair: an output, or None, and the next variables"
+            output, after = pair(self.body(*self.arguments(variables)), wanted, self.told)
             leaves, structure = flatten(after)
-            if structure != self.variables.structure and len(leaves) == count == 1:
-                structure = self.variables.structure  # the one variable as it is
-            self.variables.same_structure(structure)
-            rows, self.outputs = flatten(output, is_leaf=is_numbers)
+            if {structure, self.variables.structure} <= SINGLE:  # the one variable as it is, or in a list
+                after = self.variables.structure.build(leaves)
+            leaves = self.variables.after(after)
+            rows, self.outputs = leaves_of(output, "an output", self.told)
             numbers[:] = [type(leaf) in SCALARS for leaf in leaves]
             following = [*map(alike(self.stack), leaves, before)]
             more = self.condition(following) if typed else False
             return [more, times + 1, *following, *rows]
 
-        body = traced(self.stack, flat, [*before, Aval((), "int64")])
+        symbols = frozenset((self.growing or {}).values())
+        given = [*before, Aval((), "int64")]
+        body = traced(self.stack, flat, given, effects=True, counted=True, symbols=symbols)
         return body, [None if n else a for n, a in zip(numbers, body.avals[2:], strict=False)]
 
     def run(self, exact: bool, raises: bool) -> tuple[Any, Any, Any]:
@@ -141,39 +163,75 @@ class _While:
         count = len(variables)
         more = stack.carrier(self.condition([Tensor(stack, each) for each in variables]))
         zero = stack.carrier(stack.asarray(np.int64(0)))
-        builder_body, captured = _condition_first(traced_body, count)
-        steps = Steps(
-            stack, builder_body, [*captured, more, zero, *variables], len(captured), 2 + count, self.most, False
-        )
-        rows = len(builder_body.results) - 2 - count
-        if rows and exact:
-            times = self._times(steps, count)
-            steps = Steps(
-                stack, builder_body, [*captured, more, zero, *variables], len(captured), 2 + count, times, False
-            )
-        found = steps.loop(conditional=True, checkpoint=self.checkpoint)
-        if raises and bool(self._now(found[0], "whether the condition holds in the end")):
+
+        def apply(body: TracedBody, token: list[Any]) -> list[Tensor]:
+            inner, captured = _condition_first(body, count + len(token))
+            carries = [more, zero, *variables, *token]
+            steps = Steps(stack, inner, [*captured, *carries], len(captured), len(carries), self.most, False)
+            if exact and len(inner.results) > len(carries):
+                steps = steps.having(inner, steps.carries, (), self._times(steps))
+            return steps.loop(conditional=True, checkpoint=self.checkpoint)
+
+        found = in_order(stack, "a loop with effects", traced_body, (count, 2 + count), [more, *variables], apply)
+        if raises and bool(value_now(stack, found[0], "whether the condition of while_loop holds in the end")):
             raise RunError(f"while_loop: the condition still holds after max_iterations={self.most} times")
         assert self.outputs is not None
         outputs = self.outputs.build(found[2 + count :])
         return outputs, self.variables.structure.build(found[2 : 2 + count]), found[1]
 
-    def _times(self, steps: Steps, count: int) -> int:
-        """How many times it goes, computed now: by a loop that stacks nothing."""
-        bare = Body(steps.body.parameters, steps.body.applications, steps.body.results[: 2 + count])
-        found = steps.having(bare, steps.carries, (), self.most).loop(conditional=True)
-        return int(self._now(found[1], "how many rows the outputs of while_loop have"))
+    def grown(self, exact: bool, raises: bool) -> tuple[Any, Any, Any]:
+        """As `run`, of variables that may grow."""
+        stack, growing = self.stack, self.growing
+        assert growing is not None
+        traced_body, avals = self.variables.settled(self.trace, first=2, growing=growing)
+        if self.decided and self.most is None:
+            raise OperatorError(
+                "a while_loop whose condition is a Python truth value ends nowhere: let a tensor decide, or compare "
+                "extents by <, <=, >, >= (whether they are equal is not known while the body is traced)"
+            )
+        variables = self.variables.carriers(avals)
+        count, zero = len(variables), stack.carrier(stack.asarray(np.int64(0)))
+        more = stack.carrier(self.condition([Tensor(stack, each) for each in variables]))
+        body, counter = counted_carry(stack, traced_body, (count, 2 + count))
+        whole = count + len(counter)
+        inner, captured = _condition_first(body, whole)
+        given = [*body.parameters[whole + 1 :], Aval((), "bool"), Aval((), "int64"), *body.parameters[:whole]]
+        loop = Grown(
+            stack, inner, given, body.avals[2 + whole :], [*captured], [more, zero, *variables, *counter], (),
+            {(2 + n, axis): symbol for (n, axis), symbol in growing.items()},
+        )  # fmt: skip
+        found, rows = loop.applied(most=self.most, conditional=True)
+        if raises and bool(value_now(stack, found[0], "whether the condition of while_loop holds in the end")):
+            raise RunError(f"while_loop: the condition still holds after max_iterations={self.most} times")
+        if not exact:
+            rows = [padded(stack, y, self.most) for y in rows]
+        assert self.outputs is not None
+        return self.outputs.build(rows), self.variables.structure.build(found[2 : 2 + count]), found[1]
 
-    def _now(self, value: Tensor, what: str) -> Any:
-        carrier = self.stack.carrier(value)
-        while type(carrier) is Traced:
-            carrier = carrier.primal
+    def _times(self, steps: Steps) -> Any:
+        """How many times it goes, computed now, by a loop that stacks nothing, and has no effect; or told later."""
+        silent = silenced((("body", steps.body),))
+        if silent is None:
+            raise OperatorError(
+                "how many rows the outputs of while_loop have is counted first, without its effects, but these give "
+                "what its variables are made of: say max_iterations=, without exact"
+            )
+        body: Body = silent[0][1]
+        bare = Body(body.parameters, body.applications, body.results[: len(steps.carries)])
+        found = steps.having(bare, steps.carries, (), self.most).loop(conditional=True)
         try:
-            return self.stack.engine.force([carrier])[0]
-        except (UnboundError, TypeError, AttributeError) as error:
-            raise UnboundError(
-                f"{what} depends on what has no value yet: say max_iterations=, without exact ({error})"
-            ) from None
+            return int(value_now(self.stack, found[1], "how many rows the outputs of while_loop have"))
+        except UnboundError as error:
+            late = late_extent(found[1], error)
+            if late is None:
+                raise
+            return late
+
+
+def _compared(stack: Any, name: str, a: Any, b: Any) -> Any:
+    """A comparison of extents, as a tensor."""
+    one, other = (x if isinstance(x, Tensor) else stack.ops.full(shape=(), value=x, dtype="int64") for x in (a, b))
+    return getattr(stack.ops, name)(one, other)
 
 
 def _condition_first(found: TracedBody, count: int) -> tuple[Any, tuple[Any, ...]]:

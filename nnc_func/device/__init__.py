@@ -1,4 +1,16 @@
-"""Layer 1: devices own memory and run kernels."""
+"""Layer 1: devices own memory and run kernels. Each device is a file here, and a new one is added as another.
+
+- ``cpu``: NumPy, the device to start from when you write one; `examples/own_device.py` is one of a user's own.
+- ``gpu``: CuPy, a device with memory of its own.
+- ``exact``: rationals and residues, which round nothing; ``exact_arithmetic`` has their numbers and arrays.
+- ``null``: computes nothing; it infers, plans and counts.
+- ``places``: several devices as one.
+- ``strict``: the array API standard and no more.
+- ``shared``: what devices share: binding, dispatch, views, threads.
+- ``kernels``: the functions that compute operators on arrays, by family.
+
+The contract of a device is `DeviceSignature` in `nnc_func/layer_protocols.py`.
+"""
 
 from __future__ import annotations
 

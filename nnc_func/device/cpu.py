@@ -1,4 +1,4 @@
-"""NumPy: the reference device. It computes on the host, in arenas where the engine plans them."""
+"""NumPy is the reference device: it computes on the host, in arenas where the engine plans them."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from nnc_func.device.base import PlannedDevice
-from nnc_func.device.bounds import check_view
-from nnc_func.device.host import HOST, numbers
-from nnc_func.device.views import HostViews
-from nnc_func.device.workers import shared, together
+from nnc_func.device.shared.base import PlannedDevice
+from nnc_func.device.shared.bounds import check_view
+from nnc_func.device.shared.host import HOST, numbers
+from nnc_func.device.shared.views import HostViews
+from nnc_func.device.shared.workers import shared, together
 from nnc_func.errors import DeviceError
 from nnc_func.facets.machine import CORE, Machine
 from nnc_func.layer import layer
-from nnc_func.signatures import ViewsSignature
+from nnc_func.layer_protocols import ViewsSignature
 
 Array = npt.NDArray[Any]
 ALIGNMENT = 64  # bytes: a cache line, and what AVX-512 loads at once

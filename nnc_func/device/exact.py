@@ -15,10 +15,10 @@ from attrs import field
 
 from nnc_func.aval import Aval
 from nnc_func.declaration import Items
-from nnc_func.device.base import ArrayDevice
-from nnc_func.device.exact_arrays import ExactArray, ExactNamespace
-from nnc_func.device.exact_numbers import FLOAT64, InexactError, Residue, fraction_of, residue_of
-from nnc_func.device.namespace import check_dtypes
+from nnc_func.device.exact_arithmetic.arrays import ExactArray, ExactNamespace
+from nnc_func.device.exact_arithmetic.numbers import FLOAT64, InexactError, Residue, fraction_of, residue_of
+from nnc_func.device.shared.base import ArrayDevice
+from nnc_func.device.shared.namespace import check_dtypes
 from nnc_func.errors import DeviceError
 from nnc_func.facets.dtypes import kind_of
 from nnc_func.facets.machine import Machine

@@ -1,4 +1,4 @@
-"""CuPy: the kernels of the NumPy device on an NVIDIA GPU, through CuPy; CuPy is imported where the device is used."""
+"""CuPy is the device of an NVIDIA GPU: it runs NumPy's kernels there. It is imported where it is used."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from attrs import field
 
 from nnc_func.aval import Aval
 from nnc_func.declaration import Items
-from nnc_func.device.base import PlannedDevice
-from nnc_func.device.bounds import check_view
-from nnc_func.device.host import foreign
-from nnc_func.device.namespace import namespace
+from nnc_func.device.shared.base import PlannedDevice
+from nnc_func.device.shared.bounds import check_view
+from nnc_func.device.shared.host import foreign
+from nnc_func.device.shared.namespace import namespace
 from nnc_func.errors import DeviceError
 from nnc_func.facets.kernels import Kernel
 from nnc_func.facets.machine import Machine

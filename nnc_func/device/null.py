@@ -15,10 +15,10 @@ from attrs import Factory, define, field
 
 from nnc_func.aval import Aval
 from nnc_func.declaration import Items
-from nnc_func.device.bounds import check_view
 from nnc_func.device.gpu import GPU
-from nnc_func.device.host import HOST, foreign, numbers
-from nnc_func.device.namespace import (
+from nnc_func.device.shared.bounds import check_view
+from nnc_func.device.shared.host import HOST, foreign, numbers
+from nnc_func.device.shared.namespace import (
     MEMO_LIMIT,
     SCALARS,
     candidates,

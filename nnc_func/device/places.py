@@ -10,10 +10,10 @@ from attrs import Factory, field, frozen
 
 from nnc_func.aval import Aval
 from nnc_func.declaration import Items
-from nnc_func.device.bind_kernels import kernel_device
-from nnc_func.device.host import HOST, copy_of, foreign
 from nnc_func.device.null import Null
-from nnc_func.device.queries import machine_of
+from nnc_func.device.shared.bind_kernels import kernel_device
+from nnc_func.device.shared.host import HOST, copy_of, foreign
+from nnc_func.device.shared.queries import machine_of
 from nnc_func.errors import LayerError, PlaceError
 from nnc_func.facets import places
 from nnc_func.facets.kernels import Kernel

@@ -15,9 +15,9 @@ from attrs import field
 
 from nnc_func.aval import Aval
 from nnc_func.declaration import Items
-from nnc_func.device.base import ArrayDevice
-from nnc_func.device.host import foreign
-from nnc_func.device.namespace import namespace
+from nnc_func.device.shared.base import ArrayDevice
+from nnc_func.device.shared.host import foreign
+from nnc_func.device.shared.namespace import namespace
 from nnc_func.errors import DeviceError
 from nnc_func.layer import layer
 from nnc_func.op import Op

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from attrs import Factory, field
 
-from nnc_func.device.dispatch import Dispatch
+from nnc_func.device.shared.dispatch import Dispatch
 from nnc_func.engine.eager_dispatch import eager_dispatch
 from nnc_func.engine.interpreted import Interpreted, InterpretedBindings, interpreted
 from nnc_func.engine.reading import have_passed, readings, refuse_unbound, substituted
@@ -19,8 +20,8 @@ from nnc_func.graph.leaves import Variable, owned
 from nnc_func.graph.node import Node, Result, Value
 from nnc_func.graph.origin import describe, origin
 from nnc_func.layer import Layer, chain, changes, evolved, layer, opens
+from nnc_func.layer_protocols import DeviceSignature, GraphSignature, OperatorSignature, ShapeSignature, SymbolSignature
 from nnc_func.op import Op
-from nnc_func.signatures import DeviceSignature, GraphSignature, OperatorSignature, ShapeSignature, SymbolSignature
 
 A = TypeVar("A")
 
@@ -54,6 +55,7 @@ class Eager(Layer, Generic[A]):
     symbol: SymbolSignature[A] = opens("graph.optimiser.operator.symbol")
     shape: ShapeSignature[A] = opens("graph.optimiser.operator.symbol.shape")
     device: DeviceSignature[A] = opens("graph.optimiser.operator.symbol.shape.type.device")
+    growing: OrderedDict[Any, Any] = field(init=False, factory=OrderedDict, eq=False, repr=False)  # see `growing.step`
     _makes_nodes: bool = field(init=False, eq=False, repr=False, default=Factory(_changes_nodes, takes_self=True))
     _compute: Any = field(
         init=False, eq=False, repr=False, default=Factory(lambda self: eager_dispatch(self.shape), takes_self=True)
@@ -93,7 +95,7 @@ class Eager(Layer, Generic[A]):
         return self._compute
 
     def _checked(self, op: Op, args: Any, params: Any) -> Any:
-        from nnc_func.engine.running.checked import check
+        from nnc_func.engine.running.checking_observers import check
 
         found = self._compute(op, args, params)
         for result in found if op.multi_result else (found,):

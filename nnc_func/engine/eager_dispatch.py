@@ -9,9 +9,9 @@ import numpy as np
 
 from nnc_func.aval import Aval
 from nnc_func.declaration import Items
-from nnc_func.device.base import array_dispatch
-from nnc_func.device.host import HOST
-from nnc_func.device.namespace import SCALARS
+from nnc_func.device.shared.base import array_dispatch
+from nnc_func.device.shared.host import HOST
+from nnc_func.device.shared.namespace import SCALARS
 from nnc_func.graph.origin import describe, origin
 from nnc_func.layer import chain, is_ours
 from nnc_func.op import Op, convert

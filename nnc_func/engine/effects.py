@@ -6,13 +6,14 @@ the last one is a root of the graph. Outside of a trace an effect happens at onc
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Any
 
+from nnc_func.body import is_pure
 from nnc_func.errors import GraphError
-from nnc_func.graph.leaves import CONSTANT, HELD, INPUT, places
+from nnc_func.graph.leaves import CONSTANT, HELD, INPUT, LEAVES, places
 from nnc_func.graph.node import Value, topological
 from nnc_func.graph.ops import effects as operators
 from nnc_func.graph.origin import describe
@@ -29,14 +30,20 @@ class Scope:
         Whose tensors it computes with.
     token
         That of the last effect so far; None before the first.
+    trace
+        Of a body, what traces it: effects that are given a token of that are in its order, and not in this one.
+    number
+        Of a loop's body, what gives how many times came before this one.
     """
 
-    __slots__ = ("outer", "stack", "token")
+    __slots__ = ("number", "outer", "stack", "token", "trace")
 
     def __init__(self, stack: Any, outer: Scope | None) -> None:
         self.stack = stack
         self.outer = outer
         self.token: Tensor | None = None
+        self.trace: Any = None
+        self.number: Callable[[], Tensor] | None = None
 
     @property
     def effects(self) -> tuple[Tensor, ...]:
@@ -49,8 +56,13 @@ innermost = _innermost.get  # what records effects of some stack in this thread;
 
 
 @contextmanager
-def recording(stack: Any) -> Iterator[Scope]:
+def recording(stack: Any, in_places: bool = True) -> Iterator[Scope]:
     """While it is open the stack's effects are recorded, in order, and do not happen.
+
+    Parameters
+    ----------
+    in_places
+        Whether variables stand for places meanwhile.
 
     Examples
     --------
@@ -67,7 +79,7 @@ def recording(stack: Any) -> Iterator[Scope]:
     scope = Scope(stack, _innermost.get())
     mark = _innermost.set(scope)
     try:
-        with places():
+        with places() if in_places else nullcontext():
             yield scope
     finally:
         _innermost.reset(mark)
@@ -81,9 +93,67 @@ def recorder(stack: Any) -> Scope | None:
     return scope
 
 
+def numbers_of_times(stack: Any) -> list[Tensor]:
+    """How many times came before this one, of each loop within whose function this is called; the outermost first.
+
+    Examples
+    --------
+    >>> import nnc_func as nnc
+    >>> stack = nnc.eager()
+    >>> stack.map(lambda x: x * numbers_of_times(stack)[0], [1, 10, 100]).numpy()
+    array([  0,  10, 200])
+    """
+    found, scope = list[Tensor](), _innermost.get()
+    while scope is not None:
+        if scope.number is not None and (scope.stack is stack or scope.stack == stack):
+            found.append(scope.number())
+        scope = scope.outer
+    return found[::-1]
+
+
 def first(stack: Any) -> Tensor:
     """The token before all effects of a graph."""
     return Tensor(stack, stack.operator.bind(operators.token))
+
+
+def ordered(stack: Any, what: str, values: Iterable[Any], apply: Callable[[Tensor], tuple[Any, Tensor]]) -> Any:
+    """What is computed with effects within: after those that are recorded so far, if any are.
+
+    Parameters
+    ----------
+    values
+        The operands.
+    apply
+        Takes the token before, and gives what is wanted, and the token after.
+
+    Raises
+    ------
+    GraphError
+        It depends on an input, and no trace says which program it belongs to.
+    """
+    scope = recorder(stack)
+    if scope is None:
+        _refuse_unbound(what, values, "carry a token: t = stack.token() before it, t = ops.print(…, after=t) within")
+        return apply(first(stack))[0]
+    found, scope.token = apply(first(stack) if scope.token is None else scope.token)
+    return found
+
+
+def applied_with_effects(stack: Any, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> tuple[Tensor, ...]:
+    """The results of an operator whose bodies have effects: a part of what is traced, or computed now, all of it.
+
+    Its derivative then reads what was computed, so that no effect happens again.
+    """
+    found: tuple[Tensor, ...] = stack.applied(op, args, params)
+    if recorder(stack) is None and not _inputs(args):
+        values = [each for each in map(_carrier, found) if isinstance(each, Value)]
+        last = {each.node for each in values}
+        for node in topological(values):  # of a loop in segments these come before what puts their rows together
+            if node in last or (node.op.holds_body and not is_pure(node.op, node.items)):
+                arrays = tuple(stack.engine.force(node.results))
+                if node.op not in LEAVES:  # it depends on a variable
+                    node.table.settle(node, HELD, arrays)
+    return found
 
 
 def performed(stack: Any, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
@@ -98,14 +168,16 @@ def performed(stack: Any, op: Op, args: tuple[Any, ...], params: dict[str, Any])
     after = params.pop("after") if named else args[0]
     values = args if named else args[1:]
     scope = recorder(stack)
-    if scope is not None:
+    if scope is not None and named and scope.trace is not None and _trace(after) is scope.trace:
+        found = _applied(stack, op, after, values, params)
+    elif scope is not None:
         scope.token = first(stack) if scope.token is None else scope.token
         found = _applied(stack, op, scope.token, values, params)
         scope.token = found[0]
     elif _is_recorded(after, named) or (not named and _inputs(values)):
         found = _applied(stack, op, after, values, params)
     else:
-        _refuse_unbound(op, values)
+        _refuse_unbound(op.name, values, f"say where it belongs: t = stack.token(), t = ops.{op.name}(…, after=t)")
         found = _settled(stack, _applied(stack, op, stack.bind(operators.token), values, params))
     if not op.multi_result:
         return found[0]
@@ -122,6 +194,10 @@ def _settled(stack: Any, results: tuple[Any, ...]) -> tuple[Any, ...]:
     if not any(isinstance(r.value, Value) for r in results):
         return results
     return tuple(stack.held(array) for array in stack.engine.force([r.value for r in results]))
+
+
+def _trace(tensor: Any) -> Any:
+    return getattr(tensor.value, "trace", None) if isinstance(tensor, Tensor) else None
 
 
 def _carrier(tensor: Any) -> Any:
@@ -144,12 +220,12 @@ def _inputs(values: Any) -> list[Any]:
     return [n for n in topological(found) if n.op is INPUT] if found else []
 
 
-def _refuse_unbound(op: Op, values: Any) -> None:
+def _refuse_unbound(what: str, values: Any, how: str) -> None:
     inputs = _inputs(values)
     if inputs:
         named = ", ".join(f"{n.data!r}" + (f" (made at {w})" if (w := describe(n.origin)) else "") for n in inputs)
         raise GraphError(
-            f"{op.name} depends on the input {named}, and would be lost: write it in a function that is given to "
-            f"stack.jit, or say where it belongs: t = stack.token(), t = ops.{op.name}(…, after=t), and then "
+            f"{what} depends on the input {named}, and would be lost: write it in a function that is given to "
+            f"stack.jit, or {how}, and then "
             "stack.compile(inputs, outputs, effects=[t])"
         )

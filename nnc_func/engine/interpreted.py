@@ -9,11 +9,11 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from nnc_func.engine.linkers.base import Executable
 from nnc_func.engine.running.binding import accepted
-from nnc_func.engine.running.executable import Executable
 from nnc_func.engine.running.interpretation import Applications, Interpretation, InterpretedSection
 from nnc_func.engine.running.interrupts import held
-from nnc_func.engine.running.observed import Application, Observer
+from nnc_func.engine.running.observers import Application, Observer
 from nnc_func.engine.running.outs import delivered, given
 from nnc_func.engine.running.session import Session
 from nnc_func.engine.symbolic import Bindings

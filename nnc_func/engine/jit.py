@@ -7,6 +7,7 @@ import inspect
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from threading import RLock
 from typing import Any, TypeAlias
 
@@ -14,10 +15,13 @@ import numpy as np
 from attrs import define
 
 from nnc_func.engine.effects import innermost, recorder, recording
+from nnc_func.engine.growing.graphs import plans
+from nnc_func.engine.growing.regions import Regions
 from nnc_func.engine.reading import substituted
 from nnc_func.engine.running.program import Program
 from nnc_func.engine.unrolled_jit import LARGEST, OTHER, Fixed, written
-from nnc_func.errors import OperatorError, TracingError, UnboundError, check_function
+from nnc_func.errors import GraphError, OperatorError, TracingError, UnboundError, check_function
+from nnc_func.facets.late_extents import late_extents
 from nnc_func.garbage_collection import no_full_collections
 from nnc_func.graph.leaves import INPUT, owned
 from nnc_func.graph.node import Value, topological
@@ -79,6 +83,9 @@ class Jitted:
         after a call. What a tensor holds is copied first, since the tensor can be read again.
     name
         For messages.
+    dynamic
+        Extents may depend on elements: of ``x[mask]``, `nonzero`, `unique_values`, exact outputs of a `while_loop`. The
+        function is then a program of regions (`engine.growing.regions`), between which such extents are found out.
 
     Raises
     ------
@@ -101,11 +108,13 @@ class Jitted:
         static: Arguments = (),
         donate: Arguments = (),
         name: str | None = None,
+        dynamic: bool = False,
     ) -> None:
         check_function(f, "jit")
         functools.update_wrapper(self, f)
         self.stack = stack
         self.f = f
+        self.dynamic = dynamic
         self.name = name or getattr(f, "__name__", "f")
         self.programs: OrderedDict[Any, Known] = OrderedDict()
         self.traces = 0
@@ -127,6 +136,8 @@ class Jitted:
                     if known is not quick[0]:
                         self._prefer(known)
                     return found
+        if self.dynamic and not plans(self.stack.engine):  # where operators are computed at once every extent is known
+            return self._called(args, keywords)
         met = self._met(args, keywords)
         if met is None:
             return self.f(*args, **keywords)
@@ -296,10 +307,9 @@ class Jitted:
                 given.append(inputs[-1])
         moving, named = structure.build(given)
         own = [stack.carrier(i) for i in inputs]  # a function that writes into an argument rebinds its handle
-        whole = [args[i] if i in self._positions else a for i, a in enumerate(moving)]
-        words = {k: keywords[k] if k in self._names else v for k, v in named.items()}
+        whole, words = self._with_statics(args, keywords, moving, named)
         try:
-            with recording(stack) as scope, no_full_collections():
+            with recording(stack) as scope, no_full_collections(), self._extents() as late:
                 result = self.f(*whole, **words)
         except UnboundError as error:
             raise TracingError(
@@ -309,13 +319,43 @@ class Jitted:
         outputs, shape = flatten(result)
         carriers = [stack.carrier(o) for o in outputs]
         effects = [t.value for t in scope.effects]
-        if not _closed([*carriers, *effects], own):
+        told = [stack.carrier(count) for _, count in late]
+        if not _closed([*carriers, *effects, *told], own):
             return None
+        count = len(carriers)
+        carriers += told
         carriers, effects = self._of_values(carriers, effects)
         with self._lock:
             self.traces += 1
+        if late:
+            if effects:
+                raise GraphError(
+                    f"{self.name} has effects, and extents that depend on elements, which are found out between its "
+                    "regions; give size=, or do one of them outside"
+                )
+            nodes = [*map(stack.operator.lift, carriers)]
+            by_symbol = {str(symbol): number for (symbol, _), number in zip(late, nodes[count:], strict=True)}
+            inputs = [stack.operator.lift(x).node for x in own]
+            return Regions(stack.engine, str(self.name), inputs, nodes[:count], by_symbol), shape
         graph = stack.graph.close(own, carriers, (), self.name, **effects_of(effects))
         return stack.engine.compile(graph, given_up) if given_up else stack.engine.compile(graph), shape
+
+    def _called(self, args: Any, keywords: Any) -> Any:
+        """The function on tensors."""
+        leaves, structure = flatten(self._split(args, keywords)[1])
+        moving, named = structure.build(
+            [leaf if _is_static(leaf) or isinstance(leaf, Tensor) else self.stack.asarray(leaf) for leaf in leaves]
+        )
+        whole, words = self._with_statics(args, keywords, moving, named)
+        return self.f(*whole, **words)
+
+    def _with_statics(self, args: Any, keywords: Any, moving: Any, named: Any) -> tuple[list[Any], dict[str, Any]]:
+        """Arguments, with those that are static as they were given."""
+        whole = [args[i] if i in self._positions else a for i, a in enumerate(moving)]
+        return whole, {k: keywords[k] if k in self._names else v for k, v in named.items()}
+
+    def _extents(self) -> Any:
+        return late_extents() if self.dynamic else nullcontext(())
 
     def _of_values(self, carriers: list[Any], effects: list[Any]) -> tuple[list[Any], list[Any]]:
         """Outputs and effects, where values of variables that were built outside of the function are constants.

@@ -18,6 +18,8 @@ from nnc_func.engine.allocators.portfolio import Portfolio
 from nnc_func.engine.compile_stats import Stats, plannable
 from nnc_func.engine.force import forced
 from nnc_func.engine.interpreted import Interpreted
+from nnc_func.engine.linkers.base import Linker
+from nnc_func.engine.linkers.kernel_calls import link
 from nnc_func.engine.orders import DEFAULT, Order, OrderProblem
 from nnc_func.engine.planning.kernel_table import NO_TABLE, KernelTable
 from nnc_func.engine.planning.layout_pass import relaid
@@ -25,8 +27,6 @@ from nnc_func.engine.planning.passes import PASSES, Pass, Passes
 from nnc_func.engine.planning.planner import Planned, arranged, planned_smallest
 from nnc_func.engine.planning.request import Request
 from nnc_func.engine.planning.schedule import ListScheduler, Scheduler
-from nnc_func.engine.running.executable import Linker
-from nnc_func.engine.running.frame import link
 from nnc_func.engine.running.program import Program
 from nnc_func.engine.symbolic import SymbolicProgram
 from nnc_func.errors import NncError, PlanError
@@ -37,7 +37,7 @@ from nnc_func.graph.graph import ComputationGraph
 from nnc_func.graph.leaves import Variable
 from nnc_func.graph.node import Value
 from nnc_func.layer import Layer, evolved, forwards, layer, opens
-from nnc_func.signatures import DeviceSignature, GraphSignature, OperatorSignature, SymbolSignature
+from nnc_func.layer_protocols import DeviceSignature, GraphSignature, OperatorSignature, SymbolSignature
 
 if TYPE_CHECKING:
     from nnc_func.engine.planning.budgets import Budget
@@ -104,6 +104,7 @@ class Lazy(Layer, Generic[A]):
     )
     programs: OrderedDict[Any, Any] = field(init=False, factory=OrderedDict, eq=False, repr=False)
     known: dict[Any, Any] = field(init=False, factory=dict, eq=False, repr=False)
+    growing: OrderedDict[Any, Any] = field(init=False, factory=OrderedDict, eq=False, repr=False)  # see `growing.step`
 
     role: ClassVar[Literal["engine"]] = "engine"
 
@@ -377,7 +378,7 @@ class Lazy(Layer, Generic[A]):
         """This engine with another linker: a function that makes of a plan and memory what runs.
 
         Programs of any kind run by it: with variables, with unknown extents, those that keep values from run to run,
-        and those that are read from files. See `nnc_func.engine.running.executable.Executable` for what it returns.
+        and those that are read from files. See `nnc_func.engine.linkers.base.Executable` for what it returns.
 
         Parameters
         ----------
@@ -392,7 +393,7 @@ class Lazy(Layer, Generic[A]):
         Examples
         --------
         >>> import nnc_func as nnc
-        >>> from nnc_func.engine.running.frame import link
+        >>> from nnc_func.engine.linkers.kernel_calls import link
         >>> linked = []
         >>> def noting(plan, device, constants, memory):
         ...     linked.append([i.op.name for i in plan.instructions])

@@ -9,7 +9,7 @@ from attrs import define, field, frozen
 
 from nnc_func.aval import Aval
 from nnc_func.declaration import Items
-from nnc_func.engine.plan_loops import Loop
+from nnc_func.engine.loop_instruction import Loop
 from nnc_func.facets.places import Place
 from nnc_func.graph.origin import Origin
 from nnc_func.op import Op
@@ -104,7 +104,7 @@ class InstructionFields:
     stream: int = 0
     waits: tuple[int, ...] = ()
     choice: str = DEFAULT
-    loop: Loop | None = None
+    loops: tuple[Loop, ...] = ()
 
 
 @frozen
@@ -129,8 +129,9 @@ class Instruction(InstructionFields):
         Instructions of other streams that must have run before, by number.
     choice
         Who chose the kernel: ``"default"``, the device; ``"table"``, the engine's recorded table.
-    loop
-        Of a loop that is planned: the plan of its body, and where values lie each time.
+    loops
+        Of a loop that is planned: the plan of its body, and where values lie each time. Of a branch: one of each body,
+        which goes once.
     """
 
 

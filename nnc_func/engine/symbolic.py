@@ -11,7 +11,7 @@ from attrs import evolve
 
 from nnc_func.engine.running.arenas import Arenas
 from nnc_func.engine.running.binding import accepted, every
-from nnc_func.engine.running.observed import Application, Observer
+from nnc_func.engine.running.observers import Application, Observer
 from nnc_func.engine.running.session import Session
 from nnc_func.graph.graph import ComputationGraph
 

@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from nnc_func.device.unrolled import Text
+from nnc_func.device.shared.unrolled import Text
 from nnc_func.graph.leaves import CONSTANT
 from nnc_func.graph.node import Node
 from nnc_func.graph.tensors.tensor import Tensor

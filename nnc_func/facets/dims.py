@@ -9,13 +9,15 @@ from __future__ import annotations
 import itertools
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TypeGuard, Union
 
 from nnc_func.errors import ShapeError
 
 _fresh = itertools.count()
+_compare: ContextVar[Callable[[str, Any, Any], Any] | None] = ContextVar("compare", default=None)
 _assumed: ContextVar[list[tuple[Extent, Extent]] | None] = ContextVar("assumed", default=None)
 MOST_TERMS, MOST_FACTORS = 1024, 64  # of an extent: one that is squared again and again doubles them each time
 Monomial = tuple[Any, ...]  # atoms, sorted by their text; an atom is a name or a Quotient
@@ -166,13 +168,49 @@ class Dim:
 
     __rtruediv__ = __truediv__
 
-    def _compared(self, other: Any) -> bool:
-        raise ShapeError(f"whether {self} is below {other} or above it is not known yet; bind the input first")
+    def __lt__(self, other: Any) -> Any:
+        return _compared("less", self, other)
 
-    __lt__ = __le__ = __gt__ = __ge__ = _compared
+    def __le__(self, other: Any) -> Any:
+        return _compared("less_equal", self, other)
+
+    def __gt__(self, other: Any) -> Any:
+        return _compared("greater", self, other)
+
+    def __ge__(self, other: Any) -> Any:
+        return _compared("greater_equal", self, other)
 
     def __index__(self) -> int:
         raise ShapeError(f"the extent {self} is not known yet: Python wanted a number; bind the input first")
+
+
+def _compared(name: str, extent: Dim, other: Any) -> Any:
+    compare = _compare.get()
+    if compare is None:
+        raise ShapeError(f"whether {extent} is below {other} or above it is not known yet; bind the input first")
+    return compare(name, extent, other)
+
+
+@contextmanager
+def comparing(compare: Callable[[str, Any, Any], Any]) -> Iterator[None]:
+    """Within it comparisons of unknown extents have a value.
+
+    Parameters
+    ----------
+    compare
+        Of the name of an operator, such as ``"less"``, and two extents.
+
+    Examples
+    --------
+    >>> with comparing(lambda name, a, b: f"{a} {name} {b}"):
+    ...     print(Dim.named("n") < 5)
+    n less 5
+    """
+    token = _compare.set(compare)
+    try:
+        yield
+    finally:
+        _compare.reset(token)
 
 
 class Extents(tuple[Any, ...]):

@@ -108,7 +108,7 @@ def _never(*_: Any, **__: Any) -> Any:
 
 
 CALL = Kernel("called", compute=_never, is_call=True)
-"""Any operator's kernel on a device whose layer has a `bind` of its own: a call of that (`device/bind_kernels.py`)."""
+"""Any operator's kernel on a device whose layer has a `bind` of its own: a call of that (`bind_kernels`)."""
 
 
 def overwritten(kernel: Kernel, count: int, items: Any, results: int) -> list[Collection[int]]:

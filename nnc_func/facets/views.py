@@ -57,11 +57,14 @@ class Cost:
         Bytes read and written beyond operands and results.
     threaded
         A library computes it that has threads of its own, as BLAS.
+    is_estimate
+        How often a loop goes, or which branch is taken, is not known before it runs: as often as it may, all alike.
     """
 
     flops: int = 0
     extra_bytes: int = 0
     threaded: bool = False
+    is_estimate: bool = False
 
 
 CostRule = Callable[..., Cost]  # (avals of arguments, avals of results, **params) -> Cost

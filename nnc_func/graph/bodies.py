@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 
 from nnc_func.body import Application, Body
 from nnc_func.errors import OperatorError
+from nnc_func.facets.dims import symbols_of
 from nnc_func.graph.leaves import CONSTANT, LEAVES
 from nnc_func.graph.node import Node, Value, topological
 from nnc_func.graph.ops.create import full
@@ -56,7 +57,7 @@ def _enclosed(
 
 
 def abstract(
-    parameters: Sequence[Value], results: Sequence[Value], whole: bool = False
+    parameters: Sequence[Value], results: Sequence[Value], whole: bool = False, symbols: Set[str] = frozenset()
 ) -> tuple[Body, tuple[Value, ...]]:
     """The body that computes values from leaves, and what it captures: what is not made of these leaves.
 
@@ -71,6 +72,8 @@ def abstract(
         What it gives.
     whole
         Whether all that is computed stands inside, and leaves alone are captured.
+    symbols
+        Of extents that are known inside alone: what has one stands inside.
 
     Raises
     ------
@@ -93,7 +96,8 @@ def abstract(
     inside = {p.node for p in parameters}
     members = []
     for node in topological(results, inside):
-        if not inside.isdisjoint([a.node for a in node.args]) or (whole and node.op not in LEAVES):
+        within = not inside.isdisjoint([a.node for a in node.args])
+        if within or (node.op not in LEAVES and (whole or (symbols and mentions(node, symbols)))):
             inside.add(node)
             members.append(node)
     made = {p.node for p in parameters}.union(members)
@@ -102,6 +106,13 @@ def abstract(
     numbers = {value: number for value in outside if (number := literal(value)) is not None}
     captured = tuple(value for value in outside if value not in numbers)
     return _enclosed((*parameters, *captured), numbers, members, results), captured
+
+
+def mentions(node: Node, symbols: Set[str]) -> bool:
+    """Whether one of these is in the shape of a result, or in a parameter."""
+    return any(not symbols.isdisjoint(a.symbols) for a in node.avals) or not symbols.isdisjoint(
+        symbols_of(tuple([value for _, value in node.items]))
+    )
 
 
 def literal(value: Value) -> Application | None:

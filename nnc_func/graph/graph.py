@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 from attrs import evolve, field, frozen
 
+from nnc_func.body import is_pure
 from nnc_func.errors import GraphError
 from nnc_func.garbage_collection import no_full_collections
 from nnc_func.graph.leaves import CONSTANT, INPUT, LEAVES, VARIABLE, check_names
 from nnc_func.graph.node import Node, Value, topological
-from nnc_func.graph.ops.effects import token
+from nnc_func.graph.ops.effects import TOKEN, token
 from nnc_func.graph.origin import describe
 from nnc_func.graph.refinement import Assumption, assumed, refined, undefined
 from nnc_func.graph.rewriting.bodies import with_bodies_optimised
 from nnc_func.graph.unpickled import Unpickled
 from nnc_func.layer import Layer, forwards, layer, opens
-from nnc_func.signatures import DeviceSignature, OperatorSignature, OptimiserSignature, SymbolSignature
+from nnc_func.layer_protocols import DeviceSignature, OperatorSignature, OptimiserSignature, SymbolSignature
 from nnc_func.tree import ONE_LEAF, Structure
 
 if TYPE_CHECKING:
@@ -169,7 +170,7 @@ class ComputationGraph(Unpickled):
         unused = [n for n in (*self.inputs, *(v for v, _ in self.updates)) if n not in have]
         return (*dict.fromkeys(unused), *order)
 
-    @property
+    @cached_property
     def variables(self) -> tuple[Node, ...]:
         """The variables it reads or writes."""
         return tuple(n for n in self.nodes if n.op is VARIABLE)
@@ -392,7 +393,9 @@ def _check(graph: ComputationGraph) -> None:
             f"{stray!r} depends on an extent that no input of the graph has{_at(stray)}; give the input that has it"
         )
     for value in graph.effects:
-        if value.index or not (value.node.op.effect or value.node.op is token):
+        node = value.node
+        is_token = not value.index if node.op.effect or node.op is token else value.aval == TOKEN
+        if not is_token or (node.op is not token and is_pure(node.op, node.items)):
             raise GraphError(f"{value!r} is no token; tokens are what effects return: t = ops.print(x, after=t)")
         if value.node.op is token:
             raise GraphError(

@@ -13,8 +13,8 @@ from weakref import ref
 import numpy as np
 
 from nnc_func.aval import Aval
-from nnc_func.device.host import copy_of, numbers
-from nnc_func.errors import DTypeError, GraphError, PlaceError, RunError, ShapeError
+from nnc_func.device.shared.host import copy_of, numbers
+from nnc_func.errors import DTypeError, GraphError, PlaceError, RunError, ShapeError, TracingError
 from nnc_func.facets.derivatives import Constant
 from nnc_func.facets.dtypes import as_dtype, check_conversion
 from nnc_func.facets.places import ADVICE, Place, named, settled
@@ -26,6 +26,7 @@ from nnc_func.op import Op
 
 _serials = itertools.count()
 _tracing: ContextVar[bool] = ContextVar("tracing", default=False)
+_only_read: ContextVar[bool] = ContextVar("only_read", default=False)
 _assigning = threading.Lock()
 
 
@@ -104,6 +105,16 @@ def places() -> Iterator[None]:
         _tracing.reset(mark)
 
 
+@contextmanager
+def without_updates() -> Iterator[None]:
+    """While it is open no variable is assigned by this thread: a function is traced to a body, up to three times."""
+    mark = _only_read.set(True)
+    try:
+        yield
+    finally:
+        _only_read.reset(mark)
+
+
 def is_foreign(given: Any) -> bool:
     """Whether it is an array of some device's namespace, of a view of which nobody can tell that it is one."""
     return hasattr(given, "__array_namespace__") and not isinstance(given, np.ndarray) and not hasattr(given, "stack")
@@ -172,7 +183,14 @@ class Variable:
             The value is an array in another place.
         RunError
             A run of this thread that updates the variable has not ended.
+        TracingError
+            It is within the function of a loop or a branch.
         """
+        if _only_read.get():
+            raise TracingError(
+                f"variable {self.name!r} is assigned within the function of a loop or a branch, which may go any "
+                "number of times: let it give the value, or carry it, and assign that outside, from the loop's results"
+            )
         aval = self._device.aval(brought(self._device, value, place=self.aval.place))
         if aval.shape != self.aval.shape:
             raise ShapeError(f"variable {self.name!r} has shape {self.aval.shape}, given a value of {aval.shape}")

@@ -18,6 +18,7 @@ from nnc_func.graph.unpickled import Unpickled
 from nnc_func.op import Op
 
 _serials = itertools.count()
+LONG = 100  # characters of a parameter that are shown
 LEAST_KEYS = 20_000  # of a table that is never swept
 
 
@@ -154,7 +155,7 @@ class Node(Value):
 
     def __repr__(self) -> str:
         inside = [_brief(a) for a in self.args]
-        inside += [f"{k}={v!r}" for k, v in self.items]
+        inside += [f"{k}={_short(repr(v))}" for k, v in self.items]
         if isinstance(self.data, str):
             inside.append(repr(self.data))
         return f"{self.op.name}({', '.join(inside)}): {', '.join(map(repr, self.avals))}"
@@ -204,12 +205,16 @@ class Result(Value):
         return f"{self.node.op.name}(…)[{self.index}]: {self.aval!r}"
 
 
+def _short(said: str) -> str:
+    """A parameter that is not longer than one reads: bodies of loops are."""
+    return said if len(said) <= LONG else f"{said[: LONG - 1]}…"
+
+
 def _brief(value: Value) -> str:
     return f"{value.node.op.name}[{', '.join(map(str, value.shape))}]"
 
 
-def _nothing() -> None:
-    """What a reference gives to what is gone."""
+_nothing = type(None)  # a reference to what is gone: called, it gives None
 
 
 class InternTable:
@@ -333,10 +338,13 @@ def topological(roots: Iterable[Value], stop: Any = ()) -> list[Node]:
         seen.add(node)
         rest: Any = iter(node.args)
         while node is not None:
-            for value in rest:
-                operand = value.node if type(value) is Result else value
+            for operand in rest:
                 if operand in seen:
                     continue
+                if type(operand) is Result:
+                    operand = operand.node
+                    if operand in seen:
+                        continue
                 seen.add(operand)
                 if operand.args:
                     above.append((node, rest))

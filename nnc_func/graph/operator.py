@@ -9,8 +9,8 @@ import numpy as np
 from attrs import Factory, field
 
 from nnc_func.declaration import Items
-from nnc_func.device.bind_kernels import kernel_device
-from nnc_func.device.host import numbers
+from nnc_func.device.shared.bind_kernels import kernel_device
+from nnc_func.device.shared.host import numbers
 from nnc_func.errors import GraphError, NncError
 from nnc_func.facets.dims import Dim
 from nnc_func.facets.dims import substitute as bound
@@ -19,8 +19,8 @@ from nnc_func.graph.leaves import LEAVES, Variable, are_places
 from nnc_func.graph.node import Node, Result, Value, topological
 from nnc_func.graph.refinement import as_assumed, elsewhere
 from nnc_func.layer import Layer, layer, opens
+from nnc_func.layer_protocols import DeviceSignature, ShapeSignature, SymbolSignature, TypeSignature
 from nnc_func.op import Op, convert
-from nnc_func.signatures import DeviceSignature, ShapeSignature, SymbolSignature, TypeSignature
 
 A = TypeVar("A")
 SCALARS = (bool, int, float, complex)

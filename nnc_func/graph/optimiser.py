@@ -17,7 +17,7 @@ from nnc_func.graph.rules import PHASES
 from nnc_func.graph.rules.phases import Phase, as_phases, with_rules
 from nnc_func.graph.rules.rule import ROUNDING, AnyRule, Numerics
 from nnc_func.layer import Layer, forwards, layer
-from nnc_func.signatures import OperatorSignature
+from nnc_func.layer_protocols import OperatorSignature
 
 __all__ = ["Optimiser", "Rewritten"]
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from itertools import islice
 from typing import Any
@@ -50,6 +51,31 @@ class attributed:  # noqa: N801 - it reads as what it says of a block
 
     def __exit__(self, *error: object) -> None:
         _attributed.reset(self._before)
+
+
+@contextmanager
+def attributing() -> Iterator[Callable[[Origin], None]]:
+    """As `attributed`, to one after another: what it gives is called with lines; with none, those of before hold.
+
+    Examples
+    --------
+    >>> with attributed(("model.py:12", "loss")), attributing() as attribute:
+    ...     for where in (("model.py:13", "loss"), ()):
+    ...         attribute(where)
+    ...         print(describe(origin()))
+    model.py:13 in loss
+    model.py:12 in loss
+    """
+    before = _attributed.get()
+    held = _attributed.set(before)
+
+    def attribute(where: Origin) -> None:
+        _attributed.set(where or before)
+
+    try:
+        yield attribute
+    finally:
+        _attributed.reset(held)
 
 
 def merged(origins: Iterable[Origin]) -> Origin:

@@ -1,4 +1,4 @@
-"""Turns: who may use variables' values at a time. Many runs that read, or one that writes.
+"""A lock lets many runs read variables' values at a time, or one write them.
 
 A run announces itself by a token of its own, which is held weakly: a run that ends in whatever way gives its turn up.
 There is no lock that an interrupt could leave locked: appending to a list and removing from it is done at once, and who

@@ -16,8 +16,8 @@ from nnc_func.facets.dims import Extent, assumptions, known
 from nnc_func.facets.places import Place, settled
 from nnc_func.graph.origin import describe, origin
 from nnc_func.layer import Layer, chain, is_ours, layer
+from nnc_func.layer_protocols import TypeSignature
 from nnc_func.op import Op, convert
-from nnc_func.signatures import TypeSignature
 
 A = TypeVar("A")
 Conversion = tuple[tuple[Op, Items, Aval] | None, ...]

@@ -12,8 +12,9 @@ import numpy as np
 from attrs import field
 
 from nnc_func.aval import Aval
+from nnc_func.body import is_pure
 from nnc_func.declaration import Items
-from nnc_func.device.host import numbers
+from nnc_func.device.shared.host import numbers
 from nnc_func.errors import GraphError, ShapeError
 from nnc_func.facets.dtypes import as_dtype
 from nnc_func.facets.places import Place
@@ -22,8 +23,8 @@ from nnc_func.graph.leaves import CONSTANT, INPUT, VARIABLE, Variable, brought, 
 from nnc_func.graph.node import InternTable, Node, Value
 from nnc_func.graph.origin import Origin, origin
 from nnc_func.layer import Layer, layer, opens
+from nnc_func.layer_protocols import DeviceSignature, ShapeSignature, TypeSignature
 from nnc_func.op import Op
-from nnc_func.signatures import DeviceSignature, ShapeSignature, TypeSignature
 
 A = TypeVar("A")
 MOST_NUMBERS = 10_000  # whose constants are remembered, as long as they live
@@ -88,7 +89,7 @@ class Symbol(Layer, Generic[A]):
             if not op.multi_result:
                 avals = (avals,)
             node = Node(table, op, values, items, avals, origin(1) if where is None else where)
-            if op.pure:
+            if op.pure and (not op.holds_body or is_pure(op, items)):
                 node = table.kept(key, node)
         elif table.recording and where is None:
             table.merge(node, origin())

@@ -10,8 +10,8 @@ from attrs import field
 from nnc_func.facets.dtypes import weak
 from nnc_func.graph.ops import CATALOGUE
 from nnc_func.layer import Layer, evolved, layer
+from nnc_func.layer_protocols import DeviceSignature
 from nnc_func.op import Catalogue, Op
-from nnc_func.signatures import DeviceSignature
 
 A = TypeVar("A")
 

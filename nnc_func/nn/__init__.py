@@ -1,4 +1,12 @@
-"""Layer 10: neural networks: modules, losses, updates, training."""
+"""Layer 10: neural networks: modules, losses, updates, training.
+
+- ``nn``: the layer.
+- ``modules``: what a module is; ``layers``, ``norms``, ``sequences``, ``windows``, ``blocks``: the usual ones.
+- ``lanes``: sequences of different lengths.
+- ``initialise``, ``losses``, ``updates``, ``batches``: what training is made of.
+- ``training``, ``step``: training, and one step of it as a graph.
+- ``abstract``, ``inputs``, ``graphs``: shapes of a model's outputs, its inputs, a model as a graph.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +30,7 @@ if TYPE_CHECKING:
         outline,
         zeros,
     )
+    from nnc_func.nn.lanes import over_lengths
     from nnc_func.nn.layers import (
         Activation,
         Dense,
@@ -143,6 +152,7 @@ else:
             "LayerNorm",
             "RMSNorm",
         ),
+        "lanes": ("over_lengths",),
         "sequences": (
             "GRU",
             "LSTM",

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, TypeVar, dataclass_transform
 import attrs
 import numpy as np
 
+from nnc_func.engine.effects import numbers_of_times
 from nnc_func.errors import OperatorError, ShapeError
 from nnc_func.facets.dtypes import kind_of
 from nnc_func.nn.abstract import Abstract
@@ -85,8 +86,10 @@ class Module:
 
     is_tree: ClassVar[bool] = True
 
-    def __call__(self, x: Any, context: Context | None = None) -> Any:
+    def __call__(self, x: Any, context: Context | None = None, **more: Any) -> Any:
         """The module applied to a tensor. Without a context, as in inference: no dropout, no new state.
+
+        What is given besides, by name, is what `forward` of that kind of module takes besides.
 
         Raises
         ------
@@ -96,7 +99,7 @@ class Module:
         me = self if context is None else context.entered(self, x)
         if not _made(me):
             raise OperatorError(f"{me!r} has no parameters yet; make them: model = model.init(seed, shape)")
-        return me.forward(x, context)
+        return me.forward(x, context, **more)
 
     def forward(self, x: Any, context: Context | None) -> Any:
         """How the module is applied; defined by every kind of module."""
@@ -207,7 +210,7 @@ class Context:
         self._after: dict[Module, Module] = {}
 
     def next_key(self, who: Any = "a random module") -> Any:
-        """A key that nothing else in this application draws from.
+        """A key that nothing else in this application draws from; within a loop, another one each time.
 
         Raises
         ------
@@ -217,7 +220,11 @@ class Context:
         if self.key is None:
             raise OperatorError(f"{who!r} draws random numbers in training: give it a key, Context(True, key)")
         self._draws += 1
-        return self.key.stack.ops.random_fold_in(self.key, np.uint64(self._draws))
+        stack = self.key.stack
+        key = stack.ops.random_fold_in(self.key, np.uint64(self._draws))
+        for number in numbers_of_times(stack):
+            key = stack.ops.random_fold_in(key, number)
+        return key
 
     def becomes(self, each: M, **changes: Any) -> M:
         """Note that a module has other fields after this application; the module itself stays as it is."""

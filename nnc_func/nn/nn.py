@@ -7,7 +7,7 @@ from inspect import unwrap
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from nnc_func.layer import Layer, forwards, layer
-from nnc_func.signatures import AutodiffSignature
+from nnc_func.layer_protocols import AutodiffSignature
 
 A = TypeVar("A")
 

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from nnc_func.errors import OperatorError, ShapeError
 from nnc_func.facets.dims import known
 from nnc_func.nn.initialise import Initialiser, Normal, fold_in, glorot_uniform, zeros
+from nnc_func.nn.lanes import over_lengths
 from nnc_func.nn.layers import channels_of
 from nnc_func.nn.modules import Context, Module, module, parameter, static
 
@@ -162,13 +163,20 @@ class RNN(Module):
     It gives the states of all steps, ``(samples, steps, hidden)``, or with ``sequences=False`` the last one. `run` goes
     on from other states. The formula is that of the operator `rnn`.
 
+    With ``lengths=``, ``(samples,)`` integers, sequences have ends of their own: states behind these are zeros, and the
+    last one is that at the end. Hardly more is computed than the sum of lengths, see `over_lengths`, whose lanes
+    ``lanes=`` says.
+
     Examples
     --------
     >>> import numpy as np
     >>> import nnc_func as nnc
     >>> layer = RNN(8).init(seed=0, shape=(None, 5, 3))
-    >>> layer(nnc.eager().asarray(np.ones((2, 5, 3), "float32"))).shape
+    >>> x = nnc.eager().asarray(np.ones((2, 5, 3), "float32"))
+    >>> layer(x).shape
     (2, 5, 8)
+    >>> layer(x, lengths=[5, 2]).numpy().any(axis=2).sum(axis=1)
+    array([5, 2])
     """
 
     gates: ClassVar[int] = 1
@@ -193,15 +201,32 @@ class RNN(Module):
         }
         return {**made, "bias": zeros(key, (self.gates * self.hidden,), aval.dtype)}
 
-    def forward(self, x: Any, context: Context | None = None) -> Any:
+    def forward(self, x: Any, context: Context | None = None, lengths: Any = None, lanes: int | None = None) -> Any:
         """The states of all steps, or the last."""
-        zero = x.stack.ops.full(shape=(x.shape[0], self.hidden), value=0, dtype=x.dtype)
-        every, last, *_ = self.run(x, *(zero,) * self.states)
+        if lengths is None:
+            zero = x.stack.ops.full(shape=(x.shape[0], self.hidden), value=0, dtype=x.dtype)
+            every, last, *_ = self.run(x, *(zero,) * self.states)
+        else:
+            every, last, *_ = self.run(x, *(self.hidden,) * self.states, lengths=lengths, lanes=lanes)
         return every if self.sequences else last
 
-    def run(self, x: Any, *states: Any) -> Any:
+    def run(self, x: Any, *states: Any, lengths: Any = None, lanes: int | None = None) -> Any:
         """All results of the operator, from these states: those of all steps, then each last one."""
-        return getattr(x.stack.ops, self.operator)(x, *states, self.weight, self.recurrent, self.bias)
+        ops, weights = x.stack.ops, (self.weight, self.recurrent, *self.biases())
+        if lengths is None:
+            return getattr(ops, self.operator)(x, *states, *weights)
+        cell = getattr(ops, f"{self.operator}_cell")
+
+        def step(rows: Any, before: tuple[Any, ...]) -> tuple[Any, ...]:
+            after = cell(rows, *before, *weights)
+            return after if isinstance(after, tuple) else (after,)
+
+        every, last = over_lengths(step, x, lengths, states, lanes)
+        return (every, *last)
+
+    def biases(self) -> tuple[Any, ...]:
+        """Those of the operator."""
+        return (self.bias,)
 
 
 def _beside(initialiser: Initialiser, key: Any, shape: tuple[int, int], gates: int, dtype: Any) -> Any:
@@ -255,6 +280,6 @@ class GRU(RNN):
         """As those of `RNN`, and the bias of the state's products."""
         return {**RNN.create(self, key, aval), "hidden_bias": zeros(key, (3 * self.hidden,), aval.dtype)}
 
-    def run(self, x: Any, *states: Any) -> Any:
-        """All results of the operator, from this state."""
-        return x.stack.ops.gru(x, *states, self.weight, self.recurrent, self.bias, self.hidden_bias)
+    def biases(self) -> tuple[Any, ...]:
+        """Those of the operator: of the inputs' products, and of the state's."""
+        return self.bias, self.hidden_bias

@@ -5,7 +5,7 @@ That is done where what is carried keeps its shapes and dtypes. Else steps are w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -50,18 +50,39 @@ def scan(
     if not o.rolls(graph) or not all(map(_is_plain, (*states, *slices))):
         return None
     try:
-        tensors = [o.tensor(x) for x in states]
-        given = [*map(_aval, tensors), *(_aval(x).having(shape=x.shape[1:]) for x in slices)]
-        traced = o.traced(lambda values: [_plain(o, x) for x in graph(*values)], given)
-        _check_carries(given[: len(states)], traced.avals)
-        inner, operands = traced.over(tensors, slices)
-        return [*o.loop(
-            *map(o.lifted, operands), body=inner, constants=len(traced.captured), carries=len(states),
-            length=None if slices else steps, reverse=reverse,
-        )]  # fmt: skip
+        return over_slices(o, lambda values: graph(*values), states, slices, reverse, steps)
     except NncError:
         o.rolls(graph, never=True)
         return None
+
+
+def over_slices(
+    o: Any, step: Callable[[list[Any]], Sequence[Any]], states: Sequence[Any], slices: Sequence[Any], reverse: bool,
+    steps: Any = None,
+) -> list[Any]:  # fmt: skip
+    """The last states of a function of these and of slices, and its rows, by one operator; see `scan`.
+
+    Parameters
+    ----------
+    step
+        Of states and slices: the next states, and the rows.
+    steps
+        How many there are, where there are no slices.
+
+    Raises
+    ------
+    OnnxError
+        A state changes its shape or dtype.
+    """
+    tensors = [o.tensor(x) for x in states]
+    given = [*map(_aval, tensors), *(_aval(x).having(shape=x.shape[1:]) for x in slices)]
+    traced = o.traced(lambda values: [_plain(o, x) for x in step(values)], given)
+    _check_carries(given[: len(states)], traced.avals)
+    inner, operands = traced.over(tensors, slices)
+    return [*o.loop(
+        *map(o.lifted, operands), body=inner, constants=len(traced.captured), carries=len(states),
+        length=None if slices else steps, reverse=reverse,
+    )]  # fmt: skip
 
 
 def branch(o: Any, condition: Any, then: Any, otherwise: Any) -> list[Any] | None:

@@ -9,6 +9,7 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -74,8 +75,12 @@ def apply_at_once(program: Program, stack: Any) -> None:
     agree(after, following, program, largest, "update")
 
 
-def gradients(program: Program, stack: Any, *, how: str = "both") -> list[list[Any]]:
-    """Of the sum of squares of the outputs' hyperbolic tangents, by every leaf: ``"at once"``, ``"compiled"``, or both.
+def gradients(
+    program: Program, stack: Any, *, how: str = "both", decisions: Sequence[int] | None = None
+) -> list[list[Any]]:
+    """Of the sum of squares of the outputs' tanh, by each floating leaf: ``"at once"``, ``"compiled"``, or both.
+
+    With `decisions`, loops and branches are written out step by step.
 
     Examples
     --------
@@ -86,7 +91,10 @@ def gradients(program: Program, stack: Any, *, how: str = "both") -> list[list[A
     """
 
     def loss(*tensors: Any) -> Any:
-        values = program.applied(stack, tensors)
+        if decisions is None:
+            values = program.applied(stack, tensors)
+        else:
+            values = program.written_out(stack, tensors, decisions)
         total = stack.asarray(np.float64(0))
         for o in program.outputs:
             if values[o].dtype.kind == "f":
@@ -94,7 +102,10 @@ def gradients(program: Program, stack: Any, *, how: str = "both") -> list[list[A
         return total
 
     leaves = [leaf.value() for leaf in program.leaves]
-    gradient = stack.grad(loss, tuple(range(len(leaves))))
+    by = tuple(n for n, leaf in enumerate(leaves) if leaf.dtype.kind == "f")
+    if not by:
+        return []
+    gradient = stack.grad(loss, by)
     with np.errstate(all="ignore"):
         made = [] if how == "compiled" else [gradient(*leaves)]
         if how != "at once":
@@ -103,15 +114,21 @@ def gradients(program: Program, stack: Any, *, how: str = "both") -> list[list[A
 
 
 def differentiate(program: Program, stack: Any) -> None:
-    """Gradients are those of the eager stack; wherever they are taken, they are equal."""
-    from nnc_func.stacks import eager
-
-    _, _, largest = program.run_numpy(program.feeds(), [v.value() for v in program.variables])
-    comparable(largest, SLOPE)
-    wanted = gradients(program, eager())[0]
-    largest = max([largest, *(float(np.abs(g).max()) for g in wanted if g.size and np.isfinite(g).all())])
+    """Gradients are the eager stack's of loops written out step by step; wherever they are taken, they are equal."""
+    wanted, largest = _written_out(program)
     for found in gradients(program, stack):
         agree(found, wanted, program, largest * 10, "gradient")
+
+
+@lru_cache(maxsize=4)
+def _written_out(program: Program) -> tuple[list[Any], float]:
+    """Gradients of a program on the eager stack, step by step, and the largest number of these and on the way."""
+    from nnc_func.stacks import eager
+
+    _, met = program.on_arrays([leaf.value() for leaf in program.leaves])
+    comparable(met.largest, SLOPE)
+    found = [*itertools.chain(*gradients(program, eager(), how="at once", decisions=met.decisions))]
+    return found, max([met.largest, *(float(np.abs(g).max()) for g in found if g.size and np.isfinite(g).all())])
 
 
 def comparable(largest: float, most: float) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from nnc_func.device.exact import Exact
-from nnc_func.device.exact_arrays import ExactArray
-from nnc_func.device.exact_numbers import DENOMINATORS, PRIME, Residue, fraction_near
+from nnc_func.device.exact_arithmetic.arrays import ExactArray
+from nnc_func.device.exact_arithmetic.numbers import DENOMINATORS, PRIME, Residue, fraction_near
 from nnc_func.errors import NncError
 from nnc_func.facets.dtypes import kind_of, limits_of
 from nnc_func.graph.leaves import CONSTANT, INPUT

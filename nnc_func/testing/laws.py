@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from nnc_func.aval import Aval
-from nnc_func.device.kernel_choice import fresh
-from nnc_func.device.namespace import writing
+from nnc_func.device.shared.kernel_choice import fresh
+from nnc_func.device.shared.namespace import writing
 from nnc_func.facets.kernels import Kernel, overwritten, takes_layouts
 from nnc_func.graph.ops.memory import relayout
 from nnc_func.op import Op

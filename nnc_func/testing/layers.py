@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from nnc_func.device.kernel_choice import fresh
+from nnc_func.device.shared.kernel_choice import fresh
 from nnc_func.op import Op
 from nnc_func.testing.comparing import equal, results
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,10 +15,10 @@ from attrs import frozen
 from nnc_func.aval import Aval
 from nnc_func.body import Body
 from nnc_func.device import NumPy, Places
-from nnc_func.device.kernel_choice import fresh
 from nnc_func.graph.shape import Shape
 from nnc_func.graph.type import Type
 from nnc_func.op import Op
+from nnc_func.testing.meanings import Meaning, OnArrays, OnStack
 
 INPUT, VARIABLE, CONSTANT = "input", "variable", "constant"
 FILLS = {"zeros": 0, "ones": 1, "halves": 0.5, "twos": 2}  # what else a constant may be made of: drawn numbers
@@ -99,6 +99,35 @@ class Step:
     args: tuple[int, ...]
     params: dict[str, Any]
 
+    def avals(self, known: Sequence[Aval]) -> list[Aval]:
+        """Of its results, by those of the values so far."""
+        return inferred(self.op, [known[a] for a in self.args], self.params)
+
+    @property
+    def operators(self) -> tuple[Op, ...]:
+        """What is applied."""
+        return (self.op,)
+
+    def moved(self, number: Callable[[int], int]) -> Step:
+        """With other numbers."""
+        return Step(self.op, tuple(map(number, self.args)), self.params)
+
+    def applied(self, stack: Any, values: Sequence[Any]) -> list[Any]:
+        """Its results on a stack."""
+        found = stack.bind(self.op, *(values[a] for a in self.args), **self.params)
+        return list(found) if self.op.multi_result else [found]
+
+    def meant(self, meaning: Meaning, values: Sequence[Any]) -> list[Any]:
+        """Its results by what operators mean."""
+        return meaning.apply(self.op, [values[a] for a in self.args], self.params)
+
+    def lines(self, names: Callable[[int], str], known: Sequence[Aval]) -> list[str]:
+        """As code."""
+        made = [names(len(known) + n) for n in range(len(self.avals(known)))]
+        said = [*map(names, self.args), *(f"{k}={_literal(v)}" for k, v in self.params.items())]
+        one = "," if self.op.multi_result and len(made) == 1 else ""
+        return [f"{', '.join(made)}{one} = ops.{self.op.name}({', '.join(said)})"]
+
 
 @frozen(eq=False, repr=False)
 class Program:
@@ -107,7 +136,7 @@ class Program:
     Attributes
     ----------
     leaves, steps
-        What there is, and what is computed.
+        What there is, and what is computed: each is a `Step`, or a loop or branch of `nnc_func.testing.control_steps`.
     outputs
         Numbers of the values that are returned.
     updates
@@ -127,7 +156,7 @@ class Program:
     """
 
     leaves: tuple[Leaf, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[Any, ...]
     outputs: tuple[int, ...]
     updates: tuple[tuple[int, int], ...]
 
@@ -140,6 +169,11 @@ class Program:
     def variables(self) -> list[Leaf]:
         """Its variables."""
         return [leaf for leaf in self.leaves if leaf.kind == VARIABLE]
+
+    @property
+    def operators(self) -> set[Op]:
+        """All that are applied, in bodies too; what loops and branches apply themselves is not among them."""
+        return {op for step in self.steps for op in step.operators}
 
     def feeds(self, seed: int = 0) -> list[Any]:
         """An array for each input."""
@@ -154,14 +188,14 @@ class Program:
         """Of every value."""
         found = [leaf.aval for leaf in self.leaves]
         for step in self.steps:
-            found += inferred(step.op, [found[a] for a in step.args], step.params)
+            found += step.avals(found)
         return found
 
     def results(self) -> list[range]:
         """The numbers of each step's results."""
         known, found = [leaf.aval for leaf in self.leaves], []
         for step in self.steps:
-            made = inferred(step.op, [known[a] for a in step.args], step.params)
+            made = step.avals(known)
             found.append(range(len(known), len(known) + len(made)))
             known += made
         return found
@@ -174,10 +208,13 @@ class Program:
             if wanted.intersection(own):
                 wanted.update(own, step.args)
         numbers = {old: new for new, old in enumerate(sorted(wanted))}
-        kept = (step for step, own in zip(self.steps, results, strict=True) if own[0] in wanted)
+        kept = [
+            step.moved(inwards(lambda n: numbers[n], own.start, numbers[own.start]))
+            for step, own in zip(self.steps, results, strict=True) if own[0] in wanted
+        ]  # fmt: skip
         return Program(
             tuple(leaf for n, leaf in enumerate(self.leaves) if n in wanted),
-            tuple(Step(step.op, tuple(numbers[a] for a in step.args), step.params) for step in kept),
+            tuple(kept),
             tuple(numbers[o] for o in self.outputs),
             tuple((numbers[v], numbers[u]) for v, u in self.updates),
         )
@@ -188,23 +225,33 @@ class Program:
         """Every value, of the leaves' carriers."""
         values = list(leaves)
         for step in self.steps:
-            found = stack.bind(step.op, *(values[a] for a in step.args), **step.params)
-            values += found if step.op.multi_result else [found]
+            values += step.applied(stack, values)
         return values
+
+    def written_out(self, stack: Any, leaves: Sequence[Any], decisions: Sequence[int]) -> list[Any]:
+        """Every value, of the leaves' carriers: loops and branches are Python's, which decide as they did on arrays."""
+        meaning, values = OnStack(stack, decisions), list(leaves)
+        for step in self.steps:
+            values += step.meant(meaning, values)
+        return values
+
+    def on_arrays(self, leaves: Sequence[Any]) -> tuple[list[Any], OnArrays]:
+        """Every value, of the leaves' arrays, by reference kernels and Python's loops; and what was met on the way."""
+        meaning, values = OnArrays(), list(leaves)
+        for value in leaves:
+            meaning.met(value)
+        with np.errstate(all="ignore"):
+            for step in self.steps:
+                values += step.meant(meaning, values)
+        return values, meaning
 
     def run_numpy(self, feeds: Sequence[Any], variables: Sequence[Any]) -> tuple[list[Any], list[Any], float]:
         """Outputs, the variables' next values, and the largest finite number on the way: by reference kernels alone."""
         given, held = iter(feeds), iter(variables)
-        values = [
+        values, met = self.on_arrays([
             next(given) if n.kind == INPUT else next(held) if n.kind == VARIABLE else n.value() for n in self.leaves
-        ]
-        with np.errstate(all="ignore"):
-            for step in self.steps:
-                kernel = step.op.kernels[-1]
-                found = fresh(np, kernel, step.op.canonical(step.params))(*[values[a] for a in step.args])
-                values += [np.asarray(f) for f in (found if step.op.multi_result else (found,))]
-        finite = [np.abs(v[np.isfinite(v)]) for v in values if v.dtype.kind in "fc"]
-        largest = max((float(f.max()) for f in finite if f.size), default=1.0)
+        ])  # fmt: skip
+        largest = met.largest or 1.0
         following = dict(self.updates)
         places = [i for i, n in enumerate(self.leaves) if n.kind == VARIABLE]
         return [values[o] for o in self.outputs], [values[following.get(i, i)] for i in places], largest
@@ -258,20 +305,17 @@ class Program:
             value += f".reshape({leaf.shape})" if 0 in leaf.shape else ""
             call = f"variable({leaf.name!r}, {value}{there})" if leaf.kind == VARIABLE else f"asarray({value}{there})"
             lines.append(f"{leaf.name} = stack.{call}")
-        at, avals = len(self.leaves), self.avals()
-        for step in self.steps:
-            count = len(inferred(step.op, [avals[a] for a in step.args], step.params))
-            names = ", ".join(f"v{at + i}" for i in range(count)) + ("," if step.op.multi_result and count == 1 else "")
-            said = [*map(self._name, step.args), *(f"{k}={_literal(v)}" for k, v in step.params.items())]
-            lines.append(f"{names} = ops.{step.op.name}({', '.join(said)})")
-            at += count
+        avals = self.avals()
+        for step, own in zip(self.steps, self.results(), strict=True):
+            lines += step.lines(self._name, avals[: own.start])
         names = ", ".join(n.name for n in self.inputs)
         updates = ", ".join(f"({self._name(v)}, {self._name(u)})" for v, u in self.updates)
         outputs = ", ".join(map(self._name, self.outputs))
         lines.append(f"program = stack.compile([{names}], [{outputs}]{f', [{updates}]' if updates else ''})")
         numpy = ["import numpy as np"] * any(" = stack.variable(" in n or " = stack.asarray(" in n for n in lines)
         numpy += ["from numpy import inf, nan"] * any(NOT_FINITE.search(n) for n in lines)
-        placed = {leaf.place for leaf in self.leaves} | {step.params.get("place") for step in self.steps}
+        placed = {leaf.place for leaf in self.leaves}
+        placed |= {step.params.get("place") for step in self.steps if isinstance(step, Step)}
         device = f"nnc.Places({', '.join(f'{place}=nnc.NumPy()' for place in PLACES)})" if placed - {None} else ""
         return "\n".join([*numpy, "import nnc_func as nnc", f"stack = nnc.lazy({device})", "ops = stack.ops", *lines])
 
@@ -321,3 +365,14 @@ def inferred(op: Op, avals: Sequence[Aval], params: dict[str, Any]) -> list[Aval
     """Avals of the results of one application."""
     found = SHAPES.bind(op, *avals, **params)
     return list(found) if op.multi_result else [found]
+
+
+def inwards(number: Callable[[int], int], base: int, now: int) -> Callable[[int], int]:
+    """Numbers of what is around a step, and of what is within: that begins at `base`, and at `now` afterwards.
+
+    Examples
+    --------
+    >>> [inwards(lambda n: 10 * n, 3, 7)(n) for n in (1, 2, 3, 4)]
+    [10, 20, 7, 8]
+    """
+    return lambda n: number(n) if n < base else n - base + now

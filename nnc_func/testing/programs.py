@@ -1,318 +1,29 @@
 """Random programs: well-typed graphs over the catalogue, which shrink well.
 
-They share, repeat and alias operands, return inputs, constants and what lies between, and update variables crosswise.
+They share, repeat and alias operands, return inputs, constants and what lies between, and update variables crosswise;
+where that is asked for, they hold loops and branches, in each other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache, lru_cache
 from typing import Any
 
-import numpy as np
-from attrs import define, field, frozen
 from hypothesis import strategies as st
 
-from nnc_func.aval import Aval
-from nnc_func.declaration import REQUIRED
-from nnc_func.errors import NncError
-from nnc_func.facets.derivatives import Refusal
 from nnc_func.graph.ops import CATALOGUE
-from nnc_func.op import Catalogue, Op
-from nnc_func.testing.program import (
-    CONSTANT,
-    DEFINITE,
-    FILLS,
-    INPUT,
-    KEY,
-    VARIABLE,
-    Built,
-    Leaf,
-    Program,
-    Step,
-    inferred,
-)
+from nnc_func.op import Catalogue
+from nnc_func.testing.control_drawing import ControlDrawing
+from nnc_func.testing.drawing import DTYPES, LARGEST, Drawing, vocabulary
+from nnc_func.testing.program import CONSTANT, INPUT, VARIABLE, Built, Leaf, Program, Step
 
 __all__ = ["CONSTANT", "INPUT", "LARGEST", "VARIABLE", "Built", "Leaf", "Program", "Step", "programs"]
 
-WIDE = ("float32", "float64")  # half precision amplifies rounding too soon: laws draw that
-DTYPES = (
-    "float64", "float64", "float32", "int64", "int32", "bool", "complex128", "uint8", "int8", "complex64",
-)  # fmt: skip
-LARGEST = 1e4  # beyond it rounding is amplified too much to compare: leave such programs out
-
-# Discontinuous, or steeper than any bound somewhere: they are applied only to what every engine gives bit by bit.
-EDGED = frozenset((
-    "sign", "log", "log1p", "sqrt", "reciprocal", "floor", "ceil", "round", "isnan", "isinf", "isfinite",
-    "divide", "power", "floor_divide", "remainder", "atan2", "equal", "not_equal", "less", "less_equal",
-    "greater", "greater_equal", "argmax", "argmin", "any", "all", "cast", "one_hot", "take", "take_along_axis",
-    "scatter_add", "put_along_axis_add", "max_pool2d", "max_pool2d_gradient", "max_pool2d_tangent",
-    "random_fold_in", "angle",
-    "log2", "log10", "tan", "asin", "acos", "atan", "asinh", "acosh", "atanh", "cbrt", "erfinv", "lgamma", "polygamma",
-    "copysign", "signbit", "trunc", "nextafter",
-))  # fmt: skip
-# Elements are moved, or their sign is changed: bits in, bits out.
-EXACT = frozenset((
-    "negative", "reshape", "permute_dims", "broadcast_to", "expand_dims", "squeeze", "flip", "tile",
-    "concat", "stack", "split", "pad", "assemble", "slice", "set_slice", "take", "take_along_axis", "where",
-    "stop_gradient", "real", "imag", "conj", "full", "arange", "one_hot", "relu", "clip", "maximum", "minimum",
-    "max", "min",
-))  # fmt: skip
-KEYED = ("random_uniform", "random_normal", "random_bernoulli", "random_bits", "random_split", "random_fold_in")
-INDEXED = ("take", "scatter", "put", "ravel_multi_index")  # indices are in range: they have leaves of their own
-LIKELY_NAMES = (
-    "add",
-    "multiply",
-    "subtract",
-    "tanh",
-    "reshape",
-    "permute_dims",
-    "slice",
-    "broadcast_to",
-    "sum",
-    "split",
-    "matmul",
-    "exp",
-    "negative",
-    "relu",
-    "concat",
-    "stack",
-    "pad",
-    "assemble",
-    "set_slice",
-    "max",
-    "expand_dims",
-    "flip",
-    "sigmoid",
-    "square",
-    "maximum",
-    "where",
-    "mean",
-)
-
-
-@frozen
-class Vocabulary:
-    """The operators of a catalogue by how programs draw them; effects are left out, since they need an order.
-
-    Attributes
-    ----------
-    operators, likely
-        Applied to any values that fit; the likely ones more often.
-    fitted
-        Their arguments must fit each other: they are first steps, on leaves of their own.
-    keyed
-        Random ones, by name.
-    foreign
-        Names of those that the default catalogue lacks: they may be discontinuous.
-    """
-
-    operators: tuple[Op, ...]
-    likely: tuple[Op, ...]
-    fitted: tuple[Op, ...]
-    keyed: dict[str, Op]
-    foreign: frozenset[str]
-
-
-@lru_cache(maxsize=16)
-def vocabulary(catalogue: Catalogue) -> Vocabulary:
-    """Of a catalogue.
-
-    Examples
-    --------
-    >>> from nnc_func.graph.ops import CATALOGUE
-    >>> sorted(vocabulary(CATALOGUE).keyed)[0]
-    'random_bernoulli'
-    """
-    ops = [op for op in catalogue.values() if not op.effect and op.name != "token"]
-    free = [op for op in ops if op.name not in KEYED and op.samples.prepare is None]
-    return Vocabulary(
-        tuple(op for op in free if not op.name.startswith(INDEXED)),
-        tuple(catalogue[name] for name in LIKELY_NAMES if name in catalogue),
-        tuple(op for op in ops if op.samples.cases and op.args),
-        {op.name: op for op in ops if op.name in KEYED},
-        frozenset(op.name for op in ops if CATALOGUE.get(op.name) is not op),
-    )
-
-
-@cache
-def _cases(op: Op, smooth: bool) -> list[tuple[list[tuple[Any, str, Any]], dict[str, Any]]]:
-    """The operator's cases: shape, dtype (or none, where any will do) and elements of each argument."""
-    found: list[tuple[list[tuple[Any, str, Any]], dict[str, Any]]] = []
-    if smooth and isinstance(op.derivative, Refusal):
-        return found
-    for specs, params in op.samples.cases:
-        listed = [_leaf(op, spec, smooth) for spec in specs]
-        if all(dtype in (("float64",) if smooth else (*DTYPES, "")) for _, dtype, _ in listed):
-            found.append((listed, params))
-    return found
-
-
-def _leaf(op: Op, spec: Any, smooth: bool) -> tuple[Any, str, Any]:
-    told = len(spec) > 1 and isinstance(spec[0], tuple)
-    shape, dtype = (spec[0], spec[1]) if told else (spec, "float64" if smooth else "")
-    if not told and not {*WIDE} & {*op.samples.dtypes}:
-        dtype = op.samples.dtypes[-1]
-    elements = spec[2] if told and len(spec) > 2 and np.dtype(dtype).kind in "iu" else None
-    if op.samples.prepare is not None and len(shape) > 1 and shape[-1] == shape[-2]:
-        elements = DEFINITE
-    return shape, dtype, elements
-
-
-# --- drawing ---------------------------------------------------------------------------------------------
-
-
-@define
-class _Drawing:
-    """A program in the making."""
-
-    draw: Any
-    dtypes: tuple[str, ...]
-    smooth: bool
-    vocabulary: Vocabulary
-    leaves: list[Leaf] = field(factory=list)
-    avals: list[Aval] = field(factory=list)  # of the leaves
-    steps: list[Step] = field(factory=list)
-    made: list[Aval] = field(factory=list)  # of the steps' results
-    exact: list[bool] = field(factory=list)
-
-    def pick(self, options: Any) -> Any:
-        listed = list(options)
-        return listed[self.draw(st.integers(0, len(listed) - 1))]
-
-    def chance(self, one_in: int) -> bool:
-        return bool(self.draw(st.integers(0, one_in - 1)) == one_in - 1)
-
-    def repeat(self, most: int, make: Callable[[], None]) -> None:
-        """Make up to so many: what each is drawn from is one part of the choices, which shrinking deletes."""
-        for _ in range(self.draw(st.integers(0, most))):
-            self.draw(st.builds(make))
-
-    def leaf(self, kind: str, shape: Any, dtype: str, fill: Any = None, elements: Any = None) -> None:
-        """Leaves are all made before the first step, so that values keep their numbers."""
-        count = len(self.leaves)
-        name = {INPUT: "x", VARIABLE: "w", CONSTANT: "c"}[kind] + str(count)
-        fill = count if fill is None else fill
-        self.leaves.append(Leaf(kind, name, tuple(shape), dtype, fill, elements=elements))
-        self.avals.append(Aval(shape, dtype))
-
-    def start(self) -> None:
-        """Inputs, variables, constants; shapes broadcast to one."""
-        rank = self.draw(st.integers(0, 3))
-        base = tuple(self.pick((2, 3, 1, 0) if self.chance(8) else (2, 3, 1)) for _ in range(rank))
-        self.leaf(INPUT, base, self.pick(self.dtypes))
-        self.repeat(4, lambda: self.another(base))
-        if not self.smooth and self.vocabulary.keyed and self.chance(4):
-            self.leaf(CONSTANT, (2,), "uint64", KEY)
-        case = self.case() if self.vocabulary.fitted and self.chance(3) else None
-        self.exact = [True] * len(self.leaves)
-        if case is not None:
-            self.append(*case)
-
-    def another(self, base: tuple[int, ...]) -> None:
-        """A leaf whose shape broadcasts to that."""
-        kind = self.pick((INPUT, CONSTANT, VARIABLE, VARIABLE))
-        kept = base[self.draw(st.integers(0, len(base))) :] if self.chance(3) else base
-        shape = tuple(1 if self.chance(6) else n for n in kept)
-        fill = self.pick(FILLS) if kind == CONSTANT and self.chance(2) else None
-        self.leaf(kind, shape, self.pick(self.dtypes), fill)
-
-    def case(self) -> tuple[Op, tuple[int, ...], dict[str, Any]] | None:
-        """A first step on leaves of its own, for operators whose arguments must fit each other: convolutions …"""
-        op = self.pick(self.vocabulary.fitted)
-        cases = _cases(op, self.smooth)
-        if not cases:
-            return None
-        specs, params = self.pick(cases)
-        first = len(self.leaves)
-        for shape, dtype, elements in specs:
-            updated = not elements and op.kernels[-1].infallible  # an update may be anything: NaN, too
-            kinds = (INPUT, CONSTANT, VARIABLE) if updated else (INPUT, CONSTANT)
-            self.leaf(self.pick(kinds), shape, dtype or self.pick(WIDE), elements=elements)
-        return op, tuple(range(first, len(self.leaves))), dict(params)
-
-    @property
-    def known(self) -> list[Aval]:
-        return self.avals + self.made
-
-    def step(self) -> None:
-        """An application that fits what there is, if one is met in a few tries."""
-        keys = [i for i, n in enumerate(self.leaves) if n.fill == KEY]
-        words = self.vocabulary
-        random = keys and self.chance(4)
-        op = words.keyed[self.pick(words.keyed)] if random else self.pick(words.likely * 2 + words.operators)
-        if self.smooth and isinstance(op.derivative, Refusal):
-            return
-        count = len(op.args) + (self.draw(st.integers(0, 2)) if op.variadic else 0)
-        known = self.known
-        edged = op.name in EDGED or op.name in words.foreign
-        usable = [
-            i for i, a in enumerate(known)
-            if a.dtype != np.uint64 and (self.exact[i] or not edged or a.dtype.kind not in "fc")
-        ]  # fmt: skip
-        if not {"float32", "complex128"} & {*op.samples.dtypes}:  # truth values, or integers
-            usable = [i for i in usable if known[i].dtype.name in op.samples.dtypes] or usable
-        for _ in range(4):
-            args = tuple(self.pick(reversed(usable)) for _ in range(count))
-            if op.name in KEYED and count:
-                args = (self.pick(keys), *args[1:])
-            params = self.parameters(op, [known[a].shape for a in args])
-            if params is not None and self.append(op, args, params):
-                return
-
-    def append(self, op: Op, args: tuple[int, ...], params: dict[str, Any]) -> bool:
-        try:
-            found = inferred(op, [self.known[a] for a in args], params)
-        except (NncError, TypeError, ValueError, IndexError):
-            return False
-        if any(a.size > 512 for a in found) or (op.name == "power" and found[0].dtype.kind not in "fc"):
-            return False
-        self.steps.append(Step(op, args, params))
-        exact = all(self.exact[a] for a in args) and op.name in EXACT
-        self.exact += [exact or a.dtype.kind not in "fc" for a in found]
-        self.made += found
-        return True
-
-    def parameters(self, op: Op, given: list[Any]) -> dict[str, Any] | None:
-        every = {n: d for n, d in op.params.items() if d is not REQUIRED}
-        samples = op.samples
-        if op.name == "assemble":
-            return self.places(given)
-        if op.name == "cast":
-            return {"dtype": np.dtype(self.pick(self.dtypes if self.smooth else DTYPES))}
-        try:
-            if op.name == "set_slice":
-                samples = CATALOGUE["slice"].samples
-            if samples.params is not None:
-                return every | samples.params(tuple(given[:1] if op.name == "set_slice" else given), self.pick)
-            if (samples.relation == "cases" and samples.cases and len(every) < len(op.params)) or self.chance(2):
-                return every | (self.pick(samples.cases)[1] if samples.cases else {})
-        except (IndexError, ValueError, TypeError):
-            return None
-        return every
-
-    def places(self, given: list[Any]) -> dict[str, Any] | None:
-        """Parts one behind the other along one axis, in steps, with gaps; some interleaved."""
-        rank = len(given[0])
-        if not rank or any(len(s) != rank for s in given):
-            return None
-        axis, step = self.pick(range(rank)), self.pick((1, 1, 2, -1))
-        offsets, at = [], 0
-        for shape in given:
-            n = shape[axis]
-            begin = at if step > 0 else at + max(n - 1, 0)
-            offsets.append(tuple(begin if i == axis else 0 for i in range(rank)))
-            at += max(0, (n - 1) * abs(step) + 1) + self.pick((0, 0, 1))
-        shape = tuple(at if i == axis else max(s[i] for s in given) for i in range(rank))
-        if step == 2 and len(given) > 1 and given[0][axis] == given[1][axis] > 0 and self.chance(2):
-            offsets[1] = tuple(1 if i == axis else 0 for i in range(rank))  # the odd ones, between the even ones
-            shape = tuple(max(n, 2 * given[0][axis]) if i == axis else n for i, n in enumerate(shape))
-        strides = (tuple(step if i == axis else 1 for i in range(rank)),) * len(given)
-        return {"shape": shape, "offsets": tuple(offsets), "strides": strides, "fill": self.pick((0, 1))}
-
 
 @st.composite
-def programs(draw: Any, *, smooth: bool = False, most_steps: int = 12, operators: Catalogue = CATALOGUE) -> Program:
+def programs(
+    draw: Any, *, smooth: bool = False, most_steps: int = 12, operators: Catalogue = CATALOGUE,
+    control_flow: bool = False, depth: int = 3,
+) -> Program:  # fmt: skip
     """Programs over a catalogue: they share, repeat and alias operands, and have several results and random operators.
 
     Parameters
@@ -324,16 +35,39 @@ def programs(draw: Any, *, smooth: bool = False, most_steps: int = 12, operators
     operators
         What is applied: the default catalogue, or a stack's ``stack.type.ops``. Those of one's own are applied to
         leaves and to what moves their elements, since nobody knows where they are steep.
+    control_flow
+        They hold loops and branches (`nnc_func.testing.control_steps`): scans, counted loops, whiles, and branches with
+        and without a default. Their bodies capture what is around, swap and pass on what they carry, ignore what they
+        are given, and go never, once, or a few times. What they are compared with are Python's own `for`, `while` and
+        `if`. What decides is computed by a few operators of the default catalogue, whatever `operators` has.
+    depth
+        How many of them stand in each other at most.
 
     Examples
     --------
     >>> from hypothesis import find
     >>> len(find(programs(), lambda program: len(program.steps) == 1).steps)
     1
+    >>> from hypothesis import Phase, settings
+    >>> first = settings(phases=[Phase.generate], max_examples=1, database=None)
+    >>> print(find(programs(control_flow=True), lambda program: True, settings=first))
+    import nnc_func as nnc
+    stack = nnc.lazy()
+    ops = stack.ops
+    x0 = stack.input('x0', (), 'float64')
+    def body1(carry, x):
+        () = carry
+        return (), (x0,)
+    (), (v1,) = stack.scan(body1, (), None, length=2)
+    program = stack.compile([x0], [v1, v1])
     """
-    making = _Drawing(draw, ("float64",) if smooth else DTYPES, smooth, vocabulary(operators))
+    dtypes = ("float64",) if smooth else DTYPES
+    if control_flow:
+        making: Drawing = ControlDrawing(draw, dtypes, smooth, vocabulary(operators), deepest=depth)
+    else:
+        making = Drawing(draw, dtypes, smooth, vocabulary(operators))
     making.start()
-    making.repeat(most_steps, making.step)
+    making.make(most_steps)
     known = making.known
     last = len(known) - 1
     number = st.integers(0, last).map(lambda n: last - n)
@@ -342,6 +76,7 @@ def programs(draw: Any, *, smooth: bool = False, most_steps: int = 12, operators
         outputs += tuple(
             sorted({*range(len(making.leaves), last + 1)}.difference(outputs, *(s.args for s in making.steps)))
         )
+    outputs += making.wanted()
     updates = []
     for i, leaf in enumerate(making.leaves):
         alike = [j for j in range(last, -1, -1) if known[j] == making.avals[i]]

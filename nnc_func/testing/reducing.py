@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from attrs import evolve
 
-from nnc_func.testing.program import INPUT, Leaf, Program, Step
+from nnc_func.testing.program import INPUT, Leaf, Program, inwards
 
 ATTEMPTS = 300
 
@@ -79,7 +79,10 @@ def _cut(program: Program, at: int, results: list[range]) -> Program:
     def moved(n: int) -> int:
         return n if n < first else n - own.start + first if n in own else n + count if n < own.start else n
 
-    steps = [Step(s.op, tuple(map(moved, s.args)), s.params) for i, s in enumerate(program.steps) if i != at]
+    steps = [
+        step.moved(inwards(moved, its.start, its.start + count if i < at else its.start))
+        for i, (step, its) in enumerate(zip(program.steps, results, strict=True)) if i != at
+    ]  # fmt: skip
     return Program(
         (*program.leaves, *made),
         tuple(steps),

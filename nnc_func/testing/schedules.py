@@ -9,13 +9,13 @@ from typing import Any
 
 from attrs import field, frozen
 
+from nnc_func.engine.linkers.base import failure
+from nnc_func.engine.linkers.kernel_calls import Calls, Frame
 from nnc_func.engine.orders.base import OrderProblem
 from nnc_func.engine.orders.ready_list import by_rank
 from nnc_func.engine.plan import Plan
 from nnc_func.engine.plan_rows import ARENA
 from nnc_func.engine.planning.schedule import Tasks
-from nnc_func.engine.running.executable import failure
-from nnc_func.engine.running.frame import Calls, Frame
 from nnc_func.engine.running.program import Program
 from nnc_func.facets.places import Place
 

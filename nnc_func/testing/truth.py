@@ -148,10 +148,13 @@ def ulps(magnitude: Any, dtype: Any) -> Any:
     --------
     >>> ulps(np.array([1.5, 3.0]), np.dtype("float32")) / np.finfo("float32").eps
     array([1., 2.])
+    >>> bool(ulps(0.0, np.dtype("float32")) == np.finfo("float32").smallest_subnormal)
+    True
     """
     limits = limits_of(dtype)
     _, exponents = np.frexp(magnitude)
-    return np.maximum(np.ldexp(float(limits.eps), exponents - 1), float(limits.smallest_subnormal))
+    units = np.ldexp(float(limits.eps), np.where(np.equal(magnitude, 0), -(1 << 20), exponents - 1))
+    return np.maximum(units, float(limits.smallest_subnormal))
 
 
 def spread(root: Value, way: Mapping[Node, Any], device: Any, numerics: Numerics, dims: Any = None) -> Any:

@@ -59,6 +59,26 @@ def says_what_it_is(name: str) -> None:
         assert doc.splitlines()[0][-1] in ".:?", "the first line of the docstring is a sentence"
 
 
+MAPS = sorted(name for name in LIBRARY if name.endswith("/__init__.py") and re.search(r"\n- ``\w+``[,:]", _text(name)))
+
+
+def test_a_reader_finds_the_rooms_by_maps() -> None:
+    folders = {str(Path(name).parent) for name in MAPS}
+    read = {"", "device", "device/shared", "engine", "engine/linkers", "engine/planning", "engine/running", "graph"}
+    assert {str(Path("nnc_func", each)) for each in read} <= folders
+
+
+def test_a_map_of_a_folder_names_all_that_is_in_it() -> None:
+    throughout(MAPS, is_whole)
+
+
+def is_whole(name: str) -> None:
+    folder = (ROOT / name).parent
+    inside = {each.stem for each in folder.iterdir() if each.suffix == ".py" or (each / "__init__.py").exists()}
+    named = set(re.findall(r"``(\w+)``", ast.get_docstring(_tree(name)) or ""))
+    assert {each for each in inside - named if not each.startswith("__")} == set()
+
+
 def test_no_comment_promises_later_work() -> None:
     throughout(FILES, promises_nothing)
 

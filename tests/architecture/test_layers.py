@@ -14,20 +14,20 @@ LIBRARY = Path(__file__).resolve().parents[2] / "nnc_func"
 FUSED = "graph/ops/bodies.py"  # an operator made of others: its facets are made of theirs
 CUT = ("graph/ops/cut_bodies.py", "graph/ops/loop_derivative.py")  # what a derivative may compute again
 BATCHING = ("batching/", "facets/batching.py")  # what becomes of the rows of a batch
-BARE = ("device/namespace.py", "device/null.py")  # a bare device refuses what Type and Shape refuse; Null infers
+BARE = ("device/shared/namespace.py", "device/null.py")  # a bare device refuses what Type and Shape refuse; Null infers
 VERIFIER = "engine/verifying/applications.py"  # a plan that anybody may have written: no layer has looked at it
 RULES = ("graph/rules/", "graph/rewriting/")  # the rules, and what applies them
 COUNTED = "onnx/tracing.py"  # counts what a model asks for before it is computed: views take nothing
 READERS = {  # facet: where in the library it may be read
-    "data_movement": ("device/bfloat16_emulation.py", "testing/"),
-    "dtype": ("graph/type.py", FUSED, *BARE, "device/bfloat16_emulation.py", *BATCHING, VERIFIER, "testing/"),
+    "data_movement": ("device/shared/bfloat16_emulation.py", "testing/"),
+    "dtype": ("graph/type.py", FUSED, *BARE, "device/shared/bfloat16_emulation.py", *BATCHING, VERIFIER, "testing/"),
     # rules and devices ask whether it is `broadcast`: elementwise
     "shape": (
         "graph/shape.py",
         *BARE,
         *BATCHING,
         VERIFIER,
-        "device/dispatch.py",
+        "device/shared/dispatch.py",
         "graph/rules/",
         FUSED,
         "testing/",
@@ -37,6 +37,7 @@ READERS = {  # facet: where in the library it may be read
     "laws": ("graph/optimiser.py", "graph/rules/", "testing/"),
     "has": ("graph/optimiser.py", *RULES, "testing/"),
     "pure": (
+        "body.py",  # which says it of a body, by those of its operators
         "graph/text/trust.py",
         "graph/symbol.py",
         "body_builder.py",
@@ -49,11 +50,13 @@ READERS = {  # facet: where in the library it may be read
     ),
     "effect": (
         "stacks.py",
-        "device/dispatch.py",
+        "device/shared/dispatch.py",
         "engine/eager.py",
         *BATCHING,
         "engine/effects.py",
         "graph/graph.py",
+        FUSED,
+        *CUT,  # what is computed again has none
         COUNTED,
         "testing/",
     ),

@@ -218,6 +218,14 @@ def _second_depends_on_first(st: Any, d: Any, **how: Any) -> Any:
     return {"d1": d1, "d2": d2}, d2
 
 
+@case(33)
+def _grows(st: Any, x: Any) -> Any:
+    _, (x,), _ = st.while_loop(
+        lambda x: x.shape[0] < 5, lambda x: (None, [st.ops.concat(x, 2 * x[-1:], axis=0)]), [x], dynamic=True
+    )
+    return {"x": x}, x.sum()
+
+
 @case(35)
 def _else(st: Any, a: Any, b: Any) -> Any:
     out = st.cond(a * b < 5, lambda: (a + 5) * (b + 5), lambda: (a - 5) * (b - 5))

@@ -99,13 +99,6 @@ def test_transformations_and_jit_within(stack: Any) -> None:
     agree(stack.grad(lambda x: stack.cond(x > 0, lambda: stack.grad(lambda z: z**3 * x)(x), lambda: x))(2.0), 36.0)
 
 
-@every
-def test_effects_within_are_refused(stack: Any) -> None:
-    for then in (lambda: stack.ops.print(stack.asarray(1.0)), lambda: (stack.ops.print(stack.asarray(1.0)), 1.0)[1]):
-        with pytest.raises(NncError):
-            stack.cond(True, then, then)
-
-
 # --- results -------------------------------------------------------------------------------------------------
 
 
@@ -319,3 +312,10 @@ def test_threads_trace_branches_at_the_same_time() -> None:
     for each in threads:
         each.join()
     assert not wrong
+
+
+@every
+def test_operands_that_are_all_numbers_are_no_list_of_numbers(stack: Any) -> None:
+    one, other = stack.cond(True, lambda i, x: (i, x), lambda i, x: (i * 2, x), 3, 2.5)
+    assert (one.dtype.name, one.item(), other.item()) == ("int64", 3, 2.5)
+    assert stack.map(lambda row: row.sum(), [[1.0, 2.0], [3.0, 4.0]], batch=2).numpy().tolist() == [3.0, 7.0]

@@ -372,7 +372,7 @@ def test_what_is_computed_without_derivative_is_not_kept() -> None:
 
 def projected(plan: Any) -> int:
     """Bytes of the largest product in a plan and in its loops: what comes of the inputs of several times at once."""
-    found = [projected(each.loop.plan) for each in plan.instructions if each.loop is not None]
+    found = [projected(loop.plan) for each in plan.instructions for loop in each.loops]
     products = [each for each in plan.instructions if "matmul" in each.op.name]
     return max(found + [plan.slots[slot].aval.nbytes for each in products for slot in each.results], default=0)
 

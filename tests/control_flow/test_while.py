@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import nnc_func as nnc
-from nnc_func.errors import OperatorError, RunError, UnboundError
+from nnc_func.errors import OperatorError, RunError, ShapeError, UnboundError
 
 LAZY, EAGER = nnc.lazy(), nnc.eager()
 STACKS = {"eager": EAGER, "lazy": LAZY, "eager over lazy": EAGER.swap(device=LAZY)}
@@ -101,9 +101,7 @@ def test_a_loop_without_bound_that_goes_often_or_not_at_all(stack: Any) -> None:
 @pytest.mark.parametrize(
     ("cond", "body", "start", "said"),
     [
-        (lambda i: np.array([True]), lambda i: (None, i), 0, r"one truth value, given shape \(1,\)"),
         (lambda i: "yes", lambda i: (None, i), 0, "one truth value, given a str"),
-        (lambda i: [True], lambda i: (None, i), 0, "one truth value"),
         (lambda i: i < 2, lambda i: i + 1, 0, "returns a pair"),
         (lambda i, x: i < 2, lambda i, x: (None, (i + 1,)), (0, 1.0), "keeps its structure"),
         (lambda i, x: i < 2, lambda i, x: (None, (i + 1, x[:1])), (0, np.ones(2)), r"shape: variable at 1 is \(2,\)"),
@@ -114,6 +112,13 @@ def test_a_loop_without_bound_that_goes_often_or_not_at_all(stack: Any) -> None:
 def test_what_is_no_loop_is_refused_in_words(stack: Any, cond: Any, body: Any, start: Any, said: str) -> None:
     with pytest.raises(OperatorError, match=said):
         stack.while_loop(cond, body, start, 5)
+
+
+@every
+@pytest.mark.parametrize("several", [lambda i: np.array([True]), lambda i: [True]])
+def test_a_condition_of_several_truth_values_is_refused(stack: Any, several: Any) -> None:
+    with pytest.raises(ShapeError, match=r"condition of while_loop is one truth value, given shape \(1,\); take all"):
+        stack.while_loop(several, lambda i: (None, i), 0, 5)
 
 
 @every

@@ -1,4 +1,4 @@
-"""Arrays are shown in memory only where they lie inside it, as integers say (`device/bounds`, `device/cpu`)."""
+"""Arrays are shown in memory only where they lie inside it, as integers say (`device/shared/bounds`, `device/cpu`)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import nnc_func as nnc
 from nnc_func.device import Null, NumPy
-from nnc_func.device.bounds import check_view, strided
+from nnc_func.device.shared.bounds import check_view, strided
 from nnc_func.errors import DeviceError
 
 MEMORY = NumPy().arena(64)

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from nnc_func.aval import Aval
 from nnc_func.body import Body
-from nnc_func.device import workers
 from nnc_func.device.kernels import conv_rows
 from nnc_func.device.kernels.conv import conv_result
+from nnc_func.device.shared import workers
 from nnc_func.graph.ops import CATALOGUE
 from nnc_func.testing.laws import equal
 

@@ -13,13 +13,13 @@ import pytest
 
 import nnc_func as nnc
 from nnc_func.autodiff import Autodiff
-from nnc_func.device.bind_kernels import binds_kernels
-from nnc_func.device.views import HostViews
+from nnc_func.device.shared.bind_kernels import binds_kernels
+from nnc_func.device.shared.views import HostViews
 from nnc_func.errors import DeviceError, DTypeError, NncError, ShapeError
 from nnc_func.graph.ops import CATALOGUE
 from nnc_func.layer import PassThrough, below, layer
+from nnc_func.layer_protocols import DeviceSignature, PlannedDeviceSignature
 from nnc_func.nn import NN
-from nnc_func.signatures import DeviceSignature, PlannedDeviceSignature
 from nnc_func.stacks import Stack
 
 DEVICES = {

@@ -1,4 +1,4 @@
-"""Numbers without rounding: rationals and residues (`device/exact`, `device/exact_numbers`)."""
+"""Numbers without rounding: rationals and residues (`device/exact`, `device/exact_arithmetic/numbers`)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import nnc_func as nnc
 from nnc_func.device.exact import Exact
-from nnc_func.device.exact_numbers import PRIME, Residue, fraction_of
+from nnc_func.device.exact_arithmetic.numbers import PRIME, Residue, fraction_of
 from nnc_func.errors import DeviceError, NncError
 from nnc_func.graph.ops import CATALOGUE
 from nnc_func.graph.rules.rule import REASSOCIATION

@@ -13,9 +13,9 @@ from hypothesis.extra.numpy import arrays
 import nnc_func as nnc
 from nnc_func.aval import Aval
 from nnc_func.device import NumPy
-from nnc_func.device.kernel_choice import fresh
 from nnc_func.device.kernels import depthwise, index, pool, shifted
-from nnc_func.device.namespace import writing
+from nnc_func.device.shared.kernel_choice import fresh
+from nnc_func.device.shared.namespace import writing
 from nnc_func.facets.kernels import Kernel, ufunc
 from nnc_func.graph.ops import CATALOGUE, activations
 from nnc_func.op import Op

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import nnc_func as nnc
-from nnc_func.device.namespace import candidates, writing
+from nnc_func.device.shared.namespace import candidates, writing
 from nnc_func.errors import DTypeError
 from nnc_func.facets import shapes
 from nnc_func.facets.samples import COMPLEX, FLOATS, INTEGERS

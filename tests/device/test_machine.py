@@ -1,4 +1,4 @@
-"""What a device says of its machine, and all that reads it (`facets/machine`, `device/queries`)."""
+"""What a device says of its machine, and all that reads it (`facets/machine`, `device/shared/queries`)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from attrs import evolve
 
 import nnc_func as nnc
 from nnc_func.device import Exact, NumPy
-from nnc_func.device.bind_kernels import kernel_device
-from nnc_func.device.queries import kernel_of, machine_of, writes_at_once
+from nnc_func.device.shared.bind_kernels import kernel_device
+from nnc_func.device.shared.queries import kernel_of, machine_of, writes_at_once
 from nnc_func.errors import DeviceError
 from nnc_func.facets.kernels import Kernel
 from nnc_func.facets.machine import CORE, Machine

@@ -17,7 +17,7 @@ from nnc_func.engine.plan import Plan
 from nnc_func.errors import DeviceError, GraphError, LayerError, PlaceError, PlanError
 from nnc_func.graph.text.parsing import parsed
 from nnc_func.graph.text.writing import large_constants, printed
-from nnc_func.signatures import DeviceSignature, PlannedDeviceSignature
+from nnc_func.layer_protocols import DeviceSignature, PlannedDeviceSignature
 from nnc_func.testing.program import PLACES, Program
 from tests.conversions import spread
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import nnc_func as nnc
 from nnc_func.body import Application, Body
-from nnc_func.engine.plan_loops import Loop
+from nnc_func.engine.loop_instruction import Loop
 from nnc_func.graph.ops import CATALOGUE as OPS
 
 EAGER, LAZY = nnc.eager(), nnc.lazy()
@@ -146,7 +146,7 @@ def compiled(drawn: Drawn, stack: Any = EXACT) -> Any:
 
 def planned(program: Any) -> Loop:
     """The one loop of a program."""
-    (found,) = (i.loop for i in program.plan.instructions if i.loop is not None)
+    (found,) = (loop for i in program.plan.instructions for loop in i.loops)
     assert isinstance(found, Loop)
     return found
 

@@ -16,7 +16,7 @@ import nnc_func as nnc
 from nnc_func import nn
 from nnc_func.body import Application as Step
 from nnc_func.body import Body
-from nnc_func.engine.running.observed import Application, Observer, drained
+from nnc_func.engine.running.observers import Application, Observer, drained
 from nnc_func.errors import AllocationError, CommitError, NncError, OperatorError, RunError
 from nnc_func.facets import dtypes, shapes
 from nnc_func.facets.derivatives import Constant

@@ -207,7 +207,7 @@ WINDOWS: tuple[dict[str, Any], ...] = (
 
 @pytest.mark.parametrize("params", WINDOWS, ids=str)
 def test_windows_are_inferred_again(params: dict[str, Any], path: Path) -> None:
-    """Before a kernel cuts any out of memory; and where it does, it counts itself (`device.bounds.strided`)."""
+    """Before a kernel cuts any out of memory; and where it does, it counts itself (`device.shared.bounds.strided`)."""
     x, w = LAZY.input("x", (1, 9, 8, 2), "float32"), LAZY.asarray(np.ones((3, 2, 2, 4), "float32"))
     program = LAZY.compile([x], [LAZY.ops.conv2d(x, w, padding=((1, 1), (0, 0)))])
     crafted(path, lambda plan: call(plan, "conv2d")[7].update(params), program)

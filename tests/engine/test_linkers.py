@@ -1,4 +1,4 @@
-"""Linkers of a user's own: every kind of program runs by them, and sees what they do (`engine/running/executable`)."""
+"""Linkers of a user's own: every kind of program runs by them, and sees what they do (`engine/linkers/base`)."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 
 import nnc_func as nnc
 from nnc_func.config import config
-from nnc_func.device.bfloat16_emulation import kernel_named
+from nnc_func.device.shared.bfloat16_emulation import kernel_named
+from nnc_func.engine.linkers.base import Executable, failure
+from nnc_func.engine.linkers.kernel_calls import link
 from nnc_func.engine.plan import Plan
-from nnc_func.engine.plan_loops import Loop
-from nnc_func.engine.plan_rows import ARENA
+from nnc_func.engine.plan_rows import ARENA, Instruction
 from nnc_func.engine.running import array_views, loops
-from nnc_func.engine.running.executable import Executable, failure
-from nnc_func.engine.running.frame import link
-from nnc_func.engine.running.observed import Application, Observer, observed
+from nnc_func.engine.running.observers import Application, Observer, observed
 from nnc_func.errors import CommitError, NncError, PlanError
+from nnc_func.graph.ops.branch import chosen
 from nnc_func.testing.programs import Program, programs
 
 LAZY = nnc.lazy()
@@ -75,13 +75,15 @@ class Slow:
         i = self.plan.instructions[t]
         arrays = [self.array(s) for s in (*i.operands, *i.results)]
         scratch = tuple([self.array(s) for s in i.scratch])
-        if i.loop is not None:
-            return partial(self.repeat, i.loop, scratch), arrays
+        if i.loops:
+            return partial(self.repeat, i, scratch), arrays
         kernel = kernel_named(i.op, i.kernel)
         return self.device.writing(i.op, kernel, i.items, len(i.results), scratch), arrays
 
-    def repeat(self, loop: Loop, scratch: tuple[Any, ...], *given: Any) -> None:
-        """A loop: its body's plan is linked anew each time, by this linker."""
+    def repeat(self, i: Instruction, scratch: tuple[Any, ...], *given: Any) -> None:
+        """A loop, or the body of a branch that is chosen: its plan is linked anew each time, by this linker."""
+        params = dict(i.items)
+        loop = i.loops[chosen(given[0], len(i.loops), params["default"]) if i.op.name == "branch" else 0]
         device, arrays = self.device, (*given, *scratch)
         own = [place for place, nbytes in loop.plan.arenas.items() if nbytes]
         arenas = dict.fromkeys(loop.plan.arenas, device.arena(0)) | dict(zip(own, scratch, strict=False))
@@ -96,7 +98,7 @@ class Slow:
                     body.put(slot, at(*address.at(n)))
             body.section(range(len(loop.plan.instructions))).run()
         for result, *where in loop.copies:
-            arrays[len(loop.reads) + result][...] = at(*where)
+            arrays[len(i.operands) + result][...] = at(*where)
 
 
 class SlowSection:

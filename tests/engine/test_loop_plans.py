@@ -1,4 +1,4 @@
-"""Plans of loops are read back, saved, verified and refused (`engine/plan_loops`, `engine/files/loops`)."""
+"""Plans of loops are read back, saved, verified and refused (`engine/loop_instruction`, `engine/files/loops`)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from hypothesis import given
 
 import nnc_func as nnc
 from nnc_func.body import Body
+from nnc_func.engine.loop_instruction import Address, Loop
 from nnc_func.engine.plan import Plan
-from nnc_func.engine.plan_loops import Address, Loop
 from nnc_func.engine.running.program import Program
 from nnc_func.errors import GraphError, PlanError
 from tests.engine.drawn_loops import (
@@ -123,17 +123,17 @@ def test_a_loop_that_is_changed_is_refused_or_computes_the_same(drawn: Drawn) ->
     times = [drawn] if drawn.times is None else [evolve(drawn, times=n) for n in (3, 0, 1, 5, 9)]
     given = [each.arrays(seed) for each in times for seed in ((0, 1, 4) if drawn.conditional else (0,))]
     wanted = [program(*arrays) for arrays in given]
-    (t,) = (t for t, i in enumerate(program.plan.instructions) if i.loop is not None)
+    (t,) = (t for t, i in enumerate(program.plan.instructions) if i.loops)
     row = program.plan.instructions[t]
     count = len(row.operands) + len(row.results) + len(row.scratch)
     refused = 0
     for _ in range(200):
-        assert row.loop is not None
-        loop = altered(row.loop, draw, count)
+        assert row.loops
+        loop = altered(row.loops[0], draw, count)
         instructions = [*program.plan.instructions]
-        instructions[t] = evolve(row, loop=loop)
+        instructions[t] = evolve(row, loops=(loop,))
         plan = evolve(program.plan, instructions=tuple(instructions))
-        if loop == row.loop:
+        if loop == row.loops[0]:
             continue
         try:
             plan.verify()
@@ -163,16 +163,15 @@ def test_a_body_whose_numbers_name_nothing_is_refused(kind: str) -> None:
     x, c = LAZY.input("x", SHAPE, "float64"), LAZY.input("c", SHAPE, "float64")
     (y,) = LAZY.ops.loop(c, LAZY.ops.sort(x), **DECAY.params)
     plan = LAZY.compile([x, c], LAZY.ops.sort(y)).plan  # the loop lies over its operand, which is looked at first
-    (t,) = (t for t, i in enumerate(plan.instructions) if i.loop is not None)
-    loop = plan.instructions[t].loop
-    assert loop is not None
+    (t,) = (t for t, i in enumerate(plan.instructions) if i.loops)
+    (loop,) = plan.instructions[t].loops
     inner = loop.plan
     if kind == "update":
         inner = evolve(inner, updates=((1, inner.updates[0][1]),))
     else:
         inner = evolve(inner, slots=(*inner.slots[:1], evolve(inner.slots[1], buffer=99), *inner.slots[2:]))
     rows = [*plan.instructions]
-    rows[t] = evolve(rows[t], loop=evolve(loop, plan=inner))
+    rows[t] = evolve(rows[t], loops=(evolve(loop, plan=inner),))
     with pytest.raises(PlanError):
         evolve(plan, instructions=tuple(rows)).verify()
 

@@ -13,8 +13,8 @@ from hypothesis import example, given
 
 import nnc_func as nnc
 from nnc_func.body import Application, Body
+from nnc_func.engine.loop_instruction import Address
 from nnc_func.engine.plan import Plan
-from nnc_func.engine.plan_loops import Address
 from nnc_func.errors import CancelledError, DTypeError, NncError, OperatorError, PlanError, ShapeError
 from nnc_func.graph.ops import CATALOGUE as OPS
 from nnc_func.graph.ops.loop import DEEPEST
@@ -96,7 +96,7 @@ def test_loops_within_loops() -> None:
     arrays = drawn.arrays()
     program = compiled(drawn)
     agree(program(*arrays), step_by_step(drawn, arrays))
-    assert any(i.loop is not None for i in planned(program).plan.instructions)
+    assert any(i.loops for i in planned(program).plan.instructions)
     assert Plan.parse(program.plan.text()) == program.plan.verify()
 
 
@@ -159,7 +159,7 @@ def test_a_loop_in_a_commit_section_is_refused() -> None:
     x = LAZY.input("x", SHAPE, "float64")
     (y,) = LAZY.ops.loop(x, w, **DECAY.params)
     plan = LAZY.compile([x], [x + 1], [(w, y)]).plan
-    at = next(t for t, i in enumerate(plan.instructions) if i.loop is not None)
+    at = next(t for t, i in enumerate(plan.instructions) if i.loops)
     with pytest.raises(PlanError, match="may fail"):
         evolve(plan, commit=at).verify()
 

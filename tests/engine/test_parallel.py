@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import nnc_func as nnc
-from nnc_func.engine.running.frame import Frame
+from nnc_func.engine.linkers.kernel_calls import Frame
 from nnc_func.engine.running.program import Program
 from nnc_func.errors import RunError
 from nnc_func.testing.programs import LARGEST, programs

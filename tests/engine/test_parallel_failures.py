@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import nnc_func as nnc
-from nnc_func.device import workers
+from nnc_func.device.shared import workers
 from nnc_func.errors import RunError
 from nnc_func.facets import dtypes, shapes
 from nnc_func.facets.derivatives import Constant

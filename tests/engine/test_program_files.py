@@ -81,7 +81,7 @@ def test_nothing_is_optimised_planned_or_chosen(path: Path, monkeypatch: pytest.
 
     monkeypatch.setattr("nnc_func.engine.lazy.arranged", never)
     monkeypatch.setattr("nnc_func.graph.optimiser.Optimiser.optimise", never)
-    monkeypatch.setattr("nnc_func.device.base.ArrayDevice.choose", never)
+    monkeypatch.setattr("nnc_func.device.shared.base.ArrayDevice.choose", never)
     program = nnc.load_program(path)
     assert isinstance(program.plan, Plan)
     assert program(*feeds())["y"].shape == (4, 20)

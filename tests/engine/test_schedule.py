@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 import nnc_func as nnc
 from nnc_func.engine.allocators import ALLOCATORS, BestFit, GreedyBySize, Problem, arena_size
 from nnc_func.engine.allocators.base import answered
+from nnc_func.engine.linkers.kernel_calls import Frame
 from nnc_func.engine.plan import Plan
 from nnc_func.engine.planning.schedule import ListScheduler, Tasks, issued, serial
 from nnc_func.engine.planning.streams import Streams
-from nnc_func.engine.running.frame import Frame
 from nnc_func.errors import PlanError
 from nnc_func.testing.schedules import RandomScheduler
 

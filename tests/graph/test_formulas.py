@@ -129,3 +129,45 @@ def test_every_number_is_set_in_latex() -> None:
     false = LAZY.graph.close([x.value], [(x > x).value]).simplify()
     assert r"\mathrm{False}" in false.to_latex()
     assert formula(O.where(x > 0, x, float("-inf")).value).to_latex().endswith(r"x, -\infty\right)")
+
+
+def _loop(x: Any, w: Any) -> Any:
+    return LAZY.scan(lambda c, x: (O.tanh(c * w + x), c * x), np.zeros(2), x)
+
+
+def test_loops_and_branches_are_written_as_what_their_bodies_compute() -> None:
+    xs, v, k = LAZY.input("x", (5, 2), "float64"), LAZY.input("w", (2,), "float64"), LAZY.input("k", (), "int64")
+    last, rows = _loop(xs, v)
+    chosen = LAZY.case_of(k, [lambda a: a * 2, O.sin], x, default=nnc.bypass)
+    decided = LAZY.cond(x > 0, lambda: O.sin(x), lambda: x * 2)
+    twice = LAZY.fori(0, 3, lambda i, t: LAZY.foreach(lambda r, u: (None, u * r), xs, t)[1], v)
+    _, until, _ = LAZY.while_loop(lambda t: t < 50, lambda t: (None, t * y), x)
+    steps, set_steps = (
+        "c := [0, 0], c <- tanh(c*w + x[t])",
+        r"c := \mathrm{[0, 0]},\; c \leftarrow \tanh\left(c w + x_{t}\right)",
+    )
+    for tensor, read, set_ in (
+        (last, f"last(c, {steps})", rf"\operatorname{{last}}\left(c : {set_steps}\right)"),
+        (rows, f"rows(c*x[t], {steps})", rf"\operatorname{{rows}}\left(c x_{{t}} : {set_steps}\right)"),
+        (decided, "cond(x > 0, sin(x), 2*x)",
+         r"\begin{cases} \sin\left(x\right) & \text{if } x > 0 \\ 2 x & \text{otherwise} \end{cases}"),
+        (chosen, "case_of(k, 2*x, sin(x), x, default=True)",
+         r"\begin{cases} 2 x & \text{if } k = 0 \\ \sin\left(x\right) & \text{if } k = 1 \\ "
+         r"x & \text{otherwise} \end{cases}"),
+    ):  # fmt: skip
+        assert str(formula(tensor.value)) == read
+        assert formula(tensor.value).to_latex() == set_
+    assert "c_1 <- last(d, d := c_1, d <- d*x[s])" in str(formula(twice.value))
+    assert "c_{1} \\leftarrow" in formula(twice.value).to_latex()
+    said = str(formula(until.value))
+    assert "c_0 <- (c_2*y < 50)" in said
+    assert said.endswith("while=c_0)")
+    assert "%" not in "".join(str(formula(t.value)) for t in (last, rows, decided, chosen, twice, until))
+
+
+def test_nodes_of_loops_are_short() -> None:
+    xs, v = LAZY.input("x", (5, 2), "float64"), LAZY.input("w", (2,), "float64")
+    said = repr(_loop(xs, O.sin(O.cos(v)) + O.exp(v))[0].value.node)
+    assert said.startswith("loop(")
+    assert "constants=1, carries=1" in said
+    assert len(said) < 400

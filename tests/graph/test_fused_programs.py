@@ -16,8 +16,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import nnc_func as nnc
-from nnc_func.device import workers
 from nnc_func.device.kernels import blocks
+from nnc_func.device.shared import workers
 from nnc_func.graph.ops import CATALOGUE
 from nnc_func.graph.rules.fuse import fuse_elementwise
 from nnc_func.testing.programs import INPUT, Leaf, Program, Step, programs

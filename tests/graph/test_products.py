@@ -15,7 +15,7 @@ import nnc_func as nnc
 from nnc_func import nn
 from nnc_func.aval import Aval
 from nnc_func.body import Body
-from nnc_func.device.namespace import choose, writing
+from nnc_func.device.shared.namespace import choose, writing
 from nnc_func.errors import ShapeError
 from nnc_func.graph.node import topological
 from nnc_func.graph.ops import CATALOGUE

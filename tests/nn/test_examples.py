@@ -1,4 +1,4 @@
-"""Short examples run, and say what they should show (`graph/rules`, `engine/allocators`, `engine/rematerialising`)."""
+"""Examples run, and say what they should (`device`, `graph/rules`, `engine/allocators`, `engine/rematerialising`)."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ import pytest
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 SHOWN = {
     "five.py": "2.760923",
+    "decoding.py": "1000 tokens, a cache of (1000, 16)",
     "own_operator.py": "softplus",
     "own_rule.py": "100.693",
     "own_allocator.py": "largest_first",
+    "own_device.py": "bytes in a file",
     "own_strategy.py": "keep_the_dearest",
 }
 

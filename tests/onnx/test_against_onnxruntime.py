@@ -176,6 +176,15 @@ def test_resize(data: Any, stack: Any) -> None:
     check(stack, "Resize", [x, None, None, sizes], attributes, constant=(3,))
 
 
+def activations(data: Any, count: int) -> dict[str, Any]:
+    """So many functions, with parameters of their own where they take some."""
+    kinds = ("Tanh", "Sigmoid", "Relu", "LeakyRelu", "HardSigmoid", "Elu", "Softsign", "ScaledTanh")
+    names = [data.draw(st.sampled_from(kinds)) for _ in range(count)]
+    alphas = [0.3 for name in names if name in ("LeakyRelu", "HardSigmoid", "Elu", "ScaledTanh")]
+    betas = [0.4 for name in names if name in ("HardSigmoid", "ScaledTanh")]
+    return {"activations": names, **{n: v for n, v in (("activation_alpha", alphas), ("activation_beta", betas)) if v}}
+
+
 @EXAMPLES
 @given(st.data(), STACKS)
 def test_recurrent_layers(data: Any, stack: Any) -> None:
@@ -194,11 +203,13 @@ def test_recurrent_layers(data: Any, stack: Any) -> None:
     attributes: dict[str, Any] = {"direction": direction, "hidden_size": hidden}
     if op == "LSTM":
         inputs += [None, numbers(5, directions, 3 * hidden) if data.draw(st.booleans()) else None]
-        attributes["input_forget"] = 0
+        attributes["input_forget"] = data.draw(st.integers(0, 1))
     if op == "GRU":
         attributes["linear_before_reset"] = data.draw(st.integers(0, 1))
     if data.draw(st.booleans()):
         attributes["clip"] = 0.7
+    if data.draw(st.booleans()):
+        attributes |= activations(data, directions * {"RNN": 1, "LSTM": 3, "GRU": 2}[op])
     check(stack, op, inputs, attributes, results=3 if op == "LSTM" else 2, opset=14)
 
 

@@ -336,7 +336,7 @@ BRANCHING = """f (float[n] x, bool b) => (float[n] y) {
 def test_branches_of_what_is_computed_are_one_program(stack: Any) -> None:
     for choice in (True, False):
         model = agrees(parsed(BRANCHING), X, np.array(choice), stack=stack)
-    assert held(model) == (["loop", "loop"] if stack == nnc.lazy() else ["branch"])  # as it is planned
+    assert held(model) == ["branch"]
 
 
 def test_branches_of_other_shapes_are_a_program_each(stack: Any) -> None:
@@ -396,3 +396,50 @@ def test_what_never_ends_is_refused(monkeypatch: pytest.MonkeyPatch, flag: str) 
     none.name, none.float_data[:] = "none", [0.0]
     with pytest.raises(OnnxError, match=r"loops of more than 100 steps"):
         nnc.from_onnx(text, nnc.eager()).apply(np.array(0), X / 2, W / 4)  # at once: a program goes on for ever
+
+
+# --- functions of the frontend ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(6, 2, 2), ("n", 2, 2)])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_prefixes(shape: Any, reverse: bool) -> None:
+    given = rows(6, 2, 2).astype("float32")
+    same(lambda x: LAZY.associative_scan(lambda a, b: b @ a, x, reverse=reverse), given, shapes=[shape])
+
+
+@pytest.mark.parametrize("shape", [(7, 2), ("n", 2)])
+def test_a_map_of_blocks(shape: Any) -> None:
+    model = same(
+        lambda x: LAZY.map(lambda x: LAZY.ops.softmax(x, axis=0), x, batch=3),
+        rows(7, 2).astype("float32"),
+        shapes=[shape],
+    )
+    assert {"Scan", "Loop"} & {*nodes(model.graph)}
+
+
+def test_a_fixed_point_and_its_gradient() -> None:
+    def f(a: Any, b: Any) -> Any:
+        return LAZY.fixed_point(lambda x: LAZY.ops.tanh(x @ a + b), LAZY.ops.zeros_like(b))
+
+    given = (rows(3, 3) / 3).astype("float32"), rows(2, 3, seed=1).astype("float32")
+    assert "Loop" in nodes(same(f, *given).graph)
+    same(LAZY.grad(lambda a, b: f(a, b).sum(), argnums=(0, 1)), *given)
+
+
+@pytest.mark.parametrize("extent", [6, "n"])
+def test_a_loop_with_two_exits(extent: Any) -> None:
+    def f(c: Any, xs: Any) -> Any:
+        return LAZY.loop_until(
+            [
+                lambda c, x: (c * x, c), lambda mid: mid > 9, lambda mid, x: (mid + x, mid), lambda mid: mid < -9,
+                lambda mid, x: (mid / 2, mid * x),
+            ],
+            c, xs,
+        )  # fmt: skip
+
+    for start in (1.0, 3.0, -4.0):
+        given = np.array(start, "float32"), np.array([1, 1.5, 2, 2.5, 1, 3], "float32")
+        model = same(f, *given, shapes=[(), (extent,)])
+        assert {"Loop", "If"} <= {*nodes(model.graph)}
+        same(LAZY.grad(lambda c, xs: f(c, xs).outputs[2].sum() + f(c, xs).mids[0]), *given, shapes=[(), (extent,)])

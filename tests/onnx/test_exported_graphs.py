@@ -51,7 +51,7 @@ def written(graph: Any) -> Any:
 
 def computes(program: Program, optimised: bool) -> None:
     """The model gives the program's outputs and the variables' next values; both forms of the graph do."""
-    assume(all(step.op.name != "searchsorted" for step in program.steps))  # of what is not sorted it may say anything
+    assume(all(op.name != "searchsorted" for op in program.operators))  # of what is not sorted it may say anything
     built = program.build(LAZY)
     model = written(built.program.graph if optimised else built.program.source)
     if model is None:

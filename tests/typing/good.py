@@ -20,8 +20,8 @@ from nnc_func.graph.shape import Shape
 from nnc_func.graph.symbol import Symbol
 from nnc_func.graph.tensors.namespace import Ops
 from nnc_func.graph.type import Type
+from nnc_func.layer_protocols import DeviceSignature
 from nnc_func.op import Catalogue, Op
-from nnc_func.signatures import DeviceSignature
 
 Array = npt.NDArray[Any]
 

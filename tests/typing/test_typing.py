@@ -1,4 +1,4 @@
-"""What mypy says of good.py and bad.py, line by line (`stacks`, `signatures`)."""
+"""What mypy says of good.py and bad.py, line by line (`stacks`, `layer_protocols`)."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import numpy as np
 from attrs import frozen
 
 from nnc_func.aval import Aval
-from nnc_func.control_flow.carries import Carry
+from nnc_func.control_flow.carries import Carry, Growing
 from nnc_func.control_flow.conversion.sources import Source
 from nnc_func.control_flow.conversion.staging import Where, truth, within_staged
 from nnc_func.control_flow.conversion.values import (
@@ -21,6 +21,7 @@ from nnc_func.control_flow.conversion.values import (
     same,
     write_back,
 )  # fmt: skip
+from nnc_func.control_flow.steps import in_order
 from nnc_func.control_flow.tracing import SCALARS, TracedBody, aval_of, tensor_of, traced
 from nnc_func.errors import ControlFlowError, OperatorError
 from nnc_func.graph.ops.loop import loop
@@ -34,10 +35,10 @@ class Variables(Carry):
 
     where: Any = None
 
-    def check(self, before: Sequence[Aval], after: Sequence[Any]) -> None:
+    def check(self, before: Sequence[Aval], after: Sequence[Any], growing: Growing = None) -> None:
         """Raise ControlFlowError where a leaf changes."""
         try:
-            super().check(before, after)
+            super().check(before, after, growing)
         except OperatorError as error:
             raise ControlFlowError(f"the loop at {self.where} is one of operators, and {error}") from None
 
@@ -182,7 +183,8 @@ class StagedLoop:
             results += [_carried(self.stack, leaf, was) for leaf, was in zip(found, before, strict=True)]
             return [*results, *(leaf for tree in self.rows for leaf in flatten(tree)[0])]
 
-        body = traced(self.stack, flat, [*self._head(), *before, *[a.having(shape=a.shape[1:]) for a in slices]])
+        given = [*self._head(), *before, *(a.having(shape=a.shape[1:]) for a in slices)]
+        body = traced(self.stack, flat, given, effects=True, counted=True)
         first = len(self._head())
         return body, [
             body.avals[first + n] if each is None else Aval((), each) for n, each in enumerate(after)
@@ -232,15 +234,20 @@ class StagedLoop:
         head = [] if first is None else [stack.carrier(first)]
         head += [stack.carrier(stack.asarray(np.int64(0)))] if self.counted else []
         carries = [*head, *carry.carriers(avals)]
-        inner, operands = body.over(carries, self._slices())
         source = self.source
-        given = [Tensor(stack, x) for x in operands]
-        given += [] if source is None or source.count is None else [source.count]
-        found = stack.bind(
-            loop, *given, body=inner, constants=len(body.captured), carries=len(carries),
-            length=None if source is None or source.slices else source.length, reverse=False,
-            counted=source is not None and source.count is not None, conditional=self.test is not None,
-        )  # fmt: skip
+
+        def apply(body: TracedBody, token: list[Any]) -> Sequence[Any]:
+            inner, operands = body.over([*carries, *token], self._slices())
+            given = [Tensor(stack, x) for x in operands]
+            given += [] if source is None or source.count is None else [source.count]
+            return stack.bind(  # type: ignore[no-any-return]
+                loop, *given, body=inner, constants=len(body.captured), carries=len(carries) + len(token),
+                length=None if source is None or source.slices else source.length, reverse=False,
+                counted=source is not None and source.count is not None, conditional=self.test is not None,
+            )  # fmt: skip
+
+        at = len(carries)
+        found = in_order(stack, "a loop with effects", body, (at, at), [*carries, *self._slices()], apply)
         return self._finished(found[len(head) :])
 
     def _settled(self, carry: Variables) -> tuple[TracedBody, list[Aval]]:

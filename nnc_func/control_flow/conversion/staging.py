@@ -25,6 +25,7 @@ from nnc_func.control_flow.conversion.values import (
     write_back,
 )  # fmt: skip
 from nnc_func.control_flow.tracing import SCALARS, TracedBody, traced
+from nnc_func.engine.effects import ordered
 from nnc_func.errors import ShapeError
 from nnc_func.facets.dims import same_extent
 from nnc_func.graph.ops.branch import branch
@@ -163,7 +164,7 @@ def _outcome(
         ended[:] = [Held.of(held.name, value) for held, value in zip(entry[:later], get(), strict=False)]
         return [leaf for held in ended for leaf in held.leaves if moving(leaf)]
 
-    body = traced(stack, flat, [], whole=True)
+    body = traced(stack, flat, [], whole=True, effects=True)
     return Outcome(body, ended, [value for value, _ in copies])
 
 
@@ -266,18 +267,28 @@ class _Merge:
 
     def bound(self, index: Tensor) -> list[Any]:
         """The leaves that the branch gives."""
-        if not self.chosen:
+        has_effects = any(end.body.has_effects for end in self.ends)
+        if not self.chosen and not has_effects:
             return []
         captured = {id(x): x for end in self.ends for x in end.body.captured}
-        bodies = tuple([self._body(which, [*captured]) for which in range(2)])
+        bodies = tuple([self._body(which, [*captured], has_effects) for which in range(2)])
         given = [Tensor(self.stack, x) for x in captured.values()]
-        return [*self.stack.bind(branch, index, *given, bodies=bodies)]
+        if not has_effects:
+            return [*self.stack.bind(branch, index, *given, bodies=bodies)]
 
-    def _body(self, which: int, captured: list[int]) -> Body:
+        def after(token: Tensor) -> tuple[list[Tensor], Tensor]:
+            *found, last = self.stack.bind(branch, index, token, *given, bodies=bodies)
+            return found, last
+
+        return list(ordered(self.stack, "a branch with effects", [index, *given], after))
+
+    def _body(self, which: int, captured: list[int], has_effects: bool) -> Body:
         """One of the two with the same operands and results as the other."""
         end, builder = self.ends[which].body, BodyBuilder()
+        end = end.carrying(token=True) if has_effects else end
+        tokens = builder.parameters(int(has_effects))
         outer = dict(zip(captured, builder.parameters(len(captured)), strict=True))
-        values = builder.include(end.body, [outer[id(x)] for x in end.captured])
+        values = builder.include(end.body, [*tokens, *(outer[id(x)] for x in end.captured)])
         results = []
         for row in self.chosen:
             at, aval = row[which], row[2]
@@ -286,4 +297,5 @@ class _Merge:
                 continue
             found = values[end.body.results[at]]
             results.append(found if end.avals[at].dtype == aval.dtype else builder.apply(cast, found, dtype=aval.dtype))
+        results += [values[n] for n in end.body.results[-1:] if has_effects]
         return builder.built(results)

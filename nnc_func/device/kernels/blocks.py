@@ -14,8 +14,8 @@ from typing import Any
 
 from attrs import frozen
 
-from nnc_func.device import workers
 from nnc_func.device.kernels.move import memory_order
+from nnc_func.device.shared import workers
 from nnc_func.facets.dims import product as size_of
 
 REGISTER = 1 << 21  # bytes of a register, for all threads together

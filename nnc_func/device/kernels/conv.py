@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from attrs import evolve, frozen
 
-from nnc_func.device.bounds import strided
 from nnc_func.device.kernels import conv_rows, depthwise, shifted
 from nnc_func.device.kernels.linalg import (
     Arrays,
@@ -31,6 +30,7 @@ from nnc_func.device.kernels.linalg import (
     zeros,
 )
 from nnc_func.device.kernels.reordered import with_reordered
+from nnc_func.device.shared.bounds import strided
 from nnc_func.facets.kernels import Kernel, reference
 
 # --- reference: a matrix product for each offset of the window ---------------------------------------

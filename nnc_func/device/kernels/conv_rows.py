@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 from attrs import frozen
 
-from nnc_func.device import workers
-from nnc_func.device.bounds import strided
 from nnc_func.device.kernels.linalg import Arrays, Scratch, Windows, allocating, last_channels, windows_of
+from nnc_func.device.shared import workers
+from nnc_func.device.shared.bounds import strided
 from nnc_func.facets.kernels import Kernel
 from nnc_func.facets.layouts import NHWC
 

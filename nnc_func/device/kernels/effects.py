@@ -13,7 +13,7 @@ def host(array: Any) -> Any:
     """A NumPy array of its own with the elements of any device's array."""
     if hasattr(array, "get"):  # on a GPU
         return array.get()
-    if hasattr(array, "to_device") and not isinstance(array, np.ndarray):
+    if hasattr(array, "to_device") and not isinstance(array, (np.ndarray, np.generic)):
         namespace = array.__array_namespace__()
         array = array.to_device(namespace.Device("CPU_DEVICE"))
     return np.array(array)

@@ -139,24 +139,20 @@ class _Holes:
         start = self._stops.pop(self.top, self.top)
         if start < self.top:
             del self._starts[start]
-            self._remove(start, self.top)
+            del self._sizes[bisect_left(self._sizes, self.top - start << self._shift | start)]
         self.top = start + size
         return start
 
     def free(self, start: int, size: int) -> None:
         """Give a range back, joined with the holes beside it."""
-        stop = start + size
-        after = self._starts.pop(stop, 0)
+        starts, stops, sizes, shift, stop = self._starts, self._stops, self._sizes, self._shift, start + size
+        after = starts.pop(stop, 0)
         if after:
-            self._remove(stop, after)
+            del sizes[bisect_left(sizes, after - stop << shift | stop)]
             stop = after
-        before = self._stops.pop(start, start)
+        before = stops.pop(start, start)
         if before < start:
-            self._remove(before, start)
+            del sizes[bisect_left(sizes, start - before << shift | before)]
             start = before
-        self._starts[start], self._stops[stop] = stop, start
-        insort(self._sizes, stop - start << self._shift | start)
-
-    def _remove(self, start: int, stop: int) -> None:
-        sizes = self._sizes
-        del sizes[bisect_left(sizes, stop - start << self._shift | start)]
+        starts[start], stops[stop] = stop, start
+        insort(sizes, stop - start << shift | start)

@@ -21,9 +21,9 @@ Attempt = Callable[[Problem], Sequence[int]]
 
 @frozen
 class Portfolio:
-    """Best fit, outward fit, lowest first, greedy by size, searches: whichever needs least, the first of equals.
+    """Outward fit, best fit, lowest first, greedy by size, searches: whichever needs least, the first of equals.
 
-    It stops at the lower bound; with fewer than three steps a buffer, when best fit, outward fit and one lowest first
+    It stops at the lower bound; with fewer than three steps a buffer, when outward fit, best fit and one lowest first
     waste no more than 1 %. Up to 1,024 buffers a local search spends the steps; where there are three a buffer or
     more, a branch and bound has the first half of them. Up to 30,000 greedy by size comes last; of more buffers, it is
     peak shaving alone. Deterministic: it counts steps, and looks at the clock only where `seconds` says so.
@@ -77,8 +77,8 @@ class Portfolio:
         from nnc_func.engine.allocators.lowest_first import LowestFirst
 
         if problem.uses is None:
+            yield 1.0, OutwardFit()  # of training steps this most often answers with the bound
             yield 1.0, lambda problem: in_order(problem.rounded, problem.lower, problem.upper)
-            yield 1.0, OutwardFit()
         else:
             yield 1.0, GREEDY_BY_SIZE
         yield 1.0, LowestFirst(orders=("TAW",))

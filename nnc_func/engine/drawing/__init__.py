@@ -1,1 +1,7 @@
-"""Pictures of plans."""
+"""Pictures of plans and stacks.
+
+- ``memory``: the memory map and the load over time.
+- ``streams``: streams as lanes.
+- ``comparison``: several plans on one page.
+- ``layers``: a stack as boxes.
+"""

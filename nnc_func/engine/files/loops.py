@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from nnc_func.archives.plain import fields, rows
 from nnc_func.engine.copying import Inserted
-from nnc_func.engine.plan_loops import Address, Loop
+from nnc_func.engine.loop_instruction import Address, Loop
 from nnc_func.errors import FileFormatError
 from nnc_func.graph.ops.create import full
 from nnc_func.graph.text.literals import Line, Names

@@ -150,8 +150,8 @@ class _Reader:
 
     def loop(self, line: PlanLine, rest: Iterator[PlanLine]) -> None:
         """``{``, the plan of a loop's body, where its values lie, ``}``."""
-        if not self.instructions or self.instructions[-1].loop is not None or self.deep >= DEEPEST:
-            raise line.error(f"braces are for the body of the loop before them, {DEEPEST} deep at the most")
+        if not self.instructions or self.deep >= DEEPEST:
+            raise line.error(f"braces are for bodies of the loop or the branch before them, {DEEPEST} deep at the most")
         inside: list[PlanLine] = []
         depth = 1
         for row in rest:
@@ -165,7 +165,8 @@ class _Reader:
         reader = _Reader(self.make, None, ())
         reader.ops, reader.device, reader.deep = self.ops, self.device, self.deep + 1
         found = loops.read_block(reader.rows(inside[: ends[-1] + 1]), inside[ends[-1] + 1 :])
-        self.instructions[-1] = evolve(self.instructions[-1], loop=found)
+        last = self.instructions[-1]
+        self.instructions[-1] = evolve(last, loops=(*last.loops, found))
 
     def plan(self, outputs: list[int], structure: Any) -> Plan:
         """What was read, and what follows from it."""

@@ -16,14 +16,14 @@ from attrs import define, field
 from nnc_func.archives.archive import MAX_BYTES, Archive
 from nnc_func.archives.plain import Fields, fields, rows, short
 from nnc_func.aval import Aval
-from nnc_func.engine.files.binding import bound
 from nnc_func.engine.files.limits import check_limits, memory_of
+from nnc_func.engine.files.program_from_plan import bound
 from nnc_func.engine.files.saving import INTERPRETED, KINDS, PLANNED, SYMBOLIC, VERSION, member
 from nnc_func.engine.files.tables import from_tables
 from nnc_func.engine.interpreted import Interpreted, InterpretedBindings, interpreted
+from nnc_func.engine.linkers.kernel_calls import linker_of
 from nnc_func.engine.plan import Plan
 from nnc_func.engine.running.binding import every, extents_of
-from nnc_func.engine.running.frame import linker_of
 from nnc_func.engine.running.program import Program
 from nnc_func.engine.symbolic import SymbolicProgram
 from nnc_func.engine.verifying.graphs import check_graph

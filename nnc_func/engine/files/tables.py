@@ -123,7 +123,7 @@ def _instructions(instructions: Sequence[Instruction], names: Names) -> dict[str
             "stream": [(t, i.stream) for t, i in enumerate(instructions) if i.stream],
             "waits": [(t, i.waits) for t, i in enumerate(instructions) if i.waits],
         },
-        "loops": [(t, loops.table(i.loop, tables)) for t, i in enumerate(instructions) if i.loop is not None],
+        "loops": [(t, loops.table(each, tables)) for t, i in enumerate(instructions) for each in i.loops],
     }
 
 
@@ -251,7 +251,7 @@ def _read_instructions(
         if deep >= DEEPEST:
             raise FileFormatError(f"more than {DEEPEST} loops inside each other")
         inside = partial(from_tables, ops=ops, classes=(), allow=allow, deep=deep + 1)
-        made[t].loop = loops.from_table(loop, _numbers, inside)
+        made[t].loops += (loops.from_table(loop, _numbers, inside),)
     return sealed(Instruction, made)
 
 

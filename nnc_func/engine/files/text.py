@@ -20,6 +20,7 @@ import json
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from nnc_func.body import is_pure
 from nnc_func.engine.copying import INSERTED
 from nnc_func.engine.files.loops import block
 from nnc_func.engine.plan_rows import ARENA, CONSTANT, DEFAULT, DONATED, INPUT, LENT, VARIABLE, Buffer, Instruction
@@ -104,8 +105,8 @@ class _Printer:
             where = describe(i.origin)
             mark = f"  # again, as {again[t]}" if t in again else ""
             yield f"{t}: {self.instruction(i)}{mark}" + (f"  # {where}" if where else "")
-            if i.loop is not None:
-                yield from block(i.loop, self.names, printed)
+            for loop in i.loops:
+                yield from block(loop, self.names, printed)
 
     def instruction(self, i: Instruction) -> str:
         """``%2 = add(%0, %1) [add] : float32[2] in @2``."""
@@ -161,7 +162,7 @@ def repeated(plan: Plan) -> dict[int, int]:
     known: dict[Any, tuple[int, tuple[int, ...]]] = {}
     found: dict[int, int] = {}
     for t, i in enumerate(plan.instructions):
-        if i.op.name in INSERTED or not i.op.pure or not i.operands:
+        if i.op.name in INSERTED or not is_pure(i.op, i.items) or not i.operands:
             continue
         key = (i.op, i.op.key(i.items), tuple([value[slot] for slot in i.operands]))
         first, results = known.setdefault(key, (t, i.results))

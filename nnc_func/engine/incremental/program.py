@@ -12,10 +12,10 @@ import numpy as np
 from nnc_func.engine.incremental.assigning import assigned
 from nnc_func.engine.incremental.dependencies import Evaluation
 from nnc_func.engine.incremental.steps import Steps
+from nnc_func.engine.linkers.base import Section
 from nnc_func.engine.running.binding import accepted
-from nnc_func.engine.running.executable import Section
 from nnc_func.engine.running.interrupts import held
-from nnc_func.engine.running.observed import Application, Observer
+from nnc_func.engine.running.observers import Application, Observer
 from nnc_func.engine.running.outs import delivered, given
 from nnc_func.engine.running.session import Session
 from nnc_func.errors import RunError, UnboundError

@@ -10,12 +10,12 @@ from attrs import define, field
 from nnc_func.aval import Aval
 from nnc_func.config import config
 from nnc_func.engine.incremental.dependencies import Dependencies, Step
+from nnc_func.engine.linkers.base import Executable, Linker, executable_of
 from nnc_func.engine.plan import Plan
 from nnc_func.engine.running import array_views
-from nnc_func.engine.running.checked import POISON, Poison
-from nnc_func.engine.running.executable import Executable, Linker, executable_of
+from nnc_func.engine.running.checking_observers import POISON, Poison
 from nnc_func.engine.running.interpretation import Applications, Interpretation
-from nnc_func.engine.running.observed import Observer
+from nnc_func.engine.running.observers import Observer
 from nnc_func.engine.running.results import Recycled, memory, recycled
 from nnc_func.facets.places import Place
 from nnc_func.graph.graph import ComputationGraph

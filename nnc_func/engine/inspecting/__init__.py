@@ -1,1 +1,7 @@
-"""Programs looked at while they run."""
+"""Programs are looked at while they run.
+
+- ``inspection``: the methods of programs that do so.
+- ``nonfinite``: finds the first NaN or infinity.
+- ``profile``: times each instruction.
+- ``summary``: tells an array in a few numbers.
+"""

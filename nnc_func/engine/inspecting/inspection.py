@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from nnc_func.engine.running.observed import Application, Observer
+from nnc_func.engine.running.observers import Application, Observer
 from nnc_func.engine.running.outs import kept
 from nnc_func.errors import OperatorError, PlanError
 from nnc_func.graph.unpickled import Unpickled
@@ -17,6 +17,12 @@ if TYPE_CHECKING:  # what few ask for is imported when it is asked for
     from nnc_func.engine.inspecting.nonfinite import NonFinite
     from nnc_func.engine.inspecting.profile import Profile
     from nnc_func.engine.inspecting.summary import Statistics
+
+
+class Whole(Observer):
+    """Lets loops run whole."""
+
+    looks_within = False
 
 
 class Steps(Iterator[Application]):
@@ -160,6 +166,8 @@ class Inspected(Unpickled):
     def profile(self, *inputs: Any, repeat: int = 10) -> Profile:
         """Seconds, bytes and FLOPs of each instruction: medians over `repeat` runs, after one that is not counted.
 
+        Loops are instructions; what they compute, time after time, is of one more run: `Profile.within`.
+
         Variables and inputs are as before afterwards. Kernels are timed one by one, waiting for the device after each.
 
         Raises
@@ -182,10 +190,13 @@ class Inspected(Unpickled):
         runs = []
         for _ in range(repeat + 1):
             start = perf_counter()
-            runs.append((start, list(self.walk(kept(inputs), keep=False, wait=self.device.synchronise))))
+            walk = self.walk(kept(inputs), watching=[Whole()], keep=False, wait=self.device.synchronise)
+            runs.append((start, list(walk)))
+        start = perf_counter()
+        within = list(self.walk(kept(inputs), keep=False, wait=self.device.synchronise))
         from nnc_func.engine.inspecting.profile import profiled
 
-        return profiled(self.name, self.device, runs[1:])
+        return profiled(self.name, self.device, runs[1:], (start, [each for each in within if each.times]))
 
     def _with_elements(self) -> None:
         """Raise DeviceError where the device has none, so that there is nothing to look at."""

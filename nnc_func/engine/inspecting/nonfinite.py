@@ -9,7 +9,7 @@ import numpy as np
 from attrs import field, frozen
 
 from nnc_func.engine.inspecting.summary import Summary, summarised
-from nnc_func.engine.running.observed import Application, Observer, called
+from nnc_func.engine.running.observers import Application, Observer, called
 from nnc_func.errors import NumericsError
 from nnc_func.facets.dtypes import kind_of
 from nnc_func.graph.ops.conv import conv2d
@@ -33,6 +33,8 @@ class NonFinite:
         The user's line; (file, line number, function) of all that are known.
     given
         Leaves that hold one already: name to what it holds.
+    times
+        Within loops, how many times of each came before, the outermost first.
     """
 
     name: str
@@ -43,10 +45,12 @@ class NonFinite:
     where: str
     lines: tuple[tuple[str, int, str], ...] = field(repr=False)
     given: dict[str, Summary]
+    times: tuple[int, ...] = ()
 
     def __repr__(self) -> str:
         at = f", built at {self.where}," if self.where else ""
-        rows = [f"{self.name}{at} is the first that gave a NaN or an infinity"]
+        within = "".join(f" in time {n} of the loop" for n in reversed(self.times))
+        rows = [f"{self.name}{within}{at} is the first that gave a NaN or an infinity"]
         if self.step:
             rows[0] += f", in its step {self.step}"
         rows += [f"  operand {i}: {s!r}" for i, s in enumerate(self.operands)]
@@ -61,25 +65,35 @@ class _Looking(Observer):
     def __init__(self) -> None:
         self.found: Application | None = None
         self.results: tuple[Summary, ...] = ()
+        self.place = 0  # how many had begun before the one that is found
+        self._begun: dict[int, int] = {}  # of those that are not done
+
+    def before(self, application: Application) -> None:
+        """Count it."""
+        self._begun[id(application)] = self.place
+        self.place += 1
 
     def after(self, application: Application) -> None:
         """Look at its results."""
+        place = self._begun.pop(id(application))
         if self.found is None and not all(map(_finite, application.results)):
             self.found, self.results = application, tuple(map(summarised, application.results))
+            self.place = place
 
 
 class _Copying(Observer):
     """Copies the operands of one application, before it may write over them."""
 
-    def __init__(self, number: int) -> None:
-        self._number = number
+    def __init__(self, place: int) -> None:
+        self._left = place
         self.done = False
         self.operands: list[Any] = []
 
     def before(self, application: Application) -> None:
         """Copy its operands if it is the one."""
-        if application.number == self._number:
+        if self._left == 0:
             self.operands, self.done = [np.array(a) for a in application.operands], True
+        self._left -= 1
 
 
 def _finite(array: Any) -> bool:
@@ -109,7 +123,7 @@ def first_nonfinite(walk: Callable[[Sequence[Observer]], Any], leaves: dict[str,
     found = looking.found
     if found is None:
         return None
-    copying = _Copying(found.number)
+    copying = _Copying(looking.place)
     _until(walk([copying]), lambda: copying.done)
     given = {name: array for name, array in leaves.items() if not _finite(array)}
     return NonFinite(
@@ -121,6 +135,7 @@ def first_nonfinite(walk: Callable[[Sequence[Observer]], Any], leaves: dict[str,
         found.where,
         tuple(found.lines),
         {name: summarised(array) for name, array in given.items()},
+        found.times,
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from attrs import field, frozen
 
-from nnc_func.engine.running.observed import Application, called
+from nnc_func.engine.running.observers import Application, called
 
 MICRO = 1e6
 
@@ -37,6 +37,10 @@ class Timed:
         Avals.
     where, lines
         The user's line; (file, line number, function) of all that are known.
+    times
+        Within loops, how many times of each came before, the outermost first.
+    is_estimate
+        Whether FLOPs are an estimate: how often a loop goes, or which branch is taken, was not known.
     """
 
     name: str
@@ -52,6 +56,8 @@ class Timed:
     results: tuple[Any, ...] = field(repr=False)
     where: str
     lines: tuple[tuple[str, int, str], ...] = field(repr=False)
+    times: tuple[int, ...] = ()
+    is_estimate: bool = False
 
 
 @frozen(repr=False)
@@ -64,11 +70,14 @@ class Profile:
         The program's, and the number of runs.
     instructions
         In the order in which they ran.
+    within
+        What loops computed in one more run, each time; their numbers are of the loops' own plans.
     """
 
     name: str
     repeat: int
     instructions: tuple[Timed, ...]
+    within: tuple[Timed, ...] = ()
 
     @property
     def seconds(self) -> float:
@@ -88,6 +97,7 @@ class Profile:
             rows.append({
                 "operator": name, "calls": len(members), "seconds": seconds, "share": seconds / whole,
                 "gigaflops_per_second": sum(m.flops for m in members) / seconds / 1e9 if seconds else 0.0,
+                "is_estimate": any(m.is_estimate for m in members),
                 "gigabytes_per_second": sum(m.nbytes for m in members) / seconds / 1e9 if seconds else 0.0,
             })  # fmt: skip
         return sorted(rows, key=lambda row: (-row["seconds"], row["operator"]))
@@ -135,38 +145,47 @@ class Profile:
             return lines[0]
         rows = [
             (r["operator"], str(r["calls"]), f"{r['seconds'] * MICRO:.1f}", f"{100 * r['share']:.1f}",
-             f"{r['gigaflops_per_second']:.2f}", f"{r['gigabytes_per_second']:.2f}")
+             f"{'~' * r['is_estimate']}{r['gigaflops_per_second']:.2f}", f"{r['gigabytes_per_second']:.2f}")
             for r in self.by_operator
         ]  # fmt: skip
         rows.insert(0, ("operator", "calls", "µs", "%", "GFLOP/s", "GB/s"))
         width = min(60, max(len(r[0]) for r in rows))
         lines += [f"{r[0][:width]:{width}}" + "".join(f"{cell:>10}" for cell in r[1:]) for r in rows]
+        if any(r["is_estimate"] for r in self.by_operator):
+            lines.append("~ an estimate: how often a loop goes, or which branch is taken, is not known before it runs")
         return "\n".join(lines)
 
 
-def profiled(name: str, device: Any, runs: Sequence[tuple[float, Sequence[Application]]]) -> Profile:
-    """The profile of some runs of one program: when each started, and its applications."""
-    found = []
-    last_start, last = runs[-1]
-    for at, application in enumerate(last):
-        operands = tuple(map(device.aval, application.arguments))
-        results = tuple(map(device.aval, application.outs))
-        cost = application.op.cost(operands, results, **dict(application.items))
-        found.append(
-            Timed(
-                called(application.op, application.items),
-                application.kernel,
-                application.instruction,
-                application.stream,
-                statistics.median(applications[at].seconds for _, applications in runs),
-                application.started - last_start,
-                int(cost.flops),
-                int(sum(a.nbytes for a in (*operands, *results)) + cost.extra_bytes),
-                application.bytes_alive,
-                operands,
-                results,
-                application.where,
-                tuple(application.lines),
-            )
-        )
-    return Profile(name, len(runs), tuple(found))
+def profiled(
+    name: str, device: Any, runs: Sequence[tuple[float, Sequence[Application]]],
+    within: tuple[float, Sequence[Application]] = (0.0, ()),
+) -> Profile:  # fmt: skip
+    """The profile of some runs of one program: when each started, and its applications; and those within loops."""
+    start, last = runs[-1]
+    seconds = [statistics.median(found[at].seconds for _, found in runs) for at in range(len(last))]
+    outer = [_timed(device, each, taken, start) for each, taken in zip(last, seconds, strict=True)]
+    inner = [_timed(device, each, each.seconds, within[0]) for each in within[1]]
+    return Profile(name, len(runs), tuple(outer), tuple(inner))
+
+
+def _timed(device: Any, application: Application, seconds: float, start: float) -> Timed:
+    operands = tuple(map(device.aval, application.arguments))
+    results = tuple(map(device.aval, application.outs))
+    cost = application.op.cost(operands, results, **dict(application.items))
+    return Timed(
+        called(application.op, application.items),
+        application.kernel,
+        application.instruction,
+        application.stream,
+        seconds,
+        application.started - start,
+        int(cost.flops),
+        int(sum(a.nbytes for a in (*operands, *results)) + cost.extra_bytes),
+        application.bytes_alive,
+        operands,
+        results,
+        application.where,
+        tuple(application.lines),
+        application.times,
+        cost.is_estimate,
+    )

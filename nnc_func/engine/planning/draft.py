@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from nnc_func.aval import Aval
 from nnc_func.engine.copying import copying, filling
+from nnc_func.engine.loop_instruction import Loop
 from nnc_func.engine.orders.base import OrderProblem
-from nnc_func.engine.plan_loops import Loop
 from nnc_func.engine.plan_rows import ARENA, CONSTANT, DONATED, INPUT, NEXT, OUTPUT, VARIABLE
 from nnc_func.engine.planning.committing import Arrangement
 from nnc_func.engine.planning.request import Request
@@ -122,7 +122,7 @@ class Draft:
         self.apart: Collection[Node] = ()  # what is put together of copies
         self.kernels: dict[Node, Kernel] = {}
         self.recorded: Set[Node] = frozenset()  # whose kernel a table names
-        self.loops: dict[Node, Loop] = {}  # how those are planned that go so many times
+        self.loops: dict[Node, tuple[Loop, ...]] = {}  # how the bodies are planned of loops and branches
         self.sub_buffers = NO_SUB_BUFFERS
         self.assembled: dict[Node, int] = {}  # root of windows -> its storage
         self.finished: dict[int, int] = {}  # storage of such a root -> the instruction after which it is whole
@@ -235,20 +235,21 @@ class Draft:
 
     def define(self, node: Node) -> None:
         """Slots and the instruction of one application; a barrier has told its place in the sequence, and is none."""
-        if node.op is after:
+        op = node.op
+        if op is after:
             self.slot_of[node] = self.slot_of[node.args[0]]
             return
         operands = tuple(map(self.slot_of.__getitem__, node.args))
-        results = node.results
-        if node.op.multi_result:
+        if op.multi_result:
+            results = node.results
             self.keep.append(results)
-        if node.op.view is not None and not self.kernels[node].is_call and self._shows(node, operands):
+        kernel = self.kernels[node]
+        if op.view is not None and not kernel.is_call and self._shows(node, operands):
             return
         if node in self.sub_buffers.parts:
             self._assemble(node, operands)
             return
-        kernel = self.kernels[node]
-        if node.op.multi_result:
+        if op.multi_result:
             slots = tuple(map(self._result, results))
             self.slot_of.update(zip(results, slots, strict=True))
         else:

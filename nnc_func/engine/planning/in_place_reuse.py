@@ -1,4 +1,4 @@
-"""In-place reuse: results are written over operands that die, where a kernel allows it."""
+"""The planner decides in-place reuse: a result is written over an operand that dies, where a kernel allows it."""
 
 from __future__ import annotations
 
@@ -35,17 +35,20 @@ def overwritable(draft: Draft) -> list[tuple[Overwriting, ...]]:
             made = storages[result.storage]
             if not result.is_whole or made.kind == OUTPUT:
                 continue
-            homes = [slots[o].storage for o in operands]
-            fit = [
-                i
-                for i in same
-                if storages[homes[i]].nbytes == made.nbytes
-                and slots[operands[i]].is_whole
-                and storages[homes[i]].kind in OWN
-                and (homes.count(homes[i]) == 1 or _same_elements(draft, operands, operands[i], allowed))
-            ]
-            if fit:
-                pairs.append((result.storage, [homes[i] for i in fit], [operands[i] for i in fit]))
+            shown = [slots[o].storage for o in operands]
+            homes, over = [], []
+            for i in same:
+                home, slot = shown[i], operands[i]
+                if (
+                    storages[home].nbytes == made.nbytes
+                    and slots[slot].is_whole
+                    and storages[home].kind in OWN
+                    and (shown.count(home) == 1 or _same_elements(draft, operands, slot, allowed))
+                ):
+                    homes.append(home)
+                    over.append(slot)
+            if homes:
+                pairs.append((result.storage, homes, over))
         found.append(tuple(pairs))
     return found
 
@@ -120,8 +123,8 @@ def _dies(draft: Draft, t: int, storage: int, slot: int, mine: int) -> bool:
         if slots[slot].aval != slots[draft.leaf_slots[VARIABLE][home.source]].aval:
             return False  # the variable in another shape
         row = draft.instructions[t]
-        if row.kernel is None or not (draft.request.is_body or is_certain(row.node, row.kernel)):
-            return False  # it would leave the variable half written, which matters but to a loop's carry
+        if row.kernel is None or not (draft.request.careless or is_certain(row.node, row.kernel)):
+            return False  # it would leave the variable half written
         return made.kind != NEXT or home.source == made.source
     return made.kind != NEXT
 

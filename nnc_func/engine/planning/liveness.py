@@ -1,4 +1,4 @@
-"""Liveness: the first and the last use of each storage, and how many bytes are alive at a time."""
+"""The planner frees each value after its last use: liveness, and how many bytes are alive at a time."""
 
 from __future__ import annotations
 
@@ -108,10 +108,8 @@ def _alive(draft: Draft) -> dict[int, int]:
 def _loads(draft: Draft, until: dict[int, int]) -> list[int]:
     """The bytes alive at each instruction, of storages and their last instructions, as they are aligned."""
     change = [0] * (len(draft.instructions) + 2)
-    storages, alignment = draft.storages, draft.alignment
+    storages, sizes = draft.storages, draft.sizes
     for s, last in until.items():
-        storage = storages[s]
-        size = -(-storage.nbytes // alignment) * alignment
-        change[storage.first] += size
-        change[last + 1] -= size
+        change[storages[s].first] += sizes[s]
+        change[last + 1] -= sizes[s]
     return [*accumulate(change)]

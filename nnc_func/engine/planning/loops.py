@@ -9,65 +9,51 @@ loop's result is copied there, once, after the last time.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from attrs import evolve, frozen
 
 from nnc_func.aval import Aval
+from nnc_func.body import Body
 from nnc_func.declaration import Items
+from nnc_func.engine.loop_instruction import ENDLESS, PLANNED, Address, Loop
 from nnc_func.engine.plan import Plan
-from nnc_func.engine.plan_loops import ENDLESS, PLANNED, Address, Loop
 from nnc_func.engine.plan_rows import VARIABLE
-from nnc_func.engine.planning.draft import Draft
 from nnc_func.engine.planning.request import Request
 from nnc_func.errors import PlanError
 from nnc_func.facets.kernels import Kernel
 from nnc_func.graph.graph import ComputationGraph
 from nnc_func.graph.node import Node, Value
 from nnc_func.graph.ops.create import full
-from nnc_func.graph.ops.loop import avals_of, loop, steps_of
+from nnc_func.graph.ops.loop import avals_of, steps_of
 from nnc_func.graph.ops.memory import relayout
 from nnc_func.op import Op
 from nnc_func.tree import flatten
 
+Plans = Callable[[Request], Plan]
 Form = tuple[Any, tuple[Aval, ...]]
-"""What applications of `loop` have in common that are planned alike: parameters, and avals of operands."""
+"""What applications have in common that are planned alike: parameters, and avals of operands."""
 
 
 @frozen(eq=False)
-class PlannedLoop:
-    """A loop as it is planned, and the kernel that this is."""
+class Planned:
+    """Plans of the bodies of a loop or a branch, and the kernel that they are.
 
-    loop: Loop
+    Attributes
+    ----------
+    loops
+        One of a loop; of a branch one of each body.
+    """
+
+    loops: tuple[Loop, ...]
     kernel: Kernel
 
 
-def with_bodies(request: Request, plan: Callable[[Request], Plan]) -> Request:
-    """The request with plans of the bodies of its loops, as `plan` makes them; without those that a layer calls."""
-    missing = {form(n): n for n in request.graph.nodes if n.op is loop and form(n) not in request.loops}
-    made = {
-        each: planned_loop(request, node, plan)
-        for each, node in missing.items()
-        if not request.device.choose(node.op, each[1], node.items).is_call
-    }
-    return evolve(request, loops={**request.loops, **made}) if made else request
-
-
 def form(node: Node) -> Form:
-    """That of an application of `loop`."""
+    """That of an application of a loop or a branch."""
     return node.op.key(node.items), tuple([a.aval for a in node.args])
-
-
-def choose_plans(draft: Draft) -> None:
-    """Let the kernel of each loop whose body is planned be that plan."""
-    planned = draft.request.loops
-    for node in draft.graph.nodes if planned else ():
-        found = planned.get(form(node)) if node.op is loop else None
-        if found is not None:
-            draft.kernels[node], draft.loops[node] = found.kernel, found.loop
-            draft.recorded = draft.recorded - {node}
 
 
 # --- a body as a graph -----------------------------------------------------------------------------------
@@ -75,14 +61,12 @@ def choose_plans(draft: Draft) -> None:
 
 @frozen(eq=False)
 class _Body:
-    """A body as nodes.
+    """The body of a loop.
 
     Attributes
     ----------
-    inputs, results
-        Values of its parameters and of its results.
-    literals
-        The parameters of `full` of which a constant is.
+    nodes
+        It as nodes.
     constants, carries, count
         As of the loop.
     is_open
@@ -91,14 +75,22 @@ class _Body:
         Whether it goes from the last row to the first.
     """
 
-    inputs: tuple[Value, ...]
-    results: tuple[Value, ...]
-    literals: dict[Node, Items]
+    nodes: Nodes
     constants: int
     carries: int
     count: int
     is_open: bool
     reverse: bool
+
+    @property
+    def inputs(self) -> tuple[Value, ...]:
+        """Values of its parameters."""
+        return self.nodes.inputs
+
+    @property
+    def results(self) -> tuple[Value, ...]:
+        """Values of its results."""
+        return self.nodes.results
 
     def rows(self, array: int) -> Address:
         """The row of each time."""
@@ -122,36 +114,80 @@ class _Body:
         return chain, [], source
 
 
+@frozen(eq=False)
+class Nodes:
+    """A body as nodes of a stack.
+
+    Attributes
+    ----------
+    inputs, results
+        Values of its parameters and of its results.
+    literals
+        The parameters of `full` of which a constant is.
+    """
+
+    inputs: tuple[Value, ...]
+    results: tuple[Value, ...]
+    literals: dict[Node, Items]
+
+    @classmethod
+    def of(cls, request: Request, node: Node, body: Body, avals: Sequence[Aval]) -> Nodes:
+        """The body that an application has, on parameters of these avals; a number in it is a constant."""
+        symbol = request.graph.layer.symbol
+        literals: dict[Node, Items] = {}
+
+        def applied(op: Op, args: list[Any], items: Items) -> Any:
+            values = dict(items)
+            if op is full and values["shape"] == ():
+                made = symbol.constant(np.asarray(values["value"], values["dtype"])[()], None, node.avals[0].place)
+                literals[made] = items
+                return made
+            return symbol.apply(op, tuple(args), items, node.origin)
+
+        def row_major(value: Value) -> Value:
+            if value.aval.layout is None:
+                return value
+            items = relayout.canonical({"layout": "row-major"})
+            return symbol.apply(relayout, (value,), items, node.origin)  # type: ignore[no-any-return]
+
+        inputs = [symbol.input(f"%{n}", a, node.origin) for n, a in enumerate(avals)]
+        values = body.values(applied, inputs)
+        return cls(tuple(inputs), tuple([row_major(values[n]) for n in body.results]), literals)
+
+    def planned(self, request: Request, outputs: Sequence[Value], updates: Sequence[tuple[int, Value]], plan: Plans,
+    ) -> tuple[Plan, tuple[Items, ...]]:  # fmt: skip
+        """A plan that gives those of its values, and writes others over parameters; and what its constants are.
+
+        Raises
+        ------
+        PlanError
+            It lies in several places.
+        """
+        graph = ComputationGraph(
+            tuple([value.node for value in self.inputs]), tuple(outputs),
+            tuple([(self.inputs[n].node, value) for n, value in updates]), f"body of {request.graph.name}",
+            flatten([*outputs], is_leaf=lambda each: isinstance(each, Value))[1], request.graph.layer,
+        )  # fmt: skip
+        asked = evolve(
+            request, graph=graph, streams=1, donated=(), checked=False, retain=None, sequence=None, careless=True,
+            lends=False,
+        )  # fmt: skip
+        found = plan(asked)
+        if len([n for n in found.arenas.values() if n]) > 1:
+            raise PlanError(f"a body of {request.graph.name!r} lies in one place, and this one in {[*found.arenas]}")
+        return found, tuple([self.literals[n] for n in graph.constants])
+
+
 def _built(request: Request, node: Node) -> _Body:
-    """The body of a loop as nodes of the stack; a number in it is a constant."""
-    params, symbol = node.params, request.graph.layer.symbol
-    body, constants, carries = params["body"], params["constants"], params["carries"]
+    """The body of a loop as nodes of the stack."""
+    params = node.params
+    body, constants, carries, counted = params["body"], params["constants"], params["carries"], params["counted"]
     avals = tuple([a.aval for a in node.args])
-    literals: dict[Node, Items] = {}
-
-    def applied(op: Op, args: list[Any], items: Items) -> Any:
-        values = dict(items)
-        if op is full and values["shape"] == ():
-            made = symbol.constant(np.asarray(values["value"], values["dtype"])[()], None, node.avals[0].place)
-            literals[made] = items
-            return made
-        return symbol.apply(op, tuple(args), items, node.origin)
-
-    def row_major(value: Value) -> Value:
-        if value.aval.layout is None:
-            return value
-        items = relayout.canonical({"layout": "row-major"})
-        return symbol.apply(relayout, (value,), items, node.origin)  # type: ignore[no-any-return]
-
-    counted = params["counted"]
-    of_parameters = avals_of(avals, body, constants, carries, counted)
-    inputs = [symbol.input(f"%{n}", a, node.origin) for n, a in enumerate(of_parameters)]
-    values = body.values(applied, inputs)
-    results = tuple([row_major(values[n]) for n in body.results])
+    nodes = Nodes.of(request, node, body, avals_of(avals, body, constants, carries, counted))
     most = steps_of(avals, constants, carries, params["length"], counted)
     is_open = counted or params["conditional"]
     count = ENDLESS if most is None else most
-    return _Body(tuple(inputs), results, literals, constants, carries, count, is_open, params["reverse"])
+    return _Body(nodes, constants, carries, count, is_open, params["reverse"])
 
 
 @frozen(eq=False)
@@ -199,7 +235,7 @@ def _homes(body: _Body) -> _Homes:
 # --- addresses -------------------------------------------------------------------------------------------
 
 
-def planned_loop(request: Request, node: Node, plan: Callable[[Request], Plan]) -> PlannedLoop:
+def planned_loop(request: Request, node: Node, planner: Plans) -> Planned:
     """The plan of a loop's body, and where its values lie each time.
 
     Raises
@@ -209,23 +245,8 @@ def planned_loop(request: Request, node: Node, plan: Callable[[Request], Plan]) 
     """
     body = _built(request, node)
     homes = _homes(body)
-    outputs = [body.results[n] for n in homes.gives]
-    updates = tuple([(body.inputs[body.constants + n].node, body.results[n]) for n in homes.carried])
-    graph = ComputationGraph(
-        tuple([value.node for value in body.inputs]), tuple(outputs), updates, f"body of {request.graph.name}",
-        flatten(outputs, is_leaf=lambda each: isinstance(each, Value))[1], request.graph.layer,
-    )  # fmt: skip
-    asked = evolve(
-        request, graph=graph, streams=1, donated=(), checked=False, retain=None, sequence=None, careless=True,
-        is_body=True, lends=False,
-    )  # fmt: skip
-    found = plan(asked)
-    if len([n for n in found.arenas.values() if n]) > 1:
-        raise PlanError(f"{node!r}: the body of a loop lies in one place, and this one in {[*found.arenas]}")
-    return _addressed(body, homes, found, graph, node)
-
-
-def _addressed(body: _Body, homes: _Homes, plan: Plan, graph: ComputationGraph, node: Node) -> PlannedLoop:
+    updates = [(body.constants + n, body.results[n]) for n in homes.carried]
+    plan, literals = body.nodes.planned(request, [body.results[n] for n in homes.gives], updates, planner)
     operands, params = len(node.args), node.params
     arena = sum(plan.arenas.values())
     place = next((place for place, nbytes in plan.arenas.items() if nbytes), None)
@@ -285,16 +306,13 @@ def _addressed(body: _Body, homes: _Homes, plan: Plan, graph: ComputationGraph, 
         reads=reads,
         writes=(*rows, *rings, *carried),
         copies=tuple([(n, array, row) for n, (array, row) in enumerate(last) if (array, row) != (results + n, None)]),
-        literals=tuple([body.literals[n] for n in graph.constants]),
+        literals=literals,
         limit=operands - 1 if params["counted"] else None,
         condition=first if params["conditional"] else None,
         ends=tuple(carries) if body.is_open else (),
     )
     over = _overwritten(made, body, results, in_place)
-    needs = tuple([(a.shape, a.dtype) for a in spare])
-    return PlannedLoop(
-        made, Kernel(PLANNED, into=_never, scratch=lambda *_, **__: needs, overwrites=lambda *_, **__: over)
-    )
+    return Planned((made,), kernel_of(spare, over))
 
 
 def _overwritten(made: Loop, body: _Body, results: int, in_place: set[int]) -> tuple[tuple[int, ...], ...]:
@@ -315,5 +333,11 @@ def _overwritten(made: Loop, body: _Body, results: int, in_place: set[int]) -> t
     return tuple(map(over, range(len(body.results))))
 
 
+def kernel_of(scratch: Sequence[Aval], over: tuple[tuple[int, ...], ...]) -> Kernel:
+    """What takes that scratch, and may write its results over those operands."""
+    needs = tuple([(a.shape, a.dtype) for a in scratch])
+    return Kernel(PLANNED, into=_never, scratch=lambda *_, **__: needs, overwrites=lambda *_, **__: over)
+
+
 def _never(*_: Any, **__: Any) -> Any:
-    raise PlanError("the plan of a loop is linked by `engine.running`, and is no kernel of a device's")
+    raise PlanError("plans of bodies are linked by `engine.running`, and is no kernel of a device's")

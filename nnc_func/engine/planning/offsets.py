@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from attrs import evolve
 
 from nnc_func.engine.allocators.base import Allocator, Problem, answered, arena_size
@@ -25,7 +23,7 @@ from nnc_func.engine.plan_rows import (
     SlotFields,
     sealed,
 )
-from nnc_func.engine.planning.draft import Draft, Row
+from nnc_func.engine.planning.draft import Draft
 from nnc_func.facets.places import Place
 from nnc_func.graph.node import Node
 
@@ -65,7 +63,20 @@ def plan_of(draft: Draft) -> tuple[Plan, dict[Node, int]]:
         SlotFields(number[roots[storage]], aval, is_view, offset, strides)
         for aval, storage, _, _, is_view, offset, strides in draft.slots
     ]
-    instructions = sealed(Instruction, [_instruction(draft, row, slots, number) for row in draft.instructions])
+    recorded, loop_of = draft.recorded, draft.loops.get
+    made: list[InstructionFields] = []
+    for node, kernel, operands, results, scratch, view in draft.instructions:
+        used: tuple[int, ...] = ()
+        if scratch:
+            used = tuple(range(len(slots), len(slots) + len(scratch)))
+            slots += [SlotFields(number[storage], aval) for aval, storage in scratch]
+        name, choice = kernel.name if kernel else "view", TABLE if node in recorded else DEFAULT
+        made.append(
+            InstructionFields(
+                node.op, node.items, name, operands, results, used, view, node.origin, 0, (), choice, loop_of(node, ())
+            )
+        )
+    instructions = sealed(Instruction, made)
     graph = draft.graph
     if draft.streams is not None:
         dealt = zip(instructions, draft.streams.stream, draft.streams.waits, strict=True)
@@ -93,16 +104,3 @@ def plan_of(draft: Draft) -> tuple[Plan, dict[Node, int]]:
     )
     blocks = {v.node: slots[i].buffer for v, i in draft.slot_of.items() if v.index == 0}
     return plan, blocks
-
-
-def _instruction(draft: Draft, row: Row, slots: list[SlotFields], number: dict[int, int]) -> Any:
-    node, kernel, operands, results, scratch, view = row
-    used: tuple[int, ...] = ()
-    if scratch:
-        used = tuple(range(len(slots), len(slots) + len(scratch)))
-        slots += [SlotFields(number[storage], aval) for aval, storage in scratch]
-    name = kernel.name if kernel else "view"
-    return InstructionFields(
-        node.op, node.items, name, operands, results, used, view, node.origin, 0, (),
-        TABLE if node in draft.recorded else DEFAULT, draft.loops.get(node),
-    )  # fmt: skip

@@ -10,7 +10,7 @@ from nnc_func.engine.copying import Inserted
 from nnc_func.engine.orders import ORDERS
 from nnc_func.engine.orders.base import Order, OrderProblem, answered, loads, named
 from nnc_func.engine.orders.bounds import bound_at
-from nnc_func.engine.plan_rows import NEXT, VARIABLE
+from nnc_func.engine.plan_rows import ARENA, NEXT, VARIABLE
 from nnc_func.engine.planning.draft import Draft
 
 GIVEN = "recomputing"  # the name of a sequence that comes with a graph in which values are computed again
@@ -65,11 +65,11 @@ def order_problem(draft: Draft) -> OrderProblem:
 
     A task that uses nothing stands between what is before the commit section and what is in it, if there is both.
     """
-    sizes, overwritable = draft.sizes, draft.overwritable
+    sizes, uses = (draft.sizes, draft.uses) if not draft.request.careless else _with_variables(draft)
+    overwritable = draft.overwritable
     producer = [-1] * len(draft.slots)
     size, produced = sizes.__getitem__, producer.__getitem__
     needs: list[Sequence[int]] = []
-    uses = draft.uses
     overwrites: dict[int, Any] = {}
     section = _Section(draft)
     bounded = 0 < draft.commit < len(draft.instructions)
@@ -84,14 +84,23 @@ def order_problem(draft: Draft) -> OrderProblem:
         needed.pop(-1, None)
         for slot in results:
             producer[slot] = task
-        needs.append(
-            [*needed] if task < section.at else section.needs(task, needed, operands, results, overwritable[at])
-        )
+        needs.append([*needed] if task < section.at else section.needs(task, needed, operands, results))
         if overwritable[at]:
             pairs = [(made, [*filter(size, homes)]) for made, homes, _ in overwritable[at] if sizes[made]]
             if pairs:
                 overwrites[task] = pairs
     return OrderProblem(needs, uses, sizes, (), overwrites, _ranks(draft, bounded))
+
+
+def _with_variables(draft: Draft) -> tuple[list[int], list[Sequence[int]]]:
+    """Sizes and uses where variables, and what comes after them, have bytes like what is in the arena.
+
+    So a variable is read before it is written over, and takes no other memory. Else it must not be, where a kernel may
+    fail.
+    """
+    counted, alignment = (ARENA, NEXT, VARIABLE), draft.alignment
+    sizes = [-(-s.nbytes // alignment) * alignment if s.kind in counted else 0 for s in draft.storages]
+    return sizes, [[s for s in touched if sizes[s]] for touched in draft.touched]
 
 
 class _Section:
@@ -108,9 +117,7 @@ class _Section:
         needed = set(chain.from_iterable(needs))
         return [task for task in range(len(needs)) if task not in needed]
 
-    def needs(
-        self, task: int, needed: dict[int, None], operands: Sequence[int], results: Sequence[int], overwrites: Any
-    ) -> list[int]:
+    def needs(self, task: int, needed: dict[int, None], operands: Sequence[int], results: Sequence[int]) -> list[int]:
         """What a task of the section needs: all but what is in the section goes without saying."""
         draft = self.draft
         for slot in results:
@@ -118,10 +125,6 @@ class _Section:
             if storage.kind == NEXT:
                 variable = draft.slots[draft.leaf_slots[VARIABLE][storage.source]].storage
                 needed = needed | self.readers.get(variable, {})
-        if draft.request.is_body:  # so that what may be written over a carry is
-            for _, homes, _ in overwrites:
-                for home in homes:
-                    needed = needed | self.readers.get(home, {})
         for slot in operands:
             self.readers.setdefault(draft.slots[slot].storage, {})[task] = None
         return [one for one in needed if one > self.at] or ([self.at] if self.at >= 0 else [])

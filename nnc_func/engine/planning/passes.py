@@ -11,7 +11,7 @@ from collections.abc import Callable
 from attrs import fields, frozen
 
 from nnc_func.engine.plan_rows import VARIABLE
-from nnc_func.engine.planning import in_place_reuse, liveness, loops, offsets, ordering, output_borrowing, sub_buffers
+from nnc_func.engine.planning import bodies, in_place_reuse, liveness, offsets, ordering, output_borrowing, sub_buffers
 from nnc_func.engine.planning.draft import Draft
 from nnc_func.engine.planning.kernel_table import kernels_of
 from nnc_func.engine.planning.streams import scheduled
@@ -21,10 +21,10 @@ Pass = Callable[[Draft], Draft]
 
 
 def choose(draft: Draft) -> Draft:
-    """Choose a kernel for each application; of a loop, the plan of its body, which went through these passes before."""
+    """Choose a kernel for each application; of a loop or a branch, the plans of its bodies, which are made before."""
     asked = draft.request
     draft.kernels, draft.recorded, draft.alike = kernels_of(asked.graph, asked.device, asked.table)
-    loops.choose_plans(draft)
+    bodies.choose_plans(draft)
     return draft
 
 

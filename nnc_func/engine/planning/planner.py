@@ -14,8 +14,8 @@ from attrs import frozen
 
 from nnc_func.engine.plan import Plan
 from nnc_func.engine.planning.alternatives import Alternatives, smallest
+from nnc_func.engine.planning.bodies import with_bodies
 from nnc_func.engine.planning.draft import Draft
-from nnc_func.engine.planning.loops import with_bodies
 from nnc_func.engine.planning.offsets import plan_of
 from nnc_func.engine.planning.passes import through
 from nnc_func.engine.planning.request import Request

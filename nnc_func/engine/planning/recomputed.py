@@ -10,6 +10,7 @@ from typing import Any
 
 from attrs import evolve, frozen
 
+from nnc_func.body import is_pure
 from nnc_func.engine.plan_rows import ARENA, LENT, NEXT, OUTPUT
 from nnc_func.engine.planning.draft import Draft, Row
 from nnc_func.engine.rematerialising import RematerialisationProblem
@@ -97,7 +98,7 @@ class _Problem:
         if late and self.late is None:
             self.late = task
         moved = own and node.op.place is given and not read  # nothing is computed where a barrier would stand
-        if late or not own or not node.op.pure or not node.args or moved:
+        if late or not own or not is_pure(node.op, node.items) or not node.args or moved:
             self.once.add(task)
         over = self._overwritten(node, kernel, operands, results)
         if over:

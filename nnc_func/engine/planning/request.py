@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import field, frozen
 
-from nnc_func.device.queries import machine_of
+from nnc_func.device.shared.queries import machine_of
 from nnc_func.engine.allocators.base import Allocator
 from nnc_func.engine.orders.base import Order
 from nnc_func.engine.planning.kernel_table import NO_TABLE, KernelTable
@@ -51,14 +51,12 @@ class Request:
         Inputs that may be written over, by position.
     careless
         Variables are written as soon as they can be, whatever may fail after that.
-    is_body
-        It is the body of a loop, and its variables are what that carries: nobody reads them if it fails.
     lends
         Values may live in outputs that are not written yet.
     sequence
         All nodes, in an order that is kept; None: one is chosen.
     loops
-        Loops whose bodies are planned already, by form: see `planning.loops`.
+        Loops and branches whose bodies are planned already, by form: see `planning.bodies`.
     """
 
     graph: ComputationGraph
@@ -74,7 +72,6 @@ class Request:
     retain: str | None = None
     donated: Collection[int] = ()
     careless: bool = False
-    is_body: bool = False
     lends: bool = True
     sequence: Sequence[Node] | None = None
     loops: Mapping[Any, Any] = field(factory=dict)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nnc_func.body import is_pure
 from nnc_func.engine.allocators.base import Uses
 from nnc_func.engine.planning.schedule import Scheduler, Tasks, issued
 from nnc_func.facets.machine import Machine
@@ -132,7 +133,7 @@ def _tasks(draft: Any, kernels: list[int], number: dict[int, int], makers: Any, 
         seconds.append(each[0])
         alone.append(each[1])
         needs.append(sorted({number[m] for o in operands for m in makers.get(o, ()) if m in number}))
-        if not node.op.pure:
+        if not is_pure(node.op, node.items):
             first.append(number[t])
     return Tasks(seconds, alone, needs, frozenset(first))
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from nnc_func.engine.linkers.base import Executable
 from nnc_func.engine.plan import Plan
 from nnc_func.engine.running import array_views
-from nnc_func.engine.running.executable import Executable
 from nnc_func.engine.running.results import memory
 from nnc_func.facets.places import Place
 

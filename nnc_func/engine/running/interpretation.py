@@ -1,4 +1,4 @@
-"""A graph's nodes as an executable: computed one after the other, as they are, wherever a device puts the results."""
+"""An interpretation computes a graph's nodes one after the other, as they are, and frees each after its last use."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from nnc_func.aval import Aval
-from nnc_func.engine.running.observed import Application, Observer, observed
+from nnc_func.engine.running.observers import Application, Observer, observed
 from nnc_func.errors import NncError
 from nnc_func.graph.graph import ComputationGraph
 from nnc_func.graph.leaves import INPUT, LEAVES, VARIABLE

@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 
 from nnc_func.config import config
+from nnc_func.engine.linkers.base import Executable, Linker, executable_of
+from nnc_func.engine.linkers.kernel_calls import link
 from nnc_func.engine.plan import Plan
 from nnc_func.engine.plan_rows import DONATED, LENT, NEXT
 from nnc_func.engine.running import array_views
 from nnc_func.engine.running.arenas import Arenas, Lease
 from nnc_func.engine.running.cancelling import asked
-from nnc_func.engine.running.checked import POISON, Poison
+from nnc_func.engine.running.checking_observers import POISON, Poison
 from nnc_func.engine.running.commit import Saved, first_writes, in_place, torn
-from nnc_func.engine.running.executable import Executable, Linker, executable_of
-from nnc_func.engine.running.frame import link
 from nnc_func.engine.running.inputs import contiguous, converted, refuse_count, wanted_gapless
 from nnc_func.engine.running.interrupts import held
-from nnc_func.engine.running.observed import Application, Observer, drained
+from nnc_func.engine.running.observers import Application, Observer, drained
 from nnc_func.engine.running.outs import delivered, expendable, given, usable
 from nnc_func.engine.running.results import lodgers, recycled
 from nnc_func.engine.running.session import Session

@@ -9,8 +9,8 @@ from typing import Any
 from nnc_func.config import config
 from nnc_func.engine.inspecting.inspection import Inspected
 from nnc_func.engine.running.cancelling import asked
-from nnc_func.engine.running.checked import observers
-from nnc_func.engine.running.observed import Observer, drained
+from nnc_func.engine.running.checking_observers import observers
+from nnc_func.engine.running.observers import Observer, drained
 from nnc_func.graph.reader_writer_lock import Run, enter, leave
 
 

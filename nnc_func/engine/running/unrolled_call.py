@@ -11,18 +11,18 @@ from functools import partial
 from sys import getrefcount
 from typing import TYPE_CHECKING, Any
 
-from nnc_func.device import views
-from nnc_func.device.unrolled import Text
+from nnc_func.device.shared import views
+from nnc_func.device.shared.unrolled import Text
+from nnc_func.engine.linkers.base import failure
 from nnc_func.engine.plan import Plan
 from nnc_func.engine.plan_rows import LENT
 from nnc_func.engine.running import array_views
-from nnc_func.engine.running.executable import failure
 from nnc_func.engine.running.inputs import converted, refuse_count
 from nnc_func.engine.running.results import ALONE, Recycled, lodgers
 from nnc_func.graph.leaves import Variable
 
 if TYPE_CHECKING:
-    from nnc_func.engine.running.frame import Frame
+    from nnc_func.engine.linkers.kernel_calls import Frame
 
 MOST = 64  # kernels, and slots that are other arrays at each call, beyond which a call costs little beside them
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from attrs import evolve, field, frozen
 
+from nnc_func.body import is_pure
 from nnc_func.engine.plan_rows import DONATED
 from nnc_func.engine.planning.kernel_table import Entry, KernelTable, chosen
 from nnc_func.engine.planning.layout_pass import elsewhere
@@ -151,7 +152,7 @@ def check(program: Any, inputs: Sequence[Any]) -> None:
         )
     device.to_numpy(device.empty((), np.float32))  # a device without elements says so: there is nothing to time
     for node in graph.nodes:
-        if not node.op.pure and node.op not in LEAVES:
+        if node.op not in LEAVES and not is_pure(node.op, node.items):
             where = describe(node.origin)
             at = f" (built at {where})" if where else ""
             raise GraphError(f"{node.op.name}{at} has effects, and autotuning runs a program many times")

@@ -12,7 +12,7 @@ from attrs import evolve
 
 from nnc_func.aval import Aval
 from nnc_func.declaration import Items
-from nnc_func.device.bfloat16_emulation import kernel_named
+from nnc_func.device.shared.bfloat16_emulation import kernel_named
 from nnc_func.engine.copying import FILL
 from nnc_func.engine.plan_rows import Instruction
 from nnc_func.engine.verifying.columns import Columns, alike
@@ -41,7 +41,7 @@ def check_applications(plan: Plan, columns: Columns) -> None:
     for t, i in without.items():
         counts[t] = len(i.operands)
         avals[t] = columns.avals[[*i.operands, *i.results, *i.scratch]].tobytes()
-    for t in [t for t, i in enumerate(rows) if i.loop is not None]:
+    for t in [t for t, i in enumerate(rows) if i.loops]:
         avals[t] = t  # which is no other's
     facts = zip(rows, counts, columns.results.tolist(), avals, strict=True)
     for t in alike([(i.op, id(i.items), i.kernel, i.view, n, m, shown) for i, n, m, shown in facts]):
@@ -99,7 +99,7 @@ def _check(plan: Plan, t: int, i: Instruction) -> None:
     if list(wanted) != [a if a.place is None else a.having(place=None) for a in results]:
         told_of = ", ".join(map(repr, results)) or "no results"
         raise PlanError(f"{named(plan, t)} gives {', '.join(map(repr, wanted))}, but {told_of} is written")
-    if not i.view and i.loop is None:  # whose body `loops` checks
+    if not i.view and not i.loops:  # whose bodies `loops` checks
         _check_kernel(plan, t, i, tuple(operands), scratch)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from nnc_func.device.bounds import LIMIT
+from nnc_func.device.shared.bounds import LIMIT
 from nnc_func.engine.plan_rows import Buffer
 from nnc_func.engine.verifying.columns import Columns, first_of
 from nnc_func.engine.verifying.work import free

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nnc_func.aval import Aval
-from nnc_func.device.bounds import LIMIT, RANK, reach
+from nnc_func.device.shared.bounds import LIMIT, RANK, reach
 from nnc_func.engine.plan_rows import ARENA, DONATED, LENT, Slot
 from nnc_func.engine.verifying.columns import Columns, first_of
 from nnc_func.errors import PlanError

@@ -14,7 +14,7 @@ from attrs import frozen
 from numpy.typing import NDArray
 
 from nnc_func.aval import Aval
-from nnc_func.device.bounds import LIMIT
+from nnc_func.device.shared.bounds import LIMIT
 from nnc_func.engine.plan_rows import ARENA
 from nnc_func.errors import PlanError
 from nnc_func.facets.places import Place

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from nnc_func.device.bfloat16_emulation import kernel_named
+from nnc_func.device.shared.bfloat16_emulation import kernel_named
 from nnc_func.engine.plan_rows import ARENA, CONSTANT, DONATED, INPUT, LENT, NEXT, OUTPUT, VARIABLE
 from nnc_func.engine.verifying.references import named
 from nnc_func.errors import PlanError
@@ -48,7 +48,7 @@ def check_commit(plan: Plan) -> None:
     """
     for t in range(plan.commit, len(plan.instructions)):
         kernel = _kernel(plan.instructions[t])
-        if plan.instructions[t].loop is not None or (kernel is not None and not kernel.certain):
+        if plan.instructions[t].loops or (kernel is not None and not kernel.certain):
             raise _uncertain(plan, t, "")
 
 

@@ -63,7 +63,7 @@ def _writer(replay: Any) -> Any:
     def may_be_overwritten(i: Any, position: int) -> bool:
         may = allowed(i)[0]
         if callable(may):  # of each result; a loop's own is the replay's to ask
-            if i.loop is not None:
+            if i.loops:
                 return False
             key = i.op, i.kernel, id(i.items), len(i.operands)
             if key not in chosen:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import define, field
 
 from nnc_func.aval import Aval
+from nnc_func.body import is_pure
 from nnc_func.engine.copying import COPY, FILL
 from nnc_func.engine.plan_rows import CONSTANT, INPUT, VARIABLE
 from nnc_func.errors import PlanError
@@ -78,7 +79,7 @@ class Numbers:
             else:
                 parts = [n for n in operands if n != GAP] if i.op.parts is not None else operands
                 made = self.applied(i.op, i.items, parts, len(i.results))
-            effects += made[:1] if not i.op.pure else []
+            effects += made[:1] if not is_pure(i.op, i.items) else []
             found.update(zip(i.results, made, strict=True))
         return effects
 
@@ -121,7 +122,7 @@ def _of_graph(numbers: Numbers, graph: Any) -> dict[str, Any]:
         else:
             operands = [found[a.node, a.index] for a in node.args]
             made = numbers.applied(node.op, node.items, operands, len(node.avals))
-        effects += made[:1] if not node.op.pure else []
+        effects += made[:1] if not is_pure(node.op, node.items) else []
         found.update({(node, index): n for index, n in enumerate(made)})
     return {
         "inputs": (tuple(n.data for n in graph.inputs), [n.aval for n in graph.inputs]),

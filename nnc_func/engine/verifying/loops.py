@@ -6,22 +6,21 @@ until it is as it was before: from there on everything recurs, so that any numbe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from math import lcm
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nnc_func.body import Body
-from nnc_func.device.bounds import LIMIT
-from nnc_func.engine.plan_loops import ENDLESS, PLANNED, Address, Loop
-from nnc_func.engine.plan_rows import DONATED, LENT, VARIABLE, Instruction
+from nnc_func.device.shared.bounds import LIMIT
+from nnc_func.engine.loop_instruction import ENDLESS, PLANNED, Address, Loop
+from nnc_func.engine.plan_rows import VARIABLE, Instruction
 from nnc_func.engine.verifying.columns import check_numbers
-from nnc_func.engine.verifying.graphs import Numbers
-from nnc_func.engine.verifying.references import check_references, named
+from nnc_func.engine.verifying.inner_plans import check_inner, check_values, integers
+from nnc_func.engine.verifying.references import check_references
 from nnc_func.engine.verifying.work import Work
 from nnc_func.errors import PlanError
-from nnc_func.graph.ops.create import full
 from nnc_func.graph.ops.loop import avals_of, loop, steps_of
 
 if TYPE_CHECKING:
@@ -33,75 +32,42 @@ APART: Mapping[int, int] = {}
 STEP = 4  # of the work, to look at one array
 
 
-def check_loops(plan: Plan, verify: Callable[[Plan], object], work: Work) -> None:
-    """Raise unless each loop of a plan goes as its body says, whatever its count; `verify` checks a body's plan, and
-    `work` is what all of it may take.
-
-    The operator takes its operands, as was checked before. Then, of each loop:
-
-    1. Its numbers are integers, and name what there is.
-    2. The plan of its body is verified, with what it reads and writes as inputs, variables and outputs; nothing lives
-       in an output before this is written. It computes the body: values are numbered as for a graph.
-    3. Each time a parameter is read where its value is; nothing is written where something is read, but by what is
-       computed in place; each row of what is stacked is written once, by its own time. At the end each carry is in its
-       result.
-
-    Raises
-    ------
-    PlanError
-        Names the instruction, and what is wrong there.
-    """
-    for t, i in enumerate(plan.instructions):
-        if i.loop is None:
-            continue
-        try:
-            _check_form(plan, i, i.loop)
-            verify(i.loop.plan)
-            _check_values(i.loop, dict(i.items)["body"], dict(i.items)["constants"])
-            _Times(plan, i, i.loop, work).run()
-        except PlanError as error:
-            raise PlanError(f"{named(plan, t)}, the loop there: {error}") from None
+def check_loop(plan: Plan, i: Instruction, verify: Callable[[Plan], object], work: Work) -> None:
+    """Raise PlanError unless a loop goes as its body says, whatever its count; see `bodies`."""
+    planned = _check_form(plan, i)
+    verify(planned.plan)
+    params = dict(i.items)
+    constants = params["constants"]
+    updates = [planned.carried[at] - constants for at, _ in planned.plan.updates]
+    check_values(planned, params["body"], updates)
+    _Times(plan, i, planned, work).run()
 
 
-def overwritten(plan: Plan, i: Instruction, work: Work) -> tuple[tuple[int, ...], ...]:
-    """For each result of a loop the operands, by position, in whose memory it lies and may: nothing goes wrong then.
+def may_lie_over(plan: Plan, i: Instruction, n: int, operand: int, work: Work) -> bool:
+    """Whether nothing goes wrong where a result lies over an operand, both by position.
 
     A loop that is wrong itself may be written over nothing.
     """
-    assert i.loop is not None
     params = dict(i.items)
-    found: list[tuple[int, ...]] = [() for _ in i.results]
-    for n in range(min(params["carries"], len(i.results)) if i.op is loop else 0):
-        operand = params["constants"] + n
-        if operand >= len(i.operands) or plan.slots[i.operands[operand]].buffer != plan.slots[i.results[n]].buffer:
-            continue
-        try:
-            _check_form(plan, i, i.loop)
-            _Times(plan, i, i.loop, work, {len(i.operands) + n: operand}).run()
-        except PlanError:
-            continue
-        found[n] = (operand,)
-    return tuple(found)
+    if i.op is not loop or n >= params["carries"] or operand != params["constants"] + n:
+        return False
+    try:
+        _Times(plan, i, _check_form(plan, i), work, {len(i.operands) + n: operand}).run()
+    except PlanError:
+        return False
+    return True
 
 
-# --- what it is made of ----------------------------------------------------------------------------------
-
-
-def _integers(numbers: Iterable[Any], most: int, what: str) -> None:
-    for n in numbers:
-        if type(n) is not int or not 0 <= n < most:
-            raise PlanError(f"{n!r} is none of the {most} {what}")
-
-
-def _check_form(plan: Plan, i: Instruction, planned: Loop) -> None:
+def _check_form(plan: Plan, i: Instruction) -> Loop:
     """What its numbers name is there, and of the right shape."""
-    inner, params = planned.plan, dict(i.items)
-    check_references(inner, check_numbers(inner))
-    if i.op is not loop or i.kernel != PLANNED or i.view:
+    params = dict(i.items)
+    if i.op is not loop or i.kernel != PLANNED or i.view or len(i.loops) != 1:
         raise PlanError(f"{i.op.name} by the kernel {i.kernel!r} is no loop that is planned")
+    (planned,) = i.loops
+    check_references(planned.plan, check_numbers(planned.plan))
     body, constants, carries = params["body"], params["constants"], params["carries"]
     operands = tuple([plan.slots[s].aval for s in i.operands])
-    _integers([planned.count], LIMIT, "numbers of times")
+    integers([planned.count], LIMIT, "numbers of times")
     counted, conditional, carried = params["counted"], params["conditional"], range(constants, constants + carries)
     most = steps_of(operands, constants, carries, params["length"], counted)
     if planned.count != (ENDLESS if most is None else most):
@@ -112,57 +78,12 @@ def _check_form(plan: Plan, i: Instruction, planned: Loop) -> None:
         raise PlanError(f"parameter {planned.condition} says whether it goes on, which its parameters do not say")
     if planned.ends != (tuple(carried) if counted or conditional else ()) or (planned.ends and planned.copies):
         raise PlanError(f"parameters {planned.ends} are what it carries to its end, which its parameters do not say")
-    _integers(planned.ends, constants + carries, "parameters that are carried")
-    _integers(planned.carried, constants + carries, "parameters that are carried")
-    if min(planned.carried, default=constants) < constants or [*planned.carried] != sorted({*planned.carried}):
-        raise PlanError(f"{planned.carried} are not carries, each once")
-    _integers(planned.gives, len(body.results), "results of the body")
-    wanted = {
-        "inputs": (len(inner.inputs), body.parameters - len(planned.carried)),
-        "variables": (len(inner.variables), len(planned.carried)),
-        "outputs": (len(inner.outputs), len(planned.gives)),
-        "updates": (len({at for at, _ in inner.updates}), len(planned.carried)),
-        "constants": (len(inner.constants), len(planned.literals)),
-        "addresses": (len(planned.reads), body.parameters),
-        "addresses of what it gives": (len(planned.writes), len(inner.outputs) + len(inner.updates)),
-    }
-    for what, (given, most) in wanted.items():
-        if given != most:
-            raise PlanError(f"the plan of its body has {given} {what}, and {most} are wanted")
-    _integers((at for at, _ in inner.updates), len(inner.variables), "variables of the body's plan")
-    if inner.alignment > plan.alignment:
-        raise PlanError(
-            f"its body's offsets are aligned to {inner.alignment} bytes, in memory aligned to {plan.alignment}"
-        )
-    if inner.retained is not None or inner.streams > 1 or any(b.kind in (LENT, DONATED) for b in inner.buffers):
-        raise PlanError("the plan of its body keeps values, has streams, or lends memory")
-    _integers((*planned.slots, *planned.targets, *inner.constants), len(inner.slots), "slots of the body's plan")
-    for slot, aval in zip(planned.slots, avals_of(operands, body, constants, carries, counted), strict=True):
-        if inner.slots[slot].aval != aval:
-            raise PlanError(f"slot {slot} of its body is {inner.slots[slot].aval!r}; the operand there is {aval!r}")
-
-
-def _check_values(planned: Loop, body: Body, constants: int) -> None:
-    """The plan of the body gives the results of the body."""
-    inner, numbers = planned.plan, Numbers()
-    known = {slot: numbers.of("parameter", n) for n, slot in enumerate(planned.slots)}
-    for slot, items in zip(inner.constants, planned.literals, strict=True):
-        number, aval = dict(items), inner.slots[slot].aval
-        if full.key(full.canonical(number)) != full.key(items) or number["shape"] != () or aval.shape != ():
-            raise PlanError(f"constant slot {slot} of its body is full({number}), which is no number")
-        if number["dtype"] != aval.dtype:
-            raise PlanError(f"constant slot {slot} of its body is {aval!r}, and is to be {number}")
-        known[slot] = numbers.applied(full, items, (), 1)[0]
-    numbers.replayed(inner, known)
-    values = [numbers.of("parameter", n) for n in range(body.parameters)]
-    for each in body.applications:
-        values += numbers.applied(each.op, each.items, [values[n] for n in each.operands], each.count)
-    results = [values[n] for n in body.results]
-    given = [*zip(inner.outputs, planned.gives, strict=True)]
-    given += [(slot, planned.carried[at] - constants) for at, slot in inner.updates]
-    for slot, n in given:
-        if known[slot] != results[n]:
-            raise PlanError(f"slot {slot} of its body's plan is not result {n} of the body, which it is to give")
+    integers(planned.ends, constants + carries, "parameters that are carried")
+    integers(planned.carried, constants + carries, "parameters that are carried")
+    if min(planned.carried, default=constants) < constants:
+        raise PlanError(f"{planned.carried} are not carries")
+    check_inner(plan, planned, body, avals_of(operands, body, constants, carries, counted))
+    return planned
 
 
 # --- time after time -------------------------------------------------------------------------------------
@@ -266,10 +187,10 @@ class _Times:
         ends, written = self.planned.ends, dict(self.written)
         copies = [(n, *self.planned.reads[at].at(count)) for n, at in enumerate(ends)] if ends else self.planned.copies
         for n, array, row in copies:
-            _integers([n], self.carries, "carries")
-            _integers([array], len(self.avals), "arrays")
+            integers([n], self.carries, "carries")
+            integers([array], len(self.avals), "arrays")
             if row is not None:
-                _integers([row], self.avals[array].shape[0] if array in self.rowed else 0, "rows of it")
+                integers([row], self.avals[array].shape[0] if array in self.rowed else 0, "rows of it")
             value = self.value_at(array, row, count, written)
             if value is not None:
                 written[self.place(self.operands + n)] = value
@@ -313,10 +234,10 @@ class _Times:
             aval = inner.slots[slot].aval
             if not address.cycle or type(address.step) is not int or address.step not in (0, -1 if self.reverse else 1):
                 raise PlanError(f"{address} leads nowhere")
-            _integers([address.start], LIMIT, "rows")
-            _integers((*address.first, *address.cycle), len(self.avals), "arrays")
+            integers([address.start], LIMIT, "rows")
+            integers((*address.first, *address.cycle), len(self.avals), "arrays")
             if at >= len(planned.reads):
-                _integers([min(self.avals_written(address))], len(self.avals), "arrays")
+                integers([min(self.avals_written(address))], len(self.avals), "arrays")
             turns = self.planned.count - len(address.first)
             for array in address.first:
                 self.check_whole(array, aval)

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from attrs import define, field
 
-from nnc_func.device.bfloat16_emulation import kernel_named
+from nnc_func.device.shared.bfloat16_emulation import kernel_named
 from nnc_func.engine.plan_rows import ARENA, CONSTANT, DONATED, INPUT, VARIABLE, Instruction
 from nnc_func.engine.verifying.applications import check_applications
 from nnc_func.engine.verifying.arena_overlap import check_arena
+from nnc_func.engine.verifying.bodies import check_bodies, overwritten
 from nnc_func.engine.verifying.bounds import check_bounds
 from nnc_func.engine.verifying.columns import Columns, check_numbers
 from nnc_func.engine.verifying.endings import check_commit, commits, donations, ends, loans, outlives
 from nnc_func.engine.verifying.fast_path import LEAF, PLANNED, UNMADE, replayed
-from nnc_func.engine.verifying.loops import check_loops, overwritten
 from nnc_func.engine.verifying.nearby import FEW, Nearby
 from nnc_func.engine.verifying.references import check_references, named
 from nnc_func.engine.verifying.regions import Region
@@ -58,11 +58,11 @@ def verify(plan: Plan) -> None:
        these shapes and dtypes; it has the kernel, which takes them, and wants just that scratch.
     7. *Bounds*: each slot, used or not, has 64 axes at most, and wherever its strides lead it lies in its buffer; no
        two elements of it lie in one place; each slot and buffer is used, and a buffer has no more bytes than lie in it.
-    8. *Loops*: the plan of a body is verified, computes the body, and finds each time what it reads: see `loops`.
+    8. *Loops*: the plan of a body is verified, computes the body, and finds each time what it reads: see `bodies`.
     9. *Commit section*: nothing in it can fail, and something is committed.
 
     `races` adds what streams may do at one time, `graphs` that the plan is that of a graph. Kernels cut windows out of
-    arrays by `device.bounds.strided`, and arrays are shown in memory by the device's `view`: both count again.
+    arrays by `device.shared.bounds.strided`, and arrays are shown in memory by the device's `view`: both count again.
 
     Raises
     ------
@@ -96,7 +96,7 @@ def _verified(plan: Plan) -> _Replay:
     check_arena(plan, columns, replay.work.spend)
     check_applications(plan, columns)
     check_bounds(plan, columns)
-    check_loops(plan, _verified, replay.work)
+    check_bodies(plan, _verified, replay.work)
     return replay
 
 
@@ -355,7 +355,7 @@ class _Replay:
 
     def allowed(self, i: Instruction) -> tuple[Any, bool]:
         """Which operands the kernel may write over, and whether it writes into any strides."""
-        if i.loop is not None:
+        if i.loops:
             return self._of_loop(i), False
         found = self._allowed.get((i.op, i.kernel))
         if found is None:
@@ -365,7 +365,7 @@ class _Replay:
         return found
 
     def _of_loop(self, i: Instruction) -> Any:
-        """As `Kernel.overwrites`, of a loop that is planned."""
+        """As `Kernel.overwrites`, of a loop or a branch that is planned."""
         found = self._allowed.get(id(i))
         if found is None:
             allowed = overwritten(self.plan, i, self.work)

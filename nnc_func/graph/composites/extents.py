@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from nnc_func.errors import DeviceError, ExtentError, TracingError, UnboundError
+from nnc_func.facets.late_extents import late_extent
 
 
 def value_of(x: Any, why: str) -> Any:
@@ -36,8 +37,10 @@ def value_of(x: Any, why: str) -> Any:
         raise ExtentError(f"a shape depends on the elements of {x!r}, which are not known: {why} ({error})") from None
 
 
-def count_of(o: Any, x: Any, why: str) -> int:
+def count_of(o: Any, x: Any, why: str) -> Any:
     """How many elements are not zero.
+
+    Where they are not known, but are told by what is traced (see `late_extents`), that is a new unknown extent.
 
     Raises
     ------
@@ -46,4 +49,11 @@ def count_of(o: Any, x: Any, why: str) -> int:
     """
     if isinstance(x, np.ndarray):
         return int(np.count_nonzero(x))
-    return python.index(value_of(o.count_nonzero(x), why).item())
+    count = o.count_nonzero(x)
+    try:
+        return python.index(value_of(count, why).item())
+    except ExtentError as error:
+        found = late_extent(count, error)
+        if found is None:
+            raise
+        return found

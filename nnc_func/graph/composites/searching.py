@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from nnc_func.graph.tensors.namespace import Ops
 
 POSITIONS = Constant("positions and counts are integers")
-SIZED = "give size=, how many there are at most, or compute it outside of jit and compiled programs"
+SIZED = "give size=, how many there are at most, jit with dynamic=True, or compute it outside of jit and programs"
 BOOL, INT64 = np.dtype("bool"), np.dtype("int64")
 
 
@@ -158,7 +158,10 @@ def _uniques(o: Ops[Any], x: Any, size: Any) -> tuple[Any, Any, Any, Any, Any]:
     order = o.argsort(flat, axis=0)
     ordered = o.take(flat, order, axis=0)
     begins = o.full(shape=(1,), value=True, dtype=BOOL)
-    if not (known(n) and n == 0):
+    if not known(n):  # it may be 0: what is behind the last one is compared, and left out below
+        behind = o.concat(ordered, o.full(shape=(1,), value=0, dtype=o.dtype(ordered)), axis=0)
+        begins = o.concat(begins, o.not_equal(part(o, behind, 0, 1, n + 1), part(o, behind, 0, 0, n)), axis=0)
+    elif n:
         begins = o.concat(begins, o.not_equal(part(o, ordered, 0, 1, n), part(o, ordered, 0, 0, n - 1)), axis=0)
     begins = part(o, begins, 0, 0, n)
     count = count_of(o, begins, SIZED) if size is None else size

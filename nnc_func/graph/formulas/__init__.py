@@ -1,1 +1,5 @@
-"""Small expressions as formulas: simplified by the rules of algebra, set in text and in LaTeX."""
+"""Small expressions as formulas.
+
+- ``formula``: writes one in text or LaTeX; ``typesetting`` sets its pieces.
+- ``simplification``: simplifies by the rules of algebra.
+"""

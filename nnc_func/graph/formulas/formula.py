@@ -5,7 +5,7 @@ Nested sums and products are written without the parentheses that tell the order
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from attrs import frozen
 from nnc_func.body import Body, bodies_of
 from nnc_func.declaration import Items
 from nnc_func.facets.dims import known
-from nnc_func.graph.formulas.typesetting import latex, text
+from nnc_func.graph.formulas.typesetting import INFIX, latex, text
 from nnc_func.graph.leaves import CONSTANT, HELD, INPUT, VARIABLE
 from nnc_func.graph.node import Node, Value
 from nnc_func.op import Op
@@ -104,6 +104,7 @@ class _Writing:
         self.names = names
         self.grouped = grouped
         self.left = MOST
+        self.loops = 0  # that one is in
 
     def of(self, value: Value, deep: int) -> Formula:
         node = value.node
@@ -115,7 +116,56 @@ class _Writing:
         self.left -= 1
         if deep <= 0 or self.left < 0:
             return Formula("name", "…")
-        return _indexed(self.applied(node.op, [self.of(a, deep - 1) for a in node.args], node.items), value)
+        parts = [self.of(a, deep - 1) for a in node.args]
+        if node.op.holds_body and node.op.multi_result and node.op.name not in FUSED:
+            return self.results(node.op, parts, node.items)[value.index]
+        return _indexed(self.applied(node.op, parts, node.items), value)
+
+    # --- loops and branches --------------------------------------------------------------------------------------
+
+    def results(self, op: Op, parts: list[Formula], items: Items) -> list[Formula]:
+        """The results of an operator that computes bodies: each as what a body computes."""
+        params = dict(items)
+        if op.name == "loop":
+            return self._looped(parts, params)
+        if op.name == "branch":
+            columns = zip(*(self._body(body, parts[1:]) for body in params["bodies"]), strict=True)
+            is_truth = parts[0].word in INFIX and len(params["bodies"]) == 2
+            default = (("default", "True"),) if params["default"] else ()
+            return (
+                [
+                    Formula("call", "cond", (parts[0], then, otherwise))
+                    if is_truth
+                    else Formula("call", "case_of", (parts[0], otherwise, then, *rest), default)
+                    for otherwise, then, *rest in columns
+                ]
+                if len(params["bodies"]) > 1
+                else [Formula("call", "case_of", (parts[0], *c), default) for c in columns]
+            )
+        return self._body(params["body"], parts)
+
+    def _body(self, body: Body, parts: Sequence[Formula]) -> list[Formula]:
+        values = body.values(self.inside, [*parts])
+        return [values[i] for i in body.results]
+
+    def _looped(self, parts: list[Formula], params: Mapping[str, Any]) -> list[Formula]:
+        """What is carried as assignments after a colon: `last` of a carry, `rows` of what is stacked each time."""
+        constants, count, counted = params["constants"], params["carries"], params["counted"]
+        first, last = constants + count, len(parts) - counted
+        time, letter = Formula("name", "tsrq"[self.loops % 4]), "cdef"[self.loops % 4]
+        carries = [Formula("name", letter if count == 1 else f"{letter}_{n}") for n in range(count)]
+        slices = [Formula("call", "[]", (x, time)) for x in parts[first:last]]
+        self.loops += 1
+        after = self._body(params["body"], [*parts[:constants], *carries, *slices])
+        self.loops -= 1
+        steps = [Formula("call", "starts", pair) for pair in zip(carries, parts[constants:first], strict=True)]
+        steps += [Formula("call", "becomes", pair) for pair in zip(carries, after, strict=False)]
+        said = [("reverse", "True")] if params["reverse"] else []
+        said += [("while", carries[0].word)] if params["conditional"] else []
+        said += [("times", text(parts[-1]))] if counted else []
+        said += [("times", str(params["length"]))] if params["length"] is not None and not slices else []
+        heads = [*(("last", c) for c in carries), *(("rows", y) for y in after[count:])]
+        return [Formula("call", word, (head, *steps), tuple(said)) for word, head in heads]
 
     def applied(self, op: Op, parts: list[Formula], items: Items) -> Formula:
         """An operator on what it is applied to."""
@@ -147,10 +197,14 @@ class _Writing:
         values = body.values(lambda op, parts, items: self.inside(op, parts, items), [*made, *parts[leading:]])
         return Formula("call", op.name, tuple(values[i] for i in body.results))
 
-    def inside(self, op: Op, parts: list[Formula], items: Items) -> Formula:
+    def inside(self, op: Op, parts: list[Formula], items: Items) -> Any:
         """As `applied`, of an application in a body; an ellipsis where that is more than is read at once."""
         self.left -= 1
         is_read = self.left >= 0 and sum(map(_size, parts)) <= MOST  # a body may use each value twice
+        if op.holds_body and op.multi_result and op.name not in FUSED:
+            return self.results(op, parts, items)
+        if not parts and op.name == "full":
+            return Formula("number", number(np.dtype(dict(items)["dtype"]).type(dict(items)["value"])))
         return self.applied(op, parts, items) if is_read else Formula("name", "…")
 
     def _divided(self, above: Formula, below: Formula) -> Formula:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 SUM, PRODUCT, SIGN, POWER, ATOM = range(5)  # how tightly what is written holds together
 INFIX = {
     "equal": "==", "not_equal": "!=", "less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">=",
+    "starts": ":=", "becomes": "<-",
 }  # fmt: skip
 GREEK = frozenset((
     "alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa", "lambda", "mu",
@@ -22,7 +23,7 @@ CALLED = {
     "asin": r"\arcsin", "acos": r"\arccos", "atan": r"\arctan", "maximum": r"\max", "minimum": r"\min",
     "log2": r"\log_{2}", "log10": r"\log_{10}", "sigmoid": r"\sigma", "lgamma": r"\log\Gamma",
 }  # fmt: skip
-RELATIONS = {"==": "=", "!=": r"\neq", "<=": r"\leq", ">=": r"\geq"}
+RELATIONS = {"==": "=", "!=": r"\neq", "<=": r"\leq", ">=": r"\geq", "<-": r"\leftarrow"}
 Set: TypeAlias = "Callable[[Formula], tuple[str, int]]"
 
 
@@ -147,6 +148,11 @@ def _raised(base: Formula, exponent: Formula) -> str:
 def _applied(formula: Formula) -> tuple[str, int]:
     word, parts = formula.word, formula.parts
     inside = [latex(p) for p in parts]
+    if word in ("cond", "case_of"):
+        return _cases(word, inside, dict(formula.params)), ATOM
+    if word in ("last", "rows") and len(inside) > 1:
+        head, steps = inside[0], r",\; ".join([*inside[1:], *_params(formula)])
+        return rf"\operatorname{{{word}}}\left({head} : {steps}\right)", ATOM
     if word == "sqrt":
         return rf"\sqrt{{{inside[0]}}}", ATOM
     if word == "exp":
@@ -168,6 +174,18 @@ def _applied(formula: Formula) -> tuple[str, int]:
     if word == "[]":
         return f"{_within(parts[0], ATOM, _latex, BRACKETS)}_{{{inside[1]}}}", ATOM
     return rf"{_function(word)}\left({', '.join([*inside, *_params(formula)])}\right)", ATOM
+
+
+def _cases(word: str, inside: list[str], params: dict[str, str]) -> str:
+    """What one of several branches gives, and when: the condition, or the index, comes first."""
+    index, *values = inside
+    whens = [rf"\text{{if }} {index} = {n}" for n in range(len(values))]
+    if word == "cond":
+        whens = [rf"\text{{if }} {index}", r"\text{otherwise}"]
+    elif params:
+        whens[-1] = r"\text{otherwise}"
+    rows = [f"{value} & {when}" for value, when in zip(values, whens, strict=True)]
+    return r"\begin{cases} " + r" \\ ".join(rows) + r" \end{cases}"
 
 
 def _params(formula: Formula) -> list[str]:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from nnc_func.aval import Aval
-from nnc_func.body import Application, Body
+from nnc_func.body import Application, Body, bodies_of
+from nnc_func.body_builder import BodyBuilder
 from nnc_func.declaration import Items
-from nnc_func.device.kernel_choice import fresh
-from nnc_func.device.namespace import choose
-from nnc_func.errors import DeviceError, OperatorError, ShapeError
+from nnc_func.device.kernels.move import dtype_of
+from nnc_func.device.shared.kernel_choice import fresh
+from nnc_func.device.shared.namespace import choose
+from nnc_func.errors import DerivativeError, DeviceError, OperatorError, ShapeError
 from nnc_func.facets import shapes
 from nnc_func.facets.kernels import Kernel
 from nnc_func.facets.views import Cost
@@ -80,10 +83,12 @@ def check_one_result(body: Body, name: str) -> None:
         raise OperatorError(f"{name} has one result, that of the last operator in its body, given {body}")
 
 
-def check_computes(body: Body, name: str) -> None:
-    """Raise OperatorError if an operator in a body, or in one within it, does more than compute."""
-    for op in body.operators:
-        if not op.pure:
+def check_computes(body: Body, name: str, effects: bool = False) -> None:
+    """Raise OperatorError if an operator in a body, or in one within it, does more than compute; with `effects` they
+    may have effects, which tokens put in order.
+    """
+    for op in () if body.is_pure else body.operators:
+        if not op.pure and not (effects and op.effect):
             raise OperatorError(f"{op.name} cannot stand in the body of {name}: it does more than compute")
 
 
@@ -136,7 +141,16 @@ def dtypes_in(body: Body, given: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def shapes_in(body: Body, given: tuple[Any, ...]) -> tuple[Any, ...]:
     """Shapes of all values of a body, by those of its parameters."""
+    if body.symbols or any(type(extent) is not int for shape in given for extent in shape):
+        return _shapes_in(body, given)  # what is taken to be equal there is noted each time
+    return _known_shapes_in(body, given)
+
+
+def _shapes_in(body: Body, given: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(body.values(lambda op, each, items: op.shape(*each, **dict(items)), given))
+
+
+_known_shapes_in = lru_cache(4096)(_shapes_in)
 
 
 def flops_of(body: Body, args: tuple[Any, ...]) -> Any:
@@ -153,6 +167,15 @@ def flops_of(body: Body, args: tuple[Any, ...]) -> Any:
 
     body.values(applied, [Aval(a.shape, a.dtype) for a in args])
     return total
+
+
+def depends_on_values(items: Items) -> bool:
+    """Whether what a loop or a branch computes depends on values, or that of one within it does."""
+    params = dict(items)
+    return bool(
+        params.get("counted") or params.get("conditional") or "bodies" in params
+        or any(depends_on_values(each.items) for body in bodies_of(items) for each in body.applications)
+    )  # fmt: skip
 
 
 def cost_of(args: tuple[Any, ...], results: tuple[Any, ...], *, body: Body, **_: Any) -> Cost:
@@ -190,6 +213,84 @@ def kernels_of(body: Body, given: tuple[Aval, ...], xp: Any) -> tuple[tuple[Kern
 
     found = body.values(chosen, given)
     return tuple(kernels), tuple(found)
+
+
+def silenced(items: Items) -> Items | None:
+    """Parameters of a loop or a branch whose bodies give the same without effects; None where these give something.
+
+    A token passes through where an effect was.
+
+    Examples
+    --------
+    >>> from nnc_func.graph.ops import CATALOGUE as OPS
+    >>> said = Body.of(2, (OPS["print"], 0, 1, {"text": "now"}), (OPS["tanh"], 1), results=(2, 3))
+    >>> silenced((("body", said), ("carries", 2)))
+    (('body', (%0, %1) { %2 = tanh(%1); return %0, %2 }), ('carries', 2))
+    """
+    quiet = {body: _silent(body) for body in bodies_of(items)}
+    if not quiet:
+        return items
+    if None in quiet.values():
+        return None
+
+    def of(value: Any) -> Any:
+        return tuple(map(of, value)) if type(value) is tuple else quiet.get(value, value)
+
+    return tuple([(name, of(value)) for name, value in items])
+
+
+def without_effects(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters of a loop or a branch that is computed a second time, for its derivative.
+
+    Raises
+    ------
+    DerivativeError
+        It is made of what effects give.
+    """
+    found = silenced(tuple(params.items()))
+    if found is None:
+        raise DerivativeError(
+            "a derivative of forward mode, or of a loop that nothing bounds, computes a loop or a branch again without "
+            "its effects, but these give what it is made of (ops.callback); compute that outside, or say "
+            "max_iterations="
+        )
+    return dict(found)
+
+
+@lru_cache(1024)
+def _silent(body: Body) -> Body | None:
+    if body.is_pure:
+        return body
+    builder = BodyBuilder()
+    values = builder.parameters(body.parameters)
+    for each in body.applications:
+        operands = [values[i] for i in each.operands]
+        items = silenced(each.items)
+        if items is None or (each.op.effect and each.count > 1):  # what a function of the host gives
+            return None
+        values += operands[:1] if each.op.effect else builder.applied(each.op, operands, items, each.count)
+    return builder.built([values[i] for i in body.results])
+
+
+def computed(body: Body, arrays: Sequence[Any], xp: Any) -> list[Any]:
+    """Results of a body by the kernels that a namespace runs, one after another: each an array of its own.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> one, other = computed(Body(1, [], (0, 0)), [np.zeros(2)], np)
+    >>> np.shares_memory(one, other)
+    False
+    """
+    functions, _ = functions_of(body, tuple([Aval(a.shape, dtype_of(a)) for a in arrays]), xp)
+    calls, found = iter(functions), list[Any]()
+    values = body.values(lambda op, xs, items: next(calls)(*xs), arrays)
+    made = [op for each in body.applications for op in (each.op,) * each.count]
+    shared = {i for i in range(len(values)) if i < body.parameters or made[i - body.parameters].view is not None}
+    for i in body.results:
+        found.append(xp.asarray(values[i], copy=True) if i in shared else values[i])
+        shared.add(i)
+    return found
 
 
 def check_readable(body: Body) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 from nnc_func.aval import Aval
 from nnc_func.body import Body
 from nnc_func.body_builder import BodyBuilder
-from nnc_func.device.kernels.move import dtype_of
 from nnc_func.errors import DTypeError, OperatorError, RunError, ShapeError
 from nnc_func.facets.derivatives import OfBodies
 from nnc_func.facets.kernels import reference
@@ -17,7 +16,7 @@ from nnc_func.facets.samples import Samples
 from nnc_func.facets.shapes import ShapeT
 from nnc_func.facets.views import Cost
 from nnc_func.graph.ops.binary import multiply
-from nnc_func.graph.ops.bodies import check_computes, dtypes_in, flops_of, functions_of, shapes_in
+from nnc_func.graph.ops.bodies import check_computes, computed, dtypes_in, flops_of, shapes_in, without_effects
 from nnc_func.graph.ops.cut_bodies import CutBody, aval_of, is_smooth, zeros
 from nnc_func.graph.ops.families import Bodies, Tensor
 from nnc_func.graph.ops.transcendental import tanh
@@ -33,7 +32,7 @@ def _check(given: int, bodies: tuple[Body, ...]) -> None:
         if len(body.results) != len(bodies[0].results):
             first, here = len(bodies[0].results), len(body.results)
             raise OperatorError(f"the bodies of a branch give alike: body 0 has {first} results, body {n} has {here}")
-        check_computes(body, "a branch")
+        check_computes(body, "a branch", effects=True)
 
 
 def _shape(index: ShapeT, *given: ShapeT, bodies: tuple[Body, ...], default: bool) -> tuple[ShapeT, ...]:
@@ -78,7 +77,10 @@ def chosen(index: Any, count: int, default: bool = False) -> int:
     if default:
         return found if 0 <= found < count else count - 1
     if not 0 <= found < count:
-        raise RunError(f"branch {found} of {count}: there is none, and no default")
+        raise RunError(
+            f"index {found} chooses none of {count} branches, 0 to {count - 1}, and there is no default; give case_of "
+            "a default=, such as nnc.bypass"
+        )
     return found
 
 
@@ -87,15 +89,12 @@ def _interpreted(
 ) -> tuple[Any, ...]:  # fmt: skip
     """The operators of one body one after another, by the kernels that the namespace runs alone."""
     body = bodies[chosen(index, len(bodies), default)]
-    functions, _ = functions_of(body, tuple([Aval(a.shape, dtype_of(a)) for a in arrays]), xp)
-    calls = iter(functions)
-    values = body.values(lambda op, xs, items: next(calls)(*xs), arrays)
-    return tuple([xp.asarray(values[i], copy=True) if i < body.parameters else values[i] for i in body.results])
+    return tuple(computed(body, arrays, xp))
 
 
 def _cost(args: tuple[Any, ...], results: tuple[Any, ...], *, bodies: tuple[Body, ...], default: bool) -> Cost:
     flops = [flops_of(body, args[1:]) for body in bodies]  # an estimate: the mean
-    return Cost(sum(flops[1:], flops[0]) // len(flops))
+    return Cost(sum(flops[1:], flops[0]) // len(flops), is_estimate=True)
 
 
 # --- derivative ----------------------------------------------------------------------------------------------
@@ -158,14 +157,17 @@ def _linearized(op: Op, derive: Any, o: Any, moving: frozenset[int], xs: Sequenc
         given = [r for r in range(parts.results) if gs[r] is not None and any(r in cut.flowing for cut in cuts)]
         result: list[Any] = [None] * len(xs)
         if parts.reached and given:
-            operands = [*xs, *captured, *saved, *(gs[r] for r in given)]
-            pulled = o.bind(op, *operands, bodies=parts.backwards(given), default=params["default"])
-            for n, g in zip(parts.reached, pulled, strict=True):
+            operands = [*xs[1:], *captured, *saved, *(gs[r] for r in given)]
+            reached, bodies = parts.backwards(given)
+            read, bodies = _of_what_is_read(bodies)  # a loop around it keeps nothing else
+            taken = [operands[n] for n in read]
+            pulled = o.bind(op, xs[0], *taken, bodies=bodies, default=params["default"]) if reached else ()
+            for n, g in zip(reached, pulled, strict=True):
                 result[1 + n] = g
         return result
 
     def push(ts: Sequence[Any]) -> Any:
-        return _tangent(op, derive, o, ts, xs, params)[1]
+        return _tangent(op, derive, o, ts, xs, without_effects(params))[1]
 
     return tuple(found[: parts.results]), push, pull
 
@@ -215,24 +217,40 @@ class _Parts:
             made.append(builder.built([*(values[i] for i in cut.joint.results[: self.results]), *rows]))
         return tuple(made)
 
-    def backwards(self, given: Sequence[int]) -> tuple[Body, ...]:
-        """The second parts, of operands, what was kept, and cotangents of these results."""
-        made = []
+    def backwards(self, given: Sequence[int]) -> tuple[list[int], tuple[Body, ...]]:
+        """The second parts, of operands, what was kept, and cotangents of these results; and what they reach."""
+        absent, made = [cut.absent(given) for cut in self.cuts], []
+        reached = [
+            n for n in self.reached
+            if any(n in cut.cotangents and cut.cotangents[n] not in zero
+                   for cut, zero in zip(self.cuts, absent, strict=True))
+        ]  # fmt: skip
         for number, cut in enumerate(self.cuts):
             builder = BodyBuilder()
             values = self._given(builder, number)
             held = builder.parameters(len(self.slots))
             values.update(zip(self.kept[number], (held[s] for s in self.where[number]), strict=True))
             flowing = dict(zip(given, builder.parameters(len(given)), strict=True))
-            for r, value in cut.flowing.items():
-                values[value] = flowing[r] if r in flowing else zeros(builder, cut.aval_of_result(r))
-            values = cut.second_part(builder, values)
+            values.update((value, flowing[r]) for r, value in cut.flowing.items() if r in flowing)
+            values = cut.second_part(builder, values, absent[number])
+            found = [cut.cotangents.get(n) for n in reached]
             results = [
-                values[cut.cotangents[n]] if n in cut.cotangents else zeros(builder, self.avals[n])
-                for n in self.reached
+                zeros(builder, self.avals[n]) if value is None or value in absent[number] else values[value]
+                for n, value in zip(reached, found, strict=True)
             ]
             made.append(builder.built(results))
-        return tuple(made)
+        return reached, tuple(made)
+
+
+def _of_what_is_read(bodies: Sequence[Body]) -> tuple[list[int], tuple[Body, ...]]:
+    """The parameters that any of these bodies reads, and the bodies of those alone."""
+    read = sorted({n for body in bodies for n in body.read_by(body.results)})
+    made = []
+    for body in bodies:
+        builder = BodyBuilder()
+        values = builder.include_partly(body, dict(zip(read, builder.parameters(len(read)), strict=True)))
+        made.append(builder.built([values[n] for n in body.results]))
+    return read, tuple(made)
 
 
 def _shared(kept: Sequence[Sequence[Aval]]) -> tuple[list[Aval], list[list[int]]]:

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from nnc_func.aval import Aval
 from nnc_func.body import Body
 from nnc_func.body_builder import BodyBuilder
-from nnc_func.device.kernels.move import dtype_of
 from nnc_func.errors import DerivativeError, OperatorError
 from nnc_func.facets.derivatives import OfBodies
 from nnc_func.facets.kernels import reference
@@ -17,7 +15,7 @@ from nnc_func.facets.samples import Samples
 from nnc_func.facets.shapes import ShapeT
 from nnc_func.facets.views import Cost
 from nnc_func.graph.ops.binary import add, multiply
-from nnc_func.graph.ops.bodies import check_computes, dtypes_in, flops_of, functions_of, shapes_in
+from nnc_func.graph.ops.bodies import check_computes, computed, dtypes_in, flops_of, shapes_in
 from nnc_func.graph.ops.families import Nested, Tensor
 from nnc_func.op import Op, operator
 
@@ -57,10 +55,7 @@ def _dtype(*given: Any, body: Body, pushed: Body, pulled: Body, moved: Any, reac
 
 
 def _interpreted(xp: Any, *arrays: Any, body: Body, **_: Any) -> tuple[Any, ...]:
-    functions, _found = functions_of(body, tuple([Aval(a.shape, dtype_of(a)) for a in arrays]), xp)
-    calls = iter(functions)
-    values = body.values(lambda op, xs, items: next(calls)(*xs), arrays)
-    return tuple([xp.asarray(values[i], copy=True) if i < body.parameters else values[i] for i in body.results])
+    return tuple(computed(body, arrays, xp))
 
 
 def _of(o: Any, body: Body, xs: Sequence[Any]) -> list[Any]:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from nnc_func.aval import Aval
-from nnc_func.body import Application, Body
+from nnc_func.body import Application, Body, is_pure
 from nnc_func.body_builder import BodyBuilder
 from nnc_func.facets.dims import known
 from nnc_func.facets.dtypes import kind_of
-from nnc_func.graph.ops.bodies import dtypes_in, is_fusible, is_reduction, shapes_in
+from nnc_func.graph.ops.binary import add
+from nnc_func.graph.ops.bodies import dtypes_in, is_fusible, is_reduction, shapes_in, silenced
 from nnc_func.graph.ops.create import full
 from nnc_func.graph.ops.move import broadcast_to
 
@@ -89,18 +90,14 @@ class CutBody:
     @cached_property
     def avals(self) -> list[Aval]:
         """Of all values."""
-        own = _avals_in(self._body, self._avals)
+        own = avals_in(self._body, self._avals)
         given = [*self._avals, *(own[self._body.results[n]] for n in self.flowing), *self._captured]
-        return _avals_in(self.joint, given)
-
-    def aval_of_result(self, n: int) -> Aval:
-        """Of a result of the body."""
-        return self.avals[self.joint.results[n]]
+        return avals_in(self.joint, given)
 
     def is_again(self, value: int) -> bool:
         """Whether the second part computes a value again that is not its own: numbers, and views of one other value."""
         each = self.producer.get(value)
-        if each is None or value in self.backward:
+        if each is None or value in self.backward or not is_pure(each.op, each.items):
             return False
         return (
             value in self.again
@@ -171,21 +168,67 @@ class CutBody:
                 values.update(zip(made, found, strict=True))
         return values
 
-    def second_part(self, builder: BodyBuilder, given: Mapping[int, int]) -> dict[int, int]:
-        """All values that can be made of those that are given, within a body."""
+    def absent(self, live: Collection[int]) -> set[int]:
+        """Values of the second part that are zeros where only these results of the body have cotangents.
+
+        It is linear in these. So a zero is not multiplied: beside an infinite slope that would be a NaN.
+        """
+        found = {value for n, value in self.flowing.items() if n not in live}
+        for each, made in self.applications():
+            backward = self.backward.intersection(each.operands)
+            if backward and backward <= found:
+                found.update(made)
+        return found
+
+    def live(self, given: Iterable[int], carried: Mapping[int, int]) -> tuple[list[int], set[int]]:
+        """The carries that have cotangents at some time, where these results have; and values that never have.
+
+        Parameters
+        ----------
+        carried
+            A result of the body to the parameter that it is the next time, of those that move.
+        """
+        live = set(given)
+        while True:
+            absent = self.absent(live)
+            more = {n for n, p in carried.items() if self.cotangents.get(p) not in {None, *absent}} - live
+            if not more:
+                return sorted(live & carried.keys()), absent
+            live |= more
+
+    def second_part(
+        self, builder: BodyBuilder, given: Mapping[int, int], absent: Collection[int] = ()
+    ) -> dict[int, int]:
+        """All values that can be made of those that are given, within a body; absent ones are zeros, and not made."""
         values = dict(given)
         for each, made in self.applications():
-            if all(i in values for i in each.operands) and not all(i in values for i in made):
-                found = builder.applied(each.op, [values[i] for i in each.operands], each.items, each.count)
-                values.update((i, v) for i, v in zip(made, found, strict=True) if i not in values)
+            if each.op.effect or made[0] in absent or all(i in values for i in made):
+                continue
+            if not all(i in values or i in absent for i in each.operands):
+                continue
+            items = silenced(each.items)  # what is computed again does nothing again
+            if items is None:
+                continue
+            if each.op is add and (whole := self._whole(each, made[0], absent)) is not None:
+                values[made[0]] = values[whole]
+                continue
+            operands = [values[i] if i in values else zeros(builder, self.avals[i]) for i in each.operands]
+            found = builder.applied(each.op, operands, items, each.count)
+            values.update((i, v) for i, v in zip(made, found, strict=True) if i not in values)
         return values
+
+    def _whole(self, each: Application, made: int, absent: Collection[int]) -> int | None:
+        """The operand that a sum is, where the other one is absent."""
+        present = [i for i in each.operands if i not in absent]
+        return present[0] if len(present) == 1 and self.avals[present[0]].shape == self.avals[made].shape else None
 
 
 def _bytes(avals: Iterable[Aval]) -> Any:
     return sum([a.size * a.dtype.itemsize for a in avals])
 
 
-def _avals_in(body: Body, avals: Sequence[Aval]) -> list[Aval]:
+def avals_in(body: Body, avals: Sequence[Aval]) -> list[Aval]:
+    """Of all values of a body, of those of its parameters."""
     shapes = shapes_in(body, tuple([a.shape for a in avals]))
     dtypes = dtypes_in(body, tuple([a.dtype for a in avals]))
     return [Aval(shape, dtype) for shape, dtype in zip(shapes, dtypes, strict=True)]

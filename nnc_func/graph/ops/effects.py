@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from nnc_func.aval import Aval
 from nnc_func.device.kernels import effects as kernels
 from nnc_func.errors import DTypeError, OperatorError, ShapeError
 from nnc_func.facets import dtypes
@@ -24,6 +25,8 @@ from nnc_func.op import operator
 
 SHAPE: ShapeT = (0,)
 DTYPE: dtypes.DType = np.dtype("uint8")
+TOKEN = Aval(SHAPE, DTYPE)
+"""That of a token."""
 _NOTHING = Constant("it returns nothing but a token")
 _OUTSIDE = Refused("ONNX has no effects: a graph computes values, and nothing else")
 _TOKEN = (SHAPE, "uint8")

@@ -13,7 +13,7 @@ import numpy as np
 from attrs import evolve
 
 from nnc_func.device.kernels.move import NUMPY, Arrays, cast, converted, dtype_of
-from nnc_func.device.unrolled import maker, unrolled
+from nnc_func.device.shared.unrolled import maker, unrolled
 from nnc_func.errors import DTypeError
 from nnc_func.facets import dtypes, layouts, shapes
 from nnc_func.facets.derivatives import Constant, Custom, Derivative, Linear

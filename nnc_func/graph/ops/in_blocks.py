@@ -12,7 +12,7 @@ import numpy as np
 
 from nnc_func.body import Body
 from nnc_func.device.kernels import blocks
-from nnc_func.device.unrolled import maker
+from nnc_func.device.shared.unrolled import maker
 from nnc_func.facets import shapes
 from nnc_func.facets.dims import product
 from nnc_func.graph.ops.bodies import is_reduction, one_by_one, over_blocks

@@ -16,7 +16,7 @@ from nnc_func.facets.samples import Samples
 from nnc_func.facets.shapes import ShapeT
 from nnc_func.facets.views import Cost
 from nnc_func.graph.ops.binary import add, multiply
-from nnc_func.graph.ops.bodies import check_computes, dtypes_in, flops_of, shapes_in
+from nnc_func.graph.ops.bodies import check_computes, depends_on_values, dtypes_in, flops_of, shapes_in
 from nnc_func.graph.ops.compare import less
 from nnc_func.graph.ops.create import full
 from nnc_func.graph.ops.families import Extent, Tensor
@@ -48,7 +48,7 @@ def parts(given: int, body: Body, constants: int, carries: int, counted: bool = 
         raise OperatorError(f"loop gives what its body gives, which is nothing: {body}")
     if len(body.results) < carries:
         raise OperatorError(f"loop carries {carries} values, and its body has {len(body.results)} results: {body}")
-    check_computes(body, "a loop")
+    check_computes(body, "a loop", effects=True)
     _check_depth(body)
     first = constants + carries
     return slice(0, constants), slice(constants, first), slice(first, given)
@@ -136,11 +136,12 @@ def steps_of(avals: tuple[Aval, ...], constants: int, carries: int, length: int 
 
 def _cost(
     args: tuple[Any, ...], results: tuple[Any, ...], *, body: Body, constants: int, carries: int, length: int | None,
-    counted: bool, **_: Any,
+    counted: bool, conditional: bool, **_: Any,
 ) -> Cost:  # fmt: skip
     steps = steps_of(args, constants, carries, length, counted)
     once = flops_of(body, avals_of(args, body, constants, carries, counted))
-    return Cost((ESTIMATE if steps is None else steps) * once)
+    known_before = not depends_on_values((("body", body), ("counted", counted), ("conditional", conditional)))
+    return Cost((ESTIMATE if steps is None else steps) * once, is_estimate=not known_before)
 
 
 CELL = Body.of(4, (matmul, 2, 0), (matmul, 3, 1), (add, 4, 5), (tanh, 6), results=(7, 7))

@@ -18,6 +18,7 @@ from typing import Any
 
 from nnc_func.aval import Aval
 from nnc_func.facets.dims import known
+from nnc_func.graph.ops.bodies import without_effects
 from nnc_func.graph.ops.loop_form import Form, written_out
 
 HELD = 100  # carries that are held where nothing bounds a loop, and nobody says how many
@@ -55,6 +56,7 @@ class Checkpointed:
         self.needed = needed_carries(form, derived)
         self.inner = str(max(FEWEST, isqrt(places)))  # `checkpoint` of the loops here
         self.exact = not form.conditional
+        self.silent = without_effects({"body": form.body})["body"]  # what is computed again does nothing again
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -200,7 +202,8 @@ class Checkpointed:
         def turn(o: Any, same: Any, slices: Any, limit: Any, carries: Any, at: Any) -> list[Any]:
             row = o.subtract(o.subtract(limit[0], at[0]), 1) if form.reverse else at[0]
             whole = self.whole(o, carries)
-            found = form.values(o, same, whole, [o.take(x, row, axis=0) for x in slices])
+            slices = [o.take(x, row, axis=0) for x in slices]
+            found = form.values(o, same, whole, slices, self.silent)
             return [*self.of(found), o.add(at[0], 1)]
 
         body = self.body("advance", turn, [_avals(form, each) for each in groups])
@@ -220,6 +223,9 @@ class Checkpointed:
         """The cotangents of the operands, of those of the results."""
         form, o, derived = self.form, self.o, self.derived
         first, carries = len(form.constants), len(form.carries)
+        if form.most == 0:  # what it never reads takes no cotangent: a zero beside an infinite slope would be a NaN
+            mine = [gs[n] if first + n in self.moving else None for n in range(carries)]
+            return [*[None] * first, *mine, *[None] * (len(form.slices) + len(form.count))]
         reached = [n for n in range(form.last) if derived.reached[n]]
         back = [n for n in range(carries) if first + n in self.moving]
         added = [n for n in reached if n < first]
@@ -297,7 +303,7 @@ class Checkpointed:
         self, o: Any, given: Sequence[Any], flowing: Mapping[int, Any], captured: Sequence[Any]
     ) -> dict[int, Any]:
         """Of parameters of the body, at one time, of those of its results."""
-        joint, results = self.derived.body, len(self.form.body.results)
+        joint, results = without_effects({"body": self.derived.body})["body"], len(self.form.body.results)
         gs = [
             flowing[n] if n in flowing else _zeros(o, self.form.results[n])
             for n in range(results)

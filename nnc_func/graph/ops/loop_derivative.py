@@ -14,11 +14,12 @@ from typing import Any
 import attrs
 from attrs import frozen
 
-from nnc_func.body import Application
+from nnc_func.body import Application, is_pure
 from nnc_func.body_builder import BodyBuilder
 from nnc_func.facets.dims import known
 from nnc_func.facets.shapes import normalise_axes
 from nnc_func.graph.ops.binary import add
+from nnc_func.graph.ops.bodies import silenced, without_effects
 from nnc_func.graph.ops.create import full
 from nnc_func.graph.ops.cut_bodies import CutBody, aval_of, zeros
 from nnc_func.graph.ops.linalg import matmul
@@ -89,6 +90,8 @@ def linearized_loop(
     schedule = TAPE
     if any(derived.moved):
         schedule = chosen(form, derived, params["checkpoint"], lambda: (kept.bytes_a_time(), kept.bytes_a_time(True)))
+    if schedule.way == "carries" and form.most is not None and silenced((("body", form.body),)) is None:
+        schedule = TAPE  # what effects give is not computed again
     if schedule.way == "segments":
         results, pull = derive.linearize(
             lambda *given: in_segments(derive, op, o, given, params, schedule.size), xs, moved
@@ -100,7 +103,7 @@ def linearized_loop(
         results, pull = kept.run()
 
     def push(ts: Sequence[Any]) -> Any:
-        return tangent_of_loop(op, derive, o, ts, xs, params)[1]
+        return tangent_of_loop(op, derive, o, ts, xs, without_effects(params))[1]
 
     return results, push, pull
 
@@ -141,7 +144,8 @@ class Kept(CutBody):
     def is_again(self, value: int) -> bool:
         """As of any body; all that is no operand where the loop is to keep nothing else."""
         if self.recomputes and value not in self.backward:
-            return value in self.producer
+            each = self.producer.get(value)
+            return each is not None and not each.op.effect and silenced(each.items) is not None
         return bool(super().is_again(value))
 
     def is_kept(self, value: int) -> bool:
@@ -165,7 +169,7 @@ class Kept(CutBody):
         """Values that are the same each time, but for the operands."""
         found: set[int] = set()
         for each, made in self.applications():
-            if each.op.pure and all(i in found or self.is_constant(i) for i in each.operands):
+            if is_pure(each.op, each.items) and all(i in found or self.is_constant(i) for i in each.operands):
                 found.update(made)
         return frozenset(found)
 
@@ -271,7 +275,8 @@ class Kept(CutBody):
         outside = [i for i in wanted if i in self.made_of_constants]
         kept = [i for i in wanted if self.is_kept(i)]
         own = self.own_rows
-        more = [i for i in kept if i not in own]
+        following = self._following(kept)
+        more = list(dict.fromkeys(i for i in (following.get(i, i) for i in kept) if i not in own))
 
         builder = BodyBuilder()
         given = dict(enumerate(builder.parameters(len(form.constants))))
@@ -288,7 +293,8 @@ class Kept(CutBody):
         found = form.apply(body, [*form.constants, *self.captured], [*form.carries, *zero], form.slices)
         count = found[carries : carries + len(times)] or form.count
         ys = (*found[:carries], *found[carries + len(times) :])
-        stacks = dict(zip(more, ys[self.results :], strict=True)) | {i: ys[own[i]] for i in kept if i in own}
+        stacks = dict(zip(more, ys[self.results :], strict=True)) | {i: ys[n] for i, n in own.items()}
+        stacks.update((i, self._before(i, stacks[after])) for i, after in following.items())
         stacks.update((n, form.slices[n - form.first]) for n in range(form.first, self.own))
         fixed = dict(enumerate(form.constants)) | dict(enumerate(self.captured, self.after))
         fixed |= self._outside(outside, fixed)
@@ -297,6 +303,32 @@ class Kept(CutBody):
             return self._pulled(gs, ys, wanted, fixed, stacks, sums, rows, added, tuple(count))
 
         return ys[: self.results], pull
+
+    def _following(self, kept: Sequence[int]) -> dict[int, int]:
+        """The carries of which there are to be rows, and what each is after the body: of that there are rows instead.
+
+        For a carry that is stacked is written there, and is read there the next time.
+        """
+        form, first = self.form, len(self.form.constants)
+        if not known(form.most) or (form.params["reverse"] and form.count):
+            return {}
+        found = {i: self.joint.results[i - first] for i in kept if first <= i < form.first}
+        return {i: after for i, after in found.items() if after in self.producer and self.is_tensor(i - first)}
+
+    def is_tensor(self, carry: int) -> bool:
+        """Whether a carry starts as a tensor, and not as a number."""
+        return hasattr(self.form.carries[carry], "shape")
+
+    def _before(self, carry: int, rows: Any) -> Any:
+        """What a carry was before each time, of what it was after: the first row is what it starts with."""
+        form, o = self.form, self.form.o
+        start = form.carries[carry - len(form.constants)]
+        shape, most = tuple(start.shape), form.most
+        start = o.reshape(start, shape=(1, *shape))
+        skipped = int(form.params["reverse"])
+        every = o.concat(*((rows, start) if skipped else (start, rows)), axis=0)
+        starts, stops = (skipped, *(0 for _ in shape)), (skipped + most, *shape)
+        return o.slice(every, starts=starts, stops=stops, steps=(1,) * len(starts))
 
     def _outside(self, values: Sequence[int], fixed: Mapping[int, Any]) -> dict[int, Any]:
         """Values that are the same each time, computed once."""
@@ -316,10 +348,20 @@ class Kept(CutBody):
         """The loop the other way."""
         form, o, carries = self.form, self.form.o, len(self.form.carries)
         first = len(form.constants)
+        if form.most == 0:  # what it never reads takes no cotangent: a zero beside an infinite slope would be a NaN
+            mine = [gs[n] if first + n in self.moving else None for n in range(carries)]
+            return [*[None] * first, *mine, *[None] * (len(form.slices) + len(form.count))]
+        carried_on = {n: first + n for n in range(carries) if first + n in self.moving}
+        back, absent = self.live([n for n in range(self.results) if gs[n] is not None], carried_on)
+
+        def has(parameter: int) -> bool:
+            return parameter in self.cotangents and self.cotangents[parameter] not in absent
+
+        added = [n for n in added if has(n)]
+        sums = {n: each for n, each in sums.items() if has(n)}
         builder, at = BodyBuilder(), dict[int, int]()
         same = [i for i in wanted if i in fixed]
         at.update((i, builder.parameter()) for i in same)
-        back = [n for n in range(carries) if first + n in self.moving]
         flowing = self.flowing
         carried = {n: builder.parameter() for n in back}
         totals = {n: builder.parameter() for n in added}
@@ -327,23 +369,23 @@ class Kept(CutBody):
         at.update((i, builder.parameter()) for i in sliced)
         given = [n for n in range(carries, self.results) if n in flowing and gs[n] is not None]
         at.update((flowing[n], builder.parameter()) for n in given)
-        for n, value in flowing.items():
-            if n in carried:
-                at[value] = carried[n]
-            elif value not in at:
-                at[value] = zeros(builder, self.aval_of_result(n))
-        values = self.second_part(builder, at)
+        at.update((flowing[n], carried[n]) for n in back if n in flowing)
+        values = self.second_part(builder, at, absent)
+
+        def of(value: int) -> int:
+            return zeros(builder, self.avals[value]) if value in absent else values[value]
 
         def cotangent(parameter: int) -> int:
             found = self.cotangents.get(parameter)
-            return zeros(builder, form.avals[parameter]) if found is None else values[found]
+            return zeros(builder, form.avals[parameter]) if found is None else of(found)
 
-        moved = [n for n in range(form.first, form.last) if n in self.cotangents]
-        stacked = [i for i in rows if self.is_stacked(i)]
+        moved = [n for n in range(form.first, form.last) if has(n)]
+        read = {i for _, parts in sums.values() for i in parts}
+        stacked = [i for i in rows if self.is_stacked(i) and i in read]
         body = builder.built([
             *(cotangent(first + n) for n in back),
             *(builder.apply(add, totals[n], cotangent(n)) for n in added),
-            *(cotangent(n) for n in moved), *(values[i] for i in stacked),
+            *(cotangent(n) for n in moved), *map(of, stacked),
         ])  # fmt: skip
         starts = [o.zeros_like(ys[n]) if gs[n] is None else gs[n] for n in back]
         starts += [o.zeros_like(form.constants[n]) for n in added]
@@ -357,8 +399,8 @@ class Kept(CutBody):
         for n, g in zip([*(first + n for n in back), *added, *moved], found, strict=False):
             result[n] = g
         all_rows = {**stacks, **dict(zip(stacked, found[len(starts) + len(moved) :], strict=True))}
-        for n, (of, parts) in sums.items():
-            result[n] = of(*[all_rows[i] for i in parts])
+        for n, (total, parts) in sums.items():
+            result[n] = total(*[all_rows[i] for i in parts])
         return result
 
 

@@ -60,10 +60,13 @@ class Form:
         n = parameter - len(self.constants)
         return n if 0 <= n < len(self.carries) else None
 
-    def values(self, o: Any, constants: Sequence[Any], carries: Sequence[Any], slices: Sequence[Any]) -> list[Any]:
-        """What the body gives of these, in some interpretation."""
-        found = written_out(o, self.body, [*constants, *carries, *slices])
-        return [found[i] for i in self.body.results]
+    def values(
+        self, o: Any, constants: Sequence[Any], carries: Sequence[Any], slices: Sequence[Any], body: Body | None = None
+    ) -> list[Any]:
+        """What the body gives of these, in some interpretation, or another one with such parameters."""
+        body = self.body if body is None else body
+        found = written_out(o, body, [*constants, *carries, *slices])
+        return [found[i] for i in body.results]
 
     def apply(self, body: Body, constants: Any, carries: Any, slices: Any, **changed: Any) -> tuple[Any, ...]:
         """The loop with another body, and other operands."""

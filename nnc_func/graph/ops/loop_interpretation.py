@@ -15,8 +15,8 @@ from attrs import frozen
 
 from nnc_func.aval import Aval
 from nnc_func.body import Body
-from nnc_func.device.kernel_choice import fresh
 from nnc_func.device.kernels.move import dtype_in, dtype_of
+from nnc_func.device.shared.kernel_choice import fresh
 from nnc_func.facets.kernels import Kernel
 from nnc_func.graph.ops.bodies import kernels_of
 
@@ -77,7 +77,12 @@ def _run(
         row = count - 1 - i if reverse else i
         values = {**literals, **dict(enumerate(same)), **dict(enumerate(carry, constants))}
         values.update((first + n, x[row, ...]) for n, x in enumerate(sliced))
-        _applied(xp, steps, values, owned)
+        try:
+            _applied(xp, steps, values, owned)
+        except Exception as error:
+            if error.args and isinstance(error.args[0], str):
+                error.args = (f"{error.args[0]} in time {i} of the loop", *error.args[1:])
+            raise
         carry, i = [values[n] for n in body.results[:carries]], i + 1
         owned = {constants + n for n in once if body.results[n] in owned}
         if stacked:

@@ -13,7 +13,7 @@ from attrs import frozen
 from nnc_func.aval import Aval
 from nnc_func.body import Body
 from nnc_func.declaration import Items
-from nnc_func.device.namespace import writing
+from nnc_func.device.shared.namespace import writing
 from nnc_func.errors import OperatorError
 from nnc_func.facets import shapes
 from nnc_func.facets.dims import known

@@ -11,7 +11,7 @@ import numpy as np
 
 from nnc_func.body import Body
 from nnc_func.device.kernels.linalg import MATMUL, allocating, multiply_into, product
-from nnc_func.device.unrolled import maker
+from nnc_func.device.shared.unrolled import maker
 from nnc_func.errors import ShapeError
 from nnc_func.facets import dims, shapes
 from nnc_func.facets.derivatives import NOT_DIFFERENTIABLE

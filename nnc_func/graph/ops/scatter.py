@@ -72,11 +72,13 @@ def _last(o: Any, x: Any, indices: Any, axis: int) -> Any:
 
 
 def _set_transpose(o: Any, g: Any, x: Any, indices: Any, updates: Any, *, axis: int) -> tuple[Any, Any]:
-    nothing, count = o.full(shape=updates.shape, value=0, dtype=o.dtype(g)), product(indices.shape)
-    written = o.take(g, indices, axis=axis)  # before the other one, which may then be written over `g`
-    if not (known(count) and count == 1):
-        written = o.where(_last(o, x, indices, axis), written, nothing)
-    return o.scatter_set(g, indices, nothing, axis=axis), written
+    nothing = o.full(shape=updates.shape, value=0, dtype=o.dtype(g))
+    taken = o.take(g, indices, axis=axis)  # before `kept`, which may then lie where g lay
+    kept = o.scatter_set(g, indices, nothing, axis=axis)
+    count = product(indices.shape)
+    if known(count) and count == 1:  # the only one is the last
+        return kept, taken
+    return kept, o.where(_last(o, x, indices, axis), taken, nothing)
 
 
 def _shares(o: Any, y: Any, x: Any, indices: Any, updates: Any, axis: int) -> tuple[Any, Any]:

@@ -1,1 +1,6 @@
-"""Pictures of graphs: SVG, Graphviz's language, pages; their places and what they tell."""
+"""Pictures of graphs.
+
+- ``graphs``: SVG, and Graphviz's language.
+- ``history_page``: a page of rewrites.
+- ``layered``: where boxes stand; ``records`` what is written in them; ``svg`` how they are drawn.
+"""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from nnc_func.aval import Aval
-from nnc_func.body import Body
+from nnc_func.body import Body, bodies_of
 from nnc_func.body_builder import BodyBuilder
 from nnc_func.declaration import Items
 from nnc_func.graph.bodies import abstract
@@ -14,8 +14,8 @@ from nnc_func.graph.node import Node, Value, topological
 from nnc_func.graph.ops.branch import branch
 from nnc_func.graph.ops.custom import custom
 from nnc_func.graph.ops.loop import avals_of, loop
-from nnc_func.graph.rewriting.branches import as_loops
-from nnc_func.graph.rewriting.loops import simplified
+from nnc_func.graph.rewriting.branches import simplified_branch
+from nnc_func.graph.rewriting.loops import Apply, simplified
 from nnc_func.graph.rules.rule import ROUNDING
 from nnc_func.op import Op
 
@@ -56,13 +56,23 @@ def with_bodies_optimised(graph: ComputationGraph, optimiser: Any) -> tuple[Comp
 
     It is the same graph where none is.
     """
-    if not any(node.op.holds_body for node in graph.nodes):
+    if not any(op.holds_body for op in {node.op for node in graph.nodes}):
         return graph, 0
     roots, count = _with_bodies_optimised(graph.roots, optimiser)
     return (graph.with_roots(tuple(roots), source=graph), count) if count else (graph, 0)
 
 
 def _with_bodies_optimised(roots: Sequence[Value], optimiser: Any) -> tuple[Sequence[Value], int]:
+    """As `with_bodies_optimised`, of roots; what loops give that no simpler one reads any more goes too, and so on."""
+    roots, count = _each(roots, optimiser, _rewritten)
+    more = count
+    while more:
+        roots, more = _each(roots, optimiser, _trimmed)
+    return roots, count
+
+
+def _each(roots: Sequence[Value], optimiser: Any, rewrite: Callable[..., Any]) -> tuple[Sequence[Value], int]:
+    """The roots with each loop or branch as it is rewritten, operands first; and how many were."""
     nodes = topological(roots)
     if not any(node.op in HOLDERS for node in nodes):
         return roots, 0
@@ -81,7 +91,7 @@ def _with_bodies_optimised(roots: Sequence[Value], optimiser: Any) -> tuple[Sequ
         if not node.args:
             continue
         args = tuple(map(at, node.args))
-        found = _rewritten(node, args, used[node], optimiser) if node.op in HOLDERS else None
+        found = rewrite(node, args, used[node], optimiser) if node.op in HOLDERS else None
         if found is not None:
             made[node] = found
             count += 1
@@ -91,33 +101,54 @@ def _with_bodies_optimised(roots: Sequence[Value], optimiser: Any) -> tuple[Sequ
     return tuple(map(at, roots)), count
 
 
-def _rewritten(node: Node, args: tuple[Value, ...], used: set[int], optimiser: Any) -> Sequence[Value | None] | None:
-    """The results of a loop or a branch from simpler ones, those that are used; None where it is as simple."""
+def _apply(node: Node, optimiser: Any) -> Apply:
+    """What makes nodes in place of one, with optimised bodies: a simpler body may leave less to do, and so on."""
     symbol = optimiser.operator.symbol
 
     def apply(op: Op, operands: tuple[Value, ...], items: Items) -> Any:
-        if op is loop:
+        if op is loop or op is branch:
             operands, items = _bodies_optimised(op, operands, items, optimiser)
+            found = _simpler(op, operands, items, range(len(next(iter(bodies_of(items))).results)), apply)
+            if found is not None:
+                return tuple(found)
         return symbol.apply(op, operands, items, node.origin)
 
+    return apply
+
+
+def _simpler(
+    op: Op, args: tuple[Value, ...], items: Items, used: Collection[int], apply: Apply
+) -> Sequence[Value | None] | None:
+    """The results of a loop or a branch that does less; None where there is nothing to leave out."""
+    if op is loop:
+        return simplified(args, items, used, apply, at_once=False)
+    return simplified_branch(args, items, used, apply)
+
+
+def _trimmed(node: Node, args: tuple[Value, ...], used: set[int], optimiser: Any) -> Sequence[Value | None] | None:
+    """The results of a loop or a branch without those that are not used; None where there are none."""
+    if node.op is custom or len(used) == len(node.avals):
+        return None
+    return _simpler(node.op, args, node.items, used, _apply(node, optimiser))
+
+
+def _rewritten(node: Node, args: tuple[Value, ...], used: set[int], optimiser: Any) -> Sequence[Value | None] | None:
+    """The results of a loop or a branch from simpler ones, those that are used; None where it is as simple."""
+    apply = _apply(node, optimiser)
     if node.op is custom:  # a rule that nothing asked for
         body = node.params["body"]
         values = body.values(lambda op, xs, items: apply(op, tuple(xs), items), args)
         return _with_bodies_optimised([values[i] for i in body.results], optimiser)[0]
     if node.op is loop:
-        found = simplified(args, node.items, used, apply, optimiser.numerics >= ROUNDING)
+        whole = simplified(args, node.items, used, apply, optimiser.numerics >= ROUNDING)
+        if whole is not None:
+            return whole
+    operands, items = _bodies_optimised(node.op, args, node.items, optimiser)
+    if node.op is branch or items is not node.items:
+        found = _simpler(node.op, operands, items, used, apply)
         if found is not None:
             return found
-    operands, items = _bodies_optimised(node.op, args, node.items, optimiser)
-    if node.op is branch and _may_be_loops(node):
-        return as_loops(operands, node.avals, dict(items), apply)
-    return None if items is node.items else symbol.apply(node.op, operands, items, node.origin)
-
-
-def _may_be_loops(node: Node) -> bool:
-    """Whether the index of a branch is always that of a body, and all lies in one place."""
-    is_chosen = node.params["default"] or node.args[0].aval.dtype.kind == "b"
-    return is_chosen and node.avals != () and all(a.aval.place is None for a in node.args)
+    return None if items is node.items else optimiser.operator.symbol.apply(node.op, operands, items, node.origin)
 
 
 def _bodies_optimised(op: Op, args: tuple[Value, ...], items: Items, optimiser: Any) -> tuple[tuple[Value, ...], Items]:
@@ -133,8 +164,7 @@ def _bodies_optimised(op: Op, args: tuple[Value, ...], items: Items, optimiser: 
         return (*args, *captured), op.canonical(params)
     before, constants = params["body"], params["constants"]
     given = avals_of(tuple([a.aval for a in args]), before, constants, params["carries"], params["counted"])
-    at_most_once = params["counted"] and params["length"] == 1  # a branch, of which nothing is computed outside
-    body, more = optimised(before, given, optimiser, at_most_once)
+    body, more = optimised(before, given, optimiser)
     if body == before:
         return args, items
     builder = BodyBuilder()

@@ -1,72 +1,64 @@
-"""Branches as loops: each body goes once or not at all, over what is carried from one to the next.
+"""Branches rewritten as wholes: what nobody wants is not computed, and what all bodies pass on goes past them.
 
-So a branch is planned, verified and saved as loops are: in the arena of the program, where bodies share what only one
-of them uses.
+Where an index may be that of no body, the branch stays, which refuses it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Collection, Sequence
 
-import numpy as np
-
-from nnc_func.aval import Aval
+from nnc_func.body import Body
 from nnc_func.body_builder import BodyBuilder
+from nnc_func.declaration import Items
 from nnc_func.graph.node import Value
-from nnc_func.graph.ops.binary import logical_or
-from nnc_func.graph.ops.compare import equal, greater_equal, less
-from nnc_func.graph.ops.create import full
-from nnc_func.graph.ops.loop import loop
-from nnc_func.graph.ops.unary import cast, logical_not
+from nnc_func.graph.ops.branch import branch
 from nnc_func.graph.rewriting.loops import Apply
 
 
-def as_loops(args: Sequence[Value], avals: Sequence[Aval], params: dict[str, Any], apply: Apply) -> tuple[Value, ...]:
-    """The results of a branch whose index is one of its bodies, or a default that it has.
+def simplified_branch(
+    args: Sequence[Value], items: Items, used: Collection[int], apply: Apply
+) -> list[Value | None] | None:
+    """The results of a branch, from a simpler one and what is around it; None where it is as simple as it may be.
 
     Parameters
     ----------
-    args
-        The index, then the operands.
-    avals
-        Of the results.
-    params
-        Of the branch.
+    args, items
+        Its operands, and its parameters in canonical form.
+    used
+        Results that are wanted; the others may be None.
     apply
         Makes nodes.
     """
-    index, operands, bodies = args[0], tuple(args[1:]), params["bodies"]
-    if index.aval.dtype.kind != "b":
-        index = apply(cast, (index,), cast.canonical({"dtype": "int64"}))
-    counts = [_count(index, n, len(bodies), params["default"], apply) for n in range(len(bodies))]
-    results = tuple([_filled(a.shape, np.zeros((), a.dtype).item(), a.dtype, apply) for a in avals])
-    for body, count in zip(bodies, counts, strict=True):
-        builder = BodyBuilder()
-        given = builder.parameters(len(operands))
-        builder.parameters(len(body.results))  # what is carried, which it does not read
-        values = builder.include(body, given)
-        inside = builder.built([values[i] for i in body.results])
-        items = {
-            "body": inside, "constants": len(operands), "carries": len(body.results), "length": 1, "counted": True,
-        }  # fmt: skip
-        results = tuple(apply(loop, (*operands, *results, count), loop.canonical(items)))
-    return results
+    params = dict(items)
+    bodies: tuple[Body, ...] = params["bodies"]
+    index, operands = args[0], args[1:]
+    sure = params["default"] or index.dtype.kind == "b"  # an index of no body is to be refused
+    found: list[Value | None] = [None] * len(bodies[0].results)
+    wanted: dict[tuple[int, ...], list[int]] = {}  # by what it is in each body: results that are alike
+    for r in sorted(used):
+        each = tuple([body.results[r] for body in bodies])
+        if sure and len({*each}) == 1 and each[0] < len(operands):
+            found[r] = operands[each[0]]
+        else:
+            wanted.setdefault(each, []).append(r)
+    read = {n for body, its in zip(bodies, zip(*wanted, strict=True), strict=True) for n in body.read_by(its)} \
+        if wanted else set()  # fmt: skip
+    kept = list(dict.fromkeys(operands[n] for n in sorted(read)))
+    if len(wanted) == len(found) and len(kept) == len(operands):
+        return None
+    if wanted:
+        made = [_of(body, operands, kept, its) for body, its in zip(bodies, zip(*wanted, strict=True), strict=True)]
+        results = apply(branch, (index, *kept), branch.canonical({**params, "bodies": tuple(made)}))
+        for value, alike in zip(results, wanted.values(), strict=True):
+            for r in alike:
+                found[r] = value
+    return found
 
 
-def _count(index: Value, n: int, bodies: int, default: bool, apply: Apply) -> Value:
-    """How many times body `n` goes: once or never."""
-    if index.aval.dtype.kind == "b":
-        chosen = index if n == 1 else apply(logical_not, (index,), ())
-        if n > 1:  # a default that nothing chooses
-            chosen = _filled((), False, "bool", apply)
-    elif default and n == bodies - 1:
-        below = apply(less, (index, _filled((), 0, "int64", apply)), ())
-        chosen = apply(logical_or, (below, apply(greater_equal, (index, _filled((), n, "int64", apply)), ())), ())
-    else:
-        chosen = apply(equal, (index, _filled((), n, "int64", apply)), ())
-    return apply(cast, (chosen,), cast.canonical({"dtype": "int64"}))  # type: ignore[no-any-return]
-
-
-def _filled(shape: Any, value: Any, dtype: Any, apply: Apply) -> Value:
-    return apply(full, (), full.canonical({"shape": shape, "value": value, "dtype": dtype}))  # type: ignore[no-any-return]
+def _of(body: Body, operands: Sequence[Value], kept: Sequence[Value], results: Sequence[int]) -> Body:
+    """A body with those results, of those operands alone that are kept."""
+    builder = BodyBuilder()
+    at = dict(zip(kept, builder.parameters(len(kept)), strict=True))
+    known = {n: at[value] for n, value in enumerate(operands) if value in at}
+    values = builder.include_partly(body, known)
+    return builder.built([values[n] for n in results])

@@ -6,8 +6,9 @@ from collections.abc import Callable, Collection, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+from nnc_func.body import is_pure
 from nnc_func.declaration import Items
-from nnc_func.device.queries import kernel_of, machine_of, writes_at_once
+from nnc_func.device.shared.queries import kernel_of, machine_of, writes_at_once
 from nnc_func.facets.dims import known
 from nnc_func.facets.kernels import Kernel
 from nnc_func.graph.leaves import CONSTANT
@@ -148,10 +149,11 @@ class Builder:
         It is `Symbol.apply` but for the origin, which would be a line of this library.
         """
         key = (op, op.key(items), *map(id, args))
-        node = self.table.get(key) if op.pure else None
+        pure = is_pure(op, items)
+        node = self.table.get(key) if pure else None
         if node is None:
             node = Node(self.table, op, args, items, avals or self.inferred(op, args, items), where)
-            if op.pure:
+            if pure:
                 node = self.table.kept(key, node)
         return node
 
@@ -180,7 +182,7 @@ class Builder:
         """The stack's node that is a workspace's on these operands, which are the stack's: a new one, or one it has."""
         op, items, table = node.op, node.items, self.table
         found = Node(table, op, args, items, node.avals, node.origin)
-        if op.pure:
+        if op.pure and (not op.holds_body or is_pure(op, items)):
             found = table.kept((op, op.key(items) if op.compares_bits else items, *map(id, args)), found)
         return found
 

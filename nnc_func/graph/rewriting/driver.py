@@ -302,7 +302,8 @@ class Sweep:
         """Try all rules again on nodes, below which something was replaced that near, and on what is above."""
         depths = self.table.depths
         for distance in range(near, far + 1):
-            wide, woken = list[MutableNode](), list[MutableNode]()
+            wide: list[MutableNode] = []
+            woken: list[MutableNode] = []
             for node in changed:
                 if len(node.args) > WIDE:
                     wide.append(node)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from nnc_func.body import is_pure
 from nnc_func.errors import NncError, RuleError
 from nnc_func.facets.dims import Extent, substitute, symbols_of
 from nnc_func.facets.dtypes import kind_of, limits_of
@@ -312,7 +313,7 @@ class Sides:
             return owned(self.device, node.data.array)
         if node.op is CONSTANT or node.op is HELD:
             return node.data
-        if not node.op.pure or any(self.values[a.node] is None for a in node.args):
+        if not is_pure(node.op, node.items) or any(self.values[a.node] is None for a in node.args):
             return None
         symbols = symbols_of((tuple(a.shape for a in node.args), tuple(a.shape for a in node.avals), node.items))
         found = applied(node, self.values, self.device, dict.fromkeys(symbols, EXTENT))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from nnc_func.aval import Aval
-from nnc_func.body import Application, Body, bodies_of
+from nnc_func.body import Application, Body, bodies_of, is_pure
 from nnc_func.body_builder import BodyBuilder
 from nnc_func.declaration import Items
 from nnc_func.facets.dims import known, product
@@ -24,8 +24,8 @@ from nnc_func.op import Op
 
 WIDER = 8  # times that what comes of one product may be larger than what goes in
 Apply = Callable[[Op, tuple[Value, ...], Items], Any]
-Result = int | Value | tuple[int, Value, Items] | None
-"""What a result is: one of the loop as it is now, by number; a value from around it; a product of the former with a
+Result = int | Value | tuple[Any, Value, Items] | None
+"""What a result is: one of the loop as it is now, by number; a value from around it; a product of one of these with a
 constant, by which parameters; or nothing that anybody wants."""
 
 
@@ -79,9 +79,8 @@ class _Loop:
         self.remove_unwanted(used)
         self.compute_outside()
         if at_once and not self.is_open:
-            while self.multiply_before():
+            while self.multiply_before() or self.multiply_after():
                 continue
-            self.multiply_after()
         if self.changed:
             self.remove_unwanted({n for each in self.results if (n := _read(each)) is not None})
 
@@ -97,7 +96,7 @@ class _Loop:
     def value(self, result: Result, made: Sequence[Value]) -> Value | None:
         """A result, of the results of the loop that is made."""
         if isinstance(result, tuple):
-            return self._at_once(made[result[0]], *result[1:])
+            return self._at_once(self.value(result[0], made), *result[1:])  # type: ignore[arg-type]
         return made[result] if isinstance(result, int) else result
 
     @property
@@ -154,7 +153,7 @@ class _Loop:
         at.update((first + k, builder.parameter()) for k in as_constants)
         at.update((first + k, builder.parameter()) for k in kept)
         at.update((last + n, builder.parameter()) for n in kept_slices)
-        values = _partly(builder, self.body, at)
+        values = builder.include_partly(self.body, at)
         self.body = builder.built([*(values[self.body.results[k]] for k in kept), *(values[v] for v in stacked)])
         self.constants = [*(self.constants[n] for n in kept_constants), *(self.carries[k] for k in as_constants)]
         self.carries = [self.carries[k] for k in kept]
@@ -180,7 +179,7 @@ class _Loop:
 
     def _read_by(self, results: Collection[int]) -> set[int]:
         """The parameters of the body that results are made of."""
-        return self.body.read_by(self.body.results[n] for n in results)
+        return self.body.read_by([self.body.results[n] for n in results])
 
     def _replace(self, places: dict[int, Result]) -> None:
         """Let the results be what they are by the results of the body as it is now."""
@@ -188,30 +187,36 @@ class _Loop:
         def moved(each: Result) -> Result:
             if not isinstance(each, tuple):
                 return places[each] if isinstance(each, int) else each
-            now = places[each[0]]
-            return (now, *each[1:]) if isinstance(now, int) else self._at_once(now, *each[1:])  # type: ignore[arg-type]
+            now = moved(each[0])
+            return self._at_once(now, *each[1:]) if isinstance(now, Value) else (now, *each[1:])
 
         self.results = [moved(each) for each in self.results]
 
     # --- what is the same each time ---------------------------------------------------------------------------
 
     def compute_outside(self) -> None:
-        """Compute once what is made of constants alone, but nothing of a branch, and no loop that may never end."""
-        if self.is_open and self.most == 1:
-            return  # it goes once or never: outside would be computed what nobody may have asked for
+        """Compute once what is made of constants alone, but no loop that may never end."""
         constant = dict(enumerate(self.constants))
-        number, moved = self.body.parameters, False
+        numbers: dict[int, Application] = {}  # made of nothing: they stand outside for what reads them there alone
+        number, moved = self.body.parameters, set[int]()
         for each in self.body.applications:
             made = range(number, number + each.count)
             number += each.count
-            if not (each.operands and each.op.pure and all(i in constant for i in each.operands)):
+            is_free = is_pure(each.op, each.items)
+            if not each.operands and is_free:
+                numbers.update(dict.fromkeys(made, each))
+            if not (each.operands and is_free and all(i in constant or i in numbers for i in each.operands)):
                 continue
-            if not (self.is_open and _may_be_endless(each)):
-                found = self.apply(each.op, tuple([constant[i] for i in each.operands]), each.items)
-                constant.update(zip(made, found if each.op.multi_result else (found,), strict=True))
-                moved = True
+            if all(i in numbers for i in each.operands) or (self.is_open and _may_be_endless(each)):
+                continue
+            for i in each.operands:
+                if i not in constant:
+                    constant[i] = self.apply(numbers[i].op, (), numbers[i].items)
+            found = self.apply(each.op, tuple([constant[i] for i in each.operands]), each.items)
+            constant.update(zip(made, found if each.op.multi_result else (found,), strict=True))
+            moved.update(made)
         if moved:
-            self._with({n: value for n, value in constant.items() if n >= self.body.parameters}, {})
+            self._with({n: value for n, value in constant.items() if n in moved}, {})
 
     def _with(self, constants: dict[int, Value], slices: dict[int, Value]) -> None:
         """Let values of the body be constants or slices of their own."""
@@ -222,7 +227,7 @@ class _Loop:
         at.update((n, builder.parameter()) for n in constants)
         at.update((n, builder.parameter()) for n in range(first, self.body.parameters))
         at.update((n, builder.parameter()) for n in slices)
-        values = _partly(builder, self.body, at)
+        values = builder.include_partly(self.body, at)
         self.body = builder.built([values[n] for n in self.body.results])
         self.constants += constants.values()
         self.slices += slices.values()
@@ -251,8 +256,11 @@ class _Loop:
                 return True
         return False
 
-    def multiply_after(self) -> None:
-        """Let a product that is only stacked, of what is stacked too and a constant, be one product of all times."""
+    def multiply_after(self) -> bool:
+        """Let a product that is only stacked, of what is stacked too and a constant, be one product of all times.
+
+        Whether there was one.
+        """
         first, carries = len(self.constants), len(self.carries)
         avals = self.avals
         read = [i for each in self.body.applications for i in each.operands]
@@ -268,13 +276,16 @@ class _Loop:
                 continue
             products[n] = (stacked[a], self.constants[b], each.items)
         if not products:
-            return
+            return False
         kept = [n for n in range(len(self.body.results)) if n not in products]
         now: dict[int, Result] = {n: place for place, n in enumerate(kept)}
         self.changed = True
-        self.body = Body(self.body.parameters, self.body.applications, [self.body.results[n] for n in kept])
-        now.update((n, (now[at], constant, items)) for n, (at, constant, items) in products.items())  # type: ignore[misc]
+        builder = BodyBuilder()
+        values = builder.include(self.body, builder.parameters(self.body.parameters))
+        self.body = builder.built([values[self.body.results[n]] for n in kept])
+        now.update((n, (now[at], constant, items)) for n, (at, constant, items) in products.items())
         self._replace(now)
+        return True
 
     def _at_once(self, rows: Value, constant: Value, items: Items) -> Value:
         """The product of all rows with a constant."""
@@ -295,18 +306,6 @@ def _may_be_endless(made: Application) -> bool:
     return made.op.holds_body and any(_may_be_endless(each) for b in bodies_of(made.items) for each in b.applications)
 
 
-def _partly(builder: BodyBuilder, body: Body, at: dict[int, int]) -> dict[int, int]:
-    """Values of a body that can be made of those that are there, within a builder."""
-    values, number = dict(at), body.parameters
-    for each in body.applications:
-        made = range(number, number + each.count)
-        number += each.count
-        if all(i in values for i in each.operands) and not all(i in values for i in made):
-            found = builder.applied(each.op, [values[i] for i in each.operands], each.items, each.count)
-            values.update((i, v) for i, v in zip(made, found, strict=True) if i not in values)
-    return values
-
-
 def _read(result: Result) -> int | None:
     """The result of a loop that a result is made of."""
-    return result[0] if isinstance(result, tuple) else result if isinstance(result, int) else None
+    return _read(result[0]) if isinstance(result, tuple) else result if isinstance(result, int) else None

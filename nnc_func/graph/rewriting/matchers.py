@@ -1,4 +1,4 @@
-"""Rules written out as Python: one function for each, that tests a node and what is below it, and makes the right side.
+"""A rule is matched by a function written out for it, that tests a node and what is below it, and makes the right side.
 
 Where operands may be exchanged it is a loop over both orders, so what fails later, conditions included, goes on with
 the other order. `Rule.source` shows what is written.

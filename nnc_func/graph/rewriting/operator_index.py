@@ -1,4 +1,4 @@
-"""Heads: the operators of a node and of its operands, which tell what rules may match it."""
+"""An index finds the rules that may match a node, by the operators of it and of its operands."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nnc_func.op import Op
 
 Heads = tuple[Any, ...]  # operators, and perhaps `TWICE`
 TWICE = "twice"
-_place = attrgetter("place")
+_op, _place = attrgetter("op"), attrgetter("place")
 
 
 def heads_of(node: Node) -> Heads:
@@ -31,7 +31,7 @@ def heads_of(node: Node) -> Heads:
     if len(args) == 2:
         a, b = args
         return (node.op, a.op, b.op) if a is not b else (node.op, a.op, a.op, TWICE)
-    return (node.op, *[a.op for a in args])
+    return (node.op, *map(_op, args))
 
 
 class Alike(list[MutableNode]):

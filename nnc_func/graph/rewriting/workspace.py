@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Any
 
+from nnc_func.body import is_pure
 from nnc_func.declaration import Items
 from nnc_func.graph.node import Node, Value, topological
 from nnc_func.graph.rewriting.building import Builder
@@ -138,13 +139,14 @@ class Workspace:
                 args = tuple(map(self.own, args))
                 break
         key = (op, op.key(items) if op.compares_bits else items, args)
-        node = self._equal.get(key) if op.pure else None
+        pure = op.pure and (not op.holds_body or is_pure(op, items))
+        node = self._equal.get(key) if pure else None
         if node is None or node.args != args or node in self._wide:  # it has been given other operands
             builder = self.builder
             avals = avals or builder.inferred(op, args, items)
             node = MutableNode(builder.table, op, args, items, avals, builder.where)
             node.source = node.users = node.heads = None
-            if op.pure:
+            if pure:
                 self._equal[key] = node
         return node
 
@@ -337,7 +339,7 @@ class Workspace:
         self._anew.append(user)
         if self._shown:
             self._shown.forget(user)
-        if not op.pure:
+        if not op.pure or (op.holds_body and not is_pure(op, user.items)):
             return None
         key = (op, op.key(user.items) if op.compares_bits else user.items, args)
         other = equal.setdefault(key, user)

@@ -1,4 +1,4 @@
-"""Rules of gathers: by constant indices that lie in regular steps, which is a slice."""
+"""Rules of gathers and scatters: what lies in regular steps is a slice; what is added goes where it lies."""
 # mypy: allow-untyped-defs, allow-incomplete-defs
 # the parameters of a rule are variables of its pattern: a bare one matches any tensor
 
@@ -13,10 +13,12 @@ from nnc_func.facets.shapes import normalise_axis
 from nnc_func.graph.leaves import CONSTANT
 from nnc_func.graph.node import Node
 from nnc_func.graph.ops import CATALOGUE as OPS
-from nnc_func.graph.rules.pattern import Constant
-from nnc_func.graph.rules.rule import rewriter
+from nnc_func.graph.rules.conditions import same_aval, that, used_once
+from nnc_func.graph.rules.pattern import Constant, Param, apply
+from nnc_func.graph.rules.rule import SIGNED_ZERO, rewrite, rewriter, rule
 from nnc_func.op import Op
 
+full, scatter_add = OPS["full"], OPS["scatter_add"]
 take, slice_, reshape = OPS["take"], OPS["slice"], OPS["reshape"]
 
 
@@ -55,3 +57,29 @@ def slice_instead_of_gathering(node: Node, builder: Any) -> Any:
     starts, stops, steps = zip(*bounds, strict=True)
     shown = builder.apply(slice_, (x,), {"starts": starts, "stops": stops, "steps": steps})
     return builder.apply(reshape, (shown,), {"shape": node.aval.shape})
+
+
+def _is_one(i: Any) -> bool:
+    size = i.aval.size
+    return bool(known(size) and size == 1)
+
+
+@rule
+def scatter_where_it_is_added(x, i, u, s: Param, d: Param, a: Param):
+    """What stands at one index among zeros, and is added to a tensor, is added to that at the index.
+
+    So cotangents of what a loop reads by its counter are added up in place, and take no time that grows with all of it.
+    """
+    scattered = scatter_add(apply(full, shape=s, value=0, dtype=d), i, u, axis=a)
+    total = x + scattered
+    return (
+        rewrite(total)
+        .to(scatter_add(x, i, u, axis=a))
+        .when(
+            same_aval(x, total),
+            same_aval(scattered, total),
+            used_once(scattered),
+            that(_is_one, i, says=f"{i} is one index"),
+        )
+        .up_to(SIGNED_ZERO)
+    )

@@ -1,1 +1,9 @@
-"""What users hold: tensors, and the operators as functions, as methods and as Python's own."""
+"""What users hold: tensors, and the operators as functions, as methods and as Python's own.
+
+- ``tensor``: the handle.
+- ``namespace``: operators as functions, ``ops.add``.
+- ``arithmetic``: Python's operators.
+- ``operator_methods``: operators as methods; ``method_source`` writes their stub.
+- ``numpy_methods``: NumPy's methods.
+- ``bridges``: other libraries read a tensor's memory.
+"""

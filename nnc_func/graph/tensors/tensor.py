@@ -13,10 +13,17 @@ from nnc_func.errors import DeviceError, DTypeError, GraphError, NncError, Shape
 from nnc_func.facets.dims import known
 from nnc_func.graph.leaves import CONSTANT, HELD, VARIABLE, Variable
 from nnc_func.graph.node import InternTable, Node, Result, Value, leaves
-from nnc_func.graph.origin import origin
+from nnc_func.graph.origin import describe, origin
 from nnc_func.graph.tensors import bridges
 from nnc_func.graph.tensors.arithmetic import OPS, matrix_product
 from nnc_func.graph.tensors.numpy_methods import Methods
+
+INSTEAD = {
+    "bool()": "choose with stack.cond(pred, then, else_), go on with stack.while_loop, or let stack.jit(f, "
+    "control_flow=True) write these; choose element by element with ops.where",
+    "an index": "take elements with ops.take, choose functions with stack.case_of, and count with stack.fori",
+    "": "compute with the tensor itself, or cast it with x.astype",
+}  # of what Python asks, by how that begins: what to write in its place
 
 
 class Tensor(Methods):
@@ -184,10 +191,13 @@ class Tensor(Methods):
     def _scalar(self, what: str, advice: str = "") -> Any:
         try:
             array = self.numpy()
-        except TracingError as error:
+        except TracingError:
+            line = describe(origin())
+            remedy = next((said for start, said in INSTEAD.items() if what.startswith(start)), INSTEAD[""])
             raise TracingError(
-                f"{what} needs the elements of a tensor that is being traced, {self.aval!r}: {error}; "
-                "use ops.where for a choice by elements, or pass what decides as a static argument"
+                f"{what} needs the elements of a tensor that is being traced, {self.aval!r}"
+                f"{f' (at {line})' if line else ''}, which are not known: {remedy}, or pass what decides as a static "
+                "argument"
             ) from None
         if array.size != 1:
             raise ShapeError(f"{what} wants a tensor of one element, given shape {array.shape}{advice}")

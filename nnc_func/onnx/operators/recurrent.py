@@ -1,4 +1,4 @@
-"""Recurrent layers of ONNX: both directions, lengths of their own, peepholes; step follows step."""
+"""Recurrent layers of ONNX: both directions, lengths of their own, peepholes; each direction is one loop."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 
 from nnc_func.errors import OperatorError, ShapeError
-from nnc_func.facets.dims import known
 from nnc_func.graph.ops.families import Tensor
+from nnc_func.onnx import rolling
 from nnc_func.onnx.context import Context
 from nnc_func.onnx.table import onnx_operator
 
 INT64 = np.dtype("int64")
 VERSIONS = (7, 14, 22)
-STEP_BYTES = 4096  # that the nodes of a step take, at least
 Cell = Callable[[Tensor, list[Tensor]], list[Tensor]]
 
 # --- activations -----------------------------------------------------------------------------------------
@@ -94,18 +93,14 @@ class Layer:
             raise ShapeError(f"{self.directions} directions of {gates} gates; given weights {w.shape} and {r.shape}")
         self.backwards = [direction == "reverse", True][: self.directions]
         self.steps = self.x.shape[0]
-        if not known(self.steps):
-            o.extents(x)  # says that it is not known
-        o.sized((self.steps,), STEP_BYTES)
-        self.running = self._running(lengths)
+        self.running = None if lengths is None else self._running(lengths)
 
-    def _running(self, lengths: Tensor | None) -> list[Any]:
-        """At each step, which sequences have not ended; None where all go on."""
-        if lengths is None:
-            return [None] * self.steps
+    def _running(self, lengths: Tensor) -> Tensor:
+        """At each step, which sequences have not ended: (steps, samples, 1)."""
         o = self.o
         column = o.reshape(o.cast(lengths, dtype=INT64), shape=(lengths.shape[0], 1))
-        return [o.less(o.full(shape=(), value=t, dtype=INT64), column) for t in range(self.steps)]
+        passed = o.cumulative_sum(o.full(shape=(self.steps, 1, 1), value=1, dtype=INT64), axis=0)
+        return o.less_equal(passed, column)
 
     def state(self, initial: Tensor | None, d: int) -> Tensor:
         """The first state of a direction."""
@@ -122,36 +117,32 @@ class Layer:
         of_inputs, of_states = self.o.split(_part(self.o, self.b, d), sections=2, axis=0)
         return of_inputs, of_states
 
-    def inputs(self, d: int, bias: Tensor | None) -> list[Tensor]:
-        """The inputs of each step times the weights of that direction."""
+    def inputs(self, d: int, bias: Tensor | None) -> Tensor:
+        """The inputs of all steps times the weights of that direction."""
         o = self.o
         y = o.matmul(self.x, _part(o, self.w, d), transpose_b=True)
-        y = y if bias is None else o.add(y, bias)
-        return [o.reshape(part, shape=part.shape[1:]) for part in o.split(y, sections=(1,) * self.steps, axis=0)]
+        return y if bias is None else o.add(y, bias)
 
-    def run(self, d: int, bias: Tensor | None, states: list[Tensor], cell: Cell) -> tuple[list[Tensor], list[Tensor]]:
-        """The outputs at each step, and the last states."""
-        o, outputs = self.o, [None] * self.steps
-        inputs = self.inputs(d, bias)
-        for t in reversed(range(self.steps)) if self.backwards[d] else range(self.steps):
-            after, on = cell(inputs[t], states), self.running[t]
-            if on is None:
-                states, outputs[t] = after, after[0]
-            else:
-                states = [o.where(on, new, old) for new, old in zip(after, states, strict=True)]
-                outputs[t] = o.where(on, after[0], o.scalar(0, after[0]))
-        return outputs, states
+    def run(self, d: int, bias: Tensor | None, states: list[Tensor], cell: Cell) -> tuple[Tensor, list[Tensor]]:
+        """The outputs at all steps, and the last states."""
+        o, count = self.o, len(states)
 
-    def results(self, outputs: list[list[Tensor]], states: list[list[Tensor]]) -> tuple[Tensor, ...]:
+        def step(given: list[Tensor]) -> list[Tensor]:
+            before, inputs, *running = given[:count], *given[count:]
+            after = cell(inputs, before)
+            if not running:
+                return [*after, after[0]]
+            going = [o.where(running[0], new, old) for new, old in zip(after, before, strict=True)]
+            return [*going, o.where(running[0], after[0], o.scalar(0, after[0]))]
+
+        slices = [self.inputs(d, bias), *([] if self.running is None else [self.running])]
+        *last, outputs = rolling.over_slices(o, step, states, slices, self.backwards[d])
+        return outputs, last
+
+    def results(self, outputs: list[Tensor], states: list[list[Tensor]]) -> tuple[Tensor, ...]:
         """All outputs, and the last states, of all directions in ONNX's layout."""
         o = self.o
-        if self.steps:
-            by_step = [o.stack(*(found[t] for found in outputs), axis=0) for t in range(self.steps)]
-            y = o.stack(*by_step, axis=0)
-        else:
-            y = o.full(
-                shape=(0, self.directions, self.x.shape[1], self.hidden), value=0, dtype=self.x.dtype
-            )  # fmt: skip
+        y = o.stack(*outputs, axis=1)
         last = [o.stack(*of, axis=1 if self.layout else 0) for of in zip(*states, strict=True)]
         return o.permute_dims(y, axes=(2, 0, 1, 3)) if self.layout else y, *last
 

@@ -1,0 +1,132 @@
+"""A body that is computed time after time, of values whose extents differ from time to time.
+
+Its graph is made, and optimised, once, with symbols for extents. An engine that plans has one plan for each capacity:
+twice as much as the last one, each time that it does not suffice. Any other computes operator by operator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from nnc_func.aval import Aval
+from nnc_func.body import Body
+from nnc_func.engine.growing.graphs import GrowingGraph, Run, plans
+from nnc_func.facets.dims import substitute, symbols_of
+from nnc_func.garbage_collection import uncollected
+from nnc_func.graph.graph import ComputationGraph
+from nnc_func.graph.refinement import assumed
+from nnc_func.tree import ONE_LEAF, Structure
+
+REMEMBERED = 64  # bodies, for each engine
+Appended = tuple[int, int, int]
+"""A result that begins with a parameter: their numbers, and the axis along which it goes on."""
+
+
+def steps_of(engine: Any, body: Body, avals: Sequence[Aval], appends: Sequence[Appended] = ()) -> Any:
+    """The body as an engine computes it; the same one for the same body, so that its plans are there.
+
+    Parameters
+    ----------
+    avals
+        Of its parameters, with symbols for extents that differ.
+    appends
+        Results that may be parameters with something behind them.
+
+    Returns
+    -------
+    Of which `times()` gives what computes the body time after time, for one loop.
+    """
+    key = ("growing", body, tuple(avals))
+    known = engine.growing
+    found = known.get(key)
+    if found is None:
+        made = Planned if plans(engine) else Interpreted
+        with engine.symbol.table.walking, uncollected():
+            found = known[key] = made(engine, body, avals, appends)
+        if len(known) > REMEMBERED:
+            known.popitem(last=False)
+    else:
+        known.move_to_end(key)
+    return found
+
+
+class Step:
+    """A body with unknown extents, and the graph of it.
+
+    Attributes
+    ----------
+    graph
+        As it was traced.
+    """
+
+    def __init__(self, engine: Any, body: Body, avals: Sequence[Aval]) -> None:
+        self.engine, self.body = engine, body
+        inputs = [engine.symbol.input(f"%{n}", aval) for n, aval in enumerate(avals)]
+        values = body.values(lambda op, args, items: engine.symbol.apply(op, tuple(args), items), inputs)
+        # what is given as it came is not computed
+        self.made = [n for n in dict.fromkeys(body.results) if n >= body.parameters]
+        outputs = [values[n] for n in self.made]
+        structure = Structure(list, (), (ONE_LEAF,) * len(outputs))
+        self.graph: ComputationGraph = engine.graph.close(inputs, outputs, (), "a time of a loop", structure)
+        self.assumptions = assumed(self.graph.nodes, engine.symbol.shape)
+
+    def check(self, dims: Mapping[str, int]) -> None:
+        """Raise ShapeError where extents that meet in it are not equal."""
+        for each in self.assumptions:
+            each.check(dims)
+
+
+class Interpreted(Step):
+    """A body computed operator by operator, as it is."""
+
+    def __init__(self, engine: Any, body: Body, avals: Sequence[Aval], appends: Sequence[Appended]) -> None:
+        super().__init__(engine, body, avals)
+        self._bind = engine.device.bind if hasattr(engine, "passes") else engine.bind
+        self._sized = {id(each.items) for each in body.applications if symbols_of(tuple(v for _, v in each.items))}
+
+    def times(self) -> Run:
+        """What computes the body, of arrays and extents."""
+        body, bind, sized = self.body, self._bind, self._sized
+
+        def run(given: Sequence[Any], dims: Mapping[str, int]) -> list[Any]:
+            self.check(dims)
+
+            def apply(op: Any, args: list[Any], items: Any) -> Any:
+                return bind(op, *args, **dict(substitute(items, dims) if id(items) in sized else items))
+
+            values = body.values(apply, given)
+            return [values[n] for n in body.results]
+
+        return run
+
+
+class Planned(Step):
+    """A body planned for capacities.
+
+    Attributes
+    ----------
+    planned
+        The graph, and its plans.
+    """
+
+    def __init__(self, engine: Any, body: Body, avals: Sequence[Aval], appends: Sequence[Appended]) -> None:
+        super().__init__(engine, body, avals)
+        at = {n: position for position, n in enumerate(self.made)}
+        self.planned = GrowingGraph(engine, self.graph, {at[n]: (p, axis) for n, p, axis in appends if n in at})
+
+    @property
+    def plans(self) -> int:
+        """How many were made."""
+        return self.planned.plans
+
+    def times(self) -> Run:
+        """What computes the body, of arrays and extents, in memory of its own."""
+        body, made, inner = self.body, self.made, self.planned.times()
+
+        def run(given: Sequence[Any], dims: Mapping[str, int]) -> list[Any]:
+            self.check(dims)
+            found = dict(zip(made, inner(given, dims), strict=True))
+            return [given[n] if n < body.parameters else found[n] for n in body.results]
+
+        return run

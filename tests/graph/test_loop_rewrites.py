@@ -1,0 +1,236 @@
+"""Each rewriting of loops alone keeps values, and is done once (`graph/rewriting/loops`, `graph/rewriting/branches`).
+
+They are judged as rules are: random programs with one and without it give the same, bit by bit where it rounds as
+before; done again it finds nothing; and a test that did not see it fire often says so.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+import nnc_func as nnc
+from nnc_func.body import Application, Body
+from nnc_func.graph.node import Value
+from nnc_func.graph.ops import CATALOGUE as OPS
+from nnc_func.graph.rewriting import bodies as rewriting
+from nnc_func.graph.rewriting import loops
+from nnc_func.graph.rewriting.evaluating import computed, on_host
+from nnc_func.testing.agreement import SLOPE, agree, comparable, drawn
+from nnc_func.testing.control_steps import Block, Loop
+from nnc_func.testing.program import CONSTANT, Leaf, Program, Step
+from nnc_func.testing.programs import LARGEST, programs
+
+LAZY = nnc.lazy()
+BARE = LAZY.optimiser.without_rules(*{rule.name for rule in LAZY.optimiser.rules})
+Rewrite = Callable[[Any, Any], None]
+
+
+def multiply_before(found: Any, used: Any) -> None:
+    while not found.is_open and found.multiply_before():
+        continue
+
+
+def multiply_after(found: Any, used: Any) -> None:
+    while not found.is_open and found.multiply_after():
+        continue
+
+
+SMOOTH = programs(control_flow=True, smooth=True, most_steps=6)
+REWRITES: dict[str, Rewrite] = {
+    "what nobody wants": lambda found, used: found.remove_unwanted(used),
+    "outside": lambda found, used: found.compute_outside(),
+    "products before": multiply_before,
+    "products after": multiply_after,
+}
+WHOLE = loops._Loop.rewrite
+
+
+class Alone:
+    """One rewriting, applied to graphs; how many loops or branches it changed so far."""
+
+    def __init__(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.fired = 0
+        self.name = name
+        rewrite, of_branch = REWRITES.get(name), rewriting.simplified_branch
+
+        def alone(found: Any, used: Any, at_once: bool) -> None:
+            if name == "all":
+                WHOLE(found, used, at_once)
+            elif rewrite is not None:
+                rewrite(found, used)
+            self.fired += found.changed
+
+        def branches(*args: Any) -> Any:
+            found = of_branch(*args) if name in ("branches", "all") else None
+            self.fired += found is not None
+            return found
+
+        monkeypatch.setattr(loops._Loop, "rewrite", alone)
+        monkeypatch.setattr(rewriting, "simplified_branch", branches)
+
+    def __call__(self, roots: Sequence[Value]) -> Sequence[Value]:
+        return rewriting._with_bodies_optimised(roots, BARE)[0]
+
+
+def graph_of(program: Program, differentiated: bool) -> tuple[list[Value], dict[Any, Any]]:
+    """Outputs and the variables' next values as nodes, or gradients of the outputs' squares; and what is fed."""
+    leaves, feeds = [], {}
+    for leaf in program.leaves:
+        if leaf.kind == CONSTANT and not differentiated:
+            leaves.append(LAZY.asarray(leaf.value()))
+        else:
+            leaves.append(LAZY.input(leaf.name, leaf.shape, leaf.dtype))
+            feeds[leaves[-1].value] = leaf.value()
+
+    def loss(*given: Any) -> Any:
+        values = program.applied(LAZY, given)
+        return sum(((values[n] ** 2).sum() for n in program.outputs if values[n].dtype.kind == "f"), LAZY.asarray(0.0))
+
+    if differentiated:
+        wanted = [*LAZY.grad(loss, tuple(range(len(leaves))))(*leaves)] if leaves else []
+    else:
+        values = program.applied(LAZY, leaves)
+        wanted = [values[n] for n in (*program.outputs, *(following for _, following in program.updates))]
+    return [LAZY.operator.lift(each.value) for each in wanted], feeds
+
+
+def keeps(program: Program, alone: Alone, differentiated: bool = False) -> None:
+    """Values stay, and there is nothing to do afterwards."""
+    _, met = program.on_arrays([leaf.value() for leaf in program.leaves])
+    comparable(met.largest, SLOPE if differentiated else LARGEST)
+    roots, feeds = graph_of(program, differentiated)
+    found = alone(roots)
+    before = [on_host(root, computed([root], feeds, LAZY.device), LAZY.device) for root in roots]
+    after = [on_host(root, computed([root], feeds, LAZY.device), LAZY.device) for root in found]
+    if alone.name in ("products before", "products after", "all"):
+        agree(after, before, program, met.largest, f"{alone.name}: result")
+    else:
+        for one, other in zip(after, before, strict=True):
+            assert one.dtype == other.dtype
+            assert np.array_equal(one, other, equal_nan=one.dtype.kind in "fc"), (
+                f"{alone.name} changes bits of\n{program}"
+            )
+    fired = alone.fired
+    alone(found)
+    assert alone.fired == fired, f"{alone.name} finds something the second time in\n{program}"
+
+
+# --- programs in which it has something to do ---------------------------------------------------------------
+
+
+@st.composite
+def with_products(draw: Any) -> Program:
+    """A loop over matrices, whose body multiplies slices, carries and constants by each other."""
+    times, rows, width = (draw(st.sampled_from((3, 1, 2, 0))) for _ in range(3))
+    rows, width = max(rows, 1), max(width, 1)
+    wide = draw(st.sampled_from((width, 1, 40)))
+    shapes = [(times, rows, width), (rows, width), (width, width), (width, wide), (wide, width)]
+    leaves = [Leaf("input", f"x{n}", shape, "float64", n) for n, shape in enumerate(shapes)]
+    base = len(leaves)  # values in the body: the carry, the slice, results of steps
+    carry, slice_ = base, base + 1
+    matrices = {carry: (rows, width), slice_: (rows, width), 1: (rows, width)}
+    steps: list[Step] = []
+
+    def add(name: str, args: tuple[int, ...], shape: tuple[int, int], **params: Any) -> None:
+        steps.append(Step(OPS[name], args, params))
+        matrices[base + 1 + len(steps)] = shape
+
+    count = draw(st.integers(1, 5))
+    for n in range(count):
+        kind = "product" if n in (0, count - 1) else draw(st.sampled_from(("product", "tanh", "add")))
+        one = slice_ if not n and draw(st.booleans()) else draw(st.sampled_from(sorted(matrices, reverse=True)))
+        if kind == "product":
+            by = draw(st.sampled_from([n for n in (2, 3, 4) if matrices[one][1] in shapes[n]]))
+            turned = shapes[by][0] != matrices[one][1] or (shapes[by][0] == shapes[by][1] and draw(st.booleans()))
+            shape = (rows, shapes[by][0] if turned else shapes[by][1])
+            add("matmul", (one, by), shape, transpose_a=False, transpose_b=turned)
+        elif kind == "tanh":
+            add("tanh", (one,), matrices[one])
+        else:
+            add(
+                "add",
+                (one, draw(st.sampled_from([n for n, s in matrices.items() if s == matrices[one]]))),
+                matrices[one],
+            )
+    carries = [n for n, shape in matrices.items() if shape == (rows, width)]
+    results = draw(st.lists(st.sampled_from(sorted(matrices)), max_size=2))
+    results += [*steps[-1].args[:1], base + 1 + len(steps)]  # the last product, and what it is a product of
+    body = Block(base, 2, tuple(steps), (draw(st.sampled_from(carries)), *results))
+    loop = Loop("scan", False, (1,), (0,), 0, None, draw(st.booleans()), (), body)
+    return Program(tuple(leaves), (loop,), tuple(range(base, base + 1 + len(results))), ())
+
+
+@st.composite
+def loops_of_bodies(draw: Any) -> Program:
+    """A loop that nobody traced, so that its body computes what is the same each time, and what nobody wants."""
+    constants, carries, slices = (draw(st.integers(low, 2)) for low in (1, 0, 0))
+    times, reverse, counted = draw(st.integers(0, 3)), draw(st.booleans()), draw(st.booleans())
+    shapes = [(2, 2)] * (constants + carries) + [(times, 2, 2)] * slices
+    leaves = [Leaf("input", f"x{n}", shape, "float64", n) for n, shape in enumerate(shapes)]
+    if counted:
+        leaves.append(Leaf("input", f"x{len(shapes)}", (), "int64", len(shapes)))
+    made = []
+    for _ in range(draw(st.integers(1, 5))):
+        op = OPS[draw(st.sampled_from(("tanh", "add", "multiply", "matmul", "exp")))]
+        value = st.integers(0, len(shapes) + len(made) - 1)
+        made.append(Application(op, tuple([draw(value) for _ in op.args]), op.canonical({})))
+    value = st.integers(0, len(shapes) + len(made) - 1)
+    results = [draw(value) for _ in range(carries + draw(st.integers(not carries, 2)))]
+    params = {
+        "body": Body(len(shapes), made, tuple(results)), "constants": constants, "carries": carries,
+        "length": None if slices else times, "reverse": reverse, "counted": counted,
+    }  # fmt: skip
+    first = len(leaves)
+    outputs = tuple([first + n for n in draw(st.lists(st.integers(0, len(results) - 1), min_size=1, unique=True))])
+    return Program(tuple(leaves), (Step(OPS["loop"], tuple(range(first)), params),), outputs, ())
+
+
+DRAWN = {
+    "what nobody wants": programs(control_flow=True, most_steps=6), "outside": loops_of_bodies(),
+    "products before": with_products(), "products after": with_products(),
+    "branches": programs(control_flow=True, most_steps=6), "all": programs(control_flow=True, most_steps=6),
+    "all, of bodies": loops_of_bodies(), "all, of gradients": SMOOTH, "all, of gradients of products": with_products(),
+}  # fmt: skip
+
+
+def judged(name: str, monkeypatch: pytest.MonkeyPatch, examples: int) -> Counter[str]:
+    """On how many programs it did something, and on how many not."""
+    alone, seen = Alone(name.split(",")[0], monkeypatch), Counter[str]()
+
+    def each(program: Program) -> None:
+        fired = alone.fired
+        keeps(program, alone, "gradients" in name)
+        seen["fired" if alone.fired > fired else "nothing to do"] += 1
+
+    drawn(DRAWN[name], each, examples)
+    return seen
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_a_rewriting_alone_keeps_values_and_is_done_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = judged(name, monkeypatch, 20)
+    assert seen["fired"] >= 3, seen
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", DRAWN)
+def test_a_rewriting_alone_keeps_values_of_many(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = judged(name, monkeypatch, 2000)
+    assert seen["fired"] >= 300, seen
+
+
+@settings(max_examples=15)
+@given(with_products())
+def test_products_are_those_of_the_loop_written_out(program: Program) -> None:
+    _, met = program.on_arrays([leaf.value() for leaf in program.leaves])
+    assume(met.largest < LARGEST)
+    wanted, _, largest = program.run_numpy(program.feeds(), [])
+    built = program.build(nnc.lazy())
+    agree([np.asarray(y) for y in built(*program.feeds())], wanted, program, largest, "output")
