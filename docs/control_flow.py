@@ -35,7 +35,9 @@ for n in (3, 7):
 # --- 2. Derivatives --------------------------------------------------------------------------------------------
 #
 # What a body captures is differentiated too. The loop backwards reads what the first one stacks; of an LSTM that is
-# seven values a step. With `checkpoint="sqrt"` it keeps the carries of about √n steps, and computes the others again.
+# seven values a step. `checkpoint="sqrt"` keeps the carries of about √n steps and the tape of √n steps, for one more
+# evaluation a step. A number holds so many carries, and computes the others again about as seldom as can be.
+# `"budget:64MB"` takes the first of these that fits.
 
 
 def cell(stack, x, h, w, u):
@@ -53,7 +55,7 @@ def loss(stack, w, u, xs, **how):
 
 w, u, xs = draw.normal(size=(4, 8)), draw.normal(size=(8, 8)) / 4, draw.normal(size=(100, 2, 4))
 wanted = eager.grad(lambda w, u: loss(eager, w, u, xs, unroll=True), argnums=(0, 1))(w, u)  # written out, step by step
-for how in ({}, {"checkpoint": "sqrt"}, {"checkpoint": 5}):
+for how in ({}, {"checkpoint": "sqrt"}, {"checkpoint": 5}, {"checkpoint": "budget:4kB"}):
     for found, each in zip(
         lazy.grad(lambda w, u, how=how: loss(lazy, w, u, xs, **how), argnums=(0, 1))(w, u), wanted, strict=True
     ):
@@ -62,8 +64,9 @@ for how in ({}, {"checkpoint": "sqrt"}, {"checkpoint": 5}):
 # --- 3. While a condition holds -----------------------------------------------------------------------------
 #
 # `while_loop` returns outputs, the last variables, and how often it went. `max_iterations` bounds the rows of outputs:
-# those of times that did not happen are zeros. Without it nothing bounds the loop; where values are known it is
-# differentiated all the same, and counted first. Within a loop, a branch or `jit` the derivative wants a bound.
+# those of times that did not happen are zeros. Without it nothing bounds the loop. It is differentiated all the same, in
+# compiled programs and other loops too: its derivative holds 100 carries, or as many as `checkpoint=` says, and need not
+# know how often it goes.
 
 
 def newton(stack, a):
@@ -174,3 +177,52 @@ for n in (10, 10_000):
     plans.append(lazy.compile([xs], h).plan)
 assert plans[0].arena_bytes == plans[1].arena_bytes
 assert len(plans[0].instructions) == len(plans[1].instructions)
+
+# A branch that passes an operand on costs nothing where that is not needed afterwards: the result is the operand's
+# memory. To write `x[i] = f(x[i - 1])` on a carried tensor is one row's work a time, forward and under `grad`.
+
+# --- 8. Carries that grow ------------------------------------------------------------------------------------------
+#
+# With `dynamic=True` a carry may have another extent each time, along axes that it has. How large it ends is a matter
+# of values, so the loop is computed at once. Its body is traced as any, with symbols; a lazy stack plans it for capacities
+# that double, and takes views with the extents that there are. What is put behind a carry is written behind it.
+
+for stack in (eager, lazy):
+
+    def longer(x, stack=stack):
+        return stack.while_loop(
+            lambda x: x.shape[0] < 5, lambda x: (None, stack.ops.concat(x, 2 * x[-1:], axis=0)), x, dynamic=True
+        )[1]
+
+    assert longer(stack.asarray([1.0, 3.0])).numpy().tolist() == [1, 3, 6, 12, 24]
+    assert stack.grad(lambda x, f=longer: f(x).sum())([1.0, 3.0]).numpy().tolist() == [1, 15]
+
+# Under `jit` extents may depend on elements, too, if one says so: the function is a program of regions.
+
+rows = lazy.jit(lambda x: x[x > 0] * 2, dynamic=True)
+assert rows(np.array([1.0, -1.0, 3.0])).numpy().tolist() == [2, 6]
+assert len(rows.program(np.ones(3)).regions) == 2
+
+# --- 9. Solving, prefixes, and leaving in the middle ---------------------------------------------------------------
+#
+# `fixed_point` solves x = f(x, …), and its gradient solves a fixed point of its own; what does not converge is NaN.
+# `associative_scan` gives prefixes of any function that associates, in logarithmically many turns. `loop_until` ends in
+# the middle of its body, as NNC's loops do.
+
+for stack in (eager, lazy):
+
+    def cosine(a, stack=stack):
+        return stack.fixed_point(lambda x: stack.ops.cos(x * a), 0.5)
+
+    found = cosine(stack.asarray(1.0)).item()
+    slope = stack.grad(cosine)(1.0).item()
+    assert abs(np.cos(found) - found) < 1e-9
+    assert abs(slope + found * np.sin(found) / (1 + np.sin(found))) < 1e-6
+    products = stack.associative_scan(stack.ops.multiply, stack.asarray([1.0, 2.0, 3.0, 4.0]))
+    assert products.numpy().tolist() == [1, 2, 6, 24]
+
+# --- 10. Effects, random numbers, lengths ----------------------------------------------------------------------------
+#
+# `ops.print` in a body prints each time, in order, and no derivative prints again. A captured key repeats its numbers;
+# `ops.random_fold_in(key, i)` gives others, and `nn` layers do that themselves. `layer(x, lengths=lengths)` of a
+# recurrent layer computes hardly more than the sum of lengths. `program.first_nonfinite(…)` names the operator and the time.

@@ -399,8 +399,8 @@ def _check(graph: ComputationGraph) -> None:
             raise GraphError(f"{value!r} is no token; tokens are what effects return: t = ops.print(x, after=t)")
         if value.node.op is token:
             raise GraphError(
-                f"effects=[...] was given a token that comes before all effects{_at(value.node)}, so that none would "
-                "happen; each effect returns the token after it, and the last one is wanted: t = ops.print(x, after=t)"
+                "effects=[...] was given a token that comes before all effects, so that none would happen; each effect "
+                "returns the token after it, and the last one is wanted: t = ops.print(x, after=t)"
             )
     targets = [v for v, _ in graph.updates]
     if len(set(targets)) != len(targets):
