@@ -64,9 +64,9 @@ for how in ({}, {"checkpoint": "sqrt"}, {"checkpoint": 5}, {"checkpoint": "budge
 # --- 3. While a condition holds -----------------------------------------------------------------------------
 #
 # `while_loop` returns outputs, the last variables, and how often it went. `max_iterations` bounds the rows of outputs:
-# those of times that did not happen are zeros. Without it nothing bounds the loop. It is differentiated all the same, in
-# compiled programs and other loops too: its derivative holds 100 carries, or as many as `checkpoint=` says, and need not
-# know how often it goes.
+# those of times that did not happen are zeros. Without it nothing bounds the loop. It is differentiated all the same,
+# in compiled programs and other loops too: its derivative holds 100 carries, or as many as `checkpoint=` says, and need
+# not know how often it goes.
 
 
 def newton(stack, a):
@@ -184,8 +184,9 @@ assert len(plans[0].instructions) == len(plans[1].instructions)
 # --- 8. Carries that grow ------------------------------------------------------------------------------------------
 #
 # With `dynamic=True` a carry may have another extent each time, along axes that it has. How large it ends is a matter
-# of values, so the loop is computed at once. Its body is traced as any, with symbols; a lazy stack plans it for capacities
-# that double, and takes views with the extents that there are. What is put behind a carry is written behind it.
+# of values, so the loop is computed at once. Its body is traced as any, with symbols; a lazy stack plans it for
+# capacities that double, and takes views with the extents that there are. What is put behind a carry is written behind
+# it.
 
 for stack in (eager, lazy):
 
@@ -225,4 +226,5 @@ for stack in (eager, lazy):
 #
 # `ops.print` in a body prints each time, in order, and no derivative prints again. A captured key repeats its numbers;
 # `ops.random_fold_in(key, i)` gives others, and `nn` layers do that themselves. `layer(x, lengths=lengths)` of a
-# recurrent layer computes hardly more than the sum of lengths. `program.first_nonfinite(…)` names the operator and the time.
+# recurrent layer computes hardly more than the sum of lengths. `program.first_nonfinite(…)` names the operator and the
+# time.
