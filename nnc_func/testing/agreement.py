@@ -104,7 +104,7 @@ def gradients(
     leaves = [leaf.value() for leaf in program.leaves]
     by = tuple(n for n, leaf in enumerate(leaves) if leaf.dtype.kind == "f")
     if not by:
-        return []
+        return [[], []] if how == "both" else [[]]
     gradient = stack.grad(loss, by)
     with np.errstate(all="ignore"):
         made = [] if how == "compiled" else [gradient(*leaves)]

@@ -26,6 +26,7 @@ def reduced(program: Program, fault: Callable[[Program], str], attempts: int = A
     Examples
     --------
     >>> from nnc_func.graph.ops import CATALOGUE
+    >>> from nnc_func.testing.program import Step
     >>> x = Leaf(INPUT, "x0", (2,), "float64")
     >>> steps = [Step(CATALOGUE[name], (n,), {}) for n, name in enumerate(("exp", "tanh", "negative"))]
     >>> has = lambda p: str(p) if any(s.op.name == "tanh" for s in p.steps) else ""

@@ -406,7 +406,7 @@ def test_an_index_of_no_branch_is_refused() -> None:
         def f(i: Any, stack: Any = stack) -> Any:
             return stack.case_of(i, [lambda: 1.0, lambda: 2.0])
 
-        with pytest.raises(NncError, match="branch 2 of 2"):
+        with pytest.raises(NncError, match="index 2 chooses none of 2 branches"):
             nnc.vmap(f, stack=stack)(stack.asarray([0, 2, 5])).numpy()
 
 

@@ -79,7 +79,7 @@ def test_each_body_is_computed(each: Chosen) -> None:
         if each.default or 0 <= index < len(each.bodies):
             agree(program(np.asarray(index), *arrays(index + 1)), each.wanted(index, *arrays(index + 1)))
         else:
-            with pytest.raises(RunError, match=f"branch {index} of {len(each.bodies)}: there is none, and no default"):
+            with pytest.raises(RunError, match=f"index {index} chooses none of {len(each.bodies)} branches"):
                 program(np.asarray(index), *arrays())
 
 

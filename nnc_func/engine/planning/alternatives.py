@@ -52,7 +52,7 @@ class Alternatives:
         self.root = through(self.passes.choose, Draft(request))
         nodes = request.graph.nodes if request.sequence is None else request.sequence
         self.sequence = [n for n in nodes if n in self.root.kernels]
-        if request.careless and request.graph.updates:
+        if request.is_body and request.graph.updates:
             self.sequence = readers_first(self.sequence, self.root.kernels, request.graph)
         self.aliased: dict[object, Draft] = {}  # by what is put together of copies, and what lies without gaps
         self.found: dict[int, Draft] = {}  # by the arrangement that was asked for

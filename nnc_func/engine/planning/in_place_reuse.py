@@ -123,7 +123,7 @@ def _dies(draft: Draft, t: int, storage: int, slot: int, mine: int) -> bool:
         if slots[slot].aval != slots[draft.leaf_slots[VARIABLE][home.source]].aval:
             return False  # the variable in another shape
         row = draft.instructions[t]
-        if row.kernel is None or not (draft.request.careless or is_certain(row.node, row.kernel)):
+        if row.kernel is None or not (draft.request.is_body or is_certain(row.node, row.kernel)):
             return False  # it would leave the variable half written
         return made.kind != NEXT or home.source == made.source
     return made.kind != NEXT

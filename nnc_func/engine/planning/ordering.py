@@ -65,7 +65,7 @@ def order_problem(draft: Draft) -> OrderProblem:
 
     A task that uses nothing stands between what is before the commit section and what is in it, if there is both.
     """
-    sizes, uses = (draft.sizes, draft.uses) if not draft.request.careless else _with_variables(draft)
+    sizes, uses = (draft.sizes, draft.uses) if not draft.request.is_body else _with_variables(draft)
     overwritable = draft.overwritable
     producer = [-1] * len(draft.slots)
     size, produced = sizes.__getitem__, producer.__getitem__

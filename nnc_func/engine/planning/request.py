@@ -51,6 +51,8 @@ class Request:
         Inputs that may be written over, by position.
     careless
         Variables are written as soon as they can be, whatever may fail after that.
+    is_body
+        The graph is the body of a loop or a branch: its variables are carries, which may be left half written.
     lends
         Values may live in outputs that are not written yet.
     sequence
@@ -72,6 +74,7 @@ class Request:
     retain: str | None = None
     donated: Collection[int] = ()
     careless: bool = False
+    is_body: bool = False
     lends: bool = True
     sequence: Sequence[Node] | None = None
     loops: Mapping[Any, Any] = field(factory=dict)

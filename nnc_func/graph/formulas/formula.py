@@ -23,6 +23,7 @@ MOST = 200  # parts of an expression that are written; what is deeper is an elli
 DEEP = 40  # applications within each other
 FUSED = {"blockwise": "", "blockwise_several": "", "matmul_blockwise": "matmul", "conv2d_blockwise": "conv2d"}
 """Operators that are written as what they compute, and what those begin with that finish another operator."""
+BODIES = frozenset({"loop", "branch", "custom"})  # written by what their bodies compute
 Names = Mapping[Node, str]
 
 
@@ -117,7 +118,7 @@ class _Writing:
         if deep <= 0 or self.left < 0:
             return Formula("name", "…")
         parts = [self.of(a, deep - 1) for a in node.args]
-        if node.op.holds_body and node.op.multi_result and node.op.name not in FUSED:
+        if node.op.name in BODIES:
             return self.results(node.op, parts, node.items)[value.index]
         return _indexed(self.applied(node.op, parts, node.items), value)
 

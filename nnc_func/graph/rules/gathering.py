@@ -66,18 +66,15 @@ def _is_one(i: Any) -> bool:
 
 @rule
 def scatter_where_it_is_added(x, i, u, s: Param, d: Param, a: Param):
-    """What stands at one index among zeros, and is added to a tensor, is added to that at the index.
-
-    So cotangents of what a loop reads by its counter are added up in place, and take no time that grows with all of it.
-    """
+    """What stands at one index among zeros, and is added to a tensor, is added to that at the index."""
+    # so cotangents of what a loop reads by its counter are added up in place, in a time that does not grow with all
     scattered = scatter_add(apply(full, shape=s, value=0, dtype=d), i, u, axis=a)
     total = x + scattered
     return (
         rewrite(total)
         .to(scatter_add(x, i, u, axis=a))
         .when(
-            same_aval(x, total),
-            same_aval(scattered, total),
+            same_aval(x, scattered),
             used_once(scattered),
             that(_is_one, i, says=f"{i} is one index"),
         )
