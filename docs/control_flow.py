@@ -224,8 +224,8 @@ for stack in (eager, lazy):
 
 # --- 10. Effects, random numbers, lengths ----------------------------------------------------------------------------
 #
-# `ops.print` in a body of `foreach`, `scan`, `while_loop`, `cond` … prints each time, in order, and no derivative prints
-# again; `loop_until`, `fixed_point`, `associative_scan`, `map(batch=)` and `vmap` refuse it. A captured key repeats its
-# numbers; `ops.random_fold_in(key, i)` gives others, and `nn` layers do that themselves. `layer(x, lengths=lengths)` of a
-# recurrent layer computes hardly more than the sum of lengths. `program.first_nonfinite(…)` names the operator and the
-# time.
+# `ops.print` in a body of `foreach`, `scan`, `while_loop`, `cond` … prints each time, in order, and no derivative
+# prints again; `loop_until`, `fixed_point`, `associative_scan`, `map(batch=)` and `vmap` refuse it. A captured key
+# repeats its numbers; `ops.random_fold_in(key, i)` gives others, and `nn` layers do that themselves. `layer(x,
+# lengths=lengths)` of a recurrent layer computes hardly more than the sum of lengths. `program.first_nonfinite(…)`
+# names the operator and the time.
