@@ -107,3 +107,12 @@ def stack(request: pytest.FixtureRequest) -> Any:
     import nnc_func as nnc
 
     return getattr(nnc, request.param)()
+
+
+@pytest.fixture(params=["as it is", "poisoned"])
+def memory(request: Any) -> Iterator[None]:
+    """With memory that was freed as it is, and filled with NaN."""
+    before = library.spec
+    library.spec = 3 if request.param == "poisoned" else before
+    yield
+    library.spec = before

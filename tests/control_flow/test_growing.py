@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 import nnc_func as nnc
-from nnc_func.config import config
 from nnc_func.errors import NncError, NumericsError, OperatorError, RunError, ShapeError, TracingError, UnboundError
 
 EAGER, LAZY = nnc.eager(), nnc.lazy()
 STACKS = pytest.mark.parametrize("stack", [EAGER, LAZY], ids=["eager", "lazy"])
 draw = np.random.default_rng(7)
-
-
-@pytest.fixture(params=["as it is", "poisoned"])
-def memory(request: Any) -> Iterator[None]:
-    """With memory that was freed as it is, and filled with NaN."""
-    before = config.spec
-    config.spec = 3 if request.param == "poisoned" else before
-    yield
-    config.spec = before
 
 
 def appended(stack: Any, x: Any, most: int) -> Any:

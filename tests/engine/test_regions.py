@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 import nnc_func as nnc
-from nnc_func.config import config
 from nnc_func.engine.running.program import Program
 from nnc_func.errors import ExtentError, GraphError, NncError, ShapeError
 
 EAGER, LAZY = nnc.eager(), nnc.lazy()
 draw = np.random.default_rng(3)
-
-
-@pytest.fixture(params=["as it is", "poisoned"])
-def memory(request: Any) -> Iterator[None]:
-    """With memory that was freed as it is, and filled with NaN."""
-    before = config.spec
-    config.spec = 3 if request.param == "poisoned" else before
-    yield
-    config.spec = before
 
 
 def masked(st: Any, x: Any) -> Any:

@@ -170,8 +170,7 @@ class Nodes:
         )  # fmt: skip
         asked = evolve(
             request, graph=graph, streams=1, donated=(), checked=False, retain=None, sequence=None, careless=True,
-            is_body=True,
-            lends=False,
+            is_body=True, lends=False,
         )  # fmt: skip
         found = plan(asked)
         if len([n for n in found.arenas.values() if n]) > 1:

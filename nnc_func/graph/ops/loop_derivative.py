@@ -137,9 +137,8 @@ class Kept(CutBody):
         super().__init__(form.body, form.avals, derived, [aval_of(form.o, x) for x in derived.captured])
         self.form, self.moving, self.captured = form, moving, derived.captured
         self.recomputes = form.params["checkpoint"] == CARRIES
-        self.in_place = self.recomputes or form.params["checkpoint"].startswith(
-            BUDGET
-        )  # sums want no rows of their own
+        # where little is to be kept, sums get no rows of their own
+        self.in_place = self.recomputes or form.params["checkpoint"].startswith(BUDGET)
 
     def is_again(self, value: int) -> bool:
         """As of any body; all that is no operand where the loop is to keep nothing else."""
