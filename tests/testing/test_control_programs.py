@@ -11,6 +11,7 @@ import pytest
 from attrs import evolve
 
 import nnc_func as nnc
+from nnc_func.config import config
 from nnc_func.testing import differential
 from nnc_func.testing.agreement import drawn
 from nnc_func.testing.control_steps import Block, Branch, Loop, While
@@ -58,9 +59,12 @@ def features(program: Program) -> Iterator[str]:
             yield from ("unbounded",) * (not step.bounded)
 
 
-def test_they_have_all_that_loops_and_branches_may_have() -> None:
+def test_they_have_all_that_loops_and_branches_may_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From eight seeds: Hypothesis varies what it has drawn, so 200 of one seed had 0 to 31 with an `unroll`."""
     found: Counter[str] = Counter()
-    drawn(ANY, lambda program: found.update({*features(program)}), 200)
+    for seed in range(8):
+        monkeypatch.setattr(config, "seed", seed)
+        drawn(ANY, lambda program: found.update({*features(program)}), 40)
     for wanted in (
         "scan", "foreach", "fori", "while", "cond", "case_of", "depth 1", "depth 2", "depth 3", "captures",
         "default: None", "default: bypass", "default: block", "passes a carry on", "swaps carries",
