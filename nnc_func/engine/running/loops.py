@@ -167,7 +167,7 @@ class Times:
                     cancellation.check(f"time {times} of a loop")
                 inside = [each.within(self.loop.plan, frame.memory) for each in watching]
                 within = (*loop.times, times) if self.loop.count != 1 else loop.times
-                for each in section.walk(inside, wait, number, within):
+                for each in section.walk(inside, wait, number, within, loop.depth + 1):
                     number += 1
                     each.bytes_alive += loop.bytes_alive
                     yield each
