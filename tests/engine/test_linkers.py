@@ -83,17 +83,17 @@ class Slow:
     def repeat(self, i: Instruction, scratch: tuple[Any, ...], *given: Any) -> None:
         """A loop, or the body of a branch that is chosen: its plan is linked anew each time, by this linker."""
         params = dict(i.items)
-        loop = i.loops[chosen(given[0], len(i.loops), params["default"]) if i.op.name == "branch" else 0]
-        device, arrays = self.device, (*given, *scratch)
+        device, arrays, is_branch = self.device, (*given, *scratch), i.op.name == "branch"
+        loop = i.loops[chosen(device.decision(given[0]), len(i.loops), params["default"]) if is_branch else 0]
         own = [place for place, nbytes in loop.plan.arenas.items() if nbytes]
         arenas = dict.fromkeys(loop.plan.arenas, device.arena(0)) | dict(zip(own, scratch, strict=False))
 
         def at(number: int, row: int | None) -> Any:
             return arrays[number] if row is None else device.row(arrays[number], row)
 
-        most = loop.count if loop.limit is None else max(0, min(loop.count, int(arrays[loop.limit])))
+        most = loop.count if loop.limit is None else max(0, min(loop.count, device.decision(arrays[loop.limit])))
         late, n = loop.count - most, 0
-        while n < most and (loop.condition is None or at(*loop.reads[loop.condition].at(n, late))):
+        while n < most and (loop.condition is None or device.decision(at(*loop.reads[loop.condition].at(n, late)))):
             body = Slow(loop.plan, device, loops.constants_of(loop, device), arenas)
             for slots, address in loops.places_of(loop):
                 for slot in slots:
