@@ -280,7 +280,7 @@ class Places(Layer):
 
     def decision(self, array: Placed) -> int:
         """The one element of an array, by which a run goes on: which branch, how many times, whether once more."""
-        return self._by_place[array.place].decision(array._array)
+        return int(self._by_place[array.place].decision(array._array))
 
     def viewing(self, op: Op, items: Items) -> Callable[..., Any]:
         """A view operator as a function of its operand."""
