@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from attrs import evolve, field, fields, frozen
+from attrs import evolve, field, frozen
 
 from nnc_func.errors import OperatorError
-from nnc_func.facets.dims import Compound, symbols_of
+from nnc_func.facets.dims import PLAIN, Compound, symbols_of
 
 if TYPE_CHECKING:
     from nnc_func.declaration import Items
@@ -25,13 +25,19 @@ SHOWN = 64  # parameters and applications of a body that is written out where it
 
 
 def _whole_numbers(values: Any) -> tuple[int, ...]:
-    found = tuple(values) if isinstance(values, Iterable) and not isinstance(values, str) else (values,)
-    if not isinstance(values, Iterable) or not all(type(each) is int for each in found):
-        raise OperatorError(f"values in a body have numbers from 0 on, in a sequence, given {values!r}")
+    if type(values) is tuple:
+        found = values
+    else:
+        found = tuple(values) if isinstance(values, Iterable) and not isinstance(values, str) else (None,)
+    for each in found:
+        if type(each) is not int:
+            raise OperatorError(f"values in a body have numbers from 0 on, in a sequence, given {values!r}")
     return found
 
 
 def _listed(params: Any) -> Items:
+    if type(params) is dict:
+        return tuple(params.items())
     found = tuple(params.items()) if isinstance(params, Mapping) else params
     try:
         names = [name for name, _ in found]
@@ -87,7 +93,7 @@ class Application:
             raise OperatorError(f"{self.op.name} with {self.count} results; {MOST_RESULTS} is the most")
         object.__setattr__(self, "items", items)
         object.__setattr__(self, "key", (self.op, self.operands, self.op.key(items), self.count))
-        object.__setattr__(self, "symbols", symbols_of(items) if items else frozenset())
+        object.__setattr__(self, "symbols", symbols_of(items))
 
     def of_others(self, operands: tuple[int, ...]) -> Application:
         """The same of other operands, as many: nothing else is checked again.
@@ -100,12 +106,19 @@ class Application:
         """
         if operands == self.operands:
             return self
-        made = object.__new__(Application)
-        op, _, items, count = self.key
-        values = (self.op, operands, self.items, self.count, (op, operands, items, count), self.symbols)
-        for name, value in zip(FIELDS, values, strict=True):
-            object.__setattr__(made, name, value)
-        return made
+        return _application(self.op, operands, self.items, self.count, self.key[2], self.symbols)
+
+    @classmethod
+    def of_node(cls, op: Op, operands: tuple[int, ...], items: Items, count: int) -> Application:
+        """Of what a node has: an operator that takes as many operands, its parameters in canonical form.
+
+        Examples
+        --------
+        >>> from nnc_func.graph.ops import CATALOGUE
+        >>> Application.of_node(CATALOGUE["add"], (0, 1), (), 1)
+        add(%0, %1)
+        """
+        return _application(op, operands, items, count, op.key(items), symbols_of(items))
 
     @property
     def params(self) -> dict[str, Any]:
@@ -117,7 +130,18 @@ class Application:
         return f"{self.op.name}({', '.join(inside)})"
 
 
-FIELDS = tuple([each.name for each in fields(Application)])
+def _application(
+    op: Op, operands: tuple[int, ...], items: Items, count: int, inside: Any, symbols: frozenset[str]
+) -> Application:
+    """One whose parts have been checked; `inside` tells its parameters from others."""
+    made, put = object.__new__(Application), object.__setattr__
+    put(made, "op", op)
+    put(made, "operands", operands)
+    put(made, "items", items)
+    put(made, "count", count)
+    put(made, "key", (op, operands, inside, count))
+    put(made, "symbols", symbols)
+    return made
 
 
 def _applications(values: Iterable[Application]) -> tuple[Application, ...]:
@@ -178,7 +202,7 @@ class Body(Compound):
             _check(each.operands, count, each.op.name)
             count += each.count
         _check(self.results, count, "return")
-        key = (self.parameters, tuple(each.key for each in self.applications), self.results)
+        key = (self.parameters, tuple([each.key for each in self.applications]), self.results)
         object.__setattr__(self, "symbols", frozenset().union(*[each.symbols for each in self.applications]))
         object.__setattr__(self, "is_pure", all(is_pure(each.op, each.items) for each in self.applications))
         object.__setattr__(self, "_key", key)
@@ -340,10 +364,10 @@ def bodies_of(items: Iterable[tuple[str, Any]]) -> tuple[Body, ...]:
     """The bodies among parameters, one by one where a parameter is several."""
     found: list[Body] = []
     for _, value in items:
-        if isinstance(value, Body):
+        if type(value) is tuple:
+            found += [each for each in value if type(each) not in PLAIN and isinstance(each, Body)]
+        elif type(value) not in PLAIN and isinstance(value, Body):
             found.append(value)
-        elif type(value) is tuple:
-            found += [each for each in value if isinstance(each, Body)]
     return tuple(found)
 
 
@@ -387,5 +411,5 @@ def bodies(value: Any) -> tuple[Body, ...]:
 
 
 def _check(operands: tuple[int, ...], count: int, name: str) -> None:
-    if not all(0 <= i < count for i in operands):
+    if operands and not (min(operands) >= 0 and max(operands) < count):
         raise OperatorError(f"in a body {name} reads values {operands}, and those before it are 0 to {count - 1}")

@@ -47,6 +47,10 @@ class BodyBuilder:
         """The results of an operator; what was applied before is not applied again."""
         return self._added(Application(op, tuple(operands), items, count))
 
+    def again(self, applied: Application, operands: Iterable[int]) -> tuple[int, ...]:
+        """The results of what is applied in another body, of operands in this one."""
+        return self._added(applied.of_others(tuple(operands)))
+
     def _added(self, made: Application) -> tuple[int, ...]:
         found = self._known.get(made.key) if is_pure(made.op, made.items) else None
         if found is None:
@@ -68,7 +72,7 @@ class BodyBuilder:
             raise OperatorError(f"a body of {body.parameters} parameters is given {len(arguments)} values: {body}")
         found = list(arguments)
         for each in body.applications:
-            found += self._added(each.of_others(tuple([found[i] for i in each.operands])))
+            found += self.again(each, [found[i] for i in each.operands])
         return found
 
     def include_partly(self, body: Body, known: Mapping[int, int]) -> dict[int, int]:
@@ -87,7 +91,7 @@ class BodyBuilder:
             made = range(number, number + each.count)
             number += each.count
             if all(i in values for i in each.operands) and not all(i in values for i in made):
-                found = self._added(each.of_others(tuple([values[i] for i in each.operands])))
+                found = self.again(each, [values[i] for i in each.operands])
                 values.update((i, v) for i, v in zip(made, found, strict=True) if i not in values)
         return values
 

@@ -18,6 +18,7 @@ from nnc_func.body import Body
 from nnc_func.errors import DerivativeError
 from nnc_func.graph.bodies import abstract
 from nnc_func.graph.leaves import CONSTANT
+from nnc_func.graph.origin import attributed, origin
 from nnc_func.layer import chain
 from nnc_func.op import Op
 
@@ -33,6 +34,8 @@ class Derived:
     body
         Its parameters are those of the first one, then tangents (or cotangents), then what it captures; its results are
         those of the first one, then what these give.
+    moving
+        The parameters of the first one that move.
     moved
         For each result of the first one, whether it depends on what moves.
     reached
@@ -42,6 +45,7 @@ class Derived:
     """
 
     body: Body
+    moving: frozenset[int]
     moved: tuple[bool, ...]
     reached: tuple[bool, ...]
     captured: tuple[Any, ...]
@@ -108,13 +112,24 @@ class BodyDerivatives:
             self._symbol, self._lift = layers["symbol"], layers["operator"].lift
         return self._recorder
 
-    def tangent(self, body: Body, avals: Sequence[Aval], moving: frozenset[int]) -> Derived:
-        """The body with the tangents of its results, of those of the parameters in `moving`, in their order."""
-        return self._remembered("tangent", body, tuple(avals), moving, self._tangent)
+    def tangent(self, body: Body, avals: Sequence[Aval], moving: frozenset[int], fed: tuple[int, ...] = ()) -> Derived:
+        """The body with the tangents of its results, of those of the parameters in `moving`, in their order.
 
-    def cotangent(self, body: Body, avals: Sequence[Aval], moving: frozenset[int]) -> Derived:
-        """The body with the cotangents of the parameters in `moving`, of those of the results that depend on them."""
-        return self._remembered("cotangent", body, tuple(avals), moving, self._cotangent)
+        Parameters
+        ----------
+        fed
+            The parameters that the first results are, the next time: those that are fed by what moves move as well.
+        """
+        return self._remembered("tangent", (body, fed), tuple(avals), moving, self._tangent)
+
+    def cotangent(
+        self, body: Body, avals: Sequence[Aval], moving: frozenset[int], fed: tuple[int, ...] = ()
+    ) -> Derived:
+        """The body with the cotangents of the parameters in `moving`, of those of the results that depend on them.
+
+        See `tangent` for `fed`.
+        """
+        return self._remembered("cotangent", (body, fed), tuple(avals), moving, self._cotangent)
 
     def written(self, key: Any, f: Callable[..., Sequence[Any]], avals: Sequence[Aval]) -> Body:
         """A function ``f(o, *values)`` of operators and values, which returns a list of values, as a body.
@@ -131,18 +146,10 @@ class BodyDerivatives:
     def linearize(self, f: Callable[..., list[Any]], xs: Sequence[Any], moving: frozenset[int]) -> tuple[Any, Any]:
         """The results of a function of what flows through the layer, and the function from their cotangents to those
         of its operands in `moving`, None of the others."""
-        at = sorted(moving)
-
-        def of(*given: Any) -> list[Any]:
-            whole = [*xs]
-            for n, x in zip(at, given, strict=True):
-                whole[n] = x
-            return f(*whole)
-
-        values, derivative = self._autodiff.linearize(of, [xs[n] for n in at])
+        values, derivative = _linearized(self._autodiff, f, xs, moving)
 
         def pull(gs: Sequence[Any]) -> list[Any]:
-            found = dict(zip(at, derivative.pull(gs), strict=True))
+            found = dict(zip(sorted(moving), derivative.pull(gs), strict=True))
             return [found.get(n) for n in range(len(xs))]
 
         return values, pull
@@ -157,7 +164,8 @@ class BodyDerivatives:
         if found is None:
             token = scope.set(None)  # nothing here is part of what is being traced
             try:
-                found = make(body, avals, moving)
+                with attributed(origin()):  # which is far below, and the same for all of it
+                    found = make(body, avals, moving)
             finally:
                 scope.reset(token)
             self._known[key] = found
@@ -176,45 +184,78 @@ class BodyDerivatives:
 
         return inputs, f
 
-    def _tangent(self, body: Body, avals: tuple[Aval, ...], moving: frozenset[int]) -> Derived:
-        inputs, f = self._written_out(body, avals)
-        slopes = {n: self._symbol.input(f"t{n}", avals[n]) for n in sorted(moving)}
-        values, found = self.recorder.jvp(lambda *xs: f([*xs]), inputs, [slopes.get(n) for n in range(len(inputs))])
-        moved = tuple([t is not None for t in found])
-        return self._taken_apart([*inputs, *slopes.values()], [*values, *(t for t in found if t is not None)], moved)
+    def _tangent(self, of: tuple[Body, tuple[int, ...]], avals: tuple[Aval, ...], moving: frozenset[int]) -> Derived:
+        inputs, f = self._written_out(of[0], avals)
+        slopes: dict[int, Any] = {}
 
-    def _cotangent(self, body: Body, avals: tuple[Aval, ...], moving: frozenset[int]) -> Derived:
-        inputs, f = self._written_out(body, avals)
-        starts = sorted(moving)
+        def moved_by(moving: frozenset[int]) -> tuple[Any, list[bool]]:
+            slopes.update({n: self._symbol.input(f"t{n}", avals[n]) for n in sorted(moving) if n not in slopes})
+            found = self.recorder.jvp(lambda *xs: f([*xs]), inputs, [slopes.get(n) for n in range(len(inputs))])
+            return found, [t is not None for t in found[1]]
 
-        def of(*xs: Any) -> list[Any]:
-            whole = list(inputs)
-            for n, x in zip(starts, xs, strict=True):
-                whole[n] = x
-            return f(whole)
+        (values, found), moving, moved = _settled(moved_by, moving, of[1])
+        given = [*inputs, *(slopes[n] for n in sorted(moving))]
+        return self._taken_apart(given, [*values, *(t for t in found if t is not None)], moving, moved)
 
-        values, derivative = self.recorder.linearize(of, [inputs[n] for n in starts])
-        moved = tuple([y is not None for y in derivative.outputs])
+    def _cotangent(self, of: tuple[Body, tuple[int, ...]], avals: tuple[Aval, ...], moving: frozenset[int]) -> Derived:
+        inputs, f = self._written_out(of[0], avals)
+
+        def moved_by(moving: frozenset[int]) -> tuple[Any, list[bool]]:
+            found = _linearized(self.recorder, lambda *xs: f([*xs]), inputs, moving)
+            return found, [y is not None for y in found[1].outputs]
+
+        (values, derivative), moving, moved = _settled(moved_by, moving, of[1])
         flowing = [
             self._symbol.input(f"g{n}", value.aval) if each else None
             for n, (value, each) in enumerate(zip(values, moved, strict=True))
         ]
-        pulled = dict(zip(starts, derivative.pull(flowing), strict=True))
+        pulled = dict(zip(sorted(moving), derivative.pull(flowing), strict=True))
         found = [pulled.get(n) for n in range(len(inputs))]
         reached = tuple([g is not None for g in found])
         given = [*inputs, *(g for g in flowing if g is not None)]
-        return self._taken_apart(given, [*values, *(g for g in found if g is not None)], moved, reached)
+        return self._taken_apart(given, [*values, *(g for g in found if g is not None)], moving, moved, reached)
 
     def _made(self, f: Callable[..., Sequence[Any]], avals: tuple[Aval, ...]) -> Derived:
         functions = self.recorder.functions
         inputs = [self._symbol.input(f"%{n}", aval) for n, aval in enumerate(avals)]
-        found = self._taken_apart(inputs, [*f(functions, *inputs)], ())
+        found = self._taken_apart(inputs, [*f(functions, *inputs)], frozenset(), ())
         assert not found.captured, "a function that is written as a body reads nothing from around it"
         return found
 
     def _taken_apart(
-        self, parameters: list[Any], results: list[Any], moved: tuple[bool, ...], reached: tuple[bool, ...] = ()
+        self,
+        parameters: list[Any],
+        results: list[Any],
+        moving: frozenset[int],
+        moved: tuple[bool, ...],
+        reached: tuple[bool, ...] = (),
     ) -> Derived:
         body, captured = abstract(parameters, [self._lift(each) for each in results], whole=True)
         arrays = tuple([v.node.data if v.node.op is CONSTANT else v for v in captured])
-        return Derived(body, moved, reached, arrays)
+        return Derived(body, moving, moved, reached, arrays)
+
+
+def _settled(
+    moved_by: Callable[[frozenset[int]], tuple[Any, list[bool]]], moving: frozenset[int], fed: tuple[int, ...]
+) -> tuple[Any, frozenset[int], tuple[bool, ...]]:
+    """What `moved_by` gives where parameters move as well that are fed by what moves; all that move; which results."""
+    while True:
+        found, moved = moved_by(moving)
+        more = {n for n, each in zip(fed, moved, strict=False) if each} - moving
+        if not more:
+            return found, moving, tuple(moved)
+        moving |= more
+
+
+def _linearized(autodiff: Any, f: Callable[..., Any], xs: Sequence[Any], moving: frozenset[int]) -> tuple[Any, Any]:
+    """The results of a function, and its derivative by the operands that move, in their order."""
+    at = sorted(moving)
+
+    def of(*given: Any) -> Any:
+        whole = [*xs]
+        for n, x in zip(at, given, strict=True):
+            whole[n] = x
+        return f(*whole)
+
+    values, derivative = autodiff.linearize(of, [xs[n] for n in at])
+    return values, derivative

@@ -46,15 +46,15 @@ class Growing:
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         """The results and their tangents."""
         moving = frozenset(self._by_parameter([t is not None for t in tangents]))
-        derived, moving = self._settled(self.loop.stack.autodiff.bodies.tangent, moving)
-        along = Along(self.loop, derived, moving, self._functions)
+        derived = self._derived(self.loop.stack.autodiff.bodies.tangent, moving)
+        along = Along(self.loop, derived, self._functions)
         found, self.dims = along.both.run(along.args(primals, tangents))
         return along.apart(found, len(self.dims))
 
     def linearize(self, primals: Sequence[Any]) -> tuple[list[Any], Any, Any]:
         """The results, and the derivative both ways."""
         loop = self.loop
-        derived, moving = self._settled(loop.stack.autodiff.bodies.cotangent, frozenset(self._moving))
+        derived = self._derived(loop.stack.autodiff.bodies.cotangent, frozenset(self._moving))
 
         def push(ts: Sequence[Any]) -> list[Any]:
             return self.jvp(primals, ts)[1]
@@ -62,7 +62,7 @@ class Growing:
         if not any(derived.moved):
             found, self.dims = loop.run(primals)
             return found, push, lambda gs: [None] * len(primals)
-        back = Backwards(loop, derived, moving, self._functions)
+        back = Backwards(loop, derived, self._functions)
         found, self.dims, pull = back.run(primals)
         return found, push, pull
 
@@ -78,16 +78,11 @@ class Growing:
         found = [n for n in range(first) if flags[n]]
         return found + [first + n for n in range(rows) if any(flags[first + n :: rows])]
 
-    def _settled(self, derive: Callable[..., Any], moving: frozenset[int]) -> tuple[Any, frozenset[int]]:
-        """The derivative of the body where carries move as well that depend on what moves; and all that moves."""
+    def _derived(self, derive: Callable[..., Any], moving: frozenset[int]) -> Any:
+        """The derivative of the body where carries move as well that depend on what moves."""
         loop = self.loop
         moving = frozenset(n for n in moving if is_smooth(loop.avals[n]))
-        while True:
-            found = derive(loop.body, loop.avals, moving)
-            more = {loop.constants + n for n in range(loop.carries) if found.moved[n]} - moving
-            if not more:
-                return found, moving
-            moving |= more
+        return derive(loop.body, loop.avals, moving, tuple(range(loop.constants, loop.constants + loop.carries)))
 
 
 class Along:
@@ -99,7 +94,7 @@ class Along:
         The loop: each kind of its parameters, and of its results, has the values first and then their tangents.
     """
 
-    def __init__(self, loop: Any, derived: Any, moving: frozenset[int], o: Any) -> None:
+    def __init__(self, loop: Any, derived: Any, o: Any) -> None:
         self.loop, self.derived, self.o = loop, derived, o
         parameters, results = loop.body.parameters, len(loop.body.results)
         first = loop.constants + loop.carries
@@ -107,7 +102,7 @@ class Along:
             range(loop.constants), range(loop.constants, first), range(first, first + loop.slices),
             range(first + loop.slices, parameters),
         ]  # fmt: skip
-        self.moved = [[n for n in kind if n in moving] for kind in self.kinds]
+        self.moved = [[n for n in kind if n in derived.moving] for kind in self.kinds]
         extra = [aval_of(o, x) for x in derived.captured]
         builder, own, slopes, avals = BodyBuilder(), dict[int, int](), dict[int, int](), list[Any]()
         captured: list[int] = []
@@ -117,7 +112,7 @@ class Along:
             avals += [loop.avals[n] for n in (*kind, *moved)]
             if not number:
                 captured, avals = builder.parameters(len(extra)), avals + extra
-        given = [*(own[n] for n in range(parameters)), *(slopes[n] for n in sorted(moving)), *captured]
+        given = [*(own[n] for n in range(parameters)), *(slopes[n] for n in sorted(derived.moving)), *captured]
         values = builder.include(derived.body, given)
         made = [values[n] for n in derived.body.results]
         found = dict(zip([n for n in range(results) if derived.moved[n]], made[results:], strict=True))
@@ -173,10 +168,10 @@ class Along:
 class Backwards(CutBody):
     """The body of a loop that grows and its derivative backwards, and the two loops that are made of them."""
 
-    def __init__(self, loop: Any, derived: Any, moving: frozenset[int], o: Any) -> None:
+    def __init__(self, loop: Any, derived: Any, o: Any) -> None:
         self.extra = [aval_of(o, x) for x in derived.captured]
         super().__init__(loop.body, loop.avals, derived, self.extra)
-        self.loop, self.moving, self.o, self.captured = loop, moving, o, derived.captured
+        self.loop, self.moving, self.o, self.captured = loop, derived.moving, o, derived.captured
         self.first = loop.constants + loop.carries
         self.start_of_rows = self.own - loop.rows
         wanted = self.wanted([*self.cotangents.values()])

@@ -267,6 +267,10 @@ def known(extent: Extent) -> TypeGuard[int]:
     return not isinstance(extent, Dim)
 
 
+PLAIN = frozenset((int, bool, float, complex, str, type(None)))  # what has nothing inside, as most parameters
+NOTHING: frozenset[str] = frozenset()
+
+
 class Compound(ABC):
     """A parameter that has others inside, such as a body: what is asked of extents is asked of these, too.
 
@@ -303,8 +307,8 @@ def substitute(value: Any, values: Mapping[str, Extent]) -> Any:
 def symbols_of(value: Any) -> frozenset[str]:
     """Names of all symbols in an extent or a nest of tuples."""
     if isinstance(value, tuple):
-        return frozenset().union(*(symbols_of(v) for v in value))
-    return value.symbols if isinstance(value, (Dim, Compound)) else frozenset()
+        return NOTHING.union(*[symbols_of(v) for v in value if type(v) not in PLAIN])
+    return value.symbols if type(value) not in PLAIN and isinstance(value, (Dim, Compound)) else NOTHING
 
 
 def mentions_unknown(value: Any) -> bool:

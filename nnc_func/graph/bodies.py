@@ -50,7 +50,7 @@ def _enclosed(
 
     for node in members:
         operands = tuple([number_of(a) for a in node.args])
-        applications.append(Application(node.op, operands, node.items, len(node.avals)))
+        applications.append(Application.of_node(node.op, operands, node.items, len(node.avals)))
         for value in node.results:
             number[value] = len(number)
     return Body(len(parameters), applications, [number_of(value) for value in results])
@@ -119,7 +119,7 @@ def literal(value: Value) -> Application | None:
     """A number as an application inside a body; None of what is none, or whose bits a number does not keep."""
     node = value.node
     if node.op is full:
-        return Application(full, (), node.items)
+        return Application.of_node(full, (), node.items, 1)
     array = node.table.literals.get(node) if node.op is CONSTANT else None
     if array is None or array.shape or value.aval.layout is not None or value.aval.place is not None:
         return None

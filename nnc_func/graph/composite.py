@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from attrs import field, frozen
@@ -12,7 +12,6 @@ from nnc_func.declaration import Declaration, declared
 from nnc_func.errors import DTypeError, OperatorError, ShapeError
 from nnc_func.facets.dtypes import weak
 from nnc_func.facets.samples import Samples, Tolerance
-from nnc_func.graph.ops import CATALOGUE
 from nnc_func.graph.origin import describe, origin
 
 if TYPE_CHECKING:
@@ -137,24 +136,3 @@ def composite(**facets: Any) -> Callable[[Callable[..., Any]], Composite]:
         return Composite(**declared(function, leading=1), define=function, least=least, **facets)
 
     return decorate
-
-
-def members(*modules: Any) -> dict[str, Composite]:
-    """The composites that these modules declare, by name.
-
-    Raises
-    ------
-    OperatorError
-        Two of one name, or one that is called as an operator is.
-    """
-    found: dict[str, Composite] = {}
-    for each in _listed(modules):
-        if each.name in found or each.name in CATALOGUE:
-            raise OperatorError(f"two operators are named {each.name!r}")
-        found[each.name] = each
-    return found
-
-
-def _listed(modules: tuple[Any, ...]) -> Iterator[Composite]:
-    for module in modules:
-        yield from (v for v in vars(module).values() if isinstance(v, Composite) and v.module == module.__name__)

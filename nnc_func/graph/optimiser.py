@@ -13,11 +13,13 @@ from nnc_func.graph.rewriting.building import Builder
 from nnc_func.graph.rewriting.driver import Table
 from nnc_func.graph.rewriting.report import Rewritten
 from nnc_func.graph.rewriting.rewriting import rewritten
+from nnc_func.graph.rewriting.rule_index import RuleIndex, allows, index_of
 from nnc_func.graph.rules import PHASES
 from nnc_func.graph.rules.phases import Phase, as_phases, with_rules
 from nnc_func.graph.rules.rule import ROUNDING, AnyRule, Numerics
 from nnc_func.layer import Layer, forwards, layer
 from nnc_func.layer_protocols import OperatorSignature
+from nnc_func.op import Catalogue
 
 __all__ = ["Optimiser", "Rewritten"]
 
@@ -115,20 +117,18 @@ class Optimiser(Layer, Generic[A]):
         """The rules that may fire here, a table for each phase, made once; rules are compiled when they are needed."""
         if not self._tables:
             builder = Builder(self.operator)
-            earlier: Table | None = None
+            ops: Catalogue = self.operator.type.ops
+            index: RuleIndex | None = None
             for phase in self.phases or (Phase("simplify"),):
-                earlier = Table(phase.name, builder, phase.rules, self._allows, earlier)
-                self._tables.append(earlier)
+                index = index_of(phase.rules, ops, self.numerics, self.fast_math, index)
+                self._tables.append(Table(phase.name, builder, index, self._tables[-1] if self._tables else None))
         return tuple(self._tables)
-
-    def _allows(self, rule: Any) -> bool:
-        return rule.numerics <= self.numerics and (self.fast_math or not rule.fast_math)
 
     @property
     def dormant(self) -> tuple[str, ...]:
         """Names of the rules that cannot fire in this stack: weaker numerics, or operators that it has not."""
-        ops = self.operator.type.ops
-        return tuple(r.name for r in self.rules if not any(map(self._allows, r.instances(ops))))
+        ops, allowed = self.operator.type.ops, allows(self.numerics, self.fast_math)
+        return tuple(r.name for r in self.rules if not any(map(allowed, r.instances(ops))))
 
     def with_rules(self, *rules: AnyRule, phase: str = "simplify") -> Optimiser[A]:
         """This layer with more rules, tried after those that the phase has.

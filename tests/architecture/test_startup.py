@@ -1,4 +1,4 @@
-"""The first value of a process imports what it needs, frozen from the collector (`garbage_collection`, `loading`)."""
+"""The first value of a process imports what it needs (`garbage_collection`, `loading`, `graph/composites`)."""
 
 from __future__ import annotations
 
@@ -66,6 +66,14 @@ def test_the_first_value_imports_no_more_than_it_needs(code: str) -> None:
     imported = done.stdout.split()
     assert "nnc_func.stacks" in imported
     assert [name for name in imported if {name, *_above(name)} & UNNEEDED] == []
+
+
+def test_a_composite_imports_no_family_but_those_that_it_is_made_of() -> None:
+    program = PATH.format(code="nnc.eager().ops.zeros_like(nnc.eager().asarray(a)[:]).numpy() + 2")
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    families = {name.split(".")[3] for name in done.stdout.split() if name.startswith("nnc_func.graph.composites.")}
+    assert families == {"creation", "entries", "extents", "indexing", "keys", "searching"}
 
 
 def _above(name: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Families of rules name what they are rooted at, and are made there (`graph/rules/rule`, `graph/rewriting/driver`).
+"""Families of rules name where they are rooted, and are made there (`graph/rules/rule`, `graph/rewriting/rule_index`).
 
 That is what their left sides are applications of; where such a node is met, they are made.
 """
@@ -11,8 +11,9 @@ import pytest
 import nnc_func as nnc
 from nnc_func.errors import RuleError
 from nnc_func.graph.ops import CATALOGUE as OPS
+from nnc_func.graph.rewriting.compiled import Numbered
 from nnc_func.graph.rules import RULES, for_each, rewrite
-from nnc_func.graph.rules.rule import OWN, Each, Family, Rule
+from nnc_func.graph.rules.rule import EXACT, OWN, Each, Family, Numerics, Rule
 
 FAMILIES = [each for each in RULES if isinstance(each, Family)]
 MANY = 20  # rules of a family, which are not made for nothing
@@ -74,3 +75,27 @@ def test_dormant_rules_are_found_without_a_graph() -> None:
     lazy = nnc.lazy()
     assert "gather_shifts_finite" in lazy.optimiser.with_numerics("exact").dormant
     assert "drop_unit" not in lazy.optimiser.dormant
+
+
+def test_what_follows_from_rules_alone_is_found_once_for_all_stacks() -> None:
+    one, other = nnc.lazy().optimiser, nnc.lazy().optimiser
+    add, leaf = OPS["add"], OPS["full"]
+    for mine, theirs in zip(one.tables, other.tables, strict=True):
+        assert mine.index is theirs.index
+        assert mine.rooted(add) is theirs.rooted(add)
+        ours, others = mine.at((add, leaf, leaf)), theirs.at((add, leaf, leaf))
+        assert isinstance(ours, Numbered)
+        assert isinstance(others, Numbered)
+        assert [each.rule for each in ours.rules] == [each.rule for each in others.rules] != []
+        assert not {*ours.rules} & {*others.rules}, "what makes nodes is of one stack"
+        first = one.tables[0].at((add, leaf, leaf))
+        assert isinstance(first, Numbered)
+        assert {*first.rules} <= {*ours.rules}, "and in all its phases the same"
+
+
+@pytest.mark.parametrize("level", Numerics)
+def test_rules_that_numerics_forbid_are_in_no_index(level: Numerics) -> None:
+    exact = nnc.lazy().optimiser.with_numerics(level)
+    met = {rule for table in exact.tables for op in OPS.values() for rule in table.rooted(op)[0][0]}
+    assert {rule.numerics for rule in met} == {each for each in Numerics if EXACT <= each <= level}
+    assert not any(rule.fast_math for rule in met)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 
 import nnc_func as nnc
 from nnc_func.facets.samples import Samples, Tolerance
+from nnc_func.graph import composites
 from nnc_func.graph.composite import Composite
 from nnc_func.graph.composites import COMPOSITES
 from nnc_func.graph.ops import CATALOGUE
@@ -26,6 +29,15 @@ every = pytest.mark.parametrize("composite", COMPOSITES.values(), ids=str)
 
 def _tuple(found: Any) -> tuple[Any, ...]:
     return found if isinstance(found, tuple) else (found,)
+
+
+def test_each_is_found_where_it_is_declared() -> None:
+    modules = [import_module(f"{composites.__name__}.{name}") for _, name, _ in iter_modules(composites.__path__)]
+    members = [(module.__name__, each) for module in modules for each in vars(module).values()]
+    declared = [(where, c) for where, c in members if isinstance(c, Composite) and c.module == where]
+    assert len({c.name for _, c in declared}) == len(declared), "two of one name"
+    assert {c.name: (where, c) for where, c in declared} == {name: (c.module, c) for name, c in COMPOSITES.items()}
+    assert not {*COMPOSITES} & {*CATALOGUE}, "one is called as an operator is"
 
 
 @every

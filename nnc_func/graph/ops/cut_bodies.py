@@ -164,7 +164,7 @@ class CutBody:
             if each.operands and self.backward.intersection(each.operands):
                 continue
             if all(i in values for i in each.operands):
-                found = builder.applied(each.op, [values[i] for i in each.operands], each.items, each.count)
+                found = builder.again(each, [values[i] for i in each.operands])
                 values.update(zip(made, found, strict=True))
         return values
 
@@ -213,7 +213,10 @@ class CutBody:
                 values[made[0]] = values[whole]
                 continue
             operands = [values[i] if i in values else zeros(builder, self.avals[i]) for i in each.operands]
-            found = builder.applied(each.op, operands, items, each.count)
+            if items is each.items:
+                found = builder.again(each, operands)
+            else:
+                found = builder.applied(each.op, operands, items, each.count)
             values.update((i, v) for i, v in zip(made, found, strict=True) if i not in values)
         return values
 

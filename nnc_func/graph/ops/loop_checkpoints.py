@@ -36,8 +36,8 @@ class Checkpointed:
     ----------
     derive
         Gives derivatives of bodies.
-    derived, moving
-        The body's own derivative, and the parameters that move.
+    derived
+        The body's own derivative.
     places
         How many carries are held at most.
 
@@ -47,8 +47,8 @@ class Checkpointed:
         The carries that are held, by number: those that the derivative reads, and what these are made of.
     """
 
-    def __init__(self, form: Form, derive: Any, derived: Any, moving: frozenset[int], places: int) -> None:
-        self.form, self.o, self.derive, self.derived, self.moving = form, form.o, derive, derived, moving
+    def __init__(self, form: Form, derive: Any, derived: Any, places: int) -> None:
+        self.form, self.o, self.derive, self.derived, self.moving = form, form.o, derive, derived, derived.moving
         self.places = places
         # while the number of times is unknown a third of the places are for the way back; an even number, so that what
         # is put into the first one after s has doubled stands at a multiple of it

@@ -40,7 +40,8 @@ STACKED = 8  # elements of new rows, for each element of a constant's cotangent 
 def tangent_of_loop(op: Op, derive: Any, o: Any, ts: Sequence[Any], xs: Any, params: Any) -> tuple[Any, Any]:
     """The results of a loop, and their tangents: a loop that carries and slices tangents beside its own."""
     form = Form(op, o, xs, params)
-    derived, moving = form.settled(derive.tangent, frozenset(n for n, t in enumerate(ts) if t is not None))
+    derived = form.derived(derive.tangent, frozenset(n for n, t in enumerate(ts) if t is not None))
+    moving = derived.moving
     parameters, carries, results = form.body.parameters, len(form.carries), len(form.body.results)
 
     def moves(start: int, stop: int) -> list[int]:
@@ -85,8 +86,8 @@ def linearized_loop(
 ) -> tuple[Any, Any, Any]:
     """The results of a loop that keeps what its derivative reads, and the derivative both ways."""
     form = Form(op, o, xs, params)
-    derived, moved = form.settled(derive.cotangent, moving)
-    kept = Kept(form, derived, moved)
+    derived = form.derived(derive.cotangent, moving)
+    kept = Kept(form, derived)
     schedule = TAPE
     if any(derived.moved):
         schedule = chosen(form, derived, params["checkpoint"], lambda: (kept.bytes_a_time(), kept.bytes_a_time(True)))
@@ -94,10 +95,10 @@ def linearized_loop(
         schedule = TAPE  # what effects give is not computed again
     if schedule.way == "segments":
         results, pull = derive.linearize(
-            lambda *given: in_segments(derive, op, o, given, params, schedule.size), xs, moved
+            lambda *given: in_segments(derive, op, o, given, params, schedule.size), xs, derived.moving
         )
     elif schedule.way == "carries":
-        held = Checkpointed(form, derive, derived, moved, schedule.size)
+        held = Checkpointed(form, derive, derived, schedule.size)
         results, pull = held.linearized()
     else:
         results, pull = kept.run()
@@ -133,9 +134,9 @@ class _Choice:
 class Kept(CutBody):
     """The body of a loop and its derivative backwards, and the two loops that are made of them."""
 
-    def __init__(self, form: Form, derived: Any, moving: frozenset[int]) -> None:
+    def __init__(self, form: Form, derived: Any) -> None:
         super().__init__(form.body, form.avals, derived, [aval_of(form.o, x) for x in derived.captured])
-        self.form, self.moving, self.captured = form, moving, derived.captured
+        self.form, self.moving, self.captured = form, derived.moving, derived.captured
         self.recomputes = form.params["checkpoint"] == CARRIES
         # where little is to be kept, sums get no rows of their own
         self.in_place = self.recomputes or form.params["checkpoint"].startswith(BUDGET)

@@ -77,15 +77,10 @@ class Form:
         }  # fmt: skip
         return tuple(self.o.bind(self.op, *constants, *carries, *slices, *count, **params))
 
-    def settled(self, derive: Callable[..., Any], moving: frozenset[int]) -> tuple[Any, frozenset[int]]:
-        """The derivative of the body where carries move as well that depend on what moves; and all that moves."""
+    def derived(self, derive: Callable[..., Any], moving: frozenset[int]) -> Any:
+        """The derivative of the body where carries move as well that depend on what moves."""
         moving = frozenset(n for n in moving if n < self.last and is_smooth(self.avals[n]))
-        while True:
-            found = derive(self.body, self.avals, moving)
-            more = {len(self.constants) + n for n in range(len(self.carries)) if found.moved[n]} - moving
-            if not more:
-                return found, moving
-            moving |= more
+        return derive(self.body, self.avals, moving, tuple(range(len(self.constants), self.first)))
 
 
 def written_out(o: Any, body: Body, arguments: Sequence[Any]) -> list[Any]:

@@ -3,7 +3,7 @@
 - ``rewriting``: rewrites a graph, phase after phase; read this first.
 - ``driver``: tries the rules on each node, operands first, until none fires.
 - ``matchers``: matches a rule: a function written out for each, which tests a node and makes the right side.
-- ``compiled``: makes rules ready; ``operator_index`` finds those that may match a node.
+- ``compiled``: makes rules ready; ``rule_index``, ``operator_index``: find those that may match a node.
 - ``building``: builds right sides.
 - ``workspace``: the graph that is being rewritten; ``mutable``, ``wide``, ``places``: its nodes and their order.
 - ``copying``, ``shown``: copy nodes into the workspace, and back into the stack.

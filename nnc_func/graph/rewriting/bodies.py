@@ -14,6 +14,7 @@ from nnc_func.graph.node import Node, Value, topological
 from nnc_func.graph.ops.branch import branch
 from nnc_func.graph.ops.custom import custom
 from nnc_func.graph.ops.loop import avals_of, loop
+from nnc_func.graph.origin import attributed, origin
 from nnc_func.graph.rewriting.branches import simplified_branch
 from nnc_func.graph.rewriting.loops import Apply, simplified
 from nnc_func.graph.rules.rule import ROUNDING
@@ -45,8 +46,9 @@ def optimised(body: Body, avals: Sequence[Aval], optimiser: Any, whole: bool = F
     (%0) { %1 = exp(%0); return %1 }
     """
     symbol = optimiser.operator.symbol
-    inputs = [symbol.input(f"%{i}", aval) for i, aval in enumerate(avals)]
-    values = body.values(lambda op, args, items: symbol.apply(op, tuple(args), items), inputs)
+    with attributed(origin()):  # which is far below, and the same for all of it
+        inputs = [symbol.input(f"%{i}", aval) for i, aval in enumerate(avals)]
+        values = body.values(lambda op, args, items: symbol.apply(op, tuple(args), items), inputs)
     roots, _ = _with_bodies_optimised([values[i] for i in body.results], optimiser)
     return abstract(inputs, optimiser.optimise(roots).roots, whole)
 

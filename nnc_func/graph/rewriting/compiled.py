@@ -108,9 +108,6 @@ class Rooted(dict[tuple[Any, ...], tuple[int, ...]]):
         return found
 
 
-rooted = lru_cache(maxsize=1 << 12)(Rooted)  # found once for all stacks
-
-
 class Compiled:
     """A rule as a function of a node.
 

@@ -6,30 +6,28 @@ which, as far down as rules look, something is replaced later, or that were aske
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
-from operator import attrgetter
+from collections.abc import Collection, Iterable
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from nnc_func.errors import DTypeError, OperatorError, PlaceError, RuleError, ShapeError
 from nnc_func.graph.node import Result, Value
 from nnc_func.graph.rewriting.building import Builder
-from nnc_func.graph.rewriting.compiled import Compiled, Numbered, Rooted, compiled, rooted
+from nnc_func.graph.rewriting.compiled import Compiled, Numbered, compiled
 from nnc_func.graph.rewriting.mutable import MutableNode, MutableValue
 from nnc_func.graph.rewriting.operator_index import TWICE, Heads, heads_of
+from nnc_func.graph.rewriting.rule_index import AtOperator, RuleIndex
 from nnc_func.graph.rewriting.termination import BOUND, Link, cycle, growth
 from nnc_func.graph.rewriting.wide import WIDE
 from nnc_func.graph.rules.ranges import sign_of
-from nnc_func.graph.rules.rule import AnyRule, Family, Pass, Rewriter, by_operator
-from nnc_func.op import Catalogue, Op
+from nnc_func.graph.rules.rule import Rewriter, Rule
+from nnc_func.op import Op
 
 Found = tuple[Compiled, ...] | Numbered
-Rules = tuple[tuple[Compiled, ...], Rooted]  # for nodes of an operator, and which of them can match
 
 if TYPE_CHECKING:
     from nnc_func.graph.rewriting.rewriting import Rewriting
 
-_facts = attrgetter("facts")
 SIGNS = 2  # applications within each other, of which rules ask whether the result may be negative
 REFUSALS = (ShapeError, DTypeError, OperatorError, PlaceError)
 
@@ -50,101 +48,73 @@ class Depths(dict[Op, int]):
 class Table:
     """Rules, indexed by the operators of a node and of its operands; they are compiled when a node is first met.
 
-    Attributes
+    Parameters
     ----------
     name
         Of the phase.
-    passes
-        Of the phase and of those before it.
-    own, own_passes
-        What the phase itself brings in.
+    builder
+        Makes what rules replace nodes by.
+    index
+        The rules.
+    earlier
+        The table of the phase before it.
+
+    Attributes
+    ----------
+    passes, own, own_passes
+        Of the index.
     depths
         Operators to how far below nodes of them rules look; asked of one, its rules are made.
-    depth, deepest
-        How far rewriters of all nodes look, and how far all rules do that were made.
+    deepest
+        How far all rules look that were made, and rewriters of all nodes.
     found, found_own
         Entries so far; rules that want certain numbers are told apart once more, see `Numbered`.
     """
 
     __slots__ = (
-        "_allows",
-        "_by_operator",
+        "_compiled",
         "_far",
-        "_inside",
         "_lock",
-        "_rewriters",
         "_rooted",
         "builder",
         "deepest",
-        "depth",
         "depths",
-        "earlier",
         "found",
         "found_own",
+        "index",
         "name",
         "own",
         "own_passes",
         "passes",
     )
 
-    def __init__(
-        self,
-        name: str,
-        builder: Builder,
-        rules: Sequence[AnyRule],
-        allows: Callable[[Any], bool],
-        earlier: Table | None = None,
-    ) -> None:
+    def __init__(self, name: str, builder: Builder, index: RuleIndex, earlier: Table | None = None) -> None:
         self.name = name
         self.builder = builder
-        self.earlier = earlier
-        self._allows = allows
-        ops: Catalogue = builder.operator.type.ops
-        made: list[Any] = []  # families that say where their rules are stay families
-        for each in rules:
-            late = isinstance(each, Family) and each.at is not None
-            made += [each] if late else filter(allows, each.instances(ops))
-        self.own = tuple(r for r in made if not isinstance(r, Pass))
-        self._by_operator = by_operator(self.own, ops)
-        self.own_passes = tuple(r for r in made if isinstance(r, Pass))
-        self.passes: tuple[Pass, ...] = (*(earlier.passes if earlier else ()), *self.own_passes)
-        self._rewriters = {r: compiled(r, builder) for r in self.own if isinstance(r, Rewriter)}
-        everywhere = [r.looks for r in self._rewriters if r.roots is None]
-        self.depth: int = max((earlier.depth if earlier else 0, *everywhere))
-        self.deepest = self.depth
+        self.index = index
+        self.own, self.own_passes, self.passes = index.own, index.own_passes, index.passes
+        self.deepest = index.depth
         self.depths = Depths(self)
-        self._inside: dict[Op, int] = {}
-        self._far: dict[Op, int] = {}
         self.found: dict[Heads, Found] = {}
         self.found_own: dict[Heads, Found] = {}
-        self._rooted: dict[Op, tuple[Rules, Rules]] = {}
+        self._compiled: dict[Any, Compiled] = earlier._compiled if earlier else {}
+        self._rooted: dict[Op, tuple[AtOperator, AtOperator]] = {}
+        self._far: dict[Op, int] = {}
         self._lock = Lock()
 
-    def rooted(self, op: Op) -> tuple[Rules, Rules]:
+    def rooted(self, op: Op) -> tuple[AtOperator, AtOperator]:
         """The rules for nodes of an operator, all and the phase's own, in the order in which they are tried."""
         found = self._rooted.get(op)
         if found is not None:
             return found
-        before = self.earlier.rooted(op)[0][0] if self.earlier else ()
         with self._lock:
             found = self._rooted.get(op)
             if found is None:
-                found = self._made(op, before)
-        return found
-
-    def _made(self, op: Op, before: tuple[Compiled, ...]) -> tuple[Rules, Rules]:
-        made = filter(self._allows, self._by_operator[op])
-        own = tuple([self._rewriters[r] if isinstance(r, Rewriter) else compiled(r, self.builder) for r in made])
-        rules = (*before, *own)
-        which = rooted(op, tuple(map(_facts, rules)))
-        looks = max(self.depth, which.depth)
-        for inner, distance in which.inside.items():
-            if self._inside.get(inner, 0) < distance:
-                self._inside[inner] = distance
-        self._far.clear()
-        self.deepest = max(self.deepest, looks)
-        self.depths[op] = looks
-        found = self._rooted[op] = (rules, which), (own, rooted(op, tuple(map(_facts, own))))
+                found = self.index.rooted(op)
+                looks = self.depths[op] = max(self.index.depth, found[0][1].depth)
+                self.deepest = max(self.deepest, looks)
+                self._far.clear()
+                self._rooted[op] = found
         return found
 
     def at(self, heads: Heads) -> Found:
@@ -162,7 +132,8 @@ class Table:
         found = self._far.get(op)
         if found is None:
             sign = SIGNS if sign_of(op) else 0
-            found = self._far[op] = max(self.depth, self._inside.get(op, 0), sign)
+            inside = [which.inside.get(op, 0) for (_, which), _ in [*self._rooted.values()]]
+            found = self._far[op] = max(self.index.depth, sign, *inside)
         return found
 
     def _entered(self, table: dict[Heads, Any], heads: Heads, own: bool) -> Any:
@@ -171,11 +142,17 @@ class Table:
             table[heads] = ()
             return ()
         listed, which = self.rooted(op)[own]
-        rules = tuple([listed[at] for at in which[operands]])
+        rules = tuple([self._ready(listed[at]) for at in which[operands]])
         found: Found = rules
         if any(r.facts.numbers for r in rules):
             found = Numbered(rules, operands[:-1] if operands[-1] is TWICE else operands)
         table[heads] = found
+        return found
+
+    def _ready(self, rule: Rule | Rewriter) -> Compiled:
+        found = self._compiled.get(rule)
+        if found is None:
+            found = self._compiled.setdefault(rule, compiled(rule, self.builder))
         return found
 
 

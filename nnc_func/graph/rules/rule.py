@@ -533,19 +533,3 @@ def whole_graph(
 
 
 AnyRule = Rule | Family | Rewriter | Pass
-
-
-class ByOperator(dict[Op, tuple[Any, ...]]):
-    """Operators to the rules and rewriters for their nodes, among some that may be families; made when asked for."""
-
-    __slots__ = ("_among", "_ops")
-
-    def __init__(self, among: tuple[Any, ...], ops: Catalogue) -> None:
-        self._among, self._ops = among, ops
-
-    def __missing__(self, op: Op) -> tuple[Any, ...]:
-        found = self[op] = tuple([rule for each in self._among for rule in each.rooted(op, self._ops)])
-        return found
-
-
-by_operator = lru_cache(maxsize=256)(ByOperator)  # found once for all stacks

@@ -56,6 +56,6 @@ class OperatorMethods(Generic[T], metaclass=MethodsOnDemand):
 
 
 def _composites() -> Any:
-    from nnc_func.graph.composites import COMPOSITES  # few ask for them, and they are many modules
+    from nnc_func.graph.composites import COMPOSITES  # few ask for them
 
     return COMPOSITES
