@@ -1,9 +1,10 @@
 """Recurrent layers over a batch whose sequences have different lengths: in lanes, beside the padded batch with a mask.
 
 `padded` computes every step of every sequence, and keeps the states of those that have ended; `in lanes` is the layer
-with ``lengths=``. Both give the same outputs and last states. Operations are those of the loops, for as many times as
-these went, divided by the sum of lengths times what a row takes in a step; times are of the processor, medians and the
+with ``lengths=``. Both give the same outputs and last states. Operations are those of a run, as its profile counts
+them, divided by the sum of lengths times what a step of one sequence takes; times are of the processor, medians and the
 least of calls that take turns in one process, one thread, each round with new lengths, uniform from 1 to the longest.
+Gradients are by the sequences and all weights.
 
 python bench/lanes.py [--smallest]: prints a table, writes bench/results/lanes.json.
 """
@@ -18,8 +19,6 @@ from measure import options, pinned, report
 
 import nnc_func as nnc
 from nnc_func import nn
-from nnc_func.graph.ops.bodies import flops_of
-from nnc_func.graph.ops.loop import avals_of
 
 SIZES = ((100, 32, 128), (100, 32, 256))  # steps, samples, units
 SMALLEST = ((4, 8, 3),)
@@ -49,12 +48,22 @@ def in_lanes(layer: Any, x: Any, lengths: Any) -> Any:
     return [*layer.run(x, *(layer.hidden,) * layer.states, lengths=lengths)]
 
 
-def operations(program: Any, times: int) -> float:
-    """Those of a program's loop that goes so many times."""
-    (row,) = [i for i in program.plan.instructions if i.op.name == "loop"]
-    params, avals = dict(row.items), tuple([program.plan.slots[s].aval for s in row.operands])
-    facts = [params[name] for name in ("body", "constants", "carries", "counted")]
-    return float(times * flops_of(params["body"], avals_of(avals, *facts)))
+def operations(program: Any, *inputs: Any) -> int:
+    """Those of a run, in loops for as many times as these go."""
+    found = program.profile(*inputs)
+    outside = [each for each in found.instructions if not each.name.startswith("loop")]
+    return sum(each.flops for each in (*outside, *found.within))
+
+
+def slopes(layer: Any, x: Any, lengths: Any, outputs: Any) -> list[Any]:
+    """The gradient of the sum of squares of what `outputs` gives, by the sequences and all weights."""
+    names = ["weight", "recurrent", "bias", "hidden_bias"][: 2 + len(layer.biases())]
+
+    def loss(x: Any, *weights: Any) -> Any:
+        found = outputs(layer.replaced(**dict(zip(names, weights, strict=True))), x, lengths)
+        return sum((y * y).sum() for y in found)
+
+    return [*STACK.grad(loss, argnums=tuple(range(1 + len(names))))(x, *[getattr(layer, name) for name in names])]
 
 
 def row(kind: Any, size: tuple[int, int, int], rounds: int) -> dict[str, Any]:
@@ -64,30 +73,40 @@ def row(kind: Any, size: tuple[int, int, int], rounds: int) -> dict[str, Any]:
     x = STACK.input("x", (samples, steps, units), "float32")
     lengths = STACK.input("lengths", (samples,), "int64")
     programs = {f.__name__: STACK.compile([x, lengths], f(layer, x, lengths)) for f in (padded, in_lanes)}
+    backward = {f.__name__: STACK.compile([x, lengths], slopes(layer, x, lengths, f)) for f in (padded, in_lanes)}
     array = draw.normal(size=x.shape).astype("float32")
     alone = STACK.input("x", (1, steps, units), "float32")
-    a_row = operations(STACK.compile([alone], layer(alone)), 1) + 2 * units * layer.gates * units  # and its input's
-    lanes = max(1, samples * 3 // 8)
-    seconds: dict[str, list[float]] = {name: [] for name in programs}
+    a_row = operations(STACK.compile([alone], layer(alone)), array[:1]) / steps
+    seconds: dict[str, list[float]] = {f"{name}{what}": [] for name in programs for what in ("", " gradient")}
     counted = []
+
+    def timed(name: str, program: Any, drawn: Any) -> list[Any]:
+        begun = time.process_time()
+        found = program(array, drawn)
+        seconds[name].append(time.process_time() - begun)
+        return [np.asarray(each) for each in found]
+
     for _ in range(rounds):
-        drawn, found = draw.integers(1, steps + 1, samples), {}
-        for name, program in programs.items():
-            begun = time.process_time()
-            found[name] = program(array, drawn)
-            seconds[name].append(time.process_time() - begun)
-        for one, other in zip(found["padded"], found["in_lanes"], strict=True):
-            np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-4)
-        times = max(int(drawn.max()), -(-int(drawn.sum()) // lanes))
-        counted.append(operations(programs["in_lanes"], times) / (a_row * int(drawn.sum())))
-    ratios = [b / a for a, b in zip(seconds["padded"], seconds["in_lanes"], strict=True)]
+        drawn = draw.integers(1, steps + 1, samples)
+        found = [timed(name, program, drawn) for name, program in programs.items()]
+        found += [timed(f"{name} gradient", program, drawn) for name, program in backward.items()]
+        for one, other in zip(found[0] + found[2], found[1] + found[3], strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-4 * max(1, float(np.abs(one).max())))
+        counted.append(operations(programs["in_lanes"], array, drawn) / (a_row * int(drawn.sum())))
+
+    def columns(what: str) -> dict[str, float]:
+        one, other = np.array(seconds[f"padded{what}"]), np.array(seconds[f"in_lanes{what}"])
+        return {
+            f"padded{what} ms": round(1e3 * float(np.median(one)), 2),
+            f"in lanes{what} ms": round(1e3 * float(np.median(other)), 2),
+            f"time{what}": round(float(np.median(other / one)), 2),
+            f"least of time{what}": round(float(other.min() / one.min()), 2),
+        }
+
     return {
         "layer": kind.__name__, "steps": steps, "samples": samples, "units": units,
         "operations": round(float(np.median(counted)), 3), "at most": round(max(counted), 3),
-        "padded ms": round(1e3 * float(np.median(seconds["padded"])), 2),
-        "in lanes ms": round(1e3 * float(np.median(seconds["in_lanes"])), 2),
-        "time": round(float(np.median(ratios)), 2),
-        "least of time": round(min(seconds["in_lanes"]) / min(seconds["padded"]), 2),
+        **columns(""), **columns(" gradient"),
     }  # fmt: skip
 
 

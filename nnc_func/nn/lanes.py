@@ -2,9 +2,12 @@
 
 The elements of all sequences are laid end to end, and that line is cut into as many equal parts as there are lanes. One
 time of the loop takes an element of each lane. A sequence that a cut goes through has its first elements at the
-beginning of the next lane, and its others at the end of the one before, where they come later: what it carries is kept
-meanwhile. So the loop goes ``max(longest, ceil(sum of lengths / lanes))`` times, whatever the order of the lengths. The
-cut is McNaughton's (Scheduling with deadlines and loss functions, Management Science 6, 1959).
+beginning of the next lane, and its others at the end of the one before, where they come later. So the loop goes
+``max(longest, ceil(sum of lengths / lanes))`` times, whatever the order of the lengths. The cut is McNaughton's
+(Scheduling with deadlines and loss functions, Management Science 6, 1959).
+
+States are rows of a table, which the loop carries: each time it reads one for each lane, and writes one for each lane,
+and other tables say which. So a sequence that begins, one that waits and one that ends take nothing more than others.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from nnc_func.errors import DTypeError, OperatorError, ShapeError
 from nnc_func.facets.dims import known, same_extent
 
 Step = Callable[[Any, tuple[Any, ...]], Sequence[Any]]
+BLOCK = 4  # the most times of a loop are a multiple of it, so that products of several times may be one
 SHARE = (3, 8)  # lanes for a sample: of lengths that are uniform, a time is seldom longer for the longest sequence
 
 
@@ -50,6 +54,8 @@ def over_lengths(
         Shapes that do not fit, or unknown extents where lanes are not said.
     DTypeError
         Lengths that are no integers.
+    OperatorError
+        A step gives other states than it takes.
 
     Examples
     --------
@@ -67,70 +73,74 @@ def over_lengths(
     begins: list[Any] = [s if type(s) is int else stack.tensor(s) for s in states]
     lanes = _checked(x, given, begins, lanes)
     widths = [s if type(s) is int else s.shape[1] for s in begins]
-    all_zero = all(type(s) is int for s in begins)
     begins = [ops.full(shape=(x.shape[0], s), value=0, dtype=x.dtype) if type(s) is int else s for s in begins]
     if 0 in x.shape[:2]:
         return ops.full(shape=(*x.shape[:2], widths[0]), value=0, dtype=begins[0].dtype), tuple(begins)
     places = _places(stack, x, given, lanes)
-    first = begins[0] if len(begins) == 1 else ops.concat(*begins, axis=1)
     rows = ops.take(x.reshape((places.samples * places.steps, *x.shape[2:])), places.rows)
-    beginning = None if all_zero else ops.take(first, places.sample)
+    first = begins[0] if len(begins) == 1 else ops.concat(*begins, axis=1)
+    none = ops.full(shape=(2 * lanes, sum(widths)), value=0, dtype=first.dtype)
 
-    def turn(carry: Any, now: Any) -> Any:
-        before, waiting = carry
-        row, start, is_further, is_resumed, is_cut = now
-        before = ops.where(is_further, before, 0 if start is None else start)
-        before = ops.where(is_resumed, waiting, before)
-        parts = (before,) if len(widths) == 1 else ops.split(before, sections=tuple(widths), axis=1)
-        found = tuple(step(row, tuple(parts)))
-        after = found[0] if len(found) == 1 else ops.concat(*found, axis=1)
-        beside = after if places.lanes == 1 else ops.concat(after[1:], after[:1], axis=0)
-        return (after, ops.where(is_cut, beside, waiting)), after
+    def turn(kept: Any, now: Any) -> Any:
+        row, read, written = now
+        before = ops.take(kept, read)
+        parts = (before,) if len(widths) == 1 else tuple(_split(ops, before, widths))
+        after = _next_states(step, row, parts)
+        return ops.scatter_set(kept, written, after[0] if len(after) == 1 else ops.concat(*after, axis=1)), after[0]
 
-    zero = ops.full(shape=(places.lanes, sum(widths)), value=0, dtype=first.dtype)
-    _, found = stack.scan(
-        turn, (zero, zero), (rows, beginning, places.is_further, places.is_resumed, places.is_cut), length=places.times
+    kept, found = stack.scan(
+        turn, ops.concat(none, first, axis=0), (rows, places.read, places.written), length=places.times
     )
-    flat = found.reshape((places.most * places.lanes, sum(widths)))
-    outs = ops.where(places.is_live, ops.take(flat[:, : widths[0]], places.at), 0)
-    last = ops.where(places.is_any, ops.take(flat, places.end), first)
-    ends = (last,) if len(widths) == 1 else ops.split(last, sections=tuple(widths), axis=1)
-    return outs, tuple(ends)
+    outs = ops.take(found.reshape((places.most * lanes, widths[0])), places.at)
+    last = kept[2 * lanes :]
+    return outs, (last,) if len(widths) == 1 else tuple(_split(ops, last, widths))
+
+
+def _next_states(step: Step, row: Any, states: tuple[Any, ...]) -> tuple[Any, ...]:
+    """What the step gives; raises where these are no states like those before."""
+    found = step(row, states)
+    wanted = [(each.shape, each.dtype) for each in states]
+    if (
+        not isinstance(found, (tuple, list))
+        or [(getattr(each, "shape", None), getattr(each, "dtype", None)) for each in found] != wanted
+    ):
+        raise OperatorError(
+            f"a step over lengths gives a tuple of the next states, of the same shapes and dtypes as those before; of "
+            f"{row} and {states} it gave {found}"
+        )
+    return tuple(found)
+
+
+def _split(ops: Any, states: Any, widths: Sequence[int]) -> Any:
+    return ops.split(states, sections=tuple(widths), axis=1)
 
 
 @frozen
 class _Places:
     """Where elements are: of each time and lane what it takes, of each element where its states are.
 
+    States are kept in rows: of each lane what it goes on with, of each lane what the one before it goes on with later,
+    and of each sample what it begins with, and ends with.
+
     Attributes
     ----------
-    samples, steps, lanes, most, times
-        Extents; the most times that there may be; how many there are, a tensor.
-    rows, sample
-        Of each time and lane, which element it takes, and of which sample.
-    is_further, is_resumed, is_cut
-        Of each time and lane, whether its element is not the first of its sequence; whether what was kept goes on;
-        whether what the next lane has after it is to be kept.
-    at, is_live
-        Of each element, its place among times and lanes, and whether it is one of its sequence.
-    end, is_any
-        Of each sequence, the place of its last element, and whether there is one.
+    samples, steps, most, times
+        Extents; more times than there may be, so that nothing is where the last one would be; how many there are, a
+        tensor.
+    rows, read, written
+        Of each time and lane, which element it takes, and which row of states it reads and writes.
+    at
+        Of each element, its place among times and lanes; the last one of those behind an end, where zeros are.
     """
 
     samples: Any
     steps: Any
-    lanes: int
     most: Any
     times: Any
     rows: Any
-    sample: Any
-    is_further: Any
-    is_resumed: Any
-    is_cut: Any
+    read: Any
+    written: Any
     at: Any
-    is_live: Any
-    end: Any
-    is_any: Any
 
 
 def _checked(x: Any, lengths: Any, begins: Sequence[Any], lanes: int | None) -> int:
@@ -155,9 +165,16 @@ def _checked(x: Any, lengths: Any, begins: Sequence[Any], lanes: int | None) -> 
     return lanes
 
 
+def _most(samples: Any, steps: Any, lanes: int) -> Any:
+    """How many times there are where all sequences are as long as they may be."""
+    if not known(samples):
+        return steps * -(-samples // lanes)
+    return steps if samples <= lanes else -(-samples * steps // lanes)
+
+
 def _places(stack: Any, x: Any, lengths: Any, lanes: int) -> _Places:
     ops, (samples, steps) = stack.ops, x.shape[:2]
-    most = steps * (-(-samples // lanes))
+    most = (_most(samples, steps, lanes) // BLOCK + 1) * BLOCK
 
     def counting(n: Any) -> Any:
         return ops.cumulative_sum(ops.full(shape=(n,), value=1, dtype="int64"), axis=0) - 1
@@ -171,30 +188,25 @@ def _places(stack: Any, x: Any, lengths: Any, lanes: int) -> _Places:
     late = ops.where(ends > cut, cut - start, 0)  # how many elements of a sequence come late
     early = length - late
     t = counting(steps).reshape((1, steps))
-    live = t < length
     place = start + ops.where(t < early, t + late, t - early)
     lane = place // times
-    at = ops.where(live, (place - lane * times) * lanes + lane, most * lanes)
-
-    def table(values: Any, at: Any, rest: Any) -> Any:
-        """By time and lane what is said of elements; `rest` of those lanes that take none."""
-        count = most * lanes + 1  # the last one is that of no element
-        whole = ops.full(shape=(count,), value=rest, dtype=values.dtype)
-        found = ops.scatter_set(whole, at.reshape((samples * steps,)), values.reshape((samples * steps,)))
-        return found[: most * lanes].reshape((most, lanes))
-
-    def flag(which: Any, at: Any) -> Any:
-        return table(ops.broadcast_to(which, shape=(samples, steps)), at, False).reshape((most, lanes, 1))
-
+    at = ops.where(t < length, (place - lane * times) * lanes + lane, most * lanes - 1)
     sample = counting(samples).reshape((samples, 1))
-    is_cut = ops.logical_and(late > 0, t == early - 1)
-    last = start + ops.maximum(ops.where(late > 0, late, length) - 1, 0)
-    last_lane = ops.minimum(last // times, lanes - 1)
+    ending, beside = sample + 2 * lanes, lane + lanes
+    is_cut = late > 0
+    read = ops.where(t == 0, ending, ops.where(ops.logical_and(is_cut, t == early), beside + 1, lane))
+    written = ops.where(ops.logical_and(is_cut, t == early - 1), beside, lane)
+    written = ops.where(t == length - 1, ending, written)
+    own = ops.broadcast_to(counting(lanes).reshape((1, lanes)), shape=(most, lanes))
+
+    def table(values: Any, rest: Any) -> Any:
+        """By time and lane what is said of elements; `rest` of those lanes that take none."""
+        flat = [each.reshape((-1,)) for each in (rest, at, values)]
+        return ops.scatter_set(*flat).reshape((most, lanes))
+
+    longest = ops.argmax(length.reshape((samples,)), axis=0) * steps  # where any element is, its first one is
+    element = ops.where(t < length, sample * steps + t, longest)
     return _Places(
-        samples, steps, lanes, most, ops.where(total > 0, times, 0),
-        table(sample * steps + t, at, 0), table(sample + 0 * t, at, 0),
-        flag(t > 0, at), flag(ops.logical_and(late > 0, t == early), at),
-        flag(is_cut, ops.where(is_cut, at - 1, most * lanes)),
-        ops.where(live, at, 0), live.reshape((samples, steps, 1)),
-        ((last - last_lane * times) * lanes + last_lane).reshape((samples,)), length > 0,
+        samples, steps, most, ops.where(total > 0, times, 0),
+        table(element, ops.broadcast_to(longest, shape=(most, lanes))), table(read, own), table(written, own), at,
     )  # fmt: skip

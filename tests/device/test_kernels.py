@@ -13,7 +13,7 @@ from hypothesis.extra.numpy import arrays
 import nnc_func as nnc
 from nnc_func.aval import Aval
 from nnc_func.device import NumPy
-from nnc_func.device.kernels import depthwise, index, pool, shifted
+from nnc_func.device.kernels import depthwise, index, pool, scatter, shifted
 from nnc_func.device.shared.kernel_choice import fresh
 from nnc_func.device.shared.namespace import writing
 from nnc_func.facets.kernels import Kernel, ufunc
@@ -203,6 +203,36 @@ def test_long_rows_are_added_in_the_order_of_their_indices(dtype: str, axis: int
     wanted = np.moveaxis(wanted, 0, axis)
     found = computed(CATALOGUE["scatter_add"], "add.at", x, at, updates, axis=axis)
     np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "int8", "complex64"])
+@pytest.mark.parametrize(("count", "extent"), [(index.MANY, 5), (500, 1), (500, 700), (900, 40)])
+def test_many_long_rows_are_added_in_that_order_too(
+    dtype: str, count: int, extent: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A half of them at one index; all at once, and as many as fit in what may be copied."""
+    rng = np.random.default_rng(0)
+    x = (rng.standard_normal((extent, index.LONG)) * 9).astype(dtype)
+    at = np.where(rng.random(count) < 0.5, rng.integers(-extent, extent), rng.integers(-extent, extent, count))
+    updates = (rng.standard_normal((count, index.LONG)) * 9).astype(dtype)
+    wanted = x.copy()
+    np.add.at(wanted, at, updates)
+    for most in (index.TOGETHER, updates.nbytes // 3):
+        monkeypatch.setattr(index, "TOGETHER", most)
+        np.testing.assert_array_equal(computed(CATALOGUE["scatter_add"], "add.at", x, at, updates, axis=0), wanted)
+
+
+@pytest.mark.parametrize("rows", [2, index.SMALL])
+def test_no_index_from_outside_is_wrapped(rows: int) -> None:
+    """Whether NumPy looks at the indices, or this library."""
+    x, at = np.ones((5, 3)), np.zeros(rows, "int64")
+    for wrong in (5, -6):
+        at[-1] = wrong
+        with pytest.raises(IndexError, match=f"index {wrong} is outside of an axis of extent 5; wanted -5 to 4"):
+            index.take_into(np, (x, at), (np.empty((rows, 3)),), (), axis=0)
+        with pytest.raises(IndexError, match=f"index {wrong} is outside of an axis of extent 5; wanted -5 to 4"):
+            scatter.set_into(np, (x, at, np.zeros((rows, 3))), (x,), (), axis=0)
+    assert x.all(), "nothing is written before all indices are looked at"
 
 
 # --- images in the order of the other data format ----------------------------------------------------

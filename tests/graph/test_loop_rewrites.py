@@ -33,12 +33,12 @@ Rewrite = Callable[[Any, Any], None]
 
 
 def multiply_before(found: Any, used: Any) -> None:
-    while not found.is_open and found.multiply_before():
+    while found.multiply_before():
         continue
 
 
 def multiply_after(found: Any, used: Any) -> None:
-    while not found.is_open and found.multiply_after():
+    while found.multiply_after():
         continue
 
 
@@ -192,9 +192,37 @@ def loops_of_bodies(draw: Any) -> Program:
     return Program(tuple(leaves), (Step(OPS["loop"], tuple(range(first)), params),), outputs, ())
 
 
+@st.composite
+def counted_products(draw: Any) -> Program:
+    """A loop that goes as often as an input says, and makes products of slices and constants, or only stacks some."""
+    times, rows, width = (
+        draw(st.sampled_from((32, 36, 45, 37, 31, 0))),
+        draw(st.integers(1, 3)),
+        draw(st.integers(1, 3)),
+    )
+    shapes = [(width, width), (rows, width), (times, rows, width)]
+    leaves = [Leaf("input", f"x{n}", shape, "float64", n) for n, shape in enumerate(shapes)]
+    count = Leaf("input", "count", (), "int64", draw(st.integers(0, 99)), elements=(-1, times + 1))
+    turned = {"transpose_a": False, "transpose_b": draw(st.booleans())}
+    op = OPS[draw(st.sampled_from(("add", "multiply")))]
+    made = [
+        Application(OPS["matmul"], (2, 0), OPS["matmul"].canonical(turned)),
+        Application(op, (3, 1), ()),
+        Application(OPS["tanh"], (4,), ()),
+        Application(OPS["matmul"], (5, 0), OPS["matmul"].canonical(turned)),
+    ]
+    params = {
+        "body": Body(3, made, (5, draw(st.sampled_from((3, 4))), 5, 6)), "constants": 1, "carries": 1, "counted": True,
+        "reverse": draw(st.booleans()),
+    }  # fmt: skip
+    outputs = draw(st.lists(st.integers(4, 7), min_size=1, unique=True))
+    return Program((*leaves, count), (Step(OPS["loop"], (0, 1, 2, 3), params),), tuple(outputs), ())
+
+
 DRAWN = {
     "what nobody wants": programs(control_flow=True, most_steps=6), "outside": loops_of_bodies(),
     "products before": with_products(), "products after": with_products(),
+    "products before, of counted loops": counted_products(), "products after, of counted loops": counted_products(),
     "branches": programs(control_flow=True, most_steps=6), "all": programs(control_flow=True, most_steps=6),
     "all, of bodies": loops_of_bodies(), "all, of gradients": SMOOTH, "all, of gradients of products": with_products(),
 }  # fmt: skip
@@ -224,6 +252,26 @@ def test_a_rewriting_alone_keeps_values_and_is_done_once(name: str, monkeypatch:
 def test_a_rewriting_alone_keeps_values_of_many(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = judged(name, monkeypatch, 2000)
     assert seen["fired"] >= 300, seen
+
+
+def test_products_of_times_that_did_not_happen_are_zeros() -> None:
+    """Although what is multiplied at once has infinity times zero there."""
+    weights = np.array([[np.inf, 1.0], [1.0, 0.0]])
+    rows, count = LAZY.input("x", (32, 3, 2), "float64"), LAZY.input("n", (), "int64")
+
+    def body(total: Any, row: Any) -> Any:
+        total = total + row
+        return total, (total, total @ weights)
+
+    outs = LAZY.scan(body, np.zeros((3, 2)), rows, length=count)[1]
+    program = LAZY.compile([rows, count], list(outs))
+    assert [i.op.name for i in program.plan.instructions].count("loop") == 2
+    x = np.ones((32, 3, 2))
+    for times in (0, 1, 16, 17, 32):
+        sums, products = program(x, np.array(times))
+        np.testing.assert_array_equal(sums[:, 0, 0], [n + 1 if n < times else 0 for n in range(32)])
+        assert np.isinf(products[:times, :, 0]).all()
+        assert not products[times:].any()
 
 
 @settings(max_examples=15)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -94,6 +95,37 @@ def test_layers_and_their_gradients_are_those_of_a_masked_loop(stack: Any, kind:
     np.testing.assert_allclose(last.numpy(), masked(stack.asarray(x), *weights)[1].numpy(), atol=1e-12)
 
 
+@pytest.mark.parametrize("kind", [nn.RNN, nn.LSTM, nn.GRU])
+def test_what_is_behind_an_end_is_in_no_gradient(stack: Any, kind: Any) -> None:
+    """Not even where the first sequence has no element, some lanes have none at last, and products are made at once."""
+    layer = kind(4).init(0, (None, 40, 3), "float64")
+    x, lengths = DRAW.normal(size=(5, 40, 3)), np.array([0, 40, 11, 33, 1])
+    live = np.arange(40)[None] < lengths[:, None]
+
+    def slopes(x: Any) -> Any:
+        def loss(x: Any, weight: Any, recurrent: Any) -> Any:
+            own = layer.replaced(weight=weight, recurrent=recurrent)
+            return sum((y * y).sum() for y in own.run(x, *(4,) * layer.states, lengths=lengths, lanes=3))
+
+        return [y.numpy() for y in stack.grad(loss, argnums=(0, 1, 2))(x, layer.weight, layer.recurrent)]
+
+    wanted = slopes(np.where(live[..., None], x, 0.0))
+    for one, other in zip(slopes(np.where(live[..., None], x, np.nan)), wanted, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
+
+
+def test_products_of_elements_are_made_of_several_times_at_once() -> None:
+    """As many as are elements, and fewer than a block more; states are multiplied time after time."""
+    layer = nn.LSTM(16).init(0, (None, 20, 8))
+    x, lengths = LAZY.input("x", (32, 20, 8), "float32"), LAZY.input("lengths", (32,), "int64")
+    program = LAZY.compile([x, lengths], layer(x, lengths=lengths))
+    given = DRAW.normal(size=(32, 20, 8)).astype("float32"), DRAW.integers(1, 21, 32)
+    found = program.profile(*given, repeat=1).within
+    shapes = Counter(each.operands[0].shape for each in found if each.name.startswith("matmul"))
+    times = max(given[1].max(), -(-given[1].sum() // 12))
+    assert shapes == {(48, 8): -(-times // 4), (12, 16): times}
+
+
 def test_hardly_more_is_computed_than_there_is() -> None:
     """Times of the loop, counted by a callback within: one program for all lengths, whose graph does not grow."""
     sizes, times = [], [0]
@@ -133,5 +165,12 @@ def test_what_does_not_fit_is_refused() -> None:
         over_lengths(step, x, [1, 2, 3, 1], [np.ones((3, 2))])
     with pytest.raises(OperatorError, match=r"lanes= is a number of rows, 1 or more, given 0"):
         over_lengths(step, x, [1, 2, 3, 1], [2], lanes=0)
+    for wrong in (
+        lambda rows, states: (states[0], states[0]), lambda rows, states: (states[0][:, :1],),
+        lambda rows, states: (states[0].astype("float32"),), lambda rows, states: states[0],
+        lambda rows, states: (0,),
+    ):  # fmt: skip
+        with pytest.raises(OperatorError, match="gives a tuple of the next states, of the same shapes and dtypes"):
+            over_lengths(wrong, x, [1, 2, 3, 1], [2])
     with pytest.raises(ShapeError, match="say lanes="):
         over_lengths(step, LAZY.input("x", ("n", 3, 2)), LAZY.input("l", ("n",), "int64"), [2])

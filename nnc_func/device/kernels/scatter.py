@@ -47,7 +47,16 @@ def _rows(xp: Any, arrays: Arrays, out: Any, axis: int) -> tuple[Any, Any, Any]:
 
 
 def set_into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays, *, axis: int) -> None:
-    """By assignment: NumPy goes through the indices in order."""
+    """By assignment: NumPy goes through the indices in order, when it has checked them."""
+    if axis == 0 and xp is np:
+        (x, indices, updates), (out,) = arrays, outs
+        keep(xp, x, out)
+        try:
+            out[indices] = updates
+        except IndexError:
+            check_range(xp, indices, x.shape[0])
+            raise
+        return
     out, where, rows = _rows(xp, arrays, outs[0], axis)
     out[where] = rows
 

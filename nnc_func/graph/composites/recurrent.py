@@ -9,6 +9,7 @@ from nnc_func.body import Body
 from nnc_func.body_builder import BodyBuilder
 from nnc_func.errors import OperatorError, ShapeError
 from nnc_func.facets.dims import known, same_extent
+from nnc_func.facets.movement import part_count
 from nnc_func.facets.samples import FLOATS, Samples, Tolerance
 from nnc_func.graph.composite import composite
 from nnc_func.graph.ops import CATALOGUE
@@ -62,7 +63,9 @@ class _Within:
         op = CATALOGUE[name]
 
         def apply(*operands: int, **params: Any) -> Any:
-            found = self._builder.applied(op, operands, params, params["sections"] if op.multi_result else 1)
+            found = self._builder.applied(
+                op, operands, params, part_count(params["sections"]) if op.multi_result else 1
+            )
             return found if op.multi_result else found[0]
 
         return apply
@@ -89,6 +92,11 @@ def _inputs(o: Ops[Any], x: Tensor, w: Tensor, bias: Tensor | None) -> Tensor:
     if len(x.shape) != 3:
         raise ShapeError(f"wanted sequences of shape (samples, steps, inputs), given {x.shape}")
     return _biased(o, o.matmul(x, w), bias)
+
+
+def _gates(o: Ops[Any], x: Tensor, counts: tuple[int, ...], hidden: int) -> Any:
+    """The columns of so many gates each: of those that lie side by side and are alike, one sigmoid is computed."""
+    return o.split(x, sections=tuple([n * hidden for n in counts]), axis=-1)
 
 
 # --- simple ----------------------------------------------------------------------------------------------
@@ -139,10 +147,10 @@ def rnn(
 # --- long short-term memory ------------------------------------------------------------------------------
 
 
-def _lstm(o: Ops[Any], inputs: Tensor, h: Tensor, c: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
-    given, forgotten, candidate, shown = o.split(o.add(inputs, o.matmul(h, u)), sections=4, axis=-1)
-    kept = o.multiply(o.sigmoid(forgotten), c)
-    c = o.add(kept, o.multiply(o.sigmoid(given), o.tanh(candidate)))
+def _lstm(o: Ops[Any], hidden: int, inputs: Tensor, h: Tensor, c: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
+    opened, candidate, shown = _gates(o, o.add(inputs, o.matmul(h, u)), (2, 1, 1), hidden)
+    given, forgotten = o.split(o.sigmoid(opened), sections=2, axis=-1)
+    c = o.add(o.multiply(forgotten, c), o.multiply(given, o.tanh(candidate)))
     return o.multiply(o.sigmoid(shown), o.tanh(c)), c
 
 
@@ -158,7 +166,7 @@ def lstm_cell(
     """
     _check(x, h, w, u, 4, "a long short-term memory", bias)
     _check_cell(h, c)
-    return _lstm(o, _input(o, x, w, bias), h, c, u)
+    return _lstm(o, h.shape[1], _input(o, x, w, bias), h, c, u)
 
 
 @composite(tolerance=_CLOSE, samples=_cases(4, 2, 2))
@@ -172,16 +180,17 @@ def lstm(
     """
     _check(x, h, w, u, 4, "a long short-term memory", bias)
     _check_cell(h, c)
-    return _over_steps(o, _body(2, _lstm, 1), _inputs(o, x, w, bias), (h, c), u)  # type: ignore[no-any-return]
+    body = _body(2, lambda o, *given: _lstm(o, h.shape[1], *given), 1)
+    return _over_steps(o, body, _inputs(o, x, w, bias), (h, c), u)  # type: ignore[no-any-return]
 
 
 # --- gated recurrent unit --------------------------------------------------------------------------------
 
 
-def _gru(o: Ops[Any], inputs: Tensor, h: Tensor, u: Tensor, bias: Tensor | None) -> Tensor:
-    reset, update, candidate = o.split(inputs, sections=3, axis=-1)
-    hidden_reset, hidden_update, hidden_candidate = o.split(_biased(o, o.matmul(h, u), bias), sections=3, axis=-1)
-    reset, update = o.sigmoid(o.add(reset, hidden_reset)), o.sigmoid(o.add(update, hidden_update))
+def _gru(o: Ops[Any], hidden: int, inputs: Tensor, h: Tensor, u: Tensor, bias: Tensor | None) -> Tensor:
+    opened, candidate = _gates(o, inputs, (2, 1), hidden)
+    hidden_opened, hidden_candidate = _gates(o, _biased(o, o.matmul(h, u), bias), (2, 1), hidden)
+    reset, update = o.split(o.sigmoid(o.add(opened, hidden_opened)), sections=2, axis=-1)
     new = o.tanh(o.add(candidate, o.multiply(reset, hidden_candidate)))
     return o.add(new, o.multiply(update, o.subtract(h, new)))
 
@@ -199,7 +208,7 @@ def gru_cell(
     sigmoid(z)) * n + sigmoid(z) * h``; so a reset gate acts after the product, where a bias of its own counts.
     """
     _check(x, h, w, u, 3, "a gated recurrent unit", bias, hidden_bias)
-    return _gru(o, _input(o, x, w, bias), h, u, hidden_bias)
+    return _gru(o, h.shape[1], _input(o, x, w, bias), h, u, hidden_bias)
 
 
 @composite(tolerance=_CLOSE, samples=_cases(3, 1, 2, biases=2))
@@ -214,5 +223,5 @@ def gru(
     """
     _check(x, h, w, u, 3, "a gated recurrent unit", bias, hidden_bias)
     same = (u,) if hidden_bias is None else (u, hidden_bias)
-    body = _body(1, lambda o, inputs, h, u, bias=None: _gru(o, inputs, h, u, bias), len(same))
+    body = _body(1, lambda o, x, before, u, bias=None: _gru(o, h.shape[1], x, before, u, bias), len(same))
     return _over_steps(o, body, _inputs(o, x, w, bias), (h,), *same)  # type: ignore[no-any-return]

@@ -32,17 +32,20 @@ def _lowest(dtype: Any) -> int:
 
 def _sigmoid_into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays) -> None:
     (x,), (out,) = arrays, outs
-    lowest = _lowest(out.dtype)
-    is_far = xp is not np or not x.min(initial=0) >= lowest  # or NaN; a GPU would have to be waited for
-    below = x < lowest if is_far else None
-    least = xp.exp(xp.minimum(x, lowest), dtype=out.dtype) if is_far else None  # before it is written over
-    with np.errstate(over="ignore"):
-        xp.negative(x, out, dtype=out.dtype)
+    highest = -_lowest(out.dtype)
+    xp.negative(x, out, dtype=out.dtype)
+    if xp is np and (not out.size or out.max() <= highest):  # and not NaN; a GPU would have to be waited for
         xp.exp(out, out)
         xp.add(out, 1, out)
         xp.reciprocal(out, out)
-    if is_far:
-        xp.copyto(out, least, where=below)
+        return
+    far = out > highest
+    least = xp.exp(-xp.maximum(out, highest))
+    with np.errstate(over="ignore"):
+        xp.exp(out, out)
+    xp.add(out, 1, out)
+    xp.reciprocal(out, out)
+    xp.copyto(out, least, where=far)
 
 
 @elementwise(

@@ -16,12 +16,17 @@ from nnc_func.body_builder import BodyBuilder
 from nnc_func.declaration import Items
 from nnc_func.facets.dims import known, product
 from nnc_func.graph.node import Value
+from nnc_func.graph.ops.binary import add, floor_divide, where
 from nnc_func.graph.ops.bodies import dtypes_in, shapes_in
+from nnc_func.graph.ops.compare import less
+from nnc_func.graph.ops.create import arange, full
 from nnc_func.graph.ops.linalg import matmul
 from nnc_func.graph.ops.loop import loop, steps_of
 from nnc_func.graph.ops.move import reshape
 from nnc_func.op import Op
 
+ROWS = 64  # of one product, at the most, of several times of a loop that may end before; beyond, few are faster
+TIMES = 32  # that such a loop may go, from which on another one before it takes less time than it saves
 WIDER = 8  # times that what comes of one product may be larger than what goes in
 Apply = Callable[[Op, tuple[Value, ...], Items], Any]
 Result = int | Value | tuple[Any, Value, Items] | None
@@ -78,7 +83,7 @@ class _Loop:
         """All of it."""
         self.remove_unwanted(used)
         self.compute_outside()
-        if at_once and not self.is_open:
+        if at_once:
             while self.multiply_before() or self.multiply_after():
                 continue
         if self.changed:
@@ -96,7 +101,8 @@ class _Loop:
     def value(self, result: Result, made: Sequence[Value]) -> Value | None:
         """A result, of the results of the loop that is made."""
         if isinstance(result, tuple):
-            return self._at_once(self.value(result[0], made), *result[1:])  # type: ignore[arg-type]
+            found = self._at_once(self.value(result[0], made), *result[1:])  # type: ignore[arg-type]
+            return self._zeros_behind(found) if self.is_open else found
         return made[result] if isinstance(result, int) else result
 
     @property
@@ -251,7 +257,7 @@ class _Loop:
             sizes = [avals[i].size for i in (a, value)]
             if len(avals[a].shape) != 2 or len(avals[b].shape) != 2 or not all(map(known, sizes)):
                 continue
-            if sizes[1] <= WIDER * sizes[0]:
+            if sizes[1] <= WIDER * sizes[0] and self._together(avals[a].shape[0]):
                 self._with({}, {value: self._at_once(self.slices[a - last], self.constants[b], each.items)})
                 return True
         return False
@@ -274,6 +280,8 @@ class _Loop:
             ranks = [len(avals[i].shape) for i in (a, b)]
             if a not in stacked or b >= first or ranks != [2, 2] or dict(each.items)["transpose_a"]:
                 continue
+            if not self._together(avals[a].shape[0]):
+                continue
             products[n] = (stacked[a], self.constants[b], each.items)
         if not products:
             return False
@@ -287,13 +295,52 @@ class _Loop:
         self._replace(now)
         return True
 
+    def _together(self, height: Any) -> int:
+        """Of how many times the products of so many rows each may be one; 0: of none.
+
+        Of all, or where the loop may go fewer times those of a block, of as many rows as are hardly slower than all.
+        """
+        if not self.is_open:
+            return 1
+        if self.params["conditional"] or not known(self.most) or not known(height) or self.most < TIMES:
+            return 0
+        return max((n for n in range(2, ROWS // max(height, 1) + 1) if not self.most % n), default=0)
+
     def _at_once(self, rows: Value, constant: Value, items: Items) -> Value:
-        """The product of all rows with a constant."""
+        """The product of all rows with a constant, or where the loop may go fewer times of blocks that hold some."""
         times, height, width = rows.aval.shape
-        flat = self.apply(reshape, (rows,), reshape.canonical({"shape": (product((times, height)), width)}))
-        found = self.apply(matmul, (flat, constant), items)
+        if self.is_open:
+            found = self._in_blocks(rows, constant, items, self._together(height))
+        else:
+            flat = self.apply(reshape, (rows,), reshape.canonical({"shape": (product((times, height)), width)}))
+            found = self.apply(matmul, (flat, constant), items)
         shape = (times, height, found.aval.shape[-1])
         return self.apply(reshape, (found,), reshape.canonical({"shape": shape}))  # type: ignore[no-any-return]
+
+    def _zeros_behind(self, rows: Value) -> Value:
+        """Rows of times that there were, and zeros of others: what is made of their zeros may be NaN."""
+        (count,), dtype = self.count, self.count[0].aval.dtype
+        items = arange.canonical({"start": 0, "stop": self.most, "step": 1, "dtype": dtype})
+        number = self.apply(reshape, (self.apply(arange, (), items),), (("shape", (self.most, 1, 1)),))
+        zero = self.apply(full, (), full.canonical({"shape": (), "value": 0, "dtype": rows.aval.dtype}))
+        return self.apply(where, (self.apply(less, (number, count), ()), rows, zero), ())  # type: ignore[no-any-return]
+
+    def _in_blocks(self, rows: Value, constant: Value, items: Items, together: int) -> Value:
+        """Products of the rows of so many times each, in a loop that goes as far as there are times."""
+        times, height, width = rows.aval.shape
+        shape = (times // together, together * height, width)
+        blocks = self.apply(reshape, (rows,), reshape.canonical({"shape": shape}))
+
+        def number(value: int) -> Value:
+            items = full.canonical({"shape": (), "value": value, "dtype": count.aval.dtype})
+            return self.apply(full, (), items)  # type: ignore[no-any-return]
+
+        (count,) = self.count
+        begun = self.apply(add, (count, number(together - 1)), ())
+        begun = self.apply(floor_divide, (begun, number(together)), ())
+        body = Body(2, [Application(matmul, (1, 0), items)], (2,))
+        params = {"body": body, "constants": 1, "carries": 0, "counted": True}
+        return self.apply(loop, (constant, blocks, begun), loop.canonical(params))[0]  # type: ignore[no-any-return]
 
 
 def _may_be_endless(made: Application) -> bool:
