@@ -3,6 +3,7 @@
 - ``while_loops``, ``breakpoints``: `while_loop`; `loop_until`, which ends in the middle of its body.
 - ``scanning``: `foreach`, `scan`, `fold`, `map`, `fori`; ``slices`` brings the axis to the front that they go along.
 - ``prefixes``, ``fixed_points``: `associative_scan`, `fixed_point`.
+- ``host``: predicates that are functions of NumPy arrays.
 - ``branches``: `cond`, `case_of`.
 - ``breakpoints``: `loop_until`, whose exits stand in the middle of a body.
 - ``prefixes``: `associative_scan`.

@@ -222,8 +222,8 @@ def traced(
         own.live = False
     if has_effects and not effects:
         raise GraphError(
-            "an effect stands in a rule of a function's derivative, or in a function of associative_scan, fixed_point "
-            "or loop_until, and these only compute; print, check … what they give"
+            "an effect, or a host predicate, stands in a rule of a function's derivative, or in a function of "
+            "associative_scan or fixed_point, and these only compute; print, check … what they give"
         )
     if not has_effects:
         own.inputs.remove(before.value.primal)

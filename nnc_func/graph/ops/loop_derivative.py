@@ -19,7 +19,6 @@ from nnc_func.body_builder import BodyBuilder
 from nnc_func.facets.dims import known
 from nnc_func.facets.shapes import normalise_axes
 from nnc_func.graph.ops.binary import add
-from nnc_func.graph.ops.bodies import silenced, without_effects
 from nnc_func.graph.ops.create import full
 from nnc_func.graph.ops.cut_bodies import CutBody, aval_of, zeros
 from nnc_func.graph.ops.linalg import matmul
@@ -29,6 +28,7 @@ from nnc_func.graph.ops.loop_schedules import ALL, BUDGET, CARRIES, TAPE, chosen
 from nnc_func.graph.ops.loop_segments import in_segments
 from nnc_func.graph.ops.move import permute_dims, reshape
 from nnc_func.graph.ops.reduce import sum_
+from nnc_func.graph.ops.silent_bodies import silenced, unconditional, without_effects
 from nnc_func.op import Op
 
 STACKED = 8  # elements of new rows, for each element of a constant's cotangent that need not be added up then
@@ -90,8 +90,10 @@ def linearized_loop(
     schedule = TAPE
     if any(derived.moved):
         schedule = chosen(form, derived, params["checkpoint"], lambda: (kept.bytes_a_time(), kept.bytes_a_time(True)))
-    if schedule.way == "carries" and form.most is not None and silenced((("body", form.body),)) is None:
+    again = unconditional(form.body, len(form.constants)) if form.conditional else form.body
+    if schedule.way == "carries" and form.most is not None and silenced((("body", again),)) is None:
         schedule = TAPE  # what effects give is not computed again
+    held: Checkpointed | Kept = kept
     if schedule.way == "segments":
         results, pull = derive.linearize(
             lambda *given: in_segments(derive, op, o, given, params, schedule.size), xs, moved
@@ -103,7 +105,11 @@ def linearized_loop(
         results, pull = kept.run()
 
     def push(ts: Sequence[Any]) -> Any:
-        return tangent_of_loop(op, derive, o, ts, xs, without_effects(params))[1]
+        if not form.conditional or not held.times or form.body.is_pure:
+            return tangent_of_loop(op, derive, o, ts, xs, without_effects(params))[1]
+        changed = {**params, "body": again, "counted": True, "conditional": False}
+        given = (*xs[: form.last], *held.times)
+        return tangent_of_loop(op, derive, o, (*ts[: form.last], None), given, without_effects(changed))[1]
 
     return results, push, pull
 
@@ -131,7 +137,15 @@ class _Choice:
 
 
 class Kept(CutBody):
-    """The body of a loop and its derivative backwards, and the two loops that are made of them."""
+    """The body of a loop and its derivative backwards, and the two loops that are made of them.
+
+    Attributes
+    ----------
+    times
+        How many times it went, once it has run, where that is not known before.
+    """
+
+    times: tuple[Any, ...] = ()
 
     def __init__(self, form: Form, derived: Any, moving: frozenset[int]) -> None:
         super().__init__(form.body, form.avals, derived, [aval_of(form.o, x) for x in derived.captured])
@@ -290,7 +304,7 @@ class Kept(CutBody):
         o = form.o
         zero = [o.full(shape=(), value=0, dtype="int64") for _ in times]
         found = form.apply(body, [*form.constants, *self.captured], [*form.carries, *zero], form.slices)
-        count = found[carries : carries + len(times)] or form.count
+        count = self.times = found[carries : carries + len(times)] or form.count
         ys = (*found[:carries], *found[carries + len(times) :])
         stacks = dict(zip(more, ys[self.results :], strict=True)) | {i: ys[n] for i, n in own.items()}
         stacks.update((i, self._before(i, stacks[after])) for i, after in following.items())

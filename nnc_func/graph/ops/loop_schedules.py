@@ -16,6 +16,7 @@ from nnc_func.errors import OperatorError
 from nnc_func.facets.dims import known
 from nnc_func.graph.ops.loop_checkpoints import HELD, needed_carries
 from nnc_func.graph.ops.loop_form import Form
+from nnc_func.graph.ops.silent_bodies import asks
 
 ALL, CARRIES, ROOT, BUDGET = "", "carries", "sqrt", "budget:"
 ROOTS = 2.2  # times the root of all times, that segments and times in one of them may be together
@@ -79,7 +80,14 @@ def chosen(form: Form, derived: Any, checkpoint: str, tape: Any) -> Schedule:
         return TAPE
     if not known(most):
         return Schedule("carries", HELD)
-    return Schedule("segments", _root(most)) if most > 1 else TAPE
+    if most < 2:
+        return TAPE
+    return Schedule("carries" if _asks(form) else "segments", _root(most))
+
+
+def _asks(form: Form) -> bool:
+    """Whether segments that are computed again would ask the condition again, and that is not the stack's."""
+    return form.conditional and asks(form.body)
 
 
 def _root(most: int) -> int:
@@ -102,7 +110,7 @@ def _within(form: Form, derived: Any, budget: int, tape: Any) -> Schedule:
         row, again = tape()
         if known(row) and most * row <= budget:
             return TAPE
-        if known(again) and (size := _longest(most, budget, carry, again)):
+        if known(again) and not _asks(form) and (size := _longest(most, budget, carry, again)):
             return Schedule("segments", size)
     places = budget // (carry + POSITION)
     if not places:
