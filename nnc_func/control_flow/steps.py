@@ -71,7 +71,7 @@ class Steps:
         tensors = [x if isinstance(x, Tensor) else Tensor(self.stack, x) for x in operands]
         return [*self.stack.bind(loop, *tensors, **params)]
 
-    def loop(self, count: Any = None, conditional: bool = False, checkpoint: str = "") -> list[Tensor]:
+    def loop(self, count: Any = None, conditional: bool = False, checkpoint: Any = "") -> list[Tensor]:
         """All steps by one loop."""
         given = [*self.constants, *self.carries, *self.slices]
         return self.bind(

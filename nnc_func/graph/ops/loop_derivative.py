@@ -24,7 +24,8 @@ from nnc_func.graph.ops.cut_bodies import CutBody, aval_of, zeros
 from nnc_func.graph.ops.linalg import matmul
 from nnc_func.graph.ops.loop_checkpoints import Checkpointed
 from nnc_func.graph.ops.loop_form import Form
-from nnc_func.graph.ops.loop_schedules import ALL, BUDGET, CARRIES, TAPE, chosen
+from nnc_func.graph.ops.loop_policies import Candidate, keeps, policy_of
+from nnc_func.graph.ops.loop_schedules import ALL, BUDGET, TAPE, chosen
 from nnc_func.graph.ops.loop_segments import in_segments
 from nnc_func.graph.ops.move import permute_dims, reshape
 from nnc_func.graph.ops.reduce import sum_
@@ -150,16 +151,32 @@ class Kept(CutBody):
     def __init__(self, form: Form, derived: Any, moving: frozenset[int]) -> None:
         super().__init__(form.body, form.avals, derived, [aval_of(form.o, x) for x in derived.captured])
         self.form, self.moving, self.captured = form, moving, derived.captured
-        self.recomputes = form.params["checkpoint"] == CARRIES
-        # where little is to be kept, sums get no rows of their own
-        self.in_place = self.recomputes or form.params["checkpoint"].startswith(BUDGET)
+        checkpoint = form.params["checkpoint"]
+        self.policy = policy_of(checkpoint)
+        # where it is said what is to be kept, sums get no rows of their own
+        self.in_place = self.policy is not None or checkpoint.startswith(BUDGET)
+        self._chosen: dict[Application, bool] = {}
 
     def is_again(self, value: int) -> bool:
-        """As of any body; all that is no operand where the loop is to keep nothing else."""
-        if self.recomputes and value not in self.backward:
-            each = self.producer.get(value)
-            return each is not None and not each.op.effect and silenced(each.items) is not None
-        return bool(super().is_again(value))
+        """As of any body; and all that can be computed again and that a policy does not keep."""
+        each = self.producer.get(value)
+        if self.policy is None or each is None or value in self.backward or super().is_again(value):
+            return bool(super().is_again(value))
+        return not each.op.effect and silenced(each.items) is not None and not self._is_chosen(each, value)
+
+    def _is_chosen(self, each: Application, value: int) -> bool:
+        """Whether the policy keeps the results of an application; `value` is one of them."""
+        found = self._chosen.get(each)
+        if found is None:
+            assert self.policy is not None
+            made = tuple([self.avals[i] for i, its in self.producer.items() if its is each])
+            operands = tuple([self.avals[i] for i in each.operands])
+            found = self._chosen[each] = keeps(self.policy, Candidate(each.op, each.params, operands, made))
+        return found
+
+    def kept(self, results: Sequence[int]) -> list[int]:
+        """As of any body; what a policy keeps is kept, cheap or not."""
+        return super().kept(results) if self.policy is None else self.wanted(results)
 
     def is_kept(self, value: int) -> bool:
         """Whether it is to be stacked: neither a constant, nor a slice."""

@@ -19,6 +19,7 @@ from nnc_func.graph.node import Value
 from nnc_func.graph.ops.bodies import dtypes_in, shapes_in
 from nnc_func.graph.ops.linalg import matmul
 from nnc_func.graph.ops.loop import loop, steps_of
+from nnc_func.graph.ops.loop_schedules import ALL
 from nnc_func.graph.ops.move import reshape
 from nnc_func.op import Op
 
@@ -72,7 +73,9 @@ class _Loop:
         self.most = steps_of(tuple([a.aval for a in args]), constants, carries, params["length"], params["counted"])
         self.is_open = params["counted"] or params["conditional"]
         self.results: list[Result] = [*range(len(self.body.results))]
-        self.changed = False
+        self.changed = callable(params["checkpoint"])
+        if self.changed:
+            self.params["checkpoint"] = ALL  # a policy has been asked, and is of its process
 
     def rewrite(self, used: Collection[int], at_once: bool) -> None:
         """All of it."""
