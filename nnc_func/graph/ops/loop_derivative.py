@@ -91,7 +91,9 @@ def linearized_loop(
     schedule = TAPE
     if any(derived.moved):
         schedule = chosen(form, derived, params["checkpoint"], lambda: (kept.bytes_a_time(), kept.bytes_a_time(True)))
-    again = unconditional(form.body, len(form.constants)) if form.conditional else form.body
+    again = form.body  # what a derivative computes a second time, which goes by the number of times
+    if form.conditional and not form.body.is_pure:
+        again = unconditional(form.body, len(form.constants))
     if schedule.way == "carries" and form.most is not None and silenced((("body", again),)) is None:
         schedule = TAPE  # what effects give is not computed again
     held: Checkpointed | Kept = kept
