@@ -166,6 +166,8 @@ class Question:
         except Exception as error:
             raise RunError(f"a {self.__name__} raised {type(error).__name__}: {error}") from error
         kinds, dtype = KINDS[self.kind]
+        if isinstance(answer, (bool, np.bool_)):
+            return np.asarray(answer, dtype)
         wanted = f"a {self.__name__} returns one {self.kind}"
         if answer is None or isinstance(answer, (str, tuple, list, dict, Tensor)):
             raise OperatorError(f"{wanted}, given {given(answer)}")

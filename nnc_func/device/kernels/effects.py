@@ -90,15 +90,22 @@ def called_into(
 def _call(values: Any, function: Any, shapes: Any, dtypes: Any, pure: bool) -> list[Any]:
     found = function(*map(seen if pure else host, values))
     results = list(found) if isinstance(found, (tuple, list)) else [] if found is None else [found]
-    name = getattr(function, "__name__", repr(function))
     if len(results) != len(shapes):
-        raise ShapeError(f"{name} returned {len(results)} results, callback was told of {len(shapes)}")
+        raise ShapeError(f"{_name(function)} returned {len(results)} results, callback was told of {len(shapes)}")
     arrays = []
     for i, (result, shape, dtype) in enumerate(zip(results, shapes, dtypes, strict=True)):
         array = np.asarray(result)
         if array.shape != shape:
-            raise ShapeError(f"{name} returned an array of shape {array.shape} as result {i}, told was {shape}")
+            raise ShapeError(
+                f"{_name(function)} returned an array of shape {array.shape} as result {i}, told was {shape}"
+            )
         if not np.can_cast(array.dtype, dtype, "same_kind") and array.dtype != dtype:
-            raise DTypeError(f"{name} returned {array.dtype} as result {i}, told was {np.dtype(dtype)}; cast it")
+            raise DTypeError(
+                f"{_name(function)} returned {array.dtype} as result {i}, told was {np.dtype(dtype)}; cast it"
+            )
         arrays.append(array.astype(dtype))
     return arrays
+
+
+def _name(function: Any) -> str:
+    return getattr(function, "__name__", None) or repr(function)
