@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from nnc_func.batching import Batching, vmap
     from nnc_func.body import Application, Body
     from nnc_func.control_flow.branches import bypass
+    from nnc_func.control_flow.host import host
     from nnc_func.device import CuPy, Null, NumPy, Places, Strict
     from nnc_func.engine.eager import Eager
     from nnc_func.engine.lazy import Lazy
@@ -65,6 +66,7 @@ else:
             "Application": "nnc_func.body",
             "Body": "nnc_func.body",
             "bypass": "nnc_func.control_flow.branches",
+            "host": "nnc_func.control_flow.host",
             "Type": "nnc_func.graph.type",
             "Shape": "nnc_func.graph.shape",
             "Symbol": "nnc_func.graph.symbol",
@@ -111,5 +113,5 @@ __all__ = [
     "NN", "Application", "Autodiff", "Aval", "Batching", "Body", "Cancellation", "Catalogue", "CuPy", "Eager", "Graph",
     "KernelTable", "Lazy", "Machine", "Null", "NumPy", "Op", "Operator", "Optimiser", "Places", "Plan", "Shape",
     "Stack", "Strict", "Symbol", "Tensor", "Type", "bypass", "counted", "custom_jvp", "custom_vjp", "eager",
-    "from_onnx", "lazy", "load_graph", "load_program", "operator", "rewrite", "rule", "vmap",
+    "from_onnx", "host", "lazy", "load_graph", "load_program", "operator", "rewrite", "rule", "vmap",
 ]  # fmt: skip

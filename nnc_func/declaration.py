@@ -260,6 +260,11 @@ def function(value: Any) -> Any:
     return value
 
 
+def policy(value: Any) -> Any:
+    """A text, or a function of the host."""
+    return value if isinstance(value, str) else function(value)
+
+
 CONVERTERS: Mapping[str, Callable[[Any], Any]] = {
     "bool": bool,
     "int": python.index,
@@ -274,6 +279,7 @@ CONVERTERS: Mapping[str, Callable[[Any], Any]] = {
     "Body": body,
     "Bodies": bodies,
     "Function": function,
+    "Policy": policy,
 }
 
 
@@ -287,6 +293,7 @@ WANTED: Mapping[Any, str] = {  # by the converter
     as_dtype: "a dtype",
     bool: "True or False",
     function: "a function",
+    policy: "a str, or a function",
     body: "a Body",
     bodies: "a tuple of bodies",
 }

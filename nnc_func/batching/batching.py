@@ -25,6 +25,7 @@ from nnc_func.facets.batching import BY_SHAPE, Application, Rule, Same, loop
 from nnc_func.facets.dims import known, same_extent
 from nnc_func.facets.shapes import normalise_axis
 from nnc_func.graph.ops import CATALOGUE
+from nnc_func.graph.ops.silent_bodies import asked
 from nnc_func.graph.tensors.namespace import Ops
 from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.layer import PassThrough, chain, layer
@@ -221,6 +222,13 @@ class Rows(Trace):
 def _refuse_effects(op: Op, params: Mapping[str, Any]) -> None:
     """Raise BatchingError, which names the operator that has an effect."""
     inner = [each for body in bodies_of(params.items()) for each in body.operators if each.effect]
+    function = next(asked(op, tuple(params.items())), None)
+    if function is not None:
+        name = getattr(function, "__name__", repr(function))
+        raise BatchingError(
+            f"{name} is called once, and not for each row of a vmap: write it with operators of the stack, whose "
+            "results may differ from row to row, or go through the rows with map"
+        )
     named = f"{inner[0].name}, within {op.name}," if inner else op.name
     raise BatchingError(f"{named} has an effect, which happens once and not for each row of a vmap")
 

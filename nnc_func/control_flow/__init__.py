@@ -3,14 +3,12 @@
 - ``while_loops``, ``breakpoints``: `while_loop`; `loop_until`, which ends in the middle of its body.
 - ``scanning``: `foreach`, `scan`, `fold`, `map`, `fori`; ``slices`` brings the axis to the front that they go along.
 - ``prefixes``, ``fixed_points``: `associative_scan`, `fixed_point`.
+- ``blocks``: what `map` computes of several slices at once.
+- ``host``: predicates that are functions of NumPy arrays.
 - ``branches``: `cond`, `case_of`.
-- ``breakpoints``: `loop_until`, whose exits stand in the middle of a body.
-- ``prefixes``: `associative_scan`.
-- ``fixed_points``: `fixed_point`.
 - ``tracing``: traces a function to a body.
 - ``growing``, ``growing_derivative``: loops whose carries change their extents.
 - ``carries``: checks what a loop carries; ``checkpoints``: what is kept of it for derivatives.
-- ``slices``: what a loop slices along an axis.
 - ``messages``: what errors say: whose function it is, and where a leaf stands.
 - ``steps``: applies a loop at once, in segments, or written out.
 - ``layer_bypass``: keeps eager shortcuts off while a function is traced.

@@ -13,11 +13,13 @@ import numpy as np
 from nnc_func.body import Body
 from nnc_func.body_builder import BodyBuilder
 from nnc_func.control_flow.carries import truth_value
+from nnc_func.control_flow.host import Host
 from nnc_func.control_flow.messages import at, check_body, leaves_of, shown, whose
 from nnc_func.control_flow.tracing import SCALARS, TracedBody, aval_of, is_numbers, tensor_of, traced
 from nnc_func.engine.effects import ordered
 from nnc_func.errors import DTypeError, OperatorError
 from nnc_func.graph.ops.branch import branch
+from nnc_func.graph.ops.silent_bodies import only_asks
 from nnc_func.graph.ops.unary import cast
 from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.tree import Structure, flatten
@@ -42,7 +44,8 @@ def cond(stack: Any, pred: Any, then: Callable[..., Any], else_: Callable[..., A
     Parameters
     ----------
     pred
-        One truth value: a tensor without axes, or a Python number.
+        One truth value: a tensor without axes, or a Python number; or `nnc.host`, a function of the operands as NumPy
+        arrays.
     then, else_
         Take the operands, and return trees of the same structure, shapes and dtypes. What they capture is
         differentiated too.
@@ -59,6 +62,7 @@ def cond(stack: Any, pred: Any, then: Callable[..., Any], else_: Callable[..., A
     >>> stack.grad(lambda x: stack.cond(x > 0, lambda: 1 / x, lambda: 0 * x))(0.0).item()
     0.0
     """
+    pred = pred.asked(stack, operands) if isinstance(pred, Host) else pred
     index = truth_value(stack, pred, "the condition of cond")
     return chosen(stack, "cond", index, {"else": else_, "then": then}, operands)
 
@@ -72,7 +76,7 @@ def case_of(
     Parameters
     ----------
     index
-        An integer, or a tensor of one.
+        An integer, or a tensor of one; or `nnc.host`, a function of the operands as NumPy arrays.
     branches
         Take the operands, and return trees of the same structure, shapes and dtypes.
     default
@@ -87,6 +91,7 @@ def case_of(
     """
     if not isinstance(branches, (list, tuple)) or not branches:
         raise OperatorError(f"case_of wants a list of functions, given {branches!r}")
+    index = index.asked(stack, operands, "integer") if isinstance(index, Host) else index
     found = tensor_of(stack, index)
     found = stack.asarray(found) if type(found) in SCALARS else found
     if not isinstance(found, Tensor) or found.shape != () or found.dtype.kind not in "biu":
@@ -154,7 +159,8 @@ def chosen(
         *found, last = stack.bind(branch, index, *tensors, token, *given, bodies=aligned, default=default)
         return found, last
 
-    return made.build(ordered(stack, f"{name} with effects", [index, *tensors, *given], after))
+    is_lost = not all(only_asks(body.body) for body in bodies.values())
+    return made.build(ordered(stack, f"{name} with effects", [index, *tensors, *given], after, is_lost))
 
 
 def _aligned(

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from attrs import evolve
 
 from nnc_func.aval import Aval
 from nnc_func.body import Body
@@ -17,15 +18,17 @@ from nnc_func.body_builder import BodyBuilder
 from nnc_func.control_flow.branches import chosen
 from nnc_func.control_flow.carries import Carry, alike, integer, truth_value
 from nnc_func.control_flow.growing import value_now
+from nnc_func.control_flow.host import decided
 from nnc_func.control_flow.messages import check_body, leaves_of, pair, whose
 from nnc_func.control_flow.slices import Slices
-from nnc_func.control_flow.steps import Steps
+from nnc_func.control_flow.steps import Steps, in_order
 from nnc_func.control_flow.tracing import TracedBody, aval_of, carrier_of, traced
 from nnc_func.errors import OperatorError
 from nnc_func.facets.dims import known
 from nnc_func.graph.ops.binary import add
 from nnc_func.graph.ops.compare import less
 from nnc_func.graph.ops.create import full
+from nnc_func.graph.ops.silent_bodies import asks, of_results, silenced, unasked
 from nnc_func.graph.ops.unary import cast
 from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.tree import ONE_LEAF, Structure
@@ -77,7 +80,8 @@ def loop_until(
         Functions by turns: a segment, the condition of an exit, a segment, the condition of another one, …, a segment.
         A segment takes what the one before returned (the first one: the carry) and `x`, and returns a pair: what the
         next one is given (the last one: the next carry), and an output, None or a tree. A condition takes what the
-        segment before it returned, and returns one truth value.
+        segment before it returned, and returns one truth value; or it is `nnc.host`, a function of that as NumPy
+        arrays. Effects (`ops.print`, …) happen in the order of the segments, up to the exit.
     init
         The first carry: a tensor, a Python number, or a tree of them. A number takes the dtype that it has after the
         body.
@@ -94,7 +98,8 @@ def loop_until(
     Raises
     ------
     OperatorError
-        Other than an odd number of functions, 3 or more; a carry that changes; a segment that returns no pair.
+        Other than an odd number of functions, 3 or more; a carry that changes; a segment that returns no pair; rows
+        that are counted first, of carries that are made of what a callback gives.
     ShapeError
         A condition of more than one truth value; extents that differ.
     UnboundError
@@ -136,6 +141,7 @@ class _Until:
         self.xs, self.structure = slices.tensors, slices.structure
         self.most = self._most(most, slices.extent())
         self.shapes: list[Structure] = []  # of what each segment passes on, and of its output
+        self.ended: tuple[int, int] | None = None  # the exit, and how many times were completed, where that is known
 
     def _most(self, most: Any, extent: Any) -> Any:
         if most is None:
@@ -167,10 +173,11 @@ class _Until:
         def flat(given: list[Any]) -> list[Any]:
             carry, time, rows = given[:count], given[count], given[count + 1 :]
             self.shapes = [ONE_LEAF] * (2 * len(self.segments))
+            self.time = time
             x = self.structure.build(rows) if self.xs else time
             return self.rest(0, self.carry.structure.build(carry), x, carry, before)
 
-        body = traced(self.stack, flat, [*before, Aval((), "int64"), *slices])
+        body = traced(self.stack, flat, [*before, Aval((), "int64"), *slices], effects=True, counted=True)
         return body, [*body.avals[1 : 1 + count]]
 
     def rest(self, number: int, state: Any, x: Any, carry: list[Any], before: Sequence[Any]) -> list[Any]:
@@ -189,7 +196,12 @@ class _Until:
         mids = [Tensor(stack, carrier_of(stack, y)) for y in passed]
         state = self.shapes[2 * number].build(mids)
         what = f"the condition of exit {number} of loop_until"
-        ends = truth_value(stack, self.conditions[number](state), what, whose("loop_until", self.conditions[number]))
+        ends = truth_value(
+            stack, decided(stack, self.conditions[number], (state,)), what, whose("loop_until", self.conditions[number])
+        )
+        if self.ended is not None:
+            taken, whole = self.ended
+            ends = stack.ops.equal(self.time, whole) if number == taken else stack.asarray(False)
         later: list[Any] = []
 
         def on() -> tuple[Any, ...]:
@@ -218,28 +230,34 @@ class _Until:
         carries = self.carry.carriers(avals)
         count = len(carries)
         between = sum(shape.size for shape in self.shapes[:-2:2])
-        body = _exit_first(found, count, between)
-        ops = stack.ops
-        starts = [stack.asarray(True), stack.asarray(np.int64(NONE)), stack.asarray(np.int64(0))]
-        mids = [ops.full(shape=a.shape, value=0, dtype=a.dtype) for a in found.avals[1 + count : 1 + count + between]]
-        carried = [*map(stack.carrier, starts), *carries, *map(stack.carrier, mids)]
+        mids = [
+            stack.carrier(stack.ops.full(shape=a.shape, value=0, dtype=a.dtype))
+            for a in found.avals[1 + count : 1 + count + between]
+        ]
+        starts = [stack.carrier(stack.asarray(x)) for x in (True, np.int64(NONE), np.int64(0))]
+        xs, places, times = [*map(stack.carrier, self.xs)], (count, 1 + count), list[int]()
 
-        def steps(body: Body, most: Any, rows: Sequence[Tensor]) -> list[Tensor]:
-            operands = [*found.captured, *carried, *map(stack.carrier, rows)]
-            return Steps(stack, body, operands, len(found.captured), len(carried), most, False).loop(conditional=True)
+        def steps(body: TracedBody, more: Sequence[Any]) -> Steps:
+            carried = [*starts, *carries, *more, *mids]
+            inner, constants = _exit_first(body, count + len(more), between), len(body.captured)
+            return Steps(stack, inner, [*body.captured, *carried, *xs], constants, len(carried), self.most, False)
 
-        stacked = len(body.results) > len(carried)
-        times: list[int] = []
-        if stacked and (exact or self.most is None):
-            bare = Body(body.parameters, body.applications, body.results[: len(carried)])
-            _, exit_, completed = steps(bare, self.most, self.xs)[:3]
-            what = "how many rows the outputs of loop_until have"
-            taken, whole = (int(value_now(stack, each, what)) for each in (exit_, completed))
-            times = [whole + (number <= taken) for number in range(len(self.segments))]
-            results = steps(body, times[0], [x[: times[0]] for x in self.xs])
-        else:
-            results = steps(body, self.most, self.xs)
-        _, exit_, completed, *rest = results
+        def apply(body: TracedBody, more: Sequence[Any]) -> list[Any]:
+            """The exit, carries, what is passed on, outputs, and how many times were completed."""
+            loop = steps(body, more)
+            if len(loop.body.results) > len(loop.carries) and (exact or self.most is None):
+                taken, whole = self.counted(loop)
+                times[:] = [whole + (number <= taken) for number in range(len(self.segments))]
+                if asks(body.body):  # the host has said where it ends, and is not asked again
+                    self.ended = taken, whole
+                    again, _ = self.trace(avals)
+                    loop = steps(evolve(again, body=unasked(again.body)).carrying(*places), more)
+                rows = [x[: times[0]] for x in self.xs]
+                loop = loop.having(loop.body, loop.carries, [*map(stack.carrier, rows)], times[0])
+            _, exit_, completed, *rest = loop.loop(conditional=True)
+            return [exit_, *rest, completed]
+
+        exit_, *rest, completed = in_order(stack, "a loop with effects", found, places, [*carries, *xs], apply)
         carry, rest = rest[:count], rest[count:]
         passed, rows = self.parts(rest[:between], 0), self.parts(rest[between:], 1)
         if times:
@@ -247,6 +265,20 @@ class _Until:
         outputs = [shape.build(part) for shape, part in zip(self.shapes[1::2], rows, strict=True)]
         built = [shape.build(part) for shape, part in zip(self.shapes[:-2:2], passed, strict=True)]
         return Ended(tuple(outputs), self.carry.structure.build(carry), tuple(built), completed, exit_)
+
+    def counted(self, loop: Steps) -> tuple[int, int]:
+        """The exit, and how many times are completed, computed now, by a loop that stacks nothing and has no effect."""
+        silent = silenced((("body", loop.body),))
+        if silent is None:
+            raise OperatorError(
+                "how many rows the outputs of loop_until have is counted first, without its effects, but these give "
+                "what it carries: say xs= or max_iterations=, without exact"
+            )
+        body: Body = silent[0][1]
+        bare = of_results(body, body.results[: len(loop.carries)])
+        _, exit_, whole = loop.having(bare, loop.carries, loop.slices, self.most).loop(conditional=True)[:3]
+        what = "how many rows the outputs of loop_until have"
+        return int(value_now(self.stack, exit_, what)), int(value_now(self.stack, whole, what))
 
     def parts(self, leaves: Sequence[Tensor], which: int) -> list[list[Tensor]]:
         """Leaves, segment by segment: of what is passed on, or of outputs."""

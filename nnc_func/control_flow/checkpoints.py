@@ -6,15 +6,19 @@ import re
 from typing import Any
 
 from nnc_func.errors import OperatorError
-from nnc_func.graph.ops.loop_schedules import ALL, BUDGET, CARRIES, ROOT
+from nnc_func.graph.ops.loop_policies import CARRIES, POLICIES, Policy
+from nnc_func.graph.ops.loop_schedules import ALL, BUDGET, ROOT
 
-Checkpoint = None | str | int
+Checkpoint = None | str | int | Policy
 UNITS = {"": 1, "B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
-WANTED = 'None, "full", "carries", "sqrt", a number of carries, or "budget:" and bytes, as in "budget:64MB"'
+WANTED = (
+    'None, "full", "sqrt", a number of carries, "budget:" and bytes, as in "budget:64MB", a policy, which is a '
+    f"function of an application, or the name of one, {', '.join(map(repr, POLICIES))}"
+)
 _BUDGET = re.compile(r"budget:\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)")
 
 
-def spelled(checkpoint: Checkpoint, most: Any) -> str:
+def spelled(checkpoint: Checkpoint, most: Any) -> str | Policy:
     """The parameter `checkpoint` of `loop`.
 
     Parameters
@@ -27,7 +31,7 @@ def spelled(checkpoint: Checkpoint, most: Any) -> str:
     Raises
     ------
     OperatorError
-        It is nothing of that kind; "full" where nothing bounds the loop.
+        It is nothing of that kind; "full" or a policy, but for "carries", where nothing bounds the loop.
 
     Examples
     --------
@@ -36,15 +40,19 @@ def spelled(checkpoint: Checkpoint, most: Any) -> str:
     """
     if checkpoint is None:
         return ALL
+    is_policy = callable(checkpoint) or (isinstance(checkpoint, str) and checkpoint in {*POLICIES} - {CARRIES})
+    if most is None and (is_policy or checkpoint == "full"):
+        said = f'checkpoint="{checkpoint}"' if isinstance(checkpoint, str) else "a policy of checkpoint="
+        raise OperatorError(
+            f"{said} wants to know how many times there are at most: say max_iterations=, length= of a number, or a "
+            "number of carries"
+        )
+    if callable(checkpoint):
+        return checkpoint
     if isinstance(checkpoint, str):
         if checkpoint == "full":
-            if most is None:
-                raise OperatorError(
-                    'checkpoint="full" wants to know how many times there are at most: say max_iterations=, length= of '
-                    "a number, or a number of carries"
-                )
             return ALL
-        if checkpoint in (CARRIES, ROOT):
+        if checkpoint == ROOT or checkpoint in POLICIES:
             return checkpoint
         found = _BUDGET.fullmatch(checkpoint)
         if found is not None and found[2] in UNITS and (nbytes := int(float(found[1]) * UNITS[found[2]])):

@@ -26,6 +26,7 @@ from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.tree import mapped
 
 LIMITS = ("nan", "stop", "raise")
+AGAIN = "the function of fixed_point, whose derivative computes it once more than the iterations do"
 
 
 def fixed_point(
@@ -59,6 +60,8 @@ def fixed_point(
         What `f` returns is not like `x0`.
     DTypeError
         A leaf is of integers or truth values.
+    GraphError
+        `f` has an effect.
     RunError
         It did not converge, with ``on_limit="raise"``.
 
@@ -91,7 +94,7 @@ def fixed_point(
             numbers[:] = [not isinstance(leaf, Tensor) for leaf in found]
             return [*map(alike(stack), found, before)]
 
-        body = traced(stack, flat, before)
+        body = traced(stack, flat, before, without=AGAIN)
         return body, [None if n else a for n, a in zip(numbers, body.avals, strict=True)]
 
     body, avals = start.settled(trace)

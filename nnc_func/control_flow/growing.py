@@ -240,7 +240,10 @@ def counted_carry(stack: Any, body: TracedBody, places: tuple[int, int]) -> tupl
         The body has effects.
     """
     if body.has_effects:
-        raise OperatorError("the body of a loop with dynamic=True has an effect; print, check … what it gives instead")
+        raise OperatorError(
+            "the body of a loop with dynamic=True has an effect, or a host predicate; print, check … what it gives "
+            "instead"
+        )
     if not body.is_counted:
         return body, []
     return body.carrying(*places), [stack.carrier(stack.asarray(np.int64(0)))]

@@ -18,6 +18,10 @@ from nnc_func.control_flow.tracing import TracedBody, aval_of, traced
 from nnc_func.facets.dims import known
 from nnc_func.graph.tensors.tensor import Tensor
 
+UNORDERED = (
+    "the function of associative_scan, which is applied to pairs that have no order, and to many of them at once"
+)
+
 
 def associative_scan(
     stack: Any, fn: Callable[[Any, Any], Any], elems: Any, *, reverse: bool = False, axis: int = 0
@@ -50,6 +54,8 @@ def associative_scan(
         Extents along the axis that differ.
     OperatorError
         What `fn` returns is not like an element.
+    GraphError
+        `fn` has an effect.
 
     Examples
     --------
@@ -77,7 +83,7 @@ def associative_scan(
         found = fn(structure.build(given[: len(avals)]), structure.build(given[len(avals) :]))
         return [*map(alike(stack), element.after(found), avals)]
 
-    body = traced(stack, combined, [*avals, *avals])
+    body = traced(stack, combined, [*avals, *avals], without=UNORDERED)
     element.check(avals, body.avals)
     pairs = Pairs(stack, body)
     if not known(extent):

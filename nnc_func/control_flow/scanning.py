@@ -12,17 +12,18 @@ from typing import Any
 
 import numpy as np
 
+from nnc_func.control_flow.blocks import Blocks
 from nnc_func.control_flow.carries import Carry, Growing, alike, integer
 from nnc_func.control_flow.checkpoints import Checkpoint, spelled
 from nnc_func.control_flow.growing import OUTSIDE, Grown, counted_carry, padded, value_now
 from nnc_func.control_flow.messages import check_body, leaves_of, pair, whose
 from nnc_func.control_flow.slices import Slices, back
 from nnc_func.control_flow.steps import Steps, in_order
-from nnc_func.control_flow.tracing import SCALARS, TracedBody, aval_of, carrier_of, traced
+from nnc_func.control_flow.tracing import SCALARS, TracedBody, aval_of, traced
 from nnc_func.errors import OperatorError, ShapeError, UnboundError
 from nnc_func.facets.dims import known
 from nnc_func.graph.tensors.tensor import Tensor
-from nnc_func.tree import Structure, flatten
+from nnc_func.tree import Structure
 
 
 def scan(
@@ -50,11 +51,15 @@ def scan(
         Steps that are written out one after another within one turn of the loop; True: all of them.
     checkpoint
         What is kept for the derivative. None, "full": what it reads, of each step; or, where nothing bounds the number
-        of steps, 100 carries, as if that were said. "carries": what is carried into each step. "sqrt": the carries of
-        about √n steps, and what is read of about √n steps. A number: so many carries at most, from which the others are
-        computed again as seldom as that allows. "budget:64MB" (B, kB, MB, GB, KiB, MiB, GiB): as much as fits into so
-        many bytes: all that is read, else segments as of "sqrt", else a number of carries. Where the number of steps is
-        not known when the graph is built, "sqrt" is 100 carries.
+        of steps, 100 carries, as if that were said. "sqrt": the carries of about √n steps, and what is read of about √n
+        steps. A number: so many carries at most, from which the others are computed again as seldom as that allows.
+        "budget:64MB" (B, kB, MB, GB, KiB, MiB, GiB): as much as fits into so many bytes: all that is read, else
+        segments as of "sqrt", else a number of carries. Where the number of steps is not known when the graph is built,
+        "sqrt" is 100 carries. A policy: a function of an application of an operator, in `f` or in what its derivative
+        makes of it, that says by True or False whether its results are kept where they are read; it is given a
+        `graph.ops.loop_policies.Candidate`. The others are computed again, from these and from the carries of each
+        step, which are kept. "carries" is the policy that keeps no result, "products" keeps products of matrices and
+        convolutions, "costly" all but what is elementwise.
     dynamic
         Carries may change their extents from step to step, along axes that they have; then all of it is computed at
         once, see `while_loop`. An output that changes its shape is a list of tensors, one for each step.
@@ -141,7 +146,9 @@ def map_(stack: Any, f: Callable[..., Any], *xs: Any, axis: int = 0, batch: int 
     ----------
     batch
         How many slices are computed at once, by `vmap`: a loop goes over blocks of so many, and the slices that are
-        left are one smaller block (where the extent is symbolic, they go one by one). None: one by one.
+        left are one smaller block (where the extent is symbolic, they go one by one). None: one by one. Effects
+        (`ops.print`, …) happen block after block, and in a block one effect after another, each for one slice after
+        another: a loop or a branch that has one within goes through the slices of a block one by one.
 
     Examples
     --------
@@ -166,19 +173,31 @@ def map_(stack: Any, f: Callable[..., Any], *xs: Any, axis: int = 0, batch: int 
     if known(blocks) and not blocks:
         blocks, batch = (1, extent) if extent else (0, 1)
 
-    def single(given: Sequence[Any]) -> Any:
-        outputs, made = leaves_of(f(*structure.build(given)), "an output", told)
-        return made.build([Tensor(stack, carrier_of(stack, y)) for y in outputs])
+    avals = [a.having(shape=a.shape[1:]) for a in (aval_of(stack, stack.carrier(x)) for x in rows)]
+    made: Structure | None = None
 
-    several = stack.vmap(single)
+    def single(given: list[Any]) -> list[Any]:
+        nonlocal made
+        outputs, made = leaves_of(f(*structure.build(given)), "an output", told)
+        return outputs
+
+    body = Blocks(stack, traced(stack, single, avals, effects=True, counted=True))
+    assert made is not None
+    if body.body.is_counted:
+        ones = stack.ops.full(shape=(extent,), value=1, dtype="int64")
+        rows = [*rows, stack.ops.cumulative_sum(ones, axis=0) - 1]
     start = blocks * batch
     long = [x[:start].reshape((blocks, batch, *x.shape[1:])) for x in rows]
-    found, made = flatten(scan(stack, lambda _, x: (None, several(x)), None, long)[1])
+    found = scan(stack, lambda _, x: (None, body.of_block(x, batch)), None, long)[1]
     found = [y.reshape((start, *y.shape[2:])) for y in found]
-    if not (known(extent) and start == extent):
-        left = [x[start:] for x in rows]
-        more = several(left) if known(extent) else scan(stack, lambda _, x: (None, single(x)), None, left)[1]
-        found = [stack.ops.concat(a, b, axis=0) for a, b in zip(found, flatten(more)[0], strict=True)]
+    if known(extent):
+        left = [x[start:] for x in rows] if start < extent else []
+        more = body.of_block(left, extent - start) if left else []
+    else:
+        left = [x[start:].reshape((extent - start, 1, *x.shape[1:])) for x in rows]
+        more = scan(stack, lambda _, x: (None, body.of_block(x, 1)), None, left)[1]
+        more = [y.reshape((extent - start, *y.shape[2:])) for y in more]
+    found = [stack.ops.concat(a, b, axis=0) for a, b in zip(found, more, strict=True)] if more else found
     return made.build([back(stack, y, axis, path, told) for y, path in zip(found, made.paths, strict=True)])
 
 

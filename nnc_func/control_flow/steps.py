@@ -13,6 +13,7 @@ from nnc_func.engine.effects import ordered, recorder
 from nnc_func.errors import OperatorError
 from nnc_func.facets.dims import known
 from nnc_func.graph.ops.loop import loop
+from nnc_func.graph.ops.silent_bodies import only_asks
 from nnc_func.graph.tensors.tensor import Tensor
 
 
@@ -40,7 +41,9 @@ def in_order(
         found = apply(body.carrying(*places), [*map(stack.carrier, token), *zero])
         return [*found[:at], *found[at + hidden :]], found[at]
 
-    return ordered(stack, what, [*operands, *body.captured], after) if body.has_effects else after()[0]
+    if not body.has_effects:
+        return after()[0]
+    return ordered(stack, what, [*operands, *body.captured], after, not only_asks(body.body))
 
 
 class Steps:
@@ -68,7 +71,7 @@ class Steps:
         tensors = [x if isinstance(x, Tensor) else Tensor(self.stack, x) for x in operands]
         return [*self.stack.bind(loop, *tensors, **params)]
 
-    def loop(self, count: Any = None, conditional: bool = False, checkpoint: str = "") -> list[Tensor]:
+    def loop(self, count: Any = None, conditional: bool = False, checkpoint: Any = "") -> list[Tensor]:
         """All steps by one loop."""
         given = [*self.constants, *self.carries, *self.slices]
         return self.bind(

@@ -32,6 +32,7 @@ from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.op import Op
 
 SCALARS = (bool, int, float, complex)
+RULE = "a rule of a function's derivative, which is computed as often as derivatives want it"
 ORDERS = 3  # of derivatives, up to which a function that its own rule calls has that rule
 
 COUNT = Aval((), "int64")
@@ -179,7 +180,7 @@ def aval_of(stack: Any, carrier: Any) -> Aval:
 
 def traced(
     stack: Any, f: Callable[[list[Any]], Sequence[Any]], arguments: Sequence[Any], whole: bool = False,
-    effects: bool = False, counted: bool = False, symbols: Set[str] = frozenset(),
+    effects: bool = False, counted: bool = False, symbols: Set[str] = frozenset(), without: str = RULE,
 ) -> TracedBody:  # fmt: skip
     """The body of a function.
 
@@ -196,6 +197,8 @@ def traced(
         Whether it may have effects.
     counted
         Whether it is that of a loop, and may ask which time it is: `engine.effects.numbers_of_times`.
+    without
+        Where it stands, and why it has no effects, if it may have none: for the message.
     symbols
         Of extents that differ from time to time: what has one in its shape is part of the body.
 
@@ -222,8 +225,7 @@ def traced(
         own.live = False
     if has_effects and not effects:
         raise GraphError(
-            "an effect stands in a rule of a function's derivative, or in a function of associative_scan, fixed_point "
-            "or loop_until, and these only compute; print, check … what they give"
+            f"an effect, or a host predicate, stands in {without}; only compute there, and print, check … what it gives"
         )
     if not has_effects:
         own.inputs.remove(before.value.primal)

@@ -15,13 +15,14 @@ from nnc_func.body_builder import BodyBuilder
 from nnc_func.control_flow.carries import Carry, Growing, alike, integer, truth_value
 from nnc_func.control_flow.checkpoints import Checkpoint, spelled
 from nnc_func.control_flow.growing import Grown, counted_carry, padded, value_now
+from nnc_func.control_flow.host import decided
 from nnc_func.control_flow.messages import check_body, leaves_of, pair, whose
 from nnc_func.control_flow.steps import Steps, in_order
 from nnc_func.control_flow.tracing import SCALARS, TracedBody, traced
 from nnc_func.errors import OperatorError, RunError, UnboundError
 from nnc_func.facets.dims import comparing, known
 from nnc_func.facets.late_extents import late_extent
-from nnc_func.graph.ops.bodies import silenced
+from nnc_func.graph.ops.silent_bodies import silenced, unconditional
 from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.tree import Structure, flatten
 
@@ -37,7 +38,8 @@ def while_loop(
     Parameters
     ----------
     cond
-        ``cond(*vars)`` returns one truth value: a tensor without axes, or a Python number.
+        ``cond(*vars)`` returns one truth value: a tensor without axes, or a Python number; or `nnc.host`, a function
+        of NumPy arrays.
     body
         ``body(*vars)`` returns an output, None or a tree, and the next variables.
     vars
@@ -126,7 +128,7 @@ class _While:
     def condition(self, leaves: Sequence[Any]) -> Any:
         """One truth value."""
         with comparing(partial(_compared, self.stack)) if self.growing is not None else nullcontext():
-            found = self.cond(*self.arguments(leaves))
+            found = decided(self.stack, self.cond, self.arguments(leaves))
         self.decided = type(found) in SCALARS and bool(found)  # by Python, to go on
         told = whose("while_loop", self.cond)
         return truth_value(self.stack, found, "the condition of while_loop", told)
@@ -168,9 +170,11 @@ class _While:
             inner, captured = _condition_first(body, count + len(token))
             carries = [more, zero, *variables, *token]
             steps = Steps(stack, inner, [*captured, *carries], len(captured), len(carries), self.most, False)
-            if exact and len(inner.results) > len(carries):
-                steps = steps.having(inner, steps.carries, (), self._times(steps))
-            return steps.loop(conditional=True, checkpoint=self.checkpoint)
+            if not (exact and len(inner.results) > len(carries)):
+                return steps.loop(conditional=True, checkpoint=self.checkpoint)
+            goes_on, times = self._times(steps)
+            steps = steps.having(unconditional(inner, len(captured)), steps.carries, (), times)
+            return [goes_on, *steps.loop(checkpoint=self.checkpoint)[1:]]
 
         found = in_order(stack, "a loop with effects", traced_body, (count, 2 + count), [more, *variables], apply)
         if raises and bool(value_now(stack, found[0], "whether the condition of while_loop holds in the end")):
@@ -208,8 +212,11 @@ class _While:
         assert self.outputs is not None
         return self.outputs.build(rows), self.variables.structure.build(found[2 : 2 + count]), found[1]
 
-    def _times(self, steps: Steps) -> Any:
-        """How many times it goes, computed now, by a loop that stacks nothing, and has no effect; or told later."""
+    def _times(self, steps: Steps) -> tuple[Tensor, Any]:
+        """Whether it would go on, and how many times it goes, by a loop that stacks nothing, and has no effect.
+
+        The number is computed now, or told later.
+        """
         silent = silenced((("body", steps.body),))
         if silent is None:
             raise OperatorError(
@@ -220,12 +227,12 @@ class _While:
         bare = Body(body.parameters, body.applications, body.results[: len(steps.carries)])
         found = steps.having(bare, steps.carries, (), self.most).loop(conditional=True)
         try:
-            return int(value_now(self.stack, found[1], "how many rows the outputs of while_loop have"))
+            return found[0], int(value_now(self.stack, found[1], "how many rows the outputs of while_loop have"))
         except UnboundError as error:
             late = late_extent(found[1], error)
             if late is None:
                 raise
-            return late
+            return found[0], late
 
 
 def _compared(stack: Any, name: str, a: Any, b: Any) -> Any:

@@ -116,7 +116,9 @@ def first(stack: Any) -> Tensor:
     return Tensor(stack, stack.operator.bind(operators.token))
 
 
-def ordered(stack: Any, what: str, values: Iterable[Any], apply: Callable[[Tensor], tuple[Any, Tensor]]) -> Any:
+def ordered(
+    stack: Any, what: str, values: Iterable[Any], apply: Callable[[Tensor], tuple[Any, Tensor]], is_lost: bool = True
+) -> Any:
     """What is computed with effects within: after those that are recorded so far, if any are.
 
     Parameters
@@ -125,6 +127,8 @@ def ordered(stack: Any, what: str, values: Iterable[Any], apply: Callable[[Tenso
         The operands.
     apply
         Takes the token before, and gives what is wanted, and the token after.
+    is_lost
+        Whether effects are lost where nobody wants what is computed; else they belong to that, and need no trace.
 
     Raises
     ------
@@ -133,7 +137,10 @@ def ordered(stack: Any, what: str, values: Iterable[Any], apply: Callable[[Tenso
     """
     scope = recorder(stack)
     if scope is None:
-        _refuse_unbound(what, values, "carry a token: t = stack.token() before it, t = ops.print(…, after=t) within")
+        if is_lost:
+            _refuse_unbound(
+                what, values, "carry a token: t = stack.token() before it, t = ops.print(…, after=t) within"
+            )
         return apply(first(stack))[0]
     found, scope.token = apply(first(stack) if scope.token is None else scope.token)
     return found
@@ -176,6 +183,8 @@ def performed(stack: Any, op: Op, args: tuple[Any, ...], params: dict[str, Any])
         scope.token = found[0]
     elif _is_recorded(after, named) or (not named and _inputs(values)):
         found = _applied(stack, op, after, values, params)
+    elif params.get("pure") and _inputs(values):  # it belongs to what wants its results
+        found = _applied(stack, op, stack.bind(operators.token), values, params)
     else:
         _refuse_unbound(op.name, values, f"say where it belongs: t = stack.token(), t = ops.{op.name}(…, after=t)")
         found = _settled(stack, _applied(stack, op, stack.bind(operators.token), values, params))

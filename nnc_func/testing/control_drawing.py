@@ -19,7 +19,13 @@ from nnc_func.testing.program import Step
 MOST = 32  # steps of a program, all levels together
 TIMES = (2, 3, 1, 0)
 HELD = 64  # elements of a carry at most
-CHECKPOINTS = ((), (("checkpoint", "sqrt"),), (("checkpoint", 2),), (("checkpoint", "full"),))
+CHECKPOINTS = (
+    (),
+    (("checkpoint", "sqrt"),),
+    (("checkpoint", 2),),
+    (("checkpoint", "full"),),
+    (("checkpoint", "costly"),),
+)
 UNROLLED = ((("unroll", 2),), (("unroll", True),))
 POLES = frozenset((
     "log", "log1p", "log2", "log10", "sqrt", "cbrt", "reciprocal", "divide", "power", "tan", "asin", "acos", "acosh",

@@ -468,7 +468,7 @@ def test_what_cannot_be_is_refused_in_words(stack: Any) -> None:
             slope("sqrt", unroll=unroll)
     with pytest.raises(OperatorError, match='checkpoint="full" wants to know how many times'):
         stack.while_loop(lambda c: c < 3, lambda c: (None, c + 1), 0.0, checkpoint="full")
-    with pytest.raises(OperatorError, match='checkpoint of a loop is "", "carries"'):
+    with pytest.raises(OperatorError, match='checkpoint of a loop is "", "sqrt"'):
         stack.ops.loop(
             stack.asarray(1.0), body=stack.body(lambda x: x * 2, nnc.Aval((), "float64"))[0], carries=1, length=2,
             checkpoint="much",

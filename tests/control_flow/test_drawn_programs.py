@@ -27,7 +27,8 @@ EAGER, LAZY = nnc.eager(), nnc.lazy()
 BOTH = {"eager": EAGER, "lazy": LAZY}
 ANY, SMOOTH = programs(control_flow=True, most_steps=9), programs(control_flow=True, smooth=True, most_steps=6)
 HOWS: tuple[tuple[tuple[str, Any], ...], ...] = (
-    (), *((("checkpoint", each),) for each in ("full", "sqrt", 1, 2)), *((("unroll", each),) for each in (2, 3, True)),
+    (), *((("checkpoint", each),) for each in ("full", "sqrt", 1, 2, "products", "costly")),
+    *((("unroll", each),) for each in (2, 3, True)),
 )  # fmt: skip
 
 

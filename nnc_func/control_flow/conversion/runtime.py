@@ -127,7 +127,7 @@ class Control:
             if isinstance(found, Tensor):
                 where = Where(_file(get), line)
                 loop = StagedLoop(found.stack, lambda _: body(), get, put, names, lists, where, test)
-                return loop.run()
+                return loop.run(found)
             if not found:
                 return None
             body()
@@ -156,7 +156,7 @@ class Control:
                 if type(over) is range:
                     left = over[n:]
                     source = staged_range(more.stack, left.start, left.stop, left.step)
-                    return StagedLoop(more.stack, body, get, put, names, lists, where, test, source).run()
+                    return StagedLoop(more.stack, body, get, put, names, lists, where, test, source).run(more)
                 at = Where(where.file, line, (line, line))
                 staged_branch(more, functools.partial(body, item), _nothing, get, put, names, len(names), at)
             elif more:

@@ -84,13 +84,19 @@ class StagedLoop:
                     "a known extent without break"
                 )
 
-    def run(self) -> None:
-        """Let the variables have what they have after the loop."""
+    def run(self, first: Tensor | None = None) -> None:
+        """Let the variables have what they have after the loop.
+
+        Parameters
+        ----------
+        first
+            What the test says before the first time, where it has been asked.
+        """
         if self.source is not None and self.source.count is None and self.source.length == 0:
             return
         try:
             with within_staged(self.where):
-                after = self._after()
+                after = self._after(first)
         except BaseException:
             self.put(self.before)
             raise
@@ -190,9 +196,9 @@ class StagedLoop:
             body.avals[first + n] if each is None else Aval((), each) for n, each in enumerate(after)
         ]  # fmt: skip
 
-    def _more(self) -> Tensor:
+    def _more(self, asked: Tensor | None = None) -> Tensor:
         assert self.test is not None
-        found = self.test()
+        found = self.test() if asked is None else asked
         return truth(found) if isinstance(found, Tensor) else self.stack.asarray(bool(found))
 
     def _carry(self) -> Variables:
@@ -225,9 +231,9 @@ class StagedLoop:
             return self.stack.ops.full(shape=leaf.shape, value=0, dtype=leaf.dtype)
         return self.stack.asarray(np.zeros_like(leaf))
 
-    def _after(self) -> list[Any]:
+    def _after(self, asked: Tensor | None) -> list[Any]:
         stack = self.stack
-        first = None if self.test is None else self._more()  # before anything is traced
+        first = None if self.test is None else self._more(asked)  # before anything is traced
         self._begun()
         carry = self._carry()
         body, avals = self._settled(carry)

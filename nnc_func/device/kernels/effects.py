@@ -19,6 +19,13 @@ def host(array: Any) -> Any:
     return np.array(array)
 
 
+def seen(array: Any) -> Any:
+    """A NumPy array with the elements of any device's array, which is not to be written to."""
+    found = array.view() if type(array) is np.ndarray else host(array)
+    found.flags.writeable = False
+    return found
+
+
 def _line(text: str, values: Any) -> str:
     from string import Formatter  # few print
 
@@ -67,29 +74,38 @@ def _check(condition: Any, values: Any, text: str) -> None:
         raise CheckError(f"check: {_line(text, values) or 'a condition is false'}{where}")
 
 
-def called(xp: Any, before: Any, *values: Any, function: Any, shapes: Any, dtypes: Any) -> Any:
+def called(xp: Any, before: Any, *values: Any, function: Any, shapes: Any, dtypes: Any, pure: bool) -> Any:
     """The token, and the function's results as arrays of the device."""
-    return token(xp), *map(xp.asarray, _call(values, function, shapes, dtypes))
+    return token(xp), *map(xp.asarray, _call(values, function, shapes, dtypes, pure))
 
 
-def called_into(xp: Any, arrays: Any, outs: Any, scratch: Any, *, function: Any, shapes: Any, dtypes: Any) -> None:
+def called_into(
+    xp: Any, arrays: Any, outs: Any, scratch: Any, *, function: Any, shapes: Any, dtypes: Any, pure: bool
+) -> None:
     """Write the function's results."""
-    for out, result in zip(outs[1:], _call(arrays[1:], function, shapes, dtypes), strict=True):
+    for out, result in zip(outs[1:], _call(arrays[1:], function, shapes, dtypes, pure), strict=True):
         out[...] = xp.asarray(result)
 
 
-def _call(values: Any, function: Any, shapes: Any, dtypes: Any) -> list[Any]:
-    found = function(*map(host, values))
+def _call(values: Any, function: Any, shapes: Any, dtypes: Any, pure: bool) -> list[Any]:
+    found = function(*map(seen if pure else host, values))
     results = list(found) if isinstance(found, (tuple, list)) else [] if found is None else [found]
-    name = getattr(function, "__name__", repr(function))
     if len(results) != len(shapes):
-        raise ShapeError(f"{name} returned {len(results)} results, callback was told of {len(shapes)}")
+        raise ShapeError(f"{_name(function)} returned {len(results)} results, callback was told of {len(shapes)}")
     arrays = []
     for i, (result, shape, dtype) in enumerate(zip(results, shapes, dtypes, strict=True)):
         array = np.asarray(result)
         if array.shape != shape:
-            raise ShapeError(f"{name} returned an array of shape {array.shape} as result {i}, told was {shape}")
+            raise ShapeError(
+                f"{_name(function)} returned an array of shape {array.shape} as result {i}, told was {shape}"
+            )
         if not np.can_cast(array.dtype, dtype, "same_kind") and array.dtype != dtype:
-            raise DTypeError(f"{name} returned {array.dtype} as result {i}, told was {np.dtype(dtype)}; cast it")
+            raise DTypeError(
+                f"{_name(function)} returned {array.dtype} as result {i}, told was {np.dtype(dtype)}; cast it"
+            )
         arrays.append(array.astype(dtype))
     return arrays
+
+
+def _name(function: Any) -> str:
+    return getattr(function, "__name__", None) or repr(function)

@@ -14,7 +14,7 @@ INT64 = np.dtype("int64")
 
 def loop(
     g: Any, *xs: Any, body: Any, constants: int, carries: int, length: Any, reverse: bool, counted: bool,
-    conditional: bool, checkpoint: str,
+    conditional: bool, checkpoint: Any,
 ) -> tuple[Any, ...]:  # fmt: skip
     """A Scan, where there is a slice at least and all are taken; else a Loop, whose rows are padded with zeros.
 

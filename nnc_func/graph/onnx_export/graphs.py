@@ -12,6 +12,7 @@ from nnc_func.graph.node import Node, Value
 from nnc_func.graph.onnx_export.builder import INT64, REAL, Builder
 from nnc_func.graph.onnx_export.model import Draft
 from nnc_func.graph.onnx_export.scopes import Written
+from nnc_func.graph.ops.silent_bodies import asked
 from nnc_func.graph.origin import describe
 from nnc_func.graph.text.writing import IN_FULL, digest, host_arrays
 from nnc_func.tree import Structure, flatten
@@ -28,6 +29,14 @@ def drafted(graph: Any, opset: int) -> Draft:
     OnnxError
         Applications have no form in ONNX: names the operators, the user's lines and the reasons.
     """
+    for node in graph.nodes:
+        for function in asked(node.op, node.items):
+            name = getattr(function, "__name__", repr(function))
+            at = f" (at {where})" if (where := describe(node.origin)) else ""
+            raise OnnxError(
+                f"{graph.name!r} calls a function of the host{at}, {name}, and a model of ONNX has operators and "
+                "nothing else: write it with operators of the stack"
+            )
     if graph.effects:
         raise OnnxError(f"{graph.name!r} has effects, and a model of ONNX computes values and nothing else; drop them")
     writing = _Writing(graph, Builder(graph.layer, opset))

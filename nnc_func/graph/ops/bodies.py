@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -10,12 +10,11 @@ import numpy as np
 
 from nnc_func.aval import Aval
 from nnc_func.body import Application, Body, bodies_of
-from nnc_func.body_builder import BodyBuilder
 from nnc_func.declaration import Items
 from nnc_func.device.kernels.move import dtype_of
 from nnc_func.device.shared.kernel_choice import fresh
 from nnc_func.device.shared.namespace import choose
-from nnc_func.errors import DerivativeError, DeviceError, OperatorError, ShapeError
+from nnc_func.errors import DeviceError, OperatorError, ShapeError
 from nnc_func.facets import shapes
 from nnc_func.facets.kernels import Kernel
 from nnc_func.facets.views import Cost
@@ -213,63 +212,6 @@ def kernels_of(body: Body, given: tuple[Aval, ...], xp: Any) -> tuple[tuple[Kern
 
     found = body.values(chosen, given)
     return tuple(kernels), tuple(found)
-
-
-def silenced(items: Items) -> Items | None:
-    """Parameters of a loop or a branch whose bodies give the same without effects; None where these give something.
-
-    A token passes through where an effect was.
-
-    Examples
-    --------
-    >>> from nnc_func.graph.ops import CATALOGUE as OPS
-    >>> said = Body.of(2, (OPS["print"], 0, 1, {"text": "now"}), (OPS["tanh"], 1), results=(2, 3))
-    >>> silenced((("body", said), ("carries", 2)))
-    (('body', (%0, %1) { %2 = tanh(%1); return %0, %2 }), ('carries', 2))
-    """
-    quiet = {body: _silent(body) for body in bodies_of(items)}
-    if not quiet:
-        return items
-    if None in quiet.values():
-        return None
-
-    def of(value: Any) -> Any:
-        return tuple(map(of, value)) if type(value) is tuple else quiet.get(value, value)
-
-    return tuple([(name, of(value)) for name, value in items])
-
-
-def without_effects(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters of a loop or a branch that is computed a second time, for its derivative.
-
-    Raises
-    ------
-    DerivativeError
-        It is made of what effects give.
-    """
-    found = silenced(tuple(params.items()))
-    if found is None:
-        raise DerivativeError(
-            "a derivative of forward mode, or of a loop that nothing bounds, computes a loop or a branch again without "
-            "its effects, but these give what it is made of (ops.callback); compute that outside, or say "
-            "max_iterations="
-        )
-    return dict(found)
-
-
-@lru_cache(1024)
-def _silent(body: Body) -> Body | None:
-    if body.is_pure:
-        return body
-    builder = BodyBuilder()
-    values = builder.parameters(body.parameters)
-    for each in body.applications:
-        operands = [values[i] for i in each.operands]
-        items = silenced(each.items)
-        if items is None or (each.op.effect and each.count > 1):  # what a function of the host gives
-            return None
-        values += operands[:1] if each.op.effect else builder.applied(each.op, operands, items, each.count)
-    return builder.built([values[i] for i in body.results])
 
 
 def computed(body: Body, arrays: Sequence[Any], xp: Any) -> list[Any]:

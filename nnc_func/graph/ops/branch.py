@@ -16,9 +16,10 @@ from nnc_func.facets.samples import Samples
 from nnc_func.facets.shapes import ShapeT
 from nnc_func.facets.views import Cost
 from nnc_func.graph.ops.binary import multiply
-from nnc_func.graph.ops.bodies import check_computes, computed, dtypes_in, flops_of, shapes_in, without_effects
+from nnc_func.graph.ops.bodies import check_computes, computed, dtypes_in, flops_of, shapes_in
 from nnc_func.graph.ops.cut_bodies import CutBody, aval_of, is_smooth, zeros
 from nnc_func.graph.ops.families import Bodies, Tensor
+from nnc_func.graph.ops.silent_bodies import without_effects
 from nnc_func.graph.ops.transcendental import tanh
 from nnc_func.op import Op, operator
 

@@ -14,9 +14,10 @@ from nnc_func.body_builder import BodyBuilder
 from nnc_func.facets.dims import known
 from nnc_func.facets.dtypes import kind_of
 from nnc_func.graph.ops.binary import add
-from nnc_func.graph.ops.bodies import dtypes_in, is_fusible, is_reduction, shapes_in, silenced
+from nnc_func.graph.ops.bodies import dtypes_in, is_fusible, is_reduction, shapes_in
 from nnc_func.graph.ops.create import full
 from nnc_func.graph.ops.move import broadcast_to
+from nnc_func.graph.ops.silent_bodies import silenced
 
 SCALARS = (bool, int, float, complex)
 CHEAP = 4  # operations an element of what is rather computed again than kept

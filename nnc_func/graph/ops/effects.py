@@ -93,7 +93,9 @@ def _results(token: ShapeT, *_: ShapeT, function: Any, shapes: Any, **__: Any) -
     return (_shape(token), *shapes)
 
 
-def _result_dtypes(token: dtypes.DType, *_: Any, function: Any, shapes: Any, dtypes: Any) -> tuple[dtypes.DType, ...]:
+def _result_dtypes(
+    token: dtypes.DType, *_: Any, function: Any, shapes: Any, dtypes: Any, **__: Any
+) -> tuple[dtypes.DType, ...]:
     if not isinstance(dtypes, tuple) or len(dtypes) != len(shapes):
         raise OperatorError(f"callback wants as many dtypes as shapes, given {dtypes!r} and {shapes!r}")
     try:
@@ -112,6 +114,10 @@ _EFFECT: dict[str, Any] = {
 
 def _twice(x: Any) -> Any:
     return x * 2
+
+
+def _any(x: Any) -> Any:
+    return x.any()
 
 
 def _nothing(*values: Any) -> None:
@@ -190,13 +196,20 @@ def check(token: Tensor, condition: Tensor, /, *values: Tensor, text: str = "") 
         cases=(
             ((_TOKEN, ((2, 3), "float32")), {"function": _twice, "shapes": ((2, 3),), "dtypes": ("float32",)}),
             ((_TOKEN, ((2,), "int64"), ()), {"function": _nothing}),
+            ((_TOKEN, (2, 3)), {"function": _any, "shapes": ((),), "dtypes": ("bool",), "pure": True}),
         ),
     ),
     data_movement=True,
 )
-def callback(token: Tensor, /, *values: Tensor, function: Function, shapes: Nested = (), dtypes: Nested = ()) -> Tensor:
+def callback(
+    token: Tensor, /, *values: Tensor, function: Function, shapes: Nested = (), dtypes: Nested = (), pure: bool = False
+) -> Tensor:
     """Call a function of the host with NumPy arrays of the values; its results are tensors of the told shapes.
 
     The function is given copies, which are its own, and returns one array, a tuple of them, or None where no
-    `shapes` are told. What it raises is raised by the program. A graph with a callback is not written to files.
+    `shapes` are told. What it raises is raised by the program. A program with a callback is not read from files.
+
+    `pure` says that the results are made of the values alone. It is called in order as any other, once each time; but
+    where nobody wants the results it need not be called, and a derivative that computes them again may call it again.
+    It is given arrays that are not to be written to, and are valid until it returns.
     """

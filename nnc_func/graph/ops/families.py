@@ -29,6 +29,7 @@ Sizes = Any  # converted by op.sizes
 DType = Any  # converted by numpy.dtype
 Nested = Any  # converted by op.nested
 Function = Any  # converted by op.function
+Policy = Any  # converted by op.policy
 Tensor = Any  # whatever flows through an interpretation
 number = Any  # converted by op.number
 

@@ -19,7 +19,7 @@ from nnc_func.graph.ops.binary import add, multiply
 from nnc_func.graph.ops.bodies import check_computes, depends_on_values, dtypes_in, flops_of, shapes_in
 from nnc_func.graph.ops.compare import less
 from nnc_func.graph.ops.create import full
-from nnc_func.graph.ops.families import Extent, Tensor
+from nnc_func.graph.ops.families import Extent, Policy, Tensor
 from nnc_func.graph.ops.linalg import matmul
 from nnc_func.graph.ops.loop_derivative import linearized_loop, tangent_of_loop
 from nnc_func.graph.ops.loop_interpretation import interpreted
@@ -68,7 +68,7 @@ def _check_depth(body: Body) -> None:
 
 def _shape(
     *given: ShapeT, body: Body, constants: int, carries: int, length: int | None, reverse: bool, counted: bool,
-    conditional: bool, checkpoint: str,
+    conditional: bool, checkpoint: Any,
 ) -> tuple[ShapeT, ...]:  # fmt: skip
     at, carried, sliced = parts(len(given), body, constants, carries, counted)
     check(checkpoint)
@@ -182,7 +182,7 @@ def _cases(dtype: str) -> Any:
 )
 def loop(
     *xs: Tensor, body: Body, constants: int = 0, carries: int = 0, length: Extent | None = None, reverse: bool = False,
-    counted: bool = False, conditional: bool = False, checkpoint: str = "",
+    counted: bool = False, conditional: bool = False, checkpoint: Policy = "",
 ) -> Tensor:  # fmt: skip
     """What a body carries through time after time, and what it gives each time, side by side along a new first axis.
 
@@ -197,7 +197,8 @@ def loop(
     happen are zeros.
 
     `checkpoint` says what its derivative keeps: "", what it reads of each time, or, where nothing bounds the loop, 100
-    carries, from which it computes the others again; "carries", what is carried into each time; "sqrt", about √n of
-    these, and what it reads of about √n times; a number, so many carries at most; "budget:" and a number of bytes, the
-    first of all these that fits.
+    carries, from which it computes the others again; "sqrt", what is carried into about √n times, and what it reads of
+    about √n times; a number, so many carries at most; "budget:" and a number of bytes, the first of these that fits. Or
+    a policy (`loop_policies`): a function of an application that says whether its results are kept, besides what is
+    carried into each time, or the name of one: "carries", none; "products"; "costly", all but what is elementwise.
     """

@@ -17,9 +17,10 @@ from math import isqrt
 from typing import Any
 
 from nnc_func.aval import Aval
+from nnc_func.body import Body
 from nnc_func.facets.dims import known
-from nnc_func.graph.ops.bodies import without_effects
 from nnc_func.graph.ops.loop_form import Form, written_out
+from nnc_func.graph.ops.silent_bodies import of_results, without_effects
 
 HELD = 100  # carries that are held where nothing bounds a loop, and nobody says how many
 FEWEST = 4  # of the loops here, when they are differentiated themselves
@@ -45,7 +46,11 @@ class Checkpointed:
     ----------
     needed
         The carries that are held, by number: those that the derivative reads, and what these are made of.
+    times
+        How many times it went, once it is linearized.
     """
+
+    times: tuple[Any, ...] = ()
 
     def __init__(self, form: Form, derive: Any, derived: Any, places: int) -> None:
         self.form, self.o, self.derive, self.derived, self.moving = form, form.o, derive, derived, derived.moving
@@ -56,7 +61,14 @@ class Checkpointed:
         self.needed = needed_carries(form, derived)
         self.inner = str(max(FEWEST, isqrt(places)))  # `checkpoint` of the loops here
         self.exact = not form.conditional
-        self.silent = without_effects({"body": form.body})["body"]  # what is computed again does nothing again
+        # what is computed again does nothing again, and asks no condition: how many times there are is known then
+        after = [i if n in self.needed else len(form.constants) + n for n, i in enumerate(self.after)]
+        self.silent = without_effects({"body": of_results(form.body, after)})["body"]
+
+    @property
+    def after(self) -> Sequence[int]:
+        """The carries after the body, as its values."""
+        return self.form.body.results[: len(self.form.carries)]
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -108,6 +120,7 @@ class Checkpointed:
     def linearized(self) -> tuple[list[Any], Callable[[Sequence[Any]], list[Any]]]:
         """The results of the loop, and the function from their cotangents to those of its operands."""
         results, kept, times = self.forward()
+        self.times = (times,)
         return results, lambda gs: self.pull(gs, results, kept, times)
 
     # --- the way there --------------------------------------------------------------------------------------
@@ -303,7 +316,9 @@ class Checkpointed:
         self, o: Any, given: Sequence[Any], flowing: Mapping[int, Any], captured: Sequence[Any]
     ) -> dict[int, Any]:
         """Of parameters of the body, at one time, of those of its results."""
-        joint, results = without_effects({"body": self.derived.body})["body"], len(self.form.body.results)
+        results = len(self.form.body.results)
+        own = of_results(self.derived.body, self.derived.body.results[results:])
+        joint: Body = without_effects({"body": own})["body"]
         gs = [
             flowing[n] if n in flowing else _zeros(o, self.form.results[n])
             for n in range(results)
@@ -311,7 +326,7 @@ class Checkpointed:
         ]
         values = written_out(o, joint, [*given, *gs, *captured])
         reached = [n for n in range(self.form.last) if self.derived.reached[n]]
-        return dict(zip(reached, [values[i] for i in joint.results[results:]], strict=True))
+        return dict(zip(reached, [values[i] for i in joint.results], strict=True))
 
 
 def distance(o: Any, left: Any, free: Any) -> Any:

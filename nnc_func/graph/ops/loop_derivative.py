@@ -19,16 +19,17 @@ from nnc_func.body_builder import BodyBuilder
 from nnc_func.facets.dims import known
 from nnc_func.facets.shapes import normalise_axes
 from nnc_func.graph.ops.binary import add
-from nnc_func.graph.ops.bodies import silenced, without_effects
 from nnc_func.graph.ops.create import full
 from nnc_func.graph.ops.cut_bodies import CutBody, aval_of, zeros
 from nnc_func.graph.ops.linalg import matmul
 from nnc_func.graph.ops.loop_checkpoints import Checkpointed
 from nnc_func.graph.ops.loop_form import Form
-from nnc_func.graph.ops.loop_schedules import ALL, BUDGET, CARRIES, TAPE, chosen
+from nnc_func.graph.ops.loop_policies import Candidate, keeps, policy_of
+from nnc_func.graph.ops.loop_schedules import ALL, BUDGET, TAPE, chosen
 from nnc_func.graph.ops.loop_segments import in_segments
 from nnc_func.graph.ops.move import permute_dims, reshape
 from nnc_func.graph.ops.reduce import sum_
+from nnc_func.graph.ops.silent_bodies import silenced, unconditional, without_effects
 from nnc_func.op import Op
 
 STACKED = 8  # elements of new rows, for each element of a constant's cotangent that need not be added up then
@@ -91,8 +92,12 @@ def linearized_loop(
     schedule = TAPE
     if any(derived.moved):
         schedule = chosen(form, derived, params["checkpoint"], lambda: (kept.bytes_a_time(), kept.bytes_a_time(True)))
-    if schedule.way == "carries" and form.most is not None and silenced((("body", form.body),)) is None:
+    again = form.body  # what a derivative computes a second time, which goes by the number of times
+    if form.conditional and not form.body.is_pure:
+        again = unconditional(form.body, len(form.constants))
+    if schedule.way == "carries" and form.most is not None and silenced((("body", again),)) is None:
         schedule = TAPE  # what effects give is not computed again
+    held: Checkpointed | Kept = kept
     if schedule.way == "segments":
         results, pull = derive.linearize(
             lambda *given: in_segments(derive, op, o, given, params, schedule.size), xs, derived.moving
@@ -104,7 +109,11 @@ def linearized_loop(
         results, pull = kept.run()
 
     def push(ts: Sequence[Any]) -> Any:
-        return tangent_of_loop(op, derive, o, ts, xs, without_effects(params))[1]
+        if not form.conditional or not held.times or form.body.is_pure:
+            return tangent_of_loop(op, derive, o, ts, xs, without_effects(params))[1]
+        changed = {**params, "body": again, "counted": True, "conditional": False}
+        given = (*xs[: form.last], *held.times)
+        return tangent_of_loop(op, derive, o, (*ts[: form.last], None), given, without_effects(changed))[1]
 
     return results, push, pull
 
@@ -132,21 +141,45 @@ class _Choice:
 
 
 class Kept(CutBody):
-    """The body of a loop and its derivative backwards, and the two loops that are made of them."""
+    """The body of a loop and its derivative backwards, and the two loops that are made of them.
+
+    Attributes
+    ----------
+    times
+        How many times it went, once it has run, where that is not known before.
+    """
+
+    times: tuple[Any, ...] = ()
 
     def __init__(self, form: Form, derived: Any) -> None:
         super().__init__(form.body, form.avals, derived, [aval_of(form.o, x) for x in derived.captured])
         self.form, self.moving, self.captured = form, derived.moving, derived.captured
-        self.recomputes = form.params["checkpoint"] == CARRIES
-        # where little is to be kept, sums get no rows of their own
-        self.in_place = self.recomputes or form.params["checkpoint"].startswith(BUDGET)
+        checkpoint = form.params["checkpoint"]
+        self.policy = policy_of(checkpoint)
+        # where it is said what is to be kept, sums get no rows of their own
+        self.in_place = self.policy is not None or checkpoint.startswith(BUDGET)
+        self._chosen: dict[Application, bool] = {}
 
     def is_again(self, value: int) -> bool:
-        """As of any body; all that is no operand where the loop is to keep nothing else."""
-        if self.recomputes and value not in self.backward:
-            each = self.producer.get(value)
-            return each is not None and not each.op.effect and silenced(each.items) is not None
-        return bool(super().is_again(value))
+        """As of any body; and all that can be computed again and that a policy does not keep."""
+        each = self.producer.get(value)
+        if self.policy is None or each is None or value in self.backward or super().is_again(value):
+            return bool(super().is_again(value))
+        return not each.op.effect and silenced(each.items) is not None and not self._is_chosen(each, value)
+
+    def _is_chosen(self, each: Application, value: int) -> bool:
+        """Whether the policy keeps the results of an application; `value` is one of them."""
+        found = self._chosen.get(each)
+        if found is None:
+            assert self.policy is not None
+            made = tuple([self.avals[i] for i, its in self.producer.items() if its is each])
+            operands = tuple([self.avals[i] for i in each.operands])
+            found = self._chosen[each] = keeps(self.policy, Candidate(each.op, each.params, operands, made))
+        return found
+
+    def kept(self, results: Sequence[int]) -> list[int]:
+        """As of any body; what a policy keeps is kept, cheap or not."""
+        return super().kept(results) if self.policy is None else self.wanted(results)
 
     def is_kept(self, value: int) -> bool:
         """Whether it is to be stacked: neither a constant, nor a slice."""
@@ -291,7 +324,7 @@ class Kept(CutBody):
         o = form.o
         zero = [o.full(shape=(), value=0, dtype="int64") for _ in times]
         found = form.apply(body, [*form.constants, *self.captured], [*form.carries, *zero], form.slices)
-        count = found[carries : carries + len(times)] or form.count
+        count = self.times = found[carries : carries + len(times)] or form.count
         ys = (*found[:carries], *found[carries + len(times) :])
         stacks = dict(zip(more, ys[self.results :], strict=True)) | {i: ys[n] for i, n in own.items()}
         stacks.update((i, self._before(i, stacks[after])) for i, after in following.items())

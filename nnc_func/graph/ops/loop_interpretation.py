@@ -51,7 +51,7 @@ class _Step:
 
 def interpreted(
     xp: Any, *arrays: Any, body: Body, constants: int, carries: int, length: int | None, reverse: bool, counted: bool,
-    conditional: bool, checkpoint: str,
+    conditional: bool, checkpoint: Any,
 ) -> tuple[Any, ...]:  # fmt: skip
     """The results of a loop."""
     return _run(xp, arrays, (), body, constants, carries, length, reverse, counted, conditional)

@@ -16,8 +16,10 @@ from nnc_func.errors import OperatorError
 from nnc_func.facets.dims import known
 from nnc_func.graph.ops.loop_checkpoints import HELD, needed_carries
 from nnc_func.graph.ops.loop_form import Form
+from nnc_func.graph.ops.loop_policies import POLICIES, policy_of
+from nnc_func.graph.ops.silent_bodies import asks
 
-ALL, CARRIES, ROOT, BUDGET = "", "carries", "sqrt", "budget:"
+ALL, ROOT, BUDGET = "", "sqrt", "budget:"
 ROOTS = 2.2  # times the root of all times, that segments and times in one of them may be together
 POSITION = 8  # bytes, of the time beside each carry that is held
 
@@ -29,8 +31,8 @@ class Schedule:
     Attributes
     ----------
     way
-        "tape": of each time; "segments": of so many times together, the others being computed again from the carries at
-        the beginnings of segments; "carries": so many carries at most.
+        "tape": of each time, as far as a policy wants it; "segments": of so many times together, the others being
+        computed again from the carries at the beginnings of segments; "carries": so many carries at most.
     size
         Times in a segment; carries.
     """
@@ -42,17 +44,19 @@ class Schedule:
 TAPE = Schedule("tape")
 
 
-def check(checkpoint: str) -> None:
+def check(checkpoint: Any) -> None:
     """Raise OperatorError where a parameter `checkpoint` says nothing that `chosen` knows."""
+    if not isinstance(checkpoint, str):
+        return  # a policy
     number = checkpoint.removeprefix(BUDGET)
-    if checkpoint not in (ALL, CARRIES, ROOT) and not (number.isascii() and number.isdigit() and int(number)):
+    if checkpoint not in (ALL, ROOT, *POLICIES) and not (number.isascii() and number.isdigit() and int(number)):
         raise OperatorError(
-            f'checkpoint of a loop is "", "{CARRIES}", "{ROOT}", a number of carries, or "{BUDGET}" and a number of '
-            f"bytes, given {checkpoint!r}"
+            f'checkpoint of a loop is "", "{ROOT}", a number of carries, "{BUDGET}" and a number of bytes, a policy, '
+            f"or the name of one, {', '.join(map(repr, POLICIES))}; given {checkpoint!r}"
         )
 
 
-def chosen(form: Form, derived: Any, checkpoint: str, tape: Any) -> Schedule:
+def chosen(form: Form, derived: Any, checkpoint: Any, tape: Any) -> Schedule:
     """How the derivative of a loop keeps what it reads.
 
     Parameters
@@ -69,6 +73,8 @@ def chosen(form: Form, derived: Any, checkpoint: str, tape: Any) -> Schedule:
         A budget is too small for one carry, or bytes depend on extents that are not known.
     """
     most = form.most
+    if policy_of(checkpoint) is not None:
+        return Schedule("carries", HELD) if most is None else TAPE
     if checkpoint.startswith(BUDGET):
         return _within(form, derived, int(checkpoint.removeprefix(BUDGET)), tape)
     if checkpoint.isdigit():
@@ -79,7 +85,14 @@ def chosen(form: Form, derived: Any, checkpoint: str, tape: Any) -> Schedule:
         return TAPE
     if not known(most):
         return Schedule("carries", HELD)
-    return Schedule("segments", _root(most)) if most > 1 else TAPE
+    if most < 2:
+        return TAPE
+    return Schedule("carries" if _asks(form) else "segments", _root(most))
+
+
+def _asks(form: Form) -> bool:
+    """Whether segments that are computed again would ask the condition again, and that is not the stack's."""
+    return form.conditional and asks(form.body)
 
 
 def _root(most: int) -> int:
@@ -102,7 +115,7 @@ def _within(form: Form, derived: Any, budget: int, tape: Any) -> Schedule:
         row, again = tape()
         if known(row) and most * row <= budget:
             return TAPE
-        if known(again) and (size := _longest(most, budget, carry, again)):
+        if known(again) and not _asks(form) and (size := _longest(most, budget, carry, again)):
             return Schedule("segments", size)
     places = budget // (carry + POSITION)
     if not places:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from nnc_func.graph.ops.loop_form import Form
-from nnc_func.graph.ops.loop_schedules import ALL, BUDGET, CARRIES
+from nnc_func.graph.ops.loop_policies import CARRIES
+from nnc_func.graph.ops.loop_schedules import ALL, BUDGET
 from nnc_func.op import Op
 
 INT = "int64"

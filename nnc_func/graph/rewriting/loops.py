@@ -22,6 +22,7 @@ from nnc_func.graph.ops.compare import less
 from nnc_func.graph.ops.create import arange, full
 from nnc_func.graph.ops.linalg import matmul
 from nnc_func.graph.ops.loop import loop, steps_of
+from nnc_func.graph.ops.loop_schedules import ALL
 from nnc_func.graph.ops.move import reshape
 from nnc_func.op import Op
 
@@ -77,7 +78,9 @@ class _Loop:
         self.most = steps_of(tuple([a.aval for a in args]), constants, carries, params["length"], params["counted"])
         self.is_open = params["counted"] or params["conditional"]
         self.results: list[Result] = [*range(len(self.body.results))]
-        self.changed = False
+        self.changed = callable(params["checkpoint"])
+        if self.changed:
+            self.params["checkpoint"] = ALL  # a policy has been asked, and is of its process
 
     def rewrite(self, used: Collection[int], at_once: bool) -> None:
         """All of it."""

@@ -91,6 +91,11 @@ class Names:
             return repr(value)
         if isinstance(value, Body):
             return written(value, lambda each: self.parameters(each.op, each.items))
+        if callable(value):
+            raise GraphError(
+                f"{value!r} is a function of this process, which cannot be written as text: compute with operators of "
+                "the stack what is to be saved"
+            )
         raise GraphError(f"a {type(value).__name__} cannot be written as text: {value!r}")
 
     def parameters(self, op: Op, items: Items, where: Callable[[], str] = str) -> list[str]:
