@@ -8,7 +8,7 @@
 - ``prefixes``: `associative_scan`.
 - ``fixed_points``: `fixed_point`.
 - ``tracing``: traces a function to a body.
-- ``growing``, ``growing_derivative``: loops whose carries change their extents.
+- ``growing``, ``growing_derivative``: loops whose carries change their extents; ``stages``: loops around such loops.
 - ``carries``: checks what a loop carries; ``checkpoints``: what is kept of it for derivatives.
 - ``slices``: what a loop slices along an axis.
 - ``messages``: what errors say: whose function it is, and where a leaf stands.
