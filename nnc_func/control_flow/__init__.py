@@ -7,7 +7,7 @@
 - ``host``: predicates that are functions of NumPy arrays.
 - ``branches``: `cond`, `case_of`.
 - ``tracing``: traces a function to a body.
-- ``growing``, ``growing_derivative``: loops whose carries change their extents.
+- ``growing``, ``growing_derivative``: loops whose carries change their extents; ``stages``: loops around such loops.
 - ``carries``: checks what a loop carries; ``checkpoints``: what is kept of it for derivatives.
 - ``messages``: what errors say: whose function it is, and where a leaf stands.
 - ``steps``: applies a loop at once, in segments, or written out.

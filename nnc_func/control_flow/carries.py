@@ -10,7 +10,7 @@ from attrs import frozen
 
 from nnc_func.aval import Aval
 from nnc_func.control_flow.messages import at, given, leaves_of, shown
-from nnc_func.control_flow.tracing import SCALARS, TracedBody, aval_of, tensor_of
+from nnc_func.control_flow.tracing import SCALARS, TracedBody, aval_of, depth, tensor_of
 from nnc_func.errors import DTypeError, OperatorError, ShapeError
 from nnc_func.facets.dims import Dim, same_extent
 from nnc_func.facets.dtypes import kind_of
@@ -143,7 +143,8 @@ class Carry:
             if now is not None and len(was.shape) == len(now.shape):
                 for axis, pair in enumerate(zip(was.shape, now.shape, strict=True)):
                     if (n, axis) not in growing and pair[0] != pair[1]:
-                        growing[n, axis] = f"n{len(growing)}"
+                        within = f"{inner}_" if (inner := depth()) else ""  # no name means two extents
+                        growing[n, axis] = f"n{within}{len(growing)}"
         return len(growing) > known
 
     def _holding(self, dtypes: Sequence[Any]) -> list[Any]:

@@ -13,14 +13,15 @@ from typing import Any
 import numpy as np
 from attrs import evolve, field, frozen
 
-from nnc_func.autodiff.traced import Forward, Reverse, Traced
+from nnc_func.autodiff.traced import Traced
 from nnc_func.aval import Aval
 from nnc_func.body import Body
-from nnc_func.control_flow.growing_derivative import Growing
-from nnc_func.control_flow.tracing import TracedBody
+from nnc_func.control_flow.growing_derivative import LISTS, Growing
+from nnc_func.control_flow.tracing import OUTSIDE, Extents, TracedBody, at_once_or_cut, depth
 from nnc_func.device.kernels.move import dtype_in
 from nnc_func.engine.growing.step import Appended, steps_of
 from nnc_func.errors import OperatorError, UnboundError
+from nnc_func.facets.dims import Dim, substitute
 from nnc_func.facets.shapes import normalise_axis
 from nnc_func.graph.ops.cut_bodies import avals_in
 from nnc_func.graph.ops.move import concat
@@ -28,11 +29,6 @@ from nnc_func.graph.tensors.tensor import Tensor
 
 Dims = list[dict[str, int]]
 """For each time the extents, by symbol."""
-OUTSIDE = (
-    "dynamic=True computes how often, and how large, at once; here that is not known yet. Compute it outside of jit, "
-    "vmap, compiled graphs and the bodies of other loops; or carry a tensor of the shape that it has at the end, with "
-    "max_iterations=, and write into it"
-)
 
 
 @frozen(eq=False)
@@ -60,6 +56,8 @@ class GrowingLoop:
         Whether the first carry is a truth value: whether there is a next time.
     reverse
         From the last row to the first.
+    around
+        Extents that are known outside, where it stands in the body of another loop.
     """
 
     stack: Any
@@ -74,6 +72,7 @@ class GrowingLoop:
     most: int | None = None
     conditional: bool = False
     reverse: bool = False
+    around: Mapping[str, int] = field(factory=dict)
 
     @property
     def rows(self) -> int:
@@ -89,8 +88,8 @@ class GrowingLoop:
         """The same with other attributes."""
         return evolve(self, **changed)
 
-    def run(self, args: Sequence[Any]) -> tuple[list[Any], Dims]:
-        """Its results, and the extents of each time.
+    def run(self, args: Sequence[Any]) -> tuple[list[Any], Dims | None]:
+        """Its results, and the extents of each time; None where these are not known yet: in a body that waits for it.
 
         Parameters
         ----------
@@ -106,12 +105,39 @@ class GrowingLoop:
         UnboundError
             A value is not known, or is a row of a vmap.
         """
-        traced = [a for a in args if type(a) is Traced]
-        if any(not isinstance(a.trace, (Forward, Reverse)) for a in traced):
-            raise UnboundError(OUTSIDE)
-        rule = Growing(self, [type(a) is Traced for a in args])
-        found = self.stack.autodiff.call(rule, args) if traced else rule.value(args)
+        cut = at_once_or_cut(self, args)
+        if cut is not None:
+            return cut, None
+        traced = [type(a) is Traced for a in args]
+        rule = Growing(self, traced)
+        found = self.stack.autodiff.call(rule, args) if any(traced) else rule.value(args)
         return found, rule.dims
+
+    def within(self, around: Mapping[str, int]) -> GrowingLoop:
+        """It where these extents are known."""
+        return self.having(around={**self.around, **around})
+
+    def described(self, args: Sequence[Aval], number: int) -> tuple[list[Aval], Extents]:
+        """Avals of its results in a body that waits for them; and which of them tell which new symbols.
+
+        Parameters
+        ----------
+        args
+            Avals of what it is given.
+        number
+            Of its stage.
+
+        Raises
+        ------
+        OperatorError
+            It gives rows that differ in shape: how many there are is not known.
+        """
+        if self.made:
+            raise OperatorError(LISTS)
+        first = self.constants + self.carries
+        rows = [self.aval_of_result(self.carries + n) for n in range(self.stacked)]
+        count = self.most if self.most is not None or not self.slices else args[first].shape[0]
+        return told(self.avals[self.constants : first], self.symbols, rows, count, self.conditional, number)
 
     def computed(self, args: Sequence[Any]) -> tuple[list[Any], Dims]:
         """As `run`, of values that are under no transformation."""
@@ -150,7 +176,7 @@ class GrowingLoop:
         return slices[0].shape[0] if slices and self.most is None else self.most
 
     def _dims(self, carry: Sequence[Any]) -> dict[str, int]:
-        return {symbol: carry[n].shape[axis] for symbol, n, axis in self.symbols}
+        return {**self.around, **{symbol: carry[n].shape[axis] for symbol, n, axis in self.symbols}}
 
     def _column(self, xp: Any, rows: Sequence[Any], n: int) -> Any:
         """Rows side by side."""
@@ -176,6 +202,35 @@ class GrowingLoop:
             if each is not None and each.op is concat and each.operands[0] == own and each.operands.count(own) == 1:
                 found.append((result, own, normalise_axis(each.params["axis"], self.avals[own].ndim)))
         return found
+
+
+def told(
+    carries: Sequence[Aval], symbols: Sequence[tuple[str, int, int]], rows: Sequence[Aval], count: Any,
+    conditional: bool, number: int,
+) -> tuple[list[Aval], Extents]:  # fmt: skip
+    """Avals of the results of a loop that is a stage of a body, with new symbols; and what tells these.
+
+    Parameters
+    ----------
+    carries, rows
+        Avals of the carries, and of a row of each that is stacked.
+    symbols
+        What carries tell.
+    count
+        How many times there are; None: it is not known.
+    conditional
+        Whether there may be fewer.
+    number
+        Of the stage.
+    """
+    names = {symbol: f"{symbol}@{number}" for symbol, _, _ in symbols}
+    extents: Extents = {names[symbol]: (n, axis) for symbol, n, axis in symbols}
+    new = {symbol: Dim.named(name) for symbol, name in names.items()}
+    if rows and (count is None or conditional):
+        times = f"times{depth()}@{number}"
+        extents[times], count = (len(carries), 0), Dim.named(times)
+    carried = [a.having(shape=substitute(a.shape, new)) for a in carries]
+    return [*carried, *(Aval((count, *a.shape), a.dtype, None, a.place) for a in rows)], extents
 
 
 class Grown:
@@ -214,7 +269,9 @@ class Grown:
         head = loop.carries + loop.stacked
         whole, rows = iter(tensors[loop.carries : head]), tensors[head:]
         number = iter(range(loop.made))
-        outputs = [rows[next(number) :: loop.made][: len(dims)] if ragged else next(whole) for ragged in self.ragged]
+        outputs = [
+            rows[next(number) :: loop.made][: len(dims or ())] if ragged else next(whole) for ragged in self.ragged
+        ]
         return tensors[: loop.carries], outputs
 
 

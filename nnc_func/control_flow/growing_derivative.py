@@ -11,8 +11,14 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from nnc_func.body_builder import BodyBuilder
+from nnc_func.errors import OperatorError
 from nnc_func.graph.ops.binary import add
 from nnc_func.graph.ops.cut_bodies import CutBody, aval_of, is_smooth, zeros
+
+LISTS = (
+    "an output that changes its shape is a list of tensors, one for each time, and so is what a derivative within the "
+    "body of a loop keeps; no body takes that: give rows of one shape, and differentiate the outer loop"
+)
 
 
 class Growing:
@@ -28,14 +34,14 @@ class Growing:
     Attributes
     ----------
     dims
-        The extents of each time, once it was computed.
+        The extents of each time, once it was computed; None in a body that waits for it.
     """
 
     name = "a loop with dynamic=True"
 
     def __init__(self, loop: Any, traced: Sequence[bool]) -> None:
         self.loop = loop
-        self.dims: list[dict[str, int]] = []
+        self.dims: list[dict[str, int]] | None = None
         self._moving = self._by_parameter(traced)
 
     def value(self, args: Sequence[Any]) -> list[Any]:
@@ -49,7 +55,7 @@ class Growing:
         derived = self._derived(self.loop.stack.autodiff.bodies.tangent, moving)
         along = Along(self.loop, derived, self._functions)
         found, self.dims = along.both.run(along.args(primals, tangents))
-        return along.apart(found, len(self.dims))
+        return along.apart(found, len(self.dims or ()))
 
     def linearize(self, primals: Sequence[Any]) -> tuple[list[Any], Any, Any]:
         """The results, and the derivative both ways."""
@@ -198,6 +204,8 @@ class Backwards(CutBody):
         avals = (*loop.avals[: loop.constants], *self.extra, *loop.avals[loop.constants :])
         both = loop.having(body=body, avals=avals, constants=loop.constants + len(self.captured))
         found, dims = both.run([*primals[: loop.constants], *self.captured, *primals[loop.constants :]])
+        if dims is None:
+            raise OperatorError(LISTS)
         head, made, wide = loop.carries + loop.stacked, loop.made, loop.made + len(self.stored)
         rows = [found[head + t * wide : head + (t + 1) * wide] for t in range(len(dims))]
         results = [*found[:head], *(x for row in rows for x in row[:made])]

@@ -15,11 +15,12 @@ import numpy as np
 from nnc_func.control_flow.blocks import Blocks
 from nnc_func.control_flow.carries import Carry, Growing, alike, integer
 from nnc_func.control_flow.checkpoints import Checkpoint, spelled
-from nnc_func.control_flow.growing import OUTSIDE, Grown, counted_carry, padded, value_now
+from nnc_func.control_flow.growing import Grown, counted_carry, padded, value_now
 from nnc_func.control_flow.messages import check_body, leaves_of, pair, whose
 from nnc_func.control_flow.slices import Slices, back
+from nnc_func.control_flow.stages import staged
 from nnc_func.control_flow.steps import Steps, in_order
-from nnc_func.control_flow.tracing import SCALARS, TracedBody, aval_of, traced
+from nnc_func.control_flow.tracing import OUTSIDE, SCALARS, TracedBody, aval_of, carrier_of, traced
 from nnc_func.errors import OperatorError, ShapeError, UnboundError
 from nnc_func.facets.dims import known
 from nnc_func.graph.tensors.tensor import Tensor
@@ -280,21 +281,22 @@ class _Scan:
             return [*map(alike(self.stack), found, before), *rows]
 
         symbols = frozenset((self.growing or {}).values())
-        body = traced(self.stack, flat, [*before, *slices], effects=True, counted=True, symbols=symbols)
+        given = [*before, *slices]
+        body = traced(self.stack, flat, given, effects=True, counted=True, symbols=symbols, in_stages=True)
         return body, [None if n else a for n, a in zip(numbers, body.avals, strict=False)]
 
     def run(self, unroll: int | bool = 1, checkpoint: Checkpoint = None) -> tuple[Any, Any]:
         """The last carry, and the outputs."""
         body, avals = self.carry.settled(self.trace, growing=self.growing)
         carries = self.carry.carriers(avals)
-        if self.growing is not None:
+        if self.growing is not None or body.stages:
             given = {"unroll": unroll not in (1, False), "checkpoint": checkpoint not in (None, "full")}
             if any(given.values()):
                 names = " and ".join(f"{name}=" for name, each in given.items() if each)
                 raise OperatorError(
                     f"{names} is for loops whose carries keep their shapes, and dynamic=True lets them grow"
                 )
-            return self.grown(body, carries)
+            return self.staged(body, carries) if body.stages else self.grown(body, carries)
         count = len(carries)
         found = in_order(
             self.stack, "a loop with effects", body, (count, count), [*carries, *map(self.stack.carrier, self.xs)],
@@ -305,32 +307,54 @@ class _Scan:
         outputs = [back(self.stack, y, self.axis, path, self.told) for y, path in rows]
         return self.carry.structure.build(found[:count]), self.outputs.build(outputs)
 
+    def staged(self, body: TracedBody, carries: list[Any]) -> tuple[Any, Any]:
+        """As `run`, of a body that waits for loops whose carries grow."""
+        stack, count = self.stack, len(carries)
+        slices = [stack.carrier(x) for x in self.xs]
+        given = body.parameters[: count + len(slices)]
+        loop = staged(
+            stack, body, range(len(given)), given, count, self.growing or {}, self.told, slices=len(slices),
+            most=self._most(), reverse=self.reverse,
+        )  # fmt: skip
+        found, rows = loop.applied([*body.captured, *carries, *slices])
+        return self.carry.structure.build(found), self._built(rows)
+
+    def _built(self, rows: Sequence[Any]) -> Any:
+        """The outputs: a tensor with a row for each time, or a list with a tensor for each."""
+        assert self.outputs is not None
+        found = [
+            y
+            if isinstance(y, list)
+            else back(self.stack, padded(self.stack, y, self.length), self.axis, path, self.told)
+            for y, path in zip(rows, self.outputs.paths, strict=True)
+        ]
+        return self.outputs.build(found)
+
+    def _most(self) -> Any:
+        """How often it goes at most, as a number."""
+        if self.length is not None and not known(self.length):
+            raise UnboundError(OUTSIDE)
+        if self.count is None:
+            return self.length
+        most = max(0, int(value_now(self.stack, self.count, "how many steps there are")))
+        return most if self.length is None else min(most, self.length)
+
     def grown(self, body: TracedBody, carries: list[Any]) -> tuple[Any, Any]:
         """As `run`, of carries that may grow."""
-        stack, length, growing, count = self.stack, self.length, self.growing, len(carries)
+        stack, growing, count = self.stack, self.growing, len(carries)
         assert growing is not None
         body, more = counted_carry(stack, body, (count, count))
         whole = [*carries, *more]
         inner, operands = body.over(whole, [stack.carrier(x) for x in self.xs])
         constants, own = len(body.captured), len(whole) + len(self.xs)
-        if length is not None and not known(length):
-            raise UnboundError(OUTSIDE)
-        most = length
-        if self.count is not None:
-            most = max(0, int(value_now(stack, self.count, "how many steps there are")))
-            most = most if length is None else min(most, length)
+        most = self._most()
         loop = Grown(
             stack, inner, [*body.parameters[own:], *body.parameters[:own]], body.avals[len(whole) :],
             operands[:constants], operands[constants : constants + len(whole)], operands[constants + len(whole) :],
             growing,
         )  # fmt: skip
         found, rows = loop.applied(most=most, reverse=self.reverse)
-        assert self.outputs is not None
-        rows = [
-            y if isinstance(y, list) else back(stack, padded(stack, y, length), self.axis, path, self.told)
-            for y, path in zip(rows, self.outputs.paths, strict=True)
-        ]
-        return self.carry.structure.build(found[:count]), self.outputs.build(rows)
+        return self.carry.structure.build(found[:count]), self._built(rows)
 
     def applied(self, body: TracedBody, carries: list[Any], unroll: int | bool, checkpoint: Checkpoint) -> list[Any]:
         """The loop, in one of its forms."""

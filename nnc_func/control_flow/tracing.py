@@ -9,19 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 from attrs import frozen
 
-from nnc_func.autodiff.traced import Trace, Traced
+from nnc_func.autodiff.traced import Forward, Reverse, Trace, Traced
 from nnc_func.autodiff.traced import scope as scopes
 from nnc_func.aval import Aval
 from nnc_func.body import Body
 from nnc_func.body_builder import BodyBuilder
 from nnc_func.control_flow.layer_bypass import through_layers
 from nnc_func.engine.effects import recording
-from nnc_func.errors import GraphError
+from nnc_func.errors import GraphError, OperatorError, UnboundError
 from nnc_func.facets.dtypes import kind_of
 from nnc_func.graph.bodies import abstract, literal
 from nnc_func.graph.leaves import Variable, without_updates
@@ -37,6 +38,31 @@ ORDERS = 3  # of derivatives, up to which a function that its own rule calls has
 
 COUNT = Aval((), "int64")
 _rules: ContextVar[tuple[Any, ...]] = ContextVar("rules", default=())  # functions whose rules are being traced
+_depth: ContextVar[int] = ContextVar("depth", default=0)  # of functions that are being traced, one within the other
+Extents = dict[str, tuple[int, int]]
+"""Symbols of extents that a loop tells, and the result and the axis of each."""
+
+
+@frozen(eq=False)
+class Stage:
+    """A loop that is computed at once, for whose results a body waits.
+
+    Attributes
+    ----------
+    loop
+        It: `growing.GrowingLoop`, or `stages.StagedLoop`.
+    operands
+        Results of the body that it is given.
+    results
+        Parameters of the body that are its results.
+    extents
+        What its results tell.
+    """
+
+    loop: Any
+    operands: tuple[int, ...]
+    results: tuple[int, ...]
+    extents: Extents
 
 
 @frozen(eq=False)
@@ -58,6 +84,9 @@ class TracedBody:
         more result, after those of the function, which is the token after them.
     is_counted
         Whether it has yet one more of both, the last ones: how many times came before this one, and before the next.
+    stages
+        Loops that are computed at once, for which it waits. Their results are parameters, after those of the function;
+        their operands are results, after those of the function.
     """
 
     body: Body
@@ -66,6 +95,7 @@ class TracedBody:
     parameters: tuple[Aval, ...]
     has_effects: bool = False
     is_counted: bool = False
+    stages: tuple[Stage, ...] = ()
 
     def carrying(self, parameter: int | None = None, result: int | None = None, token: bool = False) -> TracedBody:
         """It with what it carries besides at these places among parameters and results, else as the last ones.
@@ -112,11 +142,13 @@ class TracedBody:
 class Scope(Trace):
     """One function while it is traced: its values are nodes; what is from around it gets an input."""
 
-    __slots__ = ("captured", "counter", "inputs", "stack", "whole")
+    __slots__ = ("captured", "counter", "extents", "inputs", "stack", "stages", "whole")
 
-    def __init__(self, stack: Any, whole: bool = False) -> None:
+    def __init__(self, stack: Any, whole: bool = False, in_stages: bool = False) -> None:
         super().__init__(stack.autodiff)
         self.stack, self.whole = stack, whole
+        self.stages: list[tuple[Any, list[Any], list[Any], Extents]] | None = [] if in_stages else None
+        self.extents = set[str]()  # symbols that stages tell
         self.captured: dict[Any, tuple[Any, Any]] = {}  # by value or identity, what flows in and its input
         self.inputs: list[Any] = []
         self.counter: Tensor | None = None  # how many times of the loop came before this one, once that is asked for
@@ -146,6 +178,24 @@ class Scope(Trace):
             found = self.captured[key] = (carrier, node)
         return found[1]
 
+    def cut(self, loop: Any, args: Sequence[Any]) -> list[Any]:
+        """The results of a loop that is computed at once, within the function: it waits for them.
+
+        Raises
+        ------
+        UnboundError
+            The function is none that can wait.
+        """
+        self.check()
+        if self.stages is None:
+            raise UnboundError(OUTSIDE)
+        given = [self.stack.operator.lift(self.inside(x)) for x in args]
+        avals, extents = loop.described([x.aval for x in given], len(self.stages))
+        found = [self.stack.carrier(self.parameter(aval)) for aval in avals]
+        self.stages.append((loop, given, [x.primal for x in found], extents))
+        self.extents.update(extents)
+        return found
+
     def bind(self, op: Op, args: tuple[Any, ...], params: Any) -> Any:
         """The operator within the function."""
         self.check()
@@ -165,6 +215,33 @@ class Scope(Trace):
         return _called(self, rule, args)
 
 
+OUTSIDE = (
+    "dynamic=True computes how often, and how large, at once; here that is not known yet. Compute it outside of jit, "
+    "vmap, compiled graphs and branches; or carry a tensor of the shape that it has at the end, with max_iterations=, "
+    "and write into it"
+)
+
+
+def at_once_or_cut(loop: Any, args: Sequence[Any]) -> list[Any] | None:
+    """The results of a loop in the body of a function that waits for them; None where it is computed at once.
+
+    Raises
+    ------
+    UnboundError
+        Values are not known, and nothing can wait for them.
+    """
+    traces = [a.trace for a in args if type(a) is Traced]
+    if any(not isinstance(each, (Forward, Reverse, Scope)) for each in traces):
+        raise UnboundError(OUTSIDE)
+    innermost = max(traces, key=attrgetter("level"), default=None)
+    return innermost.cut(loop, args) if isinstance(innermost, Scope) else None
+
+
+def depth() -> int:
+    """How many functions are being traced, one within the other."""
+    return _depth.get()
+
+
 def aval_of(stack: Any, carrier: Any) -> Aval:
     """Of what flows through a stack; it has no layout."""
     if type(carrier) is Traced:
@@ -181,6 +258,7 @@ def aval_of(stack: Any, carrier: Any) -> Aval:
 def traced(
     stack: Any, f: Callable[[list[Any]], Sequence[Any]], arguments: Sequence[Any], whole: bool = False,
     effects: bool = False, counted: bool = False, symbols: Set[str] = frozenset(), without: str = RULE,
+    in_stages: bool = False,
 ) -> TracedBody:  # fmt: skip
     """The body of a function.
 
@@ -201,6 +279,8 @@ def traced(
         Where it stands, and why it has no effects, if it may have none: for the message.
     symbols
         Of extents that differ from time to time: what has one in its shape is part of the body.
+    in_stages
+        Whether it may wait for loops that are computed at once.
 
     Raises
     ------
@@ -209,8 +289,9 @@ def traced(
     """
     if "symbol" not in stack._layers:
         raise GraphError(f"{stack!r} makes no nodes, which a loop or a branch wants of its functions: it has no Symbol")
-    own = Scope(stack, whole)
+    own = Scope(stack, whole, in_stages)
     entered = _entered(own) if whole else nullcontext()
+    deeper = _depth.set(_depth.get() + 1)
     try:
         with entered, without_updates(), recording(stack, in_places=whole) as recorded:
             given = [each if type(each) in SCALARS else own.parameter(each) for each in arguments]
@@ -223,18 +304,32 @@ def traced(
         results = [stack.operator.lift(own.inside(carrier)) for carrier in carriers]
     finally:
         own.live = False
+        _depth.reset(deeper)
     if has_effects and not effects:
         raise GraphError(
             f"an effect, or a host predicate, stands in {without}; only compute there, and print, check … what it gives"
         )
     if not has_effects:
         own.inputs.remove(before.value.primal)
-    pairs = [*own.captured.values()]
-    body, more = abstract([*own.inputs, *(node for _, node in pairs)], results, whole, symbols)
-    avals = tuple([value.aval if value.aval.layout is None else value.aval.having(layout=None) for value in results])
+    if own.stages and (has_effects or counter is not None):
+        raise OperatorError(
+            "a body with a loop that grows, dynamic=True, has no effects, and draws no numbers by its number of times: "
+            "print, check … what it gives, or carry a key"
+        )
+    pairs, count, stages = [*own.captured.values()], len(results), list[Stage]()
+    places = {node: n for n, node in enumerate(own.inputs)}
+    for loop, operands, made, extents in own.stages or ():
+        at = tuple(range(len(results), len(results) + len(operands)))
+        stages.append(Stage(loop, at, tuple([places[node] for node in made]), extents))
+        results += operands
+    body, more = abstract([*own.inputs, *(node for _, node in pairs)], results, whole, symbols | own.extents)
+    avals = tuple([
+        value.aval if value.aval.layout is None else value.aval.having(layout=None) for value in results[:count]
+    ])  # fmt: skip
     given = [*own.inputs, *(node for _, node in pairs), *more]
     captured = (*(carrier for carrier, _ in pairs), *more)
-    return TracedBody(body, captured, avals, tuple([x.aval for x in given]), has_effects, counter is not None)
+    own_avals = tuple([x.aval for x in given])
+    return TracedBody(body, captured, avals, own_avals, has_effects, counter is not None, tuple(stages))
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from nnc_func.control_flow.checkpoints import Checkpoint, spelled
 from nnc_func.control_flow.growing import Grown, counted_carry, padded, value_now
 from nnc_func.control_flow.host import decided
 from nnc_func.control_flow.messages import check_body, leaves_of, pair, whose
+from nnc_func.control_flow.stages import staged
 from nnc_func.control_flow.steps import Steps, in_order
 from nnc_func.control_flow.tracing import SCALARS, TracedBody, traced
 from nnc_func.errors import OperatorError, RunError, UnboundError
@@ -154,7 +155,7 @@ class _While:
 
         symbols = frozenset((self.growing or {}).values())
         given = [*before, Aval((), "int64")]
-        body = traced(self.stack, flat, given, effects=True, counted=True, symbols=symbols)
+        body = traced(self.stack, flat, given, effects=True, counted=True, symbols=symbols, in_stages=True)
         return body, [None if n else a for n, a in zip(numbers, body.avals[2:], strict=False)]
 
     def run(self, exact: bool, raises: bool) -> tuple[Any, Any, Any]:
@@ -176,6 +177,8 @@ class _While:
             steps = steps.having(unconditional(inner, len(captured)), steps.carries, (), times)
             return [goes_on, *steps.loop(checkpoint=self.checkpoint)[1:]]
 
+        if traced_body.stages:
+            return self._staged(traced_body, [more, zero, *variables], exact, raises)
         found = in_order(stack, "a loop with effects", traced_body, (count, 2 + count), [more, *variables], apply)
         if raises and bool(value_now(stack, found[0], "whether the condition of while_loop holds in the end")):
             raise RunError(f"while_loop: the condition still holds after max_iterations={self.most} times")
@@ -196,6 +199,8 @@ class _While:
         variables = self.variables.carriers(avals)
         count, zero = len(variables), stack.carrier(stack.asarray(np.int64(0)))
         more = stack.carrier(self.condition([Tensor(stack, each) for each in variables]))
+        if traced_body.stages:
+            return self._staged(traced_body, [more, zero, *variables], exact, raises)
         body, counter = counted_carry(stack, traced_body, (count, 2 + count))
         whole = count + len(counter)
         inner, captured = _condition_first(body, whole)
@@ -205,6 +210,23 @@ class _While:
             {(2 + n, axis): symbol for (n, axis), symbol in growing.items()},
         )  # fmt: skip
         found, rows = loop.applied(most=self.most, conditional=True)
+        return self._ended(found, rows, exact, raises)
+
+    def _staged(self, body: TracedBody, carries: list[Any], exact: bool, raises: bool) -> tuple[Any, Any, Any]:
+        """As `run`, of a body that waits for loops whose carries grow."""
+        count, growing = len(carries) - 2, self.growing or {}
+        avals = [Aval((), "bool"), Aval((), "int64"), *body.parameters[:count]]
+        loop = staged(
+            self.stack, body, (None, count, *range(count)), avals, len(carries),
+            {(2 + n, axis): symbol for (n, axis), symbol in growing.items()}, self.told, most=self.most,
+            conditional=True,
+        )  # fmt: skip
+        found, rows = loop.applied([*body.captured, *carries])
+        return self._ended(found, rows, exact, raises)
+
+    def _ended(self, found: Sequence[Any], rows: Sequence[Any], exact: bool, raises: bool) -> tuple[Any, Any, Any]:
+        """What it gives, of condition, number of times and variables, and of outputs, that were computed at once."""
+        stack, count = self.stack, len(self.variables.leaves)
         if raises and bool(value_now(stack, found[0], "whether the condition of while_loop holds in the end")):
             raise RunError(f"while_loop: the condition still holds after max_iterations={self.most} times")
         if not exact:

@@ -294,8 +294,6 @@ def test_what_is_not_known_yet_is_told(stack: Any) -> None:
         stack.vmap(lambda x: appended(stack, x, 5)[0])(stack.asarray(np.ones((3, 2))))
     with pytest.raises(NncError, match="outside of jit, vmap"):
         stack.vmap(stack.grad(lambda x: appended(stack, x, 5)[0].sum()))(stack.asarray(np.ones((3, 2))))
-    with pytest.raises(NncError, match="the bodies of other loops"):
-        stack.foreach(lambda x, s: (None, s + appended(stack, x, 5)[0].sum()), np.ones((3, 2)), 0.0)
 
 
 def test_numbers_are_checked() -> None:

@@ -1,4 +1,4 @@
-"""Each rewriting of loops alone keeps values, and is done once (`graph/rewriting/loops`, `graph/rewriting/branches`).
+"""Each rewriting of loops alone keeps values, once (`graph/rewriting/loops`, `graph/rewriting/branches`).
 
 They are judged as rules are: random programs with one and without it give the same, bit by bit where it rounds as
 before; done again it finds nothing; and a test that did not see it fire often says so.
@@ -58,7 +58,8 @@ class Alone:
     def __init__(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         self.fired = 0
         self.name = name
-        rewrite, of_branch = REWRITES.get(name), rewriting.simplified_branch
+        rewrite, of_branch, of_loops = REWRITES.get(name), rewriting.simplified_branch, rewriting.fused
+        of_loops = rewriting.fused
 
         def alone(found: Any, used: Any, at_once: bool) -> None:
             if name == "all":
@@ -72,8 +73,14 @@ class Alone:
             self.fired += found is not None
             return found
 
+        def fusion(*args: Any) -> Any:
+            found, fewer = of_loops(*args) if name in ("fusion", "all") else (args[0], 0)
+            self.fired += fewer
+            return found, fewer
+
         monkeypatch.setattr(loops._Loop, "rewrite", alone)
         monkeypatch.setattr(rewriting, "simplified_branch", branches)
+        monkeypatch.setattr(rewriting, "fused", fusion)
 
     def __call__(self, roots: Sequence[Value]) -> Sequence[Value]:
         return rewriting._with_bodies_optimised(roots, BARE)[0]
@@ -94,7 +101,8 @@ def graph_of(program: Program, differentiated: bool) -> tuple[list[Value], dict[
         return sum(((values[n] ** 2).sum() for n in program.outputs if values[n].dtype.kind == "f"), LAZY.asarray(0.0))
 
     if differentiated:
-        wanted = [*LAZY.grad(loss, tuple(range(len(leaves))))(*leaves)] if leaves else []
+        smooth = tuple([n for n, leaf in enumerate(leaves) if leaf.dtype.kind == "f"])
+        wanted = [*LAZY.grad(loss, smooth)(*leaves)] if smooth else []
     else:
         values = program.applied(LAZY, leaves)
         wanted = [values[n] for n in (*program.outputs, *(following for _, following in program.updates))]
@@ -219,7 +227,50 @@ def counted_products(draw: Any) -> Program:
     return Program((*leaves, count), (Step(OPS["loop"], (0, 1, 2, 3), params),), tuple(outputs), ())
 
 
+@st.composite
+def sibling_loops(draw: Any) -> Program:
+    """Loops beside and after each other: they share what they slice, carry and keep, or slice each other's rows."""
+    times, more = draw(st.sampled_from((3, 4, 1))), draw(st.integers(0, 3))
+    shapes: list[tuple[int, ...]] = [(2,), (2,), (times, 2), (times, 2), (more, 2)]
+    leaves = [Leaf("input", f"x{n}", shape, "float64", n) for n, shape in enumerate(shapes)]
+    leaves.append(Leaf("input", "n", (), "int64", 0))
+    shapes.append(())
+    steps: list[Step] = []
+    for _ in range(draw(st.integers(3, 6))):
+        extent = draw(st.sampled_from((times,) * 6 + (more,)))
+        kept = [n for n, shape in enumerate(shapes) if shape == (2,)]
+        stacked = [n for n, shape in enumerate(shapes) if shape == (extent, 2)]
+        if draw(st.integers(0, 5)) == 5:  # what stands between loops
+            value = draw(st.sampled_from((*kept, *stacked)))
+            steps.append(Step(OPS["tanh"], (value,), {}))
+            shapes.append(shapes[value])
+            continue
+        constants, carries, slices = (
+            tuple(draw(st.lists(st.sampled_from(among), min_size=least, max_size=2)))
+            for among, least in ((kept, 0), (kept, 0), (stacked[-4:], 1))
+        )
+        counted = draw(st.integers(0, 4)) == 4
+        given = len(constants) + len(carries) + len(slices)
+        made = []
+        for _ in range(draw(st.integers(1, 3))):
+            op = OPS[draw(st.sampled_from(("tanh", "add", "sin", "multiply")))]
+            value = st.integers(0, given + len(made) - 1)
+            made.append(Application(op, tuple([draw(value) for _ in op.args]), op.canonical({})))
+        value = st.integers(0, given + len(made) - 1)
+        results = [draw(value) for _ in range(len(carries) + draw(st.integers(not carries, 2)))]
+        params = {
+            "body": Body(given, made, tuple(results)), "constants": len(constants), "carries": len(carries),
+            "length": None, "reverse": draw(st.integers(0, 4)) == 4, "counted": counted,
+        }  # fmt: skip
+        steps.append(Step(OPS["loop"], (*constants, *carries, *slices, *([5] if counted else [])), params))
+        shapes += [(2,)] * len(carries) + [(extent, 2)] * (len(results) - len(carries))
+    results = list(range(len(leaves), len(shapes)))
+    outputs = draw(st.lists(st.sampled_from(results), min_size=min(3, len(results)), max_size=5, unique=True))
+    return Program(tuple(leaves), tuple(steps), tuple(outputs), ())
+
+
 DRAWN = {
+    "fusion": sibling_loops(), "all, of siblings": sibling_loops(), "all, of gradients of siblings": sibling_loops(),
     "what nobody wants": programs(control_flow=True, most_steps=6), "outside": loops_of_bodies(),
     "products before": with_products(), "products after": with_products(),
     "products before, of counted loops": counted_products(), "products after, of counted loops": counted_products(),

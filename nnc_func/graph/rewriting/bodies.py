@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from nnc_func.aval import Aval
 from nnc_func.body import Body, bodies_of
 from nnc_func.body_builder import BodyBuilder
 from nnc_func.declaration import Items
+from nnc_func.device.shared.queries import machine_of
 from nnc_func.graph.bodies import abstract
 from nnc_func.graph.node import Node, Value, topological
 from nnc_func.graph.ops.branch import branch
@@ -16,6 +18,7 @@ from nnc_func.graph.ops.custom import custom
 from nnc_func.graph.ops.loop import avals_of, loop
 from nnc_func.graph.origin import attributed, origin
 from nnc_func.graph.rewriting.branches import simplified_branch
+from nnc_func.graph.rewriting.loop_fusion import fused, has_siblings
 from nnc_func.graph.rewriting.loops import Apply, simplified
 from nnc_func.graph.rules.rule import ROUNDING
 from nnc_func.op import Op
@@ -66,11 +69,33 @@ def with_bodies_optimised(graph: ComputationGraph, optimiser: Any) -> tuple[Comp
 
 def _with_bodies_optimised(roots: Sequence[Value], optimiser: Any) -> tuple[Sequence[Value], int]:
     """As `with_bodies_optimised`, of roots; what loops give that no simpler one reads any more goes too, and so on."""
-    roots, count = _each(roots, optimiser, _rewritten)
-    more = count
-    while more:
-        roots, more = _each(roots, optimiser, _trimmed)
-    return roots, count
+    machine, apply_at, count = machine_of(optimiser.operator.device), partial(_plainly, optimiser), 0
+    if has_siblings(roots, machine):  # as they were written their bodies have more in common
+        roots, count = _each(roots, optimiser, _simplified)
+        roots, fewer = fused(roots, machine, apply_at)
+        count += fewer
+    while True:
+        roots, more = _each(roots, optimiser, _rewritten)
+        count += more
+        while more:
+            roots, more = _each(roots, optimiser, _trimmed)
+        roots, fewer = fused(roots, machine, apply_at)
+        if not fewer:
+            return roots, count
+        count += fewer
+
+
+def _plainly(optimiser: Any, node: Node) -> Apply:
+    """What makes nodes in place of one, with bodies as they are."""
+    symbol = optimiser.operator.symbol
+    return lambda op, operands, items: symbol.apply(op, operands, items, node.origin)
+
+
+def _simplified(node: Node, args: tuple[Value, ...], used: set[int], optimiser: Any) -> Sequence[Value | None] | None:
+    """The results of a loop from a simpler one, whose body is as it is."""
+    if node.op is not loop:
+        return None
+    return simplified(args, node.items, used, _plainly(optimiser, node), optimiser.numerics >= ROUNDING)
 
 
 def _each(roots: Sequence[Value], optimiser: Any, rewrite: Callable[..., Any]) -> tuple[Sequence[Value], int]:
