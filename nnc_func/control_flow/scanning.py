@@ -20,7 +20,7 @@ from nnc_func.control_flow.messages import check_body, leaves_of, pair, whose
 from nnc_func.control_flow.slices import Slices, back
 from nnc_func.control_flow.stages import staged
 from nnc_func.control_flow.steps import Steps, in_order
-from nnc_func.control_flow.tracing import OUTSIDE, SCALARS, TracedBody, aval_of, carrier_of, traced
+from nnc_func.control_flow.tracing import OUTSIDE, SCALARS, TracedBody, aval_of, traced
 from nnc_func.errors import OperatorError, ShapeError, UnboundError
 from nnc_func.facets.dims import known
 from nnc_func.graph.tensors.tensor import Tensor
