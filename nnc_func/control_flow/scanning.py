@@ -14,7 +14,6 @@ import numpy as np
 
 from nnc_func.control_flow.carries import Carry, Growing, alike, integer
 from nnc_func.control_flow.checkpoints import Checkpoint, spelled
-from nnc_func.control_flow.growing import OUTSIDE, Grown, counted_carry, padded, value_now
 from nnc_func.control_flow.messages import check_body, leaves_of, pair, whose
 from nnc_func.control_flow.slices import Slices, back
 from nnc_func.control_flow.steps import Steps, in_order
@@ -288,6 +287,8 @@ class _Scan:
 
     def grown(self, body: TracedBody, carries: list[Any]) -> tuple[Any, Any]:
         """As `run`, of carries that may grow."""
+        from nnc_func.control_flow.growing import OUTSIDE, Grown, counted_carry, padded, value_now  # few loops do
+
         stack, length, growing, count = self.stack, self.length, self.growing, len(carries)
         assert growing is not None
         body, more = counted_carry(stack, body, (count, count))
