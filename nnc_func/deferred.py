@@ -56,6 +56,36 @@ class Registry(Mapping[str, T]):
         return name in self._first or name in self._members
 
 
+class LateMethod:
+    """A method that is a function of another module, which is imported when somebody first asks for the method.
+
+    Parameters
+    ----------
+    module
+        Its name.
+    name
+        Of the function in it.
+
+    Examples
+    --------
+    >>> class Number(int):
+    ...     halves = LateMethod("operator", "truediv")
+    >>> type(vars(Number)["halves"]).__name__, Number.halves(Number(3), 2), type(vars(Number)["halves"]).__name__
+    ('LateMethod', 1.5, 'builtin_function_or_method')
+    """
+
+    def __init__(self, module: str, name: str) -> None:
+        self._module, self._name = module, name
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._owner, self._as = owner, name
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        found = getattr(importlib.import_module(self._module), self._name)
+        setattr(self._owner, self._as, found)
+        return getattr(owner if instance is None else instance, self._as)
+
+
 def deferred(package: str, members: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """A package's ``__getattr__`` and ``__dir__`` (PEP 562), from the names that it shows and their modules.
 

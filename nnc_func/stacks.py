@@ -15,7 +15,8 @@ from nnc_func.autodiff.methods import Derivatives
 from nnc_func.autodiff.traced import Traced
 from nnc_func.aval import Aval
 from nnc_func.body import Body, is_pure
-from nnc_func.control_flow import branches, breakpoints, fixed_points, layer_bypass, prefixes, scanning, while_loops
+from nnc_func.control_flow import layer_bypass, scanning
+from nnc_func.deferred import LateMethod
 from nnc_func.device import NumPy
 from nnc_func.device.shared.bind_kernels import kernel_device
 from nnc_func.device.shared.host import numbers
@@ -47,6 +48,7 @@ from nnc_func.tree import flatten
 
 if TYPE_CHECKING:
     from nnc_func.array_api.namespace import ArrayNamespace
+    from nnc_func.control_flow import branches, breakpoints, fixed_points, prefixes, while_loops
 
 LATER: Any = object()  # a function that is given in a call of its own, as to decorators
 VALUE_OF = attrgetter("value")  # faster to map than a comprehension
@@ -328,9 +330,17 @@ class Stack(Derivatives):
 
     alias, fresh = aliases.alias, aliases.fresh
     map, fold, scan, foreach, fori = scanning.map_, scanning.fold, scanning.scan, scanning.foreach, scanning.fori
-    associative_scan, fixed_point = prefixes.associative_scan, fixed_points.fixed_point
-    loop_until = breakpoints.loop_until
-    while_loop, cond, case_of = while_loops.while_loop, branches.cond, branches.case_of
+    if TYPE_CHECKING:
+        associative_scan, fixed_point = prefixes.associative_scan, fixed_points.fixed_point
+        while_loop, loop_until = while_loops.while_loop, breakpoints.loop_until
+        cond, case_of = branches.cond, branches.case_of
+    else:
+        associative_scan = LateMethod("nnc_func.control_flow.prefixes", "associative_scan")
+        fixed_point = LateMethod("nnc_func.control_flow.fixed_points", "fixed_point")
+        while_loop = LateMethod("nnc_func.control_flow.while_loops", "while_loop")
+        loop_until = LateMethod("nnc_func.control_flow.breakpoints", "loop_until")
+        cond = LateMethod("nnc_func.control_flow.branches", "cond")
+        case_of = LateMethod("nnc_func.control_flow.branches", "case_of")
 
     def key(self, seed: int) -> Tensor:
         """The key of a random generator: explicit, the same on every stack; a uint64 tensor of shape (2,).

@@ -7,9 +7,10 @@ What is an edge from one module to another:
 
 - An import anywhere: at the top, in a function, in a class, under ``try``. One amid a function makes a circle that does
   not hurt when Python starts, and that a reader still walks around.
-- A module's name that is given to ``import_module``, ``deferred`` or a ``Registry``, where it can be worked out from
-  the module's own constants: a package whose names are found when somebody asks for them imports what it finds. What
-  such a call is given only when it runs (a pickle's module, a model's builder) is no edge: nobody reads it there.
+- A module's name that is given to ``import_module``, ``deferred``, a ``LateMethod`` or a ``Registry``, where it can be
+  worked out from the module's own constants: a package whose names are found when somebody asks for them imports what
+  it finds. What such a call is given only when it runs (a pickle's module, a model's builder) is no edge: nobody reads
+  it there.
 - ``from package import name`` leads to the module ``package.name`` if there is one, else to ``package`` itself, of
   which a name is taken. ``import a.b.c`` leads to ``a.b.c``.
 
@@ -121,7 +122,7 @@ def _evaluated(expression: ast.expr, constants: Mapping[str, Any]) -> tuple[bool
 def _named_in(call: ast.Call, constants: Mapping[str, Any], home: str) -> list[str]:
     """The modules whose names a call is given that imports them."""
     called = call.func.id if isinstance(call.func, ast.Name) else getattr(call.func, "attr", "")
-    if called not in ("import_module", "deferred", "Registry"):
+    if called not in ("import_module", "deferred", "LateMethod", "Registry"):
         return []
     given = [_evaluated(each, constants) for each in call.args[:2]]  # a third one of a `Registry` is no name
     values = [value for known, value in given if known]
@@ -135,6 +136,8 @@ def _named_in(call: ast.Call, constants: Mapping[str, Any], home: str) -> list[s
             return [".".join([*above, *filter(None, [module[dots:]])]) if dots else module]
         case "deferred", [str(), dict(members)]:
             return list(members.values())
+        case "LateMethod", [str(module), str()]:
+            return [module]
         case "Registry", [str(package), dict(members)]:
             return [f"{package}.{shown.rpartition('.')[0] or name}" for name, shown in members.items()]
     return []

@@ -15,10 +15,8 @@ import numpy as np
 from nnc_func.control_flow.blocks import Blocks
 from nnc_func.control_flow.carries import Carry, Growing, alike, integer
 from nnc_func.control_flow.checkpoints import Checkpoint, spelled
-from nnc_func.control_flow.growing import Grown, counted_carry, padded, value_now
 from nnc_func.control_flow.messages import check_body, leaves_of, pair, whose
 from nnc_func.control_flow.slices import Slices, back
-from nnc_func.control_flow.stages import staged
 from nnc_func.control_flow.steps import Steps, in_order
 from nnc_func.control_flow.tracing import OUTSIDE, SCALARS, TracedBody, aval_of, traced
 from nnc_func.errors import OperatorError, ShapeError, UnboundError
@@ -309,6 +307,8 @@ class _Scan:
 
     def staged(self, body: TracedBody, carries: list[Any]) -> tuple[Any, Any]:
         """As `run`, of a body that waits for loops whose carries grow."""
+        from nnc_func.control_flow.stages import staged  # few loops do
+
         stack, count = self.stack, len(carries)
         slices = [stack.carrier(x) for x in self.xs]
         given = body.parameters[: count + len(slices)]
@@ -321,6 +321,8 @@ class _Scan:
 
     def _built(self, rows: Sequence[Any]) -> Any:
         """The outputs: a tensor with a row for each time, or a list with a tensor for each."""
+        from nnc_func.control_flow.growing import padded
+
         assert self.outputs is not None
         found = [
             y
@@ -332,6 +334,8 @@ class _Scan:
 
     def _most(self) -> Any:
         """How often it goes at most, as a number."""
+        from nnc_func.control_flow.growing import value_now
+
         if self.length is not None and not known(self.length):
             raise UnboundError(OUTSIDE)
         if self.count is None:
@@ -341,6 +345,8 @@ class _Scan:
 
     def grown(self, body: TracedBody, carries: list[Any]) -> tuple[Any, Any]:
         """As `run`, of carries that may grow."""
+        from nnc_func.control_flow.growing import Grown, counted_carry  # few loops do
+
         stack, growing, count = self.stack, self.growing, len(carries)
         assert growing is not None
         body, more = counted_carry(stack, body, (count, count))

@@ -41,3 +41,8 @@ class Stats:
 def plannable(device: Any) -> bool:
     """Whether programs run a device's kernels over memory planned for it: it says so (`PlannedDeviceSignature`)."""
     return bool(getattr(device, "has_memory", False))
+
+
+def plans(engine: Any) -> bool:
+    """Whether an engine plans; another one computes at once, or one by one."""
+    return hasattr(engine, "passes") and plannable(engine.device)

@@ -14,9 +14,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from attrs import define
 
+from nnc_func.engine.compile_stats import plans
 from nnc_func.engine.effects import innermost, recorder, recording
-from nnc_func.engine.growing.graphs import plans
-from nnc_func.engine.growing.regions import Regions
 from nnc_func.engine.reading import substituted
 from nnc_func.engine.running.program import Program
 from nnc_func.engine.unrolled_jit import LARGEST, OTHER, Fixed, written
@@ -328,6 +327,8 @@ class Jitted:
         with self._lock:
             self.traces += 1
         if late:
+            from nnc_func.engine.growing.regions import Regions  # few functions have such extents
+
             if effects:
                 raise GraphError(
                     f"{self.name} has effects, and extents that depend on elements, which are found out between its "

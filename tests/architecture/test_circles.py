@@ -48,6 +48,7 @@ def _package(folder: Path, **files: str) -> list[list[Edge]]:
         "NAMES = {'x': f'p.{m}' for m in ('a',)}\n__getattr__, __dir__ = deferred(__name__, NAMES)",
         "A: dict = {n: n for n in ('a',)}\nB = Registry('p', A | {'b': 'b'})",
         "B = Registry('p', {'name': 'a.x'})",
+        "class C:\n    f = LateMethod('p.a', 'x')",
     ],
 )
 def test_each_way_back_is_found(tmp_path: Path, back: str) -> None:

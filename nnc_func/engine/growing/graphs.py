@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from threading import RLock
 from typing import Any, TypeAlias
 
-from nnc_func.engine.compile_stats import plannable
 from nnc_func.engine.growing.capacity import Capacity, appended, planned
 from nnc_func.engine.growing.live import Live
 from nnc_func.engine.growing.room import Room, doubled
@@ -17,11 +16,6 @@ from nnc_func.graph.node import Node
 
 SPARE = 8  # a capacity is doubled with another one if it is all but an eighth used by then
 Run: TypeAlias = Callable[[Sequence[Any], Mapping[str, int]], list[Any]]
-
-
-def plans(engine: Any) -> bool:
-    """Whether an engine plans; another one computes at once, or one by one."""
-    return hasattr(engine, "passes") and plannable(engine.device)
 
 
 def symbols_in(nodes: Iterable[Node]) -> frozenset[str]:

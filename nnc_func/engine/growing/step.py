@@ -11,7 +11,8 @@ from typing import Any
 
 from nnc_func.aval import Aval
 from nnc_func.body import Body
-from nnc_func.engine.growing.graphs import GrowingGraph, Run, plans
+from nnc_func.engine.compile_stats import plans
+from nnc_func.engine.growing.graphs import GrowingGraph, Run
 from nnc_func.facets.dims import substitute, symbols_of
 from nnc_func.garbage_collection import uncollected
 from nnc_func.graph.graph import ComputationGraph

@@ -80,13 +80,19 @@ def _foreign(what: str) -> RuleError:
 
 
 @frozen(eq=False, slots=True)
-class Tensor(Pattern):
-    """Matches any tensor."""
+class Variable(Pattern):
+    """Stands for a tensor that a left side meets."""
 
     name: str
 
     def __str__(self) -> str:
         return self.name
+
+
+class Tensor(Variable):
+    """Matches any tensor."""
+
+    __slots__ = ()
 
 
 @frozen(eq=False, slots=True)
@@ -96,34 +102,22 @@ class Shaped(Tensor):
     shape: tuple[int, ...]
 
 
-@frozen(eq=False, slots=True)
-class Scalar(Pattern):
+class Scalar(Variable):
     """Matches a constant all of whose elements are one real number; as a parameter it is that number."""
 
-    name: str
-
-    def __str__(self) -> str:
-        return self.name
+    __slots__ = ()
 
 
-@frozen(eq=False, slots=True)
-class Constant(Pattern):
+class Constant(Variable):
     """Matches a constant of any shape and dtype, or a fill: a tensor whose elements are known while rewriting."""
 
-    name: str
-
-    def __str__(self) -> str:
-        return self.name
+    __slots__ = ()
 
 
-@frozen(eq=False, slots=True)
-class Nonnegative(Pattern):
+class Nonnegative(Variable):
     """Matches a floating tensor that is not below zero anywhere, as its operators tell; NaN may be in it."""
 
-    name: str
-
-    def __str__(self) -> str:
-        return self.name
+    __slots__ = ()
 
 
 @frozen(eq=False, slots=True)
@@ -149,7 +143,7 @@ class Param:
         return self.name
 
 
-VARIABLES = (Tensor, Scalar, Constant, Nonnegative, Param)  # what stands for something that a left side meets
+VARIABLES = (Variable, Param)  # what stands for something that a left side meets
 
 
 @frozen(eq=False, slots=True)
