@@ -11,6 +11,6 @@
 - ``carries``: checks what a loop carries; ``checkpoints``: what is kept of it for derivatives.
 - ``messages``: what errors say: whose function it is, and where a leaf stands.
 - ``steps``: applies a loop at once, in segments, or written out.
-- ``past_layers``: keeps eager shortcuts off while a function is traced.
+- ``layer_bypass``: keeps eager shortcuts off while a function is traced.
 - ``conversion``: converts Python's own ``while``, ``for`` and ``if``.
 """
