@@ -15,7 +15,7 @@ from nnc_func.autodiff.methods import Derivatives
 from nnc_func.autodiff.traced import Traced
 from nnc_func.aval import Aval
 from nnc_func.body import Body, is_pure
-from nnc_func.control_flow import branches, breakpoints, fixed_points, past_layers, prefixes, scanning, while_loops
+from nnc_func.control_flow import branches, breakpoints, fixed_points, layer_bypass, prefixes, scanning, while_loops
 from nnc_func.device import NumPy
 from nnc_func.device.shared.bind_kernels import kernel_device
 from nnc_func.device.shared.host import numbers
@@ -284,7 +284,7 @@ class Stack(Derivatives):
     def _learn_array_type(self) -> None:
         """Note the class of the device's arrays, which a device may know only once what it needs has been imported."""
         if self._dispatch is not None:
-            past_layers.note(self, self.device.array_type)
+            layer_bypass.note(self, self.device.array_type)
 
     def carrier(self, arg: Any) -> Any:
         """What flows through the layers, of a tensor or anything else."""

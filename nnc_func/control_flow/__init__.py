@@ -13,6 +13,6 @@
 - ``slices``: what a loop slices along an axis.
 - ``messages``: what errors say: whose function it is, and where a leaf stands.
 - ``steps``: applies a loop at once, in segments, or written out.
-- ``past_layers``: keeps eager shortcuts off while a function is traced.
+- ``layer_bypass``: keeps eager shortcuts off while a function is traced.
 - ``conversion``: converts Python's own ``while``, ``for`` and ``if``.
 """

@@ -20,7 +20,7 @@ from nnc_func.autodiff.traced import scope as scopes
 from nnc_func.aval import Aval
 from nnc_func.body import Body
 from nnc_func.body_builder import BodyBuilder
-from nnc_func.control_flow.past_layers import through_layers
+from nnc_func.control_flow.layer_bypass import through_layers
 from nnc_func.engine.effects import recording
 from nnc_func.errors import GraphError, OperatorError, UnboundError
 from nnc_func.facets.dtypes import kind_of

@@ -324,6 +324,10 @@ class Null(Layer):
         """The part of an array at a place along its first axis: a view of it."""
         return NullArray(array.shape[1:], array.dtype, base=array, contiguous=array.contiguous)
 
+    def decision(self, array: NullArray) -> int:
+        """0: there are no elements. A run takes the first branch; where a value says how many times, it goes none."""
+        return 0
+
     def empty(self, shape: tuple[int, ...], dtype: Any, strides: Any = None) -> NullArray:
         """An array, counted; strides in bytes, None for row-major."""
         return NullArray(shape, dtype, self.counts, contiguous=strides is None)

@@ -278,6 +278,10 @@ class Places(Layer):
         """The part of an array at a place along its first axis: a view of it."""
         return Placed(self, array.place, self._by_place[array.place].row(array._array, number), array)
 
+    def decision(self, array: Placed) -> int:
+        """The one element of an array, by which a run goes on: which branch, how many times, whether once more."""
+        return int(self._by_place[array.place].decision(array._array))
+
     def viewing(self, op: Op, items: Items) -> Callable[..., Any]:
         """A view operator as a function of its operand."""
 

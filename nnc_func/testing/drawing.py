@@ -261,6 +261,8 @@ class Drawing:
             if op.name in KEYED and count:
                 args = (self.pick(keys), *args[1:])
             params = self.parameters(op, [known[a].shape for a in args])
+            if params is not None and op.name == "branch" and args and known[args[0]].dtype.kind != "b":
+                params = {**params, "default": True}  # any integer chooses one
             if params is not None and self.append(op, args, params):
                 return
 

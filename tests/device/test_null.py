@@ -19,6 +19,7 @@ from nnc_func.graph.ops import CATALOGUE
 from nnc_func.op import Op
 from nnc_func.testing.laws import results
 from nnc_func.testing.samples import arguments
+from nnc_func.tree import flatten
 from tests.device.test_strict import only_numpy
 
 EXAMPLES = max(5, settings.default.max_examples // 5) if settings.default else 5
@@ -219,3 +220,31 @@ def test_views_beyond_an_arena_are_refused() -> None:
 
 def test_its_arrays_print() -> None:
     assert repr(NullArray((2, 3), "float32")) == "NullArray((2, 3), float32)"
+
+
+@pytest.mark.parametrize("make", [nnc.eager, nnc.lazy])
+def test_what_only_values_decide_is_planned_and_run_all_the_same(make: Any) -> None:
+    """The first branch is taken; loops of which a value says how many times go none (found by a fresh seed)."""
+    stack = make(nnc.Null())
+    o = stack.ops
+    b, x = stack.input("b", (), "bool"), stack.input("x", (3, 3), "float32")
+
+    def chosen(x: Any) -> Any:
+        return stack.cond(b, lambda x: o.tanh(x) @ x, lambda x: x * x, x)
+
+    def reached(x: Any) -> Any:
+        return stack.while_loop(lambda x: x.sum() < 5, lambda x: (x.sum(), x * 2), x, 7)[:2]
+
+    def counted(x: Any) -> Any:
+        return stack.fori(0, o.cast(x.sum(), dtype="int64"), lambda i, x: chosen(x), x)
+
+    def endless(x: Any) -> Any:
+        return stack.while_loop(lambda x: x.sum() < 5, lambda x: (None, x * 2), x)[1]
+
+    def slope(x: Any) -> Any:
+        return stack.grad(lambda x: (counted(x) + endless(x)).sum())(x)
+
+    square = (3, 3)
+    for f, shapes in ((chosen, [square]), (reached, [(7,), square]), (counted, [square]), (slope, [square])):
+        found = stack.compile([b, x], f(x))(np.bool_(True), np.ones(square, "float32"))
+        assert [(a.shape, a.dtype) for a in flatten(found)[0]] == [(shape, "float32") for shape in shapes]

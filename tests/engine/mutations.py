@@ -99,8 +99,41 @@ def _plain(lazy: Any) -> Any:
     return plain.compile([x], [y, o.reshape(y, shape=(2, 6)), o.broadcast_to(y[0], shape=(2, 4))], {w: w + o.sum(y)})
 
 
+def _rows(lazy: Any) -> Any:
+    """Loops over rows, from either end, whose carries rotate through several buffers, and their gradients."""
+    o = lazy.ops
+    x, h, w = lazy.input("x", (5, 4), "float32"), lazy.input("h", (4,), "float32"), lazy.input("w", (4, 4), "float32")
+
+    def loss(x: Any, h: Any, w: Any) -> Any:
+        (a, _, _), ys = lazy.scan(
+            lambda c, x: ((c[1], c[2], o.tanh(x + c[0] @ w)), o.sort(c[1])), (h, h * 2, h), x, checkpoint=2
+        )
+        return (ys * lazy.foreach(lambda x, h: (x * h, o.sin(h)), x, h, reverse=True)[0]).sum() + a.sum()
+
+    value, slopes = lazy.value_and_grad(loss, argnums=(0, 1, 2))(x, h, w)
+    return lazy.compile([x, h, w], [value, *slopes])
+
+
+def _decided(lazy: Any) -> Any:
+    """Loops and branches whose number of times, and choice, only the run knows, in each other."""
+    o = lazy.ops
+    x, n = lazy.input("x", (4, 3), "float64"), lazy.input("n", (), "int64")
+    w = lazy.variable("w", np.full((3, 3), 0.25))
+
+    def body(i: Any, x: Any) -> Any:
+        x = lazy.case_of(n - i, [lambda x: o.tanh(x @ w), lambda x: o.sort(x, axis=1)], x, default=nnc.bypass)
+        x[i] = o.cos(x[i]) + x[i - 1]
+        return x
+
+    y = lazy.fori(0, n + 1, body, x)
+    rows, z, times = lazy.while_loop(
+        lambda z: o.sum(z) < 9, lambda z: (z[0], lazy.fori(0, 2, lambda i, z: z + 1.5, z)), y, 5
+    )
+    return lazy.compile([x, n], [y, rows, z, times], {w: w * 0.5 + o.mean(z)})
+
+
 PROGRAMS: tuple[Callable[[Any], Any], ...] = (
-    _network, _images, _parts, _indices, _donated, _streams, _unknown, _plain,
+    _network, _images, _parts, _indices, _donated, _streams, _unknown, _plain, _rows, _decided,
 )  # fmt: skip
 
 
@@ -244,7 +277,25 @@ def _anything(draw: random.Random, plan: Any) -> None:
         holder[key] = copy.deepcopy(draw.choice([*OTHERS, *BOUNDS]))
 
 
+def _loop(draw: random.Random, plan: Any) -> None:
+    """One number of a loop or of a branch's body: where something lies each time, how often it goes, what it keeps."""
+    _, loop = draw.choice(plan["loops"])
+    own = {name: value for name, value in loop.items() if name != "plan"}
+    holder, key = draw.choice(numbers(own))
+    near = [holder[key] + 1, holder[key] - 1, 0, 1, 2, 3, draw.randrange(12)]
+    holder[key] = draw.choice(near) if draw.random() < 0.7 else _bounded(draw, holder[key])
+    loop.update(own)
+
+
 AIMED = (_column, _column, _column, _column, _place, _place, _aval, _more, _call, _call, _anything)
+
+
+def _somewhere(draw: random.Random, plan: Any) -> None:
+    """One of them, of the plan or of that of a body in it."""
+    while plan.get("loops") and draw.random() < 0.6:
+        plan = draw.choice(plan["loops"])[1]["plan"]
+    change = _loop if plan.get("loops") and draw.random() < 0.5 else draw.choice(AIMED)
+    change(draw, plan)
 
 
 def mutated(files: list[Members], number: int) -> tuple[int, bytes]:
@@ -257,7 +308,7 @@ def mutated(files: list[Members], number: int) -> tuple[int, bytes]:
         name = draw.choice([n for n in members if n.startswith("plans/")])
         plan = json.loads(members[name])
         for _ in range(draw.choice([1, 1, 1, 2, 3])):
-            _tried(draw.choice(AIMED), draw, plan)
+            _tried(_somewhere, draw, plan)
         members[name] = json.dumps(plan).encode()
     elif kind < 0.85:
         about = json.loads(members[ABOUT])

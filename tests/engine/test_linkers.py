@@ -83,22 +83,29 @@ class Slow:
     def repeat(self, i: Instruction, scratch: tuple[Any, ...], *given: Any) -> None:
         """A loop, or the body of a branch that is chosen: its plan is linked anew each time, by this linker."""
         params = dict(i.items)
-        loop = i.loops[chosen(given[0], len(i.loops), params["default"]) if i.op.name == "branch" else 0]
-        device, arrays = self.device, (*given, *scratch)
+        device, arrays, is_branch = self.device, (*given, *scratch), i.op.name == "branch"
+        loop = i.loops[chosen(device.decision(given[0]), len(i.loops), params["default"]) if is_branch else 0]
         own = [place for place, nbytes in loop.plan.arenas.items() if nbytes]
         arenas = dict.fromkeys(loop.plan.arenas, device.arena(0)) | dict(zip(own, scratch, strict=False))
 
         def at(number: int, row: int | None) -> Any:
             return arrays[number] if row is None else device.row(arrays[number], row)
 
-        for n in range(loop.count):
+        most = loop.count if loop.limit is None else max(0, min(loop.count, device.decision(arrays[loop.limit])))
+        late, n = loop.count - most, 0
+        while n < most and (loop.condition is None or device.decision(at(*loop.reads[loop.condition].at(n, late)))):
             body = Slow(loop.plan, device, loops.constants_of(loop, device), arenas)
             for slots, address in loops.places_of(loop):
                 for slot in slots:
-                    body.put(slot, at(*address.at(n)))
+                    body.put(slot, at(*address.at(n, late)))
             body.section(range(len(loop.plan.instructions))).run()
-        for result, *where in loop.copies:
+            n += 1
+        ends = [(result, *loop.reads[parameter].at(n, late)) for result, parameter in enumerate(loop.ends)]
+        for result, *where in (*loop.copies, *ends):
             arrays[len(i.operands) + result][...] = at(*where)
+        for address in loop.writes if loop.is_open else ():
+            for row in range(n, loop.count) if address.step else ():
+                at(address.cycle[0], row)[...] = 0
 
 
 class SlowSection:
@@ -132,7 +139,7 @@ SLOW = linked()
 # --- every kind of program ---------------------------------------------------------------------------------
 
 
-@given(programs(), st.sampled_from(["none", "frontier", "all"]))
+@given(programs() | programs(control_flow=True), st.sampled_from(["none", "frontier", "all"]))
 def test_programs_run_as_well_by_a_linker_that_is_nothing_like_ours(drawn: Program, retain: str) -> None:
     ours, theirs = (drawn.build(stack, retain) for stack in (LAZY, SLOW))
     for number in (0, 1, 0):

@@ -12,7 +12,7 @@ import nnc_func as nnc
 from nnc_func.errors import NncError, PlaceError
 from nnc_func.graph.ops.memory import after, transfer
 from nnc_func.testing.agreement import agree, follow
-from nnc_func.testing.program import INPUT, PLACES, Leaf, Program, Step, inferred
+from nnc_func.testing.program import CONSTANT, INPUT, PLACES, Leaf, Program, Step, inferred
 from nnc_func.testing.programs import LARGEST
 from tests.conversions import spread
 from tests.device.test_places import DEVICES, EAGER, PLANNED, PRETENDED, STACKS, TWO
@@ -35,9 +35,23 @@ def test_values_at_random_places_are_those_of_one_place(name: str, both: tuple[P
     agree([*found, *after], [*wanted, *following], plain, largest, f"{name}, at once")
 
 
+def folds(program: Program) -> bool:
+    """Whether all that is computed of constants alone is finite; if not, it is left to the run.
+
+    In a place without elements nobody knows.
+    """
+    values, _ = program.on_arrays([leaf.value() for leaf in program.leaves])
+    fixed = {n for n, leaf in enumerate(program.leaves) if leaf.kind == CONSTANT}
+    for step, results in zip(program.steps, program.results(), strict=True):
+        if isinstance(step, Step) and fixed.issuperset(step.args):
+            fixed.update(results)
+    return all(np.isfinite(values[n]).all() for n in fixed if values[n].dtype.kind in "fc")
+
+
 @FEW
 @given(spread())
 def test_places_without_elements_plan_as_places_with_them(both: tuple[Program, Program]) -> None:
+    assume(folds(both[0]))
     plans = []
     for device in (TWO, PLANNED):
         built = both[1].build(nnc.lazy(device)).program

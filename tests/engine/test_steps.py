@@ -23,13 +23,15 @@ def training(stack: Any) -> tuple[Any, Any, Any]:
     return stack.compile([x], loss, [(w, w * 0.5 + stack.ops.sum(x)), (m, m @ m)]), w, m
 
 
-@given(programs())
+@given(programs() | programs(control_flow=True))
 def test_all_steps_together_are_a_call(drawn: Program) -> None:
     stepped, called = drawn.build(LAZY), drawn.build(LAZY)
     for seed in (0, 1):
         feeds = drawn.feeds(seed)
         steps = stepped.program.steps(*feeds)
-        assert len(list(steps)) == stepped.program.plan.kernels
+        made = list(steps)
+        assert sum(not each.depth for each in made) == stepped.program.plan.kernels  # and what loops compute within
+        assert [each.number for each in sorted(made, key=lambda each: each.number)] == [*range(len(made))]
         for one, other in zip(steps.results, called(*feeds), strict=True):
             np.testing.assert_array_equal(one, other, strict=True)
         for one, other in zip(stepped.state(), called.state(), strict=True):

@@ -131,3 +131,16 @@ def test_every_value_of_a_graph_is_computed_once() -> None:
     for root in roots:
         sides.check("same", ROUNDING, False, root, root)
     assert set(sides.values) == set(topological(roots))
+
+
+def test_a_loop_that_may_never_end_on_drawn_values_is_checked_all_the_same() -> None:
+    """Where `a` is drawn below 0, x never reaches 4: each side goes a hundred times, in loops within loops, too."""
+    lazy = nnc.lazy()
+
+    def reached(x: Any, a: Any) -> Any:
+        return lazy.while_loop(lambda x: x < 4, lambda x: (None, (x * a + x * a + 0.1) * 1), x)[1]
+
+    x, a = lazy.input("x", (), "float64"), lazy.input("a", (), "float64")
+    program = lazy.compile([x, a], lazy.fori(0, 3, lambda i, x: reached(lazy.ops.sin(x), a), reached(x, a)))
+
+    np.testing.assert_allclose(program(0.25, 1.5), 9.40545505409761)  # the same in plain Python

@@ -197,6 +197,10 @@ class PlannedDevice(ArrayDevice):
         """The part of an array at a place along its first axis: a view of it."""
         return array[number, ...]
 
+    def decision(self, array: Any) -> int:
+        """The one element of an array, by which a run goes on: which branch, how many times, whether once more."""
+        return int(array)
+
     def viewing(self, op: Op, items: Items) -> Callable[..., Any]:
         """A view operator as a function of its operand."""
         return fresh(self.xp, op.kernels[0], items)

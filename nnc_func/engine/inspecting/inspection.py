@@ -196,7 +196,7 @@ class Inspected(Unpickled):
         within = list(self.walk(kept(inputs), keep=False, wait=self.device.synchronise))
         from nnc_func.engine.inspecting.profile import profiled
 
-        return profiled(self.name, self.device, runs[1:], (start, [each for each in within if each.times]))
+        return profiled(self.name, self.device, runs[1:], (start, [each for each in within if each.depth]))
 
     def _with_elements(self) -> None:
         """Raise DeviceError where the device has none, so that there is nothing to look at."""

@@ -364,12 +364,13 @@ class Calls:
         self._streams = streams
 
     def walk(
-        self, watching: Sequence[Observer], wait: Any = None, first: int = 0, times: tuple[int, ...] = ()
-    ) -> Iterator[Application]:
+        self, watching: Sequence[Observer], wait: Any = None, first: int = 0, times: tuple[int, ...] = (),
+        depth: int = 0,
+    ) -> Iterator[Application]:  # fmt: skip
         """Make each call before the observers' eyes, when it is asked for; those of a loop's body each time.
 
         The first one has the number `first`. `wait` is called after each kernel, if it is not None. `times` are those
-        of loops around it.
+        of loops around it; `depth` is how many loops and branches are around it.
         """
         plan, alive = self._frame.plan, self._frame.plan.bytes_alive
         looks_within = not watching or any(each.looks_within for each in watching)
@@ -379,7 +380,7 @@ class Calls:
             self.started = position
             found = Application(self._frame.device, number, t, i.op, i.items, i.origin, i.kernel)
             found.arguments, found.outs = args[: len(i.operands)], args[len(i.operands) :]
-            found.bytes_alive, found.stream, found.times = alive[t], i.stream, times
+            found.bytes_alive, found.stream, found.times, found.depth = alive[t], i.stream, times, depth
             number += 1
             body: Any = getattr(call, "__self__", None)
             if looks_within and hasattr(body, "walk"):

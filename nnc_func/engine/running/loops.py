@@ -65,7 +65,9 @@ def bound(instruction: Instruction, device: Any, link: Callable[..., Any]) -> Ca
             arenas = dict.fromkeys(loop.plan.arenas, empty) | dict(zip(own, scratch, strict=False))
             frame = link(loop.plan, device, its, arenas)
             made.append(Times(loop, device, frame, scratch, count))
-        return made[0].run if instruction.op is not branch else OneOf(made, dict(instruction.items)["default"]).run
+        if instruction.op is not branch:
+            return made[0].run
+        return OneOf(made, dict(instruction.items)["default"], device.decision).run
 
     return of
 
@@ -85,7 +87,7 @@ class Times:
 
     def __init__(self, loop: Loop, device: Any, frame: Any, scratch: tuple[Any, ...], results: int) -> None:
         self.loop, self.frame, self.scratch = loop, frame, scratch
-        self.row = device.row
+        self.row, self.decision = device.row, device.decision
         self.copy = device.writing(COPY, COPY.kernels[0], (), 1, ())
         places = places_of(loop)
         self.fixed = [(slot, address.at(0)[0]) for slots, address in places if address.is_fixed for slot in slots]
@@ -110,11 +112,11 @@ class Times:
             A kernel failed: names the operator in the body, the shapes and the user's line.
         """
         arrays, frame, loop = (*given, *self.scratch), self.frame, self.loop
-        calls, times = frame.calls, 0
+        calls, times, decision = frame.calls, 0, self.decision
         most, condition, place = self._begin(arrays)
         called, cancellation = iter(calls), asked()
         try:
-            while times < most and (condition is None or condition()):
+            while times < most and (condition is None or decision(condition())):
                 place()
                 called = iter(calls)
                 if cancellation is not None:
@@ -135,7 +137,7 @@ class Times:
     def _begin(self, arrays: tuple[Any, ...]) -> tuple[int, Callable[[], Any] | None, Callable[[], None]]:
         """How many times it goes at most, the condition, and what puts all that moves in its place for the next one."""
         put, loop = self.frame.put, self.loop
-        most = loop.count if loop.limit is None else max(0, min(loop.count, int(arrays[loop.limit])))
+        most = loop.count if loop.limit is None else max(0, min(loop.count, self.decision(arrays[loop.limit])))
         late = loop.count - most
         following = [self.arrays(address, arrays, late).__next__ for address in self.addresses]
         rows = [*zip(self.targets, following, strict=True)]
@@ -161,13 +163,13 @@ class Times:
         section = frame.section(range(len(self.loop.plan.instructions)))
         number, cancellation = first, asked()
         try:
-            while times < most and (condition is None or condition()):
+            while times < most and (condition is None or self.decision(condition())):
                 place()
                 if cancellation is not None:
                     cancellation.check(f"time {times} of a loop")
                 inside = [each.within(self.loop.plan, frame.memory) for each in watching]
                 within = (*loop.times, times) if self.loop.count != 1 else loop.times
-                for each in section.walk(inside, wait, number, within):
+                for each in section.walk(inside, wait, number, within, loop.depth + 1):
                     number += 1
                     each.bytes_alive += loop.bytes_alive
                     yield each
@@ -205,8 +207,8 @@ class Times:
 class OneOf:
     """A branch whose bodies are bound: the first operand says which of them is computed, once."""
 
-    def __init__(self, bodies: Sequence[Times], default: bool) -> None:
-        self.bodies, self.default = bodies, default
+    def __init__(self, bodies: Sequence[Times], default: bool, decision: Callable[[Any], int]) -> None:
+        self.bodies, self.default, self.decision = bodies, default, decision
         self._runs = [each.run for each in bodies]
 
     def run(self, index: Any, *given: Any) -> None:
@@ -217,11 +219,11 @@ class OneOf:
         RunError
             The index is that of no body, and there is no default.
         """
-        self._runs[chosen(index, len(self._runs), self.default)](index, *given)
+        self._runs[chosen(self.decision(index), len(self._runs), self.default)](index, *given)
 
     def walk(self, index: Any, *given: Any, **how: Any) -> Iterator[Application]:
         """As `run`, before the observers' eyes; see `Times.walk`."""
-        body = self.bodies[chosen(index, len(self.bodies), self.default)]
+        body = self.bodies[chosen(self.decision(index), len(self.bodies), self.default)]
         return body.walk(index, *given, **how)
 
 

@@ -60,11 +60,13 @@ class Application:
         Bytes of the arena and of fresh results that hold something while it runs.
     times
         Within loops, how many times of each came before this one, the outermost first.
+    depth
+        How many loops and branches it is within; 0: it is the program's own.
     """
 
     __slots__ = (
-        "_device", "arguments", "bytes_alive", "instruction", "items", "kernel", "number", "op", "origin", "outs",
-        "seconds", "started", "stream", "times",
+        "_device", "arguments", "bytes_alive", "depth", "instruction", "items", "kernel", "number", "op", "origin",
+        "outs", "seconds", "started", "stream", "times",
     )  # fmt: skip
 
     def __init__(
@@ -83,6 +85,7 @@ class Application:
         self.bytes_alive = 0
         self.stream = 0
         self.times: tuple[int, ...] = ()
+        self.depth = 0
 
     @property
     def operands(self) -> list[Any]:

@@ -218,10 +218,12 @@ class Program(Tunable, Session):
                 if config.spec >= 3:
                     homes = self._homes(results, following, given_up)
                     seeing.append(Poison(self.plan, self._device, lease.home.memory, homes))
-                yield from lease.early.walk(seeing, wait)
+                made = 0
+                for made, each in enumerate(lease.early.walk(seeing, wait), 1):  # noqa: B007  those in loops count, too
+                    yield each
                 saved, done = Saved(self._device, self._written, self._overwritten), False
                 try:
-                    yield from lease.late.walk(seeing, wait, len(lease.early.instructions))
+                    yield from lease.late.walk(seeing, wait, made)
                     held(self._exchange, following)
                     done = keep
                 finally:

@@ -8,17 +8,21 @@ from typing import Any
 
 import numpy as np
 
-from nnc_func.body import is_pure
+from nnc_func.body import Body, bodies_of, is_pure
+from nnc_func.declaration import Items
 from nnc_func.errors import NncError, RuleError
 from nnc_func.facets.dims import Extent, substitute, symbols_of
 from nnc_func.facets.dtypes import kind_of, limits_of
 from nnc_func.graph.leaves import CONSTANT, HELD, INPUT, VARIABLE, brought, owned
 from nnc_func.graph.node import Node, Value, topological
+from nnc_func.graph.ops.loop import loop
 from nnc_func.graph.origin import describe as line_of
 from nnc_func.graph.rules.rule import EXACT, REASSOCIATION, SIGNED_ZERO, Numerics
+from nnc_func.op import Op
 
 ULPS = {Numerics.ROUNDING: 16.0, REASSOCIATION: 64.0}  # of the largest number that occurs on the way
 EXTENT = 3  # of every unknown axis
+LONGEST = 100  # times of a loop that ends by what it computes: of drawn values it may never end
 SHOWN = 40  # nodes of a side that are written out
 
 
@@ -241,11 +245,33 @@ def short(array: Any) -> str:
 # --- each rewrite of a graph ---------------------------------------------------------------------------
 
 
+def ending(op: Op, items: Items, operands: int) -> Items:
+    """Parameters by which no loop, nor one in a body, goes more than 100 times where only a condition ends it."""
+    if not op.holds_body or not bodies_of(items):
+        return items
+    params = {name: _ending_within(value) for name, value in items}
+    if op is loop and params["conditional"] and not params["counted"]:
+        carries = params["carries"]
+        stacks = len(params["body"].results) > carries or operands > params["constants"] + carries
+        if not stacks and (params["length"] is None or params["length"] > LONGEST):
+            params["length"] = LONGEST
+    return op.canonical(params)
+
+
+def _ending_within(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple([_ending_within(each) for each in value])
+    if not isinstance(value, Body):
+        return value
+    return value.having(tuple([ending(a.op, a.items, len(a.operands)) for a in value.applications]))
+
+
 class Sides:
     """Values of the nodes of a graph that is being rewritten: leaves are drawn, the rest is computed once.
 
-    Constants and variables have their values, inputs drawn ones, unknown axes three elements. What has no value then
-    (effects, what a kernel refuses for what was drawn, all on a device that computes nothing) is not compared.
+    Constants and variables have their values, inputs drawn ones, unknown axes three elements; loops that end by what
+    they compute end after 100 times, on both sides. What has no value then (effects, what a kernel refuses for what was
+    drawn, all on a device that computes nothing) is not compared.
 
     Examples
     --------
@@ -316,7 +342,8 @@ class Sides:
         if not is_pure(node.op, node.items) or any(self.values[a.node] is None for a in node.args):
             return None
         symbols = symbols_of((tuple(a.shape for a in node.args), tuple(a.shape for a in node.avals), node.items))
-        found = applied(node, self.values, self.device, dict.fromkeys(symbols, EXTENT))
+        items = ending(node.op, substitute(node.items, dict.fromkeys(symbols, EXTENT)), len(node.args))
+        found = self.device.bind(node.op, *(_of(a, self.values) for a in node.args), **dict(items))
         return tuple(found) if node.op.multi_result else found
 
     def _drawn(self, node: Node) -> Any:
