@@ -16,8 +16,9 @@ from nnc_func.graph.ops.binary import add
 from nnc_func.graph.ops.cut_bodies import CutBody, aval_of, is_smooth, zeros
 
 LISTS = (
-    "an output that changes its shape is a list of tensors, one for each time, and so is what a derivative within the "
-    "body of a loop keeps; no body takes that: give rows of one shape, and differentiate the outer loop"
+    "an output that changes its shape is a list of tensors, one for each time, and so is what a derivative keeps; "
+    "neither the body of a loop nor a compiled function takes that: give rows of one shape, and differentiate the "
+    "outer loop, or the compiled function, as a whole"
 )
 
 

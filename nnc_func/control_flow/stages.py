@@ -129,9 +129,10 @@ class StagedLoop:
             A value is not known, or is a row of a vmap.
         """
         cut = at_once_or_cut(self, args)
-        return self._computed(args) if cut is None else cut
+        return self.computed(args)[0] if cut is None else cut
 
-    def _computed(self, args: Sequence[Any]) -> list[Any]:
+    def computed(self, args: Sequence[Any]) -> tuple[list[Any], None]:
+        """As `run`, and nothing, of values that are known."""
         first = self.constants + self.carries
         constants, carry = args[: self.constants], [*args[self.constants : first]]
         rows = self._apart(args[first : first + self.slices])
@@ -143,7 +144,8 @@ class StagedLoop:
             made.append(found[self.carries :])
         if self.reverse:
             made.reverse()
-        return [*carry, *(self._together([row[n] for row in made], aval) for n, aval in enumerate(self.rows))]
+        columns = [self._together([row[n] for row in made], aval) for n, aval in enumerate(self.rows)]
+        return [*carry, *columns], None
 
     def _goes_on(self, more: Any) -> bool:
         found = value_now(self.stack, Tensor(self.stack, more), "whether a loop with others in it that grow goes on")

@@ -24,6 +24,7 @@ from nnc_func.control_flow.layer_bypass import through_layers
 from nnc_func.engine.effects import recording
 from nnc_func.errors import GraphError, OperatorError, UnboundError
 from nnc_func.facets.dtypes import kind_of
+from nnc_func.facets.late_extents import late
 from nnc_func.graph.bodies import abstract, literal
 from nnc_func.graph.leaves import Variable, without_updates
 from nnc_func.graph.node import Value
@@ -216,14 +217,14 @@ class Scope(Trace):
 
 
 OUTSIDE = (
-    "dynamic=True computes how often, and how large, at once; here that is not known yet. Compute it outside of jit, "
-    "vmap, compiled graphs and branches; or carry a tensor of the shape that it has at the end, with max_iterations=, "
-    "and write into it"
+    "dynamic=True computes how often, and how large, at once; here that is not known yet. Compute it outside of jit "
+    "(or say stack.jit(f, dynamic=True)), vmap, compiled graphs and branches; or carry a tensor of the shape that it "
+    "has at the end, with max_iterations=, and write into it"
 )
 
 
 def at_once_or_cut(loop: Any, args: Sequence[Any]) -> list[Any] | None:
-    """The results of a loop in the body of a function that waits for them; None where it is computed at once.
+    """The results of a loop in a function that waits for them; None where it is computed at once.
 
     Raises
     ------
@@ -234,7 +235,29 @@ def at_once_or_cut(loop: Any, args: Sequence[Any]) -> list[Any] | None:
     if any(not isinstance(each, (Forward, Reverse, Scope)) for each in traces):
         raise UnboundError(OUTSIDE)
     innermost = max(traces, key=attrgetter("level"), default=None)
-    return innermost.cut(loop, args) if isinstance(innermost, Scope) else None
+    if isinstance(innermost, Scope):
+        return innermost.cut(loop, args)
+    return None if traces else _between_regions(loop, args)
+
+
+def _between_regions(loop: Any, args: Sequence[Any]) -> list[Any] | None:
+    """The results of a loop that is computed between the regions of a graph; None where its operands are known."""
+    collected, stack = late(), loop.stack
+    if collected is None:
+        return None
+    try:
+        stack.engine.force([*args])
+    except UnboundError:
+        if scopes.get() is not None:  # a branch may not be taken
+            raise UnboundError(OUTSIDE) from None
+    else:
+        return None
+    given = [stack.operator.lift(x) for x in args]
+    number = len(collected.loops)
+    avals, extents = loop.described([x.aval for x in given], number)
+    found = [stack.symbol.input(f"result {n} of loop {number}", aval) for n, aval in enumerate(avals)]
+    collected.loops.append((loop, given, found, extents))
+    return found
 
 
 def depth() -> int:

@@ -20,7 +20,7 @@ from nnc_func.engine.reading import substituted
 from nnc_func.engine.running.program import Program
 from nnc_func.engine.unrolled_jit import LARGEST, OTHER, Fixed, written
 from nnc_func.errors import GraphError, OperatorError, TracingError, UnboundError, check_function
-from nnc_func.facets.late_extents import late_extents
+from nnc_func.facets.late_extents import Late, late_extents
 from nnc_func.garbage_collection import no_full_collections
 from nnc_func.graph.leaves import INPUT, owned
 from nnc_func.graph.node import Value, topological
@@ -83,8 +83,9 @@ class Jitted:
     name
         For messages.
     dynamic
-        Extents may depend on elements: of ``x[mask]``, `nonzero`, `unique_values`, exact outputs of a `while_loop`. The
-        function is then a program of regions (`engine.growing.regions`), between which such extents are found out.
+        Extents may depend on elements: of ``x[mask]``, `nonzero`, `unique_values`, exact outputs of a `while_loop`, and
+        of loops whose carries grow. The function is then a program of regions (`engine.growing.regions`), between which
+        such extents are found out, and such loops computed.
 
     Raises
     ------
@@ -318,16 +319,18 @@ class Jitted:
         outputs, shape = flatten(result)
         carriers = [stack.carrier(o) for o in outputs]
         effects = [t.value for t in scope.effects]
-        told = [stack.carrier(count) for _, count in late]
-        if not _closed([*carriers, *effects, *told], own):
+        told = [stack.carrier(count) for _, count in late.extents]
+        given_later = [x for _, given, _, _ in late.loops for x in given]
+        results = [x for _, _, found, _ in late.loops for x in found]
+        if not _closed([*carriers, *effects, *told, *given_later], [*own, *results]):
             return None
-        count = len(carriers)
-        carriers += told
+        count, last = len(carriers), len(carriers) + len(told)
+        carriers += [*told, *given_later]
         carriers, effects = self._of_values(carriers, effects)
         with self._lock:
             self.traces += 1
-        if late:
-            from nnc_func.engine.growing.regions import Regions  # few functions have such extents
+        if late.extents or late.loops:
+            from nnc_func.engine.growing.regions import Between, Regions  # few functions have such extents
 
             if effects:
                 raise GraphError(
@@ -335,9 +338,10 @@ class Jitted:
                     "regions; give size=, or do one of them outside"
                 )
             nodes = [*map(stack.operator.lift, carriers)]
-            by_symbol = {str(symbol): number for (symbol, _), number in zip(late, nodes[count:], strict=True)}
-            inputs = [stack.operator.lift(x).node for x in own]
-            return Regions(stack.engine, str(self.name), inputs, nodes[:count], by_symbol), shape
+            by_symbol = {str(n): number for (n, _), number in zip(late.extents, nodes[count:last], strict=True)}
+            inputs, rest = [stack.operator.lift(x).node for x in own], iter(nodes[last:])
+            loops = [Between(loop, [next(rest) for _ in given], *more) for loop, given, *more in late.loops]
+            return Regions(stack.engine, str(self.name), inputs, nodes[:count], by_symbol, loops), shape
         graph = stack.graph.close(own, carriers, (), self.name, **effects_of(effects))
         return stack.engine.compile(graph, given_up) if given_up else stack.engine.compile(graph), shape
 
@@ -356,7 +360,7 @@ class Jitted:
         return whole, {k: keywords[k] if k in self._names else v for k, v in named.items()}
 
     def _extents(self) -> Any:
-        return late_extents() if self.dynamic else nullcontext(())
+        return late_extents() if self.dynamic else nullcontext(Late())
 
     def _of_values(self, carriers: list[Any], effects: list[Any]) -> tuple[list[Any], list[Any]]:
         """Outputs and effects, where values of variables that were built outside of the function are constants.

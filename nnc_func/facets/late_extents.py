@@ -7,29 +7,54 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
+from attrs import define, field
+
 from nnc_func.errors import UnboundError
 from nnc_func.facets.dims import Dim
 
-_late: ContextVar[list[tuple[Dim, Any]] | None] = ContextVar("late", default=None)
+
+@define(eq=False)
+class Late:
+    """What is found out between the regions of a graph.
+
+    Attributes
+    ----------
+    extents
+        Unknown extents, and the number that tells each.
+    loops
+        Loops that are computed at once: each with what it is given, the leaves that stand for its results, and the
+        symbols that these tell, with result and axis.
+    """
+
+    extents: list[tuple[Dim, Any]] = field(factory=list)
+    loops: list[tuple[Any, list[Any], list[Any], dict[str, tuple[int, int]]]] = field(factory=list)
+
+
+_late: ContextVar[Late | None] = ContextVar("late", default=None)
 
 
 @contextmanager
-def late_extents() -> Iterator[list[tuple[Dim, Any]]]:
-    """Within it extents may depend on elements that are not known yet: a list of unknown extents, and what tells them.
+def late_extents() -> Iterator[Late]:
+    """Within it extents may depend on elements that are not known yet: what will tell them is collected.
 
     Examples
     --------
-    >>> with late_extents() as told:
+    >>> with late_extents() as late:
     ...     n = late_extent("a count", UnboundError("it depends on an input"))
-    >>> told == [(n, "a count")], late_extent("a count", UnboundError("it depends on an input"))
+    >>> late.extents == [(n, "a count")], late_extent("a count", UnboundError("it depends on an input"))
     (True, None)
     """
-    told: list[tuple[Dim, Any]] = []
-    token = _late.set(told)
+    found = Late()
+    token = _late.set(found)
     try:
-        yield told
+        yield found
     finally:
         _late.reset(token)
+
+
+def late() -> Late | None:
+    """What is collected here; None where extents must be known."""
+    return _late.get()
 
 
 def late_extent(count: Any, error: BaseException) -> Dim | None:
@@ -40,9 +65,9 @@ def late_extent(count: Any, error: BaseException) -> Dim | None:
     error
         Why the number is not known: an UnboundError, or what was made of one.
     """
-    told, why = _late.get(), error if isinstance(error, UnboundError) else error.__context__
-    if told is None or not isinstance(why, UnboundError):
+    collected, why = _late.get(), error if isinstance(error, UnboundError) else error.__context__
+    if collected is None or not isinstance(why, UnboundError):
         return None
     found = Dim.fresh()
-    told.append((found, count))
+    collected.extents.append((found, count))
     return found

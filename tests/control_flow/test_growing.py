@@ -290,9 +290,9 @@ def test_what_is_not_known_yet_is_told(stack: Any) -> None:
         stack.jit(lambda x: appended(stack, x, 5)[0])(np.ones(2))
     with pytest.raises(UnboundError, match="outside of jit"):
         appended(stack, stack.input("x", (2,), "float64"), 5)
-    with pytest.raises(NncError, match="outside of jit, vmap"):
+    with pytest.raises(NncError, match=r"outside of jit .*vmap"):
         stack.vmap(lambda x: appended(stack, x, 5)[0])(stack.asarray(np.ones((3, 2))))
-    with pytest.raises(NncError, match="outside of jit, vmap"):
+    with pytest.raises(NncError, match=r"outside of jit .*vmap"):
         stack.vmap(stack.grad(lambda x: appended(stack, x, 5)[0].sum()))(stack.asarray(np.ones((3, 2))))
 
 

@@ -227,6 +227,77 @@ def test_functions_are_traced_and_planned_as_often_whatever_the_count(stack: Any
     assert counts[0] == counts[1] <= 3
 
 
+# --- between the regions of a compiled function -----------------------------------------------------------
+
+
+def mixed(s: Any, x: Any, w: Any, inner: Any) -> Any:
+    """What grows, a mask of that, another one that begins with both, and what only adds up."""
+    y, n = inner(s, s.ops.sin(x) * w, 3.0)
+    large = y[y > 0.2]
+    z, _ = inner(s, s.ops.concat(large, x, axis=0)[:2] * 0.3, 4.0)
+    return s.ops.tanh(z) * y.sum(), large, n, inner(s, x * 0.1, 0.5)[0].sum()
+
+
+STARTS = [np.array(each) for each in ([0.3, 0.9], [1.4, 1.1], [0.1, 0.2], [2.0, 0.3])]
+
+
+def test_compiled_functions_compute_them_between_regions(memory: None) -> None:
+    w = LAZY.variable("w", np.array([1.0, 0.7]))
+    f = LAZY.jit(lambda x: mixed(LAZY, x, w, grown), dynamic=True)
+    for x in STARTS:
+        wanted = mixed(EAGER, EAGER.asarray(x), EAGER.asarray(np.array([1.0, 0.7])), by_hand)
+        for one, other in zip(f(x), wanted, strict=True):
+            np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-12)
+    assert f.traces == 1
+    program = f.program(STARTS[0])
+    assert len(program.regions) == 4
+    known = program.plans
+    f(STARTS[0])
+    assert program.plans == known
+
+
+def test_a_region_that_only_adds_up_what_has_grown() -> None:
+    f = LAZY.jit(lambda x: grown(LAZY, x, 9.0)[0].sum(), dynamic=True)
+    assert f(np.ones(2)).item() == by_hand(EAGER, EAGER.asarray(np.ones(2)), 9.0)[0].sum().item()
+    assert f(np.ones(6)).item() == 6.0
+
+
+def test_a_function_that_only_gives_what_has_grown() -> None:
+    f = LAZY.jit(lambda x: grown(LAZY, x, 9.0), dynamic=True)
+    for x in STARTS:
+        for one, other in zip(f(x), by_hand(EAGER, EAGER.asarray(x), 9.0), strict=True):
+            np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-12)
+    assert f.traces == 1
+
+
+@PROGRAMS
+def test_loops_around_them_between_regions(program: Any) -> None:
+    f = LAZY.jit(lambda xs: program(LAZY, LAZY.ops.sin(xs), grown, Loops), dynamic=True)
+    for scale in (1.0, 0.5):
+        wanted = program(EAGER, EAGER.asarray(np.sin(X * scale)), by_hand, Written)
+        for one, other in zip(f(X * scale), wanted, strict=True):
+            np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-12, atol=1e-13)
+    assert f.traces == 1
+
+
+def test_gradients_of_compiled_functions_and_not_within_them() -> None:
+    def f(x: Any) -> Any:
+        return (grown(LAZY, x, 3.0)[0] ** 2).sum()
+
+    wanted = EAGER.grad(lambda x: (by_hand(EAGER, x, 3.0)[0] ** 2).sum())(EAGER.asarray(STARTS[0]))
+    np.testing.assert_allclose(LAZY.grad(LAZY.jit(f, dynamic=True))(LAZY.asarray(STARTS[0])).numpy(), wanted.numpy())
+    with pytest.raises(OperatorError, match="or the compiled function, as a whole"):
+        LAZY.jit(LAZY.grad(f), dynamic=True)(STARTS[0])
+
+
+def test_branches_are_not_computed_between_regions() -> None:
+    def f(x: Any) -> Any:
+        return LAZY.cond(x.sum() > 0, lambda: grown(LAZY, x, 2.0)[0].sum(), lambda: x.sum())
+
+    with pytest.raises(NncError, match="branches"):
+        LAZY.jit(f, dynamic=True)(STARTS[0])
+
+
 # --- what is refused ---------------------------------------------------------------------------------------
 
 
@@ -247,7 +318,7 @@ def test_lists_within_a_body_are_told(stack: Any) -> None:
     with pytest.raises(OperatorError, match="list of tensors"):
         stack.scan(listed, 0.0, stack.asarray(X))
     slope = stack.grad(lambda x: grown(stack, x, 2.0)[0].sum())
-    with pytest.raises(OperatorError, match="differentiate the outer loop"):
+    with pytest.raises(OperatorError, match="differentiate the outer loop, or"):
         stack.map(slope, stack.asarray(X))
 
 

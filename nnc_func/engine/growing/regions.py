@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence, Set
 from threading import Lock
 from typing import Any
 
+from attrs import frozen
+
 from nnc_func.aval import Aval
 from nnc_func.engine.growing.graphs import GrowingGraph, symbols_in
 from nnc_func.errors import GraphError
@@ -41,7 +43,7 @@ class Region:
     def __init__(self, engine: Any, name: str, given: Sequence[Node], made: Sequence[Value], late: Set[str]) -> None:
         values: dict[Node, Any] = {}
         nodes = topological([*made], {*given})
-        self.symbols = sorted(late & symbols_in(nodes))
+        self.symbols = sorted(late & symbols_in([*nodes, *given]))
         # nothing reads these: they tell extents
         inputs = [engine.symbol.input(f"extent {s}", Aval((Dim.named(s),), "bool")) for s in self.symbols]
         for node in given:
@@ -63,6 +65,26 @@ class Region:
         return self.program.plan
 
 
+@frozen(eq=False)
+class Between:
+    """A loop that is computed at once, between regions.
+
+    Attributes
+    ----------
+    loop
+        What computes it: ``computed(arrays)`` gives its results, and what it has found out.
+    given, made
+        Its operands, and the leaves that its results are.
+    extents
+        Symbols that its results tell, and the result and the axis of each.
+    """
+
+    loop: Any
+    given: list[Value]
+    made: list[Node]
+    extents: Mapping[str, tuple[int, int]]
+
+
 def _array(values: Mapping[Value, Any], value: Value) -> Any:
     """Of a value that was given or computed; else of a variable."""
     found = values.get(value)
@@ -78,6 +100,8 @@ class Regions:
         As of a graph.
     told
         Symbols of extents, and the values that tell them.
+    loops
+        What is computed between regions.
 
     Attributes
     ----------
@@ -88,13 +112,17 @@ class Regions:
     plan = None
 
     def __init__(
-        self, engine: Any, name: str, inputs: Sequence[Node], outputs: Sequence[Value], told: Mapping[str, Value]
-    ) -> None:
+        self, engine: Any, name: str, inputs: Sequence[Node], outputs: Sequence[Value], told: Mapping[str, Value],
+        loops: Sequence[Between] = (),
+    ) -> None:  # fmt: skip
         self.engine, self.name = engine, name
-        self._inputs, self._outputs = [*inputs], [*outputs]
+        self._inputs, self._outputs, self._loops = [*inputs], [*outputs], [*loops]
         self._told = {value: symbol for symbol, value in told.items()}
+        self._late = {*told, *(symbol for each in loops for symbol in each.extents)}
+        self._after: dict[Region | None, list[Between]] = {}  # of each region, and before the first one
         with engine.symbol.table.walking, uncollected():
-            self.regions = self._cut(topological([*outputs, *told.values()]))
+            given = [value for each in loops for value in each.given]
+            self.regions = self._cut(topological([*outputs, *told.values(), *given]))
         self._free: list[list[Any]] = []  # what runs regions, where no call does
         self._lock = Lock()
 
@@ -125,6 +153,7 @@ class Regions:
         dims: dict[str, int] = {}
         values: dict[Value, Any] = dict(zip(self._inputs, inputs, strict=True))
         host = self.engine.device.to_numpy
+        self._compute(None, values, dims)
         for region, run in zip(self.regions, runs, strict=True):
             given = [_array(values, v) for v in region.given]
             if run is None:
@@ -137,8 +166,16 @@ class Regions:
                 values[value] = array
                 if value in self._told:
                     dims[self._told[value]] = int(host(array))
+            self._compute(region, values, dims)
         device = self.engine.device
         return [owned(device, _array(values, v)) if v.node.op in OUTSIDE else values[v] for v in self._outputs]
+
+    def _compute(self, region: Region | None, values: dict[Value, Any], dims: dict[str, int]) -> None:
+        """Compute the loops for which nothing is missing after a region."""
+        for each in self._after.get(region, ()):
+            found = each.loop.within(dims).computed([_array(values, v) for v in each.given])[0]
+            values.update(zip(each.made, found, strict=True))
+            dims.update({symbol: found[n].shape[axis] for symbol, (n, axis) in each.extents.items()})
 
     def autotune(self, *_: Any, **__: Any) -> Any:
         """Raise GraphError: kernels are timed for extents that are known."""
@@ -150,33 +187,53 @@ class Regions:
     # --- the cut -------------------------------------------------------------------------------------------
 
     def _cut(self, nodes: Sequence[Node]) -> list[Region]:
-        level, told = self._levels(nodes), {*self._told.values()}
-        outputs = dict.fromkeys([*self._outputs, *self._told])
+        level, late = self._levels(nodes)
+        operands = [value for each in self._loops for value in each.given]
+        outputs = dict.fromkeys([*self._outputs, *self._told, *operands])
+        leaves = {*self._inputs, *(leaf for each in self._loops for leaf in each.made)}
+        computed = {
+            n: at for n, at in level.items() if n.op not in OUTSIDE and (n.args or n in {v.node for v in outputs})
+        }
         wanted: dict[Value, int] = {}  # the last region that reads a value
-        for node in level:
+        for node in computed:
             for a in node.args:
                 wanted[a] = max(wanted.get(a, -1), level[node])
-        regions = []
-        for number in range(1 + max(level.values(), default=0)):
-            members = [n for n in level if level[n] == number]
+        regions: list[Region] = []
+        for number in range(1 + max([*computed.values(), *late], default=0)):
+            members = [n for n in computed if level[n] == number]
             given = dict.fromkeys(
-                a.node for n in members for a in n.args if a.node.op in OUTSIDE or level.get(a.node, number) < number
+                a.node
+                for n in members
+                for a in n.args
+                if a.node.op in OUTSIDE or a.node in leaves or computed.get(a.node, number) < number
             )
             made = [v for n in members for v in n.results if wanted.get(v, -1) > number or v in outputs]
             if made:
-                regions.append(Region(self.engine, f"region {number} of {self.name}", [*given], made, told))
+                regions.append(Region(self.engine, f"region {number} of {self.name}", [*given], made, self._late))
+            after = [each for each, at in zip(self._loops, late, strict=True) if at == number]
+            self._after.setdefault(regions[-1] if regions else None, []).extend(after)
         return regions
 
-    def _levels(self, nodes: Sequence[Node]) -> dict[Node, int]:
-        """Of each application the region that it is in; but of those without operands, which each region makes anew."""
-        late = dict.fromkeys(self._told.values(), 0)
-        roots = {v.node for v in (*self._outputs, *self._told)}
+    def _levels(self, nodes: Sequence[Node]) -> tuple[dict[Node, int], list[int]]:
+        """Of each node the region that it is in, and of each loop that after which it is computed.
+
+        Nodes without operands are made anew by each region that reads them.
+        """
+        late = dict.fromkeys(self._late, 0)
+        made = {leaf: n for n, each in enumerate(self._loops) for leaf in each.made}
+        after = [0] * len(self._loops)
         while True:
             level: dict[Node, int] = {}
             for node in nodes:
                 before = [level[a.node] for a in node.args]
+                if node in made:
+                    before.append(after[made[node]] + 1)
                 level[node] = max([0, *before, *(late[s] for s in symbols_in([node]) if s in late)])
             found = {symbol: level[value.node] + 1 for value, symbol in self._told.items()}
-            if found == late:
-                return {n: at for n, at in level.items() if n.op not in OUTSIDE and (n.args or n in roots)}
-            late = found
+            then = [max([0, *(level[v.node] for v in each.given)]) for each in self._loops]
+            found.update(
+                (symbol, at + 1) for each, at in zip(self._loops, then, strict=True) for symbol in each.extents
+            )
+            if found == late and then == after:
+                return level, after
+            late, after = found, then
