@@ -37,7 +37,8 @@ for n in (3, 7):
 # What a body captures is differentiated too. The loop backwards reads what the first one stacks; of an LSTM that is
 # seven values a step. `checkpoint="sqrt"` keeps the carries of about √n steps and the tape of √n steps, for one more
 # evaluation a step. A number holds so many carries, and computes the others again about as seldom as can be.
-# `"budget:64MB"` takes the first of these that fits.
+# `"budget:64MB"` takes the first of these that fits. A policy says it of each result that the derivative reads: a
+# function, or "products", "costly", "carries"; all else is computed again.
 
 
 def cell(stack, x, h, w, u):
@@ -55,7 +56,8 @@ def loss(stack, w, u, xs, **how):
 
 w, u, xs = draw.normal(size=(4, 8)), draw.normal(size=(8, 8)) / 4, draw.normal(size=(100, 2, 4))
 wanted = eager.grad(lambda w, u: loss(eager, w, u, xs, unroll=True), argnums=(0, 1))(w, u)  # written out, step by step
-for how in ({}, {"checkpoint": "sqrt"}, {"checkpoint": 5}, {"checkpoint": "budget:4kB"}):
+ways = (None, "sqrt", 5, "budget:4kB", "products", lambda made: made.name == "tanh")
+for how in ({"checkpoint": way} for way in ways):
     for found, each in zip(
         lazy.grad(lambda w, u, how=how: loss(lazy, w, u, xs, **how), argnums=(0, 1))(w, u), wanted, strict=True
     ):
@@ -84,6 +86,14 @@ for stack in (eager, lazy):
     assert times.item() < 10
     slope = stack.grad(lambda a, stack=stack: newton(stack, a)[0])(2.0)
     assert abs(slope.item() - 0.5 / 2**0.5) < 1e-12
+
+# A function of NumPy arrays may decide, too: it is called during the run, before each time. It has no derivative; the
+# loop has one. `vmap`, ONNX and files refuse it.
+
+small = nnc.host(lambda x: float(abs(x).max()) < 10)
+for stack in (eager, lazy):
+    _, x, times = stack.while_loop(small, lambda x: (None, x * 2), stack.asarray([1.0, 3.0]))
+    assert (x.numpy().tolist(), times.item()) == ([4, 12], 2)
 
 # --- 4. One of several ----------------------------------------------------------------------------------------
 #
@@ -198,7 +208,8 @@ for stack in (eager, lazy):
     assert longer(stack.asarray([1.0, 3.0])).numpy().tolist() == [1, 3, 6, 12, 24]
     assert stack.grad(lambda x, f=longer: f(x).sum())([1.0, 3.0]).numpy().tolist() == [1, 15]
 
-# Under `jit` extents may depend on elements, too, if one says so: the function is a program of regions.
+# Such a loop may stand in the body of another one. Under `jit` extents may depend on elements, too, if one says so: the
+# function is a program of regions, and loops with carries that grow are computed between them.
 
 rows = lazy.jit(lambda x: x[x > 0] * 2, dynamic=True)
 assert rows(np.array([1.0, -1.0, 3.0])).numpy().tolist() == [2, 6]
@@ -225,7 +236,7 @@ for stack in (eager, lazy):
 # --- 10. Effects, random numbers, lengths ----------------------------------------------------------------------------
 #
 # `ops.print` in a body of `foreach`, `scan`, `while_loop`, `cond` … prints each time, in order, and no derivative
-# prints again; `loop_until`, `fixed_point`, `associative_scan`, `map(batch=)` and `vmap` refuse it. A captured key
+# prints again; `fixed_point`, `associative_scan` and `vmap` refuse it, and say why. A captured key
 # repeats its numbers; `ops.random_fold_in(key, i)` gives others, and `nn` layers do that themselves. `layer(x,
 # lengths=lengths)` of a recurrent layer computes hardly more than the sum of lengths. `program.first_nonfinite(…)`
 # names the operator and the time.
