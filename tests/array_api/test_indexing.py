@@ -1,4 +1,4 @@
-"""Reading and writing by keys of the standard, of every dtype, rank and extent (`array_api/indexing`, `facets/indexing`)."""
+"""Reading and writing by keys of the standard, of every dtype and rank (`array_api/indexing`, `facets/indexing`)."""
 
 from __future__ import annotations
 
