@@ -59,11 +59,11 @@ def read(key: tuple[Any, ...], shape: ShapeT) -> Reading:
     Raises
     ------
     IndexingError
-        Too many indices, an index out of range.
+        Too many indices, two ``...``, an index out of range.
     ShapeError
         A step of 0.
     OperatorError
-        Two ``...``, or an entry that is no index.
+        An entry that is no index.
     """
     bounds: list[tuple[Extent, Extent, int]] = []
     kept: list[Extent] = []
@@ -101,16 +101,14 @@ def filled(key: tuple[Any, ...], shape: ShapeT) -> list[Any]:
     Raises
     ------
     IndexingError
-        Too many indices.
-    OperatorError
-        Two ``...``.
+        Too many indices, or two ``...``.
     """
     used = sum(entry is not None and entry is not Ellipsis for entry in key)
     if used > len(shape):
         raise IndexingError(f"{used} indices for a tensor of rank {len(shape)}, shape {shape}")
     dots = [i for i, entry in enumerate(key) if entry is Ellipsis]
     if len(dots) > 1:
-        raise OperatorError("an index has one ... at most")
+        raise IndexingError("an index has one ... at most")
     at = dots[0] if dots else len(key)
     missing = [slice(None)] * (len(shape) - used)
     return [*key[:at], *(missing or (dots and [Ellipsis])), *key[at + 1 :]]

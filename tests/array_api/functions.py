@@ -191,7 +191,7 @@ def _power(draw: Draw) -> Call:
 
 def _vector_norm(draw: Draw) -> Call:
     x = array(draw, FLOATING, pools=PLAIN, side=1)
-    ord = draw(st.sampled_from([2, 1, 0, np.inf, -np.inf, 3, 0.5]))
+    ord = draw(st.sampled_from([2, 1, 0, np.inf, -np.inf, 3, 0.5, -1, -2, -0.5, 20]))
     return (x,), {"axis": axes_of(draw, x), "keepdims": draw(st.booleans()), "ord": ord}
 
 

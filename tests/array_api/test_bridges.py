@@ -64,6 +64,30 @@ def test_a_reader_that_knows_no_flag_gets_the_memory_or_a_copy(stack: nnc.Stack)
 
 
 @BOTH
+@pytest.mark.parametrize(
+    "dtype",
+    [f"{k}{n}" for k in ("int", "uint") for n in (8, 16, 32, 64)]
+    + ["bool", "float32", "float64", "complex64", "complex128"],
+)
+def test_what_the_standard_asks_of_an_export(stack: nnc.Stack, dtype: str) -> None:
+    """Of every dtype and rank, with each of its keywords or without; and back, with a device or without."""
+    xp = stack.array_api
+    for given in (np.ones((), dtype), np.zeros((0, 2), dtype), np.ones((2, 1, 2), dtype)):
+        x = xp.asarray(given)
+        kind, number = x.__dlpack_device__()
+        assert (int(kind), number) == (1, 0)
+        for version in (None, (0, 0), (1, 0), (2, 0)):
+            for copy in (None, True):
+                capsule = x.__dlpack__(max_version=version, copy=copy, dl_device=(1, 0), stream=None)
+                assert type(capsule).__name__ == "PyCapsule"
+        assert type(x.__dlpack__(max_version=(1, 0), copy=False)).__name__ == "PyCapsule"
+        for keywords in ({}, {"device": x.device}, {"device": None, "copy": True}, {"copy": False}):
+            y = xp.from_dlpack(x, **keywords)
+            assert (y.dtype, y.shape, y.device) == (x.dtype, x.shape, x.device)
+            assert bool(xp.all(y == x))
+
+
+@BOTH
 def test_foreign_arrays_come_without_a_copy(stack: nnc.Stack) -> None:
     xp = stack.array_api
     given = np.arange(3.0)

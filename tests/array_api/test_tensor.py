@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import operator
 import pickle
 from typing import Any
@@ -40,6 +41,36 @@ def test_every_method_of_the_standards_arrays_is_there() -> None:
     assert {"T", "mT", "device", "dtype", "ndim", "shape", "size", "to_device"} <= {*dir(nnc.Tensor)}
     assert len(METHODS) > 50
     assert len(IN_PLACE) == 13
+
+
+SIGNED = [n for n in METHODS if n not in THEIRS | IN_PLACE | {"__array__", "__iter__"}]
+
+
+@pytest.mark.parametrize("name", SIGNED)
+def test_methods_have_the_standards_parameters(name: str) -> None:
+    ours, theirs = (
+        [p for p in inspect.signature(getattr(of, name)).parameters.values() if p.name != "self"]
+        for of in (nnc.Tensor, type(strict.asarray(1)))
+    )
+    assert len(ours) == len(theirs)
+    for mine, wanted in zip(ours, theirs, strict=True):
+        if wanted.kind is wanted.POSITIONAL_ONLY:
+            assert mine.kind in (mine.POSITIONAL_ONLY, mine.POSITIONAL_OR_KEYWORD)
+        else:
+            assert (mine.name, mine.kind) == (wanted.name, wanted.kind)
+        assert (mine.default is mine.empty) is (wanted.default is wanted.empty)
+
+
+@pytest.mark.parametrize("name", ["capabilities", "default_device", "default_dtypes", "devices", "dtypes"])
+def test_what_is_asked_of_the_namespace_has_the_standards_parameters(name: str) -> None:
+    ours, theirs = (
+        [
+            (p.name, p.kind, p.default)
+            for p in inspect.signature(getattr(xp.__array_namespace_info__(), name)).parameters.values()
+        ]
+        for xp in (STACKS[0].array_api, strict)
+    )
+    assert ours == theirs
 
 
 @BOTH

@@ -55,7 +55,9 @@ def matrix_transpose(o: Ops[Any], x: Tensor, /) -> Tensor:
 def trace(o: Ops[Any], x: Tensor, /, *, offset: int = 0, dtype: DType | None = None) -> Tensor:
     """The sum of a diagonal of each matrix, in the dtype of a sum, or in that which is given."""
     found = o.diagonal(x, offset=offset)
-    return o.sum(found if dtype is None else o.cast(found, dtype=dtype), axis=-1)
+    if dtype is None:
+        return o.sum(found, axis=-1)
+    return o.cast(o.sum(o.cast(found, dtype=dtype), axis=-1), dtype=dtype)  # the sum of small integers is wider
 
 
 @composite(tolerance=_CLOSE, samples=_regular(
