@@ -130,3 +130,16 @@ def test_every_benchmark_is_told_of_and_wrote_what_there_is() -> None:
     assert not [name for name in sorted(scripts) if f"`{name}`" not in told]
     written = set(re.findall(r'"(\w+)(?:\.json)?"', "".join(scripts.values())))  # each name in quotes is enough
     assert {path.stem for path in (ROOT / "bench" / "results").glob("*.json")} <= written
+
+
+def test_the_tests_that_a_page_names_are_there() -> None:
+    """`docs/array_api_suite.md`: a row's second cell names tests, by file, or as of the file named before."""
+    files = {path.stem: path.read_text() for path in (ROOT / "tests" / "array_api").glob("test_*.py")}
+    rows = re.findall(r"^\| `.*? \| (.*) \|$", (ROOT / "docs" / "array_api_suite.md").read_text(), re.M)
+    assert len(rows) > 50
+    for row in rows:
+        where = ""
+        for file, name in re.findall(r"`(?:(test_\w+)\.)?(test_\w+)`", row):
+            where = file or (name if name in files else where)
+            assert where in files, row
+            assert name == where or f"def {name}(" in files[where], (where, name)
