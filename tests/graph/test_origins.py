@@ -13,7 +13,7 @@ import nnc_func
 import nnc_func as nnc
 from nnc_func import nn
 from nnc_func.errors import RunError
-from nnc_func.graph.leaves import LEAVES
+from nnc_func.graph.leaves import CONSTANT, LEAVES
 from nnc_func.graph.ops.fused import blockwise
 from nnc_func.graph.origin import lines
 from tests.failures import Unreliable
@@ -68,7 +68,8 @@ def test_every_node_of_an_optimised_training_step_names_a_line_of_the_users(batc
     for node in program.graph.nodes:
         found = list(lines(node.origin))
         assert found, node
-        assert not any(file.startswith(PACKAGE) for file, _, _ in found), (node, found)
+        if node.op is not CONSTANT:  # all programs share a number's node, which names the line of the first of them
+            assert not any(file.startswith(PACKAGE) for file, _, _ in found), (node, found)
         if node.args:  # an equal constant may have been asked for elsewhere before
             assert any(file == __file__ for file, _, _ in found), (node, found)
     assert all(list(lines(i.origin)) for i in program.plan.instructions)
