@@ -15,7 +15,8 @@ KEPT = 2  # user lines kept for a node: the caller, and the caller's caller
 PARTS = 4  # user lines kept for a node that was made of several: one of each
 
 MODELS = PACKAGE + "models" + os.sep  # networks are programs as users write them: their lines are told
-NOBODYS = (PACKAGE, "<attrs", "<nnc_func ", "<__array_function__", "<frozen ")  # ours, generated, Python's own start
+NOBODYS = (PACKAGE, "<attrs", "<nnc_func ", "nnc_func rule ", "<__array_function__", "<frozen ")
+"""Files that are no user's: ours, generated, Python's own start."""
 Origin = tuple[Any, ...]  # flat: code, instruction offset, code, instruction offset …
 
 

@@ -17,6 +17,7 @@ from nnc_func.engine.plan import Plan
 from nnc_func.engine.plan_rows import Buffer, Slot
 from nnc_func.errors import DeviceError, DTypeError, GraphError, PlanError, ShapeError
 from nnc_func.facets.kernels import reference
+from nnc_func.graph.origin import lines
 from nnc_func.op import operator
 from nnc_func.testing.programs import Program, programs
 
@@ -319,3 +320,19 @@ def test_a_plan_with_a_nan_is_read_back_as_it_was() -> None:
     plan = LAZY.compile([x], LAZY.ops.log(zero) * zero).plan
     assert "nan" in plan.text()
     assert Plan.parse(plan.text(), LAZY) == plan
+
+
+def test_a_line_of_a_file_whose_name_has_spaces_is_read_back() -> None:
+    names: dict[str, Any] = {"x": LAZY.input("x", (3,)), "LAZY": LAZY}
+    exec(compile("def loss(x):\n    return LAZY.ops.exp(x)", "/of mine/my model.py", "exec"), names)
+    plan = LAZY.compile([names["x"]], names["loss"](names["x"])).plan
+    assert "# my model.py:2 in loss" in plan.text()
+    assert Plan.parse(plan.text(), LAZY).text() == plan.text()
+
+
+def test_a_number_that_a_rule_makes_names_no_line_of_the_rule() -> None:
+    """`x + x` is made 2·x: found by a fresh seed, whose next program had that 2."""
+    x = LAZY.input("x", (3,), "int32")
+    nodes = LAZY.compile([x], x + x).graph.nodes
+    assert any(n.op.name == "constant" or n.op.name == "full" for n in nodes)
+    assert not [file for n in nodes for file, _, _ in lines(n.origin) if "rule" in file]

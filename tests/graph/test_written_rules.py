@@ -113,7 +113,7 @@ def test_a_failure_shows_the_line_that_was_written() -> None:
     with pytest.raises(RuleError, match="rule failing failed on exp") as told:
         stack.optimiser.optimise([stack.ops.exp(x).value])
     lines = "".join(traceback.format_exception(told.value.__cause__))
-    assert 'File "rule failing"' in lines
+    assert 'File "nnc_func rule failing"' in lines
     assert "if not holds_" in lines
     assert "it is not asked" in failing.source
 

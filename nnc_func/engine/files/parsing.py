@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 LEAVES = (INPUT, VARIABLE, CONSTANT)
 ALIGNMENT = 64  # bytes, where the text does not say it
-ORIGIN = re.compile(r"(?:# again, as \d+\s*)?#\s*(?P<line>\S+:\d+) in (?P<function>.+)\Z")
+ORIGIN = re.compile(r"(?:# again, as \d+\s*)?#\s*(?P<line>\S.*?:\d+) in (?P<function>.+)\Z")
 
 
 class PlanLine(Line):

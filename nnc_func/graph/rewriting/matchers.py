@@ -118,7 +118,7 @@ class Written:
     @cached_property
     def code(self) -> Any:
         """The text, compiled."""
-        return compile(self.source, f"rule {self.rule.name}", "exec")
+        return compile(self.source, f"nnc_func rule {self.rule.name}", "exec")  # no line of the user's
 
     def get_source(self, name: str) -> str:
         """The text, as tracebacks ask for it."""
