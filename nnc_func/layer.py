@@ -223,8 +223,9 @@ def layer(*, on: str | tuple[str, ...] = (), needs: type | tuple[str, ...] = ())
                 f"{cls.__name__} has a {name} of its own, where its base passes on that of the layer below as it is; "
                 f"insert a layer with that {name} above it: a PassThrough"
             )
-        cls.stands_on = (on,) if isinstance(on, str) else on  # type: ignore[attr-defined]
-        cls.needs = members(needs) if isinstance(needs, type) else needs  # type: ignore[attr-defined]
+        layer: Any = cls
+        layer.stands_on = (on,) if isinstance(on, str) else on
+        layer.needs = members(needs) if isinstance(needs, type) else needs
         return frozen(cls, cache_hash=True, weakref_slot=False, repr=cls.__dict__.get("__repr__") is None)
 
     return decorate

@@ -84,11 +84,11 @@ def tree_of(code: CodeType) -> ast.FunctionDef:
         raise UnsupportedError(at, "its source cannot be found") from None
     indented = lines[0][:1].isspace()
     try:
-        module = ast.parse(("if 1:\n" if indented else "") + "".join(lines))
+        module: Any = ast.parse(("if 1:\n" if indented else "") + "".join(lines))
     except SyntaxError:
         raise UnsupportedError(at, "its source is no function that stands alone") from None
     ast.increment_lineno(module, first - 1 - indented)
-    found: Any = module.body[0].body[0] if indented else module.body[0]  # type: ignore[attr-defined]
+    found = module.body[0].body[0] if indented else module.body[0]
     if isinstance(found, ast.AsyncFunctionDef):
         raise UnsupportedError(at, "it is a generator or a coroutine")
     if not isinstance(found, ast.FunctionDef) or found.name != code.co_name:
