@@ -20,14 +20,13 @@ from tests.array_api.cases import ANY, array
 
 STACKS = (nnc.eager(), nnc.lazy())
 BOTH = pytest.mark.parametrize("stack", STACKS, ids=["eager", "lazy"])
-METHODS = [n for n in dir(type(strict.asarray(1))) if n.startswith("__") and n not in dir(object)]
+METHODS = [
+    n
+    for n in dir(type(strict.asarray(1)))
+    if n.startswith("__") and n not in dir(object) and callable(getattr(type(strict.asarray(1)), n))
+]
 THEIRS = {
     "__annotate_func__",  # of Python 3.14
-    "__annotations__",
-    "__annotations_cache__",
-    "__module__",
-    "__slots__",
-    "__weakref__",
     "__buffer__",
 }  # of their class, not the standard's
 IN_PLACE = {
