@@ -10,17 +10,18 @@
 # the most bytes alive at one time. What else a problem may say (pins, gaps, groups, spaces, alignments, partial orders)
 # an allocator need not know: it is taken out before, unless the allocator says that it handles it.
 
-from pathlib import Path
+import time
 
 import numpy as np
 
 import nnc_func as nnc
 from nnc_func import models
 from nnc_func.engine.allocators import ALLOCATORS, Problem, arena_size
-from nnc_func.engine.comparing import compare
+from nnc_func.engine.allocators.problems import instances
+from nnc_func.engine.comparing import Conditions, compare, compare_orders
 from nnc_func.engine.drawing.comparison import Answer, comparison_page
+from nnc_func.engine.drawing.tables import plot
 from nnc_func.engine.orders import ORDERS, SEARCHES, Exact, OrderProblem, lower_bound, simulated_peak
-from nnc_func.engine.orders.comparing import compare_orders
 from nnc_func.engine.orders.progress import Progress
 from nnc_func.engine.planning.passes import PASSES
 
@@ -79,25 +80,65 @@ for row in found.summary():
     of = f"{row['answers']} of {row['problems']} networks"
     print(f"{row['allocator']:18} {row['mean_ratio']:.3f}  worst {row['worst_ratio']:.3f}  {of}")
 
-# The plans of real networks are easy. Instances that are hard by design are what tells allocators apart; a directory of
-# them in minimalloc's format is read with `Problem.from_csv`.
+# The plans of real networks are easy. Instances that are hard by design are what tells allocators apart. They have
+# names: generators, with a number of buffers and as many as there are seeds; and folders of files in minimalloc's
+# format, where they are (`python -m nnc_func bench instances` lists them). A tiling is cut out of a rectangle, so that
+# a plan without any gap exists: the best ratio is known to be 1.
 
-instances = Path(__file__).resolve().parents[2] / "shared" / "data" / "minimalloc" / "challenging"
-hard = {path.name[0]: Problem.from_csv(path) for path in sorted(instances.glob("*.csv"))}
-if hard:
-    quick = {name: allocator for name, allocator in ALLOCATORS.items() if name not in slow}
-    for row in compare(hard, {"last_first": last_first, **quick}).summary():
-        print(f"{row['allocator']:18} {row['mean_ratio']:.3f}  worst {row['worst_ratio']:.3f}")
+hard = instances.problems("tiling:120", seeds=range(6))
+if "minimalloc/challenging" in instances.suites():
+    hard |= instances.problems("minimalloc/challenging")
+quick = {name: allocator for name, allocator in ALLOCATORS.items() if name not in slow}
+on_hard = compare(hard, {"last_first": last_first, **quick})
+for row in on_hard.summary():
+    sure = f"{row['low']:.3f} to {row['high']:.3f}"
+    print(f"{row['allocator']:18} {row['mean_ratio']:.3f}  (95 %: {sure})  worst {row['worst_ratio']:.3f}")
+
+# Whether one is less than another is a question of its own: `against` compares problem by problem, and tells how likely
+# as much of a difference is by chance, by exchanging its signs; `p_adjusted` minds that many are compared at once.
+
+for row in on_hard.against("last_first")[:3]:
+    print(f"{row['allocator']:18} {row['ratio']:.3f} of last_first's; p = {row['p_adjusted']:.3f}")
+
+# ## A whole night
+#
+# What fails is a row, and the others go on. With a limit each is asked in a process of its own, which is killed when
+# its time is over. On the command line that is the rule, rows are written as they come, and a rerun goes on where it
+# ended:
+# `python -m nnc_func bench allocators uniform:1000 --seeds 20 --allocator all --allocator mine.py:last_first
+# --limit 10min --out night.jsonl --plot night.svg`.
+
+
+def at_zero(problem):
+    """All at one place."""
+    return [0] * len(problem)
+
+
+def endless(problem):
+    """One that never ends."""
+    while True:
+        time.sleep(1)
+
+
+asked = {"last_first": last_first, "at_zero": at_zero, "endless": endless}
+night = compare({"tiling": hard["tiling:120 seed 0"]}, asked, conditions=Conditions(limit=5.0))
+for trial in night.trials:
+    print(f"{trial.by:18} {trial.kind}: {trial.error or trial.ratio}")
 
 # ## Looking at it
 #
+# A notebook shows any table: the last line of a cell, `plot(on_hard.summary())`.
+
+picture = plot(on_hard.summary(), heading="hard instances")
+print(picture)
+
 # A page with a slider over plans, and the difference of two, is one file that needs nothing else. On the command line:
 # `python -m nnc_func plan resnet-18 --training --allocator all --html plans.html`.
 
 name = "u-net training"
-trials = [t for t in found.trials if t.problem == name and t.arena is not None]
-page = comparison_page(name, [Answer(networks[name], t.offsets, t.arena, t.allocator, t.seconds) for t in trials])
-print(f"{len(page) // 1024} KiB of HTML, the smallest arena by {found.best(name).allocator}")
+trials = [t for t in found.trials if t.problem == name and t.value is not None]
+page = comparison_page(name, [Answer(networks[name], t.answer, t.value, t.by, t.seconds) for t in trials])
+print(f"{len(page) // 1024} KiB of HTML, the smallest arena by {found.best(name).by}")
 
 # ## An order
 #

@@ -102,6 +102,10 @@ class PlanError(NncError, RuntimeError):
     """A memory plan that contradicts itself."""
 
 
+class AnswerError(PlanError):
+    """What an allocator, an order or a strategy returned is no answer to what it was asked."""
+
+
 class RunError(NncError, RuntimeError):
     """A kernel failed while a program ran, or a run would meet another that it cannot wait for."""
 

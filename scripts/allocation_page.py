@@ -42,8 +42,9 @@ An allocator maps a problem, buffers with sizes and lifetimes, to offsets in an 
 | `uses` | where streams run side by side: which uses are surely over before which others |
 | `capacity` | the bytes that there are |
 
-It is read and written as minimalloc's CSV (`from_csv`, `to_csv`) and as JSON; a plan has its own as `plan.problem`.
-`generating` makes problems whose optimum is known (`tiling`, `pinwheel`) and random ones (`uniform`, `skewed`,
+It is read and written as minimalloc's CSV (`from_csv`, `to_csv`) and as JSON, and read of PyTorch's memory snapshots
+(`from_torch`); a plan has its own as `plan.problem`.
+`generators` makes problems whose optimum is known (`tiling`, `pinwheel`) and random ones (`uniform`, `skewed`,
 `concurrent`). What a problem may not say is refused with words that name the buffer: negative sizes, lives that end
 before they start, contradictory pins, more than 2**62 bytes; areas, bytes times steps, are counted without overflow.
 

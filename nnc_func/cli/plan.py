@@ -13,6 +13,8 @@ from nnc_func.engine.allocators import ALLOCATORS, OPTIONAL
 from nnc_func.engine.comparing import Trial, compare
 from nnc_func.engine.drawing.memory import tenants
 from nnc_func.engine.orders import DEFAULT, ORDERS, lower_bound, simulated_peak
+from nnc_func.engine.orders.base import answered
+from nnc_func.engine.rematerialising import STRATEGIES
 from nnc_func.errors import PlanError
 
 USUAL = "portfolio"  # what engines take where no allocator is named
@@ -23,14 +25,22 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Which plan, and in which form."""
     subjects.arguments(parser)
     parser.add_argument(
-        "--allocator", choices=(*sorted(ALLOCATORS), *OPTIONAL, plans.ALL), metavar="NAME|all",
+        "--allocator", metavar="NAME|all|module:FUNCTION",
         help=f"how offsets are found: {', '.join(sorted(ALLOCATORS))}; or all of them, compared; or, with the extra "
-        f"`exact`, {' or '.join(OPTIONAL)}. Unless given {USUAL} for models, all for problems in files",
+        f"`exact`, {' or '.join(OPTIONAL)}; or a function of your own, as file.py:FUNCTION. Unless given {USUAL} for "
+        "models, all for problems in files",
     )  # fmt: skip
     parser.add_argument(
-        "--order", choices=(*sorted(ORDERS), plans.ALL), metavar="NAME|all",
+        "--order", metavar="NAME|all|module:FUNCTION",
         help=f"the order of instructions: {', '.join(sorted(ORDERS))}; the best of {' and '.join(DEFAULT)} unless "
-        "given; or all of them, compared",
+        "given; or all of them, compared; or a function of your own",
+    )  # fmt: skip
+    parser.add_argument(
+        "--memory", type=plans.nbytes, metavar="BYTES", help="a budget, as 500MB: values are computed again to keep it"
+    )
+    parser.add_argument(
+        "--strategy", metavar="NAME|module:FUNCTION",
+        help=f"what is computed again: {', '.join(STRATEGIES)}, or a function of your own; with --memory (greedy)",
     )  # fmt: skip
     parser.add_argument("--budget", type=plans.budget, default={}, metavar="3s|N", help="of a search: time, or steps")
     parser.add_argument(
@@ -45,11 +55,14 @@ def answer(given: argparse.Namespace) -> Answer:
     """The plan in numbers, made on the device `Null`: nothing is computed."""
     if plans.is_problem(given.model) or plans.ALL in (given.allocator, given.order):
         return _compared(given)
+    if given.strategy and given.memory is None:
+        raise PlanError("--strategy says what is computed again within a budget: give one by --memory")
     stack = _stack(given)
     found = subjects.closed(subjects.subject(given, stack))
-    if given.allocator or given.order or given.budget:
+    if given.allocator or given.order or given.budget or given.memory is not None:
         found = evolve(found, saved=None)  # its own plan is not asked for
-    plan: Any = found.plan()
+    program = found.program() if given.memory is not None else None
+    plan: Any = found.plan() if program is None else program.plan
     if plan is None:
         raise PlanError(f"{found.name} is interpreted, and has no plan: name an --allocator or an --order to plan it")
     data: dict[str, Any] = {
@@ -57,7 +70,7 @@ def answer(given: argparse.Namespace) -> Answer:
         "arena_bytes": plan.arena_bytes,
         "max_load_bytes": plan.max_load,
         "ratio": plan.ratio,
-        **_ordered(found, plan),
+        **(_ordered(found, plan, given.order) if program is None else {"recomputation": _again(program)}),
         "bytes_without_sharing": plan.unshared_bytes,
         "buffers": len(plan.planned),
         "kernels": plan.kernels,
@@ -76,22 +89,33 @@ def answer(given: argparse.Namespace) -> Answer:
     return with_files(answered, {kind: (path, getattr(plan, f"to_{kind}")()) for kind, path in asked.items()})
 
 
-def _ordered(found: subjects.Subject, plan: Any) -> dict[str, Any]:
+def _again(program: Any) -> str:
+    """What is computed again, and which strategy chose it."""
+    told = program.stats.recomputation
+    return "nothing" if told is None else f"{told}, by {told.strategy}"
+
+
+def _ordered(found: subjects.Subject, plan: Any, named: str | None) -> dict[str, Any]:
     """The order, its peak, and what no order goes below; of both is left out what outputs and inputs have room for."""
     problem = found.stack.engine.order_problem(found.graph)
-    peak = simulated_peak(problem, ORDERS[plan.order](problem))
+    asked = plans.orders([named])[named] if named else ORDERS[plan.order]
+    peak = simulated_peak(problem, answered(asked, problem))
     return {"order": plan.order, "order_peak_bytes": peak, "order_bound_bytes": lower_bound(problem)}
 
 
 def _stack(given: argparse.Namespace) -> Any:
-    stack = plans.planning(given.order)
+    (order,) = plans.orders([given.order]).values() if given.order else (None,)
+    stack = plans.planning(given.order if given.order in ORDERS else order)
+    engine = stack.engine
     if given.allocator:
         (allocator,) = plans.allocators([given.allocator], given.budget).values()
-        return stack.swap(engine=stack.engine.with_allocator(allocator))
-    if given.budget:
-        engine = stack.engine
-        return stack.swap(engine=engine.with_allocator(plans.with_budget(engine.allocator, given.budget)))
-    return stack
+        engine = engine.with_allocator(allocator)
+    elif given.budget:
+        engine = engine.with_allocator(plans.with_budget(engine.allocator, given.budget))
+    if given.memory is not None:
+        (strategy,) = plans.strategies([given.strategy or "greedy"]).values()
+        engine = engine.with_memory_budget(given.memory, strategy)
+    return stack.swap(engine=engine)
 
 
 def _compared(given: argparse.Namespace) -> Answer:
@@ -105,22 +129,24 @@ def _compared(given: argparse.Namespace) -> Answer:
     usual = plans.ALL if plans.is_problem(given.model) else USUAL
     chosen = plans.allocators([given.allocator or usual], given.budget)
     trials = compare({order: n.problem for order, n in named.items()}, chosen).trials
-    found = sorted((t for t in trials if t.arena is not None), key=lambda t: (t.arena, t.problem, t.allocator))
+    found = sorted((t for t in trials if t.value is not None), key=lambda t: (t.value, t.problem, t.by))
     if not found:
         raise PlanError(trials[0].error)
-    rows = [(t.problem, t.allocator, t.arena, t.bound, t.ratio, 1e3 * t.seconds) for t in found]
+    rows = [(t.problem, t.by, t.value, t.bound, t.ratio, 1e3 * t.seconds) for t in found]
     titles = ("order", "allocator", "arena_bytes", "max_load_bytes", "ratio", "milliseconds")
+    failed = [f"{t.by}: {t.error}" for t in trials if t.value is None]
     data: dict[str, Any] = {
         "name": given.model,
-        "buffers": found[0].buffers,
+        "buffers": found[0].count,
         "plans": [dict(zip(titles, row, strict=True)) for row in rows],
     }
     first = 0 if found[0].problem else 1  # a problem in a file has no order
     text = table([row[first:] for row in rows], [t.replace("_", " ") for t in titles[first:]])
+    text += "".join(f"\n{line}" for line in ("", *failed) if failed)
     drawn = [_drawn(t, named[t.problem], Drawn) for t in found]
     texts = {
         "html": lambda: comparison_page(f"Plans of {given.model}{' training' * given.training}", drawn),
-        "csv": lambda: named[found[0].problem].problem.to_csv(found[0].offsets),
+        "csv": lambda: named[found[0].problem].problem.to_csv(found[0].answer),
     }
     asked = {kind: getattr(given, kind) for kind in texts if getattr(given, kind) is not None}
     return with_files(Answer(data, text), {kind: (path, texts[kind]()) for kind, path in asked.items()})
@@ -131,14 +157,16 @@ def _problems(given: argparse.Namespace) -> list[plans.Named]:
         if given.order is not None:
             raise PlanError(f"{given.model} is a problem with lifetimes: --order is for models")
         return [plans.read(given.model, given.alignment)]
-    orders = sorted(ORDERS) if given.order == plans.ALL else [given.order]
+    orders = plans.orders([given.order]) if given.order else {"": None}
     found = []
-    for order in orders:
-        subject = evolve(subjects.closed(subjects.subject(given, plans.planning(order))), saved=None)
-        found.append(plans.of_plan(subject.name, subject.plan()))
+    for name, order in sorted(orders.items()):
+        stack = plans.planning(name if name in ORDERS else order)
+        subject = evolve(subjects.closed(subjects.subject(given, stack)), saved=None)
+        planned = plans.of_plan(subject.name, subject.plan())
+        found.append(evolve(planned, order=name) if name else planned)
     return found
 
 
 def _drawn(trial: Trial, named: plans.Named, drawn: Any) -> Any:
-    label = f"{trial.problem}, {trial.allocator}" if trial.problem else trial.allocator
-    return drawn(named.problem, trial.offsets, trial.arena, label, trial.seconds, named.kinds, named.description)
+    label = f"{trial.problem}, {trial.by}" if trial.problem else trial.by
+    return drawn(named.problem, trial.answer, trial.value, label, trial.seconds, named.kinds, named.description)

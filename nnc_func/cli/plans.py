@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from attrs import evolve, field, fields, frozen, has
 
 import nnc_func as nnc
-from nnc_func.engine.allocators import ALLOCATORS, Allocator, by_name
+from nnc_func.cli import members
+from nnc_func.engine.allocators import ALLOCATORS, OPTIONAL, Allocator, by_name
+from nnc_func.engine.allocators.problems import instances
 from nnc_func.engine.allocators.problems.problem import Problem
-from nnc_func.errors import PlanError
+from nnc_func.engine.naming import unknown
+from nnc_func.engine.orders import ORDERS
+from nnc_func.engine.planning.budgets import as_bytes
+from nnc_func.engine.rematerialising import STRATEGIES
+from nnc_func.errors import PlanError, RuleError
 
-UNITS = {"ms": 1e-3, "s": 1.0, "min": 60.0}
-SUFFIXES = (".csv", ".json")
+UNITS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
 ALL = "all"
 ENDLESS = 1 << 40  # steps of a search that a clock ends
 
@@ -52,7 +57,7 @@ def budget(words: str) -> dict[str, Any]:
     >>> budget("500ms"), budget("2000")
     ({'seconds': 0.5}, {'steps': 2000})
     """
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|min)?", words.strip())
+    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*(ms|s|min|h)?", words.strip())
     if found is None or (found[2] is None and "." in found[1]):
         raise argparse.ArgumentTypeError(f"{words!r} is no budget: wanted 3s, 500ms, or a number of steps")
     return {"steps": int(found[1])} if found[2] is None else {"seconds": float(found[1]) * UNITS[found[2]]}
@@ -77,21 +82,118 @@ def with_budget(allocator: Allocator, given: Mapping[str, Any]) -> Allocator:
 
 
 def allocators(names: Iterable[str], given: Mapping[str, Any] | None = None) -> dict[str, Allocator]:
-    """Allocators by name, those that need a package too; or all that need none. With a budget.
+    """Allocators by name, those that need a package too; or all that need none; or a user's own. With a budget.
 
     Raises
     ------
     PlanError
-        There is none of that name.
+        There is none of that name; tells the nearest.
     """
-    wanted = list(names)
-    chosen = list(ALLOCATORS) if ALL in wanted else wanted
-    return {name: with_budget(by_name(name), given or {}) for name in chosen}
+    found = chosen(names, "allocator", (*ALLOCATORS, *OPTIONAL), by_name, ALLOCATORS)
+    return {name: with_budget(allocator, given or {}) for name, allocator in found.items()}
+
+
+def orders(names: Iterable[str]) -> dict[str, Any]:
+    """Orders by name, or all of them, or a user's own.
+
+    Raises
+    ------
+    PlanError
+        There is none of that name; tells the nearest.
+    """
+    return chosen(names, "order", ORDERS, ORDERS.__getitem__, ORDERS)
+
+
+def strategies(names: Iterable[str]) -> dict[str, Any]:
+    """Strategies of rematerialisation by name, or all that need no package, or a user's own.
+
+    Raises
+    ------
+    PlanError
+        There is none of that name; tells the nearest.
+    """
+    needs_none = [name for name in STRATEGIES if name != "optimal"]
+    return chosen(names, "strategy", STRATEGIES, STRATEGIES.__getitem__, needs_none)
+
+
+def chosen(
+    names: Iterable[str], what: str, known: Iterable[str], find: Callable[[str], Any], all_of: Iterable[str]
+) -> dict[str, Any]:
+    """What has those names; ``module:NAME`` and ``file.py:NAME`` are a user's own functions, or instances of classes.
+
+    Raises
+    ------
+    PlanError
+        There is none of that name; tells the nearest. Or it cannot be imported, or called.
+
+    Examples
+    --------
+    >>> [*chosen(["depth_first", "operator:neg"], "order", ORDERS, ORDERS.__getitem__, ORDERS)]
+    ['depth_first', 'operator:neg']
+    """
+    wanted, found = list(names), {}
+    for name in dict.fromkeys(all_of if ALL in wanted else wanted):
+        if members.is_named_so(name):
+            found[name] = _own(name, what)
+        elif name in known:
+            found[name] = find(name)
+        else:
+            raise PlanError(unknown(name, what, known))
+    if ALL in wanted:
+        found |= {name: _own(name, what) for name in wanted if members.is_named_so(name)}
+    return found
+
+
+def _own(name: str, what: str) -> Any:
+    try:
+        found = members.member(name, Callable, what, "wanted a function of a problem, or a class of such")
+    except RuleError as error:
+        raise PlanError(str(error)) from error
+    if not isinstance(found, type):
+        return found
+    try:
+        made = found()
+    except Exception as error:
+        why = f"{type(error).__name__}: {error}"
+        raise PlanError(f"{name} is a class, which is not made without arguments: {why}; name an instance") from error
+    if not callable(made):
+        raise PlanError(f"{name} is a class, whose instances cannot be called: wanted a function of a problem")
+    return made
+
+
+def seconds(words: str) -> float | None:
+    """A limit of time, as ``30s``, ``10min`` or ``2h``; or ``none``.
+
+    Examples
+    --------
+    >>> seconds("10min"), seconds("none")
+    (600.0, None)
+    """
+    if words == "none":
+        return None
+    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*(ms|s|min|h)", words.strip())
+    if found is None or not float(found[1]):
+        raise argparse.ArgumentTypeError(f"{words!r} is no limit: wanted 30s, 10min, 2h, or none")
+    return float(found[1]) * UNITS[found[2]]
+
+
+def nbytes(words: str) -> int:
+    """A number of bytes, as ``4GiB``.
+
+    Examples
+    --------
+    >>> nbytes("4GiB")
+    4294967296
+    """
+    try:
+        return as_bytes(words)
+    except PlanError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def is_problem(path: str) -> bool:
     """Whether it names a file with an allocation problem."""
-    return Path(path).suffix in SUFFIXES
+    return Path(path).suffix in instances.SUFFIXES
 
 
 def read(path: str | Path, alignment: int = 1) -> Named:
@@ -103,12 +205,7 @@ def read(path: str | Path, alignment: int = 1) -> Named:
         It says none; names the file.
     """
     path = Path(path)
-    try:
-        is_json = path.suffix == ".json"
-        found = Problem.from_json(path) if is_json else Problem.from_csv(path, alignment=alignment)
-    except PlanError as error:
-        raise PlanError(f"{path}: {error}") from error
-    return Named(path.stem, "", found)
+    return Named(path.stem, "", instances.read(path, alignment))
 
 
 def of_plan(name: str, plan: Any) -> Named:
@@ -119,7 +216,7 @@ def of_plan(name: str, plan: Any) -> Named:
     return Named(name, plan.order, plan.problem, [t.operator for t in found], [t.written for t in found])
 
 
-def planning(order: str | None = None) -> Any:
+def planning(order: Any = None) -> Any:
     """A stack that plans and computes nothing, its instructions in that order, or in the best of the usual ones."""
     stack = nnc.lazy(nnc.Null())
     engine: Any = stack.engine

@@ -254,16 +254,27 @@ def closed(found: Subject) -> Subject:
 # --- kinds of arguments ----------------------------------------------------------------------------------
 
 
+def is_natural(text: str) -> bool:
+    """Whether that is a number of 0 or more, in the digits 0 to 9.
+
+    Examples
+    --------
+    >>> is_natural("12"), is_natural("1_2"), is_natural("²"), is_natural("٣")
+    (True, False, False, False)
+    """
+    return text.isascii() and text.isdigit()
+
+
 def positive(text: str) -> int:
     """A number of at least 1."""
-    if not text.isdigit() or not int(text):
+    if not is_natural(text) or not int(text):
         raise argparse.ArgumentTypeError(f"wanted a number of at least 1, given {text!r}")
     return int(text)
 
 
 def seed(text: str) -> int:
     """A number of at least 0."""
-    if not text.isdigit():
+    if not is_natural(text):
         raise argparse.ArgumentTypeError(f"wanted a number of at least 0, given {text!r}")
     return int(text)
 
@@ -277,7 +288,7 @@ def extent(text: str) -> tuple[str, int]:
     ('n', 4)
     """
     name, equals, number = text.partition("=")
-    if not (name and equals and number.isdigit()):
+    if not (name and equals and is_natural(number)):
         raise argparse.ArgumentTypeError(f"wanted NAME=N, such as n=4, given {text!r}")
     return name, int(number)
 
@@ -292,6 +303,8 @@ def elements(text: str) -> tuple[str, tuple[float, ...]]:
     """
     name, equals, numbers = text.partition("=")
     try:
+        if not numbers.isascii() or "_" in numbers:
+            raise ValueError
         found = tuple(float(n) if set(n) & set(".en") else int(n) for n in numbers.split(","))
     except ValueError:
         found = ()

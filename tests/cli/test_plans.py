@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -131,7 +132,7 @@ def test_what_cannot_be_is_said(refused: Any, file: str, tmp_path: Path) -> None
         ("binary.csv", b"\xff\xfe\x00", "no text"),
         ("wide.csv", b"id,lower,upper,size\n0,0,1," + b"9" * 200_000, "no CSV: field larger"),
         ("deep.json", b"[" * 200_000, "no JSON"),
-        ("text.csv", b"id,lower,upper,size\n0,0,1,some", "wanted an integer, given 'some'"),
+        ("text.csv", b"id,lower,upper,size\n0,0,1,some", "wanted an integer in digits 0 to 9, given 'some'"),
     ):
         (tmp_path / name).write_bytes(content)
         complaint = refused("plan", str(tmp_path / name))
@@ -151,3 +152,153 @@ def test_budgets() -> None:
     assert with_budget(plain, budget("3s")) == plain
     with pytest.raises(PlanError, match="there are: "):
         allocators(["fastest"])
+
+
+OWN = """
+from nnc_func.engine.allocators import ALLOCATORS
+
+
+def stacked(problem):
+    at, found = 0, []
+    for size in problem.rounded.tolist():
+        found.append(at)
+        at += size
+    return found
+
+
+def overlapping(problem):
+    return [0] * len(problem)
+
+
+def endless(problem):
+    while True:
+        pass
+
+
+def by_number(problem):
+    return list(range(len(problem)))
+
+
+def as_it_is(problem, budget):
+    return list(range(len(problem)))
+
+
+class Needy:
+    def __init__(self, answer):
+        self.answer = answer
+
+    def __call__(self, problem):
+        return self.answer
+
+
+class Stacked:
+    def __call__(self, problem):
+        return stacked(problem)
+
+
+number = 3
+"""
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> str:
+    (tmp_path / "mine.py").write_text(OWN)
+    return str(tmp_path / "mine.py")
+
+
+def test_a_night_with_a_failing_an_overlapping_and_an_endless_allocator_ends(
+    said: Any, own: str, tmp_path: Path
+) -> None:
+    names = [f"{own}:{name}" for name in ("overlapping", "endless", "stacked", "Stacked")]
+    asked = [word for name in [*names, "best_fit"] for word in ("--allocator", name)]
+    out = str(tmp_path / "night.jsonl")
+    line = ["bench", "allocators", "uniform:20", "--seeds", "2", *asked, "--limit", "2s", "--out", out]
+    text = said(*line)
+    assert "(time limit): it was not done after 2 s, and was killed" in text
+    assert "(wrong): buffers" in text
+    assert "10 rows are in" in text
+    assert "10 rows are in" in said(*line)
+    assert "10 of them from before" in said(*line)
+    found = json.loads(said(*line, "--json", "--against", names[2]))
+    kinds = {t["allocator"]: t["kind"] for t in found["trials"]}
+    assert [*kinds.values()] == ["wrong", "time limit", "answered", "answered", "answered"]
+    assert found["against"]["base"] == names[2]
+    assert {row["allocator"]: row["equal"] for row in found["against"]["tests"]}[names[3]] == 2
+
+
+def test_ones_own_orders_and_strategies_are_measured_beside_others(said: Any, own: str) -> None:
+    found = json.loads(said("bench", "orders", "lenet-5", "--reduced", "--order", f"{own}:by_number", "--order",
+                            "breadth_first", "--json"))  # fmt: skip
+    assert {t["order"] for t in found["trials"]} == {f"{own}:by_number", "breadth_first"}
+    assert {t["problem"] for t in found["trials"]} == {"lenet-5", "lenet-5 training"}
+    found = json.loads(said("bench", "strategies", "chain:10", "layers:8", "--part", "0.9", "--strategy",
+                            f"{own}:as_it_is", "--strategy", "greedy", "--json"))  # fmt: skip
+    ours = {t["problem"]: t for t in found["trials"] if t["strategy"] != "greedy"}
+    assert [*ours] == ["chain:10 within 0.9", "layers:8 within 0.9"]
+    assert all(t["kind"] == "refused" and "bytes, of a budget of" in t["error"] for t in ours.values())
+    assert all(t["kind"] == "answered" for t in found["trials"] if t["strategy"] == "greedy")
+
+
+def test_a_plan_names_ones_own_functions(said: Any, own: str, tmp_path: Path) -> None:
+    line = ["plan", "lenet-5", "--order", f"{own}:by_number", "--allocator", f"{own}:stacked"]
+    said(*line, "--csv", str(tmp_path / "plan.csv"))
+    found = json.loads(said(*line, "--json"))
+    assert found["order"] == "by_number"
+    assert found["arena_bytes"] == found["bytes_without_sharing"]
+    assert "mine.py:stacked" in said("plan", "lenet-5", "--order", "all", "--allocator", f"{own}:stacked")
+    text = said("plan", "resnet-18", "--training", "--batch", "2", "--memory", "160MB", "--strategy", "square_root")
+    assert re.search(r"recomputation  +.* computed again, .*, by square_root", text), text
+
+
+def test_names_that_nobody_has_are_told_before_anything_is_planned(refused: Any, file: str, own: str) -> None:
+    bench = ["bench", "allocators"]
+    for words, why in (
+        ([*bench, "zoo", "--allocator", "best_fti"], "no allocator named 'best_fti'; there are: best_fit, "),
+        ([*bench, "zoo", "--allocator", "best_fti"], "did you mean best_fit"),
+        ([*bench, "zoo", "unifrom:10"], "no generator named 'unifrom'"),
+        ([*bench, "zoo", "uniform:1_000"], "wanted a number of buffers from 1 to 10,000,000, given '1_000'"),
+        ([*bench, "zoo", "uniform:٣"], "wanted a number of buffers"),
+        ([*bench, "zo"], "no instance named 'zo'; there are: zoo, concurrent:COUNT"),
+        ([*bench, "zoo", "--against", "best"], "no allocator named 'best'"),
+        ([*bench, "zoo", "--allocator", f"{own}:stakced"], "did you mean stacked"),
+        ([*bench, "zoo", "--allocator", f"{own}:number"], "is no allocator, but of type int"),
+        ([*bench, "zoo", "--allocator", f"{own}:Needy"], "is a class, which is not made without arguments: TypeError"),
+        ([*bench, "zoo", "--allocator", "no.such.module:f"], "there is no module 'no'"),
+        ([*bench, "zoo", "--out", str(Path(own).parent / "no" / "rows")], "No such file or directory"),
+        ([*bench, "zoo", "--order", "exact"], "--order is for `bench orders`, not allocators"),
+        (["bench", "orders", "zoo", "--strategy", "greedy"], "--strategy is for `bench strategies`, not orders"),
+        (["bench", "orders", "lenet5"], "did you mean lenet-5"),
+        (["bench", "orders", "uniform:10"], "orders are measured on models"),
+        (["bench", "orders", "zoo", "--order", "exat"], "no order named 'exat'; there are: "),
+        (["bench", "strategies", "zoo", "chian:4"], "no generator named 'chian'; there are: chain, layers, random"),
+        (["bench", "allocators"], "say on what allocators are measured"),
+        (["plan", "lenet-5", "--order", "exat"], "did you mean exact"),
+        (["plan", "lenet-5", "--strategy", "greedy"], "give one by --memory"),
+        (["plan", "lenet-5", "--memory", "1MB", "--strategy", "gredy"], "did you mean greedy"),
+    ):
+        assert why in refused(*words), words
+
+
+def test_numbers_of_other_digits_are_refused(capsys: pytest.CaptureFixture[str], file: str) -> None:
+    for option, words in (
+        ("--repeat", "1_0"), ("--repeat", "٣"), ("--repeat", "²"), ("--budget", "٣s"), ("--limit", "٣min"),
+        ("--limit", "0s"), ("--memory", "٣GB"), ("--seeds", "0"), ("--part", "0_5"),
+    ):  # fmt: skip
+        with pytest.raises(SystemExit):
+            main(["bench", "allocators", file, option, words])
+        assert words in capsys.readouterr().err
+
+
+def test_a_table_is_drawn(said: Any, file: str, tmp_path: Path) -> None:
+    said("bench", "allocators", file, "--allocator", "best_fit", "--plot", str(tmp_path / "means.svg"))
+    assert (tmp_path / "means.svg").read_text(encoding="utf-8").startswith("<svg ")
+
+
+def test_instances_are_listed(said: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "data" / "mine").mkdir(parents=True)
+    (tmp_path / "data" / "mine" / "five.csv").write_text(PROBLEM.to_csv())
+    monkeypatch.setenv("NNC_DATA", str(tmp_path / "data"))
+    names = [row["name"] for row in json.loads(said("bench", "instances", "--json"))]
+    assert {"uniform:COUNT", "mine", "zoo"} <= set(names)
+    found = json.loads(said("bench", "allocators", "mine", "--allocator", "best_fit", "--json"))
+    assert [t["problem"] for t in found["trials"]] == ["five"]

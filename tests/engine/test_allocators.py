@@ -5,6 +5,7 @@ A new allocator is tested by being in `ALLOCATORS`.
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,6 +15,7 @@ from attrs import evolve
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+import nnc_func as nnc
 from nnc_func.engine.allocators import ALLOCATORS, BestFit, NoReuse, Problem, answered, arena_size, max_load
 from nnc_func.engine.allocators.greedy import FITS, ORDERS, Greedy
 from nnc_func.engine.allocators.placement.fits import first_fit, tightest_fit
@@ -260,3 +262,46 @@ def test_answers_that_are_none() -> None:
 
     with pytest.raises(PlanError, match="says it handles 'everything'"):
         answered(Boasting(), problem)
+
+
+def stacked(problem: Problem) -> list[int]:
+    """One after another."""
+    return [0, *np.cumsum(problem.rounded)[:-1].tolist()][: len(problem)]
+
+
+def test_a_plan_has_the_name_of_ones_own_function(tmp_path: Path) -> None:
+    for allocator, name in (
+        (stacked, "stacked"),
+        (partial(partial(stacked)), "stacked"),
+        (lambda p: stacked(p), "<lambda>"),
+    ):
+        stack = nnc.lazy()
+        stack = stack.swap(engine=stack.engine.with_allocator(allocator))
+        x = stack.input("x", (8, 8), "float32")
+        program = stack.compile([x], stack.ops.exp(stack.ops.sort(x @ x)))
+        assert program.plan.allocator == name
+        assert f'allocator "{name}"' in str(program.plan)
+        program.save(tmp_path / "program")
+        assert nnc.load_program(tmp_path / "program").plan.allocator == name
+
+
+def _refuses_sizes(problem: Problem, offset: int) -> bool:
+    with pytest.raises(PlanError, match=rf"wanted offsets of 64 bits, given {offset}"):
+        arena_size(problem, [offset] * len(problem))
+    return True
+
+
+def test_an_offset_above_all_bytes_is_a_plan_error() -> None:
+    for offset in (1 << 62, 1 << 63, 1 << 70):
+        for problem in (Problem([8], [0], [1]), Problem([8, 8], [0, 0], [1, 1], spaces=[0, 1])):
+            with pytest.raises(PlanError, match=rf"gave the offset {offset}; wanted less than 2\*\*62"):
+                answered(lambda p, offset=offset: [offset] * len(p), problem)
+            assert problem.spaces is None or offset < 1 << 63 or _refuses_sizes(problem, offset)
+        with pytest.raises(PlanError, match="wanted"):
+            verify_offsets(Problem([8], [0], [1]), [offset])
+    stack = nnc.lazy()
+    stack = stack.swap(engine=stack.engine.with_allocator(lambda p: [1 << 70] * len(p)))
+    x = stack.input("x", (8, 8), "float32")
+    value = stack.ops.exp(stack.ops.sort(x @ x))
+    with pytest.raises(PlanError, match="gave the offset 1180591620717411303424"):
+        stack.compile([x], value)

@@ -1,14 +1,16 @@
-"""Allocators beside each other: ratios, means, profiles, and answers that are wrong or missing (`engine/comparing`)."""
+"""Allocators beside each other: ratios, means, profiles, what is wrong or missing (`engine/comparing/comparison`)."""
 
 from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Sequence
 
 import pytest
 
-from nnc_func.engine.allocators import ALLOCATORS, BestFit, Gap, NoReuse, Problem, arena_size
+from nnc_func.engine.allocators import ALLOCATORS, FREE, BestFit, Gap, NoReuse, Problem, arena_size
+from nnc_func.engine.allocators.base import lower_bound
 from nnc_func.engine.comparing import compare
 from nnc_func.engine.drawing.comparison import Answer, comparison_page
 from nnc_func.errors import PlanError
@@ -33,7 +35,7 @@ def test_ratios_and_means() -> None:
     assert found.means["best_fit"] == 1.0
     assert all(t.is_optimal for t in found.of("best_fit"))
     assert all(t.seconds > 0 for t in found.trials)
-    assert found.best("large").allocator == "best_fit"
+    assert found.best("large").by == "best_fit"
 
 
 def test_a_profile_says_how_often_one_is_near_the_best() -> None:
@@ -41,9 +43,40 @@ def test_a_profile_says_how_often_one_is_near_the_best() -> None:
     assert profile == {"best_fit": {1.0: 1.0, 1.4: 1.0, 1.5: 1.0}, "no_reuse": {1.0: 0.0, 1.4: 0.5, 1.5: 1.0}}
 
 
-def test_a_wrong_answer_is_a_fault() -> None:
-    with pytest.raises(PlanError, match=r"the allocator .* is wrong about .*overlap"):
-        compare(BOTH, {"overlapping": overlapping})
+def test_a_wrong_answer_is_a_row_and_the_others_go_on() -> None:
+    def raising(problem: Problem) -> Sequence[int]:
+        raise ValueError("too bad")
+
+    asked = {"overlapping": overlapping, "raising": raising, "none": lambda _: None, "best_fit": ALLOCATORS["best_fit"]}
+    found = compare(BOTH, asked)
+    assert [t.kind for t in found.trials] == ["wrong", "raised", "wrong", "answered"] * 2
+    assert "buffers 0 and 1 overlap" in found.of("overlapping")[0].error
+    assert re.match(r"ValueError: too bad \(.*test_comparing.py:\d+, in raising\)", found.of("raising")[0].error)
+    assert next((row["allocator"], row["failures"]) for row in found.summary()) == ("best_fit", 0)
+    assert all(row["failures"] == 2 for row in found.summary()[1:])
+
+
+def test_ratios_are_to_what_pins_leave_possible() -> None:
+    pinned = Problem([64, 64, 64], [0, 1, 0], [2, 3, 2], pins=[192, FREE, FREE])
+    (trial,) = compare({"pinned": pinned}, {"best_fit": ALLOCATORS["best_fit"]}).trials
+    assert (trial.bound, trial.value, trial.is_optimal) == (256, 256, True)
+    apart = Problem([64, 64, 32], [0, 0, 0], [1, 1, 1], 1, pins=[FREE, 64, 0], groups=[4, -1, -1], spaces=[0, 0, 1])
+    assert lower_bound(apart) == 128 + 32
+
+
+def test_what_draws_is_asked_once_a_seed_and_a_problem_counts_once() -> None:
+    problem = Problem([5, 4, 4, 3, 4], [10, 3, 7, 5, 1], [11, 5, 12, 11, 8], alignment=1)
+    asked = {name: ALLOCATORS[name] for name in ("hill_climb", "no_reuse")}
+    found = compare({"five": problem, "easy": EASY}, asked, seeds=(0, 1, 2))
+    assert [t.seed for t in found.of("hill_climb")] == [0, 1, 2] * 2
+    assert [t.seed for t in found.of("no_reuse")] == [None, None]
+    assert found.profile((1e9,)) == {"hill_climb": {1e9: 1.0}, "no_reuse": {1e9: 1.0}}
+    assert [r["pairs"] for r in found.against("hill_climb")] == [2]
+    with pytest.raises(PlanError, match="no trial is of 'best'; there are trials of: hill_climb, no_reuse"):
+        found.against("best")
+    for seeds in ((), (1, 1), (-1,), (0.5,)):
+        with pytest.raises(PlanError, match="wanted one seed or more"):
+            compare(BOTH, asked, seeds=seeds)  # type: ignore[arg-type]
 
 
 def test_no_answer_is_told() -> None:

@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
-from nnc_func.engine.drawing.memory import html, load, reach, svg, tenants
+import nnc_func as nnc
+from nnc_func import models
+from nnc_func.engine.allocators import Problem
+from nnc_func.engine.drawing.comparison import Answer, comparison_page
+from nnc_func.engine.drawing.memory import (
+    LEFT,
+    WIDTH,
+    _legend,
+    _outline,
+    coloured,
+    html,
+    load,
+    reach,
+    svg,
+    tenants,
+)
 from nnc_func.engine.plan import Plan
 from nnc_func.engine.plan_rows import Buffer
 
@@ -90,3 +106,36 @@ def test_many_buffers_are_not_all_drawn() -> None:
 def test_a_plan_draws_itself(plan: Plan) -> None:
     assert plan.to_svg() == svg(plan) == plan._repr_html_()
     assert plan.to_html() == html(plan)
+
+
+def test_fragmentation_ends_where_the_arena_is_empty() -> None:
+    path = _outline([None, 50.0, 50.0, 0.0, None, None, 100.0], 0.0, 100.0, 100.0)
+    x = [f"{LEFT + t * WIDTH / 7:.1f}" for t in range(8)]
+    assert path == (
+        f"M{x[1]} 100.0V50.0H{x[3]}V100.0H{x[4]}V100.0ZM{x[6]} 100.0V0.0H{x[7]}V100.0Z"
+    )  # two shapes, and nothing between them
+    assert _outline([], 0.0, 100.0, 100.0) == ""
+
+
+def test_the_legend_names_all_operators_in_as_many_lines_as_it_takes() -> None:
+    names = [f"operator_number_{n}" for n in range(40)]
+    colours = coloured((name, 1) for name in names)
+    assert len(colours) == len(set(colours.values())) == 40
+    parts, more = _legend(colours)
+    told = "".join(parts)
+    assert all(f">{name}<" in told for name in names)
+    assert more > 0
+    assert max(float(x) for x in re.findall(r'<text x="([0-9.]+)"', told)) < LEFT + WIDTH
+    stack = nnc.lazy(nnc.Null())
+    plan = stack.engine.compile(models.get("transformer-encoder").reduced().make(stack, 2, True, seed=None)).plan
+    picture = plan.to_svg()
+    wrote = {t.operator for t in tenants(plan) if t.operator}
+    assert len(wrote) > 10
+    assert all(f">{name}</text>" in picture for name in wrote)
+
+
+def test_ratios_of_the_page_are_to_what_pins_leave_possible() -> None:
+    problem = Problem([64, 64], [0, 1], [1, 2], pins=[192, -1])
+    page = comparison_page("pinned", [Answer(problem, [192, 0], 256, "one")])
+    assert '"bound": 256' in page
+    assert ">1.0000<" in page

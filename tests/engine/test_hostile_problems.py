@@ -58,7 +58,7 @@ def test_many_damaged_problems_are_read_or_refused() -> None:
 
 @pytest.mark.parametrize("gap", ["1" * 5000 + "-2", "1-2@0:" + "1" * 5000, "١-٢"])
 def test_gaps_of_numbers_that_are_none(gap: str) -> None:
-    with pytest.raises(PlanError, match="row 0 of the buffers, column gaps: wanted lower-upper"):
+    with pytest.raises(PlanError, match="line 2, column gaps: wanted lower-upper"):
         Problem.from_csv(f"id,lower,upper,size,gaps\na,0,9,64,{gap}\n")
 
 

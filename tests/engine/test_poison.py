@@ -13,6 +13,8 @@ import nnc_func as nnc
 from nnc_func.config import config
 from nnc_func.engine.allocators import ALLOCATORS
 from nnc_func.engine.plan_rows import ARENA, LENT
+from nnc_func.engine.running.checking_observers import Poison
+from nnc_func.engine.running.observers import Application
 from nnc_func.engine.running.program import Program
 from nnc_func.errors import PlanError
 from nnc_func.testing.agreement import differential
@@ -42,7 +44,7 @@ def test_a_right_plan_gives_the_same() -> None:
     np.testing.assert_allclose(branches()(x), np.cumsum(a * b) + a, rtol=1e-12)
 
 
-def test_a_plan_that_gives_memory_away_too_soon_gives_nan_and_does_not_verify() -> None:
+def test_a_plan_that_gives_memory_away_too_soon_names_who_reads_it_and_does_not_verify() -> None:
     program = branches()
     plan = program.plan
     first = next(i for i, b in enumerate(plan.buffers) if b.kind == ARENA)
@@ -50,9 +52,13 @@ def test_a_plan_that_gives_memory_away_too_soon_gives_nan_and_does_not_verify() 
     buffers[first] = evolve(buffers[first], upper=buffers[first].lower + 1)
     wrong = evolve(plan, buffers=tuple(buffers))
     broken = Program(wrong, LAZY.device, program._constants, [*program.variables.values()])
-    assert np.isnan(broken(np.linspace(0, 1, N))).any()
+    said = r"instruction \d+, \w+.* \(built at .*test_poison.py:\d+.*\), reads memory that nobody has written: element"
+    with pytest.raises(PlanError, match=said):
+        broken(np.linspace(0, 1, N))
     with pytest.raises(PlanError):
         wrong.verify()
+    given = np.full(N, 0xFF, np.uint8).repeat(8).view("float64")  # what looks like poison, and is not
+    assert np.isnan(branches()(given)).all()
 
 
 def test_a_training_step_gives_the_same() -> None:
@@ -88,7 +94,24 @@ def test_lent_memory_and_fresh_results_are_poisoned() -> None:
     buffers = list(plan.buffers)
     buffers[lent[0]] = evolve(buffers[lent[0]], upper=buffers[lent[0]].lower + 1)
     broken = Program(evolve(plan, buffers=tuple(buffers)), LAZY.device, program._constants, [])
-    assert np.isnan(broken(given)).any()
+    with pytest.raises(PlanError, match=r"instruction \d+, matmul.*, reads memory that nobody has written: element"):
+        broken(given)
+
+
+def test_a_kernel_that_leaves_some_of_its_result_unwritten_is_named() -> None:
+    x = LAZY.input("x", (4, N), "float64")
+    program = LAZY.compile([x], OPS.sort(OPS.sort(x, axis=1), axis=0))
+    i = program.plan.instructions[0]
+    poison = Poison(program.plan, LAZY.device, {None: np.zeros(program.plan.arena_bytes, np.uint8)})
+    seen = Application(LAZY.device, 0, 0, i.op, i.items, i.origin, "quick")
+    seen.arguments, seen.outs = [np.ones((4, N))], [np.ones((4, N))]
+    poison.after(seen)
+    seen.outs[0][2, 5:].view(np.uint8)[...] = 0xFF
+    said = r"instruction 0, sort \[quick\] \(built at .*\), leaves element \[2, 5\] of result 0 unwritten"
+    with pytest.raises(PlanError, match=said):
+        poison.after(seen)
+    seen.arguments = [np.full(N, -1)]  # of which an operator could make it, bit by bit
+    poison.after(seen)
 
 
 def test_what_an_instruction_leaves_out_is_no_number_of_the_last_run() -> None:
@@ -99,7 +122,7 @@ def test_what_an_instruction_leaves_out_is_no_number_of_the_last_run() -> None:
     instructions = [i for i in program.plan.instructions if i.op.name != "cos"]
     broken = Program(evolve(program.plan, instructions=tuple(instructions)), LAZY.device, program._constants, [])
     broken._results = program._results  # fresh memory of its, which has the right numbers
-    found = broken(given)
+    found = broken(given)  # nobody reads it
     np.testing.assert_array_equal(found[:N], np.sin(given))
     assert np.isnan(found[N:]).all()
 

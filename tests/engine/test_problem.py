@@ -12,6 +12,7 @@ from hypothesis import given, settings
 
 from nnc_func.engine.allocators import ALLOCATORS, Gap, Problem, Uses, answered, arena_size
 from nnc_func.engine.allocators.problems.generators import concurrent, pinwheel, skewed, tiling, uniform
+from nnc_func.engine.verifying.offsets import verify_offsets
 from nnc_func.errors import PlanError
 from tests.engine.problems import check, featured
 
@@ -72,6 +73,56 @@ def test_a_problem_that_is_none_is_refused() -> None:
 def test_each_contradiction_has_its_words(said: dict[str, Any], words: str) -> None:
     with pytest.raises(PlanError, match=words):
         Problem([64, 64, 32], [0, 1, 2], [4, 5, 6], **said)
+
+
+def test_pins_that_contradict_each_other_are_refused_where_the_problem_is_made() -> None:
+    def made(pins: list[int], **more: Any) -> Problem:
+        return Problem([64, 64, 32], [0, 1, 2], [4, 5, 6], 32, pins=pins, **more)
+
+    said = "buffers 0 and 1 are pinned at 0 and 32, with 64 and 64 bytes, and may be alive at one time: their pins"
+    with pytest.raises(PlanError, match=said):
+        made([0, 32, -1])
+    with pytest.raises(PlanError, match="buffers 0 and 2 are pinned at 0 and 32"):
+        made([0, -1, 32])
+    with pytest.raises(PlanError, match="buffer 1 is pinned at 64 and ends at 128: the capacity is 100 bytes"):
+        made([0, 64, -1], capacity=100)
+    made([0, 64, -1], capacity=128)
+    made([0, 64, 128])
+    made([0, 32, -1], spaces=[0, 1, 0])
+    made([0, 0, -1], groups=[3, 3, -1])
+    made([0, 0, -1], gaps=[Gap(0, 1, 4)])
+    made([0, 32, -1], gaps=[Gap(0, 1, 4, (0, 32))])
+    with pytest.raises(PlanError, match="contradict"):
+        made([0, 0, -1], gaps=[Gap(0, 1, 3)])
+    with pytest.raises(PlanError, match="buffers 0 and 2 are pinned at 0 and 32"):  # the group is whole, with its gaps
+        made([0, 0, 32], groups=[3, 3, -1])
+    one_after_another = Problem([8, 8], [0, 2], [2, 4], 1, pins=[0, 0])
+    assert answered(ALLOCATORS["best_fit"], one_after_another) == [0, 0]
+    apart = Uses(np.array([[0, 0], [0, 0]]), np.array([[1, 0], [0, 1]]))
+    with pytest.raises(PlanError, match="may be alive at one time"):
+        evolve(one_after_another, uses=apart)
+    with pytest.raises(PlanError, match=r"buffers 'a' and 'b' are pinned at 0 and 0"):
+        Problem.from_csv("id,lower,upper,size,offset\na,0,2,8,0\nb,1,3,8,0\n")
+
+
+@given(problem=featured())
+@settings(max_examples=60)
+def test_pins_are_refused_where_no_plan_has_them(problem: Problem) -> None:
+    """The offsets of a plan are pins; moved ones are refused wherever they are no plan."""
+    offsets = np.array(answered(ALLOCATORS["best_fit"], evolve(problem, capacity=None)), np.int64)
+    free = evolve(problem, capacity=None, pins=None)
+    evolve(free, pins=offsets)
+    if len(offsets) > 1:
+        steps = free.alignments
+        for moved in (np.roll(offsets, 1), np.zeros_like(offsets), offsets // 2):
+            moved = moved // steps * steps
+            try:
+                verify_offsets(free, moved)
+            except PlanError:
+                with pytest.raises(PlanError, match=r"contradict|are of group"):
+                    evolve(free, pins=moved)
+            else:
+                evolve(free, pins=moved)
 
 
 def test_no_buffers_of_streams_and_groups_have_a_plan() -> None:
@@ -144,9 +195,23 @@ def test_columns_in_any_order_by_any_of_their_names(tmp_path: Path) -> None:
         ("id,lower,upper,end,size\n", "two columns say upper"),
         ("# pool_offset=4096\nid,lower,upper,size\n", "line 1: '# pool_offset=4096' is of another format"),
         ("id,lower,upper,size\n0,0,1\n", "line 2: 3 cells; wanted 4"),
-        ("id,lower,upper,size\n0,0,1,x\n", "row 0 of the buffers, column size: wanted an integer, given 'x'"),
-        ("id,lower,upper,size\n0,0:1:2,1,8\n", "column lower: wanted an integer, given '0:1:2'"),
-        ("id,lower,upper,size\n0,0,1,\n", "column size: wanted an integer, given ''"),
+        ("id,lower,upper,size\n0,0,1,x\n", "line 2, column size: wanted an integer in digits 0 to 9, given 'x'"),
+        (
+            "id,lower,upper,size\n0,0:1:2,1,8\n",
+            "line 2, column lower: wanted an integer in digits 0 to 9, given '0:1:2'",
+        ),
+        ("id,lower,upper,size\n0,0,1,\n", "column size: wanted an integer in digits 0 to 9, given ''"),
+        ("id,lower,upper,size\n0,0,1,8\n1,0,1,1_000\n", "line 3, column size: wanted an integer .*, given '1_000'"),
+        ("id,lower,upper,size\n0,0,1,٣\n", "line 2, column size: wanted an integer in digits 0 to 9, given '٣'"),
+        ("id,lower,upper,size\n0,0,1,+8\n", "column size: wanted an integer in digits 0 to 9, given '\\+8'"),
+        ("id,lower,upper,size\n0,0,1,8-\n", "column size: wanted an integer in digits 0 to 9, given '8-'"),
+        ("id,lower,upper,size\n0,0,1," + "9" * 5000, "column size: wanted an integer in digits 0 to 9"),
+        ("\n\nid,lower,upper,size\n\n0,0,1,8\n\n1,0,x,8\n", "line 7, column upper: wanted an integer"),
+        ('id,lower,upper,size\n"a\nb",0,1,8\nc,0,1,x\n', "line 4, column size: wanted an integer"),
+        ('id,lower,upper,size\n"a\nb",0,1,y\n', "line 2, column size: wanted an integer"),
+        ("\n\nid,lower,upper,size,colour\n", "line 3: there is no column 'colour'"),
+        ("id,lower,upper,size,offset\n0,0,1,8,1_0\n", "line 2, column offset: wanted an integer .*, given '1_0'"),
+        ("id,lower,upper,size,gaps\n0,0,9,8,٣-4\n", "line 2, column gaps: wanted lower-upper"),
         ("id,lower,upper,size,offset\n0,0,1,8,-8\n", "column offset: wanted 0 or more, or nothing, given -8"),
         (
             "id,lower,upper,size,gaps\n0,0,9,8,1:2\n",

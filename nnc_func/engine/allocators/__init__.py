@@ -18,6 +18,7 @@ from nnc_func.engine.allocators.base import (
 from nnc_func.engine.allocators.best_fit import BestFit
 from nnc_func.engine.allocators.greedy import GreedyBySize
 from nnc_func.engine.allocators.no_reuse import NoReuse
+from nnc_func.engine.naming import unknown
 from nnc_func.errors import PlanError
 
 ALLOCATORS: Mapping[str, Allocator] = Registry(
@@ -28,6 +29,7 @@ ALLOCATORS: Mapping[str, Allocator] = Registry(
         "boxing": "Boxing",
         "branch_and_bound": "BranchAndBound",
         "busiest_first": "greedy.BUSIEST_FIRST",
+        "caching": "Caching",
         "decreasing": "greedy.DECREASING",
         "execution_order": "ExecutionOrder",
         "flow_graph": "FlowGraph",
@@ -72,7 +74,7 @@ def by_name(name: str) -> Allocator:
     for registry in (ALLOCATORS, OPTIONAL):
         if name in registry:
             return registry[name]
-    raise PlanError(f"no allocator named {name!r}; there are: {', '.join([*ALLOCATORS, *OPTIONAL])}")
+    raise PlanError(unknown(name, "allocator", (*ALLOCATORS, *OPTIONAL)))
 
 
 __all__ = [

@@ -12,10 +12,11 @@ from attrs import evolve
 
 from nnc_func.engine.allocators.placement.fits import first_fit
 from nnc_func.engine.allocators.problems.conversion import Integers
-from nnc_func.engine.allocators.problems.fields import ALIGNMENT, FREE, Gap, Pieces, Uses, max_load
+from nnc_func.engine.allocators.problems.fields import ALIGNMENT, FREE, MOST_BYTES, Gap, Pieces, Uses, max_load
 from nnc_func.engine.allocators.problems.problem import Problem
 from nnc_func.engine.allocators.problems.reductions import by_space, merged
-from nnc_func.errors import PlanError
+from nnc_func.engine.naming import name_of
+from nnc_func.errors import AnswerError, PlanError
 
 __all__ = [
     "ALIGNMENT", "FREE", "Allocator", "Gap", "Integers", "Pieces", "Problem", "Uses", "answered", "arena_size",
@@ -90,11 +91,13 @@ def _checked(allocator: Allocator, problem: Problem) -> list[int]:
     try:
         offsets = [*map(index, given.tolist() if isinstance(given, np.ndarray) else given)]
     except TypeError as error:
-        raise PlanError(f"the allocator {name} gave no integers, one a buffer, but {given!r:.80}: {error}") from None
+        raise AnswerError(f"the allocator {name} gave no integers, one a buffer, but {given!r:.80}: {error}") from None
     if len(offsets) != len(problem):
-        raise PlanError(f"the allocator {name} gave {len(offsets)} offsets for {len(problem)} buffers")
+        raise AnswerError(f"the allocator {name} gave {len(offsets)} offsets for {len(problem)} buffers")
     if min(offsets, default=0) < 0:
-        raise PlanError(f"the allocator {name} gave a negative offset, {min(offsets)}")
+        raise AnswerError(f"the allocator {name} gave a negative offset, {min(offsets)}")
+    if max(offsets, default=0) > MOST_BYTES:
+        raise AnswerError(f"the allocator {name} gave the offset {max(offsets)}; wanted less than 2**62")
     return offsets
 
 
@@ -111,7 +114,7 @@ def _fits(allocator: Allocator, problem: Problem, offsets: Sequence[int]) -> Non
 
 
 def lower_bound(problem: Problem) -> int:
-    """No plan is smaller than what is alive at once, or than the end of a pinned buffer, of one space.
+    """No plan is smaller than what is alive at once, or than the end of a pinned buffer; summed over spaces.
 
     Examples
     --------
@@ -120,13 +123,11 @@ def lower_bound(problem: Problem) -> int:
     """
     if problem.pins is None:
         return problem.max_load
-    pinned = problem.pins != FREE
-    return max(problem.max_load, int((problem.pins + problem.rounded)[pinned].max(initial=0)))
-
-
-def name_of(allocator: Any) -> str:
-    """What to call an allocator."""
-    return getattr(allocator, "__name__", None) or type(allocator).__name__
+    return sum(
+        max(part.max_load, int((part.pins + part.rounded)[part.pins != FREE].max(initial=0)))
+        for part in (merged(each).problem for _, each in by_space(problem))
+        if part.pins is not None
+    )
 
 
 def is_ours(allocator: Any) -> bool:
@@ -137,6 +138,11 @@ def is_ours(allocator: Any) -> bool:
 def arena_size(problem: Problem, offsets: Sequence[int] | Integers) -> int:
     """Bytes of the arena that a plan needs, summed over spaces.
 
+    Raises
+    ------
+    AnswerError
+        An offset has no room in 64 bits.
+
     Examples
     --------
     >>> problem = Problem([64, 128], [0, 0], [1, 1], spaces=[0, 1])
@@ -144,7 +150,10 @@ def arena_size(problem: Problem, offsets: Sequence[int] | Integers) -> int:
     (192, 192)
     """
     if problem.spaces is not None:
-        ends = np.asarray(offsets, np.int64) + problem.rounded
+        try:
+            ends = np.asarray(offsets, np.int64) + problem.rounded
+        except OverflowError:
+            raise AnswerError(f"wanted offsets of 64 bits, given {max(offsets, key=abs)}") from None
         return sum(int(ends[problem.spaces == space].max()) for space in np.unique(problem.spaces))
     if isinstance(offsets, np.ndarray):
         return int((offsets + problem.rounded).max(initial=0))

@@ -13,10 +13,10 @@ import attrs
 import numpy as np
 from attrs import field, frozen
 
-from nnc_func.engine.allocators.base import arena_size
+from nnc_func.engine.allocators.base import arena_size, lower_bound
 from nnc_func.engine.allocators.problems.problem import Problem
 from nnc_func.engine.allocators.problems.reductions import by_space
-from nnc_func.engine.drawing.memory import OTHERS, coloured
+from nnc_func.engine.drawing.memory import coloured
 from nnc_func.graph.pictures.svg import element, escaped, hue, page, sized
 
 MOST = 20_000  # rectangles; of more buffers, those of the largest area are drawn
@@ -93,8 +93,10 @@ def comparison_page(title: str, answers: Sequence[Answer]) -> str:
         _CONTROLS,
         element("p", "", id="says"),
         '<canvas id="map" width="1000" height="440"></canvas>',
+        '<p id="legend" class="legend"></p>',
         '<canvas id="load" width="1000" height="130"></canvas>',
-        '<div id="other"><p id="differs"></p><canvas id="second" width="1000" height="440"></canvas></div>',
+        '<div id="other"><p id="differs"></p><canvas id="second" width="1000" height="440"></canvas>'
+        '<p id="others" class="legend"></p></div>',
         '<pre id="tip"></pre>',
         element("h2", "All of them"),
         _table(answers),
@@ -140,17 +142,22 @@ def _described(answer: Answer) -> dict[str, Any]:
     return {
         "kept": [(p[0], p[3]) for p in shown],
         "left_out": len(pieces) - len(kept),
-        "bound": problem.max_load,
+        "bound": lower_bound(problem),
         "size": [high - low for *_, low, high in shown],
         "lower": [p[1] for p in shown],
         "upper": [p[2] for p in shown],
         "name": [problem.name(p[0]) for p in shown],
         "description": [answer.description[p[0]] if answer.description else "" for p in shown],
-        "colour": [colours.get(k, OTHERS) if k else hue(p[0], 0.74, 0.6) for k, p in zip(kinds, shown, strict=True)],
+        "colour": [colours[k] if k else hue(p[0], 0.74, 0.6) for k, p in zip(kinds, shown, strict=True)],
         "first": int(steps[0]) if len(steps) else 0,
         "last": int(steps[-1]) if len(steps) else 1,
         "legend": list(colours.items()),
     }
+
+
+def _ratio(answer: Answer) -> str:
+    bound = lower_bound(answer.problem)
+    return f"{answer.arena / bound:.4f}" if bound else "1"
 
 
 def _table(answers: Sequence[Answer]) -> str:
@@ -163,7 +170,7 @@ def _table(answers: Sequence[Answer]) -> str:
                 element("td", escaped(cell), class_="number")
                 for cell in (
                     sized(a.arena),
-                    f"{a.arena / a.problem.max_load:.4f}" if a.problem.max_load else "1",
+                    _ratio(a),
                     len(a.problem),
                     f"{1e3 * a.seconds:.1f}",
                 )
@@ -185,6 +192,8 @@ _CONTROLS = """
 _STYLE = """
 nav { display: flex; gap: .6em; align-items: center; } nav input { flex: 1; } #says { font-weight: 600; }
 canvas { display: block; max-width: 100%; } #other { display: none; margin-top: 1em; }
+.legend { margin: 0 0 .5em 84px; font-size: 11px; color: #656d76; } .legend span { margin-right: 1.1em;
+  white-space: nowrap; } .legend i { display: inline-block; width: 10px; height: 10px; margin-right: 4px; }
 #tip { position: fixed; display: none; pointer-events: none; background: #1f2328; color: #fff; padding: 6px 9px;
   border-radius: 4px; max-width: 620px; white-space: pre-wrap; margin: 0; z-index: 2; }
 table { border-collapse: collapse; font-size: 12px; } td, th { padding: 3px 10px; text-align: left; }
@@ -201,22 +210,36 @@ answers.forEach((a, i) => against.add(new Option(a.label, i)));
 const bytes = n => { for (const u of ['B', 'KiB', 'MiB', 'GiB', 'TiB']) { if (n < 1024 || u === 'TiB')
   return (n < 10 && n % 1 ? n.toFixed(2) : n < 100 && n % 1 ? n.toFixed(1) : Math.round(n)) + ' ' + u; n /= 1024; } };
 
+function round(span, count, binary) {
+  let step = 1, n = 0;
+  while (span / step > count) step *= binary || n++ % 3 !== 1 ? 2 : 2.5;
+  return step;
+}
+
 function frame(canvas, problem, top, ticks) {
   const g = canvas.getContext('2d'), w = canvas.width - LEFT - RIGHT, h = canvas.height - TOP - BOTTOM;
   g.clearRect(0, 0, canvas.width, canvas.height);
   g.font = '10px system-ui, sans-serif'; g.fillStyle = '#656d76'; g.strokeStyle = '#d8dee4'; g.lineWidth = 1;
-  for (let i = 0; i <= ticks; i++) {
-    const y = TOP + h - h * i / ticks;
+  for (let v = 0, step = round(top, ticks, true); v <= top; v += step) {
+    const y = TOP + h - h * v / Math.max(top, 1);
     g.beginPath(); g.moveTo(LEFT, y); g.lineTo(LEFT + w, y); g.stroke();
-    g.textAlign = 'right'; g.fillText(bytes(top * i / ticks), LEFT - 6, y + 3);
+    g.textAlign = 'right'; g.fillText(bytes(v), LEFT - 6, y + 3);
   }
+  g.strokeStyle = '#8c959f'; g.strokeRect(LEFT, TOP, w, h);
   const span = Math.max(problem.last - problem.first, 1);
-  const step = Math.ceil(span / 8);
-  for (let t = problem.first; t <= problem.last; t += step) {
+  const step = round(span, 10, false);
+  for (let t = Math.ceil(problem.first / step) * step; t <= problem.last; t += step) {
     g.textAlign = t > problem.last - step / 3 ? 'right' : 'center';
     g.fillText(t, LEFT + w * (t - problem.first) / span, TOP + h + 14);
   }
   return {g, w, h, x: t => LEFT + w * (t - problem.first) / span, y: b => TOP + h - h * b / Math.max(top, 1)};
+}
+
+function legend(at, problem) {
+  at.replaceChildren(...problem.legend.map(([kind, colour]) => {
+    const one = document.createElement('span'), box = document.createElement('i');
+    box.style.background = colour; one.append(box, kind); return one;
+  }));
 }
 
 function boxes(canvas, answer, top, marked) {
@@ -229,12 +252,6 @@ function boxes(canvas, answer, top, marked) {
   }
   g.strokeStyle = '#cf222e'; g.lineWidth = 1.5;
   for (const r of all) if (marked && marked.has(r.i)) g.strokeRect(r.x, r.y, r.w, r.h);
-  g.textAlign = 'left'; let at = LEFT;
-  for (const [kind, colour] of p.legend) {
-    const w = g.measureText(kind).width; if (at + w + 24 > canvas.width) break;
-    g.fillStyle = colour; g.fillRect(at, 6, 10, 10); g.fillStyle = '#656d76'; g.fillText(kind, at + 13, 15);
-    at += w + 26;
-  }
   const y = f.y(p.bound); g.setLineDash([4, 3]); g.strokeStyle = '#0b5cad';
   g.beginPath(); g.moveTo(LEFT, y); g.lineTo(LEFT + f.w, y); g.stroke(); g.setLineDash([]);
   canvas.onmousemove = e => {
@@ -278,13 +295,13 @@ function show(i) {
     `found in ${(1e3 * a.seconds).toFixed(1)} ms` + (left || '');
   const moved = new Set();
   if (b && b.problem === a.problem) a.offset.forEach((o, k) => { if (o !== b.offset[k]) moved.add(k); });
-  boxes(by('map'), a, top, moved); curves(by('load'), a);
+  legend(by('legend'), p); boxes(by('map'), a, top, moved); curves(by('load'), a);
   by('other').style.display = b ? 'block' : 'none';
   if (b) {
     by('differs').textContent = `${b.label}: ${bytes(b.arena)}; ` + (b.problem === a.problem
       ? `${moved.size} of ${a.offset.length} buffers lie elsewhere` : 'another order: other lifetimes')
       + (b.arena === a.arena ? '' : `, ${bytes(Math.abs(b.arena - a.arena))} ${b.arena < a.arena ? 'less' : 'more'}`);
-    boxes(by('second'), b, top, moved);
+    legend(by('others'), problems[b.problem]); boxes(by('second'), b, top, moved);
   }
   document.querySelectorAll('[data-answer]').forEach(row => row.classList.toggle('shown', +row.dataset.answer === i));
 }

@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 
 LEFT, RIGHT, TOP, WIDTH, HEIGHT, LOW = 86.0, 24.0, 62.0, 900.0, 420.0, 110.0  # pixels
 MOST = 20_000  # rectangles; of more buffers, those of the largest area are drawn
-NAMED = 10  # operators with a colour of their own in the legend
+LIGHTNESS = (0.74, 0.56, 0.84, 0.66)  # of colours, five at a time
+LINE = 16.0  # pixels from one line of the legend to the next
 LARGEST = 20
-OTHERS = "#d0d7de"
 
 
 @frozen
@@ -174,9 +174,13 @@ def svg(plan: Plan) -> str:
     steps = _steps(plan, found)
     high = TOP + HEIGHT + 56
     low = high + LOW + 56
-    parts = [*_head(plan), *_map(plan, found, steps), *_curve(plan, load(found, steps), high)]
+    colours = _colours(found)
+    legend, more = _legend(colours)
+    parts = [*_map(plan, found, steps, colours), *_curve(plan, load(found, steps), high)]
     parts += streams.lanes(plan, steps, LEFT, low, WIDTH)
-    return document(LEFT + WIDTH + RIGHT, low - 16 + streams.height(plan), *parts, label=_summary(plan))
+    below = element("g", *parts, transform=f"translate(0 {more:.0f})")
+    height = low - 16 + streams.height(plan) + more
+    return document(LEFT + WIDTH + RIGHT, height, *_head(plan), *legend, below, label=_summary(plan))
 
 
 def html(plan: Plan) -> str:
@@ -193,12 +197,12 @@ def html(plan: Plan) -> str:
     found = tenants(plan)
     steps = _steps(plan, found)
     pairs = zip(load(found, steps), reach(found, steps), strict=True)
-    lost = [100 * (1 - alive / end) if end else 0.0 for alive, end in pairs]
+    lost = [100 * (1 - alive / end) if end else None for alive, end in pairs]
     body = (
         element("p", escaped(_summary(plan))),
         element("figure", svg(plan)),
         element("h2", "Fragmentation"),
-        element("p", "The part of the arena below the highest buffer alive that no buffer uses, at each step."),
+        element("p", "The part of the arena below the highest buffer alive that no buffer uses, while there is one."),
         element("figure", _fragmentation(lost)),
         element("h2", f"The {LARGEST} largest buffers"),
         _table(found),
@@ -233,7 +237,7 @@ def _summary(plan: Plan) -> str:
 
 
 def coloured(areas: Iterable[tuple[str, int]]) -> dict[str, str]:
-    """A colour for each of the operators that hold the most bytes for the longest time: five hues, then darker ones.
+    """A colour for each operator, those first that hold the most bytes for the longest time.
 
     Examples
     --------
@@ -243,8 +247,8 @@ def coloured(areas: Iterable[tuple[str, int]]) -> dict[str, str]:
     area: Counter[str] = Counter()
     for name, each in areas:
         area[name] += each
-    names = sorted(filter(None, area), key=lambda name: (-area[name], name))[:NAMED]
-    return {name: hue(i, 0.74 - 0.2 * (i // 5), 0.6) for i, name in enumerate(names)}
+    names = sorted(filter(None, area), key=lambda name: (-area[name], name))
+    return {name: hue(i, LIGHTNESS[i // 5 % len(LIGHTNESS)], 0.6) for i, name in enumerate(names)}
 
 
 def _colours(found: Sequence[Tenant]) -> dict[str, str]:
@@ -258,15 +262,15 @@ def _head(plan: Plan) -> list[str]:
     return [text(f"arena {size}, max load {most}, ratio {plan.ratio:.4f}, {counts}", 16, 22, 13, font_weight="bold")]
 
 
-def _map(plan: Plan, found: Sequence[Tenant], steps: int) -> list[str]:
-    colours, parts = _colours(found), []
+def _map(plan: Plan, found: Sequence[Tenant], steps: int, colours: dict[str, str]) -> list[str]:
+    parts = []
     across, up = WIDTH / max(steps, 1), HEIGHT / max(_whole(plan), 1)
     drawn = sorted((t for t in found if t.buffer.nbytes), key=_area, reverse=True)
     for tenant in drawn[:MOST]:
         b = tenant.buffer
         x, y = LEFT + b.lower * across, TOP + HEIGHT - (tenant.base + b.offset + b.nbytes) * up
         width, height = (b.upper - b.lower) * across, b.nbytes * up
-        fill = colours.get(tenant.operator, OTHERS) if tenant.operator else hue(tenant.number, 0.74, 0.6)
+        fill = colours[tenant.operator] if tenant.operator else hue(tenant.number, 0.74, 0.6)
         inside = [title(tenant.description), _rectangle(x, y, width, height, fill)]
         if height > 12 and width > width_of(tenant.operator, 9) + 6:
             inside.append(text(tenant.operator, x + 3, y + min(height / 2 + 3, 12), 9, pointer_events="none"))
@@ -286,7 +290,7 @@ def _map(plan: Plan, found: Sequence[Tenant], steps: int) -> list[str]:
         parts.append(element("path", d=f"M{x:.1f} {TOP}V{TOP + HEIGHT}", stroke="#cf222e", stroke_dasharray="5 3"))
         anchor = "end" if plan.commit > steps / 2 else "start"
         parts.append(text("commit", x + (-4 if anchor == "end" else 4), TOP - 4, 9, text_anchor=anchor, fill="#cf222e"))
-    return [*_grid(TOP, HEIGHT, _whole(plan), steps, "offset"), *parts, *_legend(colours, found)]
+    return [*_grid(TOP, HEIGHT, _whole(plan), steps, "offset"), *parts]
 
 
 def _area(tenant: Tenant) -> tuple[int, int]:
@@ -301,19 +305,19 @@ def _rectangle(x: float, y: float, width: float, height: float, fill: str) -> st
     return element("rect", **shape, fill=fill, **border)
 
 
-def _legend(colours: dict[str, str], found: Sequence[Tenant]) -> list[str]:
-    entries = [*colours.items()]
-    if any(t.operator and t.operator not in colours for t in found):
-        entries.append(("others", OTHERS))
-    parts, at = [], LEFT
-    for name, fill in entries:
-        short = clipped(name, 18)
-        if at + width_of(short, 10) + 30 > LEFT + WIDTH:
-            break
-        parts.append(element("rect", x=at, y=34, width=10, height=10, fill=fill, stroke="#57606a", stroke_width=0.6))
-        parts.append(text(short, at + 14, 43, 10, fill=FAINT))
+def _legend(colours: dict[str, str]) -> tuple[list[str], float]:
+    """All operators, in as many lines as they need; and the height of all lines but the first."""
+    parts, at, line = [], LEFT, 0.0
+    for name, fill in colours.items():
+        short = clipped(name, 60)
+        if at > LEFT and at + width_of(short, 10) + 30 > LEFT + WIDTH:
+            at, line = LEFT, line + LINE
+        parts.append(
+            element("rect", x=at, y=34 + line, width=10, height=10, fill=fill, stroke="#57606a", stroke_width=0.6)
+        )
+        parts.append(text(short, at + 14, 43 + line, 10, fill=FAINT))
         at += width_of(short, 10) + 26
-    return parts
+    return parts, line
 
 
 def _grid(top: float, height: float, most: float, steps: int, label: str, percent: bool = False) -> list[str]:
@@ -352,15 +356,20 @@ def _ticks(most: float, count: int, binary: bool) -> list[float]:
     return [step * i for i in range(int(most / step) + 1)]
 
 
-def _outline(values: Sequence[float], top: float, height: float, most: float) -> str:
-    """A curve that is constant during each step, closed at the bottom."""
+def _outline(values: Sequence[float | None], top: float, height: float, most: float) -> str:
+    """A curve that is constant during each step, closed at the bottom; it ends where there is no value."""
     across, up = WIDTH / max(len(values), 1), height / max(most, 1)
-    path, last = [f"M{LEFT:.1f} {top + height:.1f}"], None
-    for t, value in enumerate(values):
-        if value != last:
-            path.append(f"H{LEFT + t * across:.1f}V{top + height - value * up:.1f}")
-            last = value
-    return "".join([*path, f"H{LEFT + WIDTH:.1f}V{top + height:.1f}Z"])
+    path: list[str] = []
+    last: float | None = None
+    for t, value in enumerate((*values, None)):
+        x = LEFT + t * across
+        if value is not None and value != last:
+            begin = f"M{x:.1f} {top + height:.1f}V" if last is None else f"H{x:.1f}V"
+            path.append(f"{begin}{top + height - value * up:.1f}")
+        elif value is None and last is not None:
+            path.append(f"H{x:.1f}V{top + height:.1f}Z")
+        last = value
+    return "".join(path)
 
 
 def _curve(plan: Plan, values: Sequence[int], top: float) -> list[str]:
@@ -376,7 +385,7 @@ def _curve(plan: Plan, values: Sequence[int], top: float) -> list[str]:
     ]
 
 
-def _fragmentation(lost: Sequence[float]) -> str:
+def _fragmentation(lost: Sequence[float | None]) -> str:
     parts = [
         *_grid(24, LOW, 100, len(lost), "unused", percent=True),
         element("path", d=_outline(lost, 24, LOW, 100), fill="#ffd8b5", stroke="#9a6700", stroke_width=1),

@@ -12,8 +12,9 @@ from typing import Any, Protocol
 
 from attrs import frozen
 
+from nnc_func.engine.naming import name_of
 from nnc_func.engine.needs import check_needs, inverted, spans
-from nnc_func.errors import PlanError
+from nnc_func.errors import AnswerError, PlanError
 
 NOTHING: Mapping[int, Any] = MappingProxyType({})
 
@@ -163,7 +164,7 @@ def simulated_peak(problem: OrderProblem, order: Sequence[int]) -> int:
 
 def named(order: Order | str) -> str:
     """What an order is called."""
-    return order if isinstance(order, str) else getattr(order, "__name__", None) or type(order).__name__
+    return order if isinstance(order, str) else name_of(order)
 
 
 def answered(order: Order, problem: OrderProblem) -> list[int]:
@@ -188,12 +189,12 @@ def checked(given: Any, problem: OrderProblem, name: str) -> list[int]:
     try:
         found = [index(task) for task in given]
     except TypeError as error:
-        raise PlanError(f"the order {name} gave no numbers of tasks, but {given!r:.80}: {error}") from None
+        raise AnswerError(f"the order {name} gave no numbers of tasks, but {given!r:.80}: {error}") from None
     at = {task: i for i, task in enumerate(found)}
     if len(found) != len(problem) or at.keys() != set(range(len(problem))):
-        raise PlanError(f"the order {name} gave {len(found)} tasks, not each of {len(problem)} once")
+        raise AnswerError(f"the order {name} gave {len(found)} tasks, not each of {len(problem)} once")
     for task, needed in enumerate(problem.needs):
         for one in needed:
             if at[one] > at[task]:
-                raise PlanError(f"the order {name} runs task {task} before task {one}, which it needs")
+                raise AnswerError(f"the order {name} runs task {task} before task {one}, which it needs")
     return found

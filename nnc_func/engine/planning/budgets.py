@@ -8,12 +8,13 @@ from typing import Any
 
 from attrs import evolve, frozen
 
+from nnc_func.engine.naming import name_of, unknown
 from nnc_func.engine.plan import Plan
 from nnc_func.engine.plan_rows import NEXT, OUTPUT
 from nnc_func.engine.planning.planner import Planned, arranged, offset, planned
 from nnc_func.engine.planning.recomputed import Recomputable, rebuilt, recomputable
 from nnc_func.engine.planning.request import Request
-from nnc_func.engine.rematerialising import STRATEGIES, Simulation, Strategy, answered, name_of
+from nnc_func.engine.rematerialising import STRATEGIES, Simulation, Strategy, answered
 from nnc_func.errors import PlanError
 from nnc_func.graph.graph import ComputationGraph
 from nnc_func.graph.pictures.svg import sized
@@ -69,7 +70,9 @@ def as_bytes(given: int | str) -> int:
     """
     if type(given) is int and given >= 0:
         return given
-    said = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([A-Za-z]*)\s*", given) if isinstance(given, str) else None
+    said = (
+        re.fullmatch(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([A-Za-z]*)\s*", given) if isinstance(given, str) else None
+    )
     factor = said and {u.lower(): f for u, f in UNITS.items()}.get(said[2].lower())
     if said is None or not factor:
         raise PlanError(f"a memory budget is a number of bytes, or as '500MB' or '1.5 GiB', given {given!r}")
@@ -91,7 +94,7 @@ def check_budget(budget: Budget) -> None:
     if budget.work is not None and not (isinstance(budget.work, (int, float)) and 1 <= budget.work < float("inf")):
         raise PlanError(f"a time budget is 1 or more, times what a run takes as it is; given {budget.work!r}")
     if isinstance(budget.strategy, str) and budget.strategy not in STRATEGIES:
-        raise PlanError(f"there is no strategy {budget.strategy!r}; there are {', '.join(STRATEGIES)}")
+        raise PlanError(unknown(budget.strategy, "strategy", STRATEGIES))
     if not isinstance(budget.strategy, str) and not callable(budget.strategy):
         raise PlanError(f"a strategy is a name or a function, given {budget.strategy!r}")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from attrs import evolve
 
 from nnc_func.engine.allocators.base import Allocator, Problem, answered, arena_size
+from nnc_func.engine.naming import name_of
 from nnc_func.engine.plan import Plan
 from nnc_func.engine.plan_rows import (
     ARENA,
@@ -95,7 +96,7 @@ def plan_of(draft: Draft) -> tuple[Plan, dict[Node, int]]:
         elsewhere=tuple((str(place), nbytes) for place, nbytes in draft.arenas.items() if place is not None),
         alignment=draft.alignment,
         order=draft.order,
-        allocator=type(draft.request.allocator).__name__,
+        allocator=name_of(draft.request.allocator),
         name=graph.name,
         input_names=tuple([n.data for n in graph.inputs if n not in draft.variable_at]),
         variable_names=tuple([n.data.name for n in graph.variables]),

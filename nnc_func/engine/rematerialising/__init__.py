@@ -11,7 +11,6 @@ from nnc_func.engine.rematerialising.problem import (
     Strategy,
     answered,
     best,
-    name_of,
     simulated,
 )
 
@@ -20,6 +19,5 @@ STRATEGIES: Mapping[str, Strategy] = Registry(
 )
 
 __all__ = [
-    "STRATEGIES", "RematerialisationProblem", "Simulation", "Strategy", "answered", "best", "name_of",
-    "simulated",
+    "STRATEGIES", "RematerialisationProblem", "Simulation", "Strategy", "answered", "best", "simulated",
 ]  # fmt: skip

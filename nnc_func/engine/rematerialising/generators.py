@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from random import Random
 
 from nnc_func.engine.rematerialising.problem import RematerialisationProblem
@@ -66,3 +67,11 @@ def random_problem(seed: int, count: int = 20) -> RematerialisationProblem:
     some = [frozenset(t for t in range(count) if draw.random() < 0.1) for _ in range(2)]
     scratch = [draw.choice([0, 0, 16]) for _ in range(count)]
     return RematerialisationProblem(needs, sizes, costs, scratch, overwrites, *some)
+
+
+# By name: of a number of steps, of layers, of tasks of a seed.
+GENERATORS: Mapping[str, Callable[[int, int], RematerialisationProblem]] = {
+    "chain": lambda count, seed: chain(count),
+    "layers": lambda count, seed: layers(count),
+    "random": lambda count, seed: random_problem(seed, count),
+}

@@ -15,8 +15,9 @@ from typing import Any, Protocol
 
 from attrs import field, frozen
 
+from nnc_func.engine.naming import name_of
 from nnc_func.engine.needs import check_needs, inverted
-from nnc_func.errors import PlanError
+from nnc_func.errors import AnswerError, PlanError
 
 NOTHING: Mapping[int, Any] = MappingProxyType({})
 
@@ -217,25 +218,20 @@ def answered(strategy: Strategy, problem: RematerialisationProblem, budget: int)
     try:
         sequence = [index(task) for task in answer]
     except TypeError as error:
-        raise PlanError(f"the strategy {name} gave no sequence of tasks, but {answer!r:.80}: {error}") from None
+        raise AnswerError(f"the strategy {name} gave no sequence of tasks, but {answer!r:.80}: {error}") from None
     ran: set[int] = set()
     for task in sequence:
         if not 0 <= task < len(problem):
-            raise PlanError(f"the strategy {name} runs task {task}, of {len(problem)}")
+            raise AnswerError(f"the strategy {name} runs task {task}, of {len(problem)}")
         if not ran.issuperset(problem.needs[task]):
-            raise PlanError(f"the strategy {name} runs task {task} before what it needs, {list(problem.needs[task])}")
+            raise AnswerError(f"the strategy {name} runs task {task} before what it needs, {list(problem.needs[task])}")
         if task in ran and task in problem.once:
-            raise PlanError(f"the strategy {name} runs task {task} again, which may be run only once")
+            raise AnswerError(f"the strategy {name} runs task {task} again, which may be run only once")
         ran.add(task)
     if len(ran) != len(problem):
         missing = min(set(range(len(problem))) - ran)
-        raise PlanError(f"the strategy {name} never runs task {missing}")
+        raise AnswerError(f"the strategy {name} never runs task {missing}")
     return simulated(problem, sequence)
-
-
-def name_of(strategy: Any) -> str:
-    """What to call a strategy."""
-    return getattr(strategy, "__name__", None) or type(strategy).__name__
 
 
 def best(problem: RematerialisationProblem, budget: int, sequences: Iterable[Sequence[int]]) -> Sequence[int]:

@@ -13,7 +13,7 @@ from nnc_func.config import config
 from nnc_func.engine.plan_rows import ARENA, LENT, NEXT, OUTPUT
 from nnc_func.engine.running.cancelling import Cancellation
 from nnc_func.engine.running.observers import Application, Observer
-from nnc_func.errors import NumericsError
+from nnc_func.errors import NumericsError, PlanError
 from nnc_func.facets.dtypes import kind_of
 from nnc_func.graph.origin import describe
 
@@ -75,6 +75,9 @@ class Poison(Observer):
     """Before each instruction, whatever memory no buffer is alive in is filled; so is a buffer that begins.
 
     Fresh memory of results is filled before the first one: what was used before has right numbers from the last run.
+    An instruction that reads what was filled is named, and so is one that leaves it in its result. What is looked for
+    are floating numbers and truth values that nothing computes, each of their bits being set. Where inputs have such
+    numbers, or integers that become some bit by bit, nobody is named: poison is seen in the results, as NaN.
 
     Parameters
     ----------
@@ -87,8 +90,15 @@ class Poison(Observer):
     """
 
     def __init__(
-        self, plan: Any, device: Any, arenas: Mapping[Any, Any], fresh: Mapping[tuple[str, int], Any] = NOTHING
+        self,
+        plan: Any,
+        device: Any,
+        arenas: Mapping[Any, Any],
+        fresh: Mapping[tuple[str, int], Any] = NOTHING,
+        doubts: set[str] | None = None,
     ) -> None:
+        self._plan = plan
+        self._doubts: set[str] = set() if doubts is None else doubts  # why nobody can be named
         self.starts: dict[int, list[Any]] = {}
         self.ends: dict[int, list[Any]] = {}
         retained = set(plan.retained or ())
@@ -112,15 +122,71 @@ class Poison(Observer):
 
     def within(self, plan: Any, arenas: Mapping[Any, Any]) -> Poison:
         """What fills the memory of a loop's body, each time."""
-        return Poison(plan, self._device, arenas)
+        return Poison(plan, self._device, arenas, doubts=self._doubts)
 
     def before(self, application: Application) -> None:
-        """Poison what ended since the last call and what starts until this instruction."""
+        """Poison what ended since the last call and what starts until this instruction; look at what it reads.
+
+        Raises
+        ------
+        PlanError
+            It reads memory that nobody has written since that was given away, or was fresh: names it.
+        """
         while self.at <= application.instruction:
             for arrays in (self.ends.get(self.at, ()), self.starts.get(self.at, ())):
                 for array in arrays:
                     array[...] = POISON
             self.at += 1
+        operands = self._plan.instructions[application.instruction].operands
+        for number, (slot, array) in enumerate(zip(operands, application.arguments, strict=False)):
+            buffer = self._plan.buffers[self._plan.slots[slot].buffer]
+            at = _filled(self._device, array, "fcb")
+            if at is not None and buffer.kind not in (ARENA, LENT, OUTPUT, NEXT):
+                self._doubts.add("an input")
+            elif at is not None and not self._doubts:
+                what = f"reads memory that nobody has written: element {list(at)} of operand {number}"
+                raise PlanError(f"{self._name(application)} {what}, {_told(buffer)}")
+
+    def after(self, application: Application) -> None:
+        """Look at what it wrote.
+
+        Raises
+        ------
+        PlanError
+            It left memory as it was in its result: names it.
+        """
+        if any(_filled(self._device, array, "iu") is not None for array in application.arguments):
+            self._doubts.add("an integer")
+        for number, array in enumerate(application.outs):
+            at = _filled(self._device, array, "fcb")
+            if at is not None and not self._doubts:
+                what = (
+                    f"leaves element {list(at)} of result {number} unwritten, or reads scratch that nobody has written"
+                )
+                raise PlanError(f"{self._name(application)} {what}")
+
+    def _name(self, application: Application) -> str:
+        where = describe(application.origin)
+        kernel = f" [{application.kernel}]" if application.kernel else ""
+        told_at = f" (built at {where})" if where else ""
+        return f"instruction {application.instruction}, {application.op.name}{kernel}{application.in_time}{told_at},"
+
+
+def _told(buffer: Any) -> str:
+    if buffer.kind not in (ARENA, LENT):
+        return f"in the memory of {buffer.kind} {buffer.source}"
+    return f"at offset {buffer.offset}, alive in [{buffer.lower}, {buffer.upper})"
+
+
+def _filled(device: Any, array: Any, kinds: str) -> tuple[int, ...] | None:
+    """Where an array of one of these kinds first has an element with all bits set."""
+    if array is None or kind_of(array.dtype) not in kinds:
+        return None
+    host = np.ascontiguousarray(device.to_numpy(array))
+    whole = (host.reshape(-1, 1).view(np.uint8) == POISON).all(axis=1)
+    if not whole.any():
+        return None
+    return tuple(int(i) for i in np.unravel_index(int(whole.argmax()), host.shape))
 
 
 def observers(device: Any, check_numerics: bool, cancellation: Cancellation | None) -> list[Observer]:

@@ -64,7 +64,7 @@ def verify_offsets(problem: Problem, offsets: Sequence[int] | Any) -> None:
     found = np.asarray(offsets)
     if found.shape != (len(problem),) or (len(problem) and found.dtype.kind not in "iu"):
         raise PlanError(f"wanted {len(problem)} integers, one offset a buffer, given {offsets!r:.60}")
-    if len(found) and int(found.max()) > FAR:
+    if len(found) and int(found.max()) >= FAR:
         i = int(found.argmax())
         raise PlanError(f"buffer {problem.name(i)} is at offset {found[i]}; wanted less than 2**62")
     at = found.astype(np.int64)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from attrs import evolve
 
 from nnc_func.engine.allocators.problems.conversion import Integers
 from nnc_func.engine.allocators.problems.fields import ALONE, FREE, MOST_BYTES, Uses
+from nnc_func.engine.allocators.problems.reductions import by_space, cut, merged
 from nnc_func.errors import PlanError
 
 if TYPE_CHECKING:
@@ -39,6 +42,8 @@ def check_problem(problem: Problem) -> None:
         raise PlanError(f"two buffers are named {twice!r}: wanted one name a buffer")
     if problem.capacity is not None and problem.capacity < 0:
         raise PlanError(f"the capacity is {problem.capacity} bytes; wanted 0 or more")
+    if problem.pins is not None and (problem.pins != FREE).any():
+        _pins_apart(problem, problem.pins)
 
 
 def _lengths(problem: Problem) -> None:
@@ -105,6 +110,60 @@ def _pins(problem: Problem, pins: Integers) -> None:
             f"buffer {problem.name(i)} is pinned at {pins[i]}; wanted a multiple of its alignment, "
             f"{problem.alignments[i]}, below 2**62, or {FREE} for a buffer that is free"
         )
+
+
+def _pins_apart(problem: Problem, pins: Integers) -> None:
+    """No two pinned buffers want the same bytes at one time, and none wants more than there are."""
+    ends = pins + problem.sizes
+    beyond = (pins != FREE) & (ends > (problem.capacity or 0))
+    if problem.capacity is not None and beyond.any():
+        i = int(beyond.argmax())
+        raise PlanError(
+            f"buffer {problem.name(i)} is pinned at {pins[i]} and ends at {ends[i]}: the capacity is "
+            f"{problem.capacity} bytes"
+        )
+    for buffers, part in by_space(evolve(problem, pins=None, capacity=None)):
+        reduced = merged(part)
+        stands_for = reduced.stands_for
+        wanted = np.full(len(reduced.problem), FREE, np.int64)
+        np.maximum.at(wanted, stands_for, pins[buffers])
+        found = _overlap_of_pins(reduced.problem, wanted)
+        if found is None:
+            continue
+        one, other = (int(buffers[np.flatnonzero(stands_for == i)[0]]) for i in sorted(found))
+        raise PlanError(
+            f"buffers {problem.name(one)} and {problem.name(other)} are pinned at {pins[one]} and {pins[other]}, with "
+            f"{problem.sizes[one]} and {problem.sizes[other]} bytes, and may be alive at one time: their pins "
+            "contradict each other"
+        )
+
+
+def _overlap_of_pins(problem: Problem, pins: Integers) -> tuple[int, int] | None:
+    """Two pinned buffers that overlap, of a problem without groups and spaces: a sweep through time."""
+    pieces = cut(problem)
+    low, high = pins[pieces.buffer] + pieces.low, pins[pieces.buffer] + pieces.high
+    chosen = np.flatnonzero((pins[pieces.buffer] != FREE) & (low < high))
+    if problem.uses is not None:
+        for n in chosen.tolist():
+            i = int(pieces.buffer[n])
+            hurt = (low[chosen] < high[n]) & (high[chosen] > low[n]) & (pieces.buffer[chosen] != i)
+            hurt &= ~problem.uses.apart(i)[pieces.buffer[chosen]]
+            if hurt.any():
+                return i, int(pieces.buffer[chosen[int(hurt.argmax())]])
+    columns = (low, high, pieces.buffer, pieces.lower, pieces.upper)
+    rows = [*zip(*(each[chosen].tolist() for each in columns), strict=True)]
+    events = sorted([(row[3], 1, row[:3]) for row in rows] + [(row[4], 0, row[:3]) for row in rows])
+    alive: list[tuple[int, int, int]] = []  # in the order of their offsets: none meets another
+    for _, begins, row in events:
+        at = bisect_left(alive, row)
+        if not begins:
+            del alive[at]
+            continue
+        for other in alive[max(at - 1, 0) : at + 1]:
+            if other[0] < row[1] and row[0] < other[1]:
+                return other[2], row[2]
+        alive.insert(at, row)
+    return None
 
 
 def _groups(problem: Problem, groups: Integers) -> None:

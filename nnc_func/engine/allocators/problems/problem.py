@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from os import PathLike
 from typing import Any
@@ -61,7 +61,8 @@ class Problem:
     PlanError
         Arrays of different lengths, what is no 64-bit integer, a negative size, a lifetime that ends before it
         starts, steps outside of ±2**62, an alignment below one, more than 2**62 bytes in all, a pin that is no
-        multiple of the alignment, pins that differ in a group, a group in two spaces, a gap outside its buffer's life
+        multiple of the alignment, pins of two buffers that overlap or that end above the capacity, pins that differ in
+        a group, a group in two spaces, a gap outside its buffer's life
         or one that overlaps another, a window outside its buffer, or a name that two buffers have.
 
     Examples
@@ -203,6 +204,48 @@ class Problem:
         from nnc_func.engine.allocators.problems.json_text import parsed
 
         return parsed(cls, source)
+
+    @classmethod
+    def from_torch(
+        cls, source: str | PathLike[str] | Mapping[str, Any], *, device: int | None = None, alignment: int = 512
+    ) -> Problem:
+        """The problem of a memory snapshot of PyTorch, which is not needed for it.
+
+        A buffer is a block that was asked for while the trace was recorded, or is in use at its end; steps are events.
+        It lives from the event that gives it to the one at which its memory is free, or to the end; what was there
+        before the trace begins with it. Streams have memory of their own there, so that they are spaces here.
+
+        Parameters
+        ----------
+        source
+            The path of a file that ``torch.cuda.memory._dump_snapshot`` wrote, or the same as JSON; or what
+            ``torch.cuda.memory._snapshot`` returns. In a pickle nothing is called, whatever it asks for.
+        device
+            Of which GPU; None: of the only one that has events.
+        alignment
+            Bytes; PyTorch's own.
+
+        Raises
+        ------
+        PlanError
+            It is no such snapshot, its trace is damaged, or several devices have events.
+        OSError
+            The file cannot be read.
+
+        Examples
+        --------
+        >>> events = [
+        ...     {"action": "alloc", "addr": 0, "size": 700, "stream": 0},
+        ...     {"action": "free_completed", "addr": 0, "size": 700, "stream": 0},
+        ...     {"action": "alloc", "addr": 1024, "size": 300, "stream": 0},
+        ... ]
+        >>> problem = Problem.from_torch({"device_traces": [events], "segments": []})
+        >>> problem.sizes, problem.lower, problem.upper
+        (array([700, 300]), array([0, 2]), array([1, 3]))
+        """
+        from nnc_func.engine.allocators.problems.torch_snapshot import parsed
+
+        return parsed(cls, source, device, alignment)
 
     def to_json(self) -> str:
         """All of it, as an object with a list a field.
