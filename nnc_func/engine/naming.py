@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from functools import partial
 from typing import Any
@@ -29,6 +28,8 @@ def unknown(name: str, what: str, known: Iterable[str]) -> str:
     >>> unknown("bestfit", "allocator", ["best_fit", "no_reuse"])
     "no allocator named 'bestfit'; there are: best_fit, no_reuse; did you mean best_fit?"
     """
+    import difflib  # it takes a millisecond, and is for what goes wrong
+
     names = list(known)
     close = difflib.get_close_matches(name, names)
     hint = f"; did you mean {' or '.join(close)}?" if close else ""
