@@ -98,7 +98,7 @@ def keeps(policy: Policy, made: Candidate) -> bool:
     True
     >>> keeps(lambda made: made.results[0].nbytes, Candidate(OPS["tanh"], {}, (row,), (row,)))
     Traceback (most recent call last):
-    nnc_func.errors.OperatorError: a policy of checkpoint= says True or False of tanh, given 12
+    nnc_func.errors.OperatorError: a policy of checkpoint= says True or False of tanh, given 12 (the ...
     """
     found = policy(made)
     if not isinstance(found, (bool, np.bool_)):
