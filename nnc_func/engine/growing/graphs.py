@@ -70,7 +70,7 @@ class GrowingGraph:
         return run
 
     def _planned(self, extents: Mapping[str, int], wanted: Mapping[str, int]) -> Capacity:
-        """The plan for these extents; where something cannot be that large, as n in `full((25 - n,))`, for smaller ones.
+        """The plan for these extents; where something cannot be so large, as n in `full((25 - n,))`, for smaller ones.
 
         Raises
         ------
