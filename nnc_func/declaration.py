@@ -292,8 +292,8 @@ WANTED: Mapping[Any, str] = {  # by the converter
     number: "a number",
     as_dtype: "a dtype",
     bool: "True or False",
-    function: "a function",
-    policy: "a str, or a function",
+    function: "a function that has a hash",
+    policy: "a str, or a function that has a hash",
     body: "a Body",
     bodies: "a tuple of bodies",
 }

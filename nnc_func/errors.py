@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from typing import Any
+
 
 class NncError(Exception):
     """Root of every error that this library raises on purpose.
@@ -153,6 +156,39 @@ class ControlFlowWarning(UserWarning):
 
 class OnnxWarning(UserWarning):
     """A model that says what is not so of its own outputs."""
+
+
+def line_of(function: Any, number: int | None = None) -> str:
+    """File and line of a function, or of a line in it; empty of one that has no source.
+
+    Examples
+    --------
+    >>> line_of(line_of).startswith("errors.py:")
+    True
+    """
+    code = getattr(function, "__code__", None)
+    return "" if code is None else f"{os.path.basename(code.co_filename)}:{number or code.co_firstlineno}"
+
+
+def check_hash(function: Any, name: str) -> None:
+    """Raise OperatorError where a function has no hash, by which programs tell functions apart.
+
+    Parameters
+    ----------
+    name
+        Of what is given it.
+
+    Examples
+    --------
+    >>> check_hash(print, "host")
+    """
+    try:
+        hash(function)
+    except TypeError:
+        raise OperatorError(
+            f"{name} wants a function that has a hash, given a {type(function).__name__}, which has none: give its "
+            "class a __hash__, or give a function that calls it"
+        ) from None
 
 
 def check_function(given: object, name: str) -> None:

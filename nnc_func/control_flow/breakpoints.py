@@ -18,7 +18,7 @@ from nnc_func.body_builder import BodyBuilder
 from nnc_func.control_flow.branches import chosen
 from nnc_func.control_flow.carries import Carry, alike, integer, truth_value
 from nnc_func.control_flow.growing import value_now
-from nnc_func.control_flow.host import decided
+from nnc_func.control_flow.host import decided, refuse_traced
 from nnc_func.control_flow.messages import check_body, leaves_of, pair, whose
 from nnc_func.control_flow.slices import Slices
 from nnc_func.control_flow.steps import Steps, in_order
@@ -276,8 +276,9 @@ class _Until:
             )
         body: Body = silent[0][1]
         bare = of_results(body, body.results[: len(loop.carries)])
-        _, exit_, whole = loop.having(bare, loop.carries, loop.slices, self.most).loop(conditional=True)[:3]
         what = "how many rows the outputs of loop_until have"
+        refuse_traced(self.stack, bare, what, "xs= or max_iterations=, without exact")
+        _, exit_, whole = loop.having(bare, loop.carries, loop.slices, self.most).loop(conditional=True)[:3]
         return int(value_now(self.stack, exit_, what)), int(value_now(self.stack, whole, what))
 
     def parts(self, leaves: Sequence[Tensor], which: int) -> list[list[Tensor]]:

@@ -14,7 +14,7 @@ from nnc_func.control_flow.tracing import SCALARS, TracedBody, aval_of, depth, t
 from nnc_func.errors import DTypeError, OperatorError, ShapeError
 from nnc_func.facets.dims import Dim, same_extent
 from nnc_func.facets.dtypes import kind_of
-from nnc_func.graph.ops.bodies import dtypes_in
+from nnc_func.graph.ops.bodies import dtypes_in, shapes_in
 from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.tree import Structure, flatten
 
@@ -115,24 +115,49 @@ class Carry:
         if weak:
             avals = self.avals(dtypes)
             try:
-                _, after = trace([leaf if n in weak else avals[n] for n, leaf in enumerate(self.leaves)])
-                self._grown(avals, after, growing)
+                found, after = trace([leaf if n in weak else avals[n] for n, leaf in enumerate(self.leaves)])
+                if self._grown(avals, after, growing):
+                    self._passed_on(found, dtypes, growing, first)
             except Exception:  # a function of tensors: what is wrong with it is said when it is traced as one
                 after = [None] * len(dtypes)
             for n in weak:
                 dtypes[n] = dtypes[n] if after[n] is None else after[n].dtype
             dtypes = self._holding(dtypes)
         for attempt in range(TRACES - bool(weak)):
-            avals = self.avals(dtypes, growing)
+            avals, settled = self.avals(dtypes, growing), dict(growing or {})
             found, after = trace(avals)
             changed = [n for n in weak if after[n] is not None and after[n].dtype != dtypes[n]]
             grown = self._grown(avals, after, growing)
             if not (changed or grown) or attempt == TRACES - bool(weak) - 1:
                 break
+            if grown:
+                self._passed_on(found, dtypes, growing, first)
             dtypes = following(found, [a.dtype for a in avals], {n: first + n for n in weak if after[n] is not None})
             dtypes = self._holding(dtypes)
-        self.check(avals, after, growing)
+        self.check(avals, after, growing if growing is None else settled)
         return found, avals
+
+    def _passed_on(self, found: TracedBody, dtypes: Sequence[Any], growing: Growing, first: int) -> None:
+        """Note axes that grow because the body passes a carry that grows on to the next one, however many there are.
+
+        Parameters
+        ----------
+        found
+            The body, for smaller carries.
+        """
+        rest = tuple([a.shape for a in found.parameters[len(dtypes) :]])
+        for _ in dtypes:
+            avals = self.avals(dtypes, growing)
+            try:
+                shapes = shapes_in(found.body, (*(a.shape for a in avals), *rest))
+            except ShapeError:  # it holds numbers that were right for smaller ones: the next trace tells
+                return
+            after = [
+                a.having(shape=shapes[found.body.results[first + n]]) if first + n < len(found.body.results) else None
+                for n, a in enumerate(avals)
+            ]
+            if not self._grown(avals, after, growing):
+                return
 
     def _grown(self, before: Sequence[Aval], after: Sequence[Any], growing: Growing) -> bool:
         """Whether there are axes with another extent after the body, that were not known; they are now."""

@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from nnc_func.errors import OperatorError
+import numpy as np
+
+from nnc_func.control_flow.messages import check_body
+from nnc_func.errors import OperatorError, check_hash
 from nnc_func.graph.ops.loop_policies import CARRIES, POLICIES, Policy
 from nnc_func.graph.ops.loop_schedules import ALL, BUDGET, ROOT
 
@@ -15,7 +18,7 @@ WANTED = (
     'None, "full", "sqrt", a number of carries, "budget:" and bytes, as in "budget:64MB", a policy, which is a '
     f"function of an application, or the name of one, {', '.join(map(repr, POLICIES))}"
 )
-_BUDGET = re.compile(r"budget:\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)")
+_BUDGET = re.compile(r"budget:\s*(\d{1,18}(?:\.\d{1,18})?)\s*([a-zA-Z]*)")
 
 
 def spelled(checkpoint: Checkpoint, most: Any) -> str | Policy:
@@ -31,7 +34,8 @@ def spelled(checkpoint: Checkpoint, most: Any) -> str | Policy:
     Raises
     ------
     OperatorError
-        It is nothing of that kind; "full" or a policy, but for "carries", where nothing bounds the loop.
+        It is nothing of that kind, or a policy that cannot be called with an application; "full" or a policy, but for
+        "carries", where nothing bounds the loop.
 
     Examples
     --------
@@ -48,6 +52,8 @@ def spelled(checkpoint: Checkpoint, most: Any) -> str | Policy:
             "number of carries"
         )
     if callable(checkpoint):
+        check_hash(checkpoint, "checkpoint=")
+        check_body(checkpoint, "checkpoint=", ["made"], "the policy")
         return checkpoint
     if isinstance(checkpoint, str):
         if checkpoint == "full":
@@ -58,7 +64,9 @@ def spelled(checkpoint: Checkpoint, most: Any) -> str | Policy:
         if found is not None and found[2] in UNITS and (nbytes := int(float(found[1]) * UNITS[found[2]])):
             return f"{BUDGET}{nbytes}"
         if found is not None:
-            raise OperatorError(f"a budget is a number of {', '.join(filter(None, UNITS))}, given {checkpoint!r}")
-    elif isinstance(checkpoint, int) and not isinstance(checkpoint, bool) and checkpoint > 0:
-        return str(checkpoint)
+            raise OperatorError(
+                f"a budget is 1 byte or more, as a number of {', '.join(filter(None, UNITS))}, given {checkpoint!r}"
+            )
+    elif isinstance(checkpoint, (int, np.integer)) and not isinstance(checkpoint, bool) and checkpoint > 0:
+        return str(int(checkpoint))
     raise OperatorError(f"checkpoint= is {WANTED}, given {checkpoint!r}")

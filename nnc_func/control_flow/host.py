@@ -14,15 +14,18 @@ from typing import Any
 import numpy as np
 from attrs import frozen
 
+from nnc_func.body import Body
 from nnc_func.control_flow.messages import check_body, given, whose
 from nnc_func.control_flow.tracing import SCALARS, is_numbers, tensor_of
-from nnc_func.errors import DTypeError, OperatorError, RunError, ShapeError
+from nnc_func.engine.effects import recorder
+from nnc_func.errors import DTypeError, OperatorError, RunError, ShapeError, UnboundError, check_hash
 from nnc_func.graph.ops.effects import callback
 from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.tree import Structure, flatten
 
 KINDS = {"truth value": ("biu", np.dtype("bool")), "integer": ("biu", np.dtype("int64"))}
 """What may be asked for: kinds of dtypes that are taken for it, and the dtype of the answer."""
+LARGE = 1 << 63  # what an int64 is less than
 
 
 def host(function: Callable[..., Any]) -> Host:
@@ -50,7 +53,7 @@ def host(function: Callable[..., Any]) -> Host:
     Raises
     ------
     OperatorError
-        It is no function.
+        It is no function, or has no hash.
 
     See Also
     --------
@@ -72,6 +75,7 @@ def host(function: Callable[..., Any]) -> Host:
         return function
     if not callable(function):
         raise OperatorError(f"host wants a function of NumPy arrays, given {given(function)}")
+    check_hash(function, "host")
     return Host(function)
 
 
@@ -169,6 +173,10 @@ class Question:
         if isinstance(answer, (bool, np.bool_)):
             return np.asarray(answer, dtype)
         wanted = f"a {self.__name__} returns one {self.kind}"
+        if isinstance(answer, (int, np.integer)):
+            if dtype.kind == "i" and not -LARGE <= answer < LARGE:
+                raise DTypeError(f"{wanted} of 64 bits, given {answer}")
+            return np.asarray(answer if dtype.kind == "i" else bool(answer), dtype)
         if answer is None or isinstance(answer, (str, tuple, list, dict, Tensor)):
             raise OperatorError(f"{wanted}, given {given(answer)}")
         found = np.asarray(answer)
@@ -180,6 +188,14 @@ class Question:
             remedy = "compare it with something" if self.kind == "truth value" else "round it, and cast it with int()"
             raise DTypeError(f"{wanted}, given {found.dtype}; {remedy}")
         return found.astype(dtype)
+
+
+def refuse_traced(stack: Any, body: Body, what: str, remedy: str) -> None:
+    """Raise UnboundError where a body that is to be computed now asks the host, and that is part of what is traced."""
+    if not body.is_pure and recorder(stack) is not None:
+        raise UnboundError(
+            f"{what} is asked of a host predicate while the program runs, and not while it is traced: say {remedy}"
+        )
 
 
 def decided(stack: Any, function: Callable[..., Any], arguments: Sequence[Any]) -> Any:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import inspect
-import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 from nnc_func.control_flow.tracing import SCALARS, is_numbers
-from nnc_func.errors import OperatorError, check_function
+from nnc_func.errors import OperatorError, check_function, line_of
 from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.tree import Container, Structure, flatten
 
@@ -30,7 +29,7 @@ def whose(name: str, f: Any) -> str:
     code = getattr(f, "__code__", None)
     if code is None:
         return f" ({name} of {getattr(f, '__name__', type(f).__name__)})"
-    return f" ({name} of {code.co_name} at {os.path.basename(code.co_filename)}:{code.co_firstlineno})"
+    return f" ({name} of {code.co_name} at {line_of(f)})"
 
 
 def check_body(f: Any, name: str, arguments: Sequence[str], what: str = "the body") -> None:

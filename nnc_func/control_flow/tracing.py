@@ -172,6 +172,8 @@ class Scope(Trace):
             return carrier.primal
         if type(carrier) in SCALARS or (isinstance(carrier, Value) and not (self.whole and literal(carrier) is None)):
             return carrier
+        if not isinstance(carrier, (Traced, Value, Variable)):
+            carrier = self.stack.device.asarray(carrier)  # it is one, or refused
         key = carrier if isinstance(carrier, Value) else id(carrier)
         found = self.captured.get(key)
         if found is None:

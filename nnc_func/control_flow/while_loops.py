@@ -15,11 +15,12 @@ from nnc_func.body_builder import BodyBuilder
 from nnc_func.control_flow.carries import Carry, Growing, alike, integer, truth_value
 from nnc_func.control_flow.checkpoints import Checkpoint, spelled
 from nnc_func.control_flow.growing import Grown, counted_carry, padded, value_now
-from nnc_func.control_flow.host import decided
+from nnc_func.control_flow.host import decided, refuse_traced
 from nnc_func.control_flow.messages import check_body, leaves_of, pair, whose
 from nnc_func.control_flow.stages import staged
 from nnc_func.control_flow.steps import Steps, in_order
 from nnc_func.control_flow.tracing import SCALARS, TracedBody, traced
+from nnc_func.engine.effects import first
 from nnc_func.errors import OperatorError, RunError, UnboundError
 from nnc_func.facets.dims import comparing, known
 from nnc_func.facets.late_extents import late_extent
@@ -173,9 +174,12 @@ class _While:
             steps = Steps(stack, inner, [*captured, *carries], len(captured), len(carries), self.most, False)
             if not (exact and len(inner.results) > len(carries)):
                 return steps.loop(conditional=True, checkpoint=self.checkpoint)
-            goes_on, times = self._times(steps)
+            goes_on, times, after = self._times(steps, token)
             steps = steps.having(unconditional(inner, len(captured)), steps.carries, (), times)
-            return [goes_on, *steps.loop(checkpoint=self.checkpoint)[1:]]
+            _, *found = steps.loop(checkpoint=self.checkpoint)
+            if token and steps.body.is_pure:  # all that has an effect is the condition, which was asked when counting
+                found[1 + count] = after
+            return [goes_on, *found]
 
         if traced_body.stages:
             return self._staged(traced_body, [more, zero, *variables], exact, raises)
@@ -234,10 +238,10 @@ class _While:
         assert self.outputs is not None
         return self.outputs.build(rows), self.variables.structure.build(found[2 : 2 + count]), found[1]
 
-    def _times(self, steps: Steps) -> tuple[Tensor, Any]:
-        """Whether it would go on, and how many times it goes, by a loop that stacks nothing, and has no effect.
+    def _times(self, steps: Steps, token: Sequence[Any]) -> tuple[Tensor, Any, Any]:
+        """Whether it would go on, how many times it goes, and the token after that.
 
-        The number is computed now, or told later.
+        A loop that stacks nothing, and only asks, says it: now, or later. What is traced asks nothing now.
         """
         silent = silenced((("body", steps.body),))
         if silent is None:
@@ -247,14 +251,20 @@ class _While:
             )
         body: Body = silent[0][1]
         bare = Body(body.parameters, body.applications, body.results[: len(steps.carries)])
-        found = steps.having(bare, steps.carries, (), self.most).loop(conditional=True)
+        at, carries = 2 + len(self.variables.leaves), [*steps.carries]
+        if token and bare.is_pure:  # it waits for no effect
+            carries[at] = self.stack.carrier(first(self.stack))
+        found = steps.having(bare, carries, (), self.most).loop(conditional=True)
+        after = found[at] if token else None
         try:
-            return found[0], int(value_now(self.stack, found[1], "how many rows the outputs of while_loop have"))
+            what = "how many rows the outputs of while_loop have"
+            refuse_traced(self.stack, bare, what, "max_iterations=, without exact")
+            return found[0], int(value_now(self.stack, found[1], what)), after
         except UnboundError as error:
             late = late_extent(found[1], error)
             if late is None:
                 raise
-            return found[0], late
+            return found[0], late, after
 
 
 def _compared(stack: Any, name: str, a: Any, b: Any) -> Any:

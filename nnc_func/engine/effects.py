@@ -159,7 +159,8 @@ def applied_with_effects(stack: Any, op: Op, args: tuple[Any, ...], params: dict
             if node in last or (node.op.holds_body and not is_pure(node.op, node.items)):
                 arrays = tuple(stack.engine.force(node.results))
                 if node.op not in LEAVES:  # it depends on a variable
-                    node.table.settle(node, HELD, arrays)
+                    several = node.op.multi_result
+                    node.table.settle(node, HELD if several else CONSTANT, arrays if several else arrays[0])
     return found
 
 

@@ -15,12 +15,11 @@ from typing import Any
 
 from attrs import evolve, frozen
 
-from nnc_func.errors import RuleError
+from nnc_func.errors import RuleError, line_of
 from nnc_func.facets.samples import EXACT as BITWISE
 from nnc_func.graph.node import topological
 from nnc_func.graph.origin import attributed, origin
 from nnc_func.graph.rules.conditions import SOUNDNESS
-from nnc_func.graph.rules.placing import line_of
 from nnc_func.graph.rules.rule import EXACT, SIGNED_ZERO, AnyRule, Numerics, Pass, Rewriter, Rule
 from nnc_func.testing.choices import Choices, Found, beside, elsewhere, met, shrunk, spread
 from nnc_func.testing.classes import COORDINATES, RELATIONS, point

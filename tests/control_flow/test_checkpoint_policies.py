@@ -226,6 +226,13 @@ def test_in_files(way: Any, tmp_path: Path) -> None:
             printed(graph)
 
 
+class Unhashable:
+    __hash__ = None  # type: ignore[assignment]
+
+    def __call__(self, made: Candidate) -> bool:
+        return True
+
+
 @both
 def test_messages(stack: Any) -> None:
     def of(way: Any, **how: Any) -> Any:
@@ -235,8 +242,15 @@ def test_messages(stack: Any) -> None:
         OperatorError, match=r'"budget:64MB", a policy, which is .* \'carries\', \'products\', \'costly\''
     ):
         of("everything")
-    with pytest.raises(OperatorError, match=r"a policy of checkpoint= says True or False of \w+, given None"):
+    said = r"a policy of checkpoint= says True or False of \w+, given None \(the policy at test_checkpoint_policies"
+    with pytest.raises(OperatorError, match=said):
         of(lambda made: None)
+    for policy, takes in ((lambda: True, ""), (lambda made, more: True, "made, more")):
+        said = rf"the policy of checkpoint= is called with \(made\), and takes \({takes}\); .* of <lambda> at test_"
+        with pytest.raises(OperatorError, match=said):
+            of(policy)
+    with pytest.raises(OperatorError, match="checkpoint= wants a function that has a hash, given a Unhashable"):
+        of(Unhashable())
     with pytest.raises(ZeroDivisionError):
         of(lambda made: bool(1 / 0))
     for way, said in ((lambda made: True, "a policy of checkpoint="), ("products", 'checkpoint="products"')):

@@ -14,6 +14,7 @@ import pytest
 import nnc_func as nnc
 from nnc_func.errors import OperatorError
 from nnc_func.graph.ops.loop_checkpoints import HELD, distance
+from nnc_func.graph.ops.loop_schedules import MANY
 
 LAZY, EAGER = nnc.lazy(), nnc.eager()
 NULL = nnc.lazy(nnc.Null())
@@ -390,6 +391,33 @@ def test_a_budget_is_held(budget: str, nbytes: int) -> None:
     assert program.plan.arena_bytes <= nbytes + projected(program.plan) + 100 * UNIT
 
 
+def held(program: Any) -> set[int]:
+    """How many places for carries the first loop of a program has."""
+    first = next(node for node in program.graph.nodes if node.op.name == "loop")
+    constants, carries = first.params["constants"], first.params["carries"]
+    return {a.shape[0] for a in first.args[constants : constants + carries] if len(a.shape) == 1}
+
+
+@pytest.mark.parametrize(("way", "bounded", "unbounded"), [
+    (10**12, 5, MANY), ("budget:64MB", None, MANY), (1000, 5, 1000), ("budget:1600B", None, 100), (3, 3, 3),
+])  # fmt: skip
+def test_no_more_places_than_times(way: Any, bounded: int | None, unbounded: int) -> None:
+    """Nor more than are worth it where the times are not known: each time looks through them."""
+    x = LAZY.input("x", (), "float64")
+
+    def f(x: Any) -> Any:
+        return LAZY.while_loop(lambda x: x < 9, lambda x: (None, x * x), x, checkpoint=way)[1]
+
+    program = LAZY.compile([x], LAZY.grad(f)(x))
+    assert held(program) == {unbounded}
+    assert float(program(1.5)) == 8 * 1.5**7
+    if bounded:
+        program = LAZY.compile([x], LAZY.grad(lambda x: LAZY.fori(0, 5, lambda _, x: x * x, x, checkpoint=way))(x))
+        assert held(program) == {bounded}
+    if unbounded == MANY:  # places of places: of second order
+        assert LAZY.hessian(f)(1.5).item() == 56 * 1.5**6
+
+
 def test_a_larger_budget_is_less_to_compute(monkeypatch: Any) -> None:
     """All is kept that fits, else segments, else carries: in that order it is computed more often."""
     counted, tanh = [0], np.tanh
@@ -457,12 +485,13 @@ def test_what_cannot_be_is_refused_in_words(stack: Any) -> None:
 
         return stack.grad(f)(np.ones(9))
 
-    for way in ("all", "budget", "budget:", "budget:-3kB", "budget:0", "budget:3 GBit", 0, -1, 1.5, True, [3]):
-        with pytest.raises(OperatorError, match=r"checkpoint= is None|a budget is a number of B, kB"):
+    for way in ("all", "budget", "budget:", "budget:-3kB", "budget:0", "budget:" + 400 * "9", 0, -1, 1.5, True, [3]):
+        with pytest.raises(OperatorError, match=r"checkpoint= is None|a budget is 1 byte or more, as a number of B"):
             slope(way)
     with pytest.raises(OperatorError, match=r'"budget:15" is less than what one carry takes, 16 bytes'):
         slope("budget:15B")
     slope("budget:16B")
+    np.testing.assert_array_equal(slope(np.int64(3)).numpy(), slope(3).numpy())
     for unroll in (2, True):
         with pytest.raises(OperatorError, match=r"checkpoint='sqrt' or unroll=.*, not both"):
             slope("sqrt", unroll=unroll)

@@ -20,6 +20,7 @@ from nnc_func.errors import (
     OperatorError,
     RunError,
     ShapeError,
+    TracingError,
 )
 
 LAZY, EAGER = nnc.lazy(), nnc.eager()
@@ -51,6 +52,13 @@ class Asked:
 
 def below(limit: float) -> Asked:
     return Asked(lambda x: bool(np.max(x) < limit))
+
+
+class Unhashable:
+    __hash__ = None  # type: ignore[assignment]
+
+    def __call__(self, x: Any) -> bool:
+        return True
 
 
 # --- while loops -------------------------------------------------------------------------------------------------
@@ -179,6 +187,55 @@ def test_loops_within_loops(stack: Any) -> None:
         assert g(stack.asarray(3.0)).item() == plain(3.0)
     for h in (stack.grad(f), stack.jit(stack.grad(f))):
         assert h(3.0).item() == pytest.approx(slope, rel=1e-7)
+
+
+@every
+def test_segments_of_a_loop_that_asks(stack: Any) -> None:
+    """Of effects in segments the last application is one that puts rows together."""
+
+    def f(xs: Any) -> Any:
+        def body(x: Any, c: Any) -> Any:
+            (y,) = stack.while_loop(nnc.host(below(4)), lambda y: (None, (y * 1.5,)), (x * c,), 9)[1]
+            return y, c + y
+
+        rows, last = stack.foreach(body, xs, 1.0, checkpoint="sqrt")
+        return (rows * rows).sum() + last
+
+    def plain(xs: np.ndarray) -> float:
+        c, total = 1.0, 0.0
+        for x in xs:
+            y = x * c
+            while y < 4:
+                y *= 1.5
+            total, c = total + y * y, c + y
+        return total + c
+
+    xs, step = np.array([0.7, 0.9, 1.3, 2.0]), 1e-6 * np.eye(4)
+    slope = [(plain(xs + each) - plain(xs - each)) / 2e-6 for each in step]
+    np.testing.assert_allclose(stack.grad(f)(xs).numpy(), slope, rtol=1e-6)
+
+
+@every
+def test_nothing_is_asked_while_a_function_is_traced(stack: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    """Not even of what is known then; how many rows there are is known if a function of tensors decides."""
+    small = below(10)
+
+    def rows(condition: Any) -> Any:
+        def f() -> Any:
+            stack.ops.print(stack.asarray(0.5))
+            return stack.while_loop(condition, lambda x: (x, (x * 2,)), (1.0,))[0]
+
+        return stack.jit(f)
+
+    assert small.while_it(lambda: _refused(rows(nnc.host(small)))) == (True, [])
+    assert rows(lambda x: x < 10)().numpy().tolist() == [1, 2, 4, 8]
+    assert capsys.readouterr().out.splitlines() == ["0.5"]
+
+
+def _refused(f: Callable[[], Any]) -> bool:
+    with pytest.raises(TracingError, match=r"is asked of a host predicate while the program runs, .* max_iterations="):
+        f()
+    return True
 
 
 @every
@@ -346,6 +403,10 @@ def test_answers_that_decide_nothing(stack: Any, answer: Any, kind: Any, told: s
         )(1.0).item()
     with pytest.raises(DTypeError, match=r"returns one integer, given float64; round it"):
         stack.case_of(nnc.host(lambda x: 1.0), [lambda x: x], 1.0).item()
+    for answer in (2**70, np.uint64(2**64 - 1)):
+        with pytest.raises(DTypeError, match=rf"returns one integer of 64 bits, given {answer}"):
+            stack.case_of(nnc.host(lambda x, a=answer: a), [lambda x: x], 1.0, default=nnc.bypass).item()
+        assert stack.cond(nnc.host(lambda x, a=answer: a), lambda x: x, lambda x: -x, 1.0).item() == 1
 
 
 def _next(answers: list[Any], x: Any) -> Any:
@@ -358,6 +419,8 @@ def test_what_is_refused(stack: Any) -> None:
     x = stack.asarray(1.0)
     with pytest.raises(OperatorError, match="host wants a function of NumPy arrays, given a int"):
         nnc.host(3)  # type: ignore[arg-type]
+    with pytest.raises(OperatorError, match="host wants a function that has a hash, given a Unhashable, which"):
+        nnc.host(Unhashable())
     with pytest.raises(OperatorError, match=r"is called with tensors, given none"):
         nnc.host(lambda x: True)(1.0)
     with pytest.raises(OperatorError, match=r"the condition of while_loop is called with \(v0\), and takes \(x, y\)"):

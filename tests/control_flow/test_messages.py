@@ -10,7 +10,16 @@ import pytest
 
 import nnc_func as nnc
 from nnc_func.control_flow.messages import check_body, whose
-from nnc_func.errors import DTypeError, GraphError, OperatorError, RunError, ShapeError, TracingError, UnboundError
+from nnc_func.errors import (
+    DeviceError,
+    DTypeError,
+    GraphError,
+    OperatorError,
+    RunError,
+    ShapeError,
+    TracingError,
+    UnboundError,
+)
 
 LAZY, EAGER = nnc.lazy(), nnc.eager()
 every = pytest.mark.parametrize("stack", [EAGER, LAZY], ids=["eager", "lazy"])
@@ -165,6 +174,13 @@ def test_a_loop_that_reads_what_has_no_value_names_it() -> None:
     weights = LAZY.input("weights", (), "float64")
     with pytest.raises(UnboundError, match="depends on the input 'weights'"):
         LAZY.scan(lambda c, x: (c + weights * x, None), 0.0, ONES)[0].numpy()
+
+
+@pytest.mark.parametrize("stack", [EAGER, LAZY], ids=["eager", "lazy"])
+def test_what_is_no_number_is_refused_within_a_body(stack: Any) -> None:
+    for f in (lambda c, x: (stack.ops.add(c, "v"), None), lambda c, x: (c, stack.ops.maximum(x, [object()]))):
+        with pytest.raises(DeviceError, match="numbers"):
+            stack.scan(f, 0.0, np.ones(3))
 
 
 # --- whose function it is --------------------------------------------------------------------------------------

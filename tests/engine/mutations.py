@@ -114,6 +114,14 @@ def _rows(lazy: Any) -> Any:
     return lazy.compile([x, h, w], [value, *slopes])
 
 
+def _over_rows(lazy: Any) -> Any:
+    """Loops that stack rows over those that they have read, from either end."""
+    o, x = lazy.ops, lazy.input("x", (6, 40), "float32")
+    y = lazy.foreach(lambda x, c: (o.tile(o.sort(x), repetitions=2) + c, c + x[0]), o.sort(x, axis=1), x[0, 0])[0]
+    z = lazy.foreach(lambda y, c: (o.tile(o.sort(y), repetitions=2) * c, c + y[0]), y, x[0, 1], reverse=True)[0]
+    return lazy.compile([x], o.sort(z, axis=1).sum())
+
+
 def _decided(lazy: Any) -> Any:
     """Loops and branches whose number of times, and choice, only the run knows, in each other."""
     o = lazy.ops
@@ -133,7 +141,7 @@ def _decided(lazy: Any) -> Any:
 
 
 PROGRAMS: tuple[Callable[[Any], Any], ...] = (
-    _network, _images, _parts, _indices, _donated, _streams, _unknown, _plain, _rows, _decided,
+    _network, _images, _parts, _indices, _donated, _streams, _unknown, _plain, _rows, _over_rows, _decided,
 )  # fmt: skip
 
 

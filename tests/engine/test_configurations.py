@@ -126,7 +126,7 @@ def agree(found: Any, wanted: Any, allowed: float) -> None:
     for one, other in zip(found, wanted, strict=True):
         assert (one.shape, one.dtype, type(one)) == (other.shape, other.dtype, np.ndarray)
         assert one.flags.writeable
-        if one.dtype.kind != "f":
+        if one.dtype.kind not in "fc":
             np.testing.assert_array_equal(one, other)
         else:
             np.testing.assert_allclose(one, other, rtol=0, atol=allowed)

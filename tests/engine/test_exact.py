@@ -9,6 +9,7 @@ from itertools import permutations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from attrs import evolve
 from hypothesis import example, given, settings
@@ -240,6 +241,20 @@ def test_challenging_instances_are_solved(name: str) -> None:
     assert result.proven, result.nodes
     assert result.size == problem.max_load <= 1048576
     check(problem, result.offsets, problem.max_load)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_plan_that_local_search_finds_soon_is_found(seed: int) -> None:
+    """The exact searches alone had found none of 300 buffers in 20,000 nodes, though the max load is enough."""
+    draw = np.random.default_rng(seed)
+    lower, life, size = draw.integers(0, 200, 300), draw.integers(1, 80, 300), draw.integers(1, 64, 300) * 1024
+    problem = Problem(size.tolist(), lower.tolist(), (lower + life).tolist())
+    found = decide(problem, problem.max_load, steps=5000)
+    assert isinstance(found, Feasible)
+    check(problem, found.offsets, problem.max_load)
+    result = minimise(problem, steps=20_000)
+    assert result.proven
+    assert result.nodes < 5000
 
 
 def test_what_is_not_found_in_the_budget_is_not_called_infeasible() -> None:

@@ -79,19 +79,38 @@ def resamplings(draw: Any) -> tuple[np.ndarray, dict[str, Any]]:
 def decided(x: np.ndarray, found: np.ndarray, p: dict[str, Any]) -> bool:
     """Whether the reference, which computes with rounded numbers, sees no whole or half position beside itself.
 
-    There it takes another element, and with antialiasing weighs the neighbours of one side only.
+    There it takes another element, and with antialiasing weighs the neighbours of one side only; beside a whole one it
+    takes neighbours of one position and weights of another. What scales give that are exact is exact where it is whole
+    or half, but for symmetric coordinates, which divide by an extent that is no integer.
     """
-    if p["scale"] is not None or not found.size or (p["method"] != "nearest" and not p["antialias"]):
+    if not found.size:
         return True
     how = Resampling(coordinates=p["coordinates"])
-    for axis, region in zip(p["axes"], p["region"] or [(0.0, 1.0)] * len(p["axes"]), strict=True):
+    parts = 2 if p["method"] == "nearest" or p["antialias"] else 1
+    for at, (axis, region) in enumerate(zip(p["axes"], p["region"] or [(0.0, 1.0)] * len(p["axes"]), strict=True)):
         n, m = x.shape[axis], found.shape[axis]
-        for scale in {m / n, *(s / x.shape[a] for a, s in zip(p["axes"], p["size"], strict=True))}:
+        by_size = [m / n, *(s / x.shape[a] for a, s in zip(p["axes"], p["size"] or (), strict=False))]
+        for scale in {*by_size} if p["scale"] is None else (p["scale"][at],):
             exact = (scale * 64).is_integer() and p["coordinates"] != "half_pixel_symmetric"
-            twice = 2 * how.positions(n, m, scale, region)
-            if not exact and (np.abs(twice - np.rint(twice)) < 1e-5).any():
+            places = parts * how.positions(n, m, scale, region)
+            if not exact and (np.abs(places - np.rint(places)) < 1e-5).any():
                 return False
     return True
+
+
+BESIDE_WHOLE = {
+    "axes": (0,), "scale": (1.25,), "size": None, "method": "cubic", "coordinates": "half_pixel_symmetric",
+    "rounding": "ceil", "coefficient": -0.75, "antialias": False, "exclude_outside": True, "aspect": "stretch",
+    "region": None, "fill": 0.0,
+}  # fmt: skip
+
+
+def test_a_position_beside_a_whole_one_takes_the_element_there() -> None:
+    """The reference gives 0 here: neighbours of position 0, weights of one just above."""
+    x = np.random.default_rng(0).normal(size=5)
+    found = EAGER.ops.resample(EAGER.asarray(x), **BESIDE_WHOLE).numpy()
+    assert not decided(x, found, BESIDE_WHOLE)
+    np.testing.assert_allclose(found[[0, -1]], x[[0, -1]], rtol=1e-12)
 
 
 @given(resamplings())

@@ -78,10 +78,10 @@ def of_comprehensions(tree: ast.AST | Iterable[ast.AST]) -> set[str]:
 
 
 def changed(tree: ast.AST | Iterable[ast.AST]) -> set[str]:
-    """Places whose value is changed, not exchanged: ``x[i] = …``, ``x.attr = …``, ``x.append(…)``."""
+    """Places whose value is changed, not exchanged: ``x[i] = …``, ``del x[i]``, ``x.append(…)``."""
     found: set[str | None] = set()
     for node in within(tree):
-        if isinstance(node, (ast.Subscript, ast.Attribute)) and isinstance(node.ctx, ast.Store):
+        if isinstance(node, (ast.Subscript, ast.Attribute)) and isinstance(node.ctx, (ast.Store, ast.Del)):
             found.add(place(node))
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in CHANGING:
             found.add(place(node.func.value))

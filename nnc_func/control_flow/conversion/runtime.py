@@ -24,6 +24,7 @@ from nnc_func.control_flow.conversion.sources import (
 )  # fmt: skip
 from nnc_func.control_flow.conversion.staged_loops import StagedLoop
 from nnc_func.control_flow.conversion.staging import Where, staged, staged_branch, truth
+from nnc_func.control_flow.conversion.users import is_users
 from nnc_func.control_flow.conversion.values import Get, Rows, Set, Undefined, Unreached
 from nnc_func.errors import ControlFlowError, ControlFlowWarning
 from nnc_func.graph.tensors.tensor import Tensor
@@ -114,7 +115,14 @@ class Control:
         if not isinstance(test, Tensor):
             return then() if test else otherwise()
         where = Where(_file(get), line, (first, second))
-        staged_branch(test, then, otherwise, get, put, names, later, where)
+        try:
+            staged_branch(test, then, otherwise, get, put, names, later, where)
+        except RecursionError:
+            raise ControlFlowError(
+                f"the branch at {where}, which a tensor decides, is traced within itself without end: both sides of it "
+                "are, so that a function which calls itself there never ends; write a loop, `while`, or let a Python "
+                "number decide"
+            ) from None
         return None
 
     def loop_while(
@@ -173,6 +181,21 @@ class Control:
                 f"raise at line {line} is in a block that the tensor at {at} decides about, and blocks are traced "
                 "whether they are taken or not: use ops.where and a check outside, or decide by a Python value"
             )
+
+    def matched(self, subject: Any, line: int) -> Any:
+        """What `match` with ``case True`` or ``case False`` decides by.
+
+        Raises
+        ------
+        ControlFlowError
+            It has a tensor of a truth value, which is neither of both.
+        """
+        if any(isinstance(leaf, Tensor) and leaf.dtype.kind == "b" for leaf in flatten(subject)[0]):
+            raise ControlFlowError(
+                f"match at line {line} asks whether a tensor is True or False itself, which no tensor is: use if and "
+                "else, or decide by a Python value"
+            )
+        return subject
 
     # --- variables --------------------------------------------------------------------------------------
 
@@ -292,6 +315,10 @@ class Control:
         if kind is functools.partial and type(f.func) is FunctionType:
             found = self.converted(f.func)
             return f if found is f.func else functools.partial(found, *f.args, **f.keywords)
+        call = getattr(kind, "__call__", None)  # noqa: B004 - of the class, as Python calls it
+        if type(call) is FunctionType and is_users(call.__code__):
+            found = self.converted(call)
+            return f if found is call else MethodType(found, f)
         return f
 
     def called_with(self, f: Any, argument: Any, starred: bool, **keywords: Any) -> Any:
@@ -322,7 +349,7 @@ class Control:
         return found
 
     def _convert(self, f: FunctionType, asked: bool) -> FunctionType | None:
-        from nnc_func.control_flow.conversion.source import codes_within, converted_code, function_of, is_users
+        from nnc_func.control_flow.conversion.source import codes_within, converted_code, function_of
 
         code = f.__code__
         with self.lock:
@@ -422,6 +449,4 @@ def convert(f: Callable[..., Any], strict: bool = False) -> Callable[..., Any]:
         return control.callee(f)  # type: ignore[no-any-return]
     if not isinstance(f, FunctionType):
         return f
-    from nnc_func.control_flow.conversion.source import is_users
-
     return control.converted(f, asked=is_users(f.__code__))

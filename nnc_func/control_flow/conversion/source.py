@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-import os
-import sysconfig
 from collections.abc import Iterable
 from types import CellType, CodeType, FunctionType
 from typing import Any
@@ -18,17 +16,8 @@ from attrs import frozen
 from nnc_func.control_flow.conversion.exits import UnsupportedError
 from nnc_func.control_flow.conversion.names import Names
 from nnc_func.control_flow.conversion.transform import Converter
-from nnc_func.graph.origin import PACKAGE
 
 FACTORY = "_with_variables_around"
-_LIBRARIES = tuple(
-    {
-        os.path.realpath(p) + os.sep
-        for n in ("stdlib", "platstdlib", "purelib", "platlib")
-        if (p := sysconfig.get_path(n))
-    }
-    | {PACKAGE}
-)
 
 
 @frozen(eq=False)
@@ -51,22 +40,6 @@ class Converted:
     control: str
     text: str
     left: tuple[tuple[int, str], ...]
-
-
-def is_users(code: CodeType) -> bool:
-    """Whether a function is neither this library's, nor Python's own, nor an installed package's.
-
-    Examples
-    --------
-    >>> is_users(os.path.join.__code__)
-    False
-    """
-    file = code.co_filename
-    if file.startswith("<") and not file.startswith(("<doctest", "<ipython", "<stdin", "<string")):
-        return False
-    found = os.path.realpath(file)
-    inside = found.startswith(_LIBRARIES) or f"{os.sep}site-packages{os.sep}" in found
-    return not inside and f"{os.sep}dist-packages{os.sep}" not in found
 
 
 def tree_of(code: CodeType) -> ast.FunctionDef:
@@ -128,8 +101,11 @@ def _without_defaults(arguments: ast.arguments) -> None:
 
 def _compiled(tree: ast.FunctionDef, around: Iterable[str], like: CodeType) -> CodeType:
     """The code of a function among these variables around it."""
-    arguments = ast.arguments([], [ast.arg(name) for name in around], None, [], [], None, [])
-    factory = ast.FunctionDef(FACTORY, arguments, [tree], [], None)
+    names = [*around]
+    arguments = ast.arguments([], [ast.arg(name) for name in names], None, [], [], None, [])
+    # a function that calls itself by a global name is no variable of the factory
+    own: list[ast.stmt] = [] if tree.name in names else [ast.copy_location(ast.Global([tree.name]), tree)]
+    factory = ast.FunctionDef(FACTORY, arguments, [*own, tree], [], None)
     module = ast.fix_missing_locations(ast.Module([ast.copy_location(factory, tree)], []))
     future = like.co_flags & 0x1000000  # annotations of functions within are texts
     outer = compile(module, like.co_filename, "exec", flags=future, dont_inherit=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,8 +10,10 @@ from attrs import frozen
 
 from nnc_func.aval import Aval
 from nnc_func.control_flow.carries import Carry, Growing
+from nnc_func.control_flow.conversion.copies import Copies, content, is_container, is_same, objects, written_back
 from nnc_func.control_flow.conversion.sources import Source
 from nnc_func.control_flow.conversion.staging import Where, truth, within_staged
+from nnc_func.control_flow.conversion.surroundings import Surroundings
 from nnc_func.control_flow.conversion.values import (
     Get,
     Held,
@@ -19,7 +21,6 @@ from nnc_func.control_flow.conversion.values import (
     Set,
     moving,
     same,
-    write_back,
 )  # fmt: skip
 from nnc_func.control_flow.steps import in_order
 from nnc_func.control_flow.tracing import SCALARS, TracedBody, aval_of, tensor_of, traced
@@ -70,7 +71,11 @@ class StagedLoop:
         self.gathering = [
             each.name in lists and type(each.value) in (list, Rows) for each in self.held
         ]  # fmt: skip
+        self.surroundings = Surroundings((body, test), get, names, where)
         self.inside: list[Any] = []
+        self.copies = Copies()
+        self.begun: list[tuple[str, Any, Any]] = []
+        self.shared: set[int] = set()  # what is written into, and stands in several places
         self.handles: list[tuple[Any, Any]] = []
         self.ended: list[Held] = []
         self.rows: list[Any] = []
@@ -118,11 +123,21 @@ class StagedLoop:
         """Give the variables what they have at the beginning of a time."""
         given = dict(zip(self._moving(), leaves, strict=True))
         self.inside = []
+        at = [0, 0]  # which leaf of which variable is copied
+
+        def inside(leaf: Any) -> Any:
+            found = given.get((at[0], at[1]), leaf)
+            at[1] += 1
+            return found
+
+        self.copies = Copies(inside, self.shared)
         for n, each in enumerate(self.held):
+            at[:] = [n, 0]
             if self.gathering[n]:
                 self.inside.append(Rows(self.stack, [], open=True))
             else:
-                self.inside.append(each.built([given.get((n, i), leaf) for i, leaf in enumerate(each.leaves)]))
+                self.inside.append(each.value if each.absent else self.copies.of(each.value))
+        self.begun = [(path, each, content(each)) for path, each in self._objects(self.inside)]
         self.handles = [(leaf, leaf.value if isinstance(leaf, Tensor) else leaf) for leaf in leaves]
         self.put(self.inside)
 
@@ -142,7 +157,50 @@ class StagedLoop:
                 self.rows.append(value.stacked() if value.segments else None)
             elif not was.absent:
                 self._check(was, now)
+        self._check_names(found)
         return [self.ended[n].leaves[i] for n, i in self._moving()]
+
+    def _objects(self, values: Sequence[Any]) -> Iterator[tuple[str, Any]]:
+        """What can be written into of the variables, those aside that have none, or are appended to."""
+        for n, value in enumerate(values):
+            if not (self.gathering[n] or self.held[n].absent):
+                yield from objects(value, self.held[n].name)
+
+    def _check_names(self, found: Sequence[Any]) -> None:
+        """Raise ControlFlowError where what is written into has two names before a time, and one after it, or so."""
+        written = [not is_same(content(each), before) for _, each, before in self.begun]
+        if not any(written):
+            return
+        rows = [[each for _, each, _ in self.begun], [each for _, each in self._objects(found)]]
+        rows = [[self._known(each) for each in row] for row in rows]
+        places = [dict[int, list[int]](), dict[int, list[int]]()]
+        for each, row in zip(places, rows, strict=True):
+            for n, key in enumerate(row):
+                each.setdefault(key, []).append(n)
+        missing = {rows[0][n] for n, on in enumerate(written) if on and len(places[0][rows[0][n]]) > 1} - self.shared
+        if missing:
+            self.shared |= missing
+            return
+        for n, (path, each, _) in enumerate(self.begun):
+            if written[n] and is_container(each) and rows[0][n] not in places[1]:
+                raise ControlFlowError(
+                    f"the loop at {self.where} is one of operators, and writes into {path}, then exchanges it for "
+                    f"another {type(each).__name__}: write into it each time, or make a new one each time"
+                )
+            before, after = (each[row[n]] for each, row in zip(places, rows, strict=True))
+            other = [k for k in (*before, *after) if k not in before or k not in after]
+            if other and any(written[k] for k in (*before, *after)):
+                first, then = ("before", "after") if other[0] in before else ("after", "before")
+                raise ControlFlowError(
+                    f"the loop at {self.where} is one of operators, and writes into {path}, which is the same object "
+                    f"as {self.begun[other[0]][0]} {first} a time, and not {then} it; give one of them a value of its "
+                    "own, such as x + 0"
+                )
+
+    def _known(self, each: Any) -> int:
+        """What tells whether something is the same object: what it is a copy of."""
+        original = self.copies.original(each)
+        return id(each if original is None else original)
 
     def _check(self, was: Held, now: Held) -> None:
         """Raise ControlFlowError where a variable changes in what is no tensor."""
@@ -181,8 +239,9 @@ class StagedLoop:
             own = given[self.test is not None :]
             times: Any = own.pop(0) if self.counted else None
             self._enter(own[: len(before)])
-            self.body(None if self.source is None else self.source.item(times, own[len(before) :]))
-            results: list[Any] = [] if self.test is None else [self._more()]  # which may assign, too
+            with self.surroundings.watched(self.copies):
+                self.body(None if self.source is None else self.source.item(times, own[len(before) :]))
+                results: list[Any] = [] if self.test is None else [self._more()]  # which may assign, too
             found = self._leave()
             results += [times + 1] if self.counted else []
             after[:] = [_dtype_of(leaf, was) for leaf, was in zip(found, before, strict=True)]
@@ -190,7 +249,10 @@ class StagedLoop:
             return [*results, *(leaf for tree in self.rows for leaf in flatten(tree)[0])]
 
         given = [*self._head(), *before, *(a.having(shape=a.shape[1:]) for a in slices)]
-        body = traced(self.stack, flat, given, effects=True, counted=True)
+        shared = -1
+        while shared < len(self.shared):
+            shared = len(self.shared)
+            body = traced(self.stack, flat, given, effects=True, counted=True)
         first = len(self._head())
         return body, [
             body.avals[first + n] if each is None else Aval((), each) for n, each in enumerate(after)
@@ -300,7 +362,7 @@ class StagedLoop:
                 continue
             leaves = [leaf if kept.get((n, i), True) else given[n, i] for i, leaf in enumerate(each.leaves)]
             value = each.value if all(a is b for a, b in zip(leaves, each.leaves, strict=True)) else each.built(leaves)
-            after.append(write_back(each.value, self.inside[n], self.ended[n].value, value))
+            after.append(value if value is each.value else written_back(self.ended[n].value, value, self.copies))
         return after
 
     def _is_kept(self, handle: Any, was: Any, now: Any) -> bool:

@@ -8,30 +8,33 @@ from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
-from attrs import define, field, frozen
+from attrs import define, frozen
 
 from nnc_func.aval import Aval
 from nnc_func.body import Body
 from nnc_func.body_builder import BodyBuilder
+from nnc_func.control_flow.conversion.copies import Copies, is_container, leaves_that_move
 from nnc_func.control_flow.conversion.sources import symbolic
+from nnc_func.control_flow.conversion.surroundings import Surroundings
 from nnc_func.control_flow.conversion.values import (
     Get,
     Held,
+    Rows,
     Set,
     Undefined,
     Unreached,
     moving,
     same,
-    write_back,
 )  # fmt: skip
 from nnc_func.control_flow.tracing import SCALARS, TracedBody, traced
 from nnc_func.engine.effects import ordered
-from nnc_func.errors import ShapeError
+from nnc_func.errors import ControlFlowError, ShapeError
 from nnc_func.facets.dims import same_extent
 from nnc_func.graph.ops.branch import branch
 from nnc_func.graph.ops.create import full
 from nnc_func.graph.ops.unary import cast
 from nnc_func.graph.tensors.tensor import Tensor
+from nnc_func.tree import flatten
 
 FLAGS = ("_returned", "_broke", "_skipped")  # how the names of flags begin, see `exits`
 staged: ContextVar[str] = ContextVar("staged", default="")
@@ -99,30 +102,21 @@ class Outcome:
         Its results are all leaves that move.
     held
         The variables at its end.
-    inside
-        What they had at its beginning: copies.
+    copies
+        What they had at its beginning.
     positions
-        Of each leaf of each variable which result it is; None where it is no tensor.
+        Of each leaf that moves, by identity, which result it is.
     """
 
     body: TracedBody
     held: list[Held]
-    inside: list[Any]
-    positions: list[list[int | None]] = field(factory=list)
+    copies: Copies
+    positions: dict[int, int]
 
     @property
     def leaves(self) -> bool:
         """Whether it ends with a return, break or continue: what follows is not seen then."""
         return any(each.value is True and each.name.startswith(FLAGS) for each in self.held)
-
-    def __attrs_post_init__(self) -> None:
-        count = 0
-        for each in self.held:
-            row: list[int | None] = []
-            for leaf in each.leaves:
-                row.append(count if moving(leaf) else None)
-                count += moving(leaf)
-            self.positions.append(row)
 
 
 def staged_branch(
@@ -132,40 +126,47 @@ def staged_branch(
     """What one of two blocks leaves in variables, where a tensor decides."""
     stack, index, before = test.stack, truth(test), get()
     entry = [Held.of(name, value) for name, value in zip(names, before, strict=True)]
+    surroundings = Surroundings((then, otherwise), get, names, where)
     try:
         with within_staged(where):
-            ends = [_outcome(stack, entry, run, get, put, later) for run in (otherwise, then)]
+            ends = [_outcome(stack, entry, run, get, put, later, surroundings) for run in (otherwise, then)]
     finally:
         put(before)
     merge = _Merge(stack, ends, where)
     for n in range(later):
         merge.variable(n, entry[n])
-    found = iter(merge.bound(index))
-    after = []
-    for n, held in enumerate(entry):
-        if n >= later:
-            after.append(held.value)
-            continue
-        value = merge.values[n](found)
-        kept = all(end.held[n].value is end.inside[n] for end in ends)
-        after.append(write_back(held.value, 0, 0, value) if kept else value)
-    put(after)
+    merge.written()
+    after = merge.after(index)
+    put([*after, *(held.value for held in entry[later:])])
 
 
 def _outcome(
-    stack: Any, entry: Sequence[Held], run: Callable[[], Any], get: Get, put: Set, later: int
+    stack: Any, entry: Sequence[Held], run: Callable[[], Any], get: Get, put: Set, later: int,
+    surroundings: Surroundings,
 ) -> Outcome:  # fmt: skip
-    copies = [held.copied() for held in entry]
+    copies = Copies()
+    given = [copies.of(held.value) for held in entry]
     ended: list[Held] = []
+    moved: list[Any] = []
 
     def flat(_: list[Any]) -> list[Any]:
-        put([value for value, _ in copies])
-        run()
+        put(given)
+        with surroundings.watched(copies):
+            run()
         ended[:] = [Held.of(held.name, value) for held, value in zip(entry[:later], get(), strict=False)]
-        return [leaf for held in ended for leaf in held.leaves if moving(leaf)]
+        moved[:] = leaves_that_move([*(held.value for held in ended), *copies.made])
+        return moved
 
     body = traced(stack, flat, [], whole=True, effects=True)
-    return Outcome(body, ended, [value for value, _ in copies])
+    return Outcome(body, ended, copies, {id(leaf): n for n, leaf in enumerate(moved)})
+
+
+class _DifferError(Exception):
+    """Why the two sides of a branch cannot be one value."""
+
+
+Build = Callable[[Sequence[Any]], Any]
+"""What makes a value of the leaves that the branch gives."""
 
 
 class _Merge:
@@ -174,7 +175,8 @@ class _Merge:
     def __init__(self, stack: Any, ends: Sequence[Outcome], where: Where) -> None:
         self.stack, self.ends, self.where = stack, ends, where
         self.chosen: list[tuple[int | None, int | None, Any]] = []  # positions, and the aval
-        self.values: list[Callable[[Any], Any]] = []
+        self.values: list[Build] = []
+        self.pairs: dict[tuple[int, int], Build] = {}
 
     def variable(self, n: int, entry: Held) -> None:
         """Decide of what one variable is built."""
@@ -186,53 +188,105 @@ class _Merge:
         for which, (absent, there) in enumerate(((other, then), (then, other))):
             if absent.absent:
                 if type(absent.value) is not Unreached and not self.ends[which].leaves:
-                    self._none(n, entry, self._one_sided(entry.name, which, absent.value))
+                    self._none(entry, self._one_sided(entry.name, which, absent.value))
                     return
-                self._filled(n, there, which)
+                self._filled(there, which)
                 return
-        if other.structure != then.structure:
-            self._none(n, entry, f"it is {then.structure} where {self._holds(1)}, {other.structure} elsewhere")
-            return
-        rows: list[Any] = []
-        for i, (one, two, path) in enumerate(zip(other.leaves, then.leaves, then.paths(), strict=True)):
-            if same(one, two):
-                rows.append((False, one))
-                continue
-            if not (moving(one) and moving(two)):
-                self._none(n, entry, f"{path} is {two!r} where {self._holds(1)}, {one!r} elsewhere, which is no tensor")
-                return
-            at = [end.positions[n][i] for end in self.ends]
-            aval, why = self._aval([one, two], at)
-            if aval is None:
-                self._none(n, entry, f"{path} {why}")
-                return
-            rows.append((True, (*at, aval)))
-        self._built(then, rows, entry)
+        try:
+            self.values.append(self._both(other.value, then.value, entry.name))
+        except _DifferError as error:
+            if is_container(entry.value) and self._origin(other.value, then.value) is entry.value:
+                raise ControlFlowError(self._unequal(entry.name, error)) from None
+            self._none(entry, str(error))
 
-    def _built(self, like: Held, rows: list[Any], entry: Held | None = None) -> None:
-        self.chosen += [row for is_new, row in rows if is_new]
-        originals = {id(c): o for c, o in zip(self._copies(entry), entry.leaves, strict=True)} if entry else {}
+    def written(self) -> None:
+        """What was written into, and is no variable's any more.
 
-        def value(found: Any) -> Any:
-            return like.built([next(found) if is_new else originals.get(id(row), row) for is_new, row in rows])
+        Raises
+        ------
+        ControlFlowError
+            It has another structure where the condition holds.
+        """
+        for end in self.ends:
+            for _, value in end.copies.written():
+                one, two = (each.copies.copy_of(value) for each in self.ends)
+                try:
+                    self._both(one, two, "it")
+                except _DifferError as error:
+                    raise ControlFlowError(self._unequal(f"a {type(value).__name__}", error)) from None
 
-        self.values.append(value)
+    def after(self, index: Tensor) -> list[Any]:
+        """What the variables have after the branch."""
+        found = self.bound(index)
+        for build in self.pairs.values():
+            build(found)
+        return [build(found) for build in self.values]
 
-    def _copies(self, entry: Held) -> list[Any]:
-        n = next(i for i, each in enumerate(self.ends[1].held) if each.name == entry.name)
-        return Held.of(entry.name, self.ends[0].inside[n]).leaves
+    def _unequal(self, name: str, why: Exception) -> str:
+        return (
+            f"the branch at {self.where}, which a tensor decides, writes into {name}, and {why}; let both sides leave "
+            "it alike, or make new ones"
+        )
 
-    def _filled(self, n: int, there: Held, absent: int) -> None:
+    def _origin(self, one: Any, two: Any) -> Any:
+        """What both sides have a copy of, or have as it is; None: nothing."""
+        found, other = (end.copies.original(each) for end, each in zip(self.ends, (one, two), strict=True))
+        return found if found is other else None
+
+    def _both(self, one: Any, two: Any, path: str) -> Build:
+        """What makes the value that is one thing on one side, and another on the other; each pair is made once."""
+        key = (id(one), id(two))
+        if key not in self.pairs:
+            self.pairs[key] = _once(self._made(one, two, path))
+        return self.pairs[key]
+
+    def _made(self, one: Any, two: Any, path: str) -> Build:
+        kind, origin = type(two), self._origin(one, two)
+        if type(one) is Rows and kind is Rows:
+            rows: Any = self._both(one.segments, two.segments, path)
+            into = origin if origin is not None else Rows(self.stack, [], two.open)
+            return lambda found: into.become(rows(found))
+        structures = [Held.of(path, each).structure for each in (one, two)]
+        if structures[0] != structures[1]:
+            raise _DifferError(f"{path} is {structures[1]} where {self._holds(1)}, {structures[0]} elsewhere")
+        if kind is list:
+            parts = [self._both(a, b, f"{path}.{n}") for n, (a, b) in enumerate(zip(one, two, strict=True))]
+            row: list[Any] = [] if origin is None else origin
+            return lambda found: _filled(row, [part(found) for part in parts])
+        if kind is dict:
+            named = {key: self._both(one[key], two[key], f"{path}.{key}") for key in two}
+            table: dict[Any, Any] = {} if origin is None else origin
+            return lambda found: _updated(table, {key: part(found) for key, part in named.items()})
+        if structures[1].kind != "leaf":
+            leaves = [flatten(each)[0] for each in (one, two)]
+            parts = [self._both(a, b, f"{path}.{n}") for n, (a, b) in enumerate(zip(*leaves, strict=True))]
+            return lambda found: structures[1].build([part(found) for part in parts])
+        return self._leaf(one, two, path, origin)
+
+    def _leaf(self, one: Any, two: Any, path: str, origin: Any) -> Build:
+        if same(one, two):
+            value = one if origin is None else origin
+            return lambda _: _written(value, one)
+        if not (moving(one) and moving(two)):
+            raise _DifferError(f"{path} is {two!r} where {self._holds(1)}, {one!r} elsewhere, which is no tensor")
+        at = [end.positions[id(leaf)] for end, leaf in zip(self.ends, (one, two), strict=True)]
+        aval, why = self._aval([one, two], at)
+        if aval is None:
+            raise _DifferError(f"{path} {why}")
+        n = len(self.chosen)
+        self.chosen.append((at[0], at[1], aval))
+        return lambda found: _written(origin, found[n]) if isinstance(origin, Tensor) else found[n]
+
+    def _filled(self, there: Held, absent: int) -> None:
         """Zeros on one side: of what is returned where nothing has been returned yet."""
-        end = self.ends[1 - absent]
-        rows: list[Any] = []
-        for leaf, at in zip(there.leaves, end.positions[n], strict=True):
-            if at is None:
-                rows.append((False, leaf))
-            else:
-                positions = (None, at) if absent == 0 else (at, None)
-                rows.append((True, (*positions, end.body.avals[at])))
-        self._built(there, rows)
+        end, first = self.ends[1 - absent], len(self.chosen)
+        rows: list[tuple[bool, Any]] = []
+        for leaf in there.leaves:
+            at = end.positions[id(leaf)] if moving(leaf) else None
+            rows.append((at is not None, first + sum(new for new, _ in rows) if at is not None else leaf))
+            if at is not None:
+                self.chosen.append((None, at, end.body.avals[at]) if absent == 0 else (at, None, end.body.avals[at]))
+        self.values.append(lambda found: there.built([found[each] if new else each for new, each in rows]))
 
     def _aval(self, leaves: list[Any], at: list[Any]) -> tuple[Aval | None, str]:
         """Of a leaf that both sides have; or why there is none."""
@@ -248,7 +302,7 @@ class _Merge:
             )
         return avals[0].having(dtype=np.result_type(*typed[:1], *numbers)), ""
 
-    def _none(self, n: int, entry: Held, why: str) -> None:
+    def _none(self, entry: Held, why: str) -> None:
         self._always(Undefined(entry.name, why))
 
     def _always(self, value: Any) -> None:
@@ -299,3 +353,33 @@ class _Merge:
             results.append(found if end.avals[at].dtype == aval.dtype else builder.apply(cast, found, dtype=aval.dtype))
         results += [values[n] for n in end.body.results[-1:] if has_effects]
         return builder.built(results)
+
+
+def _once(build: Build) -> Build:
+    """The same value each time."""
+    made: list[Any] = []
+
+    def found(given: Sequence[Any]) -> Any:
+        if not made:
+            made.append(build(given))
+        return made[0]
+
+    return found
+
+
+def _filled(into: list[Any], parts: list[Any]) -> list[Any]:
+    into[:] = parts
+    return into
+
+
+def _updated(into: dict[Any, Any], parts: dict[Any, Any]) -> dict[Any, Any]:
+    into.clear()
+    into.update(parts)
+    return into
+
+
+def _written(into: Any, found: Any) -> Any:
+    """A tensor with another value."""
+    if isinstance(into, Tensor) and into.value is not found.value:
+        into.value, into.hold = found.value, found.hold
+    return into

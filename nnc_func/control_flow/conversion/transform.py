@@ -219,6 +219,14 @@ class Converter(ast.NodeTransformer):
             over, asked, ast.Name(body, ast.Load()),
         ], [ast.Constant(later), self._strings(lists & {*names})])  # fmt: skip
 
+    def visit_Match(self, node: ast.Match) -> Any:
+        """Left to Python; `case True` asks what no tensor is."""
+        asked = [n for case in node.cases for n in ast.walk(case.pattern) if isinstance(n, ast.MatchSingleton)]
+        node = self.generic_visit(node)  # type: ignore[assignment]
+        if any(type(each.value) is bool for each in asked):
+            node.subject = self._call("matched", [node.subject, ast.Constant(node.lineno)], node.subject)
+        return node
+
     def visit_Raise(self, node: ast.Raise) -> Any:
         """An error that a tensor may not decide about."""
         check = self._at(ast.Expr(self._call("raising", [ast.Constant(node.lineno)], node)), node)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -63,6 +62,11 @@ class Rows:
     def append(self, value: Any) -> None:
         """One more."""
         self.segments.append(("one", value))
+
+    def become(self, segments: Sequence[tuple[str, Any]]) -> Rows:
+        """It, with other rows."""
+        self.segments[:] = segments
+        return self
 
     def _check(self) -> None:
         if self.open:
@@ -169,41 +173,6 @@ class Held:
             return leaves[0]
         found = self.structure.build(leaves)
         return Rows(self.value.stack, found, self.value.open) if type(self.value) is Rows else found
-
-    def copied(self) -> tuple[Any, list[Any]]:
-        """The value with new containers and new handles of the same tensors; and its leaves."""
-        leaves = [copy.copy(leaf) if isinstance(leaf, Tensor) else leaf for leaf in self.leaves]
-        return self.built(leaves), leaves
-
-
-def write_back(before: Any, inside: Any, after: Any, found: Any) -> Any:
-    """What a variable has in the end; what was written into in staged code is written into itself.
-
-    Parameters
-    ----------
-    before, inside
-        What it had before, and the copy of that in staged code.
-    after
-        What it had at the end of staged code: the copy, if it was not given another value.
-    found
-        The value outside.
-    """
-    if after is not inside or found is before:
-        return found
-    if isinstance(before, Tensor) and isinstance(found, Tensor):
-        before.value, before.hold = found.value, found.hold
-        return before
-    if type(before) is list:
-        before[:] = found
-        return before
-    if type(before) is dict:
-        before.clear()
-        before.update(found)
-        return before
-    if type(before) is Rows:
-        before.segments = found.segments
-        return before
-    return found
 
 
 Get = Callable[[], tuple[Any, ...]]

@@ -55,23 +55,19 @@ class LocalSearch:
 
     def __call__(self, problem: Problem) -> Sequence[int]:
         """The offsets, in bytes."""
-        some = np.flatnonzero(problem.sizes)
-        descents = Descents(problem.of(some))
-        if len(some) > SMALL or not descents.is_possible:
+        search = RankSearch.of(problem, self.seed)
+        if search is None:
             return LowestFirst()(problem)
         end = None if self.seconds is None else time.perf_counter() + self.seconds
-        search = _Search(descents, Random(self.seed))
-        left = self.steps
-        while left > 0 and search.best > search.bound and (end is None or time.perf_counter() < end):
-            left -= search.round(min(left, PARENTS * CHILDREN))
-        return whole(problem, some, search.offsets * descents.unit)
+        search.run(self.steps, 0, end)
+        return search.plan()
 
 
-class _Search:
+class RankSearch:
     """The descents that are kept, and the best one so far."""
 
-    def __init__(self, descents: Descents, draw: Random) -> None:
-        self.descents, self.draw = descents, draw
+    def __init__(self, problem: Problem, some: Integers, descents: Descents, draw: Random) -> None:
+        self.problem, self.some, self.descents, self.draw = problem, some, descents, draw
         self.sizes = descents.sizes
         self.bound = descents.problem.max_load // descents.unit
         self.conflicts = descents.conflicts
@@ -83,7 +79,30 @@ class _Search:
         self.costs = self._costs(self.places)
         at = tops(self.sizes, self.places).argmin()
         self.offsets = self.places[at]
-        self.best = int(tops(self.sizes, self.offsets))
+        self.top = int(tops(self.sizes, self.offsets))
+
+    @classmethod
+    def of(cls, problem: Problem, seed: int) -> RankSearch | None:
+        """The search of a problem; None: it has more than 1,024 buffers, or too many bytes."""
+        some = np.flatnonzero(problem.sizes)
+        descents = Descents(problem.of(some))
+        return None if len(some) > SMALL or not descents.is_possible else cls(problem, some, descents, Random(seed))
+
+    @property
+    def best(self) -> int:
+        """Bytes of the smallest arena so far."""
+        return self.top * self.descents.unit
+
+    def run(self, orders: int, capacity: int, end: float | None = None) -> int:
+        """Try so many orders, until one does with that capacity, or with the bound, or the clock says so: how many."""
+        most, tried = max(self.bound, capacity // self.descents.unit), 0
+        while tried < orders and self.top > most and (end is None or time.perf_counter() < end):
+            tried += self.round(min(orders - tried, PARENTS * CHILDREN))
+        return tried
+
+    def plan(self) -> list[int]:
+        """The offsets of the smallest arena, in bytes."""
+        return whole(self.problem, self.some, self.offsets * self.descents.unit)
 
     def _costs(self, offsets: Integers) -> Integers:
         """By how much they reach above the bound, in the fourth power: integers, so that all machines agree."""
@@ -100,8 +119,8 @@ class _Search:
         places = self.descents.together(ranks)
         top = tops(self.sizes, places)
         at = int(top.argmin())
-        if top[at] < self.best:
-            self.best, self.offsets = int(top[at]), places[at]
+        if top[at] < self.top:
+            self.top, self.offsets = int(top[at]), places[at]
         self._keep(orders, places)
         return count
 

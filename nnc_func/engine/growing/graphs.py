@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 from nnc_func.engine.growing.capacity import Capacity, appended, planned
 from nnc_func.engine.growing.live import Live
 from nnc_func.engine.growing.room import Room, doubled
+from nnc_func.errors import NncError
 from nnc_func.facets.dims import symbols_of
 from nnc_func.garbage_collection import uncollected
 from nnc_func.graph.graph import ComputationGraph
@@ -68,6 +69,22 @@ class GrowingGraph:
 
         return run
 
+    def _planned(self, extents: Mapping[str, int], wanted: Mapping[str, int]) -> Capacity:
+        """The plan for these extents; where something cannot be so large, as n in `full((25 - n,))`, for smaller ones.
+
+        Raises
+        ------
+        NncError
+            There is none for those that are wanted either.
+        """
+        while True:
+            try:
+                return planned(self.engine, self.graph, extents)
+            except NncError:
+                if extents == wanted:
+                    raise
+                extents = {s: (n + wanted[s]) // 2 for s, n in extents.items()}
+
     def _live(self, dims: Mapping[str, int], rooms: Mapping[int, Room]) -> Live:
         """The last plan, or a larger one, linked to memory."""
         wanted = {s: n for s, n in dims.items() if s in self._symbols}
@@ -75,7 +92,7 @@ class GrowingGraph:
             if self.capacity is None or not self.capacity.suffices(dims):
                 known = {} if self.capacity is None else self.capacity.extents
                 extents = {s: max(known.get(s, 0), doubled(n + n // SPARE)) for s, n in wanted.items()}
-                self.capacity = planned(self.engine, self.graph, extents)
+                self.capacity = self._planned(extents, wanted)
                 self.plans += 1
             capacity = self.capacity
         at = dict(appended(capacity, {output: given for output, (given, _) in self._appends.items()}))

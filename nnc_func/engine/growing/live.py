@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from math import prod
 from typing import Any
 
 from nnc_func.aval import Aval
@@ -203,9 +204,9 @@ class Live:
         return tuple([n if type(n) is int else numbers[n] for n in aval.shape])
 
     def _array(self, slot: int, shape: tuple[int, ...]) -> Any:
-        """Where a slot's value lies; what is given is fresh memory."""
+        """Where a slot's value lies; fresh memory for what is given, and for what has no room: `25 - n` as n falls."""
         buffer, row = self._homes[slot]
-        if buffer.kind == ARENA:
+        if buffer.kind == ARENA and (shape == row.aval.shape or prod(shape) <= row.aval.size):
             return self.device.view(
                 self.memory[buffer.place], buffer.offset + row.offset, shape, row.aval.dtype, row.strides
             )

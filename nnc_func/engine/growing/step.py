@@ -13,7 +13,7 @@ from nnc_func.aval import Aval
 from nnc_func.body import Body
 from nnc_func.engine.compile_stats import plans
 from nnc_func.engine.growing.graphs import GrowingGraph, Run
-from nnc_func.facets.dims import substitute, symbols_of
+from nnc_func.facets.dims import Dim, substitute, symbols_of
 from nnc_func.garbage_collection import uncollected
 from nnc_func.graph.graph import ComputationGraph
 from nnc_func.graph.refinement import assumed
@@ -59,17 +59,23 @@ class Step:
     ----------
     graph
         As it was traced.
+    untold
+        Extents that no parameter has. For each the graph has one more input, of that extent, which nothing reads.
     """
 
     def __init__(self, engine: Any, body: Body, avals: Sequence[Aval]) -> None:
         self.engine, self.body = engine, body
         inputs = [engine.symbol.input(f"%{n}", aval) for n, aval in enumerate(avals)]
+        self.untold = _untold(body, avals)
+        telling = [engine.symbol.input(f"of {name}", Aval((Dim.named(name),), "bool")) for name in self.untold]
         values = body.values(lambda op, args, items: engine.symbol.apply(op, tuple(args), items), inputs)
         # what is given as it came is not computed
         self.made = [n for n in dict.fromkeys(body.results) if n >= body.parameters]
         outputs = [values[n] for n in self.made]
         structure = Structure(list, (), (ONE_LEAF,) * len(outputs))
-        self.graph: ComputationGraph = engine.graph.close(inputs, outputs, (), "a time of a loop", structure)
+        self.graph: ComputationGraph = engine.graph.close(
+            [*inputs, *telling], outputs, (), "a time of a loop", structure
+        )
         self.assumptions = assumed(self.graph.nodes, engine.symbol.shape)
 
     def check(self, dims: Mapping[str, int]) -> None:
@@ -124,10 +130,23 @@ class Planned(Step):
     def times(self) -> Run:
         """What computes the body, of arrays and extents, in memory of its own."""
         body, made, inner = self.body, self.made, self.planned.times()
+        xp, untold = self.engine.device.xp, self.untold
 
         def run(given: Sequence[Any], dims: Mapping[str, int]) -> list[Any]:
             self.check(dims)
-            found = dict(zip(made, inner(given, dims), strict=True))
+            telling = [xp.broadcast_to(xp.zeros((), dtype=xp.bool), (dims[name],)) for name in untold]
+            found = dict(zip(made, inner([*given, *telling], dims), strict=True))
             return [given[n] if n < body.parameters else found[n] for n in body.results]
 
         return run
+
+
+def _untold(body: Body, avals: Sequence[Aval]) -> list[str]:
+    """Extents among parameters of operators that no parameter has, as of a cotangent of which the extent alone is read.
+
+    Extents of values come from parameters, or from those of operators.
+    """
+    found = set[str]()
+    for each in body.applications:
+        found |= symbols_of(tuple([value for _, value in each.items]))
+    return sorted(found.difference(*(a.symbols for a in avals)))

@@ -9,7 +9,8 @@
 - ``schedule``, ``streams``: deal instructions out to streams.
 - ``sub_buffers``: aliases: parts of a tensor are computed where they lie in it.
 - ``liveness``: when each value is born and when it is freed: its first and last use.
-- ``in_place_reuse``: decides which results are written over operands that die.
+- ``in_place_reuse``: decides which results are written over operands that die; ``row_reuse``: what a loop stacks, over
+  rows that it has read.
 - ``output_borrowing``: lends the memory of results to values that are dead before these are written.
 - ``offsets``: gives each buffer an address, by one of `engine/allocators`.
 - ``committing``: finds where a program may begin to write its variables.

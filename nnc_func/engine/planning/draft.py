@@ -94,15 +94,17 @@ class Storage:
         The first and the last instruction that use it, once `liveness.lifetimes` has found them.
     merged
         The number of the storage whose memory it took over, or its own.
+    start
+        Where it begins in that one's memory, in bytes.
     users
         The instructions that use it, and what took over its memory; with streams only.
     """
 
-    __slots__ = ("first", "kind", "last", "merged", "nbytes", "place", "source", "users")
+    __slots__ = ("first", "kind", "last", "merged", "nbytes", "place", "source", "start", "users")
 
     def __init__(self, kind: str, nbytes: int, place: Place, source: int) -> None:
         self.kind, self.nbytes, self.place, self.source = kind, nbytes, place, source
-        self.first, self.last, self.merged = FOREVER, -1, -1
+        self.first, self.last, self.merged, self.start = FOREVER, -1, -1, 0
         self.users: Sequence[int] = ()
 
 
@@ -417,6 +419,26 @@ class Draft:
                 return storage
             storage, above = above, storages[above].merged
         raise PlanError(f"storages take over each other's memory in a circle, from {storage} on")
+
+    def start(self, storage: int) -> int:
+        """Where it begins, in bytes, in the memory of `root`."""
+        found, home = 0, self.root(storage)
+        while storage != home:
+            found += self.storages[storage].start
+            storage = self.storages[storage].merged
+        return found
+
+    def aligned(self, nbytes: int) -> int:
+        """So many bytes, up to the next multiple of the alignment."""
+        return -(-nbytes // self.alignment) * self.alignment
+
+    def add_storage(self, nbytes: int, place: Place) -> int:
+        """The number of one more in the arena, in which others are going to live."""
+        made = Storage(ARENA, nbytes, place, -1)
+        self.storages.append(made)
+        self.sizes = [*self.sizes, self.aligned(nbytes)]  # the old ones are other drafts', too
+        made.merged = len(self.storages) - 1
+        return made.merged
 
     def take_over(self, mine: int, other: int) -> None:
         """Let the first live in the memory of the other from now on."""

@@ -33,7 +33,7 @@ def lifetimes(draft: Draft) -> None:
 def peak(draft: Draft) -> int:
     """The most bytes of the arena alive at one time."""
     if draft.peak is None:
-        draft.loads = _loads(draft, _alive(draft))
+        draft.loads = loads_of(draft)
         draft.peak = max(draft.loads)
     return draft.peak
 
@@ -71,7 +71,7 @@ def least(draft: Draft) -> int:
 
 def busiest(draft: Draft) -> tuple[int, int]:
     """The most bytes of the arena alive at one time, and the first instruction where they are."""
-    loads = _loads(draft, _alive(draft))
+    loads = loads_of(draft)
     most = max(loads)
     return most, loads.index(most)
 
@@ -99,10 +99,10 @@ def least_at(draft: Draft, at: int) -> int:
     return alive - sum([draft.sizes[made] for made, homes, _ in draft.overwritable[at] if not wanted.issuperset(homes)])
 
 
-def _alive(draft: Draft) -> dict[int, int]:
-    """Storages of the arena, and the last use of each."""
+def loads_of(draft: Draft) -> list[int]:
+    """The bytes of the arena that are alive at each instruction, as they are aligned."""
     rows = enumerate(draft.storages)
-    return {i: s.last for i, s in rows if s.merged == i and s.kind == ARENA and s.last >= 0}
+    return _loads(draft, {i: s.last for i, s in rows if s.merged == i and s.kind == ARENA and s.last >= 0})
 
 
 def _loads(draft: Draft, until: dict[int, int]) -> list[int]:

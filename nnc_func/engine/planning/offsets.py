@@ -64,6 +64,9 @@ def plan_of(draft: Draft) -> tuple[Plan, dict[Node, int]]:
         SlotFields(number[roots[storage]], aval, is_view, offset, strides)
         for aval, storage, _, _, is_view, offset, strides in draft.slots
     ]
+    if any(storage.start for storage in draft.storages):
+        for made_slot, row in zip(slots, draft.slots, strict=True):
+            made_slot.offset += 0 if row.is_view else draft.start(row.storage)  # a view lies where its base does
     recorded, loop_of = draft.recorded, draft.loops.get
     made: list[InstructionFields] = []
     for node, kernel, operands, results, scratch, view in draft.instructions:

@@ -11,7 +11,16 @@ from collections.abc import Callable
 from attrs import fields, frozen
 
 from nnc_func.engine.plan_rows import VARIABLE
-from nnc_func.engine.planning import bodies, in_place_reuse, liveness, offsets, ordering, output_borrowing, sub_buffers
+from nnc_func.engine.planning import (
+    bodies,
+    in_place_reuse,
+    liveness,
+    offsets,
+    ordering,
+    output_borrowing,
+    row_reuse,
+    sub_buffers,
+)
 from nnc_func.engine.planning.draft import Draft
 from nnc_func.engine.planning.kernel_table import kernels_of
 from nnc_func.engine.planning.streams import scheduled
@@ -72,8 +81,9 @@ def lifetimes(draft: Draft) -> Draft:
 
 
 def in_place(draft: Draft) -> Draft:
-    """Let results take over the memory of operands that die, where a kernel allows it."""
+    """Let results take over the memory of operands that die, where a kernel allows it; and of a loop row by row."""
     in_place_reuse.share(draft)
+    row_reuse.reuse_rows(draft)
     return draft
 
 

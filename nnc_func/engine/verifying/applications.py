@@ -90,16 +90,28 @@ def inferred(op: Op, avals: tuple[Aval, ...], items: Items) -> tuple[Aval, ...]:
         raise PlanError(f"{op.name}({said}): {error}") from None
 
 
-def _check(plan: Plan, t: int, i: Instruction) -> None:
-    operands, results, scratch = ([plan.slots[n].aval for n in ns] for ns in (i.operands, i.results, i.scratch))
+def check_results(plan: Plan, i: Instruction, name: str) -> None:
+    """Raise unless an instruction's results are what its operator gives of its operands; messages say that name.
+
+    Raises
+    ------
+    PlanError
+        The operator does not take such operands, or gives others.
+    """
     try:
-        wanted = inferred(i.op, tuple(operands), i.items)
+        wanted = inferred(i.op, tuple([plan.slots[n].aval for n in i.operands]), i.items)
     except PlanError as error:
-        raise PlanError(f"{named(plan, t)} is refused: {error}") from None
+        raise PlanError(f"{name} is refused: {error}") from None
+    results = [plan.slots[n].aval for n in i.results]
     if list(wanted) != [a if a.place is None else a.having(place=None) for a in results]:
         told_of = ", ".join(map(repr, results)) or "no results"
-        raise PlanError(f"{named(plan, t)} gives {', '.join(map(repr, wanted))}, but {told_of} is written")
+        raise PlanError(f"{name} gives {', '.join(map(repr, wanted))}, but {told_of} is written")
+
+
+def _check(plan: Plan, t: int, i: Instruction) -> None:
+    check_results(plan, i, named(plan, t))
     if not i.view and not i.loops:  # whose bodies `loops` checks
+        operands, scratch = ([plan.slots[n].aval for n in ns] for ns in (i.operands, i.scratch))
         _check_kernel(plan, t, i, tuple(operands), scratch)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from nnc_func.body import Body
 from nnc_func.engine.loop_instruction import PLANNED, Address, Loop
 from nnc_func.engine.plan_rows import VARIABLE, Instruction
+from nnc_func.engine.verifying.applications import check_results
 from nnc_func.engine.verifying.columns import check_numbers
 from nnc_func.engine.verifying.inner_plans import check_inner, check_values, integers
 from nnc_func.engine.verifying.references import check_references
@@ -54,6 +55,7 @@ def _check_form(plan: Plan, i: Instruction) -> None:
     bodies: tuple[Body, ...] = dict(i.items)["bodies"] if i.op is branch else ()
     if i.kernel != PLANNED or i.view or len(i.loops) != len(bodies):
         raise PlanError(f"{i.op.name} by {i.kernel!r}, of {len(i.loops)} plans, is no branch that is planned")
+    check_results(plan, i, "it")
     avals = [plan.slots[s].aval.having(layout=None) for s in i.operands[1:]]
     results = [plan.slots[s].aval for s in i.results]
     scratch = [plan.slots[s].aval for s in i.scratch]

@@ -16,6 +16,7 @@ from nnc_func.body import Body
 from nnc_func.device.shared.bounds import LIMIT
 from nnc_func.engine.loop_instruction import ENDLESS, PLANNED, Address, Loop
 from nnc_func.engine.plan_rows import VARIABLE, Instruction
+from nnc_func.engine.verifying.applications import check_results
 from nnc_func.engine.verifying.columns import check_numbers
 from nnc_func.engine.verifying.inner_plans import check_inner, check_values, integers
 from nnc_func.engine.verifying.references import check_references
@@ -58,11 +59,51 @@ def may_lie_over(plan: Plan, i: Instruction, n: int, operand: int, work: Work) -
     return True
 
 
+def may_write_over_rows(plan: Plan, i: Instruction, n: int, operand: int, starts: tuple[int, int], work: Work) -> bool:
+    """Whether a loop may stack a result in memory where an operand is that it slices, both by position.
+
+    So it is where each time writes bytes of which it reads none, and no later time does: what remains of the operand
+    lies behind the rows that are written, or before them where the last row comes first. That it is so the first time
+    and the last time is enough, since both move steadily.
+
+    Parameters
+    ----------
+    starts
+        The first bytes of the operand and of the result, which lie row by row, without gaps.
+    """
+    try:
+        planned = _check_form(plan, i)
+        times = _Times(plan, i, planned, work)
+        times.check_scratch()
+        times.check_addresses()
+        times.check_rows()
+    except PlanError:
+        return False
+    result, count = len(i.operands) + n, planned.count
+    if planned.is_open or not {operand, result} <= times.rowed:
+        return False
+    rows = Address((operand,), step=-1, start=count - 1) if times.reverse else Address((operand,), step=1)
+    read = [each for each in planned.reads if operand in (*each.first, *each.cycle)]
+    if count < 1 or read != [rows] or any(array == operand for _, array, _ in planned.copies):
+        return False
+    sizes = [times.avals[array].nbytes // count for array in (operand, result)]
+
+    def are_apart(row: int) -> bool:
+        """Whether a row that is written has no byte of it, or of what is read from there on."""
+        (from_, to), (first, last) = [
+            (start + row * size, start + (row + 1) * size) for start, size in zip(starts, sizes, strict=True)
+        ]
+        return bool(first >= to if times.reverse else last <= from_)
+
+    return are_apart(0) and are_apart(count - 1)
+
+
 def _check_form(plan: Plan, i: Instruction) -> Loop:
     """What its numbers name is there, and of the right shape."""
     params = dict(i.items)
     if i.op is not loop or i.kernel != PLANNED or i.view or len(i.loops) != 1:
         raise PlanError(f"{i.op.name} by the kernel {i.kernel!r} is no loop that is planned")
+    check_results(plan, i, "it")
     (planned,) = i.loops
     check_references(planned.plan, check_numbers(planned.plan))
     body, constants, carries = params["body"], params["constants"], params["carries"]

@@ -20,6 +20,7 @@ from nnc_func.engine.verifying.bounds import check_bounds
 from nnc_func.engine.verifying.columns import Columns, check_numbers
 from nnc_func.engine.verifying.endings import check_commit, commits, donations, ends, loans, outlives
 from nnc_func.engine.verifying.fast_path import LEAF, PLANNED, UNMADE, replayed
+from nnc_func.engine.verifying.loops import may_write_over_rows
 from nnc_func.engine.verifying.nearby import FEW, Nearby
 from nnc_func.engine.verifying.references import check_references, named
 from nnc_func.engine.verifying.regions import Region
@@ -376,7 +377,7 @@ class _Replay:
         """Whether a result, by position, is written over an operand, each of which its kernel may then overwrite.
 
         An operand that is a part of it, or all of it in another order, would be read after other elements of it were
-        written.
+        written; but not where a loop writes rows over those that it has read.
         """
         result = i.results[position]
         number, aval, region = self.home[result], self.plan.slots[result].aval, self.region[result]
@@ -387,6 +388,8 @@ class _Replay:
             if self.home[slot] != number or not self.meet(self.region[slot], region):
                 continue
             found, wrong, over = self.plan.slots[slot].aval, "", True
+            if i.loops and self._over_rows(i, position, argument):
+                continue
             if allowed != ALL and argument not in allowed:
                 wrong = f", which the kernel {i.kernel!r} does not allow"
             elif found is not aval and found != aval:
@@ -398,6 +401,14 @@ class _Replay:
                     f"{self.named(t)} writes over its operand {argument}, slot {slot} in buffer {number}{wrong}"
                 )
         return over
+
+    def _over_rows(self, i: Instruction, position: int, argument: int) -> bool:
+        """Whether a loop stacks a result where it has read rows of an operand, both by position."""
+        slots = i.operands[argument], i.results[position]
+        regions = [self.region[slot] for slot in slots]
+        in_rows = all(self.plain[slot] for slot in slots) and all(region.is_compact for region in regions)
+        starts = regions[0].low, regions[1].low
+        return in_rows and may_write_over_rows(self.plan, i, position, argument, starts, self.work)
 
     # --- slots ------------------------------------------------------------------------------------------
 

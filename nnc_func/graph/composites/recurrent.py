@@ -82,16 +82,15 @@ def _body(carries: int, cell: Callable[..., Any], constants: int) -> Body:
 
 def _over_steps(o: Ops[Any], body: Body, inputs: Tensor, states: tuple[Tensor, ...], *constants: Tensor) -> Any:
     """The first state at all steps, (samples, steps, hidden), and each state after the last."""
-    steps = o.permute_dims(inputs, axes=(1, 0, 2))
-    *last, every = o.loop(*constants, *states, steps, body=body, constants=len(constants), carries=len(states))
+    *last, every = o.loop(*constants, *states, inputs, body=body, constants=len(constants), carries=len(states))
     return (o.permute_dims(every, axes=(1, 0, 2)), *last)
 
 
 def _inputs(o: Ops[Any], x: Tensor, w: Tensor, bias: Tensor | None) -> Tensor:
-    """All steps times the input weights."""
+    """All steps times the input weights, steps first: the rows that a loop takes lie side by side."""
     if len(x.shape) != 3:
         raise ShapeError(f"wanted sequences of shape (samples, steps, inputs), given {x.shape}")
-    return _biased(o, o.matmul(x, w), bias)
+    return _biased(o, o.matmul(o.permute_dims(x, axes=(1, 0, 2)), w), bias)
 
 
 def _gates(o: Ops[Any], x: Tensor, counts: tuple[int, ...], hidden: int) -> Any:

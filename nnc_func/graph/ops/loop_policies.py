@@ -13,7 +13,7 @@ from attrs import frozen
 
 from nnc_func.aval import Aval
 from nnc_func.body import bodies_of
-from nnc_func.errors import OperatorError
+from nnc_func.errors import OperatorError, line_of
 from nnc_func.graph.ops.bodies import is_fusible, is_reduction
 from nnc_func.graph.ops.conv import conv2d, conv2d_input_gradient, conv2d_kernel_gradient
 from nnc_func.graph.ops.linalg import matmul, tensordot
@@ -98,9 +98,10 @@ def keeps(policy: Policy, made: Candidate) -> bool:
     True
     >>> keeps(lambda made: made.results[0].nbytes, Candidate(OPS["tanh"], {}, (row,), (row,)))
     Traceback (most recent call last):
-    nnc_func.errors.OperatorError: a policy of checkpoint= says True or False of tanh, given 12
+    nnc_func.errors.OperatorError: a policy of checkpoint= says True or False of tanh, given 12 (the ...
     """
     found = policy(made)
     if not isinstance(found, (bool, np.bool_)):
-        raise OperatorError(f"a policy of checkpoint= says True or False of {made.name}, given {found!r}")
+        where = f" (the policy at {line})" if (line := line_of(policy)) else ""
+        raise OperatorError(f"a policy of checkpoint= says True or False of {made.name}, given {found!r}{where}")
     return bool(found)

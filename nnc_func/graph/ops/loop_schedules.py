@@ -20,6 +20,7 @@ from nnc_func.graph.ops.loop_policies import POLICIES, policy_of
 from nnc_func.graph.ops.silent_bodies import asks
 
 ALL, ROOT, BUDGET = "", "sqrt", "budget:"
+MANY = 1024  # carries at most where the times are not known, or bytes say: to search more takes longer than it saves
 ROOTS = 2.2  # times the root of all times, that segments and times in one of them may be together
 POSITION = 8  # bytes, of the time beside each carry that is held
 
@@ -78,7 +79,7 @@ def chosen(form: Form, derived: Any, checkpoint: Any, tape: Any) -> Schedule:
     if checkpoint.startswith(BUDGET):
         return _within(form, derived, int(checkpoint.removeprefix(BUDGET)), tape)
     if checkpoint.isdigit():
-        return Schedule("carries", int(checkpoint))
+        return Schedule("carries", _places(int(checkpoint), most))
     if most is None:
         return Schedule("carries", HELD)
     if checkpoint != ROOT:
@@ -123,7 +124,12 @@ def _within(form: Form, derived: Any, budget: int, tape: Any) -> Schedule:
             f'checkpoint="{BUDGET}{budget}" is less than what one carry takes, {carry + POSITION} bytes: the '
             "derivative of this loop wants that at the least"
         )
-    return Schedule("carries", places if most is None or not known(most) else max(1, min(places, most)))
+    return Schedule("carries", _places(min(places, MANY), most))
+
+
+def _places(wanted: int, most: Any) -> int:
+    """As many places for carries as there are times for; where that is not known, as are worth it."""
+    return min(wanted, max(1, most) if most is not None and known(most) else MANY)
 
 
 def _longest(most: int, budget: int, carry: int, tape: int) -> int:

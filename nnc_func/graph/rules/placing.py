@@ -2,24 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
-from nnc_func.errors import RuleError
-
-
-def line_of(function: Any, number: int | None = None) -> str:
-    """File and line of a function, or of a line in it; empty of one that has no source.
-
-    Examples
-    --------
-    >>> line_of(line_of).startswith("placing.py:")
-    True
-    """
-    code = getattr(function, "__code__", None)
-    return "" if code is None else f"{os.path.basename(code.co_filename)}:{number or code.co_firstlineno}"
+from nnc_func.errors import RuleError, line_of
 
 
 def raised_in(function: Any, trace: TracebackType | None) -> str:

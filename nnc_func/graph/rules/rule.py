@@ -11,10 +11,10 @@ from typing import Any, Literal, overload
 
 from attrs import evolve, field, frozen
 
-from nnc_func.errors import RuleError
+from nnc_func.errors import RuleError, line_of
 from nnc_func.graph.rules.conditions import Condition, check_parts, checked
 from nnc_func.graph.rules.pattern import VARIABLES, Apply, Full, Param, Tensor, apply, parts, variables
-from nnc_func.graph.rules.placing import line_of, placed, written_by
+from nnc_func.graph.rules.placing import placed, written_by
 from nnc_func.op import Catalogue, Op
 
 

@@ -15,12 +15,15 @@ from attrs import evolve, frozen
 from nnc_func.engine.allocators.base import arena_size, lower_bound
 from nnc_func.engine.allocators.exact.conflicts import Conflicts, conflicts
 from nnc_func.engine.allocators.exact.search import Search, fewest_candidates, least_slack, lowest_floor, ranks
+from nnc_func.engine.allocators.local_search import RankSearch
 from nnc_func.engine.allocators.placement.fits import first_fit
 from nnc_func.engine.allocators.problems.conversion import Integers
+from nnc_func.engine.allocators.problems.fields import FREE
 from nnc_func.engine.allocators.problems.problem import Problem
 from nnc_func.engine.allocators.problems.reductions import by_space, merged
 from nnc_func.errors import PlanError
 
+START = 10  # the part of a budget that local search has before all else
 STEPS = 100_000  # of a search, if nothing is said: half a minute or so for a few hundred buffers
 PORTFOLIO = (
     (least_slack, "TWA"),
@@ -107,14 +110,16 @@ class InfeasibleSubset:
 def decide(problem: Problem, capacity: int, *, steps: int = STEPS, seconds: float | None = None) -> Decision:
     """Whether there is a plan of at most `capacity` bytes, in each space.
 
-    Four searches take turns, with twice as many nodes each time, as the first of them that ends answers the question.
+    Five searches take turns, with twice as many steps each time, as the first of them that ends answers the question:
+    four exact ones, and local search, which finds plans that these would take long to come to, and proves nothing.
     The answer depends on nothing but the arguments, unless `seconds` are given. Pins, gaps, alignments, groups and
     streams are handled; bytes of a buffer that stay alive in a gap are not.
 
     Parameters
     ----------
     steps
-        How many buffers may be placed in all; the best of a problem need as many as there are buffers.
+        How many buffers may be placed in all, and orders be tried by local search, which take about as long; the best
+        of a problem need as many as there are buffers.
     seconds
         Of wall-clock time.
 
@@ -159,22 +164,35 @@ def _searched(
         return _in_bytes(known, problem, known.sizes), 0
     limit, nodes = 6 * len(known) + 64, 0
     members = [(choose, ranks(known, order)) for choose, order in PORTFOLIO]
+    local: RankSearch | None = None
+    turn = 0
     while True:
-        for choose, rank in members:
-            if nodes >= steps and nodes:
-                return None, nodes
-            search = Search(known, capacity // known.unit, choose, rank)
-            found = search.run(min(limit, steps - nodes), deadline)
-            nodes += search.nodes
-            if found is False:
-                return False, nodes
-            if not isinstance(found, bool) and found is not None:
-                return _in_bytes(known, problem, found), nodes
-            if deadline is not None and perf_counter() > deadline:
-                return None, nodes
-            if nodes >= steps:
-                return None, nodes
-        limit *= 2
+        choose, rank = members[turn % len(members)]
+        search = Search(known, capacity // known.unit, choose, rank)
+        found = search.run(min(limit, steps - nodes), deadline)
+        nodes += search.nodes
+        if found is False:
+            return False, nodes
+        if not isinstance(found, bool) and found is not None:
+            return _in_bytes(known, problem, found), nodes
+        if not turn:  # the first of the exact ones is often enough
+            local = _local_search(problem)
+        if local is not None and turn % len(members) == 0:
+            nodes += local.run(min(limit, steps - nodes), capacity, deadline)
+            if local.best <= capacity:
+                return np.asarray(local.plan(), np.int64), nodes
+        if nodes >= steps or (deadline is not None and perf_counter() > deadline):
+            return None, nodes
+        turn += 1
+        limit *= 1 + (turn % len(members) == 0)
+
+
+def _local_search(problem: Problem) -> RankSearch | None:
+    """That of a problem; None where it has what local search does not know."""
+    pinned = problem.pins is not None and bool((problem.pins != FREE).any())
+    if pinned or problem.gaps or not isinstance(problem.alignment, int):
+        return None
+    return RankSearch.of(problem, 0)
 
 
 def _in_bytes(known: Conflicts, problem: Problem, found: Integers) -> Integers:
@@ -186,8 +204,9 @@ def _in_bytes(known: Conflicts, problem: Problem, found: Integers) -> Integers:
 def minimise(problem: Problem, *, steps: int = STEPS, seconds: float | None = None, decide: Decide = decide) -> Result:
     """The smallest plan that is found, and whether none is smaller.
 
-    It asks `decide` for the lower bound first, where the search is narrowest, then for what lies between: half way
-    after a proof or a plan, and with twice the budget from the bound on when all capacities have been asked for.
+    It starts from what local search finds with a tenth of the budget. It asks `decide` for the lower bound first, where
+    the search is narrowest, then for what lies between: half way after a proof or a plan, and with twice the budget
+    from the bound on when all capacities have been asked for.
 
     Parameters
     ----------
@@ -226,12 +245,14 @@ class _Ladder:
 
     def climb(self, steps: int, seconds: float | None) -> Result:
         deadline = None if seconds is None else perf_counter() + seconds
-        share, below = max(steps // 2, 1), self.lower
+        if self.lower < self.size:
+            self._search_locally(steps // START, None if seconds is None else perf_counter() + seconds / START)
+        share, below, asked = max(steps // 2, 1), self.lower, False
         while self.lower < self.size and self.nodes < steps and (deadline is None or perf_counter() < deadline):
             left = None if deadline is None else max(deadline - perf_counter(), 0.0) / 2
-            at = below if below == self.lower and not self.nodes else (below + self.size - 1) // 2
+            at = below if below == self.lower and not asked else (below + self.size - 1) // 2
             found = self.decide(self.problem, at, steps=min(share, steps - self.nodes), seconds=left)
-            self.nodes += max(found.nodes, 1)
+            self.nodes, asked = self.nodes + max(found.nodes, 1), True
             if isinstance(found, Feasible):
                 self.offsets, self.size = found.offsets, arena_size(self.problem, list(found.offsets))
             else:
@@ -241,6 +262,17 @@ class _Ladder:
                 elif self.size - below <= self.size // 1000:
                     share, below = 2 * share, self.lower
         return Result(self.offsets, self.size, self.lower, self.lower >= self.size, self.nodes)
+
+    def _search_locally(self, steps: int, end: float | None) -> None:
+        """Start from what local search finds, where it takes less."""
+        reduced = merged(self.problem)
+        search = _local_search(reduced.problem)
+        if search is not None:
+            self.nodes += search.run(steps, self.lower, end)
+            if search.best < self.size:
+                plan = search.plan()
+                self.offsets = tuple([plan[i] for i in reduced.stands_for.tolist()])
+                self.size = arena_size(self.problem, list(self.offsets))
 
 
 def _first(problem: Problem) -> tuple[int, ...]:

@@ -1,0 +1,52 @@
+"""Which code is a user's: neither this library's, nor Python's own, nor an installed package's."""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+from types import CodeType
+
+from nnc_func.graph.origin import PACKAGE
+
+_LIBRARIES = tuple(
+    {
+        os.path.realpath(p) + os.sep
+        for n in ("stdlib", "platstdlib", "purelib", "platlib")
+        if (p := sysconfig.get_path(n))
+    }
+    | {PACKAGE}
+)
+
+
+def is_users(code: CodeType) -> bool:
+    """Whether a function is a user's.
+
+    Examples
+    --------
+    >>> is_users(os.path.join.__code__)
+    False
+    """
+    return _is_users_file(code.co_filename)
+
+
+def is_users_class(kind: type) -> bool:
+    """Whether a class is a user's, and none of what it inherits from is this library's.
+
+    Examples
+    --------
+    >>> is_users_class(dict), is_users_class(type("Mine", (), {"__module__": "__main__"}))
+    (False, True)
+    """
+    if any(each.__module__.split(".")[0] == __name__.split(".")[0] for each in kind.__mro__):
+        return False
+    file = getattr(sys.modules.get(kind.__module__), "__file__", None)
+    return kind.__module__ == "__main__" if file is None else _is_users_file(file)
+
+
+def _is_users_file(file: str) -> bool:
+    if file.startswith("<") and not file.startswith(("<doctest", "<ipython", "<stdin", "<string")):
+        return False
+    found = os.path.realpath(file)
+    inside = found.startswith(_LIBRARIES) or f"{os.sep}site-packages{os.sep}" in found
+    return not inside and f"{os.sep}dist-packages{os.sep}" not in found

@@ -1,0 +1,99 @@
+"""Extents of what grows: rests that become smaller, carries passed on, extents nobody reads (`engine/growing`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nnc_func as nnc
+
+EAGER, LAZY = nnc.eager(), nnc.lazy()
+STACKS = pytest.mark.parametrize("stack", [EAGER, LAZY], ids=["eager", "lazy"])
+
+
+def padded(stack: Any, x: Any, size: int) -> Any:
+    rest = stack.ops.full(shape=(size - x.shape[0],), value=0.0, dtype="float64")
+    return stack.ops.concat(x, rest, axis=0)
+
+
+@STACKS
+def test_what_is_left_of_a_number_becomes_smaller(stack: Any) -> None:
+    def run(x: Any) -> Any:
+        outs, x, _ = stack.while_loop(
+            lambda x: x.shape[0] < 25,
+            lambda x: (padded(stack, x, 25), stack.ops.concat(x, x[-1:] * 0.9, axis=0)),
+            x,
+            dynamic=True,
+        )
+        return outs, x
+
+    values = 2 * 0.9 ** np.arange(24)
+    outs, x = run(stack.asarray([1.0, 2.0]))
+    np.testing.assert_allclose(x.numpy(), [1.0, *values], rtol=1e-12)
+    wanted = [[1.0, *values[: 1 + t], *[0.0] * (23 - t)] for t in range(23)]
+    np.testing.assert_allclose(outs.numpy(), wanted, rtol=1e-12)
+    slope = stack.grad(lambda x: (run(x)[0] ** 2).sum())(stack.asarray([1.0, 2.0]))
+    np.testing.assert_allclose(slope.numpy(), [46.0, sum(2 * (np.array(row[1:]) ** 2 / 2).sum() for row in wanted)])
+
+
+@STACKS
+def test_few_plans_serve_a_rest_that_becomes_smaller(stack: Any) -> None:
+    _, x, _ = stack.while_loop(
+        lambda x: x.shape[0] < 300,
+        lambda x: (padded(stack, x, 300).sum(), stack.ops.concat(x, x[:1], axis=0)),
+        stack.asarray([1.0]),
+        dynamic=True,
+    )
+    assert x.numpy().tolist() == [1.0] * 300
+    if stack is LAZY:
+        assert [*stack.engine.growing.values()][-1].plans <= 12  # 16, 32, … 256, then ever nearer to 300
+
+
+def test_what_elements_tell_may_be_padded() -> None:
+    f = LAZY.jit(lambda x: padded(LAZY, x[x > 0], 10), dynamic=True)
+    for x in ([1.0, -1, 3], [-1.0], [1.0] * 10):
+        kept = [v for v in x if v > 0]
+        assert f(np.array(x)).numpy().tolist() == kept + [0.0] * (10 - len(kept))
+
+    def bounded(x: Any) -> Any:
+        return LAZY.while_loop(
+            lambda x: x.shape[0] < 50,
+            lambda x: (x.sum(), LAZY.ops.concat(x, x[-1:], axis=0)),
+            x,
+            max_iterations=5,
+            dynamic=True,
+        )
+
+    outs, x, n = LAZY.jit(bounded, dynamic=True)(np.array([1.0, 2.0]))
+    assert (outs.numpy().tolist(), x.shape, n.item()) == ([3, 5, 7, 9, 11], (7,), 5)
+
+
+@STACKS
+@pytest.mark.parametrize("first", [0, 2])
+def test_a_carry_that_grows_is_passed_on_through_many(stack: Any, first: int) -> None:
+    """Also where their extents are equal before; the last one is read in its first element alone."""
+    sizes = [2 + first * n for n in range(5)]
+    given = [stack.asarray(np.linspace(n, n + 1, size)) for n, size in enumerate(sizes)]
+
+    def run(*vs: Any) -> Any:
+        def body(*vs: Any) -> Any:
+            return None, (stack.ops.concat(vs[0], vs[4][:1], axis=0), *vs[:4], vs[5] + 1)
+
+        return stack.while_loop(lambda *vs: vs[5] < 20, body, (*vs, 0), dynamic=True)[1][:5]
+
+    def by_hand(*vs: Any) -> Any:
+        for _ in range(20):
+            vs = (EAGER.ops.concat(vs[0], vs[4][:1], axis=0), *vs[:4])
+        return vs
+
+    plain = [EAGER.asarray(x.numpy()) for x in given]
+    for one, other in zip(run(*given), by_hand(*plain), strict=True):
+        np.testing.assert_array_equal(one.numpy(), other.numpy())
+    ways = [
+        s.grad(lambda *vs, s=s, f=f: sum(s.ops.sin(x).sum() for x in f(*vs)), argnums=(0, 1, 2, 3, 4))(*args)
+        for s, f, args in ((stack, run, given), (EAGER, by_hand, plain))
+    ]
+    for one, other in zip(*ways, strict=True):
+        np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-12, atol=1e-12)
