@@ -35,8 +35,9 @@ def is_users_class(kind: type) -> bool:
 
     Examples
     --------
-    >>> is_users_class(dict), is_users_class(type("Mine", (), {"__module__": "__main__"}))
-    (False, True)
+    >>> from nnc_func.nn import Dense
+    >>> is_users_class(dict), is_users_class(type("Mine", (Dense,), {"__module__": "__main__"}))
+    (False, False)
     """
     if any(each.__module__.split(".")[0] == __name__.split(".")[0] for each in kind.__mro__):
         return False

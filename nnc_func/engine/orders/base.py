@@ -179,7 +179,7 @@ def answered(order: Order, problem: OrderProblem) -> list[int]:
     --------
     >>> answered(lambda problem: [1, 0], OrderProblem([(), (0,)], [(0,), (0,)], [8]))
     Traceback (most recent call last):
-    nnc_func.errors.PlanError: the order <lambda> runs task 1 before task 0, which it needs
+    nnc_func.errors.AnswerError: the order <lambda> runs task 1 before task 0, which it needs
     """
     return checked(order(problem), problem, named(order))
 
