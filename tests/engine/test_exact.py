@@ -119,7 +119,8 @@ def small(draw: st.DrawFn, most: int = 6) -> Problem:
     try:
         problem = Problem(sizes, lower, upper, **given)
     except PlanError as error:
-        assert "contradict each other" in str(error)  # where two pins do, there is no problem
+        if "contradict each other" not in str(error):  # where two pins do, there is no problem
+            raise
         reject()
     return problem
 
