@@ -49,7 +49,8 @@ class Portfolio:
         start = min(first, key=lambda order: simulated_peak(problem, order))
         bound = lower_bound(problem)
         if simulated_peak(problem, start) > bound:
-            start = MinimumCut().improved(problem, start)
+            divided = MinimumCut().solved(problem, start)
+            start, bound = divided.order, max(bound, divided.bound)
         high = [*loads(problem, start)]
         peak = max(high, default=0)
         if peak > bound:  # no task needs more than it has here, so the highest prove most

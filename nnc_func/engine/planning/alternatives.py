@@ -153,14 +153,19 @@ class Alternatives:
 
 
 def smallest(request: Request) -> Draft:
-    """The draft of the best of the orders, with offsets; of the first one where that takes less after all.
+    """The draft of the best of the orders, with offsets; of another one where that takes less after all.
 
     It may: where the best one leaves gaps between buffers, or values find less room in what outputs and inputs have.
+    Those are tried whose simulated peak is below what the best one takes, the least first; and the first one of all,
+    where there is such room.
     """
     alternatives = Alternatives(request)
-    found = through(request.passes.allocate, alternatives.best())
+    best = found = through(request.passes.allocate, alternatives.best())
     houses = any(s.kind in (LENT, DONATED) and s.merged == i for i, s in enumerate(found.storages))
-    if found.order == named(request.orders[0]) or (sum(found.arenas.values()) <= found.usual_peak and not houses):
-        return found
-    first = through(request.passes.allocate, alternatives.with_orders(request.orders[:1]).best())
-    return min(found, first, key=lambda draft: sum(draft.arenas.values()))
+    rest = sorted([(most, i) for i, (order, most) in enumerate(found.peaks) if named(order) != found.order])
+    for most, i in rest:
+        if most < sum(best.arenas.values()) or (houses and not i):
+            order = found.peaks[i][0]
+            other = through(request.passes.allocate, alternatives.with_orders([order]).best())
+            best = min(best, other, key=lambda draft: sum(draft.arenas.values()))
+    return best

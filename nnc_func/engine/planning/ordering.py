@@ -15,6 +15,7 @@ from nnc_func.engine.planning.draft import Draft
 
 GIVEN = "recomputing"  # the name of a sequence that comes with a graph in which values are computed again
 LAST = 1 << 60
+WORTH = 256  # parts of a bound of which more than one must be to gain before an order is searched for
 
 
 def arrange(draft: Draft, orders: Sequence[Order | str]) -> None:
@@ -26,7 +27,7 @@ def arrange(draft: Draft, orders: Sequence[Order | str]) -> None:
         draft.order = GIVEN
         return
     draft.ordering = problem = order_problem(draft)
-    draft.order, best, draft.usual_peak = chosen(problem, orders)
+    draft.order, best, draft.peaks = chosen(problem, orders)
     if best == range(len(problem)):
         return
     if len(best) > len(draft.instructions):  # without the task that stands before the section
@@ -34,30 +35,37 @@ def arrange(draft: Draft, orders: Sequence[Order | str]) -> None:
     draft.reorder(best)
 
 
-def chosen(problem: OrderProblem, orders: Sequence[Order | str]) -> tuple[str, Sequence[int], int]:
-    """The first of the orders with the least simulated peak: its name and sequence, and the peak of the first of all.
+def chosen(
+    problem: OrderProblem, orders: Sequence[Order | str]
+) -> tuple[str, Sequence[int], list[tuple[Order | str, int]]]:
+    """The first of the orders with the least simulated peak: its name and sequence, and the peaks of those asked.
 
-    Those that are known by name are not asked once nothing can be better; a user's own are, and are never believed.
+    Those that are known by name are not asked once nothing can be better; a user's own are, and are never believed. Of
+    these a search that betters an order goes on from the best so far, where that is more than 1 / `WORTH` above what
+    the task at its peak needs in any order.
     """
-    usual, least, name = 0, 0, ""
+    peaks: list[tuple[Order | str, int]] = []
+    least, name, bound = 0, "", -1
     best: Sequence[int] = ()
-    is_best = False
     for order in orders:
         if not isinstance(order, str):
             found: Sequence[int] = answered(order, problem)
-        elif is_best:
+        elif least == bound:
             continue
         else:
-            found = ORDERS[order](problem)
+            improved = getattr(ORDERS[order], "improved", None) if name else None
+            if improved is not None and (least - bound) * WORTH <= bound:
+                continue
+            found = ORDERS[order](problem) if improved is None else improved(problem, best)
         if len(orders) == 1:
-            return named(order), found, 0
+            return named(order), found, peaks
         high = [*loads(problem, found)]
         peak = max(high, default=0)
-        usual = usual if name else peak
+        peaks.append((order, peak))
         if not name or peak < least:
             least, name, best = peak, named(order), found
-            is_best = not high or bound_at(problem, found[high.index(peak)]) == peak
-    return name, best, usual
+            bound = bound_at(problem, found[high.index(peak)]) if high else 0
+    return name, best, peaks
 
 
 def order_problem(draft: Draft) -> OrderProblem:
