@@ -170,7 +170,7 @@ def changed_json(content: bytes, random: Random) -> tuple[str, bytes]:
     old = at_place(value, where)
     if type(old) is int and random.random() < 0.5:
         new = random.choice(
-            (old + 1, old - 1, -old, old * 2, old + 2**32, old + 2**62, float(old), str(old), [old], old != 0)
+            (old + 1, old - 1, -old, old * 2, old + 2**32, old + 2**62, float(f"{old}e0"), str(old), [old], old != 0)
         )
     elif isinstance(old, (list, dict, str)) and old and random.random() < 0.5:
         new = _less(old, random)

@@ -204,7 +204,7 @@ def test_what_a_budget_may_be() -> None:
     for factor in (0.5, float("nan"), float("inf"), "2"):
         with pytest.raises(PlanError, match="a time budget is 1 or more"):
             LAZY.engine.with_time_budget(factor)
-    with pytest.raises(PlanError, match="no strategy 'wishing'; there are"):
+    with pytest.raises(PlanError, match="no strategy named 'wishing'; there are"):
         LAZY.engine.with_memory_budget(5, "wishing")
     with pytest.raises(PlanError, match="a strategy is a name or a function"):
         LAZY.engine.with_memory_budget(5, 7)

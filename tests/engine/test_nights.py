@@ -14,13 +14,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from attrs import frozen
+from attrs import evolve, fields, frozen
 
 from nnc_func.engine.allocators import BestFit, NoReuse, Problem
 from nnc_func.engine.allocators.problems.generators import uniform
-from nnc_func.engine.comparing import Conditions, Record, compare
+from nnc_func.engine.comparing import Conditions, Record, compare, compare_orders
 from nnc_func.engine.comparing.isolation import called_alone
-from nnc_func.engine.comparing.trials import KEYS
+from nnc_func.engine.comparing.trials import KEYS, digest_of
+from nnc_func.engine.orders import ORDERS, OrderProblem
 from nnc_func.errors import PlanError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -215,6 +216,33 @@ def test_another_problem_of_that_name_and_other_settings_are_asked(tmp_path: Pat
         with Record(path, KEYS) as record:
             compare({"one": problem}, {"counting": by}, conditions=Conditions(record=record))
     assert (counting.times, Path(tmp_path / "other").read_text()) == (2, "x")
+
+
+def test_what_a_task_may_write_over_is_part_of_the_problem(tmp_path: Path) -> None:
+    """Two problems that differ in nothing else have peaks of their own, in one file of rows."""
+    bare = OrderProblem([(), (0,)], [(0,), (0, 1)], [8, 8])
+    path, found = tmp_path / "rows.jsonl", []
+    for problem in (bare, evolve(bare, overwrites={1: [(1, (0,))]}), bare):
+        with Record(path, KEYS) as record:
+            made = compare_orders(
+                {"one": problem}, {"first": ORDERS["depth_first"]}, conditions=Conditions(record=record)
+            )
+            found.append(made.trials[0].value)
+    assert found == [16, 8, 16]
+    assert len(lines(path)) == 2
+
+
+def test_every_field_of_a_problem_is_in_its_digest() -> None:
+    order = OrderProblem([(), (0,)], [(0,), (0, 1)], [8, 8])
+    changes = {
+        "needs": [(), ()], "uses": [(0,), (1,)], "sizes": [8, 9], "lasting": (0,),
+        "overwrites": {1: [(1, (0,))]}, "written": [1, 0],
+    }  # fmt: skip
+    assert {f.name for f in fields(OrderProblem)} == {*changes}
+    digests = [digest_of(order), *(digest_of(evolve(order, **{name: new})) for name, new in changes.items())]
+    assert len({*digests}) == len(digests)
+    assert digest_of(evolve(order, lasting={0, 1})) == digest_of(evolve(order, lasting={1, 0}))
+    assert digest_of(order, 1) != digest_of(order, 2)
 
 
 def test_a_line_that_was_cut_off_is_taken_out(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from attrs import evolve
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 
 from nnc_func.engine.allocators import ALLOCATORS, Gap, Problem, Uses, answered, arena_size
 from nnc_func.engine.allocators.problems.generators import concurrent, pinwheel, skewed, tiling, uniform
@@ -152,11 +152,24 @@ def same(one: Problem, other: Problem) -> bool:
     return one.to_json() == other.to_json()
 
 
+def tabular(problem: Problem) -> Problem:
+    """Without what a table has no column for; and without pins, where only that keeps these apart."""
+    bare = evolve(problem, uses=None, groups=None, spaces=None, capacity=None, pins=None)
+    try:
+        return evolve(bare, pins=problem.pins)
+    except PlanError:
+        return bare
+
+
+PINNED_IN_A_GROUP = Problem([1, 1], [0, 0], [1, 1], 1, pins=[0, 0], groups=[0, 0])
+
+
 @given(problem=featured())
+@example(PINNED_IN_A_GROUP)
 @settings(max_examples=50)
 def test_what_is_written_is_read_back(problem: Problem) -> None:
     assert same(Problem.from_json(problem.to_json()), problem)
-    plain = evolve(problem, uses=None, groups=None, spaces=None, capacity=None)
+    plain = tabular(problem)
     each = plain.alignments.tolist()
     again = Problem.from_csv(plain.to_csv())
     gaps = sorted(plain.gaps, key=lambda gap: gap.buffer)

@@ -67,7 +67,6 @@ def _answer(allocator: Allocator, problem: Problem) -> list[int]:
     unknown = handled.difference(FEATURES)
     if unknown:
         raise PlanError(f"the allocator {name_of(allocator)} says it handles {min(unknown)!r}; there are {FEATURES}")
-    easier = problem if problem.uses is None or "uses" in handled else problem.widened
     lost: dict[str, Any] = {}
     if problem.pins is not None and "pins" not in handled:
         lost["pins"] = None
@@ -75,9 +74,12 @@ def _answer(allocator: Allocator, problem: Problem) -> list[int]:
         lost["gaps"] = ()
     if not isinstance(problem.alignment, int) and "alignments" not in handled:
         lost["alignment"] = math.lcm(*problem.alignment.tolist())
+    easier = evolve(problem, **lost, capacity=None) if lost else problem
+    if problem.uses is not None and "uses" not in handled:
+        easier = easier.widened  # without pins where these are lost: longer lives may meet at one place
+    offsets = _checked(allocator, easier)
     if not lost:
-        return _checked(allocator, easier)
-    offsets = _checked(allocator, evolve(easier, **lost, capacity=None))
+        return offsets
     order = sorted(range(len(problem)), key=lambda i: (offsets[i], -int(problem.sizes[i]), i))
     squeezed = first_fit(problem, order)
     if problem.pins is None and arena_size(problem, offsets) <= arena_size(problem, squeezed):

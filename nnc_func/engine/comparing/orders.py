@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from nnc_func.engine.comparing.comparison import Comparison, Trial, seeded
-from nnc_func.engine.comparing.trials import ANSWER, Conditions, Task, digest, rows, timed, whole_seeds
+from nnc_func.engine.comparing.trials import ANSWER, Conditions, Task, digest_of, rows, timed, whole_seeds
 from nnc_func.engine.orders.base import Order, OrderProblem, checked, simulated_peak
 from nnc_func.engine.orders.bounds import lower_bound
 
@@ -45,7 +45,7 @@ def _tasks(
     for name, problem in problems.items():
         usual = simulated_peak(problem, range(len(problem)))
         known = {"count": len(problem), "bound": lower_bound(problem), "unit": usual}
-        content = digest(repr((problem.needs, problem.uses, problem.sizes, sorted(problem.lasting), problem.written)))
+        content = digest_of(problem)
         for of, order in orders.items():
             judged = partial(_judged, problem, of)
             for seed, asked in seeded(order, seeds):

@@ -9,7 +9,7 @@ from typing import Any
 from attrs import frozen
 
 from nnc_func.engine.comparing.comparison import Comparison, Trial, seeded
-from nnc_func.engine.comparing.trials import ANSWER, Conditions, Task, digest, rows, timed, whole_seeds
+from nnc_func.engine.comparing.trials import ANSWER, Conditions, Task, digest_of, rows, timed, whole_seeds
 from nnc_func.engine.rematerialising.problem import RematerialisationProblem, Strategy, answered
 from nnc_func.errors import PlanError
 
@@ -63,8 +63,7 @@ def _tasks(
     for name, given in problems.items():
         problem = given.problem
         known = {"count": len(problem), "bound": problem.base.cost, "unit": problem.base.cost}
-        parts = (problem.needs, problem.sizes, problem.costs, problem.scratch, sorted(problem.overwrites.items()))
-        content = digest(repr((*parts, sorted(problem.lasting), sorted(problem.once), given.budget)))
+        content = digest_of(problem, given.budget)
         for of, strategy in strategies.items():
             for seed, asked in seeded(strategy, seeds):
                 call = partial(_asked, asked, given, repeat)

@@ -6,12 +6,12 @@ import hashlib
 import inspect
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from attrs import field, frozen
+from attrs import field, fields, frozen
 
 from nnc_func.engine.comparing.isolation import ANSWERED, ENDED, MEMORY, RAISED, TIME, WRONG, called, called_alone
 from nnc_func.engine.comparing.records import Record
@@ -166,6 +166,27 @@ def timed(call: Callable[[], Any], repeat: int) -> tuple[float, Any]:
 def digest(text: str) -> str:
     """Sixteen digits that tell texts apart."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def digest_of(problem: Any, *more: Any) -> str:
+    """Sixteen digits that tell problems apart, by each field of theirs, and by what else is said.
+
+    Examples
+    --------
+    >>> from attrs import frozen
+    >>> @frozen
+    ... class Sizes:
+    ...     sizes: list[int]
+    >>> digest_of(Sizes([64])) == digest_of(Sizes([64])), digest_of(Sizes([64])) == digest_of(Sizes([32]))
+    (True, False)
+    """
+    parts = [(f.name, _in_order(getattr(problem, f.name))) for f in fields(type(problem))]
+    return digest(repr((parts, more)))
+
+
+def _in_order(value: Any) -> Any:
+    """What has no order of its own, sorted."""
+    return sorted(value.items()) if isinstance(value, Mapping) else sorted(value) if isinstance(value, Set) else value
 
 
 def _settings(asked: Any) -> str:
