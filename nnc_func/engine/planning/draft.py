@@ -369,13 +369,14 @@ class Draft:
         self.sizes = sizes = [-(-s.nbytes // alignment) * alignment if s.kind == ARENA else 0 for s in self.storages]
         self.uses = [[*filter(sizes.__getitem__, used)] for used in self.touched]
 
-    def arranged(self, sequence: Sequence[Node], early: int) -> Draft:
-        """One of its own, with the instructions in the order of the nodes, of which so many precede the commit section.
+    def arranged(self, arrangement: Arrangement) -> Draft:
+        """One of its own, with the instructions in the order of the nodes and the commit section where it says.
 
         Copies for outputs come behind the instructions that are before the section, or behind it where they are of what
         is made there: they read what is there before variables are written.
         """
-        made = copy(self)
+        made, sequence, early = copy(self), arrangement.sequence, arrangement.early
+        made.arrangement = arrangement
         made.storages = [Storage(s.kind, s.nbytes, s.place, s.source) for s in self.storages]
         made.updated = {*self.updated}
         count = self.ends[-1] if self.ends else 0

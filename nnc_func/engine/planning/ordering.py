@@ -21,7 +21,8 @@ WORTH = 256  # parts of a bound of which more than one must be to gain before an
 def arrange(draft: Draft, orders: Sequence[Order | str]) -> None:
     """Put the instructions in the order that has the least simulated peak, of those.
 
-    What is before the commit section stays before it. With no orders they stay as they are: that was asked for.
+    What is before the commit section stays before it, and what is in it behind it unless that is loose. With no orders
+    they stay as they are: that was asked for.
     """
     if not orders:
         draft.order = GIVEN
@@ -31,7 +32,9 @@ def arrange(draft: Draft, orders: Sequence[Order | str]) -> None:
     if best == range(len(problem)):
         return
     if len(best) > len(draft.instructions):  # without the task that stands before the section
+        start = best.index(draft.commit)
         best = [task - (task > draft.commit) for task in best if task != draft.commit]
+        draft.commit = start
     draft.reorder(best)
 
 
@@ -112,7 +115,10 @@ def _with_variables(draft: Draft) -> tuple[list[int], list[Sequence[int]]]:
 
 
 class _Section:
-    """What a commit section adds to needs: it comes behind all else, and a variable is read before it is written."""
+    """What a commit section adds to needs: it comes behind all else, and a variable is read before it is written.
+
+    Where it is loose only what writes a variable comes behind all that can fail.
+    """
 
     def __init__(self, draft: Draft) -> None:
         self.draft = draft
@@ -127,14 +133,16 @@ class _Section:
 
     def needs(self, task: int, needed: dict[int, None], operands: Sequence[int], results: Sequence[int]) -> list[int]:
         """What a task of the section needs: all but what is in the section goes without saying."""
-        draft = self.draft
+        draft, writes = self.draft, False
         for slot in results:
             storage = draft.storages[draft.slots[slot].storage]
             if storage.kind == NEXT:
                 variable = draft.slots[draft.leaf_slots[VARIABLE][storage.source]].storage
-                needed = needed | self.readers.get(variable, {})
+                needed, writes = needed | self.readers.get(variable, {}), True
         for slot in operands:
             self.readers.setdefault(draft.slots[slot].storage, {})[task] = None
+        if draft.arrangement.loose:
+            return [*needed, self.at] if writes and self.at >= 0 else [*needed]
         return [one for one in needed if one > self.at] or ([self.at] if self.at >= 0 else [])
 
 
