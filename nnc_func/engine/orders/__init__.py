@@ -23,16 +23,17 @@ ORDERS: Mapping[str, Order] = Registry(__name__, _CLASSES, QUICK)
 
 if TYPE_CHECKING:
     from nnc_func.engine.orders.bounds import bound_at, lower_bound
-    from nnc_func.engine.orders.exact import Exact, Solution
+    from nnc_func.engine.orders.exact import Exact
     from nnc_func.engine.orders.local_search import LocalSearch
     from nnc_func.engine.orders.minimum_cut import MinimumCut, cut_bound
     from nnc_func.engine.orders.portfolio import Portfolio
+    from nnc_func.engine.orders.solution import Solution
 else:
     _shown = {each: f"{__name__}.{module}" for module, each in _CLASSES.items()}
     __getattr__, __dir__ = deferred(
         __name__,
         _shown
-        | {"Solution": f"{__name__}.exact", "cut_bound": f"{__name__}.minimum_cut"}
+        | {"Solution": f"{__name__}.solution", "cut_bound": f"{__name__}.minimum_cut"}
         | dict.fromkeys(("bound_at", "lower_bound"), f"{__name__}.bounds"),
     )
 

@@ -18,8 +18,8 @@ from collections.abc import Sequence
 from attrs import frozen
 
 from nnc_func.engine.orders.base import OrderProblem, simulated_peak, taken_over
-from nnc_func.engine.orders.exact import FIRST, Solution
 from nnc_func.engine.orders.maximum_flow import SINK, SOURCE, Cut, maximum_flow
+from nnc_func.engine.orders.solution import FIRST, Solution
 
 STEPS = 250  # arcs that are looked at, for each task of a problem: some 0.1 ms
 NEAR, WIDER = 128, 4  # tasks on each side of a task that are looked at first, and how many times more after that

@@ -11,10 +11,11 @@ from attrs import evolve, frozen
 
 from nnc_func.engine.orders.base import OrderProblem, loads, simulated_peak
 from nnc_func.engine.orders.bounds import lower_bound
-from nnc_func.engine.orders.exact import Exact, Solution
+from nnc_func.engine.orders.exact import Exact
 from nnc_func.engine.orders.local_search import LocalSearch
 from nnc_func.engine.orders.minimum_cut import MinimumCut, cut_bound
 from nnc_func.engine.orders.quick import QUICK
+from nnc_func.engine.orders.solution import Solution
 from nnc_func.engine.orders.stretches.segments import coarsened
 
 CUTS = 200  # tasks of which it is asked what they need at least

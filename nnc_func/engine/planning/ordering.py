@@ -45,12 +45,13 @@ def chosen(
 
     Those that are known by name are not asked once nothing can be better; a user's own are, and are never believed. Of
     these a search that betters an order goes on from the best so far, where that is more than 1 / `WORTH` above what
-    the task at its peak needs in any order.
+    the task at its peak needs in any order; what it finds is taken where it gains as much.
     """
     peaks: list[tuple[Order | str, int]] = []
     least, name, bound = 0, "", -1
     best: Sequence[int] = ()
     for order in orders:
+        improved = None
         if not isinstance(order, str):
             found: Sequence[int] = answered(order, problem)
         elif least == bound:
@@ -65,7 +66,7 @@ def chosen(
         high = [*loads(problem, found)]
         peak = max(high, default=0)
         peaks.append((order, peak))
-        if not name or peak < least:
+        if not name or peak < (least if improved is None else least - least // WORTH):
             least, name, best = peak, named(order), found
             bound = bound_at(problem, found[high.index(peak)]) if high else 0
     return name, best, peaks
