@@ -44,7 +44,7 @@ class Buffer(BufferFields):
         ``"arena"``: planned; ``"input"``, ``"variable"``, ``"constant"``: there before the run; ``"output"``: fresh,
         for the caller; ``"next"``: fresh, becomes the variable's array after the run; ``"lent"``: the memory of an
         output before that is written; ``"donated"``: an input that the caller gave up, and what lives in its memory
-        after it, one at a time.
+        after it; `offset` says where.
     nbytes
         Size.
     lower, upper
