@@ -51,7 +51,7 @@ class Buffer(BufferFields):
         Alive when instruction `t` reads or writes it, for ``lower <= t < upper``; of arena, lent and donated
         buffers only.
     offset
-        Bytes into the arena; of arena buffers only.
+        Bytes into the arena, or into the output or the input that houses it; 0 of others.
     source
         Position among the inputs, variables, constants or outputs (of lent and donated buffers too); -1 for the arena.
     place

@@ -120,7 +120,7 @@ def outlives(replay: Any) -> None:
 
 
 def loans(replay: Any) -> None:
-    """Memory of an output is lent to what fits, to one at a time each byte, and given back before it is written."""
+    """Memory of an output is lent to what fits, each byte to one at a time, and given back before it is written."""
     plan = replay.plan
     for output, numbers in _housed(plan, LENT).items():
         if not 0 <= output < len(plan.outputs):
@@ -136,7 +136,7 @@ def loans(replay: Any) -> None:
 
 
 def donations(replay: Any) -> None:
-    """Memory of an input that was given up houses what fits after its last use, one at a time each byte."""
+    """Memory of an input that was given up houses what fits after its last use, each byte one at a time."""
     plan = replay.plan
     for source, numbers in _housed(plan, DONATED).items():
         home = plan.slots[plan.inputs[source]].buffer if 0 <= source < len(plan.inputs) else -1
@@ -170,8 +170,9 @@ def _apart(plan: Plan, memory: str, why: str, home: int, numbers: Sequence[int])
                 f"{room} bytes, {why}: offsets are multiples of {plan.alignment}"
             )
     some = [number for number in numbers if buffers[number].nbytes and buffers[number].lower < buffers[number].upper]
-    rows = [(b.offset, b.offset + b.nbytes, b.lower, b.upper) for b in map(buffers.__getitem__, some)]
-    hurt = meeting(*zip(*rows, strict=True)) if rows else None
+    lodgers = [buffers[number] for number in some]
+    lows, highs = [b.offset for b in lodgers], [b.offset + b.nbytes for b in lodgers]
+    hurt = meeting(lows, highs, [b.lower for b in lodgers], [b.upper for b in lodgers])
     if hurt is not None:
         one, other = sorted(some[at] for at in hurt)
         at = max(buffers[one].lower, buffers[other].lower)
