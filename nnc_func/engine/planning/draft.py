@@ -96,15 +96,17 @@ class Storage:
         The number of the storage whose memory it took over, or its own.
     start
         Where it begins in that one's memory, in bytes.
+    offset
+        Where it begins in the memory of the result or the input that houses it, in bytes.
     users
         The instructions that use it, and what took over its memory; with streams only.
     """
 
-    __slots__ = ("first", "kind", "last", "merged", "nbytes", "place", "source", "start", "users")
+    __slots__ = ("first", "kind", "last", "merged", "nbytes", "offset", "place", "source", "start", "users")
 
     def __init__(self, kind: str, nbytes: int, place: Place, source: int) -> None:
         self.kind, self.nbytes, self.place, self.source = kind, nbytes, place, source
-        self.first, self.last, self.merged, self.start = FOREVER, -1, -1, 0
+        self.first, self.last, self.merged, self.start, self.offset = FOREVER, -1, -1, 0, 0
         self.users: Sequence[int] = ()
 
 

@@ -59,7 +59,9 @@ def plan_of(draft: Draft) -> tuple[Plan, dict[Node, int]]:
         if roots[i] == i:
             number[i] = len(buffers)
             lower, upper = (s.first, s.last + 1) if s.kind in (ARENA, LENT, DONATED) else (0, 0)
-            buffers.append(BufferFields(s.kind, s.nbytes, lower, upper, draft.offsets.get(i, 0), s.source, s.place))
+            buffers.append(
+                BufferFields(s.kind, s.nbytes, lower, upper, draft.offsets.get(i, s.offset), s.source, s.place)
+            )
     slots = [
         SlotFields(number[roots[storage]], aval, is_view, offset, strides)
         for aval, storage, _, _, is_view, offset, strides in draft.slots

@@ -78,16 +78,15 @@ def order_problem(draft: Draft) -> OrderProblem:
     """Instructions as tasks, storages as buffers: those of the arena have bytes.
 
     A task that uses nothing stands between what is before the commit section and what is in it, if there is both.
-    A result whose memory is lent counts from its first part on, to the end, with the bytes of the largest buffer that
-    it may house: so all that is alive, less the bytes of all such results, is what the arena needs while they house as
-    much as they can, one buffer at a time.
+    A result whose memory is lent counts from its first part on, to the end: so all that is alive, less the bytes of
+    all such results, is what the arena needs while they house as much as they can.
     """
     sizes, uses = (draft.sizes, draft.uses) if not draft.request.is_body else _with_variables(draft)
     in_arena, lasting = sizes, lenders(draft)
     if lasting:
-        sizes, most = [*sizes], max(sizes)
+        sizes = [*sizes]
         for storage in lasting:
-            sizes[storage] = min(-(-draft.storages[storage].nbytes // draft.alignment) * draft.alignment, most)
+            sizes[storage] = -(-draft.storages[storage].nbytes // draft.alignment) * draft.alignment
         uses = [[*filter(sizes.__getitem__, touched)] for touched in draft.touched]
     overwritable = draft.overwritable
     producer = [-1] * len(draft.slots)
