@@ -19,7 +19,7 @@ from measure import options, peer, report
 
 import nnc_func as nnc
 from nnc_func import models
-from nnc_func.engine.planning.budgets import footprint
+from nnc_func.engine.planning.answers import footprint
 from nnc_func.engine.rematerialising import STRATEGIES, RematerialisationProblem, simulated
 from nnc_func.engine.rematerialising.optimal import Optimal
 from nnc_func.errors import PlanError

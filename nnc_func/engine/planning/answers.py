@@ -1,0 +1,175 @@
+"""Answers of strategies as plans: what each takes, and the least that any of them takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+
+from attrs import evolve, frozen
+
+from nnc_func.engine.naming import name_of
+from nnc_func.engine.plan import Plan
+from nnc_func.engine.plan_rows import NEXT, OUTPUT
+from nnc_func.engine.planning.planner import Planned, planned
+from nnc_func.engine.planning.recomputed import Recomputable, rebuilt
+from nnc_func.engine.planning.request import Request
+from nnc_func.engine.rematerialising import Simulation, Strategy, answered
+from nnc_func.engine.rematerialising.portfolio import least_answers
+from nnc_func.graph.graph import ComputationGraph
+from nnc_func.graph.pictures.svg import sized
+from nnc_func.graph.rules.cost import total
+
+
+@frozen
+class Recomputation:
+    """What is computed again in a program.
+
+    Attributes
+    ----------
+    nodes
+        Nodes that are computed, of those the ones that are computed again.
+    flops, extra_flops
+        Arithmetic without, and what comes on top.
+    seconds, extra_seconds
+        The same as estimated time.
+    nbytes, nbytes_without
+        What it takes, arenas and fresh results, and what it would take if nothing were computed twice.
+    strategy
+        The name of what chose.
+    """
+
+    nodes: int
+    again: int
+    flops: int
+    extra_flops: int
+    seconds: float
+    extra_seconds: float
+    nbytes: int
+    nbytes_without: int
+    strategy: str
+
+    def __str__(self) -> str:
+        saved = f"{sized(self.nbytes)} instead of {sized(self.nbytes_without)}"
+        extra = self.extra_flops / self.flops if self.flops else 0.0
+        return f"{saved}: {self.again} of {self.nodes} computed again, {extra:.1%} more arithmetic"
+
+
+@frozen(eq=False)
+class Fitted:
+    """A program of a strategy's answer.
+
+    Attributes
+    ----------
+    graph, planned
+        Its graph, and the plan.
+    recomputation
+        What it computes again.
+    cost
+        Of all of its tasks, as the strategy counts.
+    """
+
+    graph: ComputationGraph
+    planned: Planned
+    recomputation: Recomputation
+    cost: float
+
+    @property
+    def nbytes(self) -> int:
+        """What it takes: arenas and fresh results."""
+        return self.recomputation.nbytes
+
+
+def footprint(plan: Plan) -> int:
+    """The bytes that a plan takes besides what is there before the run: arenas, and fresh results."""
+    return sum(plan.arenas.values()) + sum(b.nbytes for b in plan.buffers if b.kind in (OUTPUT, NEXT))
+
+
+class Answers:
+    """What strategies answer for one request, as plans. Nothing is asked or planned twice.
+
+    Parameters
+    ----------
+    request
+        What is planned.
+    tasks
+        The same as a problem.
+    plain
+        Its plan where nothing is computed twice.
+    strategy
+        What is asked; the others are beside it.
+    """
+
+    def __init__(self, request: Request, tasks: Recomputable, plain: Planned, strategy: Strategy) -> None:
+        self.request, self.tasks, self.strategy = request, tasks, strategy
+        self.without = footprint(plain.plan)
+        self.plain = self._fitted(range(len(tasks.problem)), plain, request.graph, strategy)
+        self.names: list[str] = []  # of what was asked for the least
+        self._found: dict[tuple[int, ...], Fitted] = {}
+        self._told: dict[tuple[Strategy, int], Simulation] = {}
+        self._least: list[Fitted] = [self.plain]
+        self._more: Iterator[tuple[str, Simulation]] = least_answers(tasks.problem, strategy)
+
+    def to(self, nbytes: int, strategy: Strategy | None = None) -> Simulation:
+        """The strategy's answer to a budget, or another one's."""
+        asked = (strategy or self.strategy, nbytes)
+        if asked not in self._told:
+            self._told[asked] = answered(asked[0], self.tasks.problem, nbytes)
+        return self._told[asked]
+
+    def planned(self, answer: Simulation, strategy: Strategy | str | None = None) -> Fitted:
+        """The plan of an answer, which the strategy has given, or another one."""
+        key = tuple(answer.sequence)
+        if key not in self._found:
+            graph, nodes = rebuilt(self.request.graph, self.tasks, key)
+            found = planned(evolve(self.request, graph=graph, sequence=nodes))
+            self._found[key] = self._fitted(key, found, graph, strategy or self.strategy)
+        return self._found[key]
+
+    def reaches(self, nbytes: int) -> bool:
+        """Whether the least is as little as that, or less; strategies are asked until one shows that it is."""
+        while min(found.nbytes for found in self._least) > nbytes:
+            each = next(self._more, None)
+            if each is None:
+                return False
+            self._add(*each)
+        return True
+
+    @cached_property
+    def least(self) -> Fitted:
+        """The plan that takes least: of all answers to a budget of 0, and of none. Of equals the cheapest.
+
+        It depends on the request and the strategy, and on no budget.
+        """
+        for each in self._more:
+            self._add(*each)
+        return min(self._least, key=lambda found: (found.nbytes, found.cost))
+
+    def within(self, nbytes: int) -> Fitted:
+        """The cheapest of the answers to a budget of 0 that take no more than that, as the least one does."""
+        kept = [found for found in (self.least, *self._least) if found.nbytes <= nbytes]
+        return min(kept, key=lambda found: found.cost)
+
+    def _add(self, name: str, answer: Simulation) -> None:
+        self.names.append(name)
+        self._least.append(self.planned(answer, name))
+
+    def _fitted(
+        self, sequence: Sequence[int], found: Planned, graph: ComputationGraph, strategy: Strategy | str
+    ) -> Fitted:
+        again, nodes = _repeated(sequence), self.tasks.nodes
+        machine = self.request.machine
+        everything = total([node for each in nodes for node in each], machine)
+        extra = total([node for task in again for node in nodes[task]], machine)
+        runs = sum(map(len, nodes)), sum(len(nodes[task]) for task in again)
+        recomputation = Recomputation(
+            sum(runs), runs[1], everything.flops, extra.flops, everything.seconds, extra.seconds,
+            footprint(found.plan), self.without, strategy if isinstance(strategy, str) else name_of(strategy),
+        )  # fmt: skip
+        cost = sum(map(self.tasks.problem.costs.__getitem__, sequence))
+        return Fitted(graph, found, recomputation, cost)
+
+
+def _repeated(sequence: Sequence[int]) -> list[int]:
+    """The tasks of a sequence that have been run before, as often as they are."""
+    ran: set[int] = set()
+    return [task for task in sequence if task in ran or ran.add(task)]  # type: ignore[func-returns-value]
