@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import nnc_func as nnc
 from nnc_func.engine.planning.answers import Answers, footprint
 from nnc_func.engine.planning.planner import placed, smallest_draft
-from nnc_func.engine.planning.recomputed import recomputable
+from nnc_func.engine.planning.recomputed import recomputables
 from nnc_func.engine.planning.unavoidable import unavoidable
 from nnc_func.engine.rematerialising import STRATEGIES, RematerialisationProblem, answered, simulated
 from nnc_func.engine.rematerialising.generators import chain, layers, random_problem
@@ -108,14 +108,18 @@ def answers_of(program: Any) -> Answers:
     """The answers of strategies to what a program computes."""
     request = LAZY.engine.request(program.graph)
     draft = smallest_draft(request)
-    return Answers(draft.request, recomputable(draft, request.machine), placed(draft), greedy)
+    return Answers(draft.request, recomputables(draft, request.machine), placed(draft), greedy)
 
 
 def check_monotone(make: Any, parts: Sequence[float], strategies: Sequence[Any]) -> None:
     """Every budget is kept from the least on that any strategy takes for any of them, and none below."""
     program = make(LAZY)
     takes, answers = footprint(program.plan), answers_of(program)
-    each = [answers.planned(answer).nbytes for _, answer in least_answers(answers.tasks.problem, greedy)]
+    each = [
+        answers.planned(answers.to(0, tasks, STRATEGIES[name])).nbytes
+        for tasks in answers.tasks
+        for name in ("binomial", "square_root", "greedy")
+    ]
     tried = sorted({0, takes - 1, *each, min(each) - 1, max(each) - 1, *(int(p * takes) for p in parts)})
     results = [(n, *outcome(make, n, s)) for s in strategies for n in tried]
     met = min(nbytes for _, kept, nbytes in results if kept)
@@ -126,7 +130,7 @@ def check_monotone(make: Any, parts: Sequence[float], strategies: Sequence[Any])
 
 
 @given(kinds, st.integers(0, 99), st.lists(st.floats(0.2, 1.0), min_size=2, max_size=4))
-@settings(max_examples=6)
+@settings(max_examples=4)
 def test_training_steps_are_kept_from_the_least_budget_on(drawn: list[str], seed: int, parts: list[float]) -> None:
     check_monotone(lambda s: trained(s, (*drawn, "dense"), seed)[0], parts, ("greedy", moody))
 
@@ -137,7 +141,7 @@ def test_training_steps_are_kept_from_the_least_budget_on(drawn: list[str], seed
     ids=["a chain", "skips", "a wide one", "loops"],
 )
 def test_graphs_are_kept_from_the_least_budget_on(make: Any) -> None:
-    check_monotone(make, (0.5, 0.7, 0.9), ("greedy", "square_root", moody))
+    check_monotone(make, (0.6, 0.9), ("greedy", moody))
 
 
 def test_a_budget_that_one_strategy_keeps_is_kept_by_default() -> None:
@@ -247,8 +251,6 @@ def test_the_least_is_found_in_few_steps(problem: RematerialisationProblem, monk
     found = [*least_answers(problem, greedy)]
     assert count[0] <= 600_000
     assert min(answer.peak for _, answer in found) <= problem.base.peak
-    for name in ("binomial", "square_root", "greedy"):
-        assert name in STRATEGIES
 
 
 @pytest.mark.slow

@@ -84,6 +84,25 @@ def footprint(plan: Plan) -> int:
     return sum(plan.arenas.values()) + sum(b.nbytes for b in plan.buffers if b.kind in (OUTPUT, NEXT))
 
 
+@frozen(eq=False)
+class Answer:
+    """What a strategy answers.
+
+    Attributes
+    ----------
+    tasks
+        What it was asked.
+    simulation
+        The sequence of tasks, and what that takes.
+    by
+        The strategy's name.
+    """
+
+    tasks: Recomputable
+    simulation: Simulation
+    by: str
+
+
 class Answers:
     """What strategies answer for one request, as plans. Nothing is asked or planned twice.
 
@@ -92,46 +111,49 @@ class Answers:
     request
         What is planned.
     tasks
-        The same as a problem.
+        The same as problems.
     plain
         Its plan where nothing is computed twice.
     strategy
         What is asked; the others are beside it.
     """
 
-    def __init__(self, request: Request, tasks: Recomputable, plain: Planned, strategy: Strategy) -> None:
+    def __init__(self, request: Request, tasks: Sequence[Recomputable], plain: Planned, strategy: Strategy) -> None:
         self.request, self.tasks, self.strategy = request, tasks, strategy
         self.without = footprint(plain.plan)
-        self.plain = self._fitted(range(len(tasks.problem)), plain, request.graph, strategy)
+        base = Answer(tasks[0], tasks[0].problem.base, name_of(strategy))
+        self.plain = self._fitted(base, plain, request.graph)
         self.names: list[str] = []  # of what was asked for the least
-        self._found: dict[tuple[int, ...], Fitted] = {}
-        self._told: dict[tuple[Strategy, int], Simulation] = {}
+        self._found: dict[tuple[int, tuple[int, ...]], Fitted] = {}
+        self._told: dict[tuple[int, Strategy, int], Answer] = {}
         self._least: list[Fitted] = [self.plain]
-        self._more: Iterator[tuple[str, Simulation]] = least_answers(tasks.problem, strategy)
+        self._more = iter(self._answers_for_least())
 
-    def to(self, nbytes: int, strategy: Strategy | None = None) -> Simulation:
+    def to(self, nbytes: int, tasks: Recomputable, strategy: Strategy | None = None) -> Answer:
         """The strategy's answer to a budget, or another one's."""
-        asked = (strategy or self.strategy, nbytes)
-        if asked not in self._told:
-            self._told[asked] = answered(asked[0], self.tasks.problem, nbytes)
-        return self._told[asked]
+        asked = strategy or self.strategy
+        key = id(tasks), asked, nbytes
+        if key not in self._told:
+            self._told[key] = Answer(tasks, answered(asked, tasks.problem, nbytes), name_of(asked))
+        return self._told[key]
 
-    def planned(self, answer: Simulation, strategy: Strategy | str | None = None) -> Fitted:
-        """The plan of an answer, which the strategy has given, or another one."""
-        key = tuple(answer.sequence)
+    def planned(self, answer: Answer) -> Fitted:
+        """The plan of an answer."""
+        sequence = tuple(answer.simulation.sequence)
+        key = id(answer.tasks), sequence
         if key not in self._found:
-            graph, nodes = rebuilt(self.request.graph, self.tasks, key)
+            graph, nodes = rebuilt(self.request.graph, answer.tasks, sequence)
             found = planned(evolve(self.request, graph=graph, sequence=nodes))
-            self._found[key] = self._fitted(key, found, graph, strategy or self.strategy)
+            self._found[key] = self._fitted(answer, found, graph)
         return self._found[key]
 
     def reaches(self, nbytes: int) -> bool:
         """Whether the least is as little as that, or less; strategies are asked until one shows that it is."""
         while min(found.nbytes for found in self._least) > nbytes:
-            each = next(self._more, None)
-            if each is None:
+            answer = next(self._more, None)
+            if answer is None:
                 return False
-            self._add(*each)
+            self._add(answer)
         return True
 
     @cached_property
@@ -140,8 +162,8 @@ class Answers:
 
         It depends on the request and the strategy, and on no budget.
         """
-        for each in self._more:
-            self._add(*each)
+        for answer in self._more:
+            self._add(answer)
         return min(self._least, key=lambda found: (found.nbytes, found.cost))
 
     def within(self, nbytes: int) -> Fitted:
@@ -149,24 +171,25 @@ class Answers:
         kept = [found for found in (self.least, *self._least) if found.nbytes <= nbytes]
         return min(kept, key=lambda found: found.cost)
 
-    def _add(self, name: str, answer: Simulation) -> None:
-        self.names.append(name)
-        self._least.append(self.planned(answer, name))
+    def _answers_for_least(self) -> Iterator[Answer]:
+        for tasks in self.tasks:
+            for by, found in least_answers(tasks.problem, self.strategy):
+                yield Answer(tasks, found, by)
 
-    def _fitted(
-        self, sequence: Sequence[int], found: Planned, graph: ComputationGraph, strategy: Strategy | str
-    ) -> Fitted:
-        again, nodes = _repeated(sequence), self.tasks.nodes
-        machine = self.request.machine
+    def _add(self, answer: Answer) -> None:
+        self.names.append(answer.by)
+        self._least.append(self.planned(answer))
+
+    def _fitted(self, answer: Answer, found: Planned, graph: ComputationGraph) -> Fitted:
+        again, nodes, machine = _repeated(answer.simulation.sequence), answer.tasks.nodes, self.request.machine
         everything = total([node for each in nodes for node in each], machine)
         extra = total([node for task in again for node in nodes[task]], machine)
         runs = sum(map(len, nodes)), sum(len(nodes[task]) for task in again)
         recomputation = Recomputation(
             sum(runs), runs[1], everything.flops, extra.flops, everything.seconds, extra.seconds,
-            footprint(found.plan), self.without, strategy if isinstance(strategy, str) else name_of(strategy),
+            footprint(found.plan), self.without, answer.by,
         )  # fmt: skip
-        cost = sum(map(self.tasks.problem.costs.__getitem__, sequence))
-        return Fitted(graph, found, recomputation, cost)
+        return Fitted(graph, found, recomputation, answer.simulation.cost)
 
 
 def _repeated(sequence: Sequence[int]) -> list[int]:

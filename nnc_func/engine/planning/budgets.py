@@ -9,9 +9,9 @@ from fractions import Fraction
 from attrs import evolve, frozen
 
 from nnc_func.engine.naming import unknown
-from nnc_func.engine.planning.answers import Answers, Fitted
+from nnc_func.engine.planning.answers import Answer, Answers, Fitted
 from nnc_func.engine.planning.planner import placed, smallest_draft
-from nnc_func.engine.planning.recomputed import recomputable
+from nnc_func.engine.planning.recomputed import Recomputable, recomputables
 from nnc_func.engine.planning.request import Request
 from nnc_func.engine.planning.unavoidable import Unavoidable, unavoidable
 from nnc_func.engine.rematerialising import STRATEGIES, Strategy
@@ -108,7 +108,7 @@ def fitted(budget: Budget, request: Request) -> Fitted:
     """
     draft = smallest_draft(request)
     asked = evolve(request, loops=draft.request.loops)  # bodies are planned once
-    answers = Answers(asked, recomputable(draft, request.machine), placed(draft), budget.chooses)
+    answers = Answers(asked, recomputables(draft, request.machine), placed(draft), budget.chooses)
     if budget.work is not None:
         return _in_time(answers, budget.work)
     assert budget.nbytes is not None
@@ -136,35 +136,42 @@ def _in_memory(answers: Answers, nbytes: int, bound: Unavoidable) -> Fitted:
 
 def _asked(answers: Answers, nbytes: int) -> Iterator[Fitted]:
     """Plans of the strategy's answers for smaller and smaller budgets, and of others' for this one."""
-    target, met = nbytes, -1
-    for _ in range(TRIES):
-        answer = answers.to(max(0, target))
-        if answer.peak == met:
-            target = 0
-            continue
-        met, found = answer.peak, answers.planned(answer)
-        yield found
-        target = min(target, answer.peak) - (found.nbytes - nbytes)
-        if target < 0:
-            break
-    for strategy in others(answers.strategy):
-        yield answers.planned(answers.to(nbytes, strategy), strategy)
+    for tasks in answers.tasks:
+        target, met = nbytes, -1
+        for _ in range(TRIES):
+            answer = answers.to(max(0, target), tasks)
+            peak = answer.simulation.peak
+            if peak == met:
+                break
+            met, found = peak, answers.planned(answer)
+            yield found
+            target = min(target, peak) - (found.nbytes - nbytes)
+    for tasks in answers.tasks:
+        for strategy in others(answers.strategy):
+            yield answers.planned(answers.to(nbytes, tasks, strategy))
 
 
 def _in_time(answers: Answers, factor: float) -> Fitted:
-    """The answer with the least peak that costs at most so many times what it costs as it is."""
-    base = answers.tasks.problem.base
-    low, high, best = 0, base.peak, base
+    """The least plan of the answers with the least peak that cost at most so many times what it costs as it is."""
+    found = [answers.planned(each) for tasks in answers.tasks if (each := _within_time(answers, tasks, factor))]
+    return min([answers.plain, *found], key=lambda each: each.nbytes)
+
+
+def _within_time(answers: Answers, tasks: Recomputable, factor: float) -> Answer | None:
+    """The answer with the least peak; None: nothing is to be gained."""
+    base = tasks.problem.base
+    low, high, best = 0, base.peak, None
     for _ in range(HALVINGS):
         middle = (low + high) // 2
-        answer = answers.to(middle)
-        if answer.cost <= factor * base.cost:
-            best = min(best, answer, key=lambda a: (a.peak, a.cost))
-            high = min(middle, answer.peak)
+        answer = answers.to(middle, tasks)
+        found = answer.simulation
+        if found.cost <= factor * base.cost:
+            if best is None or (found.peak, found.cost) < (best.simulation.peak, best.simulation.cost):
+                best = answer
+            high = min(middle, found.peak)
         else:
             low = middle
-    found = answers.plain if best is base else answers.planned(best)
-    return found if found.nbytes < answers.plain.nbytes else answers.plain
+    return best
 
 
 def _refusal(answers: Answers, nbytes: int, bound: Unavoidable) -> str:

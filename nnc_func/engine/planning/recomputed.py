@@ -25,6 +25,7 @@ from nnc_func.graph.ops.memory import after
 from nnc_func.graph.rules.cost import work_of
 
 TICK = 1e-12  # seconds
+FEW = 500  # tasks, up to which values may be computed again in a commit section, too
 FRESH = (ARENA, OUTPUT, NEXT, LENT)  # what a run takes memory for
 
 
@@ -47,14 +48,16 @@ class Recomputable:
     nodes: list[tuple[Node, ...]]
 
 
-def recomputable(draft: Draft, machine: Machine) -> Recomputable:
-    """What a planning's instructions are, as tasks that cost what they take on a machine.
+def recomputables(draft: Draft, machine: Machine) -> list[Recomputable]:
+    """What a planning's instructions are, as tasks that cost what they take on a machine: in one way, or in two.
 
     Views are free, and keep alive what they show. A tensor that is put together in place is a view of its parts. What
     the commit section does is not done again, nor are effects, copies that the engine makes, and what has no operand
-    that a barrier could stand before, nor, in the operand's place, anything that it could come after. The commit
-    section is one task: were something computed again in it, what may fail, or reads a variable, would come behind a
-    write to one, and next values would take memory of their own.
+    that a barrier could stand before, nor, in the operand's place, anything that it could come after.
+
+    The commit section is one task: were something computed again in it that may fail, or that reads a variable, it
+    would come behind a write to one, and next values would take memory of their own. Where there are few tasks, those
+    of the section are given one by one as well: what neither fails nor reads a variable may be computed again in it.
     """
     problem = _Problem(draft, machine)
     for position, row in enumerate(draft.instructions):
@@ -70,8 +73,11 @@ def recomputable(draft: Draft, machine: Machine) -> Recomputable:
     if soon.base.peak > made.base.peak:
         soon, order = made, [*range(len(made))]
     nodes = [problem.nodes[task] for task in order]
+    if late == len(made):
+        return [Recomputable(soon, nodes)]
     section = tuple(chain.from_iterable(nodes[late:]))
-    return Recomputable(with_last(soon, late), nodes[:late] + ([section] if late < len(made) else []))
+    found = [Recomputable(with_last(soon, late), [*nodes[:late], section])]
+    return [*found, Recomputable(soon, nodes)] if len(soon) <= FEW and late + 1 < len(made) else found
 
 
 class _Problem:
@@ -97,13 +103,13 @@ class _Problem:
             self.shown.update(dict.fromkeys(results, read))
             return
         task, own = len(self.needs), type(node) is Node
+        if late and self.late is None:
+            self.late = task
         self.needs.append(read)
         self.sizes.append(sum(map(self._bytes, results)))
         self.scratch.append(sum(self._rounded(aval.nbytes) for aval, _ in scratch))
         self.costs.append(round(work_of(node, self.machine).seconds / TICK) if own else 0)
         self.nodes.append((node,) if own else ())
-        if late and self.late is None:
-            self.late = task
         moved = own and node.op.place is given and not read  # nothing is computed where a barrier would stand
         if late or not own or not is_pure(node.op, node.items) or not node.args or moved:
             self.once.add(task)
