@@ -128,6 +128,7 @@ class Answers:
         self._told: dict[tuple[int, Strategy, int], Answer] = {}
         self._least: list[Fitted] = [self.plain]
         self._more = iter(self._answers_for_least())
+        self._later: list[Answer] = []  # not planned yet: they are not likely to take little
 
     def to(self, nbytes: int, tasks: Recomputable, strategy: Strategy | None = None) -> Answer:
         """The strategy's answer to a budget, or another one's."""
@@ -152,8 +153,11 @@ class Answers:
         while min(found.nbytes for found in self._least) > nbytes:
             answer = next(self._more, None)
             if answer is None:
-                return False
-            self._add(answer)
+                return self.least.nbytes <= nbytes
+            if answer.simulation.peak > nbytes:
+                self._later.append(answer)
+            else:
+                self._add(answer)
         return True
 
     @cached_property
@@ -162,7 +166,7 @@ class Answers:
 
         It depends on the request and the strategy, and on no budget.
         """
-        for answer in self._more:
+        for answer in (*self._later, *self._more):
             self._add(answer)
         return min(self._least, key=lambda found: (found.nbytes, found.cost))
 

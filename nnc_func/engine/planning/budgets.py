@@ -9,8 +9,10 @@ from fractions import Fraction
 from attrs import evolve, frozen
 
 from nnc_func.engine.naming import unknown
+from nnc_func.engine.orders import SEARCHES
 from nnc_func.engine.planning.answers import Answer, Answers, Fitted
-from nnc_func.engine.planning.planner import placed, smallest_draft
+from nnc_func.engine.planning.draft import Draft
+from nnc_func.engine.planning.planner import arranged, placed, smallest_draft
 from nnc_func.engine.planning.recomputed import Recomputable, recomputables
 from nnc_func.engine.planning.request import Request
 from nnc_func.engine.planning.unavoidable import Unavoidable, unavoidable
@@ -19,6 +21,7 @@ from nnc_func.engine.rematerialising.portfolio import others
 from nnc_func.errors import PlanError
 from nnc_func.graph.pictures.svg import sized
 
+FEW = 100  # tasks, up to which the order of a search is tried, too
 TRIES = 5  # answers of a strategy to one budget, each stricter than the last
 HALVINGS = 8  # of the range of peaks, for a budget of time
 
@@ -108,11 +111,24 @@ def fitted(budget: Budget, request: Request) -> Fitted:
     """
     draft = smallest_draft(request)
     asked = evolve(request, loops=draft.request.loops)  # bodies are planned once
-    answers = Answers(asked, recomputables(draft, request.machine), placed(draft), budget.chooses)
+    answers = Answers(asked, _problems(draft, asked), placed(draft), budget.chooses)
     if budget.work is not None:
         return _in_time(answers, budget.work)
     assert budget.nbytes is not None
     return _in_memory(answers, budget.nbytes, unavoidable(draft))
+
+
+def _problems(draft: Draft, request: Request) -> list[Recomputable]:
+    """What may be computed again of a request, in the order of its plan, or of the orders that are not searched for.
+
+    A search mixes the forward part with what turns it back, which is best where all is kept: less is to be gained by
+    computing again. Where there are few tasks, both are given.
+    """
+    quick = [order for order in request.orders if order not in SEARCHES]
+    if draft.order not in SEARCHES or not quick:
+        return recomputables(draft, request.machine)
+    found = recomputables(arranged(evolve(request, orders=quick)), request.machine)
+    return [*found, *recomputables(draft, request.machine)] if len(found[0].problem) <= FEW else found
 
 
 def _in_memory(answers: Answers, nbytes: int, bound: Unavoidable) -> Fitted:

@@ -13,7 +13,8 @@ from nnc_func.engine.rematerialising.square_root import segmented, square_root
 
 PORTFOLIO: tuple[Strategy, ...] = (binomial, square_root, greedy)  # what takes least time first
 MANY = 2500  # tasks, from which on few answers are given: planning each takes longer than finding it
-FEW = 400  # tasks, up to which other budgets are asked for as well: so many divided by those that there are, up to 8
+FEW = 200  # tasks, up to which other budgets are asked for as well: so many divided by those that there are, up to 8
+MOST = 5000  # tasks, from which on `square_root` alone is asked, and a strategy that is not among these
 NEAR = 1.05  # times the least peak: what is planned of so much may take least
 
 
@@ -47,8 +48,9 @@ def least_answers(problem: RematerialisationProblem, strategy: Strategy) -> Iter
         return
     found = answered(square_root, problem, 0)
     yield name_of(square_root), found
-    several = [(name_of(each), answered(each, problem, 0)) for each in asked if each is not square_root]
-    least = min(found.peak, *(answer.peak for _, answer in several))
+    rest = [each for each in asked if each not in PORTFOLIO or (each is not square_root and len(problem) < MOST)]
+    several = [(name_of(each), answered(each, problem, 0)) for each in rest]
+    least = min([found.peak, *(answer.peak for _, answer in several)])
     yield from (each for each in several if each[1].peak <= NEAR * least)
 
 
