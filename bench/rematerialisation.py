@@ -3,8 +3,9 @@
 python bench/rematerialisation.py [--networks] [--exact SECONDS] [--refusals] [--smallest]: attention and a chain of
 layers, or three networks over five budgets; or the same five beside the best answer that constraint programming
 (OR-tools) finds in so many seconds each; or what a refusal takes on every network that trains, batch 2. Prints a table,
-writes bench/results/rematerialisation.json, or rematerialisation_networks.json, _exact.json or _refusals.json. FLOPs are those of the operators' facet `cost`; bytes are a program's arena and fresh results. The smallest
-size is all three, of one network within one budget.
+writes bench/results/rematerialisation.json, or rematerialisation_networks.json, _exact.json or _refusals.json. FLOPs
+are those of the operators' facet `cost`; bytes are a program's arena and fresh results. The smallest size is the first
+three, of one network within one budget.
 """
 
 from __future__ import annotations
@@ -215,11 +216,8 @@ def main() -> None:
         report("rematerialisation_networks", networks(NETWORKS), smallest=False)
     elif given.exact is None:
         report("rematerialisation", pieces(False), smallest=False)
-    if (
-        not given.refusals
-        and (given.smallest or given.exact is not None)
-        and peer("ortools", "nothing is beside constraint programming")
-    ):
+    wanted = not given.refusals and (given.smallest or given.exact is not None)
+    if wanted and peer("ortools", "nothing is beside constraint programming"):
         found = exact(SMALLEST, 0.5) if given.smallest else exact(NETWORKS, given.exact)
         report("rematerialisation_exact", found, smallest=given.smallest)
 
