@@ -424,8 +424,8 @@ class Lazy(Layer, Generic[A]):
         Raises
         ------
         PlanError
-            That is no number of bytes, or there is no such strategy. Compiling: there is no plan that takes as little;
-            says the least that the strategy found.
+            That is no number of bytes, or there is no such strategy. Compiling: the budget is below the least that any
+            of the strategies found; says that, whose it is, and what is proven.
 
         Examples
         --------

@@ -17,5 +17,6 @@
 - ``retaining``: keeps values that outlive a run apart.
 - ``bodies``, ``loops``, ``branches``: plan the bodies of loops and branches.
 - ``alternatives``: plans several drafts and keeps the one with the fewest bytes.
-- ``budgets``, ``recomputed``: plan within a budget of memory, by computing values again.
+- ``budgets``, ``recomputed``: plan within a budget of memory, by computing values again; ``answers``: what strategies
+  answer as plans, and the least of these; ``unavoidable``: what no plan goes without.
 """
