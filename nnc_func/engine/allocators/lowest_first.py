@@ -38,7 +38,7 @@ class LowestFirst:
     [128, 0, 128]
     """
 
-    handles: ClassVar[frozenset[str]] = frozenset({"uses"})
+    handles: ClassVar[frozenset[str]] = frozenset({"uses", "gaps", "alignments"})
 
     orders: tuple[str, ...] = field(default=ORDERS, kw_only=True)
 
