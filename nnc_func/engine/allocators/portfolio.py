@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import ClassVar
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from attrs import field, frozen
@@ -14,9 +15,12 @@ from nnc_func.engine.allocators.best_fit import in_order
 from nnc_func.engine.allocators.deadlines import Deadline
 from nnc_func.engine.allocators.greedy import BUSIEST_FIRST, GREEDY_BY_BREADTH, GREEDY_BY_SIZE, Greedy
 from nnc_func.engine.allocators.outward_fit import OutwardFit
-from nnc_func.engine.allocators.placement.costs import Costs
 from nnc_func.engine.allocators.placement.fits import first_fit
 from nnc_func.engine.allocators.problems.conversion import Integers
+
+if TYPE_CHECKING:
+    from nnc_func.engine.allocators.placement.costs import Costs
+    from nnc_func.engine.allocators.placement.descents import Descents
 
 SMALL, FEW = 1024, 256  # buffers up to which orders are searched; and whether the bound does is asked for in any case
 ENOUGH = 1.005  # of the bound: what is left is not worth the slower ones
@@ -25,6 +29,7 @@ DIVE, DEEP = 1.25, 16  # nodes a buffer of that question: in any case, and of a 
 ALLOWANCE = ((20_000, 100_000, 1_000_000), (1.0, 5.0, 10.0))  # of so many buffers so many seconds, where nobody says
 MOST = 0.85  # of the time that is left
 HARDER = 8  # times as many steps where there are gaps, pins or several alignments
+IN_ORDER = 3.0  # microseconds a buffer of best fit in the order of time, or outwards, in one direction
 NODE = 80.0  # microseconds
 AROUND, PEAKS = 1000, 8  # of shaving the best plan
 
@@ -116,7 +121,18 @@ class _Members:
         self.allowance = math.inf if self.searches else 1e6 * float(np.interp(self.count, *ALLOWANCE))
         self.above = 1.0 if self.searches else ENOUGH
         self.is_plain = problem.pins is None and not problem.gaps and isinstance(problem.alignment, int)
-        self.costs = Costs.of(problem)
+
+    @cached_property
+    def descents(self) -> Descents:
+        """Descents in all orders; none is made where best fit is enough."""
+        from nnc_func.engine.allocators.lowest_first import of_bytes
+
+        return of_bytes(self.problem)
+
+    @property
+    def costs(self) -> Costs:
+        """What members take."""
+        return self.descents.costs
 
     def have_room(self, cost: float) -> bool:
         """Whether a member of a cost may be asked yet."""
@@ -124,14 +140,12 @@ class _Members:
 
     def __iter__(self) -> Iterator[Attempt]:
         """What to try."""
-        first = [*self._in_order()]
-        lowest = self._lowest("TAW")
-        if self.costs.descent <= self.allowance < self.costs.descent + sum(each.cost for each in first):
-            yield lowest
-            yield from first
+        if self.count > SMALL and self._is_alone():
+            yield self._lowest("TAW")
+            yield from self._in_order()
         else:
-            yield from first
-            yield lowest
+            yield from self._in_order()
+            yield self._lowest("TAW")
         if self.count <= SMALL:
             yield from self._few()
         else:
@@ -144,9 +158,13 @@ class _Members:
         elif self.searches:
             yield from self._exact()
 
+    def _is_alone(self) -> bool:
+        """Whether lowest first has room, but would have none after best fit."""
+        return self.costs.descent <= self.allowance < self.costs.descent + sum(each.cost for each in self._in_order())
+
     def _of(self, allocator: Allocator, cost: float, above: float = 1.0) -> Attempt:
         """An allocator, asked of what it knows of the problem."""
-        if self.is_plain:
+        if self.is_plain:  # as it is
             return Attempt(cost, lambda best: allocator(self.problem), above)
         return Attempt(cost + self.costs.fit, lambda best: eased(allocator, self.problem), above)
 
@@ -155,13 +173,15 @@ class _Members:
         if self.problem.uses is not None:
             yield self._of(GREEDY_BY_SIZE, self.costs.fit)
             return
-        yield self._of(OutwardFit(), 2 * self.costs.in_order)  # of training steps this most often meets the bound
-        yield self._of(_forwards, self.costs.in_order)
+        yield self._of(OutwardFit(), 2 * IN_ORDER * self.count)  # of training steps this most often meets the bound
+        yield self._of(_forwards, IN_ORDER * self.count)
 
     def _lowest(self, order: str, above: float = 1.0) -> Attempt:
-        from nnc_func.engine.allocators.lowest_first import LowestFirst
+        from nnc_func.engine.allocators.lowest_first import LowestFirst, lowest
 
-        return self._of(LowestFirst(orders=(order,)), self.costs.descent, above)
+        if self.problem.pins is not None:
+            return self._of(LowestFirst(orders=(order,)), self.costs.descent, above)
+        return Attempt(self.costs.descent, lambda best: lowest(self.problem, self.descents, (order,)), above)
 
     def _few(self) -> Iterator[Attempt]:
         """Of so few buffers orders are searched."""
@@ -175,7 +195,7 @@ class _Members:
         if self.count <= FEW and not self.searches:
             yield self._dive(DIVE)
         if self.problem.uses is None:
-            yield self._of(_backwards, self.costs.in_order, self.above)
+            yield self._of(_backwards, IN_ORDER * self.count, self.above)
         if not self.is_plain:
             for greedy in (GREEDY_BY_SIZE, Greedy("size", "lowest"), Greedy("temporal", "lowest"), GREEDY_BY_BREADTH):
                 yield self._of(greedy, self.costs.fit, self.above)
@@ -231,7 +251,7 @@ class _Members:
         yield self._lowest("TWA", self.above)
         yield self._of(GREEDY_BY_BREADTH, fit, self.above)
         if self.problem.uses is None:
-            yield self._of(_backwards, self.costs.in_order, self.above)
+            yield self._of(_backwards, IN_ORDER * self.count, self.above)
         yield self._lowest("AWT", self.above)
         yield self._lowest("WAT", self.above)
         yield self._of(GREEDY_BY_SIZE, fit, self.above)

@@ -50,11 +50,6 @@ class Costs:
         )
 
     @property
-    def in_order(self) -> float:
-        """Of best fit in the order of time, or outwards, in one direction."""
-        return 3.0 * self.count
-
-    @property
     def fit(self) -> float:
         """Of any order, with the first fit or the tightest."""
         return (12 + 0.04 * self.alive) * self.count

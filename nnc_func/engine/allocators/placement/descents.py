@@ -20,6 +20,7 @@ from nnc_func.engine.allocators.problems.conversion import Integers
 from nnc_func.engine.allocators.problems.problem import Problem
 
 FEW = 1024  # buffers up to which they are placed one by one
+SPARSE = 8  # steps a buffer from which on they are numbered anew
 APART = -1 << 40  # units: no rise at all
 ORDERS = ("TWA", "TAW", "WAT")  # most bytes alive meanwhile, width in time, area: the largest first
 
@@ -32,9 +33,8 @@ def loads(problem: Problem) -> Integers:
     >>> loads(Problem([64, 64, 64], [0, 1, 4], [2, 3, 5]))
     array([128, 128,  64])
     """
-    times, both = np.unique(np.concatenate((problem.lower, problem.upper)), return_inverse=True)
-    lower, upper = both.reshape(2, -1)
-    change = np.zeros(len(times), np.int64)
+    lower, upper, steps = _steps(problem)
+    change = np.zeros(steps, np.int64)
     np.add.at(change, lower, problem.rounded)
     np.subtract.at(change, upper, problem.rounded)
     level, width = np.cumsum(change), np.frexp(upper - lower)[1] - 1
@@ -45,6 +45,18 @@ def loads(problem: Problem) -> Integers:
         some = np.flatnonzero(width == k)
         found[some] = np.maximum(level[lower[some]], level[upper[some] - (1 << k)])
     return found
+
+
+def _steps(problem: Problem) -> tuple[Integers, Integers, int]:
+    """Lives by numbers of steps from 0 on, and how many there are: those at which nothing happens left out if many."""
+    if not len(problem):
+        return problem.lower, problem.upper, 0
+    begin, end = int(problem.lower.min()), int(problem.upper.max())
+    if end - begin < SPARSE * len(problem):
+        return problem.lower - begin, problem.upper - begin, end - begin + 1
+    times, both = np.unique(np.concatenate((problem.lower, problem.upper)), return_inverse=True)
+    lower, upper = both.reshape(2, -1)
+    return lower, upper, len(times)
 
 
 def static_ranks(problem: Problem, orders: Sequence[str] = ORDERS) -> Integers:
