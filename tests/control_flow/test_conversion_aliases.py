@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 import nnc_func as nnc
-from nnc_func.errors import ControlFlowError
+from nnc_func.control_flow.conversion.runtime import convert
+from nnc_func.errors import ControlFlowError, UndefinedVariableError
+from tests.control_flow.alias_programs import made, program
 
 STACKS = {"eager": nnc.eager(), "lazy": nnc.lazy()}
 each_stack = pytest.mark.parametrize("stack", STACKS.values(), ids=STACKS)
@@ -145,9 +147,75 @@ def written_under_both_names(x: Any, y: Any) -> Any:
     return one, other
 
 
+def by_a_function(x: Any, y: Any) -> Any:
+    rows: list[Any] = []
+
+    def add(v: Any) -> None:
+        rows.append(v)
+
+    if x > 0:
+        add(x)
+    else:
+        add(y)
+    return rows[0]
+
+
+def by_a_method(x: Any, y: Any) -> Any:
+    box = Box(y)
+    while x < 3:
+        box.put(x)
+        x = x + 1
+    return box.size
+
+
+def deep_in_an_object(x: Any, y: Any) -> Any:
+    box = Box(Box(y))
+    if x > 0:
+        box.size.size = x
+    return box.size.size
+
+
+def read_by_another_name(x: Any, y: Any) -> Any:
+    box = Box([y])
+    rows = box.size
+    while box.size[0] < 3:
+        rows[0] = rows[0] + 1
+    return rows
+
+
+def only_the_caller_has_the_list(x: Any, y: Any) -> Any:
+    rows = [x, y]
+    if x > 0:
+        rows = [rows[0] + 1, rows[1]]
+    while rows[1] < 9:
+        rows = [rows[0], rows[1] + 2]
+        rows[0] = rows[0] * 2
+    rows[0] = rows[0] * 3
+    return rows
+
+
+def appended_by_another_name(x: Any, y: Any) -> Any:
+    rows: list[Any] = []
+    also = rows
+    if x > 0:
+        rows.append(x)
+        also.append(y)
+    else:
+        also.extend([y, x])
+    return rows, also
+
+
+def chosen_by_an_expression(x: Any, y: Any) -> Any:
+    one, two = [x + 1, y], [y]
+    row = one[0] if x > 0 else two[0]
+    return row * 2, one, two
+
+
 PLAIN = [
     one_of_two_names_is_given_another_list, two_names_in_a_loop, names_swapped_in_a_loop, one_tensor_twice,
-    within_another, other_elements, object_with_two_names, called_object, recursive, array_of_numpy,
+    within_another, other_elements, object_with_two_names, called_object, recursive, array_of_numpy, by_a_function,
+    by_a_method, deep_in_an_object, read_by_another_name, only_the_caller_has_the_list, appended_by_another_name,
+    chosen_by_an_expression,
 ]  # fmt: skip
 
 
@@ -182,28 +250,202 @@ def test_a_tensor_written_into_under_both_of_its_names(stack: Any) -> None:
             np.testing.assert_allclose(one, other, rtol=1e-12)
 
 
+# --- which tensor a name is ---------------------------------------------------------------------------------------
+
+
+def written_then_exchanged(x: Any, y: Any, n: Any) -> Any:
+    first = y
+    for i in range(n):
+        y[0] = y[0] + x[1]
+        y = y * 2
+        y[1] = i * 1.0
+    return first, y
+
+
+def exchanged_where_one_says(x: Any, y: Any, n: Any) -> Any:
+    first, held = y, [y]
+    while y[0] < 5:
+        y[0] = y[0] + 1
+        if y[0] > x[1]:
+            y = y + 1
+    return first, held, y
+
+
+def one_of_two(x: Any, y: Any, n: Any) -> Any:
+    z = x if x[0] > 0 else y
+    z[0] = 7.0
+    x[1] = z[0] * 2
+    return x, y, z
+
+
+def one_of_those_met(x: Any, y: Any, n: Any) -> Any:
+    best, rows = x, [x, y, x + y]
+    for each in rows:
+        if each[0] > best[0]:
+            best = each
+    best[2] = 9.0
+    return rows, best, x
+
+
+def last_of_a_loop(x: Any, y: Any, n: Any) -> Any:
+    one, other = x, y
+    for _ in range(n):
+        one, other = other, one
+        one[0] = one[0] + 1
+    other[1] = 5.0
+    return one, other, x, y
+
+
+def returned_by_a_function(x: Any, y: Any, n: Any) -> Any:
+    def larger(u: Any, v: Any) -> Any:
+        if u[0] > v[0]:
+            return u
+        return v
+
+    larger(x, y)[1] = 3.0
+    found = larger(y, x)
+    while found[2] < 4:
+        found[2] = found[2] + n + 1
+    return x, y, found
+
+
+def left_early(x: Any, y: Any, n: Any) -> Any:
+    z = x
+    for i in range(n):
+        if z[0] > 2:
+            break
+        z = y
+        if i == 1:
+            z = z + x
+            continue
+        z[0] = z[0] + 1
+    z[1] = 8.0
+    return x, y, z
+
+
+def after_two_branches(x: Any, y: Any, n: Any) -> Any:
+    z = w = x
+    if x[0] > 0:
+        z = y
+    if y[0] > 1:
+        w = z
+    w[0] = 3.0
+    z[1] = w[0] + x[0]
+    return x, y, z, w
+
+
+def in_an_object(x: Any, y: Any, n: Any) -> Any:
+    box, other = Box(x), Box(y)
+    if x[0] > 0:
+        box.size = other.size
+    box.size[0] = 4.0
+    for _ in range(n):
+        other.size = box.size
+        other.size[1] = other.size[1] + 1
+        box.size = x
+    return x, y, box.size, other.size
+
+
+WHICH = [
+    written_then_exchanged, exchanged_where_one_says, one_of_two, one_of_those_met, last_of_a_loop,
+    returned_by_a_function, left_early, after_two_branches, in_an_object,
+]  # fmt: skip
+
+
+@each_stack
+@pytest.mark.parametrize("f", WHICH, ids=lambda f: f.__name__)
+def test_which_tensor_a_name_is(stack: Any, f: Callable[..., Any]) -> None:
+    jitted = stack.jit(f, control_flow=True, strict=True)
+    eager = STACKS["eager"]
+    for x, y, n in (([1.0, 2.0, 3.0], [0.0, 1.0, 2.0], 2), ([-1.0, 2.0, 3.0], [2.0, 1.0, 2.0], 0),
+                    ([-1.0, 2.0, 3.0], [2.0, 1.0, 2.0], 3), ([3.0, 2.0, 3.0], [2.0, 1.0, 2.0], 1)):  # fmt: skip
+        want = leaves(f(eager.asarray(x), eager.asarray(y), n))
+        got = leaves(jitted(np.array(x), np.array(y), np.asarray(n)))
+        for one, other in zip(want, got, strict=True):
+            np.testing.assert_allclose(other, one, rtol=1e-12)
+
+
+# --- drawn programs -----------------------------------------------------------------------------------------------
+
+
+def arguments(seed: int) -> tuple[Any, ...]:
+    draw = np.random.default_rng(seed)
+    return (draw.uniform(-1, 1, 3), draw.uniform(-1, 1, 3), np.asarray(draw.uniform(0, 1)),
+            draw.uniform(-1, 1, (4, 3)), np.asarray(draw.integers(0, 4)))  # fmt: skip
+
+
+def as_python(seed: int, size: int) -> tuple[str, str]:
+    """Whether a drawn program computes the same converted, or is refused; and its source."""
+    eager, stack = STACKS["eager"], [*STACKS.values()][seed % 2]
+    plain, text = program(seed, size=size)
+    *given, n = arguments(seed)
+    want = leaves(made(plain, f"<doctest plain {seed}>", bool)(*map(eager.asarray, given), int(n)))
+    f = stack.jit(made(text, f"<doctest aliases {seed}>"), control_flow=True, strict=True)
+    try:
+        got = leaves(f(*given, n))
+    except (ControlFlowError, UndefinedVariableError) as error:
+        return str(error), text
+    assert len(want) == len(got), text
+    for one, other in zip(want, got, strict=True):
+        np.testing.assert_allclose(other, one, rtol=1e-9, err_msg=text)
+    return "the same", text
+
+
+def test_drawn_programs_of_objects_with_several_names() -> None:
+    found = [as_python(seed, size=1)[0] for seed in range(40)]
+    assert found.count("the same") > 30
+    assert all("<doctest aliases" in each or "line " in each for each in found if each != "the same")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(0, 1000, 50))
+def test_a_thousand_drawn_programs_of_objects_with_several_names(first: int) -> None:
+    found = [as_python(1000 + seed, size=2)[0] for seed in range(first, first + 50)]
+    assert found.count("the same") > 25
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_gradients_of_drawn_programs(seed: int) -> None:
+    gradients_agree(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(6, 106))
+def test_gradients_of_many_drawn_programs(seed: int) -> None:
+    gradients_agree(seed)
+
+
+def gradients_agree(seed: int) -> None:
+    eager, stack = STACKS["eager"], [*STACKS.values()][seed % 2]
+    plain, text = program(seed, bounded=True, size=1)
+    x, y, t, xs, n = arguments(seed)
+    met: list[bool] = []
+
+    def noted(test: Any) -> bool:
+        met.append(bool(test))
+        return met[-1]
+
+    made(plain, f"<doctest noted {seed}>", noted)(*map(eager.asarray, (x, y, t, xs)), int(n))
+    again = iter(met)
+    replayed = made(plain, f"<doctest replayed {seed}>", lambda _: next(again))
+    converted = convert(made(text, f"<doctest gradients {seed}>"), strict=True)
+
+    def loss(f: Any, stack: Any) -> Any:
+        return lambda *given: sum(
+            ((k + 1) * (leaf * leaf).sum() for k, leaf in enumerate(nnc.tree.flatten(f(*given, int(n)))[0])),
+            stack.asarray(0.0),
+        )
+
+    want = eager.grad(loss(replayed, eager), argnums=(0, 1, 2, 3))(x, y, t, xs)
+    try:
+        got = stack.grad(loss(converted, stack), argnums=(0, 1, 2, 3))(x, y, t, xs)
+    except (ControlFlowError, UndefinedVariableError):
+        return
+    for one, other in zip(want, got, strict=True):
+        np.testing.assert_allclose(other.numpy(), one.numpy(), rtol=1e-9, atol=1e-12, err_msg=text)
+
+
 # --- refused ------------------------------------------------------------------------------------------------------
-
-
-def by_a_function(x: Any, y: Any) -> Any:
-    rows: list[Any] = []
-
-    def add(v: Any) -> None:
-        rows.append(v)
-
-    if x > 0:
-        add(x)
-    else:
-        add(y)
-    return rows[0]
-
-
-def by_a_method(x: Any, y: Any) -> Any:
-    box = Box(y)
-    while x < 3:
-        box.put(x)
-        x = x + 1
-    return box.size
 
 
 def by_a_partial(x: Any, y: Any) -> Any:
@@ -214,25 +456,10 @@ def by_a_partial(x: Any, y: Any) -> Any:
     return rows
 
 
-def deep_in_an_object(x: Any, y: Any) -> Any:
-    box = Box(Box(y))
-    if x > 0:
-        box.size.size = x
-    return box.size.size
-
-
 def global_list(x: Any, y: Any) -> Any:
     if x > 0:
         found.append(x)
     return y
-
-
-def read_by_another_name(x: Any, y: Any) -> Any:
-    box = Box([y])
-    rows = box.size
-    while box.size[0] < 3:
-        rows[0] = rows[0] + 1
-    return rows
 
 
 def key_of_one_side(x: Any, y: Any) -> Any:
@@ -291,13 +518,65 @@ def endless(x: Any, y: Any) -> Any:
     return endless(x - 1, y)
 
 
+def which_list(x: Any, y: Any) -> Any:
+    one, two = [x, y], [y, y]
+    row = one if x > 0 else two
+    row[0] = x * 7
+    return one, two
+
+
+def which_list_in_a_block(x: Any, y: Any) -> Any:
+    one, two = [x, y], [y, y]
+    row = one if x > 0 else two
+    if y > 0:
+        one[0] = x * 7
+    return row, two
+
+
+def which_dict(x: Any, y: Any) -> Any:
+    one, two = {"a": x}, {"a": y}
+    table = two
+    if x > 0:
+        table = one
+    table["a"] += 1
+    return one, two
+
+
+def which_list_in_a_loop(x: Any, y: Any) -> Any:
+    row = one = [x, y]
+    while row[0] < 3:
+        row = [row[0] + 1, y]
+    row[1] = x
+    return one, row
+
+
+def set_of_one_side(x: Any, y: Any) -> Any:
+    names = {"a"}
+    if x > 0:
+        names.add("b")
+    return y * len(names)
+
+
+def array_of_two_names(x: Any, y: Any) -> Any:
+    made = np.zeros(2)
+    also = made
+    if x > 0:
+        made[0] = 1.0
+    return y + also
+
+
 REFUSED = [
-    (by_a_function, "changes rows by a call"), (by_a_method, "changes box by a call"),
-    (by_a_partial, "changes put by a call"), (deep_in_an_object, r"changes box\.size by a call"),
-    (global_list, "changes found by a call"), (read_by_another_name, r"writes into box\.size, which it knows by"),
+    (by_a_partial, r"writes into put, and put is .* elsewhere"),
+    (global_list, "writes into found, and found is .* elsewhere"),
     (key_of_one_side, "writes into table, and table is .* elsewhere"), (element_of_one_side, "writes into rows, and"),
     (key_deleted_on_one_side, "writes into table, and table is"),
-    (names_that_part, "writes into one, which is the same object as other before a time, and not after"),
+    (names_that_part, "writes into .* by another name than other, which is that list at one time, and another one"),
+    (which_list, r"test_conversion_aliases.py:\d+ writes into a list, and which list that is decides a tensor at"),
+    (which_list_in_a_block, "writes into a list, and which list that is decides a tensor at"),
+    (which_dict, "writes into a dict, and which dict that is decides a tensor at"),
+    (which_list_in_a_loop, "writes into a list, and which list that is decides a tensor at"),
+    (set_of_one_side, "writes into names, and names is a set"),
+    (array_of_two_names, "writes into the array of NumPy made, which something else has"),
     (exchanged, "writes into one, then exchanges it for another list"),
     (endless, "is traced within itself without end"),
     (singletons, r"match at line \d+ asks whether a tensor is True"),
