@@ -93,7 +93,7 @@ class Objects:
             yield cell, name
         if is_users(f.__code__):
             for name in _names(f.__code__):
-                value = f.__globals__.get(name)
+                value: Any = f.__globals__.get(name)
                 kind = type(value)
                 calls = kind is FunctionType and is_users(value.__code__)
                 if calls or kind in PARTS or kind is np.ndarray or isinstance(value, Tensor) or is_users_class(kind):

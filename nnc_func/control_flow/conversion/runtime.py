@@ -34,8 +34,22 @@ from nnc_func.errors import ControlFlowError, ControlFlowWarning
 from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.tree import flatten
 
+
+def _is(one: Any, other: Any) -> Any:
+    """Whether two are one object: a tensor, where a tensor decides that."""
+    known = known_identities()
+    return one is other if known is None else known.is_same(one, other)
+
+
+def _is_not(one: Any, other: Any) -> Any:
+    found = _is(one, other)
+    return not found if type(found) is bool else found.stack.ops.logical_not(found)
+
+
 COMPARE: dict[str, Callable[[Any, Any], Any]] = {
-    **{name: getattr(operator, name) for name in ("eq", "ne", "lt", "le", "gt", "ge", "is_", "is_not")},
+    **{name: getattr(operator, name) for name in ("eq", "ne", "lt", "le", "gt", "ge")},
+    "is_": _is,
+    "is_not": _is_not,
     "in_": lambda a, b: a in b,
     "not_in": lambda a, b: a not in b,
 }

@@ -334,7 +334,7 @@ class Converter(ast.NodeTransformer):
             self._leave(node, ":= in a chain of comparisons")
             return node
         self.generic_visit(node)
-        if len(node.ops) == 1:
+        if len(node.ops) == 1 and not (isinstance(node.ops[0], (ast.Is, ast.IsNot)) and not _with_constant(node)):
             return node
         names = [COMPARISONS[type(op)] for op in node.ops]
         rest = [self._later(each) for each in node.comparators]
@@ -394,10 +394,15 @@ def _of_python(test: ast.expr) -> bool:
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         return _of_python(test.operand)
     if isinstance(test, ast.Compare):
-        return all(isinstance(op, (ast.Is, ast.IsNot)) for op in test.ops)
+        return all(isinstance(op, (ast.Is, ast.IsNot)) for op in test.ops) and _with_constant(test)
     if isinstance(test, ast.Call):
         return isinstance(test.func, ast.Name) and test.func.id in PYTHON_TESTS
     return isinstance(test, ast.Constant)
+
+
+def _with_constant(test: ast.Compare) -> bool:
+    """Whether all that is compared, but for one, are constants: no tensor decides whether something is None."""
+    return sum(not isinstance(each, ast.Constant) for each in (test.left, *test.comparators)) <= 1
 
 
 def _binds(node: ast.AST) -> bool:
