@@ -272,13 +272,13 @@ def raised(x, y, n):
     larger = x if x.sum() > y.sum() else y
     first = larger
     for i in range(n):
-        larger[0] = larger[0] + i
+        larger[0] = larger[0] + i + 1
         larger = larger * 2
     return x, y, first, larger
 
 
-for n in (0, 1, 3):
+for n, wanted, last in ((0, [5, 6], [5, 6]), (1, [6, 6], [12, 12]), (3, [6, 6], [62, 48])):
     x, y, first, larger = raised(np.array([1.0, 2.0]), np.array([5.0, 6.0]), np.asarray(n))
     assert x.tolist() == [1, 2]
-    assert y.tolist() == first.tolist() == [5, 6]
-    assert larger.tolist() == [[5, 6], [10, 12], [50, 48]][(0, 1, 3).index(n)]
+    assert y.tolist() == first.tolist() == wanted
+    assert larger.tolist() == last
