@@ -368,7 +368,17 @@ def array_of_two_names(x: Any, y: Any) -> Any:
     return y + also
 
 
+def appended_and_read_by_another_name(x: Any, y: Any) -> Any:
+    rows = [x]
+    also, total = rows, x * 0
+    for each in y.stack.ops.stack(x, y, axis=0):
+        rows.append(each)
+        total = total + also[-1]
+    return total
+
+
 REFUSED = [
+    (appended_and_read_by_another_name, "appends to rows, which it knows by another name, too"),
     (by_a_partial, r"writes into put, and put is .* elsewhere"),
     (global_list, "writes into found, and found is .* elsewhere"),
     (key_of_one_side, "writes into table, and table is .* elsewhere"), (element_of_one_side, "writes into rows, and"),

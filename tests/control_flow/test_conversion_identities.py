@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Callable
 from typing import Any
 
@@ -129,10 +130,63 @@ def asked_whether_it_is(x: Any, y: Any, n: Any) -> Any:
     return z, w, y * 3 if z is not y else x
 
 
+Pair = collections.namedtuple("Pair", "u v")
+
+
+def of_named_pairs(x: Any, y: Any, n: Any) -> Any:
+    pair = Pair(x, y)
+    kept = pair
+    if x[0] > 0:
+        pair = Pair(pair.v, pair.u)
+    pair.u[0] = 6.0
+    return kept, pair
+
+
+def of_other_containers(x: Any, y: Any, n: Any) -> Any:
+    table, queue = collections.OrderedDict(a=x, b=y), collections.deque([x, y], maxlen=2)
+    if x[0] > 0:
+        table["a"] = table["b"]
+        queue.append(y + 1)
+    else:
+        queue.append(x + 1)
+    table["b"][0] = 4.0
+    for i in range(n):
+        queue.rotate(1)
+        queue[0][0] = queue[1][1] + i
+    return [*table.values()], [*queue]
+
+
+def appended_in_a_loop(x: Any, y: Any, n: Any) -> Any:
+    def doubled(rows: Any) -> None:
+        for each in x:
+            rows.append(each * 2)
+
+    rows = [y[0] * n]
+    also = rows
+    doubled(rows)
+    for each in y:
+        also.append(each)
+    return rows, also
+
+
+def kept_by_a_function(x: Any, y: Any, n: Any) -> Any:
+    known: dict[str, Any] = {}
+
+    def get(key: str, value: Any) -> Any:
+        if key not in known:
+            known[key] = value * 2
+        return known[key]
+
+    found = get("a", x)
+    if y[0] > 1:
+        found[0] = n * 1.0
+    return get("a", y), found, x
+
+
 WHICH = [
     written_then_exchanged, exchanged_where_one_says, one_of_two, one_of_those_met, last_of_a_loop,
     returned_by_a_function, left_early, after_two_branches, in_an_object,
-    asked_whether_it_is,
+    asked_whether_it_is, of_named_pairs, of_other_containers, appended_in_a_loop, kept_by_a_function,
 ]  # fmt: skip
 
 

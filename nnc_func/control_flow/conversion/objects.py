@@ -6,6 +6,7 @@ back what they had, until it is known what they have when the block is taken, or
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from types import CellType, CodeType, FunctionType, MethodType
@@ -18,7 +19,7 @@ from nnc_func.control_flow.conversion.values import Get, Rows
 from nnc_func.graph.tensors.tensor import Tensor
 
 MOST_OBJECTS, MOST_BYTES = 20_000, 1 << 20  # that are looked at; of an array
-PARTS = (list, tuple, dict, set)
+PARTS = (list, tuple, dict, set, deque)
 ATOMS = (int, float, str, bool, type(None))
 
 
@@ -48,6 +49,7 @@ class Objects:
                 self._owners.setdefault(id(cells[variable].cell_contents), set()).add(attribute)
         self.found: list[tuple[Any, str]] = []
         self._visited: dict[int, tuple[Any, str]] = {}
+        self._again: set[int] = set()  # what several places have
         for block in blocks:
             self._walk(block)
         self._numbers = {id(value): n for n, (value, _) in enumerate(self.found)}
@@ -56,7 +58,9 @@ class Objects:
         waiting: list[tuple[Any, str]] = [(f, "")]
         while waiting and len(self._visited) < MOST_OBJECTS:
             value, at = waiting.pop()
-            if id(value) not in self._visited and type(value) not in ATOMS:
+            if id(value) in self._visited:
+                self._again.add(id(value))
+            elif type(value) not in ATOMS:
                 self._visited[id(value)] = (value, at)
                 waiting += self._inside(value, type(value), at)
 
@@ -71,12 +75,14 @@ class Objects:
             if id(value) not in self._own:
                 self.found.append((value, at))
             yield from ((part, at) for part in content(value))
-        elif kind in PARTS or kind is Rows:
-            if kind is not tuple:
+        elif isinstance(value, PARTS) or kind is Rows:
+            if not isinstance(value, tuple):
                 self.found.append((value, at))
             parts = value.segments if kind is Rows else value
-            for key, part in parts.items() if kind is dict else enumerate(parts):
+            for key, part in parts.items() if isinstance(value, dict) else enumerate(parts):
                 yield part, f"{at}[{key!r}]"
+            for name, part in getattr(value, "__dict__", {}).items():
+                yield part, f"{at}.{name}"
         elif kind is np.ndarray:
             if value.flags.writeable and value.nbytes <= MOST_BYTES:
                 self.found.append((value, at))
@@ -84,8 +90,6 @@ class Objects:
             self.found.append((value, at))
             for name, part in _attributes(value).items():
                 yield part, f"{at}.{name}"
-        elif isinstance(value, tuple):
-            yield from ((part, f"{at}[{n}]") for n, part in enumerate(value))
 
     def _around(self, f: FunctionType, path: str) -> Iterator[tuple[Any, str]]:
         """The variables around a function, and global ones that it names."""
@@ -94,9 +98,8 @@ class Objects:
         if is_users(f.__code__):
             for name in _names(f.__code__):
                 value: Any = f.__globals__.get(name)
-                kind = type(value)
-                calls = kind is FunctionType and is_users(value.__code__)
-                if calls or kind in PARTS or kind is np.ndarray or isinstance(value, Tensor) or is_users_class(kind):
+                calls = type(value) is FunctionType and is_users(value.__code__)
+                if calls or isinstance(value, (*PARTS, np.ndarray, Tensor)) or is_users_class(type(value)):
                     yield value, name
             for value in (*(f.__defaults__ or ()), *(f.__kwdefaults__ or {}).values()):
                 yield value, path or f.__name__
@@ -104,6 +107,10 @@ class Objects:
     def __contains__(self, value: Any) -> bool:
         """Whether something was there before the blocks."""
         return id(value) in self._visited
+
+    def has_names(self, value: Any) -> bool:
+        """Whether the blocks can reach something in several ways."""
+        return id(value) in self._again
 
     def path(self, value: Any) -> str:
         """How messages call something."""
@@ -138,13 +145,13 @@ class Objects:
 def content(value: Any, without: Collection[str] = ()) -> Any:
     """What an object has: a list or a dict of its parts; a set or an array as a copy."""
     kind = type(value)
-    if kind is list:
+    if isinstance(value, (list, deque)):
         return [*value]
-    if kind is dict:
+    if isinstance(value, dict):
         return {**value}
     if kind is Rows:
         return [*value.segments]
-    if kind is set:
+    if isinstance(value, set):
         return {*value}
     if kind is np.ndarray:
         return value.copy()
@@ -159,9 +166,14 @@ def content(value: Any, without: Collection[str] = ()) -> Any:
 def put(value: Any, content: Any) -> None:
     """Let an object have other parts."""
     kind = type(value)
-    if kind in (list, np.ndarray):
-        value[... if kind is np.ndarray else slice(None)] = content
-    elif kind in (dict, set):
+    if isinstance(value, list):
+        value[:] = content
+    elif kind is np.ndarray:
+        value[...] = content
+    elif isinstance(value, deque):
+        value.clear()
+        value.extend(content)
+    elif isinstance(value, (dict, set)):
         value.clear()
         value.update(content)
     elif kind is Rows:

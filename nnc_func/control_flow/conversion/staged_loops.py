@@ -20,6 +20,7 @@ from nnc_func.control_flow.conversion.values import Get, Held, Rows, Set, moving
 from nnc_func.control_flow.steps import in_order
 from nnc_func.control_flow.tracing import SCALARS, TracedBody, aval_of, tensor_of, traced
 from nnc_func.errors import ControlFlowError, OperatorError
+from nnc_func.facets.dims import known
 from nnc_func.graph.ops.loop import loop
 from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.tree import flatten
@@ -78,8 +79,15 @@ class StagedLoop:
         }  # fmt: skip
         objects = Objects((body, test), get, names)
         self.state = LoopState(self.before, self.held, self.gathering, new, objects, arrays, where)
+        self.alone = arrays.alone
         self.ended: list[Held] = []
         self.rows: list[Any] = []
+        for n, on in enumerate(self.gathering):
+            if on and objects.has_names(self.before[n]):
+                raise ControlFlowError(
+                    f"the loop at {where} is one of operators, and appends to {names[n]}, which it knows by another "
+                    "name, too: it does not see there what it has appended; use one name"
+                )
         if any(self.gathering):
             bounded = source is not None and source.count is None and test is None
             names_ = [each.name for each, on in zip(self.held, self.gathering, strict=True) if on]
@@ -126,16 +134,16 @@ class StagedLoop:
             own = given[self.test is not None :]
             times: Any = own.pop(0) if self.counted else None
             objects = self.state.objects
-            with identities() as known, known.block() as log:
+            with identities() as identical, identical.block() as log:
                 try:
-                    variables = self.state.enter(own[: len(before)], known)
+                    variables = self.state.enter(own[: len(before)], identical)
                     inside = self._gathering(variables)
                     self.put(variables)
                     self.body(None if self.source is None else self.source.item(times, own[len(before) :]))
                     results: list[Any] = [] if self.test is None else [self._more()]  # which may assign, too
                     ended = self.get()
                     self._gather(inside, ended)
-                    found = self.state.leave(ended, known, log)
+                    found = self.state.leave(ended, identical, log)
                 finally:
                     objects.restore(self.state.contents, objects.changed(self.state.contents))
                     self.put(self.before)
@@ -284,15 +292,16 @@ class StagedLoop:
         """The variables after the loop."""
         size = len(self.state.leaves()[0])
         columns, rows = iter(found[size:]), iter(self.rows)
-        with identities() as known:
-            after = self.state.finished(found[:size], known)
+        with identities() as identical:
+            after = self.state.finished(found[:size], identical)
         for n, on in enumerate(self.gathering):
             if on:
-                after[n] = self._gathered(self.before[n], next(rows), columns)
+                after[n] = self._gathered(n, next(rows), columns)
         return after
 
-    def _gathered(self, before: Any, row: Any, columns: Any) -> Any:
-        """The list after the loop."""
+    def _gathered(self, n: int, row: Any, columns: Any) -> Any:
+        """The list after the loop; one that somebody else has, too, gets a tensor for each row."""
+        before = self.before[n]
         if row is None:
             return before
         _, structure = flatten(row)
@@ -304,7 +313,16 @@ class StagedLoop:
         if type(before) is Rows:
             before.segments.append(segment)
             return before
-        return Rows(self.stack, [*(("one", each) for each in before), segment])
+        rows = Rows(self.stack, [*(("one", each) for each in before), segment])
+        if self.alone[n]:
+            return rows
+        if not all(known(leaf.shape[0]) for leaf in flat):
+            raise ControlFlowError(
+                f"the loop at {self.where} appends to {self.held[n].name}, which something else has, too, and how many "
+                "rows there are is not known yet: append to a list of its own"
+            )
+        before[:] = [*rows]
+        return before
 
 
 def _holding(number: Any, dtype: Any) -> Any:
