@@ -208,8 +208,26 @@ for stack in (eager, lazy):
     assert longer(stack.asarray([1.0, 3.0])).numpy().tolist() == [1, 3, 6, 12, 24]
     assert stack.grad(lambda x, f=longer: f(x).sum())([1.0, 3.0]).numpy().tolist() == [1, 15]
 
-# Such a loop may stand in the body of another one. Under `jit` extents may depend on elements, too, if one says so: the
-# function is a program of regions, and loops with carries that grow are computed between them.
+# Such a loop may stand in the body of another one, and in a branch, whose results may grow; what is not taken is not
+# computed. Extents of what is in a body may depend on elements, too. `vmap` computes row after row, whose results have
+# one shape.
+
+for stack in (eager, lazy):
+
+    def longer(x, stack=stack):
+        more = lambda x: (None, stack.ops.concat(x, x[x > 0] + 1, axis=0))  # noqa: E731
+        return stack.while_loop(lambda x: x.shape[0] < 6, more, x, dynamic=True)[1]
+
+    def chosen(x, stack=stack, longer=longer):
+        return stack.cond(x.sum() > -10, lambda: longer(x), lambda: x)
+
+    assert chosen(stack.asarray([1.0, -3.0])).tolist() == [1, -3, 2, 2, 3, 2, 3, 3, 4]
+    assert chosen(stack.asarray([1.0, -30.0])).tolist() == [1, -30]
+    rows = stack.vmap(lambda x, f=chosen: f(x).sum())(stack.asarray([[1.0, -3.0], [2.0, -1.0]]))
+    assert rows.tolist() == [17, 27]
+
+# Under `jit` extents may depend on elements if one says so: the function is a program of regions, and loops with
+# carries that grow are computed between them. Such a program is not saved, and `stack.compile` makes none.
 
 rows = lazy.jit(lambda x: x[x > 0] * 2, dynamic=True)
 assert rows(np.array([1.0, -1.0, 3.0])).numpy().tolist() == [2, 6]
@@ -240,3 +258,27 @@ for stack in (eager, lazy):
 # repeats its numbers; `ops.random_fold_in(key, i)` gives others, and `nn` layers do that themselves. `layer(x,
 # lengths=lengths)` of a recurrent layer computes hardly more than the sum of lengths. `program.first_nonfinite(…)`
 # names the operator and the time.
+
+# --- 11. Python's own if, while and for ------------------------------------------------------------------------------
+#
+# `jit(control_flow=True)` makes them branches and loops where a tensor decides. A block is traced on the objects that
+# there are, so that each name of a list, a dict, an attribute or a tensor sees what is written into it. Which tensor a
+# name is may be decided by a tensor: what is written into it is written into that one. Which *list* it is may not, if
+# it is written into: that is refused, with file and line, as all is that would be wrong.
+
+
+@lazy.jit(control_flow=True)
+def raised(x, y, n):
+    larger = x if x.sum() > y.sum() else y
+    first = larger
+    for i in range(n):
+        larger[0] = larger[0] + i + 1
+        larger = larger * 2
+    return x, y, first, larger
+
+
+for n, wanted, last in ((0, [5, 6], [5, 6]), (1, [6, 6], [12, 12]), (3, [6, 6], [62, 48])):
+    x, y, first, larger = raised(np.array([1.0, 2.0]), np.array([5.0, 6.0]), np.asarray(n))
+    assert x.tolist() == [1, 2]
+    assert y.tolist() == first.tolist() == wanted
+    assert larger.tolist() == last

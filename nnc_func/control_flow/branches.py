@@ -137,7 +137,7 @@ def chosen(
             numbers[:] = [type(leaf) in SCALARS for leaf in results]
             return results
 
-        bodies[which], weak[which] = traced(stack, flat, avals, whole=True, effects=True), numbers
+        bodies[which], weak[which] = traced(stack, flat, avals, whole=True, effects=True, in_stages=True), numbers
         if made is not None and found[0] != made:
             first, one = next(iter(functions.items()))
             raise OperatorError(
@@ -148,6 +148,16 @@ def chosen(
     assert made is not None
     captured = {id(x): x for body in bodies.values() for x in body.captured}
     told = {which: whose(name, f) for which, f in functions.items()}
+    if any(body.stages for body in bodies.values()):
+        if any(body.has_effects for body in bodies.values()):
+            raise OperatorError(
+                f"a branch of {name} has an effect, and one has a loop that grows, dynamic=True: print, check … what "
+                "the branches give"
+            )
+        from nnc_func.control_flow.branch_stages import as_loops  # few have such loops
+
+        dtypes = _dtypes(name, bodies, weak, made, told)
+        return made.build(as_loops(stack, name, index, functions, operands, bodies, dtypes))
     given, default = [Tensor(stack, x) for x in captured.values()], "default" in functions
     if not any(body.has_effects for body in bodies.values()):
         aligned = _aligned(name, bodies, weak, made, [*captured], told)
@@ -163,23 +173,15 @@ def chosen(
     return made.build(ordered(stack, f"{name} with effects", [index, *tensors, *given], after, is_lost))
 
 
-def _aligned(
-    name: str, bodies: dict[str, TracedBody], weak: dict[str, list[bool]], made: Structure, captured: list[int],
-    told: dict[str, str],
-) -> tuple[Body, ...]:  # fmt: skip
-    """The bodies with the same operands and results: a Python number takes the dtype that others have there."""
+def _dtypes(
+    name: str, bodies: dict[str, TracedBody], weak: dict[str, list[bool]], made: Structure, told: dict[str, str]
+) -> list[Any]:
+    """The dtypes of the results: a Python number takes that which others have there."""
     wanted = []
     for n, path in enumerate(made.paths):
         typed = {which: body.avals[n] for which, body in bodies.items() if not weak[which][n]}
         avals = typed or {which: body.avals[n] for which, body in bodies.items()}
         which, aval = next(iter(avals.items()))
-        for other, body in bodies.items():
-            shape = body.avals[n].shape
-            if shape != aval.shape:
-                raise OperatorError(
-                    f"branches of {name} give alike: the result{at(path)} is {aval.shape} in {which}, {shape} in "
-                    f"{other}; broadcast one{told[other]}"
-                )
         for other, its in typed.items():
             if its.dtype != aval.dtype:
                 raise OperatorError(
@@ -188,6 +190,24 @@ def _aligned(
                 )
         dtypes = [its.dtype for its in avals.values()]
         wanted.append(aval.dtype if typed else np.result_type(*dtypes))
+    return wanted
+
+
+def _aligned(
+    name: str, bodies: dict[str, TracedBody], weak: dict[str, list[bool]], made: Structure, captured: list[int],
+    told: dict[str, str],
+) -> tuple[Body, ...]:  # fmt: skip
+    """The bodies with the same operands and results: a Python number takes the dtype that others have there."""
+    for n, path in enumerate(made.paths):
+        typed = [which for which in bodies if not weak[which][n]] or [*bodies]
+        shape = bodies[typed[0]].avals[n].shape
+        for other, body in bodies.items():
+            if body.avals[n].shape != shape:
+                raise OperatorError(
+                    f"branches of {name} give alike: the result{at(path)} is {shape} in {typed[0]}, "
+                    f"{body.avals[n].shape} in {other}; broadcast one{told[other]}"
+                )
+    wanted = _dtypes(name, bodies, weak, made, told)
     found = []
     for body in bodies.values():
         builder = BodyBuilder()

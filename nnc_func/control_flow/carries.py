@@ -64,6 +64,10 @@ class Carry:
             made.append(each)
         return cls(stack, tuple(made), structure, what, told, is_inner)
 
+    def names(self, operator: str) -> list[str]:
+        """How messages call the leaves, of a loop that is called like that."""
+        return [f"the {self.what}{self.at(path)} of {operator}" for path in self.structure.paths]
+
     def avals(self, dtypes: Sequence[Any], growing: Growing = None) -> list[Aval]:
         """Avals of the leaves; those of Python numbers with these dtypes, those that grow with symbols."""
         found = [

@@ -17,6 +17,7 @@ from nnc_func.autodiff.traced import Traced
 from nnc_func.aval import Aval
 from nnc_func.body import Body
 from nnc_func.control_flow.growing_derivative import LISTS, Growing
+from nnc_func.control_flow.row_by_row import row_by_row
 from nnc_func.control_flow.tracing import OUTSIDE, Extents, TracedBody, at_once_or_cut, depth
 from nnc_func.device.kernels.move import dtype_in
 from nnc_func.engine.growing.step import Appended, steps_of
@@ -58,6 +59,8 @@ class GrowingLoop:
         From the last row to the first.
     around
         Extents that are known outside, where it stands in the body of another loop.
+    names
+        How messages call the carries.
     """
 
     stack: Any
@@ -73,6 +76,7 @@ class GrowingLoop:
     conditional: bool = False
     reverse: bool = False
     around: Mapping[str, int] = field(factory=dict)
+    names: tuple[str, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -105,6 +109,9 @@ class GrowingLoop:
         UnboundError
             A value is not known, or is a row of a vmap.
         """
+        rows = row_by_row(self, args)
+        if rows is not None:
+            return rows
         cut = at_once_or_cut(self, args)
         if cut is not None:
             return cut, None
@@ -244,11 +251,13 @@ class Grown:
         Avals of the results behind the carries.
     symbols
         Carry and axis to the symbol of its extent.
+    names
+        How messages call the carries.
     """
 
     def __init__(
         self, stack: Any, body: Body, avals: Sequence[Aval], outputs: Sequence[Aval], constants: Sequence[Any],
-        carries: Sequence[Any], slices: Sequence[Any], symbols: Mapping[tuple[int, int], str],
+        carries: Sequence[Any], slices: Sequence[Any], symbols: Mapping[tuple[int, int], str], names: Sequence[str],
     ) -> None:  # fmt: skip
         count = len(carries)
         self.stack, self.args = stack, [*constants, *carries, *slices]
@@ -258,7 +267,7 @@ class Grown:
         order = [body.results[n] for n in (*range(count), *first, *last)]
         self.loop = GrowingLoop(
             stack, Body(body.parameters, body.applications, order), tuple(avals), len(constants), count, len(slices),
-            len(first), tuple((symbol, n, axis) for (n, axis), symbol in symbols.items()),
+            len(first), tuple((symbol, n, axis) for (n, axis), symbol in symbols.items()), names=tuple(names),
         )  # fmt: skip
 
     def applied(self, **how: Any) -> tuple[list[Any], list[Any]]:
@@ -306,7 +315,7 @@ def counted_carry(stack: Any, body: TracedBody, places: tuple[int, int]) -> tupl
     return body.carrying(*places), [stack.carrier(stack.asarray(np.int64(0)))]
 
 
-def value_now(stack: Any, value: Tensor, what: str) -> Any:
+def value_now(stack: Any, value: Tensor, what: str, remedy: str = "say max_iterations=, without exact") -> Any:
     """A device array, computed now.
 
     Raises
@@ -317,9 +326,9 @@ def value_now(stack: Any, value: Tensor, what: str) -> Any:
     carrier = stack.carrier(value)
     while type(carrier) is Traced:
         carrier = carrier.primal
+        if hasattr(carrier, "whole"):
+            raise UnboundError(f"{what} differs from row to row of a vmap: go through the rows with stack.map")
     try:
         return stack.engine.force([carrier])[0]
     except (UnboundError, TypeError, AttributeError) as error:
-        raise UnboundError(
-            f"{what} depends on what has no value yet: say max_iterations=, without exact ({error})"
-        ) from None
+        raise UnboundError(f"{what} depends on what has no value yet: {remedy} ({error})") from None

@@ -314,7 +314,7 @@ class _Scan:
         given = body.parameters[: count + len(slices)]
         loop = staged(
             stack, body, range(len(given)), given, count, self.growing or {}, self.told, slices=len(slices),
-            most=self._most(), reverse=self.reverse,
+            most=self._most(), reverse=self.reverse, names=tuple(self.carry.names("a scan")),
         )  # fmt: skip
         found, rows = loop.applied([*body.captured, *carries, *slices])
         return self.carry.structure.build(found), self._built(rows)
@@ -357,7 +357,7 @@ class _Scan:
         loop = Grown(
             stack, inner, [*body.parameters[own:], *body.parameters[:own]], body.avals[len(whole) :],
             operands[:constants], operands[constants : constants + len(whole)], operands[constants + len(whole) :],
-            growing,
+            growing, self.carry.names("a scan"),
         )  # fmt: skip
         found, rows = loop.applied(most=most, reverse=self.reverse)
         return self.carry.structure.build(found[:count]), self._built(rows)

@@ -21,7 +21,8 @@ from nnc_func.body import Application, Body
 from nnc_func.body_builder import BodyBuilder
 from nnc_func.control_flow.growing import GrowingLoop, told, value_now
 from nnc_func.control_flow.growing_derivative import LISTS
-from nnc_func.control_flow.tracing import Extents, Stage, TracedBody, at_once_or_cut
+from nnc_func.control_flow.row_by_row import row_by_row
+from nnc_func.control_flow.tracing import OUTSIDE, Extents, Stage, TracedBody, at_once_or_cut
 from nnc_func.errors import OperatorError, ShapeError
 from nnc_func.graph.ops.cut_bodies import avals_in
 from nnc_func.graph.tensors.tensor import Tensor
@@ -61,6 +62,8 @@ class StagedLoop:
         What messages end with: whose body it is.
     around
         Extents that are known outside.
+    names
+        How messages call the carries.
     """
 
     stack: Any
@@ -77,6 +80,7 @@ class StagedLoop:
     reverse: bool = False
     told: str = ""
     around: Mapping[str, int] = field(factory=dict)
+    names: tuple[str, ...] = ()
 
     @cached_property
     def values(self) -> Sequence[Aval]:
@@ -128,6 +132,9 @@ class StagedLoop:
         UnboundError
             A value is not known, or is a row of a vmap.
         """
+        rows = row_by_row(self, args)
+        if rows is not None:
+            return rows[0]
         cut = at_once_or_cut(self, args)
         return self.computed(args)[0] if cut is None else cut
 
@@ -148,7 +155,7 @@ class StagedLoop:
         return [*carry, *columns], None
 
     def _goes_on(self, more: Any) -> bool:
-        found = value_now(self.stack, Tensor(self.stack, more), "whether a loop with others in it that grow goes on")
+        found = value_now(self.stack, Tensor(self.stack, more), "whether a loop goes on", OUTSIDE)
         return bool(self.stack.engine.device.to_numpy(found))
 
     def _time(self, given: Sequence[Any]) -> list[Any]:

@@ -20,11 +20,13 @@ from nnc_func.autodiff.traced import scope as scopes
 from nnc_func.aval import Aval
 from nnc_func.body import Body
 from nnc_func.body_builder import BodyBuilder
+from nnc_func.control_flow.counts import Count
 from nnc_func.control_flow.layer_bypass import through_layers
 from nnc_func.engine.effects import recording
 from nnc_func.errors import GraphError, OperatorError, UnboundError
+from nnc_func.facets.dims import Dim
 from nnc_func.facets.dtypes import kind_of
-from nnc_func.facets.late_extents import late
+from nnc_func.facets.late_extents import late, telling
 from nnc_func.graph.bodies import abstract, literal
 from nnc_func.graph.leaves import Variable, without_updates
 from nnc_func.graph.node import Value
@@ -40,6 +42,7 @@ ORDERS = 3  # of derivatives, up to which a function that its own rule calls has
 COUNT = Aval((), "int64")
 _rules: ContextVar[tuple[Any, ...]] = ContextVar("rules", default=())  # functions whose rules are being traced
 _depth: ContextVar[int] = ContextVar("depth", default=0)  # of functions that are being traced, one within the other
+_waiting: ContextVar[Any] = ContextVar("waiting", default=None)  # what may not happen, or not yet
 Extents = dict[str, tuple[int, int]]
 """Symbols of extents that a loop tells, and the result and the axis of each."""
 
@@ -199,6 +202,14 @@ class Scope(Trace):
         self.extents.update(extents)
         return found
 
+    def extent(self, count: Tensor) -> Dim | None:
+        """A number that the function computes as an extent; None where it is none that can wait for it."""
+        carrier = self.stack.carrier(count)
+        if type(carrier) is not Traced or not isinstance(carrier.trace, Scope) or carrier.trace.stages is None:
+            return None
+        (made,) = carrier.trace.cut(Count(self.stack, _depth.get()), [carrier])
+        return made.shape[0]  # type: ignore[no-any-return]
+
     def bind(self, op: Op, args: tuple[Any, ...], params: Any) -> Any:
         """The operator within the function."""
         self.check()
@@ -219,9 +230,11 @@ class Scope(Trace):
 
 
 OUTSIDE = (
-    "dynamic=True computes how often, and how large, at once; here that is not known yet. Compute it outside of jit "
-    "(or say stack.jit(f, dynamic=True)), vmap, compiled graphs and branches; or carry a tensor of the shape that it "
-    "has at the end, with max_iterations=, and write into it"
+    "a loop whose carries grow, or what has as many elements as a mask has that are true: dynamic=True computes how "
+    "often, and how large, at once; here that is not known yet. Compute it outside of jit and compiled graphs, or say "
+    "stack.jit(f, dynamic=True), which computes it between regions of a graph; in place of map(batch=), loop_until and "
+    "converted if, use map, while_loop and cond, which wait for it; or carry a tensor of the shape that it has at the "
+    "end, with max_iterations=, and write into it"
 )
 
 
@@ -233,13 +246,19 @@ def at_once_or_cut(loop: Any, args: Sequence[Any]) -> list[Any] | None:
     UnboundError
         Values are not known, and nothing can wait for them.
     """
-    traces = [a.trace for a in args if type(a) is Traced]
-    if any(not isinstance(each, (Forward, Reverse, Scope)) for each in traces):
-        raise UnboundError(OUTSIDE)
-    innermost = max(traces, key=attrgetter("level"), default=None)
+    innermost = innermost_of(args)
     if isinstance(innermost, Scope):
         return innermost.cut(loop, args)
-    return None if traces else _between_regions(loop, args)
+    if innermost is not None and not isinstance(innermost, (Forward, Reverse)):
+        raise UnboundError(OUTSIDE)
+    return _between_regions(loop, args) if innermost is None else None
+
+
+def innermost_of(args: Sequence[Any]) -> Any:
+    """The trace that loops which are computed at once belong to, given these; None: none."""
+    traces = [a.trace for a in args if type(a) is Traced]
+    traces += [each for each in (_waiting.get(), scopes.get()) if isinstance(each, Scope)]
+    return max(traces, key=attrgetter("level"), default=None)
 
 
 def _between_regions(loop: Any, args: Sequence[Any]) -> list[Any] | None:
@@ -318,7 +337,7 @@ def traced(
     entered = _entered(own) if whole else nullcontext()
     deeper = _depth.set(_depth.get() + 1)
     try:
-        with entered, without_updates(), recording(stack, in_places=whole) as recorded:
+        with entered, _told_by(own), without_updates(), recording(stack, in_places=whole) as recorded:
             given = [each if type(each) in SCALARS else own.parameter(each) for each in arguments]
             before = recorded.token = own.parameter(TOKEN)
             recorded.trace, recorded.number = own, own.number if counted else None
@@ -355,6 +374,26 @@ def traced(
     captured = (*(carrier for carrier, _ in pairs), *more)
     own_avals = tuple([x.aval for x in given])
     return TracedBody(body, captured, avals, own_avals, has_effects, counter is not None, tuple(stages))
+
+
+@contextmanager
+def waiting(own: Scope) -> Iterator[None]:
+    """Let a function wait for loops that are computed at once, also where all that these are given is known."""
+    token = _waiting.set(own)
+    try:
+        yield
+    finally:
+        _waiting.reset(token)
+
+
+@contextmanager
+def _told_by(own: Scope) -> Iterator[None]:
+    """Let extents be told by numbers that a function computes."""
+    token = telling.set(own.extent)
+    try:
+        yield
+    finally:
+        telling.reset(token)
 
 
 @contextmanager

@@ -211,10 +211,13 @@ class _While:
         given = [*body.parameters[whole + 1 :], Aval((), "bool"), Aval((), "int64"), *body.parameters[:whole]]
         loop = Grown(
             stack, inner, given, body.avals[2 + whole :], [*captured], [more, zero, *variables, *counter], (),
-            {(2 + n, axis): symbol for (n, axis), symbol in growing.items()},
+            {(2 + n, axis): symbol for (n, axis), symbol in growing.items()}, self._names(),
         )  # fmt: skip
         found, rows = loop.applied(most=self.most, conditional=True)
         return self._ended(found, rows, exact, raises)
+
+    def _names(self) -> list[str]:
+        return ["the condition of while_loop", "the number of times", *self.variables.names("while_loop")]
 
     def _staged(self, body: TracedBody, carries: list[Any], exact: bool, raises: bool) -> tuple[Any, Any, Any]:
         """As `run`, of a body that waits for loops whose carries grow."""
@@ -223,7 +226,7 @@ class _While:
         loop = staged(
             self.stack, body, (None, count, *range(count)), avals, len(carries),
             {(2 + n, axis): symbol for (n, axis), symbol in growing.items()}, self.told, most=self.most,
-            conditional=True,
+            conditional=True, names=tuple(self._names()),
         )  # fmt: skip
         found, rows = loop.applied([*body.captured, *carries])
         return self._ended(found, rows, exact, raises)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -30,6 +30,8 @@ class Late:
     loops: list[tuple[Any, list[Any], list[Any], dict[str, tuple[int, int]]]] = field(factory=list)
 
 
+telling: ContextVar[Callable[[Any], Dim | None] | None] = ContextVar("telling", default=None)
+"""What makes an extent of a number that a body computes, while one is traced that waits for it."""
 _late: ContextVar[Late | None] = ContextVar("late", default=None)
 
 
@@ -65,6 +67,10 @@ def late_extent(count: Any, error: BaseException) -> Dim | None:
     error
         Why the number is not known: an UnboundError, or what was made of one.
     """
+    tell = telling.get()
+    told = None if tell is None else tell(count)
+    if told is not None:
+        return told
     collected, why = _late.get(), error if isinstance(error, UnboundError) else error.__context__
     if collected is None or not isinstance(why, UnboundError):
         return None

@@ -145,9 +145,75 @@ def written_under_both_names(x: Any, y: Any) -> Any:
     return one, other
 
 
+def by_a_function(x: Any, y: Any) -> Any:
+    rows: list[Any] = []
+
+    def add(v: Any) -> None:
+        rows.append(v)
+
+    if x > 0:
+        add(x)
+    else:
+        add(y)
+    return rows[0]
+
+
+def by_a_method(x: Any, y: Any) -> Any:
+    box = Box(y)
+    while x < 3:
+        box.put(x)
+        x = x + 1
+    return box.size
+
+
+def deep_in_an_object(x: Any, y: Any) -> Any:
+    box = Box(Box(y))
+    if x > 0:
+        box.size.size = x
+    return box.size.size
+
+
+def read_by_another_name(x: Any, y: Any) -> Any:
+    box = Box([y])
+    rows = box.size
+    while box.size[0] < 3:
+        rows[0] = rows[0] + 1
+    return rows
+
+
+def only_the_caller_has_the_list(x: Any, y: Any) -> Any:
+    rows = [x, y]
+    if x > 0:
+        rows = [rows[0] + 1, rows[1]]
+    while rows[1] < 9:
+        rows = [rows[0], rows[1] + 2]
+        rows[0] = rows[0] * 2
+    rows[0] = rows[0] * 3
+    return rows
+
+
+def appended_by_another_name(x: Any, y: Any) -> Any:
+    rows: list[Any] = []
+    also = rows
+    if x > 0:
+        rows.append(x)
+        also.append(y)
+    else:
+        also.extend([y, x])
+    return rows, also
+
+
+def chosen_by_an_expression(x: Any, y: Any) -> Any:
+    one, two = [x + 1, y], [y]
+    row = one[0] if x > 0 else two[0]
+    return row * 2, one, two
+
+
 PLAIN = [
     one_of_two_names_is_given_another_list, two_names_in_a_loop, names_swapped_in_a_loop, one_tensor_twice,
-    within_another, other_elements, object_with_two_names, called_object, recursive, array_of_numpy,
+    within_another, other_elements, object_with_two_names, called_object, recursive, array_of_numpy, by_a_function,
+    by_a_method, deep_in_an_object, read_by_another_name, only_the_caller_has_the_list, appended_by_another_name,
+    chosen_by_an_expression,
 ]  # fmt: skip
 
 
@@ -185,27 +251,6 @@ def test_a_tensor_written_into_under_both_of_its_names(stack: Any) -> None:
 # --- refused ------------------------------------------------------------------------------------------------------
 
 
-def by_a_function(x: Any, y: Any) -> Any:
-    rows: list[Any] = []
-
-    def add(v: Any) -> None:
-        rows.append(v)
-
-    if x > 0:
-        add(x)
-    else:
-        add(y)
-    return rows[0]
-
-
-def by_a_method(x: Any, y: Any) -> Any:
-    box = Box(y)
-    while x < 3:
-        box.put(x)
-        x = x + 1
-    return box.size
-
-
 def by_a_partial(x: Any, y: Any) -> Any:
     rows = [y]
     put = functools.partial(rows.__class__.append, rows)
@@ -214,25 +259,10 @@ def by_a_partial(x: Any, y: Any) -> Any:
     return rows
 
 
-def deep_in_an_object(x: Any, y: Any) -> Any:
-    box = Box(Box(y))
-    if x > 0:
-        box.size.size = x
-    return box.size.size
-
-
 def global_list(x: Any, y: Any) -> Any:
     if x > 0:
         found.append(x)
     return y
-
-
-def read_by_another_name(x: Any, y: Any) -> Any:
-    box = Box([y])
-    rows = box.size
-    while box.size[0] < 3:
-        rows[0] = rows[0] + 1
-    return rows
 
 
 def key_of_one_side(x: Any, y: Any) -> Any:
@@ -291,13 +321,75 @@ def endless(x: Any, y: Any) -> Any:
     return endless(x - 1, y)
 
 
+def which_list(x: Any, y: Any) -> Any:
+    one, two = [x, y], [y, y]
+    row = one if x > 0 else two
+    row[0] = x * 7
+    return one, two
+
+
+def which_list_in_a_block(x: Any, y: Any) -> Any:
+    one, two = [x, y], [y, y]
+    row = one if x > 0 else two
+    if y > 0:
+        one[0] = x * 7
+    return row, two
+
+
+def which_dict(x: Any, y: Any) -> Any:
+    one, two = {"a": x}, {"a": y}
+    table = two
+    if x > 0:
+        table = one
+    table["a"] += 1
+    return one, two
+
+
+def which_list_in_a_loop(x: Any, y: Any) -> Any:
+    row = one = [x, y]
+    while row[0] < 3:
+        row = [row[0] + 1, y]
+    row[1] = x
+    return one, row
+
+
+def set_of_one_side(x: Any, y: Any) -> Any:
+    names = {"a"}
+    if x > 0:
+        names.add("b")
+    return y * len(names)
+
+
+def array_of_two_names(x: Any, y: Any) -> Any:
+    made = np.zeros(2)
+    also = made
+    if x > 0:
+        made[0] = 1.0
+    return y + also
+
+
+def appended_and_read_by_another_name(x: Any, y: Any) -> Any:
+    rows = [x]
+    also, total = rows, x * 0
+    for each in y.stack.ops.stack(x, y, axis=0):
+        rows.append(each)
+        total = total + also[-1]
+    return total
+
+
 REFUSED = [
-    (by_a_function, "changes rows by a call"), (by_a_method, "changes box by a call"),
-    (by_a_partial, "changes put by a call"), (deep_in_an_object, r"changes box\.size by a call"),
-    (global_list, "changes found by a call"), (read_by_another_name, r"writes into box\.size, which it knows by"),
+    (appended_and_read_by_another_name, "appends to rows, which it knows by another name, too"),
+    (by_a_partial, r"writes into put, and put is .* elsewhere"),
+    (global_list, "writes into found, and found is .* elsewhere"),
     (key_of_one_side, "writes into table, and table is .* elsewhere"), (element_of_one_side, "writes into rows, and"),
     (key_deleted_on_one_side, "writes into table, and table is"),
-    (names_that_part, "writes into one, which is the same object as other before a time, and not after"),
+    (names_that_part, "writes into .* by another name than other, which is that list at one time, and another one"),
+    (which_list, r"test_conversion_aliases.py:\d+ writes into a list, and which list that is decides a tensor at"),
+    (which_list_in_a_block, "writes into a list, and which list that is decides a tensor at"),
+    (which_dict, "writes into a dict, and which dict that is decides a tensor at"),
+    (which_list_in_a_loop, "writes into a list, and which list that is decides a tensor at"),
+    (set_of_one_side, "writes into names, and names is a set"),
+    (array_of_two_names, "writes into the array of NumPy made, which something else has"),
     (exchanged, "writes into one, then exchanges it for another list"),
     (endless, "is traced within itself without end"),
     (singletons, r"match at line \d+ asks whether a tensor is True"),

@@ -290,10 +290,15 @@ def test_what_is_not_known_yet_is_told(stack: Any) -> None:
         stack.jit(lambda x: appended(stack, x, 5)[0])(np.ones(2))
     with pytest.raises(UnboundError, match="outside of jit"):
         appended(stack, stack.input("x", (2,), "float64"), 5)
-    with pytest.raises(NncError, match=r"outside of jit .*vmap"):
-        stack.vmap(lambda x: appended(stack, x, 5)[0])(stack.asarray(np.ones((3, 2))))
-    with pytest.raises(NncError, match=r"outside of jit .*vmap"):
-        stack.vmap(stack.grad(lambda x: appended(stack, x, 5)[0].sum()))(stack.asarray(np.ones((3, 2))))
+
+
+@STACKS
+def test_rows_of_a_vmap_are_computed_one_by_one(stack: Any) -> None:
+    rows = stack.asarray([[1.0, 2.0], [0.5, 1.0], [2.0, 3.0]])
+    wanted = [appended(stack, x, 5)[0].numpy() for x in rows]
+    np.testing.assert_allclose(stack.vmap(lambda x: appended(stack, x, 5)[0])(rows).numpy(), wanted)
+    slope = stack.grad(lambda x: appended(stack, x, 5)[0].sum())
+    np.testing.assert_allclose(stack.vmap(slope)(rows).numpy(), [slope(x).numpy() for x in rows])
 
 
 def test_numbers_are_checked() -> None:

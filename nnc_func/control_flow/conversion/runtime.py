@@ -5,15 +5,18 @@ from __future__ import annotations
 import builtins
 import functools
 import operator
+import sys
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from threading import RLock
-from types import CodeType, FunctionType, MethodType
+from types import BuiltinMethodType, CodeType, FunctionType, MethodType
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from nnc_func.control_flow import branches
 from nnc_func.control_flow.conversion.exits import UnsupportedError
+from nnc_func.control_flow.conversion.identities import identities, known_identities
+from nnc_func.control_flow.conversion.names import CHANGING
 from nnc_func.control_flow.conversion.sources import (
     Source,
     numbered,
@@ -22,16 +25,31 @@ from nnc_func.control_flow.conversion.sources import (
     symbolic,
     together,
 )  # fmt: skip
+from nnc_func.control_flow.conversion.staged_branches import staged_branch, staged_choice
 from nnc_func.control_flow.conversion.staged_loops import StagedLoop
-from nnc_func.control_flow.conversion.staging import Where, staged, staged_branch, truth
+from nnc_func.control_flow.conversion.staging import Where, staged, truth
 from nnc_func.control_flow.conversion.users import is_users
 from nnc_func.control_flow.conversion.values import Get, Rows, Set, Undefined, Unreached
 from nnc_func.errors import ControlFlowError, ControlFlowWarning
 from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.tree import flatten
 
+
+def _is(one: Any, other: Any) -> Any:
+    """Whether two are one object: a tensor, where a tensor decides that."""
+    known = known_identities()
+    return one is other if known is None else known.is_same(one, other)
+
+
+def _is_not(one: Any, other: Any) -> Any:
+    found = _is(one, other)
+    return not found if type(found) is bool else found.stack.ops.logical_not(found)
+
+
 COMPARE: dict[str, Callable[[Any, Any], Any]] = {
-    **{name: getattr(operator, name) for name in ("eq", "ne", "lt", "le", "gt", "ge", "is_", "is_not")},
+    **{name: getattr(operator, name) for name in ("eq", "ne", "lt", "le", "gt", "ge")},
+    "is_": _is,
+    "is_not": _is_not,
     "in_": lambda a, b: a in b,
     "not_in": lambda a, b: a not in b,
 }
@@ -127,14 +145,14 @@ class Control:
 
     def loop_while(
         self, test: Callable[[], Any], body: Callable[[], Any], get: Get, put: Set, names: Sequence[str], later: int,
-        lists: Sequence[str], line: int,
+        lists: Sequence[str], exchanged: Sequence[str], line: int,
     ) -> None:  # fmt: skip
         """``while``: time after time in Python, as long as Python decides; from then on a loop of operators."""
         while True:
             found = test()
             if isinstance(found, Tensor):
                 where = Where(_file(get), line)
-                loop = StagedLoop(found.stack, lambda _: body(), get, put, names, lists, where, test)
+                loop = StagedLoop(found.stack, lambda _: body(), get, put, names, lists, exchanged, where, test)
                 return loop.run(found)
             if not found:
                 return None
@@ -142,7 +160,7 @@ class Control:
 
     def loop_over(
         self, over: Any, test: Callable[[], Any] | None, body: Callable[[Any], Any], get: Get, put: Set,
-        names: Sequence[str], later: int, lists: Sequence[str], line: int,
+        names: Sequence[str], later: int, lists: Sequence[str], exchanged: Sequence[str], line: int,
     ) -> None:  # fmt: skip
         """``for``: over rows of a tensor, and over numbers that a tensor bounds, a loop of operators."""
         where = Where(_file(get), line)
@@ -157,14 +175,16 @@ class Control:
         if isinstance(over, Tensor):
             over = rows_of(over)
         if isinstance(over, Source):
-            return StagedLoop(over.stack, body, get, put, names, lists, where, test, over).run()
+            return StagedLoop(over.stack, body, get, put, names, lists, exchanged, where, test, over).run()
         for n, item in enumerate(over):
             more = True if test is None else test()
             if isinstance(more, Tensor):
                 if type(over) is range:
                     left = over[n:]
                     source = staged_range(more.stack, left.start, left.stop, left.step)
-                    return StagedLoop(more.stack, body, get, put, names, lists, where, test, source).run(more)
+                    return StagedLoop(more.stack, body, get, put, names, lists, exchanged, where, test, source).run(
+                        more
+                    )
                 at = Where(where.file, line, (line, line))
                 staged_branch(more, functools.partial(body, item), _nothing, get, put, names, len(names), at)
             elif more:
@@ -196,6 +216,20 @@ class Control:
                 "else, or decide by a Python value"
             )
         return subject
+
+    # --- objects ---------------------------------------------------------------------------------------
+
+    def function(self) -> AbstractContextManager[Any]:
+        """While a function runs."""
+        return identities()
+
+    def written(self, value: Any) -> Any:
+        """What is written into: a list or a dict of which a tensor decides which one it is, is refused."""
+        found = known_identities()
+        if found is not None and id(value) in found.parted:
+            frame = sys._getframe(1)  # the user's
+            found.check(value, f"{frame.f_code.co_filename}:{frame.f_lineno}")
+        return value
 
     # --- variables --------------------------------------------------------------------------------------
 
@@ -260,6 +294,7 @@ class Control:
 
     def _logical(self, first: Tensor, second: Callable[[], Any], cheap: bool, conjunction: bool) -> Any:
         stack, decides = first.stack, truth(first)
+        where = Where(second.__code__.co_filename, second.__code__.co_firstlineno)
         if cheap and first.dtype.kind == "b":
             other = second()
             if isinstance(other, Tensor) and other.dtype.kind == "b":
@@ -275,8 +310,8 @@ class Control:
 
         as_is = decides if first.dtype.kind == "b" else first
         if conjunction:
-            return branches.cond(stack, decides, rest, lambda: as_is)
-        return branches.cond(stack, decides, lambda: as_is, rest)
+            return staged_choice(decides, rest, lambda: as_is, where)
+        return staged_choice(decides, lambda: as_is, rest, where)
 
     def negated(self, value: Any) -> Any:
         """``not``."""
@@ -294,7 +329,7 @@ class Control:
         """``a if test else b``."""
         if not isinstance(test, Tensor):
             return then() if test else otherwise()
-        return branches.cond(test.stack, truth(test), then, otherwise)
+        return staged_choice(test, then, otherwise, Where(then.__code__.co_filename, then.__code__.co_firstlineno))
 
     # --- calls ------------------------------------------------------------------------------------------
 
@@ -303,6 +338,10 @@ class Control:
         kind = type(f)
         if kind is FunctionType:
             return self.converted(f)
+        if kind is BuiltinMethodType:
+            if f.__name__ in CHANGING:
+                self.written(f.__self__)
+            return f
         if kind is MethodType:
             if type(f.__func__) is not FunctionType:
                 return f

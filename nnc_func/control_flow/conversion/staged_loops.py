@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,21 +10,17 @@ from attrs import frozen
 
 from nnc_func.aval import Aval
 from nnc_func.control_flow.carries import Carry, Growing
-from nnc_func.control_flow.conversion.copies import Copies, content, is_container, is_same, objects, written_back
+from nnc_func.control_flow.conversion.arrays import Arrays
+from nnc_func.control_flow.conversion.identities import identities
+from nnc_func.control_flow.conversion.loop_state import AgainError, LoopState
+from nnc_func.control_flow.conversion.objects import Objects
 from nnc_func.control_flow.conversion.sources import Source
 from nnc_func.control_flow.conversion.staging import Where, truth, within_staged
-from nnc_func.control_flow.conversion.surroundings import Surroundings
-from nnc_func.control_flow.conversion.values import (
-    Get,
-    Held,
-    Rows,
-    Set,
-    moving,
-    same,
-)  # fmt: skip
+from nnc_func.control_flow.conversion.values import Get, Held, Rows, Set, moving
 from nnc_func.control_flow.steps import in_order
 from nnc_func.control_flow.tracing import SCALARS, TracedBody, aval_of, tensor_of, traced
 from nnc_func.errors import ControlFlowError, OperatorError
+from nnc_func.facets.dims import known
 from nnc_func.graph.ops.loop import loop
 from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.tree import flatten
@@ -44,6 +40,9 @@ class Variables(Carry):
             raise ControlFlowError(f"the loop at {self.where} is one of operators, and {error}") from None
 
 
+MOST_TRACES = 100  # of one body, until it is known what it carries
+
+
 class StagedLoop:
     """A loop of operators made of a block of Python.
 
@@ -53,6 +52,8 @@ class StagedLoop:
         The variables that the block may leave another value in.
     lists
         Of these, lists to which it appends and does nothing else.
+    exchanged
+        Of these, those that it gives another value, and does not only write into.
     test
         What is asked before each time; or None.
     source
@@ -61,24 +62,32 @@ class StagedLoop:
 
     def __init__(
         self, stack: Any, body: Callable[[Any], None], get: Get, put: Set, names: Sequence[str], lists: Sequence[str],
-        where: Where, test: Callable[[], Any] | None = None, source: Source | None = None,
+        exchanged: Sequence[str], where: Where, test: Callable[[], Any] | None = None, source: Source | None = None,
     ) -> None:  # fmt: skip
         self.stack, self.body, self.get, self.put, self.where = stack, body, get, put, where
         self.test, self.source = test, source
         self.counted = source is not None
         self.before = get()
+        arrays = Arrays(self.before, names, where)
         self.held = [Held.of(name, value) for name, value in zip(names, self.before, strict=True)]
         self.gathering = [
             each.name in lists and type(each.value) in (list, Rows) for each in self.held
         ]  # fmt: skip
-        self.surroundings = Surroundings((body, test), get, names, where)
-        self.inside: list[Any] = []
-        self.copies = Copies()
-        self.begun: list[tuple[str, Any, Any]] = []
-        self.shared: set[int] = set()  # what is written into, and stands in several places
-        self.handles: list[tuple[Any, Any]] = []
+        new = {
+            n for n, each in enumerate(self.held)
+            if not self.gathering[n] and (each.name in exchanged or type(each.value) is np.ndarray)
+        }  # fmt: skip
+        objects = Objects((body, test), get, names)
+        self.state = LoopState(self.before, self.held, self.gathering, new, objects, arrays, where)
+        self.alone = arrays.alone
         self.ended: list[Held] = []
         self.rows: list[Any] = []
+        for n, on in enumerate(self.gathering):
+            if on and objects.has_names(self.before[n]):
+                raise ControlFlowError(
+                    f"the loop at {where} is one of operators, and appends to {names[n]}, which it knows by another "
+                    "name, too: it does not see there what it has appended; use one name"
+                )
         if any(self.gathering):
             bounded = source is not None and source.count is None and test is None
             names_ = [each.name for each, on in zip(self.held, self.gathering, strict=True) if on]
@@ -100,128 +109,14 @@ class StagedLoop:
         if self.source is not None and self.source.count is None and self.source.length == 0:
             return
         try:
-            with within_staged(self.where):
+            with within_staged(self.where), identities():
                 after = self._after(first)
         except BaseException:
             self.put(self.before)
             raise
         self.put(after)
 
-    # --- the state --------------------------------------------------------------------------------------
-
-    def _moving(self) -> list[tuple[int, int]]:
-        """Which leaves of which variables are carried."""
-        return [
-            (n, i)
-            for n, each in enumerate(self.held)
-            if not self.gathering[n] and not each.absent
-            for i, leaf in enumerate(each.leaves)
-            if moving(leaf)
-        ]
-
-    def _enter(self, leaves: Sequence[Any]) -> None:
-        """Give the variables what they have at the beginning of a time."""
-        given = dict(zip(self._moving(), leaves, strict=True))
-        self.inside = []
-        at = [0, 0]  # which leaf of which variable is copied
-
-        def inside(leaf: Any) -> Any:
-            found = given.get((at[0], at[1]), leaf)
-            at[1] += 1
-            return found
-
-        self.copies = Copies(inside, self.shared)
-        for n, each in enumerate(self.held):
-            at[:] = [n, 0]
-            if self.gathering[n]:
-                self.inside.append(Rows(self.stack, [], open=True))
-            else:
-                self.inside.append(each.value if each.absent else self.copies.of(each.value))
-        self.begun = [(path, each, content(each)) for path, each in self._objects(self.inside)]
-        self.handles = [(leaf, leaf.value if isinstance(leaf, Tensor) else leaf) for leaf in leaves]
-        self.put(self.inside)
-
-    def _leave(self) -> list[Any]:
-        """The leaves that are carried on, at the end of a time."""
-        found = self.get()
-        self.ended, self.rows = [], []
-        for n, (was, value) in enumerate(zip(self.held, found, strict=True)):
-            now = Held.of(was.name, value)
-            self.ended.append(now)
-            if self.gathering[n]:
-                if value is not self.inside[n]:
-                    raise ControlFlowError(
-                        f"the loop at {self.where} is one of operators, in which nothing is done to the list "
-                        f"{was.name} but append"
-                    )
-                self.rows.append(value.stacked() if value.segments else None)
-            elif not was.absent:
-                self._check(was, now)
-        self._check_names(found)
-        return [self.ended[n].leaves[i] for n, i in self._moving()]
-
-    def _objects(self, values: Sequence[Any]) -> Iterator[tuple[str, Any]]:
-        """What can be written into of the variables, those aside that have none, or are appended to."""
-        for n, value in enumerate(values):
-            if not (self.gathering[n] or self.held[n].absent):
-                yield from objects(value, self.held[n].name)
-
-    def _check_names(self, found: Sequence[Any]) -> None:
-        """Raise ControlFlowError where what is written into has two names before a time, and one after it, or so."""
-        written = [not is_same(content(each), before) for _, each, before in self.begun]
-        if not any(written):
-            return
-        rows = [[each for _, each, _ in self.begun], [each for _, each in self._objects(found)]]
-        rows = [[self._known(each) for each in row] for row in rows]
-        places = [dict[int, list[int]](), dict[int, list[int]]()]
-        for each, row in zip(places, rows, strict=True):
-            for n, key in enumerate(row):
-                each.setdefault(key, []).append(n)
-        missing = {rows[0][n] for n, on in enumerate(written) if on and len(places[0][rows[0][n]]) > 1} - self.shared
-        if missing:
-            self.shared |= missing
-            return
-        for n, (path, each, _) in enumerate(self.begun):
-            if written[n] and is_container(each) and rows[0][n] not in places[1]:
-                raise ControlFlowError(
-                    f"the loop at {self.where} is one of operators, and writes into {path}, then exchanges it for "
-                    f"another {type(each).__name__}: write into it each time, or make a new one each time"
-                )
-            before, after = (each[row[n]] for each, row in zip(places, rows, strict=True))
-            other = [k for k in (*before, *after) if k not in before or k not in after]
-            if other and any(written[k] for k in (*before, *after)):
-                first, then = ("before", "after") if other[0] in before else ("after", "before")
-                raise ControlFlowError(
-                    f"the loop at {self.where} is one of operators, and writes into {path}, which is the same object "
-                    f"as {self.begun[other[0]][0]} {first} a time, and not {then} it; give one of them a value of its "
-                    "own, such as x + 0"
-                )
-
-    def _known(self, each: Any) -> int:
-        """What tells whether something is the same object: what it is a copy of."""
-        original = self.copies.original(each)
-        return id(each if original is None else original)
-
-    def _check(self, was: Held, now: Held) -> None:
-        """Raise ControlFlowError where a variable changes in what is no tensor."""
-        start = f"the loop at {self.where} is one of operators, which carries {was.name}"
-        if now.absent:
-            raise ControlFlowError(f"{start}: {now.value.error()}")
-        if was.structure != now.structure:
-            raise ControlFlowError(
-                f"{start}: it is {was.structure} before, and {now.structure} after one time; begin with what has the "
-                "structure that it keeps"
-            )
-        for one, two, path in zip(was.leaves, now.leaves, was.paths(), strict=True):
-            if not moving(one) and not same(one, two):
-                raise ControlFlowError(
-                    f"{start}: {path} is {one!r}, which is no tensor or number, and {two!r} after one time; only "
-                    "tensors and numbers change in it"
-                )
-            if moving(one) and not moving(two):
-                raise ControlFlowError(f"{start}: {path} is a tensor or a number before, and {two!r} after one time")
-
-    # --- the loop ---------------------------------------------------------------------------------------
+    # --- one time ---------------------------------------------------------------------------------------
 
     def _head(self) -> list[Aval]:
         """Avals of what it carries besides variables: whether it goes on, and how often it went."""
@@ -238,49 +133,96 @@ class StagedLoop:
         def flat(given: list[Any]) -> list[Any]:
             own = given[self.test is not None :]
             times: Any = own.pop(0) if self.counted else None
-            self._enter(own[: len(before)])
-            with self.surroundings.watched(self.copies):
-                self.body(None if self.source is None else self.source.item(times, own[len(before) :]))
-                results: list[Any] = [] if self.test is None else [self._more()]  # which may assign, too
-            found = self._leave()
+            objects = self.state.objects
+            with identities() as identical, identical.block() as log:
+                try:
+                    variables = self.state.enter(own[: len(before)], identical)
+                    inside = self._gathering(variables)
+                    self.put(variables)
+                    self.body(None if self.source is None else self.source.item(times, own[len(before) :]))
+                    results: list[Any] = [] if self.test is None else [self._more()]  # which may assign, too
+                    ended = self.get()
+                    self._gather(inside, ended)
+                    found = self.state.leave(ended, identical, log)
+                finally:
+                    objects.restore(self.state.contents, objects.changed(self.state.contents))
+                    self.put(self.before)
             results += [times + 1] if self.counted else []
             after[:] = [_dtype_of(leaf, was) for leaf, was in zip(found, before, strict=True)]
             results += [_carried(self.stack, leaf, was) for leaf, was in zip(found, before, strict=True)]
             return [*results, *(leaf for tree in self.rows for leaf in flatten(tree)[0])]
 
         given = [*self._head(), *before, *(a.having(shape=a.shape[1:]) for a in slices)]
-        shared = -1
-        while shared < len(self.shared):
-            shared = len(self.shared)
-            body = traced(self.stack, flat, given, effects=True, counted=True)
+        body = traced(self.stack, flat, given, effects=True, counted=True)
+        self.state.settle()
         first = len(self._head())
         return body, [
             body.avals[first + n] if each is None else Aval((), each) for n, each in enumerate(after)
         ]  # fmt: skip
+
+    def _gathering(self, variables: list[Any]) -> list[Any]:
+        """The lists to which it appends, for one time."""
+        for n, on in enumerate(self.gathering):
+            if on:
+                variables[n] = Rows(self.stack, [], open=True)
+        return [*variables]
+
+    def _gather(self, inside: Sequence[Any], found: Sequence[Any]) -> None:
+        """What it has appended, and what the variables have."""
+        self.ended, self.rows = [], []
+        for n, (was, value) in enumerate(zip(self.held, found, strict=True)):
+            self.ended.append(Held.of(was.name, value))
+            if self.gathering[n]:
+                if value is not inside[n]:
+                    raise ControlFlowError(
+                        f"the loop at {self.where} is one of operators, in which nothing is done to the list "
+                        f"{was.name} but append"
+                    )
+                self.rows.append(value.stacked() if value.segments else None)
 
     def _more(self, asked: Tensor | None = None) -> Tensor:
         assert self.test is not None
         found = self.test() if asked is None else asked
         return truth(found) if isinstance(found, Tensor) else self.stack.asarray(bool(found))
 
+    # --- the loop ---------------------------------------------------------------------------------------
+
     def _carry(self) -> Variables:
-        paths = [self.held[n].paths()[i] for n, i in self._moving()]
-        leaves = [tensor_of(self.stack, self.held[n].leaves[i]) for n, i in self._moving()]
+        self.state.laid_out()
+        leaves, paths = self.state.leaves()
         _, structure = flatten(dict.fromkeys(paths, 0), by_insertion=True)
-        return Variables(self.stack, tuple(leaves), structure, "the variable", where=self.where)
+        made = tuple([tensor_of(self.stack, leaf) for leaf in leaves])
+        return Variables(self.stack, made, structure, "the variable", where=self.where)
+
+    def _until_known(self, attempt: Callable[[], Any]) -> Any:
+        """What an attempt gives that knows all that the loop carries."""
+        for _ in range(MOST_TRACES):
+            try:
+                return attempt()
+            except AgainError:
+                continue
+        raise ControlFlowError(
+            f"what the loop at {self.where}, which is one of operators, writes into and exchanges is another each time "
+            "that it is traced: let it do the same each time"
+        )
 
     def _begun(self) -> None:
         """Let variables that have no value begin with zeros, of the shapes that they have after one time."""
         if not any(each.absent for each in self.held):
             return
-        carry = self._carry()
-        avals = carry.avals([np.result_type(x) if type(x) in SCALARS else None for x in carry.leaves])
-        numbers = [x if type(x) in SCALARS else a for x, a in zip(carry.leaves, avals, strict=True)]
-        self.trace(numbers)
+
+        def attempt() -> None:
+            carry = self._carry()
+            avals = carry.avals([np.result_type(x) if type(x) in SCALARS else None for x in carry.leaves])
+            self.trace([x if type(x) in SCALARS else a for x, a in zip(carry.leaves, avals, strict=True)])
+
+        self._until_known(attempt)
         for n, (was, now) in enumerate(zip(self.held, self.ended, strict=True)):
             if was.absent and not now.absent:
                 leaves = [self._zero(leaf) for leaf in now.leaves]
                 self.held[n] = Held.of(was.name, now.built(leaves))
+                self.state.places[n,] = None
+                self.state.firm.add((n,))
             elif was.absent:
                 self.held[n] = now
 
@@ -297,8 +239,7 @@ class StagedLoop:
         stack = self.stack
         first = None if self.test is None else self._more(asked)  # before anything is traced
         self._begun()
-        carry = self._carry()
-        body, avals = self._settled(carry)
+        carry, body, avals = self._until_known(self._settled)
         head = [] if first is None else [stack.carrier(first)]
         head += [stack.carrier(stack.asarray(np.int64(0)))] if self.counted else []
         carries = [*head, *carry.carriers(avals)]
@@ -318,8 +259,9 @@ class StagedLoop:
         found = in_order(stack, "a loop with effects", body, (at, at), [*carries, *self._slices()], apply)
         return self._finished(found[len(head) :])
 
-    def _settled(self, carry: Variables) -> tuple[TracedBody, list[Aval]]:
-        """The body, and avals of what is carried: a Python number takes the dtype that it has after it."""
+    def _settled(self) -> tuple[Variables, TracedBody, list[Aval]]:
+        """What is carried, the body, and avals: a Python number takes the dtype that it has after it."""
+        carry = self._carry()
         weak = [n for n, leaf in enumerate(carry.leaves) if type(leaf) in SCALARS]
         dtypes: list[Any] = [np.result_type(x) if type(x) in SCALARS else None for x in carry.leaves]
         after: Sequence[Any] = ()
@@ -329,6 +271,8 @@ class StagedLoop:
                 _, after = self.trace(
                     [x if type(x) in SCALARS else a for x, a in zip(carry.leaves, avals, strict=True)]
                 )
+            except AgainError:
+                raise
             except Exception:  # what is wrong with tensors is said when it is traced with tensors
                 after = carry.avals(dtypes)
             for n in weak:
@@ -342,35 +286,22 @@ class StagedLoop:
             for n, dtype in changed.items():
                 dtypes[n] = dtype
         carry.check(avals, after)
-        return body, avals
+        return carry, body, avals
 
     def _finished(self, found: Sequence[Any]) -> list[Any]:
         """The variables after the loop."""
-        given, size = dict(zip(self._moving(), found, strict=False)), len(self._moving())
-        kept = {
-            key: self._is_kept(handle, was, self.ended[key[0]].leaves[key[1]])
-            for key, (handle, was) in zip(self._moving(), self.handles, strict=True)
-        }
+        size = len(self.state.leaves()[0])
         columns, rows = iter(found[size:]), iter(self.rows)
-        after = []
-        for n, each in enumerate(self.held):
-            if self.gathering[n]:
-                after.append(self._gathered(self.before[n], next(rows), columns))
-                continue
-            if each.absent:
-                after.append(each.value)
-                continue
-            leaves = [leaf if kept.get((n, i), True) else given[n, i] for i, leaf in enumerate(each.leaves)]
-            value = each.value if all(a is b for a, b in zip(leaves, each.leaves, strict=True)) else each.built(leaves)
-            after.append(value if value is each.value else written_back(self.ended[n].value, value, self.copies))
+        with identities() as identical:
+            after = self.state.finished(found[:size], identical)
+        for n, on in enumerate(self.gathering):
+            if on:
+                after[n] = self._gathered(n, next(rows), columns)
         return after
 
-    def _is_kept(self, handle: Any, was: Any, now: Any) -> bool:
-        """Whether a leaf has at the end of each time what it had at the beginning."""
-        return now is handle and (not isinstance(now, Tensor) or now.value is was)
-
-    def _gathered(self, before: Any, row: Any, columns: Any) -> Any:
-        """The list after the loop."""
+    def _gathered(self, n: int, row: Any, columns: Any) -> Any:
+        """The list after the loop; one that somebody else has, too, gets a tensor for each row."""
+        before = self.before[n]
         if row is None:
             return before
         _, structure = flatten(row)
@@ -382,7 +313,16 @@ class StagedLoop:
         if type(before) is Rows:
             before.segments.append(segment)
             return before
-        return Rows(self.stack, [*(("one", each) for each in before), segment])
+        rows = Rows(self.stack, [*(("one", each) for each in before), segment])
+        if self.alone[n]:
+            return rows
+        if not all(known(leaf.shape[0]) for leaf in flat):
+            raise ControlFlowError(
+                f"the loop at {self.where} appends to {self.held[n].name}, which something else has, too, and how many "
+                "rows there are is not known yet: append to a list of its own"
+            )
+        before[:] = [*rows]
+        return before
 
 
 def _holding(number: Any, dtype: Any) -> Any:

@@ -124,7 +124,9 @@ class Converter(ast.NodeTransformer):
         assigned = Assigned(name for name in states if name != exits.result)
         assigned.block(body, {*names})
         self.unsure, self.first = assigned.unsure, names[0] if names else None
-        node.body = [*documentation, *self._scope(body, {*names})]
+        inner = self._scope(body, {*names})
+        manager = ast.withitem(self._call("function", [], body[0]))
+        node.body = [*documentation, self._at(ast.With([manager], inner), body[0])]
         self.known, self.liveness, self.unsure, self.first, self.lists = kept
         return node
 
@@ -193,20 +195,20 @@ class Converter(ast.NodeTransformer):
         """A loop with a condition."""
         names, later = self.liveness.state(node, self.known)
         test, body = self.names.fresh("test"), self.names.fresh("body")
-        lists = appended(node.body)
+        lists, exchanged = appended(node.body), self._exchanged([*node.body, ast.Expr(node.test)], names)
         made = [
             self._made(test, [], [self._at(ast.Return(node.test), node.test)], names, node.test),
             self._made(body, [], node.body, names, node),
         ]
         return self._dispatched(node, made, names, "loop_while", [
             ast.Name(test, ast.Load()), ast.Name(body, ast.Load()),
-        ], [ast.Constant(later), self._strings(lists & {*names})])  # fmt: skip
+        ], [ast.Constant(later), self._strings(lists & {*names}), self._strings(exchanged)])  # fmt: skip
 
     def visit_For(self, node: ast.For) -> Any:
         """A loop over something."""
         names, later = self.liveness.state(node, self.known)
         test, body, item = self.names.fresh("test"), self.names.fresh("body"), self.names.fresh("item")
-        lists = appended(node.body)
+        lists, exchanged = appended(node.body), self._exchanged([*node.body, ast.Expr(node.target)], names)
         target = self._at(ast.Assign([node.target], ast.Name(item, ast.Load())), node.target)
         over = self.visit(node.iter)
         made = [self._made(body, [item], [target, *node.body], names, node)]
@@ -217,7 +219,7 @@ class Converter(ast.NodeTransformer):
             asked = ast.Name(test, ast.Load())
         return self._dispatched(node, made, names, "loop_over", [
             over, asked, ast.Name(body, ast.Load()),
-        ], [ast.Constant(later), self._strings(lists & {*names})])  # fmt: skip
+        ], [ast.Constant(later), self._strings(lists & {*names}), self._strings(exchanged)])  # fmt: skip
 
     def visit_Match(self, node: ast.Match) -> Any:
         """Left to Python; `case True` asks what no tensor is."""
@@ -241,6 +243,11 @@ class Converter(ast.NodeTransformer):
         name = node.target.id
         check = self._call("defined", [ast.Name(name, ast.Load())], node)
         return [self._at(ast.Expr(check), node), node]
+
+    def _exchanged(self, body: Sequence[ast.stmt], names: Sequence[str]) -> list[str]:
+        """Of variables those that are given another value, not only written into."""
+        own = bound(body)
+        return [name for name in names if "." in name or name in own]
 
     def _dispatched(
         self, node: ast.stmt, made: list[ast.stmt], names: list[str], what: str, first: list[ast.expr],
@@ -283,6 +290,20 @@ class Converter(ast.NodeTransformer):
         of = ast.arguments([], [ast.arg(each) for each in arguments], None, [], [], None, [])
         return self._at(ast.FunctionDef(name, of, body, [], None), at)
 
+    def visit_Subscript(self, node: ast.Subscript) -> Any:
+        """``x[i] = …``: what x is may be a matter of a tensor."""
+        return self._written(node)
+
+    def visit_Attribute(self, node: ast.Attribute) -> Any:
+        """``x.attr = …``, too."""
+        return self._written(node)
+
+    def _written(self, node: Any) -> Any:
+        self.generic_visit(node)
+        if isinstance(node.ctx, (ast.Store, ast.Del)):
+            node.value = self._call("written", [node.value], node)
+        return node
+
     # --- expressions ------------------------------------------------------------------------------------
 
     def visit_Name(self, node: ast.Name) -> Any:
@@ -313,7 +334,7 @@ class Converter(ast.NodeTransformer):
             self._leave(node, ":= in a chain of comparisons")
             return node
         self.generic_visit(node)
-        if len(node.ops) == 1:
+        if len(node.ops) == 1 and not (isinstance(node.ops[0], (ast.Is, ast.IsNot)) and not _with_constant(node)):
             return node
         names = [COMPARISONS[type(op)] for op in node.ops]
         rest = [self._later(each) for each in node.comparators]
@@ -373,10 +394,15 @@ def _of_python(test: ast.expr) -> bool:
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         return _of_python(test.operand)
     if isinstance(test, ast.Compare):
-        return all(isinstance(op, (ast.Is, ast.IsNot)) for op in test.ops)
+        return all(isinstance(op, (ast.Is, ast.IsNot)) for op in test.ops) and _with_constant(test)
     if isinstance(test, ast.Call):
         return isinstance(test.func, ast.Name) and test.func.id in PYTHON_TESTS
     return isinstance(test, ast.Constant)
+
+
+def _with_constant(test: ast.Compare) -> bool:
+    """Whether all that is compared, but for one, are constants: no tensor decides whether something is None."""
+    return sum(not isinstance(each, ast.Constant) for each in (test.left, *test.comparators)) <= 1
 
 
 def _binds(node: ast.AST) -> bool:

@@ -119,6 +119,20 @@ def moving(leaf: Any) -> bool:
     return type(leaf) in SCALARS or isinstance(leaf, (Tensor, np.ndarray, np.generic))
 
 
+def leaves_that_move(values: Sequence[Any]) -> list[Any]:
+    """All tensors, arrays and numbers in some values, each object once."""
+    found: dict[int, Any] = {}
+    waiting = [*values]
+    while waiting:
+        value = waiting.pop()
+        for leaf in flatten(value.segments if type(value) is Rows else value)[0]:
+            if type(leaf) is Rows:
+                waiting.append(leaf)
+            elif moving(leaf):
+                found[id(leaf)] = leaf
+    return [*found.values()]
+
+
 def same(one: Any, other: Any) -> bool:
     """Whether two leaves are one value, as far as Python knows."""
     if one is other:

@@ -131,6 +131,20 @@ class Regions:
         """The plan of each region, as it was last made."""
         return [region.plan for region in self.regions]
 
+    def save(self, path: Any) -> None:
+        """There is no file of it.
+
+        Raises
+        ------
+        GraphError
+            Always: its plans are made for the extents that it meets.
+        """
+        raise GraphError(
+            f"{self.name} is a program of {len(self.regions)} regions, with extents that are told while it runs "
+            "(dynamic=True), and no such program is saved: save what it reads and make it anew, or bound its extents "
+            "(max_iterations=, size=), so that it has one plan"
+        )
+
     def run(self, inputs: Sequence[Any], out: Any = None) -> list[Any]:
         """The outputs, of the inputs as a sequence.
 
@@ -207,7 +221,8 @@ class Regions:
                 for a in n.args
                 if a.node.op in OUTSIDE or a.node in leaves or computed.get(a.node, number) < number
             )
-            made = [v for n in members for v in n.results if wanted.get(v, -1) > number or v in outputs]
+            later = {n for n in members if any(wanted.get(v, -1) > number for v in n.results)}
+            made = [v for n in members for v in n.results if n in later or v in outputs]  # a node is read as a whole
             if made:
                 regions.append(Region(self.engine, f"region {number} of {self.name}", [*given], made, self._late))
             after = [each for each, at in zip(self._loops, late, strict=True) if at == number]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from operator import attrgetter
 from threading import RLock
 from typing import TYPE_CHECKING, Any
@@ -281,8 +282,11 @@ class Tensor(Methods):
                 "program, or write into a value of its own, y = w + 0"
             )
         given = value if isinstance(value, NUMBERS) else self._fitting(self.stack.asarray(value))
+        before, hold, told = self.value, self.hold, written.get()
         self.value = after = index_updated(self.stack.ops.functions, self, key, given).value
         self.hold = after.hold() if type(after) in _WITH_AVAL else None
+        if told is not None:
+            told(self, before, hold)
 
     def _fitting(self, value: Tensor) -> Tensor:
         given, wanted = value.dtype, self.dtype
@@ -340,6 +344,8 @@ _BITWISE = {"and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor", "not
 NUMBERS = (bool, int, float, complex)
 SHOWN = 1000  # elements of a tensor that is printed with its value
 _WITH_AVAL = frozenset((Node, Result))
+written: ContextVar[Callable[[Tensor, Any, Any], None] | None] = ContextVar("written", default=None)
+"""Is told of each tensor that was written into, of the value that it had, and of what held that."""
 _making = RLock()  # of results' nodes; amid it the collector may run what needs another
 
 

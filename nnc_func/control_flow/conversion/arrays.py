@@ -1,0 +1,62 @@
+"""NumPy arrays that are variables of blocks: a block that writes into one is given a copy of it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from nnc_func.errors import ControlFlowError
+
+
+class Arrays:
+    """Those among some variables.
+
+    Parameters
+    ----------
+    before
+        What the variables have, as a tuple that alone has it besides them.
+    where
+        The statement, for messages.
+    """
+
+    def __init__(self, before: Sequence[Any], names: Sequence[str], where: Any) -> None:
+        self.before, self.names, self.where = before, names, where
+        self.alone = [sys.getrefcount(before[n]) <= 3 for n in range(len(before))]
+        self.copies: dict[int, tuple[Any, int]] = {}
+
+    def copied(self) -> list[Any]:
+        """The variables with copies of arrays."""
+        found = [each.copy() if type(each) is np.ndarray else each for each in self.before]
+        self.copies = {id(each): (each, n) for n, each in enumerate(found) if type(each) is np.ndarray}
+        return found
+
+    def unchanged(self, after: Sequence[Any]) -> list[Any]:
+        """The variables at the end: what is a copy that was not written into is what it is a copy of.
+
+        Raises
+        ------
+        ControlFlowError
+            An array was written into that has another name, too.
+        """
+        for each, n in self.copies.values():
+            if each.tobytes() != self.before[n].tobytes():
+                self.check(n)
+        return [self._original(each) for each in after]
+
+    def check(self, n: int) -> None:
+        """Raise ControlFlowError where an array has another name."""
+        if not self.alone[n]:
+            raise ControlFlowError(
+                f"a block of the statement at {self.where}, which a tensor decides, writes into the array of NumPy "
+                f"{self.names[n]}, which something else has, too; make it a tensor, stack.asarray({self.names[n]})"
+            )
+
+    def _original(self, each: Any) -> Any:
+        found = self.copies.get(id(each))
+        if found is None or found[0] is not each:
+            return each
+        original = self.before[found[1]]
+        return original if each.tobytes() == original.tobytes() else each

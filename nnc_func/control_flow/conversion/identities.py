@@ -1,0 +1,199 @@
+"""Which tensors are one object, where a tensor decides that; and what blocks that are traced write into tensors.
+
+A name that is one tensor on one side of a branch, and another one on the other, is a third one afterwards: a tensor of
+its own, and under a condition the same as each of the two. What is written into one of them is written into the others
+under these conditions.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from weakref import ref
+
+from attrs import define, field
+
+from nnc_func.errors import ControlFlowError
+from nnc_func.graph.tensors.tensor import Tensor, written
+
+Same = Any
+"""Whether two tensors are one object: True, False, or a tensor that says it."""
+
+
+@define(eq=False)
+class Log:
+    """What a block has written into, while it was traced.
+
+    Attributes
+    ----------
+    before
+        Tensors by identity, each with the value that it had, and what held that.
+    after
+        The same tensors with the values that they have at the end of the block.
+    same
+        Of pairs of tensors, by identity, whether they are one object at the end; of those of which it is not False.
+    partners
+        Of tensors, by identity, those that may be the same object at the end.
+    """
+
+    before: dict[int, tuple[Tensor, Any, Any]] = field(factory=dict)
+    after: dict[int, tuple[Tensor, Tensor]] = field(factory=dict)
+    same: dict[tuple[int, int], Same] = field(factory=dict)
+    partners: dict[int, list[Tensor]] = field(factory=dict)
+
+    def is_same(self, one: Any, other: Any) -> Same:
+        """Whether two tensors are one object at the end of the block."""
+        return True if one is other else self.same.get((id(one), id(other)), False)
+
+    def end(self) -> None:
+        """Note the values that there are now."""
+        for key, (tensor, _, _) in self.before.items():
+            self.after[key] = (tensor, Tensor(tensor.stack, tensor.value))
+
+    def restore(self) -> None:
+        """Give all tensors the values back that they had."""
+        for tensor, value, hold in self.before.values():
+            tensor.value, tensor.hold = value, hold
+
+
+class Identities:
+    """Which tensors are one object, while a converted function runs.
+
+    Examples
+    --------
+    >>> import nnc_func as nnc
+    >>> x, y = nnc.eager().asarray([1.0, 2.0]), nnc.eager().asarray([1.0, 2.0])
+    >>> with identities() as known:
+    ...     known.relate(x, y, x.stack.asarray(True))
+    ...     x[0] = 7.0
+    >>> y.tolist()
+    [7.0, 2.0]
+    """
+
+    def __init__(self) -> None:
+        self.logs: list[Log] = []
+        self.related: dict[int, tuple[ref[Tensor], dict[int, tuple[ref[Tensor], Same]]]] = {}
+        self.made: list[tuple[int, int]] = []
+        self.parted: dict[int, tuple[Any, list[int], str]] = {}
+
+    # --- tensors ----------------------------------------------------------------------------------------
+
+    def __call__(self, tensor: Tensor, value: Any, hold: Any) -> None:
+        """A tensor was written into, and had this value: others that are the same object get its new one."""
+        self._note(tensor, value, hold)
+        for other, same in self.partners(tensor):
+            self.give(other, tensor if same is True else tensor.stack.ops.where(same, tensor, other))
+
+    def give(self, tensor: Tensor, value: Tensor) -> None:
+        """Give a tensor a value, as if it had been written into it."""
+        if tensor.value is not value.value:
+            self._note(tensor, tensor.value, tensor.hold)
+            tensor.value, tensor.hold = value.value, value.hold
+
+    def _note(self, tensor: Tensor, value: Any, hold: Any) -> None:
+        if self.logs:
+            self.logs[-1].before.setdefault(id(tensor), (tensor, value, hold))
+
+    def relate(self, one: Tensor, other: Tensor, same: Same) -> None:
+        """Say that two tensors are one object, if something holds."""
+        for a, b in ((one, other), (other, one)):
+            known = self.related.get(id(a))
+            if known is None or known[0]() is not a:
+                known = self.related[id(a)] = (ref(a), {})
+            known[1][id(b)] = (ref(b), same)
+        self.made.append((id(one), id(other)))
+
+    def partners(self, tensor: Any) -> list[tuple[Tensor, Same]]:
+        """Tensors that may be the same object, and whether they are."""
+        known = self.related.get(id(tensor))
+        if known is None or known[0]() is not tensor:
+            return []
+        return [(other, same) for other, same in ((r(), same) for r, same in known[1].values()) if other is not None]
+
+    def is_same(self, one: Any, other: Any) -> Same:
+        """Whether two tensors are one object."""
+        if one is other:
+            return True
+        return next((same for each, same in self.partners(one) if each is other), False)
+
+    def tensors(self) -> dict[int, Tensor]:
+        """Those that may be the same object as another, by identity."""
+        found = {key: kept() for key, (kept, row) in self.related.items() if row}
+        return {key: tensor for key, tensor in found.items() if tensor is not None}
+
+    def conditions(self) -> list[Same]:
+        """Whether tensors are one object, of all pairs that may be."""
+        return [same for kept, row in self.related.values() if kept() is not None for _, same in row.values()]
+
+    # --- blocks -----------------------------------------------------------------------------------------
+
+    @contextmanager
+    def block(self) -> Iterator[Log]:
+        """While a block is traced: afterwards tensors have what they had, and what it said of them is forgotten."""
+        log, first = Log(), len(self.made)
+        self.logs.append(log)
+        try:
+            yield log
+            log.end()
+            for key, known in self.related.items():
+                one = known[0]()
+                for tensor, same in self.partners(one) if one is not None else ():
+                    log.same[key, id(tensor)] = same
+                    log.partners.setdefault(key, []).append(tensor)
+        finally:
+            self.logs.pop()
+            log.restore()
+            for a, b in self.made[first:]:
+                for key, other in ((a, b), (b, a)):
+                    if key in self.related:
+                        self.related[key][1].pop(other, None)
+            del self.made[first:]
+
+    # --- containers -------------------------------------------------------------------------------------
+
+    def part(self, made: Any, others: list[Any], where: Any) -> None:
+        """Say that a list or a dict is one of others, and a tensor decides which, or whether it is one of them."""
+        for one, rest in ((made, others), *((other, [made]) for other in others)):
+            _, known, _ = self.parted.setdefault(id(one), (one, [], str(where)))
+            known += [id(each) for each in rest if id(each) not in known]
+
+    def possible(self, value: Any) -> list[Any]:
+        """A list or a dict, and all that it may be."""
+        entry = self.parted.get(id(value))
+        return [value, *(self.parted[key][0] for key in entry[1])] if entry is not None else [value]
+
+    def check(self, value: Any, where: str) -> None:
+        """Raise ControlFlowError where a list or a dict is written into, and a tensor decides which one it is."""
+        entry = self.parted.get(id(value))
+        if entry is None:
+            return
+        for key in entry[1]:
+            if sys.getrefcount(self.parted[key][0]) > 2:  # somebody else has it
+                kind = type(value).__name__
+                raise ControlFlowError(
+                    f"{where} writes into a {kind}, and which {kind} that is decides a tensor at {entry[2]}: another "
+                    f"one that has other names may be it; write into one of its own, such as a copy, {kind}(x)"
+                )
+
+
+def known_identities() -> Identities | None:
+    """Those of the converted function that runs; None: there is none."""
+    found = written.get()
+    return found if isinstance(found, Identities) else None
+
+
+@contextmanager
+def identities() -> Iterator[Identities]:
+    """While a converted function runs; those of the outermost one, if it is called by one."""
+    found = known_identities()
+    if found is not None:
+        yield found
+        return
+    found = Identities()
+    token = written.set(found)
+    try:
+        yield found
+    finally:
+        written.reset(token)

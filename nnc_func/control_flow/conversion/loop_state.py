@@ -1,0 +1,554 @@
+"""What a loop of operators carries of a block of Python: values that it exchanges, tensors that it writes into."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from attrs import define, field
+
+from nnc_func.autodiff.traced import Traced
+from nnc_func.control_flow.conversion.arrays import Arrays
+from nnc_func.control_flow.conversion.copies import Copies
+from nnc_func.control_flow.conversion.identities import Identities, Log
+from nnc_func.control_flow.conversion.objects import Objects, content, is_same
+from nnc_func.control_flow.conversion.values import Held, Rows, moving, same
+from nnc_func.errors import ControlFlowError
+from nnc_func.graph.tensors.tensor import Tensor
+from nnc_func.tree import sorted_keys
+
+Key = tuple[Any, ...]
+"""Of a place: the number of a variable; or that of an object, and which of its parts. Of a leaf: place and number."""
+FIRST, LATER, ALWAYS, OWN = "first", "later", "always", "own"
+
+
+class AgainError(Exception):
+    """The body is to be traced again: it writes into more, or exchanges more, than was thought."""
+
+
+@define(eq=False)
+class Slot:
+    """A place whose value the body exchanges.
+
+    Attributes
+    ----------
+    held
+        What it has before.
+    root
+        What it has at the beginning of a time.
+    end
+        What it has at the end of one.
+    """
+
+    key: Key
+    held: Held
+    root: Any = None
+    end: Held = field(init=False)
+
+    @property
+    def moving(self) -> list[int]:
+        """Which of its leaves are carried."""
+        return [i for i, leaf in enumerate(self.held.leaves) if moving(leaf)]
+
+
+@define(eq=False)
+class Pair:
+    """Two tensors that may be one object.
+
+    Attributes
+    ----------
+    when
+        At the first time alone, at all times but this, always, or as a truth value of its own says.
+    before
+        Whether they are one before the loop.
+    """
+
+    when: str
+    before: Any
+
+
+class LoopState:
+    """The variables, objects and tensors of one loop.
+
+    Parameters
+    ----------
+    before, held
+        What the variables have; those that the loop appends to, or that have no value, are no part of it.
+    exchanged
+        Numbers of variables that are thought to be given other values.
+    """
+
+    def __init__(
+        self, before: Sequence[Any], held: list[Held], gathering: Sequence[bool], exchanged: set[int],
+        objects: Objects, arrays: Arrays, where: Any,
+    ) -> None:  # fmt: skip
+        self.before, self.held, self.gathering, self.where = before, held, gathering, where
+        self.objects, self.arrays = objects, arrays
+        self.contents = objects.contents()
+        self.places: dict[Key, None] = dict.fromkeys((n,) for n in sorted(exchanged))
+        self.tensors: dict[int, Tensor] = {}
+        for n, each in enumerate(before):
+            if n not in exchanged and isinstance(each, Tensor):
+                self.tensors[id(each)] = each
+        self.firm: set[Key] = set()  # places that were found to be exchanged
+        self.doubtful: list[Tensor] | None = None  # of which it is not known who made them
+        self.pairs: dict[tuple[Any, Any], Pair] = {}
+        self.slots: list[Slot] = []
+        self.phis: dict[Key, Any] = {}
+        self.copies = Copies(lambda leaf: leaf)
+        self.begun: list[tuple[str, Any, Any]] = []
+        self.entered: dict[int, Any] = {}
+        self.suspects: list[tuple[Tensor, Any]] = []
+        self.outside: dict[int, Tensor] = {}  # that may be the same object as another
+        self.near: dict[int, Tensor] = {}  # from outside, that may be the same object as what is carried
+
+    # --- what is carried --------------------------------------------------------------------------------
+
+    def laid_out(self) -> None:
+        """Decide what is carried, as far as is known."""
+        self.slots = []
+        for key in self.places:
+            if len(key) == 1:
+                if not self.gathering[key[0]] and not self.held[key[0]].absent:
+                    self.slots.append(Slot(key, self.held[key[0]]))
+            else:
+                self.slots.append(Slot(key, Held.of(self._name(key), self.contents[key[0]][key[1]])))
+
+    def _name(self, key: Key) -> str:
+        if len(key) == 1:
+            return self.held[key[0]].name
+        value, path = self.objects.found[key[0]]
+        return f"{path}.{key[1]}" if type(value) in (list, dict, Rows) or hasattr(value, "__dict__") else path
+
+    def _bits(self) -> list[tuple[Any, Any]]:
+        """Truth values that are carried: that of the first time, and those of pairs that have their own."""
+        shared = [(FIRST, FIRST)] if any(p.when in (FIRST, LATER) for p in self.pairs.values()) else []
+        return [*shared, *(key for key, pair in self.pairs.items() if pair.when == OWN)]
+
+    def leaves(self) -> tuple[list[Any], list[str]]:
+        """What the loop begins with, and how messages call it."""
+        found = [slot.held.leaves[i] for slot in self.slots for i in slot.moving]
+        paths = [slot.held.paths()[i] for slot in self.slots for i in slot.moving]
+        for tensor in self.tensors.values():
+            found.append(Tensor(tensor.stack, tensor.value))
+            paths.append(self.objects.path(tensor))
+        for n, key in enumerate(self._bits()):
+            value = True if key == (FIRST, FIRST) else self.pairs[key].before
+            found.append(np.bool_(value) if type(value) is bool else value)
+            paths.append(f"identity {n}")
+        names: dict[str, int] = {}
+        for n, path in enumerate(paths):
+            names[path if path not in names else f"{path} ({n})"] = n
+        return found, [*names]
+
+    # --- one time ---------------------------------------------------------------------------------------
+
+    def enter(self, given: Sequence[Any], known: Identities) -> list[Any]:
+        """Give objects and tensors what they have at the beginning of a time; and what the variables have then."""
+        variables, rest, self.phis, self.outside = [*self.before], iter(given), {}, known.tensors()
+        for n, each in enumerate(self.held):
+            if each.absent:
+                variables[n] = each.value
+        self.copies = Copies(lambda leaf: next(rest) if moving(leaf) else leaf)
+        contents: dict[int, Any] = {}
+        for slot in self.slots:
+            slot.root = self.copies.of(slot.held.value)
+            for i, leaf in enumerate(Held.of("", slot.root).leaves):
+                self.phis[(*slot.key, i)] = leaf
+            if len(slot.key) == 1:
+                variables[slot.key[0]] = slot.root
+            else:
+                n, part = slot.key
+                contents.setdefault(n, self.contents[n].copy())[part] = slot.root
+        for n, found in contents.items():
+            self.objects.put(n, found)
+        self.begun = [(self.objects.path(value), made, content(made)) for made, value in self.copies.originals.values()]
+        self.entered = {}
+        for key, tensor in self.tensors.items():
+            known.give(tensor, value := next(rest))
+            self.entered[key] = value.value
+        self.entered |= {id(phi): phi.value for phi in self.phis.values() if isinstance(phi, Tensor)}
+        bits = dict(zip(self._bits(), rest, strict=True))
+        for (one, other), pair in self.pairs.items():
+            condition: Any = True
+            if pair.when in (FIRST, LATER):
+                condition = bits[FIRST, FIRST]
+                condition = condition if pair.when == FIRST else condition.stack.ops.logical_not(condition)
+            elif pair.when == OWN:
+                condition = bits[one, other]
+            both = [self._tensor(each) for each in (one, other)]
+            if all(isinstance(each, Tensor) for each in both):
+                known.relate(both[0], both[1], condition)
+        return variables
+
+    def _tensor(self, key: Any) -> Any:
+        return self.phis[key] if type(key) is tuple else self.outer[key]
+
+    def leave(self, found: Sequence[Any], known: Identities, log: Log) -> list[Any]:
+        """What is carried on, at the end of a time.
+
+        Raises
+        ------
+        AgainError
+            More is to be carried.
+        ControlFlowError
+            It is of another structure than before; or which object something is differs from time to time.
+        """
+        again = self._exchanged(found)
+        changed = self.objects.changed(self.contents)
+        touched = self._parts(changed)
+        again |= touched is None
+        written = self._written(log)
+        again |= written is None
+        grown = [each for each in self.begun if not is_same(each[2], content(each[1]))]
+        if again or written or touched or grown:
+            again |= self._kept(found, changed)
+        if again:
+            raise AgainError
+        for slot in self.slots:
+            slot.end = Held.of(slot.held.name, self._end(slot, found, changed))
+            self._check(slot.held, slot.end)
+        self._check_arrays(log)
+        self._check_containers(touched or set(), bool(grown), known)
+        bits = self._pairs(known)
+        values = [slot.end.leaves[i] for slot in self.slots for i in slot.moving]
+        values += self.tensors.values()
+        return [*(Tensor(x.stack, x.value) if isinstance(x, Tensor) else x for x in values), *bits]
+
+    def _end(self, slot: Slot, found: Sequence[Any], changed: dict[int, Any]) -> Any:
+        """What a place has at the end."""
+        if len(slot.key) == 1:
+            return found[slot.key[0]]
+        n, part = slot.key
+        return changed.get(n, self.contents[n])[part]
+
+    def _exchanged(self, found: Sequence[Any]) -> bool:
+        """Whether variables were exchanged of which that was not known."""
+        again = False
+        for n, value in enumerate(found):
+            if (n,) in self.places or self.gathering[n] or self.held[n].absent or value is self.before[n]:
+                continue
+            self.places[n,] = None
+            self.firm.add((n,))
+            again = True
+        return again
+
+    def _parts(self, changed: dict[int, Any]) -> set[int] | None:
+        """Objects that have other parts than at the beginning; None: of one that was not known."""
+        roots, touched, again = {slot.key: slot.root for slot in self.slots}, set[int](), False
+        for n, now in changed.items():
+            was, path = self.contents[n], self.objects.found[n][1]
+            if isinstance(now, (set, np.ndarray)):
+                kind = "a set" if isinstance(now, set) else "an array of NumPy"
+                raise ControlFlowError(
+                    f"{self._start()} writes into {path}, which is {kind}; only tensors change in it"
+                )
+            keys = [*was] if isinstance(was, dict) else [*range(len(was))]
+            if keys != ([*now] if isinstance(now, dict) else [*range(len(now))]):
+                one, two = (Held.of(path, each).structure for each in (was, now))
+                raise ControlFlowError(
+                    f"{self._start()} carries {path}: it is {one} before, and {two} after one time; begin with what "
+                    "has the structure that it keeps"
+                )
+            for key in keys:
+                if now[key] is not roots.get((n, key), was[key]):
+                    touched.add(n)
+                    if (n, key) not in self.places:
+                        self.places[n, key] = None
+                        self.firm.add((n, key))
+                        again = True
+        return None if again else touched
+
+    def _written(self, log: Log) -> set[int] | None:
+        """Tensors from outside, and of the beginning, that were written into; None: one of which it was not known."""
+        written, again, self.suspects = set[int](), False, []
+        phis = {id(phi) for phi in self.phis.values()}
+        for key, (tensor, value, _) in log.before.items():
+            if key in self.tensors or key in phis:
+                if tensor.value is not self.entered[key]:
+                    written.add(key)
+            elif tensor in self.objects or key in self.outside:
+                self.tensors[key] = tensor
+                again = True
+            else:
+                self.suspects.append((tensor, value))
+        return None if again else written
+
+    def settle(self) -> None:
+        """After the body has been traced: whether tensors that it wrote into were made by it.
+
+        Raises
+        ------
+        AgainError
+            That is seen when it is traced once more.
+        """
+        mine = [tensor for tensor, value in self.suspects if not (type(value) is Traced and not value.trace.live)]
+        if self.doubtful is None and mine:
+            self.doubtful = mine
+            raise AgainError
+        again = [each for each in mine if any(each is other for other in self.doubtful or ())]
+        if again:
+            self.tensors |= {id(each): each for each in again}
+            raise AgainError
+
+    def _kept(self, found: Sequence[Any], changed: dict[int, Any]) -> bool:
+        """Whether places are not exchanged of which that was thought."""
+        again = False
+        for slot in self.slots:
+            value = slot.held.value
+            if slot.key in self.firm or not (isinstance(value, Tensor) or type(value) in (list, dict, Rows)):
+                continue
+            if self._end(slot, found, changed) is slot.root:
+                del self.places[slot.key]
+                self.pairs.clear()
+                if isinstance(value, Tensor):
+                    self.tensors[id(value)] = value
+                again = True
+        return again
+
+    # --- what is refused --------------------------------------------------------------------------------
+
+    def _start(self) -> str:
+        return f"the loop at {self.where} is one of operators, and"
+
+    def _check(self, was: Held, now: Held) -> None:
+        """Raise ControlFlowError where a variable changes in what is no tensor."""
+        start = f"the loop at {self.where} is one of operators, which carries {was.name}"
+        if now.absent:
+            raise ControlFlowError(f"{start}: {now.value.error()}")
+        if was.structure != now.structure:
+            raise ControlFlowError(
+                f"{start}: it is {was.structure} before, and {now.structure} after one time; begin with what has the "
+                "structure that it keeps"
+            )
+        for one, two, path in zip(was.leaves, now.leaves, was.paths(), strict=True):
+            if not moving(one) and not same(one, two):
+                raise ControlFlowError(
+                    f"{start}: {path} is {one!r}, which is no tensor or number, and {two!r} after one time; only "
+                    "tensors and numbers change in it"
+                )
+            if moving(one) and not moving(two):
+                raise ControlFlowError(f"{start}: {path} is a tensor or a number before, and {two!r} after one time")
+
+    def _check_arrays(self, log: Log) -> None:
+        """Raise ControlFlowError where an array of NumPy is written into that has another name."""
+        for slot in self.slots:
+            for i in slot.moving:
+                if isinstance(slot.held.leaves[i], np.ndarray) and id(self.phis[(*slot.key, i)]) in log.before:
+                    self.arrays.check(slot.key[0] if len(slot.key) == 1 and slot.held.structure.kind == "leaf" else -1)
+
+    def _check_containers(self, touched: set[int], written: bool, known: Identities) -> None:
+        """Raise ControlFlowError where a list or a dict is written into, and which one that is differs."""
+        rows: list[list[tuple[str, int, Any]]] = [[], []]
+        for slot in self.slots:
+            for row, tree in zip(rows, (slot.held.value, slot.end.value), strict=True):
+                for path, each in _containers(tree, slot.held.name):
+                    original = self.copies.original(each)
+                    row.append((path, id(original), original))
+                    for possible in known.possible(original):
+                        if self.objects.number(possible) in touched:
+                            raise ControlFlowError(
+                                f"{self._start()} writes into {self.objects.path(possible)} by another name than "
+                                f"{path}, which is that {type(possible).__name__} at one time, and another one at "
+                                "another: use one name, or give one of them a copy of its own"
+                            )
+        if not written:
+            return
+        changed = {
+            id(self.copies.original(made)) for _, made, before in self.begun if not is_same(before, content(made))
+        }
+        places: list[dict[int, list[str]]] = [{}, {}]
+        for each, row in zip(places, rows, strict=True):
+            for path, key, _ in row:
+                each.setdefault(key, []).append(path)
+        ends = {path: value for path, _, value in rows[1]}
+        for path, key, value in rows[0]:
+            if key not in changed:
+                continue
+            other = next((each for each in known.possible(ends.get(path))[1:] if each in self.objects), None)
+            if other is not None:
+                raise ControlFlowError(
+                    f"{self._start()} writes into {path}, which is {self.objects.path(other)} at one time and not at "
+                    "another: use one name, or give one of them a copy of its own"
+                )
+            if key not in places[1]:
+                raise ControlFlowError(
+                    f"{self._start()} writes into {path}, then exchanges it for another {type(value).__name__}: write "
+                    "into it each time, or make a new one each time"
+                )
+            differing = {*places[0][key]} ^ {*places[1][key]}
+            alone = len(places[0][key]) == len(places[1][key]) == 1
+            if differing and not (alone and self._is_alone(value)):
+                first = sorted(differing - {path})[0] if differing - {path} else path
+                when = ("before", "after") if first in places[0][key] else ("after", "before")
+                raise ControlFlowError(
+                    f"{self._start()} writes into {path}, which is the same object as {first} {when[0]} a time, and "
+                    f"not {when[1]} it; give one of them a value of its own, such as a copy, "
+                    f"{type(value).__name__}({first})"
+                )
+        both = [{path: key for path, key, _ in row} for row in rows]
+        joined = {key for key, paths in places[1].items() if len(paths) > 1}
+        for path, key, value in rows[1]:
+            if key in joined and both[0].get(path) in changed and len({both[0].get(p) for p in places[1][key]}) > 1:
+                raise ControlFlowError(
+                    f"{self._start()} writes into {path}, which is the same {type(value).__name__} as "
+                    f"{next(p for p in places[1][key] if p != path)} after a time, and not before it; give one of them "
+                    "a value of its own"
+                )
+
+    def _is_alone(self, value: Any) -> bool:
+        """Whether only one variable has something."""
+        return any(value is each and alone for each, alone in zip(self.before, self.arrays.alone, strict=True))
+
+    # --- which tensors are one object -------------------------------------------------------------------
+
+    @property
+    def outer(self) -> dict[int, Tensor]:
+        """Tensors from outside, of which it matters whether they are one with what is carried."""
+        found = {**self.tensors}
+        for key in self.pairs:
+            found |= {each: self.near[each] for each in key if type(each) is int}
+        return found
+
+    def _pairs(self, known: Identities) -> list[Any]:
+        """The truth values that are carried on: which tensors are one object at the end of a time.
+
+        Raises
+        ------
+        AgainError
+            There are more than was known.
+        """
+        phis = {id(phi) for phi in self.phis.values()}
+        rows: dict[Key, list[dict[int, Any]]] = {}  # of each leaf, before and after a time: what it may be one with
+        for slot in self.slots:
+            for i in slot.moving:
+                key = (*slot.key, i)
+                ends = [slot.held.leaves[i], slot.end.leaves[i]]
+                rows[key] = [self._one_with(each, known, phis if n == 0 else set()) for n, each in enumerate(ends)]
+                if self._is_alone(ends[0]) or id(ends[0]) not in self.near:
+                    rows[key][0].pop(id(ends[0]), None)
+        again, bits = False, dict[Any, Any]()
+        for pair, before, after in self._near(rows):
+            if before is False and after is False:
+                continue
+            when = OWN
+            if type(before) is type(after) is bool:
+                when = ALWAYS if before and after else FIRST if before else LATER
+            was = self.pairs.get(pair)
+            if was is None or (was.when != when and was.when != OWN):
+                self.pairs[pair] = Pair(when if was is None else OWN, before)
+                again = True
+            bits[pair] = after
+        if again:
+            raise AgainError
+        for key in self.pairs:
+            bits.setdefault(key, False)
+        stack = next((x.stack for x in self.phis.values() if isinstance(x, Tensor)), None)
+        values = [False if key == (FIRST, FIRST) else bits[key] for key in self._bits()]
+        return [stack.asarray(np.bool_(each)) if type(each) is bool else each for each in values]  # type: ignore[union-attr]
+
+    def _one_with(self, leaf: Any, known: Identities, without: set[int]) -> dict[int, Any]:
+        """Tensors by identity that a leaf may be one with, and whether it is."""
+        if not isinstance(leaf, Tensor):
+            return {}
+        found = {id(leaf): True} | {id(other): same for other, same in known.partners(leaf)}
+        for other in (leaf, *(each for each, _ in known.partners(leaf))):
+            if other in self.objects or id(other) in self.outside:
+                self.near[id(other)] = other
+        return {key: value for key, value in found.items() if key not in without}
+
+    def _near(self, rows: dict[Key, list[dict[int, Any]]]) -> Iterator[tuple[tuple[Any, Any], Any, Any]]:
+        """Pairs of leaves, and of a leaf and a tensor from outside, with whether they are one before and after."""
+        starts: dict[int, list[Key]] = {}
+        ends: dict[int, list[Key]] = {}
+        for slot in self.slots:
+            for i in slot.moving:
+                starts.setdefault(id(slot.held.leaves[i]), []).append((*slot.key, i))
+                ends.setdefault(id(slot.end.leaves[i]), []).append((*slot.key, i))
+        order = {key: n for n, key in enumerate(rows)}
+        of = {(*slot.key, i): (slot.held.leaves[i], slot.end.leaves[i]) for slot in self.slots for i in slot.moving}
+        for key, (before, after) in rows.items():
+            for other in dict.fromkeys([*before, *after]):
+                if other in self.near:
+                    yield (key, other), before.get(other, False), after.get(other, False)
+            around = [each for start in before for each in starts.get(start, ())]
+            around += [each for end in after for each in ends.get(end, ())]
+            for each in dict.fromkeys(around):
+                if order[each] < order[key]:
+                    one, two = of[each]
+                    yield (key, each), before.get(id(one), False), after.get(id(two), False)
+
+    # --- afterwards -------------------------------------------------------------------------------------
+
+    def finished(self, found: Sequence[Any], known: Identities) -> list[Any]:
+        """What the variables have after the loop; objects and tensors have it then, too."""
+        rest, after, made = (
+            iter(found),
+            [each.value if each.absent else value for each, value in zip(self.held, self.before, strict=True)],
+            {},
+        )
+        contents: dict[int, Any] = {}
+        for slot in self.slots:
+            given = {i: next(rest) for i in slot.moving}
+            for i in given:
+                key, end = (*slot.key, i), slot.end.leaves[i]
+                phi = self.phis[key]
+                if end is phi and (not isinstance(phi, Tensor) or phi.value is self.entered[id(phi)]):
+                    given[i] = slot.held.leaves[i]
+                made[key] = given[i]
+            leaves = [given.get(i, leaf) for i, leaf in enumerate(slot.held.leaves)]
+            whole = all(a is b for a, b in zip(leaves, slot.held.leaves, strict=True)) and slot.end.value is slot.root
+            value = slot.held.value if whole else Copies(_following(leaves)).of(slot.held.value)
+            if not whole:
+                outer = [each for _, each in _containers(slot.held.value, "")] + [
+                    other
+                    for _, each in _containers(slot.end.value, "")
+                    for other in known.possible(each)
+                    if other in self.objects
+                ]
+                for _, each in _containers(value, ""):
+                    known.part(each, outer, self.where)
+            if len(slot.key) == 1:
+                after[slot.key[0]] = value
+            else:
+                n, part = slot.key
+                contents.setdefault(n, self.contents[n].copy())[part] = value
+        for n, each in contents.items():
+            known.check(self.objects.found[n][0], f"the loop at {self.where}")
+            self.objects.put(n, each)
+        for tensor in self.tensors.values():
+            known.give(tensor, next(rest))
+        bits = dict(zip(self._bits(), rest, strict=False))
+        for (one, other), pair in self.pairs.items():
+            condition: Any = True
+            if pair.when in (FIRST, LATER):
+                condition = bits[FIRST, FIRST]
+                condition = condition if pair.when == FIRST else condition.stack.ops.logical_not(condition)
+            elif pair.when == OWN:
+                condition = bits[one, other]
+            both = [made[each] if type(each) is tuple else self.outer[each] for each in (one, other)]
+            if both[0] is not both[1] and all(isinstance(each, Tensor) for each in both):
+                known.relate(both[0], both[1], condition)
+        return after
+
+
+def _containers(tree: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """Lists and dicts of a tree, each as often as it stands there, with its path."""
+    waiting = [(path, tree)]
+    while waiting:
+        at, each = waiting.pop()
+        if type(each) in (list, dict, Rows):
+            yield at, each
+        if type(each) is Rows:
+            each = each.segments
+        if isinstance(each, dict):
+            waiting += [(f"{at}.{key}", each[key]) for key in sorted_keys(each)]
+        elif isinstance(each, (list, tuple)):
+            waiting += [(f"{at}.{n}", part) for n, part in enumerate(each)]
+
+
+def _following(leaves: Sequence[Any]) -> Any:
+    """What gives one of some leaves after the other."""
+    rest = iter(leaves)
+    return lambda _: next(rest)

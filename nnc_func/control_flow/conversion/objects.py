@@ -1,0 +1,225 @@
+"""Objects that a block can reach, and may write into: what they have is noted, compared, and given back.
+
+A block that a tensor decides about is traced on the objects themselves, whatever names they have. Afterwards they get
+back what they had, until it is known what they have when the block is taken, or not, or has gone many times.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
+from types import CellType, CodeType, FunctionType, MethodType
+from typing import Any
+
+import numpy as np
+
+from nnc_func.control_flow.conversion.users import is_users, is_users_class
+from nnc_func.control_flow.conversion.values import Get, Rows
+from nnc_func.graph.tensors.tensor import Tensor
+
+MOST_OBJECTS, MOST_BYTES = 20_000, 1 << 20  # that are looked at; of an array
+PARTS = (list, tuple, dict, set, deque)
+ATOMS = (int, float, str, bool, type(None))
+
+
+class Objects:
+    """What the blocks of one statement can reach.
+
+    Parameters
+    ----------
+    blocks
+        The functions that the blocks have become.
+    get, names
+        The variables of the blocks: ``x``, or ``x.attr`` of what x has. What they have is what somebody else keeps.
+
+    Attributes
+    ----------
+    found
+        Lists, dicts, sets, arrays, objects of users, and cells of other variables; each with its path.
+    """
+
+    def __init__(self, blocks: Sequence[Callable[..., Any] | None], get: Get, names: Sequence[str]) -> None:
+        cells = dict(zip(get.__code__.co_freevars, get.__closure__ or (), strict=True))
+        self._own = {id(cell) for name, cell in cells.items() if name in names}
+        self._owners = dict[int, set[str]]()
+        for name in names:
+            variable, _, attribute = name.partition(".")
+            if attribute:
+                self._owners.setdefault(id(cells[variable].cell_contents), set()).add(attribute)
+        self.found: list[tuple[Any, str]] = []
+        self._visited: dict[int, tuple[Any, str]] = {}
+        self._again: set[int] = set()  # what several places have
+        for block in blocks:
+            self._walk(block)
+        self._numbers = {id(value): n for n, (value, _) in enumerate(self.found)}
+
+    def _walk(self, f: Any) -> None:
+        waiting: list[tuple[Any, str]] = [(f, "")]
+        while waiting and len(self._visited) < MOST_OBJECTS:
+            value, at = waiting.pop()
+            if id(value) in self._visited:
+                self._again.add(id(value))
+            elif type(value) not in ATOMS:
+                self._visited[id(value)] = (value, at)
+                waiting += self._inside(value, type(value), at)
+
+    def _inside(self, value: Any, kind: type, at: str) -> Iterator[tuple[Any, str]]:
+        if kind is FunctionType:
+            yield from self._around(value, at)
+        elif kind is MethodType:
+            yield from ((value.__func__, at), (value.__self__, at))
+        elif kind is partial:
+            yield from ((part, at) for part in (value.func, *value.args, *value.keywords.values()))
+        elif kind is CellType:
+            if id(value) not in self._own:
+                self.found.append((value, at))
+            yield from ((part, at) for part in content(value))
+        elif isinstance(value, PARTS) or kind is Rows:
+            if not isinstance(value, tuple):
+                self.found.append((value, at))
+            parts = value.segments if kind is Rows else value
+            for key, part in parts.items() if isinstance(value, dict) else enumerate(parts):
+                yield part, f"{at}[{key!r}]"
+            for name, part in getattr(value, "__dict__", {}).items():
+                yield part, f"{at}.{name}"
+        elif kind is np.ndarray:
+            if value.flags.writeable and value.nbytes <= MOST_BYTES:
+                self.found.append((value, at))
+        elif is_users_class(kind):
+            self.found.append((value, at))
+            for name, part in _attributes(value).items():
+                yield part, f"{at}.{name}"
+
+    def _around(self, f: FunctionType, path: str) -> Iterator[tuple[Any, str]]:
+        """The variables around a function, and global ones that it names."""
+        for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=True):
+            yield cell, name
+        if is_users(f.__code__):
+            for name in _names(f.__code__):
+                value: Any = f.__globals__.get(name)
+                calls = type(value) is FunctionType and is_users(value.__code__)
+                if calls or isinstance(value, (*PARTS, np.ndarray, Tensor)) or is_users_class(type(value)):
+                    yield value, name
+            for value in (*(f.__defaults__ or ()), *(f.__kwdefaults__ or {}).values()):
+                yield value, path or f.__name__
+
+    def __contains__(self, value: Any) -> bool:
+        """Whether something was there before the blocks."""
+        return id(value) in self._visited
+
+    def has_names(self, value: Any) -> bool:
+        """Whether the blocks can reach something in several ways."""
+        return id(value) in self._again
+
+    def path(self, value: Any) -> str:
+        """How messages call something."""
+        return self._visited.get(id(value), (value, type(value).__name__))[1]
+
+    def number(self, value: Any) -> int | None:
+        """Which of those found something is; None: none."""
+        return self._numbers.get(id(value)) if value in self else None
+
+    def contents(self) -> list[Any]:
+        """What each has now."""
+        return [content(value, self._owners.get(id(value), ())) for value, _ in self.found]
+
+    def changed(self, before: Sequence[Any]) -> dict[int, Any]:
+        """Which have something else than before, and what."""
+        found = {}
+        for n, (was, now) in enumerate(zip(before, self.contents(), strict=True)):
+            if not is_same(was, now):
+                found[n] = now
+        return found
+
+    def restore(self, before: Sequence[Any], changed: Collection[int]) -> None:
+        """Let those that have changed have what they had before."""
+        for n in changed:
+            self.put(n, before[n])
+
+    def put(self, n: int, content: Any) -> None:
+        """Let one have this."""
+        put(self.found[n][0], content)
+
+
+def content(value: Any, without: Collection[str] = ()) -> Any:
+    """What an object has: a list or a dict of its parts; a set or an array as a copy."""
+    kind = type(value)
+    if isinstance(value, (list, deque)):
+        return [*value]
+    if isinstance(value, dict):
+        return {**value}
+    if kind is Rows:
+        return [*value.segments]
+    if isinstance(value, set):
+        return {*value}
+    if kind is np.ndarray:
+        return value.copy()
+    if kind is CellType:
+        try:
+            return [value.cell_contents]
+        except ValueError:
+            return []
+    return {name: part for name, part in _attributes(value).items() if name not in without}
+
+
+def put(value: Any, content: Any) -> None:
+    """Let an object have other parts."""
+    kind = type(value)
+    if isinstance(value, list):
+        value[:] = content
+    elif kind is np.ndarray:
+        value[...] = content
+    elif isinstance(value, deque):
+        value.clear()
+        value.extend(content)
+    elif isinstance(value, (dict, set)):
+        value.clear()
+        value.update(content)
+    elif kind is Rows:
+        value.segments[:] = content
+    elif kind is CellType:
+        if content:
+            value.cell_contents = content[0]
+        else:
+            del value.cell_contents
+    else:
+        for name in _attributes(value):
+            if name not in content and name in getattr(value, "__dict__", ()):
+                object.__delattr__(value, name)
+        for name, part in content.items():
+            if getattr(value, name, _nothing) is not part:
+                object.__setattr__(value, name, part)
+
+
+_nothing = object()
+
+
+def is_same(one: Any, other: Any) -> bool:
+    """Whether two contents are the same objects."""
+    if isinstance(one, np.ndarray):
+        return bool(one.tobytes() == other.tobytes())
+    if len(one) != len(other):
+        return False
+    if isinstance(one, dict):
+        return [*one] == [*other] and all(part is other[key] for key, part in one.items())
+    if isinstance(one, set):
+        return {*map(id, one)} == {*map(id, other)}
+    return all(a is b for a, b in zip(one, other, strict=True))
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for each in code.co_consts:
+        if isinstance(each, CodeType):
+            yield from _names(each)
+
+
+def _attributes(value: Any) -> dict[str, Any]:
+    found = dict(getattr(value, "__dict__", {}))
+    for kind in type(value).__mro__:
+        slots = kind.__dict__.get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            if hasattr(value, name) and name not in ("__dict__", "__weakref__"):
+                found[name] = getattr(value, name)
+    return found
