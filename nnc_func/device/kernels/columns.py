@@ -24,11 +24,14 @@ from nnc_func.device.kernels.linalg import (
     windows_of,
 )
 from nnc_func.device.shared.bounds import strided
+from nnc_func.facets.views import Cost
 
 HOST_COLUMNS = 1 << 22  # bytes of columns at a time, of whole images: fewer products, and still in cache
 DEVICE_COLUMNS = 1 << 28  # a GPU wants few large products
+FEW_COLUMNS = 1 << 18
 PARTIAL = 1 << 18  # elements of a product that is added to a sum, at a time
 LEAST = 64  # rows of such a product, at least: of fewer it is slow
+AGAIN = 8  # times the bytes of a kernel that each product costs: BLAS lays it out anew, and few rows are slow
 
 
 @frozen
@@ -104,6 +107,16 @@ class Blocks:
                 for each in self.bands:
                     yield evolve(each, images=slice(image, image + 1))
 
+    def cost(self, images: int, itemsize: int, sums: int = 0) -> Cost:
+        """What the products of so many images cost, with so many sums of a block's columns besides."""
+        (kh, kw), pixels = self.over.size, images * self.pixels
+        kernel = self.groups * self.depth * (self.out // self.groups) * itemsize
+        high = self.over.outputs[0]
+        blocks = -(-images // self.images) if self.height >= high else images * -(-high // self.height)
+        columns = 0 if self.direct else 2 * pixels * self.groups * self.depth * itemsize
+        flops = 2 * pixels * self.depth * self.out
+        return Cost(flops, columns + AGAIN * blocks * kernel, threaded=True, launches=blocks * (4 + sums * kh * kw))
+
     @cached_property
     def bands(self) -> tuple[Block, ...]:
         """The blocks of one image."""
@@ -146,9 +159,11 @@ class Blocks:
     @property
     def padded_size(self) -> int:
         """Elements of the part of a padded image that a block sees, the largest one."""
-        if self.height >= self.over.outputs[0]:
+        over = self.over
+        if self.height >= over.outputs[0]:
             return math.prod(self.padded) * self.channels
-        return max((math.prod(each.plan.padded) for each in self.bands), default=0) * self.channels
+        reach = (self.height - 1) * over.stride[0] + over.dilation[0] * (over.size[0] - 1) + 1
+        return reach * self.padded[1] * self.channels
 
     def clear_around(self, padded: Any) -> None:
         """Zeros where padded images have none of their elements; channels last."""

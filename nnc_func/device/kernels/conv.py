@@ -6,6 +6,7 @@ Chellapilla, Puri, Simard, "High performance convolutional neural networks for d
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy as np
 from nnc_func.device.kernels import conv_rows, depthwise, shifted
 from nnc_func.device.kernels.columns import (
     DEVICE_COLUMNS,
+    FEW_COLUMNS,
     HOST_COLUMNS,
     LEAST,
     PARTIAL,
@@ -41,6 +43,9 @@ from nnc_func.device.kernels.linalg import (
 )
 from nnc_func.device.kernels.reordered import with_reordered
 from nnc_func.facets.kernels import Kernel, reference
+from nnc_func.facets.views import Cost
+
+Plan = Callable[..., Blocks]
 
 # --- reference: a matrix product for each offset of the window ---------------------------------------
 
@@ -180,20 +185,50 @@ def _input_gradient_into(
             xp.add(sums, sent[:, rows, out_columns, i, j], out=sums)
 
 
+# --- what they cost -------------------------------------------------------------------------------------
+
+
+def _conv_cost(plan: Plan, args: Arrays, results: Arrays, **params: Any) -> Cost:
+    x, w = args
+    return plan(_dtype(args).itemsize, x.shape, w.shape, **params).cost(x.shape[0], _dtype(args).itemsize)
+
+
+def _input_gradient_cost(
+    plan: Plan, args: Arrays, results: Arrays, *, input_shape: tuple[int, ...], **params: Any
+) -> Cost:
+    itemsize = _dtype(args).itemsize
+    return plan(itemsize, input_shape, args[1].shape, **params).cost(input_shape[0], itemsize, 1)
+
+
+def _kernel_gradient_cost(
+    plan: Plan, args: Arrays, results: Arrays, *, kernel_shape: tuple[int, ...], **params: Any
+) -> Cost:
+    x, itemsize = args[0], _dtype(args).itemsize
+    return plan(itemsize, x.shape, kernel_shape, **params).cost(x.shape[0], itemsize)
+
+
+def _dtype(avals: Arrays) -> Any:
+    return np.result_type(avals[0].dtype, avals[1].dtype)
+
+
 # --- kernels -----------------------------------------------------------------------------------------
 
 
 def _kernels(
-    into: Any, scratch: Any, result: Any, fallback: Any, firsts: tuple[Kernel, ...], *others: Kernel
+    into: Any, scratch: Any, cost: Any, result: Any, fallback: Any, firsts: tuple[Kernel, ...], *others: Kernel
 ) -> tuple[Kernel, ...]:
     """As the first ones do, by columns on the host, by more columns on a GPU, as others do, by offsets anywhere."""
     fast = [*firsts]
-    for namespace, limit in (("numpy", HOST_COLUMNS), ("cupy", DEVICE_COLUMNS)):
+    for name, on, limit in (
+        ("columns on numpy", "numpy", HOST_COLUMNS),
+        ("columns on cupy", "cupy", DEVICE_COLUMNS),
+        ("columns of 512 KiB", "numpy", FEW_COLUMNS),
+    ):
         write, wants = partial(into, limit), partial(scratch, limit)
         fast.append(
             Kernel(
-                f"columns on {namespace}", compute=allocating(write, result, wants), into=write, scratch=wants,
-                layouts=("row-major",), namespaces=frozenset({namespace}),
+                name, compute=allocating(write, result, wants), into=write, scratch=wants,
+                cost=partial(cost, partial(planned, limit)), layouts=("row-major",), namespaces=frozenset({on}),
             )
         )  # fmt: skip
     return (*fast, *others, reference(fallback))
@@ -219,14 +254,14 @@ def _kernel_result(x: Any, g: Any, *, kernel_shape: tuple[int, ...], **_: Any) -
 
 CONV2D = with_reordered(
     _kernels(
-        _conv_into, _conv_scratch, conv_result, _conv_reference,
-        (depthwise.conv2d(conv_result), conv_rows.conv2d(conv_result)), shifted.conv2d(conv_result),
+        _conv_into, _conv_scratch, _conv_cost, conv_result, _conv_reference,
+        (depthwise.conv2d(conv_result), *conv_rows.conv2d(conv_result)), shifted.conv2d(conv_result),
     ),
     (True, False, True),
 )  # fmt: skip
 CONV2D_INPUT_GRADIENT = with_reordered(
     _kernels(
-        _input_gradient_into, _input_gradient_scratch, _input_result, _input_gradient_reference,
+        _input_gradient_into, _input_gradient_scratch, _input_gradient_cost, _input_result, _input_gradient_reference,
         (depthwise.conv2d_input_gradient(_input_result),),
         shifted.conv2d_input_gradient(_input_result, _input_gradient_reference),
     ),
@@ -234,7 +269,8 @@ CONV2D_INPUT_GRADIENT = with_reordered(
 )  # fmt: skip
 CONV2D_KERNEL_GRADIENT = with_reordered(
     _kernels(
-        _kernel_gradient_into, _kernel_gradient_scratch, _kernel_result, _kernel_gradient_reference,
+        _kernel_gradient_into, _kernel_gradient_scratch, _kernel_gradient_cost, _kernel_result,
+        _kernel_gradient_reference,
         (depthwise.conv2d_kernel_gradient(_kernel_result),),
         shifted.conv2d_kernel_gradient(_kernel_result, _kernel_gradient_reference),
     ),

@@ -143,7 +143,8 @@ class Fitted:
 
 
 def fitted(budget: Budget, request: Request) -> Fitted:
-    """The plan of a request within a budget: values are computed again where it takes more as it is.
+    """The plan of a request within a budget: where it takes more as it is, kernels with less scratch are taken, and
+    then values are computed again.
 
     Raises
     ------
@@ -152,6 +153,10 @@ def fitted(budget: Budget, request: Request) -> Fitted:
     """
     draft = arranged(request)
     found = offset(draft)
+    if budget.nbytes is not None and footprint(found.plan) > budget.nbytes:
+        request = evolve(request, memory=budget.nbytes)
+        draft = arranged(request)
+        found = offset(draft)
     trial = _Trial(budget, request, recomputable(draft, request.machine), footprint(found.plan))
     plain = trial.made(range(len(trial.tasks.problem)), found)
     if budget.work is not None:

@@ -5,11 +5,13 @@ It is BLAS's gemm and more: factors, an addend, a bias, an activation, whatever 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from nnc_func.body import Body
+from nnc_func.device.kernels.columns import AGAIN
 from nnc_func.device.kernels.linalg import MATMUL, allocating, multiply_into, product
 from nnc_func.device.shared.unrolled import maker
 from nnc_func.errors import ShapeError
@@ -59,6 +61,7 @@ def _one_by_one(xp: Any, a: Any, b: Any, *others: Any, body: Body, **params: Any
 
 BLOCK = 1 << 18  # bytes of a block of the product: a few of them fit in the second cache
 BESIDE = 1 << 22  # bytes of the product that are made at a time where the result may lie over an argument
+FEW_BESIDE = 1 << 19  # the same of a kernel that does with less
 ROWS = 256  # of it, at least, so that products stay efficient
 
 
@@ -84,15 +87,26 @@ def _is_beside(shape: Any, dtype: Any, others: Any) -> bool:
     return any(each.shape == shape and each.dtype == dtype for each in others)
 
 
-def _scratch(avals: Any, *, body: Body, **params: Any) -> Any:
+def _scratch(beside: int, avals: Any, *, body: Body, **params: Any) -> Any:
     """Registers of a block each, behind some rows of the product where that is made beside the result."""
     a, b, *others = avals
     shape = matmul.shape(a.shape, b.shape, **params)
     found = lowered_after(body, a.dtype, others)
     registers = [((_length(shape, BLOCK // a.dtype.itemsize, 1),), d) for d, _ in found.registers[1:]]
     if _is_beside(shape, a.dtype, others):
-        return ((_length(shape, BESIDE // a.dtype.itemsize, ROWS),), a.dtype), *registers
+        return ((_length(shape, beside // a.dtype.itemsize, ROWS),), a.dtype), *registers
     return tuple(registers)
+
+
+def _cost_of(beside: int, args: Any, results: Any, *, body: Body, **params: Any) -> Cost:
+    """What is made beside the result goes part by part, and each part reads the right operand again."""
+    (out,), steps = results, len(body.applications)
+    flops = matmul.cost(args[:2], results, **params).flops + out.size * steps
+    parts = 1
+    if _is_beside(out.shape, out.dtype, args[2:]) and out.size:
+        parts = -(-out.size // _length(out.shape, beside // out.dtype.itemsize, ROWS))
+    launches = parts + max(parts, -(-out.nbytes // BLOCK)) * steps
+    return Cost(flops, AGAIN * parts * args[1].nbytes, threaded=True, launches=launches)
 
 
 def _length(shape: Any, most: int, rows: int) -> int:
@@ -170,6 +184,16 @@ def _finish(found: Lowered, others: Any, product: Any, out: Any, scratch: Any) -
         _finish(found, [each[part] for each in others], product[part], out[part], scratch)
 
 
+def _in_blocks(name: str, beside: int) -> Kernel:
+    """The kernel that makes so many bytes of the product at a time where it makes them beside the result."""
+    scratch = partial(_scratch, beside)
+    return Kernel(
+        name, compute=allocating(_into, _result, scratch), into=_into, bound=_bound, overwrites=_overwrites,
+        scratch=scratch, cost=partial(_cost_of, beside), accepts=accepts, namespaces=frozenset({"numpy"}),
+        infallible=True, copies_strided=True,
+    )  # fmt: skip
+
+
 def _result(a: Any, b: Any, *others: Any, body: Body, **params: Any) -> Any:
     return matmul.shape(a.shape, b.shape, **params), a.dtype
 
@@ -199,18 +223,8 @@ CASES = tuple(
     shape=_shape,
     dtype=_dtype,
     kernels=(
-        Kernel(
-            "in blocks",
-            compute=allocating(_into, _result, _scratch),
-            into=_into,
-            bound=_bound,
-            overwrites=_overwrites,
-            scratch=_scratch,
-            accepts=accepts,
-            namespaces=frozenset({"numpy"}),
-            infallible=True,
-            copies_strided=True,
-        ),
+        _in_blocks("in blocks", BESIDE),
+        _in_blocks("in small blocks", FEW_BESIDE),
         reference(_one_by_one),
     ),
     derivative=NOT_DIFFERENTIABLE("it is made after derivatives have been taken: differentiate what it was made of"),
