@@ -51,6 +51,9 @@ class Kernel:
         operator with several results, ``overwrites(number of arguments, **params)``: the positions for each of them.
     scratch
         ``scratch(avals, **params)`` gives the scratch arrays that `into` wants, as a tuple of (shape, dtype).
+    private
+        ``private(avals, **params)``: bytes that it takes for itself while it runs, where no plan can place them: inside
+        a library, and what is copied into the results. None: nothing, or of a kernel that only computes, its results.
     cost
         ``cost(args, results, **params)``, of avals, gives its `Cost`, as the operator's facet of that name does of any
         kernel. Those of an operator's kernels that say what they cost are each other's variants: where memory is
@@ -86,6 +89,7 @@ class Kernel:
     ufunc: str | None = None
     overwrites: tuple[int, ...] | str | Callable[..., tuple[tuple[int, ...], ...]] = ()
     scratch: Callable[..., tuple[tuple[tuple[int, ...], Any], ...]] | None = None
+    private: Callable[..., int] | None = None
     cost: CostRule | None = None
     accepts: Callable[..., bool] = always
     by_shape: bool = False
@@ -109,6 +113,21 @@ class Kernel:
         What only computes makes an array first, for which there may be no memory.
         """
         return self.infallible and (self.ufunc is not None or self.into is not None)
+
+
+def private_bytes(kernel: Kernel, args: tuple[Any, ...], results: tuple[Any, ...], params: dict[str, Any]) -> int:
+    """The bytes that a kernel takes for itself while it runs, beyond operands, results and scratch.
+
+    Examples
+    --------
+    >>> from nnc_func.aval import Aval
+    >>> x = Aval((1000,), "float64")
+    >>> private_bytes(ufunc("exp"), (x,), (x,), {}), private_bytes(Kernel("new", abs), (x,), (x,), {})
+    (0, 8000)
+    """
+    if kernel.private is not None:
+        return kernel.private(args, **params)
+    return 0 if kernel.into is not None or kernel.ufunc is not None else sum([a.nbytes for a in results])
 
 
 def _never(*_: Any, **__: Any) -> Any:
