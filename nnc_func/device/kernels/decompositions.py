@@ -120,7 +120,7 @@ def _solving(avals: tuple[Any, ...], **_: Any) -> int:
     batch = math.prod(np.broadcast_shapes(a.shape[:-2], b.shape[:-2] if b.ndim > 1 else ()))
     columns = math.prod(b.shape[-2:]) if b.ndim > 1 else b.shape[0]
     found = batch * columns + math.prod(a.shape[-2:]) + columns
-    return (found + sum([math.prod(x.shape) for x in avals if x.dtype != dtype])) * dtype.itemsize
+    return int((found + sum([math.prod(x.shape) for x in avals if x.dtype != dtype])) * dtype.itemsize)
 
 
 # --- decompositions ----------------------------------------------------------------------------------------

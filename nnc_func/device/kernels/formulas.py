@@ -73,6 +73,11 @@ class _Value:
     def dtype(self) -> Any:
         return self.sample.dtype
 
+    __hash__ = object.__hash__  # values are compared by elements
+
+    def __neg__(self) -> Any:
+        return self.recording.call(np.negative, (self,))
+
     def __pow__(self, exponent: Any) -> Any:
         if exponent in POWERS:
             return self.recording.call(POWERS[exponent], (self,))
@@ -86,29 +91,25 @@ def _binary(function: Any, swapped: bool = False) -> Any:
     return apply
 
 
-def _unary(function: Any) -> Any:
-    return lambda self: self.recording.call(function, (self,))
-
-
-for _name, _function in (
-    ("add", np.add), ("sub", np.subtract), ("mul", np.multiply), ("truediv", np.true_divide),
-    ("and", np.bitwise_and), ("or", np.bitwise_or),
-):  # fmt: skip
+ARITHMETIC: dict[str, Any] = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": np.true_divide, "and": np.bitwise_and,
+    "or": np.bitwise_or,
+}  # fmt: skip
+COMPARISONS: dict[str, Any] = {
+    "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "eq": np.equal, "ne": np.not_equal,
+}  # fmt: skip
+for _name, _function in ARITHMETIC.items():
     setattr(_Value, f"__{_name}__", _binary(_function))
     setattr(_Value, f"__r{_name}__", _binary(_function, swapped=True))
-for _name, _function in (
-    ("lt", np.less), ("le", np.less_equal), ("gt", np.greater), ("ge", np.greater_equal), ("eq", np.equal),
-    ("ne", np.not_equal),
-):  # fmt: skip
+for _name, _function in COMPARISONS.items():
     setattr(_Value, f"__{_name}__", _binary(_function))
-_Value.__neg__ = _unary(np.negative)  # type: ignore[attr-defined]
-_Value.__hash__ = object.__hash__  # type: ignore[method-assign]
 
 
 class _Recording:
     """The namespace that a formula is recorded in."""
 
     def __init__(self, given: Any) -> None:
+        self.__name__ = np.__name__  # as a formula sees it
         self.samples: list[Any] = [np.ones(1, given)]
         self.steps: list[tuple[Any, tuple[Any, ...]]] = []  # of each value after the first: its function, its operands
 

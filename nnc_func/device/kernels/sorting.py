@@ -139,7 +139,7 @@ def order_private(avals: Arrays, *, axis: int, descending: bool) -> int:
     """The order, twice where it is turned round, and half a row while NumPy merges."""
     (x,) = avals
     row = x.shape[normalise_axis(axis, x.ndim)] if x.ndim else 1
-    return (1 + descending) * x.size * INT64.itemsize + row * INT64.itemsize // 2
+    return int((1 + descending) * x.size * INT64.itemsize + row * INT64.itemsize // 2)
 
 
 def kth_private(avals: Arrays, **_: Any) -> int:

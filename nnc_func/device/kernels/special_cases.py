@@ -149,23 +149,39 @@ def _endless_or_nothing(xp: Any, z: Any) -> Any:
     return ~xp.isfinite(z) | (z == 0)
 
 
+def _endless_or_nothing_on_a_host(xp: Any, z: Any) -> Any:
+    """NumPy computes the rest; CuPy's real parts lose what exp(a) cos(b) has in common with one, so none of it."""
+    return _endless_or_nothing(xp, z) if xp is np else xp.ones_like(xp.isfinite(z))
+
+
 def _expm1(xp: Any, z: Any) -> Any:
-    """exp(z) - 1 of what is not finite or zero: by the real part unless that is a number beside none."""
+    """exp(z) - 1, nothing of which cancels: the real part is expm1(a) cos(b) - 2 sin(b / 2)^2."""
     a, b = xp.real(z), xp.imag(z)
     size = xp.expm1(xp.where(a == 0, xp.zeros_like(a), a))  # of zeros of either sign it is zero
     turns = xp.isfinite(b) & (b != 0)
     angle = xp.where(turns, b, xp.zeros_like(b))
     endless = xp.isinf(a)
     below = endless & (a < 0)
-    real = xp.where(endless & ~below & turns, size * xp.cos(angle), size)
-    imag = xp.where(turns, xp.where(below, xp.zeros_like(a), xp.abs(size)) * xp.sin(angle), b)
+    half = xp.sin(angle / 2)
+    real = xp.where(below, size, size * xp.cos(angle) - 2 * half * half)
+    imag = xp.where(turns, xp.exp(a) * xp.sin(angle), b)
     nowhere = ~xp.isfinite(b)
     real = xp.where(nowhere & ~endless, xp.full_like(a, math.nan), real)
     imag = xp.where(nowhere, xp.where(below, xp.zeros_like(b), xp.full_like(b, math.nan)), imag)
     return of_parts(xp, real, imag)
 
 
-EXPM1 = Special(_endless_or_nothing, _expm1, "c")
+EXPM1 = Special(_endless_or_nothing_on_a_host, _expm1, "c")
+
+
+def _log1p(xp: Any, z: Any) -> Any:
+    """log(1 + z) near zero: the real part is half of log1p(a (2 + a) + b^2)."""
+    a, b = xp.real(z), xp.imag(z)
+    return of_parts(xp, xp.log1p(a * (2 + a) + b * b) / 2, xp.imag(xp.log(1 + z)))
+
+
+LOG1P = Special(lambda xp, z: xp.abs(z) <= 0.5, _log1p, "c")
+"""NumPy takes the logarithm of the magnitude of 1 + z, which loses what is small beside one."""
 
 
 def _tanh(xp: Any, z: Any) -> Any:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from nnc_func.aval import Aval
 from nnc_func.engine.copying import copying, filling
 from nnc_func.engine.loop_instruction import Loop
-from nnc_func.engine.orders.base import OrderProblem
+from nnc_func.engine.orders.base import Order, OrderProblem
 from nnc_func.engine.plan_rows import ARENA, CONSTANT, DONATED, INPUT, NEXT, OUTPUT, VARIABLE
 from nnc_func.engine.planning.committing import Arrangement
 from nnc_func.engine.planning.request import Request
@@ -153,7 +153,7 @@ class Draft:
         self.wanted: dict[int, tuple[str, int]] = {}  # slot -> the output or update that it becomes
         self.order = ""  # the name of the one that instructions are in
         self.ordering: OrderProblem | None = None  # what orders were asked
-        self.usual_peak = 0  # bytes alive at most in the first order that was tried, as simulated
+        self.peaks: list[tuple[Order | str, int]] = []  # the orders that were tried, and their simulated peaks
         self.alignment = request.alignment  # of offsets in the arena
         self.peak: int | None = None  # the most bytes of the arena alive at one time, once that is known
         self.loads: list[int] = []  # those alive at each instruction, once the most is known
@@ -374,13 +374,14 @@ class Draft:
         self.sizes = sizes = [-(-s.nbytes // alignment) * alignment if s.kind == ARENA else 0 for s in self.storages]
         self.uses = [[*filter(sizes.__getitem__, used)] for used in self.touched]
 
-    def arranged(self, sequence: Sequence[Node], early: int) -> Draft:
-        """One of its own, with the instructions in the order of the nodes, of which so many precede the commit section.
+    def arranged(self, arrangement: Arrangement) -> Draft:
+        """One of its own, with the instructions in the order of the nodes and the commit section where it says.
 
         Copies for outputs come behind the instructions that are before the section, or behind it where they are of what
         is made there: they read what is there before variables are written.
         """
-        made = copy(self)
+        made, sequence, early = copy(self), arrangement.sequence, arrangement.early
+        made.arrangement = arrangement
         made.storages = [Storage(s.kind, s.nbytes, s.place, s.source) for s in self.storages]
         made.updated = {*self.updated}
         count = self.ends[-1] if self.ends else 0

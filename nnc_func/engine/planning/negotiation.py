@@ -153,5 +153,5 @@ class _Negotiation:
         over = not draft.overwritable[t] or other.overwrites == kernel.overwrites
         gaps = other.writes_strided or all(draft.slots[slot].strides is None for slot in row.results)
         late = t >= draft.commit and draft.request.commits
-        certain = not late or (other.certain and other.copies_strided <= kernel.copies_strided)
+        certain = not late or (other.certain >= kernel.certain and other.copies_strided <= kernel.copies_strided)
         return over and gaps and certain and not other.is_call
