@@ -18,6 +18,7 @@ from nnc_func.graph.node import Node
 
 TURNS = 64  # variants that are taken at most
 LEAST = 1 << 20  # bytes of a peak, from which it is worth any time
+WORTH = 0.01  # of the peak: what saves less is left, for another problem may take allocators longer
 SLOWER = 0.1  # of the estimated time of all instructions: what they may cost in sum, unless a budget asks for more
 
 
@@ -25,8 +26,9 @@ def negotiate(draft: Draft) -> None:
     """Take variants with less scratch at the peak, where that lowers it.
 
     By themselves they are taken where they save a larger part of the peak than they cost of the time, and while all
-    together cost no more than a tenth of that; where the peak is below a mebibyte, none is. Within a budget of memory
-    (`Request.memory`) they are taken at any cost, until the arena and what is fresh keep to it.
+    together cost no more than a tenth of that. Where the peak is below a mebibyte, or they save less than a hundredth
+    of it, none is. Within a budget of memory (`Request.memory`) they are taken at any cost, until the arena and what is
+    fresh keep to it.
     """
     if any(draft.scratch.values()):
         taken = _Negotiation(draft).result()
@@ -54,7 +56,7 @@ class _Negotiation:
         best: dict[int, Variant] = {}
         worth, least = 0.0, self.most
         asked = self.target is not None and self.most > self.target
-        for _ in range(TURNS if asked or self.most >= LEAST else 0):
+        for _ in range(TURNS if asked or self._is_open_to_it() else 0):
             high = max(self.loads)
             if not high or (asked and high <= (self.target or 0)) or not self._turn(self.loads.index(high), asked):
                 break
@@ -64,9 +66,14 @@ class _Negotiation:
                     least, best = high, {**self.taken}
                 continue
             saved = 1 - high / self.most
-            if high < self.most and saved - self._part() > worth:
+            if saved >= WORTH and saved - self._part() > worth:
                 worth, best = saved - self._part(), {**self.taken}
         return best
+
+    def _is_open_to_it(self) -> bool:
+        """Whether anything can be worth it: there is much, and scratch has its part of it."""
+        scratch = self.draft.instructions[self.loads.index(self.most)].scratch if self.most >= LEAST else ()
+        return sum([aval.nbytes for aval, _ in scratch]) >= WORTH * self.most
 
     def _turn(self, t: int, asked: bool) -> bool:
         """Take the variant that saves most bytes for its cost; whether there is one that can be paid."""
