@@ -73,7 +73,7 @@ class _Negotiation:
     def _is_open_to_it(self) -> bool:
         """Whether anything can be worth it: there is much, and scratch has its part of it."""
         scratch = self.draft.instructions[self.loads.index(self.most)].scratch if self.most >= LEAST else ()
-        return sum([aval.nbytes for aval, _ in scratch]) >= WORTH * self.most
+        return bool(sum([aval.nbytes for aval, _ in scratch]) >= WORTH * self.most)
 
     def _turn(self, t: int, asked: bool) -> bool:
         """Take the variant that saves most bytes for its cost; whether there is one that can be paid."""

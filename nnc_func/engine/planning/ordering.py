@@ -12,6 +12,7 @@ from nnc_func.engine.orders.base import Order, OrderProblem, answered, loads, na
 from nnc_func.engine.orders.bounds import bound_at
 from nnc_func.engine.plan_rows import ARENA, NEXT, VARIABLE
 from nnc_func.engine.planning.draft import Draft
+from nnc_func.engine.planning.output_borrowing import lenders
 
 GIVEN = "recomputing"  # the name of a sequence that comes with a graph in which values are computed again
 LAST = 1 << 60
@@ -48,6 +49,7 @@ def chosen(
     the task at its peak needs in any order; what it finds is taken where it gains as much.
     """
     peaks: list[tuple[Order | str, int]] = []
+    lent = sum(problem.sizes[storage] for storage in problem.lasting)
     least, name, bound = 0, "", -1
     best: Sequence[int] = ()
     for order in orders:
@@ -58,15 +60,15 @@ def chosen(
             continue
         else:
             improved = getattr(ORDERS[order], "improved", None) if name else None
-            if improved is not None and (least - bound) * WORTH <= bound:
+            if improved is not None and (least - bound) * WORTH <= bound - lent:
                 continue
             found = ORDERS[order](problem) if improved is None else improved(problem, best)
         if len(orders) == 1:
             return named(order), found, peaks
         high = [*loads(problem, found)]
         peak = max(high, default=0)
-        peaks.append((order, peak))
-        if not name or peak < (least if improved is None else least - least // WORTH):
+        peaks.append((order, peak - lent))
+        if not name or peak < (least if improved is None else least - (least - lent) // WORTH):
             least, name, best = peak, named(order), found
             bound = bound_at(problem, found[high.index(peak)]) if high else 0
     return name, best, peaks
@@ -76,11 +78,20 @@ def order_problem(draft: Draft) -> OrderProblem:
     """Instructions as tasks, storages as buffers: those of the arena have bytes.
 
     A task that uses nothing stands between what is before the commit section and what is in it, if there is both.
+    A result whose memory is lent counts from its first part on, to the end, with the bytes of the largest buffer that
+    it may house: so all that is alive, less the bytes of all such results, is what the arena needs while they house as
+    much as they can, one buffer at a time.
     """
     sizes, uses = (draft.sizes, draft.uses) if not draft.request.is_body else _with_variables(draft)
+    in_arena, lasting = sizes, lenders(draft)
+    if lasting:
+        sizes, most = [*sizes], max(sizes)
+        for storage in lasting:
+            sizes[storage] = min(-(-draft.storages[storage].nbytes // draft.alignment) * draft.alignment, most)
+        uses = [[*filter(sizes.__getitem__, touched)] for touched in draft.touched]
     overwritable = draft.overwritable
     producer = [-1] * len(draft.slots)
-    size, produced = sizes.__getitem__, producer.__getitem__
+    size, produced = in_arena.__getitem__, producer.__getitem__
     needs: list[Sequence[int]] = []
     overwrites: dict[int, Any] = {}
     section = _Section(draft)
@@ -98,10 +109,10 @@ def order_problem(draft: Draft) -> OrderProblem:
             producer[slot] = task
         needs.append([*needed] if task < section.at else section.needs(task, needed, operands, results))
         if overwritable[at]:
-            pairs = [(made, [*filter(size, homes)]) for made, homes, _ in overwritable[at] if sizes[made]]
+            pairs = [(made, [*filter(size, homes)]) for made, homes, _ in overwritable[at] if in_arena[made]]
             if pairs:
                 overwrites[task] = pairs
-    return OrderProblem(needs, uses, sizes, (), overwrites, _ranks(draft, bounded))
+    return OrderProblem(needs, uses, sizes, lasting, overwrites, _ranks(draft, bounded))
 
 
 def _with_variables(draft: Draft) -> tuple[list[int], list[Sequence[int]]]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from nnc_func.engine.allocators.base import Uses
-from nnc_func.engine.plan_rows import ARENA, DONATED, LENT
+from nnc_func.engine.plan_rows import ARENA, DONATED, LENT, OUTPUT
 from nnc_func.engine.planning.draft import Draft
 from nnc_func.facets.places import Place
 
@@ -15,14 +15,21 @@ WORTHWHILE = 1 << 16  # bytes of a result, or of a value, from which on lending 
 ROUNDS = 64  # values that one result may house, at the most
 
 
+def lenders(draft: Draft) -> list[int]:
+    """The storages of results whose memory is lent, by number: views into others would have to be of flat memory."""
+    if draft.request.retain is not None or not draft.request.lends:  # a row of an output is another array each time
+        return []
+    rows = [draft.slots[slot] for slot in draft.outputs]
+    large = {r.storage for r in rows if r.aval.layout is None and r.aval.nbytes >= WORTHWHILE}
+    return sorted(number for number in large if draft.storages[number].kind == OUTPUT)
+
+
 def lend(draft: Draft) -> None:
     """What is dead before an output is written may live in its memory, where that lowers the peak."""
     storages = draft.storages
     uses = None if draft.streams is None else draft.streams.uses([s.users for s in storages])
-    for row in sorted([draft.slots[slot] for slot in draft.outputs], key=lambda row: -row.aval.nbytes):
-        output = storages[row.storage]
-        if row.aval.layout is not None or output.nbytes < WORTHWHILE:
-            continue  # views into it would have to be of flat memory; or it is small
+    for lender in sorted(lenders(draft), key=lambda number: -storages[number].nbytes):
+        output = storages[lender]
         numbers = _free(draft, output.place)
         arena = [storages[number] for number in numbers]
         chosen = borrowers(
@@ -31,7 +38,7 @@ def lend(draft: Draft) -> None:
             [s.last + 1 for s in arena],
             output.nbytes,
             output.first,
-            None if uses is None else uses.of([*numbers, row.storage]),
+            None if uses is None else uses.of([*numbers, lender]),
         )
         for at in chosen:
             arena[at].kind, arena[at].source = LENT, output.source
