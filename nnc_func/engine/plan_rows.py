@@ -17,7 +17,7 @@ from nnc_func.op import Op
 ARENA, INPUT, VARIABLE, CONSTANT = "arena", "input", "variable", "constant"
 OUTPUT, NEXT, LENT, DONATED = "output", "next", "lent", "donated"
 KINDS = (ARENA, INPUT, VARIABLE, CONSTANT, OUTPUT, NEXT, LENT, DONATED)  # of buffers
-DEFAULT, TABLE = "default", "table"
+DEFAULT, TABLE, MEMORY = "default", "table", "memory"
 Row = TypeVar("Row")
 
 
@@ -128,7 +128,8 @@ class Instruction(InstructionFields):
     waits
         Instructions of other streams that must have run before, by number.
     choice
-        Who chose the kernel: ``"default"``, the device; ``"table"``, the engine's recorded table.
+        Who chose the kernel: ``"default"``, the device; ``"table"``, the engine's recorded table; ``"memory"``, the
+        planner, for the scratch that it does without.
     loops
         Of a loop that is planned: the plan of its body, and where values lie each time. Of a branch: one of each body,
         which goes once.

@@ -20,7 +20,8 @@ WEYL = (0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B)  # added to the key from round t
 LOW_HALF = 0xFFFFFFFF
 DRAWS, SPLITS, FOLDS = 0, 1, 2  # last word of the counter: blocks for different uses are never the same
 GIVEN, WORDS = ("key0", "key1", "first", "use"), ("w0", "w1", "w2", "w3")  # of a block
-CHUNK = 1 << 14  # words that NumPy draws at a time, so that they stay in cache; a multiple of 4
+CHUNK = 1 << 14  # numbers that are drawn at a time, so that they stay in cache; a multiple of 4
+RAW = 1 << 11  # words, for which NumPy takes memory of its own; a multiple of 4
 
 
 # --- Philox in array-standard arithmetic -------------------------------------------------------------
@@ -156,7 +157,7 @@ def _fold_in_into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays) -> Non
 
 def _bits_into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays, *, shape: tuple[int, ...]) -> None:
     flat, generator = outs[0].reshape(-1), _generator(arrays[0])
-    for span in spans(flat.size, CHUNK):
+    for span in spans(flat.size, RAW):
         flat[span] = generator.random_raw(span.stop - span.start)
 
 
@@ -166,7 +167,7 @@ def _uniform_into(
 ) -> None:  # fmt: skip
     flat, generator = outs[0].reshape(-1), _generator(arrays[0])
     scaled, doubles = (low, high) != (0.0, 1.0), np.random.Generator(generator)
-    for span in spans(flat.size, CHUNK):
+    for span in spans(flat.size, RAW):
         part = flat[span]
         if part.dtype == np.float64:
             doubles.random(out=part)  # takes the top 53 bits of each word, too
@@ -208,7 +209,7 @@ def _bernoulli_into(
     xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays, *, shape: tuple[int, ...], probability: float
 ) -> None:
     flat, generator, threshold = outs[0].reshape(-1), _generator(arrays[0]), np.uint64(_threshold(probability))
-    for span in spans(flat.size, CHUNK):
+    for span in spans(flat.size, RAW):
         words = generator.random_raw(span.stop - span.start)
         np.right_shift(words, 11, out=words)
         np.less(words, threshold, out=flat[span])

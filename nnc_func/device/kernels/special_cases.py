@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from attrs import evolve, frozen
 
+from nnc_func.device.kernels.blocks import grid, wide
 from nnc_func.device.kernels.move import NUMPY, Arrays, converted, dtype_of, of_parts
 from nnc_func.facets import dtypes
 from nnc_func.facets.dtypes import kind_of
@@ -56,18 +57,18 @@ def _of_kinds(dtype: dtypes.DTypeRule, kinds: str, wanted: bool, avals: Any, **_
     return (kind_of(dtype(*(a.dtype for a in avals))) in kinds) is wanted
 
 
-BLOCK = 65536  # elements: what is special is found in a block while that is in the innermost caches
+BLOCK = 8192  # elements: what is special is found in a block while that is in the innermost caches
 
 
 def _blocks(special: Special, call: Callable[..., Any], arrays: Arrays, out: Any) -> None:
-    if out.size <= BLOCK or not out.flags.c_contiguous:
+    if out.size <= BLOCK:
         special.mended(call, out, *arrays)
         return
-    rows = max(1, BLOCK * len(out) // out.size)
-    cut = [a.ndim == out.ndim and a.shape[0] != 1 for a in arrays]
-    for start in range(0, len(out), rows):
-        part = slice(start, start + rows)
-        special.mended(call, out[part], *[a[part] if c else a for a, c in zip(arrays, cut, strict=True)])
+    given = [wide(a, out.shape) for a in arrays]
+    every = slice(None)
+    for where in grid(out.shape, BLOCK, out.ndim).blocks():
+        at = [tuple([w if n != 1 else every for w, n in zip(where, a.shape, strict=True)]) for a in given]
+        special.mended(call, out[where], *[a[here] for a, here in zip(given, at, strict=True)])
 
 
 def corrected(

@@ -12,6 +12,7 @@
 - ``in_place_reuse``: decides which results are written over operands that die; ``row_reuse``: what a loop stacks, over
   rows that it has read.
 - ``output_borrowing``: lends the memory of results to values that are dead before these are written.
+- ``negotiation``: takes kernels with less scratch where most bytes are alive; ``variants``: those that there are.
 - ``offsets``: gives each buffer an address, by one of `engine/allocators`.
 - ``committing``: finds where a program may begin to write its variables.
 - ``retaining``: keeps values that outlive a run apart.

@@ -140,7 +140,7 @@ class Alternatives:
     def _through(self, arrangement: Arrangement, apart: frozenset[Node]) -> Draft:
         draft, passes = self._aliased(arrangement, apart), self.passes
         draft.request = self.request
-        for each in (passes.order, passes.streams, passes.lifetimes, passes.in_place, passes.lend):
+        for each in (passes.order, passes.streams, passes.lifetimes, passes.in_place, passes.lend, passes.negotiate):
             draft = through(each, draft)
         return draft
 

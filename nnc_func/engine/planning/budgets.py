@@ -102,16 +102,28 @@ def check_budget(budget: Budget) -> None:
 
 
 def fitted(budget: Budget, request: Request) -> Fitted:
-    """The plan of a request within a budget: values are computed again where it takes more as it is.
+    """The plan of a request within a budget: where it takes more as it is, kernels with less scratch are taken, and
+    then values are computed again.
 
     Raises
     ------
     PlanError
         The budget is less than the least that any strategy meets, which is said.
     """
+<<<<<<< HEAD
     draft = smallest_draft(request)
     asked = evolve(request, loops=draft.request.loops)  # bodies are planned once
     answers = Answers(asked, _problems(draft, asked), placed(draft), budget.chooses)
+=======
+    draft = arranged(request)
+    found = offset(draft)
+    if budget.nbytes is not None and footprint(found.plan) > budget.nbytes:
+        request = evolve(request, memory=budget.nbytes)
+        draft = arranged(request)
+        found = offset(draft)
+    trial = _Trial(budget, request, recomputable(draft, request.machine), footprint(found.plan))
+    plain = trial.made(range(len(trial.tasks.problem)), found)
+>>>>>>> negot20
     if budget.work is not None:
         return _in_time(answers, budget.work)
     assert budget.nbytes is not None

@@ -16,6 +16,7 @@ from nnc_func.engine.planning.committing import Arrangement
 from nnc_func.engine.planning.request import Request
 from nnc_func.engine.planning.streams import Streams
 from nnc_func.engine.planning.sub_buffers import NO_SUB_BUFFERS, SubBuffer
+from nnc_func.engine.planning.variants import Variant
 from nnc_func.errors import PlanError
 from nnc_func.facets.kernels import Kernel
 from nnc_func.facets.places import Place
@@ -126,6 +127,7 @@ class Draft:
         self.apart: Collection[Node] = ()  # what is put together of copies
         self.kernels: dict[Node, Kernel] = {}
         self.recorded: Set[Node] = frozenset()  # whose kernel a table names
+        self.negotiated: Set[Node] = frozenset()  # whose kernel was taken for the scratch that it does without
         self.loops: dict[Node, tuple[Loop, ...]] = {}  # how the bodies are planned of loops and branches
         self.sub_buffers = NO_SUB_BUFFERS
         self.assembled: dict[Node, int] = {}  # root of windows -> its storage
@@ -133,6 +135,8 @@ class Draft:
         self.commit = 0
         self.alike: Mapping[Node, Node] = {}  # applications, and earlier ones of the same form
         self.scratch: dict[Node, list[Aval]] = {}  # what a kernel needs besides, of the first of each form
+        self.variants: dict[Node, tuple[Variant, ...]] = {}  # of the first of each form, where they were asked for
+        self.seconds: dict[Node, float] = {}  # that its kernel takes, as estimated
         self.slot_of: dict[Value, int] = {}
         self.slots: list[SlotRow] = []
         self.storages: list[Storage] = []
@@ -163,6 +167,7 @@ class Draft:
         """A draft of an arrangement, with the kernels of this one."""
         made = Draft(self.request)
         made.kernels, made.recorded, made.alike, made.loops = self.kernels, self.recorded, self.alike, self.loops
+        made.variants, made.seconds = self.variants, self.seconds
         made.arrangement, made.apart = arrangement, apart
         return made
 
@@ -442,6 +447,26 @@ class Draft:
         self.sizes = [*self.sizes, self.aligned(nbytes)]  # the old ones are other drafts', too
         made.merged = len(self.storages) - 1
         return made.merged
+
+    def run_by(self, changes: Mapping[int, tuple[Kernel, Sequence[Aval]]]) -> None:
+        """Let instructions be run by other kernels from now on, with such scratch; lifetimes are known."""
+        self.instructions, self.touched = [*self.instructions], [*self.touched]  # the old ones are other drafts', too
+        self.uses, self.sizes = [*self.uses], [*self.sizes]
+        for t, (kernel, wanted) in changes.items():
+            row = self.instructions[t]
+            had = [s for _, s in row.scratch]
+            has = [*had[: len(wanted)], *(self.add_storage(0, a.place) for a in wanted[len(had) :])]
+            for aval, s in zip(wanted, has, strict=True):
+                storage = self.storages[s]
+                storage.nbytes, storage.place, storage.first, storage.last = aval.nbytes, aval.place, t, t
+                storage.users, self.sizes[s] = (t,), self.aligned(aval.nbytes)
+            for s in had[len(wanted) :]:  # which is no memory of its own any more
+                self.storages[s].merged, self.sizes[s] = self.slots[(row.results or row.operands)[0]].storage, 0
+            self.instructions[t] = row._replace(kernel=kernel, scratch=tuple(zip(wanted, has, strict=True)))
+            self.touched[t] = [*(s for s in self.touched[t] if s not in had), *has]
+            self.uses[t] = [*filter(self.sizes.__getitem__, self.touched[t])]
+        self.negotiated = {*self.negotiated, *(self.instructions[t].node for t in changes)}
+        self.peak = None
 
     def take_over(self, mine: int, other: int) -> None:
         """Let the first live in the memory of the other from now on."""

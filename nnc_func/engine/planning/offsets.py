@@ -14,6 +14,7 @@ from nnc_func.engine.plan_rows import (
     DONATED,
     INPUT,
     LENT,
+    MEMORY,
     TABLE,
     VARIABLE,
     Buffer,
@@ -76,7 +77,8 @@ def plan_of(draft: Draft) -> tuple[Plan, dict[Node, int]]:
         if scratch:
             used = tuple(range(len(slots), len(slots) + len(scratch)))
             slots += [SlotFields(number[storage], aval) for aval, storage in scratch]
-        name, choice = kernel.name if kernel else "view", TABLE if node in recorded else DEFAULT
+        name = kernel.name if kernel else "view"
+        choice = TABLE if node in recorded else MEMORY if node in draft.negotiated else DEFAULT
         made.append(
             InstructionFields(
                 node.op, node.items, name, operands, results, used, view, node.origin, 0, (), choice, loop_of(node, ())
